@@ -1,0 +1,117 @@
+//! `blobwise corpus`: what a corpus is, without measuring anything.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde_json::json;
+
+use super::{Ended, print};
+use crate::corpus::Corpus;
+use crate::plan::{CorpusText, PlanText};
+use crate::units;
+
+/// Flags of the command; they mean what they mean for `run`.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// The files below this directory
+    #[arg(long, value_name = "DIR")]
+    files: Option<PathBuf>,
+    /// A preset, fixed:N, uniform:A-B, lognormal:MU,SIGMA or quantiles:P=N,...
+    #[arg(long, value_name = "SIZES")]
+    corpus: Option<String>,
+    /// random, text or ratio:R
+    #[arg(long)]
+    content: Option<String>,
+    /// At most this many blobs
+    #[arg(long, value_name = "N")]
+    blobs: Option<u64>,
+    /// At most this many bytes
+    #[arg(long, value_name = "N")]
+    corpus_bytes: Option<String>,
+    /// What everything random follows from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn main(flags: &Flags) -> Result<Ended> {
+    let text = PlanText {
+        seed: Some(flags.seed),
+        corpus: Some(CorpusText {
+            source: flags.corpus.clone(),
+            files: flags.files.clone(),
+            blobs: flags.blobs,
+            bytes: flags.corpus_bytes.clone(),
+            content: flags.content.clone(),
+        }),
+        ..PlanText::default()
+    };
+    let plan = text.resolve(false)?;
+    let planned = plan.corpora.first().context("a plan has a corpus")?;
+    let corpus = Corpus::build(&planned.request)?;
+    print(&if flags.json { as_json(&corpus)? } else { as_text(&corpus) })?;
+    Ok(Ended::Well)
+}
+
+fn as_json(corpus: &Corpus) -> Result<String> {
+    let value = json!({
+        "name": corpus.name,
+        "blobs": corpus.blobs(),
+        "bytes": corpus.bytes(),
+        "largest_bytes": corpus.largest(),
+        "quantiles": corpus.quantiles(),
+        "zstd_ratio": corpus.zstd_ratio(),
+        "histogram": histogram(corpus).iter().map(|(from, to, blobs, bytes)| json!({
+            "from": from, "to": to, "blobs": blobs, "bytes": bytes,
+        })).collect::<Vec<_>>(),
+        "sampled_from": corpus.sampled_from.map(|(files, bytes)| json!({"files": files, "bytes": bytes})),
+        "skipped": corpus.skipped.summary(),
+    });
+    Ok(format!("{}\n", serde_json::to_string_pretty(&value)?))
+}
+
+/// Blobs and bytes by powers of four: from, to, blobs, bytes.
+fn histogram(corpus: &Corpus) -> Vec<(u64, u64, u64, u64)> {
+    let bucket = |size: u64| (size + 1).ilog2() / 2;
+    let buckets = corpus.sizes.iter().copied().map(bucket);
+    let (Some(first), Some(last)) = (buckets.clone().min(), buckets.max()) else { return Vec::new() };
+    (first..=last)
+        .map(|index| {
+            let (from, to) = ((1 << (2 * index)) - 1, (1 << (2 * index + 2)) - 1);
+            let within = || corpus.sizes.iter().filter(|size| (from..to).contains(*size));
+            (from, to, within().count() as u64, within().sum())
+        })
+        .collect()
+}
+
+fn as_text(corpus: &Corpus) -> String {
+    let mut text = format!(
+        "{}: {} blobs, {}, largest {}\n",
+        corpus.name,
+        corpus.blobs(),
+        units::bytes(corpus.bytes() as f64),
+        units::bytes(corpus.largest() as f64)
+    );
+    if let Some((files, bytes)) = corpus.sampled_from {
+        text += &format!("a sample of {files} files ({}), by size\n", units::bytes(bytes as f64));
+    }
+    if let Some(skipped) = corpus.skipped.summary() {
+        text += &format!("not taken: {skipped}\n");
+    }
+    text += &format!("zstd makes it {:.2} times smaller\n\n", corpus.zstd_ratio());
+    for (name, size) in corpus.quantiles() {
+        text += &format!("{name:<4} {:>9}\n", units::bytes(size as f64));
+    }
+    text += "\n        size          blobs      bytes\n";
+    let most = histogram(corpus).iter().map(|bucket| bucket.2).max().unwrap_or(1).max(1);
+    for (from, to, blobs, bytes) in histogram(corpus) {
+        let bar = "#".repeat((blobs * 50).div_ceil(most) as usize);
+        let (from, to, bytes) = (units::bytes(from as f64), units::bytes(to as f64), units::bytes(bytes as f64));
+        text += &format!("{from:>8} to {to:>8} {blobs:>7} {bytes:>10}  {bar}\n");
+    }
+    text
+}

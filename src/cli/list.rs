@@ -1,0 +1,150 @@
+//! `blobwise list`: stores, plans and corpora.
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use serde_json::json;
+
+use super::{Ended, print};
+use crate::corpus::PRESETS;
+use crate::plan::{PlanText, SHIPPED};
+use crate::store::{Adapter, Durability, Options, Values};
+use crate::stores::{Entry, TABLE};
+use crate::units;
+
+/// What is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Every store, whether it can run here, and its options
+    Stores,
+    /// Plans that can be run by name
+    Plans,
+    /// Presets of sizes
+    Corpora,
+}
+
+/// Flags of the command.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// What to list; everything when left out
+    what: Option<What>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn main(flags: &Flags) -> Result<Ended> {
+    let wanted = |what| flags.what.is_none_or(|asked| asked == what);
+    if flags.json {
+        let mut all = serde_json::Map::new();
+        if wanted(What::Stores) {
+            all.insert("stores".into(), stores_json());
+        }
+        if wanted(What::Plans) {
+            let plans: Result<Vec<_>> =
+                plans().map(|plans| plans.into_iter().map(|(name, about)| json!({"name": name, "about": about})).collect());
+            all.insert("plans".into(), plans?.into());
+        }
+        if wanted(What::Corpora) {
+            let presets = PRESETS.iter().map(|preset| json!({"name": preset.name, "about": preset.about}));
+            all.insert("corpora".into(), presets.collect());
+        }
+        print(&format!("{}\n", serde_json::to_string_pretty(&all)?))?;
+        return Ok(Ended::Well);
+    }
+    let mut parts = Vec::new();
+    if wanted(What::Stores) {
+        parts.push(stores_text());
+    }
+    if wanted(What::Plans) {
+        let lines = plans()?.into_iter().map(|(name, about)| format!("{name:<24} {about}\n"));
+        parts.push(format!("Plans (`blobwise run NAME`)\n{}", lines.collect::<String>()));
+    }
+    if wanted(What::Corpora) {
+        let lines = PRESETS.iter().map(|preset| format!("{:<24} {}\n", preset.name, preset.about));
+        let forms = "also fixed:N, uniform:A-B, lognormal:MU,SIGMA and quantiles:0.5=8kB,0.9=183kB\n";
+        parts.push(format!("Corpora (`--corpus NAME`)\n{}{forms}", lines.collect::<String>()));
+    }
+    print(&parts.join("\n"))?;
+    Ok(Ended::Well)
+}
+
+fn plans() -> Result<Vec<(String, String)>> {
+    let about = |text: &str| -> Result<String> { Ok(PlanText::parse(text)?.about.unwrap_or_default()) };
+    SHIPPED.iter().map(|(name, text)| Ok(((*name).to_owned(), about(text)?))).collect()
+}
+
+/// Whether a store can run here, in words.
+fn state(entry: &Entry) -> String {
+    match entry {
+        Entry::Ready(_) => "ready".to_owned(),
+        Entry::NotCompiled { feature, .. } => {
+            format!("not compiled in: `cargo build --release --features {feature}`")
+        }
+    }
+}
+
+fn stores_text() -> String {
+    let mut text = "Stores (`--stores A,B`; options with `--set STORE.OPTION=VALUE`)\n".to_owned();
+    for entry in TABLE {
+        match entry {
+            Entry::Ready(adapter) => {
+                text += &format!("{:<16} {:<10} {:<8} {}\n", adapter.name, adapter.kind.name(), state(entry), adapter.about);
+                for spec in adapter.options {
+                    text += &format!("    {:<14} {:<34} {}\n", spec.name, values(&spec.values, spec.default), spec.about);
+                }
+            }
+            Entry::NotCompiled { name, .. } => text += &format!("{name:<16} {}\n", state(entry)),
+        }
+    }
+    text
+}
+
+/// The values of an option, the default first.
+fn values(values: &Values, default: &str) -> String {
+    match values {
+        Values::OneOf(words) => {
+            let others: Vec<&str> = words.iter().copied().filter(|word| *word != default).collect();
+            format!("{default} | {}", others.join(" | "))
+        }
+        Values::Flag if default == "true" => "true | false".to_owned(),
+        Values::Flag => "false | true".to_owned(),
+        Values::Integer { min, max } => format!("{default} ({min} to {max})"),
+        Values::Bytes { min, max } => {
+            format!("{default} ({} to {})", units::bytes(*min as f64), units::bytes(*max as f64))
+        }
+    }
+}
+
+fn stores_json() -> serde_json::Value {
+    let entries = TABLE.iter().map(|entry| match entry {
+        Entry::Ready(adapter) => store_json(adapter, entry),
+        Entry::NotCompiled { name, feature } => {
+            json!({"name": name, "ready": false, "state": state(entry), "feature": feature})
+        }
+    });
+    entries.collect()
+}
+
+fn store_json(adapter: &Adapter, entry: &Entry) -> serde_json::Value {
+    let defaults = adapter.options.iter().map(|spec| (spec.name.to_owned(), spec.default.to_owned()));
+    let options = Options::new(defaults.collect());
+    let caps = (adapter.caps)(&options);
+    let damage = |class: &Durability| (class.name().to_owned(), json!((adapter.damage)(&options, *class)));
+    json!({
+        "name": adapter.name,
+        "kind": adapter.kind.name(),
+        "about": adapter.about,
+        "ready": true,
+        "state": state(entry),
+        "durability": caps.durability,
+        "damage": caps.durability.iter().map(damage).collect::<serde_json::Map<_, _>>(),
+        "persistent": caps.persistent,
+        "range": caps.range,
+        "batch": caps.batch,
+        "blob_bytes_max": caps.blob_bytes_max.map(|limit| limit.bytes),
+        "options": adapter.options.iter().map(|spec| json!({
+            "name": spec.name, "default": spec.default, "values": values(&spec.values, spec.default), "about": spec.about,
+        })).collect::<Vec<_>>(),
+    })
+}

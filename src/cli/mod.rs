@@ -1,0 +1,111 @@
+//! The command line: flags become a plan, checked before anything is done. The only place, beside reports, that prints.
+
+mod compare;
+mod corpus;
+mod list;
+mod progress;
+mod report;
+mod run;
+mod selftest;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Measures where your files should live.
+#[derive(Debug, Parser)]
+#[command(name = "blobwise", version, about, long_about = None, max_term_width = 100, infer_subcommands = false)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure: the default plan, a plan by name or file, or what the flags say
+    Run(Box<run::Flags>),
+    /// Show what there is: stores, plans, corpora
+    List(list::Flags),
+    /// Show what a corpus is: count, bytes, quantiles, histogram, compression ratio
+    Corpus(corpus::Flags),
+    /// Compare two results: faster, slower, equal, cannot tell apart
+    Compare(compare::Flags),
+    /// Print the report of a run again, and write its files anew
+    Report(report::Flags),
+    /// Measure the harness itself
+    Selftest(selftest::Flags),
+}
+
+/// How a command ended, when it did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// As it should.
+    Well,
+    /// Measured, but an op or check failed or a comparison regressed.
+    Failed,
+    /// Stopped by this signal.
+    Stopped(i32),
+}
+
+impl From<Ended> for ExitCode {
+    fn from(ended: Ended) -> ExitCode {
+        match ended {
+            Ended::Well => ExitCode::SUCCESS,
+            Ended::Failed => ExitCode::from(1),
+            Ended::Stopped(signal) => ExitCode::from(128_u8.saturating_add(signal as u8)),
+        }
+    }
+}
+
+/// Parses the command line, does what it says, prints an error if there is one.
+pub fn main() -> ExitCode {
+    // The first call fixes the moment that budgets count from.
+    crate::machine::uptime();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are no errors; everything else that clap refuses could not run.
+            let code = if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+            drop(error.print());
+            return code;
+        }
+    };
+    let outcome = match arguments.command {
+        Command::Run(flags) => run::main(*flags),
+        Command::List(flags) => list::main(&flags),
+        Command::Corpus(flags) => corpus::main(&flags),
+        Command::Compare(flags) => compare::main(&flags),
+        Command::Report(flags) => report::main(&flags),
+        Command::Selftest(flags) => selftest::main(&flags),
+    };
+    match outcome {
+        Ok(ended) => ended.into(),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprint(&format!("error: {error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// A reader that has seen enough is no error.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}
+
+/// Data goes to standard output.
+fn print(text: &str) -> anyhow::Result<()> {
+    use std::io::Write;
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    Ok(stdout.flush()?)
+}
+
+/// Everything else goes to standard error.
+fn eprint(line: &str) {
+    use std::io::Write;
+    // Nobody is left to be told that standard error is gone.
+    drop(writeln!(std::io::stderr(), "{line}"));
+}

@@ -1,0 +1,88 @@
+//! Progress on standard error: a bar with the time left on a terminal, plain lines elsewhere.
+
+use std::io::IsTerminal;
+
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::engine::run::{Event, Observer};
+use crate::plan::Plan;
+use crate::records::Records;
+use crate::result::RunResult;
+use crate::stats::summary;
+use crate::units;
+
+/// Shows progress and keeps the result file up to date.
+pub struct Progress<'a> {
+    plan: &'a Plan,
+    out: std::path::PathBuf,
+    bar: Option<ProgressBar>,
+    quiet: bool,
+}
+
+impl<'a> Progress<'a> {
+    /// Progress of a plan whose result goes to `out`.
+    pub fn new(plan: &'a Plan, out: std::path::PathBuf, quiet: bool) -> Progress<'a> {
+        let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::new(1);
+            if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        Progress { plan, out, bar, quiet }
+    }
+
+    fn line(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| super::eprint(text)),
+            None if self.quiet => {}
+            None => super::eprint(text),
+        }
+    }
+
+    fn step(&self, index: usize, of: usize, text: String) {
+        match &self.bar {
+            Some(bar) => {
+                bar.set_length(of as u64);
+                bar.set_position(index as u64 - 1);
+                bar.set_message(text);
+            }
+            None => self.line(&format!("[{index}/{of}] {text}")),
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Observer for Progress<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Note(text) => self.line(text),
+            Event::Pilot { row, index, of } => self.step(index, of, format!("pilot: {row}")),
+            Event::Visit { round, rounds, row, sweep_bytes, index, of, seconds_left } => {
+                let size = sweep_bytes.map(|bytes| format!(" at {}", units::bytes(bytes as f64))).unwrap_or_default();
+                let left = seconds_left.map(|left| format!(", about {} left", units::seconds(left))).unwrap_or_default();
+                self.step(index, of, format!("round {round}/{rounds}: {row}{size}{left}"));
+            }
+        }
+    }
+
+    fn save(&mut self, records: &Records) -> Result<()> {
+        summarize(self.plan, records)?.save(&self.out)
+    }
+
+    fn rounds_needed(&mut self, records: &Records, most: u32) -> u32 {
+        summary::rounds_needed(self.plan, records, most).unwrap_or(most)
+    }
+}
+
+/// The result so far.
+pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
+    summary::summarize(plan, records)
+}

@@ -1,0 +1,27 @@
+//! `blobwise report`: a run's report again.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::{Ended, print};
+use crate::report;
+use crate::result::RunResult;
+
+/// Flags of the command.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// The run: its directory or result.json
+    run: PathBuf,
+}
+
+/// Runs the command.
+pub fn main(flags: &Flags) -> Result<Ended> {
+    let result = RunResult::load(&flags.run)?;
+    let out = if flags.run.is_dir() { flags.run.as_path() } else { flags.run.parent().unwrap_or(&flags.run) };
+    super::run::write_reports(&result, out)?;
+    print(&report::terminal::render(&result))?;
+    print(&format!("\nReport: {}\n", out.join("report.html").display()))?;
+    Ok(Ended::Well)
+}

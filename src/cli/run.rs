@@ -1,0 +1,412 @@
+//! `blobwise run`: from flags to a plan, from a plan to a result and its reports.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use super::progress::{Progress, summarize};
+use super::{Ended, eprint, print};
+use crate::corpus::Corpus;
+use crate::engine::place::{Place, make_directories, remove_if_empty};
+use crate::engine::run::{Start, run};
+use crate::machine;
+use crate::plan::{CorpusText, OneOrMany, Plan, PlanText, split_list, split_pair};
+use crate::records::Records;
+use crate::report;
+use crate::result::{Program, RunResult, Status, replace};
+
+/// Every flag has its key in the plan file.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// A plan: a file, or the name of a shipped one (see `blobwise list plans`)
+    plan: Option<String>,
+    /// Measure with the files below this directory, read only
+    #[arg(long, value_name = "DIR")]
+    files: Option<PathBuf>,
+    /// Measure with blobs of these sizes: a preset, fixed:N, uniform:A-B, lognormal:MU,SIGMA or quantiles:P=N,...
+    #[arg(long, value_name = "SIZES")]
+    corpus: Option<String>,
+    /// What synthetic blobs are made of: random, text or ratio:R
+    #[arg(long)]
+    content: Option<String>,
+    /// At most this many blobs
+    #[arg(long, value_name = "N")]
+    blobs: Option<u64>,
+    /// At most this many bytes of blobs, such as 200MB
+    #[arg(long, value_name = "N")]
+    corpus_bytes: Option<String>,
+    /// The stores, separated by commas (see `blobwise list stores`)
+    #[arg(long, value_name = "A,B")]
+    stores: Option<String>,
+    /// A setting of a store: store.option=value; a list of values makes one row each
+    #[arg(long, value_name = "STORE.OPTION=VALUE[,VALUE]")]
+    set: Vec<String>,
+    /// The phases, separated by commas
+    #[arg(long, value_name = "A,B")]
+    phases: Option<String>,
+    /// When writes must be on stable storage: none, on-sync or each-write
+    #[arg(long, value_name = "CLASS")]
+    durability: Option<String>,
+    /// Threads that work at once
+    #[arg(long, value_name = "N")]
+    workers: Option<usize>,
+    /// Blobs in one op
+    #[arg(long, value_name = "N")]
+    batch: Option<usize>,
+    /// Ops a second: an open loop, whose response times count from when an op was due
+    #[arg(long, value_name = "R", allow_negative_numbers = true)]
+    rate: Option<f64>,
+    /// How the ops of an open loop arrive: poisson or constant
+    #[arg(long)]
+    arrivals: Option<String>,
+    /// Shares of ops, such as read=0.95,overwrite=0.05, for which the cost of 1,000 ops is worked out
+    #[arg(long, value_name = "KIND=SHARE,...")]
+    mix: Option<String>,
+    /// Exactly this many rounds
+    #[arg(long, value_name = "N")]
+    rounds: Option<u32>,
+    /// Wall time from start to written report [default: 2m, unless --rounds is given]
+    #[arg(long, value_name = "TIME")]
+    budget: Option<String>,
+    /// One store for each size from A to B, such as 1kB..10MB: at which size does the winner change?
+    #[arg(long, value_name = "A..B")]
+    sweep: Option<String>,
+    /// Shrink corpus and phases by this factor; every row stays
+    #[arg(long, value_name = "F", allow_negative_numbers = true)]
+    scale: Option<f64>,
+    /// Compare every blob after each phase that writes, not only after the fill and at the end
+    #[arg(long)]
+    verify: bool,
+    /// What everything random follows from
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// The place, that is the disk, to measure [default: the current directory]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Where plan, result and report go [default: blobwise-runs/<time>]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Go on with the run in this directory; its plan and seed are used
+    #[arg(long, value_name = "DIR")]
+    resume: Option<PathBuf>,
+    /// Do not drop the kernel's caches; cold reads are then lukewarm
+    #[arg(long)]
+    no_drop_caches: bool,
+    /// Print the report only, no progress
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Runs the command.
+pub fn main(flags: Flags) -> Result<Ended> {
+    let job = if let Some(dir) = &flags.resume { resumed(&flags, dir)? } else { fresh(&flags)? };
+    let signals = Signals::listen()?;
+    let mut progress = Progress::new(&job.plan, job.out.path.clone(), flags.quiet);
+    let start = Start {
+        plan: &job.plan,
+        corpora: job.corpora,
+        earlier: job.earlier,
+        program: program(),
+        place: job.place,
+        stop: &signals.stop,
+    };
+    let outcome = run(start, &mut progress);
+    progress.clear();
+    let records = match outcome {
+        Ok(records) => records,
+        Err(error) => {
+            job.out.abandon();
+            return Err(error);
+        }
+    };
+    let result = summarize(&job.plan, &records)?;
+    write_reports(&result, &job.out.path)?;
+    print(&report::terminal::render(&result))?;
+    print(&paths(&job.out.path))?;
+    Ok(ended(&result, &signals))
+}
+
+/// Everything that is ready before the first op.
+struct Job {
+    plan: Plan,
+    corpora: Vec<Corpus>,
+    earlier: Option<Records>,
+    place: Place,
+    out: Out,
+}
+
+fn fresh(flags: &Flags) -> Result<Job> {
+    let text = flags.over(match &flags.plan {
+        Some(name) => PlanText::load(name)?,
+        None => PlanText::default(),
+    })?;
+    let plan = text.resolve(flags.stores.is_some())?;
+    if flags.durability.is_some() {
+        check_class(&plan)?;
+    }
+    let out = flags.out.clone().unwrap_or_else(default_out);
+    check_out(&out)?;
+    let corpora = build(&plan)?;
+    let (plan, place) = prepare_place(plan, &corpora)?;
+    let out = Out::make(out)?;
+    replace(&out.path.join("plan.toml"), plan.text.to_toml()?.as_bytes())?;
+    write_manifest(&corpora, &out.path)?;
+    Ok(Job { plan, corpora, earlier: None, place, out })
+}
+
+fn resumed(flags: &Flags, dir: &Path) -> Result<Job> {
+    if flags.plan.is_some() || flags.out.is_some() {
+        bail!("`--resume` takes plan and place from the earlier run: leave out PLAN and --out");
+    }
+    let result = RunResult::load(dir)?;
+    if result.complete {
+        bail!("the run in `{}` is complete; there is nothing to go on with", dir.display());
+    }
+    let plan = result.plan.resolve(false)?;
+    let corpora = build(&plan)?;
+    let (plan, place) = prepare_place(plan, &corpora)?;
+    let out = Out { path: dir.to_owned(), made: Vec::new() };
+    Ok(Job { plan, corpora, earlier: Some(Records::resume(result)), place, out })
+}
+
+fn build(plan: &Plan) -> Result<Vec<Corpus>> {
+    plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request)).collect()
+}
+
+/// Checks the place and makes it. The plan gets absolute paths, so that it means the same from anywhere.
+fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place)> {
+    let above = plan.dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    if machine::is_read_only(above) {
+        bail!("`{}` is on a read-only file system; name another place with --dir", plan.dir.display());
+    }
+    for corpus in corpora {
+        crate::engine::visit::check_space(above, corpus)?;
+    }
+    let place = Place::make(&plan.dir)?;
+    plan.dir = std::path::absolute(&plan.dir)?;
+    plan.text.dir = Some(plan.dir.clone());
+    if let Some(corpus) = &mut plan.text.corpus
+        && let Some(files) = &mut corpus.files
+    {
+        *files = std::path::absolute(&*files)?;
+    }
+    Ok((plan, place))
+}
+
+/// A class that was asked for by flag and that no store has is an error.
+fn check_class(plan: &Plan) -> Result<()> {
+    let has = |row: &&crate::plan::Row| (row.adapter.caps)(&row.options).durability.contains(&plan.durability);
+    let ranked: Vec<&crate::plan::Row> = plan.rows.iter().filter(|row| !row.is_reference()).collect();
+    if !ranked.is_empty() && !ranked.iter().any(has) {
+        bail!("no store of this run has the durability class `{}`", plan.durability.name());
+    }
+    Ok(())
+}
+
+fn program() -> Program {
+    let build = if cfg!(debug_assertions) { "debug" } else { "release" };
+    let command: Vec<String> = std::env::args().collect();
+    Program {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        build: build.to_owned(),
+        command: command.join(" "),
+        started: machine::timestamp(),
+        seconds: 0.0,
+    }
+}
+
+// ---- where results go --------------------------------------------------------------------------------------------
+
+/// The directory of plan, result and report.
+struct Out {
+    path: PathBuf,
+    /// Directories made for it, innermost first.
+    made: Vec<PathBuf>,
+}
+
+fn default_out() -> PathBuf {
+    let time = machine::timestamp().replace([':', '-'], "").replace('T', "-").replace('Z', "");
+    let base = Path::new("blobwise-runs").join(&time);
+    // Two runs in one second get two directories.
+    (1..).map(|n| if n == 1 { base.clone() } else { base.with_file_name(format!("{time}-{n}")) })
+        .find(|path| !path.exists())
+        .unwrap_or(base)
+}
+
+/// Refuses a directory with something in it before anything is measured.
+fn check_out(out: &Path) -> Result<()> {
+    match std::fs::read_dir(out).map(Iterator::count) {
+        Ok(entries) if entries > 0 => {
+            let hint = if out.join("result.json").exists() { "; go on with it with --resume, or" } else { ";" };
+            bail!("`{}` is not empty{hint} name another directory with --out", out.display())
+        }
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("cannot use `{}` for --out", out.display())),
+    }
+}
+
+impl Out {
+    fn make(path: PathBuf) -> Result<Out> {
+        let made = make_directories(&path)?;
+        Ok(Out { path, made })
+    }
+
+    /// After a failure that left no result: nothing is to remain.
+    fn abandon(&self) {
+        if !self.path.join("result.json").exists() && !self.made.is_empty() {
+            for name in ["plan.toml", "corpus.csv"] {
+                drop(std::fs::remove_file(self.path.join(name)));
+            }
+            remove_if_empty(&self.made);
+        }
+    }
+}
+
+/// The names of real files with their keys.
+fn write_manifest(corpora: &[Corpus], out: &Path) -> Result<()> {
+    let Some((corpus, names)) = corpora.first().and_then(|corpus| Some((corpus, corpus.names.as_ref()?))) else {
+        return Ok(());
+    };
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(["id", "key", "bytes", "name"])?;
+    for ((key, bytes), name) in corpus.keys.iter().zip(&corpus.sizes).zip(names) {
+        writer.write_record([&key.id.to_string(), key.as_str(), &bytes.to_string(), name])?;
+    }
+    replace(&out.join("corpus.csv"), &writer.into_inner()?)
+}
+
+/// Writes every report of a result.
+pub fn write_reports(result: &RunResult, out: &Path) -> Result<()> {
+    result.save(out)?;
+    replace(&out.join("results.csv"), report::csv::render(result)?.as_bytes())?;
+    replace(&out.join("report.html"), report::html::render(result)?.as_bytes())
+}
+
+fn paths(out: &Path) -> String {
+    let path = |name: &str| out.join(name).display().to_string();
+    format!("\nReport: {}\nResult: {}\nPlan:   {}\n", path("report.html"), path("result.json"), path("plan.toml"))
+}
+
+fn ended(result: &RunResult, signals: &Signals) -> Ended {
+    if let Some(signal) = signals.received() {
+        eprint(&format!(
+            "stopped by {}; what was measured is kept, go on with `--resume`",
+            if signal == signal_hook::consts::SIGINT { "Ctrl-C" } else { "a signal" }
+        ));
+        return Ended::Stopped(signal);
+    }
+    let failed = result.rows.iter().any(|row| row.status == Status::Failed)
+        || result.results.iter().any(|cell| cell.status == Status::Failed);
+    if failed { Ended::Failed } else { Ended::Well }
+}
+
+// ---- signals -----------------------------------------------------------------------------------------------------
+
+/// SIGINT and SIGTERM end the run in order; a second one ends the program at once, and the next run cleans up.
+struct Signals {
+    stop: Arc<AtomicBool>,
+    received: Arc<AtomicUsize>,
+}
+
+impl Signals {
+    fn listen() -> Result<Signals> {
+        let signals = Signals { stop: Arc::default(), received: Arc::default() };
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&signals.stop))?;
+            signal_hook::flag::register(signal, Arc::clone(&signals.stop))?;
+            signal_hook::flag::register_usize(signal, Arc::clone(&signals.received), signal as usize)?;
+        }
+        Ok(signals)
+    }
+
+    fn received(&self) -> Option<i32> {
+        match self.received.load(Ordering::Relaxed) {
+            0 => None,
+            signal => Some(signal as i32),
+        }
+    }
+}
+
+// ---- flags over a plan -------------------------------------------------------------------------------------------
+
+impl Flags {
+    /// The plan with everything that was given as a flag put over it.
+    fn over(&self, mut text: PlanText) -> Result<PlanText> {
+        fn put<T: Clone>(key: &mut Option<T>, flag: &Option<T>) {
+            if flag.is_some() {
+                key.clone_from(flag);
+            }
+        }
+        put(&mut text.seed, &self.seed);
+        put(&mut text.rounds, &self.rounds);
+        put(&mut text.budget, &self.budget);
+        put(&mut text.durability, &self.durability);
+        put(&mut text.workers, &self.workers);
+        put(&mut text.batch, &self.batch);
+        put(&mut text.rate, &self.rate);
+        put(&mut text.sweep, &self.sweep);
+        put(&mut text.scale, &self.scale);
+        put(&mut text.dir, &self.dir);
+        put(&mut text.phases, &self.phases.as_deref().map(split_list));
+        put(&mut text.stores, &self.stores.as_deref().map(split_list));
+        if self.rounds.is_some() && self.budget.is_none() {
+            // Exactly that many rounds, whatever the plan's budget was.
+            text.budget = None;
+        }
+        if let Some(arrivals) = &self.arrivals {
+            text.arrivals = Some(match arrivals.as_str() {
+                "poisson" => crate::plan::Arrivals::Poisson,
+                "constant" => crate::plan::Arrivals::Constant,
+                other => return Err(crate::names::unknown("kind of arrivals", other, ["poisson", "constant"])),
+            });
+        }
+        if self.verify {
+            text.verify = Some(true);
+        }
+        if self.no_drop_caches {
+            text.drop_caches = Some(false);
+        }
+        if let Some(mix) = &self.mix {
+            let share = |pair: &String| -> Result<(String, f64)> {
+                let (name, share) = split_pair(pair).context("--mix")?;
+                let share = share.parse().with_context(|| format!("--mix: `{share}` is not a number"))?;
+                Ok((name, share))
+            };
+            text.mix = Some(split_list(mix).iter().map(share).collect::<Result<_>>()?);
+        }
+        for set in &self.set {
+            let (name, values) = split_pair(set).context("--set")?;
+            let values = split_list(&values);
+            if values.is_empty() {
+                bail!("`--set {set}` has no value");
+            }
+            text.set.insert(name, OneOrMany::Many(values));
+        }
+        self.corpus_over(&mut text);
+        Ok(text)
+    }
+
+    fn corpus_over(&self, text: &mut PlanText) {
+        let mut corpus = text.corpus.clone().unwrap_or_default();
+        if self.files.is_some() {
+            (corpus.files, corpus.source) = (self.files.clone(), None);
+        }
+        if self.corpus.is_some() {
+            corpus.source.clone_from(&self.corpus);
+            if self.files.is_none() {
+                corpus.files = None;
+            }
+        }
+        if self.content.is_some() {
+            corpus.content.clone_from(&self.content);
+        }
+        if self.blobs.is_some() || self.corpus_bytes.is_some() {
+            (corpus.blobs, corpus.bytes) = (self.blobs, self.corpus_bytes.clone());
+        }
+        text.corpus = (corpus != CorpusText::default()).then_some(corpus);
+    }
+}

@@ -1,0 +1,229 @@
+//! The bytes of blobs: slices of a shared pool, stamped so that no two blobs and no two generations are alike.
+//!
+//! A blob's bytes depend on the seed, its id and its generation only, so any reader can check any blob. Where the
+//! pool has room, whole generations lie in it ready to be used; otherwise a slice is copied and stamped into the
+//! caller's buffer.
+
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
+
+/// What synthetic blobs are made of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Content {
+    /// Random bytes: no compressor makes them smaller.
+    Random,
+    /// Words with the frequencies of a language.
+    Text,
+    /// Compressible to about one part in this many.
+    Ratio(f64),
+}
+
+impl Content {
+    /// Reads `random`, `text` or `ratio:R`.
+    pub fn parse(text: &str) -> anyhow::Result<Content> {
+        match text.split_once(':') {
+            None if text == "random" => Ok(Content::Random),
+            None if text == "text" => Ok(Content::Text),
+            Some(("ratio", ratio)) => match ratio.parse::<f64>() {
+                Ok(ratio) if (1.0..=1000.0).contains(&ratio) => Ok(Content::Ratio(ratio)),
+                _ => anyhow::bail!("`{text}` needs a compression ratio from 1 to 1000"),
+            },
+            _ => Err(crate::names::unknown("content", text, ["random", "text", "ratio:2"])),
+        }
+    }
+}
+
+/// Bytes between two stamps.
+const STAMP_EVERY: usize = 4096;
+/// Bytes of a stamp.
+const STAMP: usize = 16;
+/// Bytes of a pool at the most, beside one blob of the largest size.
+pub(super) const POOL_BYTES_MAX: u64 = 256 << 20;
+
+/// The pool and what lies in it.
+#[derive(Debug)]
+pub struct Contents {
+    seed: u64,
+    pool: Vec<u8>,
+    /// For each generation that lies ready in the pool, where it begins.
+    ready: Vec<usize>,
+    /// Where each blob begins within a generation that lies ready.
+    starts: Vec<usize>,
+    /// Where slices for the blobs that do not lie ready may begin: a range of the pool for each blob, or the
+    /// whole pool for all.
+    regions: Option<Vec<(usize, usize)>>,
+}
+
+impl Contents {
+    /// A pool of synthetic bytes for blobs of these sizes.
+    pub(super) fn synthetic(seed: u64, sizes: &[u64], content: Content) -> Contents {
+        let total: u64 = sizes.iter().sum();
+        let largest = sizes.iter().copied().max().unwrap_or(0);
+        let generations = (POOL_BYTES_MAX / total.max(1)).min(2) as usize;
+        let bytes = if generations > 0 { total * generations as u64 } else { POOL_BYTES_MAX + largest };
+        let mut pool = vec![0; (bytes.max(largest) as usize).max(STAMP_EVERY)];
+        fill(&mut pool, seed, content);
+        let mut contents = Contents { seed, pool, ready: Vec::new(), starts: starts(sizes), regions: None };
+        for generation in 0..generations {
+            let begin = total as usize * generation;
+            for (id, size) in sizes.iter().enumerate() {
+                let start = begin + contents.starts[id];
+                stamp(&mut contents.pool[start..start + *size as usize], seed, id as u64, generation as u32);
+            }
+            contents.ready.push(begin);
+        }
+        contents
+    }
+
+    /// A pool that holds real files, one behind the other. They keep their bytes in generation 0; later
+    /// generations are stamped slices of them.
+    pub(super) fn real(seed: u64, pool: Vec<u8>, sizes: &[u64]) -> Contents {
+        Contents { seed, pool, ready: vec![0], starts: starts(sizes), regions: None }
+    }
+
+    /// A pool that holds some of the bytes of real files; each blob is a stamped slice of its region.
+    pub(super) fn sampled(seed: u64, pool: Vec<u8>, regions: Vec<(usize, usize)>) -> Contents {
+        Contents { seed, pool, ready: Vec::new(), starts: Vec::new(), regions: Some(regions) }
+    }
+
+    /// The `len` bytes of a blob in a generation. `room` is used where they do not lie ready.
+    pub fn blob<'a>(&'a self, id: u64, generation: u32, len: u64, room: &'a mut Vec<u8>) -> &'a [u8] {
+        if let Some(lying) = self.lying_ready(id, generation, len) {
+            return lying;
+        }
+        let len = len as usize;
+        let (from, to) = match &self.regions {
+            Some(regions) => regions[id as usize],
+            None => (0, self.pool.len()),
+        };
+        let choices = (to - from).saturating_sub(len) as u64 + 1;
+        let start = from + (xxh3_64_with_seed(&id.to_le_bytes(), self.seed ^ u64::from(generation)) % choices) as usize;
+        room.clear();
+        room.extend_from_slice(&self.pool[start..(start + len).min(self.pool.len())]);
+        room.resize(len, 0);
+        stamp(room, self.seed, id, generation);
+        room
+    }
+
+    /// The bytes of a blob whose generation lies in the pool, whole.
+    fn lying_ready(&self, id: u64, generation: u32, len: u64) -> Option<&[u8]> {
+        let begin = self.ready.get(generation as usize)? + self.starts.get(id as usize)?;
+        let next = self.starts.get(id as usize + 1)?;
+        // A blob that changed its size lies nowhere ready.
+        (next - self.starts[id as usize] == len as usize).then(|| &self.pool[begin..begin + len as usize])
+    }
+
+    /// Bytes of the pool, which every worker shares.
+    pub fn pool_bytes(&self) -> u64 {
+        self.pool.len() as u64
+    }
+}
+
+/// Where each blob begins when they lie one behind the other, and where the last one ends.
+fn starts(sizes: &[u64]) -> Vec<usize> {
+    let mut starts = Vec::with_capacity(sizes.len() + 1);
+    let mut start = 0;
+    for size in sizes {
+        starts.push(start);
+        start += *size as usize;
+    }
+    starts.push(start);
+    starts
+}
+
+/// Writes the blob's stamp at its start and every 4 KiB: a hash of seed, id, generation and place.
+fn stamp(blob: &mut [u8], seed: u64, id: u64, generation: u32) {
+    for (place, piece) in blob.chunks_mut(STAMP_EVERY).enumerate() {
+        let mut words = [0; 20];
+        words[..8].copy_from_slice(&id.to_le_bytes());
+        words[8..12].copy_from_slice(&generation.to_le_bytes());
+        words[12..].copy_from_slice(&(place as u64).to_le_bytes());
+        let hash = xxh3_128_with_seed(&words, seed).to_le_bytes();
+        let len = piece.len().min(STAMP);
+        piece[..len].copy_from_slice(&hash[..len]);
+    }
+}
+
+fn fill(pool: &mut [u8], seed: u64, content: Content) {
+    let mut random = SmallRng::seed_from_u64(seed);
+    match content {
+        Content::Random => random.fill_bytes(pool),
+        Content::Text => fill_with_words(pool, &mut random),
+        Content::Ratio(ratio) => {
+            // Random bytes and then zeros, in every block, so that every slice compresses alike.
+            for block in pool.chunks_mut(STAMP_EVERY) {
+                let len = (block.len() as f64 / ratio) as usize;
+                random.fill_bytes(&mut block[..len]);
+            }
+        }
+    }
+}
+
+/// Words from 2,000 invented ones, the k-th as frequent as 1/k, a line break about every twelve words.
+fn fill_with_words(pool: &mut [u8], random: &mut SmallRng) {
+    const SYLLABLES: [&str; 24] = [
+        "ba", "cor", "de", "el", "fi", "gan", "ho", "in", "ja", "ken", "lu", "mer", "no", "or", "pe", "qui", "ra", "so",
+        "ter", "un", "vi", "wal", "ex", "yo",
+    ];
+    let mut pick = |below: u64| random.next_u64() % below;
+    let words: Vec<String> = (0..2000)
+        .map(|_| (0..1 + pick(4)).map(|_| SYLLABLES[pick(SYLLABLES.len() as u64) as usize]).collect())
+        .collect();
+    let mut at = 0;
+    while at < pool.len() {
+        // The exponential of a uniform number has a density of 1/k.
+        let share = pick(1 << 24) as f64 / (1_u64 << 24) as f64;
+        let rank = (2000_f64.powf(share) - 1.0) as usize;
+        let end = if pick(12) == 0 { "\n" } else { " " };
+        for byte in words[rank.min(1999)].bytes().chain(end.bytes()) {
+            if let Some(place) = pool.get_mut(at) {
+                *place = byte;
+            }
+            at += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes_of(contents: &Contents, id: u64, generation: u32, len: u64) -> Vec<u8> {
+        contents.blob(id, generation, len, &mut Vec::new()).to_vec()
+    }
+
+    #[test]
+    fn same_seed_same_bytes_and_everything_else_differs() {
+        let sizes = [10_000, 5, 300, 0];
+        let contents = Contents::synthetic(1, &sizes, Content::Random);
+        let again = Contents::synthetic(1, &sizes, Content::Random);
+        let other = Contents::synthetic(2, &sizes, Content::Random);
+        for (id, size) in sizes.iter().enumerate() {
+            for generation in 0..4 {
+                let bytes = bytes_of(&contents, id as u64, generation, *size);
+                assert_eq!(bytes.len() as u64, *size);
+                assert_eq!(bytes, bytes_of(&again, id as u64, generation, *size));
+                if *size > 0 {
+                    assert_ne!(bytes, bytes_of(&other, id as u64, generation, *size));
+                    assert_ne!(bytes, bytes_of(&contents, id as u64, generation + 1, *size));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_blob_with_a_new_size_is_made_on_demand() {
+        let contents = Contents::synthetic(1, &[100, 100], Content::Random);
+        assert_eq!(bytes_of(&contents, 0, 1, 150).len(), 150);
+        assert_ne!(bytes_of(&contents, 0, 1, 100), bytes_of(&contents, 1, 1, 100));
+    }
+
+    #[test]
+    fn a_chosen_ratio_is_about_reached() {
+        let contents = Contents::synthetic(1, &[1 << 20], Content::Ratio(4.0));
+        let blob = bytes_of(&contents, 0, 0, 1 << 20);
+        let ratio = blob.len() as f64 / zstd::bulk::compress(&blob, 3).unwrap().len() as f64;
+        assert!((3.5..4.5).contains(&ratio), "{ratio}");
+    }
+}

@@ -1,0 +1,273 @@
+//! The blobs of a run: how many, how large, what is in them, what they are called.
+
+mod contents;
+mod real;
+mod sizes;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
+use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
+
+pub use contents::{Content, Contents};
+pub use real::Skipped;
+pub use sizes::{BLOB_BYTES_MAX, PRESETS, Preset, Sizes};
+
+use crate::store::Key;
+
+/// Where the blobs come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    /// Drawn from a distribution.
+    Synthetic {
+        /// The distribution as it was written, for labels.
+        name: String,
+        /// How large.
+        sizes: Sizes,
+        /// What is in them.
+        content: Content,
+    },
+    /// A user's directory.
+    Files(PathBuf),
+}
+
+/// What a corpus is to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// Where from.
+    pub source: Source,
+    /// At most this many blobs.
+    pub blobs_max: Option<u64>,
+    /// At most this many bytes, together.
+    pub bytes_max: Option<u64>,
+    /// The same seed gives the same corpus.
+    pub seed: u64,
+}
+
+/// The blobs of a run.
+#[derive(Debug)]
+pub struct Corpus {
+    /// What it was made from, for labels.
+    pub name: String,
+    /// Bytes of each blob, by id.
+    pub sizes: Vec<u64>,
+    /// The key of each blob, by id.
+    pub keys: Vec<Key>,
+    /// The relative paths of real files, by id.
+    pub names: Option<Vec<String>>,
+    /// What of a user's directory was not taken.
+    pub skipped: Skipped,
+    /// Files and bytes of a user's directory, when only a sample of it was taken.
+    pub sampled_from: Option<(u64, u64)>,
+    /// The bytes.
+    pub contents: Arc<Contents>,
+    seed: u64,
+}
+
+impl Corpus {
+    /// The first blobs of this corpus, with the same keys and bytes. Ids are in random order, so that they have the same
+    /// distribution.
+    pub fn part(&self, blobs: u64) -> Corpus {
+        let blobs = blobs.clamp(1, self.blobs()) as usize;
+        Corpus {
+            name: self.name.clone(),
+            sizes: self.sizes[..blobs].to_vec(),
+            keys: self.keys[..blobs].to_vec(),
+            names: self.names.as_ref().map(|names| names[..blobs].to_vec()),
+            skipped: self.skipped.clone(),
+            sampled_from: self.sampled_from,
+            contents: Arc::clone(&self.contents),
+            seed: self.seed,
+        }
+    }
+
+    /// Makes or reads the corpus.
+    pub fn build(request: &Request) -> Result<Corpus> {
+        match &request.source {
+            Source::Synthetic { name, sizes, content } => Corpus::synthetic(request, name, sizes, *content),
+            Source::Files(dir) => {
+                let real = real::read(dir, request.blobs_max, request.bytes_max, request.seed)?;
+                let keys = real.names.iter().enumerate();
+                let keys = keys.map(|(id, name)| key_of(request.seed, id as u64, name.as_bytes())).collect();
+                let sampled = real.found.0 > real.sizes.len() as u64;
+                Ok(Corpus {
+                    name: dir.display().to_string(),
+                    sizes: real.sizes,
+                    keys,
+                    names: Some(real.names),
+                    skipped: real.skipped,
+                    sampled_from: sampled.then_some(real.found),
+                    contents: Arc::new(real.contents),
+                    seed: request.seed,
+                })
+            }
+        }
+    }
+
+    fn synthetic(request: &Request, name: &str, distribution: &Sizes, content: Content) -> Result<Corpus> {
+        let sizes = draw(distribution, request.blobs_max, request.bytes_max, request.seed);
+        if sizes.is_empty() {
+            bail!("the corpus `{name}` has no blob that fits into --corpus-bytes");
+        }
+        let keys = (0..sizes.len() as u64).map(|id| key_of(request.seed, id, &id.to_le_bytes())).collect();
+        Ok(Corpus {
+            name: name.to_owned(),
+            keys,
+            names: None,
+            skipped: Skipped::default(),
+            sampled_from: None,
+            contents: Arc::new(Contents::synthetic(request.seed, &sizes, content)),
+            sizes,
+            seed: request.seed,
+        })
+    }
+
+    /// Number of blobs.
+    pub fn blobs(&self) -> u64 {
+        self.sizes.len() as u64
+    }
+
+    /// Bytes of all blobs together.
+    pub fn bytes(&self) -> u64 {
+        self.sizes.iter().sum()
+    }
+
+    /// Bytes of the largest blob.
+    pub fn largest(&self) -> u64 {
+        self.sizes.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Bytes of a blob after it was overwritten `generation` times with new sizes: the size of another blob, so
+    /// that the distribution stays what it is.
+    pub fn resized(&self, id: u64, generation: u32) -> u64 {
+        let other = xxh3_64_with_seed(&id.to_le_bytes(), self.seed ^ (u64::from(generation) << 32)) % self.blobs();
+        self.sizes[other as usize]
+    }
+
+    /// A key that no blob has; ids go on behind the corpus.
+    pub fn stranger(&self, index: u64) -> Key {
+        let id = self.blobs() + index;
+        key_of(!self.seed, id, &id.to_le_bytes())
+    }
+
+    /// The size below which `share` of the blobs are.
+    pub fn quantile(&self, share: f64) -> u64 {
+        let mut sizes = self.sizes.clone();
+        sizes.sort_unstable();
+        quantile_of(&sizes, share)
+    }
+
+    /// The quantiles that reports show.
+    pub fn quantiles(&self) -> BTreeMap<String, u64> {
+        let mut sizes = self.sizes.clone();
+        sizes.sort_unstable();
+        [10, 20, 25, 50, 75, 90, 95, 99]
+            .iter()
+            .map(|percent| (format!("p{percent}"), quantile_of(&sizes, f64::from(*percent) / 100.0)))
+            .collect()
+    }
+
+    /// How many times smaller zstd (level 3) makes the blobs, each by itself, from at most 64 MB of them.
+    pub fn zstd_ratio(&self) -> f64 {
+        const SAMPLE_BYTES: u64 = 64_000_000;
+        let (mut before, mut after) = (0, 0);
+        let mut room = Vec::new();
+        for (id, size) in self.sizes.iter().enumerate() {
+            if before > 0 && before + size > SAMPLE_BYTES {
+                break;
+            }
+            let blob = self.contents.blob(id as u64, 0, *size, &mut room);
+            before += size;
+            // Compression into memory cannot fail; if it did, the blob would count as incompressible.
+            after += zstd::bulk::compress(blob, 3).map_or(*size, |packed| packed.len() as u64);
+        }
+        if after == 0 { 1.0 } else { before as f64 / after as f64 }
+    }
+}
+
+/// The size at a share of sorted sizes (nearest rank).
+fn quantile_of(sorted: &[u64], share: f64) -> u64 {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(0)
+}
+
+/// Sizes at evenly spaced shares, each moved at random within its stratum, in random order: as many as fit, so
+/// that every corpus has the whole distribution, however small it is.
+fn draw(sizes: &Sizes, blobs_max: Option<u64>, bytes_max: Option<u64>, seed: u64) -> Vec<u64> {
+    let bytes_max = bytes_max.unwrap_or(u64::MAX);
+    let mut blobs = blobs_max.unwrap_or_else(|| {
+        let mean = (0..1000).map(|step| sizes.at((f64::from(step) + 0.5) / 1000.0) as f64).sum::<f64>() / 1000.0;
+        (bytes_max as f64 / mean.max(1.0)).ceil() as u64
+    });
+    loop {
+        let mut random = SmallRng::seed_from_u64(seed);
+        let mut drawn: Vec<u64> = (0..blobs)
+            .map(|stratum| {
+                let jitter = (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+                sizes.at((stratum as f64 + jitter) / blobs as f64)
+            })
+            .collect();
+        if drawn.iter().sum::<u64>() <= bytes_max || blobs == 0 {
+            drawn.shuffle(&mut random);
+            return drawn;
+        }
+        blobs -= (blobs / 50).max(1);
+    }
+}
+
+/// A key whose digest is a hash of the seed and what identifies the blob.
+fn key_of(seed: u64, id: u64, identity: &[u8]) -> Key {
+    let digest = xxh3_128_with_seed(identity, seed);
+    let mut hex = [0; 32];
+    for (place, digit) in hex.iter_mut().enumerate() {
+        let nibble = (digest >> (124 - 4 * place)) as u8 & 15;
+        *digit = if nibble < 10 { b'0' + nibble } else { b'a' + nibble - 10 };
+    }
+    Key { id, hex }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(name: &str, blobs: Option<u64>, bytes: Option<u64>) -> Request {
+        let sizes = Sizes::parse(name).unwrap();
+        let source = Source::Synthetic { name: name.into(), sizes, content: Content::Random };
+        Request { source, blobs_max: blobs, bytes_max: bytes, seed: 1 }
+    }
+
+    #[test]
+    fn a_small_corpus_has_the_quantiles_of_its_distribution() {
+        let corpus = Corpus::build(&request("web-images", Some(400), Some(32_000_000))).unwrap();
+        assert!(corpus.bytes() <= 32_000_000, "{}", corpus.bytes());
+        assert!(corpus.blobs() >= 350, "{}", corpus.blobs());
+        let quantiles = corpus.quantiles();
+        for (name, size) in [("p25", 1_000.0), ("p50", 8_000.0), ("p75", 48_000.0), ("p90", 183_000.0)] {
+            let ratio = quantiles[name] as f64 / size;
+            assert!((0.9..1.1).contains(&ratio), "{name} {ratio}");
+        }
+    }
+
+    #[test]
+    fn whichever_is_reached_first_ends_the_corpus() {
+        let by_bytes = Corpus::build(&request("fixed:1000", None, Some(10_500))).unwrap();
+        assert_eq!(by_bytes.blobs(), 10);
+        let by_blobs = Corpus::build(&request("fixed:1000", Some(3), Some(10_500))).unwrap();
+        assert_eq!(by_blobs.blobs(), 3);
+        assert!(Corpus::build(&request("fixed:1000", None, Some(999))).is_err());
+    }
+
+    #[test]
+    fn keys_are_distinct_and_lower_case_hexadecimal() {
+        let corpus = Corpus::build(&request("fixed:10", Some(1000), None)).unwrap();
+        let distinct: std::collections::HashSet<_> = corpus.keys.iter().map(|key| key.hex).collect();
+        assert_eq!(distinct.len(), 1000);
+        assert!(corpus.keys[0].as_str().chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c)));
+        assert!(!distinct.contains(&corpus.stranger(0).hex));
+    }
+}

@@ -1,0 +1,201 @@
+//! The workers of a phase: threads that open a session each, begin together and end together.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex, PoisonError};
+
+use anyhow::{Result, anyhow};
+
+use super::clock::Clock;
+use super::ops::PlannedOp;
+use super::pace::Schedule;
+use super::resources::Meter;
+use super::tally::Tally;
+use super::worker::{Shared, Source, bands, work};
+use crate::plan::{Arrivals, SyncRule, Use};
+use crate::store::{Key, Session, Span, Store};
+
+/// One list of ops for each worker, done between two barriers.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// A list for each worker; a single one when `open` is given.
+    pub lists: Vec<Vec<PlannedOp>>,
+    /// Whole passes for at least this long; 0 for one pass.
+    pub nanoseconds: u64,
+    /// An open loop instead.
+    pub open: Option<Open>,
+    /// What is done with what is read.
+    pub use_bytes: Use,
+    /// Blobs in one op.
+    pub batch: usize,
+    /// When workers sync.
+    pub sync: Option<SyncRule>,
+    /// Whether the first op of each session is kept apart from the rest.
+    pub first_apart: bool,
+}
+
+/// The pace of an open loop.
+#[derive(Clone, Copy, Debug)]
+pub struct Open {
+    /// How ops arrive.
+    pub arrivals: Arrivals,
+    /// Ops due a second.
+    pub ops_per_s: f64,
+    /// For how long.
+    pub seconds: f64,
+    /// No more ops than this.
+    pub ops_max: u64,
+    /// What the arrivals are drawn from.
+    pub seed: u64,
+}
+
+/// What a crew works with.
+pub struct Crew<'a, C: Clock> {
+    /// Time.
+    pub clock: &'a C,
+    /// The open store.
+    pub store: &'a dyn Store,
+    /// Keys by id.
+    pub keys: &'a [Key],
+    /// Bytes of blobs.
+    pub contents: &'a crate::corpus::Contents,
+    /// Threads.
+    pub workers: usize,
+    /// A key that no blob has, asked for by each session before the clock starts.
+    pub stranger: Option<Key>,
+    /// Set from outside to end early.
+    pub stop: &'a AtomicBool,
+}
+
+impl<C: Clock> Crew<'_, C> {
+    /// Does the jobs one after the other, every worker with one session for all of them, and returns the counts of each
+    /// job. Each job's meter runs while its workers do.
+    pub fn run(&self, jobs: &[Job], meters: &mut [Meter]) -> Result<Vec<Tally>> {
+        let schedules: Vec<Option<Mutex<(Schedule, usize)>>> = jobs.iter().map(|job| job.open.map(schedule)).collect();
+        let meeting = Meeting { barrier: Barrier::new(self.workers + 1), failed: AtomicBool::new(false), begin: AtomicU64::new(0) };
+        let counted: Mutex<Vec<(usize, Tally)>> = Mutex::default();
+        let first_error: Mutex<Option<anyhow::Error>> = Mutex::default();
+        std::thread::scope(|scope| {
+            for worker in 0..self.workers {
+                let (meeting, schedules, counted, first_error) = (&meeting, &schedules, &counted, &first_error);
+                scope.spawn(move || {
+                    let keep = |index, tally| lock(counted).push((index, tally));
+                    if let Err(error) = self.one(worker, jobs, schedules, meeting, &keep) {
+                        lock(first_error).get_or_insert(error);
+                    }
+                });
+            }
+            for meter in meters.iter_mut() {
+                meeting.barrier.wait();
+                if meeting.failed.load(Ordering::SeqCst) {
+                    break;
+                }
+                meter.start();
+                meeting.begin.store(self.clock.now(), Ordering::SeqCst);
+                meeting.barrier.wait();
+                meeting.barrier.wait();
+                meter.stop();
+            }
+        });
+        if let Some(error) = first_error.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(error);
+        }
+        let mut totals: Vec<Option<Tally>> = jobs.iter().map(|_| None).collect();
+        for (index, tally) in counted.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            match &mut totals[index] {
+                Some(total) => total.add(&tally),
+                none => *none = Some(tally),
+            }
+        }
+        totals.into_iter().map(|total| total.ok_or_else(|| anyhow!("a job was not done"))).collect()
+    }
+
+    /// One worker's thread. It keeps every appointment even after a failure, or the others would wait for ever.
+    fn one(
+        &self,
+        worker: usize,
+        jobs: &[Job],
+        schedules: &[Option<Mutex<(Schedule, usize)>>],
+        meeting: &Meeting,
+        keep: &dyn Fn(usize, Tally),
+    ) -> Result<()> {
+        crate::machine::wake_me_on_time();
+        let opened = self.session();
+        if opened.is_err() {
+            meeting.failed.store(true, Ordering::SeqCst);
+        }
+        let mut session = opened;
+        let mut outcome = Ok(());
+        for (index, job) in jobs.iter().enumerate() {
+            meeting.barrier.wait();
+            if meeting.failed.load(Ordering::SeqCst) {
+                break;
+            }
+            meeting.barrier.wait();
+            let begin = meeting.begin.load(Ordering::SeqCst);
+            if let (Ok(session), Ok(())) = (&mut session, &outcome) {
+                // A panic in a driver must not leave the others waiting.
+                let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    self.job(worker, job, schedules[index].as_ref(), session, begin)
+                }));
+                match done {
+                    Ok(Ok(tally)) => keep(index, tally),
+                    Ok(Err(error)) => outcome = Err(error),
+                    Err(_panic) => outcome = Err(anyhow!("the store's driver panicked; its message is above")),
+                }
+            }
+            meeting.barrier.wait();
+        }
+        session?;
+        outcome
+    }
+
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        let mut session = self.store.session()?;
+        if let Some(stranger) = &self.stranger {
+            session.get(stranger, Span::Whole, &mut |_| {})?;
+        }
+        Ok(session)
+    }
+
+    fn job<'s>(
+        &'s self,
+        worker: usize,
+        job: &Job,
+        schedule: Option<&Mutex<(Schedule, usize)>>,
+        session: &mut Box<dyn Session + 's>,
+        begin: u64,
+    ) -> Result<Tally> {
+        let shared = Shared {
+            clock: self.clock,
+            store: self.store,
+            keys: self.keys,
+            contents: self.contents,
+            use_bytes: job.use_bytes,
+            batch: job.batch,
+            sync: job.sync,
+            stop: self.stop,
+        };
+        let source = match schedule {
+            Some(schedule) => Source::Planned { list: &job.lists[0], schedule },
+            None => Source::Own { list: &job.lists[worker], nanoseconds: job.nanoseconds },
+        };
+        let mut tally = Tally::new(bands(&job.lists), job.open.is_some());
+        tally.first_apart = job.first_apart;
+        Ok(work(&shared, &source, session, tally, begin)?)
+    }
+}
+
+/// Where workers meet before and after each job.
+struct Meeting {
+    barrier: Barrier,
+    failed: AtomicBool,
+    begin: AtomicU64,
+}
+
+fn schedule(open: Open) -> Mutex<(Schedule, usize)> {
+    Mutex::new((Schedule::new(open.arrivals, open.ops_per_s, open.seconds, open.ops_max, open.seed), 0))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

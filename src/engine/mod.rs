@@ -1,0 +1,18 @@
+//! One run: rounds of store visits, phases within them, ops within those.
+
+pub mod clock;
+pub mod consumer;
+pub mod crew;
+pub mod environment;
+pub mod ops;
+pub mod order;
+pub mod pace;
+pub mod pilot;
+pub mod place;
+pub mod rails;
+pub mod resources;
+pub mod run;
+pub mod tally;
+pub mod visit;
+pub mod worker;
+pub mod yardstick;

@@ -1,0 +1,382 @@
+//! Which ops a phase has: lists made from the seed before the clock starts, the same for every store of a round.
+
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_distr::{Distribution, Zipf};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::corpus::Corpus;
+use crate::plan::{Load, OpKind, Order, RangeRule};
+use crate::store::Span;
+
+/// One op of a list. Everything a worker must know or check is in it, so that it looks nothing up on the clock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlannedOp {
+    /// Id of the blob.
+    pub blob: u32,
+    /// What is done.
+    pub kind: OpKind,
+    /// Bytes that are written, or that must be read.
+    pub len: u32,
+    /// The generation that is written, or that is there.
+    pub generation: u32,
+    /// First byte of a range.
+    pub offset: u64,
+}
+
+impl PlannedOp {
+    /// The bytes it reads.
+    pub fn span(&self) -> Span {
+        match self.kind {
+            OpKind::Range => Span::Part { offset: self.offset, len: u64::from(self.len) },
+            _ => Span::Whole,
+        }
+    }
+}
+
+/// What a store must hold at this point of a round. The lists of a phase follow from it, and so does every check.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    /// How often each blob was overwritten.
+    pub generation: Vec<u32>,
+    /// Bytes of each blob.
+    pub len: Vec<u64>,
+    /// Whether each blob is there.
+    pub alive: Vec<bool>,
+}
+
+impl State {
+    /// Nothing is there yet.
+    pub fn empty(corpus: &Corpus) -> State {
+        let blobs = corpus.sizes.len();
+        State { generation: vec![0; blobs], len: corpus.sizes.clone(), alive: vec![false; blobs] }
+    }
+
+    /// Bytes of the blobs that are there.
+    pub fn live_bytes(&self) -> u64 {
+        self.len.iter().zip(&self.alive).filter(|(_, alive)| **alive).map(|(len, _)| len).sum()
+    }
+
+    fn ids(&self, alive: bool) -> Vec<u32> {
+        (0..self.alive.len() as u32).filter(|id| self.alive[*id as usize] == alive).collect()
+    }
+
+    /// What an op that was done has changed.
+    pub fn apply(&mut self, op: &PlannedOp) {
+        let id = op.blob as usize;
+        match op.kind {
+            OpKind::Put | OpKind::Overwrite => {
+                self.alive[id] = true;
+                self.generation[id] = op.generation;
+                self.len[id] = u64::from(op.len);
+            }
+            OpKind::Delete => self.alive[id] = false,
+            OpKind::Get | OpKind::Range => {}
+        }
+    }
+
+    /// The op of a kind on a blob as it is now.
+    fn op(&self, kind: OpKind, blob: u32, range: RangeRule, random: &mut SmallRng) -> PlannedOp {
+        let size = self.len[blob as usize];
+        let (offset, len) = match (kind, range) {
+            (OpKind::Range, RangeRule::Head(bytes)) => (0, bytes.min(size)),
+            (OpKind::Range, RangeRule::Random(bytes)) => {
+                let len = bytes.min(size);
+                (random.random_range(0..=size - len), len)
+            }
+            _ => (0, size),
+        };
+        let generation = self.generation[blob as usize] + u32::from(kind == OpKind::Overwrite);
+        PlannedOp { blob, kind, len: len as u32, generation, offset }
+    }
+}
+
+/// A seed for one purpose, from the run's seed and what tells the purpose from others.
+pub fn derived_seed(seed: u64, round: u32, purpose: &str) -> u64 {
+    xxh3_64_with_seed(purpose.as_bytes(), seed ^ (u64::from(round) << 40))
+}
+
+/// How the ops of a phase are given to its workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deal {
+    /// Each of this many workers has a list of its own.
+    Own(usize),
+    /// One list from which the next free worker takes the next op; no two ops depend on each other's order.
+    Shared,
+}
+
+/// The ops of one phase: `ops` together, or as many as the store's state allows.
+pub fn lists(load: &Load, state: &State, ops: u64, deal: Deal, seed: u64) -> Vec<Vec<PlannedOp>> {
+    let mut random = SmallRng::seed_from_u64(seed);
+    let count = ops as usize;
+    match (load.mix.as_slice(), deal) {
+        ([(kind, _)], deal) => {
+            let mut ids = state.ids(*kind != OpKind::Put);
+            if *kind == OpKind::Range {
+                // A part of nothing cannot be asked for.
+                ids.retain(|id| state.len[*id as usize] > 0);
+            }
+            let ids = ordered(ids, load.order, count, kind.reads(), &mut random);
+            let ops = ids.into_iter().map(|id| state.op(*kind, id, load.range, &mut random)).collect();
+            match deal {
+                Deal::Own(workers) => dealt(ops, workers, load.order == Order::Sequential),
+                Deal::Shared => vec![ops],
+            }
+        }
+        (_, Deal::Own(workers)) => (0..workers)
+            .map(|worker| {
+                let share = count / workers + usize::from(count % workers > worker);
+                Mixer::of_worker(load, state, worker, workers).list(share, &mut random)
+            })
+            .collect(),
+        (_, Deal::Shared) => vec![Mixer::of_all(load, state, &mut random).list(count, &mut random)],
+    }
+}
+
+/// Overwrites of random blobs with sizes drawn anew, until `bytes` were written; one worker's list.
+pub fn ageing(corpus: &Corpus, state: &State, bytes: u64, seed: u64) -> Vec<PlannedOp> {
+    let mut random = SmallRng::seed_from_u64(seed);
+    let alive = state.ids(true);
+    let mut state = state.clone();
+    let (mut ops, mut written) = (Vec::new(), 0);
+    while written < bytes && !alive.is_empty() {
+        let id = alive[random.random_range(0..alive.len())];
+        let generation = state.generation[id as usize] + 1;
+        let len = corpus.resized(u64::from(id), generation);
+        let op = PlannedOp { blob: id, kind: OpKind::Overwrite, len: len as u32, generation, offset: 0 };
+        state.apply(&op);
+        // An empty blob counts as a byte, or a corpus of empty blobs would never be aged.
+        written += len.max(1);
+        ops.push(op);
+    }
+    ops
+}
+
+/// `count` ids in the asked order. Writes use each id once at the most.
+fn ordered(mut ids: Vec<u32>, order: Order, count: usize, again: bool, random: &mut SmallRng) -> Vec<u32> {
+    match order {
+        Order::Sequential => ids.truncate(count),
+        Order::Uniform if again && !ids.is_empty() => {
+            return (0..count).map(|_| ids[random.random_range(0..ids.len())]).collect();
+        }
+        Order::Zipfian(theta) if again && !ids.is_empty() => {
+            // Popularity has nothing to do with the order of ids.
+            ids.shuffle(random);
+            let Ok(ranks) = Zipf::new(ids.len() as f64, theta) else { return ids };
+            return (0..count).map(|_| ids[(ranks.sample(random) as usize).clamp(1, ids.len()) - 1]).collect();
+        }
+        Order::Once | Order::Uniform | Order::Zipfian(_) => {
+            ids.shuffle(random);
+            ids.truncate(count);
+        }
+    }
+    ids
+}
+
+/// Splits a list by blob, so that each worker does all ops on its blobs, in their order.
+pub fn by_blob(ops: Vec<PlannedOp>, workers: usize) -> Vec<Vec<PlannedOp>> {
+    let mut hands = vec![Vec::new(); workers];
+    for op in ops {
+        hands[op.blob as usize % workers].push(op);
+    }
+    hands
+}
+
+/// Gives every worker every n-th op.
+pub fn in_turn(ops: &[PlannedOp], workers: usize) -> Vec<Vec<PlannedOp>> {
+    (0..workers).map(|worker| ops.iter().skip(worker).step_by(workers).copied().collect()).collect()
+}
+
+/// Gives every worker its share: each one every n-th op, or a stretch of neighbours where the order matters.
+fn dealt(ops: Vec<PlannedOp>, workers: usize, stretches: bool) -> Vec<Vec<PlannedOp>> {
+    if stretches {
+        let each = ops.len().div_ceil(workers).max(1);
+        let mut hands: Vec<Vec<PlannedOp>> = ops.chunks(each).map(<[PlannedOp]>::to_vec).collect();
+        hands.resize(workers, Vec::new());
+        return hands;
+    }
+    in_turn(&ops, workers)
+}
+
+/// Draws the ops of a mix.
+struct Mixer<'a> {
+    load: &'a Load,
+    /// What is there at this point of the list.
+    state: State,
+    /// Blobs that may be read.
+    readable: Vec<u32>,
+    /// Blobs that may be overwritten or deleted, when those are others than the readable ones.
+    writable: Option<Vec<u32>>,
+    /// Blobs that may be put.
+    absent: Vec<u32>,
+    ranks: Option<Zipf<f64>>,
+}
+
+impl<'a> Mixer<'a> {
+    /// Every worker has keys of its own, so that what it must find is known before the clock starts.
+    fn of_worker(load: &'a Load, state: &State, worker: usize, workers: usize) -> Mixer<'a> {
+        let own = |alive| state.ids(alive).into_iter().filter(|id| *id as usize % workers == worker).collect();
+        Mixer { load, state: state.clone(), readable: own(true), writable: None, absent: own(false), ranks: None }
+    }
+
+    /// One list for all workers: they may overtake each other, so that every blob is either read or written, and
+    /// written once at the most.
+    fn of_all(load: &'a Load, state: &State, random: &mut SmallRng) -> Mixer<'a> {
+        let reads: f64 = load.mix.iter().filter(|(kind, _)| kind.reads()).map(|(_, share)| share).sum();
+        let mut alive = state.ids(true);
+        alive.shuffle(random);
+        let writable = alive.split_off((alive.len() as f64 * reads.clamp(0.1, 0.9)) as usize);
+        let absent = state.ids(false);
+        Mixer { load, state: state.clone(), readable: alive, writable: Some(writable), absent, ranks: None }
+    }
+
+    fn list(mut self, count: usize, random: &mut SmallRng) -> Vec<PlannedOp> {
+        self.readable.shuffle(random);
+        self.absent.shuffle(random);
+        if let Order::Zipfian(theta) = self.load.order {
+            self.ranks = Zipf::new(self.readable.len().max(1) as f64, theta).ok();
+        }
+        (0..count).filter_map(|step| self.draw(step, random)).collect()
+    }
+
+    /// `None` when the kind drawn has no key left, such as a delete from an empty store.
+    fn draw(&mut self, step: usize, random: &mut SmallRng) -> Option<PlannedOp> {
+        let kind = self.kind(random);
+        let id = match (kind, &mut self.writable) {
+            (OpKind::Put, _) => self.absent.pop()?,
+            (OpKind::Overwrite | OpKind::Delete, Some(writable)) => writable.pop()?,
+            _ => {
+                let place = self.place(step, random)?;
+                let id = self.readable[place];
+                if kind == OpKind::Delete {
+                    self.readable.swap_remove(place);
+                    self.absent.push(id);
+                }
+                id
+            }
+        };
+        if kind == OpKind::Range && self.state.len[id as usize] == 0 {
+            return None;
+        }
+        if kind == OpKind::Put && self.writable.is_none() {
+            self.readable.push(id);
+        }
+        let op = self.state.op(kind, id, self.load.range, random);
+        self.state.apply(&op);
+        Some(op)
+    }
+
+    fn place(&self, step: usize, random: &mut SmallRng) -> Option<usize> {
+        let choices = self.readable.len();
+        if choices == 0 {
+            return None;
+        }
+        Some(match (self.load.order, &self.ranks) {
+            (Order::Zipfian(_), Some(ranks)) => (ranks.sample(random) as usize).saturating_sub(1) % choices,
+            (Order::Once | Order::Sequential, _) => step % choices,
+            _ => random.random_range(0..choices),
+        })
+    }
+
+    fn kind(&self, random: &mut SmallRng) -> OpKind {
+        let mut point: f64 = random.random();
+        for (kind, share) in &self.load.mix {
+            if point < *share {
+                return *kind;
+            }
+            point -= share;
+        }
+        self.load.mix.last().map_or(OpKind::Get, |(kind, _)| *kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Length, Use};
+    use std::collections::HashSet;
+
+    fn load(mix: &[(OpKind, f64)], order: Order) -> Load {
+        Load {
+            mix: mix.to_vec(),
+            order,
+            range: RangeRule::Random(4096),
+            length: Length::Pilot,
+            use_bytes: Use::Touch,
+            repeats: None,
+            workers: None,
+            batch: None,
+            rate: None,
+        }
+    }
+
+    fn state(blobs: usize, alive: bool) -> State {
+        State { generation: vec![0; blobs], len: vec![10_000; blobs], alive: vec![alive; blobs] }
+    }
+
+    #[test]
+    fn each_key_comes_once_whatever_the_number_of_workers() {
+        for workers in [1, 3, 64] {
+            let lists = lists(&load(&[(OpKind::Get, 1.0)], Order::Once), &state(1000, true), 1000, Deal::Own(workers), 7);
+            assert_eq!(lists.len(), workers);
+            let ids: HashSet<u32> = lists.iter().flatten().map(|op| op.blob).collect();
+            assert_eq!((ids.len(), lists.iter().map(Vec::len).sum::<usize>()), (1000, 1000));
+        }
+    }
+
+    #[test]
+    fn same_seed_same_list() {
+        let load = load(&[(OpKind::Get, 0.5), (OpKind::Overwrite, 0.5)], Order::Zipfian(0.99));
+        assert_eq!(lists(&load, &state(100, true), 500, Deal::Own(4), 1), lists(&load, &state(100, true), 500, Deal::Own(4), 1));
+        assert_ne!(lists(&load, &state(100, true), 500, Deal::Own(4), 1), lists(&load, &state(100, true), 500, Deal::Own(4), 2));
+    }
+
+    #[test]
+    fn a_mix_never_reads_what_is_not_there() {
+        let mix = [(OpKind::Get, 0.4), (OpKind::Put, 0.2), (OpKind::Overwrite, 0.2), (OpKind::Delete, 0.2)];
+        let mut state = state(100, true);
+        state.alive[50..].fill(false);
+        for list in lists(&load(&mix, Order::Uniform), &state, 5000, Deal::Own(3), 9) {
+            for op in list {
+                let alive = state.alive[op.blob as usize];
+                assert_eq!(alive, op.kind != OpKind::Put, "{op:?}");
+                state.apply(&op);
+            }
+        }
+    }
+
+    #[test]
+    fn a_shared_list_can_be_done_in_any_order() {
+        let mix = [(OpKind::Get, 0.5), (OpKind::Overwrite, 0.3), (OpKind::Delete, 0.2)];
+        let list = lists(&load(&mix, Order::Uniform), &state(1000, true), 500, Deal::Shared, 9).remove(0);
+        let written: Vec<u32> = list.iter().filter(|op| !op.kind.reads()).map(|op| op.blob).collect();
+        let distinct: HashSet<u32> = written.iter().copied().collect();
+        assert_eq!(written.len(), distinct.len());
+        assert!(list.iter().filter(|op| op.kind.reads()).all(|op| !distinct.contains(&op.blob)));
+    }
+
+    #[test]
+    fn zipfian_has_favourites_and_uniform_has_not() {
+        let top = |order| {
+            let mut counts = vec![0; 100];
+            for op in &lists(&load(&[(OpKind::Get, 1.0)], order), &state(100, true), 10_000, Deal::Own(1), 3)[0] {
+                counts[op.blob as usize] += 1;
+            }
+            counts.into_iter().max().unwrap_or(0)
+        };
+        assert!(top(Order::Zipfian(0.99)) > 1500);
+        assert!(top(Order::Uniform) < 200);
+    }
+
+    #[test]
+    fn ranges_lie_within_the_blob() {
+        let mut state = state(3, true);
+        state.len = vec![0, 100, 50_000];
+        let lists = lists(&load(&[(OpKind::Range, 1.0)], Order::Uniform), &state, 1000, Deal::Own(1), 3);
+        for op in &lists[0] {
+            assert!(op.blob != 0 && op.len > 0);
+            assert!(op.offset + u64::from(op.len) <= state.len[op.blob as usize]);
+        }
+    }
+}

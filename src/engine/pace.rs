@@ -1,0 +1,89 @@
+//! When ops are due: at once in a closed loop, at planned instants in an open one.
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::plan::Arrivals;
+
+/// The planned instants of an open loop, the same for every store of a round.
+#[derive(Debug)]
+pub struct Schedule {
+    arrivals: Arrivals,
+    random: SmallRng,
+    /// Mean nanoseconds between two ops.
+    gap_ns: f64,
+    /// The next instant, in nanoseconds since the phase began.
+    next_ns: f64,
+    /// No op is due after this.
+    end_ns: f64,
+    /// Instants left to hand out.
+    left: u64,
+}
+
+impl Schedule {
+    /// `ops_per_s` from the beginning of a phase for `seconds`, but no more than `ops_max`.
+    pub fn new(arrivals: Arrivals, ops_per_s: f64, seconds: f64, ops_max: u64, seed: u64) -> Schedule {
+        let gap_ns = 1e9 / ops_per_s;
+        let mut schedule = Schedule {
+            arrivals,
+            random: SmallRng::seed_from_u64(seed),
+            gap_ns,
+            next_ns: 0.0,
+            end_ns: seconds * 1e9,
+            left: ops_max,
+        };
+        schedule.next_ns = schedule.gap();
+        schedule
+    }
+
+    fn gap(&mut self) -> f64 {
+        match self.arrivals {
+            Arrivals::Constant => self.gap_ns,
+            Arrivals::Poisson => {
+                // 1 - u lies in (0, 1], whose logarithm is finite.
+                let uniform: f64 = self.random.random();
+                -(1.0 - uniform).ln() * self.gap_ns
+            }
+        }
+    }
+}
+
+impl Iterator for Schedule {
+    type Item = u64;
+
+    /// The next instant, in nanoseconds since the phase began.
+    fn next(&mut self) -> Option<u64> {
+        if self.next_ns > self.end_ns || self.left == 0 {
+            return None;
+        }
+        self.left -= 1;
+        let due = self.next_ns;
+        self.next_ns += self.gap();
+        Some(due as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrivals_have_the_asked_rate_also_below_one_a_second() {
+        for (rate, seconds) in [(1000.0, 100.0), (0.5, 100_000.0)] {
+            for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
+                let count = Schedule::new(arrivals, rate, seconds, u64::MAX, 1).count() as f64;
+                let ratio = count / (rate * seconds);
+                assert!((0.98..1.02).contains(&ratio), "{arrivals:?} {rate} {ratio}");
+            }
+        }
+    }
+
+    #[test]
+    fn poisson_gaps_vary_as_much_as_their_mean() {
+        let instants: Vec<u64> = Schedule::new(Arrivals::Poisson, 1000.0, 100.0, u64::MAX, 1).collect();
+        let gaps: Vec<f64> = instants.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let sd = (gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64).sqrt();
+        assert!((0.97..1.03).contains(&(sd / mean)), "{}", sd / mean);
+    }
+}

@@ -1,0 +1,290 @@
+//! Before round 1: how long everything takes here, and from that the corpus, the lengths of phases and the rounds that fit
+//! the budget. Nothing of the pilot is reported but what it fixed.
+
+use std::collections::BTreeMap;
+
+use crate::corpus::Corpus;
+use crate::plan::{CacheState, Length, Phase, Plan, Work, length_key};
+use crate::result::{Fixed, FixedLength};
+use crate::stats::SHORT_OPS as OPS_MIN;
+
+use super::visit::{Outcome, Visit};
+
+/// Rounds that verdicts need.
+pub const ROUNDS_WANTED: u32 = 5;
+/// Rounds below which nothing can be said of repetition.
+const ROUNDS_MIN: u32 = 2;
+/// A read phase lasts at least this long in a run without a budget, and at most in one with: longer phases find no
+/// more than more rounds would.
+const READ_SECONDS: f64 = 0.5;
+/// A read phase lasts at least this long in any run.
+const READ_SECONDS_MIN: f64 = 0.1;
+/// Keys read between two evictions, as a share of all: more would read what an earlier one brought in.
+const COLD_SHARE: f64 = 0.02;
+/// Passes of a cold phase, so that its proof has ten parts.
+const COLD_PASSES_MIN: u64 = 10;
+/// Blobs that a corpus keeps when it is shrunk to fit a budget.
+const BLOBS_MIN: u64 = 100;
+/// Blobs and bytes the pilot works with.
+const PILOT_BLOBS: u64 = 400;
+const PILOT_BYTES: u64 = 32_000_000;
+
+/// What is chosen between.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Choice {
+    corpus_share: f64,
+    read_seconds: f64,
+    cold_ops: u64,
+    rounds: u32,
+}
+
+/// The part of a corpus that the pilot uses.
+pub fn pilot_blobs(corpus: &Corpus) -> u64 {
+    let mut bytes = 0;
+    let within = corpus.sizes.iter().take_while(|size| {
+        bytes += **size;
+        bytes <= PILOT_BYTES
+    });
+    (within.count() as u64).clamp(1, PILOT_BLOBS).max(8).min(corpus.blobs())
+}
+
+/// The short lengths of the pilot's own visit.
+pub fn pilot_lengths(plan: &Plan, blobs: &[(u64, Option<u64>)]) -> Fixed {
+    let choice = Choice { corpus_share: 1.0, read_seconds: 0.02, cold_ops: 0, rounds: 0 };
+    let mut fixed = fixed_for(plan, blobs, choice);
+    for (key, length) in &mut fixed.lengths {
+        let phase = plan.phases.iter().find(|phase| key.split('@').next() == Some(phase.id.as_str()));
+        if phase.is_some_and(|phase| phase.cache == CacheState::Cold) {
+            length.cold_passes = 2;
+            length.ops = length.ops.min(16);
+        }
+        length.seconds = length.seconds.min(0.02);
+    }
+    fixed
+}
+
+/// The lengths of a run without a budget.
+pub fn full_lengths(plan: &Plan, blobs: &[(u64, Option<u64>)]) -> Fixed {
+    let choice = Choice {
+        corpus_share: 1.0,
+        read_seconds: (READ_SECONDS * plan.scale.min(1.0)).max(READ_SECONDS_MIN),
+        cold_ops: ((OPS_MIN as f64 * plan.scale.min(1.0)) as u64).max(8),
+        rounds: plan.rounds.unwrap_or(ROUNDS_WANTED),
+    };
+    let mut fixed = fixed_for(plan, blobs, choice);
+    fixed.rounds_final = plan.rounds.is_some();
+    fixed
+}
+
+/// The lengths that fit into `seconds`, after the pilot has visited every row on every corpus; with the share of the
+/// corpus that is left and a sentence on what had to give.
+pub fn fitting_lengths(
+    plan: &Plan,
+    blobs: &[(u64, Option<u64>)],
+    visits: &[PilotVisit],
+    seconds: f64,
+) -> (Fixed, Option<String>) {
+    let wanted = plan.rounds.unwrap_or(ROUNDS_WANTED);
+    let cold_ops = OPS_MIN;
+    let first = Choice { corpus_share: 1.0, read_seconds: READ_SECONDS, cold_ops, rounds: wanted };
+    let mut choices = vec![first];
+    for read_seconds in [0.35, 0.25, 0.18, 0.13, READ_SECONDS_MIN] {
+        choices.push(Choice { read_seconds, ..first });
+    }
+    let short = Choice { read_seconds: READ_SECONDS_MIN, ..first };
+    let smallest = blobs.iter().map(|(blobs, _)| *blobs).min().unwrap_or(1).max(1);
+    let mut corpus_share = 1.0;
+    while corpus_share * smallest as f64 > BLOBS_MIN as f64 * 1.25 {
+        corpus_share *= 0.75;
+        choices.push(Choice { corpus_share, ..short });
+    }
+    let least = Choice { corpus_share, ..short };
+    for cold_ops in [OPS_MIN / 2, OPS_MIN / 8] {
+        choices.push(Choice { cold_ops, ..least });
+    }
+    for rounds in (ROUNDS_MIN..wanted).rev() {
+        choices.push(Choice { cold_ops: OPS_MIN / 8, rounds, ..least });
+    }
+    let cost = |choice: &Choice| round_seconds(plan, blobs, visits, *choice) * f64::from(choice.rounds);
+    let chosen = choices.iter().find(|choice| cost(choice) <= seconds).or(choices.last()).copied().unwrap_or(first);
+    let mut gave = Vec::new();
+    if chosen.corpus_share < 1.0 {
+        gave.push(format!("the corpus was cut to {:.0} % of its blobs", chosen.corpus_share * 100.0));
+    }
+    if chosen.rounds < wanted {
+        gave.push(format!("there are {} rounds instead of {wanted}", chosen.rounds));
+    }
+    if chosen.cold_ops < OPS_MIN {
+        gave.push("cold phases are short".to_owned());
+    }
+    let mut fixed = fixed_for(plan, &shares(blobs, chosen.corpus_share), chosen);
+    fixed.rounds_final = plan.rounds.is_some() || chosen.rounds < wanted;
+    (fixed, (!gave.is_empty()).then(|| format!("To keep to the budget {}.", gave.join(" and "))))
+}
+
+/// The numbers of blobs that a share of the corpora has.
+fn shares(blobs: &[(u64, Option<u64>)], share: f64) -> Vec<(u64, Option<u64>)> {
+    blobs.iter().map(|(blobs, sweep)| (part_of(*blobs, share), *sweep)).collect()
+}
+
+/// Blobs of a part of a corpus.
+pub fn part_of(blobs: u64, share: f64) -> u64 {
+    ((blobs as f64 * share).round() as u64).clamp(1, blobs.max(1))
+}
+
+/// One row's visit by the pilot.
+pub struct PilotVisit {
+    /// Which corpus.
+    pub corpus: usize,
+    /// Blobs it had.
+    pub blobs: u64,
+    /// What it took.
+    pub visit: Visit,
+}
+
+fn fixed_for(plan: &Plan, blobs: &[(u64, Option<u64>)], choice: Choice) -> Fixed {
+    let mut lengths = BTreeMap::new();
+    for (blobs, sweep_bytes) in blobs {
+        for phase in &plan.phases {
+            let length = length_of(plan, phase, *blobs, choice, &lengths, *sweep_bytes);
+            lengths.insert(length_key(&phase.id, *sweep_bytes), length);
+        }
+    }
+    Fixed { rounds: choice.rounds, rounds_final: false, corpus_share: choice.corpus_share, lengths }
+}
+
+fn length_of(
+    plan: &Plan,
+    phase: &Phase,
+    blobs: u64,
+    choice: Choice,
+    earlier: &BTreeMap<String, FixedLength>,
+    sweep_bytes: Option<u64>,
+) -> FixedLength {
+    let Work::Ops(load) = &phase.work else { return FixedLength::default() };
+    // What repeats another phase has its ops.
+    let repeated = load.repeats.as_ref().and_then(|id| earlier.get(&length_key(id, sweep_bytes)));
+    let of_share = |share: f64| ((blobs as f64 * share).ceil() as u64).max(1);
+    let scaled = |ops: u64| ((ops as f64 * plan.scale) as u64).max(8);
+    let cold = phase.cache == CacheState::Cold;
+    let (ops, seconds) = match load.length {
+        Length::Share(share) => (of_share(share), 0.0),
+        Length::Ops(ops) => (scaled(ops), 0.0),
+        Length::Seconds(seconds) => (blobs, seconds * plan.scale.min(1.0)),
+        Length::Pilot if cold => (choice.cold_ops.max(1).min(blobs), 0.0),
+        Length::Pilot if load.only_reads() => (blobs, choice.read_seconds),
+        Length::Pilot => (blobs.min(scaled(OPS_MIN).max(OPS_MIN.min(blobs))), 0.0),
+    };
+    let ops = repeated.map_or(ops, |length| length.ops);
+    let cold_passes = if cold {
+        let each = ((blobs as f64 * COLD_SHARE) as u64).max(1);
+        ops.div_ceil(each).max(COLD_PASSES_MIN).min(ops) as u32
+    } else {
+        0
+    };
+    FixedLength { ops, seconds, cold_passes }
+}
+
+/// What a round of all rows would take.
+fn round_seconds(plan: &Plan, blobs: &[(u64, Option<u64>)], visits: &[PilotVisit], choice: Choice) -> f64 {
+    let fixed = fixed_for(plan, &shares(blobs, choice.corpus_share), choice);
+    visits
+        .iter()
+        .map(|pilot| {
+            let (all, sweep_bytes) = blobs[pilot.corpus];
+            let growth = part_of(all, choice.corpus_share) as f64 / pilot.blobs.max(1) as f64;
+            visit_seconds(plan, &fixed, pilot, growth, sweep_bytes)
+        })
+        .sum()
+}
+
+/// What one visit would take. Whatever is not a phase, and whatever belongs to a phase beside its ops, is taken to grow
+/// with the corpus, but not to shrink with it.
+fn visit_seconds(plan: &Plan, fixed: &Fixed, pilot: &PilotVisit, growth: f64, sweep_bytes: Option<u64>) -> f64 {
+    let visit = &pilot.visit;
+    let mut total = (visit.seconds - visit.wall_seconds.values().sum::<f64>()).max(0.0) * growth.max(1.0);
+    for phase in &plan.phases {
+        let (Some(Outcome::Measured(round)), Some(wall)) =
+            (visit.phases.get(&phase.id), visit.wall_seconds.get(&phase.id))
+        else {
+            continue;
+        };
+        let Some(length) = fixed.lengths.get(&length_key(&phase.id, sweep_bytes)) else { continue };
+        let beside = (wall - round.seconds).max(0.0);
+        let per_op = round.seconds / round.ops.max(1) as f64;
+        total += match &phase.work {
+            Work::Reopen => *wall,
+            Work::Age(_) => wall * growth,
+            Work::Ops(_) if phase.cache == CacheState::Cold => {
+                let per_pass = wall / f64::from(round.passes.max(1) as u32);
+                per_pass * f64::from(length.cold_passes) + per_op * length.ops as f64
+            }
+            Work::Ops(load) if load.only_reads() => {
+                beside * growth.max(1.0) + length.seconds.max(per_op * length.ops as f64)
+            }
+            Work::Ops(_) => beside * growth.max(1.0) + per_op * length.ops as f64,
+        };
+    }
+    total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::PlanText;
+
+    fn plan(toml: &str) -> Plan {
+        PlanText::parse(toml).unwrap().resolve(true).unwrap()
+    }
+
+    #[test]
+    fn cold_phases_have_ten_passes_of_at_most_two_per_cent() {
+        let fixed = full_lengths(&plan("stores = ['files/flat']"), &[(400, None)]);
+        let cold = fixed.lengths["read-cold"];
+        assert_eq!((cold.ops, cold.cold_passes), (200, 25));
+        assert_eq!(fixed.lengths["read-again"].ops, 200);
+        let many = full_lengths(&plan("stores = ['files/flat']"), &[(100_000, None)]);
+        assert_eq!(many.lengths["read-cold"].cold_passes, 10);
+    }
+
+    #[test]
+    fn what_does_not_fit_shrinks_reads_first_then_the_corpus_then_the_rounds() {
+        let plan = plan("stores = ['files/flat']");
+        let blobs = [(1000, None)];
+        let mut phases = BTreeMap::new();
+        let mut wall_seconds = BTreeMap::new();
+        for phase in &plan.phases {
+            let round = crate::result::Round { ops: 1000, seconds: 1.0, passes: 10, ..Default::default() };
+            phases.insert(phase.id.clone(), Outcome::Measured(round));
+            wall_seconds.insert(phase.id.clone(), 1.0);
+        }
+        let visit = Visit {
+            phases,
+            wall_seconds,
+            footprint: crate::result::Footprint {
+                store: String::new(),
+                sweep_bytes: None,
+                logical_bytes: 0,
+                empty_bytes: None,
+                allocated_bytes: None,
+                after_settle_bytes: None,
+                statvfs_bytes: None,
+                write_amplification: None,
+                space_amplification: None,
+            },
+            facts: BTreeMap::new(),
+            verified: 0,
+            error: None,
+            seconds: 12.0,
+        };
+        let visits = [PilotVisit { corpus: 0, blobs: 1000, visit }];
+        let fit = |seconds| fitting_lengths(&plan, &blobs, &visits, seconds);
+        assert_eq!(fit(1e6).0.corpus_share, 1.0);
+        let (half, why) = fit(40.0);
+        assert!(half.corpus_share < 1.0 && half.rounds == 5, "{half:?}");
+        assert!(why.unwrap().contains("corpus"));
+        let (least, why) = fit(1.0);
+        assert_eq!(least.rounds, ROUNDS_MIN);
+        assert!(why.unwrap().contains("rounds"));
+    }
+}

@@ -1,0 +1,78 @@
+//! The yardsticks of a round: what the processor and the device do today, apart from any store.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::clock::{Clock, HostClock};
+use super::yardstick::Yardstick;
+use crate::machine::{AlignedBuffer, open_direct};
+use crate::result::Rail;
+
+/// Flushes of the device rail.
+const FLUSHES: usize = 16;
+/// Direct reads of the device rail.
+const READS: usize = 64;
+/// Bytes of the file that is read and flushed.
+const FILE_BYTES: usize = 1 << 20;
+/// Bytes of one read or write.
+const BLOCK: usize = 4096;
+
+/// Measures both rails.
+pub fn measure(clock: &HostClock, yardstick: &Yardstick, dir: &Path, round: u32, at: &str) -> Result<Rail> {
+    let path = dir.join("rail");
+    let (flush_ns, read_ns) = device(clock, &path).unwrap_or((None, None));
+    // A rail that was not written is not there to be removed.
+    drop(std::fs::remove_file(&path));
+    let processor_ns = yardstick.ns_per_op(clock, 0.02)?;
+    Ok(Rail { round, at: at.to_owned(), processor_ns, flush_ns, read_ns, repeated: false })
+}
+
+/// Medians, so that one stall does not spoil a rail.
+fn device(clock: &HostClock, path: &Path) -> Result<(Option<f64>, Option<f64>)> {
+    let file = File::create(path)?;
+    file.write_all_at(&vec![7; FILE_BYTES], 0)?;
+    file.sync_all()?;
+    let mut flushes = Vec::new();
+    for index in 0..FLUSHES {
+        file.write_all_at(&[index as u8; BLOCK], (index * BLOCK) as u64)?;
+        let start = clock.now();
+        file.sync_data()?;
+        flushes.push(clock.now() - start);
+    }
+    let direct = open_direct(path);
+    let mut buffer = AlignedBuffer::new(BLOCK);
+    let mut reads = Vec::new();
+    if let Ok(direct) = direct {
+        for index in 0..READS {
+            // Every block once, in an order without neighbours.
+            let offset = (index * 37 % (FILE_BYTES / BLOCK) * BLOCK) as u64;
+            let start = clock.now();
+            if buffer.read_from(&direct, offset).is_err() {
+                break;
+            }
+            reads.push(clock.now() - start);
+        }
+    }
+    Ok((median(&mut flushes), median(&mut reads)))
+}
+
+fn median(times: &mut [u64]) -> Option<f64> {
+    times.sort_unstable();
+    times.get(times.len() / 2).map(|time| *time as f64)
+}
+
+/// The largest relative difference between a rail and the median of earlier ones; `None` without earlier ones.
+pub fn drift(rail: &Rail, earlier: &[Rail]) -> Option<f64> {
+    let of = |pick: &dyn Fn(&Rail) -> Option<f64>| {
+        let mut before: Vec<f64> = earlier.iter().filter(|rail| !rail.repeated).filter_map(pick).collect();
+        before.sort_unstable_by(f64::total_cmp);
+        let middle = before.get(before.len() / 2)?;
+        Some((pick(rail)? / middle - 1.0).abs())
+    };
+    // The device's rails are single reads and flushes and vary more; the processor's tells whether the machine is
+    // another one.
+    of(&|rail| Some(rail.processor_ns))
+}

@@ -1,0 +1,180 @@
+//! What a phase uses: processor time, memory, device bytes, as differences of the machine's counters.
+
+use std::path::Path;
+
+use crate::machine::{self, Device, DeviceCounters, Memory};
+
+/// What the system does while nothing is measured, per second.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Idle {
+    /// Processor time, in nanoseconds.
+    pub busy_ns: f64,
+    /// Device bytes read.
+    pub read_bytes: f64,
+    /// Device bytes written.
+    pub written_bytes: f64,
+}
+
+impl Idle {
+    /// Watches the idle system for a while.
+    pub fn watch(device: Option<&Device>, seconds: f64) -> Idle {
+        let (begin, before) = (machine::uptime(), Counters::read(device));
+        std::thread::sleep(std::time::Duration::from_secs_f64(seconds));
+        let (seconds, after) = ((machine::uptime() - begin).as_secs_f64(), Counters::read(device));
+        let used = after.since(&before);
+        Idle {
+            busy_ns: used.busy_ns.map_or(0.0, |ns| ns as f64 / seconds),
+            read_bytes: used.device.map_or(0.0, |device| device.read_bytes as f64 / seconds),
+            written_bytes: used.device.map_or(0.0, |device| device.written_bytes as f64 / seconds),
+        }
+    }
+}
+
+/// Counters at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Counters {
+    busy_ns: Option<u64>,
+    process_ns: u64,
+    device: Option<DeviceCounters>,
+}
+
+impl Counters {
+    fn read(device: Option<&Device>) -> Counters {
+        Counters {
+            busy_ns: machine::busy_ns(),
+            process_ns: machine::process_cpu_ns(),
+            device: device.and_then(Device::counters),
+        }
+    }
+
+    fn since(&self, before: &Counters) -> Used {
+        let both = self.device.zip(before.device);
+        Used {
+            busy_ns: self.busy_ns.zip(before.busy_ns).map(|(now, then)| now.saturating_sub(then)),
+            process_ns: self.process_ns.saturating_sub(before.process_ns),
+            device: both.map(|(now, then)| DeviceCounters {
+                read_bytes: now.read_bytes.saturating_sub(then.read_bytes),
+                written_bytes: now.written_bytes.saturating_sub(then.written_bytes),
+                flushes: now.flushes.saturating_sub(then.flushes),
+            }),
+        }
+    }
+}
+
+/// What was used between two moments.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Used {
+    /// Processor time of the whole system.
+    pub busy_ns: Option<u64>,
+    /// Processor time of this process.
+    pub process_ns: u64,
+    /// What the device did.
+    pub device: Option<DeviceCounters>,
+}
+
+impl Used {
+    fn add(&mut self, more: &Used) {
+        self.busy_ns = self.busy_ns.zip(more.busy_ns).map(|(all, more)| all + more);
+        self.process_ns += more.process_ns;
+        self.device = self.device.zip(more.device).map(|(all, more)| DeviceCounters {
+            read_bytes: all.read_bytes + more.read_bytes,
+            written_bytes: all.written_bytes + more.written_bytes,
+            flushes: all.flushes + more.flushes,
+        });
+    }
+}
+
+/// Adds up what is used in the stretches of time that belong to a phase, and leaves out what lies between them.
+#[derive(Debug)]
+pub struct Meter<'a> {
+    device: Option<&'a Device>,
+    idle: Idle,
+    running: Option<(std::time::Duration, Counters)>,
+    seconds: f64,
+    used: Used,
+}
+
+impl<'a> Meter<'a> {
+    /// A meter that stands still.
+    pub fn new(device: Option<&'a Device>, idle: Idle) -> Meter<'a> {
+        let used = Used { busy_ns: Some(0), process_ns: 0, device: device.map(|_| DeviceCounters::default()) };
+        Meter { device, idle, running: None, seconds: 0.0, used }
+    }
+
+    /// Starts or goes on.
+    pub fn start(&mut self) {
+        let counters = Counters::read(self.device);
+        self.running = Some((machine::uptime(), counters));
+    }
+
+    /// Stops; the time until the next start does not count. Returns the seconds since the start.
+    pub fn stop(&mut self) -> f64 {
+        let Some((begin, before)) = self.running.take() else { return 0.0 };
+        let seconds = (machine::uptime() - begin).as_secs_f64();
+        let more = Counters::read(self.device).since(&before);
+        self.seconds += seconds;
+        self.used.add(&more);
+        seconds
+    }
+
+    /// Adds what another meter has counted.
+    pub fn add(&mut self, other: &Meter) {
+        self.seconds += other.seconds;
+        self.used.add(&other.used);
+    }
+
+    /// What was used, less what the idle system would have used in the same time.
+    pub fn used(&self) -> Used {
+        let less = |value: u64, idle_per_s: f64| value.saturating_sub((idle_per_s * self.seconds) as u64);
+        Used {
+            busy_ns: self.used.busy_ns.map(|ns| less(ns, self.idle.busy_ns).max(self.used.process_ns)),
+            process_ns: self.used.process_ns,
+            device: self.used.device.map(|device| DeviceCounters {
+                read_bytes: less(device.read_bytes, self.idle.read_bytes),
+                written_bytes: less(device.written_bytes, self.idle.written_bytes),
+                flushes: device.flushes,
+            }),
+        }
+    }
+}
+
+/// Memory of this process before a store is opened, and what it has beyond that.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryBaseline {
+    peak_bytes: Option<u64>,
+    memory: Option<Memory>,
+}
+
+/// Memory beyond the baseline.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MemoryUsed {
+    /// At its highest since the last reset.
+    pub peak_bytes: Option<u64>,
+    /// Anonymous, now.
+    pub anonymous_bytes: Option<u64>,
+    /// File-mapped, now.
+    pub mapped_bytes: Option<u64>,
+}
+
+impl MemoryBaseline {
+    /// Takes the baseline.
+    pub fn take() -> MemoryBaseline {
+        let peak_bytes = if machine::reset_peak() { machine::peak_bytes() } else { None };
+        MemoryBaseline { peak_bytes, memory: machine::memory() }
+    }
+
+    /// What there is beyond it.
+    pub fn beyond(&self) -> MemoryUsed {
+        let memory = self.memory.zip(machine::memory());
+        MemoryUsed {
+            peak_bytes: self.peak_bytes.zip(machine::peak_bytes()).map(|(before, now)| now.saturating_sub(before)),
+            anonymous_bytes: memory.map(|(then, now)| now.anonymous_bytes.saturating_sub(then.anonymous_bytes)),
+            mapped_bytes: memory.map(|(then, now)| now.mapped_bytes.saturating_sub(then.mapped_bytes)),
+        }
+    }
+}
+
+/// Free bytes of a file system, for the cross-check of footprints.
+pub fn free_bytes(dir: &Path) -> Option<u64> {
+    machine::free_bytes(dir).ok()
+}

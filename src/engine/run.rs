@@ -1,0 +1,453 @@
+//! A whole run: pilot, rounds, and what decides how many there are.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use super::clock::HostClock;
+use super::environment;
+use super::order::williams;
+use super::pilot::{self, PilotVisit, ROUNDS_WANTED};
+use super::place::Place;
+use super::rails;
+use super::resources::Idle;
+use super::visit::{Outcome, Run, Subject, Turn, Visit, visit};
+use super::yardstick::Yardstick;
+use crate::corpus::Corpus;
+use crate::machine::{self, Device};
+use crate::plan::{CacheState, Plan, Row, Work, length_key};
+use crate::records::Records;
+use crate::result::{CorpusResult, Harness, Program, Status, StoreRound};
+use crate::store::Options;
+use crate::stores;
+
+/// What a run tells while it goes on.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// Something worth a line.
+    Note(&'a str),
+    /// The pilot visits a row.
+    Pilot {
+        /// Its label.
+        row: &'a str,
+        /// Which one, from 1.
+        index: usize,
+        /// Of how many.
+        of: usize,
+    },
+    /// A visit begins.
+    Visit {
+        /// The round.
+        round: u32,
+        /// Of how many, as far as is known.
+        rounds: u32,
+        /// The row's label.
+        row: &'a str,
+        /// The size of a sweep.
+        sweep_bytes: Option<u64>,
+        /// Which visit of the whole run, from 1.
+        index: usize,
+        /// Of how many.
+        of: usize,
+        /// About how long the rest will take.
+        seconds_left: Option<f64>,
+    },
+}
+
+/// Sees a run go on, and keeps what it measured.
+pub trait Observer {
+    /// Something happened.
+    fn event(&mut self, event: Event<'_>);
+    /// There is more to keep; called after every visit.
+    fn save(&mut self, records: &Records) -> Result<()>;
+    /// How many rounds the first five ask for, when that many more would fit the budget.
+    fn rounds_needed(&mut self, records: &Records, most: u32) -> u32;
+}
+
+/// Everything a run starts from.
+pub struct Start<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Its corpora, in order.
+    pub corpora: Vec<Corpus>,
+    /// What an earlier run left.
+    pub earlier: Option<Records>,
+    /// The program, for the records.
+    pub program: Program,
+    /// Where it works.
+    pub place: Place,
+    /// Set from outside to end early.
+    pub stop: &'a AtomicBool,
+}
+
+/// Free processor and disk before the pilot, watched this long.
+const IDLE_SECONDS: f64 = 0.2;
+/// The same before each round.
+const IDLE_SECONDS_A_ROUND: f64 = 0.1;
+/// Share of the budget kept back for the report and for what the pilot underestimates.
+const SPARE: f64 = 0.06;
+/// Whole rounds that may be repeated because of their rails.
+const REPEATS_MAX: u32 = 2;
+
+/// Runs a plan. Returns what was measured; `complete` is false when it was stopped early.
+pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
+    let begin = machine::uptime();
+    let plan = start.plan;
+    let place = start.place;
+    let clock = HostClock::best();
+    let device = Device::of(place.path());
+    let drop_caches = plan.drop_caches && machine::can_drop_caches();
+    let context =
+        Run { plan, clock, device, drop_caches, place: place.path().to_owned(), stop: start.stop };
+    let resumed = start.earlier.is_some();
+    let records =
+        start.earlier.unwrap_or_else(|| Records::new(plan, start.program.clone(), machine::facts(place.path())));
+    let mut course = Course {
+        deadline: deadline(plan, begin, &records, resumed),
+        yardstick: Yardstick::new(1000, 4096)?,
+        stolen: machine::stolen(),
+        spent_before: records.program.seconds,
+        begin,
+        corpora: start.corpora,
+        context,
+        records,
+    };
+    course.prepare(resumed, observer)?;
+    course.rounds(observer)?;
+    course.finish(observer)?;
+    Ok(course.records)
+}
+
+/// When the budget is spent, if there is one.
+fn deadline(plan: &Plan, begin: Duration, records: &Records, resumed: bool) -> Option<Duration> {
+    let budget = plan.budget?;
+    let spent = if resumed { Duration::from_secs_f64(records.program.seconds) } else { begin };
+    Some(begin + budget.saturating_sub(spent))
+}
+
+/// A run under way.
+struct Course<'a> {
+    context: Run<'a>,
+    corpora: Vec<Corpus>,
+    records: Records,
+    yardstick: Yardstick,
+    deadline: Option<Duration>,
+    stolen: Duration,
+    begin: Duration,
+    spent_before: f64,
+}
+
+impl Course<'_> {
+    fn stopped(&self) -> bool {
+        self.context.stop.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    fn seconds_left(&self) -> Option<f64> {
+        Some(self.deadline?.saturating_sub(machine::uptime()).as_secs_f64())
+    }
+
+    fn seconds_spent(&self) -> f64 {
+        self.spent_before + (machine::uptime() - self.begin).as_secs_f64()
+    }
+
+    /// The corpora as (blobs, size of a sweep).
+    fn blobs(&self) -> Vec<(u64, Option<u64>)> {
+        let sizes = self.context.plan.corpora.iter().map(|corpus| corpus.sweep_bytes);
+        self.corpora.iter().map(Corpus::blobs).zip(sizes).collect()
+    }
+
+    /// Everything before round 1.
+    fn prepare(&mut self, resumed: bool, observer: &mut dyn Observer) -> Result<()> {
+        if resumed {
+            return self.cut_corpora();
+        }
+        let idle = Idle::watch(self.context.device.as_ref(), IDLE_SECONDS);
+        if self.context.drop_caches && self.has_cold_phase() {
+            observer.event(Event::Note(
+                "the kernel's caches are dropped before cold reads (--no-drop-caches prevents it)",
+            ));
+        }
+        self.records.fixed = match self.context.plan.budget {
+            Some(_) => self.pilot(idle, observer)?,
+            None => pilot::full_lengths(self.context.plan, &self.blobs()),
+        };
+        if self.stopped() {
+            return Ok(());
+        }
+        self.cut_corpora()?;
+        self.records.corpora = self.corpora.iter().zip(&self.context.plan.corpora).map(corpus_result).collect();
+        let (plan, clock, device) = (self.context.plan, self.context.clock, self.context.device.clone());
+        environment::look(&mut self.records, plan, &clock, device.as_ref(), &self.context.place, idle);
+        self.records.harness = self.harness(idle)?;
+        Ok(())
+    }
+
+    fn has_cold_phase(&self) -> bool {
+        self.context.plan.phases.iter().any(|phase| phase.cache == CacheState::Cold)
+    }
+
+    fn cut_corpora(&mut self) -> Result<()> {
+        let share = self.records.fixed.corpus_share;
+        if share <= 0.0 {
+            bail!("the earlier run ended before anything was fixed; start a new one");
+        }
+        if share < 1.0 {
+            self.corpora = self.corpora.iter().map(|corpus| corpus.part(pilot::part_of(corpus.blobs(), share))).collect();
+        }
+        Ok(())
+    }
+
+    /// Visits every row briefly and fixes what fits the budget.
+    fn pilot(&mut self, idle: Idle, observer: &mut dyn Observer) -> Result<crate::result::Fixed> {
+        let plan = self.context.plan;
+        let small: Vec<Corpus> = self.corpora.iter().map(|corpus| corpus.part(pilot::pilot_blobs(corpus))).collect();
+        let blobs: Vec<_> = small.iter().map(Corpus::blobs).zip(self.blobs().into_iter().map(|(_, sweep)| sweep)).collect();
+        let lengths = pilot::pilot_lengths(plan, &blobs);
+        let mut visits = Vec::new();
+        let begin = machine::uptime();
+        let of = plan.rows.len() * small.len();
+        for (corpus, small) in small.iter().enumerate() {
+            for row in &plan.rows {
+                observer.event(Event::Pilot { row: &row.label, index: visits.len() + 1, of });
+                let subject = Subject { row, corpus: small, sweep_bytes: blobs[corpus].1 };
+                let turn = Turn { round: 0, position: 1, idle };
+                let Some(visit) = visit(&self.context, &lengths, subject, turn)? else {
+                    return Ok(lengths);
+                };
+                visits.push(PilotVisit { corpus, blobs: small.blobs(), visit });
+            }
+        }
+        let rails = 0.3 + IDLE_SECONDS_A_ROUND;
+        let left = self.seconds_left().unwrap_or(f64::INFINITY) - 1.0;
+        let for_rounds = left * (1.0 - SPARE) - f64::from(ROUNDS_WANTED) * rails;
+        let (fixed, gave) = pilot::fitting_lengths(plan, &self.blobs(), &visits, for_rounds.max(0.0));
+        if let Some(gave) = gave {
+            self.records.doubt("budget", gave, Some("give it more time with `--budget`"));
+        }
+        let took = (machine::uptime() - begin).as_secs_f64();
+        let note = format!("pilot done in {took:.0} s: {} rounds to begin with", fixed.rounds);
+        observer.event(Event::Note(&note));
+        Ok(fixed)
+    }
+
+    /// What the null store costs in every phase.
+    fn harness(&self, idle: Idle) -> Result<Harness> {
+        let clock = &self.context.clock;
+        let row = Row { label: "null".to_owned(), adapter: stores::NULL, options: Options::default() };
+        let mut harness =
+            Harness { clock: clock.name().to_owned(), clock_read_ns: clock.read_ns(), ..Harness::default() };
+        let mut fixed = self.records.fixed.clone();
+        fixed.lengths.values_mut().for_each(|length| length.seconds = length.seconds.min(0.05));
+        for (corpus, planned) in self.corpora.iter().zip(&self.context.plan.corpora) {
+            let subject = Subject { row: &row, corpus, sweep_bytes: planned.sweep_bytes };
+            let turn = Turn { round: 0, position: 1, idle };
+            let Some(visit) = visit(&self.context, &fixed, subject, turn)? else { break };
+            for (phase, outcome) in visit.phases {
+                if let Outcome::Measured(round) = outcome {
+                    let ns = round.seconds * 1e9 / round.ops.max(1) as f64;
+                    harness.null_ns.insert(length_key(&phase, planned.sweep_bytes), ns);
+                }
+            }
+        }
+        let reads = self.context.plan.phases.iter().filter(|phase| !phase.writes());
+        harness.null_ns_per_op = reads
+            .filter(|phase| matches!(phase.work, Work::Ops(_)))
+            .find_map(|phase| harness.null_ns.get(&phase.id).copied());
+        Ok(harness)
+    }
+
+    /// The rounds, one after the other.
+    fn rounds(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        let mut repeats = 0;
+        let mut round = 1;
+        let mut slowest = 0.0_f64;
+        while round <= self.records.fixed.rounds && !self.stopped() {
+            if !self.round_is_done(round) {
+                if self.must_cut(round, slowest) {
+                    break;
+                }
+                let begin = machine::uptime();
+                let drifted = self.round(round, observer)?;
+                slowest = slowest.max((machine::uptime() - begin).as_secs_f64());
+                let fits = self.seconds_left().is_none_or(|left| {
+                    left > slowest * f64::from(self.records.fixed.rounds - round + 1) * 1.05
+                });
+                if drifted && !self.stopped() && repeats < REPEATS_MAX && fits {
+                    repeats += 1;
+                    self.records.forget_round(round);
+                    observer.event(Event::Note("the machine changed its speed during this round; it is repeated"));
+                    continue;
+                }
+            }
+            if round == ROUNDS_WANTED && !self.records.fixed.rounds_final && !self.stopped() {
+                self.fix_rounds(slowest, observer);
+            }
+            round += 1;
+        }
+        Ok(())
+    }
+
+    fn round_is_done(&self, round: u32) -> bool {
+        self.subjects().all(|subject| self.records.has(&subject.row.label, subject.sweep_bytes, round) || self.records.has_failed(&subject.row.label))
+            && self.records.rails.iter().any(|rail| rail.round == round)
+    }
+
+    fn subjects(&self) -> impl Iterator<Item = Subject<'_>> {
+        let plan = self.context.plan;
+        self.corpora.iter().zip(&plan.corpora).flat_map(move |(corpus, planned)| {
+            plan.rows.iter().map(move |row| Subject { row, corpus, sweep_bytes: planned.sweep_bytes })
+        })
+    }
+
+    /// Whether the budget does not allow another round, though the pilot thought so. That depends on time alone, never on
+    /// results.
+    fn must_cut(&mut self, round: u32, slowest: f64) -> bool {
+        let Some(left) = self.seconds_left() else { return false };
+        if round <= 2 || left > slowest * 0.9 {
+            return false;
+        }
+        let done = round - 1;
+        if done < ROUNDS_WANTED {
+            let text = format!("The budget was spent after {done} rounds: the machine was slower than in the pilot.");
+            self.records.doubt("budget", text, Some("give it more time with `--budget`"));
+        }
+        self.records.fixed.rounds = done;
+        self.records.fixed.rounds_final = true;
+        true
+    }
+
+    /// After five rounds: how many there are to be, from their variance and from the time that is left.
+    fn fix_rounds(&mut self, slowest: f64, observer: &mut dyn Observer) {
+        let left = self.seconds_left().unwrap_or(0.0) * (1.0 - SPARE) - 1.0;
+        let more = if slowest > 0.0 { (left / slowest) as u32 } else { 0 };
+        let most = ROUNDS_WANTED + more;
+        self.records.fixed.rounds = observer.rounds_needed(&self.records, most).clamp(ROUNDS_WANTED, most);
+        self.records.fixed.rounds_final = true;
+    }
+
+    /// One round of all rows; returns whether the rails say that the machine changed.
+    fn round(&mut self, round: u32, observer: &mut dyn Observer) -> Result<bool> {
+        let plan = self.context.plan;
+        self.records.rails.retain(|rail| rail.round != round || rail.repeated);
+        self.rail(round, "start")?;
+        let idle = Idle::watch(self.context.device.as_ref(), IDLE_SECONDS_A_ROUND);
+        let order = williams(plan.rows.len(), round, plan.seed);
+        for corpus in 0..self.corpora.len() {
+            for (place, row) in order.iter().enumerate() {
+                let row = &plan.rows[*row];
+                let sweep_bytes = plan.corpora[corpus].sweep_bytes;
+                let subject = Subject { row, corpus: &self.corpora[corpus], sweep_bytes };
+                if self.records.has(&subject.row.label, subject.sweep_bytes, round) || self.records.has_failed(&row.label) {
+                    continue;
+                }
+                self.announce(round, &subject, observer);
+                let turn = Turn { round, position: place as u32 + 1, idle };
+                let Some(visit) = visit(&self.context, &self.records.fixed, subject, turn)? else {
+                    return Ok(false);
+                };
+                let subject = Subject { row, corpus: &self.corpora[corpus], sweep_bytes };
+                keep(&mut self.records, &subject, turn, visit);
+                self.records.program.seconds = self.seconds_spent();
+                observer.save(&self.records)?;
+            }
+        }
+        self.rail(round, "end")
+    }
+
+    /// Measures the rails; returns whether they differ from earlier ones by more than the plan allows.
+    fn rail(&mut self, round: u32, at: &str) -> Result<bool> {
+        let rail = rails::measure(&self.context.clock, &self.yardstick, &self.context.place, round, at)?;
+        let drift = rails::drift(&rail, &self.records.rails);
+        self.records.rails.push(rail);
+        let of_round = |rail: &&crate::result::Rail| rail.round == round && !rail.repeated;
+        let earlier: Vec<_> = self.records.rails.iter().filter(|rail| !of_round(rail)).cloned().collect();
+        let limit = self.context.plan.rail_limit;
+        let start_drifted = self
+            .records
+            .rails
+            .iter()
+            .find(of_round)
+            .and_then(|rail| rails::drift(rail, &earlier))
+            .is_some_and(|drift| drift > limit);
+        Ok(start_drifted || drift.is_some_and(|drift| drift > limit))
+    }
+
+    fn announce(&self, round: u32, subject: &Subject, observer: &mut dyn Observer) {
+        let rows = self.context.plan.rows.len() * self.corpora.len();
+        let index = self.records.store_rounds.len() + 1;
+        let of = rows * self.records.fixed.rounds as usize;
+        let done = self.records.store_rounds.len() as f64;
+        let spent: f64 = self.records.store_rounds.iter().map(|visit| visit.seconds).sum();
+        let seconds_left = (done > 0.0).then(|| spent / done * (of.saturating_sub(index - 1)) as f64);
+        observer.event(Event::Visit {
+            round,
+            rounds: self.records.fixed.rounds,
+            row: &subject.row.label,
+            sweep_bytes: subject.sweep_bytes,
+            index,
+            of,
+            seconds_left,
+        });
+    }
+
+    fn finish(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        let spent = (machine::uptime() - self.begin).as_secs_f64();
+        environment::look_back(&mut self.records, self.stolen, spent);
+        let rounds = 1..=self.records.fixed.rounds;
+        self.records.complete = !self.stopped()
+            && self.records.fixed.rounds > 0
+            && rounds.clone().all(|round| {
+                self.subjects().all(|subject| {
+                    self.records.has(&subject.row.label, subject.sweep_bytes, round) || self.records.has_failed(&subject.row.label)
+                })
+            });
+        self.records.program.seconds = self.seconds_spent();
+        observer.save(&self.records)
+    }
+}
+
+/// Keeps what a visit brought.
+fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
+    let label = &subject.row.label;
+    if let Some(row) = records.row_mut(label) {
+        if row.facts.is_empty() {
+            row.facts.clone_from(&visit.facts);
+        }
+        if let Some(error) = &visit.error {
+            row.status = Status::Failed;
+            row.reason = Some(error.clone());
+        }
+    }
+    for (phase, outcome) in visit.phases {
+        let cell = records.cells.entry((label.clone(), subject.sweep_bytes, phase)).or_default();
+        match outcome {
+            Outcome::Measured(round) => cell.rounds.push(round),
+            Outcome::NotPossible(why) => cell.not_possible = Some(why),
+        }
+    }
+    records.store_rounds.push(StoreRound {
+        round: turn.round,
+        store: label.clone(),
+        sweep_bytes: subject.sweep_bytes,
+        position: turn.position,
+        seconds: visit.seconds,
+        verified: visit.verified,
+        error: visit.error,
+        footprint: visit.footprint,
+    });
+}
+
+fn corpus_result((corpus, planned): (&Corpus, &crate::plan::CorpusPlan)) -> CorpusResult {
+    CorpusResult {
+        name: corpus.name.clone(),
+        blobs: corpus.blobs(),
+        bytes: corpus.bytes(),
+        quantiles: corpus.quantiles(),
+        largest_bytes: corpus.largest(),
+        zstd_ratio: corpus.zstd_ratio(),
+        sweep_bytes: planned.sweep_bytes,
+        sampled_from: corpus.sampled_from,
+        skipped: corpus.skipped.summary(),
+    }
+}

@@ -1,0 +1,372 @@
+//! THE LOOP: the only place where ops are done and timed, for every store, phase, pace and number of workers.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::clock::Clock;
+use super::consumer::Consumer;
+use super::ops::{PlannedOp, State};
+use super::pace::Schedule;
+use super::tally::{Tally, Times};
+use crate::stats::histogram::{BANDS, band_of};
+use crate::corpus::Contents;
+use crate::plan::{OpKind, SyncRule, Use};
+use crate::store::{Error, Key, Result, Session, Span, Store};
+
+/// What all workers of a phase share.
+pub struct Shared<'a, C: Clock> {
+    /// Time.
+    pub clock: &'a C,
+    /// The store.
+    pub store: &'a dyn Store,
+    /// The keys of blobs by id.
+    pub keys: &'a [Key],
+    /// The bytes of blobs.
+    pub contents: &'a Contents,
+    /// What is done with what is read.
+    pub use_bytes: Use,
+    /// Blobs in one op.
+    pub batch: usize,
+    /// When a worker syncs; `None` in other classes than on-sync.
+    pub sync: Option<SyncRule>,
+    /// Set from outside to end the phase early.
+    pub stop: &'a AtomicBool,
+}
+
+/// Where a worker's ops come from.
+pub enum Source<'a> {
+    /// Its own list, in whole passes, until this many nanoseconds are over.
+    Own {
+        /// The list.
+        list: &'a [PlannedOp],
+        /// 0 for one pass.
+        nanoseconds: u64,
+    },
+    /// The list all workers share, each op at its planned instant.
+    Planned {
+        /// The list; it begins again when the schedule is longer.
+        list: &'a [PlannedOp],
+        /// The instants, and how many were taken.
+        schedule: &'a Mutex<(Schedule, usize)>,
+    },
+}
+
+/// Attempts at an op whose store is busy.
+const ATTEMPTS_MAX: u32 = 100;
+/// Failures after which a worker gives up: the phase has failed, and more would only take time.
+const ERRORS_MAX: u64 = 100;
+
+/// An op taken from its source.
+struct Next<'a> {
+    ops: &'a [PlannedOp],
+    /// When it should begin; `None`: at once.
+    due: Option<u64>,
+}
+
+/// Hands out ops in order.
+struct Cursor<'a> {
+    source: &'a Source<'a>,
+    batch: usize,
+    at: usize,
+    begin: u64,
+}
+
+impl<'a> Cursor<'a> {
+    #[inline]
+    fn next(&mut self, now: u64, tally: &mut Tally) -> Option<Next<'a>> {
+        match self.source {
+            Source::Own { list, nanoseconds } => {
+                if self.at == list.len() {
+                    tally.passes += 1;
+                    if list.is_empty() || now - self.begin >= *nanoseconds {
+                        return None;
+                    }
+                    self.at = 0;
+                }
+                let end = (self.at + self.batch).min(list.len());
+                let ops = &list[self.at..end];
+                self.at = end;
+                Some(Next { ops, due: None })
+            }
+            Source::Planned { list, schedule } => {
+                let mut shared = schedule.lock().unwrap_or_else(PoisonError::into_inner);
+                let due = shared.0.next()?;
+                let place = shared.1;
+                shared.1 += 1;
+                drop(shared);
+                let batches = list.len().div_ceil(self.batch).max(1);
+                let from = (place % batches) * self.batch;
+                Some(Next { ops: &list[from..(from + self.batch).min(list.len())], due: Some(self.begin + due) })
+            }
+        }
+    }
+}
+
+/// Does a phase's ops with an open session and returns what was counted. `begin` is the moment at which the phase
+/// began, the same for all workers.
+pub fn work<'s, C: Clock>(
+    shared: &Shared<'s, C>,
+    source: &Source<'_>,
+    session: &mut Box<dyn Session + 's>,
+    mut tally: Tally,
+    begin: u64,
+) -> Result<Tally> {
+    let cpu_before = crate::machine::thread_cpu_ns();
+    let mut consumer = Consumer::new(shared.use_bytes)?;
+    let mut writer = Writer { shared, unsynced_ops: 0, unsynced_bytes: 0, wrote: false, room: Vec::new() };
+    let mut cursor = Cursor { source, batch: shared.batch, at: 0, begin };
+    let mut now = begin;
+    (tally.begin, tally.end) = (begin, begin);
+    while let Some(next) = cursor.next(now, &mut tally) {
+        if shared.stop.load(Ordering::Relaxed) || tally.errors >= ERRORS_MAX {
+            break;
+        }
+        let due = next.due.unwrap_or(now);
+        if next.due.is_some() {
+            tally.last_due = due;
+            if now > due {
+                tally.busy_when_due += 1;
+            } else {
+                shared.clock.sleep_until(due);
+            }
+        }
+        let prepared = writer.prepare(next.ops);
+        let start = shared.clock.now();
+        if next.due.is_some()
+            && now <= due
+            && let Some(late) = &mut tally.wake_late
+        {
+            late.saturating_record(u64::max(start - due, 1));
+        }
+        let outcome = perform(shared, session.as_mut(), next.ops, prepared, &mut consumer, &mut tally.retries);
+        now = shared.clock.now();
+        tally.ops += 1;
+        tally.blobs += next.ops.len() as u64;
+        match outcome {
+            Ok(bytes) => {
+                tally.bytes += bytes;
+                tally.record(band_of(bytes / next.ops.len() as u64), Times { due, start, end: now });
+                if writer.must_sync(next.ops, bytes) {
+                    now = writer.sync(session.as_mut(), now, &mut tally);
+                }
+            }
+            Err(error) => {
+                if matches!(error, Error::TimedOut) {
+                    tally.timeouts += 1;
+                    *session = shared.store.session()?;
+                    now = shared.clock.now();
+                }
+                tally.fail(|| describe(&error, &next.ops[0], shared.keys));
+            }
+        }
+    }
+    if writer.wrote && shared.sync.is_some() {
+        now = writer.sync(session.as_mut(), now, &mut tally);
+    }
+    if consumer.failed() {
+        tally.fail(|| "the socket that bytes were sent to broke".to_owned());
+    }
+    tally.end = now;
+    tally.cpu_ns = crate::machine::thread_cpu_ns().saturating_sub(cpu_before);
+    Ok(tally)
+}
+
+/// The blobs that an op writes, ready before its clock starts.
+enum Prepared<'a> {
+    Nothing,
+    One(&'a [u8]),
+    Batch(Vec<(Key, &'a [u8])>),
+}
+
+/// A worker's writes: their bytes, and when they are due for a sync.
+struct Writer<'a, 's, C: Clock> {
+    shared: &'a Shared<'s, C>,
+    unsynced_ops: u64,
+    unsynced_bytes: u64,
+    wrote: bool,
+    /// Where blobs that do not lie ready in the pool are made: one buffer for each blob of a batch.
+    room: Vec<Vec<u8>>,
+}
+
+impl<C: Clock> Writer<'_, '_, C> {
+    /// Finds or makes the bytes to be written, off the op's clock.
+    #[inline]
+    fn prepare(&mut self, ops: &[PlannedOp]) -> Prepared<'_> {
+        if ops[0].kind.reads() || ops[0].kind == OpKind::Delete {
+            return Prepared::Nothing;
+        }
+        self.room.resize(self.room.len().max(ops.len()), Vec::new());
+        let shared = self.shared;
+        let mut blobs = ops.iter().zip(&mut self.room).map(|(op, room)| {
+            let blob = shared.contents.blob(u64::from(op.blob), op.generation, u64::from(op.len), room);
+            (shared.keys[op.blob as usize], blob)
+        });
+        match (ops.len(), blobs.next()) {
+            (1, Some((_, blob))) => Prepared::One(blob),
+            (_, Some(first)) => Prepared::Batch(std::iter::once(first).chain(blobs).collect()),
+            (_, None) => Prepared::Nothing,
+        }
+    }
+
+    #[inline]
+    fn must_sync(&mut self, ops: &[PlannedOp], bytes: u64) -> bool {
+        let Some(rule) = self.shared.sync else { return false };
+        if ops[0].kind.reads() {
+            return false;
+        }
+        self.wrote = true;
+        self.unsynced_ops += 1;
+        self.unsynced_bytes += bytes;
+        self.unsynced_ops >= rule.ops || self.unsynced_bytes >= rule.bytes
+    }
+
+    /// Syncs, on the clock but in no op's time; returns the moment after.
+    fn sync(&mut self, session: &mut dyn Session, before: u64, tally: &mut Tally) -> u64 {
+        if self.unsynced_ops == 0 {
+            return before;
+        }
+        let outcome = session.sync();
+        let now = self.shared.clock.now();
+        tally.syncs += 1;
+        tally.sync_ns += now - before;
+        if let Err(error) = outcome {
+            tally.fail(|| format!("sync failed: {error}"));
+        }
+        (self.unsynced_ops, self.unsynced_bytes) = (0, 0);
+        now
+    }
+}
+
+/// Does one op, again while the store is busy, and returns the bytes of its blobs.
+#[inline]
+fn perform<C: Clock>(
+    shared: &Shared<'_, C>,
+    session: &mut dyn Session,
+    ops: &[PlannedOp],
+    prepared: Prepared<'_>,
+    consumer: &mut Consumer,
+    retries: &mut u64,
+) -> Result<u64> {
+    let mut attempt = 1;
+    loop {
+        let outcome = match (&prepared, ops) {
+            (Prepared::One(blob), [op]) => {
+                session.put(&shared.keys[op.blob as usize], blob).map(|()| u64::from(op.len))
+            }
+            (Prepared::Batch(blobs), _) => {
+                session.put_batch(blobs).map(|()| ops.iter().map(|op| u64::from(op.len)).sum())
+            }
+            (_, [op]) if op.kind == OpKind::Delete => {
+                session.delete(&shared.keys[op.blob as usize]).map(|()| u64::from(op.len))
+            }
+            (_, [op]) => get(session, &shared.keys[op.blob as usize], op, consumer),
+            _ if ops[0].kind == OpKind::Delete => {
+                let keys: Vec<Key> = ops.iter().map(|op| shared.keys[op.blob as usize]).collect();
+                session.delete_batch(&keys).map(|()| ops.iter().map(|op| u64::from(op.len)).sum())
+            }
+            _ => get_many(session, shared.keys, ops, consumer),
+        };
+        match outcome {
+            Err(Error::Busy) if attempt < ATTEMPTS_MAX => {
+                attempt += 1;
+                *retries += 1;
+                std::thread::yield_now();
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Gets one blob or part of one, and checks that as many bytes came as must be there.
+#[inline]
+fn get(session: &mut dyn Session, key: &Key, op: &PlannedOp, consumer: &mut Consumer) -> Result<u64> {
+    let mut bytes = 0;
+    let found = session.get(key, op.span(), &mut |piece| {
+        bytes += piece.len() as u64;
+        consumer.take(piece);
+    })?;
+    if !found {
+        return Err(Error::Failed(anyhow::anyhow!("no such blob, though it was put")));
+    }
+    if bytes != u64::from(op.len) {
+        return Err(Error::Failed(anyhow::anyhow!("{bytes} B instead of {}", op.len)));
+    }
+    Ok(bytes)
+}
+
+fn get_many(session: &mut dyn Session, keys: &[Key], ops: &[PlannedOp], consumer: &mut Consumer) -> Result<u64> {
+    if ops[0].kind == OpKind::Range {
+        return Err(Error::Unsupported("a batch of range reads"));
+    }
+    let keys: Vec<Key> = ops.iter().map(|op| keys[op.blob as usize]).collect();
+    let mut bytes = vec![0_u64; ops.len()];
+    let found = session.get_many(&keys, &mut |index, piece| {
+        bytes[index] += piece.len() as u64;
+        consumer.take(piece);
+    })?;
+    if found != ops.len() {
+        return Err(Error::Failed(anyhow::anyhow!("{found} of {} blobs found", ops.len())));
+    }
+    if let Some((bytes, op)) = bytes.iter().zip(ops).find(|(bytes, op)| **bytes != u64::from(op.len)) {
+        return Err(Error::Failed(anyhow::anyhow!("{bytes} B instead of {}", op.len)));
+    }
+    Ok(bytes.iter().sum())
+}
+
+fn describe(error: &Error, op: &PlannedOp, keys: &[Key]) -> String {
+    let kind = format!("{:?}", op.kind).to_lowercase();
+    format!("{kind} of {}: {error}", keys[op.blob as usize].as_str())
+}
+
+/// The bands of a list.
+pub fn bands(lists: &[Vec<PlannedOp>]) -> [bool; BANDS.len()] {
+    let mut bands = [false; BANDS.len()];
+    for op in lists.iter().flatten() {
+        bands[band_of(u64::from(op.len))] = true;
+    }
+    bands
+}
+
+/// Opens a store and reads one blob, as one timed op; returns the open store.
+pub fn reopen<C: Clock>(
+    clock: &C,
+    open: &dyn Fn() -> Result<Box<dyn Store>>,
+    key: &Key,
+    op: &PlannedOp,
+    tally: &mut Tally,
+) -> Result<Box<dyn Store>> {
+    let start = clock.now();
+    let store = open()?;
+    let bytes = get(store.session()?.as_mut(), key, op, &mut Consumer::Touch)?;
+    let end = clock.now();
+    tally.ops += 1;
+    tally.blobs += 1;
+    tally.bytes += bytes;
+    tally.record(band_of(bytes), Times { due: start, start, end });
+    Ok(store)
+}
+
+/// Compares every blob with what it must be, deleted ones with nothing, and returns how many were compared. Reads
+/// through a session of its own, off every clock.
+pub fn verify(store: &dyn Store, keys: &[Key], contents: &Contents, state: &State) -> anyhow::Result<u64> {
+    let mut session = store.session()?;
+    let mut room = Vec::new();
+    for (id, key) in keys.iter().enumerate() {
+        let wanted = contents.blob(id as u64, state.generation[id], state.len[id], &mut room);
+        let (mut at, mut same) = (0, true);
+        let found = session.get(key, Span::Whole, &mut |piece| {
+            same &= wanted.get(at..at + piece.len()) == Some(piece);
+            at += piece.len();
+        })?;
+        let what = match (state.alive[id], found) {
+            (false, false) => continue,
+            (false, true) => "is there, though it was deleted or never put".to_owned(),
+            (true, false) => "is missing".to_owned(),
+            (true, true) if at != wanted.len() => format!("has {at} B instead of {}", wanted.len()),
+            (true, true) if !same => "has other bytes than were put".to_owned(),
+            (true, true) => continue,
+        };
+        anyhow::bail!("blob {} (generation {}) {what}", key.as_str(), state.generation[id]);
+    }
+    Ok(keys.len() as u64)
+}

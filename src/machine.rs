@@ -1,0 +1,414 @@
+//! The machine: what it is, what it is doing, and its page cache. Everything here reads or steers the kernel.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::time::ClockId;
+
+use crate::result::Machine;
+
+/// Seconds since some moment before the program's first use of it; for budgets and progress, not for ops.
+#[expect(clippy::disallowed_methods, reason = "one of the two homes of reading time")]
+pub fn uptime() -> Duration {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
+}
+
+/// The wall-clock time as `2026-01-31T12:00:00Z`.
+pub fn timestamp() -> String {
+    jiff::Timestamp::now().round(jiff::Unit::Second).map_or_else(|_| String::new(), |now| now.to_string())
+}
+
+fn read(path: impl AsRef<Path>) -> Option<String> {
+    std::fs::read_to_string(path).ok()
+}
+
+/// The value of a `Name: value` line, without its unit.
+fn field(text: &str, name: &str) -> Option<String> {
+    let line = text.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    field(text, name)?.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+/// What the machine is, seen from the directory that is measured.
+pub fn facts(dir: &Path) -> Machine {
+    let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
+    let mount = Mount::of(dir);
+    let flags = field(&cpuinfo, "flags").unwrap_or_default();
+    let device = Device::of(dir);
+    Machine {
+        processor: field(&cpuinfo, "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+        processors: cores(),
+        governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").map(|text| text.trim().to_owned()),
+        virtual_machine: flags.split(' ').any(|flag| flag == "hypervisor"),
+        memory_bytes: kibibytes(&read("/proc/meminfo").unwrap_or_default(), "MemTotal").unwrap_or(0),
+        kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+        system: read("/etc/os-release")
+            .and_then(|text| text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=").map(str::to_owned)))
+            .map_or_else(|| "unknown".to_owned(), |name| name.trim_matches('"').to_owned()),
+        filesystem: mount.as_ref().map(|mount| mount.kind.clone()).unwrap_or_default(),
+        mount: mount.as_ref().map(|mount| mount.options.clone()).unwrap_or_default(),
+        device: device.as_ref().map(|device| device.name.clone()),
+        rotational: device.as_ref().and_then(Device::rotational),
+        free_bytes: free_bytes(dir).unwrap_or(0),
+        root: rustix::process::geteuid().is_root(),
+    }
+}
+
+/// Processors this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Bytes a user may still write below a directory.
+pub fn free_bytes(dir: &Path) -> Result<u64> {
+    let space = rustix::fs::statvfs(dir).with_context(|| format!("cannot look up the space in `{}`", dir.display()))?;
+    Ok(space.f_bavail.saturating_mul(space.f_frsize))
+}
+
+/// A line of the kernel's table of mounts.
+struct Mount {
+    kind: String,
+    options: String,
+}
+
+impl Mount {
+    /// The mount that a directory lies on: the longest mount point that contains it.
+    fn of(dir: &Path) -> Option<Mount> {
+        let dir = dir.canonicalize().ok()?;
+        let table = read("/proc/self/mountinfo")?;
+        let mut best: Option<(usize, Mount)> = None;
+        for line in table.lines() {
+            let (left, right) = line.split_once(" - ")?;
+            let left: Vec<&str> = left.split(' ').collect();
+            let right: Vec<&str> = right.split(' ').collect();
+            let (Some(point), Some(options), Some(kind)) = (left.get(4), left.get(5), right.first()) else { continue };
+            let point = point.replace("\\040", " ");
+            if dir.starts_with(&point) && best.as_ref().is_none_or(|(len, _)| *len <= point.len()) {
+                let more = right.get(2).copied().unwrap_or_default();
+                best = Some((point.len(), Mount { kind: (*kind).to_owned(), options: format!("{options} {more}") }));
+            }
+        }
+        best.map(|(_, mount)| mount)
+    }
+}
+
+/// Whether a directory lies in memory.
+pub fn is_in_memory(dir: &Path) -> bool {
+    Mount::of(dir).is_some_and(|mount| mount.kind == "tmpfs" || mount.kind == "ramfs")
+}
+
+/// Whether a directory's file system is mounted read-only.
+pub fn is_read_only(dir: &Path) -> bool {
+    rustix::fs::statvfs(dir).is_ok_and(|space| space.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+}
+
+/// The block device below a directory.
+#[derive(Clone, Debug)]
+pub struct Device {
+    name: String,
+    sys: PathBuf,
+}
+
+/// What a device has done since it was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DeviceCounters {
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Flush requests finished.
+    pub flushes: u64,
+}
+
+impl Device {
+    /// The device a directory lies on, or `None` where a mount does not map to one device.
+    pub fn of(dir: &Path) -> Option<Device> {
+        let id = std::fs::metadata(dir).ok()?.dev();
+        let sys = PathBuf::from(format!("/sys/dev/block/{}:{}", rustix::fs::major(id), rustix::fs::minor(id)));
+        let name = sys.canonicalize().ok()?.file_name()?.to_string_lossy().into_owned();
+        sys.join("stat").exists().then_some(Device { name, sys })
+    }
+
+    /// The counters of the device. Sectors in this file are 512 B whatever the device's own are.
+    pub fn counters(&self) -> Option<DeviceCounters> {
+        let text = read(self.sys.join("stat"))?;
+        let fields: Vec<u64> = text.split_whitespace().filter_map(|field| field.parse().ok()).collect();
+        Some(DeviceCounters {
+            read_bytes: fields.get(2)? * 512,
+            written_bytes: fields.get(6)? * 512,
+            flushes: fields.get(15).copied().unwrap_or(0),
+        })
+    }
+
+    fn rotational(&self) -> Option<bool> {
+        // A partition's queue is its disk's.
+        let queue = ["queue/rotational", "../queue/rotational"];
+        queue.iter().find_map(|path| read(self.sys.join(path))).map(|text| text.trim() == "1")
+    }
+
+    /// The device's node, for reading it directly.
+    pub fn node(&self) -> PathBuf {
+        Path::new("/dev").join(&self.name)
+    }
+}
+
+/// Processor time used by the whole system since it was started, in nanoseconds: by the root of the CPU control
+/// groups, else from the 10 ms ticks of /proc/stat.
+pub fn busy_ns() -> Option<u64> {
+    if let Some(usage) = read("/sys/fs/cgroup/cpuacct/cpuacct.usage").and_then(|text| text.trim().parse().ok()) {
+        return Some(usage);
+    }
+    for path in ["/sys/fs/cgroup/cpu.stat", "/sys/fs/cgroup/unified/cpu.stat"] {
+        let usage = read(path).and_then(|text| {
+            let line = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?.parse::<u64>().ok()?;
+            Some(line * 1000)
+        });
+        if usage.is_some() {
+            return usage;
+        }
+    }
+    let (busy, _) = ticks()?;
+    Some(busy * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
+}
+
+/// Busy and stolen ticks of all processors since the system was started.
+fn ticks() -> Option<(u64, u64)> {
+    let text = read("/proc/stat")?;
+    let ticks: Vec<u64> = text.lines().next()?.split_whitespace().skip(1).filter_map(|tick| tick.parse().ok()).collect();
+    // user, nice, system, idle, iowait, irq, softirq, steal
+    let busy = ticks.iter().take(3).sum::<u64>() + ticks.iter().skip(5).take(2).sum::<u64>();
+    Some((busy, ticks.get(7).copied().unwrap_or(0)))
+}
+
+/// Processor time the hypervisor gave to others since the system was started, all processors together.
+pub fn stolen() -> Duration {
+    let ticks = ticks().map_or(0, |(_, stolen)| stolen);
+    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+fn clock_ns(clock: ClockId) -> u64 {
+    let now = rustix::time::clock_gettime(clock);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Processor time of this process, all its threads, in nanoseconds.
+pub fn process_cpu_ns() -> u64 {
+    clock_ns(ClockId::ProcessCPUTime)
+}
+
+/// Processor time of the calling thread, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    clock_ns(ClockId::ThreadCPUTime)
+}
+
+/// Makes the kernel wake this thread when it asked to be woken, not up to 50 us later.
+#[expect(unsafe_code, reason = "prctl has no safe wrapper for the timer slack")]
+pub fn wake_me_on_time() {
+    // SAFETY: PR_SET_TIMERSLACK takes a number and touches no memory of ours.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
+}
+
+/// Memory of this process.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Memory {
+    /// Proportional share of anonymous memory, in bytes.
+    pub anonymous_bytes: u64,
+    /// Proportional share of file-mapped memory, in bytes.
+    pub mapped_bytes: u64,
+}
+
+/// Memory of this process now.
+pub fn memory() -> Option<Memory> {
+    let rollup = read("/proc/self/smaps_rollup")?;
+    let anonymous_bytes = kibibytes(&rollup, "Pss_Anon")?;
+    Some(Memory { anonymous_bytes, mapped_bytes: kibibytes(&rollup, "Pss")?.saturating_sub(anonymous_bytes) })
+}
+
+/// Resident memory of this process at its highest since [`reset_peak`], in bytes.
+pub fn peak_bytes() -> Option<u64> {
+    kibibytes(&read("/proc/self/status")?, "VmHWM")
+}
+
+/// Starts a new measurement of [`peak_bytes`]; false where the kernel does not allow it.
+pub fn reset_peak() -> bool {
+    std::fs::write("/proc/self/clear_refs", "5").is_ok()
+}
+
+/// Whether the kernel's caches can be dropped.
+pub fn can_drop_caches() -> bool {
+    File::options().write(true).open("/proc/sys/vm/drop_caches").is_ok()
+}
+
+/// Drops the kernel's caches of data, inodes and dentries; what is dirty must have been written before.
+pub fn drop_caches() -> bool {
+    std::fs::write("/proc/sys/vm/drop_caches", "3").is_ok()
+}
+
+/// Writes everything that is dirty on the file system of a directory to its device.
+pub fn sync_filesystem(dir: &Path) -> Result<()> {
+    let opened = File::open(dir).with_context(|| format!("cannot open `{}`", dir.display()))?;
+    rustix::fs::syncfs(&opened).with_context(|| format!("cannot flush the file system of `{}`", dir.display()))
+}
+
+/// Every file and directory below a directory, itself included.
+fn below(dir: &Path) -> impl Iterator<Item = walkdir::DirEntry> {
+    // A file may vanish while a store's background work goes on.
+    walkdir::WalkDir::new(dir).into_iter().filter_map(|entry| entry.ok())
+}
+
+/// Bytes allocated below a directory, directories included.
+pub fn allocated_bytes(dir: &Path) -> u64 {
+    below(dir).filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.blocks() * 512).sum()
+}
+
+/// Asks the kernel to forget the data of every file below a directory; inodes and dentries stay.
+pub fn evict(dir: &Path) {
+    for entry in below(dir).filter(|entry| entry.file_type().is_file()) {
+        if let Ok(file) = File::open(entry.path()) {
+            // Advice: what it did is measured by `resident_share`.
+            drop(rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed));
+        }
+    }
+}
+
+/// The share of the bytes below a directory that are in the page cache, by mincore.
+pub fn resident_share(dir: &Path) -> f64 {
+    let (mut pages, mut resident) = (0, 0);
+    for entry in below(dir).filter(|entry| entry.file_type().is_file()) {
+        let Ok(file) = File::open(entry.path()) else { continue };
+        let (all, in_cache) = resident_pages(&file);
+        pages += all;
+        resident += in_cache;
+    }
+    if pages == 0 { 0.0 } else { resident as f64 / pages as f64 }
+}
+
+/// Pages of a file, and how many of them are in the page cache.
+#[expect(unsafe_code, reason = "mincore needs a mapping of the file")]
+fn resident_pages(file: &File) -> (usize, usize) {
+    let len = file.metadata().map_or(0, |metadata| metadata.len() as usize);
+    if len == 0 {
+        return (0, 0);
+    }
+    let page = rustix::param::page_size();
+    let mut states = vec![0_u8; len.div_ceil(page)];
+    // SAFETY: the mapping is only ever passed to mincore and munmap, never read through, so a file that shrinks
+    // meanwhile cannot fault; `states` has a byte for each page of `len`.
+    let asked = unsafe {
+        let flags = rustix::mm::MapFlags::SHARED;
+        let Ok(map) = rustix::mm::mmap(std::ptr::null_mut(), len, rustix::mm::ProtFlags::READ, flags, file, 0) else {
+            return (0, 0);
+        };
+        let asked = libc::mincore(map, len, states.as_mut_ptr());
+        drop(rustix::mm::munmap(map, len));
+        asked
+    };
+    if asked != 0 {
+        return (0, 0);
+    }
+    (states.len(), states.iter().filter(|state| **state & 1 == 1).count())
+}
+
+/// Waits until no page is dirty or being written and the device has stopped writing, or until `patience` is over;
+/// false in that case.
+pub fn wait_until_quiet(device: Option<&Device>, patience: Duration) -> bool {
+    const POLL: Duration = Duration::from_millis(10);
+    let begin = uptime();
+    let mut before = None;
+    while uptime() - begin < patience {
+        let meminfo = read("/proc/meminfo").unwrap_or_default();
+        let writing = kibibytes(&meminfo, "Writeback").unwrap_or(0);
+        let now = (writing, device.and_then(Device::counters).map(|counters| counters.written_bytes));
+        if writing == 0 && before == Some(now) {
+            return true;
+        }
+        before = Some(now);
+        std::thread::sleep(POLL);
+    }
+    false
+}
+
+/// Opens a file for reads that bypass the page cache.
+pub fn open_direct(path: &Path) -> Result<File> {
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECT | rustix::fs::OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, rustix::fs::Mode::empty())
+        .with_context(|| format!("cannot open `{}` for direct reads", path.display()))?;
+    Ok(file.into())
+}
+
+/// A buffer at an address that direct reads accept.
+#[derive(Debug)]
+pub struct AlignedBuffer {
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl AlignedBuffer {
+    /// A buffer of `len` bytes at a multiple of 4096.
+    pub fn new(len: usize) -> AlignedBuffer {
+        let bytes = vec![0; len + 4096];
+        let start = bytes.as_ptr().align_offset(4096);
+        AlignedBuffer { bytes, start, len }
+    }
+
+    /// Reads a whole buffer from an offset.
+    pub fn read_from(&mut self, file: &File, offset: u64) -> std::io::Result<()> {
+        file.read_exact_at(&mut self.bytes[self.start..self.start + self.len], offset)
+    }
+}
+
+/// Whether something above the device, such as the host of a virtual machine, keeps its blocks in a cache: blocks at
+/// random places are read directly, twice; a second read in under half the time says so. `None` where the device
+/// cannot be read.
+pub fn host_caches(device: &Device, seed: u64) -> Option<bool> {
+    use rand::{Rng, SeedableRng};
+    const READS: usize = 64;
+    let sectors: u64 = read(device.sys.join("size"))?.trim().parse().ok()?;
+    let node = open_direct(&device.node()).ok()?;
+    let blocks = sectors * 512 / 4096;
+    let mut random = rand::rngs::SmallRng::seed_from_u64(seed);
+    let places: Vec<u64> = (0..READS).map(|_| random.next_u64() % blocks.max(1) * 4096).collect();
+    let mut buffer = AlignedBuffer::new(4096);
+    let mut pass = || -> Option<Duration> {
+        let begin = uptime();
+        for place in &places {
+            buffer.read_from(&node, *place).ok()?;
+        }
+        Some(uptime() - begin)
+    };
+    let (first, second) = (pass()?, pass()?);
+    Some(second * 2 < first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_resident_after_reading_and_not_after_eviction() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        std::fs::write(dir.path().join("file"), vec![1; 1 << 20]).unwrap();
+        sync_filesystem(dir.path()).unwrap();
+        assert_eq!(resident_share(dir.path()), 1.0);
+        assert!(allocated_bytes(dir.path()) >= 1 << 20);
+        if !is_in_memory(dir.path()) {
+            evict(dir.path());
+            assert!(resident_share(dir.path()) < 0.1);
+        }
+    }
+
+    #[test]
+    fn the_machine_has_processors_and_memory() {
+        let machine = facts(Path::new("."));
+        assert!(machine.processors >= 1 && machine.memory_bytes > 0 && !machine.kernel.is_empty());
+        assert!(busy_ns().is_some_and(|busy| busy > 0));
+    }
+}

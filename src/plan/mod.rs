@@ -1,0 +1,713 @@
+//! A plan: corpus, stores, workload, rounds. Read from TOML, from flags or from both; written beside every result.
+
+mod phases;
+mod rows;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use phases::{
+    CacheState, Class, DEFAULT_PHASES, Length, Load, OpKind, Order, Phase, PhaseText, RangeRule, STANDARD_PHASES, Use,
+    Work, standard,
+};
+pub use rows::{Missing, Row, Sets, rows, split_list, split_pair};
+
+use crate::corpus::{Content, PRESETS, Request, Sizes, Source};
+use crate::names::unknown;
+use crate::store::Durability;
+use crate::units::{parse_bytes, parse_duration};
+
+/// A plan as it is written: everything is optional, and what is not given has a default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanText {
+    /// What the plan is called in reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it is for, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
+    /// Everything random follows from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Exactly this many rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u32>,
+    /// Wall time from start to written report, such as `2m`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<String>,
+    /// `none`, `on-sync` or `each-write`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durability: Option<String>,
+    /// Threads that work at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<usize>,
+    /// Blobs in one op.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<usize>,
+    /// Ops a second: an open loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// `poisson` (default) or `constant`: how the ops of an open loop arrive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<Arrivals>,
+    /// Shares of reads and writes for which the cost of 1,000 ops is worked out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mix: Option<BTreeMap<String, f64>>,
+    /// Sizes from A to B, such as `1kB..10MB`: one store for each size, to find where the winner changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<String>,
+    /// Shrinks corpus and phases; every row stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
+    /// Compares every blob after each phase that writes, in every round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<bool>,
+    /// Whether the kernel's caches may be dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drop_caches: Option<bool>,
+    /// The place to measure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dir: Option<PathBuf>,
+    /// Standard phases by name, and phases described below by their ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<Vec<String>>,
+    /// Stores, in the order of rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stores: Option<Vec<String>>,
+    /// The row that ratios are given to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// Memory for each store's own cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<String>,
+    /// On-sync: ops between two syncs of a worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sync_every_ops: Option<u64>,
+    /// On-sync: bytes between two syncs of a worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sync_every_bytes: Option<String>,
+    /// Bytes of a range read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range_bytes: Option<String>,
+    /// How long an op may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub op_timeout: Option<String>,
+    /// The largest allowed difference between the rails of a round and those of the rounds before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rail_limit: Option<f64>,
+    /// Where the blobs come from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corpus: Option<CorpusText>,
+    /// `"store.option" = ["value", ...]`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, OneOrMany>,
+    /// Phases of the plan's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phase: Vec<PhaseText>,
+}
+
+/// The corpus of a plan.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CorpusText {
+    /// A preset or a distribution.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// A directory of files instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<PathBuf>,
+    /// At most this many blobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blobs: Option<u64>,
+    /// At most this many bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<String>,
+    /// `random`, `text` or `ratio:R`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+}
+
+/// A value of an option, or several that make one row each.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum OneOrMany {
+    /// One value.
+    One(String),
+    /// One row each.
+    Many(Vec<String>),
+}
+
+/// How the ops of an open loop arrive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// Independent of each other, as visitors are.
+    #[default]
+    Poisson,
+    /// Evenly spaced.
+    Constant,
+}
+
+/// A plan that was checked: every default filled in, every name known.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The plan as text, complete: what is stored beside the result.
+    pub text: PlanText,
+    /// What it is called.
+    pub name: String,
+    /// Everything random follows from it.
+    pub seed: u64,
+    /// Exactly this many rounds, when asked for.
+    pub rounds: Option<u32>,
+    /// Wall time to keep to.
+    pub budget: Option<Duration>,
+    /// The class asked for.
+    pub durability: Durability,
+    /// Threads that work at once.
+    pub workers: usize,
+    /// Blobs in one op.
+    pub batch: usize,
+    /// Ops a second of an open loop.
+    pub rate: Option<f64>,
+    /// How they arrive.
+    pub arrivals: Arrivals,
+    /// Shares for the cost of 1,000 ops.
+    pub mix: BTreeMap<String, f64>,
+    /// The corpora: one, or one for each size of a sweep.
+    pub corpora: Vec<CorpusPlan>,
+    /// Shrinks corpus and phases.
+    pub scale: f64,
+    /// Compares every blob after each phase that writes, in every round.
+    pub verify: bool,
+    /// Whether the kernel's caches may be dropped.
+    pub drop_caches: bool,
+    /// The place to measure.
+    pub dir: PathBuf,
+    /// The phases, in order.
+    pub phases: Vec<Phase>,
+    /// The rows, in order.
+    pub rows: Vec<Row>,
+    /// Rows of the plan that cannot run here.
+    pub missing: Vec<Missing>,
+    /// The label of the row that ratios are given to.
+    pub reference: String,
+    /// Memory for each store's own cache, in bytes.
+    pub cache_bytes: u64,
+    /// When a worker syncs in the class on-sync.
+    pub sync: SyncRule,
+    /// How long an op may take.
+    pub op_timeout: Duration,
+    /// The largest allowed relative difference of rails.
+    pub rail_limit: f64,
+}
+
+/// When a worker syncs in the class on-sync: after this many ops or bytes, whichever comes first, and at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncRule {
+    /// Ops.
+    pub ops: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// One corpus of a plan.
+#[derive(Clone, Debug)]
+pub struct CorpusPlan {
+    /// What to build.
+    pub request: Request,
+    /// The size that a sweep varies, in bytes: the centre of the sizes of this corpus.
+    pub sweep_bytes: Option<u64>,
+}
+
+/// Rows of a run that names none: the stores that need no server, and two yardsticks.
+pub const DEFAULT_STORES: &[&str] = &[
+    "null",
+    "memory",
+    "files/flat",
+    "files/hashed",
+    "files/packed",
+    "sqlite",
+    "lmdb",
+    "redb",
+    "fjall",
+    "fjall[kv_separation=true]",
+];
+
+/// Blobs of the default corpus.
+const DEFAULT_BLOBS: u64 = 400;
+/// Bytes of the default corpus at the most.
+const DEFAULT_BYTES: u64 = 32_000_000;
+/// Blobs that every corpus keeps when it is scaled down.
+const SCALED_BLOBS_MIN: u64 = 8;
+/// The most blobs a corpus may have: keys and sizes are held in memory, about 60 B each.
+const BLOBS_MAX: u64 = 50_000_000;
+/// Workers at the most.
+const WORKERS_MAX: usize = 1024;
+/// Blobs of one op at the most.
+const BATCH_MAX: usize = 100_000;
+
+/// The plans that are shipped, by name.
+pub const SHIPPED: &[(&str, &str)] = &[("default", include_str!("../../plans/default.toml"))];
+
+impl PlanText {
+    /// Reads a plan from a file, or a shipped one by name.
+    pub fn load(name: &str) -> Result<PlanText> {
+        if let Some((_, text)) = SHIPPED.iter().find(|(known, _)| *known == name) {
+            return PlanText::parse(text).with_context(|| format!("the shipped plan `{name}`"));
+        }
+        let path = Path::new(name);
+        if !path.exists() {
+            if name.contains(['/', '.']) {
+                bail!("cannot read the plan `{name}`: there is no such file");
+            }
+            return Err(unknown("plan", name, SHIPPED.iter().map(|(known, _)| *known)));
+        }
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the plan `{name}`"))?;
+        PlanText::parse(&text).with_context(|| format!("the plan `{name}` is damaged"))
+    }
+
+    /// Reads a plan from its text.
+    pub fn parse(text: &str) -> Result<PlanText> {
+        Ok(toml::from_str(text)?)
+    }
+
+    /// The plan as TOML.
+    pub fn to_toml(&self) -> Result<String> {
+        Ok(toml::to_string_pretty(self)?)
+    }
+
+    /// Checks everything and fills in what is not given. `strict`: stores were named by a flag, so one that cannot
+    /// run is an error.
+    pub fn resolve(&self, strict: bool) -> Result<Plan> {
+        Resolver { text: self, strict }.resolve()
+    }
+}
+
+/// The steps from text to plan.
+struct Resolver<'a> {
+    text: &'a PlanText,
+    strict: bool,
+}
+
+impl Resolver<'_> {
+    fn resolve(&self) -> Result<Plan> {
+        let text = self.text;
+        let scale = text.scale.unwrap_or(1.0);
+        if !(scale > 0.0 && scale <= 100.0) {
+            bail!("`--scale {scale}` is not between 0 and 100");
+        }
+        let seed = text.seed.unwrap_or(1);
+        let stores: Vec<String> = match &text.stores {
+            Some(stores) if stores.is_empty() => bail!("no store is named"),
+            Some(stores) => stores.clone(),
+            None => DEFAULT_STORES.iter().map(|store| (*store).to_owned()).collect(),
+        };
+        let (rows, missing) = rows(&stores, &self.sets(), self.strict)?;
+        if rows.is_empty() {
+            bail!("none of the stores can run here: {}", missing.iter().map(|row| row.reason.as_str()).collect::<String>());
+        }
+        let phases = self.phases()?;
+        let (rounds, budget) = self.rounds(scale)?;
+        let mut plan = Plan {
+            text: text.clone(),
+            name: text.name.clone().unwrap_or_else(|| "run".to_owned()),
+            seed,
+            rounds,
+            budget,
+            durability: self.durability()?,
+            workers: at_most("--workers", text.workers.unwrap_or(1), WORKERS_MAX)?,
+            batch: at_most("--batch", text.batch.unwrap_or(1), BATCH_MAX)?,
+            rate: text.rate.map(positive_rate).transpose()?,
+            arrivals: text.arrivals.unwrap_or_default(),
+            mix: self.mix(&phases)?,
+            corpora: self.corpora(scale, seed)?,
+            scale,
+            verify: text.verify.unwrap_or(false),
+            drop_caches: text.drop_caches.unwrap_or(true),
+            dir: text.dir.clone().unwrap_or_else(|| PathBuf::from(".")),
+            reference: self.reference(&rows)?,
+            phases,
+            rows,
+            missing,
+            cache_bytes: bytes_or("cache", &text.cache, 64 << 20)?,
+            sync: SyncRule {
+                ops: text.sync_every_ops.unwrap_or(100).max(1),
+                bytes: bytes_or("sync_every_bytes", &text.sync_every_bytes, 16_000_000)?.max(1),
+            },
+            op_timeout: duration_or("op_timeout", &text.op_timeout, Duration::from_secs(30))?,
+            rail_limit: text.rail_limit.unwrap_or(0.25),
+        };
+        plan.text = self.complete(&plan);
+        Ok(plan)
+    }
+
+    fn sets(&self) -> Sets {
+        let values = |value: &OneOrMany| match value {
+            OneOrMany::One(one) => vec![one.clone()],
+            OneOrMany::Many(many) => many.clone(),
+        };
+        self.text.set.iter().map(|(name, value)| (name.clone(), values(value))).collect()
+    }
+
+    fn durability(&self) -> Result<Durability> {
+        let Some(name) = &self.text.durability else { return Ok(Durability::OnSync) };
+        Durability::ALL
+            .iter()
+            .copied()
+            .find(|class| class.name() == name)
+            .ok_or_else(|| unknown("durability class", name, Durability::ALL.iter().map(|class| class.name())))
+    }
+
+    fn rounds(&self, scale: f64) -> Result<(Option<u32>, Option<Duration>)> {
+        let mut rounds = self.text.rounds;
+        if rounds == Some(0) {
+            bail!("`--rounds 0` measures nothing; at least 1 is needed, 5 for verdicts");
+        }
+        let budget = self.text.budget.as_deref().map(parse_duration).transpose().context("--budget")?;
+        if scale < 0.1 && rounds.is_none() {
+            rounds = Some(2);
+        }
+        let default = (rounds.is_none() && budget.is_none()).then_some(Duration::from_secs(120));
+        Ok((rounds, budget.or(default)))
+    }
+
+    fn phases(&self) -> Result<Vec<Phase>> {
+        let own: BTreeMap<&str, &PhaseText> = self.text.phase.iter().map(|phase| (phase.id.as_str(), phase)).collect();
+        let default: &[&str] = if self.text.sweep.is_some() { SWEEP_PHASES } else { DEFAULT_PHASES };
+        let names: Vec<String> = match &self.text.phases {
+            Some(names) if names.is_empty() => bail!("no phase is named"),
+            Some(names) => names.clone(),
+            None if !own.is_empty() => std::iter::once("fill".to_owned())
+                .chain(self.text.phase.iter().map(|phase| phase.id.clone()))
+                .collect(),
+            None => default.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let range_bytes = bytes_or("range_bytes", &self.text.range_bytes, 4096)?;
+        let mut phases: Vec<Phase> = Vec::new();
+        for name in &names {
+            match own.get(name.as_str()) {
+                Some(text) => phases.push(text.parse()?),
+                None => phases.extend(standard(name, range_bytes)?),
+            }
+        }
+        // Everything else needs something to be there.
+        if phases.first().is_none_or(|phase| phase.id != "fill") {
+            if phases.iter().any(|phase| phase.id == "fill") {
+                bail!("the phase `fill` must be the first one");
+            }
+            phases.splice(0..0, standard("fill", range_bytes)?);
+        }
+        link_repeats(&mut phases)?;
+        let mut seen = std::collections::BTreeSet::new();
+        if let Some(twice) = phases.iter().find(|phase| !seen.insert(phase.id.clone())) {
+            bail!("the phase `{}` is named twice", twice.id);
+        }
+        Ok(phases)
+    }
+
+    fn mix(&self, phases: &[Phase]) -> Result<BTreeMap<String, f64>> {
+        let Some(mix) = &self.text.mix else { return Ok(BTreeMap::new()) };
+        if mix.values().any(|share| !share.is_finite() || *share < 0.0) || mix.values().sum::<f64>() <= 0.0 {
+            bail!("`--mix` needs shares of 0 or more, at least one above 0");
+        }
+        for name in mix.keys() {
+            let Some((_, phase)) = MIX_PHASES.iter().find(|(known, _)| known == name) else {
+                return Err(unknown("kind of op in --mix", name, MIX_PHASES.iter().map(|(known, _)| *known)));
+            };
+            if !phases.iter().any(|known| known.id == *phase) {
+                bail!("`--mix {name}=...` needs the phase `{phase}`, which is not part of this run");
+            }
+        }
+        let total: f64 = mix.values().sum();
+        Ok(mix.iter().map(|(name, share)| (name.clone(), share / total)).collect())
+    }
+
+    fn reference(&self, rows: &[Row]) -> Result<String> {
+        if let Some(name) = &self.text.reference {
+            return match rows.iter().find(|row| row.label == *name) {
+                Some(row) => Ok(row.label.clone()),
+                None => Err(unknown("reference row", name, rows.iter().map(|row| row.label.as_str()))),
+            };
+        }
+        let ranked = || rows.iter().filter(|row| !row.is_reference());
+        let chosen = ranked().find(|row| row.label == "files/hashed").or_else(|| ranked().next()).or(rows.first());
+        Ok(chosen.map(|row| row.label.clone()).unwrap_or_default())
+    }
+
+    fn corpora(&self, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
+        let corpus = self.text.corpus.clone().unwrap_or_default();
+        let bytes_max = corpus.bytes.as_deref().map(parse_bytes).transpose().context("--corpus-bytes")?;
+        if corpus.blobs == Some(0) || bytes_max == Some(0) {
+            bail!("a corpus of nothing measures nothing: `--blobs` and `--corpus-bytes` must be above 0");
+        }
+        if let Some(blobs) = corpus.blobs.filter(|blobs| *blobs > BLOBS_MAX) {
+            bail!("`--blobs {blobs}` is above {BLOBS_MAX}, the most that blobwise keeps track of");
+        }
+        if let Some(sweep) = &self.text.sweep {
+            if corpus.files.is_some() || corpus.source.is_some() {
+                bail!("`--sweep` draws its own sizes: leave out `--files` and `--corpus`");
+            }
+            return sweep_corpora(sweep, &corpus, bytes_max, scale, seed);
+        }
+        let source = self.source(&corpus)?;
+        let real = matches!(source, Source::Files(_));
+        let (blobs_max, bytes_max) = match (corpus.blobs, bytes_max) {
+            (None, None) if real => (None, Some(DEFAULT_BYTES)),
+            (None, None) => (Some(DEFAULT_BLOBS), Some(DEFAULT_BYTES)),
+            given => given,
+        };
+        let scaled = |value: Option<u64>| value.map(|value| ((value as f64 * scale) as u64).max(1));
+        let blobs_max = match (scaled(blobs_max), scale < 1.0) {
+            (Some(blobs), _) => Some(blobs.max(SCALED_BLOBS_MIN.min(blobs_max.unwrap_or(SCALED_BLOBS_MIN)))),
+            (None, _) => None,
+        };
+        // A scaled corpus keeps at least 8 blobs, whatever their bytes.
+        let bytes_max = if scale < 1.0 && blobs_max.is_some() { bytes_max } else { scaled(bytes_max) };
+        Ok(vec![CorpusPlan { request: Request { source, blobs_max, bytes_max, seed }, sweep_bytes: None }])
+    }
+
+    fn source(&self, corpus: &CorpusText) -> Result<Source> {
+        if let Some(files) = &corpus.files {
+            if corpus.source.is_some() {
+                bail!("`--files` and `--corpus` exclude each other");
+            }
+            if corpus.content.is_some() {
+                bail!("`--content` is for synthetic blobs; real files keep their bytes");
+            }
+            return Ok(Source::Files(files.clone()));
+        }
+        let name = corpus.source.clone().unwrap_or_else(|| PRESETS[0].name.to_owned());
+        let sizes = Sizes::parse(&name)?;
+        let content = corpus.content.as_deref().map_or(Ok(Content::Random), Content::parse)?;
+        Ok(Source::Synthetic { name, sizes, content })
+    }
+
+    /// The text with the defaults that a later version might change written out.
+    fn complete(&self, plan: &Plan) -> PlanText {
+        let mut text = self.text.clone();
+        text.seed = Some(plan.seed);
+        text.durability = Some(plan.durability.name().to_owned());
+        text.workers = Some(plan.workers);
+        text.batch = Some(plan.batch);
+        if text.stores.is_none() {
+            text.stores = Some(DEFAULT_STORES.iter().map(|store| (*store).to_owned()).collect());
+        }
+        if text.phases.is_none() && text.phase.is_empty() {
+            let default = if text.sweep.is_some() { SWEEP_PHASES } else { DEFAULT_PHASES };
+            text.phases = Some(default.iter().map(|phase| (*phase).to_owned()).collect());
+        }
+        text.reference = Some(plan.reference.clone());
+        text.cache = Some(plan.cache_bytes.to_string());
+        text.sync_every_ops = Some(plan.sync.ops);
+        text.sync_every_bytes = Some(plan.sync.bytes.to_string());
+        text.rail_limit = Some(plan.rail_limit);
+        if text.sweep.is_none() {
+            let mut corpus = text.corpus.clone().unwrap_or_default();
+            if corpus.files.is_none() && corpus.source.is_none() {
+                corpus.source = Some(PRESETS[0].name.to_owned());
+            }
+            if corpus.blobs.is_none() && corpus.bytes.is_none() {
+                corpus.blobs = corpus.files.is_none().then_some(DEFAULT_BLOBS);
+                corpus.bytes = Some(DEFAULT_BYTES.to_string());
+            }
+            text.corpus = Some(corpus);
+        }
+        text
+    }
+}
+
+/// Kinds of op in `--mix` and the phase whose settled time stands for each.
+pub const MIX_PHASES: &[(&str, &str)] = &[
+    ("read", "read-warm"),
+    ("read-cold", "read-cold"),
+    ("range", "range-random"),
+    ("put", "fill"),
+    ("overwrite", "overwrite"),
+    ("delete", "delete-half"),
+];
+
+/// The phases of a sweep that names none.
+const SWEEP_PHASES: &[&str] = &["fill", "read-warm", "read-cold"];
+
+/// `read-again` repeats the read phase before it; a phase that names what it repeats must name an earlier one.
+fn link_repeats(phases: &mut [Phase]) -> Result<()> {
+    for index in 0..phases.len() {
+        let (earlier, rest) = phases.split_at_mut(index);
+        let phase = &mut rest[0];
+        let Work::Ops(load) = &mut phase.work else { continue };
+        if phase.id == "read-again" {
+            let read = earlier.iter().rev().find(|earlier| !earlier.writes() && matches!(earlier.work, Work::Ops(_)));
+            let read = read.ok_or_else(|| anyhow!("`read-again` needs a read phase before it"))?;
+            load.repeats = Some(read.id.clone());
+        }
+        if let Some(repeats) = &load.repeats
+            && !earlier.iter().any(|earlier| earlier.id == *repeats)
+        {
+            bail!("the phase `{}` repeats `{repeats}`, which is not an earlier phase", phase.id);
+        }
+    }
+    Ok(())
+}
+
+fn at_most(flag: &str, value: usize, max: usize) -> Result<usize> {
+    if value == 0 || value > max {
+        bail!("`{flag} {value}` is not between 1 and {max}");
+    }
+    Ok(value)
+}
+
+fn positive_rate(rate: f64) -> Result<f64> {
+    if !(rate.is_finite() && rate > 0.0 && rate <= 1e8) {
+        bail!("`--rate {rate}` is not between 0 and 100000000 ops a second");
+    }
+    Ok(rate)
+}
+
+fn bytes_or(key: &str, text: &Option<String>, default: u64) -> Result<u64> {
+    text.as_deref().map(parse_bytes).transpose().with_context(|| format!("`{key}`")).map(|bytes| bytes.unwrap_or(default))
+}
+
+fn duration_or(key: &str, text: &Option<String>, default: Duration) -> Result<Duration> {
+    let duration = text.as_deref().map(parse_duration).transpose().with_context(|| format!("`{key}`"))?;
+    match duration {
+        Some(duration) if duration.is_zero() => bail!("`{key}` must be above 0"),
+        duration => Ok(duration.unwrap_or(default)),
+    }
+}
+
+/// Bytes that each size of a sweep has, unless 100 blobs are more.
+const SWEEP_BYTES: u64 = 16_000_000;
+/// Blobs of each size at the least.
+const SWEEP_BLOBS_MIN: u64 = 100;
+/// Blobs of each size at the most, so that small sizes do not take for ever.
+const SWEEP_BLOBS_MAX: u64 = 2_000;
+
+/// One corpus for each size: centres half a decade apart, moved off the powers of two, sizes within 20 % of them.
+fn sweep_corpora(
+    sweep: &str,
+    corpus: &CorpusText,
+    bytes_max: Option<u64>,
+    scale: f64,
+    seed: u64,
+) -> Result<Vec<CorpusPlan>> {
+    let (from, to) = sweep.split_once("..").ok_or_else(|| anyhow!("`--sweep {sweep}` is not of the form 1kB..10MB"))?;
+    let (from, to) = (parse_bytes(from).context("--sweep")?, parse_bytes(to).context("--sweep")?);
+    if from == 0 || to <= from {
+        bail!("`--sweep {sweep}` must go from a size above 0 to a larger one");
+    }
+    if to > crate::corpus::BLOB_BYTES_MAX {
+        bail!("`--sweep {sweep}` goes above {} B, the largest blob that blobwise handles", crate::corpus::BLOB_BYTES_MAX);
+    }
+    let content = corpus.content.as_deref().map_or(Ok(Content::Random), Content::parse)?;
+    let steps = ((to as f64 / from as f64).log10() * 2.0).round().max(1.0) as u32;
+    let mut corpora = Vec::new();
+    for step in 0..=steps {
+        let ideal = from as f64 * (to as f64 / from as f64).powf(f64::from(step) / f64::from(steps));
+        let centre = off_powers_of_two(ideal);
+        let sizes = Sizes::Uniform((centre * 0.8) as u64, ((centre * 1.2) as u64).max(1));
+        let by_bytes = (bytes_max.unwrap_or(SWEEP_BYTES) as f64 / centre) as u64;
+        let blobs = corpus.blobs.unwrap_or(by_bytes.clamp(SWEEP_BLOBS_MIN, SWEEP_BLOBS_MAX));
+        let blobs = ((blobs as f64 * scale) as u64).max(SCALED_BLOBS_MIN);
+        let name = format!("about {}", crate::units::bytes(centre));
+        let source = Source::Synthetic { name, sizes, content };
+        // Each size has a seed of its own, or all corpora would have the same keys.
+        let request = Request { source, blobs_max: Some(blobs), bytes_max: None, seed: seed.wrapping_add(u64::from(step) << 32) };
+        corpora.push(CorpusPlan { request, sweep_bytes: Some(centre.round() as u64) });
+    }
+    Ok(corpora)
+}
+
+/// The size itself, or 1.5 times a power of two that is less than a third away from one: files and pages of exactly a
+/// power of two are a special case for many stores.
+fn off_powers_of_two(size: f64) -> f64 {
+    let exponent = size.log2();
+    let distance = exponent - exponent.round();
+    if distance.abs() < 0.1 { size * 1.15 } else { size }
+}
+
+/// The name of a phase's length, which in a sweep depends on the size.
+pub fn length_key(phase: &str, sweep_bytes: Option<u64>) -> String {
+    match sweep_bytes {
+        Some(bytes) => format!("{phase}@{bytes}"),
+        None => phase.to_owned(),
+    }
+}
+
+/// The class in which a row runs a phase: the one asked for, or its strongest below.
+pub fn class_of(row: &Row, class: Class, asked: Durability) -> Durability {
+    let wanted = match class {
+        Class::Fill => asked.min(Durability::OnSync),
+        Class::Asked => asked,
+    };
+    let offered = (row.adapter.caps)(&row.options).durability;
+    offered.iter().copied().filter(|offered| *offered <= wanted).max().unwrap_or(Durability::None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(toml: &str) -> Result<Plan> {
+        PlanText::parse(toml)?.resolve(true)
+    }
+
+    fn error(toml: &str) -> String {
+        format!("{:#}", resolve(toml).err().map_or_else(|| anyhow!("no error"), |error| error))
+    }
+
+    #[test]
+    fn an_empty_plan_is_the_default_run() {
+        let plan = PlanText::default().resolve(false).unwrap();
+        assert_eq!(plan.durability, Durability::OnSync);
+        assert_eq!(plan.budget, Some(Duration::from_secs(120)));
+        assert_eq!(plan.reference, "files/hashed");
+        assert!(plan.rows.len() + plan.missing.len() >= 10);
+        let again = PlanText::parse(&plan.text.to_toml().unwrap()).unwrap();
+        assert_eq!(again, plan.text);
+    }
+
+    #[test]
+    fn rounds_switch_the_default_budget_off() {
+        assert_eq!(resolve("rounds = 5").unwrap().budget, None);
+        assert!(resolve("rounds = 5\nbudget = '1m'").unwrap().budget.is_some());
+        assert_eq!(resolve("scale = 0.01").unwrap().rounds, Some(2));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_its_name_and_limit() {
+        assert!(error("workers = 0").contains("--workers 0"));
+        assert!(error("rate = -1.0").contains("--rate"));
+        assert!(error("phases = ['read-warn']").contains("read-warm"));
+        assert!(error("durability = 'always'").contains("each-write"));
+        assert!(error("colour = 'red'").contains("colour"));
+        assert!(error("sweep = '10MB..1kB'").contains("--sweep"));
+        assert!(error("[corpus]\nblobs = 0").contains("--blobs"));
+        assert!(error("mix = {reed = 1.0}").contains("read"));
+        assert!(error("phases = ['fill', 'read-again']").contains("read phase before it"));
+        assert!(error("[[phase]]\nid = 'mixed'\nops = {put = 1.0}\nseconds = 2.0").contains("fixed list"));
+    }
+
+    #[test]
+    fn a_sweep_is_a_ladder_of_sizes() {
+        let plan = resolve("sweep = '1kB..10MB'").unwrap();
+        let centres: Vec<u64> = plan.corpora.iter().filter_map(|corpus| corpus.sweep_bytes).collect();
+        assert_eq!(centres.len(), 9);
+        assert!(centres.windows(2).all(|pair| pair[0] < pair[1]));
+        for corpus in &plan.corpora {
+            assert!(corpus.request.blobs_max.unwrap() >= SWEEP_BLOBS_MIN);
+        }
+    }
+
+    #[test]
+    fn read_again_repeats_the_read_before_it() {
+        let plan = resolve("phases = ['fill', 'read-cold', 'read-again']").unwrap();
+        let Work::Ops(load) = &plan.phases[2].work else { panic!("read-again is a load") };
+        assert_eq!(load.repeats.as_deref(), Some("read-cold"));
+    }
+}

@@ -1,0 +1,356 @@
+//! Phases: one kind of load each. The standard ones have names; a plan may describe its own.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, anyhow, bail};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::names::unknown;
+use crate::units::parse_bytes;
+
+/// What an op does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OpKind {
+    /// Stores a blob that is not there.
+    Put,
+    /// Reads a whole blob.
+    Get,
+    /// Reads a part of a blob.
+    Range,
+    /// Replaces a blob by another generation of it.
+    Overwrite,
+    /// Removes a blob.
+    Delete,
+}
+
+impl OpKind {
+    /// Whether it leaves the store as it was.
+    pub fn reads(self) -> bool {
+        matches!(self, OpKind::Get | OpKind::Range)
+    }
+}
+
+/// In which order keys are used.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Order {
+    /// Each key once in a random order, again and again.
+    Once,
+    /// In the order of ids.
+    Sequential,
+    /// Each draw as likely for every key.
+    Uniform,
+    /// The k-th most popular key as likely as 1/k^theta.
+    Zipfian(f64),
+}
+
+/// What the caches hold when a phase begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheState {
+    /// Whatever the phase before left.
+    AsIs,
+    /// Everything was read once.
+    Warm,
+    /// Nothing of the store: closed, evicted, opened again.
+    Cold,
+}
+
+/// Which part of a blob a range op asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RangeRule {
+    /// The first bytes.
+    Head(u64),
+    /// This many bytes from a random offset.
+    Random(u64),
+}
+
+/// How long a phase is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Length {
+    /// A fixed list: this share of the blobs, each once.
+    Share(f64),
+    /// A fixed list of this many ops, or of as many as there are blobs to use once.
+    Ops(u64),
+    /// Whole passes over the order for at least this many seconds.
+    Seconds(f64),
+    /// As the pilot decides: reads that repeat their order, or a fixed sample of writes.
+    Pilot,
+}
+
+/// Which durability class a phase writes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// On-sync, or none where none was asked for: the fill is not what is measured durably.
+    Fill,
+    /// The class asked for.
+    Asked,
+}
+
+/// What is done with the bytes that a get lends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Use {
+    /// One byte of each cache line is read.
+    #[default]
+    Touch,
+    /// All bytes are copied into a buffer of the worker's.
+    Copy,
+    /// All bytes are written to a socket.
+    Send,
+}
+
+/// One kind of load.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phase {
+    /// Its name, unique in a workload.
+    pub id: String,
+    /// What is done.
+    pub work: Work,
+    /// In which class writes are done.
+    pub class: Class,
+    /// What the caches hold at its start.
+    pub cache: CacheState,
+}
+
+/// What a phase does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Work {
+    /// Ops from a mix.
+    Ops(Load),
+    /// Opens the closed store and reads one blob, several times.
+    Reopen,
+    /// Overwrites with new contents and new sizes until this many times the live bytes were overwritten since the
+    /// fill, then reads warm.
+    Age(f64),
+}
+
+/// A load of ops.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// Kinds of op and their shares, which add up to 1.
+    pub mix: Vec<(OpKind, f64)>,
+    /// The order of keys.
+    pub order: Order,
+    /// Which part range ops read.
+    pub range: RangeRule,
+    /// How long.
+    pub length: Length,
+    /// What is done with what is read.
+    pub use_bytes: Use,
+    /// Repeats the keys of this earlier phase, in the same order.
+    pub repeats: Option<String>,
+    /// Differs from the run's.
+    pub workers: Option<usize>,
+    /// Differs from the run's.
+    pub batch: Option<usize>,
+    /// Ops a second of an open loop; differs from the run's.
+    pub rate: Option<f64>,
+}
+
+impl Load {
+    /// Whether every op leaves the store as it was.
+    pub fn only_reads(&self) -> bool {
+        self.mix.iter().all(|(kind, _)| kind.reads())
+    }
+}
+
+impl Phase {
+    /// Whether it changes what the store holds.
+    pub fn writes(&self) -> bool {
+        match &self.work {
+            Work::Ops(load) => !load.only_reads(),
+            Work::Reopen => false,
+            Work::Age(_) => true,
+        }
+    }
+}
+
+/// The phases of a run that names none.
+pub const DEFAULT_PHASES: &[&str] = &[
+    "fill",
+    "read-warm",
+    "read-copy",
+    "read-cold",
+    "read-again",
+    "range-head",
+    "range-random",
+    "overwrite",
+    "delete-half",
+    "reopen",
+];
+
+/// Every standard phase and what it is.
+pub const STANDARD_PHASES: &[(&str, &str)] = &[
+    ("fill", "puts every blob once, in random order"),
+    ("read-warm", "reads whole blobs in random order; everything was read once before"),
+    ("read-copy", "read-warm with every byte copied: a check that the winner does not depend on touching only"),
+    ("read-cold", "reads a sample of whole blobs after the store was closed, evicted from all caches and opened"),
+    ("read-again", "the same blobs in the same order as the read phase before it, at once"),
+    ("range-head", "reads the first 4 KiB, warm"),
+    ("range-random", "reads 4 KiB from a random offset, warm"),
+    ("overwrite", "replaces blobs by others of the same size, in the durability class asked for"),
+    ("delete-half", "deletes every second blob, in the durability class asked for"),
+    ("reopen", "opens the closed store and reads one blob"),
+    ("age", "overwrites 1, 2 and 4 times the live bytes with new sizes; reads after each"),
+];
+
+/// The phases a standard name stands for (`age` is six).
+pub fn standard(id: &str, range_bytes: u64) -> Result<Vec<Phase>> {
+    use {CacheState::*, OpKind::*};
+    let get = || load(Get, Length::Pilot);
+    let ops = |work: Load, class, cache| vec![Phase { id: id.to_owned(), work: Work::Ops(work), class, cache }];
+    Ok(match id {
+        "fill" => ops(load(Put, Length::Share(1.0)), Class::Fill, AsIs),
+        "read-warm" => ops(get(), Class::Fill, Warm),
+        "read-copy" => ops(Load { use_bytes: Use::Copy, ..get() }, Class::Fill, Warm),
+        "read-cold" => ops(get(), Class::Fill, Cold),
+        "read-again" => ops(get(), Class::Fill, AsIs),
+        "range-head" => ops(Load { range: RangeRule::Head(range_bytes), ..load(Range, Length::Pilot) }, Class::Fill, Warm),
+        "range-random" => {
+            ops(Load { range: RangeRule::Random(range_bytes), ..load(Range, Length::Pilot) }, Class::Fill, Warm)
+        }
+        "overwrite" => ops(load(Overwrite, Length::Pilot), Class::Asked, AsIs),
+        "delete-half" => ops(load(Delete, Length::Share(0.5)), Class::Asked, AsIs),
+        "reopen" => vec![Phase { id: id.to_owned(), work: Work::Reopen, class: Class::Fill, cache: AsIs }],
+        "age" => [1.0, 2.0, 4.0]
+            .iter()
+            .flat_map(|times| {
+                let age = Phase { id: format!("age-{times}"), work: Work::Age(*times), class: Class::Fill, cache: AsIs };
+                let read =
+                    Phase { id: format!("read-age-{times}"), work: Work::Ops(get()), class: Class::Fill, cache: Warm };
+                [age, read]
+            })
+            .collect(),
+        _ => return Err(unknown("phase", id, STANDARD_PHASES.iter().map(|(id, _)| *id))),
+    })
+}
+
+fn load(kind: OpKind, length: Length) -> Load {
+    Load {
+        mix: vec![(kind, 1.0)],
+        order: Order::Once,
+        range: RangeRule::Head(4096),
+        length,
+        use_bytes: Use::Touch,
+        repeats: None,
+        workers: None,
+        batch: None,
+        rate: None,
+    }
+}
+
+/// A phase as a plan describes it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PhaseText {
+    /// Its name.
+    pub id: String,
+    /// Kinds of op (`put`, `get`, `range`, `overwrite`, `delete`) and their weights.
+    pub ops: BTreeMap<OpKind, f64>,
+    /// `once` (default), `sequential`, `uniform` or `zipfian:THETA`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
+    /// `warm` (default for reads), `cold` or `as-is`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<String>,
+    /// `head:4096` or `random:4096`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<String>,
+    /// A fixed list of this share of the blobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// A fixed list of this many ops.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// Whole passes for at least this long. Reads only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// `touch` (default), `copy` or `send`.
+    #[serde(default, rename = "use", skip_serializing_if = "Option::is_none")]
+    pub use_bytes: Option<Use>,
+    /// Repeats the keys of this earlier phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<String>,
+    /// Workers, where they differ from the run's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<usize>,
+    /// Blobs per op, where they differ from the run's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<usize>,
+    /// Ops a second of an open loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+}
+
+impl PhaseText {
+    /// The phase it describes.
+    pub fn parse(&self) -> Result<Phase> {
+        self.parse_inner().with_context(|| format!("phase `{}`", self.id))
+    }
+
+    fn parse_inner(&self) -> Result<Phase> {
+        let total: f64 = self.ops.values().sum();
+        if self.ops.is_empty() || !total.is_finite() || total <= 0.0 || self.ops.values().any(|weight| *weight < 0.0) {
+            bail!("`ops` needs at least one kind of op with a weight above 0");
+        }
+        let mix: Vec<(OpKind, f64)> = self.ops.iter().map(|(kind, weight)| (*kind, weight / total)).collect();
+        let only_reads = mix.iter().all(|(kind, _)| kind.reads());
+        let length = match (self.share, self.count, self.seconds) {
+            (Some(share), None, None) if (0.0..=1.0).contains(&share) => Length::Share(share),
+            (None, Some(count), None) if count > 0 => Length::Ops(count),
+            (None, None, Some(seconds)) if seconds > 0.0 && only_reads => Length::Seconds(seconds),
+            (None, None, Some(_)) if !only_reads => {
+                bail!("a phase that writes is a fixed list: give `count` or `share`, not `seconds`")
+            }
+            (None, None, None) => Length::Pilot,
+            _ => bail!("give one of `share` (0 to 1), `count` (above 0) and `seconds` (above 0)"),
+        };
+        let order = self.order.as_deref().map_or(Ok(Order::Once), parse_order)?;
+        let cache = match self.cache.as_deref() {
+            None if only_reads => CacheState::Warm,
+            None | Some("as-is") => CacheState::AsIs,
+            Some("warm") => CacheState::Warm,
+            Some("cold") => CacheState::Cold,
+            Some(other) => return Err(unknown("cache state", other, ["warm", "cold", "as-is"])),
+        };
+        if cache == CacheState::Cold && !only_reads {
+            bail!("a cold phase only reads");
+        }
+        let range = self.range.as_deref().map_or(Ok(RangeRule::Head(4096)), parse_range)?;
+        let load = Load {
+            mix,
+            order,
+            range,
+            length,
+            use_bytes: self.use_bytes.unwrap_or_default(),
+            repeats: self.repeats.clone(),
+            workers: self.workers,
+            batch: self.batch,
+            rate: self.rate,
+        };
+        Ok(Phase { id: self.id.clone(), work: Work::Ops(load), class: Class::Asked, cache })
+    }
+}
+
+fn parse_order(text: &str) -> Result<Order> {
+    match text.split_once(':') {
+        None if text == "once" => Ok(Order::Once),
+        None if text == "sequential" => Ok(Order::Sequential),
+        None if text == "uniform" => Ok(Order::Uniform),
+        Some(("zipfian", theta)) => match theta.parse::<f64>() {
+            Ok(theta) if (0.0..=10.0).contains(&theta) => Ok(Order::Zipfian(theta)),
+            _ => bail!("`{text}` needs an exponent from 0 to 10"),
+        },
+        _ => Err(unknown("order", text, ["once", "sequential", "uniform", "zipfian:0.99"])),
+    }
+}
+
+fn parse_range(text: &str) -> Result<RangeRule> {
+    let (form, bytes) = text.split_once(':').ok_or_else(|| anyhow!("`{text}` is not of the form head:4096"))?;
+    match (form, parse_bytes(bytes)?) {
+        ("head", bytes) => Ok(RangeRule::Head(bytes)),
+        ("random", bytes) => Ok(RangeRule::Random(bytes)),
+        _ => Err(unknown("range", form, ["head", "random"])),
+    }
+}

@@ -1,0 +1,272 @@
+//! From the stores a user names and the values they set to the rows of a run.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, anyhow, bail};
+
+use crate::names::unknown;
+use crate::store::{Adapter, Kind, OptionSpec, Options, Values};
+use crate::stores::{self, Entry};
+use crate::units::parse_bytes;
+
+/// One row of a run: a store with its settings.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The adapter's name and the options that tell this row from others: `sqlite[page_size=4096]`.
+    pub label: String,
+    /// The store.
+    pub adapter: &'static Adapter,
+    /// All its settings.
+    pub options: Options,
+}
+
+impl Row {
+    /// Whether it is a yardstick, shown but never ranked.
+    pub fn is_reference(&self) -> bool {
+        self.adapter.kind == Kind::Reference
+    }
+}
+
+/// A row that a plan asks for and that cannot run here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Missing {
+    /// As it would have been called.
+    pub label: String,
+    /// The adapter's name.
+    pub adapter: String,
+    /// Why, and what would bring it.
+    pub reason: String,
+}
+
+/// What `--set` or a plan's `[set]` holds: `store.option`, and one value or several.
+pub type Sets = BTreeMap<String, Vec<String>>;
+
+/// Makes the rows. A store that is not compiled in is an error when `strict` (it was named by a flag), else it is
+/// returned as missing.
+pub fn rows(stores: &[String], sets: &Sets, strict: bool) -> Result<(Vec<Row>, Vec<Missing>)> {
+    let (mut rows, mut missing) = (Vec::new(), Vec::new());
+    let mut used = std::collections::BTreeSet::new();
+    for store in stores {
+        let (name, fixed) = split_label(store)?;
+        match stores::find(name) {
+            Some(Entry::Ready(adapter)) => rows.extend(rows_of(adapter, &fixed, sets, &mut used)?),
+            Some(Entry::NotCompiled { name, feature }) => {
+                let reason = format!("not compiled in; build with `cargo build --release --features {feature}`");
+                if strict {
+                    bail!("the store `{name}` is {reason}");
+                }
+                missing.push(Missing { label: store.clone(), adapter: name.to_owned(), reason });
+            }
+            None => return Err(unknown("store", name, stores::names())),
+        }
+    }
+    for set in sets.keys() {
+        if !used.contains(set) {
+            return Err(unused_set(set));
+        }
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    for row in &rows {
+        if !seen.insert(&row.label) {
+            bail!("the row `{}` is named twice", row.label);
+        }
+    }
+    Ok((rows, missing))
+}
+
+/// Splits a list at commas that are not inside brackets.
+pub fn split_list(text: &str) -> Vec<String> {
+    let mut depth = 0_i32;
+    let mut parts = vec![String::new()];
+    for c in text.chars() {
+        match c {
+            '[' => depth += 1,
+            ']' => depth -= 1,
+            ',' if depth <= 0 => {
+                parts.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(last) = parts.last_mut() {
+            last.push(c);
+        }
+    }
+    parts.into_iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
+}
+
+/// `name[option=value,...]` as the name and the options.
+fn split_label(label: &str) -> Result<(&str, BTreeMap<String, String>)> {
+    let Some((name, rest)) = label.split_once('[') else { return Ok((label.trim(), BTreeMap::new())) };
+    let inner = rest.strip_suffix(']').ok_or_else(|| anyhow!("`{label}` lacks its closing bracket"))?;
+    let options = split_list(inner).iter().map(|pair| split_pair(pair)).collect::<Result<_>>()?;
+    Ok((name.trim(), options))
+}
+
+/// `name=value`.
+pub fn split_pair(pair: &str) -> Result<(String, String)> {
+    let (name, value) = pair.split_once('=').ok_or_else(|| anyhow!("`{pair}` is not of the form name=value"))?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// One row, or one for each combination of the lists that were given.
+fn rows_of(
+    adapter: &'static Adapter,
+    fixed: &BTreeMap<String, String>,
+    sets: &Sets,
+    used: &mut std::collections::BTreeSet<String>,
+) -> Result<Vec<Row>> {
+    for name in fixed.keys() {
+        spec_of(adapter, name)?;
+    }
+    // Each combination: all values, and those that go into the label.
+    let mut combinations = vec![(BTreeMap::new(), BTreeMap::new())];
+    for spec in adapter.options {
+        let (values, in_label) = match (fixed.get(spec.name), given(adapter, spec, sets, used)) {
+            (Some(value), _) => (vec![value.clone()], true),
+            (None, Some(values)) => (values.clone(), values.len() > 1),
+            (None, None) => (vec![spec.default.to_owned()], false),
+        };
+        let mut next = Vec::new();
+        for value in &values {
+            let checked = check_value(spec, value).with_context(|| format!("cannot set `{}.{}`", adapter.name, spec.name))?;
+            for (all, label) in &combinations {
+                let (mut all, mut label): (BTreeMap<String, String>, BTreeMap<String, String>) = (all.clone(), label.clone());
+                all.insert(spec.name.to_owned(), checked.clone());
+                if in_label {
+                    label.insert(spec.name.to_owned(), value.clone());
+                }
+                next.push((all, label));
+            }
+        }
+        combinations = next;
+    }
+    Ok(combinations
+        .into_iter()
+        .map(|(all, label)| Row { label: label_of(adapter.name, &label), adapter, options: Options::new(all) })
+        .collect())
+}
+
+fn label_of(name: &str, options: &BTreeMap<String, String>) -> String {
+    if options.is_empty() {
+        return name.to_owned();
+    }
+    let pairs: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    format!("{name}[{}]", pairs.join(","))
+}
+
+/// The values set for an option, by the store's name or by its family's (`files.sync` for `files/flat`).
+fn given<'s>(
+    adapter: &Adapter,
+    spec: &OptionSpec,
+    sets: &'s Sets,
+    used: &mut std::collections::BTreeSet<String>,
+) -> Option<&'s Vec<String>> {
+    let family = adapter.name.split('/').next().unwrap_or(adapter.name);
+    let names = [format!("{}.{}", adapter.name, spec.name), format!("{family}.{}", spec.name)];
+    for name in &names {
+        if sets.contains_key(name) {
+            used.insert(name.clone());
+        }
+    }
+    names.iter().find_map(|name| sets.get(name))
+}
+
+fn spec_of(adapter: &'static Adapter, name: &str) -> Result<&'static OptionSpec> {
+    adapter.options.iter().find(|spec| spec.name == name).ok_or_else(|| {
+        unknown(&format!("option of `{}`", adapter.name), name, adapter.options.iter().map(|spec| spec.name))
+    })
+}
+
+/// Why a `--set` fits no row: an unknown store, an unknown option, or a store that is not part of this run.
+fn unused_set(set: &str) -> anyhow::Error {
+    let Some((store, option)) = set.rsplit_once('.') else {
+        return anyhow!("`{set}` is not of the form store.option");
+    };
+    let family = |name: &str| name.split('/').next() == Some(store);
+    let members: Vec<&'static Adapter> =
+        stores::adapters().filter(|adapter| adapter.name == store || family(adapter.name)).collect();
+    let options = || members.iter().flat_map(|adapter| adapter.options.iter().map(|spec| spec.name));
+    if members.is_empty() {
+        unknown("store", store, stores::names())
+    } else if !options().any(|name| name == option) {
+        unknown(&format!("option of `{store}`"), option, options())
+    } else {
+        anyhow!("`{set}` is set, but `{store}` is not among the stores of this run")
+    }
+}
+
+/// The value as adapters read it: sizes become plain bytes.
+fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
+    let within = |number: u64, min: u64, max: u64| {
+        if (min..=max).contains(&number) {
+            Ok(number.to_string())
+        } else {
+            Err(anyhow!("`{value}` is not between {min} and {max}"))
+        }
+    };
+    match spec.values {
+        Values::OneOf(words) if words.contains(&value) => Ok(value.to_owned()),
+        Values::OneOf(words) => Err(unknown("value", value, words.iter().copied())),
+        Values::Flag if value == "true" || value == "false" => Ok(value.to_owned()),
+        Values::Flag => bail!("`{value}` is neither true nor false"),
+        Values::Integer { min, max } => {
+            within(value.parse().with_context(|| format!("`{value}` is not a whole number"))?, min, max)
+        }
+        Values::Bytes { min, max } => within(parse_bytes(value)?, min, max),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(stores: &[&str], sets: &[(&str, &[&str])]) -> Vec<String> {
+        let stores: Vec<String> = stores.iter().map(|store| (*store).to_owned()).collect();
+        let sets = sets.iter().map(|(name, values)| {
+            ((*name).to_owned(), values.iter().map(|value| (*value).to_owned()).collect())
+        });
+        match rows(&stores, &sets.collect(), true) {
+            Ok((rows, _)) => rows.into_iter().map(|row| row.label).collect(),
+            Err(error) => vec![format!("{error:#}")],
+        }
+    }
+
+    #[test]
+    fn a_list_makes_one_row_each_and_stands_in_the_label() {
+        assert_eq!(labels(&["files/flat"], &[]), ["files/flat"]);
+        assert_eq!(
+            labels(&["files/flat"], &[("files/flat.put", &["atomic", "in-place"])]),
+            ["files/flat[put=atomic]", "files/flat[put=in-place]"]
+        );
+        assert_eq!(labels(&["files/flat"], &[("files.put", &["in-place"])]), ["files/flat"]);
+        assert_eq!(labels(&["files/hashed[width=1,depth=2]"], &[]), ["files/hashed[depth=2,width=1]"]);
+    }
+
+    #[test]
+    fn what_is_unknown_is_named_with_what_was_meant() {
+        assert_eq!(labels(&["files/flatt"], &[]), ["unknown store `files/flatt`; did you mean `files/flat`?"]);
+        assert_eq!(
+            labels(&["files/flat"], &[("files/flat.putt", &["atomic"])]),
+            ["unknown option of `files/flat` `putt`; did you mean `put`?"]
+        );
+        assert_eq!(
+            labels(&["files/flat"], &[("files/flat.put", &["atomicc"])]),
+            ["cannot set `files/flat.put`: unknown value `atomicc`; did you mean `atomic`?"]
+        );
+        assert_eq!(
+            labels(&["files/flat"], &[("memory.put", &["1"])]),
+            ["unknown option of `memory` `put`; there are "]
+        );
+        assert_eq!(labels(&["files/flat", "files/flat"], &[]), ["the row `files/flat` is named twice"]);
+        assert_eq!(
+            labels(&["files/flat"], &[("files/hashed.width", &["1"])]),
+            ["`files/hashed.width` is set, but `files/hashed` is not among the stores of this run"]
+        );
+    }
+
+    #[test]
+    fn lists_are_split_outside_brackets_only() {
+        assert_eq!(split_list("a,b[c=1,d=2], e"), ["a", "b[c=1,d=2]", "e"]);
+    }
+}

@@ -1,0 +1,151 @@
+//! What a run has measured so far: enough to go on with it later and to work out every figure of the result.
+
+use std::collections::BTreeMap;
+
+use crate::plan::Plan;
+use crate::result::{
+    CorpusResult, Doubt, Fixed, Harness, Machine, Program, Rail, Round, RowResult, RunResult, Status, StoreRound,
+};
+
+/// A cell of the result: row, size of a sweep, phase.
+pub type CellKey = (String, Option<u64>, String);
+
+/// What a cell has so far.
+#[derive(Clone, Debug, Default)]
+pub struct CellRecord {
+    /// What was measured, by round.
+    pub rounds: Vec<Round>,
+    /// Why nothing was.
+    pub not_possible: Option<String>,
+}
+
+/// Everything measured so far.
+#[derive(Clone, Debug)]
+pub struct Records {
+    /// The program.
+    pub program: Program,
+    /// What the pilot fixed.
+    pub fixed: Fixed,
+    /// The machine.
+    pub machine: Machine,
+    /// What the harness costs.
+    pub harness: Harness,
+    /// The corpora, as used.
+    pub corpora: Vec<CorpusResult>,
+    /// The rows.
+    pub rows: Vec<RowResult>,
+    /// The cells.
+    pub cells: BTreeMap<CellKey, CellRecord>,
+    /// The yardsticks.
+    pub rails: Vec<Rail>,
+    /// The visits.
+    pub store_rounds: Vec<StoreRound>,
+    /// Doubts about the machine and the plan that were found while running.
+    pub doubts: Vec<Doubt>,
+    /// Whether every round of every row was measured.
+    pub complete: bool,
+}
+
+impl Records {
+    /// Nothing measured yet.
+    pub fn new(plan: &Plan, program: Program, machine: Machine) -> Records {
+        let ready = plan.rows.iter().map(|row| RowResult {
+            store: row.label.clone(),
+            adapter: row.adapter.name.to_owned(),
+            kind: row.adapter.kind.name().to_owned(),
+            options: row.options.values().clone(),
+            facts: BTreeMap::new(),
+            damage: None,
+            status: Status::Measured,
+            reason: None,
+        });
+        let missing = plan.missing.iter().map(|missing| RowResult {
+            store: missing.label.clone(),
+            adapter: missing.adapter.clone(),
+            kind: String::new(),
+            options: BTreeMap::new(),
+            facts: BTreeMap::new(),
+            damage: None,
+            status: Status::NotAvailable,
+            reason: Some(missing.reason.clone()),
+        });
+        Records {
+            program,
+            fixed: Fixed::default(),
+            machine,
+            harness: Harness::default(),
+            corpora: Vec::new(),
+            rows: ready.chain(missing).collect(),
+            cells: BTreeMap::new(),
+            rails: Vec::new(),
+            store_rounds: Vec::new(),
+            doubts: Vec::new(),
+            complete: false,
+        }
+    }
+
+    /// What an earlier run left, to be gone on with.
+    pub fn resume(result: RunResult) -> Records {
+        let mut cells: BTreeMap<CellKey, CellRecord> = BTreeMap::new();
+        for cell in result.results {
+            let not_possible = (cell.status == Status::NotPossible).then_some(cell.reason).flatten();
+            cells.insert((cell.store, cell.sweep_bytes, cell.phase), CellRecord { rounds: cell.rounds, not_possible });
+        }
+        let corpora = if result.corpora.is_empty() { vec![result.corpus] } else { result.corpora };
+        Records {
+            program: result.program,
+            fixed: result.fixed,
+            machine: result.machine,
+            harness: result.harness,
+            corpora,
+            rows: result.rows,
+            cells,
+            rails: result.rails,
+            store_rounds: result.store_rounds,
+            doubts: result.doubts.into_iter().filter(|doubt| doubt.while_running).collect(),
+            complete: false,
+        }
+    }
+
+    /// Whether a row was measured in a round.
+    pub fn has(&self, row: &str, sweep_bytes: Option<u64>, round: u32) -> bool {
+        self.store_rounds
+            .iter()
+            .any(|visit| visit.round == round && visit.store == row && visit.sweep_bytes == sweep_bytes)
+    }
+
+    /// The row of a label.
+    pub fn row_mut(&mut self, label: &str) -> Option<&mut RowResult> {
+        self.rows.iter_mut().find(|row| row.store == label)
+    }
+
+    /// Whether a row has failed as a whole.
+    pub fn has_failed(&self, label: &str) -> bool {
+        self.rows.iter().any(|row| row.store == label && row.status == Status::Failed)
+    }
+
+    /// Forgets a round that is to be repeated; its rails stay, marked.
+    pub fn forget_round(&mut self, round: u32) {
+        for cell in self.cells.values_mut() {
+            cell.rounds.retain(|measured| measured.round != round);
+        }
+        self.store_rounds.retain(|visit| visit.round != round);
+        for rail in self.rails.iter_mut().filter(|rail| rail.round == round) {
+            rail.repeated = true;
+        }
+    }
+
+    /// Adds a doubt found while running, once.
+    pub fn doubt(&mut self, kind: &str, text: String, advice: Option<&str>) {
+        if self.doubts.iter().all(|doubt| doubt.kind != kind) {
+            self.doubts.push(Doubt {
+                kind: kind.to_owned(),
+                text,
+                advice: advice.map(str::to_owned),
+                stores: Vec::new(),
+                phase: None,
+                while_running: true,
+            });
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The cells of a result as a table for spreadsheets and data frames: one line for each row and phase.
+
+use anyhow::Result;
+
+use crate::result::{Cell, Interval, RunResult};
+
+const COLUMNS: &[&str] = &[
+    "store",
+    "phase",
+    "sweep_bytes",
+    "status",
+    "reason",
+    "durability",
+    "workers",
+    "batch",
+    "cache",
+    "rounds",
+    "ops",
+    "errors",
+    "retries",
+    "timeouts",
+    "ops_per_s",
+    "ops_per_s_low",
+    "ops_per_s_high",
+    "settled_ops_per_s",
+    "settled_ops_per_s_low",
+    "settled_ops_per_s_high",
+    "bytes_per_s",
+    "service_p50_ns",
+    "service_p90_ns",
+    "service_p99_ns",
+    "service_p999_ns",
+    "service_max_ns",
+    "response_p50_ns",
+    "response_p90_ns",
+    "response_p99_ns",
+    "response_p999_ns",
+    "total_cpu_ns_per_op",
+    "client_cpu_ns_per_op",
+    "server_cpu_ns_per_op",
+    "client_peak_bytes",
+    "server_peak_bytes",
+    "device_read_bytes",
+    "device_written_bytes",
+    "leader",
+    "not_ranked",
+];
+
+/// The table as CSV. What was not measured is empty.
+pub fn render(result: &RunResult) -> Result<String> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(COLUMNS)?;
+    for cell in &result.results {
+        writer.write_record(line(cell))?;
+    }
+    Ok(String::from_utf8(writer.into_inner()?)?)
+}
+
+fn text<T: ToString>(value: Option<T>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+fn line(cell: &Cell) -> Vec<String> {
+    let interval = |interval: Option<Interval>| {
+        [text(interval.map(|i| i.median)), text(interval.and_then(|i| i.low)), text(interval.and_then(|i| i.high))]
+    };
+    let service = cell.service_ns.unwrap_or_default();
+    let response = cell.response_ns.unwrap_or_default();
+    let mut line = vec![
+        cell.store.clone(),
+        cell.phase.clone(),
+        text(cell.sweep_bytes),
+        kebab(&cell.status),
+        text(cell.reason.as_ref()),
+        cell.durability.name().to_owned(),
+        cell.workers.to_string(),
+        cell.batch.to_string(),
+        kebab(&cell.cache),
+        cell.rounds.len().to_string(),
+        cell.ops.to_string(),
+        cell.errors.to_string(),
+        cell.retries.to_string(),
+        cell.timeouts.to_string(),
+    ];
+    line.extend(interval(cell.ops_per_s));
+    line.extend(interval(cell.settled_ops_per_s));
+    line.push(text(cell.bytes_per_s.map(|rate| rate.median)));
+    line.extend([service.p50, service.p90, service.p99, service.p999, service.max].map(text));
+    line.extend([response.p50, response.p90, response.p99, response.p999].map(text));
+    line.extend([cell.total_cpu_ns_per_op, cell.client_cpu_ns_per_op, cell.server_cpu_ns_per_op].map(text));
+    line.extend([cell.client_peak_bytes, cell.server_peak_bytes, cell.device_read_bytes, cell.device_written_bytes].map(text));
+    line.push(cell.leader.to_string());
+    line.push(text(cell.not_ranked.as_ref()));
+    line
+}
+
+/// The name an enum has in the result file.
+fn kebab(value: &impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}

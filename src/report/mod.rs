@@ -1,0 +1,5 @@
+//! From a result to what people and programs read. No measuring, and no output but what is returned or the file named.
+
+pub mod csv;
+pub mod html;
+pub mod terminal;

@@ -1,0 +1,262 @@
+//! The report in a terminal: a table, the answer, the doubts. At most 100 columns, readable without colour.
+
+use std::fmt::Write;
+
+use crate::result::{Against, Cache, Cell, Footprint, RunResult, Status, Verdict};
+use crate::stats::summary;
+use crate::units;
+
+/// Columns of every line.
+pub const WIDTH: usize = 100;
+
+/// The whole report.
+pub fn render(result: &RunResult) -> String {
+    let mut text = String::new();
+    table(&mut text, result);
+    footprints(&mut text, result);
+    heading(&mut text, "Answer");
+    for sentence in &result.answer {
+        wrapped(&mut text, "", sentence);
+    }
+    doubts(&mut text, result);
+    text
+}
+
+fn heading(text: &mut String, title: &str) {
+    line(text, &format!("\n{title}"));
+}
+
+fn line(text: &mut String, line: &str) {
+    text.push_str(line.trim_end());
+    text.push('\n');
+}
+
+/// A paragraph, broken at spaces; further lines are indented under the first.
+fn wrapped(text: &mut String, bullet: &str, paragraph: &str) {
+    let indent = bullet.chars().count().max(2);
+    let mut current = format!("{bullet:<2}");
+    let mut width = current.chars().count();
+    let mut empty = true;
+    for word in paragraph.split(' ') {
+        let len = word.chars().count();
+        if !empty && width + 1 + len > WIDTH {
+            line(text, &current);
+            current = " ".repeat(indent);
+            width = indent;
+            empty = true;
+        }
+        if !empty {
+            current.push(' ');
+            width += 1;
+        }
+        current.push_str(word);
+        width += len;
+        empty = false;
+    }
+    line(text, &current);
+}
+
+// ---- the table ---------------------------------------------------------------------------------------------------
+
+/// One block for each phase (and size of a sweep), one line for each row, fastest first.
+fn table(text: &mut String, result: &RunResult) {
+    let mut blocks: Vec<(String, Option<u64>)> = Vec::new();
+    for cell in &result.results {
+        let block = (cell.phase.clone(), cell.sweep_bytes);
+        if !blocks.contains(&block) {
+            blocks.push(block);
+        }
+    }
+    for (phase, sweep_bytes) in blocks {
+        let mut cells: Vec<&Cell> = result
+            .results
+            .iter()
+            .filter(|cell| cell.phase == phase && cell.sweep_bytes == sweep_bytes)
+            .collect();
+        let rate = |cell: &Cell| cell.settled_ops_per_s.or(cell.ops_per_s).map_or(0.0, |rate| rate.median);
+        // Ranked rows first, then what is shown only; yardsticks last.
+        cells.sort_by(|a, b| {
+            let order = |cell: &Cell| (cell.kind == "reference", cell.not_ranked.is_some());
+            order(a).cmp(&order(b)).then(rate(b).total_cmp(&rate(a)))
+        });
+        block(text, result, &phase, sweep_bytes, &cells);
+    }
+}
+
+fn block(text: &mut String, result: &RunResult, phase: &str, sweep_bytes: Option<u64>, cells: &[&Cell]) {
+    let Some(first) = cells.iter().find(|cell| !cell.rounds.is_empty()).or(cells.first()) else { return };
+    let size = sweep_bytes.map(|bytes| format!(" at {}", units::bytes(bytes as f64))).unwrap_or_default();
+    heading(text, &format!("{phase}{size}: {}", describe(result, first, cells)));
+    let settled = cells.iter().any(|cell| summary::writes(cell));
+    let (rate_title, last_title) = if settled { ("settled/s", "acked/s") } else { ("ops/s", "p50, p99") };
+    line(
+        text,
+        &format!("  {:<28} {rate_title:>9} {:>8}  {:<26} {last_title:<18}", "store", "time", "ratio to the best"),
+    );
+    for cell in cells {
+        line(text, &row(result, cell, settled));
+        if let Some(why) = note(cell) {
+            // The reason stands below its row, where a long one has room.
+            let mut below = String::new();
+            wrapped(&mut below, "    ", &why);
+            text.push_str(&below);
+        }
+    }
+}
+
+/// What a phase's cells have in common, in words.
+fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> String {
+    let mut parts = Vec::new();
+    match cell.cache {
+        Cache::Warm => parts.push("warm".to_owned()),
+        Cache::Cold => parts.push("cold".to_owned()),
+        Cache::Lukewarm => parts.push("lukewarm".to_owned()),
+        Cache::None => {}
+    }
+    if cells.iter().any(|cell| summary::writes(cell)) {
+        let class = cells.iter().map(|cell| cell.durability).max().unwrap_or(cell.durability);
+        parts.push(format!("class {}", class.name()));
+        if class == crate::store::Durability::OnSync {
+            let ops = result.plan.sync_every_ops.unwrap_or(0);
+            let bytes = result.plan.sync_every_bytes.as_deref().and_then(|bytes| bytes.parse::<f64>().ok()).unwrap_or(0.0);
+            parts.push(format!("a sync every {ops} ops or {}", units::bytes(bytes)));
+        }
+    }
+    parts.push(match cell.workers {
+        1 => "1 worker".to_owned(),
+        workers => format!("{workers} workers"),
+    });
+    if cell.batch > 1 {
+        parts.push(format!("batches of {}", cell.batch));
+    }
+    if let Some(rate) = cell.offered_ops_per_s {
+        parts.push(format!("{} ops/s offered", units::count(rate)));
+    } else if !cells.iter().any(|cell| summary::writes(cell)) {
+        parts.push("service time, not what visitors wait".to_owned());
+    }
+    parts.join(", ")
+}
+
+fn row(result: &RunResult, cell: &Cell, settled: bool) -> String {
+    let rate = cell.settled_ops_per_s.or(cell.ops_per_s);
+    let name = shortened(&cell.store, 28);
+    let Some(rate) = rate else {
+        let status = match cell.status {
+            Status::Measured => "no figures",
+            Status::Failed => "failed",
+            Status::NotPossible => "not possible",
+            Status::NotAvailable => "not available",
+        };
+        return format!("  {name:<28} {status}");
+    };
+    let time = units::nanoseconds(1e9 / rate.median * cell.workers as f64);
+    let last = if settled {
+        cell.ops_per_s.map(|rate| units::count(rate.median)).unwrap_or_default()
+    } else {
+        let times = cell.response_ns.or(cell.service_ns).unwrap_or_default();
+        let of = |time: Option<u64>| time.map_or("-".to_owned(), |time| units::nanoseconds(time as f64));
+        format!("{}, {}", of(times.p50), of(times.p99))
+    };
+    format!("  {name:<28} {:>9} {time:>8}  {:<26} {last:<18}", units::count(rate.median), standing(result, cell))
+}
+
+/// The row's place: the best, or its ratio to the best and what it means.
+fn standing(result: &RunResult, cell: &Cell) -> String {
+    if cell.kind == "reference" {
+        return "(yardstick)".to_owned();
+    }
+    if cell.not_ranked.is_some() {
+        return "not ranked".to_owned();
+    }
+    let compared = result.comparisons.iter().find(|comparison| {
+        comparison.against == Against::Best
+            && comparison.store == cell.store
+            && comparison.phase == cell.phase
+            && comparison.sweep_bytes == cell.sweep_bytes
+    });
+    match compared {
+        None => "best".to_owned(),
+        Some(comparison) => {
+            let ratio = comparison.ratio.map(|ratio| summary::interval_text(&ratio)).unwrap_or_default();
+            let sign = match comparison.verdict {
+                Verdict::Slower => "",
+                Verdict::Faster => " +",
+                Verdict::Equal => " =",
+                Verdict::CannotTellApart => " ?",
+                Verdict::NotRanked => "",
+            };
+            format!("{ratio}{sign}")
+        }
+    }
+}
+
+/// What must be said below a row.
+fn note(cell: &Cell) -> Option<String> {
+    if cell.kind == "reference" {
+        return None;
+    }
+    cell.not_ranked.clone()
+}
+
+fn shortened(name: &str, width: usize) -> String {
+    if name.chars().count() <= width {
+        return name.to_owned();
+    }
+    let kept: String = name.chars().take(width - 2).collect();
+    format!("{kept}..")
+}
+
+fn footprints(text: &mut String, result: &RunResult) {
+    let rows: Vec<&Footprint> =
+        result.footprints.iter().filter(|footprint| footprint.after_settle_bytes.is_some()).collect();
+    if rows.is_empty() {
+        return;
+    }
+    heading(text, "Disk: bytes allocated for each byte of blobs");
+    line(text, &format!("  {:<28} {:>9} {:>11} {:>9} {:>11} {:>11}", "store", "settled", "for a byte", "filled", "when empty", "written"));
+    for footprint in rows {
+        let size = footprint.sweep_bytes.map(|bytes| format!(" {}", units::bytes(bytes as f64))).unwrap_or_default();
+        let bytes = |value: Option<u64>| value.map_or("-".to_owned(), |value| units::bytes(value as f64));
+        let share = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
+        line(
+            text,
+            &format!(
+                "  {:<28} {:>9} {:>11} {:>9} {:>11} {:>11}",
+                shortened(&format!("{}{size}", footprint.store), 28),
+                bytes(footprint.after_settle_bytes),
+                share(footprint.space_amplification),
+                bytes(footprint.allocated_bytes),
+                bytes(footprint.empty_bytes),
+                share(footprint.write_amplification),
+            ),
+        );
+    }
+}
+
+fn doubts(text: &mut String, result: &RunResult) {
+    let ranked = result
+        .comparisons
+        .iter()
+        .filter(|comparison| comparison.against == Against::Plan && comparison.verdict != Verdict::NotRanked)
+        .count();
+    if result.doubts.is_empty() && ranked == 0 {
+        return;
+    }
+    heading(text, "Doubts");
+    for doubt in &result.doubts {
+        let mut paragraph = doubt.text.clone();
+        if let Some(advice) = &doubt.advice {
+            // Writing to a string cannot fail.
+            write!(paragraph, " To be surer: {advice}.").ok();
+        }
+        wrapped(text, "- ", &paragraph);
+    }
+    if ranked > 0 {
+        let expected = ranked as f64 * 0.05;
+        let paragraph = format!(
+            "{ranked} comparisons with `{}` were made at 95 %: expect about {expected:.0} false differences among them.",
+            result.comparisons.first().map_or("", |comparison| comparison.reference.as_str())
+        );
+        wrapped(text, "- ", &paragraph);
+    }
+}

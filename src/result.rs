@@ -1,0 +1,767 @@
+//! The result of a run: the only types that are written to files and read back. `docs/result.schema.json` is made
+//! from them. A figure that could not be measured is absent, never 0.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::PlanText;
+use crate::store::{Damage, Durability};
+
+/// Version of the format; a reader refuses a newer one.
+pub const SCHEMA: u32 = 1;
+
+/// Everything a run measured, and what follows from it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct RunResult {
+    /// Version of this format.
+    pub schema: u32,
+    /// Whether every round of every row was measured.
+    pub complete: bool,
+    /// The program that measured.
+    pub program: Program,
+    /// The plan, complete: running it again repeats the run.
+    pub plan: PlanText,
+    /// What the pilot fixed before round 1.
+    pub fixed: Fixed,
+    /// The machine.
+    pub machine: Machine,
+    /// What the harness itself costs.
+    pub harness: Harness,
+    /// The blobs.
+    pub corpus: CorpusResult,
+    /// The blobs of each size of a sweep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub corpora: Vec<CorpusResult>,
+    /// The rows and what their stores say of themselves.
+    pub rows: Vec<RowResult>,
+    /// One cell for each row and phase.
+    pub results: Vec<Cell>,
+    /// Disk taken by each row.
+    pub footprints: Vec<Footprint>,
+    /// Ratios and verdicts.
+    pub comparisons: Vec<Comparison>,
+    /// The sentences of the answer.
+    pub answer: Vec<String>,
+    /// Sizes at which the winner changes.
+    pub crossovers: Vec<Crossover>,
+    /// Published statements and what this run says of them.
+    pub claims: Vec<Claim>,
+    /// Reasons not to trust a number.
+    pub doubts: Vec<Doubt>,
+    /// The yardsticks of each round.
+    pub rails: Vec<Rail>,
+    /// Each row of each round, in the order in which they were measured.
+    pub store_rounds: Vec<StoreRound>,
+}
+
+/// The program that measured.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Program {
+    /// Version of blobwise.
+    pub version: String,
+    /// `release` or `debug`.
+    pub build: String,
+    /// The command line.
+    pub command: String,
+    /// When it began (UTC).
+    pub started: String,
+    /// Wall time from start to written result.
+    pub seconds: f64,
+}
+
+/// What the pilot fixed before round 1; it never changes between rounds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Fixed {
+    /// Rounds to measure. Set once more after round 5, from the variance of the first five.
+    pub rounds: u32,
+    /// Whether that has happened.
+    pub rounds_final: bool,
+    /// Share of the planned corpus that is used.
+    pub corpus_share: f64,
+    /// Lengths of phases by id.
+    pub lengths: BTreeMap<String, FixedLength>,
+}
+
+/// The length of a phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FixedLength {
+    /// Ops in one pass over the order, or in the fixed list; of all workers together.
+    pub ops: u64,
+    /// Passes are repeated until this many seconds are over; 0 for fixed lists.
+    pub seconds: f64,
+    /// Cold phases: how often the store is evicted and opened again, with other keys each time.
+    pub cold_passes: u32,
+}
+
+/// The machine a run was made on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Machine {
+    /// The processor's name.
+    pub processor: String,
+    /// Processors this process may use.
+    pub processors: usize,
+    /// How the processor's clock is governed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub governor: Option<String>,
+    /// Whether a hypervisor is below.
+    pub virtual_machine: bool,
+    /// Main memory.
+    pub memory_bytes: u64,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The distribution.
+    pub system: String,
+    /// The file system that was measured.
+    pub filesystem: String,
+    /// Its mount options.
+    pub mount: String,
+    /// The block device below it, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Whether the device says that it rotates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotational: Option<bool>,
+    /// Free space when the run began.
+    pub free_bytes: u64,
+    /// Whether blobwise ran as root.
+    pub root: bool,
+}
+
+/// What the harness itself costs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Harness {
+    /// A get of the null store, of the run's first read phase, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub null_ns_per_op: Option<f64>,
+    /// An op of the null store in each phase, in nanoseconds, by phase (and size of a sweep).
+    pub null_ns: BTreeMap<String, f64>,
+    /// How time was read.
+    pub clock: String,
+    /// What one reading costs, in nanoseconds.
+    pub clock_read_ns: f64,
+}
+
+/// The blobs of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CorpusResult {
+    /// What it was made from.
+    pub name: String,
+    /// Number of blobs.
+    pub blobs: u64,
+    /// Bytes, together.
+    pub bytes: u64,
+    /// Sizes below which a share of the blobs are: `p10` to `p99`.
+    pub quantiles: BTreeMap<String, u64>,
+    /// The largest blob.
+    pub largest_bytes: u64,
+    /// How many times smaller zstd makes them.
+    pub zstd_ratio: f64,
+    /// The size a sweep varied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep_bytes: Option<u64>,
+    /// Real files: how many files and bytes the sample was taken from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampled_from: Option<(u64, u64)>,
+    /// Real files: what was not taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<String>,
+}
+
+/// A row: a store with its settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RowResult {
+    /// The label used everywhere.
+    pub store: String,
+    /// The adapter's name.
+    pub adapter: String,
+    /// `reference`, `files`, `embedded`, `server`, `cache` or `web`.
+    pub kind: String,
+    /// All its settings.
+    pub options: BTreeMap<String, String>,
+    /// Versions and settings read back from the store.
+    pub facts: BTreeMap<String, String>,
+    /// What a sudden end costs in the class in which it ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damage: Option<Damage>,
+    /// Whether it can run at all.
+    pub status: Status,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What became of a row or a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// There are figures.
+    Measured,
+    /// An op, a check or the store itself failed.
+    Failed,
+    /// A hard limit forbids it.
+    NotPossible,
+    /// The store cannot run here.
+    NotAvailable,
+}
+
+/// What the caches held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cache {
+    /// Everything was read once before.
+    Warm,
+    /// Data, inodes and dentries were evicted and the store opened anew.
+    Cold,
+    /// Data was evicted, metadata may not have been.
+    Lukewarm,
+    /// Nothing was done about caches.
+    #[default]
+    None,
+}
+
+/// A figure with its interval over rounds: the middle is exp of the mean of logarithms.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Interval {
+    /// The middle.
+    pub median: f64,
+    /// Lower end of the 95 % interval; absent with one round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Upper end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+}
+
+/// Percentiles of a time, in nanoseconds. One is given only with at least 10 ops beyond it in every round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Percentiles {
+    /// Half of the ops took no longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p50: Option<u64>,
+    /// 90 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p90: Option<u64>,
+    /// 99 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99: Option<u64>,
+    /// 99.9 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p999: Option<u64>,
+    /// The longest; never compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<u64>,
+}
+
+/// Intervals of percentiles, from their values in each round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PercentileIntervals {
+    /// Of p50.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p50: Option<Interval>,
+    /// Of p90.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p90: Option<Interval>,
+    /// Of p99.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99: Option<Interval>,
+    /// Of p99.9.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p999: Option<Interval>,
+}
+
+/// One row in one phase.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Cell {
+    /// The row's label.
+    pub store: String,
+    /// The adapter's name.
+    pub adapter: String,
+    /// `reference`, `files`, `embedded`, `server`, `cache` or `web`; empty for a row that cannot run here.
+    pub kind: String,
+    /// All settings.
+    pub options: BTreeMap<String, String>,
+    /// What became of it.
+    pub status: Status,
+    /// Why there are no figures, or only some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The phase.
+    pub phase: String,
+    /// The size a sweep varied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep_bytes: Option<u64>,
+    /// The class in which it ran.
+    pub durability: Durability,
+    /// What a sudden end costs in that class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damage: Option<Damage>,
+    /// Threads that worked at once.
+    pub workers: usize,
+    /// Blobs in one op, asked for.
+    pub batch: usize,
+    /// What the caches held.
+    pub cache: Cache,
+    /// How that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_proof: Option<CacheProof>,
+    /// Ops of an open loop asked for a second; absent in a closed loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered_ops_per_s: Option<f64>,
+    /// Ops in all rounds.
+    pub ops: u64,
+    /// Ops that failed.
+    pub errors: u64,
+    /// The first failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_error: Option<String>,
+    /// Attempts that were made again because the store was busy.
+    pub retries: u64,
+    /// Ops that were given up.
+    pub timeouts: u64,
+    /// What was measured, round by round.
+    pub rounds: Vec<Round>,
+    /// Ops acknowledged a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ops_per_s: Option<Interval>,
+    /// Ops a second when the work that was put off is counted; phases that write only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled_ops_per_s: Option<Interval>,
+    /// Blobs in one op, measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blobs_per_op: Option<f64>,
+    /// Bytes of blobs a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_s: Option<Interval>,
+    /// From start to end of an op.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_ns: Option<Percentiles>,
+    /// Their intervals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_intervals: Option<PercentileIntervals>,
+    /// From the moment an op was due to its end; open loops only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_ns: Option<Percentiles>,
+    /// Percentile curve of the service time (open loops: response time): pairs of share and nanoseconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curve: Vec<(f64, u64)>,
+    /// The same by size of blob.
+    pub size_bands: Vec<SizeBand>,
+    /// Parts of an op, where it has some.
+    pub steps: Vec<Step>,
+    /// Share of the workers' time spent in sync.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sync_share: Option<f64>,
+    /// Processor time of the whole system over the phase and its settling, less the idle baseline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_cpu_ns_per_op: Option<f64>,
+    /// Processor time of blobwise itself, embedded stores included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_cpu_ns_per_op: Option<f64>,
+    /// Of that, the threads that are not workers: background work of embedded stores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background_cpu_ns_per_op: Option<f64>,
+    /// Processor time of servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_cpu_ns_per_op: Option<f64>,
+    /// Most memory of blobwise beyond what it had before the store was opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_peak_bytes: Option<u64>,
+    /// Most memory of servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_peak_bytes: Option<u64>,
+    /// Bytes the device read, a round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_read_bytes: Option<u64>,
+    /// Bytes the device wrote until everything was settled, a round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_written_bytes: Option<u64>,
+    /// Flush requests the device finished, a round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_flushes: Option<u64>,
+    /// Share of an op that is the harness.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub harness_share: Option<f64>,
+    /// Whether it is among the best of its phase: no other is proved to be faster.
+    pub leader: bool,
+    /// Why it is not ranked, if it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_ranked: Option<String>,
+}
+
+/// How it is known what the caches held.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CacheProof {
+    /// What was done: `drop_caches` or `fadvise`.
+    pub method: String,
+    /// Share of the store's bytes that were in the page cache after eviction, by mincore.
+    pub resident_share: f64,
+    /// Share of the store's bytes that were there again after it was opened: what opening reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resident_share_opened: Option<f64>,
+    /// Seconds that opening took.
+    pub open_seconds: f64,
+    /// Device bytes read per byte delivered, by tenth of the phase.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub device_bytes_per_byte: Vec<f64>,
+    /// Keys that were read, as a share of all.
+    pub sample_share: f64,
+}
+
+/// One row in one phase of one round.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Round {
+    /// The round, from 1.
+    pub round: u32,
+    /// The row's place in the order of that round, from 1.
+    pub position: u32,
+    /// What its keys were drawn from.
+    pub seed: u64,
+    /// Ops.
+    pub ops: u64,
+    /// Blobs.
+    pub blobs: u64,
+    /// Bytes of blobs.
+    pub bytes: u64,
+    /// From the first start to the last acknowledgement.
+    pub seconds: f64,
+    /// The same with settling and the file system's flush; phases that write only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled_seconds: Option<f64>,
+    /// Of that, the store's own settling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settle_seconds: Option<f64>,
+    /// Of that, the file system's flush.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub syncfs_seconds: Option<f64>,
+    /// Passes over the order.
+    pub passes: u64,
+    /// Ops that failed.
+    pub errors: u64,
+    /// Attempts made again.
+    pub retries: u64,
+    /// Ops given up.
+    pub timeouts: u64,
+    /// The first failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_error: Option<String>,
+    /// The times of all ops.
+    pub histogram: Histograms,
+    /// The first op of each session, in nanoseconds; kept apart from the rest.
+    pub first_ops_ns: Vec<u64>,
+    /// Syncs and their time, all workers together.
+    pub syncs: u64,
+    /// Seconds in syncs, all workers together.
+    pub sync_seconds: f64,
+    /// Processor time of the whole system less the idle baseline, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_cpu_ns: Option<u64>,
+    /// Processor time of this process, in nanoseconds.
+    pub client_cpu_ns: u64,
+    /// Of that, the workers'.
+    pub worker_cpu_ns: u64,
+    /// Most memory beyond the baseline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_peak_bytes: Option<u64>,
+    /// Anonymous memory at the end, beyond the baseline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anonymous_bytes: Option<u64>,
+    /// File-mapped memory at the end, beyond the baseline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mapped_bytes: Option<u64>,
+    /// Share of the store's files in the page cache at the end, by mincore.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_cache_share: Option<f64>,
+    /// Bytes the device read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_read_bytes: Option<u64>,
+    /// Bytes the device wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_written_bytes: Option<u64>,
+    /// Flush requests the device finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_flushes: Option<u64>,
+    /// Disk taken after the phase; phases that age the store only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocated_bytes: Option<u64>,
+    /// Bytes of the blobs that are there after the phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live_bytes: Option<u64>,
+    /// Open loops.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open: Option<OpenLoop>,
+    /// Cold phases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_proof: Option<CacheProof>,
+}
+
+/// What an open loop has beside a closed one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OpenLoop {
+    /// Ops due a second.
+    pub offered_ops_per_s: f64,
+    /// Share of the ops that came due while every worker was busy.
+    pub all_busy_share: f64,
+    /// Seconds from the last due instant to the last acknowledgement.
+    pub drain_seconds: f64,
+    /// False when draining took more than 10 % of the phase.
+    pub sustained: bool,
+    /// How late idle workers woke, in nanoseconds: p50.
+    pub wake_late_p50_ns: u64,
+    /// p99.
+    pub wake_late_p99_ns: u64,
+}
+
+/// The times of all ops of a round, as compressed HdrHistogram V2, base64, in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Histograms {
+    /// Service times by size band; their sum is the histogram of all ops.
+    pub service: BTreeMap<String, String>,
+    /// Response times by size band; open loops only.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub response: BTreeMap<String, String>,
+}
+
+/// Ops on blobs of similar size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SizeBand {
+    /// Its name, such as `1-10 kB`.
+    pub band: String,
+    /// Ops in all rounds.
+    pub ops: u64,
+    /// Service times.
+    pub service_ns: Percentiles,
+}
+
+/// A part of an op.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Step {
+    /// What it does.
+    pub name: String,
+    /// Its times.
+    pub service_ns: Percentiles,
+    /// Its share of the op's time.
+    pub share: f64,
+}
+
+/// Disk taken by one row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Footprint {
+    /// The row's label.
+    pub store: String,
+    /// The size a sweep varied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep_bytes: Option<u64>,
+    /// Bytes of the blobs.
+    pub logical_bytes: u64,
+    /// The empty store: opened, nothing put.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub empty_bytes: Option<u64>,
+    /// After the fill, flushed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocated_bytes: Option<u64>,
+    /// After the store settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_settle_bytes: Option<u64>,
+    /// The same from the file system's free space: a cross-check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub statvfs_bytes: Option<u64>,
+    /// Bytes the device wrote from before the fill until after it settled, per byte of blobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_amplification: Option<f64>,
+    /// `after_settle_bytes` per byte of blobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space_amplification: Option<f64>,
+}
+
+/// Five verdicts on a ratio of rates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The interval lies above 1.
+    Faster,
+    /// The interval lies below 1.
+    Slower,
+    /// The interval lies within 3 % of 1.
+    Equal,
+    /// The interval contains 1 and reaches further than 3 %.
+    CannotTellApart,
+    /// Not comparable, with the reason.
+    NotRanked,
+}
+
+impl Verdict {
+    /// As it is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Faster => "faster",
+            Verdict::Slower => "slower",
+            Verdict::Equal => "equal",
+            Verdict::CannotTellApart => "cannot tell apart",
+            Verdict::NotRanked => "not ranked",
+        }
+    }
+}
+
+/// The rate of a row over the rate of a reference.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Comparison {
+    /// The phase.
+    pub phase: String,
+    /// The size a sweep varied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep_bytes: Option<u64>,
+    /// The row.
+    pub store: String,
+    /// What it is compared with.
+    pub reference: String,
+    /// Why the reference is what it is: `plan` or `best`.
+    pub against: Against,
+    /// Rate over rate, paired by round; above 1 the row is faster. Settled rates where there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<Interval>,
+    /// What it means.
+    pub verdict: Verdict,
+    /// Why it is not ranked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What a row is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Against {
+    /// The plan's reference row, fixed before anything was measured.
+    Plan,
+    /// The row with the highest rate of its phase, known only afterwards: its interval is simultaneous over all
+    /// pairs of the phase.
+    Best,
+}
+
+/// A size at which the winner changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Crossover {
+    /// The phase.
+    pub phase: String,
+    /// The faster row below that size.
+    pub below: String,
+    /// The faster row above it.
+    pub above: String,
+    /// The size at which both are equally fast, interpolated.
+    pub bytes: u64,
+    /// The largest tested size at which `below` is proved to be faster.
+    pub low: u64,
+    /// The smallest tested size above it at which `above` is proved to be faster.
+    pub high: u64,
+}
+
+/// A published statement and what this run says of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Claim {
+    /// Its id in the plan.
+    pub id: String,
+    /// What was claimed.
+    pub statement: String,
+}
+
+/// A reason not to trust a number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Doubt {
+    /// What sort of doubt.
+    pub kind: String,
+    /// What is doubtful and why, with the numbers.
+    pub text: String,
+    /// What would remove it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
+    /// The rows it is about; empty for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stores: Vec<String>,
+    /// The phase it is about, if one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// Whether it was seen while the run went on; the others are worked out from the figures.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub while_running: bool,
+}
+
+/// The yardsticks at the start or end of a round.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Rail {
+    /// The round.
+    pub round: u32,
+    /// `start` or `end`.
+    pub at: String,
+    /// A null op with touch, in nanoseconds.
+    pub processor_ns: f64,
+    /// A flush of one written block, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flush_ns: Option<f64>,
+    /// A direct read of 4 KiB, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_ns: Option<f64>,
+    /// Whether the round was repeated because of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repeated: bool,
+}
+
+/// One row of one round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StoreRound {
+    /// The round.
+    pub round: u32,
+    /// The row's label.
+    pub store: String,
+    /// The size a sweep varied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep_bytes: Option<u64>,
+    /// Its place in the order.
+    pub position: u32,
+    /// Wall time, everything included.
+    pub seconds: f64,
+    /// Blobs compared with what they should be.
+    pub verified: u64,
+    /// What failed, if something did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Disk of this round.
+    pub footprint: Footprint,
+}
+
+impl RunResult {
+    /// Reads a result file, or the one in a run's directory.
+    pub fn load(path: &Path) -> Result<RunResult> {
+        let file = if path.is_dir() { path.join("result.json") } else { path.to_owned() };
+        let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
+        let version: Version =
+            serde_json::from_str(&text).with_context(|| format!("`{}` is not a result of blobwise", file.display()))?;
+        if version.schema != SCHEMA {
+            bail!("`{}` has format {}; this program reads format {SCHEMA}", file.display(), version.schema);
+        }
+        serde_json::from_str(&text).with_context(|| format!("`{}` is damaged", file.display()))
+    }
+
+    /// Replaces the result file of a run's directory as a whole: a reader sees the old one or the new one.
+    pub fn save(&self, out: &Path) -> Result<()> {
+        let text = serde_json::to_string(self)?;
+        replace(&out.join("result.json"), text.as_bytes())
+    }
+}
+
+/// Replaces a file as a whole.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let draft = path.with_extension("draft");
+    let write = || -> std::io::Result<()> {
+        std::fs::write(&draft, bytes)?;
+        std::fs::rename(&draft, path)
+    };
+    write().with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+#[derive(Deserialize)]
+struct Version {
+    schema: u32,
+}

@@ -1,0 +1,451 @@
+//! The answer in sentences: only what is proved, the absolute difference beside every ratio, and what is not answered.
+
+use std::collections::BTreeMap;
+
+use super::compare::{Ranking, Series, rank, with_reference};
+use super::summary::{self, op_ns, series, writes};
+use crate::plan::{MIX_PHASES, Plan};
+use crate::result::{Cache, Cell, RunResult, Verdict};
+use crate::units;
+
+/// Differences below this share and below [`SMALL_NS`] are no reason to choose.
+const SMALL_SHARE: f64 = 0.03;
+/// See [`SMALL_SHARE`].
+const SMALL_NS: f64 = 5_000.0;
+
+/// The sentences, in the order in which they are printed.
+pub fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
+    let mut sentences = vec![context(plan, result)];
+    if plan.text.sweep.is_some() {
+        sentences.extend(by_size(plan, result));
+    } else {
+        sentences.push(question(plan, result, &WARM));
+        sentences.push(question(plan, result, &COLD));
+        sentences.push(question(plan, result, &WRITES));
+        sentences.push(disk(result));
+        sentences.extend(mix(plan, result));
+        sentences.extend(options(plan, result));
+        sentences.extend(left_out(result));
+    }
+    sentences.push(
+        "Intervals cover repetition on this machine today, not other machines, corpora or versions.".to_owned(),
+    );
+    sentences
+}
+
+fn context(plan: &Plan, result: &RunResult) -> String {
+    let corpus = &result.corpus;
+    let blobs = if plan.text.sweep.is_some() {
+        format!("stores of {} sizes", result.corpora.len())
+    } else {
+        let median = units::bytes(corpus.quantiles.get("p50").copied().unwrap_or(0) as f64);
+        format!("{} blobs of median {median} ({})", corpus.blobs, units::bytes(corpus.bytes as f64))
+    };
+    let workers = if plan.workers == 1 { "1 worker".to_owned() } else { format!("{} workers", plan.workers) };
+    let batch = if plan.batch > 1 { format!(", batches of {}", plan.batch) } else { String::new() };
+    let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
+    let aged = plan.phases.iter().any(|phase| phase.id.starts_with("age-"));
+    let fresh = if aged { "" } else { ", freshly filled" };
+    format!(
+        "On this machine and disk, {blobs}{fresh}, class {}, {workers}{batch}, {rounds} rounds:",
+        plan.durability.name()
+    )
+}
+
+/// One of the questions that every run is asked.
+struct Question {
+    title: &'static str,
+    phases: &'static [&'static str],
+    /// What the rows do, in the third person.
+    does: &'static str,
+    /// What would answer it.
+    command: &'static str,
+}
+
+const WARM: Question = Question {
+    title: "Warm reads",
+    phases: &["read-warm"],
+    does: "reads",
+    command: "blobwise run --phases fill,read-warm",
+};
+const COLD: Question = Question {
+    title: "Cold reads",
+    phases: &["read-cold"],
+    does: "reads",
+    command: "blobwise run --phases fill,read-cold --blobs 2000 --corpus-bytes 200MB",
+};
+const WRITES: Question = Question {
+    title: "Durable writes",
+    phases: &["overwrite", "fill"],
+    does: "writes",
+    command: "blobwise run --phases fill,overwrite --durability each-write",
+};
+
+fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
+    let cells = question.phases.iter().find_map(|phase| {
+        let cells: Vec<&Cell> =
+            result.results.iter().filter(|cell| cell.phase == *phase && cell.sweep_bytes.is_none()).collect();
+        (!cells.is_empty()).then_some(cells)
+    });
+    let Some(cells) = cells else {
+        let why = format!("the phase `{}` was not part of it", question.phases[0]);
+        return unanswered(question, &why);
+    };
+    let ranked: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.not_ranked.is_none()).collect();
+    if ranked.is_empty() {
+        let why = cells
+            .iter()
+            .filter(|cell| cell.kind != crate::store::Kind::Reference.name())
+            .find_map(|cell| cell.not_ranked.clone())
+            .unwrap_or_else(|| "nothing was measured".to_owned());
+        return unanswered(question, &format!("no row is ranked ({why})"));
+    }
+    let mut groups = grouped(&ranked);
+    // The largest group first: it is the one with something to choose from.
+    groups.sort_by_key(|(_, cells)| std::cmp::Reverse(cells.len()));
+    let mut parts = Vec::new();
+    for (index, (name, cells)) in groups.iter().enumerate() {
+        let sentence = leaders(cells, question.does);
+        parts.push(if index == 0 { sentence } else { format!("Apart from them ({name}): {sentence}") });
+    }
+    let title = match ranked.first().map(|cell| cell.cache) {
+        Some(Cache::Lukewarm) => "Lukewarm reads",
+        _ => question.title,
+    };
+    let class = if question.title == WRITES.title { format!(" ({})", plan.durability.name()) } else { String::new() };
+    format!("{title}{class}: {}", parts.join(" "))
+}
+
+fn unanswered(question: &Question, why: &str) -> String {
+    format!("{}: this run does not answer it: {why}; to find out: `{}`.", question.title, question.command)
+}
+
+/// The cells of a phase by what may be compared.
+fn grouped<'c>(cells: &[&'c Cell]) -> Vec<(String, Vec<&'c Cell>)> {
+    let mut groups: BTreeMap<String, Vec<&Cell>> = BTreeMap::new();
+    for cell in cells {
+        groups.entry(summary::group_of(cell, writes(cell))).or_default().push(cell);
+    }
+    groups.into_iter().collect()
+}
+
+fn leaders(cells: &[&Cell], does: &str) -> String {
+    let rows: Vec<Series> = cells.iter().map(|cell| series(cell)).collect();
+    let Some(ranking) = rank(&rows) else { return "nothing was measured.".to_owned() };
+    let cell = |label: &str| cells.iter().find(|cell| cell.store == label).copied();
+    let time = |label: &str| cell(label).and_then(op_ns).unwrap_or(0.0);
+    if cells.len() == 1 {
+        return format!("`{}` has nobody to be compared with ({}).", ranking.best, units::nanoseconds(time(&ranking.best)));
+    }
+    let mut rest: Vec<&str> =
+        ranking.ratios.keys().map(String::as_str).filter(|label| !ranking.leaders.iter().any(|l| l == label)).collect();
+    rest.sort_by(|a, b| time(a).total_cmp(&time(b)));
+    match (ranking.leaders.as_slice(), rest.first()) {
+        ([alone], Some(next)) => one_leader(&ranking, alone, next, does, &time),
+        (several, next) => {
+            let mut sentence = format!("{} cannot be told apart", names(several));
+            if ranking.leaders.iter().all(|leader| *leader == ranking.best || is_equal(&ranking, leader)) {
+                sentence = format!("{} are equal within 3 %", names(several));
+            }
+            let times: Vec<String> = several.iter().map(|label| units::nanoseconds(time(label))).collect();
+            sentence += &format!(" ({} an op)", times.join(", "));
+            if let Some(next) = next.filter(|next| ranking.ratios.contains_key(**next)) {
+                sentence += &format!("; next is `{next}` ({})", units::nanoseconds(time(next)));
+            }
+            sentence += ".";
+            sentence + &differences(cells, several)
+        }
+    }
+}
+
+fn is_equal(ranking: &Ranking, label: &str) -> bool {
+    ranking.ratios.get(label).is_some_and(|(_, verdict)| *verdict == Verdict::Equal)
+}
+
+fn one_leader(ranking: &Ranking, alone: &str, next: &str, does: &str, time: &dyn Fn(&str) -> f64) -> String {
+    let (fast, slow) = (time(alone), time(next));
+    let against = format!("({} against {})", units::nanoseconds(fast), units::nanoseconds(slow));
+    let high = ranking.ratios.get(next).and_then(|(ratio, _)| ratio.high).unwrap_or(1.0);
+    let at_least = 1.0 / high;
+    if at_least < 1.0 + SMALL_SHARE && slow - fast < SMALL_NS {
+        return format!("`{alone}` {does} faster than `{next}`, by too little to decide by {against}.");
+    }
+    format!("`{alone}` {does} at least {at_least:.2} times as fast as `{next}` {against}, the next of {}.", ranking.ratios.len() + 1)
+}
+
+/// What tells apart rows that are equally fast: processor time, where that is proved.
+fn differences(cells: &[&Cell], several: &[String]) -> String {
+    if several.len() < 2 {
+        return String::new();
+    }
+    let rows: Vec<Series> = cells
+        .iter()
+        .filter(|cell| several.contains(&cell.store))
+        .map(|cell| Series {
+            label: cell.store.clone(),
+            rates: cell
+                .rounds
+                .iter()
+                .filter(|round| round.client_cpu_ns > 0)
+                .map(|round| (round.round, round.ops as f64 / round.client_cpu_ns as f64))
+                .collect(),
+        })
+        .collect();
+    match rank(&rows) {
+        Some(ranking) if ranking.leaders.len() == 1 => {
+            format!(" Of these, `{}` needs least processor time.", ranking.leaders[0])
+        }
+        _ => String::new(),
+    }
+}
+
+/// `a`, `b` and `c`.
+fn names(labels: &[String]) -> String {
+    let quoted: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
+    match quoted.as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+fn disk(result: &RunResult) -> String {
+    let mut taken: Vec<(&str, f64, u64)> = result
+        .footprints
+        .iter()
+        .filter(|footprint| footprint.sweep_bytes.is_none())
+        .filter_map(|footprint| {
+            Some((footprint.store.as_str(), footprint.space_amplification?, footprint.after_settle_bytes?))
+        })
+        .collect();
+    taken.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let (Some(least), Some(most)) = (taken.first(), taken.last()) else {
+        return "Disk: this run does not answer it: no store that keeps files on disk was measured.".to_owned();
+    };
+    let logical = units::bytes(result.corpus.bytes as f64);
+    let least_names: Vec<String> =
+        taken.iter().filter(|row| row.1 <= least.1 * (1.0 + SMALL_SHARE)).map(|row| row.0.to_owned()).collect();
+    let verb = if least_names.len() == 1 { "takes" } else { "take" };
+    let mut sentence =
+        format!("Disk: {} {verb} least, {:.2} bytes for each of the {logical}", names(&least_names), least.1);
+    if most.1 > least.1 * (1.0 + SMALL_SHARE) {
+        sentence += &format!("; `{}` takes most, {:.2}", most.0, most.1);
+    }
+    sentence + "."
+}
+
+/// The cost of 1,000 ops of the mix, per round from settled times, compared like any rate.
+fn mix(plan: &Plan, result: &RunResult) -> Option<String> {
+    if plan.mix.is_empty() {
+        return None;
+    }
+    let mut rows = Vec::new();
+    let mut groups: BTreeMap<String, String> = BTreeMap::new();
+    for row in plan.rows.iter().filter(|row| !row.is_reference()) {
+        let mut cost: BTreeMap<u32, f64> = BTreeMap::new();
+        let mut group = String::new();
+        let complete = plan.mix.iter().all(|(kind, share)| {
+            let phase = MIX_PHASES.iter().find(|(known, _)| known == kind).map_or("", |(_, phase)| phase);
+            let cell = result.results.iter().find(|cell| cell.store == row.label && cell.phase == phase);
+            let Some(cell) = cell.filter(|cell| cell.not_ranked.is_none()) else { return false };
+            group += &summary::group_of(cell, writes(cell));
+            for (round, rate) in series(cell).rates {
+                *cost.entry(round).or_insert(0.0) += share * 1000.0 / rate;
+            }
+            true
+        });
+        if complete {
+            let rates = cost.into_iter().map(|(round, seconds)| (round, 1.0 / seconds)).collect();
+            groups.insert(row.label.clone(), group);
+            rows.push(Series { label: row.label.clone(), rates });
+        }
+    }
+    let shares: Vec<String> = plan.mix.iter().map(|(kind, share)| format!("{:.0} % {kind}", share * 100.0)).collect();
+    let title = format!("1,000 ops of {}", shares.join(", "));
+    // Only what may be compared: the group that most rows belong to.
+    let common = groups.values().max_by_key(|group| groups.values().filter(|other| other == group).count())?.clone();
+    rows.retain(|row| groups.get(&row.label) == Some(&common));
+    let ranking = rank(&rows)?;
+    let seconds = |label: &str| {
+        let row = rows.iter().find(|row| row.label == label);
+        row.map_or(0.0, |row| row.rates.values().map(|rate| 1e9 / rate).sum::<f64>() / row.rates.len() as f64)
+    };
+    let costs: Vec<String> =
+        ranking.leaders.iter().map(|label| units::nanoseconds(seconds(label))).collect();
+    let verb = if ranking.leaders.len() == 1 { "is fastest" } else { "cannot be told apart" };
+    Some(format!("{title}: {} {verb} ({}).", names(&ranking.leaders), costs.join(", ")))
+}
+
+/// Which rows are beaten everywhere by another, and which are left to choose from.
+fn options(plan: &Plan, result: &RunResult) -> Option<String> {
+    let rows: Vec<&str> =
+        plan.rows.iter().filter(|row| !row.is_reference()).map(|row| row.label.as_str()).collect();
+    if rows.len() < 3 {
+        return None;
+    }
+    let mut beaten: Vec<String> = Vec::new();
+    let mut left: Vec<String> = Vec::new();
+    for row in &rows {
+        match rows.iter().find(|other| *other != row && dominates(result, other, row)) {
+            Some(by) => beaten.push(format!("`{row}` (by `{by}`)")),
+            None => left.push((*row).to_owned()),
+        }
+    }
+    if beaten.is_empty() {
+        return Some("No row is beaten everywhere by another: which one is best depends on what you do most.".to_owned());
+    }
+    Some(format!("Worse in one phase and no better in any other: {}. That leaves {}.", beaten.join(", "), names(&left)))
+}
+
+/// Whether a row is faster than another in one phase and equal or faster in every phase the other is ranked in.
+fn dominates(result: &RunResult, row: &str, other: &str) -> bool {
+    let cell = |label: &str, phase: &str| {
+        result.results.iter().find(|cell| {
+            cell.store == label && cell.phase == phase && cell.not_ranked.is_none() && cell.sweep_bytes.is_none()
+        })
+    };
+    let mut faster = false;
+    let phases: std::collections::BTreeSet<&str> =
+        result.results.iter().filter(|cell| cell.store == other && cell.not_ranked.is_none()).map(|cell| cell.phase.as_str()).collect();
+    for phase in &phases {
+        let (Some(own), Some(others)) = (cell(row, phase), cell(other, phase)) else { return false };
+        if summary::group_of(own, writes(own)) != summary::group_of(others, writes(others)) {
+            return false;
+        }
+        match with_reference(&series(own), &series(others)).map(|(_, verdict)| verdict) {
+            Some(Verdict::Faster) => faster = true,
+            Some(Verdict::Equal) => {}
+            _ => return false,
+        }
+    }
+    faster && phases.len() > 1
+}
+
+/// Rows that are no candidates, and why.
+fn left_out(result: &RunResult) -> Option<String> {
+    let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
+    for row in &result.rows {
+        let why = match (&row.reason, row.kind == crate::store::Kind::Reference.name()) {
+            (_, true) => continue,
+            (Some(reason), _) => reason.clone(),
+            (None, _) => {
+                let cells = || result.results.iter().filter(|cell| cell.store == row.store);
+                if cells().any(|cell| cell.not_ranked.is_none()) {
+                    continue;
+                }
+                match cells().find_map(|cell| cell.not_ranked.clone()) {
+                    Some(why) => why,
+                    None => continue,
+                }
+            }
+        };
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, rows)) => rows.push(row.store.clone()),
+            None => reasons.push((why, vec![row.store.clone()])),
+        }
+    }
+    if reasons.is_empty() {
+        return None;
+    }
+    let list: Vec<String> = reasons.iter().map(|(why, rows)| format!("{} ({why})", names(rows))).collect();
+    Some(format!("Not in the running: {}.", list.join("; ")))
+}
+
+// ---- sweeps ------------------------------------------------------------------------------------------------------
+
+/// One sentence for each phase of a sweep: who leads up to which size.
+fn by_size(plan: &Plan, result: &RunResult) -> Vec<String> {
+    plan.phases
+        .iter()
+        .map(|phase| {
+            let title = match phase.id.as_str() {
+                "fill" => "Writes (the fill)",
+                "read-warm" => "Warm reads",
+                "read-cold" => "Cold reads",
+                other => other,
+            };
+            format!("{title}: {}", winners_by_size(plan, result, &phase.id))
+        })
+        .collect()
+}
+
+/// A stretch of sizes and the rows that lead throughout.
+struct Stretch {
+    from: u64,
+    to: u64,
+    rows: Vec<String>,
+}
+
+fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str) -> String {
+    let sizes: Vec<u64> = plan.corpora.iter().filter_map(|corpus| corpus.sweep_bytes).collect();
+    let mut stretches: Vec<Stretch> = Vec::new();
+    let mut unranked = Vec::new();
+    for size in &sizes {
+        let leaders: Vec<String> = result
+            .results
+            .iter()
+            .filter(|cell| cell.phase == phase && cell.sweep_bytes == Some(*size) && cell.leader)
+            .map(|cell| cell.store.clone())
+            .collect();
+        if leaders.is_empty() {
+            unranked.push(*size);
+            continue;
+        }
+        let last = stretches.last_mut();
+        let common = |rows: &[String]| -> Vec<String> {
+            rows.iter().filter(|row| leaders.contains(row)).cloned().collect()
+        };
+        match last {
+            Some(stretch) if !common(&stretch.rows).is_empty() => {
+                stretch.rows = common(&stretch.rows);
+                stretch.to = *size;
+            }
+            _ => stretches.push(Stretch { from: *size, to: *size, rows: leaders }),
+        }
+    }
+    let mut text = match stretches.as_slice() {
+        [] => "no size has a ranked row.".to_owned(),
+        [only] => {
+            let verb = if only.rows.len() == 1 { "leads" } else { "cannot be told apart" };
+            let range = format!("from {} to {}", units::bytes(only.from as f64), units::bytes(only.to as f64));
+            format!("{} {verb} at every size {range}; the winner does not change.", names(&only.rows))
+        }
+        several => stretches_text(result, phase, several),
+    };
+    if !unranked.is_empty() {
+        let list: Vec<String> = unranked.iter().map(|size| units::bytes(*size as f64)).collect();
+        text += &format!(" Not ranked at {}.", list.join(", "));
+    }
+    text
+}
+
+fn stretches_text(result: &RunResult, phase: &str, stretches: &[Stretch]) -> String {
+    let mut parts = Vec::new();
+    for pair in stretches.windows(2) {
+        let [below, above] = pair else { continue };
+        let crossover = result.crossovers.iter().find(|crossover| {
+            crossover.phase == phase
+                && below.rows.contains(&crossover.below)
+                && above.rows.contains(&crossover.above)
+                && crossover.low <= above.from
+                && crossover.high >= below.to
+        });
+        parts.push(match crossover {
+            Some(crossover) => format!(
+                "up to about {} [{}, {}] {}",
+                units::bytes(crossover.bytes as f64),
+                units::bytes(crossover.low as f64),
+                units::bytes(crossover.high as f64),
+                names(&below.rows)
+            ),
+            None => format!(
+                "up to {} {}, undecided from there to {}",
+                units::bytes(below.to as f64),
+                names(&below.rows),
+                units::bytes(above.from as f64)
+            ),
+        });
+    }
+    let last = stretches.last().map(|stretch| names(&stretch.rows)).unwrap_or_default();
+    format!("{}; above that {last}.", parts.join("; then "))
+}

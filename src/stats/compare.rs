@@ -1,0 +1,146 @@
+//! Comparisons within one phase: with the plan's reference, with the best, and who leads.
+
+use std::collections::BTreeMap;
+
+use super::interval::{Moments, t_one_sided, t_two_sided, verdict};
+use crate::result::{Interval, Verdict};
+
+/// A row's rates by round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// The row's label.
+    pub label: String,
+    /// Rate by round.
+    pub rates: BTreeMap<u32, f64>,
+}
+
+impl Series {
+    /// The mean of logarithms over the rounds that both have, of this over that.
+    pub fn over(&self, other: &Series) -> Option<Moments> {
+        Moments::of(&self.logs_over(other))
+    }
+
+    /// The logarithm of this over that, by round.
+    pub fn logs_over(&self, other: &Series) -> Vec<f64> {
+        self.rates.iter().filter_map(|(round, rate)| Some((rate / other.rates.get(round)?).ln())).collect()
+    }
+
+    fn mean(&self) -> f64 {
+        let logs: Vec<f64> = self.rates.values().map(|rate| rate.ln()).collect();
+        Moments::of(&logs).map_or(f64::NEG_INFINITY, |moments| moments.mean)
+    }
+}
+
+/// The ratio of a row to a reference that was fixed before, and what it means.
+pub fn with_reference(row: &Series, reference: &Series) -> Option<(Interval, Verdict)> {
+    let moments = row.over(reference)?;
+    let interval = moments.exp_interval(t_two_sided(super::interval::CONFIDENCE, moments.degrees));
+    Some((interval, verdict(&interval)))
+}
+
+/// How the rows of one ranking compare with the best of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranking {
+    /// The row with the highest rate.
+    pub best: String,
+    /// Rows that no other one is proved to be faster than.
+    pub leaders: Vec<String>,
+    /// For every other row: its ratio to the best one, with an interval that holds for all of them at once.
+    pub ratios: BTreeMap<String, (Interval, Verdict)>,
+}
+
+/// Ranks rows. Which row is best is known only after measuring; the intervals allow for that (Hsu's comparisons with the
+/// best, with Bonferroni's bound instead of equal variances): with 95 % confidence the truly best row is among the leaders
+/// and every interval of a ratio to it holds.
+pub fn rank(rows: &[Series]) -> Option<Ranking> {
+    let best = rows.iter().max_by(|a, b| a.mean().total_cmp(&b.mean()))?;
+    let others = (rows.len() - 1).max(1) as f64;
+    let t = |degrees: f64| t_one_sided(1.0 - (1.0 - super::interval::CONFIDENCE) / others, degrees);
+    let mut ranking = Ranking { best: best.label.clone(), leaders: Vec::new(), ratios: BTreeMap::new() };
+    for row in rows {
+        let beaten = rows.iter().filter(|other| other.label != row.label).any(|other| {
+            other.over(row).is_some_and(|moments| {
+                moments.degrees > 0.0 && moments.mean - t(moments.degrees) * moments.error > 0.0
+            })
+        });
+        if !beaten {
+            ranking.leaders.push(row.label.clone());
+        }
+        if row.label != best.label
+            && let Some(moments) = row.over(best)
+        {
+            let interval = moments.exp_interval(t(moments.degrees));
+            ranking.ratios.insert(row.label.clone(), (interval, verdict(&interval)));
+        }
+    }
+    Some(ranking)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+    use rand::rngs::SmallRng;
+    use rand_distr::{Distribution, StandardNormal};
+
+    fn series(label: &str, rates: &[f64]) -> Series {
+        Series { label: label.into(), rates: (1..).zip(rates.iter().copied()).collect() }
+    }
+
+    #[test]
+    fn a_clear_winner_leads_alone() {
+        let rows = [
+            series("slow", &[10.0, 10.1, 9.9, 10.0, 10.05]),
+            series("fast", &[20.0, 20.1, 19.9, 20.0, 20.2]),
+            series("middle", &[15.0, 15.1, 14.9, 15.0, 15.1]),
+        ];
+        let ranking = rank(&rows).unwrap();
+        assert_eq!((ranking.best.as_str(), ranking.leaders.as_slice()), ("fast", &["fast".to_owned()][..]));
+        let (ratio, verdict) = ranking.ratios["slow"];
+        assert!((ratio.median - 0.5).abs() < 0.01);
+        assert_eq!(verdict, Verdict::Slower);
+    }
+
+    #[test]
+    fn rows_that_cannot_be_told_apart_lead_together() {
+        let rows = [
+            series("a", &[20.0, 22.0, 18.0, 21.0, 19.0]),
+            series("b", &[21.0, 19.0, 20.0, 18.5, 22.0]),
+            series("c", &[2.0, 2.1, 1.9, 2.0, 2.1]),
+        ];
+        assert_eq!(rank(&rows).unwrap().leaders, ["a", "b"]);
+    }
+
+    #[test]
+    fn rounds_are_paired_by_number() {
+        let mut a = series("a", &[1.0, 2.0, 4.0]);
+        let b = series("b", &[2.0, 4.0, 8.0]);
+        a.rates.remove(&2);
+        let (ratio, _) = with_reference(&a, &b).unwrap();
+        assert!((ratio.median - 0.5).abs() < 1e-9);
+        assert_eq!(a.logs_over(&b).len(), 2);
+    }
+
+    #[test]
+    fn the_truly_best_row_is_among_the_leaders_in_95_of_100_runs() {
+        let mut random = SmallRng::seed_from_u64(3);
+        let mut missed = 0;
+        for _ in 0..2000 {
+            let rows: Vec<Series> = (0..8)
+                .map(|row| {
+                    // Row 0 is best by a little; noise differs from row to row.
+                    let (level, sd) = (if row == 0 { 1.02_f64 } else { 1.0 }, 0.02 + 0.01 * f64::from(row));
+                    let rates: Vec<f64> = (0..5)
+                        .map(|_| {
+                            let noise: f64 = StandardNormal.sample(&mut random);
+                            level * (noise * sd).exp()
+                        })
+                        .collect();
+                    series(&format!("row {row}"), &rates)
+                })
+                .collect();
+            missed += u32::from(!rank(&rows).unwrap().leaders.contains(&"row 0".to_owned()));
+        }
+        assert!(missed < 100, "{missed} of 2000");
+    }
+}

@@ -1,0 +1,253 @@
+//! Doubts that follow from the figures: reasons not to trust a number, as data.
+
+use super::compare::{Series, rank};
+use super::summary::{self, series};
+use crate::plan::{Plan, Use, Work};
+use crate::result::{Cache, Cell, Doubt, RunResult};
+use crate::units;
+
+/// Rounds below which intervals are too wide for verdicts.
+const ROUNDS_WANTED: usize = 5;
+/// A share of harness in an op above which the figure says something about the harness too.
+const HARNESS_SHARE: f64 = 0.10;
+/// The largest spread of the processor's rail over a run that needs no mention.
+const RAIL_SPREAD: f64 = 0.15;
+/// The same for the device's rails, which are a few dozen operations each.
+const DEVICE_RAIL_SPREAD: f64 = 1.0;
+/// Waking this much later than due, as a share of the median response, colours an open loop.
+const WAKE_LATE_SHARE: f64 = 0.10;
+/// zstd ratio from which stores that compress have an advantage that depends on the contents.
+const COMPRESSIBLE: f64 = 1.2;
+
+fn doubt(kind: &str, text: String, advice: Option<&str>) -> Doubt {
+    Doubt {
+        kind: kind.to_owned(),
+        text,
+        advice: advice.map(str::to_owned),
+        stores: Vec::new(),
+        phase: None,
+        while_running: false,
+    }
+}
+
+/// Every doubt that the figures of a result raise.
+pub fn from_figures(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
+    let mut doubts = Vec::new();
+    doubts.extend(rounds(result));
+    doubts.extend(rails(result));
+    doubts.extend(short(result));
+    doubts.extend(harness(result));
+    doubts.extend(use_of_bytes(plan, result));
+    doubts.extend(cold(result));
+    doubts.extend(attempts(result));
+    doubts.extend(open_loops(result));
+    doubts.extend(contents(result));
+    doubts
+}
+
+fn rounds(result: &RunResult) -> Vec<Doubt> {
+    let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
+    let mut doubts = Vec::new();
+    if rounds < ROUNDS_WANTED {
+        let text = if rounds < 2 {
+            "There is one round: nothing can be said about repetition, and nothing is ranked.".to_owned()
+        } else {
+            format!("There are {rounds} rounds; with fewer than {ROUNDS_WANTED} intervals are wide and verdicts are not to be quoted.")
+        };
+        doubts.push(doubt("few-rounds", text, Some("`--rounds 5`, or a larger `--budget`")));
+    }
+    if !result.complete {
+        let text = "The run was ended early: some rounds are missing.".to_owned();
+        doubts.push(doubt("incomplete", text, Some("go on with `blobwise run --resume DIR`")));
+    }
+    doubts
+}
+
+fn spread(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let values: Vec<f64> = values.collect();
+    let low = values.iter().copied().min_by(f64::total_cmp)?;
+    let high = values.iter().copied().max_by(f64::total_cmp)?;
+    Some((low, high))
+}
+
+fn rails(result: &RunResult) -> Vec<Doubt> {
+    let kept = || result.rails.iter().filter(|rail| !rail.repeated);
+    let rails = [
+        ("processor", "a null op", RAIL_SPREAD, spread(kept().map(|rail| rail.processor_ns))),
+        ("device", "a flush", DEVICE_RAIL_SPREAD, spread(kept().filter_map(|rail| rail.flush_ns))),
+        ("device", "a direct read of 4 KiB", DEVICE_RAIL_SPREAD, spread(kept().filter_map(|rail| rail.read_ns))),
+    ];
+    let mut doubts: Vec<Doubt> = rails
+        .into_iter()
+        .filter_map(|(what, op, limit, spread)| {
+            let (low, high) = spread?;
+            (high / low - 1.0 > limit).then(|| {
+                let (low, high) = (units::nanoseconds(low), units::nanoseconds(high));
+                let text = format!("The {what} changed its speed during the run: {op} took from {low} to {high}.");
+                doubt("drift", text, Some("ratios are paired by round and bear it; for times, run again at a quieter time"))
+            })
+        })
+        .collect();
+    let repeated: std::collections::BTreeSet<u32> =
+        result.rails.iter().filter(|rail| rail.repeated).map(|rail| rail.round).collect();
+    if !repeated.is_empty() {
+        let rounds: Vec<String> = repeated.iter().map(u32::to_string).collect();
+        let text = format!("Repeated because the processor's speed had changed: round {}.", rounds.join(", "));
+        doubts.push(doubt("repeated-rounds", text, None));
+    }
+    doubts
+}
+
+/// One doubt for all cells of a kind, or a long table of them would hide the others.
+fn collect(
+    result: &RunResult,
+    kind: &str,
+    is: impl Fn(&Cell) -> bool,
+    text: impl Fn(&str) -> String,
+    advice: Option<&str>,
+) -> Option<Doubt> {
+    let cells: Vec<&Cell> = result.results.iter().filter(|cell| is(cell)).collect();
+    if cells.is_empty() {
+        return None;
+    }
+    let mut by_phase: Vec<(&str, Vec<&str>)> = Vec::new();
+    for cell in &cells {
+        match by_phase.iter_mut().find(|(phase, _)| *phase == cell.phase) {
+            Some((_, stores)) if stores.contains(&cell.store.as_str()) => {}
+            Some((_, stores)) => stores.push(&cell.store),
+            None => by_phase.push((&cell.phase, vec![&cell.store])),
+        }
+    }
+    let list: Vec<String> =
+        by_phase.iter().map(|(phase, stores)| format!("{phase} ({})", stores.join(", "))).collect();
+    let mut stores: Vec<String> = cells.iter().map(|cell| cell.store.clone()).collect();
+    stores.sort();
+    stores.dedup();
+    Some(Doubt { stores, ..doubt(kind, text(&list.join("; ")), advice) })
+}
+
+fn short(result: &RunResult) -> Option<Doubt> {
+    collect(
+        result,
+        "too-short",
+        |cell| cell.not_ranked.as_ref().is_some_and(|why| why.starts_with("too short")) && cell.phase != "reopen",
+        |list| format!("Too short to be ranked: {list}."),
+        Some("more blobs (`--blobs`), a larger `--budget`, or `--rounds`"),
+    )
+}
+
+fn harness(result: &RunResult) -> Vec<Doubt> {
+    let measured = |cell: &Cell| cell.kind != crate::store::Kind::Reference.name();
+    let share = |cell: &Cell| cell.harness_share.unwrap_or(0.0);
+    let limit = summary::HARNESS_SHARE_MAX;
+    let some = collect(
+        result,
+        "harness-share",
+        |cell| measured(cell) && share(cell) > HARNESS_SHARE && share(cell) <= limit,
+        |list| format!("More than 10 % of an op is the harness: the stores are faster than shown in {list}."),
+        None,
+    );
+    let much = collect(
+        result,
+        "client-bound",
+        |cell| measured(cell) && share(cell) > limit,
+        |list| format!("Not ranked, because more than 30 % of an op is the harness: {list}."),
+        None,
+    );
+    some.into_iter().chain(much).collect()
+}
+
+/// Whether the winner of warm reads is another one when every byte is copied.
+fn use_of_bytes(plan: &Plan, result: &RunResult) -> Option<Doubt> {
+    let phase_of = |wanted: Use| {
+        plan.phases.iter().find_map(|phase| match &phase.work {
+            Work::Ops(load) if load.use_bytes == wanted && load.only_reads() && phase.cache == crate::plan::CacheState::Warm => {
+                Some(phase.id.clone())
+            }
+            _ => None,
+        })
+    };
+    let leaders = |phase: String| -> Option<Vec<String>> {
+        let rows: Vec<Series> = result
+            .results
+            .iter()
+            .filter(|cell| cell.phase == phase && cell.not_ranked.is_none() && cell.sweep_bytes.is_none())
+            .map(series)
+            .collect();
+        rank(&rows).map(|ranking| ranking.leaders)
+    };
+    let (touch, copy) = (leaders(phase_of(Use::Touch)?)?, leaders(phase_of(Use::Copy)?)?);
+    if touch.iter().any(|leader| copy.contains(leader)) {
+        return None;
+    }
+    let text = format!(
+        "The winner depends on what is done with the bytes: {} when one byte of each cache line is read, {} when all are copied.",
+        touch.join(", "),
+        copy.join(", ")
+    );
+    Some(doubt("use-of-bytes", text, Some("decide by the one that is like your program")))
+}
+
+fn cold(result: &RunResult) -> Vec<Doubt> {
+    let measured = |cell: &Cell| cell.kind != crate::store::Kind::Reference.name();
+    let resident = collect(
+        result,
+        "resident",
+        |cell| measured(cell) && summary::is_resident(cell),
+        |list| format!("Not cold, though everything was evicted: the store reads its data when it is opened. {list}."),
+        Some("a corpus larger than the store's cache"),
+    );
+    let lukewarm = collect(
+        result,
+        "still-in-memory",
+        |cell| {
+            let share = cell.cache_proof.as_ref().map_or(0.0, |proof| proof.resident_share);
+            measured(cell) && cell.cache == Cache::Lukewarm && share > 0.01
+        },
+        |list| format!("Part of the data stayed in the page cache after eviction: {list}."),
+        None,
+    );
+    resident.into_iter().chain(lukewarm).collect()
+}
+
+fn attempts(result: &RunResult) -> Vec<Doubt> {
+    let count = |of: &dyn Fn(&Cell) -> u64| result.results.iter().map(of).sum::<u64>();
+    let (retries, timeouts) = (count(&|cell| cell.retries), count(&|cell| cell.timeouts));
+    let mut doubts = Vec::new();
+    if retries > 0 {
+        let text = |list: &str| format!("{retries} attempts were made again because a store was busy: {list}.");
+        doubts.extend(collect(result, "retries", |cell| cell.retries > 0, text, Some("fewer `--workers`")));
+    }
+    if timeouts > 0 {
+        let text = |list: &str| format!("{timeouts} ops were given up because a store did not answer in time: {list}.");
+        doubts.extend(collect(result, "timeouts", |cell| cell.timeouts > 0, text, Some("a longer `op_timeout`")));
+    }
+    doubts
+}
+
+fn open_loops(result: &RunResult) -> Vec<Doubt> {
+    let late = |cell: &Cell| {
+        let p50 = cell.response_ns.and_then(|response| response.p50).unwrap_or(u64::MAX) as f64;
+        let late = cell.rounds.iter().filter_map(|round| round.open.as_ref()).map(|open| open.wake_late_p50_ns);
+        late.max().unwrap_or(0) as f64 > WAKE_LATE_SHARE * p50
+    };
+    collect(
+        result,
+        "wake-late",
+        late,
+        |list| format!("Workers woke late for their ops by more than 10 % of the median response: {list}."),
+        Some("response times this short are better measured in a closed loop"),
+    )
+    .into_iter()
+    .collect()
+}
+
+fn contents(result: &RunResult) -> Option<Doubt> {
+    (result.corpus.zstd_ratio > COMPRESSIBLE).then(|| {
+        let text = format!(
+            "The blobs are compressible ({:.1} times by zstd): stores that compress do better here than with images or archives.",
+            result.corpus.zstd_ratio
+        );
+        doubt("compressible", text, None)
+    })
+}

@@ -1,0 +1,157 @@
+//! Histograms of times: merged, never averaged.
+
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+
+use crate::result::Percentiles;
+
+/// Times in nanoseconds, from 1 ns to 1 h with three significant digits. 32-bit counters keep one at 135 kB, so that
+/// 64 workers with a histogram for each size band stay below 60 MB.
+pub type Histogram = hdrhistogram::Histogram<u32>;
+
+/// The longest time told apart, in nanoseconds: an hour.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// Percentiles that are printed: the share of ops that took no longer.
+pub const SHARES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
+
+/// Ops that must lie beyond a percentile in every round for it to be printed.
+pub const BEYOND_MIN: f64 = 10.0;
+
+/// Size bands: decades, so that a reader need not look up where they begin.
+pub const BANDS: [&str; 6] = ["0-1 kB", "1-10 kB", "10-100 kB", "100 kB-1 MB", "1-10 MB", "over 10 MB"];
+
+/// The band of a blob.
+pub fn band_of(bytes: u64) -> usize {
+    match bytes {
+        0..1_000 => 0,
+        1_000..10_000 => 1,
+        10_000..100_000 => 2,
+        100_000..1_000_000 => 3,
+        1_000_000..10_000_000 => 4,
+        _ => 5,
+    }
+}
+
+/// An empty histogram.
+#[expect(clippy::expect_used, reason = "the bounds are constants that the library accepts, as a test shows")]
+pub fn new() -> Histogram {
+    Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("1 ns to 1 h with 3 digits is a valid histogram")
+}
+
+/// Adds the ops of `more` to `all`.
+pub fn add(all: &mut Histogram, more: &Histogram) {
+    // Both have the same bounds, so that nothing can fall outside.
+    drop(all.add(more));
+}
+
+/// As text for the result file: compressed HdrHistogram V2 in base64.
+pub fn encode(histogram: &Histogram) -> Result<String> {
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new()
+        .serialize(histogram, &mut bytes)
+        .map_err(|error| anyhow::anyhow!("cannot write a histogram: {error}"))?;
+    Ok(BASE64.encode(bytes))
+}
+
+/// From the text of a result file.
+pub fn decode(text: &str) -> Result<Histogram> {
+    let bytes = BASE64.decode(text).context("a histogram is not base64")?;
+    Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| anyhow::anyhow!("a histogram is damaged: {error}"))
+}
+
+/// The time that a share of ops did not exceed, or `None` with fewer than 10 ops beyond it.
+pub fn percentile(histogram: &Histogram, share: f64) -> Option<u64> {
+    let beyond = histogram.len() as f64 * (1.0 - share);
+    (beyond >= BEYOND_MIN - 1e-9).then(|| histogram.value_at_quantile(share))
+}
+
+/// Percentiles of rounds merged into one histogram; one is given only if every round has 10 ops beyond it.
+pub fn percentiles(merged: &Histogram, rounds: &[Histogram]) -> Percentiles {
+    let given = |share: f64| {
+        let everywhere = rounds.iter().all(|round| percentile(round, share).is_some());
+        (everywhere && !rounds.is_empty()).then(|| merged.value_at_quantile(share))
+    };
+    Percentiles {
+        p50: given(SHARES[0]),
+        p90: given(SHARES[1]),
+        p99: given(SHARES[2]),
+        p999: given(SHARES[3]),
+        max: (!merged.is_empty()).then(|| merged.max()),
+    }
+}
+
+/// Rounds merged so that each counts equally, whatever its number of ops: each is scaled to the smallest one's total.
+pub fn merge_equally(rounds: &[Histogram]) -> Histogram {
+    let mut merged = new();
+    let Some(most) = rounds.iter().map(Histogram::len).filter(|len| *len > 0).max() else { return merged };
+    // Up to a million ops a round is more than enough for the percentiles that are printed.
+    let target = most.clamp(100_000, 1_000_000) as f64;
+    for round in rounds.iter().filter(|round| !round.is_empty()) {
+        let scale = target / round.len() as f64;
+        let mut before = 0.0;
+        let mut placed = 0;
+        for value in round.iter_recorded() {
+            before += value.count_since_last_iteration() as f64 * scale;
+            let count = before.round() as u64 - placed;
+            placed += count;
+            // The value comes from a histogram with the same bounds.
+            drop(merged.record_n(value.value_iterated_to(), count as u32));
+        }
+    }
+    merged
+}
+
+/// The percentile curve: pairs of a share and the time it took, densely enough to draw, up to the last share with 10
+/// ops beyond it in every round.
+pub fn curve(merged: &Histogram, rounds: &[Histogram]) -> Vec<(f64, u64)> {
+    let fewest = rounds.iter().map(Histogram::len).min().unwrap_or(0) as f64;
+    let mut shares: Vec<f64> = (1..20).map(|step| f64::from(step) * 0.05).collect();
+    let mut rest = 0.05;
+    while rest > 1e-7 {
+        rest /= 1.584_893_192_461_113_5; // five points a decade
+        shares.push(1.0 - rest);
+    }
+    shares
+        .into_iter()
+        .filter(|share| fewest * (1.0 - share) >= BEYOND_MIN)
+        .map(|share| (share, merged.value_at_quantile(share)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_gives_the_histogram_back() {
+        let mut histogram = new();
+        for time in [1, 50, 1_000, 123_456_789, LONGEST_NS] {
+            histogram.record(time).unwrap();
+        }
+        assert_eq!(decode(&encode(&histogram).unwrap()).unwrap(), histogram);
+        assert!(decode("AAAA").is_err());
+    }
+
+    #[test]
+    fn a_percentile_needs_ten_ops_beyond_it() {
+        let mut histogram = new();
+        histogram.record_n(100, 990).unwrap();
+        assert_eq!(percentile(&histogram, 0.99), None);
+        histogram.record_n(500, 10).unwrap();
+        assert_eq!(percentile(&histogram, 0.99), Some(100));
+        assert_eq!(percentile(&histogram, 0.999), None);
+    }
+
+    #[test]
+    fn rounds_count_equally_whatever_their_number_of_ops() {
+        let (mut few, mut many) = (new(), new());
+        few.record_n(1_000, 100).unwrap();
+        many.record_n(10, 1_000_000).unwrap();
+        let merged = merge_equally(&[few, many]);
+        let below = merged.count_between(0, 100) as f64 / merged.len() as f64;
+        assert!((below - 0.5).abs() < 0.001, "{below}");
+    }
+}

@@ -1,0 +1,15 @@
+//! Statistics: pure functions of what was measured.
+
+pub mod answer;
+pub mod compare;
+pub mod crossover;
+pub mod doubts;
+pub mod histogram;
+pub mod interval;
+pub mod runs;
+pub mod summary;
+
+/// A cell under 0.5 s and under 200 ops a round is too short: it has neither the time nor the ops to average over.
+pub const SHORT_SECONDS: f64 = 0.5;
+/// See [`SHORT_SECONDS`].
+pub const SHORT_OPS: u64 = 200;

@@ -1,0 +1,635 @@
+//! From what was measured to every figure of the result.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+
+use super::compare::{Ranking, Series, rank, with_reference};
+use super::crossover::{Point, crossovers};
+use super::histogram::{self, Histogram, SHARES};
+use super::interval::{self, rate};
+use super::{answer, doubts};
+use crate::records::{CellRecord, Records};
+use crate::plan::{CacheState, Class, Missing, Phase, Plan, Row, Work, class_of, length_key};
+use crate::result::{
+    Against, Cache, CacheProof, Cell, Comparison, Footprint, Interval, PercentileIntervals, Percentiles, Round, RunResult,
+    SCHEMA, SizeBand, Status, Verdict,
+};
+use crate::store::{Durability, Kind};
+use super::{SHORT_OPS, SHORT_SECONDS};
+
+/// Above this share of harness in an op the cell is not ranked.
+pub const HARNESS_SHARE_MAX: f64 = 0.30;
+/// Above this share of the store's bytes in the page cache after eviction, cold is lukewarm.
+const RESIDENT_SHARE_MAX: f64 = 0.01;
+/// Below this many device bytes per byte delivered, what was read came from somewhere else.
+const DEVICE_BYTES_PER_BYTE_MIN: f64 = 0.5;
+
+/// Works out the whole result.
+pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
+    let mut cells = Vec::new();
+    for planned in &plan.corpora {
+        for phase in &plan.phases {
+            for row in &plan.rows {
+                cells.extend(cell(plan, records, row, phase, planned.sweep_bytes)?);
+            }
+            for missing in &plan.missing {
+                cells.push(missing_cell(missing, plan, phase, planned.sweep_bytes));
+            }
+        }
+    }
+    for cell in cells.iter_mut().filter(|cell| cell.not_ranked.is_none()) {
+        cell.not_ranked = not_ranked(plan, cell);
+    }
+    let rankings = rankings(&mut cells);
+    let mut rows = records.rows.clone();
+    for row in &mut rows {
+        if let Some(planned) = plan.rows.iter().find(|planned| planned.label == row.store) {
+            let class = class_of(planned, Class::Asked, plan.durability);
+            row.damage = Some((planned.adapter.damage)(&planned.options, class));
+        }
+    }
+    let mut result = RunResult {
+        schema: SCHEMA,
+        complete: records.complete,
+        program: records.program.clone(),
+        plan: plan.text.clone(),
+        fixed: records.fixed.clone(),
+        machine: records.machine.clone(),
+        harness: records.harness.clone(),
+        corpus: records.corpora.first().cloned().unwrap_or_default(),
+        corpora: if plan.text.sweep.is_some() { records.corpora.clone() } else { Vec::new() },
+        rows,
+        footprints: footprints(plan, records),
+        comparisons: comparisons(plan, &cells, &rankings),
+        crossovers: all_crossovers(plan, &cells),
+        results: cells,
+        answer: Vec::new(),
+        claims: Vec::new(),
+        doubts: records.doubts.clone(),
+        rails: records.rails.clone(),
+        store_rounds: records.store_rounds.clone(),
+    };
+    result.doubts.extend(doubts::from_figures(plan, &result));
+    result.answer = answer::answer(plan, &result);
+    Ok(result)
+}
+
+/// The number of rounds that the first five ask for.
+pub fn rounds_needed(plan: &Plan, records: &Records, most: u32) -> Result<u32> {
+    /// Half the width of an interval that is narrow enough to answer the questions people have.
+    const WANTED: f64 = 0.05;
+    let result = summarize(plan, records)?;
+    let mut comparisons = Vec::new();
+    for cell in result.results.iter().filter(|cell| cell.not_ranked.is_none() && cell.store != plan.reference) {
+        let reference = result.results.iter().find(|other| {
+            other.store == plan.reference && other.phase == cell.phase && other.sweep_bytes == cell.sweep_bytes
+        });
+        if let Some(reference) = reference.filter(|reference| reference.not_ranked.is_none()) {
+            comparisons.push(series(cell).logs_over(&series(reference)));
+        }
+    }
+    Ok(interval::rounds_needed(&comparisons, WANTED, most))
+}
+
+// ---- cells -----------------------------------------------------------------------------------------------------
+
+/// A cell without figures.
+fn blank(plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
+    let (workers, batch, rate) = match &phase.work {
+        Work::Ops(load) => {
+            let rate = load.rate.or(plan.rate).filter(|_| phase.id != "fill" && phase.cache != CacheState::Cold);
+            (load.workers.unwrap_or(plan.workers), load.batch.unwrap_or(plan.batch), rate)
+        }
+        Work::Age(_) => (plan.workers, 1, None),
+        Work::Reopen => (1, 1, None),
+    };
+    Cell {
+        store: String::new(),
+        adapter: String::new(),
+        kind: String::new(),
+        options: BTreeMap::new(),
+        status: Status::Measured,
+        reason: None,
+        phase: phase.id.clone(),
+        sweep_bytes,
+        durability: plan.durability,
+        damage: None,
+        workers,
+        batch,
+        cache: Cache::None,
+        cache_proof: None,
+        offered_ops_per_s: rate,
+        ops: 0,
+        errors: 0,
+        first_error: None,
+        retries: 0,
+        timeouts: 0,
+        rounds: Vec::new(),
+        ops_per_s: None,
+        settled_ops_per_s: None,
+        blobs_per_op: None,
+        bytes_per_s: None,
+        service_ns: None,
+        service_intervals: None,
+        response_ns: None,
+        curve: Vec::new(),
+        size_bands: Vec::new(),
+        steps: Vec::new(),
+        sync_share: None,
+        total_cpu_ns_per_op: None,
+        client_cpu_ns_per_op: None,
+        background_cpu_ns_per_op: None,
+        server_cpu_ns_per_op: None,
+        client_peak_bytes: None,
+        server_peak_bytes: None,
+        device_read_bytes: None,
+        device_written_bytes: None,
+        device_flushes: None,
+        harness_share: None,
+        leader: false,
+        not_ranked: None,
+    }
+}
+
+fn missing_cell(missing: &Missing, plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
+    Cell {
+        store: missing.label.clone(),
+        adapter: missing.adapter.clone(),
+        status: Status::NotAvailable,
+        reason: Some(missing.reason.clone()),
+        not_ranked: Some(format!("not available: {}", missing.reason)),
+        ..blank(plan, phase, sweep_bytes)
+    }
+}
+
+/// A cell of a row; `None` while nothing is known about it.
+fn cell(plan: &Plan, records: &Records, row: &Row, phase: &Phase, sweep_bytes: Option<u64>) -> Result<Option<Cell>> {
+    let durability = class_of(row, phase.class, plan.durability);
+    let mut cell = Cell {
+        store: row.label.clone(),
+        adapter: row.adapter.name.to_owned(),
+        kind: row.adapter.kind.name().to_owned(),
+        options: row.options.values().clone(),
+        durability,
+        damage: Some((row.adapter.damage)(&row.options, durability)),
+        ..blank(plan, phase, sweep_bytes)
+    };
+    let empty = CellRecord::default();
+    let record = records.cells.get(&(row.label.clone(), sweep_bytes, phase.id.clone())).unwrap_or(&empty);
+    let failed = records.rows.iter().find(|known| known.store == row.label && known.status == Status::Failed);
+    if record.rounds.is_empty() {
+        match (&record.not_possible, failed) {
+            (Some(why), _) => (cell.status, cell.reason) = (Status::NotPossible, Some(why.clone())),
+            (None, Some(failed)) => (cell.status, cell.reason) = (Status::Failed, failed.reason.clone()),
+            (None, None) => return Ok(None),
+        }
+        return Ok(Some(cell));
+    }
+    fill_in(&mut cell, record, phase)?;
+    if let Some(failed) = failed {
+        (cell.status, cell.reason) = (Status::Failed, failed.reason.clone());
+    } else if cell.errors > 0 {
+        let first = cell.first_error.clone().unwrap_or_default();
+        (cell.status, cell.reason) = (Status::Failed, Some(format!("{} of {} ops failed: {first}", cell.errors, cell.ops)));
+    }
+    cell.harness_share = harness_share(plan, records, &cell, phase);
+    Ok(Some(cell))
+}
+
+fn fill_in(cell: &mut Cell, record: &CellRecord, phase: &Phase) -> Result<()> {
+    let rounds = &record.rounds;
+    cell.rounds.clone_from(rounds);
+    cell.ops = rounds.iter().map(|round| round.ops).sum();
+    cell.errors = rounds.iter().map(|round| round.errors).sum();
+    cell.retries = rounds.iter().map(|round| round.retries).sum();
+    cell.timeouts = rounds.iter().map(|round| round.timeouts).sum();
+    cell.first_error = rounds.iter().find_map(|round| round.first_error.clone());
+    let over = |value: &dyn Fn(&Round) -> f64| rate(&rounds.iter().map(value).collect::<Vec<f64>>());
+    cell.ops_per_s = over(&|round| round.ops as f64 / round.seconds);
+    if rounds.iter().all(|round| round.settled_seconds.is_some()) {
+        cell.settled_ops_per_s = over(&|round| round.ops as f64 / round.settled_seconds.unwrap_or(round.seconds));
+    }
+    if rounds.iter().all(|round| round.bytes > 0) {
+        cell.bytes_per_s = over(&|round| round.bytes as f64 / round.seconds);
+    }
+    let ops = (cell.ops as f64).max(1.0);
+    cell.blobs_per_op = Some(rounds.iter().map(|round| round.blobs).sum::<u64>() as f64 / ops);
+    percentiles(cell)?;
+    resources(cell);
+    (cell.cache, cell.cache_proof) = cache(phase, rounds);
+    Ok(())
+}
+
+fn percentiles(cell: &mut Cell) -> Result<()> {
+    let service = decode_rounds(&cell.rounds, |round| &round.histogram.service)?;
+    let merged = histogram::merge_equally(&service);
+    cell.service_ns = Some(histogram::percentiles(&merged, &service));
+    cell.service_intervals = Some(percentile_intervals(&service));
+    cell.curve = histogram::curve(&merged, &service);
+    if cell.rounds.iter().any(|round| round.open.is_some()) {
+        let response = decode_rounds(&cell.rounds, |round| &round.histogram.response)?;
+        let merged = histogram::merge_equally(&response);
+        cell.response_ns = Some(histogram::percentiles(&merged, &response));
+        cell.curve = histogram::curve(&merged, &response);
+    }
+    for band in histogram::BANDS {
+        let rounds: Vec<Histogram> = cell
+            .rounds
+            .iter()
+            .filter_map(|round| round.histogram.service.get(band))
+            .map(|text| histogram::decode(text))
+            .collect::<Result<_>>()?;
+        let ops: u64 = rounds.iter().map(Histogram::len).sum();
+        if ops > 0 {
+            let service_ns = histogram::percentiles(&histogram::merge_equally(&rounds), &rounds);
+            cell.size_bands.push(SizeBand { band: band.to_owned(), ops, service_ns });
+        }
+    }
+    Ok(())
+}
+
+/// Each round's bands in one histogram.
+fn decode_rounds<'r>(
+    rounds: &'r [Round],
+    bands: impl Fn(&'r Round) -> &'r BTreeMap<String, String>,
+) -> Result<Vec<Histogram>> {
+    let whole = |round| {
+        let mut all = histogram::new();
+        for text in bands(round).values() {
+            histogram::add(&mut all, &histogram::decode(text)?);
+        }
+        Ok(all)
+    };
+    rounds.iter().map(whole).collect()
+}
+
+fn percentile_intervals(rounds: &[Histogram]) -> PercentileIntervals {
+    let of = |share: f64| {
+        let values: Option<Vec<f64>> =
+            rounds.iter().map(|round| histogram::percentile(round, share).map(|time| time as f64)).collect();
+        rate(&values?)
+    };
+    PercentileIntervals { p50: of(SHARES[0]), p90: of(SHARES[1]), p99: of(SHARES[2]), p999: of(SHARES[3]) }
+}
+
+fn resources(cell: &mut Cell) {
+    let rounds = &cell.rounds;
+    let ops = cell.ops.max(1) as f64;
+    let per_op = |value: &dyn Fn(&Round) -> Option<u64>| {
+        let values: Option<Vec<u64>> = rounds.iter().map(value).collect();
+        values.map(|values| values.iter().sum::<u64>() as f64 / ops)
+    };
+    let mean = |value: &dyn Fn(&Round) -> Option<u64>| {
+        let values: Option<Vec<u64>> = rounds.iter().map(value).collect();
+        values.map(|values| values.iter().sum::<u64>() / rounds.len() as u64)
+    };
+    cell.total_cpu_ns_per_op = per_op(&|round| round.total_cpu_ns);
+    cell.client_cpu_ns_per_op = per_op(&|round| Some(round.client_cpu_ns));
+    cell.background_cpu_ns_per_op = per_op(&|round| Some(round.client_cpu_ns.saturating_sub(round.worker_cpu_ns)));
+    let peaks: Option<Vec<u64>> = rounds.iter().map(|round| round.client_peak_bytes).collect();
+    cell.client_peak_bytes = peaks.and_then(|peaks| peaks.into_iter().max());
+    cell.device_read_bytes = mean(&|round| round.device_read_bytes);
+    cell.device_written_bytes = mean(&|round| round.device_written_bytes);
+    cell.device_flushes = mean(&|round| round.device_flushes);
+    let seconds: f64 = rounds.iter().map(|round| round.seconds).sum::<f64>() * cell.workers as f64;
+    if rounds.iter().any(|round| round.syncs > 0) && seconds > 0.0 {
+        cell.sync_share = Some(rounds.iter().map(|round| round.sync_seconds).sum::<f64>() / seconds);
+    }
+}
+
+/// What the caches held, and how that is known.
+fn cache(phase: &Phase, rounds: &[Round]) -> (Cache, Option<CacheProof>) {
+    let repeats = matches!(&phase.work, Work::Ops(load) if load.repeats.is_some());
+    match phase.cache {
+        CacheState::Warm => return (Cache::Warm, None),
+        CacheState::AsIs if repeats || phase.work == Work::Reopen => return (Cache::Warm, None),
+        CacheState::AsIs => return (Cache::None, None),
+        CacheState::Cold => {}
+    }
+    let proofs: Vec<&CacheProof> = rounds.iter().filter_map(|round| round.cache_proof.as_ref()).collect();
+    let Some(first) = proofs.first() else { return (Cache::Lukewarm, None) };
+    let mean = |value: &dyn Fn(&CacheProof) -> f64| proofs.iter().map(|proof| value(proof)).sum::<f64>() / proofs.len() as f64;
+    let tenths = proofs.iter().map(|proof| proof.device_bytes_per_byte.len()).min().unwrap_or(0);
+    let proof = CacheProof {
+        method: first.method.clone(),
+        resident_share: mean(&|proof| proof.resident_share),
+        resident_share_opened: proofs.iter().all(|proof| proof.resident_share_opened.is_some()).then(|| mean(&|proof| proof.resident_share_opened.unwrap_or(0.0))),
+        open_seconds: mean(&|proof| proof.open_seconds),
+        device_bytes_per_byte: (0..tenths).map(|tenth| mean(&|proof| proof.device_bytes_per_byte[tenth])).collect(),
+        sample_share: first.sample_share,
+    };
+    let cold = proof.method == "drop_caches" && proof.resident_share <= RESIDENT_SHARE_MAX;
+    (if cold { Cache::Cold } else { Cache::Lukewarm }, Some(proof))
+}
+
+/// Device bytes per byte delivered over a whole cold phase.
+pub fn device_bytes_per_byte(proof: &CacheProof) -> Option<f64> {
+    let tenths = &proof.device_bytes_per_byte;
+    (!tenths.is_empty()).then(|| tenths.iter().sum::<f64>() / tenths.len() as f64)
+}
+
+/// Whether a cold cell's bytes came from memory all the same: the store had read them when it was opened.
+pub fn is_resident(cell: &Cell) -> bool {
+    cell.cache == Cache::Cold
+        && cell.cache_proof.as_ref().and_then(device_bytes_per_byte).is_some_and(|bytes| bytes < DEVICE_BYTES_PER_BYTE_MIN)
+}
+
+fn harness_share(plan: &Plan, records: &Records, cell: &Cell, phase: &Phase) -> Option<f64> {
+    let null = records.harness.null_ns.get(&length_key(&cell.phase, cell.sweep_bytes)).copied().or_else(|| {
+        // The null store forgets when closed: its warm reads stand for cold ones.
+        let warm = plan.phases.iter().find(|phase| !phase.writes() && phase.cache == CacheState::Warm)?;
+        let reads = !phase.writes() && phase.work != Work::Reopen;
+        reads.then(|| records.harness.null_ns.get(&length_key(&warm.id, cell.sweep_bytes)).copied()).flatten()
+    })?;
+    let ops_per_s = cell.ops_per_s?.median;
+    // An open loop waits on purpose: its op is compared by its service time.
+    let op_ns = match (cell.offered_ops_per_s, cell.service_ns.and_then(|service| service.p50)) {
+        (Some(_), Some(p50)) => p50 as f64,
+        _ => 1e9 / ops_per_s,
+    };
+    Some(null / op_ns)
+}
+
+// ---- ranking ---------------------------------------------------------------------------------------------------
+
+/// Why a cell is not ranked, if it is not.
+fn not_ranked(plan: &Plan, cell: &Cell) -> Option<String> {
+    let row = plan.rows.iter().find(|row| row.label == cell.store)?;
+    match cell.status {
+        Status::Measured => {}
+        Status::NotPossible => return Some(format!("not possible: {}", cell.reason.clone().unwrap_or_default())),
+        Status::NotAvailable => return Some(format!("not available: {}", cell.reason.clone().unwrap_or_default())),
+        Status::Failed => return Some(format!("failed: {}", cell.reason.clone().unwrap_or_default())),
+    }
+    match row.adapter.kind {
+        Kind::Reference => return Some("a yardstick, not a place for files".to_owned()),
+        Kind::Cache => return Some("a cache, not a place where files live".to_owned()),
+        Kind::Files | Kind::Embedded | Kind::Server | Kind::Web => {}
+    }
+    let phase = plan.phases.iter().find(|phase| phase.id == cell.phase)?;
+    let wanted = match phase.class {
+        Class::Fill => plan.durability.min(Durability::OnSync),
+        Class::Asked => plan.durability,
+    };
+    if phase.writes() && cell.durability < wanted {
+        return Some(format!("runs in class {}, the strongest it has", cell.durability.name()));
+    }
+    if let Some(share) = cell.harness_share.filter(|share| *share > HARNESS_SHARE_MAX) {
+        return Some(format!("client-bound: {:.0} % of an op is the harness", share * 100.0));
+    }
+    if cell.rounds.iter().any(|round| round.open.as_ref().is_some_and(|open| !open.sustained)) {
+        return Some("not sustained: the offered rate was more than it could do".to_owned());
+    }
+    let rounds = cell.rounds.len() as f64;
+    let ops = cell.ops as f64 / rounds;
+    let seconds = cell.rounds.iter().map(|round| round.settled_seconds.unwrap_or(round.seconds)).sum::<f64>() / rounds;
+    if ops < SHORT_OPS as f64 && seconds < SHORT_SECONDS {
+        return Some(format!("too short: {ops:.0} ops in {} a round", crate::units::nanoseconds(seconds * 1e9)));
+    }
+    if cell.rounds.len() < 2 {
+        return Some("one round only".to_owned());
+    }
+    if is_resident(cell) {
+        let open = cell.cache_proof.as_ref().map_or(0.0, |proof| proof.open_seconds);
+        return Some(format!("resident: loaded when opened; start took {}", crate::units::nanoseconds(open * 1e9)));
+    }
+    None
+}
+
+/// What makes two cells of a phase comparable, as words for the reason when they are not.
+pub fn group_of(cell: &Cell, writes: bool) -> String {
+    let mut parts = Vec::new();
+    if writes {
+        let (kill, power) = cell.damage.map_or(("", ""), |damage| (damage.after_kill.name(), damage.after_power_cut.name()));
+        parts.push(format!("class {}; killed: {kill}; power cut: {power}", cell.durability.name()));
+    }
+    if cell.options.get("key").is_some_and(|key| key == "integer") {
+        parts.push("integer keys".to_owned());
+    }
+    match cell.cache {
+        Cache::Lukewarm if cell.kind == Kind::Files.name() => parts.push("lukewarm files".to_owned()),
+        Cache::Lukewarm => parts.push("lukewarm".to_owned()),
+        Cache::Cold | Cache::Warm | Cache::None => {}
+    }
+    parts.join("; ")
+}
+
+/// Whether a cell's phase writes.
+pub fn writes(cell: &Cell) -> bool {
+    cell.settled_ops_per_s.is_some()
+}
+
+/// The rates by which a cell is compared: settled ones where there are any; in an open loop the inverse of the mean
+/// response time, because the rate is the same for all.
+pub fn series(cell: &Cell) -> Series {
+    let value = |round: &Round| {
+        if round.open.is_some() {
+            let response: Result<Vec<Histogram>> =
+                round.histogram.response.values().map(|text| histogram::decode(text)).collect();
+            let mut all = histogram::new();
+            response.unwrap_or_default().iter().for_each(|band| histogram::add(&mut all, band));
+            return 1e9 / all.mean().max(1.0);
+        }
+        round.ops as f64 / round.settled_seconds.unwrap_or(round.seconds)
+    };
+    Series {
+        label: cell.store.clone(),
+        rates: cell.rounds.iter().map(|round| (round.round, value(round))).filter(|(_, rate)| *rate > 0.0).collect(),
+    }
+}
+
+/// One ranking: the cells of a phase (and size) that may be compared with each other.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// The phase.
+    pub phase: String,
+    /// The size of a sweep.
+    pub sweep_bytes: Option<u64>,
+    /// What its cells have in common.
+    pub name: String,
+    /// How they rank.
+    pub ranking: Ranking,
+}
+
+/// Ranks every phase and marks the leaders.
+fn rankings(cells: &mut [Cell]) -> Vec<Group> {
+    let mut groups: BTreeMap<(usize, Option<u64>, String), Vec<usize>> = BTreeMap::new();
+    let mut phases: Vec<String> = Vec::new();
+    for (index, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.not_ranked.is_none()) {
+        if !phases.contains(&cell.phase) {
+            phases.push(cell.phase.clone());
+        }
+        let phase = phases.iter().position(|phase| *phase == cell.phase).unwrap_or(0);
+        groups.entry((phase, cell.sweep_bytes, group_of(cell, writes(cell)))).or_default().push(index);
+    }
+    let mut ranked = Vec::new();
+    for ((phase, sweep_bytes, name), members) in groups {
+        let rows: Vec<Series> = members.iter().map(|index| series(&cells[*index])).collect();
+        let Some(ranking) = rank(&rows) else { continue };
+        for index in members {
+            cells[index].leader = ranking.leaders.contains(&cells[index].store);
+        }
+        ranked.push(Group { phase: phases[phase].clone(), sweep_bytes, name, ranking });
+    }
+    ranked
+}
+
+fn comparisons(plan: &Plan, cells: &[Cell], groups: &[Group]) -> Vec<Comparison> {
+    let mut all = Vec::new();
+    for cell in cells.iter().filter(|cell| cell.store != plan.reference) {
+        let same = |other: &&Cell| {
+            other.store == plan.reference && other.phase == cell.phase && other.sweep_bytes == cell.sweep_bytes
+        };
+        let Some(reference) = cells.iter().find(same) else { continue };
+        all.push(with_plan_reference(cell, reference));
+    }
+    for group in groups {
+        for (store, (ratio, verdict)) in &group.ranking.ratios {
+            all.push(Comparison {
+                phase: group.phase.clone(),
+                sweep_bytes: group.sweep_bytes,
+                store: store.clone(),
+                reference: group.ranking.best.clone(),
+                against: Against::Best,
+                ratio: Some(*ratio),
+                verdict: *verdict,
+                reason: None,
+            });
+        }
+    }
+    all
+}
+
+fn with_plan_reference(cell: &Cell, reference: &Cell) -> Comparison {
+    let (own, other) = (group_of(cell, writes(cell)), group_of(reference, writes(reference)));
+    let reason = match (&cell.not_ranked, &reference.not_ranked) {
+        (Some(why), _) => Some(why.clone()),
+        (None, Some(why)) => Some(format!("the reference is not ranked: {why}")),
+        (None, None) if own != other => Some(format!("not comparable: {own}")),
+        (None, None) => None,
+    };
+    let compared = if cell.rounds.is_empty() || reference.rounds.is_empty() {
+        None
+    } else {
+        with_reference(&series(cell), &series(reference))
+    };
+    let (ratio, verdict) = match (&reason, compared) {
+        (None, Some((ratio, verdict))) => (Some(ratio), verdict),
+        // The ratio is a fact all the same; it is the verdict that is withheld.
+        (_, compared) => (compared.map(|(ratio, _)| ratio), Verdict::NotRanked),
+    };
+    Comparison {
+        phase: cell.phase.clone(),
+        sweep_bytes: cell.sweep_bytes,
+        store: cell.store.clone(),
+        reference: reference.store.clone(),
+        against: Against::Plan,
+        ratio,
+        verdict,
+        reason,
+    }
+}
+
+// ---- disk and crossovers -----------------------------------------------------------------------------------------
+
+fn footprints(plan: &Plan, records: &Records) -> Vec<Footprint> {
+    let mut all = Vec::new();
+    for planned in &plan.corpora {
+        for row in &plan.rows {
+            let rounds: Vec<&Footprint> = records
+                .store_rounds
+                .iter()
+                .filter(|visit| visit.store == row.label && visit.sweep_bytes == planned.sweep_bytes)
+                .map(|visit| &visit.footprint)
+                .collect();
+            let Some(first) = rounds.first() else { continue };
+            let middle = |value: &dyn Fn(&Footprint) -> Option<u64>| {
+                let mut values: Vec<u64> = rounds.iter().filter_map(|footprint| value(footprint)).collect();
+                values.sort_unstable();
+                values.get(values.len() / 2).copied()
+            };
+            let middle_share = |value: &dyn Fn(&Footprint) -> Option<f64>| {
+                let mut values: Vec<f64> = rounds.iter().filter_map(|footprint| value(footprint)).collect();
+                values.sort_unstable_by(f64::total_cmp);
+                values.get(values.len() / 2).copied()
+            };
+            all.push(Footprint {
+                store: first.store.clone(),
+                sweep_bytes: first.sweep_bytes,
+                logical_bytes: first.logical_bytes,
+                empty_bytes: middle(&|footprint| footprint.empty_bytes),
+                allocated_bytes: middle(&|footprint| footprint.allocated_bytes),
+                after_settle_bytes: middle(&|footprint| footprint.after_settle_bytes),
+                statvfs_bytes: middle(&|footprint| footprint.statvfs_bytes),
+                write_amplification: middle_share(&|footprint| footprint.write_amplification),
+                space_amplification: middle_share(&|footprint| footprint.space_amplification),
+            });
+        }
+    }
+    all
+}
+
+fn all_crossovers(plan: &Plan, cells: &[Cell]) -> Vec<crate::result::Crossover> {
+    let mut all = Vec::new();
+    if plan.text.sweep.is_none() {
+        return all;
+    }
+    for phase in &plan.phases {
+        for (index, a) in plan.rows.iter().enumerate() {
+            for b in &plan.rows[index + 1..] {
+                let pairs = pairs(plan, cells, &phase.id, &a.label, &b.label);
+                let points: Vec<Point> = pairs
+                    .iter()
+                    .map(|(bytes, a, b, verdict)| Point { bytes: *bytes, a, b, verdict: *verdict })
+                    .collect();
+                all.extend(crossovers(&phase.id, &points));
+            }
+        }
+    }
+    all
+}
+
+/// Two rows at every size of a sweep: the size, their rates, and the verdict on the first.
+pub fn pairs(plan: &Plan, cells: &[Cell], phase: &str, a: &str, b: &str) -> Vec<(u64, Series, Series, Verdict)> {
+    let find = |label: &str, bytes: u64| {
+        cells.iter().find(|cell| {
+            cell.store == label
+                && cell.phase == phase
+                && cell.sweep_bytes == Some(bytes)
+                && cell.not_ranked.is_none()
+                && !cell.rounds.is_empty()
+        })
+    };
+    let sizes = plan.corpora.iter().filter_map(|corpus| corpus.sweep_bytes);
+    sizes
+        .filter_map(|bytes| {
+            let (a, b) = (find(a, bytes)?, find(b, bytes)?);
+            if group_of(a, writes(a)) != group_of(b, writes(b)) {
+                return None;
+            }
+            let (a, b) = (series(a), series(b));
+            let verdict = with_reference(&a, &b)?.1;
+            Some((bytes, a, b, verdict))
+        })
+        .collect()
+}
+
+/// An interval as text: `1.30 [1.21, 1.40]`.
+pub fn interval_text(interval: &Interval) -> String {
+    match (interval.low, interval.high) {
+        (Some(low), Some(high)) => format!("{:.2} [{low:.2}, {high:.2}]", interval.median),
+        _ => format!("{:.2}", interval.median),
+    }
+}
+
+/// The mean time of an op, in nanoseconds, as rates are compared.
+pub fn op_ns(cell: &Cell) -> Option<f64> {
+    let rate = cell.settled_ops_per_s.or(cell.ops_per_s)?;
+    Some(1e9 / rate.median * cell.workers as f64)
+}
+
+/// The median percentile of a cell's service time.
+pub fn p50(cell: &Cell) -> Option<u64> {
+    cell.service_ns.unwrap_or(Percentiles::default()).p50
+}

@@ -1,0 +1,430 @@
+//! The contract between the engine and every place that can keep blobs.
+//!
+//! A place is described by an [`Adapter`], a constant that can be listed without opening anything. Opening it
+//! gives a [`Store`], shared by all workers; each worker asks it for a [`Session`] on its own thread.
+//! Adapters never read a clock, print, or choose durability: the engine does that for all of them alike.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// What an adapter returns on the clock. No allocation is needed to say `Busy` or `TimedOut`.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation did not happen. An error is a result: it is counted, and the first one is kept.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store has no such operation. The engine does not emulate it.
+    #[error("{0} is not supported by this store")]
+    Unsupported(&'static str),
+    /// Another writer holds what this one needs; the same call may be tried again.
+    #[error("the store is busy")]
+    Busy,
+    /// No answer within [`Setup::op_timeout`]; the session is dropped and another one opened.
+    #[error("the store did not answer in time")]
+    TimedOut,
+    /// Anything else, with its cause.
+    #[error("{0:#}")]
+    Failed(#[from] anyhow::Error),
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Error {
+        Error::Failed(error.into())
+    }
+}
+
+impl Error {
+    /// Wraps the error of a driver.
+    pub fn failed(error: impl Into<anyhow::Error>) -> Error {
+        Error::Failed(error.into())
+    }
+}
+
+impl From<rustix::io::Errno> for Error {
+    fn from(errno: rustix::io::Errno) -> Error {
+        std::io::Error::from(errno).into()
+    }
+}
+
+/// What a blob is found by: an integer and a 128-bit digest, both ready, so that nothing is converted on the
+/// clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Dense integer, `0..Setup::keys_max`.
+    pub id: u64,
+    /// The digest as 32 lower-case hexadecimal digits.
+    pub hex: [u8; 32],
+}
+
+impl Key {
+    /// The digest as text.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.hex).unwrap_or_default()
+    }
+}
+
+/// Which bytes of a blob a get asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// The whole blob.
+    Whole,
+    /// `len` bytes from `offset`, or as many of them as the blob has.
+    Part {
+        /// First byte asked for.
+        offset: u64,
+        /// Number of bytes asked for.
+        len: u64,
+    },
+}
+
+impl Span {
+    /// The bytes this span has in a blob of `blob_bytes`.
+    pub fn len_in(self, blob_bytes: u64) -> u64 {
+        match self {
+            Span::Whole => blob_bytes,
+            Span::Part { offset, len } => len.min(blob_bytes.saturating_sub(offset)),
+        }
+    }
+
+    /// The bytes of `blob` that this span asks for.
+    pub fn slice_of(self, blob: &[u8]) -> &[u8] {
+        match self {
+            Span::Whole => blob,
+            Span::Part { offset, .. } => {
+                let start = offset.min(blob.len() as u64) as usize;
+                &blob[start..start + self.len_in(blob.len() as u64) as usize]
+            }
+        }
+    }
+}
+
+/// Receives the pieces of a blob in order. The slices are lent for the call only, so that a store can lend
+/// what it has (a mapped page, a cache line of its own, a network buffer) without a copy.
+pub type Sink<'a> = &'a mut dyn FnMut(&[u8]);
+
+/// Receives the pieces of several blobs: the index of the key asked for, then a piece of its blob.
+pub type ManySink<'a> = &'a mut dyn FnMut(usize, &[u8]);
+
+/// When written bytes must be on stable storage.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Durability {
+    /// Never asked for; the operating system or the store decides.
+    None,
+    /// At the latest when [`Session::sync`] returns.
+    OnSync,
+    /// When each put or delete returns.
+    EachWrite,
+}
+
+impl Durability {
+    /// All classes, weakest first.
+    pub const ALL: &'static [Durability] = &[Durability::None, Durability::OnSync, Durability::EachWrite];
+
+    /// The name used in flags, plans and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Durability::None => "none",
+            Durability::OnSync => "on-sync",
+            Durability::EachWrite => "each-write",
+        }
+    }
+}
+
+/// What is lost, at worst, when something dies between a write and the next sync.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loss {
+    /// Every acknowledged write is there.
+    Nothing,
+    /// Blobs written since the last sync may be missing, old, empty or torn; all others are there and whole.
+    RecentWrites,
+    /// The store may refuse to open, or open with damage.
+    StoreUnusable,
+    /// Everything is gone.
+    All,
+}
+
+impl Loss {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Loss::Nothing => "nothing lost",
+            Loss::RecentWrites => "recent writes lost",
+            Loss::StoreUnusable => "store may be unusable",
+            Loss::All => "all lost",
+        }
+    }
+}
+
+/// What two kinds of sudden end cost. Writes are ranked only among stores of equal damage.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+pub struct Damage {
+    /// The process is killed (SIGKILL); the kernel and its page cache live on.
+    pub after_kill: Loss,
+    /// The machine loses power; the device keeps what it was told to flush.
+    pub after_power_cut: Loss,
+}
+
+/// What a store can do with the options it was given. A flag that is true is tested; one that is false must
+/// refuse.
+#[derive(Clone, Copy, Debug)]
+pub struct Caps {
+    /// The classes it can promise.
+    pub durability: &'static [Durability],
+    /// Blobs are there after close and open.
+    pub persistent: bool,
+    /// Keeps the bytes it was given (the null store does not).
+    pub contents: bool,
+    /// A reader never sees half of a put.
+    pub atomic_put: bool,
+    /// `Span::Part` is served without reading the whole blob through the interface.
+    pub range: bool,
+    /// [`Session::list`].
+    pub list: bool,
+    /// [`Session::put_batch`], [`Session::get_many`] and [`Session::delete_batch`].
+    pub batch: bool,
+    /// Several sessions at once.
+    pub many: bool,
+    /// The largest blob it takes, and where that limit is from.
+    pub blob_bytes_max: Option<Limit>,
+}
+
+/// A hard limit and its source, for the cell that says "not possible".
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// Largest allowed size in bytes.
+    pub bytes: u64,
+    /// Where the limit comes from.
+    pub source: &'static str,
+}
+
+impl Limit {
+    /// Refuses a blob that is larger, before anything is copied.
+    pub fn check(self, blob: &[u8]) -> Result<()> {
+        if blob.len() as u64 > self.bytes {
+            let (len, bytes, source) = (blob.len(), self.bytes, self.source);
+            return Err(Error::Failed(anyhow::anyhow!("a blob of {len} B is over the limit of {bytes} B ({source})")));
+        }
+        Ok(())
+    }
+}
+
+/// What sort of place a store is. Reference stores and caches are never the answer to where files should live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A yardstick: measures the harness or memory.
+    Reference,
+    /// Files in directories.
+    Files,
+    /// A library inside the process.
+    Embedded,
+    /// A database server.
+    Server,
+    /// Forgets, or may forget.
+    Cache,
+    /// Reached over HTTP.
+    Web,
+}
+
+impl Kind {
+    /// The name used in lists and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Reference => "reference",
+            Kind::Files => "files",
+            Kind::Embedded => "embedded",
+            Kind::Server => "server",
+            Kind::Cache => "cache",
+            Kind::Web => "web",
+        }
+    }
+}
+
+/// One setting of a store. Unknown names and values are refused before anything is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionSpec {
+    /// Its name, as in `--set store.name=value`.
+    pub name: &'static str,
+    /// What it may be.
+    pub values: Values,
+    /// What it is when not given: what a careful user would choose.
+    pub default: &'static str,
+    /// One line for `blobwise list`.
+    pub about: &'static str,
+}
+
+/// The values an option may have.
+#[derive(Clone, Copy, Debug)]
+pub enum Values {
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// `true` or `false`.
+    Flag,
+    /// A whole number.
+    Integer {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// A size such as `4096`, `4KiB` or `64kB`.
+    Bytes {
+        /// Smallest, in bytes.
+        min: u64,
+        /// Largest, in bytes.
+        max: u64,
+    },
+}
+
+/// The settings of one row: every option of its adapter, checked, with defaults filled in and sizes in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Options(BTreeMap<String, String>);
+
+impl Options {
+    /// Wraps values that were checked against the adapter's specs (see `plan::rows`).
+    pub fn new(values: BTreeMap<String, String>) -> Options {
+        Options(values)
+    }
+
+    /// The value of an option of the adapter, as text; empty for a name that is not one.
+    pub fn text(&self, name: &str) -> &str {
+        self.0.get(name).map(String::as_str).unwrap_or_default()
+    }
+
+    /// Whether a [`Values::Flag`] option is on.
+    pub fn flag(&self, name: &str) -> bool {
+        self.text(name) == "true"
+    }
+
+    /// The value of an [`Values::Integer`] or [`Values::Bytes`] option.
+    pub fn number(&self, name: &str) -> u64 {
+        self.text(name).parse().unwrap_or_default()
+    }
+
+    /// All names and values, sorted by name.
+    pub fn values(&self) -> &BTreeMap<String, String> {
+        &self.0
+    }
+}
+
+/// Whether to make a store or open the one that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The directory is empty.
+    Create,
+    /// The directory holds what an earlier `Create` left.
+    Open,
+}
+
+/// All that an adapter is told when it opens a store.
+#[derive(Clone, Debug)]
+pub struct Setup<'a> {
+    /// The store's own directory; it writes nowhere else.
+    pub dir: &'a Path,
+    /// Make it or open it.
+    pub mode: Mode,
+    /// The class asked for; one of the adapter's [`Caps::durability`].
+    pub durability: Durability,
+    /// Memory the store may use as a cache of its own, in bytes, all sessions together.
+    pub cache_bytes: u64,
+    /// The largest blob it will be given, in bytes.
+    pub blob_bytes_max: u64,
+    /// The most it will be asked to hold at once, in bytes, for stores that reserve address space.
+    pub store_bytes_max: u64,
+    /// Keys have ids below this.
+    pub keys_max: u64,
+    /// The most sessions that will be open at once.
+    pub workers: usize,
+    /// How long an operation may take.
+    pub op_timeout: Duration,
+    /// The row's settings.
+    pub options: &'a Options,
+}
+
+/// Versions and settings that a store reports of itself, read back from it rather than remembered.
+pub type Facts = BTreeMap<String, String>;
+
+/// One store: what it is called, what it can do, how to open it.
+pub struct Adapter {
+    /// Its name, as in `--stores`.
+    pub name: &'static str,
+    /// One line on what it is.
+    pub about: &'static str,
+    /// What sort of place it is.
+    pub kind: Kind,
+    /// Its settings.
+    pub options: &'static [OptionSpec],
+    /// What it can do with these settings.
+    pub caps: fn(&Options) -> Caps,
+    /// What a sudden end costs with these settings in this class.
+    pub damage: fn(&Options, Durability) -> Damage,
+    /// Opens it.
+    pub open: fn(&Setup) -> Result<Box<dyn Store>>,
+}
+
+impl std::fmt::Debug for Adapter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Adapter").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// An open store, shared by all workers.
+pub trait Store: Sync + Send {
+    /// Opens one worker's handle, on that worker's thread.
+    fn session(&self) -> Result<Box<dyn Session + '_>>;
+
+    /// Version and settings, read back from the store.
+    fn facts(&self) -> Result<Facts>;
+
+    /// Waits until the store's own background work is idle: checkpoint done, no compaction pending.
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Closes it. A flush that fails here is an error; dropping without closing is the safety net.
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// One worker's handle. What a store cannot do it refuses; it never emulates.
+pub trait Session {
+    /// Creates or replaces a blob. A reader sees the old bytes or the new ones, never a mixture.
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()>;
+
+    /// Lends the asked bytes in order; `false` when there is no such blob. Bytes beyond the blob's end are
+    /// not lent.
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool>;
+
+    /// Removes a blob. Removing a missing one succeeds.
+    fn delete(&mut self, key: &Key) -> Result<()>;
+
+    /// Returns when this session's earlier writes are on stable storage.
+    fn sync(&mut self) -> Result<()>;
+
+    /// Gives every key there is, in any order.
+    fn list(&mut self, _each: &mut dyn FnMut(&str)) -> Result<()> {
+        Err(Error::Unsupported("list"))
+    }
+
+    /// Puts several blobs as one transaction.
+    fn put_batch(&mut self, _blobs: &[(Key, &[u8])]) -> Result<()> {
+        Err(Error::Unsupported("a batch of puts"))
+    }
+
+    /// Gets several blobs as one request or from one snapshot; returns how many were found.
+    fn get_many(&mut self, _keys: &[Key], _sink: ManySink) -> Result<usize> {
+        Err(Error::Unsupported("a get of many"))
+    }
+
+    /// Deletes several blobs as one transaction.
+    fn delete_batch(&mut self, _keys: &[Key]) -> Result<()> {
+        Err(Error::Unsupported("a batch of deletes"))
+    }
+}

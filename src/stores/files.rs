@@ -1,0 +1,363 @@
+//! One file per blob, in one directory or in directories named after the first digits of the digest.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::Context;
+use rustix::fs::{AtFlags, FileType, Mode as Permissions, OFlags};
+use rustix::io::Errno;
+
+use crate::store::*;
+
+const PUT: OptionSpec = OptionSpec {
+    name: "put",
+    values: Values::OneOf(&["atomic", "in-place"]),
+    default: "atomic",
+    about: "atomic: a draft, then rename; in-place: truncate and write, readers may see half a blob",
+};
+const SYNC: OptionSpec = OptionSpec {
+    name: "sync",
+    values: Values::OneOf(&["syncfs", "fsync"]),
+    default: "syncfs",
+    about: "how on-sync flushes: the file system once, or each file and directory written",
+};
+const BUFFER: OptionSpec = OptionSpec {
+    name: "buffer",
+    values: Values::Bytes { min: 4 << 10, max: 64 << 20 },
+    default: "256KiB",
+    about: "bytes read by one call",
+};
+
+pub(super) const FLAT: Adapter = Adapter {
+    name: "files/flat",
+    about: "one file per blob, all in one directory",
+    kind: Kind::Files,
+    options: &[PUT, SYNC, BUFFER],
+    caps,
+    damage,
+    open: |setup| open(setup, Layout { depth: 0, width: 0 }),
+};
+
+pub(super) const HASHED: Adapter = Adapter {
+    name: "files/hashed",
+    about: "one file per blob, in directories named after the first digits of the digest",
+    kind: Kind::Files,
+    options: &[
+        OptionSpec {
+            name: "depth",
+            values: Values::Integer { min: 1, max: 4 },
+            default: "1",
+            about: "levels of directories",
+        },
+        OptionSpec {
+            name: "width",
+            values: Values::Integer { min: 1, max: 4 },
+            default: "2",
+            about: "hexadecimal digits in a directory's name (2: 256 directories a level)",
+        },
+        PUT,
+        SYNC,
+        BUFFER,
+    ],
+    caps,
+    damage,
+    open: |setup| {
+        let depth = setup.options.number("depth") as usize;
+        let width = setup.options.number("width") as usize;
+        open(setup, Layout { depth, width })
+    },
+};
+
+fn caps(options: &Options) -> Caps {
+    Caps {
+        durability: Durability::ALL,
+        persistent: true,
+        contents: true,
+        atomic_put: options.text("put") == "atomic",
+        range: true,
+        list: true,
+        // A directory has no transaction over several files.
+        batch: false,
+        many: true,
+        blob_bytes_max: None,
+    }
+}
+
+/// What was written reaches the page cache in the call, so a killed process loses nothing but an in-place write
+/// that was under way. A power cut takes what was not flushed; a file renamed before its data was flushed may
+/// be empty afterwards (delayed allocation).
+fn damage(options: &Options, durability: Durability) -> Damage {
+    let atomic = options.text("put") == "atomic";
+    let after_kill = if atomic { Loss::Nothing } else { Loss::RecentWrites };
+    let after_power_cut = match durability {
+        Durability::EachWrite => after_kill,
+        Durability::None | Durability::OnSync => Loss::RecentWrites,
+    };
+    Damage { after_kill, after_power_cut }
+}
+
+#[derive(Clone, Copy)]
+struct Layout {
+    /// Levels of directories.
+    depth: usize,
+    /// Hexadecimal digits in a directory's name.
+    width: usize,
+}
+
+struct Files {
+    base: File,
+    layout: Layout,
+    atomic: bool,
+    sync_whole_filesystem: bool,
+    durability: Durability,
+    buffer_bytes: usize,
+    sessions: AtomicU64,
+}
+
+fn open(setup: &Setup, layout: Layout) -> Result<Box<dyn Store>> {
+    let base = File::open(setup.dir).with_context(|| format!("cannot open `{}`", setup.dir.display()))?;
+    Ok(Box::new(Files {
+        base,
+        layout,
+        atomic: setup.options.text("put") == "atomic",
+        sync_whole_filesystem: setup.options.text("sync") == "syncfs",
+        durability: setup.durability,
+        buffer_bytes: setup.options.number("buffer") as usize,
+        sessions: AtomicU64::new(0),
+    }))
+}
+
+impl Store for Files {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        let id = self.sessions.fetch_add(1, Ordering::Relaxed);
+        Ok(Box::new(FilesSession {
+            store: self,
+            // Unique among sessions: two writers with one draft would tear each other's blobs.
+            draft_name: format!(".draft-{}-{id}", std::process::id()),
+            buffer: vec![0; self.buffer_bytes],
+            unsynced: Vec::new(),
+        }))
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        Ok(Facts::from([
+            ("directories".into(), 16_u64.pow((self.layout.depth * self.layout.width) as u32).to_string()),
+            ("flush".into(), if self.sync_whole_filesystem { "syncfs" } else { "fsync" }.into()),
+        ]))
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct FilesSession<'a> {
+    store: &'a Files,
+    draft_name: String,
+    buffer: Vec<u8>,
+    /// Keys written since the last sync; kept only when each file is flushed by itself.
+    unsynced: Vec<Key>,
+}
+
+/// `ab/cd/` or nothing: the directories of a key, with a slash behind each.
+fn directory_of(layout: Layout, key: &Key) -> String {
+    let digits = key.as_str();
+    let mut path = String::with_capacity((layout.width + 1) * layout.depth + 64);
+    for level in 0..layout.depth {
+        path.push_str(&digits[level * layout.width..(level + 1) * layout.width]);
+        path.push('/');
+    }
+    path
+}
+
+fn path_of(layout: Layout, key: &Key) -> String {
+    let mut path = directory_of(layout, key);
+    path.push_str(key.as_str());
+    path
+}
+
+impl FilesSession<'_> {
+    /// Opens a file for writing, making its directories when they are not there yet.
+    fn create(&self, key: &Key, path: &str) -> Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+        let permissions = Permissions::from_raw_mode(0o644);
+        match rustix::fs::openat(&self.store.base, path, flags, permissions) {
+            Ok(file) => Ok(file.into()),
+            Err(Errno::NOENT) if self.store.layout.depth > 0 => {
+                self.make_directories(key)?;
+                Ok(rustix::fs::openat(&self.store.base, path, flags, permissions)?.into())
+            }
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn make_directories(&self, key: &Key) -> Result<()> {
+        let path = directory_of(self.store.layout, key);
+        let mut end = 0;
+        for _ in 0..self.store.layout.depth {
+            let parent_end = end;
+            end += self.store.layout.width + 1;
+            match rustix::fs::mkdirat(&self.store.base, &path[..end], Permissions::from_raw_mode(0o755)) {
+                Ok(()) if self.store.durability == Durability::EachWrite => {
+                    self.flush_directory(&path[..parent_end])?;
+                }
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Flushes a directory, so that the names in it are on stable storage.
+    fn flush_directory(&self, path: &str) -> Result<()> {
+        if path.is_empty() {
+            return Ok(self.store.base.sync_all()?);
+        }
+        Ok(rustix::fs::fsync(open_directory(&self.store.base, path)?)?)
+    }
+
+    fn flush_each(&mut self) -> Result<()> {
+        let mut directories = std::collections::BTreeSet::from([String::new()]);
+        for key in std::mem::take(&mut self.unsynced) {
+            let path = path_of(self.store.layout, &key);
+            match rustix::fs::openat(&self.store.base, &path, OFlags::RDONLY | OFlags::CLOEXEC, Permissions::empty()) {
+                Ok(file) => rustix::fs::fsync(file)?,
+                // Deleted since; the directory's flush below makes that durable.
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            let directory = directory_of(self.store.layout, &key);
+            for (end, _) in directory.match_indices('/') {
+                directories.insert(directory[..=end].to_owned());
+            }
+        }
+        directories.iter().try_for_each(|directory| match self.flush_directory(directory) {
+            Err(Error::Failed(error)) if is_not_found(&error) => Ok(()),
+            result => result,
+        })
+    }
+
+    fn wrote(&mut self, key: &Key) {
+        if self.store.durability == Durability::OnSync && !self.store.sync_whole_filesystem {
+            self.unsynced.push(*key);
+        }
+    }
+}
+
+fn is_not_found(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
+fn open_directory(base: impl AsFd, path: &str) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::openat(base, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Permissions::empty())
+}
+
+impl Session for FilesSession<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        let each_write = self.store.durability == Durability::EachWrite;
+        let directory = directory_of(self.store.layout, key);
+        let path = format!("{directory}{}", key.as_str());
+        if self.store.atomic {
+            let draft = format!("{directory}{}", self.draft_name);
+            let written = self.create(key, &draft).and_then(|mut file| {
+                file.write_all(blob)?;
+                if each_write {
+                    file.sync_all()?;
+                }
+                drop(file);
+                Ok(rustix::fs::renameat(&self.store.base, &draft, &self.store.base, &path)?)
+            });
+            if let Err(error) = written {
+                // The draft is of no use to anyone; the first error is the one to report.
+                drop(rustix::fs::unlinkat(&self.store.base, &draft, AtFlags::empty()));
+                return Err(error);
+            }
+        } else {
+            let mut file = self.create(key, &path)?;
+            file.write_all(blob)?;
+            if each_write {
+                file.sync_all()?;
+            }
+        }
+        if each_write {
+            self.flush_directory(&directory)?;
+        }
+        self.wrote(key);
+        Ok(())
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        let path = path_of(self.store.layout, key);
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let mut file: File = match rustix::fs::openat(&self.store.base, path, flags, Permissions::empty()) {
+            Ok(file) => file.into(),
+            Err(Errno::NOENT) => return Ok(false),
+            Err(errno) => return Err(errno.into()),
+        };
+        match span {
+            Span::Whole => loop {
+                let read = file.read(&mut self.buffer)?;
+                if read == 0 {
+                    break;
+                }
+                sink(&self.buffer[..read]);
+            },
+            Span::Part { mut offset, mut len } => {
+                while len > 0 {
+                    let want = self.buffer.len().min(len as usize);
+                    let read = file.read_at(&mut self.buffer[..want], offset)?;
+                    if read == 0 {
+                        break;
+                    }
+                    sink(&self.buffer[..read]);
+                    offset += read as u64;
+                    len -= read as u64;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        match rustix::fs::unlinkat(&self.store.base, path_of(self.store.layout, key), AtFlags::empty()) {
+            Ok(()) => {}
+            Err(Errno::NOENT) => return Ok(()),
+            Err(errno) => return Err(errno.into()),
+        }
+        if self.store.durability == Durability::EachWrite {
+            self.flush_directory(&directory_of(self.store.layout, key))?;
+        }
+        self.wrote(key);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        if self.store.sync_whole_filesystem {
+            return Ok(rustix::fs::syncfs(&self.store.base)?);
+        }
+        self.flush_each()
+    }
+
+    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        list_below(open_directory(&self.store.base, ".")?, self.store.layout.depth, each)
+    }
+}
+
+fn list_below(directory: OwnedFd, depth: usize, each: &mut dyn FnMut(&str)) -> Result<()> {
+    for entry in rustix::fs::Dir::read_from(&directory)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy();
+        // Drafts and the two dot entries are no blobs.
+        if name.starts_with('.') {
+            continue;
+        }
+        match entry.file_type() {
+            FileType::Directory if depth > 0 => list_below(open_directory(&directory, &name)?, depth - 1, each)?,
+            _ => each(&name),
+        }
+    }
+    Ok(())
+}

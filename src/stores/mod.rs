@@ -1,0 +1,88 @@
+//! The table of stores: one line each. A new store is one file and one line here.
+
+use crate::store::Adapter;
+
+#[cfg(feature = "fjall")]
+mod fjall;
+mod files;
+mod keys;
+#[cfg(feature = "lmdb")]
+mod lmdb;
+mod memory;
+mod null;
+mod packed;
+#[cfg(feature = "redb")]
+mod redb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug)]
+pub enum Entry {
+    /// Compiled in.
+    Ready(&'static Adapter),
+    /// Known, but its cargo feature was off when this program was built.
+    NotCompiled {
+        /// The store's name.
+        name: &'static str,
+        /// The cargo feature that brings it.
+        feature: &'static str,
+    },
+}
+
+/// `line!("feature", module::ADAPTER as "name")` is the adapter where the feature is on, its name where not.
+macro_rules! line {
+    ($feature:literal, $adapter:path as $name:literal) => {{
+        #[cfg(feature = $feature)]
+        let entry = Entry::Ready(&$adapter);
+        #[cfg(not(feature = $feature))]
+        let entry = Entry::NotCompiled { name: $name, feature: $feature };
+        entry
+    }};
+}
+
+/// Every store there is, in the order in which they are listed.
+pub const TABLE: &[Entry] = &[
+    Entry::Ready(&null::ADAPTER),
+    Entry::Ready(&memory::ADAPTER),
+    Entry::Ready(&files::FLAT),
+    Entry::Ready(&files::HASHED),
+    Entry::Ready(&packed::ADAPTER),
+    line!("sqlite", sqlite::ADAPTER as "sqlite"),
+    line!("lmdb", lmdb::ADAPTER as "lmdb"),
+    line!("redb", redb::ADAPTER as "redb"),
+    line!("fjall", fjall::ADAPTER as "fjall"),
+    line!("rocksdb", rocksdb::ADAPTER as "rocksdb"),
+];
+
+/// The yardstick that does nothing: what the harness itself costs.
+pub const NULL: &Adapter = &null::ADAPTER;
+
+/// The compiled-in adapters.
+pub fn adapters() -> impl Iterator<Item = &'static Adapter> {
+    TABLE.iter().filter_map(|entry| match entry {
+        Entry::Ready(adapter) => Some(*adapter),
+        Entry::NotCompiled { .. } => None,
+    })
+}
+
+/// Every name in the table, compiled in or not.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|entry| match entry {
+        Entry::Ready(adapter) => adapter.name,
+        Entry::NotCompiled { name, .. } => name,
+    })
+}
+
+/// The line of a name.
+pub fn find(name: &str) -> Option<Entry> {
+    TABLE
+        .iter()
+        .find(|entry| match entry {
+            Entry::Ready(adapter) => adapter.name == name,
+            Entry::NotCompiled { name: known, .. } => *known == name,
+        })
+        .copied()
+}

@@ -1,0 +1,114 @@
+//! Sizes, durations, rates and counts: how people write them and how they are shown.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+
+/// Parses a size such as `4096`, `64kB`, `1.5MB` or `256KiB`, in bytes.
+pub fn parse_bytes(text: &str) -> Result<u64> {
+    let size: bytesize::ByteSize =
+        text.trim().parse().map_err(|_ignored_detail| anyhow!("`{text}` is not a size such as 4096, 64kB or 256KiB"))?;
+    Ok(size.as_u64())
+}
+
+/// Parses a duration such as `90s`, `2m` or `1h30m`.
+pub fn parse_duration(text: &str) -> Result<Duration> {
+    let duration: jiff::SignedDuration =
+        text.trim().parse().with_context(|| format!("`{text}` is not a duration such as 90s, 2m or 1h"))?;
+    if duration.is_negative() {
+        bail!("`{text}` is negative");
+    }
+    Ok(duration.unsigned_abs())
+}
+
+/// Parses a share such as `5%` or `0.05`.
+pub fn parse_share(text: &str) -> Result<f64> {
+    let (number, scale) = match text.trim().strip_suffix('%') {
+        Some(percent) => (percent, 100.0),
+        None => (text.trim(), 1.0),
+    };
+    let share: f64 = number.parse().with_context(|| format!("`{text}` is not a share such as 5% or 0.05"))?;
+    if !(0.0..=1.0).contains(&(share / scale)) {
+        bail!("`{text}` is not between 0 and 1");
+    }
+    Ok(share / scale)
+}
+
+/// A size for people: `0 B`, `3.7 kB`, `32 MB`. Decimal units, as disks and networks are sold.
+pub fn bytes(value: f64) -> String {
+    scaled(value, &["B", "kB", "MB", "GB", "TB"])
+}
+
+/// A count for people: `400`, `58.2k`, `1.35M`.
+pub fn count(value: f64) -> String {
+    scaled(value, &["", "k", "M", "G"]).replace(' ', "")
+}
+
+/// A duration for people, from nanoseconds: `61 ns`, `17 us`, `3.4 ms`, `1.2 s`.
+pub fn nanoseconds(value: f64) -> String {
+    scaled(value, &["ns", "us", "ms", "s"])
+}
+
+/// A duration for people, in the units of a clock: `8 s`, `1 min 35 s`, `2 h 05 min`.
+pub fn seconds(value: f64) -> String {
+    let whole = value.round() as u64;
+    match whole {
+        0..60 => format!("{whole} s"),
+        60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => format!("{} h {:02} min", whole / 3600, whole % 3600 / 60),
+    }
+}
+
+/// Three significant digits and the largest unit that keeps the number at 1 or above.
+fn scaled(value: f64, units: &[&str]) -> String {
+    let mut value = value;
+    let mut unit = 0;
+    while value.abs() >= 999.5 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let digits = if unit == 0 && value.fract() == 0.0 || value.abs() >= 99.95 {
+        0
+    } else if value.abs() >= 9.995 {
+        1
+    } else {
+        2
+    };
+    let number = format!("{value:.digits$}");
+    let number = if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { &number };
+    format!("{number} {}", units[unit]).trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        for (text, bytes) in [("0", 0), ("4096", 4096), ("64kB", 64_000), ("256KiB", 262_144), ("1.5MB", 1_500_000)] {
+            assert_eq!(parse_bytes(text).unwrap(), bytes, "{text}");
+        }
+        assert!(parse_bytes("-5").is_err());
+        assert!(parse_bytes("many").is_err());
+    }
+
+    #[test]
+    fn durations_and_shares_are_read_as_people_write_them() {
+        assert_eq!(parse_duration("2m").unwrap(), Duration::from_secs(120));
+        assert_eq!(parse_duration("1h30m").unwrap(), Duration::from_secs(5400));
+        assert!(parse_duration("-1s").is_err());
+        assert_eq!(parse_share("5%").unwrap(), 0.05);
+        assert!(parse_share("120%").is_err());
+    }
+
+    #[test]
+    fn numbers_are_shown_with_three_digits() {
+        for (value, text) in [(0.0, "0 B"), (999.0, "999 B"), (999.6, "1 kB"), (3_660.0, "3.66 kB"), (32e6, "32 MB")] {
+            assert_eq!(bytes(value), text);
+        }
+        assert_eq!(count(58_234.0), "58.2k");
+        assert_eq!(nanoseconds(61.4), "61.4 ns");
+        assert_eq!(nanoseconds(17_040.0), "17 us");
+        assert_eq!(seconds(95.0), "1 min 35 s");
+    }
+}
