@@ -45,12 +45,15 @@ pub fn facts(dir: &Path) -> Machine {
     Machine {
         processor: field(&cpuinfo, "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
         processors: cores(),
-        governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").map(|text| text.trim().to_owned()),
+        governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+            .map(|text| text.trim().to_owned()),
         virtual_machine: flags.split(' ').any(|flag| flag == "hypervisor"),
         memory_bytes: kibibytes(&read("/proc/meminfo").unwrap_or_default(), "MemTotal").unwrap_or(0),
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         system: read("/etc/os-release")
-            .and_then(|text| text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=").map(str::to_owned)))
+            .and_then(|text| {
+                text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=").map(str::to_owned))
+            })
             .map_or_else(|| "unknown".to_owned(), |name| name.trim_matches('"').to_owned()),
         filesystem: mount.as_ref().map(|mount| mount.kind.clone()).unwrap_or_default(),
         mount: mount.as_ref().map(|mount| mount.options.clone()).unwrap_or_default(),
@@ -68,7 +71,8 @@ pub fn cores() -> usize {
 
 /// Bytes a user may still write below a directory.
 pub fn free_bytes(dir: &Path) -> Result<u64> {
-    let space = rustix::fs::statvfs(dir).with_context(|| format!("cannot look up the space in `{}`", dir.display()))?;
+    let space = rustix::fs::statvfs(dir)
+        .with_context(|| format!("cannot look up the space in `{}`", dir.display()))?;
     Ok(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
@@ -88,11 +92,16 @@ impl Mount {
             let (left, right) = line.split_once(" - ")?;
             let left: Vec<&str> = left.split(' ').collect();
             let right: Vec<&str> = right.split(' ').collect();
-            let (Some(point), Some(options), Some(kind)) = (left.get(4), left.get(5), right.first()) else { continue };
+            let (Some(point), Some(options), Some(kind)) = (left.get(4), left.get(5), right.first()) else {
+                continue;
+            };
             let point = point.replace("\\040", " ");
             if dir.starts_with(&point) && best.as_ref().is_none_or(|(len, _)| *len <= point.len()) {
                 let more = right.get(2).copied().unwrap_or_default();
-                best = Some((point.len(), Mount { kind: (*kind).to_owned(), options: format!("{options} {more}") }));
+                best = Some((
+                    point.len(),
+                    Mount { kind: (*kind).to_owned(), options: format!("{options} {more}") },
+                ));
             }
         }
         best.map(|(_, mount)| mount)
@@ -131,7 +140,8 @@ impl Device {
     /// The device a directory lies on, or `None` where a mount does not map to one device.
     pub fn of(dir: &Path) -> Option<Device> {
         let id = std::fs::metadata(dir).ok()?.dev();
-        let sys = PathBuf::from(format!("/sys/dev/block/{}:{}", rustix::fs::major(id), rustix::fs::minor(id)));
+        let sys =
+            PathBuf::from(format!("/sys/dev/block/{}:{}", rustix::fs::major(id), rustix::fs::minor(id)));
         let name = sys.canonicalize().ok()?.file_name()?.to_string_lossy().into_owned();
         sys.join("stat").exists().then_some(Device { name, sys })
     }
@@ -152,17 +162,14 @@ impl Device {
         let queue = ["queue/rotational", "../queue/rotational"];
         queue.iter().find_map(|path| read(self.sys.join(path))).map(|text| text.trim() == "1")
     }
-
-    /// The device's node, for reading it directly.
-    pub fn node(&self) -> PathBuf {
-        Path::new("/dev").join(&self.name)
-    }
 }
 
 /// Processor time used by the whole system since it was started, in nanoseconds: by the root of the CPU control
 /// groups, else from the 10 ms ticks of /proc/stat.
 pub fn busy_ns() -> Option<u64> {
-    if let Some(usage) = read("/sys/fs/cgroup/cpuacct/cpuacct.usage").and_then(|text| text.trim().parse().ok()) {
+    if let Some(usage) =
+        read("/sys/fs/cgroup/cpuacct/cpuacct.usage").and_then(|text| text.trim().parse().ok())
+    {
         return Some(usage);
     }
     for path in ["/sys/fs/cgroup/cpu.stat", "/sys/fs/cgroup/unified/cpu.stat"] {
@@ -181,7 +188,8 @@ pub fn busy_ns() -> Option<u64> {
 /// Busy and stolen ticks of all processors since the system was started.
 fn ticks() -> Option<(u64, u64)> {
     let text = read("/proc/stat")?;
-    let ticks: Vec<u64> = text.lines().next()?.split_whitespace().skip(1).filter_map(|tick| tick.parse().ok()).collect();
+    let ticks: Vec<u64> =
+        text.lines().next()?.split_whitespace().skip(1).filter_map(|tick| tick.parse().ok()).collect();
     // user, nice, system, idle, iowait, irq, softirq, steal
     let busy = ticks.iter().take(3).sum::<u64>() + ticks.iter().skip(5).take(2).sum::<u64>();
     Some((busy, ticks.get(7).copied().unwrap_or(0)))
@@ -254,7 +262,8 @@ pub fn drop_caches() -> bool {
 /// Writes everything that is dirty on the file system of a directory to its device.
 pub fn sync_filesystem(dir: &Path) -> Result<()> {
     let opened = File::open(dir).with_context(|| format!("cannot open `{}`", dir.display()))?;
-    rustix::fs::syncfs(&opened).with_context(|| format!("cannot flush the file system of `{}`", dir.display()))
+    rustix::fs::syncfs(&opened)
+        .with_context(|| format!("cannot flush the file system of `{}`", dir.display()))
 }
 
 /// Every file and directory below a directory, itself included.
@@ -273,7 +282,7 @@ pub fn evict(dir: &Path) {
     for entry in below(dir).filter(|entry| entry.file_type().is_file()) {
         if let Ok(file) = File::open(entry.path()) {
             // Advice: what it did is measured by `resident_share`.
-            drop(rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed));
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).ok();
         }
     }
 }
@@ -303,11 +312,13 @@ fn resident_pages(file: &File) -> (usize, usize) {
     // meanwhile cannot fault; `states` has a byte for each page of `len`.
     let asked = unsafe {
         let flags = rustix::mm::MapFlags::SHARED;
-        let Ok(map) = rustix::mm::mmap(std::ptr::null_mut(), len, rustix::mm::ProtFlags::READ, flags, file, 0) else {
+        let Ok(map) =
+            rustix::mm::mmap(std::ptr::null_mut(), len, rustix::mm::ProtFlags::READ, flags, file, 0)
+        else {
             return (0, 0);
         };
         let asked = libc::mincore(map, len, states.as_mut_ptr());
-        drop(rustix::mm::munmap(map, len));
+        rustix::mm::munmap(map, len).ok();
         asked
     };
     if asked != 0 {
@@ -337,8 +348,11 @@ pub fn wait_until_quiet(device: Option<&Device>, patience: Duration) -> bool {
 
 /// Opens a file for reads that bypass the page cache.
 pub fn open_direct(path: &Path) -> Result<File> {
-    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECT | rustix::fs::OFlags::CLOEXEC;
-    let file = rustix::fs::open(path, flags, rustix::fs::Mode::empty())
+    use rustix::fs::OFlags;
+    let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
+    // Without leaving a trace where that is allowed (to the owner and to root).
+    let file = rustix::fs::open(path, flags | OFlags::NOATIME, rustix::fs::Mode::empty())
+        .or_else(|_refused| rustix::fs::open(path, flags, rustix::fs::Mode::empty()))
         .with_context(|| format!("cannot open `{}` for direct reads", path.display()))?;
     Ok(file.into())
 }
@@ -365,27 +379,66 @@ impl AlignedBuffer {
     }
 }
 
-/// Whether something above the device, such as the host of a virtual machine, keeps its blocks in a cache: blocks at
-/// random places are read directly, twice; a second read in under half the time says so. `None` where the device
-/// cannot be read.
-pub fn host_caches(device: &Device, seed: u64) -> Option<bool> {
+/// Whether something below the device, such as the host of a virtual machine, keeps its blocks in a cache: blocks that
+/// nobody has read for a day are read directly, twice; a second read in under half the time says so. `None` where no such
+/// blocks are found or direct reads are refused. `near` chooses the file system.
+pub fn host_caches(near: &Path, seed: u64) -> Option<bool> {
     use rand::{Rng, SeedableRng};
     const READS: usize = 64;
-    let sectors: u64 = read(device.sys.join("size"))?.trim().parse().ok()?;
-    let node = open_direct(&device.node()).ok()?;
-    let blocks = sectors * 512 / 4096;
+    const BLOCK: u64 = 4096;
+    let files = untouched_files(near);
+    if files.is_empty() {
+        return None;
+    }
     let mut random = rand::rngs::SmallRng::seed_from_u64(seed);
-    let places: Vec<u64> = (0..READS).map(|_| random.next_u64() % blocks.max(1) * 4096).collect();
-    let mut buffer = AlignedBuffer::new(4096);
+    let places: Vec<(usize, u64)> = (0..READS)
+        .map(|_| {
+            let file = random.next_u64() as usize % files.len();
+            (file, random.next_u64() % (files[file].1 / BLOCK) * BLOCK)
+        })
+        .collect();
+    let mut buffer = AlignedBuffer::new(BLOCK as usize);
     let mut pass = || -> Option<Duration> {
         let begin = uptime();
-        for place in &places {
-            buffer.read_from(&node, *place).ok()?;
+        for (file, place) in &places {
+            buffer.read_from(&files[*file].0, *place).ok()?;
         }
         Some(uptime() - begin)
     };
     let (first, second) = (pass()?, pass()?);
     Some(second * 2 < first)
+}
+
+/// Large files of the same file system that nobody has read for a day and that are not in the page cache, opened for direct
+/// reads that leave no trace. The search is bounded in time.
+fn untouched_files(near: &Path) -> Vec<(File, u64)> {
+    const SEARCH: Duration = Duration::from_millis(300);
+    const FILES: usize = 64;
+    const BYTES_MIN: u64 = 1 << 20;
+    let Some(device) = std::fs::metadata(near).ok().map(|metadata| metadata.dev()) else { return Vec::new() };
+    let begin = uptime();
+    let now = jiff::Timestamp::now().as_second();
+    let mut files = Vec::new();
+    for root in ["/usr", "/opt", "/home", "/root", "/var", "/"] {
+        let walk = walkdir::WalkDir::new(root).same_file_system(true).max_depth(12).into_iter();
+        for entry in walk.filter_map(|entry| entry.ok()).filter(|entry| entry.file_type().is_file()) {
+            if files.len() >= FILES || uptime() - begin > SEARCH {
+                return files;
+            }
+            let Ok(metadata) = entry.metadata() else { continue };
+            let old = now - metadata.atime().max(metadata.mtime()) > 24 * 3600;
+            if metadata.dev() != device || metadata.len() < BYTES_MIN || !old {
+                continue;
+            }
+            let in_cache = File::open(entry.path()).map_or(1, |file| resident_pages(&file).1);
+            if in_cache == 0
+                && let Ok(file) = open_direct(entry.path())
+            {
+                files.push((file, metadata.len()));
+            }
+        }
+    }
+    files
 }
 
 #[cfg(test)]

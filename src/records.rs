@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::plan::Plan;
 use crate::result::{
-    CorpusResult, Doubt, Fixed, Harness, Machine, Program, Rail, Round, RowResult, RunResult, Status, StoreRound,
+    CorpusResult, Doubt, Fixed, Harness, Machine, Program, Rail, Round, RowResult, RunResult, Status,
+    StoreRound,
 };
 
 /// A cell of the result: row, size of a sweep, phase.
@@ -89,7 +90,10 @@ impl Records {
         let mut cells: BTreeMap<CellKey, CellRecord> = BTreeMap::new();
         for cell in result.results {
             let not_possible = (cell.status == Status::NotPossible).then_some(cell.reason).flatten();
-            cells.insert((cell.store, cell.sweep_bytes, cell.phase), CellRecord { rounds: cell.rounds, not_possible });
+            cells.insert(
+                (cell.store, cell.sweep_bytes, cell.phase),
+                CellRecord { rounds: cell.rounds, not_possible },
+            );
         }
         let corpora = if result.corpora.is_empty() { vec![result.corpus] } else { result.corpora };
         Records {

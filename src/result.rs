@@ -735,9 +735,10 @@ impl RunResult {
     /// Reads a result file, or the one in a run's directory.
     pub fn load(path: &Path) -> Result<RunResult> {
         let file = if path.is_dir() { path.join("result.json") } else { path.to_owned() };
-        let text = std::fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
-        let version: Version =
-            serde_json::from_str(&text).with_context(|| format!("`{}` is not a result of blobwise", file.display()))?;
+        let text =
+            std::fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
+        let version: Version = serde_json::from_str(&text)
+            .with_context(|| format!("`{}` is not a result of blobwise", file.display()))?;
         if version.schema != SCHEMA {
             bail!("`{}` has format {}; this program reads format {SCHEMA}", file.display(), version.schema);
         }

@@ -108,7 +108,17 @@ pub type ManySink<'a> = &'a mut dyn FnMut(usize, &[u8]);
 
 /// When written bytes must be on stable storage.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Durability {
@@ -136,7 +146,17 @@ impl Durability {
 
 /// What is lost, at worst, when something dies between a write and the next sync.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Loss {
@@ -156,15 +176,25 @@ impl Loss {
         match self {
             Loss::Nothing => "nothing lost",
             Loss::RecentWrites => "recent writes lost",
-            Loss::StoreUnusable => "store may be unusable",
-            Loss::All => "all lost",
+            Loss::StoreUnusable => "perhaps unusable",
+            Loss::All => "everything lost",
         }
     }
 }
 
 /// What two kinds of sudden end cost. Writes are ranked only among stores of equal damage.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
 )]
 pub struct Damage {
     /// The process is killed (SIGKILL); the kernel and its page cache live on.
@@ -211,7 +241,9 @@ impl Limit {
     pub fn check(self, blob: &[u8]) -> Result<()> {
         if blob.len() as u64 > self.bytes {
             let (len, bytes, source) = (blob.len(), self.bytes, self.source);
-            return Err(Error::Failed(anyhow::anyhow!("a blob of {len} B is over the limit of {bytes} B ({source})")));
+            return Err(Error::Failed(anyhow::anyhow!(
+                "a blob of {len} B is over the limit of {bytes} B ({source})"
+            )));
         }
         Ok(())
     }

@@ -6,8 +6,10 @@ use anyhow::{Context, Result, anyhow, bail};
 
 /// Parses a size such as `4096`, `64kB`, `1.5MB` or `256KiB`, in bytes.
 pub fn parse_bytes(text: &str) -> Result<u64> {
-    let size: bytesize::ByteSize =
-        text.trim().parse().map_err(|_ignored_detail| anyhow!("`{text}` is not a size such as 4096, 64kB or 256KiB"))?;
+    let size: bytesize::ByteSize = text
+        .trim()
+        .parse()
+        .map_err(|_ignored_detail| anyhow!("`{text}` is not a size such as 4096, 64kB or 256KiB"))?;
     Ok(size.as_u64())
 }
 
@@ -75,7 +77,8 @@ fn scaled(value: f64, units: &[&str]) -> String {
         2
     };
     let number = format!("{value:.digits$}");
-    let number = if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { &number };
+    let number =
+        if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { &number };
     format!("{number} {}", units[unit]).trim_end().to_owned()
 }
 
@@ -85,7 +88,9 @@ mod tests {
 
     #[test]
     fn sizes_are_read_as_people_write_them() {
-        for (text, bytes) in [("0", 0), ("4096", 4096), ("64kB", 64_000), ("256KiB", 262_144), ("1.5MB", 1_500_000)] {
+        for (text, bytes) in
+            [("0", 0), ("4096", 4096), ("64kB", 64_000), ("256KiB", 262_144), ("1.5MB", 1_500_000)]
+        {
             assert_eq!(parse_bytes(text).unwrap(), bytes, "{text}");
         }
         assert!(parse_bytes("-5").is_err());
@@ -103,7 +108,9 @@ mod tests {
 
     #[test]
     fn numbers_are_shown_with_three_digits() {
-        for (value, text) in [(0.0, "0 B"), (999.0, "999 B"), (999.6, "1 kB"), (3_660.0, "3.66 kB"), (32e6, "32 MB")] {
+        for (value, text) in
+            [(0.0, "0 B"), (999.0, "999 B"), (999.6, "1 kB"), (3_660.0, "3.66 kB"), (32e6, "32 MB")]
+        {
             assert_eq!(bytes(value), text);
         }
         assert_eq!(count(58_234.0), "58.2k");

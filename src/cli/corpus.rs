@@ -110,7 +110,8 @@ fn as_text(corpus: &Corpus) -> String {
     let most = histogram(corpus).iter().map(|bucket| bucket.2).max().unwrap_or(1).max(1);
     for (from, to, blobs, bytes) in histogram(corpus) {
         let bar = "#".repeat((blobs * 50).div_ceil(most) as usize);
-        let (from, to, bytes) = (units::bytes(from as f64), units::bytes(to as f64), units::bytes(bytes as f64));
+        let (from, to, bytes) =
+            (units::bytes(from as f64), units::bytes(to as f64), units::bytes(bytes as f64));
         text += &format!("{from:>8} to {to:>8} {blobs:>7} {bytes:>10}  {bar}\n");
     }
     text

@@ -41,8 +41,9 @@ pub fn main(flags: &Flags) -> Result<Ended> {
             all.insert("stores".into(), stores_json());
         }
         if wanted(What::Plans) {
-            let plans: Result<Vec<_>> =
-                plans().map(|plans| plans.into_iter().map(|(name, about)| json!({"name": name, "about": about})).collect());
+            let plans: Result<Vec<_>> = plans().map(|plans| {
+                plans.into_iter().map(|(name, about)| json!({"name": name, "about": about})).collect()
+            });
             all.insert("plans".into(), plans?.into());
         }
         if wanted(What::Corpora) {
@@ -89,9 +90,20 @@ fn stores_text() -> String {
     for entry in TABLE {
         match entry {
             Entry::Ready(adapter) => {
-                text += &format!("{:<16} {:<10} {:<8} {}\n", adapter.name, adapter.kind.name(), state(entry), adapter.about);
+                text += &format!(
+                    "{:<16} {:<10} {:<8} {}\n",
+                    adapter.name,
+                    adapter.kind.name(),
+                    state(entry),
+                    adapter.about
+                );
                 for spec in adapter.options {
-                    text += &format!("    {:<14} {:<34} {}\n", spec.name, values(&spec.values, spec.default), spec.about);
+                    text += &format!(
+                        "    {:<14} {:<34} {}\n",
+                        spec.name,
+                        values(&spec.values, spec.default),
+                        spec.about
+                    );
                 }
             }
             Entry::NotCompiled { name, .. } => text += &format!("{name:<16} {}\n", state(entry)),

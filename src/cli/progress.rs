@@ -66,8 +66,12 @@ impl Observer for Progress<'_> {
             Event::Note(text) => self.line(text),
             Event::Pilot { row, index, of } => self.step(index, of, format!("pilot: {row}")),
             Event::Visit { round, rounds, row, sweep_bytes, index, of, seconds_left } => {
-                let size = sweep_bytes.map(|bytes| format!(" at {}", units::bytes(bytes as f64))).unwrap_or_default();
-                let left = seconds_left.map(|left| format!(", about {} left", units::seconds(left))).unwrap_or_default();
+                let size = sweep_bytes
+                    .map(|bytes| format!(" at {}", units::bytes(bytes as f64)))
+                    .unwrap_or_default();
+                let left = seconds_left
+                    .map(|left| format!(", about {} left", units::seconds(left)))
+                    .unwrap_or_default();
                 self.step(index, of, format!("round {round}/{rounds}: {row}{size}{left}"));
             }
         }

@@ -198,7 +198,8 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place)> {
 
 /// A class that was asked for by flag and that no store has is an error.
 fn check_class(plan: &Plan) -> Result<()> {
-    let has = |row: &&crate::plan::Row| (row.adapter.caps)(&row.options).durability.contains(&plan.durability);
+    let has =
+        |row: &&crate::plan::Row| (row.adapter.caps)(&row.options).durability.contains(&plan.durability);
     let ranked: Vec<&crate::plan::Row> = plan.rows.iter().filter(|row| !row.is_reference()).collect();
     if !ranked.is_empty() && !ranked.iter().any(has) {
         bail!("no store of this run has the durability class `{}`", plan.durability.name());
@@ -231,7 +232,8 @@ fn default_out() -> PathBuf {
     let time = machine::timestamp().replace([':', '-'], "").replace('T', "-").replace('Z', "");
     let base = Path::new("blobwise-runs").join(&time);
     // Two runs in one second get two directories.
-    (1..).map(|n| if n == 1 { base.clone() } else { base.with_file_name(format!("{time}-{n}")) })
+    (1..)
+        .map(|n| if n == 1 { base.clone() } else { base.with_file_name(format!("{time}-{n}")) })
         .find(|path| !path.exists())
         .unwrap_or(base)
 }
@@ -240,7 +242,8 @@ fn default_out() -> PathBuf {
 fn check_out(out: &Path) -> Result<()> {
     match std::fs::read_dir(out).map(Iterator::count) {
         Ok(entries) if entries > 0 => {
-            let hint = if out.join("result.json").exists() { "; go on with it with --resume, or" } else { ";" };
+            let hint =
+                if out.join("result.json").exists() { "; go on with it with --resume, or" } else { ";" };
             bail!("`{}` is not empty{hint} name another directory with --out", out.display())
         }
         Ok(_) => Ok(()),
@@ -268,7 +271,8 @@ impl Out {
 
 /// The names of real files with their keys.
 fn write_manifest(corpora: &[Corpus], out: &Path) -> Result<()> {
-    let Some((corpus, names)) = corpora.first().and_then(|corpus| Some((corpus, corpus.names.as_ref()?))) else {
+    let Some((corpus, names)) = corpora.first().and_then(|corpus| Some((corpus, corpus.names.as_ref()?)))
+    else {
         return Ok(());
     };
     let mut writer = csv::Writer::from_writer(Vec::new());
@@ -288,7 +292,12 @@ pub fn write_reports(result: &RunResult, out: &Path) -> Result<()> {
 
 fn paths(out: &Path) -> String {
     let path = |name: &str| out.join(name).display().to_string();
-    format!("\nReport: {}\nResult: {}\nPlan:   {}\n", path("report.html"), path("result.json"), path("plan.toml"))
+    format!(
+        "\nReport: {}\nResult: {}\nPlan:   {}\n",
+        path("report.html"),
+        path("result.json"),
+        path("plan.toml")
+    )
 }
 
 fn ended(result: &RunResult, signals: &Signals) -> Ended {
@@ -316,7 +325,11 @@ impl Signals {
     fn listen() -> Result<Signals> {
         let signals = Signals { stop: Arc::default(), received: Arc::default() };
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&signals.stop))?;
+            signal_hook::flag::register_conditional_shutdown(
+                signal,
+                128 + signal,
+                Arc::clone(&signals.stop),
+            )?;
             signal_hook::flag::register(signal, Arc::clone(&signals.stop))?;
             signal_hook::flag::register_usize(signal, Arc::clone(&signals.received), signal as usize)?;
         }
@@ -361,7 +374,9 @@ impl Flags {
             text.arrivals = Some(match arrivals.as_str() {
                 "poisson" => crate::plan::Arrivals::Poisson,
                 "constant" => crate::plan::Arrivals::Constant,
-                other => return Err(crate::names::unknown("kind of arrivals", other, ["poisson", "constant"])),
+                other => {
+                    return Err(crate::names::unknown("kind of arrivals", other, ["poisson", "constant"]));
+                }
             });
         }
         if self.verify {

@@ -98,7 +98,8 @@ impl Contents {
             None => (0, self.pool.len()),
         };
         let choices = (to - from).saturating_sub(len) as u64 + 1;
-        let start = from + (xxh3_64_with_seed(&id.to_le_bytes(), self.seed ^ u64::from(generation)) % choices) as usize;
+        let start = from
+            + (xxh3_64_with_seed(&id.to_le_bytes(), self.seed ^ u64::from(generation)) % choices) as usize;
         room.clear();
         room.extend_from_slice(&self.pool[start..(start + len).min(self.pool.len())]);
         room.resize(len, 0);
@@ -163,8 +164,8 @@ fn fill(pool: &mut [u8], seed: u64, content: Content) {
 /// Words from 2,000 invented ones, the k-th as frequent as 1/k, a line break about every twelve words.
 fn fill_with_words(pool: &mut [u8], random: &mut SmallRng) {
     const SYLLABLES: [&str; 24] = [
-        "ba", "cor", "de", "el", "fi", "gan", "ho", "in", "ja", "ken", "lu", "mer", "no", "or", "pe", "qui", "ra", "so",
-        "ter", "un", "vi", "wal", "ex", "yo",
+        "ba", "cor", "de", "el", "fi", "gan", "ho", "in", "ja", "ken", "lu", "mer", "no", "or", "pe", "qui",
+        "ra", "so", "ter", "un", "vi", "wal", "ex", "yo",
     ];
     let mut pick = |below: u64| random.next_u64() % below;
     let words: Vec<String> = (0..2000)

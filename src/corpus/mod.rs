@@ -145,7 +145,8 @@ impl Corpus {
     /// Bytes of a blob after it was overwritten `generation` times with new sizes: the size of another blob, so
     /// that the distribution stays what it is.
     pub fn resized(&self, id: u64, generation: u32) -> u64 {
-        let other = xxh3_64_with_seed(&id.to_le_bytes(), self.seed ^ (u64::from(generation) << 32)) % self.blobs();
+        let other =
+            xxh3_64_with_seed(&id.to_le_bytes(), self.seed ^ (u64::from(generation) << 32)) % self.blobs();
         self.sizes[other as usize]
     }
 
@@ -201,7 +202,8 @@ fn quantile_of(sorted: &[u64], share: f64) -> u64 {
 fn draw(sizes: &Sizes, blobs_max: Option<u64>, bytes_max: Option<u64>, seed: u64) -> Vec<u64> {
     let bytes_max = bytes_max.unwrap_or(u64::MAX);
     let mut blobs = blobs_max.unwrap_or_else(|| {
-        let mean = (0..1000).map(|step| sizes.at((f64::from(step) + 0.5) / 1000.0) as f64).sum::<f64>() / 1000.0;
+        let mean =
+            (0..1000).map(|step| sizes.at((f64::from(step) + 0.5) / 1000.0) as f64).sum::<f64>() / 1000.0;
         (bytes_max as f64 / mean.max(1.0)).ceil() as u64
     });
     loop {

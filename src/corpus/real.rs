@@ -200,7 +200,13 @@ fn load(dir: &Path, sample: &mut Vec<Found>, seed: u64, skipped: &mut Skipped) -
 
 /// Reads as much of each stratum of sizes as its share of the pool allows, and at least one whole file; blobs are
 /// slices of their stratum.
-fn load_strata(dir: &Path, sample: &mut [Found], total: u64, seed: u64, skipped: &mut Skipped) -> Result<Contents> {
+fn load_strata(
+    dir: &Path,
+    sample: &mut [Found],
+    total: u64,
+    seed: u64,
+    skipped: &mut Skipped,
+) -> Result<Contents> {
     let mut order: Vec<usize> = (0..sample.len()).collect();
     order.sort_by_key(|index| sample[*index].bytes);
     let mut pool = Vec::new();
@@ -253,7 +259,10 @@ mod tests {
     #[test]
     fn a_sample_keeps_the_shares_of_sizes() {
         let found: Vec<Found> = (0..10_000)
-            .map(|index| Found { path: format!("{index}").into(), bytes: if index % 10 == 0 { 10_000 } else { 100 } })
+            .map(|index| Found {
+                path: format!("{index}").into(),
+                bytes: if index % 10 == 0 { 10_000 } else { 100 },
+            })
             .collect();
         let taken = sample(found, None, Some(1_000_000), 7);
         let large = taken.iter().filter(|file| file.bytes == 10_000).count() as f64 / taken.len() as f64;

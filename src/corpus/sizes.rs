@@ -21,7 +21,12 @@ pub enum Sizes {
     },
     /// Known quantiles, joined by straight lines between the normal score of the share and ln(size): lognormal
     /// pieces. Below the first and above the last the outer piece goes on.
-    Quantiles(Vec<(f64, f64)>),
+    Quantiles {
+        /// Shares and sizes, growing.
+        points: Vec<(f64, f64)>,
+        /// Shares beyond this are not drawn.
+        cut: f64,
+    },
 }
 
 /// A named distribution and where its figures come from.
@@ -41,15 +46,17 @@ const SHARE_MAX: f64 = 0.99;
 pub const PRESETS: &[Preset] = &[
     Preset {
         name: "web-images",
-        about: "images of web pages: p10/25/50/75/90 of 0/1/8/48/183 kB, cut at p99; the published 0 kB is taken as 200 B",
-        sizes: || {
-            Sizes::Quantiles(vec![
+        about: "images of web pages: p10/25/50/75/90 of 0/1/8/48/183 kB, cut at p98 (1 MB); the published 0 kB is taken as 200 B",
+        sizes: || Sizes::Quantiles {
+            points: vec![
                 (0.10, 200.0),
                 (0.25, 1_000.0),
                 (0.50, 8_000.0),
                 (0.75, 48_000.0),
                 (0.90, 183_000.0),
-            ])
+            ],
+            // 400 blobs then have 29 MB.
+            cut: 0.98,
         },
     },
     Preset {
@@ -60,12 +67,23 @@ pub const PRESETS: &[Preset] = &[
     Preset {
         name: "unix",
         about: "files of a Unix server: p10/20/50/90 of 164/485/2,475/56,788 B (Tanenbaum 2005), cut at p99",
-        sizes: || Sizes::Quantiles(vec![(0.10, 164.0), (0.20, 485.0), (0.50, 2_475.0), (0.90, 56_788.0)]),
+        sizes: || Sizes::Quantiles {
+            points: vec![(0.10, 164.0), (0.20, 485.0), (0.50, 2_475.0), (0.90, 56_788.0)],
+            cut: SHARE_MAX,
+        },
     },
     Preset { name: "tiny", about: "uniform from 10 to 100 kB", sizes: || Sizes::Uniform(10_000, 100_000) },
     Preset { name: "small", about: "uniform from 128 to 512 kB", sizes: || Sizes::Uniform(128_000, 512_000) },
-    Preset { name: "medium", about: "uniform from 0.5 to 1 MB", sizes: || Sizes::Uniform(500_000, 1_000_000) },
-    Preset { name: "large", about: "uniform from 5 to 10 MB", sizes: || Sizes::Uniform(5_000_000, 10_000_000) },
+    Preset {
+        name: "medium",
+        about: "uniform from 0.5 to 1 MB",
+        sizes: || Sizes::Uniform(500_000, 1_000_000),
+    },
+    Preset {
+        name: "large",
+        about: "uniform from 5 to 10 MB",
+        sizes: || Sizes::Uniform(5_000_000, 10_000_000),
+    },
 ];
 
 impl Sizes {
@@ -75,22 +93,33 @@ impl Sizes {
             return Ok((preset.sizes)());
         }
         let Some((form, numbers)) = text.split_once(':') else {
-            return Err(crate::names::unknown("corpus preset", text, PRESETS.iter().map(|preset| preset.name)));
+            return Err(crate::names::unknown(
+                "corpus preset",
+                text,
+                PRESETS.iter().map(|preset| preset.name),
+            ));
         };
         let sizes = match form {
             "fixed" => Sizes::Fixed(parse_bytes(numbers)?),
             "uniform" => {
-                let (from, to) =
-                    numbers.split_once('-').ok_or_else(|| anyhow!("`{text}` is not of the form uniform:A-B"))?;
+                let (from, to) = numbers
+                    .split_once('-')
+                    .ok_or_else(|| anyhow!("`{text}` is not of the form uniform:A-B"))?;
                 Sizes::Uniform(parse_bytes(from)?, parse_bytes(to)?)
             }
             "lognormal" => {
-                let (mu, sigma) =
-                    numbers.split_once(',').ok_or_else(|| anyhow!("`{text}` is not of the form lognormal:MU,SIGMA"))?;
+                let (mu, sigma) = numbers
+                    .split_once(',')
+                    .ok_or_else(|| anyhow!("`{text}` is not of the form lognormal:MU,SIGMA"))?;
                 Sizes::Lognormal { mu: mu.trim().parse()?, sigma: sigma.trim().parse()? }
             }
-            "quantiles" => Sizes::Quantiles(numbers.split(',').map(parse_quantile).collect::<Result<_>>()?),
-            _ => bail!("`{form}` is not a size distribution; there are fixed, uniform, lognormal and quantiles"),
+            "quantiles" => Sizes::Quantiles {
+                points: numbers.split(',').map(parse_quantile).collect::<Result<_>>()?,
+                cut: SHARE_MAX,
+            },
+            _ => bail!(
+                "`{form}` is not a size distribution; there are fixed, uniform, lognormal and quantiles"
+            ),
         };
         sizes.check(text)?;
         Ok(sizes)
@@ -100,9 +129,12 @@ impl Sizes {
         let sane = match self {
             Sizes::Fixed(_) => true,
             Sizes::Uniform(from, to) => from <= to,
-            Sizes::Lognormal { mu, sigma } => mu.is_finite() && (0.0..=20.0).contains(sigma) && (0.0..=40.0).contains(mu),
-            Sizes::Quantiles(points) => {
-                points.len() >= 2 && points.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1)
+            Sizes::Lognormal { mu, sigma } => {
+                mu.is_finite() && (0.0..=20.0).contains(sigma) && (0.0..=40.0).contains(mu)
+            }
+            Sizes::Quantiles { points, .. } => {
+                points.len() >= 2
+                    && points.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1)
             }
         };
         if !sane {
@@ -121,7 +153,7 @@ impl Sizes {
             Sizes::Fixed(size) => return *size,
             Sizes::Uniform(from, to) => *from as f64 + share * (to - from) as f64,
             Sizes::Lognormal { mu, sigma } => (mu + sigma * normal_score(share)).exp(),
-            Sizes::Quantiles(points) => at_quantile(points, share),
+            Sizes::Quantiles { points, cut } => at_quantile(points, share.min(*cut)),
         };
         size.round() as u64
     }
@@ -141,7 +173,8 @@ fn parse_quantile(text: &str) -> Result<(f64, f64)> {
 }
 
 fn at_quantile(points: &[(f64, f64)], share: f64) -> f64 {
-    let upper = points.iter().position(|point| share < point.0).unwrap_or(points.len()).clamp(1, points.len() - 1);
+    let upper =
+        points.iter().position(|point| share < point.0).unwrap_or(points.len()).clamp(1, points.len() - 1);
     let (low, high) = (points[upper - 1], points[upper]);
     let (from, to) = (normal_score(low.0), normal_score(high.0));
     let along = (normal_score(share) - from) / (to - from);
@@ -173,7 +206,8 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_its_name() {
-        for text in ["uniform:9-3", "lognormal:9", "quantiles:0.5=1", "fixed:-1", "cubic:3", "lognormal:9,90"] {
+        for text in ["uniform:9-3", "lognormal:9", "quantiles:0.5=1", "fixed:-1", "cubic:3", "lognormal:9,90"]
+        {
             assert!(Sizes::parse(text).is_err(), "{text}");
         }
         let error = Sizes::parse("web-image").unwrap_err().to_string();

@@ -89,11 +89,10 @@ impl HostClock {
 
 impl Clock for HostClock {
     #[inline]
-    #[expect(clippy::disallowed_methods, reason = "the home of reading time")]
     fn now(&self) -> u64 {
         match self {
             HostClock::Counter { base, ns_per_2_32_ticks } => {
-                (u128::from(ticks().wrapping_sub(*base)) * u128::from(*ns_per_2_32_ticks) >> 32) as u64
+                ((u128::from(ticks().wrapping_sub(*base)) * u128::from(*ns_per_2_32_ticks)) >> 32) as u64
             }
             HostClock::Monotonic { base } => base.elapsed().as_nanos() as u64,
         }

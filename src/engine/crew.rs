@@ -70,20 +70,28 @@ impl<C: Clock> Crew<'_, C> {
     /// Does the jobs one after the other, every worker with one session for all of them, and returns the counts of each
     /// job. Each job's meter runs while its workers do.
     pub fn run(&self, jobs: &[Job], meters: &mut [Meter]) -> Result<Vec<Tally>> {
-        let schedules: Vec<Option<Mutex<(Schedule, usize)>>> = jobs.iter().map(|job| job.open.map(schedule)).collect();
-        let meeting = Meeting { barrier: Barrier::new(self.workers + 1), failed: AtomicBool::new(false), begin: AtomicU64::new(0) };
+        let schedules: Vec<Option<Mutex<(Schedule, usize)>>> =
+            jobs.iter().map(|job| job.open.map(schedule)).collect();
+        let meeting = Meeting {
+            barrier: Barrier::new(self.workers + 1),
+            failed: AtomicBool::new(false),
+            begin: AtomicU64::new(0),
+        };
         let counted: Mutex<Vec<(usize, Tally)>> = Mutex::default();
         let first_error: Mutex<Option<anyhow::Error>> = Mutex::default();
         std::thread::scope(|scope| {
-            for worker in 0..self.workers {
-                let (meeting, schedules, counted, first_error) = (&meeting, &schedules, &counted, &first_error);
-                scope.spawn(move || {
-                    let keep = |index, tally| lock(counted).push((index, tally));
-                    if let Err(error) = self.one(worker, jobs, schedules, meeting, &keep) {
-                        lock(first_error).get_or_insert(error);
-                    }
-                });
-            }
+            let threads: Vec<_> = (0..self.workers)
+                .map(|worker| {
+                    let (meeting, schedules, counted, first_error) =
+                        (&meeting, &schedules, &counted, &first_error);
+                    scope.spawn(move || {
+                        let keep = |index, tally| lock(counted).push((index, tally));
+                        if let Err(error) = self.one(worker, jobs, schedules, meeting, &keep) {
+                            lock(first_error).get_or_insert(error);
+                        }
+                    })
+                })
+                .collect();
             for meter in meters.iter_mut() {
                 meeting.barrier.wait();
                 if meeting.failed.load(Ordering::SeqCst) {
@@ -94,6 +102,13 @@ impl<C: Clock> Crew<'_, C> {
                 meeting.barrier.wait();
                 meeting.barrier.wait();
                 meter.stop();
+            }
+            // The scope waits for the closures, a join for the threads: LMDB's thread-local reader slots are given back when
+            // a thread ends, which must be before the store is closed.
+            for thread in threads {
+                if thread.join().is_err() {
+                    lock(&first_error).get_or_insert(anyhow!("a worker panicked"));
+                }
             }
         });
         if let Some(error) = first_error.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -140,7 +155,9 @@ impl<C: Clock> Crew<'_, C> {
                 match done {
                     Ok(Ok(tally)) => keep(index, tally),
                     Ok(Err(error)) => outcome = Err(error),
-                    Err(_panic) => outcome = Err(anyhow!("the store's driver panicked; its message is above")),
+                    Err(_panic) => {
+                        outcome = Err(anyhow!("the store's driver panicked; its message is above"))
+                    }
                 }
             }
             meeting.barrier.wait();

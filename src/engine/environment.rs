@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::clock::HostClock;
 use super::resources::Idle;
-use crate::machine::{self, Device};
+use crate::machine;
 use crate::plan::Plan;
 use crate::records::Records;
 use crate::units;
@@ -13,9 +13,10 @@ use crate::units;
 const NOISE_MAX: f64 = 0.10;
 
 /// Looks at the machine and notes what makes its figures doubtful.
-pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, device: Option<&Device>, place: &Path, idle: Idle) {
+pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, place: &Path, idle: Idle) {
     if cfg!(debug_assertions) {
-        let text = "This is a debug build: the harness and the embedded stores are many times slower than they are.";
+        let text =
+            "This is a debug build: the harness and the embedded stores are many times slower than they are.";
         records.doubt("debug-build", text.into(), Some("build with `cargo build --release`"));
     }
     if matches!(clock, HostClock::Monotonic { .. }) {
@@ -32,12 +33,13 @@ pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, device: Optio
         records.doubt("noise", text, Some("stop it, or run again at a quieter time"));
     }
     if records.machine.virtual_machine {
-        let text = "This is a virtual machine: its neighbours and its host's caches are not seen from inside.";
+        let text =
+            "This is a virtual machine: its neighbours and its host's caches are not seen from inside.";
         records.doubt("virtual-machine", text.into(), None);
     }
     let cold = plan.phases.iter().any(|phase| phase.cache == crate::plan::CacheState::Cold);
     if cold {
-        look_below_the_device(records, device, plan.seed);
+        look_below_the_device(records, place, plan.seed);
         if !plan.drop_caches || !machine::can_drop_caches() {
             let text = "The kernel's caches of inodes and dentries cannot be dropped: cold phases are lukewarm, and files are not ranked against databases in them.";
             records.doubt("lukewarm", text.into(), Some("run as root, without `--no-drop-caches`"));
@@ -50,20 +52,32 @@ pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, device: Optio
             units::bytes(bytes as f64),
             units::bytes(records.machine.memory_bytes as f64)
         );
-        records.doubt("corpus-in-memory", text, Some("for reads that miss the caches, `--corpus-bytes` above twice the memory"));
+        records.doubt(
+            "corpus-in-memory",
+            text,
+            Some("for reads that miss the caches, `--corpus-bytes` above twice the memory"),
+        );
     }
 }
 
-fn look_below_the_device(records: &mut Records, device: Option<&Device>, seed: u64) {
-    match device.and_then(|device| machine::host_caches(device, seed ^ u64::from(std::process::id()))) {
+fn look_below_the_device(records: &mut Records, place: &Path, seed: u64) {
+    match machine::host_caches(place, seed ^ u64::from(std::process::id())) {
         Some(true) => {
             let text = "Blocks that were read a moment ago come back from the device in under half the time: something below it, such as the host of this virtual machine, keeps a cache. Cold reads are cold for this system only.";
-            records.doubt("host-cache", text.into(), Some("measure cold reads on hardware, or compare ratios only"));
+            records.doubt(
+                "host-cache",
+                text.into(),
+                Some("measure cold reads on hardware, or compare ratios only"),
+            );
         }
         Some(false) => {}
         None => {
             let text = "Whether something below the device keeps a cache could not be tested.";
-            records.doubt("host-cache", text.into(), Some("run as root on a file system with a block device of its own"));
+            records.doubt(
+                "host-cache",
+                text.into(),
+                Some("run on a file system that has files nobody read today"),
+            );
         }
     }
 }
@@ -73,7 +87,10 @@ pub fn look_back(records: &mut Records, stolen_before: std::time::Duration, seco
     let stolen = (machine::stolen().saturating_sub(stolen_before)).as_secs_f64();
     let share = stolen / (seconds * machine::cores() as f64).max(1e-9);
     if share > 0.02 {
-        let text = format!("The host gave {:.1} % of the processor time to others while the run went on.", share * 100.0);
+        let text = format!(
+            "The host gave {:.1} % of the processor time to others while the run went on.",
+            share * 100.0
+        );
         records.doubt("steal", text, Some("run again at a quieter time; look at the rounds"));
     }
 }

@@ -164,7 +164,9 @@ fn ordered(mut ids: Vec<u32>, order: Order, count: usize, again: bool, random: &
             // Popularity has nothing to do with the order of ids.
             ids.shuffle(random);
             let Ok(ranks) = Zipf::new(ids.len() as f64, theta) else { return ids };
-            return (0..count).map(|_| ids[(ranks.sample(random) as usize).clamp(1, ids.len()) - 1]).collect();
+            return (0..count)
+                .map(|_| ids[(ranks.sample(random) as usize).clamp(1, ids.len()) - 1])
+                .collect();
         }
         Order::Once | Order::Uniform | Order::Zipfian(_) => {
             ids.shuffle(random);
@@ -216,8 +218,16 @@ struct Mixer<'a> {
 impl<'a> Mixer<'a> {
     /// Every worker has keys of its own, so that what it must find is known before the clock starts.
     fn of_worker(load: &'a Load, state: &State, worker: usize, workers: usize) -> Mixer<'a> {
-        let own = |alive| state.ids(alive).into_iter().filter(|id| *id as usize % workers == worker).collect();
-        Mixer { load, state: state.clone(), readable: own(true), writable: None, absent: own(false), ranks: None }
+        let own =
+            |alive| state.ids(alive).into_iter().filter(|id| *id as usize % workers == worker).collect();
+        Mixer {
+            load,
+            state: state.clone(),
+            readable: own(true),
+            writable: None,
+            absent: own(false),
+            ranks: None,
+        }
     }
 
     /// One list for all workers: they may overtake each other, so that every blob is either read or written, and
@@ -318,7 +328,13 @@ mod tests {
     #[test]
     fn each_key_comes_once_whatever_the_number_of_workers() {
         for workers in [1, 3, 64] {
-            let lists = lists(&load(&[(OpKind::Get, 1.0)], Order::Once), &state(1000, true), 1000, Deal::Own(workers), 7);
+            let lists = lists(
+                &load(&[(OpKind::Get, 1.0)], Order::Once),
+                &state(1000, true),
+                1000,
+                Deal::Own(workers),
+                7,
+            );
             assert_eq!(lists.len(), workers);
             let ids: HashSet<u32> = lists.iter().flatten().map(|op| op.blob).collect();
             assert_eq!((ids.len(), lists.iter().map(Vec::len).sum::<usize>()), (1000, 1000));
@@ -328,8 +344,14 @@ mod tests {
     #[test]
     fn same_seed_same_list() {
         let load = load(&[(OpKind::Get, 0.5), (OpKind::Overwrite, 0.5)], Order::Zipfian(0.99));
-        assert_eq!(lists(&load, &state(100, true), 500, Deal::Own(4), 1), lists(&load, &state(100, true), 500, Deal::Own(4), 1));
-        assert_ne!(lists(&load, &state(100, true), 500, Deal::Own(4), 1), lists(&load, &state(100, true), 500, Deal::Own(4), 2));
+        assert_eq!(
+            lists(&load, &state(100, true), 500, Deal::Own(4), 1),
+            lists(&load, &state(100, true), 500, Deal::Own(4), 1)
+        );
+        assert_ne!(
+            lists(&load, &state(100, true), 500, Deal::Own(4), 1),
+            lists(&load, &state(100, true), 500, Deal::Own(4), 2)
+        );
     }
 
     #[test]
@@ -360,7 +382,9 @@ mod tests {
     fn zipfian_has_favourites_and_uniform_has_not() {
         let top = |order| {
             let mut counts = vec![0; 100];
-            for op in &lists(&load(&[(OpKind::Get, 1.0)], order), &state(100, true), 10_000, Deal::Own(1), 3)[0] {
+            for op in
+                &lists(&load(&[(OpKind::Get, 1.0)], order), &state(100, true), 10_000, Deal::Own(1), 3)[0]
+            {
                 counts[op.blob as usize] += 1;
             }
             counts.into_iter().max().unwrap_or(0)

@@ -50,7 +50,8 @@ mod tests {
             }
             assert_eq!(places.len(), rows * rows);
             assert_eq!(pairs.len(), rows * (rows - 1));
-            for counts in [places.values().copied().collect::<Vec<i32>>(), pairs.values().copied().collect()] {
+            for counts in [places.values().copied().collect::<Vec<i32>>(), pairs.values().copied().collect()]
+            {
                 assert!(counts.iter().all(|count| *count == counts[0]), "{rows}: {counts:?}");
             }
         }

@@ -12,6 +12,9 @@ use super::visit::{Outcome, Visit};
 
 /// Rounds that verdicts need.
 pub const ROUNDS_WANTED: u32 = 5;
+/// Rounds that a budget is planned for while read phases can give way: more rounds narrow every interval, longer reads only
+/// some of them.
+const ROUNDS_HOPED: u32 = 12;
 /// Rounds below which nothing can be said of repetition.
 const ROUNDS_MIN: u32 = 2;
 /// A read phase lasts at least this long in a run without a budget, and at most in one with: longer phases find no
@@ -25,6 +28,8 @@ const COLD_SHARE: f64 = 0.02;
 const COLD_PASSES_MIN: u64 = 10;
 /// Blobs that a corpus keeps when it is shrunk to fit a budget.
 const BLOBS_MIN: u64 = 100;
+/// Passes of the pilot's cold phases.
+const PILOT_COLD_PASSES: u32 = 3;
 /// Blobs and bytes the pilot works with.
 const PILOT_BLOBS: u64 = 400;
 const PILOT_BYTES: u64 = 32_000_000;
@@ -55,8 +60,8 @@ pub fn pilot_lengths(plan: &Plan, blobs: &[(u64, Option<u64>)]) -> Fixed {
     for (key, length) in &mut fixed.lengths {
         let phase = plan.phases.iter().find(|phase| key.split('@').next() == Some(phase.id.as_str()));
         if phase.is_some_and(|phase| phase.cache == CacheState::Cold) {
-            length.cold_passes = 2;
-            length.ops = length.ops.min(16);
+            length.cold_passes = PILOT_COLD_PASSES;
+            length.ops = length.ops.min(8 * u64::from(PILOT_COLD_PASSES));
         }
         length.seconds = length.seconds.min(0.02);
     }
@@ -85,13 +90,14 @@ pub fn fitting_lengths(
     seconds: f64,
 ) -> (Fixed, Option<String>) {
     let wanted = plan.rounds.unwrap_or(ROUNDS_WANTED);
-    let cold_ops = OPS_MIN;
-    let first = Choice { corpus_share: 1.0, read_seconds: READ_SECONDS, cold_ops, rounds: wanted };
+    let hoped = plan.rounds.unwrap_or(ROUNDS_HOPED);
+    let first = Choice { corpus_share: 1.0, read_seconds: READ_SECONDS, cold_ops: OPS_MIN, rounds: hoped };
     let mut choices = vec![first];
     for read_seconds in [0.35, 0.25, 0.18, 0.13, READ_SECONDS_MIN] {
         choices.push(Choice { read_seconds, ..first });
     }
-    let short = Choice { read_seconds: READ_SECONDS_MIN, ..first };
+    let short = Choice { read_seconds: READ_SECONDS_MIN, rounds: wanted, ..first };
+    choices.push(short);
     let smallest = blobs.iter().map(|(blobs, _)| *blobs).min().unwrap_or(1).max(1);
     let mut corpus_share = 1.0;
     while corpus_share * smallest as f64 > BLOBS_MIN as f64 * 1.25 {
@@ -106,7 +112,8 @@ pub fn fitting_lengths(
         choices.push(Choice { cold_ops: OPS_MIN / 8, rounds, ..least });
     }
     let cost = |choice: &Choice| round_seconds(plan, blobs, visits, *choice) * f64::from(choice.rounds);
-    let chosen = choices.iter().find(|choice| cost(choice) <= seconds).or(choices.last()).copied().unwrap_or(first);
+    let chosen =
+        choices.iter().find(|choice| cost(choice) <= seconds).or(choices.last()).copied().unwrap_or(first);
     let mut gave = Vec::new();
     if chosen.corpus_share < 1.0 {
         gave.push(format!("the corpus was cut to {:.0} % of its blobs", chosen.corpus_share * 100.0));
@@ -118,6 +125,7 @@ pub fn fitting_lengths(
         gave.push("cold phases are short".to_owned());
     }
     let mut fixed = fixed_for(plan, &shares(blobs, chosen.corpus_share), chosen);
+    fixed.rounds = chosen.rounds.min(wanted);
     fixed.rounds_final = plan.rounds.is_some() || chosen.rounds < wanted;
     (fixed, (!gave.is_empty()).then(|| format!("To keep to the budget {}.", gave.join(" and "))))
 }
@@ -200,7 +208,13 @@ fn round_seconds(plan: &Plan, blobs: &[(u64, Option<u64>)], visits: &[PilotVisit
 
 /// What one visit would take. Whatever is not a phase, and whatever belongs to a phase beside its ops, is taken to grow
 /// with the corpus, but not to shrink with it.
-fn visit_seconds(plan: &Plan, fixed: &Fixed, pilot: &PilotVisit, growth: f64, sweep_bytes: Option<u64>) -> f64 {
+fn visit_seconds(
+    plan: &Plan,
+    fixed: &Fixed,
+    pilot: &PilotVisit,
+    growth: f64,
+    sweep_bytes: Option<u64>,
+) -> f64 {
     let visit = &pilot.visit;
     let mut total = (visit.seconds - visit.wall_seconds.values().sum::<f64>()).max(0.0) * growth.max(1.0);
     for phase in &plan.phases {
@@ -216,8 +230,9 @@ fn visit_seconds(plan: &Plan, fixed: &Fixed, pilot: &PilotVisit, growth: f64, sw
             Work::Reopen => *wall,
             Work::Age(_) => wall * growth,
             Work::Ops(_) if phase.cache == CacheState::Cold => {
-                let per_pass = wall / f64::from(round.passes.max(1) as u32);
-                per_pass * f64::from(length.cold_passes) + per_op * length.ops as f64
+                let per_pass = visit.pass_seconds.get(&phase.id).copied().unwrap_or(*wall);
+                // Two more, for the looking of the first pass. A pass has the same number of keys as the pilot's.
+                per_pass * f64::from(length.cold_passes + 2)
             }
             Work::Ops(load) if load.only_reads() => {
                 beside * growth.max(1.0) + length.seconds.max(per_op * length.ops as f64)
@@ -255,12 +270,13 @@ mod tests {
         let mut wall_seconds = BTreeMap::new();
         for phase in &plan.phases {
             let round = crate::result::Round { ops: 1000, seconds: 1.0, passes: 10, ..Default::default() };
-            phases.insert(phase.id.clone(), Outcome::Measured(round));
+            phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
             wall_seconds.insert(phase.id.clone(), 1.0);
         }
         let visit = Visit {
             phases,
             wall_seconds,
+            pass_seconds: BTreeMap::from([("read-cold".to_owned(), 0.02)]),
             footprint: crate::result::Footprint {
                 store: String::new(),
                 sweep_bytes: None,

@@ -63,8 +63,11 @@ impl Drop for Place {
 
 /// Makes a directory with its parents and returns those that were missing, innermost first.
 pub fn make_directories(dir: &Path) -> Result<Vec<PathBuf>> {
-    let missing: Vec<PathBuf> =
-        dir.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).map(Path::to_owned).collect();
+    let missing: Vec<PathBuf> = dir
+        .ancestors()
+        .take_while(|path| !path.as_os_str().is_empty() && !path.exists())
+        .map(Path::to_owned)
+        .collect();
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory `{}`", dir.display()))?;
     if !dir.is_dir() {
         bail!("`{}` is not a directory", dir.display());

@@ -97,7 +97,8 @@ pub struct Meter<'a> {
 impl<'a> Meter<'a> {
     /// A meter that stands still.
     pub fn new(device: Option<&'a Device>, idle: Idle) -> Meter<'a> {
-        let used = Used { busy_ns: Some(0), process_ns: 0, device: device.map(|_| DeviceCounters::default()) };
+        let used =
+            Used { busy_ns: Some(0), process_ns: 0, device: device.map(|_| DeviceCounters::default()) };
         Meter { device, idle, running: None, seconds: 0.0, used }
     }
 
@@ -167,8 +168,12 @@ impl MemoryBaseline {
     pub fn beyond(&self) -> MemoryUsed {
         let memory = self.memory.zip(machine::memory());
         MemoryUsed {
-            peak_bytes: self.peak_bytes.zip(machine::peak_bytes()).map(|(before, now)| now.saturating_sub(before)),
-            anonymous_bytes: memory.map(|(then, now)| now.anonymous_bytes.saturating_sub(then.anonymous_bytes)),
+            peak_bytes: self
+                .peak_bytes
+                .zip(machine::peak_bytes())
+                .map(|(before, now)| now.saturating_sub(before)),
+            anonymous_bytes: memory
+                .map(|(then, now)| now.anonymous_bytes.saturating_sub(then.anonymous_bytes)),
             mapped_bytes: memory.map(|(then, now)| now.mapped_bytes.saturating_sub(then.mapped_bytes)),
         }
     }

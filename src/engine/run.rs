@@ -98,11 +98,11 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
     let clock = HostClock::best();
     let device = Device::of(place.path());
     let drop_caches = plan.drop_caches && machine::can_drop_caches();
-    let context =
-        Run { plan, clock, device, drop_caches, place: place.path().to_owned(), stop: start.stop };
+    let context = Run { plan, clock, device, drop_caches, place: place.path().to_owned(), stop: start.stop };
     let resumed = start.earlier.is_some();
-    let records =
-        start.earlier.unwrap_or_else(|| Records::new(plan, start.program.clone(), machine::facts(place.path())));
+    let records = start
+        .earlier
+        .unwrap_or_else(|| Records::new(plan, start.program.clone(), machine::facts(place.path())));
     let mut course = Course {
         deadline: deadline(plan, begin, &records, resumed),
         yardstick: Yardstick::new(1000, 4096)?,
@@ -176,9 +176,10 @@ impl Course<'_> {
             return Ok(());
         }
         self.cut_corpora()?;
-        self.records.corpora = self.corpora.iter().zip(&self.context.plan.corpora).map(corpus_result).collect();
-        let (plan, clock, device) = (self.context.plan, self.context.clock, self.context.device.clone());
-        environment::look(&mut self.records, plan, &clock, device.as_ref(), &self.context.place, idle);
+        self.records.corpora =
+            self.corpora.iter().zip(&self.context.plan.corpora).map(corpus_result).collect();
+        let (plan, clock) = (self.context.plan, self.context.clock);
+        environment::look(&mut self.records, plan, &clock, &self.context.place, idle);
         self.records.harness = self.harness(idle)?;
         Ok(())
     }
@@ -193,7 +194,11 @@ impl Course<'_> {
             bail!("the earlier run ended before anything was fixed; start a new one");
         }
         if share < 1.0 {
-            self.corpora = self.corpora.iter().map(|corpus| corpus.part(pilot::part_of(corpus.blobs(), share))).collect();
+            self.corpora = self
+                .corpora
+                .iter()
+                .map(|corpus| corpus.part(pilot::part_of(corpus.blobs(), share)))
+                .collect();
         }
         Ok(())
     }
@@ -201,8 +206,10 @@ impl Course<'_> {
     /// Visits every row briefly and fixes what fits the budget.
     fn pilot(&mut self, idle: Idle, observer: &mut dyn Observer) -> Result<crate::result::Fixed> {
         let plan = self.context.plan;
-        let small: Vec<Corpus> = self.corpora.iter().map(|corpus| corpus.part(pilot::pilot_blobs(corpus))).collect();
-        let blobs: Vec<_> = small.iter().map(Corpus::blobs).zip(self.blobs().into_iter().map(|(_, sweep)| sweep)).collect();
+        let small: Vec<Corpus> =
+            self.corpora.iter().map(|corpus| corpus.part(pilot::pilot_blobs(corpus))).collect();
+        let blobs: Vec<_> =
+            small.iter().map(Corpus::blobs).zip(self.blobs().into_iter().map(|(_, sweep)| sweep)).collect();
         let lengths = pilot::pilot_lengths(plan, &blobs);
         let mut visits = Vec::new();
         let begin = machine::uptime();
@@ -276,7 +283,9 @@ impl Course<'_> {
                 if drifted && !self.stopped() && repeats < REPEATS_MAX && fits {
                     repeats += 1;
                     self.records.forget_round(round);
-                    observer.event(Event::Note("the machine changed its speed during this round; it is repeated"));
+                    observer.event(Event::Note(
+                        "the machine changed its speed during this round; it is repeated",
+                    ));
                     continue;
                 }
             }
@@ -289,8 +298,10 @@ impl Course<'_> {
     }
 
     fn round_is_done(&self, round: u32) -> bool {
-        self.subjects().all(|subject| self.records.has(&subject.row.label, subject.sweep_bytes, round) || self.records.has_failed(&subject.row.label))
-            && self.records.rails.iter().any(|rail| rail.round == round)
+        self.subjects().all(|subject| {
+            self.records.has(&subject.row.label, subject.sweep_bytes, round)
+                || self.records.has_failed(&subject.row.label)
+        }) && self.records.rails.iter().any(|rail| rail.round == round)
     }
 
     fn subjects(&self) -> impl Iterator<Item = Subject<'_>> {
@@ -309,7 +320,9 @@ impl Course<'_> {
         }
         let done = round - 1;
         if done < ROUNDS_WANTED {
-            let text = format!("The budget was spent after {done} rounds: the machine was slower than in the pilot.");
+            let text = format!(
+                "The budget was spent after {done} rounds: the machine was slower than in the pilot."
+            );
             self.records.doubt("budget", text, Some("give it more time with `--budget`"));
         }
         self.records.fixed.rounds = done;
@@ -338,7 +351,9 @@ impl Course<'_> {
                 let row = &plan.rows[*row];
                 let sweep_bytes = plan.corpora[corpus].sweep_bytes;
                 let subject = Subject { row, corpus: &self.corpora[corpus], sweep_bytes };
-                if self.records.has(&subject.row.label, subject.sweep_bytes, round) || self.records.has_failed(&row.label) {
+                if self.records.has(&subject.row.label, subject.sweep_bytes, round)
+                    || self.records.has_failed(&row.label)
+                {
                     continue;
                 }
                 self.announce(round, &subject, observer);
@@ -399,7 +414,8 @@ impl Course<'_> {
             && self.records.fixed.rounds > 0
             && rounds.clone().all(|round| {
                 self.subjects().all(|subject| {
-                    self.records.has(&subject.row.label, subject.sweep_bytes, round) || self.records.has_failed(&subject.row.label)
+                    self.records.has(&subject.row.label, subject.sweep_bytes, round)
+                        || self.records.has_failed(&subject.row.label)
                 })
             });
         self.records.program.seconds = self.seconds_spent();
@@ -422,7 +438,7 @@ fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
     for (phase, outcome) in visit.phases {
         let cell = records.cells.entry((label.clone(), subject.sweep_bytes, phase)).or_default();
         match outcome {
-            Outcome::Measured(round) => cell.rounds.push(round),
+            Outcome::Measured(round) => cell.rounds.push(*round),
             Outcome::NotPossible(why) => cell.not_possible = Some(why),
         }
     }

@@ -149,7 +149,10 @@ impl Tally {
 
     /// The histograms for the result file.
     pub fn histograms(&self) -> Result<Histograms> {
-        Ok(Histograms { service: encoded(&self.service)?, response: if self.open { encoded(&self.response)? } else { BTreeMap::new() } })
+        Ok(Histograms {
+            service: encoded(&self.service)?,
+            response: if self.open { encoded(&self.response)? } else { BTreeMap::new() },
+        })
     }
 
     /// All service times in one histogram.

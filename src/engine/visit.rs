@@ -18,6 +18,7 @@ use crate::machine::{self, Device};
 use crate::plan::{CacheState, Class, Load, OpKind, Phase, Plan, Row, Work, class_of, length_key};
 use crate::result::{CacheProof, Fixed, FixedLength, Footprint, OpenLoop, Round};
 use crate::stats::histogram::{self, BANDS};
+use crate::stats::{SHORT_OPS, SHORT_SECONDS};
 use crate::store::{Caps, Durability, Facts, Mode, Setup, Store};
 
 /// What all visits of a run share.
@@ -68,7 +69,7 @@ pub struct Turn {
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// It was done; errors of ops are counted in it.
-    Measured(Round),
+    Measured(Box<Round>),
     /// A hard limit forbids it.
     NotPossible(String),
 }
@@ -82,6 +83,8 @@ pub struct Visit {
     pub wall_seconds: BTreeMap<String, f64>,
     /// Disk.
     pub footprint: Footprint,
+    /// Seconds of one pass of a cold phase, with closing, evicting and opening; without the looking of the first pass.
+    pub pass_seconds: BTreeMap<String, f64>,
     /// What the store says of itself.
     pub facts: Facts,
     /// Blobs compared.
@@ -150,6 +153,7 @@ pub fn visit(run: &Run, fixed: &Fixed, subject: Subject, turn: Turn) -> Result<O
         visit: Visit {
             phases: BTreeMap::new(),
             wall_seconds: BTreeMap::new(),
+            pass_seconds: BTreeMap::new(),
             footprint: empty_footprint(subject),
             facts: Facts::new(),
             verified: 0,
@@ -189,8 +193,10 @@ fn empty_footprint(subject: Subject) -> Footprint {
 
 /// Looking at the residency of more files than this after every phase would take longer than the phases.
 const RESIDENCY_BLOBS_MAX: u64 = 20_000;
-/// Repetitions of a phase that opens the store.
-const REOPENS: usize = 10;
+/// A phase that opens the store does so this often, or for this long, whichever comes first; neither makes it too short.
+const REOPENS: u64 = SHORT_OPS;
+/// See [`REOPENS`].
+const REOPEN_SECONDS: f64 = SHORT_SECONDS;
 
 /// A visit under way.
 struct Visitor<'a> {
@@ -296,7 +302,10 @@ impl<'a> Visitor<'a> {
     }
 
     fn store(&self) -> Result<(&dyn Store, Durability)> {
-        self.open.as_ref().map(|(class, store)| (store.as_ref(), *class)).ok_or_else(|| anyhow!("the store is not open"))
+        self.open
+            .as_ref()
+            .map(|(class, store)| (store.as_ref(), *class))
+            .ok_or_else(|| anyhow!("the store is not open"))
     }
 
     fn close(&mut self) -> Result<()> {
@@ -441,7 +450,7 @@ impl<'a> Visitor<'a> {
         }
         self.finish(&mut round, &tally, &meter)?;
         round.open = rate.map(|rate| open_loop(rate, &tally));
-        self.visit.phases.insert(phase.id.clone(), Outcome::Measured(round));
+        self.visit.phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
         Ok(())
     }
 
@@ -473,7 +482,8 @@ impl<'a> Visitor<'a> {
                 .statvfs_bytes
                 .zip(free_bytes(&self.run.place))
                 .map(|(before, now)| before.saturating_sub(now));
-            footprint.write_amplification = meter.used().device.map(|device| device.written_bytes as f64 / logical);
+            footprint.write_amplification =
+                meter.used().device.map(|device| device.written_bytes as f64 / logical);
         }
         Ok(())
     }
@@ -520,7 +530,8 @@ impl<'a> Visitor<'a> {
     /// Opens the closed store and reads one blob, several times.
     fn reopen(&mut self, phase: &Phase) -> Result<()> {
         let seed = derived_seed(self.plan().seed, self.turn.round, &phase.id);
-        let ids: Vec<u32> = (0..self.state.alive.len() as u32).filter(|id| self.state.alive[*id as usize]).collect();
+        let ids: Vec<u32> =
+            (0..self.state.alive.len() as u32).filter(|id| self.state.alive[*id as usize]).collect();
         if ids.is_empty() {
             let why = "the store holds no blob to read".to_owned();
             self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why));
@@ -532,9 +543,9 @@ impl<'a> Visitor<'a> {
         let mut meter = self.meter();
         let mut seconds = 0.0;
         machine::reset_peak();
-        for turn in 0..REOPENS {
+        while tally.ops < REOPENS && seconds < REOPEN_SECONDS && !self.run.stopped() {
             self.close()?;
-            let id = ids[(seed as usize).wrapping_add(turn * 7919) % ids.len()];
+            let id = ids[(seed as usize).wrapping_add(tally.ops as usize * 7919) % ids.len()];
             let op = PlannedOp {
                 blob: id,
                 kind: OpKind::Get,
@@ -554,7 +565,7 @@ impl<'a> Visitor<'a> {
         let mut round = self.new_round(seed);
         round.seconds = seconds;
         self.finish(&mut round, &tally, &meter)?;
-        self.visit.phases.insert(phase.id.clone(), Outcome::Measured(round));
+        self.visit.phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
         Ok(())
     }
 
@@ -591,7 +602,7 @@ impl<'a> Visitor<'a> {
             round.allocated_bytes = Some(machine::allocated_bytes(&self.dir));
         }
         round.live_bytes = Some(self.state.live_bytes());
-        self.visit.phases.insert(phase.id.clone(), Outcome::Measured(round));
+        self.visit.phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
         Ok(())
     }
 
@@ -613,8 +624,10 @@ impl<'a> Visitor<'a> {
         let each = all.len().div_ceil(passes);
         let class = self.class(phase.class);
         let mut totals: Vec<Total<'_>> = Vec::new();
-        let mut proof = CacheProof { sample_share: each as f64 / self.state.alive.len() as f64, ..CacheProof::default() };
+        let mut proof =
+            CacheProof { sample_share: each as f64 / self.state.alive.len() as f64, ..CacheProof::default() };
         let mut ratios = Vec::new();
+        let mut begin = machine::uptime();
         machine::reset_peak();
         for (index, ops) in all.chunks(each).enumerate() {
             if self.run.stopped() {
@@ -635,6 +648,9 @@ impl<'a> Visitor<'a> {
                 crew.stranger = Some(self.subject.corpus.stranger(0));
                 crew.run(&jobs, &mut meters)?
             };
+            if index == 0 {
+                begin = machine::uptime();
+            }
             ratios.push((meters[0].used().device.map(|device| device.read_bytes), tallies[0].bytes));
             for (which, (tally, meter)) in tallies.into_iter().zip(meters).enumerate() {
                 let seconds = (tally.end - tally.begin) as f64 / 1e9;
@@ -644,6 +660,8 @@ impl<'a> Visitor<'a> {
                 }
             }
         }
+        let later = (ratios.len() - 1).max(1) as f64;
+        self.visit.pass_seconds.insert(phase.id.clone(), (machine::uptime() - begin).as_secs_f64() / later);
         proof.device_bytes_per_byte = tenths(&ratios);
         let done = std::iter::once(phase).chain(repeat);
         for (which, (phase, total)) in done.zip(totals).enumerate() {
@@ -652,7 +670,7 @@ impl<'a> Visitor<'a> {
             self.finish(&mut round, &total.tally, &total.meter)?;
             round.passes = passes as u64;
             round.cache_proof = (which == 0).then(|| proof.clone());
-            self.visit.phases.insert(phase.id.clone(), Outcome::Measured(round));
+            self.visit.phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
         }
         self.warm = false;
         Ok(())
@@ -729,7 +747,9 @@ impl<'a> Total<'a> {
 
 /// Device bytes per byte delivered in each tenth of the passes.
 fn tenths(passes: &[(Option<u64>, u64)]) -> Vec<f64> {
-    let Some(read) = passes.iter().map(|(read, _)| *read).collect::<Option<Vec<u64>>>() else { return Vec::new() };
+    let Some(read) = passes.iter().map(|(read, _)| *read).collect::<Option<Vec<u64>>>() else {
+        return Vec::new();
+    };
     let delivered: Vec<u64> = passes.iter().map(|(_, bytes)| *bytes).collect();
     let count = passes.len().min(10);
     (0..count)
@@ -747,7 +767,8 @@ fn open_loop(rate: f64, tally: &Tally) -> OpenLoop {
     let drain_ns = tally.end.saturating_sub(tally.last_due.max(tally.begin));
     let phase_ns = tally.last_due.saturating_sub(tally.begin).max(1);
     let late = tally.wake_late.as_deref();
-    let late_at = |share| late.filter(|late| !late.is_empty()).map_or(0, |late| late.value_at_quantile(share));
+    let late_at =
+        |share| late.filter(|late| !late.is_empty()).map_or(0, |late| late.value_at_quantile(share));
     OpenLoop {
         offered_ops_per_s: rate,
         all_busy_share: tally.busy_when_due as f64 / tally.ops.max(1) as f64,
@@ -765,7 +786,10 @@ pub fn check_space(dir: &Path, corpus: &Corpus) -> Result<()> {
     let (need, free) = (corpus.bytes() * TIMES + SPARE_BYTES, machine::free_bytes(dir)?);
     if free < need {
         let (need, free) = (crate::units::bytes(need as f64), crate::units::bytes(free as f64));
-        bail!("`{}` has {free} free, and this corpus may need {need}; use a smaller --corpus-bytes or another --dir", dir.display());
+        bail!(
+            "`{}` has {free} free, and this corpus may need {need}; use a smaller --corpus-bytes or another --dir",
+            dir.display()
+        );
     }
     Ok(())
 }

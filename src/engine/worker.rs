@@ -8,9 +8,9 @@ use super::consumer::Consumer;
 use super::ops::{PlannedOp, State};
 use super::pace::Schedule;
 use super::tally::{Tally, Times};
-use crate::stats::histogram::{BANDS, band_of};
 use crate::corpus::Contents;
 use crate::plan::{OpKind, SyncRule, Use};
+use crate::stats::histogram::{BANDS, band_of};
 use crate::store::{Error, Key, Result, Session, Span, Store};
 
 /// What all workers of a phase share.
@@ -96,7 +96,10 @@ impl<'a> Cursor<'a> {
                 drop(shared);
                 let batches = list.len().div_ceil(self.batch).max(1);
                 let from = (place % batches) * self.batch;
-                Some(Next { ops: &list[from..(from + self.batch).min(list.len())], due: Some(self.begin + due) })
+                Some(Next {
+                    ops: &list[from..(from + self.batch).min(list.len())],
+                    due: Some(self.begin + due),
+                })
             }
         }
     }
@@ -138,7 +141,8 @@ pub fn work<'s, C: Clock>(
         {
             late.saturating_record(u64::max(start - due, 1));
         }
-        let outcome = perform(shared, session.as_mut(), next.ops, prepared, &mut consumer, &mut tally.retries);
+        let outcome =
+            perform(shared, session.as_mut(), next.ops, prepared, &mut consumer, &mut tally.retries);
         now = shared.clock.now();
         tally.ops += 1;
         tally.blobs += next.ops.len() as u64;
@@ -294,7 +298,12 @@ fn get(session: &mut dyn Session, key: &Key, op: &PlannedOp, consumer: &mut Cons
     Ok(bytes)
 }
 
-fn get_many(session: &mut dyn Session, keys: &[Key], ops: &[PlannedOp], consumer: &mut Consumer) -> Result<u64> {
+fn get_many(
+    session: &mut dyn Session,
+    keys: &[Key],
+    ops: &[PlannedOp],
+    consumer: &mut Consumer,
+) -> Result<u64> {
     if ops[0].kind == OpKind::Range {
         return Err(Error::Unsupported("a batch of range reads"));
     }

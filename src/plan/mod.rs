@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use phases::{
-    CacheState, Class, DEFAULT_PHASES, Length, Load, OpKind, Order, Phase, PhaseText, RangeRule, STANDARD_PHASES, Use,
-    Work, standard,
+    CacheState, Class, DEFAULT_PHASES, Length, Load, OpKind, Order, Phase, PhaseText, RangeRule,
+    STANDARD_PHASES, Use, Work, standard,
 };
 pub use rows::{Missing, Row, Sets, rows, split_list, split_pair};
 
@@ -310,7 +310,10 @@ impl Resolver<'_> {
         };
         let (rows, missing) = rows(&stores, &self.sets(), self.strict)?;
         if rows.is_empty() {
-            bail!("none of the stores can run here: {}", missing.iter().map(|row| row.reason.as_str()).collect::<String>());
+            bail!(
+                "none of the stores can run here: {}",
+                missing.iter().map(|row| row.reason.as_str()).collect::<String>()
+            );
         }
         let phases = self.phases()?;
         let (rounds, budget) = self.rounds(scale)?;
@@ -341,7 +344,7 @@ impl Resolver<'_> {
                 bytes: bytes_or("sync_every_bytes", &text.sync_every_bytes, 16_000_000)?.max(1),
             },
             op_timeout: duration_or("op_timeout", &text.op_timeout, Duration::from_secs(30))?,
-            rail_limit: text.rail_limit.unwrap_or(0.25),
+            rail_limit: text.rail_limit.unwrap_or(0.5),
         };
         plan.text = self.complete(&plan);
         Ok(plan)
@@ -357,11 +360,9 @@ impl Resolver<'_> {
 
     fn durability(&self) -> Result<Durability> {
         let Some(name) = &self.text.durability else { return Ok(Durability::OnSync) };
-        Durability::ALL
-            .iter()
-            .copied()
-            .find(|class| class.name() == name)
-            .ok_or_else(|| unknown("durability class", name, Durability::ALL.iter().map(|class| class.name())))
+        Durability::ALL.iter().copied().find(|class| class.name() == name).ok_or_else(|| {
+            unknown("durability class", name, Durability::ALL.iter().map(|class| class.name()))
+        })
     }
 
     fn rounds(&self, scale: f64) -> Result<(Option<u32>, Option<Duration>)> {
@@ -378,7 +379,8 @@ impl Resolver<'_> {
     }
 
     fn phases(&self) -> Result<Vec<Phase>> {
-        let own: BTreeMap<&str, &PhaseText> = self.text.phase.iter().map(|phase| (phase.id.as_str(), phase)).collect();
+        let own: BTreeMap<&str, &PhaseText> =
+            self.text.phase.iter().map(|phase| (phase.id.as_str(), phase)).collect();
         let default: &[&str] = if self.text.sweep.is_some() { SWEEP_PHASES } else { DEFAULT_PHASES };
         let names: Vec<String> = match &self.text.phases {
             Some(names) if names.is_empty() => bail!("no phase is named"),
@@ -436,7 +438,8 @@ impl Resolver<'_> {
             };
         }
         let ranked = || rows.iter().filter(|row| !row.is_reference());
-        let chosen = ranked().find(|row| row.label == "files/hashed").or_else(|| ranked().next()).or(rows.first());
+        let chosen =
+            ranked().find(|row| row.label == "files/hashed").or_else(|| ranked().next()).or(rows.first());
         Ok(chosen.map(|row| row.label.clone()).unwrap_or_default())
     }
 
@@ -542,7 +545,10 @@ fn link_repeats(phases: &mut [Phase]) -> Result<()> {
         let phase = &mut rest[0];
         let Work::Ops(load) = &mut phase.work else { continue };
         if phase.id == "read-again" {
-            let read = earlier.iter().rev().find(|earlier| !earlier.writes() && matches!(earlier.work, Work::Ops(_)));
+            let read = earlier
+                .iter()
+                .rev()
+                .find(|earlier| !earlier.writes() && matches!(earlier.work, Work::Ops(_)));
             let read = read.ok_or_else(|| anyhow!("`read-again` needs a read phase before it"))?;
             load.repeats = Some(read.id.clone());
         }
@@ -570,7 +576,11 @@ fn positive_rate(rate: f64) -> Result<f64> {
 }
 
 fn bytes_or(key: &str, text: &Option<String>, default: u64) -> Result<u64> {
-    text.as_deref().map(parse_bytes).transpose().with_context(|| format!("`{key}`")).map(|bytes| bytes.unwrap_or(default))
+    text.as_deref()
+        .map(parse_bytes)
+        .transpose()
+        .with_context(|| format!("`{key}`"))
+        .map(|bytes| bytes.unwrap_or(default))
 }
 
 fn duration_or(key: &str, text: &Option<String>, default: Duration) -> Result<Duration> {
@@ -596,13 +606,17 @@ fn sweep_corpora(
     scale: f64,
     seed: u64,
 ) -> Result<Vec<CorpusPlan>> {
-    let (from, to) = sweep.split_once("..").ok_or_else(|| anyhow!("`--sweep {sweep}` is not of the form 1kB..10MB"))?;
+    let (from, to) =
+        sweep.split_once("..").ok_or_else(|| anyhow!("`--sweep {sweep}` is not of the form 1kB..10MB"))?;
     let (from, to) = (parse_bytes(from).context("--sweep")?, parse_bytes(to).context("--sweep")?);
     if from == 0 || to <= from {
         bail!("`--sweep {sweep}` must go from a size above 0 to a larger one");
     }
     if to > crate::corpus::BLOB_BYTES_MAX {
-        bail!("`--sweep {sweep}` goes above {} B, the largest blob that blobwise handles", crate::corpus::BLOB_BYTES_MAX);
+        bail!(
+            "`--sweep {sweep}` goes above {} B, the largest blob that blobwise handles",
+            crate::corpus::BLOB_BYTES_MAX
+        );
     }
     let content = corpus.content.as_deref().map_or(Ok(Content::Random), Content::parse)?;
     let steps = ((to as f64 / from as f64).log10() * 2.0).round().max(1.0) as u32;
@@ -617,7 +631,12 @@ fn sweep_corpora(
         let name = format!("about {}", crate::units::bytes(centre));
         let source = Source::Synthetic { name, sizes, content };
         // Each size has a seed of its own, or all corpora would have the same keys.
-        let request = Request { source, blobs_max: Some(blobs), bytes_max: None, seed: seed.wrapping_add(u64::from(step) << 32) };
+        let request = Request {
+            source,
+            blobs_max: Some(blobs),
+            bytes_max: None,
+            seed: seed.wrapping_add(u64::from(step) << 32),
+        };
         corpora.push(CorpusPlan { request, sweep_bytes: Some(centre.round() as u64) });
     }
     Ok(corpora)
@@ -658,7 +677,7 @@ mod tests {
     }
 
     fn error(toml: &str) -> String {
-        format!("{:#}", resolve(toml).err().map_or_else(|| anyhow!("no error"), |error| error))
+        format!("{:#}", resolve(toml).err().unwrap_or_else(|| anyhow!("no error")))
     }
 
     #[test]

@@ -184,8 +184,14 @@ pub const DEFAULT_PHASES: &[&str] = &[
 pub const STANDARD_PHASES: &[(&str, &str)] = &[
     ("fill", "puts every blob once, in random order"),
     ("read-warm", "reads whole blobs in random order; everything was read once before"),
-    ("read-copy", "read-warm with every byte copied: a check that the winner does not depend on touching only"),
-    ("read-cold", "reads a sample of whole blobs after the store was closed, evicted from all caches and opened"),
+    (
+        "read-copy",
+        "read-warm with every byte copied: a check that the winner does not depend on touching only",
+    ),
+    (
+        "read-cold",
+        "reads a sample of whole blobs after the store was closed, evicted from all caches and opened",
+    ),
     ("read-again", "the same blobs in the same order as the read phase before it, at once"),
     ("range-head", "reads the first 4 KiB, warm"),
     ("range-random", "reads 4 KiB from a random offset, warm"),
@@ -199,26 +205,40 @@ pub const STANDARD_PHASES: &[(&str, &str)] = &[
 pub fn standard(id: &str, range_bytes: u64) -> Result<Vec<Phase>> {
     use {CacheState::*, OpKind::*};
     let get = || load(Get, Length::Pilot);
-    let ops = |work: Load, class, cache| vec![Phase { id: id.to_owned(), work: Work::Ops(work), class, cache }];
+    let ops =
+        |work: Load, class, cache| vec![Phase { id: id.to_owned(), work: Work::Ops(work), class, cache }];
     Ok(match id {
         "fill" => ops(load(Put, Length::Share(1.0)), Class::Fill, AsIs),
         "read-warm" => ops(get(), Class::Fill, Warm),
         "read-copy" => ops(Load { use_bytes: Use::Copy, ..get() }, Class::Fill, Warm),
         "read-cold" => ops(get(), Class::Fill, Cold),
         "read-again" => ops(get(), Class::Fill, AsIs),
-        "range-head" => ops(Load { range: RangeRule::Head(range_bytes), ..load(Range, Length::Pilot) }, Class::Fill, Warm),
-        "range-random" => {
-            ops(Load { range: RangeRule::Random(range_bytes), ..load(Range, Length::Pilot) }, Class::Fill, Warm)
+        "range-head" => {
+            ops(Load { range: RangeRule::Head(range_bytes), ..load(Range, Length::Pilot) }, Class::Fill, Warm)
         }
+        "range-random" => ops(
+            Load { range: RangeRule::Random(range_bytes), ..load(Range, Length::Pilot) },
+            Class::Fill,
+            Warm,
+        ),
         "overwrite" => ops(load(Overwrite, Length::Pilot), Class::Asked, AsIs),
         "delete-half" => ops(load(Delete, Length::Share(0.5)), Class::Asked, AsIs),
         "reopen" => vec![Phase { id: id.to_owned(), work: Work::Reopen, class: Class::Fill, cache: AsIs }],
         "age" => [1.0, 2.0, 4.0]
             .iter()
             .flat_map(|times| {
-                let age = Phase { id: format!("age-{times}"), work: Work::Age(*times), class: Class::Fill, cache: AsIs };
-                let read =
-                    Phase { id: format!("read-age-{times}"), work: Work::Ops(get()), class: Class::Fill, cache: Warm };
+                let age = Phase {
+                    id: format!("age-{times}"),
+                    work: Work::Age(*times),
+                    class: Class::Fill,
+                    cache: AsIs,
+                };
+                let read = Phase {
+                    id: format!("read-age-{times}"),
+                    work: Work::Ops(get()),
+                    class: Class::Fill,
+                    cache: Warm,
+                };
                 [age, read]
             })
             .collect(),
@@ -291,7 +311,11 @@ impl PhaseText {
 
     fn parse_inner(&self) -> Result<Phase> {
         let total: f64 = self.ops.values().sum();
-        if self.ops.is_empty() || !total.is_finite() || total <= 0.0 || self.ops.values().any(|weight| *weight < 0.0) {
+        if self.ops.is_empty()
+            || !total.is_finite()
+            || total <= 0.0
+            || self.ops.values().any(|weight| *weight < 0.0)
+        {
             bail!("`ops` needs at least one kind of op with a weight above 0");
         }
         let mix: Vec<(OpKind, f64)> = self.ops.iter().map(|(kind, weight)| (*kind, weight / total)).collect();
@@ -347,7 +371,8 @@ fn parse_order(text: &str) -> Result<Order> {
 }
 
 fn parse_range(text: &str) -> Result<RangeRule> {
-    let (form, bytes) = text.split_once(':').ok_or_else(|| anyhow!("`{text}` is not of the form head:4096"))?;
+    let (form, bytes) =
+        text.split_once(':').ok_or_else(|| anyhow!("`{text}` is not of the form head:4096"))?;
     match (form, parse_bytes(bytes)?) {
         ("head", bytes) => Ok(RangeRule::Head(bytes)),
         ("random", bytes) => Ok(RangeRule::Random(bytes)),

@@ -51,7 +51,8 @@ pub fn rows(stores: &[String], sets: &Sets, strict: bool) -> Result<(Vec<Row>, V
         match stores::find(name) {
             Some(Entry::Ready(adapter)) => rows.extend(rows_of(adapter, &fixed, sets, &mut used)?),
             Some(Entry::NotCompiled { name, feature }) => {
-                let reason = format!("not compiled in; build with `cargo build --release --features {feature}`");
+                let reason =
+                    format!("not compiled in; build with `cargo build --release --features {feature}`");
                 if strict {
                     bail!("the store `{name}` is {reason}");
                 }
@@ -105,7 +106,8 @@ fn split_label(label: &str) -> Result<(&str, BTreeMap<String, String>)> {
 
 /// `name=value`.
 pub fn split_pair(pair: &str) -> Result<(String, String)> {
-    let (name, value) = pair.split_once('=').ok_or_else(|| anyhow!("`{pair}` is not of the form name=value"))?;
+    let (name, value) =
+        pair.split_once('=').ok_or_else(|| anyhow!("`{pair}` is not of the form name=value"))?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
@@ -129,9 +131,11 @@ fn rows_of(
         };
         let mut next = Vec::new();
         for value in &values {
-            let checked = check_value(spec, value).with_context(|| format!("cannot set `{}.{}`", adapter.name, spec.name))?;
+            let checked = check_value(spec, value)
+                .with_context(|| format!("cannot set `{}.{}`", adapter.name, spec.name))?;
             for (all, label) in &combinations {
-                let (mut all, mut label): (BTreeMap<String, String>, BTreeMap<String, String>) = (all.clone(), label.clone());
+                let (mut all, mut label): (BTreeMap<String, String>, BTreeMap<String, String>) =
+                    (all.clone(), label.clone());
                 all.insert(spec.name.to_owned(), checked.clone());
                 if in_label {
                     label.insert(spec.name.to_owned(), value.clone());
@@ -143,7 +147,11 @@ fn rows_of(
     }
     Ok(combinations
         .into_iter()
-        .map(|(all, label)| Row { label: label_of(adapter.name, &label), adapter, options: Options::new(all) })
+        .map(|(all, label)| Row {
+            label: label_of(adapter.name, &label),
+            adapter,
+            options: Options::new(all),
+        })
         .collect())
 }
 
@@ -245,7 +253,10 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_named_with_what_was_meant() {
-        assert_eq!(labels(&["files/flatt"], &[]), ["unknown store `files/flatt`; did you mean `files/flat`?"]);
+        assert_eq!(
+            labels(&["files/flatt"], &[]),
+            ["unknown store `files/flatt`; did you mean `files/flat`?"]
+        );
         assert_eq!(
             labels(&["files/flat"], &[("files/flat.putt", &["atomic"])]),
             ["unknown option of `files/flat` `putt`; did you mean `put`?"]

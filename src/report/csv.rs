@@ -62,7 +62,11 @@ fn text<T: ToString>(value: Option<T>) -> String {
 
 fn line(cell: &Cell) -> Vec<String> {
     let interval = |interval: Option<Interval>| {
-        [text(interval.map(|i| i.median)), text(interval.and_then(|i| i.low)), text(interval.and_then(|i| i.high))]
+        [
+            text(interval.map(|i| i.median)),
+            text(interval.and_then(|i| i.low)),
+            text(interval.and_then(|i| i.high)),
+        ]
     };
     let service = cell.service_ns.unwrap_or_default();
     let response = cell.response_ns.unwrap_or_default();
@@ -88,7 +92,10 @@ fn line(cell: &Cell) -> Vec<String> {
     line.extend([service.p50, service.p90, service.p99, service.p999, service.max].map(text));
     line.extend([response.p50, response.p90, response.p99, response.p999].map(text));
     line.extend([cell.total_cpu_ns_per_op, cell.client_cpu_ns_per_op, cell.server_cpu_ns_per_op].map(text));
-    line.extend([cell.client_peak_bytes, cell.server_peak_bytes, cell.device_read_bytes, cell.device_written_bytes].map(text));
+    line.extend(
+        [cell.client_peak_bytes, cell.server_peak_bytes, cell.device_read_bytes, cell.device_written_bytes]
+            .map(text),
+    );
     line.push(cell.leader.to_string());
     line.push(text(cell.not_ranked.as_ref()));
     line

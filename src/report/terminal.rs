@@ -58,28 +58,25 @@ fn wrapped(text: &mut String, bullet: &str, paragraph: &str) {
 
 // ---- the table ---------------------------------------------------------------------------------------------------
 
-/// One block for each phase (and size of a sweep), one line for each row, fastest first.
+/// Phases that serve a check and would only lengthen the table; the HTML report has them.
+const LEFT_OUT: &[&str] = &["read-copy"];
+
+/// One block for each phase (and size of a sweep), one line for each row.
 fn table(text: &mut String, result: &RunResult) {
-    let mut blocks: Vec<(String, Option<u64>)> = Vec::new();
-    for cell in &result.results {
-        let block = (cell.phase.clone(), cell.sweep_bytes);
+    let mut blocks: Vec<(&str, Option<u64>)> = Vec::new();
+    for cell in result.results.iter().filter(|cell| !LEFT_OUT.contains(&cell.phase.as_str())) {
+        let block = (cell.phase.as_str(), cell.sweep_bytes);
         if !blocks.contains(&block) {
             blocks.push(block);
         }
     }
+    let legend = "Ratios are rates over the best rate of their phase with 95 % intervals that hold for all rows of it at \
+                  once; `?`: cannot be told apart from the best; `=`: equal within 3 %.";
+    wrapped(text, "", legend);
     for (phase, sweep_bytes) in blocks {
-        let mut cells: Vec<&Cell> = result
-            .results
-            .iter()
-            .filter(|cell| cell.phase == phase && cell.sweep_bytes == sweep_bytes)
-            .collect();
-        let rate = |cell: &Cell| cell.settled_ops_per_s.or(cell.ops_per_s).map_or(0.0, |rate| rate.median);
-        // Ranked rows first, then what is shown only; yardsticks last.
-        cells.sort_by(|a, b| {
-            let order = |cell: &Cell| (cell.kind == "reference", cell.not_ranked.is_some());
-            order(a).cmp(&order(b)).then(rate(b).total_cmp(&rate(a)))
-        });
-        block(text, result, &phase, sweep_bytes, &cells);
+        let of_block = |cell: &&Cell| cell.phase == phase && cell.sweep_bytes == sweep_bytes;
+        let cells: Vec<&Cell> = result.results.iter().filter(of_block).collect();
+        block(text, result, phase, sweep_bytes, &cells);
     }
 }
 
@@ -91,15 +88,25 @@ fn block(text: &mut String, result: &RunResult, phase: &str, sweep_bytes: Option
     let (rate_title, last_title) = if settled { ("settled/s", "acked/s") } else { ("ops/s", "p50, p99") };
     line(
         text,
-        &format!("  {:<28} {rate_title:>9} {:>8}  {:<26} {last_title:<18}", "store", "time", "ratio to the best"),
+        &format!(
+            "  {:<28} {rate_title:>9} {:>8}  {:<26} {last_title:<18}",
+            "store", "time", "ratio to the best"
+        ),
     );
-    for cell in cells {
+    for (index, (name, members)) in summary::grouped(cells).into_iter().enumerate() {
+        if index > 0 {
+            wrapped(text, "  ", &format!("apart from them: {name}"));
+        }
+        for cell in members {
+            line(text, &row(result, cell, settled));
+        }
+    }
+    let mut rest: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.not_ranked.is_some()).collect();
+    rest.sort_by_key(|cell| cell.kind == "reference");
+    for cell in rest {
         line(text, &row(result, cell, settled));
-        if let Some(why) = note(cell) {
-            // The reason stands below its row, where a long one has room.
-            let mut below = String::new();
-            wrapped(&mut below, "    ", &why);
-            text.push_str(&below);
+        if let Some(why) = cell.not_ranked.as_ref().filter(|_| cell.kind != "reference") {
+            wrapped(text, "    ", why);
         }
     }
 }
@@ -118,7 +125,12 @@ fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> String {
         parts.push(format!("class {}", class.name()));
         if class == crate::store::Durability::OnSync {
             let ops = result.plan.sync_every_ops.unwrap_or(0);
-            let bytes = result.plan.sync_every_bytes.as_deref().and_then(|bytes| bytes.parse::<f64>().ok()).unwrap_or(0.0);
+            let bytes = result
+                .plan
+                .sync_every_bytes
+                .as_deref()
+                .and_then(|bytes| bytes.parse::<f64>().ok())
+                .unwrap_or(0.0);
             parts.push(format!("a sync every {ops} ops or {}", units::bytes(bytes)));
         }
     }
@@ -157,7 +169,11 @@ fn row(result: &RunResult, cell: &Cell, settled: bool) -> String {
         let of = |time: Option<u64>| time.map_or("-".to_owned(), |time| units::nanoseconds(time as f64));
         format!("{}, {}", of(times.p50), of(times.p99))
     };
-    format!("  {name:<28} {:>9} {time:>8}  {:<26} {last:<18}", units::count(rate.median), standing(result, cell))
+    format!(
+        "  {name:<28} {:>9} {time:>8}  {:<26} {last:<18}",
+        units::count(rate.median),
+        standing(result, cell)
+    )
 }
 
 /// The row's place: the best, or its ratio to the best and what it means.
@@ -175,6 +191,7 @@ fn standing(result: &RunResult, cell: &Cell) -> String {
             && comparison.sweep_bytes == cell.sweep_bytes
     });
     match compared {
+        None if summary::is_alone(result, cell) => "alone".to_owned(),
         None => "best".to_owned(),
         Some(comparison) => {
             let ratio = comparison.ratio.map(|ratio| summary::interval_text(&ratio)).unwrap_or_default();
@@ -188,14 +205,6 @@ fn standing(result: &RunResult, cell: &Cell) -> String {
             format!("{ratio}{sign}")
         }
     }
-}
-
-/// What must be said below a row.
-fn note(cell: &Cell) -> Option<String> {
-    if cell.kind == "reference" {
-        return None;
-    }
-    cell.not_ranked.clone()
 }
 
 fn shortened(name: &str, width: usize) -> String {
@@ -213,9 +222,16 @@ fn footprints(text: &mut String, result: &RunResult) {
         return;
     }
     heading(text, "Disk: bytes allocated for each byte of blobs");
-    line(text, &format!("  {:<28} {:>9} {:>11} {:>9} {:>11} {:>11}", "store", "settled", "for a byte", "filled", "when empty", "written"));
+    line(
+        text,
+        &format!(
+            "  {:<28} {:>9} {:>11} {:>9} {:>11} {:>11}",
+            "store", "settled", "for a byte", "filled", "when empty", "written"
+        ),
+    );
     for footprint in rows {
-        let size = footprint.sweep_bytes.map(|bytes| format!(" {}", units::bytes(bytes as f64))).unwrap_or_default();
+        let size =
+            footprint.sweep_bytes.map(|bytes| format!(" {}", units::bytes(bytes as f64))).unwrap_or_default();
         let bytes = |value: Option<u64>| value.map_or("-".to_owned(), |value| units::bytes(value as f64));
         let share = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
         line(

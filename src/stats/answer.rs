@@ -28,7 +28,8 @@ pub fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
         sentences.extend(left_out(result));
     }
     sentences.push(
-        "Intervals cover repetition on this machine today, not other machines, corpora or versions.".to_owned(),
+        "Intervals cover repetition on this machine today, not other machines, corpora or versions."
+            .to_owned(),
     );
     sentences
 }
@@ -100,33 +101,29 @@ fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
             .unwrap_or_else(|| "nothing was measured".to_owned());
         return unanswered(question, &format!("no row is ranked ({why})"));
     }
-    let mut groups = grouped(&ranked);
-    // The largest group first: it is the one with something to choose from.
-    groups.sort_by_key(|(_, cells)| std::cmp::Reverse(cells.len()));
     let mut parts = Vec::new();
-    for (index, (name, cells)) in groups.iter().enumerate() {
-        let sentence = leaders(cells, question.does);
-        parts.push(if index == 0 { sentence } else { format!("Apart from them ({name}): {sentence}") });
+    // The largest group first: it is the one with something to choose from.
+    for (index, (name, cells)) in summary::grouped(&ranked).iter().enumerate() {
+        parts.push(match (index, cells.as_slice()) {
+            (0, cells) => leaders(cells, question.does),
+            (_, [one]) => {
+                let time = units::nanoseconds(op_ns(one).unwrap_or(0.0));
+                format!("Not comparable with them: `{}`, {time} ({name}).", one.store)
+            }
+            (_, cells) => format!("Not comparable with them ({name}): {}", leaders(cells, question.does)),
+        });
     }
     let title = match ranked.first().map(|cell| cell.cache) {
         Some(Cache::Lukewarm) => "Lukewarm reads",
         _ => question.title,
     };
-    let class = if question.title == WRITES.title { format!(" ({})", plan.durability.name()) } else { String::new() };
+    let class =
+        if question.title == WRITES.title { format!(" ({})", plan.durability.name()) } else { String::new() };
     format!("{title}{class}: {}", parts.join(" "))
 }
 
 fn unanswered(question: &Question, why: &str) -> String {
     format!("{}: this run does not answer it: {why}; to find out: `{}`.", question.title, question.command)
-}
-
-/// The cells of a phase by what may be compared.
-fn grouped<'c>(cells: &[&'c Cell]) -> Vec<(String, Vec<&'c Cell>)> {
-    let mut groups: BTreeMap<String, Vec<&Cell>> = BTreeMap::new();
-    for cell in cells {
-        groups.entry(summary::group_of(cell, writes(cell))).or_default().push(cell);
-    }
-    groups.into_iter().collect()
 }
 
 fn leaders(cells: &[&Cell], does: &str) -> String {
@@ -135,10 +132,18 @@ fn leaders(cells: &[&Cell], does: &str) -> String {
     let cell = |label: &str| cells.iter().find(|cell| cell.store == label).copied();
     let time = |label: &str| cell(label).and_then(op_ns).unwrap_or(0.0);
     if cells.len() == 1 {
-        return format!("`{}` has nobody to be compared with ({}).", ranking.best, units::nanoseconds(time(&ranking.best)));
+        return format!(
+            "`{}` has nobody to be compared with ({}).",
+            ranking.best,
+            units::nanoseconds(time(&ranking.best))
+        );
     }
-    let mut rest: Vec<&str> =
-        ranking.ratios.keys().map(String::as_str).filter(|label| !ranking.leaders.iter().any(|l| l == label)).collect();
+    let mut rest: Vec<&str> = ranking
+        .ratios
+        .keys()
+        .map(String::as_str)
+        .filter(|label| !ranking.leaders.iter().any(|l| l == label))
+        .collect();
     rest.sort_by(|a, b| time(a).total_cmp(&time(b)));
     match (ranking.leaders.as_slice(), rest.first()) {
         ([alone], Some(next)) => one_leader(&ranking, alone, next, does, &time),
@@ -170,7 +175,10 @@ fn one_leader(ranking: &Ranking, alone: &str, next: &str, does: &str, time: &dyn
     if at_least < 1.0 + SMALL_SHARE && slow - fast < SMALL_NS {
         return format!("`{alone}` {does} faster than `{next}`, by too little to decide by {against}.");
     }
-    format!("`{alone}` {does} at least {at_least:.2} times as fast as `{next}` {against}, the next of {}.", ranking.ratios.len() + 1)
+    format!(
+        "`{alone}` {does} at least {at_least:.2} times as fast as `{next}` {against}, the next of {}.",
+        ranking.ratios.len() + 1
+    )
 }
 
 /// What tells apart rows that are equally fast: processor time, where that is proved.
@@ -220,11 +228,15 @@ fn disk(result: &RunResult) -> String {
         .collect();
     taken.sort_by(|a, b| a.1.total_cmp(&b.1));
     let (Some(least), Some(most)) = (taken.first(), taken.last()) else {
-        return "Disk: this run does not answer it: no store that keeps files on disk was measured.".to_owned();
+        return "Disk: this run does not answer it: no store that keeps files on disk was measured."
+            .to_owned();
     };
     let logical = units::bytes(result.corpus.bytes as f64);
-    let least_names: Vec<String> =
-        taken.iter().filter(|row| row.1 <= least.1 * (1.0 + SMALL_SHARE)).map(|row| row.0.to_owned()).collect();
+    let least_names: Vec<String> = taken
+        .iter()
+        .filter(|row| row.1 <= least.1 * (1.0 + SMALL_SHARE))
+        .map(|row| row.0.to_owned())
+        .collect();
     let verb = if least_names.len() == 1 { "takes" } else { "take" };
     let mut sentence =
         format!("Disk: {} {verb} least, {:.2} bytes for each of the {logical}", names(&least_names), least.1);
@@ -260,18 +272,19 @@ fn mix(plan: &Plan, result: &RunResult) -> Option<String> {
             rows.push(Series { label: row.label.clone(), rates });
         }
     }
-    let shares: Vec<String> = plan.mix.iter().map(|(kind, share)| format!("{:.0} % {kind}", share * 100.0)).collect();
+    let shares: Vec<String> =
+        plan.mix.iter().map(|(kind, share)| format!("{:.0} % {kind}", share * 100.0)).collect();
     let title = format!("1,000 ops of {}", shares.join(", "));
     // Only what may be compared: the group that most rows belong to.
-    let common = groups.values().max_by_key(|group| groups.values().filter(|other| other == group).count())?.clone();
+    let common =
+        groups.values().max_by_key(|group| groups.values().filter(|other| other == group).count())?.clone();
     rows.retain(|row| groups.get(&row.label) == Some(&common));
     let ranking = rank(&rows)?;
     let seconds = |label: &str| {
         let row = rows.iter().find(|row| row.label == label);
         row.map_or(0.0, |row| row.rates.values().map(|rate| 1e9 / rate).sum::<f64>() / row.rates.len() as f64)
     };
-    let costs: Vec<String> =
-        ranking.leaders.iter().map(|label| units::nanoseconds(seconds(label))).collect();
+    let costs: Vec<String> = ranking.leaders.iter().map(|label| units::nanoseconds(seconds(label))).collect();
     let verb = if ranking.leaders.len() == 1 { "is fastest" } else { "cannot be told apart" };
     Some(format!("{title}: {} {verb} ({}).", names(&ranking.leaders), costs.join(", ")))
 }
@@ -292,21 +305,35 @@ fn options(plan: &Plan, result: &RunResult) -> Option<String> {
         }
     }
     if beaten.is_empty() {
-        return Some("No row is beaten everywhere by another: which one is best depends on what you do most.".to_owned());
+        return Some(
+            "No row is beaten everywhere by another: which one is best depends on what you do most."
+                .to_owned(),
+        );
     }
-    Some(format!("Worse in one phase and no better in any other: {}. That leaves {}.", beaten.join(", "), names(&left)))
+    Some(format!(
+        "Worse in one phase and no better in any other: {}. That leaves {}.",
+        beaten.join(", "),
+        names(&left)
+    ))
 }
 
 /// Whether a row is faster than another in one phase and equal or faster in every phase the other is ranked in.
 fn dominates(result: &RunResult, row: &str, other: &str) -> bool {
     let cell = |label: &str, phase: &str| {
         result.results.iter().find(|cell| {
-            cell.store == label && cell.phase == phase && cell.not_ranked.is_none() && cell.sweep_bytes.is_none()
+            cell.store == label
+                && cell.phase == phase
+                && cell.not_ranked.is_none()
+                && cell.sweep_bytes.is_none()
         })
     };
     let mut faster = false;
-    let phases: std::collections::BTreeSet<&str> =
-        result.results.iter().filter(|cell| cell.store == other && cell.not_ranked.is_none()).map(|cell| cell.phase.as_str()).collect();
+    let phases: std::collections::BTreeSet<&str> = result
+        .results
+        .iter()
+        .filter(|cell| cell.store == other && cell.not_ranked.is_none())
+        .map(|cell| cell.phase.as_str())
+        .collect();
     for phase in &phases {
         let (Some(own), Some(others)) = (cell(row, phase), cell(other, phase)) else { return false };
         if summary::group_of(own, writes(own)) != summary::group_of(others, writes(others)) {
@@ -407,7 +434,8 @@ fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str) -> String {
         [] => "no size has a ranked row.".to_owned(),
         [only] => {
             let verb = if only.rows.len() == 1 { "leads" } else { "cannot be told apart" };
-            let range = format!("from {} to {}", units::bytes(only.from as f64), units::bytes(only.to as f64));
+            let range =
+                format!("from {} to {}", units::bytes(only.from as f64), units::bytes(only.to as f64));
             format!("{} {verb} at every size {range}; the winner does not change.", names(&only.rows))
         }
         several => stretches_text(result, phase, several),

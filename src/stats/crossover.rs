@@ -91,7 +91,11 @@ mod tests {
     #[test]
     fn a_crossover_lies_between_two_proofs() {
         let sizes = [1_000, 10_000, 100_000];
-        let a = [series("a", &[200.0, 201.0, 199.0]), series("a", &[101.0, 99.0, 100.0]), series("a", &[50.0, 50.5, 49.5])];
+        let a = [
+            series("a", &[200.0, 201.0, 199.0]),
+            series("a", &[101.0, 99.0, 100.0]),
+            series("a", &[50.0, 50.5, 49.5]),
+        ];
         let b = series("b", &[100.0, 100.5, 99.5]);
         let points: Vec<Point> = sizes
             .iter()

@@ -52,7 +52,9 @@ fn rounds(result: &RunResult) -> Vec<Doubt> {
         let text = if rounds < 2 {
             "There is one round: nothing can be said about repetition, and nothing is ranked.".to_owned()
         } else {
-            format!("There are {rounds} rounds; with fewer than {ROUNDS_WANTED} intervals are wide and verdicts are not to be quoted.")
+            format!(
+                "There are {rounds} rounds; with fewer than {ROUNDS_WANTED} intervals are wide and verdicts are not to be quoted."
+            )
         };
         doubts.push(doubt("few-rounds", text, Some("`--rounds 5`, or a larger `--budget`")));
     }
@@ -75,7 +77,12 @@ fn rails(result: &RunResult) -> Vec<Doubt> {
     let rails = [
         ("processor", "a null op", RAIL_SPREAD, spread(kept().map(|rail| rail.processor_ns))),
         ("device", "a flush", DEVICE_RAIL_SPREAD, spread(kept().filter_map(|rail| rail.flush_ns))),
-        ("device", "a direct read of 4 KiB", DEVICE_RAIL_SPREAD, spread(kept().filter_map(|rail| rail.read_ns))),
+        (
+            "device",
+            "a direct read of 4 KiB",
+            DEVICE_RAIL_SPREAD,
+            spread(kept().filter_map(|rail| rail.read_ns)),
+        ),
     ];
     let mut doubts: Vec<Doubt> = rails
         .into_iter()
@@ -83,8 +90,13 @@ fn rails(result: &RunResult) -> Vec<Doubt> {
             let (low, high) = spread?;
             (high / low - 1.0 > limit).then(|| {
                 let (low, high) = (units::nanoseconds(low), units::nanoseconds(high));
-                let text = format!("The {what} changed its speed during the run: {op} took from {low} to {high}.");
-                doubt("drift", text, Some("ratios are paired by round and bear it; for times, run again at a quieter time"))
+                let text =
+                    format!("The {what} changed its speed during the run: {op} took from {low} to {high}.");
+                doubt(
+                    "drift",
+                    text,
+                    Some("ratios are paired by round and bear it; for times, run again at a quieter time"),
+                )
             })
         })
         .collect();
@@ -92,7 +104,8 @@ fn rails(result: &RunResult) -> Vec<Doubt> {
         result.rails.iter().filter(|rail| rail.repeated).map(|rail| rail.round).collect();
     if !repeated.is_empty() {
         let rounds: Vec<String> = repeated.iter().map(u32::to_string).collect();
-        let text = format!("Repeated because the processor's speed had changed: round {}.", rounds.join(", "));
+        let text =
+            format!("Repeated because the processor's speed had changed: round {}.", rounds.join(", "));
         doubts.push(doubt("repeated-rounds", text, None));
     }
     doubts
@@ -130,7 +143,9 @@ fn short(result: &RunResult) -> Option<Doubt> {
     collect(
         result,
         "too-short",
-        |cell| cell.not_ranked.as_ref().is_some_and(|why| why.starts_with("too short")) && cell.phase != "reopen",
+        |cell| {
+            cell.not_ranked.as_ref().is_some_and(|why| why.starts_with("too short")) && cell.phase != "reopen"
+        },
         |list| format!("Too short to be ranked: {list}."),
         Some("more blobs (`--blobs`), a larger `--budget`, or `--rounds`"),
     )
@@ -161,7 +176,11 @@ fn harness(result: &RunResult) -> Vec<Doubt> {
 fn use_of_bytes(plan: &Plan, result: &RunResult) -> Option<Doubt> {
     let phase_of = |wanted: Use| {
         plan.phases.iter().find_map(|phase| match &phase.work {
-            Work::Ops(load) if load.use_bytes == wanted && load.only_reads() && phase.cache == crate::plan::CacheState::Warm => {
+            Work::Ops(load)
+                if load.use_bytes == wanted
+                    && load.only_reads()
+                    && phase.cache == crate::plan::CacheState::Warm =>
+            {
                 Some(phase.id.clone())
             }
             _ => None,
@@ -171,7 +190,9 @@ fn use_of_bytes(plan: &Plan, result: &RunResult) -> Option<Doubt> {
         let rows: Vec<Series> = result
             .results
             .iter()
-            .filter(|cell| cell.phase == phase && cell.not_ranked.is_none() && cell.sweep_bytes.is_none())
+            .filter(|cell| cell.phase == phase && cell.sweep_bytes.is_none() && !cell.rounds.is_empty())
+            // Rows that copy so fast that the copying is most of an op still tell who wins.
+            .filter(|cell| cell.not_ranked.as_ref().is_none_or(|why| why.starts_with("client-bound")))
             .map(series)
             .collect();
         rank(&rows).map(|ranking| ranking.leaders)
@@ -193,8 +214,12 @@ fn cold(result: &RunResult) -> Vec<Doubt> {
     let resident = collect(
         result,
         "resident",
-        |cell| measured(cell) && summary::is_resident(cell),
-        |list| format!("Not cold, though everything was evicted: the store reads its data when it is opened. {list}."),
+        |cell| measured(cell) && cell.not_ranked.as_ref().is_some_and(|why| why.starts_with("resident")),
+        |list| {
+            format!(
+                "Not cold, though everything was evicted, because the store reads its data when it is opened: {list}."
+            )
+        },
         Some("a corpus larger than the store's cache"),
     );
     let lukewarm = collect(
@@ -215,12 +240,21 @@ fn attempts(result: &RunResult) -> Vec<Doubt> {
     let (retries, timeouts) = (count(&|cell| cell.retries), count(&|cell| cell.timeouts));
     let mut doubts = Vec::new();
     if retries > 0 {
-        let text = |list: &str| format!("{retries} attempts were made again because a store was busy: {list}.");
+        let text =
+            |list: &str| format!("{retries} attempts were made again because a store was busy: {list}.");
         doubts.extend(collect(result, "retries", |cell| cell.retries > 0, text, Some("fewer `--workers`")));
     }
     if timeouts > 0 {
-        let text = |list: &str| format!("{timeouts} ops were given up because a store did not answer in time: {list}.");
-        doubts.extend(collect(result, "timeouts", |cell| cell.timeouts > 0, text, Some("a longer `op_timeout`")));
+        let text = |list: &str| {
+            format!("{timeouts} ops were given up because a store did not answer in time: {list}.")
+        };
+        doubts.extend(collect(
+            result,
+            "timeouts",
+            |cell| cell.timeouts > 0,
+            text,
+            Some("a longer `op_timeout`"),
+        ));
     }
     doubts
 }
@@ -228,7 +262,8 @@ fn attempts(result: &RunResult) -> Vec<Doubt> {
 fn open_loops(result: &RunResult) -> Vec<Doubt> {
     let late = |cell: &Cell| {
         let p50 = cell.response_ns.and_then(|response| response.p50).unwrap_or(u64::MAX) as f64;
-        let late = cell.rounds.iter().filter_map(|round| round.open.as_ref()).map(|open| open.wake_late_p50_ns);
+        let late =
+            cell.rounds.iter().filter_map(|round| round.open.as_ref()).map(|open| open.wake_late_p50_ns);
         late.max().unwrap_or(0) as f64 > WAKE_LATE_SHARE * p50
     };
     collect(

@@ -107,8 +107,11 @@ pub fn verdict(ratio: &Interval) -> Verdict {
 /// The number depends on all comparisons of the run together, hardly on any one of them. Letting each comparison choose
 /// its own number makes 7 % false differences instead of 5, because a variance that happened to be small stops early.
 pub fn rounds_needed(comparisons: &[Vec<f64>], wanted: f64, most: u32) -> u32 {
-    let moments: Vec<Moments> =
-        comparisons.iter().filter_map(|logs| Moments::of(logs)).filter(|moments| moments.degrees > 0.0).collect();
+    let moments: Vec<Moments> = comparisons
+        .iter()
+        .filter_map(|logs| Moments::of(logs))
+        .filter(|moments| moments.degrees > 0.0)
+        .collect();
     let Some(first) = moments.iter().map(|moments| moments.degrees as u32 + 1).max() else { return most };
     let is_narrow = |moments: &Moments, rounds: f64| {
         let sd = moments.error * (moments.degrees + 1.0).sqrt();
@@ -186,7 +189,8 @@ mod tests {
                 }
                 done += 1;
                 if done == 5 {
-                    let logs: Vec<Vec<f64>> = rows[1..].iter().map(|row| paired_logs(row, &rows[0])).collect();
+                    let logs: Vec<Vec<f64>> =
+                        rows[1..].iter().map(|row| paired_logs(row, &rows[0])).collect();
                     rounds = rounds_needed(&logs, 0.05, 20);
                 }
             }

@@ -61,7 +61,9 @@ pub fn compare(old: &RunResult, new: &RunResult, threshold: f64) -> Vec<Change> 
         });
     }
     let only_new = new.results.iter().filter(|cell| !cell.rounds.is_empty());
-    for cell in only_new.filter(|cell| !old.results.iter().any(|other| same(cell, other) && !other.rounds.is_empty())) {
+    for cell in
+        only_new.filter(|cell| !old.results.iter().any(|other| same(cell, other) && !other.rounds.is_empty()))
+    {
         changes.push(gone(cell, "new"));
     }
     changes
@@ -105,7 +107,10 @@ fn differs(old: &Cell, new: &Cell) -> Option<String> {
         ("cache", format!("{:?}", old.cache).to_lowercase(), format!("{:?}", new.cache).to_lowercase()),
         ("offered rate", format!("{:?}", old.offered_ops_per_s), format!("{:?}", new.offered_ops_per_s)),
     ];
-    pairs.into_iter().find(|(_, old, new)| old != new).map(|(what, old, new)| format!("{what} {old} and {new}"))
+    pairs
+        .into_iter()
+        .find(|(_, old, new)| old != new)
+        .map(|(what, old, new)| format!("{what} {old} and {new}"))
 }
 
 /// Whether the rails of two runs differ by more than they do within a run.

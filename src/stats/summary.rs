@@ -8,22 +8,24 @@ use super::compare::{Ranking, Series, rank, with_reference};
 use super::crossover::{Point, crossovers};
 use super::histogram::{self, Histogram, SHARES};
 use super::interval::{self, rate};
+use super::{SHORT_OPS, SHORT_SECONDS};
 use super::{answer, doubts};
-use crate::records::{CellRecord, Records};
 use crate::plan::{CacheState, Class, Missing, Phase, Plan, Row, Work, class_of, length_key};
+use crate::records::{CellRecord, Records};
 use crate::result::{
-    Against, Cache, CacheProof, Cell, Comparison, Footprint, Interval, PercentileIntervals, Percentiles, Round, RunResult,
-    SCHEMA, SizeBand, Status, Verdict,
+    Against, Cache, CacheProof, Cell, Comparison, Footprint, Interval, PercentileIntervals, Percentiles,
+    Round, RunResult, SCHEMA, SizeBand, Status, Verdict,
 };
 use crate::store::{Durability, Kind};
-use super::{SHORT_OPS, SHORT_SECONDS};
 
 /// Above this share of harness in an op the cell is not ranked.
 pub const HARNESS_SHARE_MAX: f64 = 0.30;
 /// Above this share of the store's bytes in the page cache after eviction, cold is lukewarm.
 const RESIDENT_SHARE_MAX: f64 = 0.01;
-/// Below this many device bytes per byte delivered, what was read came from somewhere else.
-const DEVICE_BYTES_PER_BYTE_MIN: f64 = 0.5;
+/// Above this share of the store's bytes in the page cache after opening, the store has loaded them itself.
+const RESIDENT_SHARE_OPENED_MAX: f64 = 0.10;
+/// Below this many device bytes per byte delivered (and compressed), some of what was read came from somewhere else.
+const DEVICE_BYTES_PER_BYTE_MIN: f64 = 0.90;
 
 /// Works out the whole result.
 pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
@@ -39,7 +41,7 @@ pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
         }
     }
     for cell in cells.iter_mut().filter(|cell| cell.not_ranked.is_none()) {
-        cell.not_ranked = not_ranked(plan, cell);
+        cell.not_ranked = not_ranked(plan, records, cell);
     }
     let rankings = rankings(&mut cells);
     let mut rows = records.rows.clone();
@@ -81,9 +83,12 @@ pub fn rounds_needed(plan: &Plan, records: &Records, most: u32) -> Result<u32> {
     const WANTED: f64 = 0.05;
     let result = summarize(plan, records)?;
     let mut comparisons = Vec::new();
-    for cell in result.results.iter().filter(|cell| cell.not_ranked.is_none() && cell.store != plan.reference) {
+    for cell in result.results.iter().filter(|cell| cell.not_ranked.is_none() && cell.store != plan.reference)
+    {
         let reference = result.results.iter().find(|other| {
-            other.store == plan.reference && other.phase == cell.phase && other.sweep_bytes == cell.sweep_bytes
+            other.store == plan.reference
+                && other.phase == cell.phase
+                && other.sweep_bytes == cell.sweep_bytes
         });
         if let Some(reference) = reference.filter(|reference| reference.not_ranked.is_none()) {
             comparisons.push(series(cell).logs_over(&series(reference)));
@@ -98,7 +103,8 @@ pub fn rounds_needed(plan: &Plan, records: &Records, most: u32) -> Result<u32> {
 fn blank(plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
     let (workers, batch, rate) = match &phase.work {
         Work::Ops(load) => {
-            let rate = load.rate.or(plan.rate).filter(|_| phase.id != "fill" && phase.cache != CacheState::Cold);
+            let rate =
+                load.rate.or(plan.rate).filter(|_| phase.id != "fill" && phase.cache != CacheState::Cold);
             (load.workers.unwrap_or(plan.workers), load.batch.unwrap_or(plan.batch), rate)
         }
         Work::Age(_) => (plan.workers, 1, None),
@@ -164,7 +170,13 @@ fn missing_cell(missing: &Missing, plan: &Plan, phase: &Phase, sweep_bytes: Opti
 }
 
 /// A cell of a row; `None` while nothing is known about it.
-fn cell(plan: &Plan, records: &Records, row: &Row, phase: &Phase, sweep_bytes: Option<u64>) -> Result<Option<Cell>> {
+fn cell(
+    plan: &Plan,
+    records: &Records,
+    row: &Row,
+    phase: &Phase,
+    sweep_bytes: Option<u64>,
+) -> Result<Option<Cell>> {
     let durability = class_of(row, phase.class, plan.durability);
     let mut cell = Cell {
         store: row.label.clone(),
@@ -191,7 +203,8 @@ fn cell(plan: &Plan, records: &Records, row: &Row, phase: &Phase, sweep_bytes: O
         (cell.status, cell.reason) = (Status::Failed, failed.reason.clone());
     } else if cell.errors > 0 {
         let first = cell.first_error.clone().unwrap_or_default();
-        (cell.status, cell.reason) = (Status::Failed, Some(format!("{} of {} ops failed: {first}", cell.errors, cell.ops)));
+        (cell.status, cell.reason) =
+            (Status::Failed, Some(format!("{} of {} ops failed: {first}", cell.errors, cell.ops)));
     }
     cell.harness_share = harness_share(plan, records, &cell, phase);
     Ok(Some(cell))
@@ -208,7 +221,8 @@ fn fill_in(cell: &mut Cell, record: &CellRecord, phase: &Phase) -> Result<()> {
     let over = |value: &dyn Fn(&Round) -> f64| rate(&rounds.iter().map(value).collect::<Vec<f64>>());
     cell.ops_per_s = over(&|round| round.ops as f64 / round.seconds);
     if rounds.iter().all(|round| round.settled_seconds.is_some()) {
-        cell.settled_ops_per_s = over(&|round| round.ops as f64 / round.settled_seconds.unwrap_or(round.seconds));
+        cell.settled_ops_per_s =
+            over(&|round| round.ops as f64 / round.settled_seconds.unwrap_or(round.seconds));
     }
     if rounds.iter().all(|round| round.bytes > 0) {
         cell.bytes_per_s = over(&|round| round.bytes as f64 / round.seconds);
@@ -286,7 +300,8 @@ fn resources(cell: &mut Cell) {
     };
     cell.total_cpu_ns_per_op = per_op(&|round| round.total_cpu_ns);
     cell.client_cpu_ns_per_op = per_op(&|round| Some(round.client_cpu_ns));
-    cell.background_cpu_ns_per_op = per_op(&|round| Some(round.client_cpu_ns.saturating_sub(round.worker_cpu_ns)));
+    cell.background_cpu_ns_per_op =
+        per_op(&|round| Some(round.client_cpu_ns.saturating_sub(round.worker_cpu_ns)));
     let peaks: Option<Vec<u64>> = rounds.iter().map(|round| round.client_peak_bytes).collect();
     cell.client_peak_bytes = peaks.and_then(|peaks| peaks.into_iter().max());
     cell.device_read_bytes = mean(&|round| round.device_read_bytes);
@@ -309,14 +324,21 @@ fn cache(phase: &Phase, rounds: &[Round]) -> (Cache, Option<CacheProof>) {
     }
     let proofs: Vec<&CacheProof> = rounds.iter().filter_map(|round| round.cache_proof.as_ref()).collect();
     let Some(first) = proofs.first() else { return (Cache::Lukewarm, None) };
-    let mean = |value: &dyn Fn(&CacheProof) -> f64| proofs.iter().map(|proof| value(proof)).sum::<f64>() / proofs.len() as f64;
+    let mean = |value: &dyn Fn(&CacheProof) -> f64| {
+        proofs.iter().map(|proof| value(proof)).sum::<f64>() / proofs.len() as f64
+    };
     let tenths = proofs.iter().map(|proof| proof.device_bytes_per_byte.len()).min().unwrap_or(0);
     let proof = CacheProof {
         method: first.method.clone(),
         resident_share: mean(&|proof| proof.resident_share),
-        resident_share_opened: proofs.iter().all(|proof| proof.resident_share_opened.is_some()).then(|| mean(&|proof| proof.resident_share_opened.unwrap_or(0.0))),
+        resident_share_opened: proofs
+            .iter()
+            .all(|proof| proof.resident_share_opened.is_some())
+            .then(|| mean(&|proof| proof.resident_share_opened.unwrap_or(0.0))),
         open_seconds: mean(&|proof| proof.open_seconds),
-        device_bytes_per_byte: (0..tenths).map(|tenth| mean(&|proof| proof.device_bytes_per_byte[tenth])).collect(),
+        device_bytes_per_byte: (0..tenths)
+            .map(|tenth| mean(&|proof| proof.device_bytes_per_byte[tenth]))
+            .collect(),
         sample_share: first.sample_share,
     };
     let cold = proof.method == "drop_caches" && proof.resident_share <= RESIDENT_SHARE_MAX;
@@ -329,19 +351,28 @@ pub fn device_bytes_per_byte(proof: &CacheProof) -> Option<f64> {
     (!tenths.is_empty()).then(|| tenths.iter().sum::<f64>() / tenths.len() as f64)
 }
 
-/// Whether a cold cell's bytes came from memory all the same: the store had read them when it was opened.
-pub fn is_resident(cell: &Cell) -> bool {
-    cell.cache == Cache::Cold
-        && cell.cache_proof.as_ref().and_then(device_bytes_per_byte).is_some_and(|bytes| bytes < DEVICE_BYTES_PER_BYTE_MIN)
+/// Why a cold cell is not cold, though everything was evicted: the store read its data when it was opened.
+pub fn resident(cell: &Cell, zstd_ratio: f64) -> Option<String> {
+    let proof = cell.cache_proof.as_ref().filter(|_| cell.cache == Cache::Cold)?;
+    let start = crate::units::nanoseconds(proof.open_seconds * 1e9);
+    if let Some(share) = proof.resident_share_opened.filter(|share| *share > RESIDENT_SHARE_OPENED_MAX) {
+        return Some(format!("resident: opening loaded {:.0} % of it; start took {start}", share * 100.0));
+    }
+    let read = device_bytes_per_byte(proof)?;
+    (read < DEVICE_BYTES_PER_BYTE_MIN / zstd_ratio.max(1.0))
+        .then(|| format!("resident: the device read {read:.2} B for a byte delivered; start took {start}"))
 }
 
 fn harness_share(plan: &Plan, records: &Records, cell: &Cell, phase: &Phase) -> Option<f64> {
-    let null = records.harness.null_ns.get(&length_key(&cell.phase, cell.sweep_bytes)).copied().or_else(|| {
-        // The null store forgets when closed: its warm reads stand for cold ones.
-        let warm = plan.phases.iter().find(|phase| !phase.writes() && phase.cache == CacheState::Warm)?;
-        let reads = !phase.writes() && phase.work != Work::Reopen;
-        reads.then(|| records.harness.null_ns.get(&length_key(&warm.id, cell.sweep_bytes)).copied()).flatten()
-    })?;
+    let null =
+        records.harness.null_ns.get(&length_key(&cell.phase, cell.sweep_bytes)).copied().or_else(|| {
+            // The null store forgets when closed: its warm reads stand for cold ones.
+            let warm = plan.phases.iter().find(|phase| !phase.writes() && phase.cache == CacheState::Warm)?;
+            let reads = !phase.writes() && phase.work != Work::Reopen;
+            reads
+                .then(|| records.harness.null_ns.get(&length_key(&warm.id, cell.sweep_bytes)).copied())
+                .flatten()
+        })?;
     let ops_per_s = cell.ops_per_s?.median;
     // An open loop waits on purpose: its op is compared by its service time.
     let op_ns = match (cell.offered_ops_per_s, cell.service_ns.and_then(|service| service.p50)) {
@@ -354,12 +385,16 @@ fn harness_share(plan: &Plan, records: &Records, cell: &Cell, phase: &Phase) -> 
 // ---- ranking ---------------------------------------------------------------------------------------------------
 
 /// Why a cell is not ranked, if it is not.
-fn not_ranked(plan: &Plan, cell: &Cell) -> Option<String> {
+fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<String> {
     let row = plan.rows.iter().find(|row| row.label == cell.store)?;
     match cell.status {
         Status::Measured => {}
-        Status::NotPossible => return Some(format!("not possible: {}", cell.reason.clone().unwrap_or_default())),
-        Status::NotAvailable => return Some(format!("not available: {}", cell.reason.clone().unwrap_or_default())),
+        Status::NotPossible => {
+            return Some(format!("not possible: {}", cell.reason.clone().unwrap_or_default()));
+        }
+        Status::NotAvailable => {
+            return Some(format!("not available: {}", cell.reason.clone().unwrap_or_default()));
+        }
         Status::Failed => return Some(format!("failed: {}", cell.reason.clone().unwrap_or_default())),
     }
     match row.adapter.kind {
@@ -383,26 +418,28 @@ fn not_ranked(plan: &Plan, cell: &Cell) -> Option<String> {
     }
     let rounds = cell.rounds.len() as f64;
     let ops = cell.ops as f64 / rounds;
-    let seconds = cell.rounds.iter().map(|round| round.settled_seconds.unwrap_or(round.seconds)).sum::<f64>() / rounds;
+    let seconds =
+        cell.rounds.iter().map(|round| round.settled_seconds.unwrap_or(round.seconds)).sum::<f64>() / rounds;
     if ops < SHORT_OPS as f64 && seconds < SHORT_SECONDS {
-        return Some(format!("too short: {ops:.0} ops in {} a round", crate::units::nanoseconds(seconds * 1e9)));
+        return Some(format!(
+            "too short: {ops:.0} ops in {} a round",
+            crate::units::nanoseconds(seconds * 1e9)
+        ));
     }
     if cell.rounds.len() < 2 {
         return Some("one round only".to_owned());
     }
-    if is_resident(cell) {
-        let open = cell.cache_proof.as_ref().map_or(0.0, |proof| proof.open_seconds);
-        return Some(format!("resident: loaded when opened; start took {}", crate::units::nanoseconds(open * 1e9)));
-    }
-    None
+    resident(cell, records.corpora.iter().map(|corpus| corpus.zstd_ratio).fold(1.0, f64::max))
 }
 
 /// What makes two cells of a phase comparable, as words for the reason when they are not.
 pub fn group_of(cell: &Cell, writes: bool) -> String {
     let mut parts = Vec::new();
     if writes {
-        let (kill, power) = cell.damage.map_or(("", ""), |damage| (damage.after_kill.name(), damage.after_power_cut.name()));
-        parts.push(format!("class {}; killed: {kill}; power cut: {power}", cell.durability.name()));
+        let (kill, power) =
+            cell.damage.map_or(("", ""), |damage| (damage.after_kill.name(), damage.after_power_cut.name()));
+        parts
+            .push(format!("class {}, {kill} when killed, {power} after a power cut", cell.durability.name()));
     }
     if cell.options.get("key").is_some_and(|key| key == "integer") {
         parts.push("integer keys".to_owned());
@@ -413,6 +450,32 @@ pub fn group_of(cell: &Cell, writes: bool) -> String {
         Cache::Cold | Cache::Warm | Cache::None => {}
     }
     parts.join("; ")
+}
+
+/// The ranked cells of one phase by what may be compared, the largest group first, the fastest cell first.
+pub fn grouped<'c>(cells: &[&'c Cell]) -> Vec<(String, Vec<&'c Cell>)> {
+    let mut groups: BTreeMap<String, Vec<&Cell>> = BTreeMap::new();
+    for cell in cells.iter().filter(|cell| cell.not_ranked.is_none()) {
+        groups.entry(group_of(cell, writes(cell))).or_default().push(cell);
+    }
+    let mut groups: Vec<(String, Vec<&Cell>)> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, members)| std::cmp::Reverse(members.len()));
+    for (_, members) in &mut groups {
+        members
+            .sort_by(|a, b| op_ns(a).unwrap_or(f64::INFINITY).total_cmp(&op_ns(b).unwrap_or(f64::INFINITY)));
+    }
+    groups
+}
+
+/// Whether a cell has no other to be compared with.
+pub fn is_alone(result: &RunResult, cell: &Cell) -> bool {
+    let same = |other: &&Cell| {
+        other.phase == cell.phase
+            && other.sweep_bytes == cell.sweep_bytes
+            && other.not_ranked.is_none()
+            && group_of(other, writes(other)) == group_of(cell, writes(cell))
+    };
+    result.results.iter().filter(same).count() == 1
 }
 
 /// Whether a cell's phase writes.
@@ -435,7 +498,12 @@ pub fn series(cell: &Cell) -> Series {
     };
     Series {
         label: cell.store.clone(),
-        rates: cell.rounds.iter().map(|round| (round.round, value(round))).filter(|(_, rate)| *rate > 0.0).collect(),
+        rates: cell
+            .rounds
+            .iter()
+            .map(|round| (round.round, value(round)))
+            .filter(|(_, rate)| *rate > 0.0)
+            .collect(),
     }
 }
 
@@ -479,7 +547,9 @@ fn comparisons(plan: &Plan, cells: &[Cell], groups: &[Group]) -> Vec<Comparison>
     let mut all = Vec::new();
     for cell in cells.iter().filter(|cell| cell.store != plan.reference) {
         let same = |other: &&Cell| {
-            other.store == plan.reference && other.phase == cell.phase && other.sweep_bytes == cell.sweep_bytes
+            other.store == plan.reference
+                && other.phase == cell.phase
+                && other.sweep_bytes == cell.sweep_bytes
         };
         let Some(reference) = cells.iter().find(same) else { continue };
         all.push(with_plan_reference(cell, reference));
@@ -591,7 +661,13 @@ fn all_crossovers(plan: &Plan, cells: &[Cell]) -> Vec<crate::result::Crossover> 
 }
 
 /// Two rows at every size of a sweep: the size, their rates, and the verdict on the first.
-pub fn pairs(plan: &Plan, cells: &[Cell], phase: &str, a: &str, b: &str) -> Vec<(u64, Series, Series, Verdict)> {
+pub fn pairs(
+    plan: &Plan,
+    cells: &[Cell],
+    phase: &str,
+    a: &str,
+    b: &str,
+) -> Vec<(u64, Series, Series, Verdict)> {
     let find = |label: &str, bytes: u64| {
         cells.iter().find(|cell| {
             cell.store == label
@@ -615,11 +691,17 @@ pub fn pairs(plan: &Plan, cells: &[Cell], phase: &str, a: &str, b: &str) -> Vec<
         .collect()
 }
 
-/// An interval as text: `1.30 [1.21, 1.40]`.
+/// An interval as text: `1.30 [1.21, 1.40]`, `0.0142 [0.0131, 0.0154]`.
 pub fn interval_text(interval: &Interval) -> String {
+    let digits = if interval.median >= 0.1 {
+        2
+    } else {
+        (1.0 - interval.median.log10().floor()).clamp(2.0, 6.0) as usize
+    };
+    let number = |value: f64| format!("{value:.digits$}");
     match (interval.low, interval.high) {
-        (Some(low), Some(high)) => format!("{:.2} [{low:.2}, {high:.2}]", interval.median),
-        _ => format!("{:.2}", interval.median),
+        (Some(low), Some(high)) => format!("{} [{}, {}]", number(interval.median), number(low), number(high)),
+        _ => number(interval.median),
     }
 }
 
@@ -631,5 +713,5 @@ pub fn op_ns(cell: &Cell) -> Option<f64> {
 
 /// The median percentile of a cell's service time.
 pub fn p50(cell: &Cell) -> Option<u64> {
-    cell.service_ns.unwrap_or(Percentiles::default()).p50
+    cell.service_ns.unwrap_or_default().p50
 }

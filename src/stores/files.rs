@@ -223,7 +223,12 @@ impl FilesSession<'_> {
         let mut directories = std::collections::BTreeSet::from([String::new()]);
         for key in std::mem::take(&mut self.unsynced) {
             let path = path_of(self.store.layout, &key);
-            match rustix::fs::openat(&self.store.base, &path, OFlags::RDONLY | OFlags::CLOEXEC, Permissions::empty()) {
+            match rustix::fs::openat(
+                &self.store.base,
+                &path,
+                OFlags::RDONLY | OFlags::CLOEXEC,
+                Permissions::empty(),
+            ) {
                 Ok(file) => rustix::fs::fsync(file)?,
                 // Deleted since; the directory's flush below makes that durable.
                 Err(Errno::NOENT) => {}
@@ -272,7 +277,7 @@ impl Session for FilesSession<'_> {
             });
             if let Err(error) = written {
                 // The draft is of no use to anyone; the first error is the one to report.
-                drop(rustix::fs::unlinkat(&self.store.base, &draft, AtFlags::empty()));
+                rustix::fs::unlinkat(&self.store.base, &draft, AtFlags::empty()).ok();
                 return Err(error);
             }
         } else {
@@ -355,7 +360,9 @@ fn list_below(directory: OwnedFd, depth: usize, each: &mut dyn FnMut(&str)) -> R
             continue;
         }
         match entry.file_type() {
-            FileType::Directory if depth > 0 => list_below(open_directory(&directory, &name)?, depth - 1, each)?,
+            FileType::Directory if depth > 0 => {
+                list_below(open_directory(&directory, &name)?, depth - 1, each)?
+            }
             _ => each(&name),
         }
     }

@@ -68,7 +68,9 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let separation = setup.options.flag("kv_separation").then(KvSeparationOptions::default);
     let blobs = database
         .keyspace("blobs", || {
-            KeyspaceCreateOptions::default().max_memtable_size(memtable_bytes).with_kv_separation(separation.clone())
+            KeyspaceCreateOptions::default()
+                .max_memtable_size(memtable_bytes)
+                .with_kv_separation(separation.clone())
         })
         .map_err(Error::failed)?;
     let key_form = KeyForm::of(setup.options);
@@ -91,7 +93,7 @@ impl Store for Fjall {
 
     fn facts(&self) -> Result<Facts> {
         Ok(Facts::from([
-            ("version".into(), "3".into()),
+            ("version".into(), env!("BLOBWISE_VERSION_FJALL").into()),
             ("memtable_bytes".into(), self.memtable_bytes.to_string()),
             ("cache_bytes".into(), self.database.cache_capacity().to_string()),
             ("kv_separated".into(), self.blobs.is_kv_separated().to_string()),
@@ -140,7 +142,9 @@ impl Session for FjallSession<'_> {
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         let mut room = [0; 8];
-        let Some(blob) = self.store.blobs.get(self.store.key_form.bytes(key, &mut room)).map_err(Error::failed)? else {
+        let Some(blob) =
+            self.store.blobs.get(self.store.key_form.bytes(key, &mut room)).map_err(Error::failed)?
+        else {
             return Ok(false);
         };
         sink(span.slice_of(&blob));

@@ -116,7 +116,10 @@ impl Store for Lmdb {
         let info = self.env.info();
         Ok(Facts::from([
             ("version".into(), format!("{}.{}.{}", version.major, version.minor, version.patch)),
-            ("flags".into(), format!("{:?}", self.env.flags().map_err(from_lmdb)?.unwrap_or(EnvFlags::empty()))),
+            (
+                "flags".into(),
+                format!("{:?}", self.env.flags().map_err(from_lmdb)?.unwrap_or(EnvFlags::empty())),
+            ),
             ("map_bytes".into(), info.map_size.to_string()),
             ("page_bytes".into(), self.env.unnamed_database_stat().page_size.to_string()),
         ]))
@@ -144,7 +147,9 @@ impl Session for LmdbSession<'_> {
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         let snapshot = self.store.env.read_txn().map_err(from_lmdb)?;
         let mut room = [0; 8];
-        let Some(blob) = self.store.blobs.get(&snapshot, self.store.key_form.bytes(key, &mut room)).map_err(from_lmdb)? else {
+        let Some(blob) =
+            self.store.blobs.get(&snapshot, self.store.key_form.bytes(key, &mut room)).map_err(from_lmdb)?
+        else {
             return Ok(false);
         };
         sink(span.slice_of(blob));
@@ -175,7 +180,10 @@ impl Session for LmdbSession<'_> {
         for (key, blob) in blobs {
             LIMIT.check(blob)?;
             let mut room = [0; 8];
-            self.store.blobs.put(&mut transaction, self.store.key_form.bytes(key, &mut room), blob).map_err(from_lmdb)?;
+            self.store
+                .blobs
+                .put(&mut transaction, self.store.key_form.bytes(key, &mut room), blob)
+                .map_err(from_lmdb)?;
         }
         transaction.commit().map_err(from_lmdb)
     }
@@ -185,7 +193,12 @@ impl Session for LmdbSession<'_> {
         let mut found = 0;
         for (index, key) in keys.iter().enumerate() {
             let mut room = [0; 8];
-            if let Some(blob) = self.store.blobs.get(&snapshot, self.store.key_form.bytes(key, &mut room)).map_err(from_lmdb)? {
+            if let Some(blob) = self
+                .store
+                .blobs
+                .get(&snapshot, self.store.key_form.bytes(key, &mut room))
+                .map_err(from_lmdb)?
+            {
                 sink(index, blob);
                 found += 1;
             }
@@ -197,7 +210,10 @@ impl Session for LmdbSession<'_> {
         let mut transaction = self.store.env.write_txn().map_err(from_lmdb)?;
         for key in keys {
             let mut room = [0; 8];
-            self.store.blobs.delete(&mut transaction, self.store.key_form.bytes(key, &mut room)).map_err(from_lmdb)?;
+            self.store
+                .blobs
+                .delete(&mut transaction, self.store.key_form.bytes(key, &mut room))
+                .map_err(from_lmdb)?;
         }
         transaction.commit().map_err(from_lmdb)
     }

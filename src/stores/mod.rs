@@ -2,9 +2,9 @@
 
 use crate::store::Adapter;
 
+mod files;
 #[cfg(feature = "fjall")]
 mod fjall;
-mod files;
 mod keys;
 #[cfg(feature = "lmdb")]
 mod lmdb;

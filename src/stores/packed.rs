@@ -351,11 +351,14 @@ fn decode_index(bytes: &[u8], packs: &[Arc<Pack>]) -> Option<Vec<([u8; 32], Plac
     let by_number: HashMap<u64, &Arc<Pack>> = packs.iter().map(|pack| (pack.number, pack)).collect();
     let mut places = Vec::new();
     for entry in rest.chunks_exact(80) {
-        let long = |at: usize| entry[at..at + 8].iter().rev().fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
+        let long = |at: usize| {
+            entry[at..at + 8].iter().rev().fold(0_u64, |value, byte| value << 8 | u64::from(*byte))
+        };
         let mut hex = [0; 32];
         hex.copy_from_slice(&entry[48..80]);
         let pack = Arc::clone(by_number.get(&long(0))?);
-        let place = Place { pack, offset: long(8), len: long(16), room: long(24), id: long(32), sum: long(40) };
+        let place =
+            Place { pack, offset: long(8), len: long(16), room: long(24), id: long(32), sum: long(40) };
         places.push((hex, place));
     }
     Some(places)
@@ -389,7 +392,9 @@ impl Packed {
     /// The pack to append to; begins the next one when the last one is full.
     fn active(&self, packs: &mut Vec<Arc<Pack>>) -> Result<Arc<Pack>> {
         match packs.last() {
-            Some(last) if last.bytes.load(Ordering::Relaxed) < self.pack_bytes => return Ok(Arc::clone(last)),
+            Some(last) if last.bytes.load(Ordering::Relaxed) < self.pack_bytes => {
+                return Ok(Arc::clone(last));
+            }
             Some(full) if self.durability != Durability::None => full.file.sync_data()?,
             _ => {}
         }
@@ -410,7 +415,7 @@ impl Packed {
         for (header, blob) in records {
             if let Err(error) = write_record(&pack.file, header, blob, offset) {
                 // Cut off what was written, so that the next record begins where readers expect it.
-                drop(pack.file.set_len(start));
+                pack.file.set_len(start).ok();
                 return Err(error);
             }
             offset += header.record_bytes();
@@ -441,8 +446,14 @@ impl Packed {
             return Ok(false);
         }
         (place.len, place.sum) = (blob.len() as u64, xxh3_64(blob));
-        let header =
-            Header { deleted: false, batch_rest: 0, len: place.len, room: place.room, key: *key, sum: place.sum };
+        let header = Header {
+            deleted: false,
+            batch_rest: 0,
+            len: place.len,
+            room: place.room,
+            key: *key,
+            sum: place.sum,
+        };
         write_record(&place.pack.file, &header, blob, place.offset)?;
         self.appended.fetch_add(header.record_bytes(), Ordering::Relaxed);
         self.point(key.hex, Some(place));
@@ -479,7 +490,8 @@ impl Packed {
 
     /// Rewrites packs that are more than half garbage.
     fn compact(&self) -> Result<()> {
-        let candidates: Vec<Arc<Pack>> = lock(&self.packs).iter().filter(|pack| is_mostly_garbage(pack)).cloned().collect();
+        let candidates: Vec<Arc<Pack>> =
+            lock(&self.packs).iter().filter(|pack| is_mostly_garbage(pack)).cloned().collect();
         for pack in candidates {
             self.rewrite(&pack)?;
         }
@@ -547,7 +559,14 @@ fn write_record(file: &File, header: &Header, blob: &[u8], offset: u64) -> Resul
 }
 
 /// Lends `len` bytes of a blob from `offset`; checks the checksum when all of it is read.
-fn read_pieces(place: &Place, offset: u64, len: u64, buffer: &mut [u8], check: bool, sink: Sink) -> Result<()> {
+fn read_pieces(
+    place: &Place,
+    offset: u64,
+    len: u64,
+    buffer: &mut [u8],
+    check: bool,
+    sink: Sink,
+) -> Result<()> {
     let start = place.offset + Header::BYTES as u64;
     let (mut at, end) = (start + offset, start + offset + len);
     let mut sum = Xxh3::new();
@@ -562,7 +581,10 @@ fn read_pieces(place: &Place, offset: u64, len: u64, buffer: &mut [u8], check: b
         at += want as u64;
     }
     if check && sum.digest() != place.sum {
-        return Err(Error::Failed(anyhow!("checksum of a blob in pack {} does not match", place.pack.number)));
+        return Err(Error::Failed(anyhow!(
+            "checksum of a blob in pack {} does not match",
+            place.pack.number
+        )));
     }
     Ok(())
 }
@@ -649,8 +671,11 @@ impl Session for PackedSession<'_> {
 
     fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
         let last = blobs.len().saturating_sub(1);
-        let records: Vec<_> =
-            blobs.iter().enumerate().map(|(i, (key, blob))| (put_header(key, blob, last - i), *blob)).collect();
+        let records: Vec<_> = blobs
+            .iter()
+            .enumerate()
+            .map(|(i, (key, blob))| (put_header(key, blob, last - i), *blob))
+            .collect();
         self.store.write(&records)
     }
 

@@ -89,7 +89,7 @@ impl Store for Redb {
         let transaction = self.database.begin_write().map_err(Error::failed)?;
         let stats = transaction.stats().map_err(Error::failed)?;
         let facts = Facts::from([
-            ("version".into(), "4".into()),
+            ("version".into(), env!("BLOBWISE_VERSION_REDB").into()),
             ("page_bytes".into(), stats.page_size().to_string()),
             ("cache_bytes".into(), self.cache_bytes.to_string()),
             ("commit".into(), format!("{:?}", level(self.durability))),
@@ -120,7 +120,9 @@ impl Session for RedbSession<'_> {
         let snapshot = self.store.database.begin_read().map_err(Error::failed)?;
         let table = snapshot.open_table(BLOBS).map_err(Error::failed)?;
         let mut room = [0; 8];
-        let Some(blob) = table.get(self.store.key_form.bytes(key, &mut room)).map_err(Error::failed)? else { return Ok(false) };
+        let Some(blob) = table.get(self.store.key_form.bytes(key, &mut room)).map_err(Error::failed)? else {
+            return Ok(false);
+        };
         sink(span.slice_of(blob.value()));
         Ok(true)
     }

@@ -62,7 +62,10 @@ pub(super) const ADAPTER: Adapter = Adapter {
 };
 
 /// SQLITE_MAX_LENGTH is 10^9 bytes as SQLite is shipped and holds for the whole row.
-const LIMIT: Limit = Limit { bytes: 999_999_000, source: "SQLITE_MAX_LENGTH of a standard build, less the row's other columns" };
+const LIMIT: Limit = Limit {
+    bytes: 999_999_000,
+    source: "SQLITE_MAX_LENGTH of a standard build, less the row's other columns",
+};
 
 /// Bytes read or written by one call of the blob handle.
 const PIECE_BYTES: usize = 64 << 10;
@@ -185,7 +188,15 @@ impl Store for Sqlite {
             ("version".into(), rusqlite::version().to_owned()),
             ("database_bytes".into(), file_len(&self.path).to_string()),
         ]);
-        for name in ["page_size", "journal_mode", "synchronous", "cache_size", "mmap_size", "auto_vacuum", "wal_autocheckpoint"] {
+        for name in [
+            "page_size",
+            "journal_mode",
+            "synchronous",
+            "cache_size",
+            "mmap_size",
+            "auto_vacuum",
+            "wal_autocheckpoint",
+        ] {
             let value = keeper.pragma_query_value(None, name, |row| {
                 row.get::<_, rusqlite::types::Value>(0).map(|value| match value {
                     rusqlite::types::Value::Integer(number) => number.to_string(),
@@ -203,8 +214,10 @@ impl Store for Sqlite {
         if !self.wal {
             return Ok(());
         }
-        let busy: i64 =
-            self.keeper().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).map_err(from_sqlite)?;
+        let busy: i64 = self
+            .keeper()
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+            .map_err(from_sqlite)?;
         if busy == 0 { Ok(()) } else { Err(Error::Busy) }
     }
 
@@ -333,7 +346,11 @@ impl SqliteSession<'_> {
     }
 
     /// Runs `body` between BEGIN and COMMIT; rolls back when it fails.
-    fn transaction<T>(&mut self, begin: &str, body: impl FnOnce(&mut Self) -> rusqlite::Result<T>) -> Result<T> {
+    fn transaction<T>(
+        &mut self,
+        begin: &str,
+        body: impl FnOnce(&mut Self) -> rusqlite::Result<T>,
+    ) -> Result<T> {
         self.connection.prepare_cached(begin).and_then(|mut begin| begin.execute([])).map_err(from_sqlite)?;
         let result = body(self).and_then(|value| {
             self.connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]))?;

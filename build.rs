@@ -1,0 +1,23 @@
+//! Tells the program the versions of the libraries whose stores it measures, from Cargo.lock, which is what was built.
+
+/// Packages whose version is a fact of a store.
+const STORES: &[&str] = &["redb", "fjall", "rocksdb"];
+
+#[expect(clippy::print_stdout, reason = "how a build script speaks to cargo")]
+fn main() {
+    println!("cargo::rerun-if-changed=Cargo.lock");
+    println!("cargo::rerun-if-changed=build.rs");
+    let lock = std::fs::read_to_string("Cargo.lock").unwrap_or_default();
+    for name in STORES {
+        let version = version_of(&lock, name).unwrap_or("unknown");
+        println!("cargo::rustc-env=BLOBWISE_VERSION_{}={version}", name.to_uppercase());
+    }
+}
+
+/// The version of a package: the line after its name.
+fn version_of<'l>(lock: &'l str, name: &str) -> Option<&'l str> {
+    let line = format!("name = \"{name}\"");
+    let mut lines = lock.lines().skip_while(|found| *found != line);
+    lines.next()?;
+    lines.next()?.strip_prefix("version = \"")?.strip_suffix('"')
+}
