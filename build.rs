@@ -3,7 +3,6 @@
 /// Packages whose version is a fact of a store.
 const STORES: &[&str] = &["redb", "fjall", "rocksdb"];
 
-#[expect(clippy::print_stdout, reason = "how a build script speaks to cargo")]
 fn main() {
     println!("cargo::rerun-if-changed=Cargo.lock");
     println!("cargo::rerun-if-changed=build.rs");

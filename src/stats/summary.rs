@@ -13,8 +13,8 @@ use super::{answer, doubts};
 use crate::plan::{CacheState, Class, Missing, Phase, Plan, Row, Work, class_of, length_key};
 use crate::records::{CellRecord, Records};
 use crate::result::{
-    Against, Cache, CacheProof, Cell, Comparison, Footprint, Interval, PercentileIntervals, Percentiles,
-    Round, RunResult, SCHEMA, SizeBand, Status, Verdict,
+    Against, Cache, CacheProof, Cell, Comparison, Footprint, Interval, PercentileIntervals, Round, RunResult,
+    SCHEMA, SizeBand, Status, Verdict,
 };
 use crate::store::{Durability, Kind};
 
