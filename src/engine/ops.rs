@@ -168,6 +168,10 @@ fn ordered(mut ids: Vec<u32>, order: Order, count: usize, again: bool, random: &
                 .map(|_| ids[(ranks.sample(random) as usize).clamp(1, ids.len()) - 1])
                 .collect();
         }
+        Order::Once if again && count > ids.len() && !ids.is_empty() => {
+            ids.shuffle(random);
+            return ids.iter().copied().cycle().take(count).collect();
+        }
         Order::Once | Order::Uniform | Order::Zipfian(_) => {
             ids.shuffle(random);
             ids.truncate(count);

@@ -180,7 +180,8 @@ fn length_of(
         Length::Ops(ops) => (scaled(ops), 0.0),
         Length::Seconds(seconds) => (blobs, seconds * plan.scale.min(1.0)),
         Length::Pilot if cold => (choice.cold_ops.max(1).min(blobs), 0.0),
-        Length::Pilot if load.only_reads() => (blobs, choice.read_seconds),
+        // Whole passes over all blobs, as many as make a cell that is not too short.
+        Length::Pilot if load.only_reads() => (blobs * OPS_MIN.div_ceil(blobs).max(1), choice.read_seconds),
         Length::Pilot => (blobs.min(scaled(OPS_MIN).max(OPS_MIN.min(blobs))), 0.0),
     };
     let ops = repeated.map_or(ops, |length| length.ops);

@@ -536,7 +536,7 @@ pub const MIX_PHASES: &[(&str, &str)] = &[
 ];
 
 /// The phases of a sweep that names none.
-const SWEEP_PHASES: &[&str] = &["fill", "read-warm", "read-cold"];
+const SWEEP_PHASES: &[&str] = &["fill", "read-warm"];
 
 /// `read-again` repeats the read phase before it; a phase that names what it repeats must name an earlier one.
 fn link_repeats(phases: &mut [Phase]) -> Result<()> {
@@ -595,6 +595,8 @@ fn duration_or(key: &str, text: &Option<String>, default: Duration) -> Result<Du
 const SWEEP_BYTES: u64 = 16_000_000;
 /// Blobs of each size at the least.
 const SWEEP_BLOBS_MIN: u64 = 100;
+/// Twice as many, so that a fill is not too short, where they have no more bytes than this.
+const SWEEP_BYTES_MAX: f64 = 256e6;
 /// Blobs of each size at the most, so that small sizes do not take for ever.
 const SWEEP_BLOBS_MAX: u64 = 2_000;
 
@@ -626,7 +628,9 @@ fn sweep_corpora(
         let centre = off_powers_of_two(ideal);
         let sizes = Sizes::Uniform((centre * 0.8) as u64, ((centre * 1.2) as u64).max(1));
         let by_bytes = (bytes_max.unwrap_or(SWEEP_BYTES) as f64 / centre) as u64;
-        let blobs = corpus.blobs.unwrap_or(by_bytes.clamp(SWEEP_BLOBS_MIN, SWEEP_BLOBS_MAX));
+        let enough = crate::stats::SHORT_OPS;
+        let least = if enough as f64 * centre <= SWEEP_BYTES_MAX { enough } else { SWEEP_BLOBS_MIN };
+        let blobs = corpus.blobs.unwrap_or(by_bytes.clamp(least, SWEEP_BLOBS_MAX));
         let blobs = ((blobs as f64 * scale) as u64).max(SCALED_BLOBS_MIN);
         let name = format!("about {}", crate::units::bytes(centre));
         let source = Source::Synthetic { name, sizes, content };

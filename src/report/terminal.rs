@@ -102,10 +102,10 @@ fn block(text: &mut String, result: &RunResult, phase: &str, sweep_bytes: Option
         }
     }
     let mut rest: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.not_ranked.is_some()).collect();
-    rest.sort_by_key(|cell| cell.kind == "reference");
+    rest.sort_by_key(|cell| summary::is_yardstick(cell));
     for cell in rest {
         line(text, &row(result, cell, settled));
-        if let Some(why) = cell.not_ranked.as_ref().filter(|_| cell.kind != "reference") {
+        if let Some(why) = cell.not_ranked.as_ref().filter(|_| !summary::is_yardstick(cell)) {
             wrapped(text, "    ", why);
         }
     }
@@ -178,7 +178,7 @@ fn row(result: &RunResult, cell: &Cell, settled: bool) -> String {
 
 /// The row's place: the best, or its ratio to the best and what it means.
 fn standing(result: &RunResult, cell: &Cell) -> String {
-    if cell.kind == "reference" {
+    if summary::is_yardstick(cell) {
         return "(yardstick)".to_owned();
     }
     if cell.not_ranked.is_some() {

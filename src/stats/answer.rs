@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::summary::{self, op_ns, series, writes};
 use crate::plan::{MIX_PHASES, Plan};
-use crate::result::{Cache, Cell, RunResult, Verdict};
+use crate::result::{Cache, Cell, RunResult, Status, Verdict};
 use crate::units;
 
 /// Differences below this share and below [`SMALL_NS`] are no reason to choose.
@@ -96,7 +96,7 @@ fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
     if ranked.is_empty() {
         let why = cells
             .iter()
-            .filter(|cell| cell.kind != crate::store::Kind::Reference.name())
+            .filter(|cell| !summary::is_yardstick(cell))
             .find_map(|cell| cell.not_ranked.clone())
             .unwrap_or_else(|| "nothing was measured".to_owned());
         return unanswered(question, &format!("no row is ranked ({why})"));
@@ -403,26 +403,39 @@ struct Stretch {
     rows: Vec<String>,
 }
 
+/// Rows that could be the fastest at a size: those that nothing is proved to beat, and those that are not ranked at it for
+/// reasons of measuring, such as a time that is mostly the harness's.
+fn candidates(result: &RunResult, phase: &str, size: u64) -> (Vec<String>, Vec<String>) {
+    let cells = || result.results.iter().filter(|cell| cell.phase == phase && cell.sweep_bytes == Some(size));
+    let leaders = cells().filter(|cell| cell.leader).map(|cell| cell.store.clone()).collect();
+    let unknown = cells()
+        .filter(|cell| {
+            cell.not_ranked.is_some() && cell.status == Status::Measured && !summary::is_yardstick(cell)
+        })
+        .map(|cell| cell.store.clone())
+        .collect();
+    (leaders, unknown)
+}
+
 fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str) -> String {
     let sizes: Vec<u64> = plan.corpora.iter().filter_map(|corpus| corpus.sweep_bytes).collect();
     let mut stretches: Vec<Stretch> = Vec::new();
-    let mut unranked = Vec::new();
+    let mut unranked: Vec<(String, Vec<u64>)> = Vec::new();
     for size in &sizes {
-        let leaders: Vec<String> = result
-            .results
-            .iter()
-            .filter(|cell| cell.phase == phase && cell.sweep_bytes == Some(*size) && cell.leader)
-            .map(|cell| cell.store.clone())
-            .collect();
+        let (leaders, unknown) = candidates(result, phase, *size);
+        for row in &unknown {
+            match unranked.iter_mut().find(|(known, _)| known == row) {
+                Some((_, sizes)) => sizes.push(*size),
+                None => unranked.push((row.clone(), vec![*size])),
+            }
+        }
         if leaders.is_empty() {
-            unranked.push(*size);
             continue;
         }
-        let last = stretches.last_mut();
         let common = |rows: &[String]| -> Vec<String> {
-            rows.iter().filter(|row| leaders.contains(row)).cloned().collect()
+            rows.iter().filter(|row| leaders.contains(row) || unknown.contains(row)).cloned().collect()
         };
-        match last {
+        match stretches.last_mut() {
             Some(stretch) if !common(&stretch.rows).is_empty() => {
                 stretch.rows = common(&stretch.rows);
                 stretch.to = *size;
@@ -434,15 +447,26 @@ fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str) -> String {
         [] => "no size has a ranked row.".to_owned(),
         [only] => {
             let verb = if only.rows.len() == 1 { "leads" } else { "cannot be told apart" };
-            let range =
-                format!("from {} to {}", units::bytes(only.from as f64), units::bytes(only.to as f64));
-            format!("{} {verb} at every size {range}; the winner does not change.", names(&only.rows))
+            let range = match only.from == only.to {
+                true => format!("at {}, the only size with a ranked row", units::bytes(only.from as f64)),
+                false => {
+                    let (from, to) = (units::bytes(only.from as f64), units::bytes(only.to as f64));
+                    format!("at every size from {from} to {to}; the winner does not change")
+                }
+            };
+            format!("{} {verb} {range}.", names(&only.rows))
         }
         several => stretches_text(result, phase, several),
     };
-    if !unranked.is_empty() {
-        let list: Vec<String> = unranked.iter().map(|size| units::bytes(*size as f64)).collect();
-        text += &format!(" Not ranked at {}.", list.join(", "));
+    let list: Vec<String> = unranked
+        .iter()
+        .map(|(row, sizes)| {
+            let sizes: Vec<String> = sizes.iter().map(|size| units::bytes(*size as f64)).collect();
+            format!("`{row}` at {}", sizes.join(", "))
+        })
+        .collect();
+    if !list.is_empty() {
+        text += &format!(" Not ranked: {}.", list.join("; "));
     }
     text
 }

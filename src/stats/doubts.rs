@@ -152,7 +152,7 @@ fn short(result: &RunResult) -> Option<Doubt> {
 }
 
 fn harness(result: &RunResult) -> Vec<Doubt> {
-    let measured = |cell: &Cell| cell.kind != crate::store::Kind::Reference.name();
+    let measured = |cell: &Cell| !summary::is_yardstick(cell);
     let share = |cell: &Cell| cell.harness_share.unwrap_or(0.0);
     let limit = summary::HARNESS_SHARE_MAX;
     let some = collect(
@@ -210,7 +210,7 @@ fn use_of_bytes(plan: &Plan, result: &RunResult) -> Option<Doubt> {
 }
 
 fn cold(result: &RunResult) -> Vec<Doubt> {
-    let measured = |cell: &Cell| cell.kind != crate::store::Kind::Reference.name();
+    let measured = |cell: &Cell| !summary::is_yardstick(cell);
     let resident = collect(
         result,
         "resident",

@@ -478,6 +478,11 @@ pub fn is_alone(result: &RunResult, cell: &Cell) -> bool {
     result.results.iter().filter(same).count() == 1
 }
 
+/// Whether a cell belongs to a yardstick.
+pub fn is_yardstick(cell: &Cell) -> bool {
+    cell.kind == Kind::Reference.name()
+}
+
 /// Whether a cell's phase writes.
 pub fn writes(cell: &Cell) -> bool {
     cell.settled_ops_per_s.is_some()
@@ -693,6 +698,8 @@ pub fn pairs(
 
 /// An interval as text: `1.30 [1.21, 1.40]`, `0.0142 [0.0131, 0.0154]`.
 pub fn interval_text(interval: &Interval) -> String {
+    /// Wider than this by a factor, an interval says that there are too few rounds, and nothing else.
+    const WIDEST: f64 = 100.0;
     let digits = if interval.median >= 0.1 {
         2
     } else {
@@ -700,6 +707,7 @@ pub fn interval_text(interval: &Interval) -> String {
     };
     let number = |value: f64| format!("{value:.digits$}");
     match (interval.low, interval.high) {
+        (Some(low), Some(high)) if high / low > WIDEST => format!("{} [?]", number(interval.median)),
         (Some(low), Some(high)) => format!("{} [{}, {}]", number(interval.median), number(low), number(high)),
         _ => number(interval.median),
     }
