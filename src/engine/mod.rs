@@ -8,7 +8,6 @@ pub mod ops;
 pub mod order;
 pub mod pace;
 pub mod pilot;
-pub mod place;
 pub mod rails;
 pub mod resources;
 pub mod run;

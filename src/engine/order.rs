@@ -1,8 +1,8 @@
 //! The order of rows in each round: balanced for place and for what came before.
 
+use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
-use rand::{SeedableRng, TryRng};
 
 /// The order of `rows` rows in a round (from 1): a row of a Williams square, its letters dealt by the seed. After as many
 /// rounds as there are rows (twice as many for an odd number) every row has stood at every place equally often and
@@ -22,11 +22,6 @@ pub fn williams(rows: usize, round: u32, seed: u64) -> Vec<usize> {
         order.reverse();
     }
     order
-}
-
-/// A seed of its own for a run that names none: never the same twice.
-pub fn fresh_seed() -> u64 {
-    rand::rngs::SysRng.try_next_u64().unwrap_or(1)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use rand::TryRng;
 
 /// The file that marks a directory as ours. It is locked while a run uses it.
 const MARK: &str = "BLOBWISE";
@@ -26,7 +27,7 @@ impl Place {
     pub fn make(dir: &Path) -> Result<Place> {
         let made = make_directories(dir)?;
         remove_stale(dir);
-        let path = dir.join(format!("{PREFIX}{:08x}", super::order::fresh_seed() as u32));
+        let path = dir.join(format!("{PREFIX}{:08x}", fresh_seed() as u32));
         let make = || -> Result<File> {
             std::fs::create_dir(&path).with_context(|| format!("cannot write in `{}`", dir.display()))?;
             let mut mark = File::create_new(path.join(MARK))?;
@@ -59,6 +60,11 @@ impl Drop for Place {
         drop(std::fs::remove_dir_all(&self.path));
         remove_if_empty(&self.made);
     }
+}
+
+/// A number that is never the same twice.
+pub fn fresh_seed() -> u64 {
+    rand::rngs::SysRng.try_next_u64().unwrap_or(1)
 }
 
 /// Makes a directory with its parents and returns those that were missing, innermost first.
