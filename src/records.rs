@@ -54,7 +54,7 @@ impl Records {
             store: row.label.clone(),
             adapter: row.adapter.name.to_owned(),
             kind: row.adapter.kind.name().to_owned(),
-            options: row.options.values().clone(),
+            options: row.options.shown(),
             facts: BTreeMap::new(),
             damage: None,
             status: Status::Measured,

@@ -463,6 +463,12 @@ pub struct Round {
     pub client_cpu_ns: u64,
     /// Of that, the workers'.
     pub worker_cpu_ns: u64,
+    /// Processor time of the store's servers, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_cpu_ns: Option<u64>,
+    /// Most memory of the servers, when it was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_peak_bytes: Option<u64>,
     /// Most memory beyond the baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_peak_bytes: Option<u64>,
@@ -523,6 +529,9 @@ pub struct Histograms {
     /// Response times by size band; open loops only.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub response: BTreeMap<String, String>,
+    /// Times of the parts of ops that are timed by themselves, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub steps: BTreeMap<String, String>,
 }
 
 /// Ops on blobs of similar size.

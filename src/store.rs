@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::server::{Program, Server};
+
 /// What an adapter returns on the clock. No allocation is needed to say `Busy` or `TimedOut`.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -307,6 +309,8 @@ pub enum Values {
         /// Largest.
         max: u64,
     },
+    /// Where a server of the user's is. Its password is never written anywhere.
+    Url,
     /// A size such as `4096`, `4KiB` or `64kB`.
     Bytes {
         /// Smallest, in bytes.
@@ -341,9 +345,11 @@ impl Options {
         self.text(name).parse().unwrap_or_default()
     }
 
-    /// All names and values, sorted by name.
-    pub fn values(&self) -> &BTreeMap<String, String> {
-        &self.0
+    /// All names and values, sorted by name; without passwords.
+    pub fn shown(&self) -> BTreeMap<String, String> {
+        let shown =
+            |(name, value): (&String, &String)| (name.clone(), crate::units::without_passwords(value));
+        self.0.iter().map(shown).collect()
     }
 }
 
@@ -361,6 +367,9 @@ pub enum Mode {
 pub struct Setup<'a> {
     /// The store's own directory; it writes nowhere else.
     pub dir: &'a Path,
+    /// A directory that lives as long as the run, for what is made once and copied in each round, such as an initialised
+    /// data directory.
+    pub cache_dir: &'a Path,
     /// Make it or open it.
     pub mode: Mode,
     /// The class asked for; one of the adapter's [`Caps::durability`].
@@ -392,6 +401,8 @@ pub struct Adapter {
     pub about: &'static str,
     /// What sort of place it is.
     pub kind: Kind,
+    /// The server programs that it starts; none where a URL is given.
+    pub programs: &'static [Program],
     /// Its settings.
     pub options: &'static [OptionSpec],
     /// What it can do with these settings.
@@ -421,8 +432,28 @@ pub trait Store: Sync + Send {
         Ok(())
     }
 
+    /// Carries out deletes that were only marked; timed apart.
+    fn purge(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The servers it started, whose processor time, memory and device bytes are measured.
+    fn servers(&self) -> Vec<&Server> {
+        Vec::new()
+    }
+
+    /// Bytes that a server of the user's says it takes; `None` for a store whose directory can be looked at.
+    fn footprint_bytes(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// Closes it. A flush that fails here is an error; dropping without closing is the safety net.
     fn close(self: Box<Self>) -> Result<()>;
+
+    /// Closes it for good and removes what it put where only its server can: the schema or database that carries our mark.
+    fn remove(self: Box<Self>) -> Result<()> {
+        self.close()
+    }
 }
 
 /// One worker's handle. What a store cannot do it refuses; it never emulates.
@@ -439,6 +470,11 @@ pub trait Session {
 
     /// Returns when this session's earlier writes are on stable storage.
     fn sync(&mut self) -> Result<()>;
+
+    /// Connects anew: the part of an op that `connection=per-op` adds, timed by the loop.
+    fn connect(&mut self) -> Result<()> {
+        Err(Error::Unsupported("a connection for each op"))
+    }
 
     /// Gives every key there is, in any order.
     fn list(&mut self, _each: &mut dyn FnMut(&str)) -> Result<()> {

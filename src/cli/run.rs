@@ -213,7 +213,7 @@ fn program() -> Program {
     Program {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         build: build.to_owned(),
-        command: command.join(" "),
+        command: crate::units::without_passwords(&command.join(" ")),
         started: machine::timestamp(),
         seconds: 0.0,
     }

@@ -12,6 +12,7 @@ use super::resources::Meter;
 use super::tally::Tally;
 use super::worker::{Shared, Source, bands, work};
 use crate::plan::{Arrivals, SyncRule, Use};
+use crate::server::Server;
 use crate::store::{Key, Session, Span, Store};
 
 /// One list of ops for each worker, done between two barriers.
@@ -27,6 +28,8 @@ pub struct Job {
     pub use_bytes: Use,
     /// Blobs in one op.
     pub batch: usize,
+    /// Whether every op connects anew.
+    pub connect: bool,
     /// When workers sync.
     pub sync: Option<SyncRule>,
     /// Whether the first op of each session is kept apart from the rest.
@@ -76,6 +79,9 @@ impl<C: Clock> Crew<'_, C> {
             barrier: Barrier::new(self.workers + 1),
             failed: AtomicBool::new(false),
             begin: AtomicU64::new(0),
+            finished: AtomicU64::new(0),
+            workers: self.workers as u64,
+            main: std::thread::current(),
         };
         let counted: Mutex<Vec<(usize, Tally)>> = Mutex::default();
         let first_error: Mutex<Option<anyhow::Error>> = Mutex::default();
@@ -97,11 +103,13 @@ impl<C: Clock> Crew<'_, C> {
                 if meeting.failed.load(Ordering::SeqCst) {
                     break;
                 }
-                meter.start();
+                let servers = self.store.servers();
+                meter.start(&servers);
                 meeting.begin.store(self.clock.now(), Ordering::SeqCst);
                 meeting.barrier.wait();
-                meeting.barrier.wait();
-                meter.stop();
+                meeting.wait_for_the_end(meter, &servers);
+                meter.stop(&servers);
+                meter.look_at_memory(&servers);
             }
             // The scope waits for the closures, a join for the threads: LMDB's thread-local reader slots are given back when
             // a thread ends, which must be before the store is closed.
@@ -160,6 +168,8 @@ impl<C: Clock> Crew<'_, C> {
                     }
                 }
             }
+            meeting.finished.fetch_add(1, Ordering::SeqCst);
+            meeting.main.unpark();
             meeting.barrier.wait();
         }
         session?;
@@ -189,6 +199,7 @@ impl<C: Clock> Crew<'_, C> {
             contents: self.contents,
             use_bytes: job.use_bytes,
             batch: job.batch,
+            connect: job.connect,
             sync: job.sync,
             stop: self.stop,
         };
@@ -207,6 +218,26 @@ struct Meeting {
     barrier: Barrier,
     failed: AtomicBool,
     begin: AtomicU64,
+    /// Workers that have finished the job under way.
+    finished: AtomicU64,
+    workers: u64,
+    /// The thread that waits for them.
+    main: std::thread::Thread,
+}
+
+impl Meeting {
+    /// Waits until every worker has finished a job, and looks at the servers' memory now and then meanwhile.
+    fn wait_for_the_end(&self, meter: &mut Meter, servers: &[&Server]) {
+        const LOOK: std::time::Duration = std::time::Duration::from_millis(250);
+        if !servers.is_empty() {
+            while self.finished.load(Ordering::SeqCst) < self.workers {
+                std::thread::park_timeout(LOOK);
+                meter.look_at_memory(servers);
+            }
+        }
+        self.barrier.wait();
+        self.finished.store(0, Ordering::SeqCst);
+    }
 }
 
 fn schedule(open: Open) -> Mutex<(Schedule, usize)> {

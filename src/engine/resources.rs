@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::machine::{self, Device, DeviceCounters, Memory};
+use crate::server::Server;
 
 /// What the system does while nothing is measured, per second.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,9 +19,9 @@ pub struct Idle {
 impl Idle {
     /// Watches the idle system for a while.
     pub fn watch(device: Option<&Device>, seconds: f64) -> Idle {
-        let (begin, before) = (machine::uptime(), Counters::read(device));
+        let (begin, before) = (machine::uptime(), Counters::read(device, &[]));
         std::thread::sleep(std::time::Duration::from_secs_f64(seconds));
-        let (seconds, after) = ((machine::uptime() - begin).as_secs_f64(), Counters::read(device));
+        let (seconds, after) = ((machine::uptime() - begin).as_secs_f64(), Counters::read(device, &[]));
         let used = after.since(&before);
         Idle {
             busy_ns: used.busy_ns.map_or(0.0, |ns| ns as f64 / seconds),
@@ -35,14 +36,17 @@ impl Idle {
 struct Counters {
     busy_ns: Option<u64>,
     process_ns: u64,
+    server_ns: Option<u64>,
     device: Option<DeviceCounters>,
 }
 
 impl Counters {
-    fn read(device: Option<&Device>) -> Counters {
+    fn read(device: Option<&Device>, servers: &[&Server]) -> Counters {
+        let server_ns: Option<u64> = servers.iter().map(|server| server.cpu_ns()).sum();
         Counters {
             busy_ns: machine::busy_ns(),
             process_ns: machine::process_cpu_ns(),
+            server_ns: server_ns.filter(|_| !servers.is_empty()),
             device: device.and_then(Device::counters),
         }
     }
@@ -52,6 +56,8 @@ impl Counters {
         Used {
             busy_ns: self.busy_ns.zip(before.busy_ns).map(|(now, then)| now.saturating_sub(then)),
             process_ns: self.process_ns.saturating_sub(before.process_ns),
+            // A server that was not there before has used all its time since.
+            server_ns: self.server_ns.map(|now| now.saturating_sub(before.server_ns.unwrap_or(0))),
             device: both.map(|(now, then)| DeviceCounters {
                 read_bytes: now.read_bytes.saturating_sub(then.read_bytes),
                 written_bytes: now.written_bytes.saturating_sub(then.written_bytes),
@@ -68,6 +74,8 @@ pub struct Used {
     pub busy_ns: Option<u64>,
     /// Processor time of this process.
     pub process_ns: u64,
+    /// Processor time of the store's servers.
+    pub server_ns: Option<u64>,
     /// What the device did.
     pub device: Option<DeviceCounters>,
 }
@@ -76,6 +84,10 @@ impl Used {
     fn add(&mut self, more: &Used) {
         self.busy_ns = self.busy_ns.zip(more.busy_ns).map(|(all, more)| all + more);
         self.process_ns += more.process_ns;
+        self.server_ns = match (self.server_ns, more.server_ns) {
+            (Some(all), Some(more)) => Some(all + more),
+            (all, more) => all.or(more),
+        };
         self.device = self.device.zip(more.device).map(|(all, more)| DeviceCounters {
             read_bytes: all.read_bytes + more.read_bytes,
             written_bytes: all.written_bytes + more.written_bytes,
@@ -92,36 +104,55 @@ pub struct Meter<'a> {
     running: Option<(std::time::Duration, Counters)>,
     seconds: f64,
     used: Used,
+    server_peak_bytes: Option<u64>,
 }
 
 impl<'a> Meter<'a> {
     /// A meter that stands still.
     pub fn new(device: Option<&'a Device>, idle: Idle) -> Meter<'a> {
-        let used =
-            Used { busy_ns: Some(0), process_ns: 0, device: device.map(|_| DeviceCounters::default()) };
-        Meter { device, idle, running: None, seconds: 0.0, used }
+        let used = Used {
+            busy_ns: Some(0),
+            process_ns: 0,
+            server_ns: None,
+            device: device.map(|_| DeviceCounters::default()),
+        };
+        Meter { device, idle, running: None, seconds: 0.0, used, server_peak_bytes: None }
     }
 
-    /// Starts or goes on.
-    pub fn start(&mut self) {
-        let counters = Counters::read(self.device);
+    /// Starts or goes on; `servers` are those of the open store.
+    pub fn start(&mut self, servers: &[&Server]) {
+        let counters = Counters::read(self.device, servers);
         self.running = Some((machine::uptime(), counters));
     }
 
     /// Stops; the time until the next start does not count. Returns the seconds since the start.
-    pub fn stop(&mut self) -> f64 {
+    pub fn stop(&mut self, servers: &[&Server]) -> f64 {
         let Some((begin, before)) = self.running.take() else { return 0.0 };
         let seconds = (machine::uptime() - begin).as_secs_f64();
-        let more = Counters::read(self.device).since(&before);
+        let more = Counters::read(self.device, servers).since(&before);
         self.seconds += seconds;
         self.used.add(&more);
         seconds
+    }
+
+    /// Notes what memory the servers have at this moment.
+    pub fn look_at_memory(&mut self, servers: &[&Server]) {
+        if !servers.is_empty() {
+            let now = servers.iter().map(|server| server.memory_bytes()).sum();
+            self.server_peak_bytes = Some(self.server_peak_bytes.unwrap_or(0).max(now));
+        }
+    }
+
+    /// The most memory that servers had when it was looked at.
+    pub fn server_peak_bytes(&self) -> Option<u64> {
+        self.server_peak_bytes
     }
 
     /// Adds what another meter has counted.
     pub fn add(&mut self, other: &Meter) {
         self.seconds += other.seconds;
         self.used.add(&other.used);
+        self.server_peak_bytes = self.server_peak_bytes.max(other.server_peak_bytes);
     }
 
     /// What was used, less what the idle system would have used in the same time.
@@ -130,6 +161,7 @@ impl<'a> Meter<'a> {
         Used {
             busy_ns: self.used.busy_ns.map(|ns| less(ns, self.idle.busy_ns).max(self.used.process_ns)),
             process_ns: self.used.process_ns,
+            server_ns: self.used.server_ns,
             device: self.used.device.map(|device| DeviceCounters {
                 read_bytes: less(device.read_bytes, self.idle.read_bytes),
                 written_bytes: less(device.written_bytes, self.idle.written_bytes),

@@ -60,6 +60,8 @@ pub struct Tally {
     pub last_due: u64,
     /// Processor time of the worker's thread.
     pub cpu_ns: u64,
+    /// Parts of ops that are timed by themselves, by name.
+    pub steps: Vec<(&'static str, Box<Histogram>)>,
 }
 
 impl Tally {
@@ -89,6 +91,7 @@ impl Tally {
             end: 0,
             last_due: 0,
             cpu_ns: 0,
+            steps: Vec::new(),
         }
     }
 
@@ -105,6 +108,15 @@ impl Tally {
         if let Some(response) = &mut self.response[band] {
             response.saturating_record(u64::max(times.end - times.due, 1));
         }
+    }
+
+    /// Counts a part of an op.
+    pub fn step(&mut self, name: &'static str, ns: u64) {
+        let place = self.steps.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
+            self.steps.push((name, Box::new(histogram::new())));
+            self.steps.len() - 1
+        });
+        self.steps[place].1.saturating_record(ns.max(1));
     }
 
     /// Counts an op that failed.
@@ -145,11 +157,22 @@ impl Tally {
         self.end = self.end.max(other.end);
         self.last_due = self.last_due.max(other.last_due);
         self.cpu_ns += other.cpu_ns;
+        for (name, more) in &other.steps {
+            match self.steps.iter_mut().find(|(known, _)| known == name) {
+                Some((_, all)) => histogram::add(all, more),
+                None => self.steps.push((name, more.clone())),
+            }
+        }
     }
 
     /// The histograms for the result file.
     pub fn histograms(&self) -> Result<Histograms> {
+        let mut steps = BTreeMap::new();
+        for (name, times) in &self.steps {
+            steps.insert((*name).to_owned(), histogram::encode(times)?);
+        }
         Ok(Histograms {
+            steps,
             service: encoded(&self.service)?,
             response: if self.open { encoded(&self.response)? } else { BTreeMap::new() },
         })

@@ -163,8 +163,10 @@ pub fn visit(run: &Run, fixed: &Fixed, subject: Subject, turn: Turn) -> Result<O
     };
     let outcome = visitor.everything();
     let mut visit = visitor.visit;
-    // Dropped here, before its directory: closing is part of `everything`, this is the safety net.
-    drop(visitor.open);
+    // Closing is part of `everything`; this is the safety net, whose errors come after the first one.
+    if let Some((_, store)) = visitor.open {
+        store.remove().ok();
+    }
     std::fs::remove_dir_all(&dir).with_context(|| format!("cannot remove `{}`", dir.display()))?;
     machine::sync_filesystem(&run.place)?;
     machine::wait_until_quiet(run.device.as_ref(), Duration::from_secs(2));
@@ -253,7 +255,10 @@ impl<'a> Visitor<'a> {
             return Ok(());
         }
         self.verify()?;
-        self.close()
+        match self.open.take() {
+            Some((_, store)) => store.remove().context("removing the store failed"),
+            None => Ok(()),
+        }
     }
 
     // ---- opening and closing -------------------------------------------------------------------------------
@@ -266,7 +271,7 @@ impl<'a> Visitor<'a> {
         let (store, _) = self.store()?;
         self.visit.facts = store.facts()?;
         if self.caps().persistent {
-            let empty = machine::allocated_bytes(&self.dir);
+            let empty = self.bytes_taken(self.store()?.0)?;
             self.visit.footprint.empty_bytes = Some(empty);
             self.visit.footprint.statvfs_bytes = free_before;
         }
@@ -288,6 +293,7 @@ impl<'a> Visitor<'a> {
         let corpus = self.subject.corpus;
         (self.subject.row.adapter.open)(&Setup {
             dir: &self.dir,
+            cache_dir: &self.run.place.join("cache"),
             mode,
             durability: class,
             cache_bytes: plan.cache_bytes,
@@ -394,6 +400,7 @@ impl<'a> Visitor<'a> {
             open: None,
             use_bytes: load.use_bytes,
             batch: load.batch.unwrap_or(self.plan().batch),
+            connect: self.connects(),
             sync: (class == Durability::OnSync).then_some(self.plan().sync),
             first_apart: true,
         }
@@ -413,7 +420,19 @@ impl<'a> Visitor<'a> {
     }
 
     fn meter(&self) -> Meter<'a> {
-        Meter::new(self.run.device.as_ref(), self.turn.idle)
+        // Nothing is known of the device of a server that somebody else runs.
+        let device = self.run.device.as_ref().filter(|_| !self.is_external());
+        Meter::new(device, self.turn.idle)
+    }
+
+    /// Whether the row connects anew for every op.
+    fn connects(&self) -> bool {
+        self.subject.row.options.text("connection") == "per-op"
+    }
+
+    /// Whether the store is a server of the user's.
+    fn is_external(&self) -> bool {
+        !self.subject.row.options.text("url").is_empty()
     }
 
     /// A phase of ops in whatever state the caches are.
@@ -457,35 +476,42 @@ impl<'a> Visitor<'a> {
     /// The work that writes put off: counted, and timed apart.
     fn settle(&mut self, phase: &Phase, meter: &mut Meter, round: &mut Round) -> Result<()> {
         let fill = phase.id == "fill" && self.caps().persistent;
+        let (store, _) = self.store()?;
+        let servers = store.servers();
         let mut syncfs = 0.0;
+        let mut before = None;
         if fill {
-            meter.start();
+            meter.start(&servers);
             machine::sync_filesystem(&self.dir)?;
-            syncfs += meter.stop();
-            self.visit.footprint.allocated_bytes = Some(machine::allocated_bytes(&self.dir));
+            syncfs += meter.stop(&servers);
+            before = Some(self.bytes_taken(store)?);
         }
-        meter.start();
-        self.store()?.0.settle().context("settling failed")?;
-        let settle = meter.stop();
-        meter.start();
+        meter.start(&servers);
+        store.settle().context("settling failed")?;
+        round.settle_seconds = Some(meter.stop(&servers));
+        meter.start(&servers);
         machine::sync_filesystem(&self.dir)?;
-        syncfs += meter.stop();
-        round.settle_seconds = Some(settle);
-        round.syncfs_seconds = Some(syncfs);
+        round.syncfs_seconds = Some(syncfs + meter.stop(&servers));
+        meter.look_at_memory(&servers);
         if fill {
+            let after = self.bytes_taken(store)?;
             let logical = self.subject.corpus.bytes().max(1) as f64;
+            let free = free_bytes(&self.run.place);
             let footprint = &mut self.visit.footprint;
-            let after = machine::allocated_bytes(&self.dir);
+            footprint.allocated_bytes = before;
             footprint.after_settle_bytes = Some(after);
             footprint.space_amplification = Some(after as f64 / logical);
-            footprint.statvfs_bytes = footprint
-                .statvfs_bytes
-                .zip(free_bytes(&self.run.place))
-                .map(|(before, now)| before.saturating_sub(now));
+            footprint.statvfs_bytes =
+                footprint.statvfs_bytes.zip(free).map(|(before, now)| before.saturating_sub(now));
             footprint.write_amplification =
                 meter.used().device.map(|device| device.written_bytes as f64 / logical);
         }
         Ok(())
+    }
+
+    /// Disk that the store takes: what it says itself when it is not below our directory, else what is allocated there.
+    fn bytes_taken(&self, store: &dyn Store) -> Result<u64> {
+        Ok(store.footprint_bytes()?.unwrap_or_else(|| machine::allocated_bytes(&self.dir)))
     }
 
     /// Moves what was counted into the record of the round.
@@ -517,6 +543,8 @@ impl<'a> Visitor<'a> {
             round.device_written_bytes = Some(device.written_bytes);
             round.device_flushes = Some(device.flushes);
         }
+        round.server_cpu_ns = used.server_ns;
+        round.server_peak_bytes = meter.server_peak_bytes();
         let memory = self.memory.beyond();
         round.client_peak_bytes = memory.peak_bytes;
         round.anonymous_bytes = memory.anonymous_bytes;
@@ -554,12 +582,12 @@ impl<'a> Visitor<'a> {
                 offset: 0,
             };
             let key = &self.subject.corpus.keys[id as usize];
-            meter.start();
+            meter.start(&[]);
             let cpu = machine::thread_cpu_ns();
             let open = || self.opened(class, Mode::Open);
             let store = worker::reopen(&self.run.clock, &open, key, &op, &mut tally)?;
             tally.cpu_ns += machine::thread_cpu_ns().saturating_sub(cpu);
-            seconds += meter.stop();
+            seconds += meter.stop(&store.servers());
             self.open = Some((class, store));
         }
         let mut round = self.new_round(seed);
@@ -583,6 +611,7 @@ impl<'a> Visitor<'a> {
             open: None,
             use_bytes: crate::plan::Use::Touch,
             batch: 1,
+            connect: self.connects(),
             sync: (store_class == Durability::OnSync).then_some(plan.sync),
             first_apart: true,
         };
@@ -599,7 +628,7 @@ impl<'a> Visitor<'a> {
         self.settle(phase, &mut meter, &mut round)?;
         self.finish(&mut round, &tally, &meter)?;
         if self.caps().persistent {
-            round.allocated_bytes = Some(machine::allocated_bytes(&self.dir));
+            round.allocated_bytes = Some(self.bytes_taken(self.store()?.0)?);
         }
         round.live_bytes = Some(self.state.live_bytes());
         self.visit.phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));

@@ -27,6 +27,8 @@ pub struct Shared<'a, C: Clock> {
     pub use_bytes: Use,
     /// Blobs in one op.
     pub batch: usize,
+    /// Whether every op connects anew.
+    pub connect: bool,
     /// When a worker syncs; `None` in other classes than on-sync.
     pub sync: Option<SyncRule>,
     /// Set from outside to end the phase early.
@@ -141,8 +143,11 @@ pub fn work<'s, C: Clock>(
         {
             late.saturating_record(u64::max(start - due, 1));
         }
-        let outcome =
-            perform(shared, session.as_mut(), next.ops, prepared, &mut consumer, &mut tally.retries);
+        let connected =
+            if shared.connect { connect(shared, session.as_mut(), start, &mut tally) } else { Ok(()) };
+        let outcome = connected.and_then(|()| {
+            perform(shared, session.as_mut(), next.ops, prepared, &mut consumer, &mut tally.retries)
+        });
         now = shared.clock.now();
         tally.ops += 1;
         tally.blobs += next.ops.len() as u64;
@@ -173,6 +178,18 @@ pub fn work<'s, C: Clock>(
     tally.end = now;
     tally.cpu_ns = crate::machine::thread_cpu_ns().saturating_sub(cpu_before);
     Ok(tally)
+}
+
+/// Connects anew, as the first step of an op.
+fn connect<C: Clock>(
+    shared: &Shared<'_, C>,
+    session: &mut dyn Session,
+    start: u64,
+    tally: &mut Tally,
+) -> Result<()> {
+    session.connect()?;
+    tally.step("connect", shared.clock.now() - start);
+    Ok(())
 }
 
 /// The blobs that an op writes, ready before its clock starts.

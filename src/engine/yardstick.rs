@@ -36,6 +36,7 @@ impl Yardstick {
         })?;
         let store = (stores::NULL.open)(&Setup {
             dir: std::path::Path::new("."),
+            cache_dir: std::path::Path::new("."),
             mode: Mode::Create,
             durability: Durability::None,
             cache_bytes: 0,
@@ -76,6 +77,7 @@ impl Yardstick {
             open: None,
             use_bytes,
             batch: 1,
+            connect: false,
             sync: None,
             first_apart: true,
         };

@@ -143,6 +143,17 @@ pub enum OneOrMany {
     Many(Vec<String>),
 }
 
+impl OneOrMany {
+    /// The same with the passwords of URLs replaced.
+    fn without_passwords(&self) -> OneOrMany {
+        use crate::units::without_passwords as shown;
+        match self {
+            OneOrMany::One(value) => OneOrMany::One(shown(value)),
+            OneOrMany::Many(values) => OneOrMany::Many(values.iter().map(|value| shown(value)).collect()),
+        }
+    }
+}
+
 /// How the ops of an open loop arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -495,6 +506,9 @@ impl Resolver<'_> {
     fn complete(&self, plan: &Plan) -> PlanText {
         let mut text = self.text.clone();
         text.seed = Some(plan.seed);
+        for value in text.set.values_mut() {
+            *value = value.without_passwords();
+        }
         text.durability = Some(plan.durability.name().to_owned());
         text.workers = Some(plan.workers);
         text.batch = Some(plan.batch);

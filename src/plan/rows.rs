@@ -127,7 +127,9 @@ fn rows_of(
         let (values, in_label) = match (fixed.get(spec.name), given(adapter, spec, sets, used)) {
             (Some(value), _) => (vec![value.clone()], true),
             (None, Some(values)) => (values.clone(), values.len() > 1),
-            (None, None) => (vec![spec.default.to_owned()], false),
+            (None, None) => {
+                (vec![from_environment(adapter, spec).unwrap_or_else(|| spec.default.to_owned())], false)
+            }
         };
         let mut next = Vec::new();
         for value in &values {
@@ -153,6 +155,15 @@ fn rows_of(
             options: Options::new(all),
         })
         .collect())
+}
+
+/// A URL that was not set, from `BLOBWISE_POSTGRES_URL` for the family `postgres`.
+fn from_environment(adapter: &Adapter, spec: &OptionSpec) -> Option<String> {
+    if !matches!(spec.values, Values::Url) {
+        return None;
+    }
+    let family = adapter.name.split('/').next().unwrap_or(adapter.name);
+    std::env::var(format!("BLOBWISE_{}_URL", family.to_uppercase())).ok().filter(|url| !url.is_empty())
 }
 
 fn label_of(name: &str, options: &BTreeMap<String, String>) -> String {
@@ -222,6 +233,13 @@ fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
             within(value.parse().with_context(|| format!("`{value}` is not a whole number"))?, min, max)
         }
         Values::Bytes { min, max } => within(parse_bytes(value)?, min, max),
+        Values::Url if value.is_empty() || value.contains("://") => {
+            if value.contains(crate::units::MASK) {
+                bail!("the password of this URL was not stored with the plan; give the URL again");
+            }
+            Ok(value.to_owned())
+        }
+        Values::Url => bail!("`{value}` is not a URL"),
     }
 }
 

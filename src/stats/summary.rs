@@ -14,7 +14,7 @@ use crate::plan::{CacheState, Class, Missing, Phase, Plan, Row, Work, class_of, 
 use crate::records::{CellRecord, Records};
 use crate::result::{
     Against, Cache, CacheProof, Cell, Comparison, Footprint, Interval, PercentileIntervals, Round, RunResult,
-    SCHEMA, SizeBand, Status, Verdict,
+    SCHEMA, SizeBand, Status, Step, Verdict,
 };
 use crate::store::{Durability, Kind};
 
@@ -182,7 +182,7 @@ fn cell(
         store: row.label.clone(),
         adapter: row.adapter.name.to_owned(),
         kind: row.adapter.kind.name().to_owned(),
-        options: row.options.values().clone(),
+        options: row.options.shown(),
         durability,
         damage: Some((row.adapter.damage)(&row.options, durability)),
         ..blank(plan, phase, sweep_bytes)
@@ -247,6 +247,7 @@ fn percentiles(cell: &mut Cell) -> Result<()> {
         cell.response_ns = Some(histogram::percentiles(&merged, &response));
         cell.curve = histogram::curve(&merged, &response);
     }
+    steps(cell)?;
     for band in histogram::BANDS {
         let rounds: Vec<Histogram> = cell
             .rounds
@@ -260,6 +261,25 @@ fn percentiles(cell: &mut Cell) -> Result<()> {
             cell.size_bands.push(SizeBand { band: band.to_owned(), ops, service_ns });
         }
     }
+    Ok(())
+}
+
+/// The parts of ops that were timed by themselves, and their share of the ops' time.
+fn steps(cell: &mut Cell) -> Result<()> {
+    let mut names: Vec<&String> = cell.rounds.iter().flat_map(|round| round.histogram.steps.keys()).collect();
+    names.sort();
+    names.dedup();
+    let whole = decode_rounds(&cell.rounds, |round| &round.histogram.service)?;
+    let time =
+        |rounds: &[Histogram]| rounds.iter().map(|round| round.mean() * round.len() as f64).sum::<f64>();
+    let mut steps = Vec::new();
+    for name in names {
+        let texts = cell.rounds.iter().filter_map(|round| round.histogram.steps.get(name));
+        let rounds: Vec<Histogram> = texts.map(|text| histogram::decode(text)).collect::<Result<_>>()?;
+        let service_ns = histogram::percentiles(&histogram::merge_equally(&rounds), &rounds);
+        steps.push(Step { name: name.clone(), service_ns, share: time(&rounds) / time(&whole).max(1.0) });
+    }
+    cell.steps = steps;
     Ok(())
 }
 
@@ -302,6 +322,8 @@ fn resources(cell: &mut Cell) {
     cell.client_cpu_ns_per_op = per_op(&|round| Some(round.client_cpu_ns));
     cell.background_cpu_ns_per_op =
         per_op(&|round| Some(round.client_cpu_ns.saturating_sub(round.worker_cpu_ns)));
+    cell.server_cpu_ns_per_op = per_op(&|round| round.server_cpu_ns);
+    cell.server_peak_bytes = rounds.iter().filter_map(|round| round.server_peak_bytes).max();
     let peaks: Option<Vec<u64>> = rounds.iter().map(|round| round.client_peak_bytes).collect();
     cell.client_peak_bytes = peaks.and_then(|peaks| peaks.into_iter().max());
     cell.device_read_bytes = mean(&|round| round.device_read_bytes);
@@ -413,6 +435,9 @@ fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<String> {
     if let Some(share) = cell.harness_share.filter(|share| *share > HARNESS_SHARE_MAX) {
         return Some(format!("client-bound: {:.0} % of an op is the harness", share * 100.0));
     }
+    if let Some(why) = client_is_the_limit(records, cell) {
+        return Some(why);
+    }
     if cell.rounds.iter().any(|round| round.open.as_ref().is_some_and(|open| !open.sustained)) {
         return Some("not sustained: the offered rate was more than it could do".to_owned());
     }
@@ -430,6 +455,25 @@ fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<String> {
         return Some("one round only".to_owned());
     }
     resident(cell, records.corpora.iter().map(|corpus| corpus.zstd_ratio).fold(1.0, f64::max))
+}
+
+/// For stores behind a server: whether our own processors were busy while the server's were idle.
+fn client_is_the_limit(records: &Records, cell: &Cell) -> Option<String> {
+    /// Above this share our processors are busy.
+    const BUSY: f64 = 0.9;
+    /// Below this share the server's are idle.
+    const IDLE: f64 = 0.5;
+    let server_ns: f64 =
+        cell.rounds.iter().map(|round| round.server_cpu_ns.map(|ns| ns as f64)).sum::<Option<f64>>()?;
+    let client_ns: f64 = cell.rounds.iter().map(|round| round.client_cpu_ns as f64).sum();
+    let wall_ns: f64 = cell.rounds.iter().map(|round| round.seconds * 1e9).sum();
+    let processors = records.machine.processors.max(1) as f64;
+    let client = client_ns / (wall_ns * processors.min(cell.workers as f64));
+    let server = server_ns / (wall_ns * processors);
+    (client > BUSY && server < IDLE).then(|| {
+        let (client, server) = (client * 100.0, server * 100.0);
+        format!("client-bound: the client's processors were {client:.0} % busy, the server's {server:.0} %")
+    })
 }
 
 /// What makes two cells of a phase comparable, as words for the reason when they are not.

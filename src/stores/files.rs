@@ -35,6 +35,7 @@ pub(super) const FLAT: Adapter = Adapter {
     name: "files/flat",
     about: "one file per blob, all in one directory",
     kind: Kind::Files,
+    programs: &[],
     options: &[PUT, SYNC, BUFFER],
     caps,
     damage,
@@ -45,6 +46,7 @@ pub(super) const HASHED: Adapter = Adapter {
     name: "files/hashed",
     about: "one file per blob, in directories named after the first digits of the digest",
     kind: Kind::Files,
+    programs: &[],
     options: &[
         OptionSpec {
             name: "depth",

@@ -12,6 +12,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     name: "fjall",
     about: "fjall: a log-structured merge tree",
     kind: Kind::Embedded,
+    programs: &[],
     options: &[
         OptionSpec {
             name: "kv_separation",

@@ -11,6 +11,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     name: "lmdb",
     about: "LMDB: a memory-mapped B+tree, reads lent from the map",
     kind: Kind::Embedded,
+    programs: &[],
     options: &[
         KEY,
         OptionSpec {

@@ -9,6 +9,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     name: "memory",
     about: "a hash map inside the process: what no disk and no boundary would cost",
     kind: Kind::Reference,
+    programs: &[],
     options: &[],
     caps: |_| Caps {
         durability: &[Durability::None],

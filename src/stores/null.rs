@@ -8,6 +8,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     name: "null",
     about: "keeps lengths only and lends zeros: the cost of the harness itself",
     kind: Kind::Reference,
+    programs: &[],
     options: &[],
     caps: |_| Caps {
         durability: &[Durability::None],

@@ -22,6 +22,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     name: "files/packed",
     about: "blobs appended to pack files with checksums; the index is rebuilt after a crash",
     kind: Kind::Files,
+    programs: &[],
     options: &[
         OptionSpec {
             name: "pack",

@@ -10,6 +10,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     name: "redb",
     about: "redb: a copy-on-write B-tree with a cache of its own",
     kind: Kind::Embedded,
+    programs: &[],
     options: &[KEY],
     caps: |options| Caps {
         durability: Durability::ALL,

@@ -12,6 +12,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     name: "rocksdb",
     about: "RocksDB: a log-structured merge tree",
     kind: Kind::Embedded,
+    programs: &[],
     options: &[
         OptionSpec {
             name: "blob_files",

@@ -13,6 +13,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     name: "sqlite",
     about: "SQLite: a row per blob in one table",
     kind: Kind::Embedded,
+    programs: &[],
     options: &[
         OptionSpec {
             name: "api",
