@@ -397,8 +397,9 @@ pub struct Cell {
 pub struct CacheProof {
     /// What was done: `drop_caches` or `fadvise`.
     pub method: String,
-    /// Share of the store's bytes that were in the page cache after eviction, by mincore.
-    pub resident_share: f64,
+    /// Share of the store's bytes that were in the page cache after eviction, by mincore; looked at in round 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resident_share: Option<f64>,
     /// Share of the store's bytes that were there again after it was opened: what opening reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident_share_opened: Option<f64>,

@@ -26,6 +26,8 @@ const READ_SECONDS_MIN: f64 = 0.1;
 const COLD_SHARE: f64 = 0.02;
 /// Passes of a cold phase, so that its proof has ten parts.
 const COLD_PASSES_MIN: u64 = 10;
+/// Passes of a cold phase at the most, for all rows, when one of them is a server: each pass starts it anew.
+const COLD_PASSES_SERVERS: u64 = 2;
 /// Blobs that a corpus keeps when it is shrunk to fit a budget.
 const BLOBS_MIN: u64 = 100;
 /// Passes of the pilot's cold phases.
@@ -55,13 +57,13 @@ pub fn pilot_blobs(corpus: &Corpus) -> u64 {
 
 /// The short lengths of the pilot's own visit.
 pub fn pilot_lengths(plan: &Plan, blobs: &[(u64, Option<u64>)]) -> Fixed {
-    let choice = Choice { corpus_share: 1.0, read_seconds: 0.02, cold_ops: 0, rounds: 0 };
+    let choice = Choice { corpus_share: 1.0, read_seconds: 0.02, cold_ops: OPS_MIN, rounds: 0 };
     let mut fixed = fixed_for(plan, blobs, choice);
     for (key, length) in &mut fixed.lengths {
         let phase = plan.phases.iter().find(|phase| key.split('@').next() == Some(phase.id.as_str()));
         if phase.is_some_and(|phase| phase.cache == CacheState::Cold) {
-            length.cold_passes = PILOT_COLD_PASSES;
-            length.ops = length.ops.min(8 * u64::from(PILOT_COLD_PASSES));
+            length.cold_passes = length.cold_passes.min(PILOT_COLD_PASSES);
+            length.ops = length.ops.min(8 * u64::from(length.cold_passes));
         }
         length.seconds = length.seconds.min(0.02);
     }
@@ -161,6 +163,11 @@ fn fixed_for(plan: &Plan, blobs: &[(u64, Option<u64>)], choice: Choice) -> Fixed
     Fixed { rounds: choice.rounds, rounds_final: false, corpus_share: choice.corpus_share, lengths }
 }
 
+/// Whether a row has to be started and stopped like a server.
+fn has_servers(plan: &Plan) -> bool {
+    plan.rows.iter().any(|row| !row.adapter.programs.is_empty())
+}
+
 fn length_of(
     plan: &Plan,
     phase: &Phase,
@@ -185,13 +192,14 @@ fn length_of(
         Length::Pilot => (blobs.min(scaled(OPS_MIN).max(OPS_MIN.min(blobs))), 0.0),
     };
     let ops = repeated.map_or(ops, |length| length.ops);
-    let cold_passes = if cold {
-        let each = ((blobs as f64 * COLD_SHARE) as u64).max(1);
-        ops.div_ceil(each).max(COLD_PASSES_MIN).min(ops) as u32
-    } else {
-        0
-    };
-    FixedLength { ops, seconds, cold_passes }
+    if !cold {
+        return FixedLength { ops, seconds, cold_passes: 0 };
+    }
+    let each = ((blobs as f64 * COLD_SHARE) as u64).max(1);
+    let passes = ops.div_ceil(each).max(COLD_PASSES_MIN);
+    let passes = if has_servers(plan) { passes.min(COLD_PASSES_SERVERS) } else { passes };
+    let ops = ops.min(passes * each);
+    FixedLength { ops, seconds, cold_passes: passes.min(ops) as u32 }
 }
 
 /// What a round of all rows would take.
@@ -232,8 +240,8 @@ fn visit_seconds(
             Work::Age(_) => wall * growth,
             Work::Ops(_) if phase.cache == CacheState::Cold => {
                 let per_pass = visit.pass_seconds.get(&phase.id).copied().unwrap_or(*wall);
-                // Two more, for the looking of the first pass. A pass has the same number of keys as the pilot's.
-                per_pass * f64::from(length.cold_passes + 2)
+                // A pass has about the same number of keys as the pilot's.
+                per_pass * f64::from(length.cold_passes)
             }
             Work::Ops(load) if load.only_reads() => {
                 beside * growth.max(1.0) + length.seconds.max(per_op * length.ops as f64)

@@ -226,7 +226,7 @@ fn cold(result: &RunResult) -> Vec<Doubt> {
         result,
         "still-in-memory",
         |cell| {
-            let share = cell.cache_proof.as_ref().map_or(0.0, |proof| proof.resident_share);
+            let share = cell.cache_proof.as_ref().and_then(|proof| proof.resident_share).unwrap_or(0.0);
             measured(cell) && cell.cache == Cache::Lukewarm && share > 0.01
         },
         |list| format!("Part of the data stayed in the page cache after eviction: {list}."),

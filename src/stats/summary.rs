@@ -352,18 +352,16 @@ fn cache(phase: &Phase, rounds: &[Round]) -> (Cache, Option<CacheProof>) {
     let tenths = proofs.iter().map(|proof| proof.device_bytes_per_byte.len()).min().unwrap_or(0);
     let proof = CacheProof {
         method: first.method.clone(),
-        resident_share: mean(&|proof| proof.resident_share),
-        resident_share_opened: proofs
-            .iter()
-            .all(|proof| proof.resident_share_opened.is_some())
-            .then(|| mean(&|proof| proof.resident_share_opened.unwrap_or(0.0))),
+        resident_share: proofs.iter().find_map(|proof| proof.resident_share),
+        resident_share_opened: proofs.iter().find_map(|proof| proof.resident_share_opened),
         open_seconds: mean(&|proof| proof.open_seconds),
         device_bytes_per_byte: (0..tenths)
             .map(|tenth| mean(&|proof| proof.device_bytes_per_byte[tenth]))
             .collect(),
         sample_share: first.sample_share,
     };
-    let cold = proof.method == "drop_caches" && proof.resident_share <= RESIDENT_SHARE_MAX;
+    let evicted = proof.resident_share.is_some_and(|share| share <= RESIDENT_SHARE_MAX);
+    let cold = proof.method == "drop_caches" && evicted;
     (if cold { Cache::Cold } else { Cache::Lukewarm }, Some(proof))
 }
 
@@ -465,7 +463,7 @@ fn client_is_the_limit(records: &Records, cell: &Cell) -> Option<String> {
     const IDLE: f64 = 0.5;
     let server_ns: f64 =
         cell.rounds.iter().map(|round| round.server_cpu_ns.map(|ns| ns as f64)).sum::<Option<f64>>()?;
-    let client_ns: f64 = cell.rounds.iter().map(|round| round.client_cpu_ns as f64).sum();
+    let client_ns: f64 = cell.rounds.iter().map(|round| round.worker_cpu_ns as f64).sum();
     let wall_ns: f64 = cell.rounds.iter().map(|round| round.seconds * 1e9).sum();
     let processors = records.machine.processors.max(1) as f64;
     let client = client_ns / (wall_ns * processors.min(cell.workers as f64));

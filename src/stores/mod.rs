@@ -2,6 +2,8 @@
 
 use crate::store::Adapter;
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod database;
 mod files;
 #[cfg(feature = "fjall")]
 mod fjall;
@@ -11,6 +13,8 @@ mod lmdb;
 mod memory;
 mod null;
 mod packed;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "redb")]
 mod redb;
 #[cfg(feature = "rocksdb")]
@@ -55,6 +59,9 @@ pub const TABLE: &[Entry] = &[
     line!("redb", redb::ADAPTER as "redb"),
     line!("fjall", fjall::ADAPTER as "fjall"),
     line!("rocksdb", rocksdb::ADAPTER as "rocksdb"),
+    line!("postgres", postgres::BYTEA as "postgres/bytea"),
+    line!("postgres", postgres::CHUNKED as "postgres/chunked"),
+    line!("postgres", postgres::LARGE_OBJECT as "postgres/large-object"),
 ];
 
 /// The yardstick that does nothing: what the harness itself costs.

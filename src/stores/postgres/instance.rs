@@ -1,0 +1,187 @@
+//! The server behind PostgreSQL's rows: a private one, or a schema of our own in one of the user's.
+
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use postgres::config::SslMode;
+use postgres::{Client, Config, NoTls};
+
+use super::super::database::{OURS, START_PATIENCE, STOP_PATIENCE, own_name};
+use super::{POSTGRES, from_postgres};
+use crate::server::{Launch, Server, SocketDir, from_cache, run_to_end};
+use crate::store::*;
+
+/// What marks a schema as ours.
+const MARK: &str = "made by blobwise, removed by it";
+/// The one schema of a private server.
+const PRIVATE_SCHEMA: &str = "store";
+/// Where the name of our schema in a user's server is kept between closing and opening.
+const SCHEMA_FILE: &str = "schema";
+/// First half of the key of the advisory lock that says that a schema is in use; the second is the schema's hash.
+const LOCK_CLASS: i32 = 0x626c_6f62;
+
+/// A private server.
+pub(super) struct Instance {
+    server: Server,
+    sockets: SocketDir,
+}
+
+impl Instance {
+    pub(super) fn start(setup: &Setup) -> Result<Instance> {
+        let program = POSTGRES.find()?;
+        let data = setup.dir.join("data");
+        if setup.mode == Mode::Create {
+            let version: String =
+                program.version.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+            let initdb = program.path.with_file_name("initdb");
+            from_cache(setup.cache_dir, &version, &data, |draft| {
+                // Without syncs: what a crash would spoil is made anew.
+                let options = ["-U", "blobwise", "--auth=trust", "-E", "UTF8", "--locale=C", "--no-sync"];
+                let launch = Launch::new(&initdb, setup.dir).arg("-D").arg(draft).args(options);
+                run_to_end(&launch, START_PATIENCE)
+            })?;
+        }
+        let sockets = SocketDir::make()?;
+        let mut launch = Launch::new(&program.path, setup.dir).arg("-D").arg(&data);
+        for setting in settings(setup, sockets.path()) {
+            launch = launch.arg("-c").arg(setting);
+        }
+        let server = Server::start(&launch)?;
+        let mut instance = Instance { server, sockets };
+        let config = instance.config();
+        instance.server.wait_until_ready(START_PATIENCE, || {
+            let mut client = config.connect(NoTls)?;
+            client.simple_query("SELECT 1")?;
+            Ok(())
+        })?;
+        Ok(instance)
+    }
+
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// How to connect to it.
+    pub(super) fn config(&self) -> Config {
+        let mut config = Config::new();
+        config.host_path(self.sockets.path()).user("blobwise").dbname("postgres");
+        config
+    }
+
+    /// Fast shutdown: sessions end, everything is written.
+    pub(super) fn stop(mut self) -> Result<()> {
+        Ok(self.server.stop(rustix::process::Signal::INT, STOP_PATIENCE)?)
+    }
+}
+
+/// What a private server is started with. Sockets only: nobody but us can enter their directory.
+fn settings(setup: &Setup, sockets: &Path) -> Vec<String> {
+    let mut settings = vec![
+        "listen_addresses=".to_owned(),
+        format!("unix_socket_directories={}", sockets.display()),
+        // Sessions of workers, the keeper, and a few for whoever looks.
+        format!("max_connections={}", setup.workers + 20),
+        "logging_collector=off".to_owned(),
+    ];
+    if setup.options.text("profile") == "tuned" {
+        settings.extend([
+            // The cache that every store gets; PostgreSQL needs at least a little.
+            format!("shared_buffers={}kB", (setup.cache_bytes >> 10).max(1024)),
+            // Blobs fill the log quickly: the default of 1 GB makes checkpoints in the middle of a phase.
+            "max_wal_size=8GB".to_owned(),
+            "checkpoint_timeout=30min".to_owned(),
+            "wal_buffers=16MB".to_owned(),
+            // Advice of the manual for file systems that keep a page's blocks apart; images of pages are what makes the log
+            // of a checkpoint large, and compress well where pages are half empty.
+            "wal_compression=on".to_owned(),
+        ]);
+    }
+    settings
+}
+
+/// How to connect to a server of the user's.
+pub(super) fn config_of(url: &str) -> Result<Config> {
+    let shown = crate::units::without_passwords(url);
+    let config: Config = url.parse().with_context(|| format!("`{shown}` is not a URL of PostgreSQL"))?;
+    if config.get_ssl_mode() == SslMode::Require {
+        return Err(Error::Failed(anyhow!(
+            "`{shown}` asks for TLS, which this adapter does not speak; use a server reached by socket or loopback, or a tunnel"
+        )));
+    }
+    if config.get_hosts().is_empty() {
+        return Err(Error::Failed(anyhow!("`{shown}` names no host")));
+    }
+    Ok(config)
+}
+
+/// Makes the schema of a store: a plain one in a private server, else one with our mark and our lock.
+pub(super) fn create_schema(keeper: &mut Client, external: bool) -> Result<String> {
+    if !external {
+        keeper.batch_execute(&format!("CREATE SCHEMA {PRIVATE_SCHEMA}")).map_err(from_postgres)?;
+        return Ok(PRIVATE_SCHEMA.to_owned());
+    }
+    check_version(keeper)?;
+    remove_stale(keeper)?;
+    let schema = own_name();
+    lock(keeper, &schema)?;
+    keeper
+        .batch_execute(&format!("CREATE SCHEMA {schema}; COMMENT ON SCHEMA {schema} IS '{MARK}'"))
+        .map_err(from_postgres)?;
+    Ok(schema)
+}
+
+/// ON CONFLICT, identity columns and column compression are needed.
+fn check_version(keeper: &mut Client) -> Result<()> {
+    let version: String = keeper.query_one("SHOW server_version_num", &[]).map_err(from_postgres)?.get(0);
+    if version.parse::<u32>().unwrap_or(0) < 140_000 {
+        return Err(Error::Failed(anyhow!("the server is older than PostgreSQL 14 (it says {version})")));
+    }
+    Ok(())
+}
+
+/// Finds the schema again after the store was closed.
+pub(super) fn find_schema(keeper: &mut Client, dir: &Path, external: bool) -> Result<String> {
+    if !external {
+        return Ok(PRIVATE_SCHEMA.to_owned());
+    }
+    let schema = std::fs::read_to_string(dir.join(SCHEMA_FILE)).context("the name of our schema is lost")?;
+    if !is_ours(keeper, &schema)? {
+        return Err(Error::Failed(anyhow!(
+            "the schema `{schema}` does not carry our mark; it is left alone"
+        )));
+    }
+    lock(keeper, &schema)?;
+    Ok(schema)
+}
+
+pub(super) fn remember_schema(dir: &Path, schema: &str) -> Result<()> {
+    Ok(std::fs::write(dir.join(SCHEMA_FILE), schema)?)
+}
+
+fn is_ours(keeper: &mut Client, schema: &str) -> Result<bool> {
+    let mark = "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = $1";
+    let row = keeper.query_opt(mark, &[&schema]).map_err(from_postgres)?;
+    Ok(row.and_then(|row| row.get::<_, Option<String>>(0)).as_deref() == Some(MARK))
+}
+
+/// Takes the lock that says that a schema is in use; it ends with the connection.
+fn lock(keeper: &mut Client, schema: &str) -> Result<bool> {
+    let row = keeper.query_one("SELECT pg_try_advisory_lock($1, hashtext($2))", &[&LOCK_CLASS, &schema]);
+    Ok(row.map_err(from_postgres)?.get(0))
+}
+
+/// Removes schemas that runs left behind when they were killed: marked, and no longer locked.
+fn remove_stale(keeper: &mut Client) -> Result<()> {
+    let named = "SELECT nspname::text FROM pg_namespace WHERE starts_with(nspname::text, $1)";
+    let rows = keeper.query(named, &[&OURS]).map_err(from_postgres)?;
+    for schema in rows.iter().map(|row| row.get::<_, String>(0)) {
+        if !is_ours(keeper, &schema)? || !lock(keeper, &schema)? {
+            continue;
+        }
+        keeper.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).map_err(from_postgres)?;
+        keeper
+            .execute("SELECT pg_advisory_unlock($1, hashtext($2))", &[&LOCK_CLASS, &schema])
+            .map_err(from_postgres)?;
+    }
+    Ok(())
+}
