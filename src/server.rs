@@ -29,7 +29,8 @@ pub const SUPERVISE: &str = "__supervise";
 pub struct Program {
     /// Its file name.
     pub name: &'static str,
-    /// Directories beside PATH; `*` stands for one part of a path, the last match in order of names wins.
+    /// Directories beside PATH; a part may contain one `*`, and the last match in order of names wins. `~cache` is the
+    /// user's directory for caches.
     pub places: &'static [&'static str],
     /// An environment variable that names the program's file.
     pub variable: Option<&'static str>,
@@ -93,22 +94,39 @@ impl Program {
     }
 }
 
-/// Directories that match a path with `*` parts, the last in order of names first.
+/// Directories that match a path in which a part may contain one `*`, the last in order of names first. `~cache` is the
+/// user's directory for caches.
 fn matches(pattern: &str) -> Vec<PathBuf> {
-    let mut found = vec![PathBuf::from("/")];
-    for part in pattern.split('/').filter(|part| !part.is_empty()) {
-        found = match part {
-            "*" => found.iter().flat_map(|directory| children(directory)).collect(),
-            name => found.into_iter().map(|directory| directory.join(name)).collect(),
+    let (mut found, rest) = match pattern.strip_prefix("~cache/") {
+        Some(rest) => (cache_home().into_iter().collect(), rest),
+        None => (vec![PathBuf::from("/")], pattern),
+    };
+    for part in rest.split('/').filter(|part| !part.is_empty()) {
+        found = match part.split_once('*') {
+            Some((begin, end)) => {
+                found.iter().flat_map(|directory| children(directory, begin, end)).collect()
+            }
+            None => found.into_iter().map(|directory| directory.join(part)).collect(),
         };
     }
     found.retain(|directory| directory.is_dir());
     found
 }
 
-fn children(directory: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten();
-    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| entry.ok()).map(|entry| entry.path()).collect();
+fn cache_home() -> Option<PathBuf> {
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
+    std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)
+}
+
+/// What is in a directory whose name begins and ends so, the last in order of names first.
+fn children(directory: &Path, begin: &str, end: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().filter_map(|entry| entry.ok());
+    let named = entries.filter(|entry| {
+        entry.file_name().to_str().is_some_and(|name| {
+            name.len() >= begin.len() + end.len() && name.starts_with(begin) && name.ends_with(end)
+        })
+    });
+    let mut paths: Vec<PathBuf> = named.map(|entry| entry.path()).collect();
     paths.sort();
     paths.reverse();
     paths

@@ -11,6 +11,8 @@ mod keys;
 #[cfg(feature = "lmdb")]
 mod lmdb;
 mod memory;
+#[cfg(feature = "mysql")]
+mod mysql;
 mod null;
 mod packed;
 #[cfg(feature = "postgres")]
@@ -62,6 +64,10 @@ pub const TABLE: &[Entry] = &[
     line!("postgres", postgres::BYTEA as "postgres/bytea"),
     line!("postgres", postgres::CHUNKED as "postgres/chunked"),
     line!("postgres", postgres::LARGE_OBJECT as "postgres/large-object"),
+    line!("mysql", mysql::MARIADB_BLOB as "mariadb/blob"),
+    line!("mysql", mysql::MARIADB_CHUNKED as "mariadb/chunked"),
+    line!("mysql", mysql::MYSQL_BLOB as "mysql/blob"),
+    line!("mysql", mysql::MYSQL_CHUNKED as "mysql/chunked"),
 ];
 
 /// The yardstick that does nothing: what the harness itself costs.

@@ -1,0 +1,290 @@
+//! The server behind MySQL's and MariaDB's rows: a private one, or a database of our own in one of the user's.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use mysql::prelude::Queryable;
+use mysql::{Conn, Opts, OptsBuilder};
+
+use super::super::database::{OURS, START_PATIENCE, STOP_PATIENCE, own_name};
+use super::{Flavour, MARIADBD, MYSQLD, flush_log_at_commit, from_mysql};
+use crate::server::{Launch, Server, SocketDir, from_cache, run_to_end};
+use crate::store::*;
+
+/// The table that marks a database as ours.
+const MARK: &str = "made_by_blobwise";
+/// The one database of a private server.
+const PRIVATE_DATABASE: &str = "store";
+/// Where the name of our database in a user's server is kept between closing and opening.
+const DATABASE_FILE: &str = "database";
+/// What both sides are set to: the most there is.
+pub(super) const PACKET_MAX: usize = 1 << 30;
+
+/// A private server.
+pub(super) struct Instance {
+    server: Server,
+    sockets: SocketDir,
+}
+
+impl Instance {
+    pub(super) fn start(setup: &Setup, flavour: Flavour) -> Result<Instance> {
+        let program = match flavour {
+            Flavour::MySql => MYSQLD.find()?,
+            Flavour::MariaDb => MARIADBD.find()?,
+        };
+        let base = Base::of(flavour, &program.path);
+        let data = setup.dir.join("data");
+        let log_bytes = log_file_bytes(setup);
+        if setup.mode == Mode::Create {
+            let version: String =
+                program.version.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+            let name = format!("{version}-log{log_bytes}");
+            from_cache(setup.cache_dir, &name, &data, |draft| base.initialise(setup.dir, draft, log_bytes))?;
+        }
+        let sockets = SocketDir::make()?;
+        let socket = sockets.path().join("s");
+        let launch = Launch::new(&program.path, setup.dir)
+            .args(base.arguments())
+            .args(settings(setup, flavour, log_bytes))
+            .arg(format!("--datadir={}", data.display()))
+            .arg(format!("--socket={}", socket.display()))
+            .arg(format!("--pid-file={}", sockets.path().join("pid").display()));
+        let server = Server::start(&launch)?;
+        let mut instance = Instance { server, sockets };
+        let opts = instance.opts();
+        instance.server.wait_until_ready(START_PATIENCE, || {
+            let mut connection = Conn::new(opts.clone())?;
+            Ok(connection.ping()?)
+        })?;
+        Ok(instance)
+    }
+
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// How to connect to it: root without a password, through a socket that only we can reach.
+    pub(super) fn opts(&self) -> OptsBuilder {
+        let socket = self.sockets.path().join("s");
+        OptsBuilder::new().socket(Some(socket.to_string_lossy())).user(Some("root"))
+    }
+
+    pub(super) fn stop(mut self) -> Result<()> {
+        Ok(self.server.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?)
+    }
+}
+
+/// Where a server's own files are.
+struct Base {
+    flavour: Flavour,
+    program: PathBuf,
+    /// An unpacked archive's directory; `None` for an installed program, which knows its own.
+    home: Option<PathBuf>,
+}
+
+impl Base {
+    fn of(flavour: Flavour, program: &Path) -> Base {
+        let home = program
+            .parent()
+            .and_then(Path::parent)
+            .filter(|home| home.join("share/errmsg-utf8.txt").exists());
+        let unpacked = home.filter(|home| home.join("share/charsets").exists() && *home != Path::new("/usr"));
+        Base { flavour, program: program.to_owned(), home: unpacked.map(Path::to_owned) }
+    }
+
+    /// The first arguments of every call. No file of the system's or the user's configures a private server.
+    fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec!["--no-defaults".to_owned()];
+        if let Some(home) = &self.home {
+            arguments.push(format!("--basedir={}", home.display()));
+            arguments.push(format!("--lc-messages-dir={}", home.join("share").display()));
+            arguments.push(format!("--character-sets-dir={}", home.join("share/charsets").display()));
+        }
+        arguments
+    }
+
+    /// Makes a data directory.
+    fn initialise(&self, dir: &Path, data: &Path, log_bytes: u64) -> anyhow::Result<()> {
+        let log = format!("--innodb-log-file-size={log_bytes}");
+        match self.flavour {
+            Flavour::MySql => {
+                let launch = Launch::new(&self.program, dir)
+                    .args(self.arguments())
+                    .arg("--initialize-insecure")
+                    .arg(log)
+                    .arg(format!("--datadir={}", data.display()));
+                run_to_end(&launch, START_PATIENCE)
+            }
+            Flavour::MariaDb => {
+                let script = ["mariadb-install-db", "mysql_install_db"]
+                    .iter()
+                    .flat_map(|name| {
+                        let beside = self.program.with_file_name(name);
+                        [beside, Path::new("/usr/bin").join(name), Path::new("/usr/local/bin").join(name)]
+                    })
+                    .find(|path| path.is_file())
+                    .context("no `mariadb-install-db` was found beside `mariadbd`")?;
+                let launch = Launch::new(&script, dir)
+                    .arg("--no-defaults")
+                    .arg(format!("--datadir={}", data.display()))
+                    .args([
+                        "--auth-root-authentication-method=normal",
+                        "--skip-test-db",
+                        "--skip-name-resolve",
+                    ])
+                    .arg(log);
+                run_to_end(&launch, START_PATIENCE)
+            }
+        }
+    }
+}
+
+/// InnoDB refuses a blob above a tenth of its log; sixteen times the largest leaves room for neighbours.
+fn log_file_bytes(setup: &Setup) -> u64 {
+    const LEAST: u64 = 96 << 20;
+    const MOST: u64 = 16 << 30;
+    (setup.blob_bytes_max * 16).clamp(LEAST, MOST).next_multiple_of(1 << 20)
+}
+
+/// What a private server is started with. Sockets only: nobody but us can enter their directory.
+fn settings(setup: &Setup, flavour: Flavour, log_bytes: u64) -> Vec<String> {
+    let flush = flush_log_at_commit(setup.durability);
+    let mut settings = vec![
+        "--skip-networking".to_owned(),
+        "--skip-name-resolve".to_owned(),
+        format!("--max-connections={}", setup.workers + 20),
+        // Without these two large blobs cannot be put at all.
+        format!("--max-allowed-packet={PACKET_MAX}"),
+        format!("--innodb-log-file-size={log_bytes}"),
+        format!("--innodb-flush-log-at-trx-commit={flush}"),
+        // Or a cold start would load what was warm.
+        "--innodb-buffer-pool-load-at-startup=OFF".to_owned(),
+        "--innodb-buffer-pool-dump-at-shutdown=OFF".to_owned(),
+    ];
+    if flavour == Flavour::MySql {
+        // A second listener that would need a second socket.
+        settings.push("--skip-mysqlx".to_owned());
+    }
+    if setup.options.text("profile") == "tuned" {
+        // InnoDB needs at least 5 MiB, and takes whole chunks.
+        let pool = setup.cache_bytes.max(8 << 20).next_multiple_of(1 << 20);
+        settings.extend([
+            format!("--innodb-buffer-pool-size={pool}"),
+            // The page cache would hold everything twice.
+            "--innodb-flush-method=O_DIRECT".to_owned(),
+            // The defaults are for a disk that turns.
+            "--innodb-io-capacity=2000".to_owned(),
+            "--innodb-io-capacity-max=20000".to_owned(),
+            // There is no replica to feed.
+            "--skip-log-bin".to_owned(),
+        ]);
+        if flavour == Flavour::MySql {
+            settings.push(format!("--innodb-buffer-pool-chunk-size={pool}"));
+            settings.push("--innodb-buffer-pool-instances=1".to_owned());
+        }
+    }
+    settings
+}
+
+/// How to connect to a server of the user's.
+pub(super) fn opts_of(url: &str) -> Result<OptsBuilder> {
+    let shown = crate::units::without_passwords(url);
+    let url = url.replacen("mariadb://", "mysql://", 1);
+    let opts = Opts::from_url(&url).with_context(|| format!("`{shown}` is not a URL of MySQL or MariaDB"))?;
+    Ok(OptsBuilder::from_opts(opts))
+}
+
+/// Refuses a server of the other kind, too old, or of a lower class than asked for: its flush at commit is a setting of the
+/// whole server, which is not ours to change.
+pub(super) fn check_server(keeper: &mut Conn, flavour: Flavour, setup: &Setup) -> Result<()> {
+    let version: String = keeper.query_first("SELECT VERSION()").map_err(from_mysql)?.unwrap_or_default();
+    if version.contains("MariaDB") != (flavour == Flavour::MariaDb) {
+        return Err(Error::Failed(anyhow!("the server is not {} (it says {version})", flavour.name())));
+    }
+    let least = if flavour == Flavour::MariaDb { (10, 4, 0) } else { (5, 7, 0) };
+    let number: Vec<u16> = version.split(['.', '-']).take(3).filter_map(|part| part.parse().ok()).collect();
+    if let [major, minor, patch] = number.as_slice()
+        && (*major, *minor, *patch) < least
+    {
+        let (name, (major, minor, _)) = (flavour.name(), least);
+        return Err(Error::Failed(anyhow!(
+            "the server is older than {name} {major}.{minor} (it says {version})"
+        )));
+    }
+    let flush: Option<u8> =
+        keeper.query_first("SELECT @@innodb_flush_log_at_trx_commit").map_err(from_mysql)?;
+    if setup.durability == Durability::EachWrite && flush != Some(1) {
+        return Err(Error::Failed(anyhow!(
+            "the server's innodb_flush_log_at_trx_commit is {}, so that no write is durable when it returns",
+            flush.unwrap_or_default()
+        )));
+    }
+    let packet: Option<u64> = keeper.query_first("SELECT @@max_allowed_packet").map_err(from_mysql)?;
+    let (packet, need) = (packet.unwrap_or(0), setup.blob_bytes_max + (64 << 10));
+    if packet < need {
+        return Err(Error::Failed(anyhow!(
+            "the server's max_allowed_packet is {packet} B, and the largest blob needs {need} B"
+        )));
+    }
+    Ok(())
+}
+
+/// Makes the database of a store: a plain one in a private server, else one with our mark and our lock.
+pub(super) fn create_database(keeper: &mut Conn, external: bool) -> Result<String> {
+    if !external {
+        keeper.query_drop(format!("CREATE DATABASE {PRIVATE_DATABASE}")).map_err(from_mysql)?;
+        return Ok(PRIVATE_DATABASE.to_owned());
+    }
+    remove_stale(keeper)?;
+    let database = own_name();
+    lock(keeper, &database)?;
+    keeper.query_drop(format!("CREATE DATABASE {database}")).map_err(from_mysql)?;
+    keeper.query_drop(format!("CREATE TABLE {database}.{MARK}(id INT)")).map_err(from_mysql)?;
+    Ok(database)
+}
+
+/// Finds the database again after the store was closed.
+pub(super) fn find_database(keeper: &mut Conn, dir: &Path, external: bool) -> Result<String> {
+    if !external {
+        return Ok(PRIVATE_DATABASE.to_owned());
+    }
+    let database =
+        std::fs::read_to_string(dir.join(DATABASE_FILE)).context("the name of our database is lost")?;
+    if !is_ours(keeper, &database)? {
+        return Err(Error::Failed(anyhow!(
+            "the database `{database}` does not carry our mark; it is left alone"
+        )));
+    }
+    lock(keeper, &database)?;
+    Ok(database)
+}
+
+pub(super) fn remember_database(dir: &Path, database: &str) -> Result<()> {
+    Ok(std::fs::write(dir.join(DATABASE_FILE), database)?)
+}
+
+fn is_ours(keeper: &mut Conn, database: &str) -> Result<bool> {
+    let mark = "SELECT 1 FROM information_schema.tables WHERE table_schema = ? AND table_name = ?";
+    Ok(keeper.exec_first::<u8, _, _>(mark, (database, MARK)).map_err(from_mysql)?.is_some())
+}
+
+/// Takes the lock that says that a database is in use; it ends with the connection.
+fn lock(keeper: &mut Conn, database: &str) -> Result<bool> {
+    let taken: Option<Option<u8>> =
+        keeper.exec_first("SELECT GET_LOCK(?, 0)", (database,)).map_err(from_mysql)?;
+    Ok(taken.flatten() == Some(1))
+}
+
+/// Removes databases that runs left behind when they were killed: marked, and no longer locked.
+fn remove_stale(keeper: &mut Conn) -> Result<()> {
+    let pattern = format!("{}%", OURS.replace('_', "\\_"));
+    let databases: Vec<String> = keeper.exec("SHOW DATABASES LIKE ?", (pattern,)).map_err(from_mysql)?;
+    for database in databases {
+        if !is_ours(keeper, &database)? || !lock(keeper, &database)? {
+            continue;
+        }
+        keeper.query_drop(format!("DROP DATABASE {database}")).map_err(from_mysql)?;
+        keeper.exec_drop("DO RELEASE_LOCK(?)", (&database,)).map_err(from_mysql)?;
+    }
+    Ok(())
+}

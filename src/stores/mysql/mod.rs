@@ -1,0 +1,444 @@
+//! MySQL and MariaDB: a value in a column or rows of pieces, in a private server or one of the user's.
+
+mod instance;
+mod session;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mysql::prelude::Queryable;
+use mysql::{Conn, Opts};
+
+use self::instance::Instance;
+use self::session::MySession;
+use super::database::{CONNECTION, DELETE, PIECES, PROFILE, URL};
+use super::keys::KeyForm;
+use crate::server::Program;
+use crate::store::*;
+
+const MARIADBD: Program = Program {
+    name: "mariadbd",
+    places: &[],
+    variable: Some("BLOBWISE_MARIADBD"),
+    ask: &["--no-defaults", "--version"],
+    says: "MariaDB",
+    never_says: None,
+    install: "apt-get install mariadb-server",
+};
+
+/// Debian's `mysqld` is MariaDB: it is asked.
+const MYSQLD: Program = Program {
+    name: "mysqld",
+    places: &["~cache/blobwise/mysql-*/bin", "/usr/local/mysql/bin", "/opt/mysql*/bin"],
+    variable: Some("BLOBWISE_MYSQLD"),
+    ask: &["--no-defaults", "--version"],
+    says: "MySQL",
+    never_says: Some("MariaDB"),
+    install: "apt-get install mysql-server (where that is MySQL), or ./test.sh, which fetches one for tests",
+};
+
+const KEY: OptionSpec = OptionSpec {
+    name: "key",
+    values: Values::OneOf(&["digest", "integer"]),
+    default: "digest",
+    about: "digest: a unique index over VARCHAR(32); integer: the primary key",
+};
+const PROTOCOL: OptionSpec = OptionSpec {
+    name: "protocol",
+    values: Values::OneOf(&["prepared", "text", "procedure"]),
+    default: "prepared",
+    about: "prepared: binary, prepared once; text: SQL with the blob in hexadecimal; procedure: a prepared CALL",
+};
+const COMPRESSION: OptionSpec = OptionSpec {
+    name: "compression",
+    values: Values::OneOf(&["none", "page"]),
+    default: "none",
+    about: "page: InnoDB compresses pages (ROW_FORMAT=COMPRESSED)",
+};
+const ISOLATION: OptionSpec = OptionSpec {
+    name: "isolation",
+    values: Values::OneOf(&["repeatable-read", "read-committed", "serializable"]),
+    default: "repeatable-read",
+    about: "isolation of every transaction",
+};
+const PIECE: OptionSpec =
+    OptionSpec { name: "piece", values: PIECES, default: "65536", about: "bytes of a piece" };
+
+const BLOB_OPTIONS: &[OptionSpec] =
+    &[KEY, PROTOCOL, CONNECTION, COMPRESSION, DELETE, ISOLATION, PROFILE, URL];
+const CHUNKED_OPTIONS: &[OptionSpec] =
+    &[PIECE, KEY, CONNECTION, COMPRESSION, DELETE, ISOLATION, PROFILE, URL];
+
+pub(super) const MYSQL_BLOB: Adapter = Adapter {
+    name: "mysql/blob",
+    about: "MySQL: the blob in a LONGBLOB column",
+    kind: Kind::Server,
+    programs: &[MYSQLD],
+    options: BLOB_OPTIONS,
+    caps,
+    damage,
+    open: |setup| open(setup, Flavour::MySql, Shape::Blob),
+};
+
+pub(super) const MYSQL_CHUNKED: Adapter = Adapter {
+    name: "mysql/chunked",
+    about: "MySQL: the blob as rows of pieces in a second table",
+    kind: Kind::Server,
+    programs: &[MYSQLD],
+    options: CHUNKED_OPTIONS,
+    caps,
+    damage,
+    open: |setup| {
+        open(setup, Flavour::MySql, Shape::Chunked { piece: setup.options.number("piece") as usize })
+    },
+};
+
+pub(super) const MARIADB_BLOB: Adapter = Adapter {
+    name: "mariadb/blob",
+    about: "MariaDB: the blob in a LONGBLOB column",
+    kind: Kind::Server,
+    programs: &[MARIADBD],
+    options: BLOB_OPTIONS,
+    caps,
+    damage,
+    open: |setup| open(setup, Flavour::MariaDb, Shape::Blob),
+};
+
+pub(super) const MARIADB_CHUNKED: Adapter = Adapter {
+    name: "mariadb/chunked",
+    about: "MariaDB: the blob as rows of pieces in a second table",
+    kind: Kind::Server,
+    programs: &[MARIADBD],
+    options: CHUNKED_OPTIONS,
+    caps,
+    damage,
+    open: |setup| {
+        open(setup, Flavour::MariaDb, Shape::Chunked { piece: setup.options.number("piece") as usize })
+    },
+};
+
+/// The largest max_allowed_packet is 1 GiB, for the whole message; 1000 MiB went through in a test.
+const BINARY_LIMIT: Limit = Limit { bytes: 1000 << 20, source: "max_allowed_packet is at most 1 GiB" };
+/// Hexadecimal takes two digits for a byte; 500 MiB went through in a test, 512 MiB did not.
+const TEXT_LIMIT: Limit =
+    Limit { bytes: 500 << 20, source: "max_allowed_packet is at most 1 GiB, two digits for a byte" };
+/// Pieces need no large packet: the documented largest row is not met.
+const CHUNKED_LIMIT: Limit = Limit { bytes: u32::MAX as u64, source: "the number of a piece, 32 bits" };
+
+fn caps(options: &Options) -> Caps {
+    let chunked = !options.text("piece").is_empty();
+    let text = options.text("protocol") == "text";
+    Caps {
+        durability: Durability::ALL,
+        persistent: true,
+        contents: true,
+        atomic_put: true,
+        range: true,
+        list: KeyForm::of(options) == KeyForm::Digest,
+        batch: true,
+        many: true,
+        blob_bytes_max: Some(match (chunked, text) {
+            (true, _) => CHUNKED_LIMIT,
+            (false, true) => TEXT_LIMIT,
+            (false, false) => BINARY_LIMIT,
+        }),
+    }
+}
+
+/// InnoDB's documentation of `innodb_flush_log_at_trx_commit`: 0, the log is written and flushed once a second; 2, it
+/// is written at each commit and flushed once a second; 1, flushed at each commit. With 2 a killed server loses
+/// nothing, because the log is in the kernel's cache.
+fn flush_log_at_commit(durability: Durability) -> u8 {
+    match durability {
+        Durability::None => 0,
+        Durability::OnSync => 2,
+        Durability::EachWrite => 1,
+    }
+}
+
+fn damage(_: &Options, durability: Durability) -> Damage {
+    match durability {
+        Durability::None => Damage { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites },
+        Durability::OnSync => Damage { after_kill: Loss::Nothing, after_power_cut: Loss::RecentWrites },
+        Durability::EachWrite => Damage { after_kill: Loss::Nothing, after_power_cut: Loss::Nothing },
+    }
+}
+
+/// Which of the two it must be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flavour {
+    MySql,
+    MariaDb,
+}
+
+impl Flavour {
+    fn name(self) -> &'static str {
+        match self {
+            Flavour::MySql => "MySQL",
+            Flavour::MariaDb => "MariaDB",
+        }
+    }
+}
+
+/// How a blob is kept.
+#[derive(Clone, Copy)]
+enum Shape {
+    Blob,
+    Chunked { piece: usize },
+}
+
+/// How statements are sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Prepared,
+    Text,
+    Procedure,
+}
+
+struct MySql {
+    shape: Shape,
+    protocol: Protocol,
+    key_form: KeyForm,
+    lazy_delete: bool,
+    durability: Durability,
+    /// How sessions connect: to our database.
+    opts: Opts,
+    /// Connected for as long as the store is open: sets up, settles, reads facts, holds the lock that says that the
+    /// database is in use.
+    keeper: Mutex<Conn>,
+    database: String,
+    /// The private server; stopped after everything above is gone.
+    instance: Option<Instance>,
+}
+
+fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>> {
+    let url = setup.options.text("url");
+    let (instance, base) = if url.is_empty() {
+        let instance = Instance::start(setup, flavour)?;
+        let opts = instance.opts();
+        (Some(instance), opts)
+    } else {
+        (None, instance::opts_of(url)?)
+    };
+    let isolation = setup.options.text("isolation").replace('-', " ");
+    let opts = base
+        .max_allowed_packet(Some(instance::PACKET_MAX))
+        .tcp_connect_timeout(Some(setup.op_timeout))
+        .read_timeout(Some(setup.op_timeout))
+        .write_timeout(Some(setup.op_timeout))
+        .init(vec![format!("SET SESSION TRANSACTION ISOLATION LEVEL {isolation}")]);
+    let mut keeper = Conn::new(opts.clone().read_timeout(None)).map_err(from_mysql)?;
+    if instance.is_none() {
+        instance::check_server(&mut keeper, flavour, setup)?;
+    }
+    let database = match setup.mode {
+        Mode::Create => instance::create_database(&mut keeper, instance.is_none())?,
+        Mode::Open => instance::find_database(&mut keeper, setup.dir, instance.is_none())?,
+    };
+    keeper.select_db(&database).map_err(from_mysql)?;
+    let store = MySql {
+        shape,
+        protocol: match setup.options.text("protocol") {
+            "text" => Protocol::Text,
+            "procedure" => Protocol::Procedure,
+            _ => Protocol::Prepared,
+        },
+        key_form: KeyForm::of(setup.options),
+        lazy_delete: setup.options.text("delete") == "lazy",
+        durability: setup.durability,
+        opts: Opts::from(opts.db_name(Some(database.clone()))),
+        keeper: Mutex::new(keeper),
+        database,
+        instance,
+    };
+    if setup.mode == Mode::Create {
+        for statement in store.tables(setup.options.text("compression") == "page") {
+            store.keeper().query_drop(statement).map_err(from_mysql)?;
+        }
+        instance::remember_database(setup.dir, &store.database)?;
+    }
+    Ok(Box::new(store))
+}
+
+/// Keeps what may be tried again, and what took too long, apart from failures.
+fn from_mysql(error: mysql::Error) -> Error {
+    /// A deadlock was resolved by rolling us back.
+    const DEADLOCK: u16 = 1213;
+    /// A lock was not granted in time.
+    const LOCK_WAIT: u16 = 1205;
+    match &error {
+        mysql::Error::MySqlError(server) if [DEADLOCK, LOCK_WAIT].contains(&server.code) => Error::Busy,
+        mysql::Error::IoError(io)
+            if matches!(io.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) =>
+        {
+            Error::TimedOut
+        }
+        _ => Error::failed(error),
+    }
+}
+
+impl MySql {
+    fn keeper(&self) -> MutexGuard<'_, Conn> {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The column that a row is found by.
+    fn key_column(&self) -> &'static str {
+        match self.key_form {
+            KeyForm::Digest => "hash",
+            KeyForm::Integer => "id",
+        }
+    }
+
+    /// The statements that make the tables and procedures.
+    fn tables(&self, compressed: bool) -> Vec<String> {
+        let format = if compressed { " ROW_FORMAT=COMPRESSED" } else { "" };
+        let keys = match self.key_form {
+            // As in the published comparison: an integer for the row, a unique index over the digest.
+            KeyForm::Digest => {
+                "id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, hash VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL UNIQUE"
+            }
+            KeyForm::Integer => "id BIGINT NOT NULL PRIMARY KEY",
+        };
+        let mut statements = match self.shape {
+            Shape::Blob => vec![format!(
+                "CREATE TABLE blobs({keys}, content LONGBLOB NOT NULL, gone BOOLEAN NOT NULL DEFAULT FALSE) ENGINE=InnoDB{format}"
+            )],
+            // Pieces carry a version, so that a new blob's pieces can be put before the old ones go.
+            Shape::Chunked { .. } => vec![
+                format!("CREATE TABLE blobs({keys}, version BIGINT NOT NULL, gone BOOLEAN NOT NULL DEFAULT FALSE) ENGINE=InnoDB"),
+                format!(
+                    "CREATE TABLE pieces(blob_id BIGINT NOT NULL, version BIGINT NOT NULL, number INT NOT NULL,
+                     data MEDIUMBLOB NOT NULL, PRIMARY KEY (blob_id, version, number),
+                     FOREIGN KEY (blob_id) REFERENCES blobs(id) ON DELETE CASCADE) ENGINE=InnoDB{format}"
+                ),
+            ],
+        };
+        if self.protocol == Protocol::Procedure {
+            statements.extend(self.procedures());
+        }
+        statements
+    }
+
+    fn procedures(&self) -> Vec<String> {
+        let key = self.key_column();
+        let kind = match self.key_form {
+            KeyForm::Digest => "VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin",
+            KeyForm::Integer => "BIGINT",
+        };
+        let here = if self.lazy_delete { " AND NOT gone" } else { "" };
+        let delete = if self.lazy_delete { "UPDATE blobs SET gone = TRUE" } else { "DELETE FROM blobs" };
+        vec![
+            format!(
+                "CREATE PROCEDURE put_blob(IN k {kind}, IN c LONGBLOB) INSERT INTO blobs({key}, content) VALUES (k, c)
+                 ON DUPLICATE KEY UPDATE content = c, gone = FALSE"
+            ),
+            format!("CREATE PROCEDURE get_blob(IN k {kind}) SELECT content FROM blobs WHERE {key} = k{here}"),
+            format!(
+                "CREATE PROCEDURE get_part(IN k {kind}, IN o BIGINT, IN l BIGINT)
+                 SELECT SUBSTRING(content, o, l) FROM blobs WHERE {key} = k{here}"
+            ),
+            format!("CREATE PROCEDURE delete_blob(IN k {kind}) {delete} WHERE {key} = k"),
+        ]
+    }
+
+    fn status(&self, name: &str) -> Result<u64> {
+        let row: Option<(String, String)> =
+            self.keeper().query_first(format!("SHOW GLOBAL STATUS LIKE '{name}'")).map_err(from_mysql)?;
+        Ok(row.and_then(|(_, value)| value.parse().ok()).unwrap_or(0))
+    }
+}
+
+impl Store for MySql {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(MySession::open(self)?))
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        const SETTINGS: &[&str] = &[
+            "version",
+            "innodb_buffer_pool_size",
+            "innodb_flush_log_at_trx_commit",
+            "innodb_flush_method",
+            "innodb_doublewrite",
+            "innodb_io_capacity",
+            "innodb_log_file_size",
+            "innodb_buffer_pool_load_at_startup",
+            "max_allowed_packet",
+            "log_bin",
+            "sync_binlog",
+            "query_cache_type",
+        ];
+        let mut facts = Facts::new();
+        for setting in SETTINGS {
+            let row: Option<(String, String)> = self
+                .keeper()
+                .query_first(format!("SHOW GLOBAL VARIABLES LIKE '{setting}'"))
+                .map_err(from_mysql)?;
+            // Not every version has every setting.
+            facts.extend(row);
+        }
+        facts
+            .insert("server".into(), if self.instance.is_some() { "private" } else { "given by URL" }.into());
+        Ok(facts)
+    }
+
+    /// Lets InnoDB write its dirty pages, which it would otherwise do at leisure, and waits for it.
+    fn settle(&self) -> Result<()> {
+        if self.instance.is_none() {
+            return Ok(());
+        }
+        let previous: Option<(String, f64)> = self
+            .keeper()
+            .query_first("SHOW GLOBAL VARIABLES LIKE 'innodb_max_dirty_pages_pct'")
+            .map_err(from_mysql)?;
+        let set = |percent: f64| {
+            self.keeper()
+                .query_drop(format!("SET GLOBAL innodb_max_dirty_pages_pct = {percent}"))
+                .map_err(from_mysql)
+        };
+        set(0.0)?;
+        while self.status("Innodb_buffer_pool_pages_dirty")? > 0 {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        set(previous.map_or(90.0, |(_, percent)| percent))
+    }
+
+    fn purge(&self) -> Result<()> {
+        self.keeper().query_drop("DELETE FROM blobs WHERE gone").map_err(from_mysql)
+    }
+
+    fn servers(&self) -> Vec<&crate::server::Server> {
+        self.instance.iter().map(Instance::server).collect()
+    }
+
+    fn footprint_bytes(&self) -> Result<Option<u64>> {
+        if self.instance.is_some() {
+            return Ok(None);
+        }
+        let mut keeper = self.keeper();
+        let tables: Vec<String> = keeper.query("SHOW TABLES").map_err(from_mysql)?;
+        for table in tables {
+            // Sizes are estimates that are only brought up to date by this.
+            keeper.query_drop(format!("ANALYZE TABLE {table}")).map_err(from_mysql)?;
+        }
+        let sizes = "SELECT CAST(COALESCE(SUM(data_length + index_length), 0) AS UNSIGNED)
+            FROM information_schema.tables WHERE table_schema = ?";
+        keeper.exec_first(sizes, (&self.database,)).map_err(from_mysql)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let MySql { keeper, instance, .. } = *self;
+        drop(keeper);
+        match instance {
+            Some(instance) => instance.stop(),
+            None => Ok(()),
+        }
+    }
+
+    fn remove(self: Box<Self>) -> Result<()> {
+        if self.instance.is_none() {
+            self.keeper().query_drop(format!("DROP DATABASE {}", self.database)).map_err(from_mysql)?;
+        }
+        self.close()
+    }
+}

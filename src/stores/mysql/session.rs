@@ -1,0 +1,353 @@
+//! One worker's connection to MySQL or MariaDB: the statements of each shape and protocol.
+
+use anyhow::anyhow;
+use mysql::prelude::{Protocol as Wire, Queryable};
+use mysql::{Conn, Params, QueryResult, Value};
+
+use super::super::keys::KeyForm;
+use super::{MySql, Protocol, Shape, from_mysql};
+use crate::store::*;
+
+pub(super) struct MySession<'s> {
+    store: &'s MySql,
+    connection: Conn,
+}
+
+/// Pieces of one INSERT: enough to save round trips, few enough for the cache of prepared statements.
+const ROWS_AT_ONCE: usize = 16;
+
+/// What a get reads.
+#[derive(Clone, Copy)]
+struct Wanted {
+    span: Span,
+}
+
+impl Wanted {
+    /// The column expression, and its parameters behind the key.
+    fn column(self) -> (&'static str, Vec<Value>) {
+        match self.span {
+            Span::Whole => ("content", Vec::new()),
+            // Positions in SQL count from 1.
+            Span::Part { offset, len } => ("SUBSTRING(content, ?, ?)", vec![(offset + 1).into(), len.into()]),
+        }
+    }
+}
+
+impl<'s> MySession<'s> {
+    pub(super) fn open(store: &'s MySql) -> Result<MySession<'s>> {
+        Ok(MySession { store, connection: Conn::new(store.opts.clone()).map_err(from_mysql)? })
+    }
+
+    fn key(&self, key: &Key) -> Value {
+        match self.store.key_form {
+            KeyForm::Digest => Value::Bytes(key.hex.to_vec()),
+            KeyForm::Integer => Value::Int(key.id as i64),
+        }
+    }
+
+    /// A key as a literal; both forms consist of characters that need no escaping.
+    fn literal(&self, key: &Key) -> String {
+        match self.store.key_form {
+            KeyForm::Digest => format!("'{}'", key.as_str()),
+            KeyForm::Integer => key.id.to_string(),
+        }
+    }
+
+    fn here(&self) -> &'static str {
+        if self.store.lazy_delete { " AND NOT gone" } else { "" }
+    }
+
+    fn removal(&self) -> &'static str {
+        if self.store.lazy_delete { "UPDATE blobs SET gone = TRUE" } else { "DELETE FROM blobs" }
+    }
+
+    /// Runs a prepared statement that returns no rows.
+    fn run(&mut self, sql: &str, params: Vec<Value>) -> Result<()> {
+        self.connection.exec_drop(sql, positional(params)).map_err(from_mysql)
+    }
+
+    // ---- one column ------------------------------------------------------------------------------------------
+
+    fn put_column(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        let column = self.store.key_column();
+        match self.store.protocol {
+            Protocol::Prepared => {
+                let sql = format!(
+                    "INSERT INTO blobs({column}, content) VALUES (?, ?)
+                     ON DUPLICATE KEY UPDATE content = VALUES(content), gone = FALSE"
+                );
+                self.run(&sql, vec![self.key(key), Value::Bytes(blob.to_vec())])
+            }
+            Protocol::Procedure => {
+                let mut answer = self
+                    .connection
+                    .exec_iter(
+                        "CALL put_blob(?, ?)",
+                        positional(vec![self.key(key), Value::Bytes(blob.to_vec())]),
+                    )
+                    .map_err(from_mysql)?;
+                consume(&mut answer, &mut |_| {}).map(drop)
+            }
+            Protocol::Text => {
+                let sql = format!(
+                    "INSERT INTO blobs({column}, content) VALUES ({}, X'{}')
+                     ON DUPLICATE KEY UPDATE content = VALUES(content), gone = FALSE",
+                    self.literal(key),
+                    hexadecimal(blob)
+                );
+                self.connection.query_drop(sql).map_err(from_mysql)
+            }
+        }
+    }
+
+    fn get_column(&mut self, key: &Key, wanted: Wanted, sink: Sink) -> Result<bool> {
+        let (column, more) = wanted.column();
+        let found = match (self.store.protocol, wanted.span) {
+            (Protocol::Prepared, _) => {
+                let by = self.store.key_column();
+                let sql = format!("SELECT {column} FROM blobs WHERE {by} = ?{}", self.here());
+                let mut params = more;
+                params.push(self.key(key));
+                let mut answer = self.connection.exec_iter(sql, positional(params)).map_err(from_mysql)?;
+                consume(&mut answer, sink)?
+            }
+            (Protocol::Procedure, span) => {
+                let mut params = vec![self.key(key)];
+                params.extend(more);
+                let sql = if span == Span::Whole { "CALL get_blob(?)" } else { "CALL get_part(?, ?, ?)" };
+                let mut answer = self.connection.exec_iter(sql, positional(params)).map_err(from_mysql)?;
+                consume(&mut answer, sink)?
+            }
+            (Protocol::Text, span) => {
+                let column = match span {
+                    Span::Whole => "content".to_owned(),
+                    Span::Part { offset, len } => format!("SUBSTRING(content, {}, {len})", offset + 1),
+                };
+                let (by, key) = (self.store.key_column(), self.literal(key));
+                let sql = format!("SELECT {column} FROM blobs WHERE {by} = {key}{}", self.here());
+                let mut answer = self.connection.query_iter(sql).map_err(from_mysql)?;
+                consume(&mut answer, sink)?
+            }
+        };
+        match found {
+            0 => Ok(false),
+            1 => Ok(true),
+            rows => Err(Error::Failed(anyhow!("{rows} rows for one key"))),
+        }
+    }
+
+    // ---- rows of pieces --------------------------------------------------------------------------------------
+
+    /// A new version of the blob's row, its pieces, and the old pieces' end; within a transaction of the caller's.
+    fn put_pieces(&mut self, key: &Key, blob: &[u8], piece: usize) -> Result<()> {
+        let column = self.store.key_column();
+        let upsert = format!(
+            "INSERT INTO blobs({column}, version) VALUES (?, 1)
+             ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id), version = version + 1, gone = FALSE"
+        );
+        self.run(&upsert, vec![self.key(key)])?;
+        let find = format!("SELECT id, version FROM blobs WHERE {column} = ?");
+        let row: Option<(i64, i64)> =
+            self.connection.exec_first(find, positional(vec![self.key(key)])).map_err(from_mysql)?;
+        let (id, version) = row.ok_or_else(|| Error::Failed(anyhow!("the row that was put is not there")))?;
+        if version > 1 {
+            self.run(
+                "DELETE FROM pieces WHERE blob_id = ? AND version < ?",
+                vec![id.into(), version.into()],
+            )?;
+        }
+        let pieces: Vec<(usize, &[u8])> = blob.chunks(piece).enumerate().collect();
+        for rows in pieces.chunks(ROWS_AT_ONCE) {
+            let values = vec!["(?, ?, ?, ?)"; rows.len()].join(", ");
+            let sql = format!("INSERT INTO pieces(blob_id, version, number, data) VALUES {values}");
+            let params = rows.iter().flat_map(|(number, data)| {
+                [id.into(), version.into(), (*number as u64).into(), Value::Bytes(data.to_vec())]
+            });
+            self.run(&sql, params.collect())?;
+        }
+        Ok(())
+    }
+
+    fn get_pieces(&mut self, key: &Key, span: Span, piece: usize, sink: Sink) -> Result<bool> {
+        let (column, here) = (self.store.key_column(), self.here());
+        let (limits, mut skip, mut left) = match span {
+            Span::Whole => (None, 0, u64::MAX),
+            Span::Part { offset, len } => {
+                let (first, last) = (offset / piece as u64, (offset + len).saturating_sub(1) / piece as u64);
+                // A span of nothing asks for no piece, only whether the blob is there.
+                let last = if len == 0 { first as i64 - 1 } else { last as i64 };
+                (Some((first as i64, last)), offset % piece as u64, len)
+            }
+        };
+        let between = if limits.is_some() { " AND p.number BETWEEN ? AND ?" } else { "" };
+        // The outer join keeps a row for a blob without pieces: an empty one.
+        let sql = format!(
+            "SELECT p.data FROM blobs b LEFT JOIN pieces p
+             ON p.blob_id = b.id AND p.version = b.version{between}
+             WHERE b.{column} = ?{here} ORDER BY p.number"
+        );
+        let mut params: Vec<Value> =
+            limits.iter().flat_map(|(first, last)| [(*first).into(), (*last).into()]).collect();
+        params.push(self.key(key));
+        let mut answer = self.connection.exec_iter(sql, positional(params)).map_err(from_mysql)?;
+        let rows = consume(&mut answer, &mut |bytes| {
+            let part = match span {
+                Span::Whole => bytes,
+                Span::Part { .. } => Span::Part { offset: skip, len: left }.slice_of(bytes),
+            };
+            skip = 0;
+            left = left.saturating_sub(part.len() as u64);
+            if !part.is_empty() {
+                sink(part);
+            }
+        })?;
+        Ok(rows > 0)
+    }
+
+    /// Runs `body` between START TRANSACTION and COMMIT; rolls back when it fails.
+    fn transaction<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.connection.query_drop("START TRANSACTION").map_err(from_mysql)?;
+        match body(self) {
+            Ok(value) => {
+                self.connection.query_drop("COMMIT").map_err(from_mysql)?;
+                Ok(value)
+            }
+            Err(error) => {
+                // The first error is the one to report.
+                self.connection.query_drop("ROLLBACK").ok();
+                Err(error)
+            }
+        }
+    }
+
+    fn put_one(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        match self.store.shape {
+            Shape::Blob => self.put_column(key, blob),
+            Shape::Chunked { piece } => self.put_pieces(key, blob, piece),
+        }
+    }
+
+    fn get_one(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        match self.store.shape {
+            Shape::Blob => self.get_column(key, Wanted { span }, sink),
+            Shape::Chunked { piece } => self.get_pieces(key, span, piece, sink),
+        }
+    }
+
+    fn delete_one(&mut self, key: &Key) -> Result<()> {
+        let (by, removal) = (self.store.key_column(), self.removal());
+        match self.store.protocol {
+            Protocol::Text => {
+                let sql = format!("{removal} WHERE {by} = {}", self.literal(key));
+                self.connection.query_drop(sql).map_err(from_mysql)
+            }
+            Protocol::Procedure => {
+                let params = positional(vec![self.key(key)]);
+                let mut answer =
+                    self.connection.exec_iter("CALL delete_blob(?)", params).map_err(from_mysql)?;
+                consume(&mut answer, &mut |_| {}).map(drop)
+            }
+            Protocol::Prepared => self.run(&format!("{removal} WHERE {by} = ?"), vec![self.key(key)]),
+        }
+    }
+}
+
+fn positional(values: Vec<Value>) -> Params {
+    if values.is_empty() { Params::Empty } else { Params::Positional(values) }
+}
+
+/// Lends the first column of every row of every result set and returns the number of rows. Nothing is left unread: a call
+/// whose later result sets nobody reads makes every call after it fail at once, which looks fast.
+fn consume<P: Wire>(answer: &mut QueryResult<'_, '_, '_, P>, sink: Sink) -> Result<usize> {
+    let mut rows = 0;
+    while let Some(set) = answer.iter() {
+        for row in set {
+            rows += 1;
+            match row.map_err(from_mysql)?.take::<Value, _>(0) {
+                Some(Value::Bytes(bytes)) => sink(&bytes),
+                // The piece of an empty blob.
+                Some(Value::NULL) | None => {}
+                Some(other) => return Err(Error::Failed(anyhow!("a column has no bytes but {other:?}"))),
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        for nibble in [byte >> 4, byte & 15] {
+            text.push(char::from(DIGITS[usize::from(nibble)]));
+        }
+    }
+    text
+}
+
+impl Session for MySession<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        match self.store.shape {
+            Shape::Blob => self.put_one(key, blob),
+            Shape::Chunked { .. } => self.transaction(|session| session.put_one(key, blob)),
+        }
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        self.get_one(key, span, sink)
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        self.delete_one(key)
+    }
+
+    /// Flushes InnoDB's log, which holds every earlier commit.
+    fn sync(&mut self) -> Result<()> {
+        if self.store.durability != Durability::OnSync {
+            return Ok(());
+        }
+        self.connection.query_drop("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS").map_err(from_mysql)
+    }
+
+    fn connect(&mut self) -> Result<()> {
+        self.connection = Conn::new(self.store.opts.clone()).map_err(from_mysql)?;
+        Ok(())
+    }
+
+    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        if self.store.key_form == KeyForm::Integer {
+            return Err(Error::Unsupported("list"));
+        }
+        let sql = format!("SELECT hash FROM blobs WHERE TRUE{}", self.here());
+        let mut answer = self.connection.query_iter(sql).map_err(from_mysql)?;
+        consume(&mut answer, &mut |bytes| each(std::str::from_utf8(bytes).unwrap_or_default())).map(drop)
+    }
+
+    fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
+        self.transaction(|session| blobs.iter().try_for_each(|(key, blob)| session.put_one(key, blob)))
+    }
+
+    fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
+        self.transaction(|session| {
+            let mut found = 0;
+            for (index, key) in keys.iter().enumerate() {
+                found += usize::from(session.get_one(key, Span::Whole, &mut |piece| sink(index, piece))?);
+            }
+            Ok(found)
+        })
+    }
+
+    fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
+        self.transaction(|session| keys.iter().try_for_each(|key| session.delete_one(key)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_written_as_hexadecimal() {
+        assert_eq!(hexadecimal(&[0, 0x0f, 0xa0, 255]), "000FA0FF");
+    }
+}
