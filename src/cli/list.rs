@@ -78,7 +78,10 @@ fn plans() -> Result<Vec<(String, String)>> {
 /// Whether a store can run here, in words.
 fn state(entry: &Entry) -> String {
     match entry {
-        Entry::Ready(_) => "ready".to_owned(),
+        Entry::Ready(adapter) => match adapter.programs.iter().find_map(|program| program.find().err()) {
+            None => "ready".to_owned(),
+            Some(error) => format!("{error:#}"),
+        },
         Entry::NotCompiled { feature, .. } => {
             format!("not compiled in: `cargo build --release --features {feature}`")
         }
@@ -88,15 +91,11 @@ fn state(entry: &Entry) -> String {
 fn stores_text() -> String {
     let mut text = "Stores (`--stores A,B`; options with `--set STORE.OPTION=VALUE`)\n".to_owned();
     for entry in TABLE {
+        let state = state(entry);
         match entry {
             Entry::Ready(adapter) => {
-                text += &format!(
-                    "{:<16} {:<10} {:<8} {}\n",
-                    adapter.name,
-                    adapter.kind.name(),
-                    state(entry),
-                    adapter.about
-                );
+                text += &format!("\n{:<22} {:<10} {}\n", adapter.name, adapter.kind.name(), adapter.about);
+                text += &format!("    {state}\n");
                 for spec in adapter.options {
                     text += &format!(
                         "    {:<14} {:<34} {}\n",
@@ -106,7 +105,7 @@ fn stores_text() -> String {
                     );
                 }
             }
-            Entry::NotCompiled { name, .. } => text += &format!("{name:<16} {}\n", state(entry)),
+            Entry::NotCompiled { name, .. } => text += &format!("\n{name:<22} {state}\n"),
         }
     }
     text
@@ -148,7 +147,7 @@ fn store_json(adapter: &Adapter, entry: &Entry) -> serde_json::Value {
         "name": adapter.name,
         "kind": adapter.kind.name(),
         "about": adapter.about,
-        "ready": true,
+        "ready": state(entry) == "ready",
         "state": state(entry),
         "durability": caps.durability,
         "damage": caps.durability.iter().map(damage).collect::<serde_json::Map<_, _>>(),

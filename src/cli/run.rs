@@ -77,6 +77,9 @@ pub struct Flags {
     /// Shrink corpus and phases by this factor; every row stays
     #[arg(long, value_name = "F", allow_negative_numbers = true)]
     scale: Option<f64>,
+    /// How long an op may take [default: 30s]
+    #[arg(long, value_name = "TIME")]
+    op_timeout: Option<String>,
     /// Compare every blob after each phase that writes, not only after the fill and at the end
     #[arg(long)]
     verify: bool,
@@ -364,6 +367,7 @@ impl Flags {
         put(&mut text.sweep, &self.sweep);
         put(&mut text.scale, &self.scale);
         put(&mut text.dir, &self.dir);
+        put(&mut text.op_timeout, &self.op_timeout);
         put(&mut text.phases, &self.phases.as_deref().map(split_list));
         put(&mut text.stores, &self.stores.as_deref().map(split_list));
         if self.rounds.is_some() && self.budget.is_none() {

@@ -236,7 +236,7 @@ fn visit_seconds(
         let beside = (wall - round.seconds).max(0.0);
         let per_op = round.seconds / round.ops.max(1) as f64;
         total += match &phase.work {
-            Work::Reopen => *wall,
+            Work::Reopen | Work::Purge => *wall,
             Work::Age(_) => wall * growth,
             Work::Ops(_) if phase.cache == CacheState::Cold => {
                 let per_pass = visit.pass_seconds.get(&phase.id).copied().unwrap_or(*wall);

@@ -112,7 +112,7 @@ fn phase_impossible(plan: &Plan, caps: &Caps, phase: &Phase) -> Option<String> {
     let (workers, batch) = match &phase.work {
         Work::Ops(load) => (load.workers.unwrap_or(plan.workers), load.batch.unwrap_or(plan.batch)),
         Work::Age(_) => (plan.workers, 1),
-        Work::Reopen => (1, 1),
+        Work::Reopen | Work::Purge => (1, 1),
     };
     if workers > 1 && !caps.many {
         return Some("one session at a time".to_owned());
@@ -288,7 +288,7 @@ impl<'a> Visitor<'a> {
         let plan = self.plan();
         let workers = plan.phases.iter().filter_map(|phase| match &phase.work {
             Work::Ops(load) => load.workers,
-            Work::Reopen | Work::Age(_) => None,
+            Work::Reopen | Work::Purge | Work::Age(_) => None,
         });
         let corpus = self.subject.corpus;
         (self.subject.row.adapter.open)(&Setup {
@@ -361,8 +361,24 @@ impl<'a> Visitor<'a> {
         if phase.writes() {
             self.ensure(self.class(phase.class))?;
         }
+        let outcome = self.work(phase, repeat);
+        // A server that died is why the rest failed: it says more than the ops that met it.
+        if let Ok((store, _)) = self.store()
+            && let Some(dead) = store.servers().into_iter().find(|server| !server.is_running())
+        {
+            bail!("`{}` died{}", dead.name(), dead.log_end());
+        }
+        outcome?;
+        if phase.writes() && (self.plan().verify || phase.id == "fill") && !self.run.stopped() {
+            self.verify().with_context(|| format!("after `{}`", phase.id))?;
+        }
+        Ok(())
+    }
+
+    fn work(&mut self, phase: &Phase, repeat: Option<&Phase>) -> Result<()> {
         match &phase.work {
             Work::Reopen => self.reopen(phase)?,
+            Work::Purge => self.purge(phase)?,
             Work::Age(times) => self.age(phase, *times)?,
             Work::Ops(load) if phase.cache == CacheState::Cold => self.cold(phase, load, repeat)?,
             Work::Ops(load) => {
@@ -371,9 +387,6 @@ impl<'a> Visitor<'a> {
                 }
                 self.load(phase, load)?;
             }
-        }
-        if phase.writes() && (self.plan().verify || phase.id == "fill") && !self.run.stopped() {
-            self.verify().with_context(|| format!("after `{}`", phase.id))?;
         }
         Ok(())
     }
@@ -597,6 +610,27 @@ impl<'a> Visitor<'a> {
         Ok(())
     }
 
+    /// Carries out deletes that were only marked, as one op, and settles.
+    fn purge(&mut self, phase: &Phase) -> Result<()> {
+        if self.subject.row.options.text("delete") != "lazy" {
+            let why = "deletes at once: there is nothing to purge".to_owned();
+            self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why));
+            return Ok(());
+        }
+        let mut tally = Tally::new([true; BANDS.len()], false);
+        let mut meter = self.meter();
+        machine::reset_peak();
+        let (store, _) = self.store()?;
+        meter.start(&store.servers());
+        worker::purge(&self.run.clock, store, &mut tally)?;
+        meter.stop(&store.servers());
+        let mut round = self.new_round(0);
+        self.settle(phase, &mut meter, &mut round)?;
+        self.finish(&mut round, &tally, &meter)?;
+        self.visit.phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
+        Ok(())
+    }
+
     /// Overwrites with new sizes until enough was overwritten since the fill.
     fn age(&mut self, phase: &Phase, times: f64) -> Result<()> {
         let plan = self.plan();
@@ -759,7 +793,7 @@ fn repeats_cold(phase: &Phase, next: &Phase) -> bool {
 fn load_of(phase: &Phase) -> Option<&Load> {
     match &phase.work {
         Work::Ops(load) => Some(load),
-        Work::Reopen | Work::Age(_) => None,
+        Work::Reopen | Work::Purge | Work::Age(_) => None,
     }
 }
 

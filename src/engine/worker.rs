@@ -353,6 +353,18 @@ pub fn bands(lists: &[Vec<PlannedOp>]) -> [bool; BANDS.len()] {
     bands
 }
 
+/// Carries out deletes that were only marked, as one timed op.
+pub fn purge<C: Clock>(clock: &C, store: &dyn Store, tally: &mut Tally) -> Result<()> {
+    let start = clock.now();
+    store.purge()?;
+    let end = clock.now();
+    tally.first_apart = false;
+    tally.ops += 1;
+    (tally.begin, tally.end) = (start, end);
+    tally.record(0, Times { due: start, start, end });
+    Ok(())
+}
+
 /// Opens a store and reads one blob, as one timed op; returns the open store.
 pub fn reopen<C: Clock>(
     clock: &C,

@@ -326,7 +326,8 @@ impl Resolver<'_> {
                 missing.iter().map(|row| row.reason.as_str()).collect::<String>()
             );
         }
-        let phases = self.phases()?;
+        let mut phases = self.phases()?;
+        add_purge(&mut phases, &rows)?;
         let (rounds, budget) = self.rounds(scale)?;
         let mut plan = Plan {
             text: text.clone(),
@@ -537,6 +538,19 @@ impl Resolver<'_> {
         }
         text
     }
+}
+
+/// Where a row only marks its deletes, their second half is measured too: behind the phase that deletes.
+fn add_purge(phases: &mut Vec<Phase>, rows: &[Row]) -> Result<()> {
+    let lazy = rows.iter().any(|row| row.options.text("delete") == "lazy");
+    let deletes = phases.iter().position(|phase| phase.id == "delete-half");
+    if let Some(place) = deletes
+        && lazy
+        && !phases.iter().any(|phase| phase.id == "purge")
+    {
+        phases.splice(place + 1..place + 1, standard("purge", 0)?);
+    }
+    Ok(())
 }
 
 /// Kinds of op in `--mix` and the phase whose settled time stands for each.

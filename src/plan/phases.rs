@@ -120,6 +120,8 @@ pub enum Work {
     Ops(Load),
     /// Opens the closed store and reads one blob, several times.
     Reopen,
+    /// Carries out deletes that were only marked.
+    Purge,
     /// Overwrites with new contents and new sizes until this many times the live bytes were overwritten since the
     /// fill, then reads warm.
     Age(f64),
@@ -161,7 +163,7 @@ impl Phase {
         match &self.work {
             Work::Ops(load) => !load.only_reads(),
             Work::Reopen => false,
-            Work::Age(_) => true,
+            Work::Age(_) | Work::Purge => true,
         }
     }
 }
@@ -197,6 +199,7 @@ pub const STANDARD_PHASES: &[(&str, &str)] = &[
     ("range-random", "reads 4 KiB from a random offset, warm"),
     ("overwrite", "replaces blobs by others of the same size, in the durability class asked for"),
     ("delete-half", "deletes every second blob, in the durability class asked for"),
+    ("purge", "removes blobs whose delete was only marked (`delete=lazy`), as one op"),
     ("reopen", "opens the closed store and reads one blob"),
     ("age", "overwrites 1, 2 and 4 times the live bytes with new sizes; reads after each"),
 ];
@@ -223,6 +226,9 @@ pub fn standard(id: &str, range_bytes: u64) -> Result<Vec<Phase>> {
         ),
         "overwrite" => ops(load(Overwrite, Length::Pilot), Class::Asked, AsIs),
         "delete-half" => ops(load(Delete, Length::Share(0.5)), Class::Asked, AsIs),
+        "purge" => {
+            vec![Phase { id: id.to_owned(), work: Work::Purge, class: Class::Asked, cache: AsIs }]
+        }
         "reopen" => vec![Phase { id: id.to_owned(), work: Work::Reopen, class: Class::Fill, cache: AsIs }],
         "age" => [1.0, 2.0, 4.0]
             .iter()

@@ -49,7 +49,21 @@ pub fn rows(stores: &[String], sets: &Sets, strict: bool) -> Result<(Vec<Row>, V
     for store in stores {
         let (name, fixed) = split_label(store)?;
         match stores::find(name) {
-            Some(Entry::Ready(adapter)) => rows.extend(rows_of(adapter, &fixed, sets, &mut used)?),
+            Some(Entry::Ready(adapter)) => {
+                for row in rows_of(adapter, &fixed, sets, &mut used)? {
+                    match why_unavailable(&row) {
+                        None => rows.push(row),
+                        Some(error) if strict => {
+                            return Err(error.context(format!("the store `{name}` cannot run here")));
+                        }
+                        Some(error) => missing.push(Missing {
+                            label: row.label,
+                            adapter: name.to_owned(),
+                            reason: format!("{error:#}"),
+                        }),
+                    }
+                }
+            }
             Some(Entry::NotCompiled { name, feature }) => {
                 let reason =
                     format!("not compiled in; build with `cargo build --release --features {feature}`");
@@ -73,6 +87,14 @@ pub fn rows(stores: &[String], sets: &Sets, strict: bool) -> Result<(Vec<Row>, V
         }
     }
     Ok((rows, missing))
+}
+
+/// Why a row cannot run here: a server program is missing, and no URL is given instead.
+fn why_unavailable(row: &Row) -> Option<anyhow::Error> {
+    if !row.options.text("url").is_empty() {
+        return None;
+    }
+    row.adapter.programs.iter().find_map(|program| program.find().err())
 }
 
 /// Splits a list at commas that are not inside brackets.

@@ -108,7 +108,7 @@ fn blank(plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
             (load.workers.unwrap_or(plan.workers), load.batch.unwrap_or(plan.batch), rate)
         }
         Work::Age(_) => (plan.workers, 1, None),
-        Work::Reopen => (1, 1, None),
+        Work::Reopen | Work::Purge => (1, 1, None),
     };
     Cell {
         store: String::new(),

@@ -202,7 +202,7 @@ impl Session for RocksSession<'_> {
             let mut room = [0; 8];
             batch.put(self.store.key_form.bytes(key, &mut room), blob);
         }
-        self.store.database.write_opt(&batch, &self.write_options).map_err(Error::failed)
+        self.store.database.write_opt(batch, &self.write_options).map_err(Error::failed)
     }
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
@@ -225,6 +225,6 @@ impl Session for RocksSession<'_> {
             let mut room = [0; 8];
             batch.delete(self.store.key_form.bytes(key, &mut room));
         }
-        self.store.database.write_opt(&batch, &self.write_options).map_err(Error::failed)
+        self.store.database.write_opt(batch, &self.write_options).map_err(Error::failed)
     }
 }
