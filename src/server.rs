@@ -280,9 +280,11 @@ impl Server {
         Ok(self.supervisor.try_wait()?)
     }
 
-    /// Whether it still runs; for the error message of an op that failed.
+    /// Whether it still runs, in a state to answer; for the error message of an op that failed.
     pub fn is_running(&self) -> bool {
-        rustix::process::test_kill_process(self.pid).is_ok()
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid.as_raw_nonzero()));
+        let state = stat.ok().and_then(|stat| stat.rsplit_once(')')?.1.trim_start().chars().next());
+        state.is_some_and(|state| !['Z', 'X'].contains(&state))
     }
 
     /// Sends the server's own process a signal.

@@ -26,7 +26,7 @@ pub enum Error {
     #[error("the store did not answer in time")]
     TimedOut,
     /// Anything else, with its cause.
-    #[error("{0:#}")]
+    #[error(transparent)]
     Failed(#[from] anyhow::Error),
 }
 

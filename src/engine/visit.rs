@@ -362,17 +362,26 @@ impl<'a> Visitor<'a> {
             self.ensure(self.class(phase.class))?;
         }
         let outcome = self.work(phase, repeat);
-        // A server that died is why the rest failed: it says more than the ops that met it.
-        if let Ok((store, _)) = self.store()
-            && let Some(dead) = store.servers().into_iter().find(|server| !server.is_running())
-        {
-            bail!("`{}` died{}", dead.name(), dead.log_end());
-        }
+        self.check_servers(outcome.is_err())?;
         outcome?;
         if phase.writes() && (self.plan().verify || phase.id == "fill") && !self.run.stopped() {
             self.verify().with_context(|| format!("after `{}`", phase.id))?;
         }
         Ok(())
+    }
+
+    /// A server that died is why the rest failed: it says more than the ops that met it.
+    fn check_servers(&self, failed: bool) -> Result<()> {
+        let Ok((store, _)) = self.store() else { return Ok(()) };
+        let servers = store.servers();
+        if failed && !servers.is_empty() {
+            // A connection may break a moment before the process is gone.
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        match servers.into_iter().find(|server| !server.is_running()) {
+            Some(dead) => bail!("`{}` died{}", dead.name(), dead.log_end()),
+            None => Ok(()),
+        }
     }
 
     fn work(&mut self, phase: &Phase, repeat: Option<&Phase>) -> Result<()> {

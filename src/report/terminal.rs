@@ -1,5 +1,6 @@
 //! The report in a terminal: a table, the answer, the doubts. At most 100 columns, readable without colour.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::result::{Against, Cache, Cell, Footprint, RunResult, Status, Verdict};
@@ -73,14 +74,23 @@ fn table(text: &mut String, result: &RunResult) {
     let legend = "Ratios are rates over the best rate of their phase with 95 % intervals that hold for all rows of it at \
                   once; `?`: cannot be told apart from the best; `=`: equal within 3 %.";
     wrapped(text, "", legend);
+    // A row that failed as a whole says why once.
+    let mut said: BTreeSet<(String, String)> = BTreeSet::new();
     for (phase, sweep_bytes) in blocks {
         let of_block = |cell: &&Cell| cell.phase == phase && cell.sweep_bytes == sweep_bytes;
         let cells: Vec<&Cell> = result.results.iter().filter(of_block).collect();
-        block(text, result, phase, sweep_bytes, &cells);
+        block(text, result, phase, sweep_bytes, &cells, &mut said);
     }
 }
 
-fn block(text: &mut String, result: &RunResult, phase: &str, sweep_bytes: Option<u64>, cells: &[&Cell]) {
+fn block(
+    text: &mut String,
+    result: &RunResult,
+    phase: &str,
+    sweep_bytes: Option<u64>,
+    cells: &[&Cell],
+    said: &mut BTreeSet<(String, String)>,
+) {
     let Some(first) = cells.iter().find(|cell| !cell.rounds.is_empty()).or(cells.first()) else { return };
     let size = sweep_bytes.map(|bytes| format!(" at {}", units::bytes(bytes as f64))).unwrap_or_default();
     heading(text, &format!("{phase}{size}: {}", describe(result, first, cells)));
@@ -105,7 +115,10 @@ fn block(text: &mut String, result: &RunResult, phase: &str, sweep_bytes: Option
     rest.sort_by_key(|cell| summary::is_yardstick(cell));
     for cell in rest {
         line(text, &row(result, cell, settled));
-        if let Some(why) = cell.not_ranked.as_ref().filter(|_| !summary::is_yardstick(cell)) {
+        let Some(why) = cell.not_ranked.as_ref().filter(|_| !summary::is_yardstick(cell)) else { continue };
+        let repeats = matches!(cell.status, Status::Failed | Status::NotAvailable)
+            && !said.insert((cell.store.clone(), why.clone()));
+        if !repeats {
             wrapped(text, "    ", why);
         }
     }

@@ -340,12 +340,6 @@ impl MySql {
             format!("CREATE PROCEDURE delete_blob(IN k {kind}) {delete} WHERE {key} = k"),
         ]
     }
-
-    fn status(&self, name: &str) -> Result<u64> {
-        let row: Option<(String, String)> =
-            self.keeper().query_first(format!("SHOW GLOBAL STATUS LIKE '{name}'")).map_err(from_mysql)?;
-        Ok(row.and_then(|(_, value)| value.parse().ok()).unwrap_or(0))
-    }
 }
 
 impl Store for MySql {
@@ -382,25 +376,19 @@ impl Store for MySql {
         Ok(facts)
     }
 
-    /// Lets InnoDB write its dirty pages, which it would otherwise do at leisure, and waits for it.
+    /// Makes InnoDB write the tables' dirty pages, which it would otherwise do at leisure. (Waiting for the counter of dirty
+    /// pages to reach 0 measures the page cleaner's naps of a second instead.)
     fn settle(&self) -> Result<()> {
         if self.instance.is_none() {
             return Ok(());
         }
-        let previous: Option<(String, f64)> = self
-            .keeper()
-            .query_first("SHOW GLOBAL VARIABLES LIKE 'innodb_max_dirty_pages_pct'")
-            .map_err(from_mysql)?;
-        let set = |percent: f64| {
-            self.keeper()
-                .query_drop(format!("SET GLOBAL innodb_max_dirty_pages_pct = {percent}"))
-                .map_err(from_mysql)
+        let tables = match self.shape {
+            Shape::Blob => "blobs",
+            Shape::Chunked { .. } => "blobs, pieces",
         };
-        set(0.0)?;
-        while self.status("Innodb_buffer_pool_pages_dirty")? > 0 {
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-        set(previous.map_or(90.0, |(_, percent)| percent))
+        let mut keeper = self.keeper();
+        keeper.query_drop(format!("FLUSH TABLES {tables} FOR EXPORT")).map_err(from_mysql)?;
+        keeper.query_drop("UNLOCK TABLES").map_err(from_mysql)
     }
 
     fn purge(&self) -> Result<()> {
