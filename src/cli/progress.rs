@@ -17,36 +17,50 @@ pub struct Progress<'a> {
     plan: &'a Plan,
     out: std::path::PathBuf,
     bar: Option<ProgressBar>,
-    quiet: bool,
+    loudness: Loudness,
+    /// The visit that the bar shows.
+    visit: String,
+}
+
+/// How much is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loudness {
+    /// Nothing but the report.
+    Quiet,
+    /// Every visit.
+    Normal,
+    /// Every phase.
+    Verbose,
 }
 
 impl<'a> Progress<'a> {
     /// Progress of a plan whose result goes to `out`.
-    pub fn new(plan: &'a Plan, out: std::path::PathBuf, quiet: bool) -> Progress<'a> {
-        let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
+    pub fn new(plan: &'a Plan, out: std::path::PathBuf, loudness: Loudness) -> Progress<'a> {
+        let bar = (loudness != Loudness::Quiet && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new(1);
             if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}") {
                 bar.set_style(style);
             }
             bar
         });
-        Progress { plan, out, bar, quiet }
+        Progress { plan, out, bar, loudness, visit: String::new() }
     }
 
     fn line(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| super::eprint(text)),
-            None if self.quiet => {}
+            None if self.loudness == Loudness::Quiet => {}
             None => super::eprint(text),
         }
     }
 
-    fn step(&self, index: usize, of: usize, text: String) {
+    fn step(&mut self, index: usize, of: usize, text: String) {
         match &self.bar {
             Some(bar) => {
                 bar.set_length(of as u64);
                 bar.set_position(index as u64 - 1);
-                bar.set_message(text);
+                bar.set_message(text.clone());
+                self.visit = text;
             }
             None => self.line(&format!("[{index}/{of}] {text}")),
         }
@@ -65,6 +79,11 @@ impl Observer for Progress<'_> {
         match event {
             Event::Note(text) => self.line(text),
             Event::Pilot { row, index, of } => self.step(index, of, format!("pilot: {row}")),
+            Event::Phase(phase) => match &self.bar {
+                Some(bar) => bar.set_message(format!("{}: {phase}", self.visit)),
+                None if self.loudness == Loudness::Verbose => self.line(&format!("  {phase}")),
+                None => {}
+            },
             Event::Visit { round, rounds, row, sweep_bytes, index, of, seconds_left } => {
                 let size = sweep_bytes
                     .map(|bytes| format!(" at {}", units::bytes(bytes as f64)))

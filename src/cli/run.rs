@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::progress::{Progress, summarize};
+use super::progress::{Loudness, Progress, summarize};
 use super::{Ended, eprint, print};
 use crate::corpus::Corpus;
 use crate::engine::run::{Start, run};
@@ -100,15 +100,18 @@ pub struct Flags {
     #[arg(long)]
     no_drop_caches: bool,
     /// Print the report only, no progress
-    #[arg(long)]
+    #[arg(long, conflicts_with = "verbose")]
     quiet: bool,
+    /// Tell every phase that begins, not only every store
+    #[arg(long)]
+    verbose: bool,
 }
 
 /// Runs the command.
 pub fn main(flags: Flags) -> Result<Ended> {
     let job = if let Some(dir) = &flags.resume { resumed(&flags, dir)? } else { fresh(&flags)? };
     let signals = Signals::listen()?;
-    let mut progress = Progress::new(&job.plan, job.out.path.clone(), flags.quiet);
+    let mut progress = Progress::new(&job.plan, job.out.path.clone(), flags.loudness());
     let start = Start {
         plan: &job.plan,
         corpora: job.corpora,
@@ -352,6 +355,14 @@ impl Signals {
 // ---- flags over a plan -------------------------------------------------------------------------------------------
 
 impl Flags {
+    fn loudness(&self) -> Loudness {
+        match (self.quiet, self.verbose) {
+            (true, _) => Loudness::Quiet,
+            (_, true) => Loudness::Verbose,
+            _ => Loudness::Normal,
+        }
+    }
+
     /// The plan with everything that was given as a flag put over it.
     fn over(&self, mut text: PlanText) -> Result<PlanText> {
         fn put<T: Clone>(key: &mut Option<T>, flag: &Option<T>) {
