@@ -298,7 +298,8 @@ pub fn write_reports(result: &RunResult, out: &Path) -> Result<()> {
     replace(&out.join("report.html"), report::html::render(result)?.as_bytes())
 }
 
-fn paths(out: &Path) -> String {
+/// Where everything is.
+pub fn paths(out: &Path) -> String {
     let path = |name: &str| out.join(name).display().to_string();
     format!(
         "\nReport: {}\nResult: {}\nPlan:   {}\n",

@@ -360,10 +360,27 @@ impl<'a> Visitor<'a> {
             return Ok(());
         }
         let corpus = self.subject.corpus;
-        let verified = verify(self.store()?.0, &corpus.keys, &corpus.contents, &self.state)?;
+        let verified = verify(self.store()?.0, &corpus.keys, &corpus.contents, &self.state)
+            .map_err(|wrong| self.blame(wrong))?;
         self.visit.verified += verified;
         self.warm = true;
         Ok(())
+    }
+
+    /// What was found wrong may follow from an op that failed: that op is the reason to give.
+    fn blame(&self, wrong: anyhow::Error) -> anyhow::Error {
+        let rounds = self.visit.phases.values().filter_map(|outcome| match outcome {
+            Outcome::Measured(round) => Some(round),
+            Outcome::NotPossible(_) => None,
+        });
+        let failed: Vec<_> = rounds.filter(|round| round.errors > 0).collect();
+        match failed.iter().find_map(|round| round.first_error.as_ref()) {
+            Some(first) => {
+                let errors: u64 = failed.iter().map(|round| round.errors).sum();
+                anyhow!("{first} ({errors} ops failed; then {wrong:#})")
+            }
+            None => wrong,
+        }
     }
 
     // ---- phases --------------------------------------------------------------------------------------------
