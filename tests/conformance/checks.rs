@@ -301,7 +301,7 @@ fn check_signed(id: u64, bytes: &[u8]) -> Result<()> {
 }
 
 /// Puts of each writer.
-const TORN_PUTS: u64 = 120;
+const TORN_PUTS: u64 = 60;
 
 fn no_torn_blobs(bench: &mut Bench) -> Result<()> {
     let keys = bench.keys(2);
@@ -613,7 +613,7 @@ fn refused_for_its_size(outcome: blobwise::store::Result<()>, limit: u64) -> Res
 
 /// Facts are versions and settings: use does not change them.
 fn facts_stay(bench: &mut Bench) -> Result<()> {
-    let keys = bench.keys(200);
+    let keys = bench.keys(100);
     let before = bench.store()?.facts().context("facts")?;
     if let Some((name, _)) =
         before.iter().find(|(name, value)| name.trim().is_empty() || value.trim().is_empty())
@@ -622,9 +622,9 @@ fn facts_stay(bench: &mut Bench) -> Result<()> {
     }
     let mut hand = bench.hand()?;
     for (generation, key) in keys.iter().chain(&keys).enumerate() {
-        hand.put(key, &blob(key.id, generation as u64, 20_000))?;
+        hand.put(key, &blob(key.id, generation as u64, 8_000))?;
     }
-    keys[..100].iter().try_for_each(|key| hand.delete(key))?;
+    keys[..50].iter().try_for_each(|key| hand.delete(key))?;
     hand.sync()?;
     expect_facts(&before, &bench.store()?.facts()?)?;
     bench.store()?.settle().context("settle")?;

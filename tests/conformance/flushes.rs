@@ -248,21 +248,19 @@ impl Trace {
             }
     }
 
-    /// Of all calls of ours that are meant, each must have a flush that begins after it and ends before it returns.
-    fn expect_flushes(&self, meant: fn(&str) -> bool, least: usize) -> Result<()> {
+    /// Each interval must have a flush that begins after its begin and ends before its end.
+    fn expect_flushes(&self, intervals: &[Interval], least: usize) -> Result<()> {
         let files = self.files_that_flush();
         let flushes: Vec<&Call> = self.calls.iter().filter(|call| self.flushes(call, &files)).collect();
-        let intervals = self.intervals()?;
-        let meant: Vec<&Interval> = intervals.iter().filter(|interval| meant(&interval.call)).collect();
-        ensure!(meant.len() >= least, "only {} of {least} calls are in the trace", meant.len());
-        for (number, interval) in meant.iter().enumerate() {
+        ensure!(intervals.len() >= least, "only {} of {least} calls are in the trace", intervals.len());
+        for (number, interval) in intervals.iter().enumerate() {
             let within = flushes.iter().any(|call| call.begin > interval.after && call.end < interval.before);
             ensure!(
                 within,
                 "no flush of any kind in `{}` (number {} of {}), though {} are in the whole trace:\n{}",
                 interval.call,
                 number + 1,
-                meant.len(),
+                intervals.len(),
                 flushes.len(),
                 self.lines(interval)
             );
@@ -281,12 +279,22 @@ impl Trace {
 
 /// At least one flush between the call of every put and delete and its return.
 pub fn flushes_each_write(case: &Case) -> Result<()> {
-    Trace::of(case)?.expect_flushes(|call| call != "sync", 12)
+    let trace = Trace::of(case)?;
+    trace.expect_flushes(&trace.intervals()?, 12)
 }
 
-/// At least one flush between the call of a sync after writes and its return; none is promised before.
+/// At least one flush between the call of the last write before a sync and the sync's return: "at the latest" lets a store
+/// flush before it is asked, and such a one has nothing left to do in the sync.
 pub fn flushes_on_sync(case: &Case) -> Result<()> {
-    Trace::of(case)?.expect_flushes(|call| call == "sync", 9)
+    let trace = Trace::of(case)?;
+    let intervals = trace.intervals()?;
+    let syncs = intervals.windows(2).filter(|pair| pair[1].call == "sync");
+    let with_last_write = syncs.map(|pair| Interval {
+        call: format!("{} and sync", pair[0].call),
+        after: pair[0].after,
+        before: pair[1].before,
+    });
+    trace.expect_flushes(&with_last_write.collect::<Vec<_>>(), 9)
 }
 
 // ---- where it writes ---------------------------------------------------------------------------------------------------
