@@ -642,11 +642,9 @@ impl Session for PackedSession<'_> {
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         let Some(place) = self.store.find(&key.hex) else { return Ok(false) };
-        let (offset, check) = match span {
-            Span::Whole => (0, self.store.atomic),
-            Span::Part { offset, .. } => (offset, false),
-        };
-        read_pieces(&place, offset, span.len_in(place.len), &mut self.buffer, check, sink)?;
+        let (offset, len) = span.below(place.len);
+        let check = span == Span::Whole && self.store.atomic;
+        read_pieces(&place, offset, len, &mut self.buffer, check, sink)?;
         Ok(true)
     }
 

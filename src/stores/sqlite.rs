@@ -311,7 +311,10 @@ impl SqliteSession<'_> {
         let (sql, range) = match span {
             Span::Whole => (statements.get, None),
             // Positions in SQL count from 1.
-            Span::Part { offset, len } => (statements.get_part, Some((offset as i64 + 1, len as i64))),
+            Span::Part { .. } => {
+                let (offset, len) = span.below(LIMIT.bytes);
+                (statements.get_part, Some((offset as i64 + 1, len as i64)))
+            }
         };
         let mut select = self.connection.prepare_cached(sql)?;
         let mut rows = match range {
@@ -319,7 +322,10 @@ impl SqliteSession<'_> {
             Some((from, len)) => select.query(params![self.key(key), from, len])?,
         };
         let Some(row) = rows.next()? else { return Ok(false) };
-        sink(row.get_ref(0)?.as_blob()?);
+        // A part without bytes is NULL; the column itself never is.
+        if let Some(bytes) = row.get_ref(0)?.as_blob_or_null()? {
+            sink(bytes);
+        }
         Ok(true)
     }
 
