@@ -166,6 +166,9 @@ impl Session for FjallSession<'_> {
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        if self.store.key_form == KeyForm::Integer {
+            return Err(Error::Unsupported("list"));
+        }
         for entry in self.store.blobs.iter() {
             let key = entry.key().map_err(Error::failed)?;
             each(std::str::from_utf8(&key).unwrap_or_default());

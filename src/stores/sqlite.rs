@@ -409,6 +409,9 @@ impl Session for SqliteSession<'_> {
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        if !self.store.by_digest {
+            return Err(Error::Unsupported("list"));
+        }
         let mut select = self.connection.prepare_cached("SELECT key FROM blobs").map_err(from_sqlite)?;
         let mut rows = select.query([]).map_err(from_sqlite)?;
         while let Some(row) = rows.next().map_err(from_sqlite)? {
