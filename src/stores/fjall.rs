@@ -98,7 +98,6 @@ impl Store for Fjall {
             ("memtable_bytes".into(), self.memtable_bytes.to_string()),
             ("cache_bytes".into(), self.database.cache_capacity().to_string()),
             ("kv_separated".into(), self.blobs.is_kv_separated().to_string()),
-            ("journal_bytes".into(), self.database.journal_disk_space().map_err(Error::failed)?.to_string()),
         ]))
     }
 

@@ -596,13 +596,14 @@ impl Store for Packed {
     }
 
     fn facts(&self) -> Result<Facts> {
-        let packs = lock(&self.packs);
-        let bytes: u64 = packs.iter().map(|pack| pack.bytes.load(Ordering::Relaxed)).sum();
-        let live: u64 = packs.iter().map(|pack| pack.live_bytes.load(Ordering::Relaxed)).sum();
+        let checked = if self.atomic {
+            "checked when a blob is read whole"
+        } else {
+            "checked when the index is rebuilt"
+        };
         Ok(Facts::from([
-            ("packs".into(), packs.len().to_string()),
-            ("garbage_bytes".into(), (bytes - live).to_string()),
-            ("checksum".into(), "xxh3-64, checked when a blob is read whole".into()),
+            ("pack_bytes".into(), self.pack_bytes.to_string()),
+            ("checksum".into(), format!("xxh3-64, {checked}")),
         ]))
     }
 

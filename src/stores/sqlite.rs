@@ -1,6 +1,6 @@
 //! SQLite: one table, one connection per session.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -172,10 +172,6 @@ impl Sqlite {
     }
 }
 
-fn file_len(path: &Path) -> u64 {
-    std::fs::metadata(path).map(|metadata| metadata.len()).unwrap_or(0)
-}
-
 impl Store for Sqlite {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         let connection = Connection::open(&self.path).map_err(from_sqlite)?;
@@ -185,10 +181,7 @@ impl Store for Sqlite {
 
     fn facts(&self) -> Result<Facts> {
         let keeper = self.keeper();
-        let mut facts = Facts::from([
-            ("version".into(), rusqlite::version().to_owned()),
-            ("database_bytes".into(), file_len(&self.path).to_string()),
-        ]);
+        let mut facts = Facts::from([("version".into(), rusqlite::version().to_owned())]);
         for name in [
             "page_size",
             "journal_mode",
