@@ -89,6 +89,14 @@ impl Span {
         }
     }
 
+    /// The first byte and the number of bytes, cut off at `end`: for stores whose own interface counts in smaller numbers.
+    pub fn below(self, end: u64) -> (u64, u64) {
+        match self {
+            Span::Whole => (0, end),
+            Span::Part { offset, .. } => (offset.min(end), self.len_in(end)),
+        }
+    }
+
     /// The bytes of `blob` that this span asks for.
     pub fn slice_of(self, blob: &[u8]) -> &[u8] {
         match self {

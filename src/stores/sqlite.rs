@@ -1,6 +1,6 @@
 //! SQLite: one table, one connection per session.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -172,10 +172,6 @@ impl Sqlite {
     }
 }
 
-fn file_len(path: &Path) -> u64 {
-    std::fs::metadata(path).map(|metadata| metadata.len()).unwrap_or(0)
-}
-
 impl Store for Sqlite {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         let connection = Connection::open(&self.path).map_err(from_sqlite)?;
@@ -185,10 +181,7 @@ impl Store for Sqlite {
 
     fn facts(&self) -> Result<Facts> {
         let keeper = self.keeper();
-        let mut facts = Facts::from([
-            ("version".into(), rusqlite::version().to_owned()),
-            ("database_bytes".into(), file_len(&self.path).to_string()),
-        ]);
+        let mut facts = Facts::from([("version".into(), rusqlite::version().to_owned())]);
         for name in [
             "page_size",
             "journal_mode",
@@ -311,7 +304,10 @@ impl SqliteSession<'_> {
         let (sql, range) = match span {
             Span::Whole => (statements.get, None),
             // Positions in SQL count from 1.
-            Span::Part { offset, len } => (statements.get_part, Some((offset as i64 + 1, len as i64))),
+            Span::Part { .. } => {
+                let (offset, len) = span.below(LIMIT.bytes);
+                (statements.get_part, Some((offset as i64 + 1, len as i64)))
+            }
         };
         let mut select = self.connection.prepare_cached(sql)?;
         let mut rows = match range {
@@ -319,7 +315,10 @@ impl SqliteSession<'_> {
             Some((from, len)) => select.query(params![self.key(key), from, len])?,
         };
         let Some(row) = rows.next()? else { return Ok(false) };
-        sink(row.get_ref(0)?.as_blob()?);
+        // A part without bytes is NULL; the column itself never is.
+        if let Some(bytes) = row.get_ref(0)?.as_blob_or_null()? {
+            sink(bytes);
+        }
         Ok(true)
     }
 
@@ -403,6 +402,9 @@ impl Session for SqliteSession<'_> {
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        if !self.store.by_digest {
+            return Err(Error::Unsupported("list"));
+        }
         let mut select = self.connection.prepare_cached("SELECT key FROM blobs").map_err(from_sqlite)?;
         let mut rows = select.query([]).map_err(from_sqlite)?;
         while let Some(row) = rows.next().map_err(from_sqlite)? {
