@@ -12,17 +12,15 @@ use crate::result::RunResult;
 use crate::stats::summary;
 use crate::units;
 
-/// Shows progress and keeps the result file up to date.
-pub struct Progress<'a> {
-    plan: &'a Plan,
-    out: std::path::PathBuf,
+/// A bar on a terminal, lines elsewhere.
+pub struct Bar {
     bar: Option<ProgressBar>,
     quiet: bool,
 }
 
-impl<'a> Progress<'a> {
-    /// Progress of a plan whose result goes to `out`.
-    pub fn new(plan: &'a Plan, out: std::path::PathBuf, quiet: bool) -> Progress<'a> {
+impl Bar {
+    /// A bar, lines, or nothing when `quiet`.
+    pub fn new(quiet: bool) -> Bar {
         let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new(1);
             if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}") {
@@ -30,7 +28,7 @@ impl<'a> Progress<'a> {
             }
             bar
         });
-        Progress { plan, out, bar, quiet }
+        Bar { bar, quiet }
     }
 
     fn line(&self, text: &str) {
@@ -41,7 +39,8 @@ impl<'a> Progress<'a> {
         }
     }
 
-    fn step(&self, index: usize, of: usize, text: String) {
+    /// Step `index` (from 1) of `of` begins.
+    pub fn step(&self, index: usize, of: usize, text: String) {
         match &self.bar {
             Some(bar) => {
                 bar.set_length(of as u64);
@@ -49,6 +48,13 @@ impl<'a> Progress<'a> {
                 bar.set_message(text);
             }
             None => self.line(&format!("[{index}/{of}] {text}")),
+        }
+    }
+
+    /// The same for many short steps: without a terminal, every tenth part of them has a line.
+    pub fn now_and_then(&self, index: usize, of: usize, text: String) {
+        if self.bar.is_some() || (index - 1).is_multiple_of(of.div_ceil(10)) {
+            self.step(index, of, text);
         }
     }
 
@@ -60,11 +66,30 @@ impl<'a> Progress<'a> {
     }
 }
 
+/// Shows progress and keeps the result file up to date.
+pub struct Progress<'a> {
+    plan: &'a Plan,
+    out: std::path::PathBuf,
+    bar: Bar,
+}
+
+impl<'a> Progress<'a> {
+    /// Progress of a plan whose result goes to `out`.
+    pub fn new(plan: &'a Plan, out: std::path::PathBuf, quiet: bool) -> Progress<'a> {
+        Progress { plan, out, bar: Bar::new(quiet) }
+    }
+
+    /// Takes the bar away.
+    pub fn clear(&self) {
+        self.bar.clear();
+    }
+}
+
 impl Observer for Progress<'_> {
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Note(text) => self.line(text),
-            Event::Pilot { row, index, of } => self.step(index, of, format!("pilot: {row}")),
+            Event::Note(text) => self.bar.line(text),
+            Event::Pilot { row, index, of } => self.bar.step(index, of, format!("pilot: {row}")),
             Event::Visit { round, rounds, row, sweep_bytes, index, of, seconds_left } => {
                 let size = sweep_bytes
                     .map(|bytes| format!(" at {}", units::bytes(bytes as f64)))
@@ -72,7 +97,7 @@ impl Observer for Progress<'_> {
                 let left = seconds_left
                     .map(|left| format!(", about {} left", units::seconds(left)))
                     .unwrap_or_default();
-                self.step(index, of, format!("round {round}/{rounds}: {row}{size}{left}"));
+                self.bar.step(index, of, format!("round {round}/{rounds}: {row}{size}{left}"));
             }
         }
     }
