@@ -16,7 +16,8 @@ use crate::machine;
 use crate::place::Place;
 use crate::plan::{CorpusText, Plan, PlanText};
 use crate::records::Records;
-use crate::result::{Against, Comparison, Interval, Verdict};
+use crate::result::{Interval, RunResult, Verdict};
+use crate::stats::compare::with_reference;
 use crate::stats::summary;
 use crate::units;
 
@@ -24,11 +25,11 @@ use crate::units;
 pub const STORES: [&str; 2] = ["files/hashed", "sqlite"];
 /// The phase that is compared.
 const PHASE: &str = "read-warm";
-/// Wall time of one run at the most; most end after five rounds.
-const BUDGET: &str = "5s";
+/// Wall time of one run at the most; most end after five rounds, which take about 4 s.
+const BUDGET: &str = "8s";
 /// The corpus of every run: small, so that it is filled quickly; each run has its own keys.
 const BLOBS: u64 = 100;
-const SIZES: &str = "uniform:4000-60000";
+const SIZES: &str = "uniform:2000-20000";
 
 /// What is known of the two rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,47 +93,52 @@ impl Count {
     }
 }
 
-/// Carries out the comparisons, prints how they ended, and returns whether the goal is met.
+/// Carries out the runs, prints how their comparisons ended, and returns whether the goal is met.
 pub fn main(kind: Kind, trials: u32, dir: &Path, signals: &Signals) -> Result<bool> {
     let bar = Bar::new(false);
     let begin = machine::uptime();
-    let of = trials as usize * STORES.len();
-    let mut text = introduction(kind, trials);
-    let mut all_met = true;
-    for (which, store) in STORES.iter().enumerate() {
-        let mut ended = Ended::default();
-        for trial in 0..trials {
-            let done = which * trials as usize + trial as usize;
-            let spent = (machine::uptime() - begin).as_secs_f64();
-            let left = spent / done.max(1) as f64 * (of - done) as f64;
-            let left =
-                if done > 0 { format!(", about {} left", units::seconds(left)) } else { String::new() };
-            bar.now_and_then(done + 1, of, format!("{store}: comparison {}/{trials}{left}", trial + 1));
-            let Some((comparison, rounds)) = one(kind, which, trial, dir, signals)? else { return Ok(false) };
-            ended.add(&comparison, rounds);
+    let mut stores: Vec<Ended> = STORES.iter().map(|_| Ended::default()).collect();
+    let mut rounds: BTreeMap<u32, u32> = BTreeMap::new();
+    for trial in 0..trials {
+        let spent = (machine::uptime() - begin).as_secs_f64();
+        let left = spent / f64::from(trial.max(1)) * f64::from(trials - trial);
+        let left = if trial > 0 { format!(", about {} left", units::seconds(left)) } else { String::new() };
+        bar.now_and_then(trial as usize + 1, trials as usize, format!("run {} of {trials}{left}", trial + 1));
+        let Some(result) = one(kind, trial, dir, signals)? else { break };
+        *rounds.entry(result.fixed.rounds).or_insert(0) += 1;
+        for (store, ended) in STORES.iter().zip(&mut stores) {
+            ended.add(&result, store)?;
         }
-        all_met &= ended.count.meets(kind);
-        text += &ended.text(kind, store)?;
     }
     bar.clear();
-    let verdict = if all_met { "met" } else { "missed" };
-    writeln!(text, "goal {verdict} in {}", units::seconds((machine::uptime() - begin).as_secs_f64()))?;
+    let mut text = introduction(kind, trials);
+    for (store, ended) in STORES.iter().zip(&stores) {
+        text += &ended.text(kind, store)?;
+    }
+    let rounds: Vec<String> =
+        rounds.iter().map(|(rounds, times)| format!("{rounds} ({times} times)")).collect();
+    writeln!(text, "rounds of a run: {}", rounds.join(", "))?;
+    if kind == Kind::Slowed {
+        writeln!(text, "injected, as measured: {:.1} % of the ops' time", slowed::added_share() * 100.0)?;
+    }
+    let met = stores.iter().all(|ended| ended.count.meets(kind));
+    let (seconds, verdict) = ((machine::uptime() - begin).as_secs_f64(), if met { "met" } else { "missed" });
+    writeln!(text, "goal {verdict} ({})", units::seconds(seconds))?;
     print(&text)?;
-    Ok(all_met)
+    Ok(met)
 }
 
 fn introduction(kind: Kind, trials: u32) -> String {
     let rows = match kind {
-        Kind::Equal => "two equal rows".to_owned(),
+        Kind::Equal => "Every store is two equal rows".to_owned(),
         Kind::Slowed => format!(
-            "the store, and the store with {:.0} % of each op's own time spent spinning behind it",
+            "Every store is two rows; each op of the second one spends {:.0} % of its own time once more, spinning",
             slowed::SHARE * 100.0
         ),
     };
     format!(
-        "{trials} comparisons of each store: {rows}. Every comparison is a run of its own, as\n\
-         `blobwise run` makes them (pilot, rounds, balanced order, stopping rule): {BLOBS} blobs, {SIZES},\n\
-         {PHASE}, at most {BUDGET} each.\n\n"
+        "{rows}.\n{trials} comparisons of each store, from {trials} runs as `blobwise run` makes them (pilot, rounds,\n\
+         balanced order, stopping rule): {BLOBS} blobs, {SIZES}, {PHASE}, at most {BUDGET} each.\n\n"
     )
 }
 
@@ -141,48 +147,48 @@ fn introduction(kind: Kind, trials: u32) -> String {
 struct Ended {
     count: Count,
     ratios: Vec<Interval>,
-    rounds: BTreeMap<usize, u32>,
     reasons: BTreeMap<String, u32>,
 }
 
 impl Ended {
-    fn add(&mut self, comparison: &Comparison, rounds: usize) {
-        self.count.add(comparison.verdict);
-        self.ratios.extend(comparison.ratio);
-        *self.rounds.entry(rounds).or_insert(0) += 1;
-        if let Some(reason) = &comparison.reason {
+    /// Compares a store's second row with its first one, as the rows of a run are compared with its reference.
+    fn add(&mut self, result: &RunResult, store: &str) -> Result<()> {
+        let cell = |which| {
+            let label = label(store, which);
+            let cell = result.results.iter().find(|cell| cell.store == label && cell.phase == PHASE);
+            cell.with_context(|| format!("the run did not measure `{label}`"))
+        };
+        let (first, second) = (cell(FIRST)?, cell(SECOND)?);
+        if let Some(reason) = first.not_ranked.as_ref().or(second.not_ranked.as_ref()) {
+            self.count.add(Verdict::NotRanked);
             *self.reasons.entry(reason.clone()).or_insert(0) += 1;
+            return Ok(());
         }
+        let compared = with_reference(&summary::series(second), &summary::series(first));
+        let (ratio, verdict) = compared.context("the rows have no round in common")?;
+        self.count.add(verdict);
+        self.ratios.push(ratio);
+        Ok(())
     }
 
     fn text(&self, kind: Kind, store: &str) -> Result<String> {
         let Count { equal, cannot_tell, faster, slower, not_ranked } = self.count;
-        let mut text = format!(
-            "{store}\n  equal {equal}, cannot tell apart {cannot_tell}, faster {faster}, slower {slower}, not ranked {not_ranked}\n"
-        );
         let mut middles: Vec<f64> = self.ratios.iter().map(|ratio| ratio.median).collect();
         let halves =
             self.ratios.iter().filter_map(|ratio| Some((ratio.high? - ratio.low?) / 2.0 / ratio.median));
         let mut halves: Vec<f64> = halves.collect();
-        let rounds: Vec<String> =
-            self.rounds.iter().map(|(rounds, times)| format!("{rounds} ({times} times)")).collect();
-        writeln!(
-            text,
-            "  ratio of rates, second row over first: median {:.3}; half width of its interval: median {:.1} %",
-            median(&mut middles),
-            median(&mut halves) * 100.0
-        )?;
-        writeln!(text, "  rounds: {}", rounds.join(", "))?;
-        if kind == Kind::Slowed {
-            writeln!(
-                text,
-                "  injected, as measured: {:.1} % of the ops' time",
-                slowed::added_share() * 100.0
-            )?;
-        }
+        let mut text = format!(
+            "{store}\n  equal {equal}, cannot tell apart {cannot_tell}, faster {faster}, slower {slower}, not ranked {not_ranked}\n"
+        );
         for (reason, times) in &self.reasons {
             writeln!(text, "  not ranked {times} times: {reason}")?;
         }
+        writeln!(
+            text,
+            "  second row over first: median {:.3}; half width of the interval: median {:.1} %",
+            median(&mut middles),
+            median(&mut halves) * 100.0
+        )?;
         writeln!(text, "  {}\n", self.count.goal(kind))?;
         Ok(text)
     }
@@ -193,16 +199,10 @@ fn median(values: &mut [f64]) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// One run with two rows; its comparison and the rounds it took. `None` when it was stopped.
-fn one(
-    kind: Kind,
-    which: usize,
-    trial: u32,
-    dir: &Path,
-    signals: &Signals,
-) -> Result<Option<(Comparison, usize)>> {
+/// One run; `None` when it was stopped.
+fn one(kind: Kind, trial: u32, dir: &Path, signals: &Signals) -> Result<Option<RunResult>> {
     let since = machine::uptime();
-    let plan = plan(kind, which, trial, dir)?;
+    let plan = plan(kind, trial, dir)?;
     let corpora = plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request)).collect::<Result<_>>()?;
     let start = Start {
         plan: &plan,
@@ -218,24 +218,26 @@ fn one(
         return Ok(None);
     }
     let result = summary::summarize(&plan, &records)?;
-    if let Some(failed) = result.rows.iter().find_map(|row| row.reason.as_ref()) {
-        return Err(anyhow!("{}: {failed}", STORES[which]));
+    match result.rows.iter().find_map(|row| row.reason.as_ref().map(|why| (&row.store, why))) {
+        Some((row, why)) => Err(anyhow!("{row}: {why}")),
+        None => Ok(Some(result)),
     }
-    let wanted =
-        |comparison: &&Comparison| comparison.phase == PHASE && matches!(comparison.against, Against::Plan);
-    let comparison = result.comparisons.iter().find(wanted).context("the run compared nothing")?;
-    let rounds = result.fixed.rounds as usize;
-    Ok(Some((comparison.clone(), rounds)))
 }
 
-/// A plan with the store as two rows.
-fn plan(kind: Kind, which: usize, trial: u32, dir: &Path) -> Result<Plan> {
-    let store = STORES[which];
+const FIRST: &str = "first";
+const SECOND: &str = "second";
+
+fn label(store: &str, which: &str) -> String {
+    format!("{store} ({which})")
+}
+
+/// A plan with every store as two rows.
+fn plan(kind: Kind, trial: u32, dir: &Path) -> Result<Plan> {
     let text = PlanText {
         name: Some("selftest".to_owned()),
         seed: Some(u64::from(trial) + 1),
         budget: Some(BUDGET.to_owned()),
-        stores: Some(vec![store.to_owned()]),
+        stores: Some(STORES.iter().map(|store| (*store).to_owned()).collect()),
         phases: Some(vec!["fill".to_owned(), PHASE.to_owned()]),
         dir: Some(dir.to_owned()),
         corpus: Some(CorpusText {
@@ -246,15 +248,16 @@ fn plan(kind: Kind, which: usize, trial: u32, dir: &Path) -> Result<Plan> {
         ..PlanText::default()
     };
     let mut plan = text.resolve(true)?;
-    let mut second = plan.rows[0].clone();
+    let mut seconds = plan.rows.clone();
     if kind == Kind::Slowed {
-        let adapter = if which == 0 { slowed::adapter::<0>() } else { slowed::adapter::<1>() };
-        second.adapter = adapter.context("the store is not compiled in")?;
+        for (row, adapter) in seconds.iter_mut().zip([slowed::adapter::<0>(), slowed::adapter::<1>()]) {
+            row.adapter = adapter.context("the store is not compiled in")?;
+        }
     }
-    plan.rows[0].label = format!("{store} (first)");
-    second.label = format!("{store} (second)");
+    plan.rows.iter_mut().for_each(|row| row.label = label(&row.label, FIRST));
+    seconds.iter_mut().for_each(|row| row.label = label(&row.label, SECOND));
     plan.reference.clone_from(&plan.rows[0].label);
-    plan.rows.push(second);
+    plan.rows.extend(seconds);
     Ok(plan)
 }
 
@@ -308,13 +311,15 @@ mod tests {
     #[test]
     fn the_two_rows_differ_in_nothing_but_what_was_injected() {
         for (kind, same) in [(Kind::Equal, true), (Kind::Slowed, false)] {
-            let plan = plan(kind, 0, 0, Path::new(".")).unwrap();
-            assert_eq!(plan.rows.len(), 2);
-            let [first, second] = &plan.rows[..] else { panic!("two rows") };
-            assert_eq!(first.options, second.options);
-            assert_eq!(plan.reference, first.label);
-            assert_eq!(std::ptr::eq(first.adapter, second.adapter), same);
-            assert_eq!(first.adapter.name, second.adapter.name);
+            let plan = plan(kind, 0, Path::new(".")).unwrap();
+            assert_eq!(plan.rows.len(), 2 * STORES.len());
+            for store in STORES {
+                let row = |which| plan.rows.iter().find(|row| row.label == label(store, which)).unwrap();
+                let (first, second) = (row(FIRST), row(SECOND));
+                assert_eq!(first.options, second.options);
+                assert_eq!((first.adapter.name, second.adapter.name), (store, store));
+                assert_eq!(std::ptr::eq(first.adapter, second.adapter), same);
+            }
         }
     }
 }
