@@ -40,7 +40,7 @@ impl Bar {
     }
 
     /// Step `index` (from 1) of `of` begins.
-    pub fn step(&self, index: usize, of: usize, text: String) {
+    fn step(&self, index: usize, of: usize, text: String) {
         match &self.bar {
             Some(bar) => {
                 bar.set_length(of as u64);
@@ -66,17 +66,44 @@ impl Bar {
     }
 }
 
+/// How much is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loudness {
+    /// Nothing but the report.
+    Quiet,
+    /// Every visit.
+    Normal,
+    /// Every phase.
+    Verbose,
+}
+
 /// Shows progress and keeps the result file up to date.
 pub struct Progress<'a> {
     plan: &'a Plan,
     out: std::path::PathBuf,
     bar: Bar,
+    loudness: Loudness,
+    /// The visit that the bar shows.
+    visit: String,
 }
 
 impl<'a> Progress<'a> {
     /// Progress of a plan whose result goes to `out`.
-    pub fn new(plan: &'a Plan, out: std::path::PathBuf, quiet: bool) -> Progress<'a> {
-        Progress { plan, out, bar: Bar::new(quiet) }
+    pub fn new(plan: &'a Plan, out: std::path::PathBuf, loudness: Loudness) -> Progress<'a> {
+        Progress { plan, out, bar: Bar::new(loudness == Loudness::Quiet), loudness, visit: String::new() }
+    }
+
+    fn step(&mut self, index: usize, of: usize, text: String) {
+        self.visit.clone_from(&text);
+        self.bar.step(index, of, text);
+    }
+
+    fn phase(&self, phase: &str) {
+        match &self.bar.bar {
+            Some(bar) => bar.set_message(format!("{}: {phase}", self.visit)),
+            None if self.loudness == Loudness::Verbose => self.bar.line(&format!("  {phase}")),
+            None => {}
+        }
     }
 
     /// Takes the bar away.
@@ -89,7 +116,8 @@ impl Observer for Progress<'_> {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Note(text) => self.bar.line(text),
-            Event::Pilot { row, index, of } => self.bar.step(index, of, format!("pilot: {row}")),
+            Event::Pilot { row, index, of } => self.step(index, of, format!("pilot: {row}")),
+            Event::Phase(phase) => self.phase(phase),
             Event::Visit { round, rounds, row, sweep_bytes, index, of, seconds_left } => {
                 let size = sweep_bytes
                     .map(|bytes| format!(" at {}", units::bytes(bytes as f64)))
@@ -97,7 +125,7 @@ impl Observer for Progress<'_> {
                 let left = seconds_left
                     .map(|left| format!(", about {} left", units::seconds(left)))
                     .unwrap_or_default();
-                self.bar.step(index, of, format!("round {round}/{rounds}: {row}{size}{left}"));
+                self.step(index, of, format!("round {round}/{rounds}: {row}{size}{left}"));
             }
         }
     }

@@ -36,6 +36,8 @@ pub enum Event<'a> {
         /// Of how many.
         of: usize,
     },
+    /// A phase of the visit begins.
+    Phase(&'a str),
     /// A visit begins.
     Visit {
         /// The round.
@@ -228,7 +230,7 @@ impl Course<'_> {
                 observer.event(Event::Pilot { row: &row.label, index: visits.len() + 1, of });
                 let subject = Subject { row, corpus: small, sweep_bytes: blobs[corpus].1 };
                 let turn = Turn { round: 0, position: 1, idle };
-                let Some(visit) = visit(&self.context, &lengths, subject, turn)? else {
+                let Some(visit) = visit(&self.context, &lengths, subject, turn, &mut |_| ())? else {
                     return Ok(lengths);
                 };
                 visits.push(PilotVisit { corpus, blobs: small.blobs(), visit });
@@ -258,7 +260,7 @@ impl Course<'_> {
         for (corpus, planned) in self.corpora.iter().zip(&self.context.plan.corpora) {
             let subject = Subject { row: &row, corpus, sweep_bytes: planned.sweep_bytes };
             let turn = Turn { round: 0, position: 1, idle };
-            let Some(visit) = visit(&self.context, &fixed, subject, turn)? else { break };
+            let Some(visit) = visit(&self.context, &fixed, subject, turn, &mut |_| ())? else { break };
             for (phase, outcome) in visit.phases {
                 if let Outcome::Measured(round) = outcome {
                     let ns = round.seconds * 1e9 / round.ops.max(1) as f64;
@@ -367,7 +369,8 @@ impl Course<'_> {
                 }
                 self.announce(round, &subject, observer);
                 let turn = Turn { round, position: place as u32 + 1, idle };
-                let Some(visit) = visit(&self.context, &self.records.fixed, subject, turn)? else {
+                let mut tell = |phase: &str| observer.event(Event::Phase(phase));
+                let Some(visit) = visit(&self.context, &self.records.fixed, subject, turn, &mut tell)? else {
                     return Ok(false);
                 };
                 let subject = Subject { row, corpus: &self.corpora[corpus], sweep_bytes };

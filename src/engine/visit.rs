@@ -133,8 +133,15 @@ fn phase_impossible(plan: &Plan, caps: &Caps, phase: &Phase) -> Option<String> {
     None
 }
 
-/// Does a whole visit. `None`: it was stopped from outside, and what it measured is incomplete.
-pub fn visit(run: &Run, fixed: &Fixed, subject: Subject, turn: Turn) -> Result<Option<Visit>> {
+/// Does a whole visit, and tells the phases that begin. `None`: it was stopped from outside, and what it measured is
+/// incomplete.
+pub fn visit(
+    run: &Run,
+    fixed: &Fixed,
+    subject: Subject,
+    turn: Turn,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Option<Visit>> {
     let begin = machine::uptime();
     let name = subject.row.label.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     let dir = run.place.join(format!("r{}-{name}", turn.round));
@@ -144,6 +151,7 @@ pub fn visit(run: &Run, fixed: &Fixed, subject: Subject, turn: Turn) -> Result<O
         fixed,
         subject,
         turn,
+        tell,
         dir: dir.clone(),
         open: None,
         state: State::empty(subject.corpus),
@@ -206,6 +214,8 @@ struct Visitor<'a> {
     fixed: &'a Fixed,
     subject: Subject<'a>,
     turn: Turn,
+    /// Told the phase that begins.
+    tell: &'a mut dyn FnMut(&str),
     dir: PathBuf,
     /// The open store and its class.
     open: Option<(Durability, Box<dyn Store>)>,
@@ -245,6 +255,7 @@ impl<'a> Visitor<'a> {
                     self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why.clone()));
                 }
             } else {
+                (self.tell)(&phase.id);
                 let begin = machine::uptime();
                 self.phase(phase, repeat).with_context(|| format!("phase `{}`", phase.id))?;
                 self.visit.wall_seconds.insert(phase.id.clone(), (machine::uptime() - begin).as_secs_f64());
