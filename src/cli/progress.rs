@@ -12,14 +12,58 @@ use crate::result::RunResult;
 use crate::stats::summary;
 use crate::units;
 
-/// Shows progress and keeps the result file up to date.
-pub struct Progress<'a> {
-    plan: &'a Plan,
-    out: std::path::PathBuf,
+/// A bar on a terminal, lines elsewhere.
+pub struct Bar {
     bar: Option<ProgressBar>,
-    loudness: Loudness,
-    /// The visit that the bar shows.
-    visit: String,
+    quiet: bool,
+}
+
+impl Bar {
+    /// A bar, lines, or nothing when `quiet`.
+    pub fn new(quiet: bool) -> Bar {
+        let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::new(1);
+            if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        Bar { bar, quiet }
+    }
+
+    fn line(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| super::eprint(text)),
+            None if self.quiet => {}
+            None => super::eprint(text),
+        }
+    }
+
+    /// Step `index` (from 1) of `of` begins.
+    fn step(&self, index: usize, of: usize, text: String) {
+        match &self.bar {
+            Some(bar) => {
+                bar.set_length(of as u64);
+                bar.set_position(index as u64 - 1);
+                bar.set_message(text);
+            }
+            None => self.line(&format!("[{index}/{of}] {text}")),
+        }
+    }
+
+    /// The same for many short steps: without a terminal, every tenth part of them has a line.
+    pub fn now_and_then(&self, index: usize, of: usize, text: String) {
+        if self.bar.is_some() || (index - 1).is_multiple_of(of.div_ceil(10)) {
+            self.step(index, of, text);
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
 }
 
 /// How much is told.
@@ -33,57 +77,47 @@ pub enum Loudness {
     Verbose,
 }
 
+/// Shows progress and keeps the result file up to date.
+pub struct Progress<'a> {
+    plan: &'a Plan,
+    out: std::path::PathBuf,
+    bar: Bar,
+    loudness: Loudness,
+    /// The visit that the bar shows.
+    visit: String,
+}
+
 impl<'a> Progress<'a> {
     /// Progress of a plan whose result goes to `out`.
     pub fn new(plan: &'a Plan, out: std::path::PathBuf, loudness: Loudness) -> Progress<'a> {
-        let bar = (loudness != Loudness::Quiet && std::io::stderr().is_terminal()).then(|| {
-            let bar = ProgressBar::new(1);
-            if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}") {
-                bar.set_style(style);
-            }
-            bar
-        });
-        Progress { plan, out, bar, loudness, visit: String::new() }
-    }
-
-    fn line(&self, text: &str) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| super::eprint(text)),
-            None if self.loudness == Loudness::Quiet => {}
-            None => super::eprint(text),
-        }
+        Progress { plan, out, bar: Bar::new(loudness == Loudness::Quiet), loudness, visit: String::new() }
     }
 
     fn step(&mut self, index: usize, of: usize, text: String) {
-        match &self.bar {
-            Some(bar) => {
-                bar.set_length(of as u64);
-                bar.set_position(index as u64 - 1);
-                bar.set_message(text.clone());
-                self.visit = text;
-            }
-            None => self.line(&format!("[{index}/{of}] {text}")),
+        self.visit.clone_from(&text);
+        self.bar.step(index, of, text);
+    }
+
+    fn phase(&self, phase: &str) {
+        match &self.bar.bar {
+            Some(bar) => bar.set_message(format!("{}: {phase}", self.visit)),
+            None if self.loudness == Loudness::Verbose => self.bar.line(&format!("  {phase}")),
+            None => {}
         }
     }
 
     /// Takes the bar away.
     pub fn clear(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.bar.clear();
     }
 }
 
 impl Observer for Progress<'_> {
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Note(text) => self.line(text),
+            Event::Note(text) => self.bar.line(text),
             Event::Pilot { row, index, of } => self.step(index, of, format!("pilot: {row}")),
-            Event::Phase(phase) => match &self.bar {
-                Some(bar) => bar.set_message(format!("{}: {phase}", self.visit)),
-                None if self.loudness == Loudness::Verbose => self.line(&format!("  {phase}")),
-                None => {}
-            },
+            Event::Phase(phase) => self.phase(phase),
             Event::Visit { round, rounds, row, sweep_bytes, index, of, seconds_left } => {
                 let size = sweep_bytes
                     .map(|bytes| format!(" at {}", units::bytes(bytes as f64)))

@@ -118,6 +118,7 @@ pub fn main(flags: Flags) -> Result<Ended> {
         earlier: job.earlier,
         program: program(),
         place: job.place,
+        since: std::time::Duration::ZERO,
         stop: &signals.stop,
     };
     let outcome = run(start, &mut progress);
@@ -215,7 +216,8 @@ fn check_class(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-fn program() -> Program {
+/// What is running.
+pub fn program() -> Program {
     let build = if cfg!(debug_assertions) { "debug" } else { "release" };
     let command: Vec<String> = std::env::args().collect();
     Program {
@@ -325,13 +327,14 @@ fn ended(result: &RunResult, signals: &Signals) -> Ended {
 // ---- signals -----------------------------------------------------------------------------------------------------
 
 /// SIGINT and SIGTERM end the run in order; a second one ends the program at once, and the next run cleans up.
-struct Signals {
+pub struct Signals {
     stop: Arc<AtomicBool>,
     received: Arc<AtomicUsize>,
 }
 
 impl Signals {
-    fn listen() -> Result<Signals> {
+    /// Begins to listen.
+    pub fn listen() -> Result<Signals> {
         let signals = Signals { stop: Arc::default(), received: Arc::default() };
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register_conditional_shutdown(
@@ -345,7 +348,13 @@ impl Signals {
         Ok(signals)
     }
 
-    fn received(&self) -> Option<i32> {
+    /// Set when the first signal comes.
+    pub fn stop(&self) -> &AtomicBool {
+        &self.stop
+    }
+
+    /// The signal that came.
+    pub fn received(&self) -> Option<i32> {
         match self.received.load(Ordering::Relaxed) {
             0 => None,
             signal => Some(signal as i32),

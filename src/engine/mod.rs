@@ -7,6 +7,7 @@ pub mod environment;
 pub mod ops;
 pub mod order;
 pub mod pace;
+pub mod parts;
 pub mod pilot;
 pub mod rails;
 pub mod resources;

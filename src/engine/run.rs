@@ -79,6 +79,8 @@ pub struct Start<'a> {
     pub program: Program,
     /// Where it works.
     pub place: Place,
+    /// The moment from which the budget counts, by [`machine::uptime`].
+    pub since: Duration,
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
 }
@@ -106,7 +108,7 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
         .earlier
         .unwrap_or_else(|| Records::new(plan, start.program.clone(), machine::facts(place.path())));
     let mut course = Course {
-        deadline: deadline(plan, begin, &records, resumed),
+        deadline: deadline(plan, start.since, begin, &records, resumed),
         yardstick: Yardstick::new(1000, 4096)?,
         stolen: machine::stolen(),
         spent_before: records.program.seconds,
@@ -122,9 +124,16 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
 }
 
 /// When the budget is spent, if there is one.
-fn deadline(plan: &Plan, begin: Duration, records: &Records, resumed: bool) -> Option<Duration> {
+fn deadline(
+    plan: &Plan,
+    since: Duration,
+    begin: Duration,
+    records: &Records,
+    resumed: bool,
+) -> Option<Duration> {
     let budget = plan.budget?;
-    let spent = if resumed { Duration::from_secs_f64(records.program.seconds) } else { begin };
+    let spent =
+        if resumed { Duration::from_secs_f64(records.program.seconds) } else { begin.saturating_sub(since) };
     Some(begin + budget.saturating_sub(spent))
 }
 

@@ -95,6 +95,18 @@ impl Tally {
         }
     }
 
+    /// Leaves histograms out, to see what they cost.
+    pub fn keep(mut self, service: bool, response: bool) -> Tally {
+        let none = || [const { None }; BANDS.len()];
+        if !service {
+            self.service = none();
+        }
+        if !response {
+            self.response = none();
+        }
+        self
+    }
+
     /// Counts an op that succeeded.
     #[inline]
     pub fn record(&mut self, band: usize, times: Times) {
