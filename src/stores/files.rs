@@ -84,6 +84,7 @@ fn caps(options: &Options) -> Caps {
         // A directory has no transaction over several files.
         batch: false,
         many: true,
+        catalogue: false,
         blob_bytes_max: None,
     }
 }

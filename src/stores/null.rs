@@ -21,6 +21,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         list: false,
         batch: true,
         many: true,
+        catalogue: false,
         blob_bytes_max: None,
     },
     damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
