@@ -4,21 +4,21 @@ use anyhow::anyhow;
 
 use crate::store::{Catalogue, Error, Key, Result};
 
-/// `stored` tells a catalogued content from one that is being stored or removed. 32 digits are the key of the content's blob.
+/// `is_stored` tells a catalogued content from one that is being stored or removed. 32 digits are the key of the content's blob.
 pub const TABLE: &str = "CREATE TABLE IF NOT EXISTS uploads(digest VARCHAR(32) NOT NULL PRIMARY KEY,
-    bytes BIGINT NOT NULL, name VARCHAR(64) NOT NULL, refs BIGINT NOT NULL, stored INT NOT NULL)";
+    bytes BIGINT NOT NULL, name VARCHAR(64) NOT NULL, refs BIGINT NOT NULL, is_stored INT NOT NULL)";
 /// Entries of whoever died between announcing and storing, or between releasing and deleting.
-pub const UNFINISHED: &str = "DELETE FROM uploads WHERE stored = 0";
+pub const UNFINISHED: &str = "DELETE FROM uploads WHERE is_stored = 0";
 
-const FIND: &str = "UPDATE uploads SET refs = refs + 1 WHERE digest = ? AND stored = 1";
-const INSERT: &str = "INSERT INTO uploads(digest, bytes, name, refs, stored) VALUES (?, ?, ?, 1, 0)";
-const CONFIRM: &str = "UPDATE uploads SET stored = 1 WHERE digest = ? AND stored = 0";
-/// `stored` comes first, because MySQL sees the new value of a column that was assigned before.
-const RELEASE: &str = "UPDATE uploads SET stored = CASE WHEN refs > 1 THEN 1 ELSE 0 END, refs = refs - 1
-    WHERE digest = ? AND stored = 1";
-const IS_LAST: &str = "SELECT refs FROM uploads WHERE digest = ? AND stored = 0";
-const FORGET: &str = "DELETE FROM uploads WHERE digest = ? AND stored = 0";
-const REFERENCES: &str = "SELECT refs FROM uploads WHERE digest = ? AND stored = 1";
+const FIND: &str = "UPDATE uploads SET refs = refs + 1 WHERE digest = ? AND is_stored = 1";
+const INSERT: &str = "INSERT INTO uploads(digest, bytes, name, refs, is_stored) VALUES (?, ?, ?, 1, 0)";
+const CONFIRM: &str = "UPDATE uploads SET is_stored = 1 WHERE digest = ? AND is_stored = 0";
+/// `is_stored` comes first, because MySQL sees the new value of a column that was assigned before.
+const RELEASE: &str = "UPDATE uploads SET is_stored = CASE WHEN refs > 1 THEN 1 ELSE 0 END, refs = refs - 1
+    WHERE digest = ? AND is_stored = 1";
+const IS_LAST: &str = "SELECT refs FROM uploads WHERE digest = ? AND is_stored = 0";
+const FORGET: &str = "DELETE FROM uploads WHERE digest = ? AND is_stored = 0";
+const REFERENCES: &str = "SELECT refs FROM uploads WHERE digest = ? AND is_stored = 1";
 
 /// A parameter of a statement.
 #[derive(Clone, Copy, Debug)]
