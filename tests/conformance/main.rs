@@ -94,10 +94,7 @@ fn of_subject(world: &Arc<World>, subject: &Arc<Subject>) -> Vec<Trial> {
 
 /// Options of servers are tried on one open server each: what starts another one is left to the plain rows.
 fn is_worth_a_server(check: &Check, subject: &Subject) -> bool {
-    !subject.is_server()
-        || subject.plain
-        || matches!(check.run, Run::Open(_))
-        || check.name == "survives-reopening"
+    !subject.is_server() || subject.plain || matches!(check.run, Run::Open(_))
 }
 
 /// A store of a server's that its checks share; embedded stores are opened for each check.
