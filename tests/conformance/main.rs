@@ -83,10 +83,7 @@ fn of_subject(world: &Arc<World>, subject: &Arc<Subject>) -> Vec<Trial> {
         .map(|check| {
             let (world, subject, shared) = (Arc::clone(world), Arc::clone(subject), Arc::clone(&shared));
             Trial::ignorable_test(format!("{}/{}", subject.name, check.name), move || {
-                if let Some(missing) = missing_program(&subject) {
-                    return ignored_or_failed(missing);
-                }
-                complete(one(&world, &subject, &shared, check))
+                complete_where_possible(&subject, || one(&world, &subject, &shared, check))
             })
         })
         .collect()
@@ -137,8 +134,15 @@ fn ignored_or_failed(reason: String) -> Result<Completion, Failed> {
     Ok(Completion::ignored_with(reason))
 }
 
-fn complete(outcome: Result<()>) -> Result<Completion, Failed> {
-    match outcome {
+/// Runs a check unless the subject's program is missing, or the check finds that it cannot be made here.
+fn complete_where_possible(
+    subject: &Subject,
+    check: impl FnOnce() -> Result<()>,
+) -> Result<Completion, Failed> {
+    if let Some(missing) = missing_program(subject) {
+        return ignored_or_failed(missing);
+    }
+    match check() {
         Ok(()) => Ok(Completion::Completed),
         Err(error) => match error.downcast_ref::<CannotCheck>() {
             Some(reason) => ignored_or_failed(reason.to_string()),
