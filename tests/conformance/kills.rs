@@ -22,7 +22,7 @@ const KEYS: u64 = 24;
 /// Ops between two syncs.
 const SYNC_EVERY: u64 = 10;
 /// How long a killed process may take to be gone.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a child writes, known to both sides by number.
 enum WriteOp {

@@ -362,12 +362,11 @@ impl Session for MySession<'_> {
         self.delete_one(key)
     }
 
-    /// Flushes InnoDB's log, which holds every earlier commit.
     fn sync(&mut self) -> Result<()> {
         if self.store.durability != Durability::OnSync {
             return Ok(());
         }
-        self.connection.query_drop("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS").map_err(from_mysql)
+        self.store.flush_log(&mut self.connection)
     }
 
     fn connect(&mut self) -> Result<()> {
