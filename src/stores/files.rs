@@ -84,6 +84,7 @@ fn caps(options: &Options) -> Caps {
         // A directory has no transaction over several files.
         batch: false,
         many: true,
+        catalogue: false,
         blob_bytes_max: None,
     }
 }
@@ -312,9 +313,11 @@ impl Session for FilesSession<'_> {
                 }
                 sink(&self.buffer[..read]);
             },
-            Span::Part { mut offset, mut len } => {
+            Span::Part { .. } => {
+                // The kernel counts a file's bytes with a sign.
+                let (mut offset, mut len) = span.below(i64::MAX as u64);
                 while len > 0 {
-                    let want = self.buffer.len().min(len as usize);
+                    let want = (self.buffer.len() as u64).min(len) as usize;
                     let read = file.read_at(&mut self.buffer[..want], offset)?;
                     if read == 0 {
                         break;

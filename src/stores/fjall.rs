@@ -31,6 +31,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         list: KeyForm::of(options) == KeyForm::Digest,
         batch: true,
         many: true,
+        catalogue: false,
         blob_bytes_max: Some(LIMIT),
     },
     damage,
@@ -98,7 +99,6 @@ impl Store for Fjall {
             ("memtable_bytes".into(), self.memtable_bytes.to_string()),
             ("cache_bytes".into(), self.database.cache_capacity().to_string()),
             ("kv_separated".into(), self.blobs.is_kv_separated().to_string()),
-            ("journal_bytes".into(), self.database.journal_disk_space().map_err(Error::failed)?.to_string()),
         ]))
     }
 
@@ -166,6 +166,9 @@ impl Session for FjallSession<'_> {
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        if self.store.key_form == KeyForm::Integer {
+            return Err(Error::Unsupported("list"));
+        }
         for entry in self.store.blobs.iter() {
             let key = entry.key().map_err(Error::failed)?;
             each(std::str::from_utf8(&key).unwrap_or_default());

@@ -30,6 +30,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         list: KeyForm::of(options) == KeyForm::Digest,
         batch: true,
         many: true,
+        catalogue: false,
         blob_bytes_max: Some(LIMIT),
     },
     damage,
@@ -169,6 +170,9 @@ impl Session for LmdbSession<'_> {
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        if self.store.key_form == KeyForm::Integer {
+            return Err(Error::Unsupported("list"));
+        }
         let snapshot = self.store.env.read_txn().map_err(from_lmdb)?;
         for entry in self.store.blobs.iter(&snapshot).map_err(from_lmdb)? {
             each(std::str::from_utf8(entry.map_err(from_lmdb)?.0).unwrap_or_default());

@@ -52,6 +52,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         list: true,
         batch: true,
         many: true,
+        catalogue: false,
         blob_bytes_max: None,
     },
     damage: |options, durability| {
@@ -596,13 +597,14 @@ impl Store for Packed {
     }
 
     fn facts(&self) -> Result<Facts> {
-        let packs = lock(&self.packs);
-        let bytes: u64 = packs.iter().map(|pack| pack.bytes.load(Ordering::Relaxed)).sum();
-        let live: u64 = packs.iter().map(|pack| pack.live_bytes.load(Ordering::Relaxed)).sum();
+        let checked = if self.atomic {
+            "checked when a blob is read whole"
+        } else {
+            "checked when the index is rebuilt"
+        };
         Ok(Facts::from([
-            ("packs".into(), packs.len().to_string()),
-            ("garbage_bytes".into(), (bytes - live).to_string()),
-            ("checksum".into(), "xxh3-64, checked when a blob is read whole".into()),
+            ("pack_bytes".into(), self.pack_bytes.to_string()),
+            ("checksum".into(), format!("xxh3-64, {checked}")),
         ]))
     }
 
@@ -642,11 +644,9 @@ impl Session for PackedSession<'_> {
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         let Some(place) = self.store.find(&key.hex) else { return Ok(false) };
-        let (offset, check) = match span {
-            Span::Whole => (0, self.store.atomic),
-            Span::Part { offset, .. } => (offset, false),
-        };
-        read_pieces(&place, offset, span.len_in(place.len), &mut self.buffer, check, sink)?;
+        let (offset, len) = span.below(place.len);
+        let check = span == Span::Whole && self.store.atomic;
+        read_pieces(&place, offset, len, &mut self.buffer, check, sink)?;
         Ok(true)
     }
 

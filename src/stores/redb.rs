@@ -21,6 +21,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         list: KeyForm::of(options) == KeyForm::Digest,
         batch: true,
         many: true,
+        catalogue: false,
         blob_bytes_max: Some(LIMIT),
     },
     damage,
@@ -141,6 +142,9 @@ impl Session for RedbSession<'_> {
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        if self.store.key_form == KeyForm::Integer {
+            return Err(Error::Unsupported("list"));
+        }
         let snapshot = self.store.database.begin_read().map_err(Error::failed)?;
         let table = snapshot.open_table(BLOBS).map_err(Error::failed)?;
         for entry in table.iter().map_err(Error::failed)? {

@@ -37,6 +37,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         list: KeyForm::of(options) == KeyForm::Digest,
         batch: true,
         many: true,
+        catalogue: false,
         blob_bytes_max: Some(LIMIT),
     },
     damage,
@@ -188,6 +189,9 @@ impl Session for RocksSession<'_> {
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        if self.store.key_form == KeyForm::Integer {
+            return Err(Error::Unsupported("list"));
+        }
         for entry in self.store.database.iterator(IteratorMode::Start) {
             let (key, _) = entry.map_err(Error::failed)?;
             each(std::str::from_utf8(&key).unwrap_or_default());

@@ -1,12 +1,13 @@
 //! SQLite: one table, one connection per session.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
 use rusqlite::blob::Blob;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
+use super::catalogue::{self, Param};
 use crate::store::*;
 
 pub(super) const ADAPTER: Adapter = Adapter {
@@ -56,6 +57,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         list: options.text("key") == "digest",
         batch: true,
         many: true,
+        catalogue: true,
         blob_bytes_max: Some(LIMIT),
     },
     damage,
@@ -172,23 +174,16 @@ impl Sqlite {
     }
 }
 
-fn file_len(path: &Path) -> u64 {
-    std::fs::metadata(path).map(|metadata| metadata.len()).unwrap_or(0)
-}
-
 impl Store for Sqlite {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         let connection = Connection::open(&self.path).map_err(from_sqlite)?;
         self.configure(&connection)?;
-        Ok(Box::new(SqliteSession { store: self, connection, buffer: Vec::new() }))
+        Ok(Box::new(SqliteSession { store: self, connection, buffer: Vec::new(), within: false }))
     }
 
     fn facts(&self) -> Result<Facts> {
         let keeper = self.keeper();
-        let mut facts = Facts::from([
-            ("version".into(), rusqlite::version().to_owned()),
-            ("database_bytes".into(), file_len(&self.path).to_string()),
-        ]);
+        let mut facts = Facts::from([("version".into(), rusqlite::version().to_owned())]);
         for name in [
             "page_size",
             "journal_mode",
@@ -208,6 +203,12 @@ impl Store for Sqlite {
             facts.insert(name.to_owned(), value.map_err(from_sqlite)?);
         }
         Ok(facts)
+    }
+
+    fn open_catalogue(&self) -> Result<()> {
+        let keeper = self.keeper();
+        keeper.execute_batch(catalogue::TABLE).map_err(from_sqlite)?;
+        keeper.execute_batch(catalogue::UNFINISHED).map_err(from_sqlite)
     }
 
     /// Folds the log into the database: the work that WAL mode puts off.
@@ -232,6 +233,58 @@ struct SqliteSession<'a> {
     store: &'a Sqlite,
     connection: Connection,
     buffer: Vec<u8>,
+    /// Whether a transaction has begun that the caller will end.
+    within: bool,
+}
+
+impl catalogue::Connection for SqliteSession<'_> {
+    fn begin(&mut self) -> Result<()> {
+        self.execute(BEGIN_WRITE)?;
+        self.within = true;
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        self.execute("COMMIT")?;
+        self.within = false;
+        Ok(())
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        self.within = false;
+        self.execute("ROLLBACK")
+    }
+
+    fn is_in_transaction(&self) -> bool {
+        self.within
+    }
+
+    fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(from_sqlite)?;
+        let changed = statement.execute(rusqlite::params_from_iter(params)).map_err(|error| {
+            // The same digest twice: somebody else is storing it.
+            match error.sqlite_error_code() {
+                Some(ErrorCode::ConstraintViolation) => Error::Busy,
+                _ => from_sqlite(error),
+            }
+        })?;
+        Ok(changed as u64)
+    }
+
+    fn number(&mut self, sql: &'static str, params: &[Param]) -> Result<Option<i64>> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(from_sqlite)?;
+        let params = rusqlite::params_from_iter(params);
+        statement.query_row(params, |row| row.get(0)).optional().map_err(from_sqlite)
+    }
+}
+
+impl rusqlite::ToSql for Param<'_> {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        match self {
+            Param::Text(text) => text.to_sql(),
+            Param::Number(number) => number.to_sql(),
+        }
+    }
 }
 
 /// The statements, for each kind of key. `?1` is the key in all of them.
@@ -311,7 +364,10 @@ impl SqliteSession<'_> {
         let (sql, range) = match span {
             Span::Whole => (statements.get, None),
             // Positions in SQL count from 1.
-            Span::Part { offset, len } => (statements.get_part, Some((offset as i64 + 1, len as i64))),
+            Span::Part { .. } => {
+                let (offset, len) = span.below(LIMIT.bytes);
+                (statements.get_part, Some((offset as i64 + 1, len as i64)))
+            }
         };
         let mut select = self.connection.prepare_cached(sql)?;
         let mut rows = match range {
@@ -319,7 +375,10 @@ impl SqliteSession<'_> {
             Some((from, len)) => select.query(params![self.key(key), from, len])?,
         };
         let Some(row) = rows.next()? else { return Ok(false) };
-        sink(row.get_ref(0)?.as_blob()?);
+        // A part without bytes is NULL; the column itself never is.
+        if let Some(bytes) = row.get_ref(0)?.as_blob_or_null()? {
+            sink(bytes);
+        }
         Ok(true)
     }
 
@@ -346,12 +405,21 @@ impl SqliteSession<'_> {
         Ok(true)
     }
 
-    /// Runs `body` between BEGIN and COMMIT; rolls back when it fails.
+    /// Runs a statement without parameters or rows.
+    fn execute(&mut self, sql: &str) -> Result<()> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(from_sqlite)?;
+        statement.execute([]).map(drop).map_err(from_sqlite)
+    }
+
+    /// Runs `body` between BEGIN and COMMIT, or within what the caller began; rolls back when it fails.
     fn transaction<T>(
         &mut self,
         begin: &str,
         body: impl FnOnce(&mut Self) -> rusqlite::Result<T>,
     ) -> Result<T> {
+        if self.within {
+            return body(self).map_err(from_sqlite);
+        }
         self.connection.prepare_cached(begin).and_then(|mut begin| begin.execute([])).map_err(from_sqlite)?;
         let result = body(self).and_then(|value| {
             self.connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]))?;
@@ -402,7 +470,14 @@ impl Session for SqliteSession<'_> {
             .map_err(from_sqlite)
     }
 
+    fn catalogue(&mut self) -> Result<&mut dyn Catalogue> {
+        Ok(self)
+    }
+
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        if !self.store.by_digest {
+            return Err(Error::Unsupported("list"));
+        }
         let mut select = self.connection.prepare_cached("SELECT key FROM blobs").map_err(from_sqlite)?;
         let mut rows = select.query([]).map_err(from_sqlite)?;
         while let Some(row) = rows.next().map_err(from_sqlite)? {

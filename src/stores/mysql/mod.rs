@@ -10,6 +10,7 @@ use mysql::{Conn, Opts};
 
 use self::instance::Instance;
 use self::session::MySession;
+use super::catalogue;
 use super::database::{CONNECTION, DELETE, PIECES, PROFILE, URL};
 use super::keys::KeyForm;
 use crate::server::Program;
@@ -125,8 +126,6 @@ const TEXT_LIMIT: Limit =
 const CHUNKED_LIMIT: Limit = Limit { bytes: u32::MAX as u64, source: "the number of a piece, 32 bits" };
 
 fn caps(options: &Options) -> Caps {
-    let chunked = !options.text("piece").is_empty();
-    let text = options.text("protocol") == "text";
     Caps {
         durability: Durability::ALL,
         persistent: true,
@@ -136,11 +135,16 @@ fn caps(options: &Options) -> Caps {
         list: KeyForm::of(options) == KeyForm::Digest,
         batch: true,
         many: true,
-        blob_bytes_max: Some(match (chunked, text) {
-            (true, _) => CHUNKED_LIMIT,
-            (false, true) => TEXT_LIMIT,
-            (false, false) => BINARY_LIMIT,
-        }),
+        catalogue: true,
+        blob_bytes_max: Some(limit(options)),
+    }
+}
+
+fn limit(options: &Options) -> Limit {
+    match (options.text("piece"), options.text("protocol")) {
+        ("", "text") => TEXT_LIMIT,
+        ("", _) => BINARY_LIMIT,
+        _ => CHUNKED_LIMIT,
     }
 }
 
@@ -195,11 +199,13 @@ enum Protocol {
 }
 
 struct MySql {
+    flavour: Flavour,
     shape: Shape,
     protocol: Protocol,
     key_form: KeyForm,
     lazy_delete: bool,
     durability: Durability,
+    limit: Limit,
     /// How sessions connect: to our database.
     opts: Opts,
     /// Connected for as long as the store is open: sets up, settles, reads facts, holds the lock that says that the
@@ -236,6 +242,7 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
     };
     keeper.select_db(&database).map_err(from_mysql)?;
     let store = MySql {
+        flavour,
         shape,
         protocol: match setup.options.text("protocol") {
             "text" => Protocol::Text,
@@ -245,6 +252,7 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
         key_form: KeyForm::of(setup.options),
         lazy_delete: setup.options.text("delete") == "lazy",
         durability: setup.durability,
+        limit: limit(setup.options),
         opts: Opts::from(opts.db_name(Some(database.clone()))),
         keeper: Mutex::new(keeper),
         database,
@@ -313,10 +321,37 @@ impl MySql {
                 ),
             ],
         };
+        statements
+            .push("CREATE TABLE marker(id INT PRIMARY KEY, count BIGINT NOT NULL) ENGINE=InnoDB".to_owned());
+        statements.push("INSERT INTO marker VALUES (1, 0)".to_owned());
         if self.protocol == Protocol::Procedure {
             statements.extend(self.procedures());
         }
         statements
+    }
+
+    /// Flushes InnoDB's log, which holds every earlier commit.
+    ///
+    /// MySQL has a statement for that. MariaDB has the same statement, which writes the log and flushes it only where every
+    /// commit is flushed anyway (seen in its system calls): there a marker is committed while commits are flushed. The
+    /// setting is the whole server's, so that one sync goes after the other; what others commit meanwhile is flushed too.
+    /// A server of the user's flushes every commit, or was refused.
+    fn flush_log(&self, connection: &mut Conn) -> Result<()> {
+        if self.flavour == Flavour::MySql {
+            return connection.query_drop("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS").map_err(from_mysql);
+        }
+        if self.instance.is_none() {
+            return Ok(());
+        }
+        let mut keeper = self.keeper();
+        let usual = flush_log_at_commit(self.durability);
+        keeper.query_drop("SET GLOBAL innodb_flush_log_at_trx_commit = 1").map_err(from_mysql)?;
+        let committed = keeper.query_drop("UPDATE marker SET count = count + 1");
+        // Also after a failure, or every later commit would be flushed.
+        keeper
+            .query_drop(format!("SET GLOBAL innodb_flush_log_at_trx_commit = {usual}"))
+            .map_err(from_mysql)?;
+        committed.map_err(from_mysql)
     }
 
     fn procedures(&self) -> Vec<String> {
@@ -345,6 +380,12 @@ impl MySql {
 impl Store for MySql {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         Ok(Box::new(MySession::open(self)?))
+    }
+
+    fn open_catalogue(&self) -> Result<()> {
+        let mut keeper = self.keeper();
+        keeper.query_drop(catalogue::TABLE).map_err(from_mysql)?;
+        keeper.query_drop(catalogue::UNFINISHED).map_err(from_mysql)
     }
 
     fn facts(&self) -> Result<Facts> {

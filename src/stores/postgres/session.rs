@@ -1,11 +1,15 @@
 //! One worker's connection to PostgreSQL: the statements of each shape.
 
+use std::collections::HashSet;
+
+use postgres::error::SqlState;
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::ToSql;
 use postgres::{Client, NoTls, SimpleQueryMessage, Statement};
 
 use anyhow::anyhow;
 
+use super::super::catalogue::{self, Param};
 use super::super::keys::KeyForm;
 use super::{Postgres, Shape, from_postgres};
 use crate::store::*;
@@ -46,8 +50,75 @@ pub(super) struct PgSession<'s> {
     store: &'s Postgres,
     client: Client,
     prepared: Vec<(Ask, Statement)>,
+    /// The catalogue's statements.
+    prepared_for_catalogue: Vec<(&'static str, Statement)>,
     /// Where text results are decoded.
     decoded: Vec<u8>,
+    /// Whether a transaction has begun that the caller will end.
+    within: bool,
+}
+
+impl PgSession<'_> {
+    /// A statement of the catalogue, prepared once a connection.
+    fn statement_for_catalogue(&mut self, sql: &'static str) -> Result<Statement> {
+        if let Some((_, statement)) =
+            self.prepared_for_catalogue.iter().find(|(known, _)| std::ptr::eq(*known, sql))
+        {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.prepare(&catalogue::numbered(sql)).map_err(from_postgres)?;
+        self.prepared_for_catalogue.push((sql, statement.clone()));
+        Ok(statement)
+    }
+}
+
+fn param<'p>(param: &'p Param) -> &'p (dyn ToSql + Sync) {
+    match param {
+        Param::Text(text) => text,
+        Param::Number(number) => number,
+    }
+}
+
+impl catalogue::Connection for PgSession<'_> {
+    fn begin(&mut self) -> Result<()> {
+        self.client.batch_execute("BEGIN").map_err(from_postgres)?;
+        self.within = true;
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        self.client.batch_execute("COMMIT").map_err(from_postgres)?;
+        self.within = false;
+        Ok(())
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        self.within = false;
+        self.client.batch_execute("ROLLBACK").map_err(from_postgres)
+    }
+
+    fn is_in_transaction(&self) -> bool {
+        self.within
+    }
+
+    fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64> {
+        let statement = self.statement_for_catalogue(sql)?;
+        let params: Vec<_> = params.iter().map(param).collect();
+        self.client.execute(&statement, &params).map_err(|error| {
+            // The same digest twice: somebody else is storing it.
+            match error.code() {
+                Some(code) if *code == SqlState::UNIQUE_VIOLATION => Error::Busy,
+                _ => from_postgres(error),
+            }
+        })
+    }
+
+    fn number(&mut self, sql: &'static str, params: &[Param]) -> Result<Option<i64>> {
+        let statement = self.statement_for_catalogue(sql)?;
+        let params: Vec<_> = params.iter().map(param).collect();
+        let row = self.client.query_opt(&statement, &params).map_err(from_postgres)?;
+        Ok(row.map(|row| row.get(0)))
+    }
 }
 
 /// Flags of `lo_open`.
@@ -62,7 +133,14 @@ fn connect(store: &Postgres) -> Result<Client> {
 
 impl<'s> PgSession<'s> {
     pub(super) fn open(store: &'s Postgres) -> Result<PgSession<'s>> {
-        Ok(PgSession { store, client: connect(store)?, prepared: Vec::new(), decoded: Vec::new() })
+        Ok(PgSession {
+            store,
+            client: connect(store)?,
+            prepared: Vec::new(),
+            prepared_for_catalogue: Vec::new(),
+            decoded: Vec::new(),
+            within: false,
+        })
     }
 
     fn key<'k>(&self, key: &'k Key) -> KeyValue<'k> {
@@ -181,8 +259,11 @@ impl<'s> PgSession<'s> {
         Ok(found)
     }
 
-    /// Runs `body` between BEGIN and COMMIT; rolls back when it fails.
+    /// Runs `body` between BEGIN and COMMIT, or within what the caller began; rolls back when it fails.
     fn transaction<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.within {
+            return body(self);
+        }
         self.client.batch_execute("BEGIN").map_err(from_postgres)?;
         match body(self) {
             Ok(value) => {
@@ -217,7 +298,10 @@ impl<'s> PgSession<'s> {
         let here = if self.store.lazy_delete { " AND NOT gone" } else { "" };
         let column = match span {
             Span::Whole => "data".to_owned(),
-            Span::Part { offset, len } => format!("substring(data FROM {} FOR {len})", offset + 1),
+            Span::Part { .. } => {
+                let (offset, len) = span.below(self.store.shape.limit().bytes);
+                format!("substring(data FROM {} FOR {len})", offset + 1)
+            }
         };
         let sql = format!("SELECT {column} FROM blobs WHERE key = {}{here}", self.literal(key));
         let messages = self.client.simple_query(&sql).map_err(from_postgres)?;
@@ -266,7 +350,8 @@ impl<'s> PgSession<'s> {
             let row = session.client.query_opt(&open, &[session.key(key).param()]).map_err(from_postgres)?;
             let Some(handle) = row.map(|row| row.get::<_, i32>(0)) else { return Ok(false) };
             let mut left = u64::MAX;
-            if let Span::Part { offset, len } = span {
+            if span != Span::Whole {
+                let (offset, len) = span.below(session.store.shape.limit().bytes);
                 let seek = session.statement(Ask::Seek)?;
                 session.client.execute(&seek, &[&handle, &(offset as i64)]).map_err(from_postgres)?;
                 left = len;
@@ -285,6 +370,15 @@ impl<'s> PgSession<'s> {
             Ok(true)
         })
     }
+}
+
+/// Without the blobs that a later one of the same batch replaces: one statement cannot change a row twice.
+fn last_of_each<'b>(blobs: &'b [(Key, &'b [u8])]) -> Vec<(&'b Key, &'b [u8])> {
+    let mut seen = HashSet::with_capacity(blobs.len());
+    let mut last: Vec<(&Key, &[u8])> =
+        blobs.iter().rev().filter(|(key, _)| seen.insert(key.hex)).map(|(key, blob)| (key, *blob)).collect();
+    last.reverse();
+    last
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -310,6 +404,7 @@ fn pieces_of(offset: u64, len: u64, piece: u64) -> (i32, i32, u64) {
 
 impl Session for PgSession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        self.store.shape.limit().check(blob)?;
         match self.store.shape {
             Shape::Bytea { text: true, .. } => self.put_text(key, blob),
             Shape::Bytea { .. } | Shape::LargeObject { buffer: None } => {
@@ -324,18 +419,20 @@ impl Session for PgSession<'_> {
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         let value = self.key(key);
+        // No blob reaches further, and the statements count in smaller numbers than a span does.
+        let (offset, len) = span.below(self.store.shape.limit().bytes);
         match (&self.store.shape, span) {
             (Shape::Bytea { text: true, .. }, span) => self.get_text(key, span, sink),
             (Shape::LargeObject { buffer: Some(buffer) }, span) => self.get_object(key, span, *buffer, sink),
             (_, Span::Whole) => self.lend(Ask::Get, &[value.param()], sink),
             // Positions in SQL count from 1.
-            (Shape::Bytea { .. }, Span::Part { offset, len }) => {
+            (Shape::Bytea { .. }, Span::Part { .. }) => {
                 self.lend(Ask::Part, &[value.param(), &(offset as i32 + 1), &(len as i32)], sink)
             }
-            (Shape::LargeObject { .. }, Span::Part { offset, len }) => {
+            (Shape::LargeObject { .. }, Span::Part { .. }) => {
                 self.lend(Ask::Part, &[value.param(), &(offset as i64), &(len as i32)], sink)
             }
-            (Shape::Chunked { piece }, Span::Part { offset, len }) => {
+            (Shape::Chunked { piece }, Span::Part { .. }) => {
                 let (first, last, mut skip) = pieces_of(offset, len, *piece as u64);
                 // A span of nothing asks for no piece, only whether the blob is there.
                 let last = if len == 0 { first - 1 } else { last };
@@ -372,6 +469,10 @@ impl Session for PgSession<'_> {
         Ok(())
     }
 
+    fn catalogue(&mut self) -> Result<&mut dyn Catalogue> {
+        Ok(self)
+    }
+
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
         if self.store.key_form == KeyForm::Integer {
             return Err(Error::Unsupported("list"));
@@ -386,10 +487,10 @@ impl Session for PgSession<'_> {
     }
 
     fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
+        blobs.iter().try_for_each(|(_, blob)| self.store.shape.limit().check(blob))?;
         match self.store.shape {
             Shape::Bytea { text: false, .. } => {
-                let values: Vec<&[u8]> = blobs.iter().map(|(_, blob)| *blob).collect();
-                let keys: Vec<&Key> = blobs.iter().map(|(key, _)| key).collect();
+                let (keys, values): (Vec<&Key>, Vec<&[u8]>) = last_of_each(blobs).into_iter().unzip();
                 self.with_keys(Ask::PutBatch, &keys, Some(&values))
             }
             Shape::LargeObject { .. } => Err(Error::Unsupported("a batch of puts")),
@@ -411,14 +512,16 @@ impl Session for PgSession<'_> {
         let mut rows = self.client.query_raw(&statement, [array]).map_err(from_postgres)?;
         let mut found = vec![false; keys.len()];
         while let Some(row) = rows.next().map_err(from_postgres)? {
-            let index = match digest {
-                true => digests.iter().position(|digest| *digest == row.get::<_, &str>(0)),
-                false => ids.iter().position(|id| *id == row.get::<_, i64>(0)),
+            let asked = |index: &usize| match digest {
+                true => digests[*index] == row.get::<_, &str>(0),
+                false => ids[*index] == row.get::<_, i64>(0),
             };
-            let index = index.ok_or_else(|| Error::Failed(anyhow!("a row that was not asked for")))?;
-            found[index] = true;
-            if let Some(bytes) = row.get::<_, Option<&[u8]>>(1) {
-                sink(index, bytes);
+            // A key may be asked for several times, and has one row.
+            for index in (0..keys.len()).filter(asked) {
+                found[index] = true;
+                if let Some(bytes) = row.get::<_, Option<&[u8]>>(1) {
+                    sink(index, bytes);
+                }
             }
         }
         Ok(found.into_iter().filter(|found| *found).count())

@@ -1,0 +1,351 @@
+//! Where a store is tried: a directory that only we can enter, with a long path, and hands that put, get and compare.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use blobwise::place::Place;
+use blobwise::store::{Error, Key, Mode, Session, Setup, Span, Store};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use crate::subjects::Subject;
+
+/// Bytes of a store's path: longer than what a socket's address can hold.
+const PATH_BYTES: usize = 150;
+/// The largest blob that most checks put.
+pub const BLOB_BYTES_MAX: u64 = 6 << 20;
+/// Attempts while a store is busy, as many as the engine makes.
+const ATTEMPTS: u32 = 100;
+
+/// The directory of one run of the suite; removed when dropped.
+#[derive(Debug)]
+pub struct World {
+    place: Place,
+    next: AtomicU64,
+    warm: Mutex<BTreeSet<String>>,
+}
+
+impl World {
+    pub fn make() -> Result<World> {
+        let place = Place::make(Path::new(env!("CARGO_TARGET_TMPDIR")))?;
+        Ok(World { place, next: AtomicU64::new(1), warm: Mutex::default() })
+    }
+
+    /// A new place for a store.
+    pub fn home(&self) -> Result<Home> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let path = self.place.path().join(format!("{number:04}"));
+        std::fs::create_dir(&path)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700))?;
+        let taken = path.as_os_str().len() + "//store".len();
+        let long = path.join("x".repeat(PATH_BYTES.saturating_sub(taken).max(1)));
+        let store = long.join("store");
+        std::fs::create_dir_all(&store)?;
+        ensure!(store.as_os_str().len() >= PATH_BYTES, "`{}` is too short", store.display());
+        Ok(Home { path, store, cache: self.place.path().join("cache") })
+    }
+
+    /// Lets the first store of a family fill the cache of initialised data directories alone.
+    pub fn warm(&self, subject: &Subject, blob_bytes_max: u64) -> Result<()> {
+        if !subject.is_server() {
+            return Ok(());
+        }
+        let mut warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = format!("{}-{blob_bytes_max}", subject.family());
+        if !warm.contains(&name) {
+            let home = self.home()?;
+            open(subject, &home, Mode::Create, blob_bytes_max)?.close()?;
+            warm.insert(name);
+        }
+        Ok(())
+    }
+}
+
+/// The directories of one store.
+#[derive(Debug)]
+pub struct Home {
+    path: PathBuf,
+    pub store: PathBuf,
+    pub cache: PathBuf,
+}
+
+impl Home {
+    /// The home of another process, which removes it.
+    pub fn borrowed(store: PathBuf, cache: PathBuf) -> Home {
+        Home { path: PathBuf::new(), store, cache }
+    }
+
+    /// The directory around the store, which is not the store's.
+    pub fn around(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if !self.path.as_os_str().is_empty() {
+            // What cannot be removed goes with the place around it.
+            std::fs::remove_dir_all(&self.path).ok();
+        }
+    }
+}
+
+/// Opens a subject's store.
+pub fn open(
+    subject: &Subject,
+    home: &Home,
+    mode: Mode,
+    blob_bytes_max: u64,
+) -> blobwise::store::Result<Box<dyn Store>> {
+    (subject.adapter.open)(&Setup {
+        dir: &home.store,
+        cache_dir: &home.cache,
+        mode,
+        durability: subject.durability,
+        cache_bytes: 8 << 20,
+        blob_bytes_max,
+        store_bytes_max: 256 << 20,
+        keys_max: KEYS_MAX,
+        workers: 8,
+        op_timeout: Duration::from_secs(20),
+        options: &subject.options,
+    })
+}
+
+/// Keys have ids below this.
+pub const KEYS_MAX: u64 = 100_000;
+
+/// An open store in its place.
+pub struct Bench {
+    pub subject: Arc<Subject>,
+    pub home: Home,
+    store: Option<Box<dyn Store>>,
+    blob_bytes_max: u64,
+    next_id: u64,
+}
+
+impl Bench {
+    pub fn open(world: &World, subject: &Arc<Subject>) -> Result<Bench> {
+        Bench::open_for(world, subject, BLOB_BYTES_MAX)
+    }
+
+    /// For blobs up to a size.
+    pub fn open_for(world: &World, subject: &Arc<Subject>, blob_bytes_max: u64) -> Result<Bench> {
+        world.warm(subject, blob_bytes_max).context("cannot prepare its server")?;
+        let home = world.home()?;
+        let store = open(subject, &home, Mode::Create, blob_bytes_max).context("cannot open it")?;
+        Ok(Bench { subject: Arc::clone(subject), home, store: Some(store), blob_bytes_max, next_id: 0 })
+    }
+
+    /// Opens what another process left in a home.
+    pub fn adopt(subject: &Arc<Subject>, home: Home, next_id: u64) -> Result<Bench> {
+        let store = open(subject, &home, Mode::Open, BLOB_BYTES_MAX).context("cannot open it again")?;
+        let subject = Arc::clone(subject);
+        Ok(Bench { subject, home, store: Some(store), blob_bytes_max: BLOB_BYTES_MAX, next_id })
+    }
+
+    pub fn store(&self) -> Result<&dyn Store> {
+        self.store.as_deref().context("the store is closed")
+    }
+
+    /// A session that is patient, and connects when it has to.
+    pub fn hand(&self) -> Result<Hand<'_>> {
+        Hand::of(self.store()?, &self.subject)
+    }
+
+    pub fn close(&mut self) -> Result<()> {
+        self.store.take().context("the store is closed")?.close().context("cannot close it")
+    }
+
+    /// Opens the store that was closed.
+    pub fn open_again(&mut self) -> Result<()> {
+        let store = open(&self.subject, &self.home, Mode::Open, self.blob_bytes_max);
+        self.store = Some(store.context("cannot open it again")?);
+        Ok(())
+    }
+
+    pub fn reopen(&mut self) -> Result<()> {
+        self.close()?;
+        self.open_again()
+    }
+
+    /// Keys that no check has used in this store.
+    pub fn keys(&mut self, count: u64) -> Vec<Key> {
+        let first = self.next_id;
+        self.next_id += count;
+        (first..self.next_id).map(key).collect()
+    }
+}
+
+/// The key of an id.
+pub fn key(id: u64) -> Key {
+    let digest = xxhash_rust::xxh3::xxh3_128(&id.to_le_bytes());
+    let mut hex = [0; 32];
+    for (place, digit) in hex.iter_mut().enumerate() {
+        let nibble = (digest >> (4 * place)) as usize & 15;
+        *digit = b"0123456789abcdef"[nibble];
+    }
+    Key { id, hex }
+}
+
+/// The bytes of a blob, which follow from the three numbers: a slice of one pool of random bytes, because a test that is
+/// not optimised makes random bytes slowly. Two blobs begin at one place of the pool once in four million.
+pub fn blob(id: u64, generation: u64, len: usize) -> Vec<u8> {
+    const POOL_BYTES: usize = 4 << 20;
+    static POOL: OnceLock<Vec<u8>> = OnceLock::new();
+    let pool = POOL.get_or_init(|| {
+        let mut bytes = vec![0; POOL_BYTES];
+        SmallRng::seed_from_u64(0x626c_6f62).fill_bytes(&mut bytes);
+        bytes
+    });
+    let numbers = [id.to_le_bytes(), generation.to_le_bytes(), (len as u64).to_le_bytes()];
+    let mut at = xxhash_rust::xxh3::xxh3_64(&numbers.concat()) as usize % POOL_BYTES;
+    let mut bytes = Vec::with_capacity(len);
+    while bytes.len() < len {
+        bytes.extend_from_slice(&pool[at..POOL_BYTES.min(at + len - bytes.len())]);
+        at = 0;
+    }
+    bytes
+}
+
+/// One session as a caller uses it.
+pub struct Hand<'s> {
+    session: Box<dyn Session + 's>,
+    connects_each_op: bool,
+    contents: bool,
+}
+
+impl<'s> Hand<'s> {
+    pub fn of(store: &'s dyn Store, subject: &Subject) -> Result<Hand<'s>> {
+        let session = store.session().context("cannot open a session")?;
+        Ok(Hand { session, connects_each_op: subject.connects_each_op(), contents: subject.caps().contents })
+    }
+
+    /// The bare session, for ops that must fail.
+    pub fn bare(&mut self) -> &mut (dyn Session + 's) {
+        self.session.as_mut()
+    }
+
+    /// Does an op, again while the store is busy.
+    fn patiently<T>(
+        &mut self,
+        mut op: impl FnMut(&mut (dyn Session + 's)) -> blobwise::store::Result<T>,
+    ) -> Result<T> {
+        for _ in 0..ATTEMPTS {
+            if self.connects_each_op {
+                self.session.connect().context("cannot connect")?;
+            }
+            match op(self.session.as_mut()) {
+                Err(Error::Busy) => std::thread::yield_now(),
+                outcome => return Ok(outcome?),
+            }
+        }
+        bail!("still busy after {ATTEMPTS} attempts")
+    }
+
+    pub fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        self.patiently(|session| session.put(key, blob))
+            .with_context(|| format!("put of blob {} with {} B", key.id, blob.len()))
+    }
+
+    pub fn delete(&mut self, key: &Key) -> Result<()> {
+        self.patiently(|session| session.delete(key)).with_context(|| format!("delete of blob {}", key.id))
+    }
+
+    pub fn sync(&mut self) -> Result<()> {
+        self.patiently(|session| session.sync()).context("sync")
+    }
+
+    /// The bytes of a span; `None` when there is no such blob.
+    pub fn get(&mut self, key: &Key, span: Span) -> Result<Option<Vec<u8>>> {
+        let found = self.patiently(|session| {
+            let mut bytes = Vec::new();
+            let found = session.get(key, span, &mut |piece| bytes.extend_from_slice(piece))?;
+            Ok((found, bytes))
+        });
+        match found.with_context(|| format!("get of {span:?} of blob {}", key.id))? {
+            (true, bytes) => Ok(Some(bytes)),
+            (false, bytes) if bytes.is_empty() => Ok(None),
+            (false, bytes) => bail!("blob {} is missing, and yet {} B of it were lent", key.id, bytes.len()),
+        }
+    }
+
+    /// Compares a span of a blob with what it must be.
+    pub fn expect_span(&mut self, key: &Key, span: Span, wanted: Option<&[u8]>) -> Result<()> {
+        let contents = self.contents;
+        let found = self.get(key, span)?;
+        same(contents, found.as_deref(), wanted).with_context(|| format!("{span:?} of blob {}", key.id))
+    }
+
+    /// Compares a whole blob with what it must be.
+    pub fn expect(&mut self, key: &Key, wanted: Option<&[u8]>) -> Result<()> {
+        self.expect_span(key, Span::Whole, wanted)
+    }
+
+    /// All keys, sorted.
+    pub fn list(&mut self) -> Result<Vec<String>> {
+        let listed = self.patiently(|session| {
+            let mut keys = Vec::new();
+            session.list(&mut |key| keys.push(key.to_owned()))?;
+            Ok(keys)
+        });
+        let mut keys = listed.context("list")?;
+        keys.sort();
+        Ok(keys)
+    }
+
+    pub fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
+        self.patiently(|session| session.put_batch(blobs))
+            .with_context(|| format!("a batch of {} puts", blobs.len()))
+    }
+
+    pub fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
+        self.patiently(|session| session.delete_batch(keys))
+            .with_context(|| format!("a batch of {} deletes", keys.len()))
+    }
+
+    /// Gets many and compares each with what it must be, and their number.
+    pub fn expect_many(&mut self, keys: &[Key], wanted: &[Option<&[u8]>]) -> Result<()> {
+        let (found, mut blobs) = self
+            .patiently(|session| {
+                let mut blobs: Vec<Option<Vec<u8>>> = vec![None; keys.len()];
+                let found = session.get_many(keys, &mut |index, piece| {
+                    blobs[index].get_or_insert_default().extend_from_slice(piece);
+                })?;
+                Ok((found, blobs))
+            })
+            .with_context(|| format!("a get of {}", keys.len()))?;
+        let there = wanted.iter().flatten().count();
+        ensure!(found == there, "a get of {} found {found} of the {there} that are there", keys.len());
+        for ((key, blob), wanted) in keys.iter().zip(&mut blobs).zip(wanted) {
+            // An empty blob may be lent as no piece at all.
+            if wanted.is_some_and(<[u8]>::is_empty) {
+                blob.get_or_insert_default();
+            }
+            same(self.contents, blob.as_deref(), *wanted)
+                .with_context(|| format!("a get of {}, blob {}", keys.len(), key.id))?;
+        }
+        Ok(())
+    }
+}
+
+fn same(contents: bool, found: Option<&[u8]>, wanted: Option<&[u8]>) -> Result<()> {
+    match (found, wanted) {
+        (None, None) => Ok(()),
+        (Some(found), None) => bail!("is there with {} B, and must not be", found.len()),
+        (None, Some(wanted)) => bail!("is missing; {} B were put", wanted.len()),
+        (Some(found), Some(wanted)) if found.len() != wanted.len() => {
+            bail!("has {} B instead of {}", found.len(), wanted.len())
+        }
+        (Some(found), Some(wanted)) if contents && found != wanted => {
+            let at = found.iter().zip(wanted).position(|(found, wanted)| found != wanted).unwrap_or(0);
+            bail!("differs from what was put, first in byte {at} of {}", wanted.len())
+        }
+        _ => Ok(()),
+    }
+}

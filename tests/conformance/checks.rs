@@ -1,0 +1,782 @@
+//! The checks: what the contract promises, one function each, listed for the subjects they apply to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use blobwise::store::{Durability, Error, Facts, Key, Loss, Span};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::bench::{Bench, Hand, World, blob};
+use crate::subjects::Subject;
+use crate::{catalogues, flushes, kills, lazy, pages, processes};
+
+/// What a check is given: the world, and what is tried in it.
+pub struct Case<'a> {
+    pub world: &'a World,
+    pub subject: &'a Arc<Subject>,
+}
+
+/// How a check gets its store.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// Any open store will do, also one that other checks have used.
+    Open(fn(&mut Bench) -> Result<()>),
+    /// It opens its own.
+    Own(fn(&Case) -> Result<()>),
+    /// It starts another process to look at, or to kill.
+    Process(fn(&Case) -> Result<()>),
+}
+
+/// One check.
+pub struct Check {
+    pub name: &'static str,
+    pub applies: fn(&Subject) -> bool,
+    pub run: Run,
+}
+
+/// Why a check cannot be made here: it is ignored, not passed.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct CannotCheck(pub String);
+
+const fn open(name: &'static str, applies: fn(&Subject) -> bool, run: fn(&mut Bench) -> Result<()>) -> Check {
+    Check { name, applies, run: Run::Open(run) }
+}
+
+const fn own(name: &'static str, applies: fn(&Subject) -> bool, run: fn(&Case) -> Result<()>) -> Check {
+    Check { name, applies, run: Run::Own(run) }
+}
+
+const fn process(name: &'static str, applies: fn(&Subject) -> bool, run: fn(&Case) -> Result<()>) -> Check {
+    Check { name, applies, run: Run::Process(run) }
+}
+
+/// All checks. A flag of [`blobwise::store::Caps`] has two: one for stores that declare it, one for those that do not.
+pub const ALL: &[Check] = &[
+    open("returns-what-was-put", always, returns_what_was_put),
+    open("replaces", always, replaces),
+    open("deletes-twice", always, deletes_twice),
+    open("exact-ranges", |subject| subject.caps().range, exact_ranges),
+    open("refuses-ranges", |subject| !subject.caps().range, refuses_ranges),
+    open("sessions-agree", |subject| subject.caps().many, sessions_agree),
+    open("refuses-a-second-session", |subject| !subject.caps().many, refuses_a_second_session),
+    open(
+        "no-torn-blobs",
+        |subject| subject.caps().atomic_put && subject.caps().many && subject.caps().contents,
+        no_torn_blobs,
+    ),
+    open("agrees-with-a-map", always, agrees_with_a_map),
+    open("lists", |subject| subject.caps().list, lists),
+    open("refuses-to-list", |subject| !subject.caps().list, refuses_to_list),
+    open("batches", |subject| subject.caps().batch, batches),
+    open("refuses-batches", |subject| !subject.caps().batch, refuses_batches),
+    open("connects-anew", |subject| subject.has_option("connection"), connects_anew),
+    open("refuses-to-connect", |subject| !subject.has_option("connection"), refuses_to_connect),
+    open(
+        "refuses-a-blob-over-the-limit",
+        |subject| subject.caps().blob_bytes_max.is_some(),
+        refuses_over_the_limit,
+    ),
+    open("purges-lazy-deletes", |subject| subject.options.text("delete") == "lazy", lazy::purges),
+    open("catalogues-uploads", |subject| subject.caps().catalogue, catalogues::catalogues_uploads),
+    open("refuses-a-catalogue", |subject| !subject.caps().catalogue, catalogues::refuses_a_catalogue),
+    own(
+        "forgets-unfinished-uploads",
+        |subject| subject.caps().catalogue && subject.plain,
+        catalogues::forgets_unfinished_uploads,
+    ),
+    open("facts-stay", always, facts_stay),
+    own(
+        "holds-a-large-blob",
+        |subject| subject.plain && subject.durability >= Durability::OnSync,
+        holds_a_large_blob,
+    ),
+    own("survives-reopening", |subject| subject.caps().persistent, survives_reopening),
+    own("forgets-when-closed", |subject| !subject.caps().persistent, forgets_when_closed),
+    own("opens-cold", |subject| subject.caps().persistent, opens_cold),
+    own("leaves-nothing-open", always, leaves_nothing_open),
+    own("leaves-its-neighbours-alone", always, leaves_its_neighbours_alone),
+    process("writes-only-below-its-directory", always, flushes::writes_only_below_its_directory),
+    process(
+        "flushes-each-write",
+        |subject| subject.durability == Durability::EachWrite,
+        flushes::flushes_each_write,
+    ),
+    process("flushes-on-sync", |subject| subject.durability == Durability::OnSync, flushes::flushes_on_sync),
+    process("survives-process-kill", may_survive_a_kill, kills::survives_process_kill),
+    process("ends-with-the-program", Subject::is_server, kills::ends_with_the_program),
+];
+
+fn always(_: &Subject) -> bool {
+    true
+}
+
+fn may_survive_a_kill(subject: &Subject) -> bool {
+    subject.caps().persistent && subject.damage().after_kill <= Loss::RecentWrites
+}
+
+/// Sizes around every border that a store may have: nothing, one byte, odd ones, pages, pieces, buffers.
+const SIZES: &[usize] = &[
+    0, 1, 2, 63, 64, 65, 509, 511, 512, 513, 1023, 1024, 1025, 3001, 4032, 4095, 4096, 4097, 8191, 8192,
+    8193, 16_385, 65_535, 65_536, 65_537, 131_071, 262_143, 262_144, 262_145, 500_009, 1_048_575, 1_048_577,
+    3_000_017,
+];
+
+fn returns_what_was_put(bench: &mut Bench) -> Result<()> {
+    let keys = bench.keys(SIZES.len() as u64);
+    let mut hand = bench.hand()?;
+    let blobs: Vec<Vec<u8>> = keys.iter().zip(SIZES).map(|(key, size)| blob(key.id, 0, *size)).collect();
+    for (key, blob) in keys.iter().zip(&blobs) {
+        hand.put(key, blob)?;
+        hand.expect(key, Some(blob))?;
+    }
+    hand.sync()?;
+    for (key, blob) in keys.iter().zip(&blobs) {
+        hand.expect(key, Some(blob))?;
+    }
+    Ok(())
+}
+
+/// Larger than one packet of MySQL's (2^24 - 1 B), and than the buffers of most stores.
+fn holds_a_large_blob(case: &Case) -> Result<()> {
+    const LEN: usize = 17_000_003;
+    let mut bench = Bench::open_for(case.world, case.subject, LEN as u64)?;
+    let keys = bench.keys(1);
+    let large = blob(keys[0].id, 0, LEN);
+    let mut hand = bench.hand()?;
+    hand.put(&keys[0], &large)?;
+    hand.expect(&keys[0], Some(&large))?;
+    if bench.subject.caps().range {
+        let span = Span::Part { offset: LEN as u64 - 300_000, len: 200_000 };
+        hand.expect_span(&keys[0], span, Some(span.slice_of(&large)))?;
+    }
+    drop(hand);
+    bench.close()
+}
+
+fn replaces(bench: &mut Bench) -> Result<()> {
+    const LENS: &[usize] = &[10_000, 100, 300_000, 299_999, 0, 1, 70_000, 70_000, 5_000, 5_001];
+    let keys = bench.keys(3);
+    let range = bench.subject.caps().range;
+    let mut hand = bench.hand()?;
+    let neighbour = blob(keys[1].id, 0, 4321);
+    hand.put(&keys[1], &neighbour)?;
+    for (generation, len) in LENS.iter().enumerate() {
+        let new = blob(keys[0].id, generation as u64, *len);
+        hand.put(&keys[0], &new)?;
+        hand.expect(&keys[0], Some(&new))?;
+        if range {
+            let span = Span::Part { offset: *len as u64 / 2, len: 1 << 20 };
+            hand.expect_span(&keys[0], span, Some(span.slice_of(&new)))?;
+        }
+    }
+    hand.expect(&keys[1], Some(&neighbour)).context("the neighbour of a blob that was replaced")
+}
+
+fn deletes_twice(bench: &mut Bench) -> Result<()> {
+    let keys = bench.keys(3);
+    let range = bench.subject.caps().range;
+    let mut hand = bench.hand()?;
+    let (kept, gone) = (blob(keys[0].id, 0, 5000), blob(keys[1].id, 0, 70_000));
+    hand.put(&keys[0], &kept)?;
+    hand.put(&keys[1], &gone)?;
+    for round in 0..2 {
+        hand.delete(&keys[1]).with_context(|| format!("delete number {}", round + 1))?;
+        hand.expect(&keys[1], None)?;
+        if range {
+            hand.expect_span(&keys[1], Span::Part { offset: 0, len: 10 }, None)?;
+        }
+    }
+    hand.delete(&keys[2]).context("delete of a key that was never put")?;
+    hand.expect(&keys[2], None)?;
+    hand.expect(&keys[0], Some(&kept)).context("the neighbour of a blob that was deleted")?;
+    let again = blob(keys[1].id, 1, 300);
+    hand.put(&keys[1], &again)?;
+    hand.expect(&keys[1], Some(&again)).context("put again after it was deleted")
+}
+
+/// Spans whose ends lie on every border, beyond the end, and as far away as the types allow.
+fn spans(len: u64) -> Vec<Span> {
+    const BORDERS: &[u64] = &[0, 512, 4096, 65_536, 262_144];
+    let mut spans = Vec::new();
+    for border in BORDERS {
+        for offset in [border.saturating_sub(1), *border, border + 1] {
+            for len in [0, 1, 2, 511, 513, 4096, 70_000] {
+                spans.push(Span::Part { offset, len });
+            }
+        }
+    }
+    for offset in [len.saturating_sub(1), len, len + 1, 1 << 31, 1 << 32, 1 << 40, u64::MAX] {
+        for len in [0, 1, 1 << 20, 1 << 31, 1 << 32, u64::MAX] {
+            spans.push(Span::Part { offset, len });
+        }
+    }
+    spans.push(Span::Part { offset: 0, len });
+    spans.push(Span::Part { offset: 7, len: u64::MAX });
+    spans
+}
+
+fn exact_ranges(bench: &mut Bench) -> Result<()> {
+    const LENS: &[usize] = &[0, 1, 4096, 200_003, 600_001];
+    let keys = bench.keys(LENS.len() as u64 + 1);
+    let mut hand = bench.hand()?;
+    for (key, len) in keys.iter().zip(LENS) {
+        let whole = blob(key.id, 0, *len);
+        hand.put(key, &whole)?;
+        for span in spans(*len as u64) {
+            hand.expect_span(key, span, Some(span.slice_of(&whole)))
+                .with_context(|| format!("a blob of {len} B"))?;
+        }
+    }
+    let missing = &keys[LENS.len()];
+    for span in [Span::Part { offset: 0, len: 0 }, Span::Part { offset: 9, len: 9 }] {
+        hand.expect_span(missing, span, None).context("a key without a blob")?;
+    }
+    Ok(())
+}
+
+fn refused<T>(outcome: blobwise::store::Result<T>, what: &str) -> Result<()> {
+    match outcome {
+        Err(Error::Unsupported(_)) => Ok(()),
+        Err(error) => {
+            Err(anyhow!(error).context(format!("{what} is not declared, and fails instead of being refused")))
+        }
+        Ok(_) => bail!("{what} is not declared, and yet it is done"),
+    }
+}
+
+fn refuses_ranges(bench: &mut Bench) -> Result<()> {
+    let keys = bench.keys(1);
+    let mut hand = bench.hand()?;
+    hand.put(&keys[0], &blob(keys[0].id, 0, 1000))?;
+    let span = Span::Part { offset: 10, len: 10 };
+    refused(hand.bare().get(&keys[0], span, &mut |_| {}), "a range read")
+}
+
+fn sessions_agree(bench: &mut Bench) -> Result<()> {
+    let keys = bench.keys(20);
+    let mut hands = (0..4).map(|_| bench.hand()).collect::<Result<Vec<_>>>()?;
+    for (turn, key) in keys.iter().enumerate() {
+        let (writer, reader) = (turn % 4, (turn + 1) % 4);
+        for generation in 0..3 {
+            let new = blob(key.id, generation, 1000 + 777 * turn);
+            hands[writer].put(key, &new)?;
+            hands[reader]
+                .expect(key, Some(&new))
+                .context("read by another session after the put returned")?;
+        }
+        hands[reader].delete(key)?;
+        hands[writer].expect(key, None).context("read by another session after the delete returned")?;
+    }
+    Ok(())
+}
+
+fn refuses_a_second_session(bench: &mut Bench) -> Result<()> {
+    let store = bench.store()?;
+    let first = store.session().context("cannot open a session")?;
+    refused(store.session(), "a second session")?;
+    drop(first);
+    store.session().context("cannot open a session after the first one ended").map(drop)
+}
+
+/// A blob that says who put it: key, writer, generation and length in its first bytes, the rest follows from these.
+fn signed(id: u64, writer: u64, generation: u64) -> Vec<u8> {
+    let tag = writer << 32 | generation;
+    let len = 20_000 + (tag.wrapping_mul(7919) % 90_000) as usize;
+    let mut bytes = blob(id, tag, len);
+    bytes[..8].copy_from_slice(&tag.to_le_bytes());
+    bytes
+}
+
+/// Reads a signed blob; an error when it is not wholly one that was put.
+fn check_signed(id: u64, bytes: &[u8]) -> Result<()> {
+    let tag = bytes.first_chunk::<8>().map(|tag| u64::from_le_bytes(*tag)).context("it has no signature")?;
+    let (writer, generation) = (tag >> 32, tag & 0xffff_ffff);
+    ensure!(writer <= 2 && generation <= TORN_PUTS, "its signature {tag:x} was never put");
+    let wanted = signed(id, writer, generation);
+    ensure!(
+        bytes == wanted,
+        "it is a mixture: {} B that begin like generation {generation} of writer {writer}, which has {} B",
+        bytes.len(),
+        wanted.len()
+    );
+    Ok(())
+}
+
+/// Puts of each writer.
+const TORN_PUTS: u64 = 60;
+
+fn no_torn_blobs(bench: &mut Bench) -> Result<()> {
+    let keys = bench.keys(2);
+    let bench = &*bench;
+    {
+        let mut hand = bench.hand()?;
+        keys.iter().try_for_each(|key| hand.put(key, &signed(key.id, 0, 0)))?;
+    }
+    let writing = AtomicU64::new(2);
+    let failed = AtomicBool::new(false);
+    let write = |writer: u64| -> Result<()> {
+        let mut hand = bench.hand()?;
+        for generation in 1..=TORN_PUTS {
+            for key in &keys {
+                hand.put(key, &signed(key.id, writer, generation))?;
+            }
+            if failed.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        Ok(())
+    };
+    let read = || -> Result<()> {
+        let mut hand = bench.hand()?;
+        let mut last = false;
+        loop {
+            for key in &keys {
+                let bytes = hand.get(key, Span::Whole)?.context("a blob is missing while it is replaced")?;
+                check_signed(key.id, &bytes).with_context(|| format!("blob {}", key.id))?;
+            }
+            if last {
+                return Ok(());
+            }
+            // Once more after the writers have ended.
+            last = writing.load(Ordering::SeqCst) == 0;
+        }
+    };
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for writer in 1..=2 {
+            let (write, writing, failed) = (&write, &writing, &failed);
+            threads.push(scope.spawn(move || {
+                let outcome = write(writer).with_context(|| format!("writer {writer}"));
+                writing.fetch_sub(1, Ordering::SeqCst);
+                failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+                outcome
+            }));
+        }
+        let (read, failed) = (&read, &failed);
+        threads.push(scope.spawn(move || {
+            let outcome = read().context("the reader");
+            failed.fetch_or(outcome.is_err(), Ordering::Relaxed);
+            outcome
+        }));
+        let outcomes: Vec<Result<()>> = threads
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_panic| anyhow!("it panicked"))?)
+            .collect();
+        outcomes.into_iter().collect()
+    })
+}
+
+/// What must be in the store: each key's generation and length.
+type Model = BTreeMap<u64, Vec<u8>>;
+
+fn agrees_with_a_map(bench: &mut Bench) -> Result<()> {
+    // A server that differs in one option gets fewer: each op is a round trip, or several.
+    let ops = if bench.subject.is_server() && !bench.subject.plain { 250 } else { 1000 };
+    let keys = bench.keys(48);
+    let caps = bench.subject.caps();
+    let mut random = SmallRng::seed_from_u64(0x6d61_7020);
+    let mut model = Model::new();
+    let mut hand = bench.hand()?;
+    for op in 0..ops {
+        // Now and then another session, so that no answer rests on what one remembers.
+        if op % 50 == 49 {
+            hand = bench.hand()?;
+        }
+        one_random_op(bench, &mut hand, &keys, &mut model, &mut random, op)
+            .with_context(|| format!("op {op}"))?;
+    }
+    let store = bench.store()?;
+    store.settle().context("settle")?;
+    store.purge().context("purge")?;
+    for key in &keys {
+        hand.expect(key, model.get(&key.id).map(Vec::as_slice)).context("after all ops")?;
+    }
+    if caps.list {
+        expect_listed(&mut hand, &keys, &model)?;
+    }
+    Ok(())
+}
+
+fn one_random_op(
+    bench: &Bench,
+    hand: &mut Hand,
+    keys: &[Key],
+    model: &mut Model,
+    random: &mut SmallRng,
+    op: u64,
+) -> Result<()> {
+    let caps = bench.subject.caps();
+    let key = &keys[random.random_range(0..keys.len())];
+    let len = match random.random_range(0..10) {
+        0 => 0,
+        1..=6 => random.random_range(1..3000),
+        7 | 8 => random.random_range(3000..80_000),
+        _ => random.random_range(80_000..300_000),
+    };
+    match random.random_range(0..100) {
+        0..40 => {
+            let new = blob(key.id, op, len);
+            hand.put(key, &new)?;
+            model.insert(key.id, new);
+        }
+        40..55 => {
+            hand.delete(key)?;
+            model.remove(&key.id);
+        }
+        55..75 => hand.expect(key, model.get(&key.id).map(Vec::as_slice))?,
+        75..87 if caps.range => {
+            let span = Span::Part { offset: random.random_range(0..100_000), len: len as u64 };
+            let wanted = model.get(&key.id).map(|blob| span.slice_of(blob));
+            hand.expect_span(key, span, wanted)?;
+        }
+        87..90 => hand.sync()?,
+        90..92 if caps.list => expect_listed(hand, keys, model)?,
+        92 => bench.store()?.settle().context("settle")?,
+        93 => bench.store()?.purge().context("purge")?,
+        94..96 if caps.batch => {
+            let chosen = chosen(keys, random);
+            let blobs: Vec<Vec<u8>> = chosen.iter().map(|key| blob(key.id, op, len / 4)).collect();
+            let batch: Vec<(Key, &[u8])> =
+                chosen.iter().copied().zip(blobs.iter().map(Vec::as_slice)).collect();
+            hand.put_batch(&batch)?;
+            model.extend(chosen.iter().map(|key| key.id).zip(blobs));
+        }
+        96 if caps.batch => {
+            let chosen = chosen(keys, random);
+            hand.delete_batch(&chosen)?;
+            chosen.iter().for_each(|key| drop(model.remove(&key.id)));
+        }
+        97..100 if caps.batch => {
+            let chosen = chosen(keys, random);
+            let wanted: Vec<Option<&[u8]>> =
+                chosen.iter().map(|key| model.get(&key.id).map(Vec::as_slice)).collect();
+            hand.expect_many(&chosen, &wanted)?;
+        }
+        _ => hand.expect(key, model.get(&key.id).map(Vec::as_slice))?,
+    }
+    Ok(())
+}
+
+fn chosen(keys: &[Key], random: &mut SmallRng) -> Vec<Key> {
+    (0..random.random_range(1..9)).map(|_| keys[random.random_range(0..keys.len())]).collect()
+}
+
+/// Of the given keys exactly those with a blob are listed, each once.
+fn expect_listed(hand: &mut Hand, keys: &[Key], model: &Model) -> Result<()> {
+    let listed = hand.list()?;
+    let mut wanted: Vec<&str> =
+        keys.iter().filter(|key| model.contains_key(&key.id)).map(Key::as_str).collect();
+    wanted.sort_unstable();
+    let found: Vec<&str> = listed
+        .iter()
+        .map(String::as_str)
+        .filter(|listed| keys.iter().any(|key| key.as_str() == *listed))
+        .collect();
+    ensure!(
+        found == wanted,
+        "{} keys are listed and {} are there; first difference: {:?}",
+        found.len(),
+        wanted.len(),
+        found.iter().zip(&wanted).find(|(found, wanted)| found != wanted)
+    );
+    Ok(())
+}
+
+fn lists(bench: &mut Bench) -> Result<()> {
+    let keys = bench.keys(150);
+    let mut hand = bench.hand()?;
+    let before = hand.list()?;
+    let mut model = Model::new();
+    for key in &keys[..120] {
+        let new = blob(key.id, 0, (key.id as usize * 37) % 3000);
+        hand.put(key, &new)?;
+        model.insert(key.id, new);
+    }
+    for key in &keys[..40] {
+        hand.put(key, b"replaced")?;
+    }
+    for key in &keys[30..60] {
+        hand.delete(key)?;
+        model.remove(&key.id);
+    }
+    expect_listed(&mut hand, &keys, &model)?;
+    let listed = hand.list()?;
+    let mut wanted = before;
+    wanted.extend(keys.iter().filter(|key| model.contains_key(&key.id)).map(|key| key.as_str().to_owned()));
+    wanted.sort();
+    ensure!(listed == wanted, "{} keys are listed instead of {}", listed.len(), wanted.len());
+    Ok(())
+}
+
+fn refuses_to_list(bench: &mut Bench) -> Result<()> {
+    let keys = bench.keys(1);
+    let mut hand = bench.hand()?;
+    hand.put(&keys[0], b"something to list")?;
+    refused(hand.bare().list(&mut |_| {}), "list")
+}
+
+fn batches(bench: &mut Bench) -> Result<()> {
+    let keys = bench.keys(140);
+    let mut hand = bench.hand()?;
+    let old = blob(keys[3].id, 9, 5000);
+    hand.put(&keys[3], &old)?;
+    for count in [1, 7, 130] {
+        let blobs: Vec<Vec<u8>> = keys[..count]
+            .iter()
+            .map(|key| blob(key.id, count as u64, (key.id as usize * 991) % 9000))
+            .collect();
+        let batch: Vec<(Key, &[u8])> = keys.iter().copied().zip(blobs.iter().map(Vec::as_slice)).collect();
+        hand.put_batch(&batch)?;
+        for (key, blob) in &batch {
+            hand.expect(key, Some(blob)).with_context(|| format!("after a batch of {count}"))?;
+        }
+        // Backwards, with one that is missing in between and one that is asked for twice.
+        let mut asked: Vec<Key> = keys[..count].iter().rev().copied().collect();
+        let mut wanted: Vec<Option<&[u8]>> = blobs.iter().rev().map(|blob| Some(blob.as_slice())).collect();
+        asked.insert(1, keys[139]);
+        wanted.insert(1, None);
+        asked.push(keys[0]);
+        wanted.push(Some(&blobs[0]));
+        hand.expect_many(&asked, &wanted)?;
+    }
+    // As single puts would: the last one stays.
+    let (first, last) = (blob(keys[5].id, 50, 700), blob(keys[5].id, 51, 300));
+    let other = blob(keys[6].id, 50, 10);
+    hand.put_batch(&[(keys[5], &first), (keys[6], &other), (keys[5], &last)])
+        .context("with one key twice")?;
+    hand.expect(&keys[5], Some(&last)).context("put twice in one batch")?;
+    hand.expect(&keys[6], Some(&other)).context("beside one that was put twice")?;
+    // Also those that are not there, and one twice.
+    hand.delete_batch(&[keys[0], keys[139], keys[1], keys[0]])?;
+    for key in &keys[..2] {
+        hand.expect(key, None).context("after a batch of deletes")?;
+    }
+    hand.get(&keys[2], Span::Whole)?.context("the neighbour of deleted blobs is missing")?;
+    hand.delete_batch(&keys)?;
+    for key in &keys {
+        hand.expect(key, None).context("after a batch of deletes")?;
+    }
+    Ok(())
+}
+
+fn refuses_batches(bench: &mut Bench) -> Result<()> {
+    let keys = bench.keys(2);
+    let kept = blob(keys[0].id, 0, 100);
+    let mut hand = bench.hand()?;
+    hand.put(&keys[0], &kept)?;
+    refused(hand.bare().put_batch(&[(keys[1], b"new")]), "a batch of puts")?;
+    refused(hand.bare().get_many(&keys, &mut |_, _| {}), "a get of many")?;
+    refused(hand.bare().delete_batch(&keys), "a batch of deletes")?;
+    hand.expect(&keys[0], Some(&kept)).context("after a batch that was refused")?;
+    hand.expect(&keys[1], None).context("after a batch that was refused")
+}
+
+fn connects_anew(bench: &mut Bench) -> Result<()> {
+    let keys = bench.keys(1);
+    let mut hand = bench.hand()?;
+    for generation in 0..5 {
+        let new = blob(keys[0].id, generation, 1000);
+        hand.put(&keys[0], &new)?;
+        hand.bare().connect().context("cannot connect anew")?;
+        hand.expect(&keys[0], Some(&new)).context("after connecting anew")?;
+    }
+    Ok(())
+}
+
+fn refuses_to_connect(bench: &mut Bench) -> Result<()> {
+    refused(bench.hand()?.bare().connect(), "a connection for each op")
+}
+
+fn refuses_over_the_limit(bench: &mut Bench) -> Result<()> {
+    let keys = bench.keys(2);
+    let caps = bench.subject.caps();
+    let limit = caps.blob_bytes_max.context("there is no limit")?;
+    let over = pages::Zeros::new(limit.bytes as usize + 1)?;
+    let mut hand = bench.hand()?;
+    let small = blob(keys[0].id, 0, 100);
+    hand.put(&keys[0], &small)?;
+    refused_for_its_size(hand.bare().put(&keys[0], over.as_slice()), limit.bytes)?;
+    hand.expect(&keys[0], Some(&small)).context("after a blob over the limit was refused")?;
+    if caps.batch {
+        let batch = [(keys[1], small.as_slice()), (keys[0], over.as_slice())];
+        refused_for_its_size(hand.bare().put_batch(&batch), limit.bytes).context("in a batch")?;
+        hand.expect(&keys[0], Some(&small)).context("after a batch over the limit was refused")?;
+        hand.expect(&keys[1], None).context("of a batch over the limit that was refused")?;
+    }
+    Ok(())
+}
+
+fn refused_for_its_size(outcome: blobwise::store::Result<()>, limit: u64) -> Result<()> {
+    match outcome {
+        Ok(()) => bail!("a blob of one byte more than {limit} B was accepted"),
+        Err(Error::Failed(error)) if format!("{error:#}").contains(&format!("limit of {limit} B")) => Ok(()),
+        Err(error) => Err(anyhow!(error).context(format!("it does not name the limit of {limit} B"))),
+    }
+}
+
+/// Facts are versions and settings: use does not change them.
+fn facts_stay(bench: &mut Bench) -> Result<()> {
+    let keys = bench.keys(100);
+    let before = bench.store()?.facts().context("facts")?;
+    if let Some((name, _)) =
+        before.iter().find(|(name, value)| name.trim().is_empty() || value.trim().is_empty())
+    {
+        bail!("the fact `{name}` says nothing");
+    }
+    let mut hand = bench.hand()?;
+    for (generation, key) in keys.iter().chain(&keys).enumerate() {
+        hand.put(key, &blob(key.id, generation as u64, 8_000))?;
+    }
+    keys[..50].iter().try_for_each(|key| hand.delete(key))?;
+    hand.sync()?;
+    expect_facts(&before, &bench.store()?.facts()?)?;
+    bench.store()?.settle().context("settle")?;
+    expect_facts(&before, &bench.store()?.facts()?)?;
+    drop(hand);
+    if bench.subject.caps().persistent {
+        bench.reopen()?;
+        expect_facts(&before, &bench.store()?.facts()?).context("after reopening")?;
+    }
+    Ok(())
+}
+
+fn expect_facts(before: &Facts, after: &Facts) -> Result<()> {
+    for name in before.keys().chain(after.keys()) {
+        let (before, after) = (before.get(name), after.get(name));
+        ensure!(before == after, "the fact `{name}` changed by use from {before:?} to {after:?}");
+    }
+    Ok(())
+}
+
+/// Puts, replaces and deletes; returns what must be there.
+fn fill(bench: &mut Bench) -> Result<(Vec<Key>, Model)> {
+    let keys = bench.keys(60);
+    let mut model = Model::new();
+    let mut hand = bench.hand()?;
+    for key in &keys {
+        hand.put(key, &blob(key.id, 0, (key.id as usize * 7919) % 40_000))?;
+    }
+    for key in &keys {
+        let new = blob(key.id, 1, (key.id as usize * 6131) % 50_000);
+        hand.put(key, &new)?;
+        model.insert(key.id, new);
+    }
+    for key in &keys[10..20] {
+        hand.delete(key)?;
+        model.remove(&key.id);
+    }
+    Ok((keys, model))
+}
+
+fn expect_all(bench: &Bench, keys: &[Key], model: &Model) -> Result<()> {
+    let mut hand = bench.hand()?;
+    for key in keys {
+        hand.expect(key, model.get(&key.id).map(Vec::as_slice))?;
+    }
+    if bench.subject.caps().list {
+        expect_listed(&mut hand, keys, model)?;
+    }
+    Ok(())
+}
+
+/// Closing is enough: without a sync before it, twice, and also after settling.
+fn survives_reopening(case: &Case) -> Result<()> {
+    let mut bench = Bench::open(case.world, case.subject)?;
+    let (keys, mut model) = fill(&mut bench)?;
+    bench.reopen()?;
+    expect_all(&bench, &keys, &model).context("after reopening")?;
+    for key in &keys[..10] {
+        let new = blob(key.id, 2, 3000);
+        bench.hand()?.put(key, &new)?;
+        model.insert(key.id, new);
+    }
+    bench.hand()?.delete(&keys[30])?;
+    model.remove(&keys[30].id);
+    bench.store()?.settle().context("settle")?;
+    expect_all(&bench, &keys, &model).context("after settling")?;
+    bench.reopen()?;
+    expect_all(&bench, &keys, &model).context("after reopening a second time")?;
+    bench.close()
+}
+
+fn forgets_when_closed(case: &Case) -> Result<()> {
+    let mut bench = Bench::open(case.world, case.subject)?;
+    let (keys, _) = fill(&mut bench)?;
+    bench.reopen()?;
+    expect_all(&bench, &keys, &Model::new()).context("it says that it forgets when closed")?;
+    bench.close()
+}
+
+/// With nothing of the store in the page cache, and a first question that no blob answers.
+fn opens_cold(case: &Case) -> Result<()> {
+    let mut bench = Bench::open(case.world, case.subject)?;
+    let (keys, model) = fill(&mut bench)?;
+    bench.store()?.settle().context("settle")?;
+    bench.close()?;
+    blobwise::machine::sync_filesystem(&bench.home.store)?;
+    blobwise::machine::evict(&bench.home.store);
+    bench.open_again()?;
+    let stranger = bench.keys(1)[0];
+    bench.hand()?.expect(&stranger, None)?;
+    expect_all(&bench, &keys, &model).context("after a cold start")?;
+    bench.close()
+}
+
+fn leaves_nothing_open(case: &Case) -> Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let mut bench = Bench::open(case.world, case.subject)?;
+    fill(&mut bench)?;
+    let running = processes::using(&bench.home.store);
+    ensure!(
+        !bench.subject.is_server() || !running.is_empty(),
+        "no process of the running server was found: this check would not see one that is left"
+    );
+    bench.close()?;
+    let left = processes::wait_until_none(PATIENCE, || processes::using(&bench.home.store));
+    ensure!(left.is_empty(), "processes are left after closing: {left:?}");
+    let files = processes::wait_until_none(PATIENCE, || processes::own_open_files(&bench.home.store));
+    ensure!(files.is_empty(), "files are left open after closing: {files:?}");
+    Ok(())
+}
+
+/// Nothing beside the store's own directory changes, whatever is done with it.
+fn leaves_its_neighbours_alone(case: &Case) -> Result<()> {
+    let mut bench = Bench::open(case.world, case.subject)?;
+    let beside = bench.home.store.with_file_name("beside");
+    std::fs::create_dir(&beside)?;
+    std::fs::write(beside.join("precious"), b"of the user's")?;
+    let around = bench.home.around().to_owned();
+    let store = bench.home.store.clone();
+    let look = || -> Result<BTreeMap<std::path::PathBuf, Vec<u8>>> {
+        let mut seen = BTreeMap::new();
+        let mut entries = walkdir::WalkDir::new(&around).into_iter();
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            if entry.path() == store {
+                entries.skip_current_dir();
+                continue;
+            }
+            let bytes = if entry.file_type().is_file() { std::fs::read(entry.path())? } else { Vec::new() };
+            seen.insert(entry.into_path(), bytes);
+        }
+        Ok(seen)
+    };
+    let before = look()?;
+    fill(&mut bench)?;
+    bench.store()?.settle().context("settle")?;
+    bench.close()?;
+    let after = look()?;
+    for path in before.keys().chain(after.keys()) {
+        ensure!(
+            before.get(path) == after.get(path),
+            "`{}`, which is not the store's, changed",
+            path.display()
+        );
+    }
+    Ok(())
+}

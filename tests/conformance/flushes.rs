@@ -1,0 +1,441 @@
+//! What a store does, seen from outside: its system calls under strace, between a call of ours and its return.
+//!
+//! A child process opens the store with one worker and does one op after the other. It marks the borders of each call by
+//! asking for a file that does not exist, whose name says which call it is: strace shows that question in its place
+//! among the system calls of all processes. The order of its lines is the order of events, because a process stands still
+//! while strace writes its line.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use blobwise::store::{Durability, Mode};
+
+use crate::bench::{BLOB_BYTES_MAX, Hand, Home, blob, key, open};
+use crate::checks::{CannotCheck, Case};
+use crate::subjects::Subject;
+
+/// First argument of this program as the process that is traced.
+pub const CHILD: &str = "__traced";
+/// Begins the names of the files that do not exist.
+const MARK: &str = "/blobwise-mark/";
+
+// ---- the process that is traced ------------------------------------------------------------------------------------
+
+/// Opens the store, does a few ops of each kind, and closes it.
+pub fn act(subject: &Subject, home: &Home) -> Result<()> {
+    let store = open(subject, home, Mode::Create, BLOB_BYTES_MAX)?;
+    let batch = subject.caps().batch;
+    {
+        let mut hand = Hand::of(store.as_ref(), subject)?;
+        for turn in 0..3 {
+            let (first, second) = (key(2 * turn), key(2 * turn + 1));
+            let (old, new) = (blob(first.id, 0, 5000), blob(first.id, 1, 6000));
+            marked("put", || hand.put(&first, &old))?;
+            sync(subject, &mut hand)?;
+            marked("put", || hand.put(&first, &new))?;
+            sync(subject, &mut hand)?;
+            if batch {
+                marked("put-batch", || hand.put_batch(&[(first, &old), (second, &new)]))?;
+                sync(subject, &mut hand)?;
+                marked("delete-batch", || hand.delete_batch(&[first, second]))?;
+                sync(subject, &mut hand)?;
+            }
+            marked("put", || hand.put(&first, &new))?;
+            marked("delete", || hand.delete(&first))?;
+            sync(subject, &mut hand)?;
+        }
+    }
+    store.settle()?;
+    Ok(store.close()?)
+}
+
+fn sync(subject: &Subject, hand: &mut Hand) -> Result<()> {
+    if subject.durability == Durability::OnSync {
+        return marked("sync", || hand.sync());
+    }
+    Ok(())
+}
+
+fn marked(call: &str, op: impl FnOnce() -> Result<()>) -> Result<()> {
+    mark("begin", call);
+    let outcome = op();
+    mark("end", call);
+    outcome
+}
+
+fn mark(border: &str, call: &str) {
+    // It never exists; strace sees the question.
+    std::fs::metadata(format!("{MARK}{border}/{call}")).ok();
+}
+
+// ---- the trace -------------------------------------------------------------------------------------------------------
+
+/// What strace watches: every way to flush, every way to open, make, rename or remove, the writes that may flush by
+/// themselves, and the marks.
+const WATCHED: &str = "trace=clone,clone3,fork,vfork,fsync,fdatasync,msync,sync,syncfs,open,openat,openat2,creat,chdir,fchdir,mkdir,mkdirat,rename,\
+renameat,renameat2,unlink,unlinkat,rmdir,link,linkat,symlink,symlinkat,truncate,write,writev,pwrite64,pwritev,pwritev2,\
+io_uring_enter,statx";
+
+/// One finished system call.
+#[derive(Clone, Debug)]
+struct Call {
+    pid: String,
+    name: String,
+    arguments: String,
+    result: String,
+    /// Lines of the trace at which it began and ended.
+    begin: usize,
+    end: usize,
+}
+
+/// The calls of a child and of all processes below it.
+pub struct Trace {
+    calls: Vec<Call>,
+    /// The child's directory, which is not the store's.
+    start: PathBuf,
+    home: PathBuf,
+    cache: PathBuf,
+    text: String,
+}
+
+impl Trace {
+    /// Runs a child under strace. The trace lies beside the store.
+    fn of(case: &Case) -> Result<Trace> {
+        case.world.warm(case.subject, BLOB_BYTES_MAX)?;
+        let home = case.world.home()?;
+        let file = home.around().join("trace");
+        let mut strace = Command::new("strace");
+        strace
+            .args(["-f", "-y", "-s", "32", "--seccomp-bpf", "-e", WATCHED, "-e", "signal=none", "-o"])
+            .arg(&file);
+        strace
+            .arg(std::env::current_exe()?)
+            .arg(CHILD)
+            .arg(&case.subject.name)
+            .arg(&home.store)
+            .arg(&home.cache);
+        // Where nothing is the store's: a relative path would show.
+        strace.current_dir(home.around()).stdin(Stdio::null());
+        let output = strace.output().map_err(|error| {
+            CannotCheck(format!("`strace` cannot be started ({error}); apt-get install strace"))
+        })?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if said.contains("PTRACE") || said.contains("ptrace") {
+            bail!(CannotCheck(format!("tracing is refused here: {}", said.trim())));
+        }
+        ensure!(output.status.success(), "the traced process failed: {}", said.trim());
+        let text = std::fs::read_to_string(&file).context("no trace was written")?;
+        let calls = parse(&text);
+        Ok(Trace {
+            calls,
+            start: home.around().to_owned(),
+            home: home.store.clone(),
+            cache: home.cache.clone(),
+            text,
+        })
+    }
+}
+
+/// Lines of strace: `PID name(arguments) = result`, or in two parts when other processes did something meanwhile.
+fn parse(text: &str) -> Vec<Call> {
+    let mut begun: BTreeMap<&str, (usize, String)> = BTreeMap::new();
+    let mut calls = Vec::new();
+    for (line, text) in text.lines().enumerate() {
+        let Some((pid, rest)) = text.split_once(' ') else { continue };
+        let rest = rest.trim_start();
+        if let Some(begin) = rest.strip_suffix("<unfinished ...>") {
+            begun.insert(pid, (line, begin.trim_end().to_owned()));
+            continue;
+        }
+        let (begin, whole) = match rest.strip_prefix("<... ").and_then(|rest| rest.split_once(" resumed>")) {
+            Some((_, end)) => match begun.remove(pid) {
+                Some((begin, text)) => (begin, format!("{text}{end}")),
+                None => continue,
+            },
+            None => (line, rest.to_owned()),
+        };
+        let Some((name, rest)) = whole.split_once('(') else { continue };
+        let Some((arguments, result)) = rest.rsplit_once(" = ") else { continue };
+        let arguments = arguments.trim_end().trim_end_matches(')').to_owned();
+        calls.push(Call {
+            pid: pid.to_owned(),
+            name: name.to_owned(),
+            arguments,
+            result: result.trim().to_owned(),
+            begin,
+            end: line,
+        });
+    }
+    calls
+}
+
+impl Call {
+    fn succeeded(&self) -> bool {
+        !self.result.starts_with('-') && !self.result.starts_with('?')
+    }
+
+    /// What strace says a descriptor is: `5</path>`. The first one of the arguments.
+    fn file(&self) -> Option<&str> {
+        between(&self.arguments, '<', '>')
+    }
+
+    /// What the descriptor is that it returned.
+    fn opened(&self) -> Option<&str> {
+        between(&self.result, '<', '>')
+    }
+
+    /// The border that it marks, and the call.
+    fn mark(&self) -> Option<(&str, &str)> {
+        if self.name != "statx" {
+            return None;
+        }
+        let (_, rest) = self.arguments.split_once(MARK)?;
+        rest.split_once('"')?.0.split_once('/')
+    }
+}
+
+fn between(text: &str, open: char, close: char) -> Option<&str> {
+    let (_, rest) = text.split_once(open)?;
+    rest.split_once(close).map(|(inner, _)| inner)
+}
+
+// ---- flushes ---------------------------------------------------------------------------------------------------------
+
+/// One call of ours and the lines between its borders.
+struct Interval {
+    call: String,
+    after: usize,
+    before: usize,
+}
+
+impl Trace {
+    fn intervals(&self) -> Result<Vec<Interval>> {
+        let mut begun: Option<(&str, usize)> = None;
+        let mut intervals = Vec::new();
+        for (call, (border, name)) in self.calls.iter().filter_map(|call| Some((call, call.mark()?))) {
+            match (border, begun.take()) {
+                ("begin", None) => begun = Some((name, call.end)),
+                ("end", Some((same, after))) if same == name => {
+                    intervals.push(Interval { call: name.to_owned(), after, before: call.begin });
+                }
+                _ => bail!("the marks of the trace do not match at line {}", call.begin + 1),
+            }
+        }
+        Ok(intervals)
+    }
+
+    /// Files that were never opened without O_SYNC or O_DSYNC, but with it.
+    fn files_that_flush(&self) -> Vec<&str> {
+        let mut flushes: BTreeMap<&str, bool> = BTreeMap::new();
+        for call in self.calls.iter().filter(|call| call.name.starts_with("open") && call.succeeded()) {
+            let Some(path) = call.opened() else { continue };
+            let flag = call.arguments.contains("O_SYNC") || call.arguments.contains("O_DSYNC");
+            *flushes.entry(path).or_insert(true) &= flag;
+        }
+        flushes.into_iter().filter(|(_, flushes)| *flushes).map(|(path, _)| path).collect()
+    }
+
+    /// Whether a call brings something of the store's to stable storage. (sync_file_range does not: it leaves the device's
+    /// cache alone. What io_uring is asked for lies in memory, where strace does not look: it never counts.)
+    fn flushes(&self, call: &Call, files: &[&str]) -> bool {
+        let of_the_store = || call.file().is_some_and(|path| Path::new(path).starts_with(&self.home));
+        let wrote = || !call.result.starts_with('0') && of_the_store();
+        call.succeeded()
+            && match call.name.as_str() {
+                "fsync" | "fdatasync" | "syncfs" => of_the_store(),
+                "sync" => true,
+                "msync" => call.arguments.contains("MS_SYNC"),
+                "pwritev2" if call.arguments.contains("RWF_DSYNC") || call.arguments.contains("RWF_SYNC") => {
+                    wrote()
+                }
+                "write" | "writev" | "pwrite64" | "pwritev" | "pwritev2" => {
+                    wrote() && call.file().is_some_and(|path| files.contains(&path))
+                }
+                _ => false,
+            }
+    }
+
+    /// Each interval must have a flush that begins after its begin and ends before its end.
+    fn expect_flushes(&self, intervals: &[Interval], least: usize) -> Result<()> {
+        let files = self.files_that_flush();
+        let flushes: Vec<&Call> = self.calls.iter().filter(|call| self.flushes(call, &files)).collect();
+        ensure!(intervals.len() >= least, "only {} of {least} calls are in the trace", intervals.len());
+        for (number, interval) in intervals.iter().enumerate() {
+            let within = flushes.iter().any(|call| call.begin > interval.after && call.end < interval.before);
+            ensure!(
+                within,
+                "no flush of any kind in `{}` (number {} of {}), though {} are in the whole trace:\n{}",
+                interval.call,
+                number + 1,
+                intervals.len(),
+                flushes.len(),
+                self.lines(interval)
+            );
+        }
+        Ok(())
+    }
+
+    /// The first lines of what happened in a call.
+    fn lines(&self, interval: &Interval) -> String {
+        const SHOWN: usize = 20;
+        let lines =
+            self.text.lines().skip(interval.after).take((interval.before - interval.after + 1).min(SHOWN));
+        lines.map(|line| format!("  {line}\n")).collect()
+    }
+}
+
+/// At least one flush between the call of every put and delete and its return.
+pub fn flushes_each_write(case: &Case) -> Result<()> {
+    let trace = Trace::of(case)?;
+    trace.expect_flushes(&trace.intervals()?, 12)
+}
+
+/// At least one flush between the call of the last write before a sync and the sync's return: "at the latest" lets a store
+/// flush before it is asked, and such a one has nothing left to do in the sync.
+pub fn flushes_on_sync(case: &Case) -> Result<()> {
+    let trace = Trace::of(case)?;
+    let intervals = trace.intervals()?;
+    let syncs = intervals.windows(2).filter(|pair| pair[1].call == "sync");
+    let with_last_write = syncs.map(|pair| Interval {
+        call: format!("{} and sync", pair[0].call),
+        after: pair[0].after,
+        before: pair[1].before,
+    });
+    trace.expect_flushes(&with_last_write.collect::<Vec<_>>(), 9)
+}
+
+// ---- where it writes ---------------------------------------------------------------------------------------------------
+
+/// Everything that is opened for writing, made, renamed or removed lies below the store's directory, the run's cache, or the
+/// short private directory that sockets need.
+pub fn writes_only_below_its_directory(case: &Case) -> Result<()> {
+    let trace = Trace::of(case)?;
+    let mut below = 0;
+    for call in trace.calls.iter().filter(|call| call.succeeded()) {
+        for path in trace.touched(call) {
+            if path.starts_with(&trace.home) {
+                below += 1;
+            } else {
+                ensure!(
+                    is_no_place_of_the_users(&path, &trace.cache),
+                    "`{}` is not below the store's directory: {}({}) = {}",
+                    path.display(),
+                    call.name,
+                    call.arguments,
+                    call.result
+                );
+            }
+        }
+    }
+    ensure!(below > 0 || !case.subject.caps().persistent, "nothing was written below the store's directory");
+    Ok(())
+}
+
+/// Devices, the kernel's own file systems, shared memory, the cache of the run and directories for sockets.
+fn is_no_place_of_the_users(path: &Path, cache: &Path) -> bool {
+    const KERNELS: &[&str] = &["/dev/null", "/dev/tty", "/dev/shm", "/proc", "/sys"];
+    #[expect(clippy::disallowed_methods, reason = "sockets lie below the directory for temporary files")]
+    let temporary = std::env::temp_dir();
+    let is_for_sockets = path.strip_prefix(temporary).is_ok_and(|rest| {
+        let first = rest.components().next();
+        first.is_some_and(|first| first.as_os_str().to_string_lossy().starts_with("blobwise-"))
+    });
+    path.starts_with(cache) || is_for_sockets || KERNELS.iter().any(|kernels| path.starts_with(kernels))
+}
+
+impl Trace {
+    /// The paths that a call writes, makes, renames or removes.
+    fn touched(&self, call: &Call) -> Vec<PathBuf> {
+        let writes =
+            || ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"].iter().any(|flag| call.arguments.contains(flag));
+        match call.name.as_str() {
+            "open" | "openat" | "openat2" if writes() => opened_path(call),
+            "creat" => opened_path(call),
+            "mkdir" | "mkdirat" | "rename" | "renameat" | "renameat2" | "unlink" | "unlinkat" | "rmdir"
+            | "link" | "linkat" | "symlink" | "symlinkat" | "truncate" => {
+                named_paths(call, &self.directory_of(&call.pid, call.begin))
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The working directory of a process at a line: where it last went, or where its parent was when it was made.
+    fn directory_of(&self, pid: &str, line: usize) -> PathBuf {
+        let before = || self.calls.iter().rev().filter(|call| call.begin < line && call.succeeded());
+        if let Some(call) = before().find(|call| call.pid == pid && call.name.ends_with("chdir")) {
+            // `fchdir` has a descriptor, which strace names.
+            let base = self.directory_of(pid, call.begin);
+            let by_descriptor = call.file().map(PathBuf::from);
+            return named_paths(call, &base).pop().or(by_descriptor).unwrap_or(base);
+        }
+        let is_birth = |call: &&Call| {
+            ["clone", "clone3", "fork", "vfork"].contains(&call.name.as_str()) && call.result == pid
+        };
+        match self.calls.iter().find(is_birth) {
+            Some(birth) => self.directory_of(&birth.pid, birth.begin),
+            None => self.start.clone(),
+        }
+    }
+}
+
+/// A path that strace knows from the descriptor; pipes, sockets and memory have none.
+fn opened_path(call: &Call) -> Vec<PathBuf> {
+    let path =
+        call.opened().filter(|path| path.starts_with('/')).map(|path| path.trim_end_matches(" (deleted)"));
+    path.map(PathBuf::from).into_iter().collect()
+}
+
+/// Every quoted argument, below the descriptor that stands before it or the process's directory.
+fn named_paths(call: &Call, directory: &Path) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    let mut base: Option<&str> = None;
+    for argument in call.arguments.split(", ") {
+        if let Some(path) = argument.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+            let base = base.take().map_or(directory, Path::new);
+            paths.push(normal(&base.join(path)));
+        } else {
+            base = between(argument, '<', '>');
+        }
+    }
+    if call.name.starts_with("symlink") {
+        // What a symbolic link says is no file that is touched.
+        paths.remove(0);
+    }
+    paths
+}
+
+/// Without `.` and `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => drop(normal.pop()),
+            std::path::Component::CurDir => {}
+            part => normal.push(part),
+        }
+    }
+    normal
+}
+
+/// Writes the outcome of a child to its standard error.
+pub fn report(outcome: Result<()>) -> std::process::ExitCode {
+    match outcome {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            writeln!(std::io::stderr(), "{error:#}").ok();
+            std::process::ExitCode::from(1)
+        }
+    }
+}
+
+/// The subject and the home that a child's arguments name: `__traced SUBJECT STORE CACHE`.
+pub fn child_arguments(arguments: &[String]) -> Result<(std::sync::Arc<Subject>, Home)> {
+    let [subject, store, cache, ..] = arguments else {
+        bail!("a subject, its directory and a cache are needed")
+    };
+    let subject = crate::find(subject)?.ok_or_else(|| anyhow!("there is no subject `{subject}`"))?;
+    Ok((subject, Home::borrowed(store.into(), cache.into())))
+}

@@ -1,0 +1,265 @@
+//! SIGKILL in mid-put: what was acknowledged is there afterwards, as far as the adapter's damage promises.
+//!
+//! A child process writes and says after each op that it returned. For a store inside the process the child is killed, for
+//! a server the server's processes. This proves what the death of a process costs; it says nothing of a power cut.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use blobwise::store::{Durability, Key, Loss, Mode, Span};
+
+use crate::bench::{BLOB_BYTES_MAX, Bench, Hand, Home, blob, key, open};
+use crate::checks::Case;
+use crate::processes;
+use crate::subjects::Subject;
+
+/// First argument of this program as the process that writes until it is killed.
+pub const CHILD: &str = "__writing";
+/// Keys that are written, again and again.
+const KEYS: u64 = 24;
+/// Ops between two syncs.
+const SYNC_EVERY: u64 = 10;
+/// How long a killed process may take to be gone.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a child writes, known to both sides by number.
+enum WriteOp {
+    Put(Vec<(Key, Vec<u8>)>),
+    Delete(Key),
+    Sync,
+}
+
+/// Op number `number` of a subject.
+fn op(subject: &Subject, number: u64) -> WriteOp {
+    if number % SYNC_EVERY == SYNC_EVERY - 1 {
+        return WriteOp::Sync;
+    }
+    let written = |of: u64| {
+        let id = (number * 7 + of * 5) % KEYS;
+        let len = 100 + (number * 7919 + of * 104_729) % 60_000;
+        (key(id), blob(id, number, len as usize))
+    };
+    match number % 6 {
+        4 => WriteOp::Delete(key(number * 11 % KEYS)),
+        5 if subject.caps().batch => WriteOp::Put((0..3).map(written).collect()),
+        _ => WriteOp::Put(vec![written(0)]),
+    }
+}
+
+/// Writes until it is killed, and says after each op that it returned.
+pub fn act(subject: &Subject, home: &Home) -> Result<()> {
+    let store = open(subject, home, Mode::Create, BLOB_BYTES_MAX)?;
+    let mut hand = Hand::of(store.as_ref(), subject)?;
+    let mut out = std::io::stdout();
+    for number in 0.. {
+        match op(subject, number) {
+            WriteOp::Put(blobs) if blobs.len() > 1 => {
+                let batch: Vec<(Key, &[u8])> =
+                    blobs.iter().map(|(key, blob)| (*key, blob.as_slice())).collect();
+                hand.put_batch(&batch)?;
+            }
+            WriteOp::Put(blobs) => blobs.iter().try_for_each(|(key, blob)| hand.put(key, blob))?,
+            WriteOp::Delete(key) => hand.delete(&key)?,
+            WriteOp::Sync => hand.sync()?,
+        }
+        out.write_all(b"done\n")?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// A child that writes; killed when dropped.
+struct Writer {
+    child: Child,
+    answers: BufReader<std::process::ChildStdout>,
+    done: u64,
+}
+
+impl Writer {
+    fn start(case: &Case, home: &Home) -> Result<Writer> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg(CHILD).arg(&case.subject.name).arg(&home.store).arg(&home.cache);
+        command.current_dir(home.around()).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.stderr(std::fs::File::create(home.around().join("said"))?);
+        #[expect(clippy::disallowed_methods, reason = "it is killed and waited for when dropped")]
+        let mut child = command.spawn()?;
+        let answers = BufReader::new(child.stdout.take().context("no pipe from the child")?);
+        Ok(Writer { child, answers, done: 0 })
+    }
+
+    /// Waits until this many ops are acknowledged.
+    fn wait_for(&mut self, ops: u64, home: &Home) -> Result<()> {
+        while self.done < ops {
+            if !self.one_more()? {
+                let said = std::fs::read_to_string(home.around().join("said")).unwrap_or_default();
+                bail!("the writing process ended after {} ops: {}", self.done, said.trim());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what it acknowledged before it ended, and returns how many ops that were.
+    fn read_to_the_end(&mut self) -> Result<u64> {
+        while self.one_more()? {}
+        self.child.wait()?;
+        Ok(self.done)
+    }
+
+    fn one_more(&mut self) -> Result<bool> {
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        // A line without its end was cut off by the kill: that op is not acknowledged.
+        self.done += u64::from(line == "done\n");
+        Ok(line == "done\n")
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Kills in mid-put, opens again, and compares every blob with what the declared damage allows.
+pub fn survives_process_kill(case: &Case) -> Result<()> {
+    // Different numbers, so that the kill falls into different ops.
+    let kills: &[u64] = if case.subject.is_server() { &[61] } else { &[23, 64, 187] };
+    for ops in kills {
+        survives_one(case, *ops).with_context(|| format!("killed after {ops} ops"))?;
+    }
+    Ok(())
+}
+
+fn survives_one(case: &Case, ops: u64) -> Result<()> {
+    case.world.warm(case.subject, BLOB_BYTES_MAX)?;
+    let home = case.world.home()?;
+    let mut writer = Writer::start(case, &home)?;
+    writer.wait_for(ops, &home)?;
+    let victims = victims(case.subject, &home, &writer)?;
+    victims.iter().for_each(processes::Process::kill);
+    let done = writer.read_to_the_end()?;
+    drop(writer);
+    let left = processes::wait_until_none(PATIENCE, || processes::using(&home.store));
+    ensure!(left.is_empty(), "processes are left after the kill: {left:?}");
+    let mut bench = Bench::adopt(case.subject, home, KEYS)?;
+    compare(&bench, done)?;
+    // And it can be used.
+    let more = bench.keys(1)[0];
+    let mut hand = bench.hand()?;
+    hand.put(&more, b"after the kill")?;
+    hand.expect(&more, Some(b"after the kill"))?;
+    drop(hand);
+    bench.reopen()?;
+    bench.hand()?.expect(&more, Some(b"after the kill")).context("put after the kill, and reopened")?;
+    compare(&bench, done).context("after reopening once more")?;
+    bench.close()
+}
+
+/// The server's processes, or the one that writes where the store is inside it.
+fn victims(subject: &Subject, home: &Home, writer: &Writer) -> Result<Vec<processes::Process>> {
+    let pid = writer.child.id() as i32;
+    if !subject.is_server() {
+        return Ok(vec![processes::Process { pid, command: String::new() }]);
+    }
+    let mut victims = processes::using(&home.store);
+    victims.retain(|process| process.pid != pid && !process.is_supervisor());
+    ensure!(!victims.is_empty(), "no process of the server was found");
+    Ok(victims)
+}
+
+/// A blob's states: after which op, and its bytes.
+type State = (u64, Option<Vec<u8>>);
+
+fn compare(bench: &Bench, done: u64) -> Result<()> {
+    let subject = &bench.subject;
+    // What was on its way when the process died may be there or not.
+    let states = states(subject, done + 1);
+    let promised = promised_until(subject, done);
+    let mut hand = bench.hand()?;
+    let mut found = Vec::new();
+    for (id, states) in states.iter().enumerate() {
+        let bytes = hand.get(&key(id as u64), Span::Whole);
+        // Behind the promise everything is allowed: missing, old, empty, torn.
+        if states.iter().any(|(number, _)| *number >= promised) && promised <= done && !is_whole(subject) {
+            found.push(bytes.unwrap_or_default());
+            continue;
+        }
+        let bytes = bytes.with_context(|| format!("{done} ops were acknowledged"))?;
+        let last = states.iter().rposition(|(number, _)| *number < promised).unwrap_or(0);
+        let allowed = &states[last..];
+        ensure!(
+            allowed.iter().any(|(_, state)| *state == bytes),
+            "blob {id} has {:?} B; {} ops were acknowledged, and what it had after op {} or later must be there ({:?} B)",
+            bytes.as_ref().map(Vec::len),
+            done,
+            allowed[0].0,
+            allowed[0].1.as_ref().map(Vec::len)
+        );
+        found.push(bytes);
+    }
+    if subject.damage().after_kill == Loss::Nothing {
+        expect_all_or_none(subject, done, &found)?;
+    }
+    Ok(())
+}
+
+/// Whether a kill may leave no torn blob even behind the promise.
+fn is_whole(subject: &Subject) -> bool {
+    subject.damage().after_kill == Loss::Nothing
+}
+
+/// Ops with a smaller number must have left their traces.
+fn promised_until(subject: &Subject, done: u64) -> u64 {
+    match (subject.damage().after_kill, subject.durability) {
+        (Loss::Nothing, _) | (_, Durability::EachWrite) => done,
+        // After the last sync that was acknowledged.
+        (_, Durability::OnSync) => done - done % SYNC_EVERY,
+        (_, Durability::None) => 0,
+    }
+}
+
+/// Every state that each key has had, ops `0..count` being done. The first one is the state before all ops.
+fn states(subject: &Subject, count: u64) -> Vec<Vec<State>> {
+    let mut states: Vec<Vec<State>> = (0..KEYS).map(|_| vec![(0, None)]).collect();
+    for number in 0..count {
+        match op(subject, number) {
+            WriteOp::Put(blobs) => {
+                for (key, blob) in blobs {
+                    states[key.id as usize].push((number, Some(blob)));
+                }
+            }
+            WriteOp::Delete(key) => states[key.id as usize].push((number, None)),
+            WriteOp::Sync => {}
+        }
+    }
+    states
+}
+
+/// A batch that was on its way is there as a whole or not at all.
+fn expect_all_or_none(subject: &Subject, done: u64, found: &[Option<Vec<u8>>]) -> Result<()> {
+    let WriteOp::Put(blobs) = op(subject, done) else { return Ok(()) };
+    let there = blobs.iter().filter(|(key, blob)| found[key.id as usize].as_ref() == Some(blob)).count();
+    ensure!(
+        there == 0 || there == blobs.len(),
+        "{there} of {} blobs of one batch are there after the kill",
+        blobs.len()
+    );
+    Ok(())
+}
+
+/// Kills the program that started a server: the server must end too.
+pub fn ends_with_the_program(case: &Case) -> Result<()> {
+    case.world.warm(case.subject, BLOB_BYTES_MAX)?;
+    let home = case.world.home()?;
+    let mut writer = Writer::start(case, &home)?;
+    writer.wait_for(5, &home)?;
+    ensure!(!victims(case.subject, &home, &writer)?.is_empty());
+    writer.child.kill()?;
+    writer.child.wait()?;
+    let left = processes::wait_until_none(PATIENCE, || processes::using(&home.store));
+    ensure!(left.is_empty(), "processes outlive the program that started them: {left:?}");
+    Ok(())
+}

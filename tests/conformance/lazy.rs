@@ -1,0 +1,74 @@
+//! Deletes that are only marked: a connection of our own counts the rows that are left.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::bench::{Bench, blob};
+use crate::processes;
+
+/// A marked blob is gone for readers; its row goes with the purge and not before; one that was put again stays.
+pub fn purges(bench: &mut Bench) -> Result<()> {
+    let keys = bench.keys(12);
+    let count = |bench: &Bench| rows(bench.subject.family(), &bench.home.store);
+    bench.store()?.purge().context("purge")?;
+    let before = count(bench)?;
+    let mut hand = bench.hand()?;
+    for key in &keys {
+        hand.put(key, &blob(key.id, 0, 3000))?;
+    }
+    keys[..8].iter().try_for_each(|key| hand.delete(key))?;
+    let again = blob(keys[0].id, 1, 200);
+    hand.put(&keys[0], &again)?;
+    ensure!(count(bench)? == before + 12, "a lazy delete removed its row at once");
+    bench.store()?.purge().context("purge")?;
+    let left = count(bench)?;
+    ensure!(left == before + 5, "{} rows are left after the purge instead of 5", left - before);
+    hand.expect(&keys[0], Some(&again)).context("put again before the purge")?;
+    keys[1..8].iter().try_for_each(|key| hand.expect(key, None))?;
+    keys[8..].iter().try_for_each(|key| hand.expect(key, Some(&blob(key.id, 0, 3000))))
+}
+
+/// Rows of the table of blobs, marked ones too.
+fn rows(family: &str, dir: &Path) -> Result<i64> {
+    if family == "postgres" { rows_in_postgres(dir) } else { rows_in_mysql(dir) }
+}
+
+/// What follows a name in the command line of the server that works in a directory.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+fn argument(dir: &Path, name: &str) -> Result<String> {
+    let servers = processes::using(dir);
+    let found = servers
+        .iter()
+        .filter(|process| !process.is_supervisor())
+        .find_map(|process| process.command.split(' ').find_map(|argument| argument.strip_prefix(name)));
+    found.map(str::to_owned).with_context(|| format!("no server with `{name}` was found"))
+}
+
+#[cfg(feature = "postgres")]
+fn rows_in_postgres(dir: &Path) -> Result<i64> {
+    let sockets = argument(dir, "unix_socket_directories=")?;
+    let mut config = postgres::Config::new();
+    config.host_path(sockets).user("blobwise").dbname("postgres");
+    let mut client = config.connect(postgres::NoTls)?;
+    Ok(client.query_one("SELECT count(*) FROM store.blobs", &[])?.get(0))
+}
+
+#[cfg(feature = "mysql")]
+fn rows_in_mysql(dir: &Path) -> Result<i64> {
+    use mysql::prelude::Queryable;
+    let socket = argument(dir, "--socket=")?;
+    let opts = mysql::OptsBuilder::new().socket(Some(socket)).user(Some("root"));
+    let mut connection = mysql::Conn::new(opts)?;
+    connection.query_first("SELECT COUNT(*) FROM store.blobs")?.context("no answer")
+}
+
+#[cfg(not(feature = "postgres"))]
+fn rows_in_postgres(_: &Path) -> Result<i64> {
+    anyhow::bail!("built without PostgreSQL")
+}
+
+#[cfg(not(feature = "mysql"))]
+fn rows_in_mysql(_: &Path) -> Result<i64> {
+    anyhow::bail!("built without MySQL")
+}

@@ -1,0 +1,180 @@
+//! Conformance: every store, in every durability class, against every check of the contract, and liars that must be caught.
+//!
+//! Trials are made from the table of stores and their declared caps, such as `sqlite/each-write/replaces`. What does not
+//! apply is not listed. A server program that is missing makes its trials ignored, with the reason, and failed where
+//! `BLOBWISE_REQUIRE_ALL=1`.
+
+mod bench;
+mod catalogues;
+mod checks;
+mod flushes;
+mod kills;
+mod lazy;
+mod liars;
+mod pages;
+mod processes;
+mod subjects;
+
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Result;
+use blobwise::stores::{self, Entry};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+use bench::{Bench, World};
+use checks::{CannotCheck, Case, Check, Run};
+use subjects::Subject;
+
+fn main() -> ExitCode {
+    name_the_supervisor();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.first().map(String::as_str) {
+        Some(flushes::CHILD) => flushes::report(child(&arguments[1..], flushes::act)),
+        Some(kills::CHILD) => flushes::report(child(&arguments[1..], kills::act)),
+        _ => match run() {
+            Ok(code) => code,
+            Err(error) => flushes::report(Err(error)),
+        },
+    }
+}
+
+fn child(arguments: &[String], act: fn(&Subject, &bench::Home) -> Result<()>) -> Result<()> {
+    let (subject, home) = flushes::child_arguments(arguments)?;
+    act(&subject, &home)
+}
+
+fn run() -> Result<ExitCode> {
+    let arguments = Arguments::from_args();
+    let world = Arc::new(World::make()?);
+    let mut trials = Vec::new();
+    let (servers, embedded): (Vec<_>, Vec<_>) =
+        subjects::all()?.into_iter().partition(|subject| subject.is_server());
+    for subject in embedded {
+        trials.extend(of_subject(&world, &subject));
+    }
+    trials.extend(liars::trials(&world)?);
+    // Two servers side by side keep two processors busy; more would only take memory.
+    for pair in servers.chunks(2) {
+        trials.extend(in_turns(pair.iter().map(|subject| of_subject(&world, subject)).collect()));
+    }
+    trials.extend(not_compiled());
+    Ok(libtest_mimic::run(&arguments, trials).exit_code())
+}
+
+/// Private servers stand behind a supervisor, which is the program itself and not this test.
+#[expect(unsafe_code, reason = "changing the environment")]
+fn name_the_supervisor() {
+    // SAFETY: the first thing that is done, while there is one thread.
+    unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", env!("CARGO_BIN_EXE_blobwise")) };
+}
+
+/// The subject of a name, liars too.
+pub fn find(name: &str) -> Result<Option<Arc<Subject>>> {
+    let liars = liars::subjects()?;
+    Ok(subjects::all()?.into_iter().chain(liars).find(|subject| subject.name == name))
+}
+
+/// The trials of a subject.
+fn of_subject(world: &Arc<World>, subject: &Arc<Subject>) -> Vec<Trial> {
+    let shared = Arc::new(Mutex::new(None));
+    let applying =
+        checks::ALL.iter().filter(|check| (check.applies)(subject) && is_worth_a_server(check, subject));
+    applying
+        .map(|check| {
+            let (world, subject, shared) = (Arc::clone(world), Arc::clone(subject), Arc::clone(&shared));
+            Trial::ignorable_test(format!("{}/{}", subject.name, check.name), move || {
+                complete_where_possible(&subject, || one(&world, &subject, &shared, check))
+            })
+        })
+        .collect()
+}
+
+/// Options of servers are tried on one open server each: what starts another one is left to the plain rows.
+fn is_worth_a_server(check: &Check, subject: &Subject) -> bool {
+    !subject.is_server() || subject.plain || matches!(check.run, Run::Open(_))
+}
+
+/// A store of a server's that its checks share; embedded stores are opened for each check.
+type SharedBench = Mutex<Option<Bench>>;
+
+fn one(world: &World, subject: &Arc<Subject>, shared: &SharedBench, check: &Check) -> Result<()> {
+    match check.run {
+        Run::Open(run) if subject.is_server() => {
+            let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            // Taken out, so that a store which failed or panicked is not used again.
+            let mut bench = match shared.take() {
+                Some(bench) => bench,
+                None => Bench::open(world, subject)?,
+            };
+            run(&mut bench)?;
+            *shared = Some(bench);
+            Ok(())
+        }
+        Run::Open(run) => {
+            let mut bench = Bench::open(world, subject)?;
+            run(&mut bench)?;
+            bench.close()
+        }
+        Run::Own(run) | Run::Process(run) => run(&Case { world, subject }),
+    }
+}
+
+fn missing_program(subject: &Subject) -> Option<String> {
+    use std::collections::BTreeMap;
+    static KNOWN: Mutex<BTreeMap<&str, Option<String>>> = Mutex::new(BTreeMap::new());
+    let find = || subject.adapter.programs.iter().find_map(|program| program.find().err());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    known.entry(subject.adapter.name).or_insert_with(|| find().map(|error| format!("{error:#}"))).clone()
+}
+
+fn ignored_or_failed(reason: String) -> Result<Completion, Failed> {
+    if std::env::var("BLOBWISE_REQUIRE_ALL").is_ok_and(|value| value == "1") {
+        return Err(reason.into());
+    }
+    Ok(Completion::ignored_with(reason))
+}
+
+/// Runs a check unless the subject's program is missing, or the check finds that it cannot be made here.
+fn complete_where_possible(
+    subject: &Subject,
+    check: impl FnOnce() -> Result<()>,
+) -> Result<Completion, Failed> {
+    if let Some(missing) = missing_program(subject) {
+        return ignored_or_failed(missing);
+    }
+    match check() {
+        Ok(()) => Ok(Completion::Completed),
+        Err(error) => match error.downcast_ref::<CannotCheck>() {
+            Some(reason) => ignored_or_failed(reason.to_string()),
+            None => Err(format!("{error:#}").into()),
+        },
+    }
+}
+
+/// One of each list after the other.
+fn in_turns(lists: Vec<Vec<Trial>>) -> Vec<Trial> {
+    let mut lists: Vec<_> = lists.into_iter().map(Vec::into_iter).collect();
+    let mut all = Vec::new();
+    loop {
+        let before = all.len();
+        all.extend(lists.iter_mut().filter_map(Iterator::next));
+        if all.len() == before {
+            return all;
+        }
+    }
+}
+
+/// Stores whose cargo feature is off: said, so that nobody takes them for tested.
+fn not_compiled() -> Vec<Trial> {
+    let missing = stores::TABLE.iter().filter_map(|entry| match entry {
+        Entry::NotCompiled { name, feature } => Some((*name, *feature)),
+        Entry::Ready(_) => None,
+    });
+    missing
+        .map(|(name, feature)| {
+            let reason = format!("built without the cargo feature `{feature}`");
+            Trial::ignorable_test(format!("{name}/not-compiled"), || Ok(Completion::ignored_with(reason)))
+        })
+        .collect()
+}

@@ -1,0 +1,74 @@
+//! Which processes and open files a store has, seen from outside.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+
+/// A process that has to do with a directory.
+#[derive(Debug)]
+pub struct Process {
+    pub pid: i32,
+    pub command: String,
+}
+
+impl Process {
+    /// Ours, that stands between us and a server.
+    pub fn is_supervisor(&self) -> bool {
+        self.command.contains(blobwise::server::SUPERVISE)
+    }
+
+    pub fn kill(&self) {
+        if let Some(pid) = Pid::from_raw(self.pid) {
+            // It may have ended by itself meanwhile.
+            rustix::process::kill_process(pid, Signal::KILL).ok();
+        }
+    }
+}
+
+/// Other processes that work in a directory, name it in their command line, or have a file below it open.
+pub fn using(dir: &Path) -> Vec<Process> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        if pid == std::process::id() as i32 {
+            continue;
+        }
+        let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        let works_there = std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(dir));
+        let named = command.contains(&*dir.to_string_lossy());
+        if works_there || named || !open_files(&entry.path(), dir).is_empty() {
+            found.push(Process { pid, command });
+        }
+    }
+    found
+}
+
+/// Files below a directory that this process has open.
+pub fn own_open_files(dir: &Path) -> Vec<PathBuf> {
+    open_files(Path::new("/proc/self"), dir)
+}
+
+fn open_files(process: &Path, dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| std::fs::read_link(entry.path()).ok())
+        .filter(|path| path.starts_with(dir))
+        .collect()
+}
+
+/// Asks until the answer is empty, for as long as `patience`; returns the last answer.
+pub fn wait_until_none<T>(patience: Duration, mut ask: impl FnMut() -> Vec<T>) -> Vec<T> {
+    const POLL: Duration = Duration::from_millis(20);
+    let begin = blobwise::machine::uptime();
+    loop {
+        let answer = ask();
+        if answer.is_empty() || blobwise::machine::uptime() - begin > patience {
+            return answer;
+        }
+        std::thread::sleep(POLL);
+    }
+}

@@ -1,0 +1,119 @@
+//! What is tried: every adapter of the table in every class it promises, and each of its options changed one at a time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Result;
+use blobwise::store::{Adapter, Caps, Damage, Durability, Kind, OptionSpec, Options, Values};
+use blobwise::stores;
+use blobwise::units::parse_bytes;
+
+/// A store with its settings in one durability class.
+#[derive(Debug)]
+pub struct Subject {
+    /// Such as `sqlite/each-write` or `sqlite[page_size=512]/on-sync`.
+    pub name: String,
+    pub adapter: &'static Adapter,
+    pub options: Options,
+    pub durability: Durability,
+    /// All options as a careful user would leave them.
+    pub plain: bool,
+}
+
+impl Subject {
+    pub fn new(
+        adapter: &'static Adapter,
+        changed: &[(&str, &str)],
+        durability: Durability,
+    ) -> Result<Subject> {
+        let mut values = BTreeMap::new();
+        for spec in adapter.options {
+            let given = changed.iter().find(|(name, _)| *name == spec.name).map(|(_, value)| *value);
+            values.insert(spec.name.to_owned(), value_of(spec, given.unwrap_or(spec.default))?);
+        }
+        let label: Vec<String> = changed.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let label = if label.is_empty() { String::new() } else { format!("[{}]", label.join(",")) };
+        Ok(Subject {
+            name: format!("{}{label}/{}", adapter.name, durability.name()),
+            adapter,
+            options: Options::new(values),
+            durability,
+            plain: changed.is_empty(),
+        })
+    }
+
+    pub fn caps(&self) -> Caps {
+        (self.adapter.caps)(&self.options)
+    }
+
+    pub fn damage(&self) -> Damage {
+        (self.adapter.damage)(&self.options, self.durability)
+    }
+
+    pub fn is_server(&self) -> bool {
+        self.adapter.kind == Kind::Server
+    }
+
+    /// Whether every op connects anew, which is the caller's part.
+    pub fn connects_each_op(&self) -> bool {
+        self.options.text("connection") == "per-op"
+    }
+
+    pub fn has_option(&self, name: &str) -> bool {
+        self.adapter.options.iter().any(|spec| spec.name == name)
+    }
+
+    /// The first part of its adapter's name: stores that share a server's program.
+    pub fn family(&self) -> &'static str {
+        self.adapter.name.split('/').next().unwrap_or(self.adapter.name)
+    }
+}
+
+/// A value as adapters read it: sizes are plain bytes.
+fn value_of(spec: &OptionSpec, value: &str) -> Result<String> {
+    match spec.values {
+        Values::Bytes { .. } => Ok(parse_bytes(value)?.to_string()),
+        _ => Ok(value.to_owned()),
+    }
+}
+
+/// Every subject there is, in the order of the table.
+pub fn all() -> Result<Vec<Arc<Subject>>> {
+    let mut subjects = Vec::new();
+    for adapter in stores::adapters() {
+        let mut of_adapter = of(adapter)?;
+        subjects.append(&mut of_adapter);
+    }
+    Ok(subjects)
+}
+
+fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
+    let defaults = Subject::new(adapter, &[], Durability::None)?;
+    let mut subjects = Vec::new();
+    for durability in defaults.caps().durability {
+        subjects.push(Arc::new(Subject::new(adapter, &[], *durability)?));
+    }
+    for spec in adapter.options {
+        for value in other_values(adapter, spec) {
+            subjects.push(Arc::new(Subject::new(adapter, &[(spec.name, value)], Durability::OnSync)?));
+        }
+    }
+    Ok(subjects)
+}
+
+/// The values of an option other than its default: all words, and both flags. Of a list of sizes a server is tried with the
+/// smallest and the largest, because each costs a start; numbers without a list are not varied.
+fn other_values(adapter: &Adapter, spec: &OptionSpec) -> Vec<&'static str> {
+    let mut values = match spec.values {
+        Values::OneOf(words) => words.to_vec(),
+        Values::Flag => vec!["true", "false"],
+        Values::Integer { .. } | Values::Bytes { .. } | Values::Url => Vec::new(),
+    };
+    let is_size = |word: &&str| word.parse::<u64>().is_ok();
+    if adapter.kind == Kind::Server && values.iter().filter(|word| is_size(word)).count() > 2 {
+        let sizes: Vec<&'static str> = values.iter().copied().filter(is_size).collect();
+        values.retain(|word| !is_size(word) || sizes.first() == Some(word) || sizes.last() == Some(word));
+    }
+    values.retain(|word| *word != spec.default);
+    values
+}
