@@ -26,7 +26,7 @@ const RUNS: &[(&str, &[&str])] = &[
             "--stores",
             "files/hashed,sqlite",
             "--blobs",
-            "40",
+            "300",
             "--rounds",
             "3",
             "--rate",

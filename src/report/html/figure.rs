@@ -19,8 +19,8 @@ use crate::result::Interval;
 pub struct Figure {
     title: String,
     note: String,
-    /// The plot as JSON: the library's own type carries its scripts along.
-    plot: String,
+    /// The plot as JSON, as the library's own type carries its scripts along; absent without anything to draw.
+    plot: Option<String>,
     table: Table,
 }
 
@@ -36,8 +36,10 @@ impl Render for Figure {
         html! {
             figure.plot {
                 figcaption { strong { (self.title) } @if !self.note.is_empty() { " " (self.note) } }
+                @if let Some(plot) = &self.plot {
                 div.canvas role="img" aria-label={ (self.title) ". The table below has the same numbers." } {}
-                script type="application/json" { (PreEscaped(in_script(&self.plot))) }
+                script type="application/json" { (PreEscaped(in_script(plot))) }
+                } @else { p.absent { "Too few ops for any of these figures." } }
                 details { summary { "The numbers" } (self.table) }
             }
         }
@@ -274,7 +276,7 @@ pub fn dots(
             .hover_info(HoverInfo::Text);
         plot.add_trace(trace);
     }
-    Figure { title: title.into(), note: note.into(), plot: plot.to_json(), table }
+    Figure { title: title.into(), note: note.into(), plot: json(&plot), table }
 }
 
 fn whiskers<'i>(look: Look, intervals: impl Iterator<Item = &'i Interval> + Clone) -> ErrorData {
@@ -374,7 +376,7 @@ pub fn curves(
     for curve in curves {
         plot.add_trace(trace(curve));
     }
-    Figure { title: title.into(), note: note.into(), plot: plot.to_json(), table }
+    Figure { title: title.into(), note: note.into(), plot: json(&plot), table }
 }
 
 fn trace(curve: &Curve) -> Box<Scatter<f64, f64>> {
@@ -415,6 +417,8 @@ fn layout(height: usize) -> Layout {
         .font(Font::new().family("system-ui, sans-serif").size(12).color("#222222"))
         .margin(Margin::new().left(8).right(12).top(8).bottom(8).auto_expand(true))
         .hover_mode(HoverMode::Closest)
+        // Pixels from the pointer: curves have few points, and fingers are wide.
+        .hover_distance(50)
         .hover_label(
             Label::new()
                 .background_color("#ffffff")
@@ -438,6 +442,10 @@ fn plot(layout: Layout) -> Plot {
     plot.set_layout(layout);
     plot.set_configuration(Configuration::new().display_mode_bar(DisplayModeBar::False).typeset_math(false));
     plot
+}
+
+fn json(plot: &Plot) -> Option<String> {
+    (!plot.data().is_empty()).then(|| plot.to_json())
 }
 
 /// A line, or a range, from bottom to top of a plot with a logarithmic horizontal axis.
