@@ -222,6 +222,7 @@ impl Page {
         if plots.as_u64().unwrap_or(0) < 8 {
             return Err(format!("only {plots} plots").into());
         }
+        self.wait_for("[...document.querySelectorAll('.canvas')].every((canvas) => canvas.clientWidth > 0)")?;
         self.nothing_in("plots without marks", UNDRAWN)
     }
 
@@ -276,10 +277,8 @@ impl Page {
     fn prints(&self) -> Result<(), Failed> {
         self.value("document.querySelectorAll('details').forEach((section) => { section.open = false; })")?;
         self.media("print")?;
-        self.wait_for("[...document.querySelectorAll('details')].every((section) => section.open)")?;
-        self.wait_for(
-            "[...document.querySelectorAll('.canvas')].every((canvas) => canvas.dataset.drawn === '660')",
-        )?;
+        self.wait_for("[...document.querySelectorAll('.phase')].every((phase) => phase.open)")?;
+        self.wait_for(DRAWN_ON_PAPER)?;
         self.nothing_in("plots without marks", UNDRAWN)?;
         let paper = self.tab.print_to_pdf(Some(PrintToPdfOptions {
             print_background: Some(true),
@@ -317,7 +316,11 @@ impl Page {
 const ALL_DRAWN: &str = "[...document.querySelectorAll('.canvas')].every((canvas) =>
     canvas.clientWidth === 0 || canvas.dataset.drawn === String(Math.floor(canvas.clientWidth)))";
 
-/// Titles of plots in which a series is missing, or a mark has no extent.
+/// Every plot that is printed was drawn for half a page.
+const DRAWN_ON_PAPER: &str = "[...document.querySelectorAll('.canvas')].every((canvas) =>
+    canvas.clientWidth === 0 || canvas.dataset.drawn === '320')";
+
+/// Titles of plots that can be seen in which a series is missing, or a mark has no extent.
 const UNDRAWN: &str = "[...document.querySelectorAll('.canvas')].filter((canvas) => {
     const series = JSON.parse(canvas.nextElementSibling.textContent).data;
     const drawn = [...canvas.querySelectorAll('.scatterlayer .trace')];
@@ -325,6 +328,7 @@ const UNDRAWN: &str = "[...document.querySelectorAll('.canvas')].filter((canvas)
         const box = mark.getBoundingClientRect();
         return mark.getAttribute('d') && box.width + box.height > 0;
     });
+    if (canvas.clientWidth === 0) return false;
     return series.length === 0 || drawn.length !== series.length || !drawn.every(marked);
 }).map((canvas) => canvas.getAttribute('aria-label'))";
 
