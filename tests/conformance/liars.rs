@@ -137,6 +137,7 @@ fn caps(options: &Options) -> Caps {
         list: lie != "list-undeclared",
         batch: lie != "batch-undeclared",
         many: lie != "many-undeclared",
+        catalogue: false,
         blob_bytes_max: Some(LIMIT).filter(|_| lie == "over-the-limit-accepted"),
     }
 }
