@@ -1,5 +1,7 @@
 //! `blobwise selftest` in a quick way: that its figures add up and that it says how it ended, not how fast this machine is.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
 use std::process::{Command, Output};
 
 fn selftest(arguments: &[&str]) -> (String, Output) {
