@@ -94,13 +94,15 @@ const LAZY: OptionSpec = OptionSpec {
     about: "declared, so that purging is checked",
 };
 
+/// How an adapter is opened.
+type Open = fn(&Setup) -> blobwise::store::Result<Box<dyn Store>>;
+
 fn adapter(name: &'static str, kind: Kind, inner: &str) -> Adapter {
-    let (options, open): (&'static [OptionSpec], fn(&Setup) -> blobwise::store::Result<Box<dyn Store>>) =
-        match name {
-            "liar" => (&[LIE], |setup| open(setup, INNER)),
-            "liar-server" => (&[LIE, CONNECTION], |setup| open(setup, INNER)),
-            _ => (&[LIE, LAZY], |setup| open(setup, "postgres/bytea")),
-        };
+    let (options, open): (&'static [OptionSpec], Open) = match name {
+        "liar" => (&[LIE], |setup| open(setup, INNER)),
+        "liar-server" => (&[LIE, CONNECTION], |setup| open(setup, INNER)),
+        _ => (&[LIE, LAZY], |setup| open(setup, "postgres/bytea")),
+    };
     Adapter {
         name,
         about: "a store that is wrong on purpose",
@@ -243,7 +245,7 @@ fn open(setup: &Setup, inner: &str) -> blobwise::store::Result<Box<dyn Store>> {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        #[expect(clippy::disallowed_methods, clippy::zombie_processes, reason = "to be left is the lie")]
+        #[expect(clippy::disallowed_methods, reason = "to be left is the lie")]
         drop(sleep.spawn()?);
     }
     Ok(Box::new(LyingStore {
