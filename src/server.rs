@@ -9,6 +9,7 @@
 //! Started by root, a server runs in a user namespace in which our own id is called `nobody`: programs that refuse to be
 //! root run, and can still use directories that only we can enter.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -88,8 +89,9 @@ impl Program {
             directories.extend(matches(place));
         }
         candidates.extend(directories.into_iter().map(|directory| directory.join(self.name)));
-        candidates.retain(|path| path.is_file());
-        candidates.dedup();
+        // `/sbin` is often a link to `/usr/sbin`: each file is asked once.
+        let mut seen = BTreeSet::new();
+        candidates.retain(|path| path.is_file() && path.canonicalize().is_ok_and(|file| seen.insert(file)));
         candidates
     }
 }

@@ -13,6 +13,7 @@ use crate::units;
 
 /// Flags of the command; they mean what they mean for `run`.
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub struct Flags {
     /// The files below this directory
     #[arg(long, value_name = "DIR")]

@@ -12,17 +12,15 @@ use crate::result::RunResult;
 use crate::stats::summary;
 use crate::units;
 
-/// Shows progress and keeps the result file up to date.
-pub struct Progress<'a> {
-    plan: &'a Plan,
-    out: std::path::PathBuf,
+/// A bar on a terminal, lines elsewhere.
+pub struct Bar {
     bar: Option<ProgressBar>,
     quiet: bool,
 }
 
-impl<'a> Progress<'a> {
-    /// Progress of a plan whose result goes to `out`.
-    pub fn new(plan: &'a Plan, out: std::path::PathBuf, quiet: bool) -> Progress<'a> {
+impl Bar {
+    /// A bar, lines, or nothing when `quiet`.
+    pub fn new(quiet: bool) -> Bar {
         let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new(1);
             if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}") {
@@ -30,7 +28,7 @@ impl<'a> Progress<'a> {
             }
             bar
         });
-        Progress { plan, out, bar, quiet }
+        Bar { bar, quiet }
     }
 
     fn line(&self, text: &str) {
@@ -41,6 +39,7 @@ impl<'a> Progress<'a> {
         }
     }
 
+    /// Step `index` (from 1) of `of` begins.
     fn step(&self, index: usize, of: usize, text: String) {
         match &self.bar {
             Some(bar) => {
@@ -52,6 +51,13 @@ impl<'a> Progress<'a> {
         }
     }
 
+    /// The same for many short steps: without a terminal, every tenth part of them has a line.
+    pub fn now_and_then(&self, index: usize, of: usize, text: String) {
+        if self.bar.is_some() || (index - 1).is_multiple_of(of.div_ceil(10)) {
+            self.step(index, of, text);
+        }
+    }
+
     /// Takes the bar away.
     pub fn clear(&self) {
         if let Some(bar) = &self.bar {
@@ -60,11 +66,58 @@ impl<'a> Progress<'a> {
     }
 }
 
+/// How much is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loudness {
+    /// Nothing but the report.
+    Quiet,
+    /// Every visit.
+    Normal,
+    /// Every phase.
+    Verbose,
+}
+
+/// Shows progress and keeps the result file up to date.
+pub struct Progress<'a> {
+    plan: &'a Plan,
+    out: std::path::PathBuf,
+    bar: Bar,
+    loudness: Loudness,
+    /// The visit that the bar shows.
+    visit: String,
+}
+
+impl<'a> Progress<'a> {
+    /// Progress of a plan whose result goes to `out`.
+    pub fn new(plan: &'a Plan, out: std::path::PathBuf, loudness: Loudness) -> Progress<'a> {
+        Progress { plan, out, bar: Bar::new(loudness == Loudness::Quiet), loudness, visit: String::new() }
+    }
+
+    fn step(&mut self, index: usize, of: usize, text: String) {
+        self.visit.clone_from(&text);
+        self.bar.step(index, of, text);
+    }
+
+    fn phase(&self, phase: &str) {
+        match &self.bar.bar {
+            Some(bar) => bar.set_message(format!("{}: {phase}", self.visit)),
+            None if self.loudness == Loudness::Verbose => self.bar.line(&format!("  {phase}")),
+            None => {}
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn clear(&self) {
+        self.bar.clear();
+    }
+}
+
 impl Observer for Progress<'_> {
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Note(text) => self.line(text),
+            Event::Note(text) => self.bar.line(text),
             Event::Pilot { row, index, of } => self.step(index, of, format!("pilot: {row}")),
+            Event::Phase(phase) => self.phase(phase),
             Event::Visit { round, rounds, row, sweep_bytes, index, of, seconds_left } => {
                 let size = sweep_bytes
                     .map(|bytes| format!(" at {}", units::bytes(bytes as f64)))

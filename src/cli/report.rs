@@ -22,6 +22,6 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     let out = if flags.run.is_dir() { flags.run.as_path() } else { flags.run.parent().unwrap_or(&flags.run) };
     super::run::write_reports(&result, out)?;
     print(&report::terminal::render(&result))?;
-    print(&format!("\nReport: {}\n", out.join("report.html").display()))?;
+    print(&super::run::paths(out))?;
     Ok(Ended::Well)
 }

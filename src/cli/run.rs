@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::progress::{Progress, summarize};
+use super::progress::{Loudness, Progress, summarize};
 use super::{Ended, eprint, print};
 use crate::corpus::Corpus;
 use crate::engine::run::{Start, run};
@@ -20,6 +20,7 @@ use crate::result::{Program, RunResult, Status, replace};
 
 /// Every flag has its key in the plan file.
 #[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
 pub struct Flags {
     /// A plan: a file, or the name of a shipped one (see `blobwise list plans`)
     plan: Option<String>,
@@ -57,7 +58,7 @@ pub struct Flags {
     #[arg(long, value_name = "N")]
     batch: Option<usize>,
     /// Ops a second: an open loop, whose response times count from when an op was due
-    #[arg(long, value_name = "R", allow_negative_numbers = true)]
+    #[arg(long, value_name = "R")]
     rate: Option<f64>,
     /// How the ops of an open loop arrive: poisson or constant
     #[arg(long)]
@@ -74,8 +75,8 @@ pub struct Flags {
     /// One store for each size from A to B, such as 1kB..10MB: at which size does the winner change?
     #[arg(long, value_name = "A..B")]
     sweep: Option<String>,
-    /// Shrink corpus and phases by this factor; every row stays
-    #[arg(long, value_name = "F", allow_negative_numbers = true)]
+    /// Multiply corpus and phases by this factor, such as 0.01; every row stays
+    #[arg(long, value_name = "F")]
     scale: Option<f64>,
     /// How long an op may take [default: 30s]
     #[arg(long, value_name = "TIME")]
@@ -99,21 +100,25 @@ pub struct Flags {
     #[arg(long)]
     no_drop_caches: bool,
     /// Print the report only, no progress
-    #[arg(long)]
+    #[arg(long, conflicts_with = "verbose")]
     quiet: bool,
+    /// Tell every phase that begins, not only every store
+    #[arg(long)]
+    verbose: bool,
 }
 
 /// Runs the command.
 pub fn main(flags: Flags) -> Result<Ended> {
     let job = if let Some(dir) = &flags.resume { resumed(&flags, dir)? } else { fresh(&flags)? };
     let signals = Signals::listen()?;
-    let mut progress = Progress::new(&job.plan, job.out.path.clone(), flags.quiet);
+    let mut progress = Progress::new(&job.plan, job.out.path.clone(), flags.loudness());
     let start = Start {
         plan: &job.plan,
         corpora: job.corpora,
         earlier: job.earlier,
         program: program(),
         place: job.place,
+        since: std::time::Duration::ZERO,
         stop: &signals.stop,
     };
     let outcome = run(start, &mut progress);
@@ -201,16 +206,18 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place)> {
 
 /// A class that was asked for by flag and that no store has is an error.
 fn check_class(plan: &Plan) -> Result<()> {
-    let has =
-        |row: &&crate::plan::Row| (row.adapter.caps)(&row.options).durability.contains(&plan.durability);
-    let ranked: Vec<&crate::plan::Row> = plan.rows.iter().filter(|row| !row.is_reference()).collect();
-    if !ranked.is_empty() && !ranked.iter().any(has) {
+    let has = |row: &crate::plan::Row| (row.adapter.caps)(&row.options).durability.contains(&plan.durability);
+    // The reference rows run in the class that they have, unless nothing else is measured.
+    let only_references = plan.rows.iter().all(crate::plan::Row::is_reference);
+    let any_has = plan.rows.iter().any(|row| (only_references || !row.is_reference()) && has(row));
+    if !any_has {
         bail!("no store of this run has the durability class `{}`", plan.durability.name());
     }
     Ok(())
 }
 
-fn program() -> Program {
+/// What is running.
+pub fn program() -> Program {
     let build = if cfg!(debug_assertions) { "debug" } else { "release" };
     let command: Vec<String> = std::env::args().collect();
     Program {
@@ -293,7 +300,8 @@ pub fn write_reports(result: &RunResult, out: &Path) -> Result<()> {
     replace(&out.join("report.html"), report::html::render(result)?.as_bytes())
 }
 
-fn paths(out: &Path) -> String {
+/// Where everything is.
+pub fn paths(out: &Path) -> String {
     let path = |name: &str| out.join(name).display().to_string();
     format!(
         "\nReport: {}\nResult: {}\nPlan:   {}\n",
@@ -319,13 +327,14 @@ fn ended(result: &RunResult, signals: &Signals) -> Ended {
 // ---- signals -----------------------------------------------------------------------------------------------------
 
 /// SIGINT and SIGTERM end the run in order; a second one ends the program at once, and the next run cleans up.
-struct Signals {
+pub struct Signals {
     stop: Arc<AtomicBool>,
     received: Arc<AtomicUsize>,
 }
 
 impl Signals {
-    fn listen() -> Result<Signals> {
+    /// Begins to listen.
+    pub fn listen() -> Result<Signals> {
         let signals = Signals { stop: Arc::default(), received: Arc::default() };
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register_conditional_shutdown(
@@ -339,7 +348,13 @@ impl Signals {
         Ok(signals)
     }
 
-    fn received(&self) -> Option<i32> {
+    /// Set when the first signal comes.
+    pub fn stop(&self) -> &AtomicBool {
+        &self.stop
+    }
+
+    /// The signal that came.
+    pub fn received(&self) -> Option<i32> {
         match self.received.load(Ordering::Relaxed) {
             0 => None,
             signal => Some(signal as i32),
@@ -350,6 +365,14 @@ impl Signals {
 // ---- flags over a plan -------------------------------------------------------------------------------------------
 
 impl Flags {
+    fn loudness(&self) -> Loudness {
+        match (self.quiet, self.verbose) {
+            (true, _) => Loudness::Quiet,
+            (_, true) => Loudness::Verbose,
+            _ => Loudness::Normal,
+        }
+    }
+
     /// The plan with everything that was given as a flag put over it.
     fn over(&self, mut text: PlanText) -> Result<PlanText> {
         fn put<T: Clone>(key: &mut Option<T>, flag: &Option<T>) {

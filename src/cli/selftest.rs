@@ -1,28 +1,159 @@
 //! `blobwise selftest`: what the harness itself costs, and how often it is wrong.
 
+mod slowed;
+mod trials;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
 use anyhow::Result;
 use clap::Args;
 
+use self::trials::Kind;
+use super::progress::Bar;
+use super::run::Signals;
 use super::{Ended, print};
 use crate::engine::clock::HostClock;
+use crate::engine::parts::{self, Part};
 use crate::engine::yardstick::Yardstick;
+use crate::plan::Use;
+use crate::stats::interval::{CONFIDENCE, Moments, t_two_sided};
+use crate::{machine, units};
 
 /// Flags of the command.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// Compare equal rows 100 times: how often are they called different?
+    /// Compare equal rows: how often are they called different?
     #[arg(long, conflicts_with = "ab")]
     aa: bool,
-    /// Compare rows of which one is 10 % slower 100 times: how often is that found?
+    /// Compare rows of which one is 10 % slower: how often is that found?
     #[arg(long)]
     ab: bool,
+    /// Comparisons of each store with --aa and --ab; rounds without them
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    trials: u32,
+    /// The place, that is the disk, where the rows of --aa and --ab live
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
 }
 
+/// The most that an op of the null store may cost, in nanoseconds, or the harness would hide fast stores.
+const WHOLE_NS_MAX: f64 = 100.0;
+/// What is aimed at next.
+const WHOLE_NS_NEXT: f64 = 60.0;
+/// Ops of the short run of the test of memory; the long one has a hundred times as many.
+const FEW_OPS: u64 = 100_000;
+/// Peak memory may differ by this much between the two: the allocator's rounding, a hundredth of a byte an op.
+const GROWTH_BYTES_MAX: u64 = 100_000;
+
 /// Runs the command.
-pub fn main(_flags: &Flags) -> Result<Ended> {
+pub fn main(flags: &Flags) -> Result<Ended> {
+    let signals = Signals::listen()?;
+    let met = match (flags.aa, flags.ab) {
+        (true, _) => trials::main(Kind::Equal, flags.trials, &flags.dir, &signals)?,
+        (_, true) => trials::main(Kind::Slowed, flags.trials, &flags.dir, &signals)?,
+        _ => cost(flags.trials, &signals)?,
+    };
+    Ok(match (signals.received(), met) {
+        (Some(signal), _) => Ended::Stopped(signal),
+        (None, true) => Ended::Well,
+        (None, false) => Ended::Failed,
+    })
+}
+
+/// What an op of the null store costs; whether the goals are met.
+fn cost(rounds: u32, signals: &Signals) -> Result<bool> {
     let clock = HostClock::best();
-    let yardstick = Yardstick::new(100_000, 64)?;
-    let ns = yardstick.ns_per_op(&clock, 1.0)?;
-    print(&format!("clock {} {:.1} ns, null op {ns:.1} ns\n", clock.name(), clock.read_ns()))?;
-    Ok(Ended::Well)
+    let bar = Bar::new(false);
+    let parts = parts::measure(&clock, rounds, signals.stop(), &|round| {
+        bar.now_and_then(round as usize, rounds as usize, format!("round {round}/{rounds}"));
+    })?;
+    bar.clear();
+    let mut text = format!(
+        "What the harness costs: gets of the null store, ns an op (best of {} passes a round, {} rounds;\n\
+         95 % intervals). Clock: {}, {:.1} ns a reading.\n\n",
+        parts::PASSES,
+        parts.whole.ns.len(),
+        clock.name(),
+        clock.read_ns()
+    );
+    for part in &parts.parts {
+        writeln!(text, "{}", line(part, "+"))?;
+    }
+    writeln!(text, "{}\n", line(&parts.whole, "="))?;
+    text += "Larger and more varied blobs, on top of it:\n";
+    for part in &parts.beyond {
+        writeln!(text, "{}", line(part, "+"))?;
+    }
+    let whole = Moments::of(&parts.whole.ns).map_or(f64::INFINITY, |moments| moments.mean);
+    let growth = growth(&clock, u64::from(rounds.min(100)) * FEW_OPS, whole)?;
+    let cheap = whole <= WHOLE_NS_MAX;
+    let next = if whole <= WHOLE_NS_NEXT { "reached" } else { "not reached yet" };
+    writeln!(
+        text,
+        "\ngoal: at most {WHOLE_NS_MAX:.0} ns an op, going on to {WHOLE_NS_NEXT:.0}: {whole:.1} ns, {}; {next}",
+        met(cheap)
+    )?;
+    let flat = growth.bytes.is_none_or(|bytes| bytes <= GROWTH_BYTES_MAX);
+    writeln!(text, "goal: memory does not grow with the number of ops: {}", growth.text(flat))?;
+    print(&text)?;
+    Ok(cheap && flat)
+}
+
+fn met(met: bool) -> &'static str {
+    if met { "met" } else { "missed" }
+}
+
+fn line(part: &Part, sign: &str) -> String {
+    let Some(moments) = Moments::of(&part.ns) else { return String::new() };
+    let half = t_two_sided(CONFIDENCE, moments.degrees.max(1.0)) * moments.error;
+    let interval = match moments.degrees {
+        0.0 => String::new(),
+        _ => format!(" [{:.1}, {:.1}]", moments.mean - half, moments.mean + half),
+    };
+    format!("  {sign} {:<50} {:>7.1}{interval}", part.name, moments.mean)
+}
+
+/// How much more memory many ops need than few.
+struct Growth {
+    few: u64,
+    many: u64,
+    bytes: Option<u64>,
+}
+
+impl Growth {
+    fn text(&self, flat: bool) -> String {
+        let (few, many) = (units::count(self.few as f64), units::count(self.many as f64));
+        match self.bytes {
+            Some(bytes) => {
+                format!(
+                    "peak after {many} ops {} above that after {few}, {}",
+                    units::bytes(bytes as f64),
+                    met(flat)
+                )
+            }
+            None => "not measurable here: the kernel does not reset the peak".to_owned(),
+        }
+    }
+}
+
+/// Compares the peak memory of a short and a long run of the null store.
+fn growth(clock: &HostClock, many_ops: u64, ns_per_op: f64) -> Result<Growth> {
+    let yardstick = Yardstick::new(FEW_OPS, 64)?;
+    let peak = |seconds: f64| -> Result<(u64, Option<u64>)> {
+        let reset = machine::reset_peak();
+        let ops = yardstick.read(clock, seconds, Use::Touch)?.ops;
+        Ok((ops, machine::peak_bytes().filter(|_| reset)))
+    };
+    // The first run brings in what every run needs.
+    peak(0.0)?;
+    let (few, before) = peak(0.0)?;
+    let mut seconds = many_ops as f64 * ns_per_op / 1e9;
+    let (mut many, mut after) = peak(seconds)?;
+    while many < many_ops {
+        // The processor was faster than before.
+        seconds *= 1.5;
+        (many, after) = peak(seconds)?;
+    }
+    Ok(Growth { few, many, bytes: before.zip(after).map(|(before, after)| after.saturating_sub(before)) })
 }

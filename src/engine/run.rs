@@ -36,6 +36,8 @@ pub enum Event<'a> {
         /// Of how many.
         of: usize,
     },
+    /// A phase of the visit begins.
+    Phase(&'a str),
     /// A visit begins.
     Visit {
         /// The round.
@@ -77,6 +79,8 @@ pub struct Start<'a> {
     pub program: Program,
     /// Where it works.
     pub place: Place,
+    /// The moment from which the budget counts, by [`machine::uptime`].
+    pub since: Duration,
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
 }
@@ -104,7 +108,7 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
         .earlier
         .unwrap_or_else(|| Records::new(plan, start.program.clone(), machine::facts(place.path())));
     let mut course = Course {
-        deadline: deadline(plan, begin, &records, resumed),
+        deadline: deadline(plan, start.since, begin, &records, resumed),
         yardstick: Yardstick::new(1000, 4096)?,
         stolen: machine::stolen(),
         spent_before: records.program.seconds,
@@ -120,9 +124,16 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
 }
 
 /// When the budget is spent, if there is one.
-fn deadline(plan: &Plan, begin: Duration, records: &Records, resumed: bool) -> Option<Duration> {
+fn deadline(
+    plan: &Plan,
+    since: Duration,
+    begin: Duration,
+    records: &Records,
+    resumed: bool,
+) -> Option<Duration> {
     let budget = plan.budget?;
-    let spent = if resumed { Duration::from_secs_f64(records.program.seconds) } else { begin };
+    let spent =
+        if resumed { Duration::from_secs_f64(records.program.seconds) } else { begin.saturating_sub(since) };
     Some(begin + budget.saturating_sub(spent))
 }
 
@@ -219,7 +230,7 @@ impl Course<'_> {
                 observer.event(Event::Pilot { row: &row.label, index: visits.len() + 1, of });
                 let subject = Subject { row, corpus: small, sweep_bytes: blobs[corpus].1 };
                 let turn = Turn { round: 0, position: 1, idle };
-                let Some(visit) = visit(&self.context, &lengths, subject, turn)? else {
+                let Some(visit) = visit(&self.context, &lengths, subject, turn, &mut |_| ())? else {
                     return Ok(lengths);
                 };
                 visits.push(PilotVisit { corpus, blobs: small.blobs(), visit });
@@ -249,9 +260,12 @@ impl Course<'_> {
         for (corpus, planned) in self.corpora.iter().zip(&self.context.plan.corpora) {
             let subject = Subject { row: &row, corpus, sweep_bytes: planned.sweep_bytes };
             let turn = Turn { round: 0, position: 1, idle };
-            let Some(visit) = visit(&self.context, &fixed, subject, turn)? else { break };
+            let Some(visit) = visit(&self.context, &fixed, subject, turn, &mut |_| ())? else { break };
             for (phase, outcome) in visit.phases {
-                if let Outcome::Measured(round) = outcome {
+                // An upload to the null store is a catalogue's work, not the harness's.
+                let of_catalogue =
+                    self.context.plan.phases.iter().any(|known| known.id == phase && known.has_uploads());
+                if let (Outcome::Measured(round), false) = (outcome, of_catalogue) {
                     let ns = round.seconds * 1e9 / round.ops.max(1) as f64;
                     harness.null_ns.insert(length_key(&phase, planned.sweep_bytes), ns);
                 }
@@ -358,7 +372,8 @@ impl Course<'_> {
                 }
                 self.announce(round, &subject, observer);
                 let turn = Turn { round, position: place as u32 + 1, idle };
-                let Some(visit) = visit(&self.context, &self.records.fixed, subject, turn)? else {
+                let mut tell = |phase: &str| observer.event(Event::Phase(phase));
+                let Some(visit) = visit(&self.context, &self.records.fixed, subject, turn, &mut tell)? else {
                     return Ok(false);
                 };
                 let subject = Subject { row, corpus: &self.corpora[corpus], sweep_bytes };

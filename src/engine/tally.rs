@@ -95,6 +95,18 @@ impl Tally {
         }
     }
 
+    /// Leaves histograms out, to see what they cost.
+    pub fn keep(mut self, service: bool, response: bool) -> Tally {
+        let none = || [const { None }; BANDS.len()];
+        if !service {
+            self.service = none();
+        }
+        if !response {
+            self.response = none();
+        }
+        self
+    }
+
     /// Counts an op that succeeded.
     #[inline]
     pub fn record(&mut self, band: usize, times: Times) {
@@ -110,8 +122,11 @@ impl Tally {
         }
     }
 
-    /// Counts a part of an op.
+    /// Counts a part of an op. Those of a first op that is kept apart are not counted.
     pub fn step(&mut self, name: &'static str, ns: u64) {
+        if self.first_apart && self.first_ops_ns.is_empty() {
+            return;
+        }
         let place = self.steps.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
             self.steps.push((name, Box::new(histogram::new())));
             self.steps.len() - 1

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::clock::Clock;
 use super::crew::{Crew, Job};
-use super::ops::{Deal, State, lists};
+use super::ops::{Deal, PlannedOp, State, lists};
 use super::resources::{Idle, Meter};
 use super::tally::Tally;
 use crate::corpus::{Content, Corpus, Request, Sizes, Source};
@@ -24,23 +24,24 @@ pub struct Yardstick {
 impl Yardstick {
     /// A null store with this many blobs of one size.
     pub fn new(blobs: u64, blob_bytes: u64) -> Result<Yardstick> {
-        let corpus = Corpus::build(&Request {
-            source: Source::Synthetic {
-                name: "yardstick".to_owned(),
-                sizes: Sizes::Fixed(blob_bytes),
-                content: Content::Random,
-            },
-            blobs_max: Some(blobs),
-            bytes_max: None,
-            seed: 1,
-        })?;
+        Yardstick::with(blobs, |_| blob_bytes)
+    }
+
+    /// A null store whose blobs have a size for each id.
+    pub fn with(blobs: u64, blob_bytes: impl Fn(u64) -> u64) -> Result<Yardstick> {
+        let sizes = Sizes::Fixed(0);
+        let source = Source::Synthetic { name: "yardstick".to_owned(), sizes, content: Content::Random };
+        let mut corpus =
+            Corpus::build(&Request { source, blobs_max: Some(blobs), bytes_max: None, seed: 1 })?;
+        // Sizes without contents: the null store keeps lengths only.
+        corpus.sizes = (0..blobs).map(blob_bytes).collect();
         let store = (stores::NULL.open)(&Setup {
             dir: std::path::Path::new("."),
             cache_dir: std::path::Path::new("."),
             mode: Mode::Create,
             durability: Durability::None,
             cache_bytes: 0,
-            blob_bytes_max: blob_bytes,
+            blob_bytes_max: corpus.largest(),
             store_bytes_max: corpus.bytes(),
             keys_max: blobs,
             workers: 1,
@@ -48,9 +49,9 @@ impl Yardstick {
             options: &Options::default(),
         })?;
         let mut session = store.session()?;
-        let blob = vec![0; blob_bytes as usize];
-        for key in &corpus.keys {
-            session.put(key, &blob)?;
+        let blob = vec![0; corpus.largest() as usize];
+        for (key, size) in corpus.keys.iter().zip(&corpus.sizes) {
+            session.put(key, &blob[..*size as usize])?;
         }
         drop(session);
         let mut state = State::empty(&corpus);
@@ -58,21 +59,36 @@ impl Yardstick {
         Ok(Yardstick { corpus, store, state })
     }
 
-    /// Gets in uniform order, in whole passes for at least this long.
-    pub fn read(&self, clock: &impl Clock, seconds: f64, use_bytes: Use) -> Result<Tally> {
+    /// The null store.
+    pub fn store(&self) -> &dyn Store {
+        self.store.as_ref()
+    }
+
+    /// Its blobs.
+    pub fn corpus(&self) -> &Corpus {
+        &self.corpus
+    }
+
+    /// As many gets as there are blobs.
+    pub fn gets(&self, order: Order) -> Vec<PlannedOp> {
         let load = Load {
             mix: vec![(OpKind::Get, 1.0)],
-            order: Order::Uniform,
+            order,
             range: RangeRule::Head(0),
-            length: Length::Seconds(seconds),
-            use_bytes,
+            length: Length::Share(1.0),
+            use_bytes: Use::Touch,
             repeats: None,
             workers: None,
             batch: None,
             rate: None,
         };
+        lists(&load, &self.state, self.corpus.blobs(), Deal::Own(1), 1).remove(0)
+    }
+
+    /// Gets in uniform order, in whole passes for at least this long.
+    pub fn read(&self, clock: &impl Clock, seconds: f64, use_bytes: Use) -> Result<Tally> {
         let job = Job {
-            lists: lists(&load, &self.state, self.corpus.blobs(), Deal::Own(1), 1),
+            lists: vec![self.gets(Order::Uniform)],
             nanoseconds: (seconds * 1e9) as u64,
             open: None,
             use_bytes,
@@ -89,6 +105,7 @@ impl Yardstick {
             contents: &self.corpus.contents,
             workers: 1,
             stranger: None,
+            uploads: None,
             stop: &stop,
         };
         let mut meters = [Meter::new(None, Idle::default())];

@@ -15,7 +15,7 @@ pub use phases::{
     CacheState, Class, DEFAULT_PHASES, Length, Load, OpKind, Order, Phase, PhaseText, RangeRule,
     STANDARD_PHASES, Use, Work, standard,
 };
-pub use rows::{Missing, Row, Sets, rows, split_list, split_pair};
+pub use rows::{COMMON, CatalogueOf, Missing, Row, Sets, defaults, rows, split_list, split_pair};
 
 use crate::corpus::{Content, PRESETS, Request, Sizes, Source};
 use crate::names::unknown;
@@ -280,7 +280,8 @@ impl PlanText {
             return Err(unknown("plan", name, SHIPPED.iter().map(|(known, _)| *known)));
         }
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the plan `{name}`"))?;
-        PlanText::parse(&text).with_context(|| format!("the plan `{name}` is damaged"))
+        PlanText::parse(&text)
+            .map_err(|error| anyhow!("the plan `{name}` is damaged: {}", format!("{error:#}").trim_end()))
     }
 
     /// Reads a plan from its text.
@@ -383,6 +384,9 @@ impl Resolver<'_> {
             bail!("`--rounds 0` measures nothing; at least 1 is needed, 5 for verdicts");
         }
         let budget = self.text.budget.as_deref().map(parse_duration).transpose().context("--budget")?;
+        if budget.is_some_and(|budget| budget.is_zero()) {
+            bail!("`--budget` must be above 0");
+        }
         if scale < 0.1 && rounds.is_none() {
             rounds = Some(2);
         }

@@ -125,7 +125,7 @@ fn block(
 }
 
 /// What a phase's cells have in common, in words.
-fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> String {
+pub(super) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> String {
     let mut parts = Vec::new();
     match cell.cache {
         Cache::Warm => parts.push("warm".to_owned()),
@@ -263,12 +263,8 @@ fn footprints(text: &mut String, result: &RunResult) {
 }
 
 fn doubts(text: &mut String, result: &RunResult) {
-    let ranked = result
-        .comparisons
-        .iter()
-        .filter(|comparison| comparison.against == Against::Plan && comparison.verdict != Verdict::NotRanked)
-        .count();
-    if result.doubts.is_empty() && ranked == 0 {
+    let expected = expected_false(result);
+    if result.doubts.is_empty() && expected.is_none() {
         return;
     }
     heading(text, "Doubts");
@@ -280,12 +276,21 @@ fn doubts(text: &mut String, result: &RunResult) {
         }
         wrapped(text, "- ", &paragraph);
     }
-    if ranked > 0 {
-        let expected = ranked as f64 * 0.05;
-        let paragraph = format!(
-            "{ranked} comparisons with `{}` were made at 95 %: expect about {expected:.0} false differences among them.",
-            result.comparisons.first().map_or("", |comparison| comparison.reference.as_str())
-        );
-        wrapped(text, "- ", &paragraph);
+    if let Some(expected) = expected {
+        wrapped(text, "- ", &expected);
     }
+}
+
+/// How many comparisons were made with the plan's reference, and how many of them to expect to be false.
+pub(super) fn expected_false(result: &RunResult) -> Option<String> {
+    let mut ranked = result
+        .comparisons
+        .iter()
+        .filter(|comparison| comparison.against == Against::Plan && comparison.verdict != Verdict::NotRanked);
+    let reference = &ranked.next()?.reference;
+    let count = ranked.count() + 1;
+    let expected = count as f64 * 0.05;
+    Some(format!(
+        "{count} comparisons with `{reference}` were made at 95 %: expect about {expected:.0} false differences among them."
+    ))
 }

@@ -251,8 +251,34 @@ fn mix(plan: &Plan, result: &RunResult) -> Option<String> {
     if plan.mix.is_empty() {
         return None;
     }
-    let mut rows = Vec::new();
-    let mut groups: BTreeMap<String, String> = BTreeMap::new();
+    let shares: Vec<String> =
+        plan.mix.iter().map(|(kind, share)| format!("{:.0} % {kind}", share * 100.0)).collect();
+    let title = format!("1,000 ops of {}", shares.join(", "));
+    let rows = mixed(plan, result);
+    let cost = |label: &str| {
+        let row = rows.iter().find(|row| row.label == label);
+        let mean =
+            |row: &Series| row.rates.values().map(|rate| 1e9 / rate).sum::<f64>() / row.rates.len() as f64;
+        units::nanoseconds(row.map_or(0.0, mean))
+    };
+    Some(match (rank(&rows), rows.first()) {
+        (Some(ranking), _) => {
+            let costs: Vec<String> = ranking.leaders.iter().map(|label| cost(label)).collect();
+            let verb = if ranking.leaders.len() == 1 { "is fastest" } else { "cannot be told apart" };
+            format!("{title}: {} {verb} ({}).", names(&ranking.leaders), costs.join(", "))
+        }
+        (None, Some(row)) => {
+            format!("{title}: `{}` has nobody to be compared with ({}).", row.label, cost(&row.label))
+        }
+        (None, None) => {
+            format!("{title}: this run does not answer it: no row is ranked in every phase of the mix.")
+        }
+    })
+}
+
+/// Mixed ops a second of each row that is ranked in every phase of the mix, of the largest group that may be compared.
+fn mixed(plan: &Plan, result: &RunResult) -> Vec<Series> {
+    let mut rows: Vec<(String, Series)> = Vec::new();
     for row in plan.rows.iter().filter(|row| !row.is_reference()) {
         let mut cost: BTreeMap<u32, f64> = BTreeMap::new();
         let mut group = String::new();
@@ -268,25 +294,14 @@ fn mix(plan: &Plan, result: &RunResult) -> Option<String> {
         });
         if complete {
             let rates = cost.into_iter().map(|(round, seconds)| (round, 1.0 / seconds)).collect();
-            groups.insert(row.label.clone(), group);
-            rows.push(Series { label: row.label.clone(), rates });
+            rows.push((group, Series { label: row.label.clone(), rates }));
         }
     }
-    let shares: Vec<String> =
-        plan.mix.iter().map(|(kind, share)| format!("{:.0} % {kind}", share * 100.0)).collect();
-    let title = format!("1,000 ops of {}", shares.join(", "));
-    // Only what may be compared: the group that most rows belong to.
-    let common =
-        groups.values().max_by_key(|group| groups.values().filter(|other| other == group).count())?.clone();
-    rows.retain(|row| groups.get(&row.label) == Some(&common));
-    let ranking = rank(&rows)?;
-    let seconds = |label: &str| {
-        let row = rows.iter().find(|row| row.label == label);
-        row.map_or(0.0, |row| row.rates.values().map(|rate| 1e9 / rate).sum::<f64>() / row.rates.len() as f64)
+    let members = |group: &str| rows.iter().filter(|(other, _)| other == group).count();
+    let Some(common) = rows.iter().map(|(group, _)| group.clone()).max_by_key(|group| members(group)) else {
+        return Vec::new();
     };
-    let costs: Vec<String> = ranking.leaders.iter().map(|label| units::nanoseconds(seconds(label))).collect();
-    let verb = if ranking.leaders.len() == 1 { "is fastest" } else { "cannot be told apart" };
-    Some(format!("{title}: {} {verb} ({}).", names(&ranking.leaders), costs.join(", ")))
+    rows.into_iter().filter(|(group, _)| *group == common).map(|(_, series)| series).collect()
 }
 
 /// Which rows are beaten everywhere by another, and which are left to choose from.

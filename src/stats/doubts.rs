@@ -34,6 +34,7 @@ fn doubt(kind: &str, text: String, advice: Option<&str>) -> Doubt {
 pub fn from_figures(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     doubts.extend(rounds(result));
+    doubts.extend(budget(plan, result));
     doubts.extend(rails(result));
     doubts.extend(short(result));
     doubts.extend(harness(result));
@@ -63,6 +64,22 @@ fn rounds(result: &RunResult) -> Vec<Doubt> {
         doubts.push(doubt("incomplete", text, Some("go on with `blobwise run --resume DIR`")));
     }
     doubts
+}
+
+/// A run this many times longer than its budget says so.
+const OVERRUN_MAX: f64 = 1.25;
+
+fn budget(plan: &Plan, result: &RunResult) -> Option<Doubt> {
+    let asked = plan.budget?.as_secs_f64();
+    let took = result.program.seconds;
+    (took > asked * OVERRUN_MAX && took > asked + 5.0).then(|| {
+        let text = format!(
+            "The run took {} instead of {}: less than that measures nothing here.",
+            units::seconds(took),
+            units::seconds(asked)
+        );
+        doubt("over-budget", text, Some("fewer stores (`--stores`) or phases (`--phases`)"))
+    })
 }
 
 fn spread(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {

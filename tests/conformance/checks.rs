@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::bench::{Bench, Hand, World, blob};
 use crate::subjects::Subject;
-use crate::{flushes, kills, lazy, pages, processes};
+use crate::{catalogues, flushes, kills, lazy, pages, processes};
 
 /// What a check is given: the world, and what is tried in it.
 pub struct Case<'a> {
@@ -82,6 +82,13 @@ pub const ALL: &[Check] = &[
         refuses_over_the_limit,
     ),
     open("purges-lazy-deletes", |subject| subject.options.text("delete") == "lazy", lazy::purges),
+    open("catalogues-uploads", |subject| subject.caps().catalogue, catalogues::catalogues_uploads),
+    open("refuses-a-catalogue", |subject| !subject.caps().catalogue, catalogues::refuses_a_catalogue),
+    own(
+        "forgets-unfinished-uploads",
+        |subject| subject.caps().catalogue && subject.plain,
+        catalogues::forgets_unfinished_uploads,
+    ),
     open("facts-stay", always, facts_stay),
     own(
         "holds-a-large-blob",

@@ -10,6 +10,7 @@ use mysql::{Conn, Opts};
 
 use self::instance::Instance;
 use self::session::MySession;
+use super::catalogue;
 use super::database::{CONNECTION, DELETE, PIECES, PROFILE, URL};
 use super::keys::KeyForm;
 use crate::server::Program;
@@ -134,6 +135,7 @@ fn caps(options: &Options) -> Caps {
         list: KeyForm::of(options) == KeyForm::Digest,
         batch: true,
         many: true,
+        catalogue: true,
         blob_bytes_max: Some(limit(options)),
     }
 }
@@ -388,6 +390,12 @@ impl MySql {
 impl Store for MySql {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         Ok(Box::new(MySession::open(self)?))
+    }
+
+    fn open_catalogue(&self) -> Result<()> {
+        let mut keeper = self.keeper();
+        keeper.query_drop(catalogue::TABLE).map_err(from_mysql)?;
+        keeper.query_drop(catalogue::UNFINISHED).map_err(from_mysql)
     }
 
     fn facts(&self) -> Result<Facts> {

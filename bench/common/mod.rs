@@ -1,0 +1,223 @@
+//! What the side-by-side runs share: a filled store, our side of the comparison, and the comparison itself.
+//!
+//! Ours and theirs take turns in one run, and change places every turn, so that a machine that slows down slows both. The
+//! ratio is given with the interval that reports use, over the turns.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use blobwise::corpus::{Content, Corpus, Request, Sizes, Source};
+use blobwise::engine::clock::HostClock;
+use blobwise::engine::crew::{Crew, Job};
+use blobwise::engine::ops::{Deal, PlannedOp, State, lists};
+use blobwise::engine::resources::{Idle, Meter};
+use blobwise::place::Place;
+use blobwise::plan::{Length, Load, OpKind, Order, RangeRule, Row, Sets, Use, rows};
+use blobwise::stats::interval::{paired_ratio, rate};
+use blobwise::stats::summary::interval_text;
+use blobwise::store::{Durability, Mode, Setup, Store};
+
+/// Turns of each side.
+const TURNS: usize = 12;
+/// Length of a turn, at least.
+pub const TURN_SECONDS: f64 = 0.5;
+/// Our rate is to be at least this share of theirs.
+pub const SHARE_MIN: f64 = 0.95;
+
+/// What one side did in one turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// Ops.
+    pub ops: u64,
+    /// Wall time.
+    pub seconds: f64,
+    /// Processor time of the side itself, without a server's.
+    pub cpu_seconds: f64,
+}
+
+impl Turn {
+    fn per_second(&self) -> f64 {
+        self.ops as f64 / self.seconds
+    }
+
+    fn per_cpu_second(&self) -> f64 {
+        self.ops as f64 / self.cpu_seconds
+    }
+}
+
+/// A store with blobs in it, and ops to be done on it.
+pub struct Bed {
+    /// What the store was filled with.
+    pub corpus: Corpus,
+    /// The open store.
+    pub store: Box<dyn Store>,
+    /// Gets of whole blobs.
+    pub gets: Vec<PlannedOp>,
+    /// Time.
+    pub clock: HostClock,
+    place: Place,
+}
+
+impl Bed {
+    /// Opens a store below the current directory and puts blobs of these sizes into it. `gets` of them are planned.
+    pub fn make(store: &str, sizes: Sizes, blobs: u64, order: Order, gets: u64) -> Result<Bed> {
+        let place = Place::make(Path::new("."))?;
+        let dir = place.path().join("store");
+        std::fs::create_dir(&dir)?;
+        let source = Source::Synthetic { name: "bench".to_owned(), sizes, content: Content::Random };
+        let corpus = Corpus::build(&Request { source, blobs_max: Some(blobs), bytes_max: None, seed: 1 })?;
+        let (rows, _) = rows(&[store.to_owned()], &Sets::new(), true)?;
+        let row = rows.first().context("no row")?;
+        let store = open(row, &dir, place.path(), &corpus)?;
+        let mut state = State::empty(&corpus);
+        fill(store.as_ref(), &corpus, &mut state)?;
+        let gets = lists(&load(order), &state, gets, Deal::Own(1), 1).remove(0);
+        Ok(Bed { corpus, store, gets, clock: HostClock::best(), place })
+    }
+
+    /// The directory of the store.
+    pub fn dir(&self) -> std::path::PathBuf {
+        self.place.path().join("store")
+    }
+
+    /// Our side: the engine, with all that it measures in a run.
+    pub fn ours(&self) -> Result<Turn> {
+        let job = Job {
+            lists: vec![self.gets.clone()],
+            nanoseconds: (TURN_SECONDS * 1e9) as u64,
+            open: None,
+            use_bytes: Use::Touch,
+            batch: 1,
+            connect: false,
+            sync: None,
+            first_apart: true,
+        };
+        let stop = AtomicBool::new(false);
+        let crew = Crew {
+            clock: &self.clock,
+            store: self.store.as_ref(),
+            keys: &self.corpus.keys,
+            contents: &self.corpus.contents,
+            workers: 1,
+            stranger: None,
+            uploads: None,
+            stop: &stop,
+        };
+        let tally = crew.run(&[job], &mut [Meter::new(None, Idle::default())])?.remove(0);
+        if tally.errors > 0 {
+            bail!("our side failed: {}", tally.first_error.unwrap_or_default());
+        }
+        Ok(Turn {
+            ops: tally.ops,
+            seconds: (tally.end - tally.begin) as f64 / 1e9,
+            cpu_seconds: tally.cpu_ns as f64 / 1e9,
+        })
+    }
+}
+
+fn open(row: &Row, dir: &Path, cache_dir: &Path, corpus: &Corpus) -> Result<Box<dyn Store>> {
+    Ok((row.adapter.open)(&Setup {
+        dir,
+        cache_dir: &cache_dir.join("cache"),
+        mode: Mode::Create,
+        durability: *(row.adapter.caps)(&row.options)
+            .durability
+            .iter()
+            .rfind(|class| **class <= Durability::OnSync)
+            .context("no durability class")?,
+        cache_bytes: 64 << 20,
+        blob_bytes_max: corpus.largest(),
+        store_bytes_max: corpus.bytes() * 2 + corpus.largest() * 4,
+        keys_max: corpus.blobs() + 1,
+        workers: 1,
+        op_timeout: Duration::from_secs(30),
+        options: &row.options,
+    })?)
+}
+
+fn fill(store: &dyn Store, corpus: &Corpus, state: &mut State) -> Result<()> {
+    let mut session = store.session()?;
+    let mut room = Vec::new();
+    for (key, len) in corpus.keys.iter().zip(&corpus.sizes) {
+        session.put(key, corpus.contents.blob(key.id, 0, *len, &mut room))?;
+    }
+    session.sync()?;
+    drop(session);
+    store.settle()?;
+    state.alive.fill(true);
+    Ok(())
+}
+
+fn load(order: Order) -> Load {
+    Load {
+        mix: vec![(OpKind::Get, 1.0)],
+        order,
+        range: RangeRule::Head(0),
+        length: Length::Pilot,
+        use_bytes: Use::Touch,
+        repeats: None,
+        workers: None,
+        batch: None,
+        rate: None,
+    }
+}
+
+/// A line that a goal may be about.
+pub const PER_CPU_SECOND: &str = "ops per CPU second";
+/// Another one.
+pub const PER_SECOND: &str = "ops per second";
+
+/// Lets the two sides take turns and prints how they compare. `goal` names the line whose ratio is to be at least
+/// [`SHARE_MIN`]; returns whether it is.
+pub fn compare(
+    title: &str,
+    goal: Option<&str>,
+    mut ours: impl FnMut() -> Result<Turn>,
+    mut theirs: impl FnMut() -> Result<Turn>,
+) -> Result<bool> {
+    // The first turns bring everything into the caches.
+    ours()?;
+    theirs()?;
+    let (mut us, mut them) = (Vec::new(), Vec::new());
+    for turn in 0..TURNS {
+        if turn % 2 == 0 {
+            us.push(ours()?);
+            them.push(theirs()?);
+        } else {
+            them.push(theirs()?);
+            us.push(ours()?);
+        }
+    }
+    println!("{title} ({TURNS} turns each)");
+    let mut met = true;
+    for (what, value) in
+        [(PER_CPU_SECOND, Turn::per_cpu_second as fn(&Turn) -> f64), (PER_SECOND, Turn::per_second)]
+    {
+        let ratio = line(what, &us, &them, value)?;
+        if goal == Some(what) {
+            met = ratio >= SHARE_MIN;
+            let verdict = if met { "met" } else { "missed" };
+            println!("    goal: at least {SHARE_MIN}: {ratio:.3}, {verdict}");
+        }
+    }
+    let ns = |turns: &[Turn]| {
+        turns.iter().map(|turn| 1e9 / turn.per_cpu_second()).sum::<f64>() / turns.len() as f64
+    };
+    println!("  processor time of an op, in the client: {:.0} ns / {:.0} ns\n", ns(&us), ns(&them));
+    Ok(met)
+}
+
+fn line(what: &str, us: &[Turn], them: &[Turn], value: fn(&Turn) -> f64) -> Result<f64> {
+    let (us, them): (Vec<f64>, Vec<f64>) = (us.iter().map(value).collect(), them.iter().map(value).collect());
+    let ratio = paired_ratio(&us, &them).context("no ratio")?;
+    let middle = |values: &[f64]| rate(values).map_or(f64::NAN, |rate| rate.median);
+    println!(
+        "  {what:<19} ours / theirs {} ({:.0} / {:.0})",
+        interval_text(&ratio),
+        middle(&us),
+        middle(&them)
+    );
+    Ok(ratio.median)
+}

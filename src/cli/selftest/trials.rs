@@ -1,0 +1,332 @@
+//! Runs whose right answer is known: two equal rows, or two of which one was made slower by a known share.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow};
+
+use super::slowed;
+use crate::cli::print;
+use crate::cli::progress::Bar;
+use crate::cli::run::{Signals, program};
+use crate::corpus::Corpus;
+use crate::engine::run::{Event, Observer, Start, run};
+use crate::machine;
+use crate::place::Place;
+use crate::plan::{CorpusText, Length, Plan, PlanText, Work};
+use crate::records::Records;
+use crate::result::{Interval, RunResult, Verdict};
+use crate::stats::compare::with_reference;
+use crate::stats::summary;
+use crate::units;
+
+/// Stores that are compared with themselves.
+pub const STORES: [&str; 2] = ["files/hashed", "sqlite"];
+/// The phase that is compared.
+const PHASE: &str = "read-warm";
+/// Length of that phase: short, because a hundred runs take long enough.
+const SECONDS: f64 = 0.1;
+/// Wall time of one run at the most; on a quiet machine most end after five rounds, which take about 4 s.
+const BUDGET: &str = "12s";
+/// The corpus of every run: small, so that it is filled quickly; each run has its own keys.
+const BLOBS: u64 = 100;
+const SIZES: &str = "uniform:2000-20000";
+
+/// What is known of the two rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// They are equal.
+    Equal,
+    /// The second one is slower.
+    Slowed,
+}
+
+/// How comparisons ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    equal: u32,
+    cannot_tell: u32,
+    faster: u32,
+    slower: u32,
+    not_ranked: u32,
+}
+
+impl Count {
+    fn add(&mut self, verdict: Verdict) {
+        let place = match verdict {
+            Verdict::Equal => &mut self.equal,
+            Verdict::CannotTellApart => &mut self.cannot_tell,
+            Verdict::Faster => &mut self.faster,
+            Verdict::Slower => &mut self.slower,
+            Verdict::NotRanked => &mut self.not_ranked,
+        };
+        *place += 1;
+    }
+
+    fn total(&self) -> u32 {
+        self.equal + self.cannot_tell + self.faster + self.slower + self.not_ranked
+    }
+
+    /// Whether the share of wrong answers is as small, or of right ones as large, as it must be. A comparison that could not
+    /// be made counts against it.
+    fn meets(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Equal => (self.faster + self.slower + self.not_ranked) * 10 <= self.total(),
+            Kind::Slowed => self.slower * 10 >= self.total() * 8,
+        }
+    }
+
+    fn goal(&self, kind: Kind) -> String {
+        let total = self.total();
+        match kind {
+            Kind::Equal => {
+                let different = self.faster + self.slower;
+                format!("called different: {different} of {total} (goal: at most {})", total / 10)
+            }
+            Kind::Slowed => {
+                format!(
+                    "called slower: {} of {total} (goal: at least {})",
+                    self.slower,
+                    (total * 8).div_ceil(10)
+                )
+            }
+        }
+    }
+}
+
+/// Carries out the runs, prints how their comparisons ended, and returns whether the goal is met.
+pub fn main(kind: Kind, trials: u32, dir: &Path, signals: &Signals) -> Result<bool> {
+    let bar = Bar::new(false);
+    let begin = machine::uptime();
+    let mut stores: Vec<Ended> = STORES.iter().map(|_| Ended::default()).collect();
+    let mut rounds: BTreeMap<u32, u32> = BTreeMap::new();
+    for trial in 0..trials {
+        let spent = (machine::uptime() - begin).as_secs_f64();
+        let left = spent / f64::from(trial.max(1)) * f64::from(trials - trial);
+        let left = if trial > 0 { format!(", about {} left", units::seconds(left)) } else { String::new() };
+        bar.now_and_then(trial as usize + 1, trials as usize, format!("run {} of {trials}{left}", trial + 1));
+        let Some(result) = one(kind, trial, dir, signals)? else { break };
+        *rounds.entry(result.fixed.rounds).or_insert(0) += 1;
+        for (store, ended) in STORES.iter().zip(&mut stores) {
+            ended.add(&result, store)?;
+        }
+    }
+    bar.clear();
+    let mut text = introduction(kind, trials);
+    for (store, ended) in STORES.iter().zip(&stores) {
+        text += &ended.text(kind, store)?;
+    }
+    let rounds: Vec<String> =
+        rounds.iter().map(|(rounds, times)| format!("{rounds} ({times} times)")).collect();
+    writeln!(text, "rounds of a run: {}", rounds.join(", "))?;
+    if kind == Kind::Slowed {
+        writeln!(text, "injected, as measured: {:.1} % of the ops' time", slowed::added_share() * 100.0)?;
+    }
+    let met = stores.iter().all(|ended| ended.count.meets(kind));
+    let (seconds, verdict) = ((machine::uptime() - begin).as_secs_f64(), if met { "met" } else { "missed" });
+    writeln!(text, "goal {verdict} ({})", units::seconds(seconds))?;
+    print(&text)?;
+    Ok(met)
+}
+
+fn introduction(kind: Kind, trials: u32) -> String {
+    let rows = match kind {
+        Kind::Equal => "Every store is two equal rows".to_owned(),
+        Kind::Slowed => format!(
+            "Every store is two rows; each op of the second one spends {:.0} % of its own time once more, spinning",
+            slowed::SHARE * 100.0
+        ),
+    };
+    format!(
+        "{rows}.\n{trials} comparisons of each store, from {trials} runs as `blobwise run` makes them (pilot, rounds,\n\
+         balanced order, stopping rule): {BLOBS} blobs, {SIZES}, {PHASE} of {SECONDS} s, at most {BUDGET} a run.\n\n"
+    )
+}
+
+/// What became of the comparisons of one store.
+#[derive(Default)]
+struct Ended {
+    count: Count,
+    ratios: Vec<Interval>,
+    reasons: BTreeMap<String, u32>,
+}
+
+impl Ended {
+    /// Compares a store's second row with its first one, as the rows of a run are compared with its reference.
+    fn add(&mut self, result: &RunResult, store: &str) -> Result<()> {
+        let cell = |which| {
+            let label = label(store, which);
+            let cell = result.results.iter().find(|cell| cell.store == label && cell.phase == PHASE);
+            cell.with_context(|| format!("the run did not measure `{label}`"))
+        };
+        let (first, second) = (cell(FIRST)?, cell(SECOND)?);
+        if let Some(reason) = first.not_ranked.as_ref().or(second.not_ranked.as_ref()) {
+            self.count.add(Verdict::NotRanked);
+            *self.reasons.entry(reason.clone()).or_insert(0) += 1;
+            return Ok(());
+        }
+        let compared = with_reference(&summary::series(second), &summary::series(first));
+        let (ratio, verdict) = compared.context("the rows have no round in common")?;
+        self.count.add(verdict);
+        self.ratios.push(ratio);
+        Ok(())
+    }
+
+    fn text(&self, kind: Kind, store: &str) -> Result<String> {
+        let Count { equal, cannot_tell, faster, slower, not_ranked } = self.count;
+        let mut middles: Vec<f64> = self.ratios.iter().map(|ratio| ratio.median).collect();
+        let halves =
+            self.ratios.iter().filter_map(|ratio| Some((ratio.high? - ratio.low?) / 2.0 / ratio.median));
+        let mut halves: Vec<f64> = halves.collect();
+        let mut text = format!(
+            "{store}\n  equal {equal}, cannot tell apart {cannot_tell}, faster {faster}, slower {slower}, not ranked {not_ranked}\n"
+        );
+        for (reason, times) in &self.reasons {
+            writeln!(text, "  not ranked {times} times: {reason}")?;
+        }
+        writeln!(
+            text,
+            "  second row over first: median {:.3}; half width of the interval: median {:.1} %",
+            median(&mut middles),
+            median(&mut halves) * 100.0
+        )?;
+        writeln!(text, "  {}\n", self.count.goal(kind))?;
+        Ok(text)
+    }
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// One run; `None` when it was stopped.
+fn one(kind: Kind, trial: u32, dir: &Path, signals: &Signals) -> Result<Option<RunResult>> {
+    let since = machine::uptime();
+    let plan = plan(kind, trial, dir)?;
+    let corpora = plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request)).collect::<Result<_>>()?;
+    let start = Start {
+        plan: &plan,
+        corpora,
+        earlier: None,
+        program: program(),
+        place: Place::make(dir)?,
+        since,
+        stop: signals.stop(),
+    };
+    let records = run(start, &mut Watch { plan: &plan })?;
+    if signals.received().is_some() {
+        return Ok(None);
+    }
+    let result = summary::summarize(&plan, &records)?;
+    match result.rows.iter().find_map(|row| row.reason.as_ref().map(|why| (&row.store, why))) {
+        Some((row, why)) => Err(anyhow!("{row}: {why}")),
+        None => Ok(Some(result)),
+    }
+}
+
+const FIRST: &str = "first";
+const SECOND: &str = "second";
+
+fn label(store: &str, which: &str) -> String {
+    format!("{store} ({which})")
+}
+
+/// A plan with every store as two rows.
+fn plan(kind: Kind, trial: u32, dir: &Path) -> Result<Plan> {
+    let text = PlanText {
+        name: Some("selftest".to_owned()),
+        seed: Some(u64::from(trial) + 1),
+        budget: Some(BUDGET.to_owned()),
+        stores: Some(STORES.iter().map(|store| (*store).to_owned()).collect()),
+        phases: Some(vec!["fill".to_owned(), PHASE.to_owned()]),
+        dir: Some(dir.to_owned()),
+        corpus: Some(CorpusText {
+            source: Some(SIZES.to_owned()),
+            blobs: Some(BLOBS),
+            ..CorpusText::default()
+        }),
+        ..PlanText::default()
+    };
+    let mut plan = text.resolve(true)?;
+    for phase in plan.phases.iter_mut().filter(|phase| phase.id == PHASE) {
+        if let Work::Ops(load) = &mut phase.work {
+            load.length = Length::Seconds(SECONDS);
+        }
+    }
+    let mut seconds = plan.rows.clone();
+    if kind == Kind::Slowed {
+        for (row, adapter) in seconds.iter_mut().zip([slowed::adapter::<0>(), slowed::adapter::<1>()]) {
+            row.adapter = adapter.context("the store is not compiled in")?;
+        }
+    }
+    plan.rows.iter_mut().for_each(|row| row.label = label(&row.label, FIRST));
+    seconds.iter_mut().for_each(|row| row.label = label(&row.label, SECOND));
+    plan.reference.clone_from(&plan.rows[0].label);
+    plan.rows.extend(seconds);
+    Ok(plan)
+}
+
+/// Decides the number of rounds as `blobwise run` does, and keeps nothing.
+struct Watch<'a> {
+    plan: &'a Plan,
+}
+
+impl Observer for Watch<'_> {
+    fn event(&mut self, _event: Event<'_>) {}
+
+    fn save(&mut self, _records: &Records) -> Result<()> {
+        Ok(())
+    }
+
+    fn rounds_needed(&mut self, records: &Records, most: u32) -> u32 {
+        summary::rounds_needed(self.plan, records, most).unwrap_or(most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn count(verdicts: &[(Verdict, u32)]) -> Count {
+        let mut count = Count::default();
+        for (verdict, times) in verdicts {
+            (0..*times).for_each(|_| count.add(*verdict));
+        }
+        count
+    }
+
+    #[test]
+    fn ten_false_differences_of_a_hundred_pass_and_eleven_do_not() {
+        use Verdict::*;
+        let ten = count(&[(Faster, 4), (Slower, 6), (Equal, 60), (CannotTellApart, 30)]);
+        assert_eq!(ten.total(), 100);
+        assert!(ten.meets(Kind::Equal));
+        assert!(!count(&[(Faster, 5), (Slower, 6), (Equal, 89)]).meets(Kind::Equal));
+        assert!(!count(&[(NotRanked, 11), (Equal, 89)]).meets(Kind::Equal));
+    }
+
+    #[test]
+    fn eighty_right_answers_of_a_hundred_pass_and_the_wrong_direction_is_none() {
+        use Verdict::*;
+        assert!(count(&[(Slower, 80), (CannotTellApart, 20)]).meets(Kind::Slowed));
+        assert!(!count(&[(Slower, 79), (CannotTellApart, 21)]).meets(Kind::Slowed));
+        assert!(!count(&[(Faster, 80), (CannotTellApart, 20)]).meets(Kind::Slowed));
+    }
+
+    #[test]
+    fn the_two_rows_differ_in_nothing_but_what_was_injected() {
+        for (kind, same) in [(Kind::Equal, true), (Kind::Slowed, false)] {
+            let plan = plan(kind, 0, Path::new(".")).unwrap();
+            assert_eq!(plan.rows.len(), 2 * STORES.len());
+            for store in STORES {
+                let row = |which| plan.rows.iter().find(|row| row.label == label(store, which)).unwrap();
+                let (first, second) = (row(FIRST), row(SECOND));
+                assert_eq!(first.options, second.options);
+                assert_eq!((first.adapter.name, second.adapter.name), (store, store));
+                assert_eq!(std::ptr::eq(first.adapter, second.adapter), same);
+            }
+        }
+    }
+}

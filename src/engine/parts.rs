@@ -1,0 +1,196 @@
+//! What one op of the null store costs, part by part: the loop itself, run with one thing more at a time.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Result;
+
+use super::clock::{Clock, HostClock};
+use super::ops::PlannedOp;
+use super::order::williams;
+use super::tally::Tally;
+use super::worker::{Hands, Shared, Source, bands, work};
+use super::yardstick::Yardstick;
+use crate::plan::{Order, Use};
+
+/// Blobs of the null store, and ops of one pass: more keys than the processor's nearest caches hold.
+const BLOBS: u64 = 100_000;
+/// Passes of one measurement; the fastest counts, because an interruption only ever adds.
+pub const PASSES: usize = 3;
+/// One setting of the loop; each has one thing more than the one before it.
+#[derive(Clone, Copy)]
+struct Stage {
+    /// What it has more.
+    adds: &'static str,
+    /// Bytes of a blob, by its id.
+    blob_bytes: fn(u64) -> u64,
+    order: Order,
+    clock: bool,
+    service: bool,
+    response: bool,
+}
+
+const LOOP: Stage = Stage {
+    adds: "the loop and the null store, without what follows",
+    blob_bytes: |_| 0,
+    order: Order::Sequential,
+    clock: false,
+    service: false,
+    response: false,
+};
+const CLOCK: Stage = Stage { adds: "two clock readings", clock: true, ..LOOP };
+const ORDER: Stage =
+    Stage { adds: "keys in uniform order over 100,000 blobs", order: Order::Uniform, ..CLOCK };
+const TOUCH: Stage = Stage { adds: "touch of the bytes: 1 cache line", blob_bytes: |_| 64, ..ORDER };
+const SERVICE: Stage = Stage { adds: "service histogram", service: true, ..TOUCH };
+const RESPONSE: Stage = Stage { adds: "response histogram", response: true, ..SERVICE };
+const MORE: Stage = Stage { adds: "touch of 15 more cache lines", blob_bytes: |_| 992, ..RESPONSE };
+/// As many cache lines, and the border between two bands, 1,000 B, in the middle.
+const BANDS: Stage = Stage {
+    adds: "blobs of two size bands in random order",
+    blob_bytes: |id| if id.is_multiple_of(2) { 992 } else { 1008 },
+    ..MORE
+};
+
+/// Up to [`WHOLE`] they are the parts of an op; what follows shows what larger and more varied blobs add.
+const STAGES: [Stage; 8] = [LOOP, CLOCK, ORDER, TOUCH, SERVICE, RESPONSE, MORE, BANDS];
+
+/// The stage that is an op with everything a run has.
+const WHOLE: usize = 5;
+
+/// A clock that stands still and costs nothing to read.
+struct Frozen;
+
+impl Clock for Frozen {
+    #[inline]
+    fn now(&self) -> u64 {
+        0
+    }
+
+    fn sleep_until(&self, _moment: u64) {}
+}
+
+/// What was measured of one part, by round.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// What it is.
+    pub name: &'static str,
+    /// Nanoseconds of an op, in each round.
+    pub ns: Vec<f64>,
+}
+
+/// The cost of a null op.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    /// The parts, which add up to the whole in every round.
+    pub parts: Vec<Part>,
+    /// All of them together.
+    pub whole: Part,
+    /// What comes on top of the whole with larger and more varied blobs.
+    pub beyond: Vec<Part>,
+}
+
+/// A stage ready to be run.
+struct Bench {
+    yardstick: Yardstick,
+    list: Vec<PlannedOp>,
+}
+
+/// Measures every stage once a round, in balanced order; `each` is told of every round. Ends early when `stop` is set.
+pub fn measure(clock: &HostClock, rounds: u32, stop: &AtomicBool, each: &dyn Fn(u32)) -> Result<Parts> {
+    let benches: Vec<Bench> = STAGES
+        .iter()
+        .map(|stage| {
+            let yardstick = Yardstick::with(BLOBS, stage.blob_bytes)?;
+            let list = yardstick.gets(stage.order);
+            Ok(Bench { yardstick, list })
+        })
+        .collect::<Result<_>>()?;
+    let mut measured: Vec<Vec<f64>> = vec![Vec::new(); STAGES.len()];
+    for round in 1..=rounds {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        each(round);
+        for stage in williams(STAGES.len(), round, 1) {
+            measured[stage].push(benches[stage].ns_per_op(clock, &STAGES[stage], stop)?);
+        }
+    }
+    Ok(differences(&measured))
+}
+
+impl Bench {
+    fn ns_per_op(&self, clock: &HostClock, stage: &Stage, stop: &AtomicBool) -> Result<f64> {
+        let mut best = f64::INFINITY;
+        for _ in 0..PASSES {
+            let begin = clock.now();
+            let ops =
+                if stage.clock { self.pass(clock, stage, stop) } else { self.pass(&Frozen, stage, stop) }?;
+            best = best.min((clock.now() - begin) as f64 / ops.max(1) as f64);
+        }
+        Ok(best)
+    }
+
+    /// One pass over the list; returns the ops done.
+    fn pass<C: Clock>(&self, clock: &C, stage: &Stage, stop: &AtomicBool) -> Result<u64> {
+        let (corpus, lists) = (self.yardstick.corpus(), std::slice::from_ref(&self.list));
+        let tally = Tally::new(bands(lists), false).keep(stage.service, stage.response);
+        let shared = Shared {
+            clock,
+            store: self.yardstick.store(),
+            keys: &corpus.keys,
+            contents: &corpus.contents,
+            use_bytes: Use::Touch,
+            uploads: None,
+            batch: 1,
+            connect: false,
+            sync: None,
+            stop,
+        };
+        let mut hands = Hands::open(shared.store, None)?;
+        let source = Source::Own { list: &self.list, nanoseconds: 0 };
+        Ok(work(&shared, &source, &mut hands, tally, clock.now())?.ops)
+    }
+}
+
+/// Each stage less the one before it, round by round.
+fn differences(measured: &[Vec<f64>]) -> Parts {
+    let part = |stage: usize| {
+        let ns = match stage.checked_sub(1) {
+            Some(before) => {
+                measured[stage].iter().zip(&measured[before]).map(|(now, then)| now - then).collect()
+            }
+            None => measured[stage].clone(),
+        };
+        Part { name: STAGES[stage].adds, ns }
+    };
+    Parts {
+        parts: (0..=WHOLE).map(part).collect(),
+        whole: Part { name: "the whole op", ns: measured[WHOLE].clone() },
+        beyond: (WHOLE + 1..STAGES.len()).map(part).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_add_up_to_the_whole_in_every_round() {
+        let measured: Vec<Vec<f64>> = (0..STAGES.len())
+            .map(|stage| vec![10.0 * stage as f64 + 1.0, 7.0 * stage as f64 + 3.0])
+            .collect();
+        let parts = differences(&measured);
+        for round in 0..2 {
+            let sum: f64 = parts.parts.iter().map(|part| part.ns[round]).sum();
+            assert!((sum - parts.whole.ns[round]).abs() < 1e-9);
+        }
+        assert_eq!(parts.beyond.len(), STAGES.len() - 1 - WHOLE);
+    }
+
+    #[test]
+    fn every_stage_does_all_ops_without_an_error() {
+        let stop = AtomicBool::new(false);
+        let parts = measure(&HostClock::best(), 1, &stop, &|_| {}).unwrap();
+        assert!(parts.whole.ns[0] > 0.0 && parts.parts[0].ns[0] > 0.0);
+    }
+}

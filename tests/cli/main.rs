@@ -1,0 +1,22 @@
+//! The program as a user runs it: places that cannot be used, signals in every phase, results that others read.
+//!
+//! What a machine cannot do (a mount in a namespace, say) is ignored with the reason; with `BLOBWISE_REQUIRE_ALL=1`, as in
+//! continuous integration, it fails.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod places;
+mod program;
+mod results;
+mod signals;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+
+fn main() -> ExitCode {
+    let mut trials = places::trials();
+    trials.extend(signals::trials());
+    trials.extend(results::trials());
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}

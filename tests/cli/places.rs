@@ -1,0 +1,226 @@
+//! Places that cannot be used: refused before anything is written. And a user's directory that can: never touched.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Command;
+
+use libtest_mimic::Trial;
+
+use crate::program::{BLOBWISE, Outcome, Said, Work, finish, needing};
+
+pub fn trials() -> Vec<Trial> {
+    let no_mounts = no_mounts();
+    vec![
+        Trial::test("a place that is not writable is refused", not_writable),
+        Trial::test("an unreadable directory of files is refused", unreadable_files),
+        Trial::test("a directory without files is refused", no_files),
+        Trial::test("an out that cannot be made is refused", out_not_writable),
+        Trial::test("an out that holds something is left alone", out_not_empty),
+        Trial::test("a corpus larger than the free space is refused", larger_than_the_disk),
+        needing("a read-only file system is refused", no_mounts.clone(), read_only),
+        needing("a full file system is refused", no_mounts.clone(), full),
+        needing("a file system that fills up fails the row, not the run", no_mounts.clone(), fills_up),
+        needing("a place in memory works and is a doubt", no_mounts, in_memory),
+        Trial::test("links, unreadable and special files are reported and nothing is touched", users_files),
+        Trial::test("a blob over a store's limit is not possible", over_the_limit),
+        Trial::test("a directory that was made is removed again", made_and_removed),
+    ]
+}
+
+/// A quick run's arguments.
+const QUICK: &str = "run --stores files/hashed,memory --blobs 12 --rounds 1 --phases fill,read-warm --quiet";
+
+fn quick(more: &str) -> Vec<String> {
+    format!("{QUICK} {more}").split_whitespace().map(str::to_owned).collect()
+}
+
+/// The program without the power of root to pass by permissions.
+fn without_override(work: &Work, arguments: &[String]) -> Said {
+    if rustix::process::geteuid().is_root() {
+        let mut command = work.command("setpriv");
+        let drop = "-dac_override,-dac_read_search";
+        finish(command.args(["--bounding-set", drop, "--inh-caps", drop, BLOBWISE]).args(arguments))
+    } else {
+        work.run(arguments)
+    }
+}
+
+fn locked(work: &Work, name: &str, mode: u32) {
+    std::fs::create_dir(work.path(name)).unwrap();
+    std::fs::write(work.path(name).join("theirs"), "x").unwrap();
+    std::fs::set_permissions(work.path(name), PermissionsExt::from_mode(mode)).unwrap();
+}
+
+fn not_writable() -> Outcome {
+    let work = Work::new();
+    locked(&work, "locked", 0o555);
+    let before = work.snapshot("locked");
+    without_override(&work, &quick("--dir locked --out out")).refused(&["locked", "Permission denied"]);
+    assert_eq!(work.snapshot("locked"), before);
+    assert_eq!(work.names("."), ["locked"]);
+    Ok(())
+}
+
+fn unreadable_files() -> Outcome {
+    let work = Work::new();
+    locked(&work, "locked", 0o000);
+    without_override(&work, &quick("--files locked --out out")).refused(&["locked", "Permission denied"]);
+    assert_eq!(work.names("."), ["locked"]);
+    Ok(())
+}
+
+fn no_files() -> Outcome {
+    let work = Work::new();
+    std::fs::create_dir_all(work.path("empty/below")).unwrap();
+    work.run(quick("--files empty --out out")).refused(&["empty", "no files"]);
+    assert_eq!(work.names("."), ["empty"]);
+    Ok(())
+}
+
+fn out_not_writable() -> Outcome {
+    let work = Work::new();
+    locked(&work, "locked", 0o555);
+    without_override(&work, &quick("--out locked/out")).refused(&["locked/out", "Permission denied"]);
+    assert_eq!(work.names("."), ["locked"]);
+    Ok(())
+}
+
+fn out_not_empty() -> Outcome {
+    let work = Work::new();
+    std::fs::create_dir(work.path("out")).unwrap();
+    std::fs::write(work.path("out/result.json"), "theirs").unwrap();
+    let before = work.snapshot("out");
+    work.run(quick("--out out")).refused(&["`out` is not empty"]);
+    assert_eq!(work.snapshot("out"), before);
+    Ok(())
+}
+
+fn larger_than_the_disk() -> Outcome {
+    let work = Work::new();
+    let arguments = "run --corpus fixed:1GB --corpus-bytes 900TB --stores files/flat --out out";
+    work.say(arguments).refused(&["free", "--corpus-bytes"]);
+    assert!(work.names(".").is_empty());
+    Ok(())
+}
+
+// ---- file systems of our own ----------------------------------------------------------------------------------------
+
+/// Why there can be no mounts in a namespace of ours, if there cannot.
+fn no_mounts() -> Option<String> {
+    let mut command = Command::new("unshare");
+    let tried = command
+        .args(["--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"])
+        .output();
+    match tried {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => {
+            Some(format!("no mount in a namespace: {}", String::from_utf8_lossy(&output.stderr).trim()))
+        }
+        Err(error) => Some(format!("no `unshare`: {error}")),
+    }
+}
+
+/// Runs the program with a file system in memory at `mounted`, in a namespace that ends with it.
+fn mounted(work: &Work, options: &str, arguments: &[String]) -> Said {
+    std::fs::create_dir(work.path("mounted")).unwrap();
+    let script = format!("mount -t tmpfs -o {options} none mounted && exec \"$0\" \"$@\"");
+    let mut command = work.command("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script, BLOBWISE]).args(arguments);
+    finish(&mut command)
+}
+
+fn read_only() -> Outcome {
+    let work = Work::new();
+    mounted(&work, "ro", &quick("--dir mounted --out out")).refused(&["mounted", "read-only"]);
+    assert_eq!(work.names("."), ["mounted"]);
+    Ok(())
+}
+
+fn full() -> Outcome {
+    let work = Work::new();
+    mounted(&work, "size=64k", &quick("--dir mounted --out out")).refused(&["mounted", "free"]);
+    assert_eq!(work.names("."), ["mounted"]);
+    Ok(())
+}
+
+/// The check before the run reckons with bytes; this file system runs out of inodes.
+fn fills_up() -> Outcome {
+    let work = Work::new();
+    let arguments = "run --stores files/flat,memory --corpus fixed:100 --blobs 300 --rounds 1 --phases fill,read-warm \
+                     --quiet --dir mounted --out out";
+    let arguments: Vec<String> = arguments.split_whitespace().map(str::to_owned).collect();
+    let said = mounted(&work, "size=256m,nr_inodes=100", &arguments).ended(1);
+    assert!(said.stdout.contains("No space left on device"), "{}", said.stdout);
+    let result = blobwise::result::RunResult::load(&work.path("out"))?;
+    let status = |store: &str| result.rows.iter().find(|row| row.store == store).map(|row| row.status);
+    assert_eq!(status("files/flat"), Some(blobwise::result::Status::Failed));
+    assert_eq!(status("memory"), Some(blobwise::result::Status::Measured));
+    Ok(())
+}
+
+fn in_memory() -> Outcome {
+    let work = Work::new();
+    let said = mounted(&work, "size=256m", &quick("--dir mounted --out out")).ended(0);
+    assert!(said.stdout.contains("lies in memory (tmpfs)"), "{}", said.stdout);
+    Ok(())
+}
+
+// ---- a user's files -------------------------------------------------------------------------------------------------
+
+fn users_files() -> Outcome {
+    let work = Work::new();
+    let files = work.path("files");
+    std::fs::create_dir_all(files.join("deep/er")).unwrap();
+    for (name, bytes) in [("a.txt", 10), ("deep/b.bin", 5000), ("deep/er/c", 70_000), ("empty", 0)] {
+        std::fs::write(files.join(name), vec![7; bytes]).unwrap();
+    }
+    std::fs::write(files.join("secret"), "s").unwrap();
+    std::fs::set_permissions(files.join("secret"), PermissionsExt::from_mode(0o000)).unwrap();
+    symlink("/etc/passwd", files.join("link")).unwrap();
+    symlink(".", files.join("deep/loop")).unwrap();
+    let fifo = Command::new("mkfifo").arg(files.join("pipe")).status()?;
+    assert!(fifo.success());
+    let before = work.snapshot("files");
+    let arguments: Vec<String> =
+        "run --files files --stores files/hashed,memory --rounds 1 --phases fill,read-warm,overwrite \
+                                  --quiet --out out"
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect();
+    without_override(&work, &arguments).ended(0);
+    assert_eq!(work.snapshot("files"), before);
+    let result = blobwise::result::RunResult::load(&work.path("out"))?;
+    assert_eq!(result.corpus.blobs, 4);
+    let skipped = result.corpus.skipped.unwrap_or_default();
+    for word in ["2 symbolic links", "1 special", "1 unreadable"] {
+        assert!(skipped.contains(word), "`{word}` is not in `{skipped}`");
+    }
+    let manifest = std::fs::read_to_string(work.path("out/corpus.csv"))?;
+    for name in ["a.txt", "deep/b.bin", "deep/er/c", "empty"] {
+        assert!(manifest.lines().any(|line| line.ends_with(&format!(",{name}"))), "{manifest}");
+    }
+    Ok(())
+}
+
+/// SQLite takes no blob above a billion bytes.
+fn over_the_limit() -> Outcome {
+    let work = Work::new();
+    let line = "run --stores sqlite,null --corpus fixed:1001MB --content text --blobs 1 --rounds 1 --phases fill --quiet --out out";
+    let said = work.say(line).ended(0);
+    assert!(said.stdout.contains("not possible"), "{}", said.stdout);
+    let result = blobwise::result::RunResult::load(&work.path("out"))?;
+    let cell = result.results.iter().find(|cell| cell.store == "sqlite").ok_or("no cell")?;
+    assert_eq!(cell.status, blobwise::result::Status::NotPossible);
+    assert!(
+        cell.reason.as_ref().is_some_and(|reason| reason.contains("SQLITE_MAX_LENGTH")),
+        "{:?}",
+        cell.reason
+    );
+    Ok(())
+}
+
+fn made_and_removed() -> Outcome {
+    let work = Work::new();
+    work.run(quick("--dir new/place --out out")).ended(0);
+    assert_eq!(work.names("."), ["out"]);
+    Ok(())
+}

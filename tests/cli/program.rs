@@ -1,0 +1,136 @@
+//! Runs the program in a directory of its own and looks at what it leaves.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::SystemTime;
+
+use libtest_mimic::{Failed, Trial};
+
+/// What a test returns.
+pub type Outcome = Result<(), Failed>;
+
+/// The program under test.
+pub const BLOBWISE: &str = env!("CARGO_BIN_EXE_blobwise");
+
+/// A trial that needs something of the machine: `missing` says what it has not.
+pub fn needing(
+    name: &str,
+    missing: Option<String>,
+    test: impl FnOnce() -> Outcome + Send + 'static,
+) -> Trial {
+    match missing {
+        None => Trial::test(name, test),
+        Some(why) if std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|all| all == "1") => {
+            Trial::test(name, move || Err(why.into()))
+        }
+        Some(why) => Trial::test(name, test).with_kind(why).with_ignored_flag(true),
+    }
+}
+
+/// A directory for one test, removed at its end.
+pub struct Work {
+    dir: tempfile::TempDir,
+}
+
+/// How the program ended and what it said.
+#[derive(Debug)]
+pub struct Said {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Work {
+    pub fn new() -> Work {
+        // Not in /tmp, which may be in memory.
+        Work { dir: tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A command that runs in this directory, with both outputs piped.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Said {
+        finish(self.command(BLOBWISE).args(arguments))
+    }
+
+    /// Runs with words separated by spaces.
+    pub fn say(&self, line: &str) -> Said {
+        self.run(line.split_whitespace())
+    }
+
+    /// Every path below, with what a change would change: size, time of modification, mode and bytes.
+    pub fn snapshot(&self, below: &str) -> BTreeMap<PathBuf, (u64, SystemTime, u32, Vec<u8>)> {
+        let mut found = BTreeMap::new();
+        collect(&self.path(below), &mut found);
+        found
+    }
+
+    /// Names in a directory; none when it is missing.
+    pub fn names(&self, below: &str) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(self.path(below)) else { return Vec::new() };
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+    }
+}
+
+fn collect(path: &Path, found: &mut BTreeMap<PathBuf, (u64, SystemTime, u32, Vec<u8>)>) {
+    let meta = std::fs::symlink_metadata(path).unwrap();
+    let bytes = if meta.is_file() { std::fs::read(path).unwrap_or_default() } else { Vec::new() };
+    found.insert(path.to_owned(), (meta.len(), meta.modified().unwrap(), meta.mode(), bytes));
+    if meta.is_dir() {
+        for entry in std::fs::read_dir(path).unwrap() {
+            collect(&entry.unwrap().path(), found);
+        }
+    }
+}
+
+/// Runs a command to its end.
+pub fn finish(command: &mut Command) -> Said {
+    let output = command.output().unwrap();
+    Said {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Starts a command without waiting for it.
+#[expect(clippy::disallowed_methods, reason = "a test that sends signals must hold the process")]
+pub fn start(command: &mut Command) -> Child {
+    command.spawn().unwrap()
+}
+
+impl Said {
+    /// Checks the exit code, and shows what was said when it is another.
+    #[track_caller]
+    pub fn ended(self, code: i32) -> Said {
+        assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Checks that it refused: code 2, an `error:` with these words, and nothing on standard output.
+    #[track_caller]
+    pub fn refused(self, words: &[&str]) -> Said {
+        let said = self.ended(2);
+        assert!(said.stderr.lines().any(|line| line.starts_with("error: ")), "{}", said.stderr);
+        for word in words {
+            assert!(said.stderr.contains(word), "`{word}` is not in: {}", said.stderr);
+        }
+        assert_eq!(said.stdout, "");
+        said
+    }
+}

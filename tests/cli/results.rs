@@ -1,0 +1,194 @@
+//! What others read: `result.json` against its schema, the table as CSV, the plan that repeats the run, two runs compared.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use blobwise::result::RunResult;
+use libtest_mimic::{Failed, Trial};
+use serde_json::Value;
+
+use crate::program::{Outcome, Work};
+
+pub fn trials() -> Vec<Trial> {
+    let mut trials = vec![
+        Trial::test("a run's result has the published schema", || valid("--phases fill,read-warm,overwrite")),
+        Trial::test("an open loop's result has the published schema", || {
+            valid("--phases fill,read-warm --rate 2000 --workers 2")
+        }),
+        Trial::test("a sweep's result has the published schema", || {
+            valid("--phases fill,read-warm --sweep 1kB..10kB")
+        }),
+        Trial::test("a batch's result has the published schema", || {
+            valid("--phases fill,read-warm --batch 4")
+        }),
+        Trial::test("an aged store's result has the published schema", || valid("--phases fill,age")),
+        Trial::test("the table is in the CSV file", csv),
+        Trial::test("the stored plan repeats the run", plan_repeats),
+        Trial::test("the report of a run can be printed again", report_again),
+        Trial::test("a run compared with itself has not regressed", compared_with_itself),
+        Trial::test("a run that is slower has regressed", regressed),
+        Trial::test("runs on different machines are not compared", machine_changed),
+        Trial::test("a mix has a cost", mix),
+        Trial::test("a list of values makes one row each", list_of_values),
+    ];
+    for plan in plans() {
+        trials.push(Trial::test(format!("plan {plan} runs tiny"), move || tiny(&plan)));
+    }
+    trials
+}
+
+/// Runs two stores briefly.
+fn run(work: &Work, more: &str, out: &str) -> Result<RunResult, Failed> {
+    let line =
+        format!("run --stores files/hashed,sqlite,null --blobs 40 --rounds 2 --quiet {more} --out {out}");
+    work.say(&line).ended(0);
+    Ok(RunResult::load(&work.path(out))?)
+}
+
+fn json(path: &Path) -> Result<Value, Failed> {
+    Ok(serde_json::from_slice(&std::fs::read(path)?)?)
+}
+
+fn valid(more: &str) -> Outcome {
+    let work = Work::new();
+    run(&work, more, "out")?;
+    let schema = json(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/result.schema.json")))?;
+    let result = json(&work.path("out/result.json"))?;
+    let validator = jsonschema::validator_for(&schema)?;
+    let errors: Vec<String> = validator.iter_errors(&result).map(|error| error.to_string()).take(5).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    Ok(())
+}
+
+fn csv() -> Outcome {
+    let work = Work::new();
+    let result = run(&work, "--phases fill,read-warm", "out")?;
+    let mut reader = csv::Reader::from_path(work.path("out/results.csv"))?;
+    let headers = reader.headers()?.clone();
+    let column =
+        |name: &str| headers.iter().position(|header| header == name).ok_or(format!("no column {name}"));
+    let (store, phase) = (column("store")?, column("phase")?);
+    let lines: BTreeSet<(String, String)> = reader
+        .records()
+        .map(|record| record.map(|record| (record[store].into(), record[phase].into())))
+        .collect::<Result<_, _>>()?;
+    let cells: BTreeSet<(String, String)> =
+        result.results.iter().map(|cell| (cell.store.clone(), cell.phase.clone())).collect();
+    assert_eq!(lines, cells);
+    Ok(())
+}
+
+fn plan_repeats() -> Outcome {
+    let work = Work::new();
+    let first = run(&work, "--phases fill,read-warm --seed 5", "first")?;
+    work.say("run first/plan.toml --quiet --out second").ended(0);
+    let second = RunResult::load(&work.path("second"))?;
+    assert_eq!(first.corpus, second.corpus);
+    assert_eq!(
+        std::fs::read_to_string(work.path("first/plan.toml"))?,
+        std::fs::read_to_string(work.path("second/plan.toml"))?
+    );
+    let order = |result: &RunResult| -> Vec<(u32, String)> {
+        result.store_rounds.iter().map(|visit| (visit.round, visit.store.clone())).collect()
+    };
+    assert_eq!(order(&first), order(&second));
+    Ok(())
+}
+
+fn report_again() -> Outcome {
+    let work = Work::new();
+    let line =
+        "run --stores files/hashed,memory --blobs 40 --rounds 2 --phases fill,read-warm --quiet --out out";
+    let first = work.say(line).ended(0);
+    std::fs::remove_file(work.path("out/report.html"))?;
+    let again = work.say("report out").ended(0);
+    assert_eq!(first.stdout, again.stdout);
+    assert!(work.path("out/report.html").exists());
+    for line in first.stdout.lines().filter(|line| !line.starts_with(['R', 'P'])) {
+        assert!(line.chars().count() <= 100, "wider than 100 columns: {line}");
+    }
+    Ok(())
+}
+
+fn compared_with_itself() -> Outcome {
+    let work = Work::new();
+    run(&work, "--phases fill,read-warm", "out")?;
+    let said = work.say("compare out out/result.json").ended(0);
+    assert!(said.stdout.contains("0 slower by more than 5 %"), "{}", said.stdout);
+    Ok(())
+}
+
+/// A copy of a run in which something was changed.
+fn doctored(work: &Work, change: impl Fn(&mut RunResult)) -> Outcome {
+    let mut result = RunResult::load(&work.path("out"))?;
+    change(&mut result);
+    std::fs::create_dir(work.path("changed"))?;
+    result.save(&work.path("changed"))?;
+    Ok(())
+}
+
+fn regressed() -> Outcome {
+    let work = Work::new();
+    let line =
+        "run --stores files/hashed,sqlite --blobs 40 --rounds 5 --phases fill,read-warm --quiet --out out";
+    work.say(line).ended(0);
+    doctored(&work, |result| {
+        let rounds =
+            result.results.iter_mut().filter(|cell| cell.store == "sqlite" && cell.phase == "read-warm");
+        rounds.flat_map(|cell| &mut cell.rounds).for_each(|round| round.seconds *= 50.0);
+    })?;
+    let said = work.say("compare out changed").ended(1);
+    let line = said.stdout.lines().find(|line| line.contains("(regressed)")).ok_or("no line says so")?;
+    assert!(line.starts_with("sqlite ") && line.contains("read-warm") && line.contains("slower"), "{line}");
+    assert_eq!(said.stdout.matches("(regressed)").count(), 1, "{}", said.stdout);
+    work.say("compare changed out").ended(0);
+    Ok(())
+}
+
+fn machine_changed() -> Outcome {
+    let work = Work::new();
+    run(&work, "--phases fill,read-warm", "out")?;
+    doctored(&work, |result| result.rails.iter_mut().for_each(|rail| rail.processor_ns *= 3.0))?;
+    let said = work.say("compare out changed").ended(0);
+    assert!(said.stdout.contains("machine changed"), "{}", said.stdout);
+    Ok(())
+}
+
+fn mix() -> Outcome {
+    let work = Work::new();
+    let more = "--phases fill,read-warm,range-random --mix read=0.9,range=0.1";
+    let result = run(&work, more, "out")?;
+    assert!(result.answer.iter().any(|line| line.contains("1,000 ops")), "{:#?}", result.answer);
+    Ok(())
+}
+
+fn list_of_values() -> Outcome {
+    let work = Work::new();
+    work.say("run --stores sqlite --set sqlite.page_size=4096,16384 --blobs 20 --rounds 1 --phases fill --quiet --out out").ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let labels: Vec<&str> = result.rows.iter().map(|row| row.store.as_str()).collect();
+    assert_eq!(labels, ["sqlite[page_size=4096]", "sqlite[page_size=16384]"]);
+    for row in &result.rows {
+        assert_eq!(row.facts.get("page_size"), row.options.get("page_size"), "read back from the store");
+    }
+    Ok(())
+}
+
+fn plans() -> Vec<String> {
+    let entries = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/plans")).unwrap();
+    let mut plans: Vec<String> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
+    plans.sort();
+    plans
+}
+
+fn tiny(plan: &str) -> Outcome {
+    let work = Work::new();
+    work.run(["run", plan, "--scale", "0.01", "--quiet", "--out", "out"]).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    assert!(result.complete);
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! SIGINT, SIGTERM and SIGKILL in every phase: what was measured is kept, nothing of the user's is touched, nothing is left
+//! behind, and a rerun works.
+
+use std::io::{BufRead, BufReader};
+use std::process::Child;
+
+use blobwise::result::RunResult;
+use libtest_mimic::Trial;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::program::{BLOBWISE, Outcome, Said, Work, start};
+
+/// The phases of the default plan, and those that a user asks for.
+const PHASES: &[&str] =
+    &["fill", "read-warm", "read-cold", "range-head", "range-random", "overwrite", "delete-half", "reopen"];
+
+pub fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for (name, signal) in [("SIGINT", Signal::INT), ("SIGTERM", Signal::TERM), ("SIGKILL", Signal::KILL)] {
+        for phase in PHASES {
+            trials.push(Trial::test(format!("{name} in {phase}"), move || in_phase(signal, phase)));
+        }
+    }
+    trials.push(Trial::test("a run that was stopped goes on with --resume", goes_on));
+    trials.push(Trial::test("a directory that another run holds is left alone", locked));
+    trials
+}
+
+/// No round is repeated because the machine changed its speed: here it always does.
+const PLAN: &str = r#"
+stores = ["files/hashed", "sqlite"]
+rounds = 2
+drop_caches = false
+rail_limit = 1000.0
+corpus = { files = "files" }
+"#;
+const RUN: &str = "run plan.toml --verbose --dir place --out out";
+
+/// A user's directory and a place that is not empty.
+fn prepared() -> Work {
+    let work = Work::new();
+    std::fs::write(work.path("plan.toml"), PLAN).unwrap();
+    std::fs::create_dir(work.path("files")).unwrap();
+    for n in 0..40_usize {
+        std::fs::write(work.path(&format!("files/{n}")), vec![n as u8; 1 + n * n * 97]).unwrap();
+    }
+    std::fs::create_dir(work.path("place")).unwrap();
+    std::fs::write(work.path("place/theirs"), "theirs").unwrap();
+    work
+}
+
+/// Starts the run and reads what it says until it says `line` for the `nth` time.
+fn run_until(work: &Work, arguments: &str, line: &str, nth: usize) -> Child {
+    let mut child = start(work.command(BLOBWISE).args(arguments.split_whitespace()));
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let (mut text, mut seen) = (String::new(), 0);
+    while seen < nth {
+        text.clear();
+        assert!(said.read_line(&mut text).unwrap() > 0, "it ended before `{line}`");
+        seen += usize::from(text.trim_end().ends_with(line));
+    }
+    // Nobody reads on; the pipe holds the few lines that follow.
+    child.stderr = Some(said.into_inner());
+    child
+}
+
+fn send(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+fn wait(child: Child) -> Said {
+    let output = child.wait_with_output().unwrap();
+    Said {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+fn in_phase(signal: Signal, phase: &str) -> Outcome {
+    let work = prepared();
+    let before = work.snapshot("files");
+    // The third visit: two stores of round 1 are measured, and kept.
+    let child = run_until(&work, RUN, phase, 3);
+    send(&child, signal);
+    let said = wait(child);
+    assert_eq!(work.snapshot("files"), before);
+    let kept = RunResult::load(&work.path("out"))?;
+    assert!(!kept.complete);
+    assert_eq!(kept.store_rounds.len(), 2, "both stores of round 1 are kept");
+    if signal == Signal::KILL {
+        assert_eq!(said.code, None);
+    } else {
+        let said = said.ended(if signal == Signal::INT { 130 } else { 143 });
+        assert!(said.stdout.contains("The run was ended early"), "{}", said.stdout);
+        assert_eq!(work.names("place"), ["theirs"]);
+        for file in ["report.html", "results.csv", "plan.toml"] {
+            assert!(work.path("out").join(file).exists(), "{file} is missing");
+        }
+    }
+    // A rerun works, and takes away what a killed run left.
+    let again = "run --files files --stores memory --rounds 1 --phases fill --quiet --dir place --out again";
+    work.say(again).ended(0);
+    assert_eq!(work.names("place"), ["theirs"]);
+    assert_eq!(work.snapshot("files"), before);
+    Ok(())
+}
+
+fn goes_on() -> Outcome {
+    let work = prepared();
+    let child = run_until(&work, RUN, "read-warm", 3);
+    send(&child, Signal::INT);
+    wait(child).ended(130);
+    let kept = RunResult::load(&work.path("out"))?;
+    work.say("run --resume out --quiet").ended(0);
+    let whole = RunResult::load(&work.path("out"))?;
+    assert!(whole.complete);
+    assert_eq!(whole.store_rounds.len(), 4);
+    assert_eq!(whole.plan.seed, kept.plan.seed);
+    for (before, after) in kept.store_rounds.iter().zip(&whole.store_rounds) {
+        assert_eq!((before.round, &before.store), (after.round, &after.store));
+    }
+    let rounds_of = |result: &RunResult, at: usize| {
+        result.results[at].rounds.first().map(|round| round.histogram.clone())
+    };
+    for at in 0..kept.results.len() {
+        assert_eq!(rounds_of(&kept, at), rounds_of(&whole, at), "a measured round was measured again");
+    }
+    work.say("run --resume out").refused(&["complete"]);
+    Ok(())
+}
+
+/// Two runs at once in one place: neither removes what the other works on.
+fn locked() -> Outcome {
+    let work = prepared();
+    let child = run_until(&work, RUN, "read-warm", 1);
+    work.say("run --files files --stores memory --rounds 1 --phases fill --quiet --dir place --out again")
+        .ended(0);
+    assert_eq!(work.names("place").len(), 2, "the first run's directory is there");
+    wait(child).ended(0);
+    assert_eq!(work.names("place"), ["theirs"]);
+    Ok(())
+}

@@ -1,0 +1,289 @@
+//! What the sources and the documents must keep to, beyond what the compiler and the lints see.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use blobwise::stores::{Entry, TABLE};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+fn name_of(entry: &Entry) -> &'static str {
+    match entry {
+        Entry::Ready(adapter) => adapter.name,
+        Entry::NotCompiled { name, .. } => name,
+    }
+}
+
+/// Which modules of the crate each one may name. `cli` may name all.
+const MAY_NAME: &[(&str, &[&str])] = &[
+    ("corpus", &["names", "store", "units"]),
+    (
+        "engine",
+        &[
+            "corpus", "machine", "place", "plan", "records", "result", "server", "stats", "store", "stores",
+            "units",
+        ],
+    ),
+    ("machine", &["result"]),
+    ("names", &[]),
+    ("place", &["machine"]),
+    ("plan", &["corpus", "names", "stats", "store", "stores", "units"]),
+    ("records", &["plan", "result"]),
+    ("report", &["result", "stats", "store", "units"]),
+    ("result", &["plan", "store"]),
+    ("server", &["machine", "place"]),
+    ("stats", &["plan", "records", "result", "store", "units"]),
+    ("store", &["server", "units"]),
+    ("stores", &["place", "server", "store", "units"]),
+    ("units", &[]),
+];
+
+fn files(below: &str, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![Path::new(ROOT).join(below)];
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(&directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|found| found == extension) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    assert!(!found.is_empty(), "no .{extension} files below {below}");
+    found
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn document(name: &str) -> String {
+    read(&Path::new(ROOT).join(name))
+}
+
+fn short(path: &Path) -> String {
+    path.strip_prefix(ROOT).unwrap().display().to_string()
+}
+
+/// The module of the crate that a source belongs to.
+fn module(path: &Path) -> String {
+    let below = path.strip_prefix(Path::new(ROOT).join("src")).unwrap();
+    below.components().next().unwrap().as_os_str().to_string_lossy().trim_end_matches(".rs").to_owned()
+}
+
+/// The lines of a source that are compiled into the program: no comments, no tests (which stand at the end of a file).
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    text.lines().filter(|line| !line.trim_start().starts_with("//"))
+}
+
+/// Names after `crate::` in a line, also those in braces.
+fn named(line: &str) -> BTreeSet<String> {
+    let word =
+        |text: &str| -> String { text.chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect() };
+    line.match_indices("crate::")
+        .map(|(at, found)| word(&line[at + found.len()..]))
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+#[test]
+fn modules_name_only_what_is_below_them() {
+    let may: BTreeMap<&str, &[&str]> = MAY_NAME.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for path in files("src", "rs") {
+        let module = module(&path);
+        if ["cli", "main", "lib"].contains(&module.as_str()) {
+            continue;
+        }
+        let allowed = may.get(module.as_str()).unwrap_or_else(|| panic!("{module} is not in MAY_NAME"));
+        for name in code(&read(&path)).flat_map(named) {
+            if name != module && !allowed.contains(&name.as_str()) {
+                wrong.push(format!("{}: {module} names {name}", short(&path)));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn engine_statistics_and_reports_name_no_store() {
+    let mut stores: BTreeSet<String> = TABLE.iter().map(|entry| name_of(entry).to_owned()).collect();
+    // A family's name is a store's name as well.
+    stores.extend(
+        TABLE.iter().filter_map(|entry| name_of(entry).split_once('/')).map(|(family, _)| family.to_owned()),
+    );
+    // The yardsticks and a plain word.
+    for word in ["null", "memory", "files"] {
+        stores.remove(word);
+    }
+    let mut wrong = Vec::new();
+    for below in ["src/engine", "src/stats", "src/report"] {
+        for path in files(below, "rs") {
+            for line in code(&read(&path)) {
+                let words: BTreeSet<&str> =
+                    line.split(|c: char| !c.is_ascii_alphanumeric() && c != '/').collect();
+                wrong.extend(
+                    words
+                        .iter()
+                        .filter(|word| stores.contains(**word))
+                        .map(|word| format!("{}: {word}", short(&path))),
+                );
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Adapters neither read a clock nor print; statistics and reports do no input or output.
+#[test]
+fn modules_keep_to_what_they_are_for() {
+    const RULES: &[(&str, &[&str])] = &[
+        (
+            "src/stores",
+            &["Instant::", "SystemTime::", "uptime(", "println!", "eprintln!", "print!(", "clock::"],
+        ),
+        ("src/stats", &["std::fs", "std::io", "std::env", "std::process", "File::"]),
+        ("src/report", &["std::fs", "std::io", "std::env", "std::process", "File::"]),
+        ("src/engine", &["println!", "eprintln!", "print!("]),
+    ];
+    let mut wrong = Vec::new();
+    for (below, never) in RULES {
+        for path in files(below, "rs") {
+            for line in code(&read(&path)) {
+                wrong.extend(
+                    never
+                        .iter()
+                        .filter(|word| line.contains(**word))
+                        .map(|_| format!("{}: {}", short(&path), line.trim())),
+                );
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn every_source_says_what_it_is_for() {
+    for below in ["src", "tests"] {
+        for path in files(below, "rs") {
+            assert!(read(&path).starts_with("//! "), "{} does not begin with what it is for", short(&path));
+        }
+    }
+}
+
+/// A new store is one file and one line: every file of `src/stores` is in the table's file, and nothing else is.
+#[test]
+fn every_store_is_in_the_table() {
+    let table = document("src/stores/mod.rs");
+    for entry in std::fs::read_dir(Path::new(ROOT).join("src/stores")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        assert!(name == "mod" || table.contains(&format!("mod {name};")), "{name} is not in the table");
+    }
+    let names: Vec<&str> = TABLE.iter().map(|entry| name_of(entry)).collect();
+    let unique: BTreeSet<&str> = names.iter().copied().collect();
+    assert_eq!(names.len(), unique.len(), "{names:?}");
+}
+
+// ---- documents ------------------------------------------------------------------------------------------------------
+
+const DOCUMENTS: &[&str] =
+    &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/method.md", "bench/README.md"];
+
+/// The README's table of stores is what the program has. `BLOBWISE_BLESS=1` writes it anew.
+#[test]
+fn the_readme_lists_the_stores_that_there_are() {
+    let mut table = String::from("| store | kind | what it is |\n| --- | --- | --- |\n");
+    for entry in TABLE {
+        let about = match entry {
+            Entry::Ready(adapter) => {
+                format!("| `{}` | {} | {} |\n", adapter.name, adapter.kind.name(), adapter.about)
+            }
+            Entry::NotCompiled { name, feature } => {
+                format!("| `{name}` | | with the cargo feature `{feature}` |\n")
+            }
+        };
+        table += &about;
+    }
+    let (begin, end) = ("<!-- stores -->\n", "<!-- /stores -->");
+    let readme = document("README.md");
+    let (before, rest) = readme.split_once(begin).unwrap();
+    let (shown, after) = rest.split_once(end).unwrap();
+    if std::env::var_os("BLOBWISE_BLESS").is_some() {
+        std::fs::write(Path::new(ROOT).join("README.md"), format!("{before}{begin}{table}{end}{after}"))
+            .unwrap();
+        return;
+    }
+    assert!(shown == table, "README.md lists other stores than there are: run with BLOBWISE_BLESS=1");
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    let mut wrong = Vec::new();
+    for name in DOCUMENTS {
+        let text = document(name);
+        let here = Path::new(ROOT).join(name);
+        for (at, _) in text.match_indices("](") {
+            let target = text[at + 2..].split(')').next().unwrap_or_default();
+            let file = target.split('#').next().unwrap_or_default();
+            let outside = target.starts_with("http") || target.starts_with('#');
+            if !outside && !here.parent().unwrap().join(file).exists() {
+                wrong.push(format!("{name}: {target}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Paths in backticks that look like ours exist: `src/...`, `tests/...`, `docs/...`, `plans/...`, `bench/...`.
+#[test]
+fn paths_in_documents_exist() {
+    let mut wrong = Vec::new();
+    for name in DOCUMENTS {
+        let text = document(name);
+        for quoted in text.split('`').skip(1).step_by(2) {
+            let ours =
+                ["src/", "tests/", "docs/", "plans/", "bench/"].iter().any(|start| quoted.starts_with(start));
+            let plain = quoted.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+            if ours && plain && !Path::new(ROOT).join(quoted).exists() {
+                wrong.push(format!("{name}: {quoted}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn flags_in_documents_exist() {
+    let help = document("tests/commands/help.trycmd");
+    let mut wrong = BTreeSet::new();
+    for name in DOCUMENTS {
+        let text = document(name);
+        for line in text
+            .split('`')
+            .skip(1)
+            .step_by(2)
+            .filter(|quoted| quoted.contains("blobwise ") || quoted.starts_with("--"))
+        {
+            for flag in line.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2) {
+                let flag = flag.split('=').next().unwrap_or_default().trim_end_matches(['.', ',']);
+                let cargo = ["--release", "--features", "--bench", "--test", "--locked"].contains(&flag);
+                if !cargo && !help.contains(flag) {
+                    wrong.insert(format!("{name}: {flag}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn the_changelog_has_this_version() {
+    assert!(document("CHANGELOG.md").contains(concat!("## ", env!("CARGO_PKG_VERSION"))));
+}
