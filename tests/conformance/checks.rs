@@ -89,6 +89,8 @@ pub const ALL: &[Check] = &[
         |subject| subject.caps().catalogue && subject.plain,
         catalogues::forgets_unfinished_uploads,
     ),
+    open("counts-references", |subject| subject.caps().catalogue, catalogue::counts_references),
+    open("refuses-a-catalogue", |subject| !subject.caps().catalogue, catalogue::refuses),
     open("facts-stay", always, facts_stay),
     own(
         "holds-a-large-blob",

@@ -54,6 +54,8 @@ const LIARS: &[Liar] = &[
     liar("get-of-many-mixes-up", &["batches"]),
     liar("batch-undeclared", &["refuses-batches"]),
     liar("connection-undeclared", &["refuses-to-connect"]),
+    liar("claims-a-catalogue-and-refuses", &["counts-references"]),
+    liar("catalogue-undeclared", &["refuses-a-catalogue"]),
     liar("over-the-limit-accepted", &["refuses-a-blob-over-the-limit"]),
     liar("counts-in-facts", &["facts-stay"]),
     liar("forgets-when-closed", &["survives-reopening", "opens-cold"]),
@@ -139,6 +141,7 @@ fn caps(options: &Options) -> Caps {
         list: lie != "list-undeclared",
         batch: lie != "batch-undeclared",
         many: lie != "many-undeclared",
+        catalogue: lie == "claims-a-catalogue-and-refuses",
         blob_bytes_max: Some(LIMIT).filter(|_| lie == "over-the-limit-accepted"),
     }
 }
@@ -295,6 +298,10 @@ impl Store for LyingStore {
 
     fn settle(&self) -> blobwise::store::Result<()> {
         self.inner.settle()
+    }
+
+    fn open_catalogue(&self) -> blobwise::store::Result<()> {
+        if self.lie == "catalogue-undeclared" { Ok(()) } else { self.inner.open_catalogue() }
     }
 
     fn purge(&self) -> blobwise::store::Result<()> {

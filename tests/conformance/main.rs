@@ -5,6 +5,7 @@
 //! `BLOBWISE_REQUIRE_ALL=1`.
 
 mod bench;
+mod catalogue;
 mod catalogues;
 mod checks;
 mod flushes;
