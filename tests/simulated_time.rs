@@ -14,7 +14,7 @@ use blobwise::engine::clock::Clock;
 use blobwise::engine::ops::PlannedOp;
 use blobwise::engine::pace::Schedule;
 use blobwise::engine::tally::Tally;
-use blobwise::engine::worker::{Shared, Source, bands, work};
+use blobwise::engine::worker::{Hands, Shared, Source, bands, work};
 use blobwise::plan::{Arrivals, OpKind, Use};
 use blobwise::stats::histogram::Histogram;
 use blobwise::store::{Facts, Key, Result, Session, Sink, Span, Store};
@@ -111,6 +111,7 @@ fn run(open: bool) -> anyhow::Result<Tally> {
         keys: &corpus.keys,
         contents: &corpus.contents,
         use_bytes: Use::Touch,
+        uploads: None,
         batch: 1,
         connect: false,
         sync: None,
@@ -118,14 +119,14 @@ fn run(open: bool) -> anyhow::Result<Tally> {
     };
     let mut tally = Tally::new(bands(std::slice::from_ref(&list)), open);
     tally.first_apart = false;
-    let mut session = store.session()?;
+    let mut hands = Hands::open(&store, None)?;
     let rate = S as f64 / GAP as f64;
     let schedule = Mutex::new((Schedule::new(Arrivals::Constant, rate, 1e6, OPS, 1), 0));
     let source = match open {
         true => Source::Planned { list: &list, schedule: &schedule },
         false => Source::Own { list: &list, nanoseconds: 0 },
     };
-    let tally = work(&shared, &source, &mut session, tally, 0)?;
+    let tally = work(&shared, &source, &mut hands, tally, 0)?;
     assert_eq!((tally.ops, tally.errors), (OPS, 0), "{:?}", tally.first_error);
     Ok(tally)
 }
