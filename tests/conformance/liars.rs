@@ -54,6 +54,8 @@ const LIARS: &[Liar] = &[
     liar("get-of-many-mixes-up", &["batches"]),
     liar("batch-undeclared", &["refuses-batches"]),
     liar("connection-undeclared", &["refuses-to-connect"]),
+    liar("claims-a-catalogue-and-refuses", &["catalogues-uploads"]),
+    liar("catalogue-undeclared", &["refuses-a-catalogue"]),
     liar("over-the-limit-accepted", &["refuses-a-blob-over-the-limit"]),
     liar("counts-in-facts", &["facts-stay"]),
     liar("forgets-when-closed", &["survives-reopening", "opens-cold"]),
@@ -94,13 +96,15 @@ const LAZY: OptionSpec = OptionSpec {
     about: "declared, so that purging is checked",
 };
 
+/// How an adapter is opened.
+type Open = fn(&Setup) -> blobwise::store::Result<Box<dyn Store>>;
+
 fn adapter(name: &'static str, kind: Kind, inner: &str) -> Adapter {
-    let (options, open): (&'static [OptionSpec], fn(&Setup) -> blobwise::store::Result<Box<dyn Store>>) =
-        match name {
-            "liar" => (&[LIE], |setup| open(setup, INNER)),
-            "liar-server" => (&[LIE, CONNECTION], |setup| open(setup, INNER)),
-            _ => (&[LIE, LAZY], |setup| open(setup, "postgres/bytea")),
-        };
+    let (options, open): (&'static [OptionSpec], Open) = match name {
+        "liar" => (&[LIE], |setup| open(setup, INNER)),
+        "liar-server" => (&[LIE, CONNECTION], |setup| open(setup, INNER)),
+        _ => (&[LIE, LAZY], |setup| open(setup, "postgres/bytea")),
+    };
     Adapter {
         name,
         about: "a store that is wrong on purpose",
@@ -137,6 +141,7 @@ fn caps(options: &Options) -> Caps {
         list: lie != "list-undeclared",
         batch: lie != "batch-undeclared",
         many: lie != "many-undeclared",
+        catalogue: lie == "claims-a-catalogue-and-refuses",
         blob_bytes_max: Some(LIMIT).filter(|_| lie == "over-the-limit-accepted"),
     }
 }
@@ -243,7 +248,7 @@ fn open(setup: &Setup, inner: &str) -> blobwise::store::Result<Box<dyn Store>> {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        #[expect(clippy::disallowed_methods, clippy::zombie_processes, reason = "to be left is the lie")]
+        #[expect(clippy::disallowed_methods, reason = "to be left is the lie")]
         drop(sleep.spawn()?);
     }
     Ok(Box::new(LyingStore {
@@ -293,6 +298,10 @@ impl Store for LyingStore {
 
     fn settle(&self) -> blobwise::store::Result<()> {
         self.inner.settle()
+    }
+
+    fn open_catalogue(&self) -> blobwise::store::Result<()> {
+        if self.lie == "catalogue-undeclared" { Ok(()) } else { self.inner.open_catalogue() }
     }
 
     fn purge(&self) -> blobwise::store::Result<()> {
