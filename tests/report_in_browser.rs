@@ -1,8 +1,6 @@
 //! Reports of real runs in a real browser with the network off: nothing is loaded, nothing goes wrong, every plot is drawn,
 //! every table is filled, and it can be read on a phone, on paper and with a pointer.
 
-#![expect(clippy::unwrap_used, reason = "a lock that a panic broke is a test that fails")]
-
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
