@@ -268,7 +268,8 @@ impl Page {
             display_feature: None,
             device_posture: None,
         })?;
-        self.wait_for(&format!("document.documentElement.clientWidth === {width}"))?;
+        // A scroll bar may take some of it.
+        self.wait_for(&format!("Math.abs({width} - document.documentElement.clientWidth) <= 20"))?;
         self.wait_for(ALL_DRAWN)?;
         self.nothing_in(&format!("wider than {width} pixels"), TOO_WIDE)?;
         self.nothing_in("plots without marks", UNDRAWN)
