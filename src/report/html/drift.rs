@@ -61,7 +61,26 @@ fn rails(rails: &[Rail]) -> Figure {
     let lines: Vec<Curve> = YARDSTICKS.iter().enumerate().filter_map(|(n, y)| line(rails, n, y)).collect();
     let note = "Each over its own median: 2 is twice as slow. Flat lines are a quiet machine.";
     let up = Scale { title: "time / median", show: ratio };
-    curves(title, note, (Across::Whole("round"), up), &lines, (Some(1.0), Vec::new()), table)
+    curves(title, note, (Across::Steps("round", starts(rails)), up), &lines, (Some(1.0), Vec::new()), table)
+}
+
+/// Where rounds start, thinned out; a round that was measured again has two starts.
+fn starts(rails: &[Rail]) -> Vec<(f64, String)> {
+    /// Labels that fit beside each other on a narrow screen.
+    const MOST: usize = 8;
+    let starts: Vec<(usize, u32)> = rails
+        .iter()
+        .enumerate()
+        .filter(|(_, rail)| rail.at == "start")
+        .map(|(n, rail)| (n, rail.round))
+        .collect();
+    let step = starts.len().div_ceil(MOST).max(1);
+    let label = |index: usize, round: u32| {
+        let again = starts[..index].iter().any(|(_, earlier)| *earlier == round);
+        if again { format!("{round} again") } else { round.to_string() }
+    };
+    let shown = starts.iter().enumerate().step_by(step);
+    shown.map(|(index, (place, round))| (*place as f64, label(index, *round))).collect()
 }
 
 fn line(rails: &[Rail], index: usize, yardstick: &Yardstick) -> Option<Curve> {
@@ -69,10 +88,9 @@ fn line(rails: &[Rail], index: usize, yardstick: &Yardstick) -> Option<Curve> {
         rails.iter().filter_map(yardstick.value).filter(|value| *value > 0.0).collect();
     values.sort_by(f64::total_cmp);
     let middle = *values.get(values.len() / 2)?;
-    let point = |rail: &Rail| {
+    // In the order in which they were measured: a round that was repeated is there twice.
+    let point = |(place, rail): (usize, &Rail)| {
         let value = (yardstick.value)(rail).filter(|value| *value > 0.0)?;
-        // A round's end stands just before the next one's start.
-        let x = f64::from(rail.round) + if rail.at == "end" { 0.8 } else { 0.0 };
         let times = value / middle;
         let figures = format!(
             "round {}, {}: {}, {times:.2} of the median",
@@ -80,8 +98,8 @@ fn line(rails: &[Rail], index: usize, yardstick: &Yardstick) -> Option<Curve> {
             rail.at,
             units::nanoseconds(value)
         );
-        Some(Point::plain(x, times, hover(yardstick.name, &figures)))
+        Some(Point::plain(place as f64, times, hover(yardstick.name, &figures)))
     };
-    let points = rails.iter().filter_map(point).collect();
+    let points = rails.iter().enumerate().filter_map(point).collect();
     Some(Curve { label: yardstick.name.to_owned(), look: Look(index), points, marks: true })
 }

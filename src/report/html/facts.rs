@@ -56,7 +56,7 @@ fn corpora(result: &RunResult) -> Markup {
     let titles: Vec<String> = quantiles.iter().map(|name| format!("#{name}")).collect();
     let mut head = vec!["made from", "#blobs", "#together"];
     head.extend(titles.iter().map(String::as_str));
-    head.extend(["#largest", "#zstd makes it smaller by", "sampled from", "not taken"]);
+    head.extend(["#largest", "#zstd ratio", "sampled from", "not taken"]);
     let mut table = Table::new("Blobs", &head);
     for corpus in all {
         let mut line =

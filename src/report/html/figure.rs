@@ -330,6 +330,8 @@ pub enum Across {
     Places(&'static str, Vec<(f64, String)>),
     /// Whole numbers from the first to the last.
     Whole(&'static str),
+    /// Steps with ticks at these places.
+    Steps(&'static str, Vec<(f64, String)>),
 }
 
 /// Ranges of the horizontal axis that are set off, each with a line in it.
@@ -360,6 +362,10 @@ pub fn curves(
                 .tick_text(text)
         }
         Across::Whole(title) => whole_axis(title, xs()),
+        Across::Steps(title, places) => {
+            let (values, text) = places.into_iter().unzip();
+            whole_axis(title, xs()).tick_values(values).tick_text(text)
+        }
     };
     let mut shapes: Vec<Shape> = Vec::new();
     shapes.extend(mark.map(level));

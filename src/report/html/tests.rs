@@ -229,6 +229,24 @@ fn what_users_write_stays_text() {
 }
 
 #[test]
+fn a_round_that_was_repeated_stands_twice_and_in_order() {
+    let mut repeated = result(&["a"], vec![cell("a", "read-warm", json!({}))], Vec::new());
+    let rail = |round: u32, at: &str, ns: f64| json!({"round": round, "at": at, "processor_ns": ns, "repeated": ns > 90.0});
+    let rails = json!([
+        rail(1, "start", 60.0),
+        rail(1, "end", 60.0),
+        rail(2, "start", 60.0),
+        rail(2, "end", 99.0),
+        rail(2, "start", 60.0),
+        rail(2, "end", 60.0)
+    ]);
+    repeated.rails = serde_json::from_value(rails).unwrap();
+    let plot = plots(&page(&repeated)).pop().unwrap();
+    assert_eq!(plot["data"][0]["x"], json!([0.0, 1.0, 2.0, 3.0, 4.0, 5.0]));
+    assert_eq!(plot["layout"]["xaxis"]["ticktext"], json!(["1", "2", "2 again"]));
+}
+
+#[test]
 fn yardsticks_are_in_tables_only() {
     let cells = vec![
         cell("a", "read-warm", json!({})),
