@@ -14,7 +14,7 @@ use blobwise::engine::clock::Clock;
 use blobwise::engine::ops::PlannedOp;
 use blobwise::engine::pace::Schedule;
 use blobwise::engine::tally::Tally;
-use blobwise::engine::worker::{Shared, Source, bands, work};
+use blobwise::engine::worker::{Hands, Shared, Source, bands, work};
 use blobwise::plan::{Arrivals, OpKind, Use};
 use blobwise::stats::histogram::Histogram;
 use blobwise::store::{Facts, Key, Result, Session, Sink, Span, Store};
@@ -89,7 +89,7 @@ impl Session for StallingSession<'_> {
 }
 
 /// Runs the loop; `open` or closed.
-fn run(open: bool) -> Tally {
+fn run(open: bool) -> anyhow::Result<Tally> {
     let clock = SimulatedClock::default();
     let store = Stalling { clock: &clock, served: AtomicU64::new(0) };
     let corpus = Corpus::build(&Request {
@@ -101,8 +101,7 @@ fn run(open: bool) -> Tally {
         blobs_max: Some(1),
         bytes_max: None,
         seed: 1,
-    })
-    .unwrap();
+    })?;
     let op = PlannedOp { blob: 0, kind: OpKind::Get, len: BLOB_BYTES as u32, generation: 0, offset: 0 };
     let list = vec![op; OPS as usize];
     let stop = AtomicBool::new(false);
@@ -112,6 +111,7 @@ fn run(open: bool) -> Tally {
         keys: &corpus.keys,
         contents: &corpus.contents,
         use_bytes: Use::Touch,
+        uploads: None,
         batch: 1,
         connect: false,
         sync: None,
@@ -119,16 +119,16 @@ fn run(open: bool) -> Tally {
     };
     let mut tally = Tally::new(bands(std::slice::from_ref(&list)), open);
     tally.first_apart = false;
-    let mut session = store.session().unwrap();
+    let mut hands = Hands::open(&store, None)?;
     let rate = S as f64 / GAP as f64;
     let schedule = Mutex::new((Schedule::new(Arrivals::Constant, rate, 1e6, OPS, 1), 0));
     let source = match open {
         true => Source::Planned { list: &list, schedule: &schedule },
         false => Source::Own { list: &list, nanoseconds: 0 },
     };
-    let tally = work(&shared, &source, &mut session, tally, 0).unwrap();
+    let tally = work(&shared, &source, &mut hands, tally, 0)?;
     assert_eq!((tally.ops, tally.errors), (OPS, 0), "{:?}", tally.first_error);
-    tally
+    Ok(tally)
 }
 
 /// The time of the op of a rank, counted from 1 in order of times, to the three digits that a histogram keeps.
@@ -145,8 +145,8 @@ fn behind(k: u64) -> u64 {
 }
 
 #[test]
-fn an_open_loop_counts_everyone_who_waited() {
-    let tally = run(true);
+fn an_open_loop_counts_everyone_who_waited() -> anyhow::Result<()> {
+    let tally = run(true)?;
     let (service, response) = (tally.service(), tally.response());
     assert_eq!((service.len(), response.len()), (OPS, OPS));
     // Service: one slow op.
@@ -170,11 +170,12 @@ fn an_open_loop_counts_everyone_who_waited() {
     assert_eq!(tally.busy_when_due, 1_110);
     assert_eq!(tally.last_due, OPS * GAP);
     assert_eq!(tally.end, OPS * GAP + SERVICE, "caught up long before the end");
+    Ok(())
 }
 
 #[test]
-fn a_closed_loop_sees_one_slow_op() {
-    let tally = run(false);
+fn a_closed_loop_sees_one_slow_op() -> anyhow::Result<()> {
+    let tally = run(false)?;
     for times in [tally.service(), tally.response()] {
         for rank in [1, 5_000, 9_000, 9_900, 9_990, 9_999] {
             expect(&times, rank, SERVICE);
@@ -182,4 +183,5 @@ fn a_closed_loop_sees_one_slow_op() {
         expect(&times, OPS, S);
     }
     assert_eq!(tally.end, (OPS - 1) * SERVICE + S);
+    Ok(())
 }
