@@ -184,7 +184,7 @@ fn from_environment(adapter: &Adapter, spec: &OptionSpec) -> Option<String> {
     if !matches!(spec.values, Values::Url) {
         return None;
     }
-    let family = adapter.name.split('/').next().unwrap_or(adapter.name);
+    let family = stores::family(adapter.name);
     std::env::var(format!("BLOBWISE_{}_URL", family.to_uppercase())).ok().filter(|url| !url.is_empty())
 }
 
@@ -203,7 +203,7 @@ fn given<'s>(
     sets: &'s Sets,
     used: &mut std::collections::BTreeSet<String>,
 ) -> Option<&'s Vec<String>> {
-    let family = adapter.name.split('/').next().unwrap_or(adapter.name);
+    let family = stores::family(adapter.name);
     let names = [format!("{}.{}", adapter.name, spec.name), format!("{family}.{}", spec.name)];
     for name in &names {
         if sets.contains_key(name) {
@@ -224,9 +224,8 @@ fn unused_set(set: &str) -> anyhow::Error {
     let Some((store, option)) = set.rsplit_once('.') else {
         return anyhow!("`{set}` is not of the form store.option");
     };
-    let family = |name: &str| name.split('/').next() == Some(store);
-    let members: Vec<&'static Adapter> =
-        stores::adapters().filter(|adapter| adapter.name == store || family(adapter.name)).collect();
+    let of = |adapter: &&Adapter| adapter.name == store || stores::family(adapter.name) == store;
+    let members: Vec<&'static Adapter> = stores::adapters().filter(of).collect();
     let options = || members.iter().flat_map(|adapter| adapter.options.iter().map(|spec| spec.name));
     if members.is_empty() {
         unknown("store", store, stores::names())

@@ -2,7 +2,7 @@
 
 use crate::store::Adapter;
 
-#[cfg(any(feature = "postgres", feature = "mysql"))]
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "mongodb", feature = "mssql"))]
 mod database;
 mod files;
 #[cfg(feature = "fjall")]
@@ -11,6 +11,8 @@ mod keys;
 #[cfg(feature = "lmdb")]
 mod lmdb;
 mod memory;
+#[cfg(feature = "mongodb")]
+mod mongodb;
 #[cfg(feature = "mysql")]
 mod mysql;
 mod null;
@@ -68,7 +70,18 @@ pub const TABLE: &[Entry] = &[
     line!("mysql", mysql::MARIADB_CHUNKED as "mariadb/chunked"),
     line!("mysql", mysql::MYSQL_BLOB as "mysql/blob"),
     line!("mysql", mysql::MYSQL_CHUNKED as "mysql/chunked"),
+    line!("mongodb", mongodb::GRIDFS as "gridfs"),
+    line!("mongodb", mongodb::DOCUMENT as "mongodb/document"),
 ];
+
+/// The family that a store belongs to, whose name stands for all of its members in settings and variables: what is before
+/// the slash, and `mongodb` for MongoDB's GridFS, which goes by its own name.
+pub fn family(name: &str) -> &str {
+    match name {
+        "gridfs" => "mongodb",
+        _ => name.split('/').next().unwrap_or(name),
+    }
+}
 
 /// The yardstick that does nothing: what the harness itself costs.
 pub const NULL: &Adapter = &null::ADAPTER;
