@@ -163,9 +163,10 @@ fn load(order: Order) -> Load {
     }
 }
 
-/// What a goal may be about.
+/// A line that a goal may be about.
 pub const PER_CPU_SECOND: &str = "ops per CPU second";
-const PER_SECOND: &str = "ops per second";
+/// Another one.
+pub const PER_SECOND: &str = "ops per second";
 
 /// Lets the two sides take turns and prints how they compare. `goal` names the line whose ratio is to be at least
 /// [`SHARE_MIN`]; returns whether it is.
@@ -200,7 +201,10 @@ pub fn compare(
             println!("    goal: at least {SHARE_MIN}: {ratio:.3}, {verdict}");
         }
     }
-    println!();
+    let ns = |turns: &[Turn]| {
+        turns.iter().map(|turn| 1e9 / turn.per_cpu_second()).sum::<f64>() / turns.len() as f64
+    };
+    println!("  processor time of an op, in the client: {:.0} ns / {:.0} ns\n", ns(&us), ns(&them));
     Ok(met)
 }
 

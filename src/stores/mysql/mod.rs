@@ -125,8 +125,6 @@ const TEXT_LIMIT: Limit =
 const CHUNKED_LIMIT: Limit = Limit { bytes: u32::MAX as u64, source: "the number of a piece, 32 bits" };
 
 fn caps(options: &Options) -> Caps {
-    let chunked = !options.text("piece").is_empty();
-    let text = options.text("protocol") == "text";
     Caps {
         durability: Durability::ALL,
         persistent: true,
@@ -136,11 +134,15 @@ fn caps(options: &Options) -> Caps {
         list: KeyForm::of(options) == KeyForm::Digest,
         batch: true,
         many: true,
-        blob_bytes_max: Some(match (chunked, text) {
-            (true, _) => CHUNKED_LIMIT,
-            (false, true) => TEXT_LIMIT,
-            (false, false) => BINARY_LIMIT,
-        }),
+        blob_bytes_max: Some(limit(options)),
+    }
+}
+
+fn limit(options: &Options) -> Limit {
+    match (options.text("piece"), options.text("protocol")) {
+        ("", "text") => TEXT_LIMIT,
+        ("", _) => BINARY_LIMIT,
+        _ => CHUNKED_LIMIT,
     }
 }
 
@@ -200,6 +202,7 @@ struct MySql {
     key_form: KeyForm,
     lazy_delete: bool,
     durability: Durability,
+    limit: Limit,
     /// How sessions connect: to our database.
     opts: Opts,
     /// Connected for as long as the store is open: sets up, settles, reads facts, holds the lock that says that the
@@ -245,6 +248,7 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
         key_form: KeyForm::of(setup.options),
         lazy_delete: setup.options.text("delete") == "lazy",
         durability: setup.durability,
+        limit: limit(setup.options),
         opts: Opts::from(opts.db_name(Some(database.clone()))),
         keeper: Mutex::new(keeper),
         database,

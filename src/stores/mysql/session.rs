@@ -227,6 +227,12 @@ impl<'s> MySession<'s> {
         }
     }
 
+    /// No blob reaches further than the limit, and statements count in smaller numbers than a span does.
+    fn reachable(&self, span: Span) -> Span {
+        let (offset, len) = span.below(self.store.limit.bytes);
+        if span == Span::Whole { span } else { Span::Part { offset, len } }
+    }
+
     fn get_one(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         match self.store.shape {
             Shape::Blob => self.get_column(key, Wanted { span }, sink),
@@ -287,6 +293,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 
 impl Session for MySession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        self.store.limit.check(blob)?;
         match self.store.shape {
             Shape::Blob => self.put_one(key, blob),
             Shape::Chunked { .. } => self.transaction(|session| session.put_one(key, blob)),
@@ -294,7 +301,7 @@ impl Session for MySession<'_> {
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        self.get_one(key, span, sink)
+        self.get_one(key, self.reachable(span), sink)
     }
 
     fn delete(&mut self, key: &Key) -> Result<()> {
@@ -324,6 +331,7 @@ impl Session for MySession<'_> {
     }
 
     fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
+        blobs.iter().try_for_each(|(_, blob)| self.store.limit.check(blob))?;
         self.transaction(|session| blobs.iter().try_for_each(|(key, blob)| session.put_one(key, blob)))
     }
 

@@ -69,22 +69,9 @@ pub(super) const BYTEA: Adapter = Adapter {
         PROFILE,
         URL,
     ],
-    caps: |options| {
-        // In text every byte takes two digits and the whole must stay below 1 GB.
-        let text = options.text("protocol") == "text";
-        caps(options, if text { TEXT_LIMIT } else { BINARY_LIMIT })
-    },
+    caps: |options| caps(options, &bytea(options)),
     damage,
-    open: |setup| {
-        open(
-            setup,
-            Shape::Bytea {
-                text: setup.options.text("protocol") == "text",
-                storage: setup.options.text("storage").to_uppercase(),
-                compression: setup.options.text("compression").to_owned(),
-            },
-        )
-    },
+    open: |setup| open(setup, bytea(setup.options)),
 };
 
 pub(super) const CHUNKED: Adapter = Adapter {
@@ -101,9 +88,9 @@ pub(super) const CHUNKED: Adapter = Adapter {
         PROFILE,
         URL,
     ],
-    caps: |options| caps(options, BINARY_LIMIT),
+    caps: |options| caps(options, &chunked(options)),
     damage,
-    open: |setup| open(setup, Shape::Chunked { piece: setup.options.number("piece") as usize }),
+    open: |setup| open(setup, chunked(setup.options)),
 };
 
 pub(super) const LARGE_OBJECT: Adapter = Adapter {
@@ -127,16 +114,9 @@ pub(super) const LARGE_OBJECT: Adapter = Adapter {
         PROFILE,
         URL,
     ],
-    caps: |options| {
-        let whole = options.text("buffer") == "whole";
-        let limit = if whole { BINARY_LIMIT } else { LARGE_OBJECT_LIMIT };
-        Caps { batch: false, ..caps(options, limit) }
-    },
+    caps: |options| Caps { batch: false, ..caps(options, &large_object(options)) },
     damage,
-    open: |setup| {
-        let buffer = setup.options.text("buffer").parse().ok();
-        open(setup, Shape::LargeObject { buffer })
-    },
+    open: |setup| open(setup, large_object(setup.options)),
 };
 
 /// A message has at most 1 GB - 1; 1023 MiB went through in a test, 1024 MiB did not.
@@ -144,10 +124,27 @@ const BINARY_LIMIT: Limit = Limit { bytes: 1023 << 20, source: "PostgreSQL's Max
 /// A little below half of that: 511 MiB.
 const TEXT_LIMIT: Limit =
     Limit { bytes: 511 << 20, source: "PostgreSQL's MaxAllocSize, two digits for a byte" };
-/// The documented 4 TB, above what blobwise handles.
-const LARGE_OBJECT_LIMIT: Limit = Limit { bytes: 4 << 40, source: "PostgreSQL's large objects" };
+/// The documented 4 TB: 2^31 - 1 pages of 2 kB. Above what blobwise handles.
+const LARGE_OBJECT_LIMIT: Limit =
+    Limit { bytes: (i32::MAX as u64) << 11, source: "PostgreSQL's MAX_LARGE_OBJECT_SIZE" };
 
-fn caps(options: &Options, limit: Limit) -> Caps {
+fn bytea(options: &Options) -> Shape {
+    Shape::Bytea {
+        text: options.text("protocol") == "text",
+        storage: options.text("storage").to_uppercase(),
+        compression: options.text("compression").to_owned(),
+    }
+}
+
+fn chunked(options: &Options) -> Shape {
+    Shape::Chunked { piece: options.number("piece") as usize }
+}
+
+fn large_object(options: &Options) -> Shape {
+    Shape::LargeObject { buffer: options.text("buffer").parse().ok() }
+}
+
+fn caps(options: &Options, shape: &Shape) -> Caps {
     Caps {
         durability: Durability::ALL,
         persistent: true,
@@ -157,7 +154,7 @@ fn caps(options: &Options, limit: Limit) -> Caps {
         list: KeyForm::of(options) == KeyForm::Digest,
         batch: true,
         many: true,
-        blob_bytes_max: Some(limit),
+        blob_bytes_max: Some(shape.limit()),
     }
 }
 
@@ -184,6 +181,17 @@ enum Shape {
     Bytea { text: bool, storage: String, compression: String },
     Chunked { piece: usize },
     LargeObject { buffer: Option<usize> },
+}
+
+impl Shape {
+    /// In text every byte takes two digits and the whole must stay below 1 GB.
+    fn limit(&self) -> Limit {
+        match self {
+            Shape::Bytea { text: true, .. } => TEXT_LIMIT,
+            Shape::LargeObject { buffer: Some(_) } => LARGE_OBJECT_LIMIT,
+            Shape::Bytea { .. } | Shape::Chunked { .. } | Shape::LargeObject { buffer: None } => BINARY_LIMIT,
+        }
+    }
 }
 
 struct Postgres {

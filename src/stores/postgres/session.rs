@@ -1,5 +1,7 @@
 //! One worker's connection to PostgreSQL: the statements of each shape.
 
+use std::collections::HashSet;
+
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::ToSql;
 use postgres::{Client, NoTls, SimpleQueryMessage, Statement};
@@ -217,7 +219,10 @@ impl<'s> PgSession<'s> {
         let here = if self.store.lazy_delete { " AND NOT gone" } else { "" };
         let column = match span {
             Span::Whole => "data".to_owned(),
-            Span::Part { offset, len } => format!("substring(data FROM {} FOR {len})", offset + 1),
+            Span::Part { .. } => {
+                let (offset, len) = span.below(self.store.shape.limit().bytes);
+                format!("substring(data FROM {} FOR {len})", offset + 1)
+            }
         };
         let sql = format!("SELECT {column} FROM blobs WHERE key = {}{here}", self.literal(key));
         let messages = self.client.simple_query(&sql).map_err(from_postgres)?;
@@ -266,7 +271,8 @@ impl<'s> PgSession<'s> {
             let row = session.client.query_opt(&open, &[session.key(key).param()]).map_err(from_postgres)?;
             let Some(handle) = row.map(|row| row.get::<_, i32>(0)) else { return Ok(false) };
             let mut left = u64::MAX;
-            if let Span::Part { offset, len } = span {
+            if span != Span::Whole {
+                let (offset, len) = span.below(session.store.shape.limit().bytes);
                 let seek = session.statement(Ask::Seek)?;
                 session.client.execute(&seek, &[&handle, &(offset as i64)]).map_err(from_postgres)?;
                 left = len;
@@ -285,6 +291,15 @@ impl<'s> PgSession<'s> {
             Ok(true)
         })
     }
+}
+
+/// Without the blobs that a later one of the same batch replaces: one statement cannot change a row twice.
+fn last_of_each<'b>(blobs: &'b [(Key, &'b [u8])]) -> Vec<(&'b Key, &'b [u8])> {
+    let mut seen = HashSet::with_capacity(blobs.len());
+    let mut last: Vec<(&Key, &[u8])> =
+        blobs.iter().rev().filter(|(key, _)| seen.insert(key.hex)).map(|(key, blob)| (key, *blob)).collect();
+    last.reverse();
+    last
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -310,6 +325,7 @@ fn pieces_of(offset: u64, len: u64, piece: u64) -> (i32, i32, u64) {
 
 impl Session for PgSession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        self.store.shape.limit().check(blob)?;
         match self.store.shape {
             Shape::Bytea { text: true, .. } => self.put_text(key, blob),
             Shape::Bytea { .. } | Shape::LargeObject { buffer: None } => {
@@ -324,18 +340,20 @@ impl Session for PgSession<'_> {
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         let value = self.key(key);
+        // No blob reaches further, and the statements count in smaller numbers than a span does.
+        let (offset, len) = span.below(self.store.shape.limit().bytes);
         match (&self.store.shape, span) {
             (Shape::Bytea { text: true, .. }, span) => self.get_text(key, span, sink),
             (Shape::LargeObject { buffer: Some(buffer) }, span) => self.get_object(key, span, *buffer, sink),
             (_, Span::Whole) => self.lend(Ask::Get, &[value.param()], sink),
             // Positions in SQL count from 1.
-            (Shape::Bytea { .. }, Span::Part { offset, len }) => {
+            (Shape::Bytea { .. }, Span::Part { .. }) => {
                 self.lend(Ask::Part, &[value.param(), &(offset as i32 + 1), &(len as i32)], sink)
             }
-            (Shape::LargeObject { .. }, Span::Part { offset, len }) => {
+            (Shape::LargeObject { .. }, Span::Part { .. }) => {
                 self.lend(Ask::Part, &[value.param(), &(offset as i64), &(len as i32)], sink)
             }
-            (Shape::Chunked { piece }, Span::Part { offset, len }) => {
+            (Shape::Chunked { piece }, Span::Part { .. }) => {
                 let (first, last, mut skip) = pieces_of(offset, len, *piece as u64);
                 // A span of nothing asks for no piece, only whether the blob is there.
                 let last = if len == 0 { first - 1 } else { last };
@@ -386,10 +404,10 @@ impl Session for PgSession<'_> {
     }
 
     fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
+        blobs.iter().try_for_each(|(_, blob)| self.store.shape.limit().check(blob))?;
         match self.store.shape {
             Shape::Bytea { text: false, .. } => {
-                let values: Vec<&[u8]> = blobs.iter().map(|(_, blob)| *blob).collect();
-                let keys: Vec<&Key> = blobs.iter().map(|(key, _)| key).collect();
+                let (keys, values): (Vec<&Key>, Vec<&[u8]>) = last_of_each(blobs).into_iter().unzip();
                 self.with_keys(Ask::PutBatch, &keys, Some(&values))
             }
             Shape::LargeObject { .. } => Err(Error::Unsupported("a batch of puts")),
@@ -411,14 +429,16 @@ impl Session for PgSession<'_> {
         let mut rows = self.client.query_raw(&statement, [array]).map_err(from_postgres)?;
         let mut found = vec![false; keys.len()];
         while let Some(row) = rows.next().map_err(from_postgres)? {
-            let index = match digest {
-                true => digests.iter().position(|digest| *digest == row.get::<_, &str>(0)),
-                false => ids.iter().position(|id| *id == row.get::<_, i64>(0)),
+            let asked = |index: &usize| match digest {
+                true => digests[*index] == row.get::<_, &str>(0),
+                false => ids[*index] == row.get::<_, i64>(0),
             };
-            let index = index.ok_or_else(|| Error::Failed(anyhow!("a row that was not asked for")))?;
-            found[index] = true;
-            if let Some(bytes) = row.get::<_, Option<&[u8]>>(1) {
-                sink(index, bytes);
+            // A key may be asked for several times, and has one row.
+            for index in (0..keys.len()).filter(asked) {
+                found[index] = true;
+                if let Some(bytes) = row.get::<_, Option<&[u8]>>(1) {
+                    sink(index, bytes);
+                }
             }
         }
         Ok(found.into_iter().filter(|found| *found).count())

@@ -1,0 +1,21 @@
+//! The socket of the private server behind a store: read from the server's own command line.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+/// What follows `option` among the arguments of the process that also has `dir` among them.
+pub fn argument(dir: &Path, option: &str) -> Result<String> {
+    let processes = std::fs::read_dir("/proc")?.filter_map(|entry| entry.ok());
+    for process in processes {
+        let Ok(line) = std::fs::read(process.path().join("cmdline")) else { continue };
+        let line = String::from_utf8_lossy(&line).into_owned();
+        let arguments: Vec<&str> = line.split('\0').collect();
+        if arguments.iter().any(|argument| argument.contains(&*dir.to_string_lossy()))
+            && let Some(value) = arguments.iter().find_map(|argument| argument.strip_prefix(option))
+        {
+            return Ok(value.to_owned());
+        }
+    }
+    None.with_context(|| format!("no server of `{}` says its {option}", dir.display()))
+}

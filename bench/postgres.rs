@@ -1,0 +1,62 @@
+//! Reads of `postgres/bytea` against pgbench, on the same private server.
+//!
+//! `cargo bench --bench postgres`
+
+#![expect(clippy::print_stdout, reason = "a side-by-side run prints its figures")]
+
+mod common;
+#[path = "common/outside.rs"]
+mod outside;
+#[path = "common/socket.rs"]
+mod socket;
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result};
+use blobwise::corpus::Sizes;
+use blobwise::plan::Order;
+
+use common::{Bed, PER_SECOND, Turn, compare};
+
+/// Rows of the table.
+const BLOBS: u64 = 2000;
+
+fn main() -> Result<ExitCode> {
+    if let Some(supervisor) = blobwise::server::supervise_if_asked() {
+        return Ok(supervisor);
+    }
+    if !outside::are_there(&["pgbench", "psql"], "apt-get install postgresql")? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut met = true;
+    // pgbench asks for results as text, two digits a byte: with larger blobs it has more to do than we have.
+    for (bytes, goal) in [(128, Some(PER_SECOND)), (8192, None)] {
+        met &= reads(bytes, goal)?;
+    }
+    Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn reads(bytes: u64, goal: Option<&str>) -> Result<bool> {
+    let bed = Bed::make("postgres/bytea[key=integer]", Sizes::Fixed(bytes), BLOBS, Order::Uniform, BLOBS)?;
+    let sockets = socket::argument(&bed.dir(), "unix_socket_directories=")?;
+    let script = bed.dir().join("reads.sql");
+    let (last, table) = (BLOBS - 1, "store.blobs");
+    std::fs::write(
+        &script,
+        format!("\\set id random(0, {last})\nSELECT data FROM {table} WHERE key = :id;\n"),
+    )?;
+    let theirs = || {
+        let mut command = Command::new("pgbench");
+        command.args(["-n", "-M", "prepared", "-c", "1", "-j", "1", "-T", "1", "-U", "blobwise", "-h"]);
+        let (text, cpu_seconds) = outside::run(command.arg(&sockets).arg("-f").arg(&script).arg("postgres"))?;
+        let number = |before: &str| -> Result<f64> {
+            let rest = text.split(before).nth(1).with_context(|| format!("pgbench said no `{before}`"))?;
+            let digits: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+            Ok(digits.parse()?)
+        };
+        let ops = number("number of transactions actually processed: ")?;
+        Ok(Turn { ops: ops as u64, seconds: ops / number("tps = ")?, cpu_seconds })
+    };
+    let title = format!("postgres/bytea against pgbench, prepared, one client: {BLOBS} rows of {bytes} B");
+    compare(&title, goal, || bed.ours(), theirs)
+}
