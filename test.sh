@@ -63,6 +63,27 @@ install_mysql() {
     rm -rf "$draft"
 }
 
+# There is no mongod in any registry. A small server that speaks its protocol stands in for it in tests of correctness.
+install_mongo_peer() {
+    local version=1.47.0 source=tests/peers/MongoPeer.java
+    local target="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise/mongo-peer-$version"
+    [[ "$target/MongoPeer.class" -nt "$source" ]] && return 0
+    command -v mvn >/dev/null && command -v javac >/dev/null || { echo "no mvn or no javac: no stand-in for MongoDB" >&2; return 0; }
+    say "Fetching a stand-in for MongoDB"
+    mkdir -p "$target"
+    cat >"$target/pom.xml" <<POM
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>blobwise</groupId><artifactId>mongo-peer</artifactId><version>1</version>
+  <dependencies><dependency>
+    <groupId>de.bwaldvogel</groupId><artifactId>mongo-java-server-h2-backend</artifactId><version>$version</version>
+  </dependency></dependencies>
+</project>
+POM
+    mvn -q -B -f "$target/pom.xml" dependency:copy-dependencies -DoutputDirectory="$target" >&2 &&
+        javac -cp "$target/*" -d "$target" "$source" || echo "the stand-in for MongoDB could not be made" >&2
+}
+
 install_deny() {
     command -v cargo-deny >/dev/null && return 0
     say "Building cargo-deny"
@@ -72,6 +93,7 @@ install_deny() {
 if [[ "${BLOBWISE_INSTALL:-}" != never ]]; then
     command -v apt-get >/dev/null && install_packages
     install_mysql
+    install_mongo_peer
     [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] && install_deny
 fi
 

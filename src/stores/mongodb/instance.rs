@@ -33,14 +33,11 @@ impl Instance {
         std::fs::create_dir_all(&data)?;
         let sockets = SocketDir::make()?;
         let launch = Launch::new(&program.path, setup.dir)
-            .arg("--dbpath")
-            .arg(&data)
+            .arg(format!("--dbpath={}", data.display()))
             // Named as an address, the socket is the only one: there is no port. Nobody but us can enter its directory.
-            .arg("--bind_ip")
-            .arg(socket_in(sockets.path()))
-            .arg("--unixSocketPrefix")
-            .arg(sockets.path())
-            .args(["--port", PORT_IN_NAME])
+            .arg(format!("--bind_ip={}", socket_in(sockets.path()).display()))
+            .arg(format!("--unixSocketPrefix={}", sockets.path().display()))
+            .arg(format!("--port={PORT_IN_NAME}"))
             .args(settings(setup));
         let server = Server::start(&launch)?;
         let mut instance = Instance { server, sockets };
@@ -81,13 +78,11 @@ fn settings(setup: &Setup) -> Vec<String> {
         return Vec::new();
     }
     // The cache that every store gets, in WiredTiger's own words: the option for it takes no less than 256 MB.
-    let cache = format!("cache_size={}", setup.cache_bytes.max(8 << 20));
+    let cache_bytes = setup.cache_bytes.max(8 << 20);
     vec![
-        "--wiredTigerEngineConfigString".to_owned(),
-        cache,
+        format!("--wiredTigerEngineConfigString=cache_size={cache_bytes}"),
         // Statistics that are written to the data directory every second would count as the store's writes.
-        "--setParameter".to_owned(),
-        "diagnosticDataCollectionEnabled=false".to_owned(),
+        "--setParameter=diagnosticDataCollectionEnabled=false".to_owned(),
     ]
 }
 

@@ -89,9 +89,12 @@ pub(super) const DOCUMENT: Adapter = Adapter {
     open: |setup| open(setup, Shape::Documents),
 };
 
-/// A document has at most 16 MiB; key, names and lengths take less than 128 B of it.
-const DOCUMENT_LIMIT: Limit =
-    Limit { bytes: (16 << 20) - 128, source: "MongoDB's largest document, 16 MiB with its key" };
+/// A document has at most 16 MiB. Key and names take a little of it; some servers of this protocol count the command around it
+/// as well, which MongoDB grants another 16 KiB.
+const DOCUMENT_LIMIT: Limit = Limit {
+    bytes: (16 << 20) - (16 << 10),
+    source: "MongoDB's largest document, 16 MiB with its key and the command around it",
+};
 
 /// What both have in common. There are no batches: a server that is no replica set, as a private one, has no transactions
 /// over several documents.
