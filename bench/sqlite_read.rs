@@ -8,19 +8,16 @@ mod common;
 #[path = "common/inside.rs"]
 mod inside;
 
-use std::process::ExitCode;
-
 use anyhow::{Context, Result};
 use blobwise::corpus::Sizes;
 use blobwise::engine::consumer::touch;
 use blobwise::plan::Order;
 use rusqlite::{Connection, OpenFlags};
 
-use common::{Bed, PER_CPU_SECOND, compare};
+use common::{Bed, compare};
 use inside::{on_a_thread, theirs};
 
-fn main() -> Result<ExitCode> {
-    let mut met = true;
+fn main() -> Result<()> {
     for (name, blobs) in [("fixed:4096", 2000), ("web-images", 1000)] {
         let bed = Bed::make("sqlite", Sizes::parse(name)?, blobs, Order::Once, blobs)?;
         let path = bed.dir().join("blobs.sqlite");
@@ -38,7 +35,7 @@ fn main() -> Result<ExitCode> {
             })
         };
         let title = format!("sqlite against a minimal loop with a prepared statement: {name}, {blobs} rows");
-        met &= compare(&title, Some(PER_CPU_SECOND), || bed.ours(), || on_a_thread(minimal))?;
+        compare(&title, None, || bed.ours(), || on_a_thread(minimal))?;
     }
-    Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(())
 }

@@ -233,6 +233,8 @@ pub struct Caps {
     pub batch: bool,
     /// Several sessions at once.
     pub many: bool,
+    /// [`Store::open_catalogue`] and [`Session::catalogue`].
+    pub catalogue: bool,
     /// The largest blob it takes, and where that limit is from.
     pub blob_bytes_max: Option<Limit>,
 }
@@ -445,6 +447,12 @@ pub trait Store: Sync + Send {
         Ok(())
     }
 
+    /// Makes the catalogue of uploads where there is none, and takes out entries whose blob was never stored because
+    /// somebody died half way. Called once, before any session asks for it.
+    fn open_catalogue(&self) -> Result<()> {
+        Err(Error::Unsupported("a catalogue"))
+    }
+
     /// The servers it started, whose processor time, memory and device bytes are measured.
     fn servers(&self) -> Vec<&Server> {
         Vec::new()
@@ -484,6 +492,11 @@ pub trait Session {
         Err(Error::Unsupported("a connection for each op"))
     }
 
+    /// The catalogue of uploads in the same database, over the same connection.
+    fn catalogue(&mut self) -> Result<&mut dyn Catalogue> {
+        Err(Error::Unsupported("a catalogue"))
+    }
+
     /// Gives every key there is, in any order.
     fn list(&mut self, _each: &mut dyn FnMut(&str)) -> Result<()> {
         Err(Error::Unsupported("list"))
@@ -503,4 +516,38 @@ pub trait Session {
     fn delete_batch(&mut self, _keys: &[Key]) -> Result<()> {
         Err(Error::Unsupported("a batch of deletes"))
     }
+}
+
+/// Which contents are stored, by digest, and how many uploads refer to each: a table in a SQL database.
+///
+/// A content is catalogued from `confirm` on, after its blob was stored, until its last reference is released, before its blob
+/// is deleted. Whoever dies in between leaves a blob that nobody refers to, never an entry without a blob.
+pub trait Catalogue {
+    /// Begins a transaction; the session's puts and deletes until `commit` are part of it.
+    fn begin(&mut self) -> Result<()>;
+
+    /// Ends it.
+    fn commit(&mut self) -> Result<()>;
+
+    /// Gives it up.
+    fn rollback(&mut self) -> Result<()>;
+
+    /// Adds a reference to a content that is catalogued; `false` when it is not.
+    fn find(&mut self, digest: &Key) -> Result<bool>;
+
+    /// Announces a content that is about to be stored under its digest, with one reference. `Busy` when somebody else is
+    /// storing or removing the same.
+    fn insert(&mut self, digest: &Key, bytes: u64) -> Result<()>;
+
+    /// Catalogues an announced content: its blob is stored.
+    fn confirm(&mut self, digest: &Key) -> Result<()>;
+
+    /// Takes a reference away; `true` when it was the last one: the content is no longer catalogued, and its blob can go.
+    fn release(&mut self, digest: &Key) -> Result<bool>;
+
+    /// Removes the entry of a content that is not catalogued.
+    fn forget(&mut self, digest: &Key) -> Result<()>;
+
+    /// References to a catalogued content; 0 when it is not.
+    fn references(&mut self, digest: &Key) -> Result<u64>;
 }

@@ -102,6 +102,7 @@ impl Bed {
             contents: &self.corpus.contents,
             workers: 1,
             stranger: None,
+            uploads: None,
             stop: &stop,
         };
         let tally = crew.run(&[job], &mut [Meter::new(None, Idle::default())])?.remove(0);

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::{Ended, print};
 use crate::corpus::PRESETS;
-use crate::plan::{PlanText, SHIPPED};
-use crate::store::{Adapter, Durability, Options, Values};
+use crate::plan::{COMMON, PlanText, SHIPPED};
+use crate::store::{Adapter, Durability, OptionSpec, Options, Values};
 use crate::stores::{Entry, TABLE};
 use crate::units;
 
@@ -96,19 +96,18 @@ fn stores_text() -> String {
             Entry::Ready(adapter) => {
                 text += &format!("\n{:<22} {:<10} {}\n", adapter.name, adapter.kind.name(), adapter.about);
                 text += &format!("    {state}\n");
-                for spec in adapter.options {
-                    text += &format!(
-                        "    {:<14} {:<34} {}\n",
-                        spec.name,
-                        values(&spec.values, spec.default),
-                        spec.about
-                    );
-                }
+                adapter.options.iter().for_each(|spec| text += &option(spec));
             }
             Entry::NotCompiled { name, .. } => text += &format!("\n{name:<22} {state}\n"),
         }
     }
+    text += "\nEvery store\n";
+    COMMON.iter().for_each(|spec| text += &option(spec));
     text
+}
+
+fn option(spec: &OptionSpec) -> String {
+    format!("    {:<14} {:<34} {}\n", spec.name, values(&spec.values, spec.default), spec.about)
 }
 
 /// The values of an option, the default first.

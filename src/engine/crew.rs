@@ -10,10 +10,10 @@ use super::ops::PlannedOp;
 use super::pace::Schedule;
 use super::resources::Meter;
 use super::tally::Tally;
-use super::worker::{Shared, Source, bands, work};
+use super::worker::{Hands, Shared, Source, Uploads, bands, work};
 use crate::plan::{Arrivals, SyncRule, Use};
 use crate::server::Server;
-use crate::store::{Key, Session, Span, Store};
+use crate::store::{Key, Span, Store};
 
 /// One list of ops for each worker, done between two barriers.
 #[derive(Clone, Debug)]
@@ -65,6 +65,8 @@ pub struct Crew<'a, C: Clock> {
     pub workers: usize,
     /// A key that no blob has, asked for by each session before the clock starts.
     pub stranger: Option<Key>,
+    /// Where uploads are registered, in phases that have some.
+    pub uploads: Option<Uploads<'a>>,
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
 }
@@ -103,7 +105,9 @@ impl<C: Clock> Crew<'_, C> {
                 if meeting.failed.load(Ordering::SeqCst) {
                     break;
                 }
-                let servers = self.store.servers();
+                let mut servers = self.store.servers();
+                servers
+                    .extend(self.uploads.iter().filter_map(|uploads| uploads.apart).flat_map(Store::servers));
                 meter.start(&servers);
                 meeting.begin.store(self.clock.now(), Ordering::SeqCst);
                 meeting.barrier.wait();
@@ -142,11 +146,11 @@ impl<C: Clock> Crew<'_, C> {
         keep: &dyn Fn(usize, Tally),
     ) -> Result<()> {
         crate::machine::wake_me_on_time();
-        let opened = self.session();
+        let opened = self.hands();
         if opened.is_err() {
             meeting.failed.store(true, Ordering::SeqCst);
         }
-        let mut session = opened;
+        let mut hands = opened;
         let mut outcome = Ok(());
         for (index, job) in jobs.iter().enumerate() {
             meeting.barrier.wait();
@@ -155,10 +159,10 @@ impl<C: Clock> Crew<'_, C> {
             }
             meeting.barrier.wait();
             let begin = meeting.begin.load(Ordering::SeqCst);
-            if let (Ok(session), Ok(())) = (&mut session, &outcome) {
+            if let (Ok(hands), Ok(())) = (&mut hands, &outcome) {
                 // A panic in a driver must not leave the others waiting.
                 let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    self.job(worker, job, schedules[index].as_ref(), session, begin)
+                    self.job(worker, job, schedules[index].as_ref(), hands, begin)
                 }));
                 match done {
                     Ok(Ok(tally)) => keep(index, tally),
@@ -172,16 +176,16 @@ impl<C: Clock> Crew<'_, C> {
             meeting.main.unpark();
             meeting.barrier.wait();
         }
-        session?;
+        hands?;
         outcome
     }
 
-    fn session(&self) -> Result<Box<dyn Session + '_>> {
-        let mut session = self.store.session()?;
+    fn hands(&self) -> Result<Hands<'_>> {
+        let mut hands = Hands::open(self.store, self.uploads)?;
         if let Some(stranger) = &self.stranger {
-            session.get(stranger, Span::Whole, &mut |_| {})?;
+            hands.session.get(stranger, Span::Whole, &mut |_| {})?;
         }
-        Ok(session)
+        Ok(hands)
     }
 
     fn job<'s>(
@@ -189,7 +193,7 @@ impl<C: Clock> Crew<'_, C> {
         worker: usize,
         job: &Job,
         schedule: Option<&Mutex<(Schedule, usize)>>,
-        session: &mut Box<dyn Session + 's>,
+        hands: &mut Hands<'s>,
         begin: u64,
     ) -> Result<Tally> {
         let shared = Shared {
@@ -198,6 +202,7 @@ impl<C: Clock> Crew<'_, C> {
             keys: self.keys,
             contents: self.contents,
             use_bytes: job.use_bytes,
+            uploads: self.uploads,
             batch: job.batch,
             connect: job.connect,
             sync: job.sync,
@@ -209,7 +214,7 @@ impl<C: Clock> Crew<'_, C> {
         };
         let mut tally = Tally::new(bands(&job.lists), job.open.is_some());
         tally.first_apart = job.first_apart;
-        Ok(work(&shared, &source, session, tally, begin)?)
+        Ok(work(&shared, &source, hands, tally, begin)?)
     }
 }
 

@@ -13,6 +13,7 @@ pub mod rails;
 pub mod resources;
 pub mod run;
 pub mod tally;
+pub mod uploads;
 pub mod visit;
 pub mod worker;
 pub mod yardstick;

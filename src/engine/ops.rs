@@ -44,13 +44,23 @@ pub struct State {
     pub len: Vec<u64>,
     /// Whether each blob is there.
     pub alive: Vec<bool>,
+    /// How often the content of each blob was uploaded and not taken back.
+    pub references: Vec<u32>,
+    /// Bytes of what is uploaded: the blobs before they were overwritten.
+    pub uploaded_len: Vec<u64>,
 }
 
 impl State {
     /// Nothing is there yet.
     pub fn empty(corpus: &Corpus) -> State {
         let blobs = corpus.sizes.len();
-        State { generation: vec![0; blobs], len: corpus.sizes.clone(), alive: vec![false; blobs] }
+        State {
+            generation: vec![0; blobs],
+            len: corpus.sizes.clone(),
+            alive: vec![false; blobs],
+            references: vec![0; blobs],
+            uploaded_len: corpus.sizes.clone(),
+        }
     }
 
     /// Bytes of the blobs that are there.
@@ -72,8 +82,15 @@ impl State {
                 self.len[id] = u64::from(op.len);
             }
             OpKind::Delete => self.alive[id] = false,
+            OpKind::Register => self.references[id] += 1,
+            OpKind::Release => self.references[id] -= 1,
             OpKind::Get | OpKind::Range => {}
         }
+    }
+
+    /// An upload of a blob's first content, or its end.
+    fn upload(&self, kind: OpKind, blob: u32) -> PlannedOp {
+        PlannedOp { blob, kind, len: self.uploaded_len[blob as usize] as u32, generation: 0, offset: 0 }
     }
 
     /// The op of a kind on a blob as it is now.
@@ -111,6 +128,13 @@ pub fn lists(load: &Load, state: &State, ops: u64, deal: Deal, seed: u64) -> Vec
     let mut random = SmallRng::seed_from_u64(seed);
     let count = ops as usize;
     match (load.mix.as_slice(), deal) {
+        ([(kind, _)], deal) if kind.is_upload() => {
+            let ops = uploads(*kind, state, count, &mut random);
+            match deal {
+                Deal::Own(workers) => in_turn(&ops, workers),
+                Deal::Shared => vec![ops],
+            }
+        }
         ([(kind, _)], deal) => {
             let mut ids = state.ids(*kind != OpKind::Put);
             if *kind == OpKind::Range {
@@ -132,6 +156,30 @@ pub fn lists(load: &Load, state: &State, ops: u64, deal: Deal, seed: u64) -> Vec
             .collect(),
         (_, Deal::Shared) => vec![Mixer::of_all(load, state, &mut random).list(count, &mut random)],
     }
+}
+
+/// Uploads of contents that are already there, among all uploads.
+const DUPLICATES: f64 = 0.2;
+
+/// Uploads of contents, some of them twice or more; or the end of as many uploads.
+fn uploads(kind: OpKind, state: &State, count: usize, random: &mut SmallRng) -> Vec<PlannedOp> {
+    let blobs = 0..state.references.len() as u32;
+    let mut ids: Vec<u32> = match kind {
+        OpKind::Register => blobs.filter(|id| state.references[*id as usize] == 0).collect(),
+        _ => blobs.flat_map(|id| std::iter::repeat_n(id, state.references[id as usize] as usize)).collect(),
+    };
+    ids.shuffle(random);
+    ids.truncate(count);
+    if kind == OpKind::Register && ids.len() > 1 {
+        let again = (ids.len() as f64 * DUPLICATES) as usize;
+        ids.truncate(ids.len() - again);
+        let first = ids.len();
+        ids.extend(
+            (0..again).map(|_| random.random_range(0..first)).map(|place| ids[place]).collect::<Vec<_>>(),
+        );
+        ids.shuffle(random);
+    }
+    ids.into_iter().map(|id| state.upload(kind, id)).collect()
 }
 
 /// Overwrites of random blobs with sizes drawn anew, until `bytes` were written; one worker's list.
@@ -326,7 +374,13 @@ mod tests {
     }
 
     fn state(blobs: usize, alive: bool) -> State {
-        State { generation: vec![0; blobs], len: vec![10_000; blobs], alive: vec![alive; blobs] }
+        State {
+            generation: vec![0; blobs],
+            len: vec![10_000; blobs],
+            alive: vec![alive; blobs],
+            references: vec![0; blobs],
+            uploaded_len: vec![10_000; blobs],
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::clock::{Clock, HostClock};
 use super::ops::PlannedOp;
 use super::order::williams;
 use super::tally::Tally;
-use super::worker::{Shared, Source, bands, work};
+use super::worker::{Hands, Shared, Source, bands, work};
 use super::yardstick::Yardstick;
 use crate::plan::{Order, Use};
 
@@ -140,14 +140,15 @@ impl Bench {
             keys: &corpus.keys,
             contents: &corpus.contents,
             use_bytes: Use::Touch,
+            uploads: None,
             batch: 1,
             connect: false,
             sync: None,
             stop,
         };
-        let mut session = shared.store.session()?;
+        let mut hands = Hands::open(shared.store, None)?;
         let source = Source::Own { list: &self.list, nanoseconds: 0 };
-        Ok(work(&shared, &source, &mut session, tally, clock.now())?.ops)
+        Ok(work(&shared, &source, &mut hands, tally, clock.now())?.ops)
     }
 }
 

@@ -122,8 +122,11 @@ impl Tally {
         }
     }
 
-    /// Counts a part of an op.
+    /// Counts a part of an op. Those of a first op that is kept apart are not counted.
     pub fn step(&mut self, name: &'static str, ns: u64) {
+        if self.first_apart && self.first_ops_ns.is_empty() {
+            return;
+        }
         let place = self.steps.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
             self.steps.push((name, Box::new(histogram::new())));
             self.steps.len() - 1

@@ -12,14 +12,17 @@ use super::crew::{Crew, Job, Open};
 use super::ops::{Deal, PlannedOp, State, ageing, by_blob, derived_seed, in_turn, lists};
 use super::resources::{Idle, MemoryBaseline, Meter, free_bytes};
 use super::tally::Tally;
-use super::worker::{self, verify};
+use super::uploads::content_key;
+use super::worker::{self, Uploads, verify, verify_uploads};
 use crate::corpus::Corpus;
 use crate::machine::{self, Device};
-use crate::plan::{CacheState, Class, Load, OpKind, Phase, Plan, Row, Work, class_of, length_key};
+use crate::plan::{
+    CacheState, CatalogueOf, Class, Load, OpKind, Phase, Plan, Row, Work, class_of, defaults, length_key,
+};
 use crate::result::{CacheProof, Fixed, FixedLength, Footprint, OpenLoop, Round};
 use crate::stats::histogram::{self, BANDS};
 use crate::stats::{SHORT_OPS, SHORT_SECONDS};
-use crate::store::{Caps, Durability, Facts, Mode, Setup, Store};
+use crate::store::{Adapter, Caps, Durability, Facts, Key, Mode, Options, Setup, Store};
 
 /// What all visits of a run share.
 pub struct Run<'a> {
@@ -101,6 +104,18 @@ pub fn impossible(plan: &Plan, row: &Row, corpus: &Corpus, phase: &Phase) -> Opt
     if let Some(limit) = caps.blob_bytes_max.filter(|limit| corpus.largest() > limit.bytes) {
         return Some(format!("blobs above {} B ({})", limit.bytes, limit.source));
     }
+    if phase.has_uploads() {
+        match row.catalogue() {
+            Err(error) => return Some(format!("{error:#}")),
+            Ok(CatalogueOf::Own { .. }) if !caps.catalogue => {
+                return Some("no catalogue of its own: it is no SQL database".to_owned());
+            }
+            _ if row.options.text("key") == "integer" => {
+                return Some("finds blobs by an integer, and uploads have a digest".to_owned());
+            }
+            _ => {}
+        }
+    }
     phase_impossible(plan, &caps, phase)
 }
 
@@ -118,6 +133,9 @@ fn phase_impossible(plan: &Plan, caps: &Caps, phase: &Phase) -> Option<String> {
         return Some("one session at a time".to_owned());
     }
     if let Work::Ops(load) = &phase.work {
+        if batch > 1 && load.has_uploads() {
+            return Some("uploads have no batches".to_owned());
+        }
         if batch > 1 && !caps.batch {
             return Some("no batches: there is no transaction over several blobs".to_owned());
         }
@@ -154,6 +172,7 @@ pub fn visit(
         tell,
         dir: dir.clone(),
         open: None,
+        desk: None,
         state: State::empty(subject.corpus),
         warm: false,
         aged_bytes: 0,
@@ -172,6 +191,9 @@ pub fn visit(
     let outcome = visitor.everything();
     let mut visit = visitor.visit;
     // Closing is part of `everything`; this is the safety net, whose errors come after the first one.
+    if let Some(apart) = visitor.desk.and_then(|desk| desk.apart) {
+        apart.remove().ok();
+    }
     if let Some((_, store)) = visitor.open {
         store.remove().ok();
     }
@@ -209,6 +231,21 @@ const REOPENS: u64 = SHORT_OPS;
 const REOPEN_SECONDS: f64 = SHORT_SECONDS;
 
 /// A visit under way.
+/// Where uploads are registered.
+struct UploadDesk {
+    /// The store that has the catalogue, where that is not the blobs' own.
+    apart: Option<Box<dyn Store>>,
+    one_transaction: bool,
+    /// The keys of contents by id of their blob.
+    keys: Vec<Key>,
+}
+
+impl UploadDesk {
+    fn uploads(&self) -> Uploads<'_> {
+        Uploads { apart: self.apart.as_deref(), one_transaction: self.one_transaction, keys: &self.keys }
+    }
+}
+
 struct Visitor<'a> {
     run: &'a Run<'a>,
     fixed: &'a Fixed,
@@ -219,6 +256,8 @@ struct Visitor<'a> {
     dir: PathBuf,
     /// The open store and its class.
     open: Option<(Durability, Box<dyn Store>)>,
+    /// Where uploads are registered, from the first phase on that has some.
+    desk: Option<UploadDesk>,
     /// What the store must hold.
     state: State,
     /// Whether everything was read since the store was opened or evicted.
@@ -266,6 +305,9 @@ impl<'a> Visitor<'a> {
             return Ok(());
         }
         self.verify()?;
+        if let Some(apart) = self.desk.take().and_then(|desk| desk.apart) {
+            apart.remove().context("removing the catalogue failed")?;
+        }
         match self.open.take() {
             Some((_, store)) => store.remove().context("removing the store failed"),
             None => Ok(()),
@@ -296,26 +338,70 @@ impl<'a> Visitor<'a> {
     }
 
     fn opened(&self, class: Durability, mode: Mode) -> crate::store::Result<Box<dyn Store>> {
+        let row = self.subject.row;
+        self.opened_in(&self.dir, row.adapter, &row.options, class, mode)
+    }
+
+    fn opened_in(
+        &self,
+        dir: &Path,
+        adapter: &Adapter,
+        options: &Options,
+        class: Durability,
+        mode: Mode,
+    ) -> crate::store::Result<Box<dyn Store>> {
         let plan = self.plan();
         let workers = plan.phases.iter().filter_map(|phase| match &phase.work {
             Work::Ops(load) => load.workers,
             Work::Reopen | Work::Purge | Work::Age(_) => None,
         });
         let corpus = self.subject.corpus;
-        (self.subject.row.adapter.open)(&Setup {
-            dir: &self.dir,
+        // Uploads lie beside the blobs of the fill.
+        let copies = 1 + u64::from(plan.phases.iter().any(Phase::has_uploads));
+        (adapter.open)(&Setup {
+            dir,
             cache_dir: &self.run.place.join("cache"),
             mode,
             durability: class,
             cache_bytes: plan.cache_bytes,
             blob_bytes_max: corpus.largest(),
-            store_bytes_max: corpus.bytes() + corpus.largest() * 4,
+            store_bytes_max: corpus.bytes() * copies + corpus.largest() * 4,
             // Strangers have ids behind the corpus.
             keys_max: corpus.blobs() + 1,
             workers: workers.max().unwrap_or(1).max(plan.workers),
             op_timeout: plan.op_timeout,
-            options: &self.subject.row.options,
+            options,
         })
+    }
+
+    /// Opens the catalogue of uploads, in the class that the blobs are in.
+    fn open_desk(&mut self) -> Result<()> {
+        if self.desk.is_some() {
+            return Ok(());
+        }
+        let (store, class) = self.store()?;
+        let (apart, one_transaction) = match self.subject.row.catalogue()? {
+            CatalogueOf::Own { one_transaction } => {
+                store.open_catalogue()?;
+                (None, one_transaction)
+            }
+            CatalogueOf::Apart(adapter) => {
+                let dir = self.dir.join("catalogue");
+                std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
+                let catalogue = self.opened_in(&dir, adapter, &defaults(adapter), class, Mode::Create)?;
+                catalogue.open_catalogue()?;
+                (Some(catalogue), false)
+            }
+        };
+        let corpus = self.subject.corpus;
+        let mut room = Vec::new();
+        let key = |id: usize| {
+            let len = self.state.uploaded_len[id];
+            content_key(id as u64, corpus.contents.blob(id as u64, 0, len, &mut room))
+        };
+        let keys = (0..corpus.sizes.len()).map(key).collect();
+        self.desk = Some(UploadDesk { apart, one_transaction, keys });
+        Ok(())
     }
 
     fn store(&self) -> Result<(&dyn Store, Durability)> {
@@ -362,6 +448,10 @@ impl<'a> Visitor<'a> {
         let corpus = self.subject.corpus;
         let verified = verify(self.store()?.0, &corpus.keys, &corpus.contents, &self.state)
             .map_err(|wrong| self.blame(wrong))?;
+        if let Some(desk) = &self.desk {
+            verify_uploads(self.store()?.0, desk.uploads(), &corpus.contents, &self.state)
+                .map_err(|wrong| self.blame(wrong))?;
+        }
         self.visit.verified += verified;
         self.warm = true;
         Ok(())
@@ -392,7 +482,8 @@ impl<'a> Visitor<'a> {
         let outcome = self.work(phase, repeat);
         self.check_servers(outcome.is_err())?;
         outcome?;
-        if phase.writes() && (self.plan().verify || phase.id == "fill") && !self.run.stopped() {
+        let always = phase.id == "fill" || phase.has_uploads();
+        if phase.writes() && (self.plan().verify || always) && !self.run.stopped() {
             self.verify().with_context(|| format!("after `{}`", phase.id))?;
         }
         Ok(())
@@ -465,6 +556,7 @@ impl<'a> Visitor<'a> {
             contents: &corpus.contents,
             workers,
             stranger: None,
+            uploads: None,
             stop: self.run.stop,
         }
     }
@@ -498,6 +590,9 @@ impl<'a> Visitor<'a> {
             self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why));
             return Ok(());
         }
+        if load.has_uploads() {
+            self.open_desk()?;
+        }
         let mut job = self.job(load, lists, length, self.store()?.1);
         job.open = rate.map(|ops_per_s| {
             let batches = ops.div_ceil(job.batch as u64);
@@ -509,7 +604,9 @@ impl<'a> Visitor<'a> {
         let mut meters = [self.meter()];
         let tally = {
             let (store, _) = self.store()?;
-            self.crew(store, workers).run(std::slice::from_ref(&job), &mut meters)?.remove(0)
+            let uploads = self.desk.as_ref().filter(|_| load.has_uploads()).map(UploadDesk::uploads);
+            let crew = Crew { uploads, ..self.crew(store, workers) };
+            crew.run(std::slice::from_ref(&job), &mut meters)?.remove(0)
         };
         job.lists.iter().flatten().for_each(|op| self.state.apply(op));
         let mut round = self.new_round(seed);
@@ -527,7 +624,9 @@ impl<'a> Visitor<'a> {
     fn settle(&mut self, phase: &Phase, meter: &mut Meter, round: &mut Round) -> Result<()> {
         let fill = phase.id == "fill" && self.caps().persistent;
         let (store, _) = self.store()?;
-        let servers = store.servers();
+        let apart = self.desk.as_ref().filter(|_| phase.has_uploads()).and_then(|desk| desk.apart.as_deref());
+        let mut servers = store.servers();
+        servers.extend(apart.iter().flat_map(|apart| apart.servers()));
         let mut syncfs = 0.0;
         let mut before = None;
         if fill {
@@ -538,6 +637,7 @@ impl<'a> Visitor<'a> {
         }
         meter.start(&servers);
         store.settle().context("settling failed")?;
+        apart.map_or(Ok(()), Store::settle).context("settling the catalogue failed")?;
         round.settle_seconds = Some(meter.stop(&servers));
         meter.start(&servers);
         machine::sync_filesystem(&self.dir)?;

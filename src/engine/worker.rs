@@ -8,6 +8,7 @@ use super::consumer::Consumer;
 use super::ops::{PlannedOp, State};
 use super::pace::Schedule;
 use super::tally::{Tally, Times};
+use super::uploads::{Desk, Steps};
 use crate::corpus::Contents;
 use crate::plan::{OpKind, SyncRule, Use};
 use crate::stats::histogram::{BANDS, band_of};
@@ -25,6 +26,8 @@ pub struct Shared<'a, C: Clock> {
     pub contents: &'a Contents,
     /// What is done with what is read.
     pub use_bytes: Use,
+    /// Where uploads are registered; `None` where there are none.
+    pub uploads: Option<Uploads<'a>>,
     /// Blobs in one op.
     pub batch: usize,
     /// Whether every op connects anew.
@@ -33,6 +36,39 @@ pub struct Shared<'a, C: Clock> {
     pub sync: Option<SyncRule>,
     /// Set from outside to end the phase early.
     pub stop: &'a AtomicBool,
+}
+
+/// Where uploads are registered, and how.
+#[derive(Clone, Copy)]
+pub struct Uploads<'a> {
+    /// The store whose catalogue it is, where that is not the blobs' own.
+    pub apart: Option<&'a dyn Store>,
+    /// Whether entry and blob are one transaction.
+    pub one_transaction: bool,
+    /// The keys of contents by id of their blob.
+    pub keys: &'a [Key],
+}
+
+/// One worker's sessions.
+pub struct Hands<'s> {
+    /// With the store.
+    pub session: Box<dyn Session + 's>,
+    /// With the store that has the catalogue, where that is another one.
+    pub apart: Option<Box<dyn Session + 's>>,
+}
+
+impl<'s> Hands<'s> {
+    /// Opens both.
+    pub fn open(store: &'s dyn Store, uploads: Option<Uploads<'s>>) -> Result<Hands<'s>> {
+        let apart = uploads.and_then(|uploads| uploads.apart);
+        Ok(Hands { session: store.session()?, apart: apart.map(Store::session).transpose()? })
+    }
+
+    /// First the blobs, then the entries that speak of them.
+    fn sync(&mut self) -> Result<()> {
+        self.session.sync()?;
+        self.apart.as_mut().map_or(Ok(()), |apart| apart.sync())
+    }
 }
 
 /// Where a worker's ops come from.
@@ -137,7 +173,7 @@ impl<'a> Cursor<'a> {
 pub fn work<'s, C: Clock>(
     shared: &Shared<'s, C>,
     source: &Source<'_>,
-    session: &mut Box<dyn Session + 's>,
+    hands: &mut Hands<'s>,
     mut tally: Tally,
     begin: u64,
 ) -> Result<Tally> {
@@ -168,11 +204,9 @@ pub fn work<'s, C: Clock>(
         {
             late.saturating_record(u64::max(start - due, 1));
         }
-        let connected =
-            if shared.connect { connect(shared, session.as_mut(), start, &mut tally) } else { Ok(()) };
-        let outcome = connected.and_then(|()| {
-            perform(shared, session.as_mut(), next.ops, prepared, &mut consumer, &mut tally.retries)
-        });
+        let connected = if shared.connect { connect(shared, hands, start, &mut tally) } else { Ok(()) };
+        let outcome =
+            connected.and_then(|()| perform(shared, hands, next.ops, prepared, &mut consumer, &mut tally));
         now = shared.clock.now();
         tally.ops += 1;
         tally.blobs += next.ops.len() as u64;
@@ -181,13 +215,13 @@ pub fn work<'s, C: Clock>(
                 tally.bytes += bytes;
                 tally.record(band_of(mean(bytes, next.ops.len())), Times { due, start, end: now });
                 if writer.must_sync(next.ops, bytes) {
-                    now = writer.sync(session.as_mut(), now, &mut tally);
+                    now = writer.sync(hands, now, &mut tally);
                 }
             }
             Err(error) => {
                 if matches!(error, Error::TimedOut) {
                     tally.timeouts += 1;
-                    *session = shared.store.session()?;
+                    *hands = Hands::open(shared.store, shared.uploads)?;
                     now = shared.clock.now();
                 }
                 tally.fail(|| describe(&error, &next.ops[0], shared.keys));
@@ -195,7 +229,7 @@ pub fn work<'s, C: Clock>(
         }
     }
     if writer.wrote && shared.sync.is_some() {
-        now = writer.sync(session.as_mut(), now, &mut tally);
+        now = writer.sync(hands, now, &mut tally);
     }
     if consumer.failed() {
         tally.fail(|| "the socket that bytes were sent to broke".to_owned());
@@ -214,11 +248,11 @@ fn mean(bytes: u64, blobs: usize) -> u64 {
 /// Connects anew, as the first step of an op.
 fn connect<C: Clock>(
     shared: &Shared<'_, C>,
-    session: &mut dyn Session,
+    hands: &mut Hands<'_>,
     start: u64,
     tally: &mut Tally,
 ) -> Result<()> {
-    session.connect()?;
+    hands.session.connect()?;
     tally.step("connect", shared.clock.now() - start);
     Ok(())
 }
@@ -244,7 +278,7 @@ impl<C: Clock> Writer<'_, '_, C> {
     /// Finds or makes the bytes to be written, off the op's clock.
     #[inline]
     fn prepare(&mut self, ops: &[PlannedOp]) -> Prepared<'_> {
-        if ops[0].kind.reads() || ops[0].kind == OpKind::Delete {
+        if ops[0].kind.reads() || matches!(ops[0].kind, OpKind::Delete | OpKind::Release) {
             return Prepared::Nothing;
         }
         self.room.resize(self.room.len().max(ops.len()), Vec::new());
@@ -273,11 +307,11 @@ impl<C: Clock> Writer<'_, '_, C> {
     }
 
     /// Syncs, on the clock but in no op's time; returns the moment after.
-    fn sync(&mut self, session: &mut dyn Session, before: u64, tally: &mut Tally) -> u64 {
+    fn sync(&mut self, hands: &mut Hands<'_>, before: u64, tally: &mut Tally) -> u64 {
         if self.unsynced_ops == 0 {
             return before;
         }
-        let outcome = session.sync();
+        let outcome = hands.sync();
         let now = self.shared.clock.now();
         tally.syncs += 1;
         tally.sync_ns += now - before;
@@ -293,15 +327,19 @@ impl<C: Clock> Writer<'_, '_, C> {
 #[inline]
 fn perform<C: Clock>(
     shared: &Shared<'_, C>,
-    session: &mut dyn Session,
+    hands: &mut Hands<'_>,
     ops: &[PlannedOp],
     prepared: Prepared<'_>,
     consumer: &mut Consumer,
-    retries: &mut u64,
+    tally: &mut Tally,
 ) -> Result<u64> {
     let mut attempt = 1;
     loop {
+        let session = hands.session.as_mut();
         let outcome = match (&prepared, ops) {
+            (Prepared::One(content), [op]) if op.kind == OpKind::Register => {
+                register(shared, hands, op, content, tally)
+            }
             (Prepared::One(blob), [op]) => {
                 session.put(&shared.keys[op.blob as usize], blob).map(|()| u64::from(op.len))
             }
@@ -311,6 +349,7 @@ fn perform<C: Clock>(
             (_, [op]) if op.kind == OpKind::Delete => {
                 session.delete(&shared.keys[op.blob as usize]).map(|()| u64::from(op.len))
             }
+            (_, [op]) if op.kind == OpKind::Release => release(shared, hands, op, tally),
             (_, [op]) => get(session, &shared.keys[op.blob as usize], op, consumer),
             _ if ops[0].kind == OpKind::Delete => {
                 let keys: Vec<Key> = ops.iter().map(|op| shared.keys[op.blob as usize]).collect();
@@ -321,12 +360,47 @@ fn perform<C: Clock>(
         match outcome {
             Err(Error::Busy) if attempt < ATTEMPTS_MAX => {
                 attempt += 1;
-                *retries += 1;
+                tally.retries += 1;
                 std::thread::yield_now();
             }
             outcome => return outcome,
         }
     }
+}
+
+fn desk<'d, 's>(uploads: &Uploads, hands: &'d mut Hands<'s>) -> Desk<'d, 's> {
+    Desk {
+        session: hands.session.as_mut(),
+        apart: hands.apart.as_deref_mut(),
+        one_transaction: uploads.one_transaction,
+    }
+}
+
+const NO_CATALOGUE: Error = Error::Unsupported("an upload without a catalogue");
+
+fn register<C: Clock>(
+    shared: &Shared<'_, C>,
+    hands: &mut Hands<'_>,
+    op: &PlannedOp,
+    content: &[u8],
+    tally: &mut Tally,
+) -> Result<u64> {
+    let uploads = shared.uploads.as_ref().ok_or(NO_CATALOGUE)?;
+    let steps = Steps::begin(shared.clock, tally);
+    desk(uploads, hands).upload(u64::from(op.blob), content, steps)?;
+    Ok(u64::from(op.len))
+}
+
+fn release<C: Clock>(
+    shared: &Shared<'_, C>,
+    hands: &mut Hands<'_>,
+    op: &PlannedOp,
+    tally: &mut Tally,
+) -> Result<u64> {
+    let uploads = shared.uploads.as_ref().ok_or(NO_CATALOGUE)?;
+    let steps = Steps::begin(shared.clock, tally);
+    desk(uploads, hands).withdraw(&uploads.keys[op.blob as usize], steps)?;
+    Ok(u64::from(op.len))
 }
 
 /// Gets one blob or part of one, and checks that as many bytes came as must be there.
@@ -438,4 +512,15 @@ pub fn verify(store: &dyn Store, keys: &[Key], contents: &Contents, state: &Stat
         anyhow::bail!("blob {} (generation {}) {what}", key.as_str(), state.generation[id]);
     }
     Ok(keys.len() as u64)
+}
+
+/// Compares uploads and their catalogue with what they must be, off every clock.
+pub fn verify_uploads(
+    store: &dyn Store,
+    uploads: Uploads<'_>,
+    contents: &Contents,
+    state: &State,
+) -> anyhow::Result<()> {
+    let mut hands = Hands::open(store, Some(uploads))?;
+    super::uploads::verify(&mut desk(&uploads, &mut hands), uploads.keys, contents, state)
 }

@@ -105,6 +105,7 @@ impl Yardstick {
             contents: &self.corpus.contents,
             workers: 1,
             stranger: None,
+            uploads: None,
             stop: &stop,
         };
         let mut meters = [Meter::new(None, Idle::default())];

@@ -23,12 +23,21 @@ pub enum OpKind {
     Overwrite,
     /// Removes a blob.
     Delete,
+    /// Uploads a content: stored when nobody uploaded it before, and entered into a catalogue.
+    Register,
+    /// Takes an upload back: the content is deleted with its last reference.
+    Release,
 }
 
 impl OpKind {
     /// Whether it leaves the store as it was.
     pub fn reads(self) -> bool {
         matches!(self, OpKind::Get | OpKind::Range)
+    }
+
+    /// Whether it goes through a catalogue of uploads.
+    pub fn is_upload(self) -> bool {
+        matches!(self, OpKind::Register | OpKind::Release)
     }
 }
 
@@ -155,9 +164,19 @@ impl Load {
     pub fn only_reads(&self) -> bool {
         self.mix.iter().all(|(kind, _)| kind.reads())
     }
+
+    /// Whether its ops go through a catalogue of uploads.
+    pub fn has_uploads(&self) -> bool {
+        self.mix.iter().any(|(kind, _)| kind.is_upload())
+    }
 }
 
 impl Phase {
+    /// Whether its ops go through a catalogue of uploads.
+    pub fn has_uploads(&self) -> bool {
+        matches!(&self.work, Work::Ops(load) if load.has_uploads())
+    }
+
     /// Whether it changes what the store holds.
     pub fn writes(&self) -> bool {
         match &self.work {
@@ -201,6 +220,11 @@ pub const STANDARD_PHASES: &[(&str, &str)] = &[
     ("delete-half", "deletes every second blob, in the durability class asked for"),
     ("purge", "removes blobs whose delete was only marked (`delete=lazy`), as one op"),
     ("reopen", "opens the closed store and reads one blob"),
+    (
+        "register",
+        "uploads through a catalogue (option `catalogue`), every fifth one of a content that is there: digest, find, insert, put",
+    ),
+    ("release", "takes half of the uploads back; the blob goes with the last reference"),
     ("age", "overwrites 1, 2 and 4 times the live bytes with new sizes; reads after each"),
 ];
 
@@ -226,6 +250,8 @@ pub fn standard(id: &str, range_bytes: u64) -> Result<Vec<Phase>> {
         ),
         "overwrite" => ops(load(Overwrite, Length::Pilot), Class::Asked, AsIs),
         "delete-half" => ops(load(Delete, Length::Share(0.5)), Class::Asked, AsIs),
+        "register" => ops(load(Register, Length::Share(1.0)), Class::Asked, AsIs),
+        "release" => ops(load(Release, Length::Share(0.5)), Class::Asked, AsIs),
         "purge" => {
             vec![Phase { id: id.to_owned(), work: Work::Purge, class: Class::Asked, cache: AsIs }]
         }
@@ -326,6 +352,9 @@ impl PhaseText {
         }
         let mix: Vec<(OpKind, f64)> = self.ops.iter().map(|(kind, weight)| (*kind, weight / total)).collect();
         let only_reads = mix.iter().all(|(kind, _)| kind.reads());
+        if mix.len() > 1 && mix.iter().any(|(kind, _)| kind.is_upload()) {
+            bail!("`register` and `release` are not mixed with other ops");
+        }
         let length = match (self.share, self.count, self.seconds) {
             (Some(share), None, None) if (0.0..=1.0).contains(&share) => Length::Share(share),
             (None, Some(count), None) if count > 0 => Length::Ops(count),

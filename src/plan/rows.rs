@@ -27,6 +27,49 @@ impl Row {
     }
 }
 
+/// Options that every store has. One that is not given is not listed among a row's settings.
+pub const COMMON: &[OptionSpec] = &[OptionSpec {
+    name: "catalogue",
+    values: Values::OneOf(&["sqlite", "postgres", "mariadb", "mysql", "own", "own-transaction"]),
+    default: "sqlite",
+    about: "where the phase `register` enters uploads: another store, the row's own database, or there in one transaction with the blob",
+}];
+
+/// Where a row's uploads are registered.
+#[derive(Clone, Copy, Debug)]
+pub enum CatalogueOf {
+    /// In the database that has the blobs.
+    Own {
+        /// Entry and blob are one transaction, not steps.
+        one_transaction: bool,
+    },
+    /// In a store of this kind, with its default settings.
+    Apart(&'static Adapter),
+}
+
+impl Row {
+    /// Where its uploads are registered.
+    pub fn catalogue(&self) -> Result<CatalogueOf> {
+        let name = match self.options.text("catalogue") {
+            "own" => return Ok(CatalogueOf::Own { one_transaction: false }),
+            "own-transaction" => return Ok(CatalogueOf::Own { one_transaction: true }),
+            "" => COMMON[0].default,
+            name => name,
+        };
+        let of_family = |adapter: &&'static Adapter| adapter.name.split('/').next() == Some(name);
+        let adapter = stores::adapters().find(of_family);
+        adapter.map(CatalogueOf::Apart).ok_or_else(|| anyhow!("the catalogue `{name}` is not compiled in"))
+    }
+}
+
+/// The settings that a store has when none are given.
+pub fn defaults(adapter: &Adapter) -> Options {
+    let value =
+        |spec: &OptionSpec| from_environment(adapter, spec).unwrap_or_else(|| spec.default.to_owned());
+    let checked = |spec: &OptionSpec| check_value(spec, &value(spec)).unwrap_or_default();
+    Options::new(adapter.options.iter().map(|spec| (spec.name.to_owned(), checked(spec))).collect())
+}
+
 /// A row that a plan asks for and that cannot run here.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Missing {
@@ -94,7 +137,16 @@ fn why_unavailable(row: &Row) -> Option<anyhow::Error> {
     if !row.options.text("url").is_empty() {
         return None;
     }
-    row.adapter.programs.iter().find_map(|program| program.find().err())
+    missing_program(row.adapter).or_else(|| match row.catalogue() {
+        Ok(CatalogueOf::Apart(adapter)) if defaults(adapter).text("url").is_empty() => {
+            missing_program(adapter).map(|error| error.context(format!("its catalogue `{}`", adapter.name)))
+        }
+        _ => None,
+    })
+}
+
+fn missing_program(adapter: &Adapter) -> Option<anyhow::Error> {
+    adapter.programs.iter().find_map(|program| program.find().err())
 }
 
 /// Splits a list at commas that are not inside brackets.
@@ -145,10 +197,11 @@ fn rows_of(
     }
     // Each combination: all values, and those that go into the label.
     let mut combinations = vec![(BTreeMap::new(), BTreeMap::new())];
-    for spec in adapter.options {
+    for (spec, common) in own_and_common(adapter) {
         let (values, in_label) = match (fixed.get(spec.name), given(adapter, spec, sets, used)) {
             (Some(value), _) => (vec![value.clone()], true),
             (None, Some(values)) => (values.clone(), values.len() > 1),
+            (None, None) if common => continue,
             (None, None) => {
                 (vec![from_environment(adapter, spec).unwrap_or_else(|| spec.default.to_owned())], false)
             }
@@ -213,10 +266,15 @@ fn given<'s>(
     names.iter().find_map(|name| sets.get(name))
 }
 
+/// The options of a store, and whether each is one that every store has.
+fn own_and_common(adapter: &'static Adapter) -> impl Iterator<Item = (&'static OptionSpec, bool)> {
+    adapter.options.iter().map(|spec| (spec, false)).chain(COMMON.iter().map(|spec| (spec, true)))
+}
+
 fn spec_of(adapter: &'static Adapter, name: &str) -> Result<&'static OptionSpec> {
-    adapter.options.iter().find(|spec| spec.name == name).ok_or_else(|| {
-        unknown(&format!("option of `{}`", adapter.name), name, adapter.options.iter().map(|spec| spec.name))
-    })
+    let names = || own_and_common(adapter).map(|(spec, _)| spec.name);
+    let found = own_and_common(adapter).map(|(spec, _)| spec).find(|spec| spec.name == name);
+    found.ok_or_else(|| unknown(&format!("option of `{}`", adapter.name), name, names()))
 }
 
 /// Why a `--set` fits no row: an unknown store, an unknown option, or a store that is not part of this run.
@@ -226,7 +284,7 @@ fn unused_set(set: &str) -> anyhow::Error {
     };
     let of = |adapter: &&Adapter| adapter.name == store || stores::family(adapter.name) == store;
     let members: Vec<&'static Adapter> = stores::adapters().filter(of).collect();
-    let options = || members.iter().flat_map(|adapter| adapter.options.iter().map(|spec| spec.name));
+    let options = || members.iter().flat_map(|adapter| own_and_common(adapter).map(|(spec, _)| spec.name));
     if members.is_empty() {
         unknown("store", store, stores::names())
     } else if !options().any(|name| name == option) {

@@ -102,6 +102,6 @@ fn line(cell: &Cell) -> Vec<String> {
 }
 
 /// The name an enum has in the result file.
-fn kebab(value: &impl serde::Serialize) -> String {
+pub(super) fn kebab(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }

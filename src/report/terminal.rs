@@ -109,12 +109,14 @@ fn block(
         }
         for cell in members {
             line(text, &row(result, cell, settled));
+            steps(text, cell);
         }
     }
     let mut rest: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.not_ranked.is_some()).collect();
     rest.sort_by_key(|cell| summary::is_yardstick(cell));
     for cell in rest {
         line(text, &row(result, cell, settled));
+        steps(text, cell);
         let Some(why) = cell.not_ranked.as_ref().filter(|_| !summary::is_yardstick(cell)) else { continue };
         let repeats = matches!(cell.status, Status::Failed | Status::NotAvailable)
             && !said.insert((cell.store.clone(), why.clone()));
@@ -124,8 +126,16 @@ fn block(
     }
 }
 
+/// The parts of an op that were timed by themselves.
+fn steps(text: &mut String, cell: &Cell) {
+    if !cell.steps.is_empty() {
+        let shares = cell.steps.iter().map(|step| format!("{} {:.0} %", step.name, step.share * 100.0));
+        wrapped(text, "    ", &format!("of an op: {}", shares.collect::<Vec<_>>().join(", ")));
+    }
+}
+
 /// What a phase's cells have in common, in words.
-fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> String {
+pub(super) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> String {
     let mut parts = Vec::new();
     match cell.cache {
         Cache::Warm => parts.push("warm".to_owned()),
@@ -164,7 +174,7 @@ fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> String {
 
 fn row(result: &RunResult, cell: &Cell, settled: bool) -> String {
     let rate = cell.settled_ops_per_s.or(cell.ops_per_s);
-    let name = shortened(&cell.store, 28);
+    let name = named(&cell.store);
     let Some(rate) = rate else {
         let status = match cell.status {
             Status::Measured => "no figures",
@@ -172,7 +182,7 @@ fn row(result: &RunResult, cell: &Cell, settled: bool) -> String {
             Status::NotPossible => "not possible",
             Status::NotAvailable => "not available",
         };
-        return format!("  {name:<28} {status}");
+        return format!("  {name} {status}");
     };
     let time = units::nanoseconds(1e9 / rate.median * cell.workers as f64);
     let last = if settled {
@@ -182,11 +192,7 @@ fn row(result: &RunResult, cell: &Cell, settled: bool) -> String {
         let of = |time: Option<u64>| time.map_or("-".to_owned(), |time| units::nanoseconds(time as f64));
         format!("{}, {}", of(times.p50), of(times.p99))
     };
-    format!(
-        "  {name:<28} {:>9} {time:>8}  {:<26} {last:<18}",
-        units::count(rate.median),
-        standing(result, cell)
-    )
+    format!("  {name} {:>9} {time:>8}  {:<26} {last:<18}", units::count(rate.median), standing(result, cell))
 }
 
 /// The row's place: the best, or its ratio to the best and what it means.
@@ -220,12 +226,16 @@ fn standing(result: &RunResult, cell: &Cell) -> String {
     }
 }
 
-fn shortened(name: &str, width: usize) -> String {
-    if name.chars().count() <= width {
-        return name.to_owned();
+/// Columns of a row's label.
+const NAME: usize = 28;
+
+/// A label as wide as its column. A longer one has a line of its own: cut off, it could be another row's.
+fn named(label: &str) -> String {
+    if label.chars().count() <= NAME {
+        format!("{label:<NAME$}")
+    } else {
+        format!("{label}\n  {:<NAME$}", "")
     }
-    let kept: String = name.chars().take(width - 2).collect();
-    format!("{kept}..")
 }
 
 fn footprints(text: &mut String, result: &RunResult) {
@@ -250,8 +260,8 @@ fn footprints(text: &mut String, result: &RunResult) {
         line(
             text,
             &format!(
-                "  {:<28} {:>9} {:>11} {:>9} {:>11} {:>11}",
-                shortened(&format!("{}{size}", footprint.store), 28),
+                "  {} {:>9} {:>11} {:>9} {:>11} {:>11}",
+                named(&format!("{}{size}", footprint.store)),
                 bytes(footprint.after_settle_bytes),
                 share(footprint.space_amplification),
                 bytes(footprint.allocated_bytes),
@@ -263,12 +273,8 @@ fn footprints(text: &mut String, result: &RunResult) {
 }
 
 fn doubts(text: &mut String, result: &RunResult) {
-    let ranked = result
-        .comparisons
-        .iter()
-        .filter(|comparison| comparison.against == Against::Plan && comparison.verdict != Verdict::NotRanked)
-        .count();
-    if result.doubts.is_empty() && ranked == 0 {
+    let expected = expected_false(result);
+    if result.doubts.is_empty() && expected.is_none() {
         return;
     }
     heading(text, "Doubts");
@@ -280,12 +286,21 @@ fn doubts(text: &mut String, result: &RunResult) {
         }
         wrapped(text, "- ", &paragraph);
     }
-    if ranked > 0 {
-        let expected = ranked as f64 * 0.05;
-        let paragraph = format!(
-            "{ranked} comparisons with `{}` were made at 95 %: expect about {expected:.0} false differences among them.",
-            result.comparisons.first().map_or("", |comparison| comparison.reference.as_str())
-        );
-        wrapped(text, "- ", &paragraph);
+    if let Some(expected) = expected {
+        wrapped(text, "- ", &expected);
     }
+}
+
+/// How many comparisons were made with the plan's reference, and how many of them to expect to be false.
+pub(super) fn expected_false(result: &RunResult) -> Option<String> {
+    let mut ranked = result
+        .comparisons
+        .iter()
+        .filter(|comparison| comparison.against == Against::Plan && comparison.verdict != Verdict::NotRanked);
+    let reference = &ranked.next()?.reference;
+    let count = ranked.count() + 1;
+    let expected = count as f64 * 0.05;
+    Some(format!(
+        "{count} comparisons with `{reference}` were made at 95 %: expect about {expected:.0} false differences among them."
+    ))
 }

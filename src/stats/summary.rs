@@ -264,10 +264,15 @@ fn percentiles(cell: &mut Cell) -> Result<()> {
     Ok(())
 }
 
+/// Steps in the order in which ops take them.
+const STEPS: &[&str] = &[
+    "connect", "digest", "begin", "find", "insert", "put", "confirm", "release", "delete", "forget", "commit",
+];
+
 /// The parts of ops that were timed by themselves, and their share of the ops' time.
 fn steps(cell: &mut Cell) -> Result<()> {
     let mut names: Vec<&String> = cell.rounds.iter().flat_map(|round| round.histogram.steps.keys()).collect();
-    names.sort();
+    names.sort_by_key(|name| (STEPS.iter().position(|known| known == name), *name));
     names.dedup();
     let whole = decode_rounds(&cell.rounds, |round| &round.histogram.service)?;
     let time =

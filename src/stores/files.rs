@@ -1,5 +1,6 @@
 //! One file per blob, in one directory or in directories named after the first digits of the digest.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -84,6 +85,7 @@ fn caps(options: &Options) -> Caps {
         // A directory has no transaction over several files.
         batch: false,
         many: true,
+        catalogue: false,
         blob_bytes_max: None,
     }
 }
@@ -140,6 +142,7 @@ impl Store for Files {
             // Unique among sessions: two writers with one draft would tear each other's blobs.
             draft_name: format!(".draft-{}-{id}", std::process::id()),
             buffer: vec![0; self.buffer_bytes],
+            path: Vec::new(),
             unsynced: Vec::new(),
         }))
     }
@@ -160,6 +163,8 @@ struct FilesSession<'a> {
     store: &'a Files,
     draft_name: String,
     buffer: Vec<u8>,
+    /// The path of the last read: no memory is allocated for the next one.
+    path: Vec<u8>,
     /// Keys written since the last sync; kept only when each file is flushed by itself.
     unsynced: Vec<Key>,
 }
@@ -173,6 +178,18 @@ fn directory_of(layout: Layout, key: &Key) -> String {
         path.push('/');
     }
     path
+}
+
+/// The same path as system calls take it, in a buffer that is used again and again.
+fn spell<'a>(path: &'a mut Vec<u8>, layout: Layout, key: &Key) -> &'a CStr {
+    path.clear();
+    for digits in key.hex.chunks(layout.width.max(1)).take(layout.depth) {
+        path.extend_from_slice(digits);
+        path.push(b'/');
+    }
+    path.extend_from_slice(&key.hex);
+    path.push(0);
+    CStr::from_bytes_until_nul(path).unwrap_or_default()
 }
 
 fn path_of(layout: Layout, key: &Key) -> String {
@@ -297,7 +314,7 @@ impl Session for FilesSession<'_> {
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        let path = path_of(self.store.layout, key);
+        let path = spell(&mut self.path, self.store.layout, key);
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let mut file: File = match rustix::fs::openat(&self.store.base, path, flags, Permissions::empty()) {
             Ok(file) => file.into(),
@@ -371,4 +388,20 @@ fn list_below(directory: OwnedFd, depth: usize, each: &mut dyn FnMut(&str)) -> R
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_spellings_of_a_path_are_the_same() {
+        let key = Key { id: 1, hex: *b"0123456789abcdef0123456789abcdef" };
+        let mut room = Vec::new();
+        for (depth, width) in [(0, 0), (1, 2), (2, 2), (4, 4), (3, 1)] {
+            let layout = Layout { depth, width };
+            assert_eq!(spell(&mut room, layout, &key).to_str().unwrap(), path_of(layout, &key));
+        }
+        assert_eq!(path_of(Layout { depth: 1, width: 2 }, &key), "01/0123456789abcdef0123456789abcdef");
+    }
 }

@@ -20,6 +20,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         list: true,
         batch: false,
         many: true,
+        catalogue: false,
         blob_bytes_max: None,
     },
     damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },

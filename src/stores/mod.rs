@@ -2,6 +2,8 @@
 
 use crate::store::Adapter;
 
+#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
+mod catalogue;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "mongodb", feature = "mssql"))]
 mod database;
 mod files;

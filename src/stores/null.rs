@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use anyhow::Context;
-
 use crate::store::*;
 
 pub(super) const ADAPTER: Adapter = Adapter {
@@ -21,11 +19,15 @@ pub(super) const ADAPTER: Adapter = Adapter {
         list: false,
         batch: true,
         many: true,
-        blob_bytes_max: None,
+        catalogue: false,
+        blob_bytes_max: Some(LIMIT),
     },
     damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
     open,
 };
+
+/// The largest length that is not the mark of a missing blob.
+const LIMIT: Limit = Limit { bytes: ABSENT as u64 - 1, source: "lengths of four bytes" };
 
 /// Marks a key without a blob.
 const ABSENT: u32 = u32::MAX;
@@ -70,8 +72,8 @@ impl NullSession<'_> {
 
 impl Session for NullSession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
-        let len = u32::try_from(blob.len()).context("a blob of 4 GiB or more")?;
-        self.slot(key)?.store(len, Ordering::Relaxed);
+        LIMIT.check(blob)?;
+        self.slot(key)?.store(blob.len() as u32, Ordering::Relaxed);
         Ok(())
     }
 

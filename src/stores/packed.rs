@@ -52,6 +52,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         list: true,
         batch: true,
         many: true,
+        catalogue: false,
         blob_bytes_max: None,
     },
     damage: |options, durability| {

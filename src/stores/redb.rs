@@ -21,6 +21,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         list: KeyForm::of(options) == KeyForm::Digest,
         batch: true,
         many: true,
+        catalogue: false,
         blob_bytes_max: Some(LIMIT),
     },
     damage,

@@ -7,6 +7,7 @@ use anyhow::Context;
 use rusqlite::blob::Blob;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
+use super::catalogue::{self, Param};
 use crate::store::*;
 
 pub(super) const ADAPTER: Adapter = Adapter {
@@ -56,6 +57,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         list: options.text("key") == "digest",
         batch: true,
         many: true,
+        catalogue: true,
         blob_bytes_max: Some(LIMIT),
     },
     damage,
@@ -176,7 +178,7 @@ impl Store for Sqlite {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         let connection = Connection::open(&self.path).map_err(from_sqlite)?;
         self.configure(&connection)?;
-        Ok(Box::new(SqliteSession { store: self, connection, buffer: Vec::new() }))
+        Ok(Box::new(SqliteSession { store: self, connection, buffer: Vec::new(), within: false }))
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -203,6 +205,12 @@ impl Store for Sqlite {
         Ok(facts)
     }
 
+    fn open_catalogue(&self) -> Result<()> {
+        let keeper = self.keeper();
+        keeper.execute_batch(catalogue::TABLE).map_err(from_sqlite)?;
+        keeper.execute_batch(catalogue::UNFINISHED).map_err(from_sqlite)
+    }
+
     /// Folds the log into the database: the work that WAL mode puts off.
     fn settle(&self) -> Result<()> {
         if !self.wal {
@@ -225,6 +233,58 @@ struct SqliteSession<'a> {
     store: &'a Sqlite,
     connection: Connection,
     buffer: Vec<u8>,
+    /// Whether a transaction has begun that the caller will end.
+    within: bool,
+}
+
+impl catalogue::Connection for SqliteSession<'_> {
+    fn begin(&mut self) -> Result<()> {
+        self.execute(BEGIN_WRITE)?;
+        self.within = true;
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        self.execute("COMMIT")?;
+        self.within = false;
+        Ok(())
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        self.within = false;
+        self.execute("ROLLBACK")
+    }
+
+    fn is_in_transaction(&self) -> bool {
+        self.within
+    }
+
+    fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(from_sqlite)?;
+        let changed = statement.execute(rusqlite::params_from_iter(params)).map_err(|error| {
+            // The same digest twice: somebody else is storing it.
+            match error.sqlite_error_code() {
+                Some(ErrorCode::ConstraintViolation) => Error::Busy,
+                _ => from_sqlite(error),
+            }
+        })?;
+        Ok(changed as u64)
+    }
+
+    fn number(&mut self, sql: &'static str, params: &[Param]) -> Result<Option<i64>> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(from_sqlite)?;
+        let params = rusqlite::params_from_iter(params);
+        statement.query_row(params, |row| row.get(0)).optional().map_err(from_sqlite)
+    }
+}
+
+impl rusqlite::ToSql for Param<'_> {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        match self {
+            Param::Text(text) => text.to_sql(),
+            Param::Number(number) => number.to_sql(),
+        }
+    }
 }
 
 /// The statements, for each kind of key. `?1` is the key in all of them.
@@ -345,12 +405,21 @@ impl SqliteSession<'_> {
         Ok(true)
     }
 
-    /// Runs `body` between BEGIN and COMMIT; rolls back when it fails.
+    /// Runs a statement without parameters or rows.
+    fn execute(&mut self, sql: &str) -> Result<()> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(from_sqlite)?;
+        statement.execute([]).map(drop).map_err(from_sqlite)
+    }
+
+    /// Runs `body` between BEGIN and COMMIT, or within what the caller began; rolls back when it fails.
     fn transaction<T>(
         &mut self,
         begin: &str,
         body: impl FnOnce(&mut Self) -> rusqlite::Result<T>,
     ) -> Result<T> {
+        if self.within {
+            return body(self).map_err(from_sqlite);
+        }
         self.connection.prepare_cached(begin).and_then(|mut begin| begin.execute([])).map_err(from_sqlite)?;
         let result = body(self).and_then(|value| {
             self.connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]))?;
@@ -399,6 +468,10 @@ impl Session for SqliteSession<'_> {
         self.connection
             .execute_batch("PRAGMA synchronous = FULL; UPDATE marker SET count = count + 1; PRAGMA synchronous = NORMAL;")
             .map_err(from_sqlite)
+    }
+
+    fn catalogue(&mut self) -> Result<&mut dyn Catalogue> {
+        Ok(self)
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {

@@ -75,13 +75,14 @@ fn mark(border: &str, call: &str) {
 
 /// What strace watches: every way to flush, every way to open, make, rename or remove, the writes that may flush by
 /// themselves, and the marks.
-const WATCHED: &str = "trace=fsync,fdatasync,msync,sync,syncfs,open,openat,openat2,creat,chdir,fchdir,mkdir,mkdirat,rename,\
+const WATCHED: &str = "trace=clone,clone3,fork,vfork,fsync,fdatasync,msync,sync,syncfs,open,openat,openat2,creat,chdir,fchdir,mkdir,mkdirat,rename,\
 renameat,renameat2,unlink,unlinkat,rmdir,link,linkat,symlink,symlinkat,truncate,write,writev,pwrite64,pwritev,pwritev2,\
 io_uring_enter,statx";
 
 /// One finished system call.
 #[derive(Clone, Debug)]
 struct Call {
+    pid: String,
     name: String,
     arguments: String,
     result: String,
@@ -93,6 +94,8 @@ struct Call {
 /// The calls of a child and of all processes below it.
 pub struct Trace {
     calls: Vec<Call>,
+    /// The child's directory, which is not the store's.
+    start: PathBuf,
     home: PathBuf,
     cache: PathBuf,
     text: String,
@@ -126,7 +129,13 @@ impl Trace {
         ensure!(output.status.success(), "the traced process failed: {}", said.trim());
         let text = std::fs::read_to_string(&file).context("no trace was written")?;
         let calls = parse(&text);
-        Ok(Trace { calls, home: home.store.clone(), cache: home.cache.clone(), text })
+        Ok(Trace {
+            calls,
+            start: home.around().to_owned(),
+            home: home.store.clone(),
+            cache: home.cache.clone(),
+            text,
+        })
     }
 }
 
@@ -152,6 +161,7 @@ fn parse(text: &str) -> Vec<Call> {
         let Some((arguments, result)) = rest.rsplit_once(" = ") else { continue };
         let arguments = arguments.trim_end().trim_end_matches(')').to_owned();
         calls.push(Call {
+            pid: pid.to_owned(),
             name: name.to_owned(),
             arguments,
             result: result.trim().to_owned(),
@@ -305,7 +315,7 @@ pub fn writes_only_below_its_directory(case: &Case) -> Result<()> {
     let trace = Trace::of(case)?;
     let mut below = 0;
     for call in trace.calls.iter().filter(|call| call.succeeded()) {
-        for path in touched(call, &trace.home) {
+        for path in trace.touched(call) {
             if path.starts_with(&trace.home) {
                 below += 1;
             } else {
@@ -336,17 +346,38 @@ fn is_no_place_of_the_users(path: &Path, cache: &Path) -> bool {
     path.starts_with(cache) || is_for_sockets || KERNELS.iter().any(|kernels| path.starts_with(kernels))
 }
 
-/// The paths that a call writes, makes, renames or removes. A relative path without a descriptor is one of a server in its
-/// own directory (every `chdir` is looked at too), or one in the child's directory, which is not the store's.
-fn touched(call: &Call, home: &Path) -> Vec<PathBuf> {
-    let writes =
-        || ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"].iter().any(|flag| call.arguments.contains(flag));
-    match call.name.as_str() {
-        "open" | "openat" | "openat2" if writes() => opened_path(call),
-        "creat" => opened_path(call),
-        "chdir" | "mkdir" | "mkdirat" | "rename" | "renameat" | "renameat2" | "unlink" | "unlinkat"
-        | "rmdir" | "link" | "linkat" | "symlink" | "symlinkat" | "truncate" => named_paths(call, home),
-        _ => Vec::new(),
+impl Trace {
+    /// The paths that a call writes, makes, renames or removes.
+    fn touched(&self, call: &Call) -> Vec<PathBuf> {
+        let writes =
+            || ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"].iter().any(|flag| call.arguments.contains(flag));
+        match call.name.as_str() {
+            "open" | "openat" | "openat2" if writes() => opened_path(call),
+            "creat" => opened_path(call),
+            "mkdir" | "mkdirat" | "rename" | "renameat" | "renameat2" | "unlink" | "unlinkat" | "rmdir"
+            | "link" | "linkat" | "symlink" | "symlinkat" | "truncate" => {
+                named_paths(call, &self.directory_of(&call.pid, call.begin))
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The working directory of a process at a line: where it last went, or where its parent was when it was made.
+    fn directory_of(&self, pid: &str, line: usize) -> PathBuf {
+        let before = || self.calls.iter().rev().filter(|call| call.begin < line && call.succeeded());
+        if let Some(call) = before().find(|call| call.pid == pid && call.name.ends_with("chdir")) {
+            // `fchdir` has a descriptor, which strace names.
+            let base = self.directory_of(pid, call.begin);
+            let by_descriptor = call.file().map(PathBuf::from);
+            return named_paths(call, &base).pop().or(by_descriptor).unwrap_or(base);
+        }
+        let is_birth = |call: &&Call| {
+            ["clone", "clone3", "fork", "vfork"].contains(&call.name.as_str()) && call.result == pid
+        };
+        match self.calls.iter().find(is_birth) {
+            Some(birth) => self.directory_of(&birth.pid, birth.begin),
+            None => self.start.clone(),
+        }
     }
 }
 
@@ -357,21 +388,21 @@ fn opened_path(call: &Call) -> Vec<PathBuf> {
     path.map(PathBuf::from).into_iter().collect()
 }
 
-/// Every quoted argument, below the descriptor that stands before it.
-fn named_paths(call: &Call, home: &Path) -> Vec<PathBuf> {
+/// Every quoted argument, below the descriptor that stands before it or the process's directory.
+fn named_paths(call: &Call, directory: &Path) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     let mut base: Option<&str> = None;
     for argument in call.arguments.split(", ") {
         if let Some(path) = argument.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-            let base = base.take().map_or(home, Path::new);
-            // What a symbolic link says is no file that is touched.
-            let is_text_of_a_link = call.name.starts_with("symlink") && paths.is_empty();
-            if !(is_text_of_a_link && path.starts_with('/')) {
-                paths.push(normal(&base.join(path)));
-            }
+            let base = base.take().map_or(directory, Path::new);
+            paths.push(normal(&base.join(path)));
         } else {
             base = between(argument, '<', '>');
         }
+    }
+    if call.name.starts_with("symlink") {
+        // What a symbolic link says is no file that is touched.
+        paths.remove(0);
     }
     paths
 }

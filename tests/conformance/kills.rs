@@ -22,7 +22,7 @@ const KEYS: u64 = 24;
 /// Ops between two syncs.
 const SYNC_EVERY: u64 = 10;
 /// How long a killed process may take to be gone.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a child writes, known to both sides by number.
 enum WriteOp {
@@ -101,7 +101,7 @@ impl Writer {
     }
 
     /// Reads what it acknowledged before it ended, and returns how many ops that were.
-    fn to_the_end(&mut self) -> Result<u64> {
+    fn read_to_the_end(&mut self) -> Result<u64> {
         while self.one_more()? {}
         self.child.wait()?;
         Ok(self.done)
@@ -140,7 +140,7 @@ fn survives_one(case: &Case, ops: u64) -> Result<()> {
     writer.wait_for(ops, &home)?;
     let victims = victims(case.subject, &home, &writer)?;
     victims.iter().for_each(processes::Process::kill);
-    let done = writer.to_the_end()?;
+    let done = writer.read_to_the_end()?;
     drop(writer);
     let left = processes::wait_until_none(PATIENCE, || processes::using(&home.store));
     ensure!(left.is_empty(), "processes are left after the kill: {left:?}");

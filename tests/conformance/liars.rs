@@ -1,17 +1,448 @@
-//! Stores that are wrong on purpose.
+//! Liars: stores that are wrong on purpose. Each must be caught by the check that is named beside it, and every check must
+//! catch one, so that no check is unable to fail. A bug that a user finds becomes a liar first.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use anyhow::Result;
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use blobwise::store::{
+    Adapter, Caps, Damage, Durability, Error, Facts, Key, Kind, Limit, Loss, ManySink, Mode, OptionSpec,
+    Options, Session, Setup, Sink, Span, Store, Values,
+};
+use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;
 
 use crate::bench::World;
+use crate::checks::{self, CannotCheck};
 use crate::subjects::Subject;
 
-pub fn subjects() -> Result<Vec<Arc<Subject>>> {
-    Ok(Vec::new())
+/// One lie, the class it is told in, and the checks that must catch it.
+struct Liar {
+    lie: &'static str,
+    adapter: &'static LazyLock<Adapter>,
+    durability: Durability,
+    caught_by: &'static [&'static str],
 }
 
-pub fn trials(_: &Arc<World>) -> Result<Vec<Trial>> {
-    Ok(Vec::new())
+const fn liar(lie: &'static str, caught_by: &'static [&'static str]) -> Liar {
+    Liar { lie, adapter: &EMBEDDED, durability: Durability::OnSync, caught_by }
+}
+
+const LIARS: &[Liar] = &[
+    liar("loses-one-put-in-64", &["agrees-with-a-map"]),
+    liar("truncates", &["returns-what-was-put"]),
+    liar("truncates-at-16-mib", &["holds-a-large-blob"]),
+    liar("answers-with-a-neighbour", &["returns-what-was-put"]),
+    liar("keeps-the-old", &["replaces"]),
+    liar("never-deletes", &["deletes-twice", "agrees-with-a-map"]),
+    liar("fails-to-delete-what-is-missing", &["deletes-twice"]),
+    liar("finds-what-is-missing", &["deletes-twice"]),
+    liar("ignores-the-end-of-a-range", &["exact-ranges"]),
+    liar("claims-ranges-and-refuses", &["exact-ranges"]),
+    liar("ranges-undeclared", &["refuses-ranges"]),
+    liar("sessions-remember", &["sessions-agree"]),
+    liar("many-undeclared", &["refuses-a-second-session"]),
+    liar("tears", &["no-torn-blobs"]),
+    liar("list-forgets-one", &["lists"]),
+    liar("lists-one-twice", &["lists"]),
+    liar("list-undeclared", &["refuses-to-list"]),
+    liar("batch-drops-the-last", &["batches"]),
+    liar("get-of-many-mixes-up", &["batches"]),
+    liar("batch-undeclared", &["refuses-batches"]),
+    liar("connection-undeclared", &["refuses-to-connect"]),
+    liar("over-the-limit-accepted", &["refuses-a-blob-over-the-limit"]),
+    liar("counts-in-facts", &["facts-stay"]),
+    liar("forgets-when-closed", &["survives-reopening", "opens-cold"]),
+    liar("invents-after-a-cold-start", &["opens-cold"]),
+    liar("remembers-when-closed", &["forgets-when-closed"]),
+    liar("leaves-a-file-open", &["leaves-nothing-open"]),
+    liar("writes-outside", &["leaves-its-neighbours-alone", "writes-only-below-its-directory"]),
+    liar("skips-the-sync", &["flushes-on-sync"]),
+    Liar { durability: Durability::EachWrite, ..liar("skips-the-flush", &["flushes-each-write"]) },
+    Liar { durability: Durability::EachWrite, ..liar("flushes-something-else", &["flushes-each-write"]) },
+    Liar { durability: Durability::EachWrite, ..liar("holds-puts-back", &["survives-process-kill"]) },
+    liar("holds-puts-back-beyond-the-sync", &["survives-process-kill"]),
+    Liar { adapter: &SERVER, ..liar("leaves-a-process", &["leaves-nothing-open", "ends-with-the-program"]) },
+    Liar { adapter: &SERVER, ..liar("claims-connections-and-refuses", &["connects-anew"]) },
+    Liar { adapter: &POSTGRES, ..liar("never-purges", &["purges-lazy-deletes"]) },
+];
+
+/// What the liars wrap: has every flag and every class.
+const INNER: &str = "files/packed";
+
+static EMBEDDED: LazyLock<Adapter> = LazyLock::new(|| adapter("liar", Kind::Embedded, INNER));
+static SERVER: LazyLock<Adapter> = LazyLock::new(|| adapter("liar-server", Kind::Server, INNER));
+static POSTGRES: LazyLock<Adapter> =
+    LazyLock::new(|| adapter("postgres/liar", Kind::Server, "postgres/bytea"));
+
+const LIE: OptionSpec =
+    OptionSpec { name: "lie", values: Values::OneOf(&[]), default: "none", about: "what is wrong" };
+const CONNECTION: OptionSpec = OptionSpec {
+    name: "connection",
+    values: Values::OneOf(&["kept"]),
+    default: "kept",
+    about: "declared, so that connecting anew is checked",
+};
+const LAZY: OptionSpec = OptionSpec {
+    name: "delete",
+    values: Values::OneOf(&["lazy"]),
+    default: "lazy",
+    about: "declared, so that purging is checked",
+};
+
+fn adapter(name: &'static str, kind: Kind, inner: &str) -> Adapter {
+    let (options, open): (&'static [OptionSpec], fn(&Setup) -> blobwise::store::Result<Box<dyn Store>>) =
+        match name {
+            "liar" => (&[LIE], |setup| open(setup, INNER)),
+            "liar-server" => (&[LIE, CONNECTION], |setup| open(setup, INNER)),
+            _ => (&[LIE, LAZY], |setup| open(setup, "postgres/bytea")),
+        };
+    Adapter {
+        name,
+        about: "a store that is wrong on purpose",
+        kind,
+        programs: inner_adapter(inner).map_or(&[], |inner| inner.programs),
+        options,
+        caps,
+        damage: |_, durability| Damage {
+            after_kill: Loss::Nothing,
+            after_power_cut: match durability {
+                Durability::EachWrite => Loss::Nothing,
+                Durability::None | Durability::OnSync => Loss::RecentWrites,
+            },
+        },
+        open,
+    }
+}
+
+fn inner_adapter(name: &str) -> Option<&'static Adapter> {
+    match stores::find(name) {
+        Some(Entry::Ready(adapter)) => Some(adapter),
+        _ => None,
+    }
+}
+
+fn caps(options: &Options) -> Caps {
+    let lie = options.text("lie");
+    Caps {
+        durability: Durability::ALL,
+        persistent: lie != "remembers-when-closed",
+        contents: true,
+        atomic_put: true,
+        range: lie != "ranges-undeclared",
+        list: lie != "list-undeclared",
+        batch: lie != "batch-undeclared",
+        many: lie != "many-undeclared",
+        catalogue: false,
+        blob_bytes_max: Some(LIMIT).filter(|_| lie == "over-the-limit-accepted"),
+    }
+}
+
+const LIMIT: Limit = Limit { bytes: 1 << 20, source: "a liar's word" };
+
+// ---- the trials ------------------------------------------------------------------------------------------------------
+
+fn subject(liar: &Liar) -> Result<Arc<Subject>> {
+    with_lie(liar.adapter, liar.lie, liar.durability)
+}
+
+/// Lies apart, a plain row.
+fn with_lie(adapter: &'static Adapter, lie: &str, durability: Durability) -> Result<Arc<Subject>> {
+    Ok(Arc::new(Subject { plain: true, ..Subject::new(adapter, &[("lie", lie)], durability)? }))
+}
+
+/// The same wrapper without a lie: what shows that it is the lies that are caught.
+fn honest() -> Result<Vec<Arc<Subject>>> {
+    let classes = [Durability::OnSync, Durability::EachWrite];
+    classes.iter().map(|class| with_lie(&EMBEDDED, "none", *class)).collect()
+}
+
+/// All liars, for the processes that must find one by its name.
+pub fn subjects() -> Result<Vec<Arc<Subject>>> {
+    let mut subjects = honest()?;
+    for liar in LIARS {
+        subjects.push(subject(liar)?);
+    }
+    Ok(subjects)
+}
+
+pub fn trials(world: &Arc<World>) -> Result<Vec<Trial>> {
+    let mut trials = vec![Trial::test("liars/every-check-catches-one", || {
+        every_check_catches_one().map_err(|error| error.to_string().into())
+    })];
+    for subject in honest()? {
+        trials.extend(crate::of_subject(world, &subject));
+    }
+    for liar in LIARS {
+        for name in liar.caught_by {
+            let (world, subject) = (Arc::clone(world), subject(liar)?);
+            trials.push(Trial::ignorable_test(format!("liars/{}/caught-by/{name}", liar.lie), move || {
+                crate::complete_where_possible(&subject, || is_caught(&world, &subject, name))
+            }));
+        }
+    }
+    Ok(trials)
+}
+
+fn every_check_catches_one() -> Result<()> {
+    for check in checks::ALL {
+        ensure!(
+            LIARS.iter().any(|liar| liar.caught_by.contains(&check.name)),
+            "no liar shows that `{}` can fail",
+            check.name
+        );
+    }
+    Ok(())
+}
+
+fn is_caught(world: &World, subject: &Arc<Subject>, name: &str) -> Result<()> {
+    let check =
+        checks::ALL.iter().find(|check| check.name == name).with_context(|| format!("no check `{name}`"))?;
+    ensure!((check.applies)(subject), "`{name}` does not apply");
+    match crate::one(world, subject, &Mutex::default(), check) {
+        Ok(()) => bail!("it passed"),
+        Err(error) if error.is::<CannotCheck>() => Err(error),
+        Err(_) => Ok(()),
+    }
+}
+
+// ---- the store -------------------------------------------------------------------------------------------------------
+
+struct LyingStore {
+    lie: String,
+    inner: Box<dyn Store>,
+    dir: PathBuf,
+    puts: AtomicU64,
+    /// Whether it has invented a blob since it was opened again.
+    invented: AtomicBool,
+    /// Puts that were held back.
+    held: Mutex<BTreeMap<u64, (Key, Vec<u8>)>>,
+}
+
+fn open(setup: &Setup, inner: &str) -> blobwise::store::Result<Box<dyn Store>> {
+    let lie = setup.options.text("lie").to_owned();
+    let adapter = inner_adapter(inner).ok_or(Error::Unsupported("an inner store that is not compiled in"))?;
+    let changed: &[(&str, &str)] = if inner == INNER { &[] } else { &[("delete", "lazy")] };
+    let options = Subject::new(adapter, changed, setup.durability)?.options;
+    let durability = match lie.as_str() {
+        "skips-the-flush" | "flushes-something-else" => Durability::None,
+        _ => setup.durability,
+    };
+    if lie == "leaves-a-file-open" {
+        std::mem::forget(File::create(setup.dir.join("left-open"))?);
+    }
+    if lie == "leaves-a-process" {
+        // It ends by itself, after every patience of the checks.
+        let mut sleep = Command::new("sleep");
+        sleep
+            .arg("20")
+            .current_dir(setup.dir)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        #[expect(clippy::disallowed_methods, clippy::zombie_processes, reason = "to be left is the lie")]
+        drop(sleep.spawn()?);
+    }
+    Ok(Box::new(LyingStore {
+        inner: (adapter.open)(&Setup { options: &options, durability, ..setup.clone() })?,
+        dir: setup.dir.to_owned(),
+        puts: AtomicU64::new(0),
+        invented: AtomicBool::new(lie != "invents-after-a-cold-start" || setup.mode == Mode::Create),
+        held: Mutex::default(),
+        lie,
+    }))
+}
+
+impl LyingStore {
+    fn held(&self) -> MutexGuard<'_, BTreeMap<u64, (Key, Vec<u8>)>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn release_held(&self) -> blobwise::store::Result<()> {
+        let mut session = self.inner.session()?;
+        std::mem::take(&mut *self.held()).values().try_for_each(|(key, blob)| session.put(key, blob))
+    }
+
+    fn forget_all(&self) -> blobwise::store::Result<()> {
+        let mut session = self.inner.session()?;
+        let mut listed = Vec::new();
+        session.list(&mut |hex| listed.push(hex.to_owned()))?;
+        for hex in listed {
+            let hex = hex.as_bytes().try_into().map_err(|_length| anyhow!("`{hex}` is no key"))?;
+            session.delete(&Key { id: 0, hex })?;
+        }
+        Ok(())
+    }
+}
+
+impl Store for LyingStore {
+    fn session(&self) -> blobwise::store::Result<Box<dyn Session + '_>> {
+        Ok(Box::new(LyingSession { store: self, inner: self.inner.session()?, remembered: BTreeMap::new() }))
+    }
+
+    fn facts(&self) -> blobwise::store::Result<Facts> {
+        let mut facts = self.inner.facts()?;
+        if self.lie == "counts-in-facts" {
+            facts.insert("puts".into(), self.puts.load(Ordering::Relaxed).to_string());
+        }
+        Ok(facts)
+    }
+
+    fn settle(&self) -> blobwise::store::Result<()> {
+        self.inner.settle()
+    }
+
+    fn purge(&self) -> blobwise::store::Result<()> {
+        if self.lie == "never-purges" { Ok(()) } else { self.inner.purge() }
+    }
+
+    fn close(self: Box<Self>) -> blobwise::store::Result<()> {
+        self.release_held()?;
+        if self.lie == "forgets-when-closed" {
+            self.forget_all()?;
+        }
+        self.inner.close()
+    }
+}
+
+struct LyingSession<'s> {
+    store: &'s LyingStore,
+    inner: Box<dyn Session + 's>,
+    /// What this session has read.
+    remembered: BTreeMap<u64, Vec<u8>>,
+}
+
+impl LyingSession<'_> {
+    fn is_there(&mut self, key: &Key) -> blobwise::store::Result<bool> {
+        self.inner.get(key, Span::Whole, &mut |_| {})
+    }
+}
+
+impl Session for LyingSession<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> blobwise::store::Result<()> {
+        let number = self.store.puts.fetch_add(1, Ordering::Relaxed);
+        match self.store.lie.as_str() {
+            "loses-one-put-in-64" if number % 64 == 63 => return Ok(()),
+            "truncates" => return self.inner.put(key, &blob[..blob.len().saturating_sub(1)]),
+            "truncates-at-16-mib" => return self.inner.put(key, &blob[..blob.len().min((1 << 24) - 1)]),
+            "keeps-the-old" if self.is_there(key)? => return Ok(()),
+            "tears" => {
+                self.inner.put(key, &blob[..blob.len() / 2])?;
+                std::thread::yield_now();
+            }
+            "writes-outside" => std::fs::write(self.store.dir.with_file_name("outside"), blob)?,
+            "flushes-something-else" => {
+                self.inner.put(key, blob)?;
+                return Ok(File::open(self.store.dir.parent().unwrap_or(&self.store.dir))?.sync_all()?);
+            }
+            "holds-puts-back" | "holds-puts-back-beyond-the-sync" => {
+                self.store.held().insert(key.id, (*key, blob.to_vec()));
+                return Ok(());
+            }
+            _ => {}
+        }
+        self.inner.put(key, blob)
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> blobwise::store::Result<bool> {
+        if let Some((_, blob)) = self.store.held().get(&key.id) {
+            sink(span.slice_of(blob));
+            return Ok(true);
+        }
+        match (self.store.lie.as_str(), span) {
+            ("answers-with-a-neighbour", _) => {
+                let neighbour = crate::bench::key(key.id ^ 1);
+                let chosen = if self.is_there(&neighbour)? { neighbour } else { *key };
+                return self.inner.get(&chosen, span, sink);
+            }
+            ("finds-what-is-missing", _) => return self.inner.get(key, span, sink).map(|_| true),
+            ("ignores-the-end-of-a-range", Span::Part { offset, .. }) => {
+                return self.inner.get(key, Span::Part { offset, len: u64::MAX }, sink);
+            }
+            ("claims-ranges-and-refuses", Span::Part { .. }) => {
+                return Err(Error::Unsupported("a range read"));
+            }
+            ("sessions-remember", Span::Whole) => {
+                if !self.remembered.contains_key(&key.id) {
+                    let mut bytes = Vec::new();
+                    if !self.inner.get(key, span, &mut |piece| bytes.extend_from_slice(piece))? {
+                        return Ok(false);
+                    }
+                    self.remembered.insert(key.id, bytes);
+                }
+                sink(&self.remembered[&key.id]);
+                return Ok(true);
+            }
+            _ => {}
+        }
+        let found = self.inner.get(key, span, sink)?;
+        Ok(found || !self.store.invented.swap(true, Ordering::Relaxed))
+    }
+
+    fn delete(&mut self, key: &Key) -> blobwise::store::Result<()> {
+        self.store.held().remove(&key.id);
+        match self.store.lie.as_str() {
+            "never-deletes" => Ok(()),
+            "fails-to-delete-what-is-missing" if !self.is_there(key)? => {
+                Err(Error::Failed(anyhow!("no such blob")))
+            }
+            _ => self.inner.delete(key),
+        }
+    }
+
+    fn sync(&mut self) -> blobwise::store::Result<()> {
+        match self.store.lie.as_str() {
+            "skips-the-sync" | "holds-puts-back-beyond-the-sync" => Ok(()),
+            _ => self.inner.sync(),
+        }
+    }
+
+    fn connect(&mut self) -> blobwise::store::Result<()> {
+        if self.store.lie == "connection-undeclared" { Ok(()) } else { self.inner.connect() }
+    }
+
+    fn list(&mut self, each: &mut dyn FnMut(&str)) -> blobwise::store::Result<()> {
+        let mut first: Option<String> = None;
+        self.inner.list(&mut |hex| match self.store.lie.as_str() {
+            "list-forgets-one" if first.is_none() => first = Some(hex.to_owned()),
+            _ => {
+                first.get_or_insert_with(|| hex.to_owned());
+                each(hex);
+            }
+        })?;
+        if let Some(first) = first.filter(|_| self.store.lie == "lists-one-twice") {
+            each(&first);
+        }
+        Ok(())
+    }
+
+    fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> blobwise::store::Result<()> {
+        match self.store.lie.as_str() {
+            "batch-drops-the-last" => self.inner.put_batch(&blobs[..blobs.len().saturating_sub(1)]),
+            "holds-puts-back" | "holds-puts-back-beyond-the-sync" => {
+                blobs.iter().try_for_each(|(key, blob)| self.put(key, blob))
+            }
+            "flushes-something-else" => {
+                self.inner.put_batch(blobs)?;
+                Ok(File::open(self.store.dir.parent().unwrap_or(&self.store.dir))?.sync_all()?)
+            }
+            _ => self.inner.put_batch(blobs),
+        }
+    }
+
+    fn get_many(&mut self, keys: &[Key], sink: ManySink) -> blobwise::store::Result<usize> {
+        if self.store.lie == "get-of-many-mixes-up" {
+            return self.inner.get_many(keys, &mut |index, piece| sink(keys.len() - 1 - index, piece));
+        }
+        self.inner.get_many(keys, sink)
+    }
+
+    fn delete_batch(&mut self, keys: &[Key]) -> blobwise::store::Result<()> {
+        keys.iter().for_each(|key| drop(self.store.held().remove(&key.id)));
+        self.inner.delete_batch(keys)
+    }
 }

@@ -5,6 +5,7 @@
 //! `BLOBWISE_REQUIRE_ALL=1`.
 
 mod bench;
+mod catalogues;
 mod checks;
 mod flushes;
 mod kills;
@@ -88,12 +89,7 @@ fn of_subject(world: &Arc<World>, subject: &Arc<Subject>) -> Vec<Trial> {
         .map(|check| {
             let (world, subject, shared) = (Arc::clone(world), Arc::clone(subject), Arc::clone(&shared));
             Trial::ignorable_test(format!("{}/{}", subject.name, check.name), move || {
-                match missing(&subject) {
-                    Some(Missing::Installable(reason)) => return ignored_or_failed(reason),
-                    Some(Missing::Unobtainable(reason)) => return Ok(Completion::ignored_with(reason)),
-                    None => {}
-                }
-                complete(one(&world, &subject, &shared, check))
+                complete_where_possible(&subject, || one(&world, &subject, &shared, check))
             })
         })
         .collect()
@@ -101,10 +97,7 @@ fn of_subject(world: &Arc<World>, subject: &Arc<Subject>) -> Vec<Trial> {
 
 /// Options of servers are tried on one open server each: what starts another one is left to the plain rows.
 fn is_worth_a_server(check: &Check, subject: &Subject) -> bool {
-    !subject.is_server()
-        || subject.plain
-        || matches!(check.run, Run::Open(_))
-        || check.name == "survives-reopening"
+    !subject.is_server() || subject.plain || matches!(check.run, Run::Open(_))
 }
 
 /// A store of a server's that its checks share; embedded stores are opened for each check.
@@ -147,8 +140,17 @@ fn ignored_or_failed(reason: String) -> Result<Completion, Failed> {
     Ok(Completion::ignored_with(reason))
 }
 
-fn complete(outcome: Result<()>) -> Result<Completion, Failed> {
-    match outcome {
+/// Runs a check unless the subject's program is missing, or the check finds that it cannot be made here.
+fn complete_where_possible(
+    subject: &Subject,
+    check: impl FnOnce() -> Result<()>,
+) -> Result<Completion, Failed> {
+    match missing(subject) {
+        Some(Missing::Installable(reason)) => return ignored_or_failed(reason),
+        Some(Missing::Unobtainable(reason)) => return Ok(Completion::ignored_with(reason)),
+        None => {}
+    }
+    match check() {
         Ok(()) => Ok(Completion::Completed),
         Err(error) => match error.downcast_ref::<CannotCheck>() {
             Some(reason) => ignored_or_failed(reason.to_string()),

@@ -63,13 +63,12 @@ fn open_files(process: &Path, dir: &Path) -> Vec<PathBuf> {
 /// Asks until the answer is empty, for as long as `patience`; returns the last answer.
 pub fn wait_until_none<T>(patience: Duration, mut ask: impl FnMut() -> Vec<T>) -> Vec<T> {
     const POLL: Duration = Duration::from_millis(20);
-    let mut turns = patience.as_millis() / POLL.as_millis();
+    let begin = blobwise::machine::uptime();
     loop {
         let answer = ask();
-        if answer.is_empty() || turns == 0 {
+        if answer.is_empty() || blobwise::machine::uptime() - begin > patience {
             return answer;
         }
-        turns -= 1;
         std::thread::sleep(POLL);
     }
 }

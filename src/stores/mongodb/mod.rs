@@ -107,6 +107,7 @@ const CAPS: Caps = Caps {
     list: false,
     batch: false,
     many: true,
+    catalogue: false,
     blob_bytes_max: None,
 };
 

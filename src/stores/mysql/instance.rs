@@ -43,10 +43,12 @@ impl Instance {
         }
         let sockets = SocketDir::make()?;
         let socket = sockets.path().join("s");
+        let temporary = temporary_dir(setup.dir)?;
         let launch = Launch::new(&program.path, setup.dir)
             .args(base.arguments())
             .args(settings(setup, flavour, log_bytes))
             .arg(format!("--datadir={}", data.display()))
+            .arg(format!("--tmpdir={}", temporary.display()))
             .arg(format!("--socket={}", socket.display()))
             .arg(format!("--pid-file={}", sockets.path().join("pid").display()));
         let server = Server::start(&launch)?;
@@ -72,6 +74,13 @@ impl Instance {
     pub(super) fn stop(mut self) -> Result<()> {
         Ok(self.server.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?)
     }
+}
+
+/// Where a server keeps its temporary files and tables: with the rest, not in the system's directory for such.
+fn temporary_dir(dir: &Path) -> Result<PathBuf> {
+    let temporary = dir.join("tmp");
+    std::fs::create_dir_all(&temporary)?;
+    Ok(temporary)
 }
 
 /// Where a server's own files are.
@@ -106,12 +115,13 @@ impl Base {
     /// Makes a data directory.
     fn initialise(&self, dir: &Path, data: &Path, log_bytes: u64) -> anyhow::Result<()> {
         let log = format!("--innodb-log-file-size={log_bytes}");
+        let temporary = format!("--tmpdir={}", temporary_dir(dir)?.display());
         match self.flavour {
             Flavour::MySql => {
                 let launch = Launch::new(&self.program, dir)
                     .args(self.arguments())
                     .arg("--initialize-insecure")
-                    .arg(log)
+                    .args([log, temporary])
                     .arg(format!("--datadir={}", data.display()));
                 run_to_end(&launch, START_PATIENCE)
             }
@@ -132,7 +142,7 @@ impl Base {
                         "--skip-test-db",
                         "--skip-name-resolve",
                     ])
-                    .arg(log);
+                    .args([log, temporary]);
                 run_to_end(&launch, START_PATIENCE)
             }
         }
@@ -216,6 +226,12 @@ pub(super) fn check_server(keeper: &mut Conn, flavour: Flavour, setup: &Setup) -
     if setup.durability == Durability::EachWrite && flush != Some(1) {
         return Err(Error::Failed(anyhow!(
             "the server's innodb_flush_log_at_trx_commit is {}, so that no write is durable when it returns",
+            flush.unwrap_or_default()
+        )));
+    }
+    if setup.durability == Durability::OnSync && flavour == Flavour::MariaDb && flush != Some(1) {
+        return Err(Error::Failed(anyhow!(
+            "the server's innodb_flush_log_at_trx_commit is {}, and MariaDB has no statement that flushes its log then",
             flush.unwrap_or_default()
         )));
     }

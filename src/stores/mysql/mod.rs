@@ -10,6 +10,7 @@ use mysql::{Conn, Opts};
 
 use self::instance::Instance;
 use self::session::MySession;
+use super::catalogue;
 use super::database::{CONNECTION, DELETE, PIECES, PROFILE, URL};
 use super::keys::KeyForm;
 use crate::server::Program;
@@ -134,6 +135,7 @@ fn caps(options: &Options) -> Caps {
         list: KeyForm::of(options) == KeyForm::Digest,
         batch: true,
         many: true,
+        catalogue: true,
         blob_bytes_max: Some(limit(options)),
     }
 }
@@ -197,6 +199,7 @@ enum Protocol {
 }
 
 struct MySql {
+    flavour: Flavour,
     shape: Shape,
     protocol: Protocol,
     key_form: KeyForm,
@@ -239,6 +242,7 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
     };
     keeper.select_db(&database).map_err(from_mysql)?;
     let store = MySql {
+        flavour,
         shape,
         protocol: match setup.options.text("protocol") {
             "text" => Protocol::Text,
@@ -317,10 +321,37 @@ impl MySql {
                 ),
             ],
         };
+        statements
+            .push("CREATE TABLE marker(id INT PRIMARY KEY, count BIGINT NOT NULL) ENGINE=InnoDB".to_owned());
+        statements.push("INSERT INTO marker VALUES (1, 0)".to_owned());
         if self.protocol == Protocol::Procedure {
             statements.extend(self.procedures());
         }
         statements
+    }
+
+    /// Flushes InnoDB's log, which holds every earlier commit.
+    ///
+    /// MySQL has a statement for that. MariaDB has the same statement, which writes the log and flushes it only where every
+    /// commit is flushed anyway (seen in its system calls): there a marker is committed while commits are flushed. The
+    /// setting is the whole server's, so that one sync goes after the other; what others commit meanwhile is flushed too.
+    /// A server of the user's flushes every commit, or was refused.
+    fn flush_log(&self, connection: &mut Conn) -> Result<()> {
+        if self.flavour == Flavour::MySql {
+            return connection.query_drop("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS").map_err(from_mysql);
+        }
+        if self.instance.is_none() {
+            return Ok(());
+        }
+        let mut keeper = self.keeper();
+        let usual = flush_log_at_commit(self.durability);
+        keeper.query_drop("SET GLOBAL innodb_flush_log_at_trx_commit = 1").map_err(from_mysql)?;
+        let committed = keeper.query_drop("UPDATE marker SET count = count + 1");
+        // Also after a failure, or every later commit would be flushed.
+        keeper
+            .query_drop(format!("SET GLOBAL innodb_flush_log_at_trx_commit = {usual}"))
+            .map_err(from_mysql)?;
+        committed.map_err(from_mysql)
     }
 
     fn procedures(&self) -> Vec<String> {
@@ -349,6 +380,12 @@ impl MySql {
 impl Store for MySql {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         Ok(Box::new(MySession::open(self)?))
+    }
+
+    fn open_catalogue(&self) -> Result<()> {
+        let mut keeper = self.keeper();
+        keeper.query_drop(catalogue::TABLE).map_err(from_mysql)?;
+        keeper.query_drop(catalogue::UNFINISHED).map_err(from_mysql)
     }
 
     fn facts(&self) -> Result<Facts> {

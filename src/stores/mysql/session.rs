@@ -4,6 +4,7 @@ use anyhow::anyhow;
 use mysql::prelude::{Protocol as Wire, Queryable};
 use mysql::{Conn, Params, QueryResult, Value};
 
+use super::super::catalogue::{self, Param};
 use super::super::keys::KeyForm;
 use super::{MySql, Protocol, Shape, from_mysql};
 use crate::store::*;
@@ -11,6 +12,55 @@ use crate::store::*;
 pub(super) struct MySession<'s> {
     store: &'s MySql,
     connection: Conn,
+    /// Whether a transaction has begun that the caller will end.
+    within: bool,
+}
+
+/// What the server says of a key that is there already.
+const DUPLICATE_KEY: u16 = 1062;
+
+fn params_of(params: &[Param]) -> Params {
+    let value = |param: &Param| match param {
+        Param::Text(text) => Value::Bytes(text.as_bytes().to_vec()),
+        Param::Number(number) => Value::Int(*number),
+    };
+    Params::Positional(params.iter().map(value).collect())
+}
+
+impl catalogue::Connection for MySession<'_> {
+    fn begin(&mut self) -> Result<()> {
+        self.connection.query_drop("START TRANSACTION").map_err(from_mysql)?;
+        self.within = true;
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        self.connection.query_drop("COMMIT").map_err(from_mysql)?;
+        self.within = false;
+        Ok(())
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        self.within = false;
+        self.connection.query_drop("ROLLBACK").map_err(from_mysql)
+    }
+
+    fn is_in_transaction(&self) -> bool {
+        self.within
+    }
+
+    fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64> {
+        self.connection.exec_drop(sql, params_of(params)).map_err(|error| match &error {
+            // The same digest twice: somebody else is storing it.
+            mysql::Error::MySqlError(server) if server.code == DUPLICATE_KEY => Error::Busy,
+            _ => from_mysql(error),
+        })?;
+        Ok(self.connection.affected_rows())
+    }
+
+    fn number(&mut self, sql: &'static str, params: &[Param]) -> Result<Option<i64>> {
+        self.connection.exec_first(sql, params_of(params)).map_err(from_mysql)
+    }
 }
 
 /// Pieces of one INSERT: enough to save round trips, few enough for the cache of prepared statements.
@@ -35,7 +85,8 @@ impl Wanted {
 
 impl<'s> MySession<'s> {
     pub(super) fn open(store: &'s MySql) -> Result<MySession<'s>> {
-        Ok(MySession { store, connection: Conn::new(store.opts.clone()).map_err(from_mysql)? })
+        let connection = Conn::new(store.opts.clone()).map_err(from_mysql)?;
+        Ok(MySession { store, connection, within: false })
     }
 
     fn key(&self, key: &Key) -> Value {
@@ -204,8 +255,11 @@ impl<'s> MySession<'s> {
         Ok(rows > 0)
     }
 
-    /// Runs `body` between START TRANSACTION and COMMIT; rolls back when it fails.
+    /// Runs `body` between START TRANSACTION and COMMIT, or within what the caller began; rolls back when it fails.
     fn transaction<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.within {
+            return body(self);
+        }
         self.connection.query_drop("START TRANSACTION").map_err(from_mysql)?;
         match body(self) {
             Ok(value) => {
@@ -308,17 +362,20 @@ impl Session for MySession<'_> {
         self.delete_one(key)
     }
 
-    /// Flushes InnoDB's log, which holds every earlier commit.
     fn sync(&mut self) -> Result<()> {
         if self.store.durability != Durability::OnSync {
             return Ok(());
         }
-        self.connection.query_drop("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS").map_err(from_mysql)
+        self.store.flush_log(&mut self.connection)
     }
 
     fn connect(&mut self) -> Result<()> {
         self.connection = Conn::new(self.store.opts.clone()).map_err(from_mysql)?;
         Ok(())
+    }
+
+    fn catalogue(&mut self) -> Result<&mut dyn Catalogue> {
+        Ok(self)
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {

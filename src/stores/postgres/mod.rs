@@ -10,6 +10,7 @@ use postgres::{Client, Config, NoTls};
 
 use self::instance::Instance;
 use self::session::PgSession;
+use super::catalogue;
 use super::database::{CONNECTION, DELETE, PIECES, PROFILE, URL};
 use super::keys::KeyForm;
 use crate::server::Program;
@@ -154,6 +155,7 @@ fn caps(options: &Options, shape: &Shape) -> Caps {
         list: KeyForm::of(options) == KeyForm::Digest,
         batch: true,
         many: true,
+        catalogue: true,
         blob_bytes_max: Some(shape.limit()),
     }
 }
@@ -318,6 +320,12 @@ impl Postgres {
 impl Store for Postgres {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         Ok(Box::new(PgSession::open(self)?))
+    }
+
+    fn open_catalogue(&self) -> Result<()> {
+        let mut keeper = self.keeper();
+        keeper.batch_execute(catalogue::TABLE).map_err(from_postgres)?;
+        keeper.batch_execute(catalogue::UNFINISHED).map_err(from_postgres)
     }
 
     fn facts(&self) -> Result<Facts> {

@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 
+use postgres::error::SqlState;
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::types::ToSql;
 use postgres::{Client, NoTls, SimpleQueryMessage, Statement};
 
 use anyhow::anyhow;
 
+use super::super::catalogue::{self, Param};
 use super::super::keys::KeyForm;
 use super::{Postgres, Shape, from_postgres};
 use crate::store::*;
@@ -48,8 +50,75 @@ pub(super) struct PgSession<'s> {
     store: &'s Postgres,
     client: Client,
     prepared: Vec<(Ask, Statement)>,
+    /// The catalogue's statements.
+    prepared_for_catalogue: Vec<(&'static str, Statement)>,
     /// Where text results are decoded.
     decoded: Vec<u8>,
+    /// Whether a transaction has begun that the caller will end.
+    within: bool,
+}
+
+impl PgSession<'_> {
+    /// A statement of the catalogue, prepared once a connection.
+    fn statement_for_catalogue(&mut self, sql: &'static str) -> Result<Statement> {
+        if let Some((_, statement)) =
+            self.prepared_for_catalogue.iter().find(|(known, _)| std::ptr::eq(*known, sql))
+        {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.prepare(&catalogue::numbered(sql)).map_err(from_postgres)?;
+        self.prepared_for_catalogue.push((sql, statement.clone()));
+        Ok(statement)
+    }
+}
+
+fn param<'p>(param: &'p Param) -> &'p (dyn ToSql + Sync) {
+    match param {
+        Param::Text(text) => text,
+        Param::Number(number) => number,
+    }
+}
+
+impl catalogue::Connection for PgSession<'_> {
+    fn begin(&mut self) -> Result<()> {
+        self.client.batch_execute("BEGIN").map_err(from_postgres)?;
+        self.within = true;
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        self.client.batch_execute("COMMIT").map_err(from_postgres)?;
+        self.within = false;
+        Ok(())
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        self.within = false;
+        self.client.batch_execute("ROLLBACK").map_err(from_postgres)
+    }
+
+    fn is_in_transaction(&self) -> bool {
+        self.within
+    }
+
+    fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64> {
+        let statement = self.statement_for_catalogue(sql)?;
+        let params: Vec<_> = params.iter().map(param).collect();
+        self.client.execute(&statement, &params).map_err(|error| {
+            // The same digest twice: somebody else is storing it.
+            match error.code() {
+                Some(code) if *code == SqlState::UNIQUE_VIOLATION => Error::Busy,
+                _ => from_postgres(error),
+            }
+        })
+    }
+
+    fn number(&mut self, sql: &'static str, params: &[Param]) -> Result<Option<i64>> {
+        let statement = self.statement_for_catalogue(sql)?;
+        let params: Vec<_> = params.iter().map(param).collect();
+        let row = self.client.query_opt(&statement, &params).map_err(from_postgres)?;
+        Ok(row.map(|row| row.get(0)))
+    }
 }
 
 /// Flags of `lo_open`.
@@ -64,7 +133,14 @@ fn connect(store: &Postgres) -> Result<Client> {
 
 impl<'s> PgSession<'s> {
     pub(super) fn open(store: &'s Postgres) -> Result<PgSession<'s>> {
-        Ok(PgSession { store, client: connect(store)?, prepared: Vec::new(), decoded: Vec::new() })
+        Ok(PgSession {
+            store,
+            client: connect(store)?,
+            prepared: Vec::new(),
+            prepared_for_catalogue: Vec::new(),
+            decoded: Vec::new(),
+            within: false,
+        })
     }
 
     fn key<'k>(&self, key: &'k Key) -> KeyValue<'k> {
@@ -183,8 +259,11 @@ impl<'s> PgSession<'s> {
         Ok(found)
     }
 
-    /// Runs `body` between BEGIN and COMMIT; rolls back when it fails.
+    /// Runs `body` between BEGIN and COMMIT, or within what the caller began; rolls back when it fails.
     fn transaction<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.within {
+            return body(self);
+        }
         self.client.batch_execute("BEGIN").map_err(from_postgres)?;
         match body(self) {
             Ok(value) => {
@@ -388,6 +467,10 @@ impl Session for PgSession<'_> {
         self.prepared.clear();
         self.client = connect(self.store)?;
         Ok(())
+    }
+
+    fn catalogue(&mut self) -> Result<&mut dyn Catalogue> {
+        Ok(self)
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {

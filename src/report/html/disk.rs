@@ -1,0 +1,131 @@
+//! Disk taken and written, for each byte of blobs.
+
+use maud::{Markup, html};
+
+use super::figure::{Across, Curve, Dot, Figure, Point, Scale, curves, dots};
+use super::phases::hover;
+use super::table::{Entry, Table, shown};
+use super::{Looks, ratio, size};
+use crate::result::{Footprint, Interval, RunResult};
+use crate::units;
+
+/// The section, where some row takes disk.
+pub fn section(result: &RunResult, looks: &Looks) -> Markup {
+    let rows: Vec<&Footprint> =
+        result.footprints.iter().filter(|footprint| footprint.after_settle_bytes.is_some()).collect();
+    let sweep = rows.iter().any(|footprint| footprint.sweep_bytes.is_some());
+    html! {
+        section id="disk" {
+            h2 { "Disk" }
+            @if rows.is_empty() {
+                p { "No row that takes disk was measured." }
+            } @else {
+                p { "Allocated blocks, directories included, after everything was flushed. Amplification is for each byte of blobs; 1 is the least that a store without compression can take." }
+                div.plots {
+                    @for kind in [SPACE, WRITTEN] {
+                        @if let Some(figure) = if sweep { over_sizes(looks, &rows, &kind) } else { bars(looks, &rows, &kind) } {
+                            (figure)
+                        }
+                    }
+                }
+                (table(&rows))
+            }
+        }
+    }
+}
+
+struct Kind {
+    title: &'static str,
+    note: &'static str,
+    value: fn(&Footprint) -> Option<f64>,
+}
+
+const SPACE: Kind = Kind {
+    title: "Bytes taken for a byte of blobs",
+    note: "After the fill and the store's own settling.",
+    value: |footprint| footprint.space_amplification,
+};
+const WRITTEN: Kind = Kind {
+    title: "Bytes written for a byte of blobs",
+    note: "What the device wrote from before the fill until the store had settled.",
+    value: |footprint| footprint.write_amplification,
+};
+
+const SCALE: Scale = Scale { title: "bytes / byte of blobs", show: ratio };
+
+/// A value that has no interval.
+fn plain(value: f64) -> Interval {
+    Interval { median: value, low: None, high: None }
+}
+
+fn bars(looks: &Looks, rows: &[&Footprint], kind: &Kind) -> Option<Figure> {
+    let mut known: Vec<(&str, f64)> = rows
+        .iter()
+        .filter_map(|footprint| Some((footprint.store.as_str(), (kind.value)(footprint)?)))
+        .filter(|(_, value)| *value > 0.0)
+        .collect();
+    known.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let mut table = Table::new(kind.title, &["store", "#bytes / byte"]);
+    let mut marks = Vec::new();
+    for (row, (store, value)) in known.iter().enumerate() {
+        table.push(vec![Entry::from(*store), format!("{value:.2}").into()]);
+        let hover = hover(store, &format!("{value:.2} bytes for each byte of blobs"));
+        marks.push(Dot { row, look: looks.of(store), value: plain(*value), hover, open: false });
+    }
+    let labels: Vec<String> = known.iter().map(|(store, _)| (*store).to_owned()).collect();
+    (!labels.is_empty()).then(|| dots(kind.title, kind.note, SCALE, &labels, &marks, Some(1.0), table))
+}
+
+fn over_sizes(looks: &Looks, rows: &[&Footprint], kind: &Kind) -> Option<Figure> {
+    let mut table = Table::new(kind.title, &["store", "#size of blob", "#bytes / byte"]);
+    let mut lines: Vec<Curve> = Vec::new();
+    for footprint in rows {
+        let (Some(bytes), Some(value)) = (footprint.sweep_bytes, (kind.value)(footprint)) else { continue };
+        table.push(vec![Entry::from(&footprint.store), size(bytes).into(), format!("{value:.2}").into()]);
+        let figures = format!("{}: {value:.2} bytes for each byte of blobs", size(bytes));
+        let point = Point::plain(bytes as f64, value, hover(&footprint.store, &figures));
+        match lines.iter_mut().find(|line| line.label == footprint.store) {
+            Some(line) => line.points.push(point),
+            None => {
+                let (label, look) = (footprint.store.clone(), looks.of(&footprint.store));
+                lines.push(Curve { label, look, points: vec![point], marks: true });
+            }
+        }
+    }
+    let across = Across::Log(Scale { title: "size of blob", show: units::bytes });
+    (!lines.is_empty())
+        .then(|| curves(kind.title, kind.note, (across, SCALE), &lines, (Some(1.0), Vec::new()), table))
+}
+
+fn table(rows: &[&Footprint]) -> Table {
+    let mut table = Table::new(
+        "Disk",
+        &[
+            "store",
+            "#size of blob",
+            "#blobs",
+            "#empty store",
+            "#filled",
+            "#settled",
+            "#by free space",
+            "#taken / byte",
+            "#written / byte",
+        ],
+    );
+    let bytes = |value: Option<u64>| shown(value, |value| units::bytes(value as f64));
+    let share = |value: Option<f64>| shown(value, |value| format!("{value:.2}"));
+    for footprint in rows {
+        table.push(vec![
+            Entry::from(&footprint.store),
+            footprint.sweep_bytes.map_or("mixed".into(), |bytes| size(bytes).into()),
+            size(footprint.logical_bytes).into(),
+            bytes(footprint.empty_bytes),
+            bytes(footprint.allocated_bytes),
+            bytes(footprint.after_settle_bytes),
+            bytes(footprint.statvfs_bytes),
+            share(footprint.space_amplification),
+            share(footprint.write_amplification),
+        ]);
+    }
+    table
+}

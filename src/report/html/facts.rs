@@ -1,0 +1,153 @@
+//! What was measured with what: plan, blobs, rows, machine and harness, so that a reader can object.
+
+use anyhow::Result;
+use maud::{Markup, html};
+
+use super::size;
+use super::table::{ABSENT, Entry, Table, shown};
+use crate::result::{CorpusResult, RowResult, RunResult};
+use crate::units;
+
+/// The section.
+pub fn section(result: &RunResult) -> Result<Markup> {
+    let plan = result.plan.to_toml()?;
+    Ok(html! {
+        section id="facts" {
+            h2 { "What was measured, and with what" }
+            (program(result))
+            (corpora(result))
+            h3 { "Rows" }
+            @for row in &result.rows { (row_facts(row)) }
+            h3 { "Machine" }
+            (machine(result))
+            h3 { "What the harness costs" }
+            (harness(result))
+            h3 { "Fixed by the pilot before round 1" }
+            (fixed(result))
+            h3 { "The plan" }
+            p { "Complete, defaults included: saved as a file, " code { "blobwise run FILE" } " repeats the run." }
+            pre tabindex="0" { code { (plan) } }
+        }
+    })
+}
+
+fn program(result: &RunResult) -> Markup {
+    let program = &result.program;
+    let mut table = Table::new("The run", &["", "value"]);
+    for (name, value) in [
+        ("command", program.command.clone()),
+        ("blobwise", format!("{} ({} build)", program.version, program.build)),
+        ("began", program.started.clone()),
+        ("took", units::seconds(program.seconds)),
+        ("seed", result.plan.seed.map_or(ABSENT.to_owned(), |seed| seed.to_string())),
+        ("complete", if result.complete { "yes".to_owned() } else { "no".to_owned() }),
+    ] {
+        table.push(vec![name.into(), value.into()]);
+    }
+    html! { (table) }
+}
+
+fn corpora(result: &RunResult) -> Markup {
+    let all: Vec<&CorpusResult> =
+        if result.corpora.is_empty() { vec![&result.corpus] } else { result.corpora.iter().collect() };
+    let mut quantiles: Vec<&String> = all.iter().flat_map(|corpus| corpus.quantiles.keys()).collect();
+    quantiles.sort();
+    quantiles.dedup();
+    let titles: Vec<String> = quantiles.iter().map(|name| format!("#{name}")).collect();
+    let mut head = vec!["made from", "#blobs", "#together"];
+    head.extend(titles.iter().map(String::as_str));
+    head.extend(["#largest", "#zstd makes it smaller by", "sampled from", "not taken"]);
+    let mut table = Table::new("Blobs", &head);
+    for corpus in all {
+        let mut line =
+            vec![Entry::from(&corpus.name), corpus.blobs.to_string().into(), size(corpus.bytes).into()];
+        line.extend(quantiles.iter().map(|name| shown(corpus.quantiles.get(*name), |bytes| size(*bytes))));
+        line.push(size(corpus.largest_bytes).into());
+        line.push(format!("{:.2}", corpus.zstd_ratio).into());
+        line.push(shown(corpus.sampled_from, |(files, bytes)| format!("{files} files, {}", size(bytes))));
+        line.push(shown(corpus.skipped.as_ref(), Clone::clone));
+        table.push(line);
+    }
+    html! { h3 { "Blobs" } (table) }
+}
+
+fn row_facts(row: &RowResult) -> Markup {
+    let mut table = Table::new(format!("{}: settings and facts", row.store), &["what", "value", "from"]);
+    let mut push = |what: &str, value: &str, from: &str| {
+        table.push(vec![what.into(), Entry::from(value), from.into()]);
+    };
+    if let Some(damage) = &row.damage {
+        push("when killed", damage.after_kill.name(), "the class in which it ran");
+        push("after a power cut", damage.after_power_cut.name(), "the class in which it ran");
+    }
+    for (name, value) in &row.options {
+        push(name, value, "setting");
+    }
+    for (name, value) in &row.facts {
+        push(name, value, "read back from the store");
+    }
+    html! {
+        details.row {
+            summary {
+                code { (row.store) } " " span.conditions { (row.kind) }
+                @if let Some(reason) = &row.reason { " " span.failed { (super::block::status(row.status)) ": " (reason) } }
+            }
+            @if table.is_empty() { p { "Nothing is known of it: it never ran." } } @else { (table) }
+        }
+    }
+}
+
+fn machine(result: &RunResult) -> Table {
+    let machine = &result.machine;
+    let yes = |value: bool| if value { "yes".to_owned() } else { "no".to_owned() };
+    let absent = || ABSENT.to_owned();
+    let mut table = Table::new("Machine", &["", "value"]);
+    for (name, value) in [
+        ("processor", machine.processor.clone()),
+        ("processors", machine.processors.to_string()),
+        ("governor", machine.governor.clone().unwrap_or_else(absent)),
+        ("virtual machine", yes(machine.virtual_machine)),
+        ("memory", size(machine.memory_bytes)),
+        ("system", machine.system.clone()),
+        ("kernel", machine.kernel.clone()),
+        ("file system", machine.filesystem.clone()),
+        ("mounted with", machine.mount.clone()),
+        ("device", machine.device.clone().unwrap_or_else(absent)),
+        ("rotates", machine.rotational.map_or_else(absent, yes)),
+        ("free space", size(machine.free_bytes)),
+        ("as root", yes(machine.root)),
+    ] {
+        table.push(vec![name.into(), value.into()]);
+    }
+    table
+}
+
+fn harness(result: &RunResult) -> Markup {
+    let harness = &result.harness;
+    let mut table = Table::new("An op of a store that does nothing", &["phase", "#time"]);
+    for (phase, ns) in &harness.null_ns {
+        table.push(vec![Entry::from(phase), units::nanoseconds(*ns).into()]);
+    }
+    html! {
+        p { "Time is read by the " (harness.clock) "; one reading takes " (units::nanoseconds(harness.clock_read_ns)) "." }
+        (table)
+    }
+}
+
+fn fixed(result: &RunResult) -> Markup {
+    let fixed = &result.fixed;
+    let mut table =
+        Table::new("Lengths of phases", &["phase", "#ops a pass", "#passes for at least", "#cold passes"]);
+    for (phase, length) in &fixed.lengths {
+        table.push(vec![
+            Entry::from(phase),
+            length.ops.to_string().into(),
+            units::nanoseconds(length.seconds * 1e9).into(),
+            length.cold_passes.to_string().into(),
+        ]);
+    }
+    html! {
+        p { (fixed.rounds) " rounds" @if !fixed.rounds_final { " (not yet final)" } ", " (format!("{:.0}", fixed.corpus_share * 100.0)) " % of the planned blobs." }
+        (table)
+    }
+}

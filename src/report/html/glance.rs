@@ -1,0 +1,114 @@
+//! All rows in all phases in one table: what an engineer looks at first.
+
+use maud::{Markup, html};
+
+use super::block::{Block, Place};
+use super::size;
+use super::table::{Entry, Table, shown};
+use crate::result::{Cell, Interval, RunResult, Verdict};
+use crate::stats::summary;
+use crate::units;
+
+/// The section: one table, or one for each phase of a sweep.
+pub fn section(result: &RunResult, blocks: &[Block<'_>]) -> Markup {
+    let sweep = blocks.iter().any(|block| block.sweep_bytes.is_some());
+    let mut phases: Vec<&str> = blocks.iter().map(|block| block.phase).collect();
+    phases.dedup();
+    let mut unique: Vec<&str> = Vec::new();
+    for phase in phases {
+        if !unique.contains(&phase) {
+            unique.push(phase);
+        }
+    }
+    html! {
+        section id="glance" {
+            h2 { "At a glance" }
+            @if blocks.is_empty() {
+                p { "Nothing was measured." }
+            } @else {
+                p {
+                    "Rate over the best rate of its column; below it ops/s, for writes the settled ones. "
+                    span.leader { "Green" } ": no other is proved to be faster. "
+                    b { "=" } " equal within 3 %. " b { "?" } " cannot be told apart from the best. Intervals are below, phase by phase."
+                }
+                @if sweep {
+                    @for phase in unique {
+                        @let columns: Vec<(String, &Block<'_>)> = blocks
+                            .iter()
+                            .filter(|block| block.phase == phase)
+                            .map(|block| (block.sweep_bytes.map(size).unwrap_or_default(), block))
+                            .collect();
+                        (table(result, &format!("{phase} by size of blob"), &columns))
+                    }
+                } @else {
+                    @let columns: Vec<(String, &Block<'_>)> =
+                        blocks.iter().map(|block| (block.phase.to_owned(), block)).collect();
+                    (table(result, "All phases", &columns))
+                }
+            }
+        }
+    }
+}
+
+fn table(result: &RunResult, caption: &str, columns: &[(String, &Block<'_>)]) -> Table {
+    let disk = columns.iter().all(|(_, block)| block.sweep_bytes.is_none());
+    let titles: Vec<String> = columns.iter().map(|(title, _)| format!("#{title}")).collect();
+    let mut head = vec!["store"];
+    head.extend(titles.iter().map(String::as_str));
+    if disk {
+        head.push("#disk, bytes / byte");
+    }
+    let mut table = Table::new(caption, &head);
+    for row in &result.rows {
+        let cells: Vec<Option<&Cell>> = columns
+            .iter()
+            .map(|(_, block)| block.cells.iter().copied().find(|cell| cell.store == row.store))
+            .collect();
+        if cells.iter().flatten().any(|cell| summary::is_yardstick(cell)) {
+            continue;
+        }
+        let mut line = vec![Entry::from(&row.store)];
+        line.extend(
+            cells.iter().map(|cell| cell.map_or(shown(None::<String>, |text| text), |c| entry(result, c))),
+        );
+        if disk {
+            let taken = result.footprints.iter().find(|footprint| footprint.store == row.store);
+            let taken = taken.and_then(|footprint| footprint.space_amplification);
+            line.push(shown(taken, |taken| format!("{taken:.2}")));
+        }
+        table.push(line);
+    }
+    table
+}
+
+/// A cell's place and, below it, its rate.
+fn entry(result: &RunResult, cell: &Cell) -> Entry {
+    let place = Place::of(result, cell);
+    let below = match cell.offered_ops_per_s {
+        Some(_) => cell.response_ns.and_then(|times| times.p50).map(|ns| units::nanoseconds(ns as f64)),
+        None => cell.settled_ops_per_s.or(cell.ops_per_s).map(|rate: Interval| units::count(rate.median)),
+    };
+    let (text, class) = match &place {
+        Place::Best | Place::Alone => (place.text(), "leader"),
+        Place::Ratio(comparison) => {
+            let sign = match comparison.verdict {
+                Verdict::Equal => " =",
+                Verdict::CannotTellApart => " ?",
+                Verdict::Faster | Verdict::Slower | Verdict::NotRanked => "",
+            };
+            let ratio = comparison.ratio.map_or(String::new(), |ratio| factor(ratio.median));
+            (format!("{ratio}{sign}"), if cell.leader { "leader" } else { "" })
+        }
+        Place::NotRanked | Place::Absent(_) => (place.text(), "unranked"),
+    };
+    let markup = html! {
+        span title=[cell.not_ranked.as_deref()] { (text) }
+        @if let Some(below) = below { br; small { (below) } }
+    };
+    Entry::new(markup, class)
+}
+
+/// A ratio with as many digits as tell.
+fn factor(value: f64) -> String {
+    if value >= 0.1 { format!("{value:.2}") } else { format!("{value:.3}") }
+}

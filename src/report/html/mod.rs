@@ -1,0 +1,341 @@
+//! The report as one self-contained HTML file: the answer first, and everything a reader needs to object.
+
+mod block;
+mod disk;
+mod drift;
+mod facts;
+mod figure;
+mod glance;
+mod phases;
+mod sizes;
+mod table;
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use self::block::{Block, blocks};
+use self::figure::Look;
+use self::table::{Entry, Table, shown};
+use crate::report::terminal;
+use crate::result::{Against, RunResult};
+use crate::stats::summary;
+use crate::units;
+
+const STYLE: &str = include_str!("style.css");
+const DRAW: &str = include_str!("draw.js");
+
+/// The browser itself refuses to load anything: all that the report needs is in it.
+const POLICY: &str =
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
+
+/// The file's text.
+pub fn render(result: &RunResult) -> Result<String> {
+    let blocks = blocks(result);
+    let looks = Looks::of_rows(result);
+    let title = title(result);
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) }
+                link rel="icon" href="data:,";
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                (header(result, &title))
+                main {
+                    (answer(result))
+                    (crossovers(result))
+                    (glance::section(result, &blocks))
+                    (doubts(result))
+                    (phases_section(result, &looks, &blocks))
+                    (disk::section(result, &looks))
+                    (drift::section(result))
+                    (not_ranked(result))
+                    (comparisons(result))
+                    (claims(result))
+                    (facts::section(result)?)
+                }
+                footer {
+                    p { "Drag over a plot to look closer, click twice to go back; click a name in a legend to hide its row." }
+                    p { "Made by blobwise " (result.program.version) ". This file loads nothing: it can be kept, sent and printed." }
+                }
+                noscript { p.warning { "The plots need JavaScript. The tables below each hold the same numbers." } }
+                (PreEscaped(figure::library()))
+                script { (PreEscaped(DRAW)) }
+            }
+        }
+    };
+    Ok(page.into_string())
+}
+
+/// Which look a row has in every plot.
+struct Looks(BTreeMap<String, Look>);
+
+impl Looks {
+    fn of_rows(result: &RunResult) -> Looks {
+        // Rows that are never drawn take no colour from those that are.
+        let drawn = |store: &str| {
+            result
+                .results
+                .iter()
+                .any(|cell| cell.store == store && !cell.rounds.is_empty() && !summary::is_yardstick(cell))
+        };
+        let rows = result.rows.iter().map(|row| &row.store).filter(|store| drawn(store));
+        Looks(rows.enumerate().map(|(index, store)| (store.clone(), Look(index))).collect())
+    }
+
+    fn of(&self, store: &str) -> Look {
+        self.0.get(store).copied().unwrap_or(Look(0))
+    }
+}
+
+/// A size for people.
+fn size(bytes: u64) -> String {
+    units::bytes(bytes as f64)
+}
+
+/// A ratio on an axis.
+fn ratio(value: f64) -> String {
+    format!("{}", (value * 1e6).round() / 1e6)
+}
+
+/// Our own sentences, in which names stand between backticks.
+fn prose(text: &str) -> Markup {
+    html! {
+        @for (index, piece) in text.split('`').enumerate() {
+            @if index % 2 == 1 { code { (piece) } } @else { (piece) }
+        }
+    }
+}
+
+// ---- what is said ------------------------------------------------------------------------------------------------
+
+fn title(result: &RunResult) -> String {
+    match &result.plan.name {
+        Some(name) => format!("blobwise: {name}"),
+        None => "blobwise: where should these files live?".to_owned(),
+    }
+}
+
+fn header(result: &RunResult, title: &str) -> Markup {
+    let machine = &result.machine;
+    let measured = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
+    html! {
+        header {
+            h1 { (title) }
+            @if let Some(about) = &result.plan.about { p { (prose(about)) } }
+            p.facts {
+                (result.program.started) " · " (machine.processor) ", " (machine.processors) " processors, "
+                (size(machine.memory_bytes)) " · " (machine.filesystem)
+                @if let Some(device) = &machine.device { " on " (device) }
+                " · " (machine.system)
+            }
+            @if !result.complete {
+                p.warning {
+                    strong { "This run is not complete: " }
+                    (measured) " of " (result.fixed.rounds) " rounds were begun. Go on with " code { "blobwise run --resume" } "."
+                }
+            }
+            nav aria-label="Sections" {
+                @for (id, name) in [
+                    ("answer", "Answer"), ("glance", "At a glance"), ("doubts", "Doubts"), ("phases", "Phases"),
+                    ("disk", "Disk"), ("rounds", "Rounds"), ("not-ranked", "Not ranked"),
+                    ("comparisons", "Comparisons"), ("facts", "Plan and facts"),
+                ] {
+                    a href={ "#" (id) } { (name) }
+                }
+            }
+        }
+    }
+}
+
+fn answer(result: &RunResult) -> Markup {
+    /// A sentence's subject is not longer.
+    const LEAD: usize = 60;
+    let (first, rest) = match result.answer.split_first() {
+        Some((first, rest)) => (Some(first), rest),
+        None => (None, [].as_slice()),
+    };
+    let (sentences, last) = match rest.split_last() {
+        Some((last, sentences)) => (sentences, Some(last)),
+        None => (rest, None),
+    };
+    html! {
+        section id="answer" {
+            h2 { "Answer" }
+            @match first {
+                Some(first) => p { (prose(first)) },
+                None => p { "Nothing was measured that would answer anything." },
+            }
+            @if !sentences.is_empty() {
+                ul {
+                    @for sentence in sentences {
+                        @match sentence.split_once(": ").filter(|(lead, _)| lead.len() <= LEAD && !lead.contains('`')) {
+                            Some((lead, rest)) => li { strong { (lead) ":" } " " (prose(rest)) },
+                            None => li { (prose(sentence)) },
+                        }
+                    }
+                }
+            }
+            @if let Some(last) = last { p.caveat { (prose(last)) } }
+        }
+    }
+}
+
+/// Where the winner changes: the answer of a sweep.
+fn crossovers(result: &RunResult) -> Markup {
+    let mut table = Table::new(
+        "Sizes at which the winner changes",
+        &["phase", "faster below", "faster above", "#at about", "#proved below up to", "#proved above from"],
+    );
+    for crossover in &result.crossovers {
+        table.push(vec![
+            Entry::from(&crossover.phase),
+            Entry::from(&crossover.below),
+            Entry::from(&crossover.above),
+            size(crossover.bytes).into(),
+            size(crossover.low).into(),
+            size(crossover.high).into(),
+        ]);
+    }
+    html! { (table) }
+}
+
+fn doubts(result: &RunResult) -> Markup {
+    let expected = terminal::expected_false(result);
+    html! {
+        section id="doubts" {
+            h2 { "Doubts" @if !result.doubts.is_empty() { " (" (result.doubts.len()) ")" } }
+            @if result.doubts.is_empty() { p { "None was found, which is not proof that there is none." } }
+            @if !result.doubts.is_empty() || expected.is_some() {
+                ul {
+                    @for doubt in &result.doubts {
+                        li {
+                            (prose(&doubt.text))
+                            @if let Some(advice) = &doubt.advice { " " em { "To be surer: " (prose(advice)) "." } }
+                        }
+                    }
+                    @if let Some(expected) = expected { li { (prose(&expected)) } }
+                }
+            }
+        }
+    }
+}
+
+fn phases_section(result: &RunResult, looks: &Looks, blocks: &[Block<'_>]) -> Markup {
+    let sweep = blocks.iter().any(|block| block.sweep_bytes.is_some());
+    let mut names: Vec<&str> = Vec::new();
+    for block in blocks {
+        if !names.contains(&block.phase) {
+            names.push(block.phase);
+        }
+    }
+    html! {
+        section id="phases" {
+            h2 { "Phases" }
+            @if blocks.is_empty() {
+                p { "No phase was measured." }
+            } @else {
+                p { "Yardsticks are in the tables and not drawn: they are so fast that the others would look alike. Plots on logarithmic scales: equal distances are equal ratios." }
+            }
+            @for name in names {
+                @let of_phase: Vec<&Block<'_>> = blocks.iter().filter(|block| block.phase == name).collect();
+                @if sweep {
+                    (sizes::section(result, looks, name, &of_phase))
+                } @else {
+                    @for block in of_phase { (phases::section(result, looks, block)) }
+                }
+            }
+        }
+    }
+}
+
+/// What is not ranked and why, each reason once for a row.
+fn not_ranked(result: &RunResult) -> Markup {
+    let mut reasons: Vec<(&str, &str, Vec<String>)> = Vec::new();
+    for cell in result.results.iter().filter(|cell| !summary::is_yardstick(cell)) {
+        let Some(why) = &cell.not_ranked else { continue };
+        let phase = match cell.sweep_bytes {
+            Some(bytes) => format!("{} at {}", cell.phase, size(bytes)),
+            None => cell.phase.clone(),
+        };
+        match reasons.iter_mut().find(|(store, known, _)| *store == cell.store && known == why) {
+            Some((_, _, phases)) => phases.push(phase),
+            None => reasons.push((&cell.store, why, vec![phase])),
+        }
+    }
+    let mut table = Table::new("Not ranked", &["store", "why", "in"]);
+    for (store, why, phases) in reasons {
+        table.push(vec![
+            store.into(),
+            Entry::new(html! { (why) }, "words"),
+            Entry::new(html! { (phases.join(", ")) }, "words"),
+        ]);
+    }
+    html! {
+        section id="not-ranked" {
+            h2 { "Not ranked, and why" }
+            @if table.is_empty() {
+                p { "Every row is ranked in every phase." }
+            } @else {
+                p { "Figures of these cells are shown above where there are any; they decide nothing." }
+                (table)
+            }
+        }
+    }
+}
+
+/// Every comparison with the row that the plan had fixed.
+fn comparisons(result: &RunResult) -> Markup {
+    let mut table = Table::new(
+        "Comparisons with the reference",
+        &["store", "phase", "#size of blob", "reference", "#rate / rate", "verdict", "why not"],
+    );
+    for comparison in result.comparisons.iter().filter(|comparison| comparison.against == Against::Plan) {
+        table.push(vec![
+            Entry::from(&comparison.store),
+            Entry::from(&comparison.phase),
+            comparison.sweep_bytes.map_or("mixed".into(), |bytes| size(bytes).into()),
+            Entry::from(&comparison.reference),
+            shown(comparison.ratio, |ratio| summary::interval_text(&ratio)),
+            comparison.verdict.name().into(),
+            shown(comparison.reason.as_ref(), Clone::clone),
+        ]);
+    }
+    html! {
+        section id="comparisons" {
+            h2 { "Comparisons with the reference" }
+            @if table.is_empty() {
+                p { "There is no second row to compare." }
+            } @else {
+                p {
+                    "The reference was fixed by the plan before anything was measured, so each interval holds by itself at 95 %. "
+                    strong { "faster" } ", " strong { "slower" } ": the interval excludes 1. "
+                    strong { "equal" } ": it lies within 3 % of 1. "
+                    strong { "cannot tell apart" } ": it contains 1 and reaches further."
+                }
+                details.everything { summary { "All comparisons" } (table) }
+            }
+        }
+    }
+}
+
+fn claims(result: &RunResult) -> Markup {
+    html! {
+        @if !result.claims.is_empty() {
+            section id="claims" {
+                h2 { "Claims" }
+                ul { @for claim in &result.claims { li { strong { (claim.id) ":" } " " (claim.statement) } } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,496 @@
+//! Each phase: rates, ratios to the best, times and rounds, as plots and tables.
+
+use maud::{Markup, html};
+
+use super::block::{Block, Place, compared, with_interval};
+use super::figure::{Across, Curve, Dot, Figure, Point, Scale, curves, dots};
+use super::table::{Entry, Table, shown};
+use super::{Looks, ratio, size};
+use crate::plan::STANDARD_PHASES;
+use crate::report::terminal::describe;
+use crate::result::{Against, Cell, Interval, Percentiles, RunResult, Verdict};
+use crate::stats::{histogram, summary};
+use crate::units;
+
+/// Phases that are open when the report is: the questions of the answer.
+const OPEN: &[&str] = &["fill", "read-warm", "read-cold", "overwrite"];
+
+/// Times of an op.
+pub const TIME: Scale = Scale { title: "", show: units::nanoseconds };
+/// Ops a second.
+pub const RATE: Scale = Scale { title: "ops/s", show: units::count };
+
+/// A phase that is no part of a sweep.
+pub fn section(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Markup {
+    let about = STANDARD_PHASES.iter().find(|(id, _)| *id == block.phase).map(|(_, about)| *about);
+    html! {
+        details.phase id={ "phase-" (block.phase) } open[OPEN.contains(&block.phase)] {
+            summary { h3 { (block.phase) } " " span.conditions { (conditions(result, block)) } }
+            @if let Some(about) = about { p.about { (about) "." } }
+            (groups(block))
+            @if block.drawn().is_empty() {
+                p { "No row has figures of this phase; the reasons are under " a href="#not-ranked" { "Not ranked" } "." }
+            } @else {
+                div.plots {
+                    @if block.is_open() { (response(looks, block)) } @else { (rates(result, looks, block)) }
+                    @if let Some(figure) = ratios(result, looks, block) { (figure) }
+                    @if let Some(figure) = latency(looks, block) { (figure) }
+                    (rounds(looks, block))
+                }
+            }
+            (everything(result, block))
+        }
+    }
+}
+
+/// Cache, class, workers: what holds for the whole phase.
+pub fn conditions(result: &RunResult, block: &Block<'_>) -> String {
+    let cell = block.cells.iter().find(|cell| !cell.rounds.is_empty()).or(block.cells.first());
+    let at = block.sweep_bytes.map(|bytes| format!("at {}, ", size(bytes))).unwrap_or_default();
+    cell.map(|cell| at + &describe(result, cell, &block.cells)).unwrap_or_default()
+}
+
+/// The groups that are ranked apart, where there are several.
+fn groups(block: &Block<'_>) -> Markup {
+    let groups = summary::grouped(&block.cells);
+    html! {
+        @if groups.len() > 1 {
+            p { "Ranked apart, because they promise or start from different things:" }
+            ul {
+                @for (name, members) in &groups {
+                    li {
+                        @for (index, cell) in members.iter().enumerate() {
+                            @if index > 0 { ", " } code { (cell.store) }
+                        }
+                        ": " @if name.is_empty() { "the others" } @else { (name) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+// ---- rates and ratios --------------------------------------------------------------------------------------------
+
+fn labels(cells: &[&Cell]) -> Vec<String> {
+    cells.iter().map(|cell| cell.store.clone()).collect()
+}
+
+fn rates(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Figure {
+    let cells = block.drawn();
+    let mut marks = Vec::new();
+    let mut table = if block.writes() {
+        Table::new(
+            "Rates",
+            &["store", "#settled ops/s", "#95 % interval", "#acknowledged ops/s", "#95 % interval"],
+        )
+    } else {
+        Table::new("Rates", &["store", "#ops/s", "#95 % interval"])
+    };
+    for (row, cell) in cells.iter().enumerate() {
+        let look = looks.of(&cell.store);
+        let kinds = [(cell.settled_ops_per_s, "settled"), (cell.ops_per_s, "acknowledged")];
+        let kinds = &kinds[usize::from(!block.writes())..];
+        let mut line = vec![Entry::from(&cell.store)];
+        for (index, (rate, kind)) in kinds.iter().enumerate() {
+            line.push(shown(*rate, |rate| units::count(rate.median)));
+            line.push(shown(rate.as_ref().and_then(bounds), |(low, high)| {
+                format!("{} to {}", units::count(low), units::count(high))
+            }));
+            let Some(rate) = rate else { continue };
+            let kind = if block.writes() { format!("{kind}: ") } else { String::new() };
+            let mut hover = hover(&cell.store, &format!("{kind}{} ops/s", with_interval(rate, units::count)));
+            if index == 0 {
+                hover += &format!("<br>{}", Place::of(result, cell).text());
+            }
+            marks.push(Dot { row, look, value: *rate, hover, open: index > 0 || cell.not_ranked.is_some() });
+        }
+        table.push(line);
+    }
+    let note = if block.writes() {
+        "Settled (filled) counts the work that was put off, and is what is ranked; acknowledged (hollow, below) is \
+         what the program waited for. Bars are 95 % intervals over rounds."
+    } else {
+        "Bars are 95 % intervals over rounds; hollow marks are not ranked."
+    };
+    dots("Rate", note, RATE, &labels(&cells), &marks, None, table)
+}
+
+fn bounds(value: &Interval) -> Option<(f64, f64)> {
+    Some((value.low?, value.high?))
+}
+
+/// Two lines beside the pointer: which row, and its figures.
+pub fn hover(store: &str, figures: &str) -> String {
+    format!("<b>{}</b><br>{}", super::figure::escaped(store), super::figure::escaped(figures))
+}
+
+/// In an open loop the rate is the same for all, and what differs is how long a visitor waits.
+fn response(looks: &Looks, block: &Block<'_>) -> Figure {
+    let cells = block.drawn();
+    let mut marks = Vec::new();
+    let mut table = Table::new(
+        "Response times, from the instant an op was due",
+        &[
+            "store",
+            "#p50",
+            "#p90",
+            "#p99",
+            "#p99.9",
+            "#came due while all were busy",
+            "#drained in",
+            "sustained",
+        ],
+    );
+    for (row, cell) in cells.iter().enumerate() {
+        let times = cell.response_ns.unwrap_or_default();
+        let given = [(times.p50, "50 %", false), (times.p99, "99 %", true)];
+        for (time, share, open) in given {
+            let Some(time) = time.map(|time| time as f64) else { continue };
+            let hover = hover(&cell.store, &format!("{share} waited at most {}", units::nanoseconds(time)));
+            let value = Interval { median: time, low: None, high: None };
+            marks.push(Dot { row, look: looks.of(&cell.store), value, hover, open });
+        }
+        let rounds = || cell.rounds.iter().filter_map(|round| round.open.as_ref());
+        let most = |value: fn(&crate::result::OpenLoop) -> f64| rounds().map(value).reduce(f64::max);
+        table.push(vec![
+            Entry::from(&cell.store),
+            shown(times.p50, time),
+            shown(times.p90, time),
+            shown(times.p99, time),
+            shown(times.p999, time),
+            shown(most(|open| open.all_busy_share), |share| format!("{:.1} %", share * 100.0)),
+            shown(most(|open| open.drain_seconds), |seconds| units::nanoseconds(seconds * 1e9)),
+            if rounds().all(|open| open.sustained) { "yes".into() } else { "no".into() },
+        ]);
+    }
+    let note = "From the instant an op was due to its end: p50 filled, p99 hollow. All rows were offered the same rate.";
+    dots("Response time", note, TIME, &labels(&cells), &marks, None, table)
+}
+
+fn time(nanoseconds: u64) -> String {
+    units::nanoseconds(nanoseconds as f64)
+}
+
+fn ratios(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Option<Figure> {
+    let mut table = Table::new("Ratios to the best of the phase", &["store", "best", "#ratio", "verdict"]);
+    let mut marks = Vec::new();
+    let mut names = Vec::new();
+    for cell in &block.cells {
+        let (value, best, verdict) = match Place::of(result, cell) {
+            Place::Best => (Interval { median: 1.0, low: None, high: None }, cell.store.as_str(), "best"),
+            Place::Ratio(comparison) => {
+                let Some(ratio) = comparison.ratio else { continue };
+                (ratio, comparison.reference.as_str(), comparison.verdict.name())
+            }
+            Place::Alone | Place::NotRanked | Place::Absent(_) => continue,
+        };
+        let text = summary::interval_text(&value);
+        marks.push(Dot {
+            row: names.len(),
+            look: looks.of(&cell.store),
+            value,
+            hover: hover(&cell.store, &format!("{text} of the rate of {best}: {verdict}")),
+            open: false,
+        });
+        names.push(cell.store.clone());
+        table.push(vec![Entry::from(&cell.store), best.into(), text.into(), verdict.into()]);
+    }
+    (names.len() > 1).then(|| {
+        let note = "Rate over the best rate, paired by round; intervals hold for all rows at once. One that touches \
+                    the line cannot be told apart from the best.";
+        let scale = Scale { title: "rate / best rate", show: ratio };
+        dots("Ratio to the best", note, scale, &names, &marks, Some(1.0), table)
+    })
+}
+
+// ---- times -------------------------------------------------------------------------------------------------------
+
+/// Shares of ops that a percentile curve names.
+const SHARES: &[(f64, &str)] = &[
+    (0.5, "50 %"),
+    (0.9, "90 %"),
+    (0.99, "99 %"),
+    (0.999, "99.9 %"),
+    (0.9999, "99.99 %"),
+    (0.99999, "99.999 %"),
+];
+
+/// Where a share stands, so that 90 %, 99 % and 99.9 % are equally far apart.
+fn place_of(share: f64) -> f64 {
+    1.0 / (1.0 - share)
+}
+
+/// Percentile against time.
+pub fn latency(looks: &Looks, block: &Block<'_>) -> Option<Figure> {
+    let cells: Vec<&Cell> = block.drawn().into_iter().filter(|cell| cell.curve.len() > 1).collect();
+    if cells.is_empty() {
+        return None;
+    }
+    let what = if block.is_open() { "response" } else { "service" };
+    let lines: Vec<Curve> = cells
+        .iter()
+        .map(|cell| Curve {
+            label: cell.store.clone(),
+            look: looks.of(&cell.store),
+            marks: false,
+            points: cell.curve.iter().map(|(share, ns)| curve_point(&cell.store, *share, *ns)).collect(),
+        })
+        .collect();
+    let places = SHARES.iter().map(|(share, name)| (place_of(*share), (*name).to_owned())).collect();
+    let across = Across::Places("share of ops that took no longer", places);
+    let note = format!(
+        "The {what} time that a share of the ops did not exceed. A curve ends where fewer than 10 ops of a round lie \
+         beyond it."
+    );
+    let title = if block.is_open() { "Response times" } else { "Service times" };
+    Some(curves(title, &note, (across, TIME), &lines, (None, Vec::new()), times_table(title, block)))
+}
+
+fn curve_point(store: &str, share: f64, ns: u64) -> Point {
+    let percent = format!("{:.4}", share * 100.0);
+    let percent = percent.trim_end_matches('0').trim_end_matches('.');
+    Point::plain(place_of(share), ns as f64, hover(store, &format!("{percent} % took at most {}", time(ns))))
+}
+
+fn times_table(title: &str, block: &Block<'_>) -> Table {
+    let mut table = Table::new(title, &["store", "#p50", "#p90", "#p99", "#p99.9", "#longest"]);
+    for cell in block.cells.iter().filter(|cell| !cell.rounds.is_empty()) {
+        let times = cell.response_ns.or(cell.service_ns).unwrap_or_default();
+        let mut line = vec![Entry::from(&cell.store)];
+        line.extend(percentiles(&times));
+        table.push(line);
+    }
+    table
+}
+
+fn percentiles(times: &Percentiles) -> Vec<Entry> {
+    [times.p50, times.p90, times.p99, times.p999, times.max].map(|value| shown(value, time)).into()
+}
+
+// ---- rounds ------------------------------------------------------------------------------------------------------
+
+fn rounds(looks: &Looks, block: &Block<'_>) -> Figure {
+    let cells = block.drawn();
+    let last = cells.iter().flat_map(|cell| &cell.rounds).map(|round| round.round).max().unwrap_or(0);
+    let titles: Vec<String> = (1..=last).map(|round| format!("#round {round}")).collect();
+    let head: Vec<&str> = std::iter::once("store").chain(titles.iter().map(String::as_str)).collect();
+    let (what, unit) = if block.is_open() {
+        ("Mean response time in each round", "")
+    } else if block.writes() {
+        ("Settled rate in each round", " ops/s")
+    } else {
+        ("Rate in each round", " ops/s")
+    };
+    let mut table = Table::new(what, &head);
+    let mut lines = Vec::new();
+    for cell in &cells {
+        // What is compared in an open loop is the inverse of the mean response time, in seconds.
+        let value = |rate: f64| if block.is_open() { 1e9 / rate } else { rate };
+        let text =
+            |rate: f64| if block.is_open() { units::nanoseconds(value(rate)) } else { units::count(rate) };
+        let series = summary::series(cell).rates;
+        let mut line = vec![Entry::from(&cell.store)];
+        line.extend((1..=last).map(|round| shown(series.get(&round), |rate| text(*rate))));
+        table.push(line);
+        let point = |(round, rate): (&u32, &f64)| {
+            let position =
+                cell.rounds.iter().find(|known| known.round == *round).map_or(0, |known| known.position);
+            let figures = format!("round {round}, measured {}: {}{unit}", ordinal(position), text(*rate));
+            Point::plain(f64::from(*round), value(*rate), hover(&cell.store, &figures))
+        };
+        lines.push(Curve {
+            label: cell.store.clone(),
+            look: looks.of(&cell.store),
+            points: series.iter().map(point).collect(),
+            marks: true,
+        });
+    }
+    let up = if block.is_open() { TIME } else { RATE };
+    let note = "Every round is a new store. Rows that move together saw the machine change, not the stores.";
+    curves(what, note, (Across::Whole("round"), up), &lines, (None, Vec::new()), table)
+}
+
+fn ordinal(position: u32) -> String {
+    let ending = match (position % 10, position % 100) {
+        (1, rest) if rest != 11 => "st",
+        (2, rest) if rest != 12 => "nd",
+        (3, rest) if rest != 13 => "rd",
+        _ => "th",
+    };
+    format!("{position}{ending}")
+}
+
+// ---- everything --------------------------------------------------------------------------------------------------
+
+/// All figures of a phase, for readers who want to object.
+pub fn everything(result: &RunResult, block: &Block<'_>) -> Markup {
+    let mut rates = Table::new(
+        "Places and rates",
+        &[
+            "store",
+            "ratio to the best",
+            "ratio to the reference",
+            "#ops",
+            "#rounds",
+            "#MB/s",
+            "#errors",
+            "#retries",
+            "#timeouts",
+            "#harness",
+            "#in sync",
+        ],
+    );
+    let mut resources = Table::new(
+        "Processor, memory and device",
+        &[
+            "store",
+            "#CPU/op, whole system",
+            "#of blobwise",
+            "#of that background",
+            "#of servers",
+            "#peak memory",
+            "#of servers",
+            "#device read a round",
+            "#written a round",
+            "#flushes",
+        ],
+    );
+    for cell in block.cells.iter().filter(|cell| !cell.rounds.is_empty()) {
+        rates.push(rates_line(result, cell));
+        resources.push(resources_line(cell));
+    }
+    let tables =
+        [rates, resources, times_table(service_title(block), block), bands(block), steps(block), cold(block)];
+    html! {
+        @if tables.iter().any(|table| !table.is_empty()) {
+            details.everything {
+                summary { "Everything measured in this phase" }
+                @for table in &tables { (table) }
+            }
+        }
+    }
+}
+
+fn service_title(block: &Block<'_>) -> &'static str {
+    if block.is_open() { "Response times" } else { "Service times" }
+}
+
+fn rates_line(result: &RunResult, cell: &Cell) -> Vec<Entry> {
+    let reference = compared(result, cell, Against::Plan).map(|comparison| {
+        let ratio = comparison.ratio.map(|ratio| summary::interval_text(&ratio)).unwrap_or_default();
+        match comparison.verdict {
+            Verdict::NotRanked => ratio,
+            verdict => format!("{ratio} {}", verdict.name()),
+        }
+    });
+    let place =
+        if summary::is_yardstick(cell) { "yardstick".to_owned() } else { Place::of(result, cell).text() };
+    vec![
+        Entry::from(&cell.store),
+        place.into(),
+        shown(reference.filter(|text| !text.is_empty()), |text| text),
+        cell.ops.to_string().into(),
+        cell.rounds.len().to_string().into(),
+        shown(cell.bytes_per_s, |rate| number(rate.median / 1e6)),
+        cell.errors.to_string().into(),
+        cell.retries.to_string().into(),
+        cell.timeouts.to_string().into(),
+        shown(cell.harness_share, percent),
+        shown(cell.sync_share, percent),
+    ]
+}
+
+fn resources_line(cell: &Cell) -> Vec<Entry> {
+    let bytes = |value: Option<u64>| shown(value, |value| units::bytes(value as f64));
+    vec![
+        Entry::from(&cell.store),
+        shown(cell.total_cpu_ns_per_op, units::nanoseconds),
+        shown(cell.client_cpu_ns_per_op, units::nanoseconds),
+        shown(cell.background_cpu_ns_per_op, units::nanoseconds),
+        shown(cell.server_cpu_ns_per_op, units::nanoseconds),
+        bytes(cell.client_peak_bytes),
+        bytes(cell.server_peak_bytes),
+        bytes(cell.device_read_bytes),
+        bytes(cell.device_written_bytes),
+        shown(cell.device_flushes, |flushes| flushes.to_string()),
+    ]
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn number(value: f64) -> String {
+    if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+/// Times by size of blob, where there is more than one band.
+fn bands(block: &Block<'_>) -> Table {
+    let cells = || block.cells.iter().filter(|cell| cell.size_bands.len() > 1);
+    let known = |band: &&&str| cells().any(|cell| cell.size_bands.iter().any(|found| found.band == **band));
+    let present: Vec<&str> = histogram::BANDS.iter().filter(known).copied().collect();
+    let titles: Vec<String> = present.iter().map(|band| format!("#{band}")).collect();
+    let head: Vec<&str> = std::iter::once("store").chain(titles.iter().map(String::as_str)).collect();
+    let mut table = Table::new("Service time by size of blob: p50, p99 (ops)", &head);
+    for cell in cells() {
+        let mut line = vec![Entry::from(&cell.store)];
+        for band in &present {
+            let found = cell.size_bands.iter().find(|known| known.band == *band);
+            line.push(shown(found, |band| {
+                let of = |value: Option<u64>| value.map_or(super::table::ABSENT.to_owned(), time);
+                format!("{}, {} ({})", of(band.service_ns.p50), of(band.service_ns.p99), band.ops)
+            }));
+        }
+        table.push(line);
+    }
+    table
+}
+
+fn steps(block: &Block<'_>) -> Table {
+    let mut table = Table::new(
+        "Steps of an op",
+        &["store", "step", "#share of the op", "#p50", "#p90", "#p99", "#p99.9", "#longest"],
+    );
+    for cell in &block.cells {
+        for step in &cell.steps {
+            let mut line =
+                vec![Entry::from(&cell.store), Entry::from(&step.name), percent(step.share).into()];
+            line.extend(percentiles(&step.service_ns));
+            table.push(line);
+        }
+    }
+    table
+}
+
+/// How it is known that a cold phase was cold.
+fn cold(block: &Block<'_>) -> Table {
+    let mut table = Table::new(
+        "What the caches held",
+        &[
+            "store",
+            "cache",
+            "by",
+            "#in the page cache after eviction",
+            "#after opening",
+            "#opening took",
+            "#keys read",
+            "#device bytes per byte delivered",
+        ],
+    );
+    for cell in &block.cells {
+        let Some(proof) = &cell.cache_proof else { continue };
+        let cache = crate::report::csv::kebab(&cell.cache);
+        table.push(vec![
+            Entry::from(&cell.store),
+            cache.into(),
+            Entry::from(&proof.method),
+            shown(proof.resident_share, percent),
+            shown(proof.resident_share_opened, percent),
+            units::nanoseconds(proof.open_seconds * 1e9).into(),
+            percent(proof.sample_share).into(),
+            shown(summary::device_bytes_per_byte(proof), number),
+        ]);
+    }
+    table
+}

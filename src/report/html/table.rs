@@ -1,0 +1,118 @@
+//! Tables of the report: every one scrolls inside its own box and is escaped as a whole.
+
+use maud::{Markup, Render, html};
+
+/// A table. Columns whose heading starts with [`NUMBER`] hold numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    caption: String,
+    head: Vec<(String, Align)>,
+    rows: Vec<Vec<Entry>>,
+}
+
+/// Where a column's entries stand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Align {
+    /// Words.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// One entry and how it is set off.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    markup: Markup,
+    class: &'static str,
+}
+
+impl Entry {
+    /// An entry of a style class.
+    pub fn new(markup: Markup, class: &'static str) -> Entry {
+        Entry { markup, class }
+    }
+}
+
+impl From<String> for Entry {
+    fn from(text: String) -> Entry {
+        Entry::new(html! { (text) }, "")
+    }
+}
+
+impl From<&str> for Entry {
+    fn from(text: &str) -> Entry {
+        Entry::new(html! { (text) }, "")
+    }
+}
+
+impl From<&String> for Entry {
+    fn from(text: &String) -> Entry {
+        Entry::from(text.as_str())
+    }
+}
+
+/// What stands where there is no figure.
+pub const ABSENT: &str = "–";
+
+/// A figure, or the sign that there is none.
+pub fn shown<T>(value: Option<T>, show: impl Fn(T) -> String) -> Entry {
+    value.map_or(Entry::new(html! { (ABSENT) }, "absent"), |value| show(value).into())
+}
+
+impl Table {
+    /// A table with these columns; a column of numbers begins with `#`.
+    pub fn new(caption: impl Into<String>, head: &[&str]) -> Table {
+        let column = |title: &&str| match title.strip_prefix('#') {
+            Some(title) => (title.to_owned(), Align::Right),
+            None => ((*title).to_owned(), Align::Left),
+        };
+        Table { caption: caption.into(), head: head.iter().map(column).collect(), rows: Vec::new() }
+    }
+
+    /// One more line; its first entry is what the line is about.
+    pub fn push(&mut self, row: Vec<Entry>) {
+        self.rows.push(row);
+    }
+
+    /// Whether there is nothing to show.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+impl Render for Table {
+    fn render(&self) -> Markup {
+        if self.is_empty() {
+            return html! {};
+        }
+        let class = |index: usize, entry: &Entry| {
+            let right = self.head.get(index).is_some_and(|(_, align)| *align == Align::Right);
+            format!("{} {}", if right { "number" } else { "" }, entry.class).trim().to_owned()
+        };
+        html! {
+            div.scroll tabindex="0" role="region" aria-label=(self.caption) {
+                table {
+                    caption { (self.caption) }
+                    thead { tr {
+                        @for (title, align) in &self.head {
+                            th scope="col" class=[(*align == Align::Right).then_some("number")] { (title) }
+                        }
+                    } }
+                    tbody {
+                        @for row in &self.rows {
+                            tr {
+                                @for (index, entry) in row.iter().enumerate() {
+                                    @if index == 0 {
+                                        th scope="row" class=(class(index, entry)) { (entry.markup) }
+                                    } @else {
+                                        td class=(class(index, entry)) { (entry.markup) }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The catalogue of uploads in SQL, the same for every database: the statements, and what their answers mean.
+
+use anyhow::anyhow;
+
+use crate::store::{Catalogue, Error, Key, Result};
+
+/// `is_stored` tells a catalogued content from one that is being stored or removed. 32 digits are the key of the content's blob.
+pub const TABLE: &str = "CREATE TABLE IF NOT EXISTS uploads(digest VARCHAR(32) NOT NULL PRIMARY KEY,
+    bytes BIGINT NOT NULL, name VARCHAR(64) NOT NULL, refs BIGINT NOT NULL, is_stored INT NOT NULL)";
+/// Entries of whoever died between announcing and storing, or between releasing and deleting.
+pub const UNFINISHED: &str = "DELETE FROM uploads WHERE is_stored = 0";
+
+const FIND: &str = "UPDATE uploads SET refs = refs + 1 WHERE digest = ? AND is_stored = 1";
+const INSERT: &str = "INSERT INTO uploads(digest, bytes, name, refs, is_stored) VALUES (?, ?, ?, 1, 0)";
+const CONFIRM: &str = "UPDATE uploads SET is_stored = 1 WHERE digest = ? AND is_stored = 0";
+/// `is_stored` comes first, because MySQL sees the new value of a column that was assigned before.
+const RELEASE: &str = "UPDATE uploads SET is_stored = CASE WHEN refs > 1 THEN 1 ELSE 0 END, refs = refs - 1
+    WHERE digest = ? AND is_stored = 1";
+const IS_LAST: &str = "SELECT refs FROM uploads WHERE digest = ? AND is_stored = 0";
+const FORGET: &str = "DELETE FROM uploads WHERE digest = ? AND is_stored = 0";
+const REFERENCES: &str = "SELECT refs FROM uploads WHERE digest = ? AND is_stored = 1";
+
+/// A parameter of a statement.
+#[derive(Clone, Copy, Debug)]
+pub enum Param<'a> {
+    /// Text.
+    Text(&'a str),
+    /// A whole number.
+    Number(i64),
+}
+
+/// A connection on which the catalogue's statements run, prepared once.
+pub trait Connection {
+    /// Begins a transaction that writes.
+    fn begin(&mut self) -> Result<()>;
+    /// Ends it.
+    fn commit(&mut self) -> Result<()>;
+    /// Gives it up.
+    fn rollback(&mut self) -> Result<()>;
+    /// Whether one has begun.
+    fn is_in_transaction(&self) -> bool;
+    /// Runs a statement that changes rows and returns how many it found. A key that is there already is `Busy`.
+    fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64>;
+    /// The number in the first row of a query; `None` when there is no row.
+    fn number(&mut self, sql: &'static str, params: &[Param]) -> Result<Option<i64>>;
+}
+
+fn one(changed: u64, digest: &Key, what: &str) -> Result<()> {
+    match changed {
+        1 => Ok(()),
+        rows => Err(Error::Failed(anyhow!("{what} of {}: {rows} rows instead of 1", digest.as_str()))),
+    }
+}
+
+impl<T: Connection> Catalogue for T {
+    fn begin(&mut self) -> Result<()> {
+        Connection::begin(self)
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        Connection::commit(self)
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        Connection::rollback(self)
+    }
+
+    fn find(&mut self, digest: &Key) -> Result<bool> {
+        Ok(self.change(FIND, &[Param::Text(digest.as_str())])? == 1)
+    }
+
+    fn insert(&mut self, digest: &Key, bytes: u64) -> Result<()> {
+        let name = Param::Text(digest.as_str());
+        let inserted = self.change(INSERT, &[name, Param::Number(bytes as i64), name])?;
+        one(inserted, digest, "the entry")
+    }
+
+    fn confirm(&mut self, digest: &Key) -> Result<()> {
+        let confirmed = self.change(CONFIRM, &[Param::Text(digest.as_str())])?;
+        one(confirmed, digest, "confirming the entry")
+    }
+
+    /// In a transaction: of two who release at once, one only may see the last reference go.
+    fn release(&mut self, digest: &Key) -> Result<bool> {
+        let name = [Param::Text(digest.as_str())];
+        let own = !self.is_in_transaction();
+        if own {
+            Connection::begin(self)?;
+        }
+        let outcome = self.change(RELEASE, &name).and_then(|released| {
+            one(released, digest, "releasing the entry")?;
+            Ok(self.number(IS_LAST, &name)?.is_some())
+        });
+        if own {
+            match outcome {
+                Ok(_) => Connection::commit(self)?,
+                // The first error is the one to report.
+                Err(_) => drop(Connection::rollback(self)),
+            }
+        }
+        outcome
+    }
+
+    fn forget(&mut self, digest: &Key) -> Result<()> {
+        self.change(FORGET, &[Param::Text(digest.as_str())]).map(drop)
+    }
+
+    fn references(&mut self, digest: &Key) -> Result<u64> {
+        Ok(self.number(REFERENCES, &[Param::Text(digest.as_str())])?.unwrap_or(0) as u64)
+    }
+}
+
+/// A statement with the placeholders of PostgreSQL, `$1` and so on.
+#[cfg(feature = "postgres")]
+pub fn numbered(sql: &str) -> String {
+    let mut parts = sql.split('?');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.enumerate().fold(first, |text, (index, part)| format!("{text}${}{part}", index + 1))
+}
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_numbered() {
+        assert_eq!(numbered("a = ? AND b = ?"), "a = $1 AND b = $2");
+        assert_eq!(numbered("nothing"), "nothing");
+    }
+}

@@ -1,0 +1,210 @@
+//! Registered uploads survive a crash at every step: what is catalogued has its blob, what was acknowledged is catalogued.
+//!
+//! A child process uploads, and dies in the middle of a put: before the blob is stored, or after it and before its entry counts.
+//! Ending a process proves what the death of a process costs; it says nothing of a power cut.
+#![cfg(feature = "sqlite")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use blobwise::engine::clock::HostClock;
+use blobwise::engine::tally::Tally;
+use blobwise::engine::uploads::{Desk, Steps, content_key};
+use blobwise::plan::defaults;
+use blobwise::stats::histogram::BANDS;
+use blobwise::store::*;
+use blobwise::stores::{self, Entry};
+
+const CONTENTS: u64 = 12;
+const DIRECTORY: &str = "BLOBWISE_TEST_UPLOADS_IN";
+const DIES: &str = "BLOBWISE_TEST_UPLOADS_DIE";
+
+fn content(id: u64) -> Vec<u8> {
+    (0..2000 + id * 300).map(|at| (at * 31 + id * 7) as u8).collect()
+}
+
+fn open(name: &str, dir: &Path, mode: Mode) -> Box<dyn Store> {
+    let Some(Entry::Ready(adapter)) = stores::find(name) else { panic!("no {name}") };
+    std::fs::create_dir_all(dir).unwrap();
+    let options = defaults(adapter);
+    let setup = Setup {
+        dir,
+        cache_dir: dir,
+        mode,
+        durability: Durability::EachWrite,
+        cache_bytes: 8 << 20,
+        blob_bytes_max: 1 << 20,
+        store_bytes_max: 64 << 20,
+        keys_max: 1000,
+        workers: 1,
+        op_timeout: Duration::from_secs(30),
+        options: &options,
+    };
+    (adapter.open)(&setup).unwrap()
+}
+
+/// When the uploading process dies, in its n-th put.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Dies {
+    BeforePut(u64),
+    AfterPut(u64),
+}
+
+/// A session that ends the process in the middle of an upload.
+struct Mortal<'s> {
+    inner: Box<dyn Session + 's>,
+    dies: Dies,
+    puts: u64,
+}
+
+impl Session for Mortal<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        self.puts += 1;
+        if self.dies == Dies::BeforePut(self.puts) {
+            std::process::abort();
+        }
+        self.inner.put(key, blob)?;
+        if self.dies == Dies::AfterPut(self.puts) {
+            std::process::abort();
+        }
+        Ok(())
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        self.inner.get(key, span, sink)
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        self.inner.delete(key)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.inner.sync()
+    }
+
+    fn catalogue(&mut self) -> Result<&mut dyn Catalogue> {
+        self.inner.catalogue()
+    }
+}
+
+/// How blobs and catalogue are kept.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    FilesAndSqlite,
+    SqliteInSteps,
+    SqliteInOneTransaction,
+}
+
+struct Kept {
+    blobs: Box<dyn Store>,
+    catalogue: Option<Box<dyn Store>>,
+    one_transaction: bool,
+}
+
+fn kept(form: Form, dir: &Path, mode: Mode) -> Kept {
+    let (name, apart, one_transaction) = match form {
+        Form::FilesAndSqlite => ("files/hashed", true, false),
+        Form::SqliteInSteps => ("sqlite", false, false),
+        Form::SqliteInOneTransaction => ("sqlite", false, true),
+    };
+    let blobs = open(name, &dir.join("blobs"), mode);
+    let catalogue = apart.then(|| open("sqlite", &dir.join("catalogue"), mode));
+    catalogue.as_deref().unwrap_or(blobs.as_ref()).open_catalogue().unwrap();
+    Kept { blobs, catalogue, one_transaction }
+}
+
+fn upload<'s>(
+    kept: &Kept,
+    session: &mut (dyn Session + 's),
+    apart: Option<&mut (dyn Session + 's)>,
+    id: u64,
+) {
+    let clock = HostClock::best();
+    let mut tally = Tally::new([true; BANDS.len()], false);
+    let steps = Steps::begin(&clock, &mut tally);
+    let mut desk = Desk { session, apart, one_transaction: kept.one_transaction };
+    desk.upload(id, &content(id), steps).unwrap();
+}
+
+/// The uploading process; a test of its own only in name.
+#[test]
+fn child() {
+    let (Some(dir), Ok(dies)) = (std::env::var_os(DIRECTORY), std::env::var(DIES)) else { return };
+    let words: Vec<&str> = dies.split(' ').collect();
+    let form = match words[0] {
+        "files" => Form::FilesAndSqlite,
+        "steps" => Form::SqliteInSteps,
+        _ => Form::SqliteInOneTransaction,
+    };
+    let put = words[2].parse().unwrap();
+    let dies = if words[1] == "before" { Dies::BeforePut(put) } else { Dies::AfterPut(put) };
+    let kept = kept(form, Path::new(&dir), Mode::Create);
+    let mut session = Mortal { inner: kept.blobs.session().unwrap(), dies, puts: 0 };
+    let mut apart = kept.catalogue.as_ref().map(|catalogue| catalogue.session().unwrap());
+    for id in 0..CONTENTS {
+        match &mut apart {
+            Some(apart) => upload(&kept, &mut session, Some(apart.as_mut()), id),
+            None => upload(&kept, &mut session, None, id),
+        }
+        writeln!(std::io::stdout(), "uploaded {id}").unwrap();
+    }
+}
+
+/// Runs the child until it dies and returns how many uploads it acknowledged.
+fn acknowledged(dir: &Path, dies: &str) -> u64 {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "child", "--nocapture"]).env(DIRECTORY, dir).env(DIES, dies);
+    let output = child.output().unwrap();
+    assert!(!output.status.success(), "it was to die");
+    String::from_utf8_lossy(&output.stdout).matches("uploaded ").count() as u64
+}
+
+fn check(form: Form, word: &str) {
+    for dies in ["before 1", "after 1", "before 7", "after 7", "after 12"] {
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let acknowledged = acknowledged(dir.path(), &format!("{word} {dies}"));
+        let put: u64 = dies.split(' ').nth(1).unwrap().parse().unwrap();
+        assert_eq!(acknowledged, put - 1, "{dies}");
+        let kept = kept(form, dir.path(), Mode::Open);
+        let mut session = kept.blobs.session().unwrap();
+        let mut apart = kept.catalogue.as_ref().map(|catalogue| catalogue.session().unwrap());
+        for id in 0..CONTENTS {
+            let key = content_key(id, &content(id));
+            let catalogued = match &mut apart {
+                Some(apart) => apart.catalogue().unwrap().references(&key).unwrap(),
+                None => session.catalogue().unwrap().references(&key).unwrap(),
+            };
+            let mut bytes = Vec::new();
+            let found = session.get(&key, Span::Whole, &mut |piece| bytes.extend_from_slice(piece)).unwrap();
+            assert_eq!(catalogued, u64::from(id < acknowledged), "{form:?}, {dies}: entry {id}");
+            assert!(
+                catalogued == 0 || found && bytes == content(id),
+                "{form:?}, {dies}: the blob of entry {id}"
+            );
+        }
+        // What was under way can be uploaded again.
+        let mut session = Mortal { inner: session, dies: Dies::BeforePut(0), puts: 0 };
+        match &mut apart {
+            Some(apart) => upload(&kept, &mut session, Some(apart.as_mut()), acknowledged),
+            None => upload(&kept, &mut session, None, acknowledged),
+        }
+    }
+}
+
+#[test]
+fn files_and_a_sqlite_catalogue() {
+    check(Form::FilesAndSqlite, "files");
+}
+
+#[test]
+fn one_sqlite_database_in_steps() {
+    check(Form::SqliteInSteps, "steps");
+}
+
+#[test]
+fn one_sqlite_database_in_one_transaction() {
+    check(Form::SqliteInOneTransaction, "whole");
+}
