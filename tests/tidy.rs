@@ -24,7 +24,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("place", &["machine"]),
     ("plan", &["corpus", "names", "stats", "store", "stores", "units"]),
     ("records", &["plan", "result"]),
-    ("report", &["result", "stats", "store", "units"]),
+    ("report", &["plan", "result", "stats", "store", "units"]),
     ("result", &["plan", "store"]),
     ("server", &["machine", "place"]),
     ("stats", &["plan", "records", "result", "store", "units"]),

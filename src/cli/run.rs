@@ -10,6 +10,7 @@ use clap::Args;
 use super::progress::{Loudness, Progress, summarize};
 use super::{Ended, eprint, print};
 use crate::corpus::Corpus;
+use crate::engine::preflight::{check_servers, check_space};
 use crate::engine::run::{Start, run};
 use crate::machine;
 use crate::place::{Place, make_directories, remove_if_empty};
@@ -191,9 +192,10 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place)> {
         bail!("`{}` is on a read-only file system; name another place with --dir", plan.dir.display());
     }
     for corpus in corpora {
-        crate::engine::visit::check_space(above, corpus)?;
+        check_space(above, corpus)?;
     }
     let place = Place::make(&plan.dir)?;
+    check_servers(&plan, corpora, place.path())?;
     plan.dir = std::path::absolute(&plan.dir)?;
     plan.text.dir = Some(plan.dir.clone());
     if let Some(corpus) = &mut plan.text.corpus

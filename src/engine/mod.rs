@@ -9,6 +9,7 @@ pub mod order;
 pub mod pace;
 pub mod parts;
 pub mod pilot;
+pub mod preflight;
 pub mod rails;
 pub mod resources;
 pub mod run;

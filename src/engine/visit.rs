@@ -98,11 +98,46 @@ pub struct Visit {
     pub seconds: f64,
 }
 
+/// What an adapter is told when it opens a store for a corpus.
+pub fn setup<'a>(
+    plan: &Plan,
+    corpus: &Corpus,
+    dir: &'a Path,
+    cache_dir: &'a Path,
+    options: &'a Options,
+    durability: Durability,
+    mode: Mode,
+) -> Setup<'a> {
+    let workers = plan.phases.iter().filter_map(|phase| match &phase.work {
+        Work::Ops(load) => load.workers,
+        Work::Reopen | Work::Purge | Work::Age(_) => None,
+    });
+    // Uploads lie beside the blobs of the fill.
+    let copies = 1 + u64::from(plan.phases.iter().any(Phase::has_uploads));
+    Setup {
+        dir,
+        cache_dir,
+        mode,
+        durability,
+        cache_bytes: plan.cache_bytes,
+        blob_bytes_max: corpus.largest(),
+        store_bytes_max: corpus.bytes() * copies + corpus.largest() * 4,
+        // Strangers have ids behind the corpus.
+        keys_max: corpus.blobs() + 1,
+        workers: workers.max().unwrap_or(1).max(plan.workers),
+        op_timeout: plan.op_timeout,
+        options,
+    }
+}
+
 /// Why a row cannot do a phase at all, if it cannot.
 pub fn impossible(plan: &Plan, row: &Row, corpus: &Corpus, phase: &Phase) -> Option<String> {
     let caps = (row.adapter.caps)(&row.options);
     if let Some(limit) = caps.blob_bytes_max.filter(|limit| corpus.largest() > limit.bytes) {
         return Some(format!("blobs above {} B ({})", limit.bytes, limit.source));
+    }
+    if phase.cache == CacheState::Cold && !row.options.text("url").is_empty() {
+        return Some("cannot be made cold: a server given by URL is not ours to stop".to_owned());
     }
     if phase.has_uploads() {
         match row.catalogue() {
@@ -350,28 +385,8 @@ impl<'a> Visitor<'a> {
         class: Durability,
         mode: Mode,
     ) -> crate::store::Result<Box<dyn Store>> {
-        let plan = self.plan();
-        let workers = plan.phases.iter().filter_map(|phase| match &phase.work {
-            Work::Ops(load) => load.workers,
-            Work::Reopen | Work::Purge | Work::Age(_) => None,
-        });
-        let corpus = self.subject.corpus;
-        // Uploads lie beside the blobs of the fill.
-        let copies = 1 + u64::from(plan.phases.iter().any(Phase::has_uploads));
-        (adapter.open)(&Setup {
-            dir,
-            cache_dir: &self.run.place.join("cache"),
-            mode,
-            durability: class,
-            cache_bytes: plan.cache_bytes,
-            blob_bytes_max: corpus.largest(),
-            store_bytes_max: corpus.bytes() * copies + corpus.largest() * 4,
-            // Strangers have ids behind the corpus.
-            keys_max: corpus.blobs() + 1,
-            workers: workers.max().unwrap_or(1).max(plan.workers),
-            op_timeout: plan.op_timeout,
-            options,
-        })
+        let cache_dir = self.run.place.join("cache");
+        (adapter.open)(&setup(self.plan(), self.subject.corpus, dir, &cache_dir, options, class, mode))
     }
 
     /// Opens the catalogue of uploads, in the class that the blobs are in.
@@ -481,7 +496,7 @@ impl<'a> Visitor<'a> {
         }
         let outcome = self.work(phase, repeat);
         self.check_servers(outcome.is_err())?;
-        outcome?;
+        outcome.map_err(|error| self.with_logs(error))?;
         let always = phase.id == "fill" || phase.has_uploads();
         if phase.writes() && (self.plan().verify || always) && !self.run.stopped() {
             self.verify().with_context(|| format!("after `{}`", phase.id))?;
@@ -501,6 +516,14 @@ impl<'a> Visitor<'a> {
             Some(dead) => bail!("`{}` died{}", dead.name(), dead.log_end()),
             None => Ok(()),
         }
+    }
+
+    /// An error with the last words of the store's servers, which know more of it than we do.
+    fn with_logs(&self, error: anyhow::Error) -> anyhow::Error {
+        let Ok((store, _)) = self.store() else { return error };
+        store.servers().iter().fold(error, |error, server| {
+            anyhow!("{error:#}\n`{}` goes on{}", server.name(), server.log_end())
+        })
     }
 
     fn work(&mut self, phase: &Phase, repeat: Option<&Phase>) -> Result<()> {
@@ -981,19 +1004,4 @@ fn open_loop(rate: f64, tally: &Tally) -> OpenLoop {
         wake_late_p50_ns: late_at(histogram::SHARES[0]),
         wake_late_p99_ns: late_at(histogram::SHARES[2]),
     }
-}
-
-/// Refuses a corpus that does not fit on the disk, before anything is written: every store may need a few times its bytes.
-pub fn check_space(dir: &Path, corpus: &Corpus) -> Result<()> {
-    const TIMES: u64 = 4;
-    const SPARE_BYTES: u64 = 64 << 20;
-    let (need, free) = (corpus.bytes() * TIMES + SPARE_BYTES, machine::free_bytes(dir)?);
-    if free < need {
-        let (need, free) = (crate::units::bytes(need as f64), crate::units::bytes(free as f64));
-        bail!(
-            "`{}` has {free} free, and this corpus may need {need}; use a smaller --corpus-bytes or another --dir",
-            dir.display()
-        );
-    }
-    Ok(())
 }

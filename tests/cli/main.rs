@@ -8,6 +8,8 @@
 mod places;
 mod program;
 mod results;
+#[cfg(all(feature = "postgres", feature = "mysql"))]
+mod servers;
 mod signals;
 
 use std::process::ExitCode;
@@ -15,8 +17,18 @@ use std::process::ExitCode;
 use libtest_mimic::Arguments;
 
 fn main() -> ExitCode {
+    name_the_supervisor();
     let mut trials = places::trials();
     trials.extend(signals::trials());
     trials.extend(results::trials());
+    #[cfg(all(feature = "postgres", feature = "mysql"))]
+    trials.extend(servers::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// Private servers stand behind a supervisor, which is the program itself and not this test.
+#[expect(unsafe_code, reason = "changing the environment")]
+fn name_the_supervisor() {
+    // SAFETY: the first thing that is done, while there is one thread.
+    unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", program::BLOBWISE) };
 }

@@ -105,7 +105,7 @@ fn larger_than_the_disk() -> Outcome {
 // ---- file systems of our own ----------------------------------------------------------------------------------------
 
 /// Why there can be no mounts in a namespace of ours, if there cannot.
-fn no_mounts() -> Option<String> {
+pub fn no_mounts() -> Option<String> {
     let mut command = Command::new("unshare");
     let tried = command
         .args(["--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"])
@@ -120,7 +120,7 @@ fn no_mounts() -> Option<String> {
 }
 
 /// Runs the program with a file system in memory at `mounted`, in a namespace that ends with it.
-fn mounted(work: &Work, options: &str, arguments: &[String]) -> Said {
+pub fn mounted(work: &Work, options: &str, arguments: &[String]) -> Said {
     std::fs::create_dir(work.path("mounted")).unwrap();
     let script = format!("mount -t tmpfs -o {options} none mounted && exec \"$0\" \"$@\"");
     let mut command = work.command("unshare");

@@ -50,8 +50,12 @@ fn prepared() -> Work {
 }
 
 /// Starts the run and reads what it says until it says `line` for the `nth` time.
-fn run_until(work: &Work, arguments: &str, line: &str, nth: usize) -> Child {
-    let mut child = start(work.command(BLOBWISE).args(arguments.split_whitespace()));
+pub fn run_until(work: &Work, arguments: &str, line: &str, nth: usize) -> Child {
+    until(start(work.command(BLOBWISE).args(arguments.split_whitespace())), line, nth)
+}
+
+/// Reads on until the run says `line` for the `nth` time from now.
+pub fn until(mut child: Child, line: &str, nth: usize) -> Child {
     let mut said = BufReader::new(child.stderr.take().unwrap());
     let (mut text, mut seen) = (String::new(), 0);
     while seen < nth {
@@ -64,11 +68,11 @@ fn run_until(work: &Work, arguments: &str, line: &str, nth: usize) -> Child {
     child
 }
 
-fn send(child: &Child, signal: Signal) {
+pub fn send(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-fn wait(child: Child) -> Said {
+pub fn wait(child: Child) -> Said {
     let output = child.wait_with_output().unwrap();
     Said {
         code: output.status.code(),

@@ -11,6 +11,7 @@ use crate::cli::print;
 use crate::cli::progress::Bar;
 use crate::cli::run::{Signals, program};
 use crate::corpus::Corpus;
+use crate::engine::pilot::ROUNDS_WANTED;
 use crate::engine::run::{Event, Observer, Start, run};
 use crate::machine;
 use crate::place::Place;
@@ -117,9 +118,17 @@ pub fn main(kind: Kind, trials: u32, dir: &Path, signals: &Signals) -> Result<bo
     for (store, ended) in STORES.iter().zip(&stores) {
         text += &ended.text(kind, store)?;
     }
+    let short: u32 = rounds.range(..ROUNDS_WANTED).map(|(_, times)| times).sum();
     let rounds: Vec<String> =
         rounds.iter().map(|(rounds, times)| format!("{rounds} ({times} times)")).collect();
     writeln!(text, "rounds of a run: {}", rounds.join(", "))?;
+    if short > 0 {
+        writeln!(
+            text,
+            "{short} runs had fewer than {ROUNDS_WANTED} rounds: something else keeps this machine so busy that {BUDGET} were not\n\
+             enough; repeat this at a quieter time before you quote it"
+        )?;
+    }
     if kind == Kind::Slowed {
         writeln!(text, "injected, as measured: {:.1} % of the ops' time", slowed::added_share() * 100.0)?;
     }

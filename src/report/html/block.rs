@@ -32,6 +32,8 @@ pub fn blocks(result: &RunResult) -> Vec<Block<'_>> {
             summary::grouped(&block.cells).into_iter().flat_map(|(_, members)| members).collect();
         let mut rest: Vec<&Cell> =
             block.cells.iter().copied().filter(|cell| cell.not_ranked.is_some()).collect();
+        let time = |cell: &Cell| summary::op_ns(cell).unwrap_or(f64::INFINITY);
+        rest.sort_by(|a, b| time(a).total_cmp(&time(b)));
         rest.sort_by_key(|cell| (summary::is_yardstick(cell), cell.rounds.is_empty()));
         ordered.extend(rest);
         block.cells = ordered;

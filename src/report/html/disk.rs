@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::figure::{Across, Curve, Dot, Figure, Point, Scale, curves, dots};
+use super::figure::{Across, Curve, Dot, Figure, Mark, Point, Scale, curves, dots};
 use super::phases::hover;
-use super::table::{Entry, Table, shown};
+use super::table::{Table, named, shown};
 use super::{Looks, ratio, size};
 use crate::result::{Footprint, Interval, RunResult};
 use crate::units;
@@ -68,12 +68,21 @@ fn bars(looks: &Looks, rows: &[&Footprint], kind: &Kind) -> Option<Figure> {
     let mut table = Table::new(kind.title, &["store", "#bytes / byte"]);
     let mut marks = Vec::new();
     for (row, (store, value)) in known.iter().enumerate() {
-        table.push(vec![Entry::from(*store), format!("{value:.2}").into()]);
+        table.push(vec![named(store), format!("{value:.2}").into()]);
         let hover = hover(store, &format!("{value:.2} bytes for each byte of blobs"));
-        marks.push(Dot { row, look: looks.of(store), value: plain(*value), hover, open: false });
+        marks.push(Dot {
+            row,
+            look: looks.of(store),
+            value: plain(*value),
+            hover,
+            open: false,
+            beside: false,
+        });
     }
     let labels: Vec<String> = known.iter().map(|(store, _)| (*store).to_owned()).collect();
-    (!labels.is_empty()).then(|| dots(kind.title, kind.note, SCALE, &labels, &marks, Some(1.0), table))
+    (!labels.is_empty()).then(|| {
+        dots(kind.title, kind.note, SCALE, &labels, &marks, Some(Mark { at: 1.0, around: None }), table)
+    })
 }
 
 fn over_sizes(looks: &Looks, rows: &[&Footprint], kind: &Kind) -> Option<Figure> {
@@ -81,7 +90,7 @@ fn over_sizes(looks: &Looks, rows: &[&Footprint], kind: &Kind) -> Option<Figure>
     let mut lines: Vec<Curve> = Vec::new();
     for footprint in rows {
         let (Some(bytes), Some(value)) = (footprint.sweep_bytes, (kind.value)(footprint)) else { continue };
-        table.push(vec![Entry::from(&footprint.store), size(bytes).into(), format!("{value:.2}").into()]);
+        table.push(vec![named(&footprint.store), size(bytes).into(), format!("{value:.2}").into()]);
         let figures = format!("{}: {value:.2} bytes for each byte of blobs", size(bytes));
         let point = Point::plain(bytes as f64, value, hover(&footprint.store, &figures));
         match lines.iter_mut().find(|line| line.label == footprint.store) {
@@ -116,7 +125,7 @@ fn table(rows: &[&Footprint]) -> Table {
     let share = |value: Option<f64>| shown(value, |value| format!("{value:.2}"));
     for footprint in rows {
         table.push(vec![
-            Entry::from(&footprint.store),
+            named(&footprint.store),
             footprint.sweep_bytes.map_or("mixed".into(), |bytes| size(bytes).into()),
             size(footprint.logical_bytes).into(),
             bytes(footprint.empty_bytes),

@@ -1,16 +1,18 @@
 "use strict";
-// Draws each plot when it can be seen: those in closed sections when they are opened, all of them for paper.
+// Draws each plot when it can be seen: those in closed sections when they are opened, all of them for paper. Tables that
+// are closed stay so on paper, where they would take fifty pages.
 (() => {
-  // A4 with margins of 15 mm, in CSS pixels.
-  const PAPER_WIDTH = 660;
+  // Half of A4 less margins, in CSS pixels: two plots stand side by side.
+  const PAPER_WIDTH = 320;
   const canvases = [...document.querySelectorAll(".canvas")];
   const sections = [...document.querySelectorAll("details")];
   const touch = matchMedia("(pointer: coarse)").matches;
   let paper = false;
 
   function draw(canvas) {
-    const width = paper ? PAPER_WIDTH : Math.floor(canvas.clientWidth);
-    if (!width || canvas.width === width) return;
+    const space = Math.floor(canvas.clientWidth);
+    const width = paper ? PAPER_WIDTH : space;
+    if (!space || canvas.width === width) return;
     canvas.width = width;
     const plot = JSON.parse(canvas.nextElementSibling.textContent);
     // A finger that moves over a plot scrolls the page.
@@ -30,7 +32,7 @@
     if (paper === on) return;
     paper = on;
     if (on) {
-      opened = sections.filter((section) => !section.open);
+      opened = sections.filter((section) => !section.open && section.matches(".phase, .row"));
       opened.forEach((section) => { section.open = true; });
     } else {
       opened.forEach((section) => { section.open = false; });

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::figure::{Across, Curve, Figure, Look, Point, Scale, curves};
 use super::phases::hover;
-use super::table::{Entry, Table, shown};
+use super::table::{Entry, Table, named, shown};
 use super::{ratio, size};
 use crate::result::{Rail, RunResult};
 use crate::units;
@@ -17,7 +17,7 @@ pub fn section(result: &RunResult) -> Markup {
     );
     for visit in &result.store_rounds {
         visits.push(vec![
-            Entry::from(&visit.store),
+            named(&visit.store),
             visit.round.to_string().into(),
             visit.position.to_string().into(),
             shown(visit.sweep_bytes, size),

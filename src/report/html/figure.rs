@@ -19,8 +19,8 @@ use crate::result::Interval;
 pub struct Figure {
     title: String,
     note: String,
-    /// The plot as JSON: the library's own type carries its scripts along.
-    plot: String,
+    /// The plot as JSON, as the library's own type carries its scripts along; absent without anything to draw.
+    plot: Option<String>,
     table: Table,
 }
 
@@ -36,8 +36,10 @@ impl Render for Figure {
         html! {
             figure.plot {
                 figcaption { strong { (self.title) } @if !self.note.is_empty() { " " (self.note) } }
+                @if let Some(plot) = &self.plot {
                 div.canvas role="img" aria-label={ (self.title) ". The table below has the same numbers." } {}
-                script type="application/json" { (PreEscaped(in_script(&self.plot))) }
+                script type="application/json" { (PreEscaped(in_script(plot))) }
+                } @else { p.absent { "Too few ops for any of these figures." } }
                 details { summary { "The numbers" } (self.table) }
             }
         }
@@ -88,8 +90,10 @@ fn split_before(text: &str, sign: char) -> Vec<&str> {
 
 // ---- how rows are told apart -------------------------------------------------------------------------------------
 
-/// Okabe and Ito's colours, which colour-blind readers tell apart, without yellow, which is too pale for lines on white.
-const COLORS: [&str; 7] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"];
+/// Okabe and Ito's colours, which colour-blind readers tell apart, with grey for yellow, which is
+/// too pale for lines on white.
+const COLORS: [&str; 8] =
+    ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#767676"];
 const DASHES: [DashType; 4] = [DashType::Solid, DashType::Dash, DashType::Dot, DashType::DashDot];
 const SYMBOLS: [(MarkerSymbol, MarkerSymbol); 9] = [
     (MarkerSymbol::Circle, MarkerSymbol::CircleOpen),
@@ -103,7 +107,7 @@ const SYMBOLS: [(MarkerSymbol, MarkerSymbol); 9] = [
     (MarkerSymbol::X, MarkerSymbol::XOpen),
 ];
 
-/// Colour, mark and dash of a row: the same in every plot, and no two alike before the 29th.
+/// Colour, mark and dash of a row: the same in every plot, and no two alike before the 33rd.
 #[derive(Clone, Copy, Debug)]
 pub struct Look(pub usize);
 
@@ -113,7 +117,8 @@ impl Look {
     }
 
     fn dash(self) -> DashType {
-        DASHES[self.0 % DASHES.len()].clone()
+        // Rows of one colour have different dashes.
+        DASHES[(self.0 + self.0 / COLORS.len()) % DASHES.len()].clone()
     }
 
     fn symbol(self, open: bool) -> MarkerSymbol {
@@ -210,8 +215,18 @@ pub struct Dot {
     pub value: Interval,
     /// What is shown beside the pointer.
     pub hover: String,
-    /// Hollow: not ranked, or not what is ranked.
+    /// Hollow: not ranked.
     pub open: bool,
+    /// Beside what is ranked: smaller, hollow and below it.
+    pub beside: bool,
+}
+
+/// A value that dots are seen against.
+pub struct Mark {
+    /// The value.
+    pub at: f64,
+    /// What is as good as equal to it.
+    pub around: Option<(f64, f64)>,
 }
 
 /// Dots with whiskers, one line for each label, the first at the top.
@@ -221,10 +236,10 @@ pub fn dots(
     scale: Scale,
     labels: &[String],
     dots: &[Dot],
-    mark: Option<f64>,
+    mark: Option<Mark>,
     table: Table,
 ) -> Figure {
-    let middles = dots.iter().map(|dot| dot.value.median).chain(mark);
+    let middles = dots.iter().map(|dot| dot.value.median).chain(mark.as_ref().map(|mark| mark.at));
     let (low, high) = extent(middles.clone());
     let ends = dots.iter().flat_map(|dot| [dot.value.low, dot.value.high]).flatten();
     let inside = ends.map(|end| end.clamp(low / WHISKERS_FACTOR, high * WHISKERS_FACTOR));
@@ -242,28 +257,26 @@ pub fn dots(
                 .fixed_range(true),
         );
     if let Some(mark) = mark {
-        layout = layout.shapes(vec![upright(mark, mark, 1.5)]);
+        let band = mark.around.map(|(low, high)| upright(low, high, 0.0));
+        layout = layout.shapes(band.into_iter().chain([upright(mark.at, mark.at, 1.5)]).collect());
     }
     let mut plot = plot(layout);
     for dot in dots {
-        // Hollow dots stand a little lower, so that they do not hide the filled ones of their line.
-        let shared = dots.iter().any(|other| other.row == dot.row && other.open != dot.open);
-        let shift = if dot.open && shared { 0.22 } else { 0.0 };
+        let open = dot.open || dot.beside;
+        let shift = if dot.beside { 0.24 } else { 0.0 };
         let trace = Scatter::new(vec![dot.value.median], vec![dot.row as f64 + shift])
             .mode(Mode::Markers)
-            .marker(
-                Marker::new().symbol(dot.look.symbol(dot.open)).color(dot.look.color()).size(if dot.open {
-                    8
-                } else {
-                    10
-                }),
-            )
+            .marker(Marker::new().symbol(dot.look.symbol(open)).color(dot.look.color()).size(if dot.open {
+                8
+            } else {
+                10
+            }))
             .error_x(whiskers(dot.look, [dot.value].iter()))
             .hover_text(&dot.hover)
             .hover_info(HoverInfo::Text);
         plot.add_trace(trace);
     }
-    Figure { title: title.into(), note: note.into(), plot: plot.to_json(), table }
+    Figure { title: title.into(), note: note.into(), plot: json(&plot), table }
 }
 
 fn whiskers<'i>(look: Look, intervals: impl Iterator<Item = &'i Interval> + Clone) -> ErrorData {
@@ -363,7 +376,7 @@ pub fn curves(
     for curve in curves {
         plot.add_trace(trace(curve));
     }
-    Figure { title: title.into(), note: note.into(), plot: plot.to_json(), table }
+    Figure { title: title.into(), note: note.into(), plot: json(&plot), table }
 }
 
 fn trace(curve: &Curve) -> Box<Scatter<f64, f64>> {
@@ -389,7 +402,7 @@ fn whole_axis(title: &'static str, values: impl Iterator<Item = f64>) -> Axis {
     let step = ((high - low) / 8.0).ceil().max(1.0);
     Axis::new()
         .title(Title::with_text(title))
-        .range(AxisRange::from(vec![low - 0.5, high + 0.9]))
+        .range(AxisRange::from(vec![low - 0.4, high + 0.4]))
         .dtick(step)
         .grid_color("#f0f0f0")
         .zero_line(false)
@@ -404,6 +417,8 @@ fn layout(height: usize) -> Layout {
         .font(Font::new().family("system-ui, sans-serif").size(12).color("#222222"))
         .margin(Margin::new().left(8).right(12).top(8).bottom(8).auto_expand(true))
         .hover_mode(HoverMode::Closest)
+        // Pixels from the pointer: curves have few points, and fingers are wide.
+        .hover_distance(50)
         .hover_label(
             Label::new()
                 .background_color("#ffffff")
@@ -427,6 +442,10 @@ fn plot(layout: Layout) -> Plot {
     plot.set_layout(layout);
     plot.set_configuration(Configuration::new().display_mode_bar(DisplayModeBar::False).typeset_math(false));
     plot
+}
+
+fn json(plot: &Plot) -> Option<String> {
+    (!plot.data().is_empty()).then(|| plot.to_json())
 }
 
 /// A line, or a range, from bottom to top of a plot with a logarithmic horizontal axis.

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::block::{Block, Place};
 use super::size;
-use super::table::{Entry, Table, shown};
+use super::table::{Entry, Table, named, shown};
 use crate::result::{Cell, Interval, RunResult, Verdict};
 use crate::stats::summary;
 use crate::units;
@@ -29,7 +29,7 @@ pub fn section(result: &RunResult, blocks: &[Block<'_>]) -> Markup {
                 p {
                     "Rate over the best rate of its column; below it ops/s, for writes the settled ones. "
                     span.leader { "Green" } ": no other is proved to be faster. "
-                    b { "=" } " equal within 3 %. " b { "?" } " cannot be told apart from the best. Intervals are below, phase by phase."
+                    b { "=" } " equal within 3 %. " b { "?" } " cannot be told apart from the best. " b { "alone" } ": nothing may be compared with it. Intervals are below, phase by phase."
                 }
                 @if sweep {
                     @for phase in unique {
@@ -67,7 +67,7 @@ fn table(result: &RunResult, caption: &str, columns: &[(String, &Block<'_>)]) ->
         if cells.iter().flatten().any(|cell| summary::is_yardstick(cell)) {
             continue;
         }
-        let mut line = vec![Entry::from(&row.store)];
+        let mut line = vec![named(&row.store)];
         line.extend(
             cells.iter().map(|cell| cell.map_or(shown(None::<String>, |text| text), |c| entry(result, c))),
         );
@@ -89,7 +89,8 @@ fn entry(result: &RunResult, cell: &Cell) -> Entry {
         None => cell.settled_ops_per_s.or(cell.ops_per_s).map(|rate: Interval| units::count(rate.median)),
     };
     let (text, class) = match &place {
-        Place::Best | Place::Alone => (place.text(), "leader"),
+        Place::Best => (place.text(), "leader"),
+        Place::Alone => (place.text(), ""),
         Place::Ratio(comparison) => {
             let sign = match comparison.verdict {
                 Verdict::Equal => " =",

@@ -17,7 +17,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use self::block::{Block, blocks};
 use self::figure::Look;
-use self::table::{Entry, Table, shown};
+use self::table::{Entry, Table, named, shown};
 use crate::report::terminal;
 use crate::result::{Against, RunResult};
 use crate::stats::summary;
@@ -197,8 +197,8 @@ fn crossovers(result: &RunResult) -> Markup {
     for crossover in &result.crossovers {
         table.push(vec![
             Entry::from(&crossover.phase),
-            Entry::from(&crossover.below),
-            Entry::from(&crossover.above),
+            named(&crossover.below),
+            named(&crossover.above),
             size(crossover.bytes).into(),
             size(crossover.low).into(),
             size(crossover.high).into(),
@@ -273,7 +273,7 @@ fn not_ranked(result: &RunResult) -> Markup {
     let mut table = Table::new("Not ranked", &["store", "why", "in"]);
     for (store, why, phases) in reasons {
         table.push(vec![
-            store.into(),
+            named(store),
             Entry::new(html! { (why) }, "words"),
             Entry::new(html! { (phases.join(", ")) }, "words"),
         ]);
@@ -299,10 +299,10 @@ fn comparisons(result: &RunResult) -> Markup {
     );
     for comparison in result.comparisons.iter().filter(|comparison| comparison.against == Against::Plan) {
         table.push(vec![
-            Entry::from(&comparison.store),
+            named(&comparison.store),
             Entry::from(&comparison.phase),
             comparison.sweep_bytes.map_or("mixed".into(), |bytes| size(bytes).into()),
-            Entry::from(&comparison.reference),
+            named(&comparison.reference),
             shown(comparison.ratio, |ratio| summary::interval_text(&ratio)),
             comparison.verdict.name().into(),
             shown(comparison.reason.as_ref(), Clone::clone),

@@ -3,12 +3,13 @@
 use maud::{Markup, html};
 
 use super::block::{Block, Place, compared, with_interval};
-use super::figure::{Across, Curve, Dot, Figure, Point, Scale, curves, dots};
-use super::table::{Entry, Table, shown};
+use super::figure::{Across, Curve, Dot, Figure, Mark, Point, Scale, curves, dots};
+use super::table::{Entry, Table, named, shown};
 use super::{Looks, ratio, size};
 use crate::plan::STANDARD_PHASES;
 use crate::report::terminal::describe;
 use crate::result::{Against, Cell, Interval, Percentiles, RunResult, Verdict};
+use crate::stats::interval::EQUAL_WITHIN;
 use crate::stats::{histogram, summary};
 use crate::units;
 
@@ -25,7 +26,7 @@ pub fn section(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Markup {
     let about = STANDARD_PHASES.iter().find(|(id, _)| *id == block.phase).map(|(_, about)| *about);
     html! {
         details.phase id={ "phase-" (block.phase) } open[OPEN.contains(&block.phase)] {
-            summary { h3 { (block.phase) } " " span.conditions { (conditions(result, block)) } }
+            summary { h3 { (block.phase) } " " span.conditions { (conditions(result, block)) } (leaders(block)) }
             @if let Some(about) = about { p.about { (about) "." } }
             (groups(block))
             @if block.drawn().is_empty() {
@@ -48,6 +49,22 @@ pub fn conditions(result: &RunResult, block: &Block<'_>) -> String {
     let cell = block.cells.iter().find(|cell| !cell.rounds.is_empty()).or(block.cells.first());
     let at = block.sweep_bytes.map(|bytes| format!("at {}, ", size(bytes))).unwrap_or_default();
     cell.map(|cell| at + &describe(result, cell, &block.cells)).unwrap_or_default()
+}
+
+/// Who leads, for readers who do not open the phase.
+fn leaders(block: &Block<'_>) -> Markup {
+    let leaders: Vec<&str> =
+        block.cells.iter().filter(|cell| cell.leader).map(|cell| cell.store.as_str()).collect();
+    html! {
+        span.leads {
+            @if leaders.is_empty() { "nothing is ranked" } @else {
+                @if leaders.len() == 1 { "leads: " } @else { "lead: " }
+                @for (index, store) in leaders.iter().enumerate() {
+                    @if index > 0 { ", " } code { (store) }
+                }
+            }
+        }
+    }
 }
 
 /// The groups that are ranked apart, where there are several.
@@ -91,7 +108,7 @@ fn rates(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Figure {
         let look = looks.of(&cell.store);
         let kinds = [(cell.settled_ops_per_s, "settled"), (cell.ops_per_s, "acknowledged")];
         let kinds = &kinds[usize::from(!block.writes())..];
-        let mut line = vec![Entry::from(&cell.store)];
+        let mut line = vec![named(&cell.store)];
         for (index, (rate, kind)) in kinds.iter().enumerate() {
             line.push(shown(*rate, |rate| units::count(rate.median)));
             line.push(shown(rate.as_ref().and_then(bounds), |(low, high)| {
@@ -103,7 +120,14 @@ fn rates(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Figure {
             if index == 0 {
                 hover += &format!("<br>{}", Place::of(result, cell).text());
             }
-            marks.push(Dot { row, look, value: *rate, hover, open: index > 0 || cell.not_ranked.is_some() });
+            marks.push(Dot {
+                row,
+                look,
+                value: *rate,
+                hover,
+                open: cell.not_ranked.is_some(),
+                beside: index > 0,
+            });
         }
         table.push(line);
     }
@@ -145,16 +169,17 @@ fn response(looks: &Looks, block: &Block<'_>) -> Figure {
     for (row, cell) in cells.iter().enumerate() {
         let times = cell.response_ns.unwrap_or_default();
         let given = [(times.p50, "50 %", false), (times.p99, "99 %", true)];
-        for (time, share, open) in given {
+        for (time, share, beside) in given {
             let Some(time) = time.map(|time| time as f64) else { continue };
             let hover = hover(&cell.store, &format!("{share} waited at most {}", units::nanoseconds(time)));
             let value = Interval { median: time, low: None, high: None };
-            marks.push(Dot { row, look: looks.of(&cell.store), value, hover, open });
+            let look = looks.of(&cell.store);
+            marks.push(Dot { row, look, value, hover, open: cell.not_ranked.is_some(), beside });
         }
         let rounds = || cell.rounds.iter().filter_map(|round| round.open.as_ref());
         let most = |value: fn(&crate::result::OpenLoop) -> f64| rounds().map(value).reduce(f64::max);
         table.push(vec![
-            Entry::from(&cell.store),
+            named(&cell.store),
             shown(times.p50, time),
             shown(times.p90, time),
             shown(times.p99, time),
@@ -164,7 +189,7 @@ fn response(looks: &Looks, block: &Block<'_>) -> Figure {
             if rounds().all(|open| open.sustained) { "yes".into() } else { "no".into() },
         ]);
     }
-    let note = "From the instant an op was due to its end: p50 filled, p99 hollow. All rows were offered the same rate.";
+    let note = "From the instant an op was due to its end: p50 above, p99 hollow and below it. All rows were offered the same rate.";
     dots("Response time", note, TIME, &labels(&cells), &marks, None, table)
 }
 
@@ -192,21 +217,23 @@ fn ratios(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Option<Figure
             value,
             hover: hover(&cell.store, &format!("{text} of the rate of {best}: {verdict}")),
             open: false,
+            beside: false,
         });
         names.push(cell.store.clone());
-        table.push(vec![Entry::from(&cell.store), best.into(), text.into(), verdict.into()]);
+        table.push(vec![named(&cell.store), best.into(), text.into(), verdict.into()]);
     }
     (names.len() > 1).then(|| {
-        let note = "Rate over the best rate, paired by round; intervals hold for all rows at once. One that touches \
-                    the line cannot be told apart from the best.";
+        let note = "Rate over the best rate, paired by round; intervals hold for all rows at once. One that \
+                    reaches the line cannot be told apart from the best; one inside the grey band is equal.";
         let scale = Scale { title: "rate / best rate", show: ratio };
-        dots("Ratio to the best", note, scale, &names, &marks, Some(1.0), table)
+        let equal = Mark { at: 1.0, around: Some((1.0 - EQUAL_WITHIN, 1.0 + EQUAL_WITHIN)) };
+        dots("Ratio to the best", note, scale, &names, &marks, Some(equal), table)
     })
 }
 
 // ---- times -------------------------------------------------------------------------------------------------------
 
-/// Shares of ops that a percentile curve names.
+/// Shares of ops that an axis of percentiles names.
 const SHARES: &[(f64, &str)] = &[
     (0.5, "50 %"),
     (0.9, "90 %"),
@@ -215,6 +242,8 @@ const SHARES: &[(f64, &str)] = &[
     (0.9999, "99.99 %"),
     (0.99999, "99.999 %"),
 ];
+/// The same where curves end before 90 %.
+const LOW_SHARES: &[(f64, &str)] = &[(0.1, "10 %"), (0.5, "50 %"), (0.75, "75 %"), (0.85, "85 %")];
 
 /// Where a share stands, so that 90 %, 99 % and 99.9 % are equally far apart.
 fn place_of(share: f64) -> f64 {
@@ -237,7 +266,9 @@ pub fn latency(looks: &Looks, block: &Block<'_>) -> Option<Figure> {
             points: cell.curve.iter().map(|(share, ns)| curve_point(&cell.store, *share, *ns)).collect(),
         })
         .collect();
-    let places = SHARES.iter().map(|(share, name)| (place_of(*share), (*name).to_owned())).collect();
+    let last = cells.iter().filter_map(|cell| cell.curve.last()).map(|(share, _)| *share).fold(0.0, f64::max);
+    let shares = if last < 0.9 { LOW_SHARES } else { SHARES };
+    let places = shares.iter().map(|(share, name)| (place_of(*share), (*name).to_owned())).collect();
     let across = Across::Places("share of ops that took no longer", places);
     let note = format!(
         "The {what} time that a share of the ops did not exceed. A curve ends where fewer than 10 ops of a round lie \
@@ -257,7 +288,7 @@ fn times_table(title: &str, block: &Block<'_>) -> Table {
     let mut table = Table::new(title, &["store", "#p50", "#p90", "#p99", "#p99.9", "#longest"]);
     for cell in block.cells.iter().filter(|cell| !cell.rounds.is_empty()) {
         let times = cell.response_ns.or(cell.service_ns).unwrap_or_default();
-        let mut line = vec![Entry::from(&cell.store)];
+        let mut line = vec![named(&cell.store)];
         line.extend(percentiles(&times));
         table.push(line);
     }
@@ -290,7 +321,7 @@ fn rounds(looks: &Looks, block: &Block<'_>) -> Figure {
         let text =
             |rate: f64| if block.is_open() { units::nanoseconds(value(rate)) } else { units::count(rate) };
         let series = summary::series(cell).rates;
-        let mut line = vec![Entry::from(&cell.store)];
+        let mut line = vec![named(&cell.store)];
         line.extend((1..=last).map(|round| shown(series.get(&round), |rate| text(*rate))));
         table.push(line);
         let point = |(round, rate): (&u32, &f64)| {
@@ -387,7 +418,7 @@ fn rates_line(result: &RunResult, cell: &Cell) -> Vec<Entry> {
     let place =
         if summary::is_yardstick(cell) { "yardstick".to_owned() } else { Place::of(result, cell).text() };
     vec![
-        Entry::from(&cell.store),
+        named(&cell.store),
         place.into(),
         shown(reference.filter(|text| !text.is_empty()), |text| text),
         cell.ops.to_string().into(),
@@ -404,7 +435,7 @@ fn rates_line(result: &RunResult, cell: &Cell) -> Vec<Entry> {
 fn resources_line(cell: &Cell) -> Vec<Entry> {
     let bytes = |value: Option<u64>| shown(value, |value| units::bytes(value as f64));
     vec![
-        Entry::from(&cell.store),
+        named(&cell.store),
         shown(cell.total_cpu_ns_per_op, units::nanoseconds),
         shown(cell.client_cpu_ns_per_op, units::nanoseconds),
         shown(cell.background_cpu_ns_per_op, units::nanoseconds),
@@ -434,7 +465,7 @@ fn bands(block: &Block<'_>) -> Table {
     let head: Vec<&str> = std::iter::once("store").chain(titles.iter().map(String::as_str)).collect();
     let mut table = Table::new("Service time by size of blob: p50, p99 (ops)", &head);
     for cell in cells() {
-        let mut line = vec![Entry::from(&cell.store)];
+        let mut line = vec![named(&cell.store)];
         for band in &present {
             let found = cell.size_bands.iter().find(|known| known.band == *band);
             line.push(shown(found, |band| {
@@ -454,8 +485,7 @@ fn steps(block: &Block<'_>) -> Table {
     );
     for cell in &block.cells {
         for step in &cell.steps {
-            let mut line =
-                vec![Entry::from(&cell.store), Entry::from(&step.name), percent(step.share).into()];
+            let mut line = vec![named(&cell.store), Entry::from(&step.name), percent(step.share).into()];
             line.extend(percentiles(&step.service_ns));
             table.push(line);
         }
@@ -482,7 +512,7 @@ fn cold(block: &Block<'_>) -> Table {
         let Some(proof) = &cell.cache_proof else { continue };
         let cache = crate::report::csv::kebab(&cell.cache);
         table.push(vec![
-            Entry::from(&cell.store),
+            named(&cell.store),
             cache.into(),
             Entry::from(&proof.method),
             shown(proof.resident_share, percent),

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::block::{Block, compared, with_interval};
 use super::figure::{Across, Bands, Curve, Figure, Point, Scale, curves};
 use super::phases::{self, RATE, TIME, hover};
-use super::table::{Entry, Table, shown};
+use super::table::{Table, named, shown};
 use super::{Looks, ratio, size};
 use crate::result::{Against, Cell, Crossover, Interval, RunResult, Verdict};
 use crate::stats::{compare, summary};
@@ -63,8 +63,8 @@ fn table_of(crossovers: &[&Crossover]) -> Markup {
     );
     for crossover in crossovers {
         table.push(vec![
-            Entry::from(&crossover.below),
-            Entry::from(&crossover.above),
+            named(&crossover.below),
+            named(&crossover.above),
             size(crossover.bytes).into(),
             size(crossover.low).into(),
             size(crossover.high).into(),
@@ -126,7 +126,7 @@ fn over_sizes(looks: &Looks, blocks: &[&Block<'_>], quantity: &Quantity) -> Figu
     let mut table = over_sizes_table(quantity.title, blocks);
     let mut lines = Vec::new();
     for store in rows(blocks) {
-        let mut line = vec![Entry::from(store)];
+        let mut line = vec![named(store)];
         let mut points = Vec::new();
         for block in blocks {
             let cell = block.drawn().into_iter().find(|cell| cell.store == store);
@@ -164,7 +164,7 @@ fn ratios(result: &RunResult, looks: &Looks, blocks: &[&Block<'_>]) -> Option<Fi
     let mut lines = Vec::new();
     let mut reference = "";
     for store in rows(blocks) {
-        let mut line = vec![Entry::from(store)];
+        let mut line = vec![named(store)];
         let mut points = Vec::new();
         for block in blocks {
             let cell = block.drawn().into_iter().find(|cell| cell.store == store);
@@ -173,20 +173,22 @@ fn ratios(result: &RunResult, looks: &Looks, blocks: &[&Block<'_>]) -> Option<Fi
             line.push(shown(ratio, |(comparison, ratio)| {
                 format!("{} {}", summary::interval_text(&ratio), comparison.verdict.name())
             }));
-            if let (Some((comparison, ratio)), Some(bytes)) = (ratio, block.sweep_bytes) {
+            let comparable = ratio.filter(|(comparison, _)| comparison.verdict != Verdict::NotRanked);
+            if let (Some((comparison, ratio)), Some(bytes)) = (comparable, block.sweep_bytes) {
                 reference = &comparison.reference;
                 let text = summary::interval_text(&ratio);
                 let figures = format!("{}: {text} {}", size(bytes), comparison.verdict.name());
                 points.push(Point { x: bytes as f64, y: ratio, hover: hover(store, &figures) });
             }
         }
+        table.push(line);
         if !points.is_empty() {
-            table.push(line);
             lines.push(Curve { label: store.to_owned(), look: looks.of(store), points, marks: true });
         }
     }
-    let note =
-        format!("Rate over the rate of {reference}, the row fixed by the plan; above the line is faster.");
+    let note = format!(
+        "Rate over the rate of {reference}, the row fixed by the plan; above the line is faster. Rows that may not be compared with it are only in the table."
+    );
     let up = Scale { title: "rate / reference", show: ratio };
     (!lines.is_empty())
         .then(|| curves(title, &note, (Across::Log(SIZES), up), &lines, (Some(1.0), Vec::new()), table))

@@ -51,6 +51,18 @@ impl From<&String> for Entry {
     }
 }
 
+/// A row's label, which may be broken where its parts begin.
+pub fn named(label: &str) -> Entry {
+    let pieces: Vec<&str> = label
+        .split_inclusive([',', '=', '/'])
+        .flat_map(|piece| {
+            let at = piece.find('[').unwrap_or(0);
+            [&piece[..at], &piece[at..]]
+        })
+        .collect();
+    Entry::new(html! { @for piece in pieces { (piece) wbr; } }, "")
+}
+
 /// What stands where there is no figure.
 pub const ABSENT: &str = "–";
 

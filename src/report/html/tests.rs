@@ -1,1 +1,226 @@
-//! x
+//! Reports of odd results: nothing measured, everything failed, one row, interrupted, sweeps, open loops, hostile names.
+
+use serde_json::{Value, json};
+
+use super::render;
+use crate::result::RunResult;
+use crate::stats::histogram;
+
+/// A result with these rows, cells and footprints, as a file would hold it.
+fn result(rows: &[&str], cells: Vec<Value>, footprints: Vec<Value>) -> RunResult {
+    let row = |store: &&str| {
+        json!({"store": store, "adapter": "a", "kind": "embedded", "options": {"sync": "full"},
+               "facts": {"version": "1.2"}, "status": "measured"})
+    };
+    let value = json!({
+        "schema": 1, "complete": true,
+        "program": {"version": "0.1.0", "build": "release", "command": "blobwise run", "started": "2026-01-02T03:04:05Z", "seconds": 61.0},
+        "plan": {"seed": 7, "stores": rows, "reference": rows.first()},
+        "fixed": {"rounds": 5, "rounds_final": true, "corpus_share": 1.0, "lengths": {}},
+        "machine": {"processor": "p", "processors": 2, "virtual_machine": false, "memory_bytes": 8_000_000_000_u64, "kernel": "6",
+                    "system": "s", "filesystem": "ext4", "mount": "rw", "free_bytes": 1, "root": false},
+        "harness": {"null_ns": {}, "clock": "clock", "clock_read_ns": 8.0},
+        "corpus": {"name": "c", "blobs": 3, "bytes": 30, "quantiles": {"p50": 10}, "largest_bytes": 20, "zstd_ratio": 1.0},
+        "rows": rows.iter().map(row).collect::<Vec<Value>>(),
+        "results": cells, "footprints": footprints, "comparisons": [],
+        "answer": ["On this machine:", "Warm reads: `a` is fast.", "No more than that."],
+        "crossovers": [], "claims": [], "doubts": [], "rails": [], "store_rounds": []
+    });
+    serde_json::from_value(value).unwrap()
+}
+
+/// A cell; what differs from an ordinary one is put over it.
+fn cell(store: &str, phase: &str, over: Value) -> Value {
+    let mut value = json!({
+        "store": store, "adapter": "a", "kind": "embedded", "options": {}, "status": "measured", "phase": phase,
+        "durability": "on-sync", "workers": 1, "batch": 1, "cache": "warm", "ops": 500, "errors": 0, "retries": 0,
+        "timeouts": 0, "rounds": (1..=5).map(|n| round(n, json!({}))).collect::<Vec<Value>>(),
+        "ops_per_s": {"median": 1000.0, "low": 900.0, "high": 1100.0},
+        "service_ns": {"p50": 900, "p90": 2_000, "max": 90_000}, "curve": [[0.1, 500], [0.5, 900], [0.9, 2_000]],
+        "size_bands": [], "steps": [], "leader": true
+    });
+    put_over(&mut value, over);
+    value
+}
+
+fn round(number: u32, over: Value) -> Value {
+    let mut value = json!({
+        "round": number, "position": 1, "seed": 1, "ops": 100, "blobs": 100, "bytes": 1000, "seconds": 0.1, "passes": 1,
+        "errors": 0, "retries": 0, "timeouts": 0, "histogram": {"service": {}}, "first_ops_ns": [], "syncs": 0,
+        "sync_seconds": 0.0, "client_cpu_ns": 1, "worker_cpu_ns": 1
+    });
+    put_over(&mut value, over);
+    value
+}
+
+fn put_over(value: &mut Value, over: Value) {
+    let (Some(value), Value::Object(over)) = (value.as_object_mut(), over) else { return };
+    value.extend(over);
+}
+
+/// The plots of a report. Each has marks, and no coordinate that is not a number.
+fn plots(page: &str) -> Vec<Value> {
+    let plots: Vec<Value> = page
+        .split("<script type=\"application/json\">")
+        .skip(1)
+        .map(|rest| serde_json::from_str(rest.split("</script>").next().unwrap()).unwrap())
+        .collect();
+    for plot in &plots {
+        let traces = plot["data"].as_array().unwrap();
+        assert!(!traces.is_empty(), "{plot}");
+        for trace in traces {
+            let numbers = ["x", "y"].map(|axis| trace[axis].as_array().unwrap());
+            assert!(!numbers[0].is_empty() && numbers[0].len() == numbers[1].len(), "{trace}");
+            assert!(numbers.iter().all(|values| values.iter().all(Value::is_number)), "{trace}");
+        }
+    }
+    plots
+}
+
+/// What every report has, whatever was measured.
+fn page(result: &RunResult) -> String {
+    let page = render(result).unwrap();
+    let rest = page.replace(&super::figure::library(), "");
+    for id in ["answer", "glance", "doubts", "phases", "disk", "rounds", "not-ranked", "comparisons", "facts"]
+    {
+        assert_eq!(rest.matches(&format!("id=\"{id}\"")).count(), 1, "{id}");
+    }
+    for wrong in ["NaN", "Infinity", "http://", "https://", "<tbody></tbody>"] {
+        assert!(!rest.contains(wrong), "{wrong}");
+    }
+    assert_eq!(rest.matches("class=\"canvas\"").count(), plots(&rest).len());
+    rest
+}
+
+#[test]
+fn nothing_measured_is_said() {
+    let mut nothing = result(&["a"], Vec::new(), Vec::new());
+    nothing.complete = false;
+    nothing.answer.clear();
+    let page = page(&nothing);
+    assert!(page.contains("This run is not complete"));
+    assert!(page.contains("0 of 5 rounds"));
+    assert!(page.contains("Nothing was measured that would answer anything."));
+    assert!(plots(&page).is_empty());
+}
+
+#[test]
+fn rows_that_all_failed_give_their_reasons_and_no_plot() {
+    let over = json!({"status": "failed", "reason": "no space", "not_ranked": "failed: no space", "rounds": [], "leader": false,
+                      "ops_per_s": null, "service_ns": null, "curve": []});
+    let cells = vec![cell("a", "fill", over.clone()), cell("b", "fill", over)];
+    let page = page(&result(&["a", "b"], cells, Vec::new()));
+    assert!(page.contains("failed: no space"));
+    assert!(page.contains("No row has figures of this phase"));
+    assert!(page.contains("nothing is ranked"));
+    assert!(plots(&page).is_empty());
+}
+
+#[test]
+fn one_row_alone_is_drawn_without_a_ratio() {
+    let page = page(&result(&["a"], vec![cell("a", "read-warm", json!({}))], Vec::new()));
+    assert!(page.contains("alone"));
+    assert!(!page.contains("Ratio to the best</strong>"));
+    assert_eq!(plots(&page).len(), 3, "rate, times, rounds");
+    assert!(page.contains("No row that takes disk was measured."));
+}
+
+#[test]
+fn one_round_has_no_interval() {
+    let over = json!({"rounds": [round(1, json!({}))], "ops_per_s": {"median": 1000.0}, "not_ranked": "one round only", "leader": false});
+    let page = page(&result(&["a"], vec![cell("a", "read-warm", over)], Vec::new()));
+    assert!(page.contains("one round only"));
+}
+
+#[test]
+fn writes_have_two_rates_and_the_settled_one_is_first() {
+    let over = json!({"settled_ops_per_s": {"median": 500.0, "low": 450.0, "high": 550.0}});
+    let page = page(&result(&["a"], vec![cell("a", "fill", over)], Vec::new()));
+    let rate = &plots(&page)[0]["data"];
+    assert_eq!((rate[0]["x"][0].as_f64(), rate[1]["x"][0].as_f64()), (Some(500.0), Some(1000.0)));
+    assert!(page.contains("settled: 500 [450, 550] ops/s"));
+}
+
+#[test]
+fn an_open_loop_shows_how_long_visitors_wait() {
+    let mut waits = histogram::new();
+    waits.record_n(4_000_000, 100).unwrap();
+    let open = json!({"histogram": {"service": {}, "response": {"0-1 kB": histogram::encode(&waits).unwrap()}},
+                      "open": {"offered_ops_per_s": 50.0, "all_busy_share": 0.25, "drain_seconds": 0.01, "sustained": true,
+                               "wake_late_p50_ns": 1, "wake_late_p99_ns": 2}});
+    let rounds: Vec<Value> = (1..=5).map(|n| round(n, open.clone())).collect();
+    let over = json!({"offered_ops_per_s": 50.0, "rounds": rounds, "response_ns": {"p50": 4_000_000, "p99": 9_000_000}});
+    let page = page(&result(&["a"], vec![cell("a", "read-warm", over)], Vec::new()));
+    assert!(page.contains("99 % waited at most 9 ms"));
+    assert!(page.contains("Mean response time in each round"));
+    assert!(page.contains("25.0 %"), "the share that came due while all were busy");
+    let rounds = plots(&page).pop().unwrap();
+    let mean = rounds["data"][0]["y"][0].as_f64().unwrap();
+    assert!((mean / 4e6 - 1.0).abs() < 0.01, "{mean}");
+}
+
+#[test]
+fn a_sweep_draws_sizes_and_where_the_winner_changes() {
+    let mut cells = Vec::new();
+    for (bytes, a, b) in [(1_000, 100.0, 50.0), (10_000, 50.0, 50.0), (100_000, 20.0, 40.0)] {
+        for (store, rate) in [("a", a), ("b", b)] {
+            let rounds: Vec<Value> = (1..=5)
+                .map(|n| round(n, json!({"seconds": 100.0 / (rate * (1.0 + f64::from(n) * 0.001))})))
+                .collect();
+            let over = json!({"sweep_bytes": bytes, "rounds": rounds, "ops_per_s": {"median": rate}});
+            cells.push(cell(store, "read-warm", over));
+        }
+    }
+    let footprint = |store: &str, bytes: u64| {
+        json!({"store": store, "sweep_bytes": bytes, "logical_bytes": 10, "after_settle_bytes": 20,
+               "space_amplification": 2.0})
+    };
+    let footprints = vec![footprint("a", 1_000), footprint("a", 10_000), footprint("b", 1_000)];
+    let mut sweep = result(&["a", "b"], cells, footprints);
+    sweep.crossovers = serde_json::from_value(json!([
+        {"phase": "read-warm", "below": "a", "above": "b", "bytes": 10_000, "low": 1_000, "high": 100_000}
+    ]))
+    .unwrap();
+    let page = page(&sweep);
+    assert!(page.contains("Sizes at which the winner changes"));
+    assert!(page.contains("read-warm by size of blob"));
+    let pair = plots(&page).into_iter().find(|plot| !plot["layout"]["shapes"][1].is_null()).unwrap();
+    let band = &pair["layout"]["shapes"][1];
+    assert_eq!((band["x0"].as_f64(), band["x1"].as_f64()), (Some(1e3), Some(1e5)));
+    let ratios: Vec<f64> =
+        pair["data"][0]["y"].as_array().unwrap().iter().filter_map(Value::as_f64).collect();
+    assert!((ratios[0] - 2.0).abs() < 0.01 && (ratios[2] - 0.5).abs() < 0.01, "{ratios:?}");
+}
+
+#[test]
+fn what_users_write_stays_text() {
+    let hostile = "</script><script>alert(1)</script><b>&$x$`";
+    let over = json!({"not_ranked": hostile, "first_error": hostile, "leader": false});
+    let mut wild = result(&[hostile], vec![cell(hostile, hostile, over)], Vec::new());
+    wild.plan.name = Some(hostile.to_owned());
+    wild.plan.about = Some(hostile.to_owned());
+    wild.program.command = hostile.to_owned();
+    wild.answer = vec![hostile.to_owned(); 3];
+    wild.corpus.skipped = Some(hostile.to_owned());
+    wild.rows[0].reason = Some(hostile.to_owned());
+    wild.rows[0].facts.insert(hostile.to_owned(), hostile.to_owned());
+    wild.doubts = serde_json::from_value(json!([{"kind": "k", "text": hostile, "advice": hostile}])).unwrap();
+    let page = page(&wild);
+    assert!(!page.contains("<script>alert"));
+    assert!(!page.contains("<b>&"));
+    assert!(page.contains("$x$"));
+    // The library reads some tags in what it draws; in what it draws of a user there is none.
+    let label = plots(&page)[0]["layout"]["yaxis"]["ticktext"][0].as_str().unwrap().to_owned();
+    assert!(label.replace("<br>", "").contains("&lt;b&gt;&amp;$x$"), "{label}");
+}
+
+#[test]
+fn yardsticks_are_in_tables_only() {
+    let cells = vec![
+        cell("a", "read-warm", json!({})),
+        cell("y", "read-warm", json!({"kind": "reference", "not_ranked": "a yardstick", "leader": false})),
+    ];
+    let page = page(&result(&["y", "a"], cells, Vec::new()));
+    assert_eq!(plots(&page)[0]["data"].as_array().unwrap().len(), 1);
+    assert!(page.contains("yardstick</td>"));
+}

@@ -176,8 +176,11 @@ fn settings(setup: &Setup, flavour: Flavour, log_bytes: u64) -> Vec<String> {
         settings.push("--skip-mysqlx".to_owned());
     }
     if setup.options.text("profile") == "tuned" {
-        // InnoDB needs at least 5 MiB, and takes whole chunks.
-        let pool = setup.cache_bytes.max(8 << 20).next_multiple_of(1 << 20);
+        // InnoDB needs at least 5 MiB, and takes whole chunks. MySQL holds all pages of a compressed blob while it reads it: one
+        // of 3 MB waited in a pool of 8 MiB for ever.
+        let compressed = setup.options.text("compression") == "page";
+        let least = if compressed { (setup.blob_bytes_max * 4).max(8 << 20) } else { 8 << 20 };
+        let pool = setup.cache_bytes.max(least).next_multiple_of(1 << 20);
         settings.extend([
             format!("--innodb-buffer-pool-size={pool}"),
             // The page cache would hold everything twice.

@@ -275,13 +275,23 @@ fn from_mysql(error: mysql::Error) -> Error {
     const LOCK_WAIT: u16 = 1205;
     match &error {
         mysql::Error::MySqlError(server) if [DEADLOCK, LOCK_WAIT].contains(&server.code) => Error::Busy,
-        mysql::Error::IoError(io)
-            if matches!(io.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) =>
-        {
-            Error::TimedOut
-        }
+        _ if is_timeout(&error) => Error::TimedOut,
         _ => Error::failed(error),
     }
+}
+
+/// Whether the socket's patience ended; the driver says it in two ways.
+fn is_timeout(error: &mysql::Error) -> bool {
+    let io = match error {
+        mysql::Error::IoError(io) => Some(io),
+        mysql::Error::CodecError(codec) => {
+            std::error::Error::source(codec).and_then(<dyn std::error::Error>::downcast_ref)
+        }
+        _ => None,
+    };
+    io.is_some_and(|io: &std::io::Error| {
+        matches!(io.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
+    })
 }
 
 impl MySql {

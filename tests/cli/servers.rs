@@ -1,0 +1,338 @@
+//! Servers of the user's, named by URL, and private ones: what goes wrong with them, and what is left of them.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Child;
+use std::time::Duration;
+
+use blobwise::result::{RunResult, Status};
+use blobwise::server::{Launch, Server, SocketDir, free_port, run_to_end};
+use blobwise::store::Adapter;
+use blobwise::stores::{self, Entry};
+use libtest_mimic::Trial;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::places::{mounted, no_mounts};
+use crate::program::{BLOBWISE, Outcome, Work, needing};
+use crate::signals::{run_until, send, wait};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const PASSWORD: &str = "secret-of-theirs";
+
+pub fn trials() -> Vec<Trial> {
+    let postgres = || missing("postgres/bytea");
+    let mariadb = || missing("mariadb/blob");
+    let mut trials = vec![
+        Trial::test("a URL that is none is refused", nonsense),
+        Trial::test("a refused connection is an error before the run", refused),
+        Trial::test("a server that hangs up is an error before the run", hangs_up),
+        needing("a server given by URL is used and left as it was", postgres(), used_and_left),
+        needing("a wrong password is an error that does not show it", postgres(), wrong_password),
+        needing("a server that is too old is an error before the run", mariadb(), too_old),
+        needing("a packet limit below the largest blob is an error before the run", mariadb(), packet_limit),
+        needing("a private server that dies fails its row only", postgres(), dies),
+        needing("a disk too small for a server fails its row", postgres().or_else(no_mounts), disk_too_small),
+        needing(
+            "a disk that fills up in a server fails its row",
+            postgres().or_else(no_mounts),
+            disk_fills_up,
+        ),
+        needing("a missing program is an error before the run", mariadb(), missing_program),
+    ];
+    for store in ["postgres/bytea", "mariadb/blob", "mysql/blob"] {
+        let name = format!("SIGKILL leaves no process of {store}");
+        trials.push(needing(&name, missing(store), move || killed(store)));
+    }
+    trials
+}
+
+fn adapter(name: &str) -> Option<&'static Adapter> {
+    match stores::find(name) {
+        Some(Entry::Ready(adapter)) => Some(adapter),
+        _ => None,
+    }
+}
+
+fn missing(store: &str) -> Option<String> {
+    let Some(adapter) = adapter(store) else { return Some(format!("{store} is not compiled in")) };
+    adapter.programs.iter().find_map(|program| program.find().err()).map(|error| format!("{error:#}"))
+}
+
+fn quick(store: &str, more: &str) -> String {
+    format!("run --stores {store} --blobs 12 --rounds 1 --phases fill,read-warm --quiet --out out {more}")
+}
+
+// ---- servers of somebody's ------------------------------------------------------------------------------------------
+
+/// A server that is not blobwise's.
+struct Theirs {
+    // Stops the server when dropped, before its sockets go.
+    _server: Server,
+    _sockets: SocketDir,
+    url: String,
+}
+
+fn program(store: &str) -> std::path::PathBuf {
+    adapter(store).unwrap().programs[0].find().unwrap().path
+}
+
+fn their_postgres(work: &Work) -> Theirs {
+    let program = program("postgres/bytea");
+    let (dir, sockets) = (work.path("theirs"), SocketDir::make().unwrap());
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::write(dir.join("password"), PASSWORD).unwrap();
+    let initdb = program.with_file_name("initdb");
+    let data = dir.join("data");
+    let options = ["-U", "owner", "--auth=scram-sha-256", "--no-sync", "--locale=C", "-E", "UTF8"];
+    let launch = Launch::new(&initdb, &dir).arg("-D").arg(&data).args(options);
+    run_to_end(&launch.arg(format!("--pwfile={}", dir.join("password").display())), PATIENCE).unwrap();
+    let port = free_port().unwrap();
+    let launch = Launch::new(&program, &dir).arg("-D").arg(&data);
+    let directory = format!("unix_socket_directories={}", sockets.path().display());
+    let launch =
+        launch.args(["-c", "listen_addresses=127.0.0.1", "-c", &directory, "-c", &format!("port={port}")]);
+    let url = format!("postgres://owner:{PASSWORD}@127.0.0.1:{port}/postgres");
+    let mut server = Server::start(&launch).unwrap();
+    server
+        .wait_until_ready(PATIENCE, || {
+            Ok(postgres::Client::connect(&url, postgres::NoTls)?.batch_execute("SELECT 1")?)
+        })
+        .unwrap();
+    Theirs { _server: server, _sockets: sockets, url }
+}
+
+fn their_mariadb(work: &Work, more: &[&str]) -> Theirs {
+    let program = program("mariadb/blob");
+    let (dir, sockets) = (work.path("theirs"), SocketDir::make().unwrap());
+    std::fs::create_dir(&dir).unwrap();
+    let data = format!("--datadir={}", dir.join("data").display());
+    let install = Path::new("/usr/bin/mariadb-install-db");
+    let options = ["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"];
+    run_to_end(&Launch::new(install, &dir).args(options), PATIENCE).unwrap();
+    let grant = format!("GRANT ALL ON *.* TO owner@'127.0.0.1' IDENTIFIED BY '{PASSWORD}';\n");
+    std::fs::write(dir.join("first.sql"), grant).unwrap();
+    let port = free_port().unwrap();
+    let launch = Launch::new(&program, &dir)
+        .args(["--no-defaults", &data, "--bind-address=127.0.0.1", "--skip-name-resolve"])
+        .arg(format!("--port={port}"))
+        .arg(format!("--socket={}", sockets.path().join("s").display()))
+        .arg(format!("--pid-file={}", sockets.path().join("pid").display()))
+        .arg(format!("--init-file={}", dir.join("first.sql").display()))
+        .args(more);
+    let url = format!("mysql://owner:{PASSWORD}@127.0.0.1:{port}");
+    let mut server = Server::start(&launch).unwrap();
+    server.wait_until_ready(PATIENCE, || Ok(mysql::Conn::new(url.as_str())?.ping()?)).unwrap();
+    Theirs { _server: server, _sockets: sockets, url }
+}
+
+fn nonsense() -> Outcome {
+    let work = Work::new();
+    work.say(&quick("postgres/bytea", "--set postgres.url=nonsense")).refused(&["postgres", "nonsense"]);
+    work.say(&quick("postgres/bytea", "--set postgres.url=postgres://")).refused(&["names no host"]);
+    assert!(work.names(".").is_empty());
+    Ok(())
+}
+
+fn refused() -> Outcome {
+    let work = Work::new();
+    let port = free_port()?;
+    for (store, family) in [("postgres/bytea", "postgres"), ("mariadb/blob", "mysql")] {
+        let option = store.split('/').next().unwrap_or_default();
+        let url = format!("--set {option}.url={family}://me:hidden@127.0.0.1:{port}/x");
+        let said = work.say(&quick(store, &url)).refused(&[store, "127.0.0.1", "refused"]);
+        assert!(!said.stderr.contains("hidden"), "{}", said.stderr);
+    }
+    assert!(work.names(".").is_empty());
+    Ok(())
+}
+
+fn hangs_up() -> Outcome {
+    let work = Work::new();
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
+    let port = listener.local_addr()?.port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            drop((&stream).write(b"220 hello\r\n"));
+        }
+    });
+    for (store, family) in [("postgres/bytea", "postgres"), ("mariadb/blob", "mysql")] {
+        let option = store.split('/').next().unwrap_or_default();
+        let url = format!("--op-timeout 5s --set {option}.url={family}://me@127.0.0.1:{port}/x");
+        work.say(&quick(store, &url)).refused(&[store, "cannot use the server"]);
+    }
+    assert!(work.names(".").is_empty());
+    Ok(())
+}
+
+/// Ours goes, and nothing else: not even what has a name like ours without the mark.
+fn used_and_left() -> Outcome {
+    let work = Work::new();
+    let theirs = their_postgres(&work);
+    let mut client = postgres::Client::connect(&theirs.url, postgres::NoTls)?;
+    client.batch_execute(
+        "CREATE TABLE public.blobs(key text); INSERT INTO public.blobs VALUES ('theirs');
+         CREATE SCHEMA blobwise_0000000000000000; CREATE TABLE blobwise_0000000000000000.blobs(key text);",
+    )?;
+    let line = "run --stores postgres/bytea --blobs 12 --rounds 1 --phases fill,read-warm,read-cold,delete-half --quiet --out out";
+    work.say(&format!("{line} --set postgres.url={}", theirs.url)).ended(0);
+    let names = client.query("SELECT nspname::text FROM pg_namespace WHERE nspname LIKE 'blobwise%'", &[])?;
+    let names: Vec<String> = names.iter().map(|row| row.get(0)).collect();
+    assert_eq!(names, ["blobwise_0000000000000000"]);
+    let theirs_there: i64 = client.query_one("SELECT count(*) FROM public.blobs", &[])?.get(0);
+    assert_eq!(theirs_there, 1);
+    let result = RunResult::load(&work.path("out"))?;
+    let cold = result.results.iter().find(|cell| cell.phase == "read-cold").ok_or("no cell")?;
+    assert_eq!(cold.status, Status::NotPossible);
+    assert!(
+        cold.reason.as_ref().is_some_and(|reason| reason.contains("cannot be made cold")),
+        "{:?}",
+        cold.reason
+    );
+    for file in ["result.json", "plan.toml", "report.html"] {
+        let text = std::fs::read_to_string(work.path("out").join(file))?;
+        assert!(!text.contains(PASSWORD), "the password is in {file}");
+    }
+    Ok(())
+}
+
+fn wrong_password() -> Outcome {
+    let work = Work::new();
+    let theirs = their_postgres(&work);
+    let url = theirs.url.replace(PASSWORD, "a-wrong-one");
+    let said = work.say(&quick("postgres/bytea", &format!("--set postgres.url={url}")));
+    let said = said.refused(&["postgres/bytea", "password authentication failed"]);
+    assert!(!said.stderr.contains("a-wrong-one"), "{}", said.stderr);
+    assert_eq!(work.names("."), ["theirs"]);
+    Ok(())
+}
+
+fn too_old() -> Outcome {
+    let work = Work::new();
+    // MariaDB says of itself what it is told to say, for clients that insist.
+    let theirs = their_mariadb(&work, &["--version=5.1.73-MariaDB"]);
+    let line = quick("mariadb/blob", &format!("--set mariadb.url={}", theirs.url));
+    work.say(&line).refused(&["older than MariaDB 10.4", "5.1.73"]);
+    Ok(())
+}
+
+fn packet_limit() -> Outcome {
+    let work = Work::new();
+    let theirs = their_mariadb(&work, &["--max-allowed-packet=1M"]);
+    let line = quick("mariadb/blob", &format!("--corpus fixed:2MB --set mariadb.url={}", theirs.url));
+    work.say(&line).refused(&["max_allowed_packet", "1048576"]);
+    Ok(())
+}
+
+// ---- private servers ------------------------------------------------------------------------------------------------
+
+/// Processes with a path in their command line.
+fn processes(path: &Path) -> Vec<(Pid, String)> {
+    let path = path.display().to_string();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
+        else {
+            continue;
+        };
+        let bytes = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&bytes).replace('\0', " ");
+        if command.contains(&path) {
+            found.push((pid, command));
+        }
+    }
+    found
+}
+
+/// A run with a private server that has begun to read in its first round.
+fn reading(work: &Work, store: &str) -> Child {
+    std::fs::create_dir(work.path("place")).unwrap();
+    let line = format!(
+        "run --stores {store},files/hashed --blobs 40 --rounds 2 --phases fill,read-warm --verbose --dir place --out out --seed 3"
+    );
+    // Of two rows in a seeded order one is the server's: whichever it is, it has begun when two have.
+    let mut child = run_until(work, &line, "read-warm", 1);
+    let is_there =
+        |work: &Work| processes(&work.path("place")).iter().any(|(_, command)| command.contains("data"));
+    if !is_there(work) {
+        child = crate::signals::until(child, "read-warm", 1);
+    }
+    child
+}
+
+fn dies() -> Outcome {
+    let work = Work::new();
+    let child = reading(&work, "postgres/bytea");
+    let servers = processes(&work.path("place"));
+    let is_postmaster = |command: &str| command.contains("/postgres -D") && !command.contains("supervise");
+    let server = servers.iter().find(|(_, command)| is_postmaster(command)).unwrap();
+    kill_process(server.0, Signal::KILL).unwrap();
+    let said = wait(child).ended(1);
+    let result = RunResult::load(&work.path("out"))?;
+    let status = |store: &str| result.rows.iter().find(|row| row.store == store).map(|row| row.status);
+    assert_eq!(status("postgres/bytea"), Some(Status::Failed), "{}", said.stdout);
+    assert_eq!(status("files/hashed"), Some(Status::Measured), "{}", said.stdout);
+    assert!(said.stdout.contains("`postgres` died"), "{}", said.stdout);
+    let rounds = result.store_rounds.iter().filter(|visit| visit.store == "files/hashed").count();
+    assert_eq!(rounds, 2, "the other store goes on");
+    assert!(processes(&work.path("place")).is_empty());
+    Ok(())
+}
+
+fn killed(store: &str) -> Outcome {
+    let work = Work::new();
+    let child = reading(&work, store);
+    assert!(!processes(&work.path("place")).is_empty(), "no server runs");
+    send(&child, Signal::KILL);
+    wait(child);
+    for _ in 0..150 {
+        if processes(&work.path("place")).is_empty() {
+            let again =
+                "run --stores memory --blobs 5 --rounds 1 --phases fill --quiet --dir place --out again";
+            work.say(again).ended(0);
+            assert!(work.names("place").is_empty(), "what the killed run left is still there");
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Err(format!("{:#?} are left", processes(&work.path("place"))).into())
+}
+
+fn on_a_small_disk(options: &str, corpus: &str) -> Outcome {
+    let work = Work::new();
+    let line = format!(
+        "run --stores postgres/bytea,memory {corpus} --rounds 1 --phases fill,read-warm --quiet --dir mounted --out out"
+    );
+    let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    let said = mounted(&work, options, &arguments).ended(1);
+    assert!(said.stdout.contains("No space left on device"), "{}", said.stdout);
+    let result = RunResult::load(&work.path("out"))?;
+    let status = |store: &str| result.rows.iter().find(|row| row.store == store).map(|row| row.status);
+    assert_eq!(status("postgres/bytea"), Some(Status::Failed));
+    assert_eq!(status("memory"), Some(Status::Measured));
+    Ok(())
+}
+
+/// Too small for the directory that `initdb` makes.
+fn disk_too_small() -> Outcome {
+    on_a_small_disk("size=70m,nr_inodes=300", "--corpus fixed:1000 --blobs 5")
+}
+
+/// Two data directories of 39 MB fit, the blobs and their log do not.
+fn disk_fills_up() -> Outcome {
+    on_a_small_disk("size=92m", "--corpus fixed:500kB --blobs 14")
+}
+
+fn missing_program() -> Outcome {
+    let work = Work::new();
+    let line = quick("mysql/blob", "");
+    let mut command = work.command(BLOBWISE);
+    command.args(line.split_whitespace()).env("HOME", work.path("nobody")).env_remove("XDG_CACHE_HOME");
+    command.env_remove("BLOBWISE_MYSQLD").env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    let said = crate::program::finish(&mut command).refused(&["no `mysqld` was found", "install it with"]);
+    // Debian's mysqld is MariaDB, and is told apart by what it says.
+    if Path::new("/usr/sbin/mysqld").exists() {
+        assert!(said.stderr.contains("MariaDB"), "{}", said.stderr);
+    }
+    assert!(work.names(".").is_empty());
+    Ok(())
+}
