@@ -1,11 +1,9 @@
 //! Reports of real runs in a real browser with the network off: nothing is loaded, nothing goes wrong, every plot is drawn,
 //! every table is filled, and it can be read on a phone, on paper and with a pointer.
 
-#![expect(clippy::unwrap_used, reason = "a lock that a panic broke is a test that fails")]
-
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use headless_chrome::browser::tab::point::Point;
@@ -142,7 +140,7 @@ impl Page {
         let listener = move |event: &Event| {
             let complaint = match event {
                 Event::NetworkRequestWillBeSent(event) => {
-                    requests.lock().unwrap().push(event.params.request.url.clone());
+                    locked(&requests).push(event.params.request.url.clone());
                     return;
                 }
                 Event::RuntimeExceptionThrown(event) => format!("{:?}", event.params.exception_details),
@@ -159,7 +157,7 @@ impl Page {
                 },
                 _ => return,
             };
-            complaints.lock().unwrap().push(complaint);
+            locked(&complaints).push(complaint);
         };
         self.tab.add_event_listener(Arc::new(listener))?;
         self.tab.enable_log()?;
@@ -301,15 +299,20 @@ impl Page {
     }
 
     fn was_quiet(&self) -> Result<(), Failed> {
-        let requests = self.requests.lock().unwrap();
+        let requests = locked(&self.requests);
         let others: Vec<&String> =
             requests.iter().filter(|url| **url != self.url && !url.starts_with("data:")).collect();
         if !others.is_empty() || !requests.contains(&self.url) {
             return Err(format!("requests: {requests:?}").into());
         }
-        let complaints = self.complaints.lock().unwrap();
+        let complaints = locked(&self.complaints);
         if complaints.is_empty() { Ok(()) } else { Err(format!("complaints: {complaints:?}").into()) }
     }
+}
+
+/// What was noted so far; a listener that panicked before leaves its notes.
+fn locked(notes: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
+    notes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 // ---- what is asked of the page -----------------------------------------------------------------------------------

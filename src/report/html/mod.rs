@@ -256,26 +256,46 @@ fn phases_section(result: &RunResult, looks: &Looks, blocks: &[Block<'_>]) -> Ma
     }
 }
 
-/// What is not ranked and why, each reason once for a row.
-fn not_ranked(result: &RunResult) -> Markup {
-    let mut reasons: Vec<(&str, &str, Vec<String>)> = Vec::new();
+/// A sort of reason, the phases in which it holds, and the rows with what is particular to each.
+type Reason<'r> = (&'r str, Vec<String>, Vec<(&'r str, &'r str)>);
+
+/// Why cells are not ranked: each reason once for all rows and phases that share it.
+fn reasons(result: &RunResult) -> Vec<Reason<'_>> {
+    let mut of_rows: Vec<(&str, &str, Vec<String>)> = Vec::new();
     for cell in result.results.iter().filter(|cell| !summary::is_yardstick(cell)) {
         let Some(why) = &cell.not_ranked else { continue };
         let phase = match cell.sweep_bytes {
             Some(bytes) => format!("{} at {}", cell.phase, size(bytes)),
             None => cell.phase.clone(),
         };
-        match reasons.iter_mut().find(|(store, known, _)| *store == cell.store && known == why) {
+        match of_rows.iter_mut().find(|(store, known, _)| *store == cell.store && known == why) {
             Some((_, _, phases)) => phases.push(phase),
-            None => reasons.push((&cell.store, why, vec![phase])),
+            None => of_rows.push((&cell.store, why, vec![phase])),
         }
     }
-    let mut table = Table::new("Not ranked", &["store", "why", "in"]);
-    for (store, why, phases) in reasons {
+    let mut reasons: Vec<Reason<'_>> = Vec::new();
+    for (store, why, phases) in of_rows {
+        let (kind, detail) = why.split_once(": ").unwrap_or((why, ""));
+        match reasons.iter_mut().find(|(known, same, _)| *known == kind && *same == phases) {
+            Some((_, _, stores)) => stores.push((store, detail)),
+            None => reasons.push((kind, phases, vec![(store, detail)])),
+        }
+    }
+    reasons
+}
+
+fn not_ranked(result: &RunResult) -> Markup {
+    let mut table = Table::new("Not ranked", &["why", "in", "rows"]);
+    for (kind, phases, stores) in reasons(result) {
+        let rows = html! {
+            @for (index, (store, detail)) in stores.iter().enumerate() {
+                @if index > 0 { "; " } code { (store) } @if !detail.is_empty() { " " (detail) }
+            }
+        };
         table.push(vec![
-            named(store),
-            Entry::new(html! { (why) }, "words"),
+            kind.into(),
             Entry::new(html! { (phases.join(", ")) }, "words"),
+            Entry::new(rows, "words"),
         ]);
     }
     html! {

@@ -2,7 +2,7 @@
 
 use maud::{Markup, Render, html};
 
-/// A table. Columns whose heading starts with [`NUMBER`] hold numbers.
+/// A table.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     caption: String,

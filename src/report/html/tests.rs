@@ -110,7 +110,13 @@ fn rows_that_all_failed_give_their_reasons_and_no_plot() {
                       "ops_per_s": null, "service_ns": null, "curve": []});
     let cells = vec![cell("a", "fill", over.clone()), cell("b", "fill", over)];
     let page = page(&result(&["a", "b"], cells, Vec::new()));
-    assert!(page.contains("failed: no space"));
+    assert!(page.contains("title=\"failed: no space\""));
+    let reasons = page.split("id=\"not-ranked\"").nth(1).unwrap();
+    assert_eq!(
+        reasons.split("</section>").next().unwrap().matches("no space").count(),
+        2,
+        "once for each row"
+    );
     assert!(page.contains("No row has figures of this phase"));
     assert!(page.contains("nothing is ranked"));
     assert!(plots(&page).is_empty());
@@ -157,6 +163,14 @@ fn an_open_loop_shows_how_long_visitors_wait() {
     let rounds = plots(&page).pop().unwrap();
     let mean = rounds["data"][0]["y"][0].as_f64().unwrap();
     assert!((mean / 4e6 - 1.0).abs() < 0.01, "{mean}");
+}
+
+#[test]
+fn a_figure_without_a_mark_is_no_plot() {
+    let over = json!({"offered_ops_per_s": 50.0, "response_ns": {}, "curve": []});
+    let page = page(&result(&["a"], vec![cell("a", "read-warm", over)], Vec::new()));
+    assert!(page.contains("Too few ops for any of these figures."));
+    assert_eq!(plots(&page).len(), 1, "rounds");
 }
 
 #[test]
