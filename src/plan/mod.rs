@@ -15,7 +15,9 @@ pub use phases::{
     CacheState, Class, DEFAULT_PHASES, Length, Load, OpKind, Order, Phase, PhaseText, RangeRule,
     STANDARD_PHASES, Use, Work, standard,
 };
-pub use rows::{COMMON, CatalogueOf, Missing, Row, Sets, defaults, rows, split_list, split_pair};
+pub use rows::{
+    COMMON, CatalogueOf, Missing, Row, Sets, defaults, missing_server, rows, split_list, split_pair,
+};
 
 use crate::corpus::{Content, PRESETS, Request, Sizes, Source};
 use crate::names::unknown;

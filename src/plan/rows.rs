@@ -56,7 +56,7 @@ impl Row {
             "" => COMMON[0].default,
             name => name,
         };
-        let of_family = |adapter: &&'static Adapter| adapter.name.split('/').next() == Some(name);
+        let of_family = |adapter: &&'static Adapter| stores::family(adapter.name) == name;
         let adapter = stores::adapters().find(of_family);
         adapter.map(CatalogueOf::Apart).ok_or_else(|| anyhow!("the catalogue `{name}` is not compiled in"))
     }
@@ -115,6 +115,14 @@ pub fn rows(stores: &[String], sets: &Sets, strict: bool) -> Result<(Vec<Row>, V
                 }
                 missing.push(Missing { label: store.clone(), adapter: name.to_owned(), reason });
             }
+            Some(Entry::Impossible { name, why }) if strict => {
+                bail!("the store `{name}` cannot be had: {why}");
+            }
+            Some(Entry::Impossible { name, why }) => missing.push(Missing {
+                label: store.clone(),
+                adapter: name.to_owned(),
+                reason: why.to_owned(),
+            }),
             None => return Err(unknown("store", name, stores::names())),
         }
     }
@@ -132,20 +140,30 @@ pub fn rows(stores: &[String], sets: &Sets, strict: bool) -> Result<(Vec<Row>, V
     Ok((rows, missing))
 }
 
-/// Why a row cannot run here: a server program is missing, and no URL is given instead.
+/// Why a row cannot run here: it has no server, or its catalogue has none.
 fn why_unavailable(row: &Row) -> Option<anyhow::Error> {
     if !row.options.text("url").is_empty() {
         return None;
     }
-    missing_program(row.adapter).or_else(|| match row.catalogue() {
-        Ok(CatalogueOf::Apart(adapter)) if defaults(adapter).text("url").is_empty() => {
-            missing_program(adapter).map(|error| error.context(format!("its catalogue `{}`", adapter.name)))
-        }
+    missing_server(row.adapter, &row.options).or_else(|| match row.catalogue() {
+        Ok(CatalogueOf::Apart(adapter)) => missing_server(adapter, &defaults(adapter))
+            .map(|error| error.context(format!("its catalogue `{}`", adapter.name))),
         _ => None,
     })
 }
 
-fn missing_program(adapter: &Adapter) -> Option<anyhow::Error> {
+/// Why a store has no server with these settings: no URL is given, and its program is missing or there is none to start.
+pub fn missing_server(adapter: &Adapter, options: &Options) -> Option<anyhow::Error> {
+    if !options.text("url").is_empty() {
+        return None;
+    }
+    if adapter.kind == Kind::Server && adapter.programs.is_empty() {
+        let family = stores::family(adapter.name);
+        return Some(anyhow!(
+            "it needs a server of yours: --set {family}.url={family}://USER:PASSWORD@HOST/DATABASE, or {}",
+            url_variable(adapter)
+        ));
+    }
     adapter.programs.iter().find_map(|program| program.find().err())
 }
 
@@ -237,8 +255,11 @@ fn from_environment(adapter: &Adapter, spec: &OptionSpec) -> Option<String> {
     if !matches!(spec.values, Values::Url) {
         return None;
     }
-    let family = adapter.name.split('/').next().unwrap_or(adapter.name);
-    std::env::var(format!("BLOBWISE_{}_URL", family.to_uppercase())).ok().filter(|url| !url.is_empty())
+    std::env::var(url_variable(adapter)).ok().filter(|url| !url.is_empty())
+}
+
+fn url_variable(adapter: &Adapter) -> String {
+    format!("BLOBWISE_{}_URL", stores::family(adapter.name).to_uppercase())
 }
 
 fn label_of(name: &str, options: &BTreeMap<String, String>) -> String {
@@ -256,7 +277,7 @@ fn given<'s>(
     sets: &'s Sets,
     used: &mut std::collections::BTreeSet<String>,
 ) -> Option<&'s Vec<String>> {
-    let family = adapter.name.split('/').next().unwrap_or(adapter.name);
+    let family = stores::family(adapter.name);
     let names = [format!("{}.{}", adapter.name, spec.name), format!("{family}.{}", spec.name)];
     for name in &names {
         if sets.contains_key(name) {
@@ -282,9 +303,8 @@ fn unused_set(set: &str) -> anyhow::Error {
     let Some((store, option)) = set.rsplit_once('.') else {
         return anyhow!("`{set}` is not of the form store.option");
     };
-    let family = |name: &str| name.split('/').next() == Some(store);
-    let members: Vec<&'static Adapter> =
-        stores::adapters().filter(|adapter| adapter.name == store || family(adapter.name)).collect();
+    let of = |adapter: &&Adapter| adapter.name == store || stores::family(adapter.name) == store;
+    let members: Vec<&'static Adapter> = stores::adapters().filter(of).collect();
     let options = || members.iter().flat_map(|adapter| own_and_common(adapter).map(|(spec, _)| spec.name));
     if members.is_empty() {
         unknown("store", store, stores::names())

@@ -41,6 +41,7 @@ pub(super) const URL: OptionSpec = OptionSpec {
 };
 
 /// Sizes of pieces, from the published comparison of ways to keep files in PostgreSQL.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(super) const PIECES: Values =
     Values::OneOf(&["512", "1024", "2048", "4096", "8192", "16384", "32768", "65536", "131072", "262144"]);
 
@@ -50,4 +51,56 @@ pub(super) const OURS: &str = "blobwise_";
 /// A name for the schema or database of one store, never the same twice.
 pub(super) fn own_name() -> String {
     format!("{OURS}{:016x}", crate::place::fresh_seed())
+}
+
+/// Who uses a database in a server that has no locks which end with a connection: a store's directory, seen from this machine.
+#[cfg(any(feature = "mongodb", feature = "mssql"))]
+pub(super) struct Owner {
+    pub(super) machine: String,
+    pub(super) dir: String,
+}
+
+#[cfg(any(feature = "mongodb", feature = "mssql"))]
+impl Owner {
+    /// The store of a directory.
+    pub(super) fn of(dir: &std::path::Path) -> Owner {
+        let dir = dir.canonicalize().unwrap_or_else(|_missing| dir.to_owned());
+        Owner { machine: machine(), dir: dir.to_string_lossy().into_owned() }
+    }
+
+    /// Whether its directory would be seen from here and is not there. Directories of killed runs are removed by the next
+    /// run; what another machine, another container or an earlier boot made is never taken for gone.
+    pub(super) fn is_gone(&self) -> bool {
+        !self.machine.is_empty() && self.machine == machine() && !std::path::Path::new(&self.dir).exists()
+    }
+}
+
+/// This boot of the machine, and the file systems that this process sees; empty where that cannot be known.
+#[cfg(any(feature = "mongodb", feature = "mssql"))]
+fn machine() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    let mounts = std::fs::read_link("/proc/self/ns/mnt");
+    match (boot, mounts) {
+        (Ok(boot), Ok(mounts)) => format!("{} {}", boot.trim(), mounts.display()),
+        _ => String::new(),
+    }
+}
+
+#[cfg(all(test, feature = "mongodb"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_made_here_and_has_lost_its_directory_is_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("store");
+        std::fs::create_dir(&store).unwrap();
+        let owner = Owner::of(&store);
+        assert!(!owner.is_gone());
+        std::fs::remove_dir(&store).unwrap();
+        assert!(owner.is_gone());
+        let elsewhere = Owner { machine: format!("{} elsewhere", owner.machine), dir: owner.dir };
+        assert!(!elsewhere.is_gone());
+        assert!(!Owner { machine: String::new(), dir: elsewhere.dir }.is_gone());
+    }
 }

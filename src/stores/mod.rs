@@ -4,7 +4,7 @@ use crate::store::Adapter;
 
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod catalogue;
-#[cfg(any(feature = "postgres", feature = "mysql"))]
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "mongodb", feature = "mssql"))]
 mod database;
 mod files;
 #[cfg(feature = "fjall")]
@@ -13,6 +13,10 @@ mod keys;
 #[cfg(feature = "lmdb")]
 mod lmdb;
 mod memory;
+#[cfg(feature = "mongodb")]
+mod mongodb;
+#[cfg(feature = "mssql")]
+mod mssql;
 #[cfg(feature = "mysql")]
 mod mysql;
 mod null;
@@ -38,6 +42,23 @@ pub enum Entry {
         /// The cargo feature that brings it.
         feature: &'static str,
     },
+    /// Known, and nothing that could be done here.
+    Impossible {
+        /// The store's name.
+        name: &'static str,
+        /// Why.
+        why: &'static str,
+    },
+}
+
+impl Entry {
+    /// The store's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Entry::Ready(adapter) => adapter.name,
+            Entry::NotCompiled { name, .. } | Entry::Impossible { name, .. } => name,
+        }
+    }
 }
 
 /// `line!("feature", module::ADAPTER as "name")` is the adapter where the feature is on, its name where not.
@@ -70,7 +91,24 @@ pub const TABLE: &[Entry] = &[
     line!("mysql", mysql::MARIADB_CHUNKED as "mariadb/chunked"),
     line!("mysql", mysql::MYSQL_BLOB as "mysql/blob"),
     line!("mysql", mysql::MYSQL_CHUNKED as "mysql/chunked"),
+    line!("mongodb", mongodb::GRIDFS as "gridfs"),
+    line!("mongodb", mongodb::DOCUMENT as "mongodb/document"),
+    line!("mssql", mssql::VARBINARY as "mssql/varbinary"),
+    Entry::Impossible {
+        name: "mssql/filestream",
+        why: "FILESTREAM is a feature of Windows: its files are opened through the file system of the server's own machine, and \
+              SQL Server on Linux does not have it",
+    },
 ];
+
+/// The family that a store belongs to, whose name stands for all of its members in settings and variables: what is before
+/// the slash, and `mongodb` for MongoDB's GridFS, which goes by its own name.
+pub fn family(name: &str) -> &str {
+    match name {
+        "gridfs" => "mongodb",
+        _ => name.split('/').next().unwrap_or(name),
+    }
+}
 
 /// The yardstick that does nothing: what the harness itself costs.
 pub const NULL: &Adapter = &null::ADAPTER;
@@ -79,25 +117,16 @@ pub const NULL: &Adapter = &null::ADAPTER;
 pub fn adapters() -> impl Iterator<Item = &'static Adapter> {
     TABLE.iter().filter_map(|entry| match entry {
         Entry::Ready(adapter) => Some(*adapter),
-        Entry::NotCompiled { .. } => None,
+        Entry::NotCompiled { .. } | Entry::Impossible { .. } => None,
     })
 }
 
 /// Every name in the table, compiled in or not.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    TABLE.iter().map(|entry| match entry {
-        Entry::Ready(adapter) => adapter.name,
-        Entry::NotCompiled { name, .. } => name,
-    })
+    TABLE.iter().map(Entry::name)
 }
 
 /// The line of a name.
 pub fn find(name: &str) -> Option<Entry> {
-    TABLE
-        .iter()
-        .find(|entry| match entry {
-            Entry::Ready(adapter) => adapter.name == name,
-            Entry::NotCompiled { name: known, .. } => *known == name,
-        })
-        .copied()
+    TABLE.iter().find(|entry| entry.name() == name).copied()
 }

@@ -13,6 +13,7 @@ use blobwise::store::{Error, Key, Mode, Session, Setup, Span, Store};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use crate::outside;
 use crate::subjects::Subject;
 
 /// Bytes of a store's path: longer than what a socket's address can hold.
@@ -113,7 +114,7 @@ pub fn open(
         keys_max: KEYS_MAX,
         workers: 8,
         op_timeout: Duration::from_secs(20),
-        options: &subject.options,
+        options: &outside::options(subject)?,
     })
 }
 

@@ -11,6 +11,9 @@ mod flushes;
 mod kills;
 mod lazy;
 mod liars;
+#[cfg(feature = "mongodb")]
+mod marks;
+mod outside;
 mod pages;
 mod processes;
 mod subjects;
@@ -24,6 +27,7 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use bench::{Bench, World};
 use checks::{CannotCheck, Case, Check, Run};
+use outside::Missing;
 use subjects::Subject;
 
 fn main() -> ExitCode {
@@ -58,6 +62,8 @@ fn run() -> Result<ExitCode> {
     for pair in servers.chunks(2) {
         trials.extend(in_turns(pair.iter().map(|subject| of_subject(&world, subject)).collect()));
     }
+    #[cfg(feature = "mongodb")]
+    trials.extend(marks::trials(&world)?);
     trials.extend(not_compiled());
     Ok(libtest_mimic::run(&arguments, trials).exit_code())
 }
@@ -78,8 +84,11 @@ pub fn find(name: &str) -> Result<Option<Arc<Subject>>> {
 /// The trials of a subject.
 fn of_subject(world: &Arc<World>, subject: &Arc<Subject>) -> Vec<Trial> {
     let shared = Arc::new(Mutex::new(None));
-    let applying =
-        checks::ALL.iter().filter(|check| (check.applies)(subject) && is_worth_a_server(check, subject));
+    let outside = outside::is_outside(subject.adapter);
+    let applying = checks::ALL.iter().filter(|check| {
+        let needs_the_process = matches!(check.run, Run::Process(_));
+        (check.applies)(subject) && is_worth_a_server(check, subject) && !(outside && needs_the_process)
+    });
     applying
         .map(|check| {
             let (world, subject, shared) = (Arc::clone(world), Arc::clone(subject), Arc::clone(&shared));
@@ -120,12 +129,12 @@ fn one(world: &World, subject: &Arc<Subject>, shared: &SharedBench, check: &Chec
     }
 }
 
-fn missing_program(subject: &Subject) -> Option<String> {
+/// What a subject lacks; each store's programs are asked once.
+fn missing(subject: &Subject) -> Option<Missing> {
     use std::collections::BTreeMap;
-    static KNOWN: Mutex<BTreeMap<&str, Option<String>>> = Mutex::new(BTreeMap::new());
-    let find = || subject.adapter.programs.iter().find_map(|program| program.find().err());
+    static KNOWN: Mutex<BTreeMap<&str, Option<Missing>>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    known.entry(subject.adapter.name).or_insert_with(|| find().map(|error| format!("{error:#}"))).clone()
+    known.entry(subject.adapter.name).or_insert_with(|| outside::missing(subject)).clone()
 }
 
 fn ignored_or_failed(reason: String) -> Result<Completion, Failed> {
@@ -140,8 +149,10 @@ fn complete_where_possible(
     subject: &Subject,
     check: impl FnOnce() -> Result<()>,
 ) -> Result<Completion, Failed> {
-    if let Some(missing) = missing_program(subject) {
-        return ignored_or_failed(missing);
+    match missing(subject) {
+        Some(Missing::Installable(reason)) => return ignored_or_failed(reason),
+        Some(Missing::Unobtainable(reason)) => return Ok(Completion::ignored_with(reason)),
+        None => {}
     }
     match check() {
         Ok(()) => Ok(Completion::Completed),
@@ -169,7 +180,7 @@ fn in_turns(lists: Vec<Vec<Trial>>) -> Vec<Trial> {
 fn not_compiled() -> Vec<Trial> {
     let missing = stores::TABLE.iter().filter_map(|entry| match entry {
         Entry::NotCompiled { name, feature } => Some((*name, *feature)),
-        Entry::Ready(_) => None,
+        Entry::Ready(_) | Entry::Impossible { .. } => None,
     });
     missing
         .map(|(name, feature)| {

@@ -63,9 +63,9 @@ impl Subject {
         self.adapter.options.iter().any(|spec| spec.name == name)
     }
 
-    /// The first part of its adapter's name: stores that share a server's program.
+    /// Stores that share a server's program.
     pub fn family(&self) -> &'static str {
-        self.adapter.name.split('/').next().unwrap_or(self.adapter.name)
+        stores::family(self.adapter.name)
     }
 }
 

@@ -39,7 +39,7 @@ pub fn adapter<const WHICH: usize>() -> Option<&'static Adapter> {
 fn inner<const WHICH: usize>() -> Option<&'static Adapter> {
     match find(super::trials::STORES[WHICH]) {
         Some(Entry::Ready(adapter)) => Some(adapter),
-        Some(Entry::NotCompiled { .. }) | None => None,
+        Some(Entry::NotCompiled { .. } | Entry::Impossible { .. }) | None => None,
     }
 }
 

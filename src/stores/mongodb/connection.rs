@@ -1,0 +1,146 @@
+//! MongoDB's asynchronous driver on the calling thread: one runtime with one client.
+//!
+//! The driver's own blocking interface shares one runtime of many threads among all callers; here every worker has its own,
+//! which runs only while its op does.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use mongodb::bson::{Bson, Document, doc};
+use mongodb::error::{ErrorKind, WriteFailure};
+use mongodb::options::{
+    Acknowledgment, ClientOptions, CollectionOptions, ServerMonitoringMode, WriteConcern,
+};
+use mongodb::{Client, Collection, Database};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::store::*;
+
+pub(super) struct Connection {
+    client: Client,
+    database: Database,
+    runtime: Runtime,
+    timeout: Duration,
+}
+
+/// What every client is told. Attempts are the caller's, who counts them.
+pub(super) fn configure(options: &mut ClientOptions, timeout: Duration, durability: Durability) {
+    options.app_name = Some("blobwise".to_owned());
+    options.connect_timeout = Some(timeout);
+    options.server_selection_timeout = Some(timeout);
+    options.retry_reads = Some(false);
+    options.retry_writes = Some(false);
+    options.max_adaptive_retries = Some(0);
+    // Streaming would hold one more connection for each worker.
+    options.server_monitoring_mode = Some(ServerMonitoringMode::Poll);
+    options.write_concern = Some(write_concern(durability == Durability::EachWrite));
+}
+
+/// Acknowledged by the server that was asked; with `journal` only when its journal is flushed.
+fn write_concern(journal: bool) -> WriteConcern {
+    WriteConcern::builder().w(Acknowledgment::Nodes(1)).journal(journal).build()
+}
+
+/// A collection whose writes wait for the journal, or do not, whatever the client was told.
+pub(super) fn with_journal<T: Send + Sync>(database: &Database, name: &str, journal: bool) -> Collection<T> {
+    let options = CollectionOptions::builder().write_concern(write_concern(journal)).build();
+    database.collection_with_options(name, options)
+}
+
+impl Connection {
+    /// Connects, and asks for an answer: the driver itself connects when it is first used.
+    pub(super) fn open(options: &ClientOptions, database: &str, timeout: Duration) -> Result<Connection> {
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+        let client = {
+            let _inside = runtime.enter();
+            Client::with_options(options.clone()).map_err(from_mongo)?
+        };
+        let connection = Connection { database: client.database(database), client, runtime, timeout };
+        connection.run(async {
+            connection.database.run_command(doc! { "ping": 1 }).await.map_err(from_mongo).map(drop)
+        })?;
+        Ok(connection)
+    }
+
+    pub(super) fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Runs an op to its end, or until it takes too long.
+    pub(super) fn run<T>(&self, op: impl Future<Output = Result<T>>) -> Result<T> {
+        let outcome = self.runtime.block_on(async { tokio::time::timeout(self.timeout, op).await });
+        outcome.unwrap_or(Err(Error::TimedOut))
+    }
+
+    /// Asks the server something that not every one knows or allows: `None` where it does not.
+    pub(super) fn ask(&self, command: Document) -> Result<Option<Document>> {
+        const UNAUTHORIZED: i32 = 13;
+        const COMMAND_NOT_FOUND: i32 = 59;
+        const INVALID_OPTIONS: i32 = 72;
+        self.run(async {
+            match self.client.database("admin").run_command(command).await {
+                Ok(answer) => Ok(Some(answer)),
+                Err(error) => match code_of(&error) {
+                    Some(UNAUTHORIZED | COMMAND_NOT_FOUND | INVALID_OPTIONS) => Ok(None),
+                    _ => Err(from_mongo(error)),
+                },
+            }
+        })
+    }
+
+    /// What the database takes, by the server's own account.
+    pub(super) fn size_bytes(&self) -> Result<u64> {
+        let answer =
+            self.run(async { self.database.run_command(doc! { "dbStats": 1 }).await.map_err(from_mongo) })?;
+        let number = |name| match answer.get(name) {
+            Some(Bson::Int32(number)) => Ok(u64::from(number.unsigned_abs())),
+            Some(Bson::Int64(number)) => Ok(number.unsigned_abs()),
+            Some(Bson::Double(number)) => Ok(*number as u64),
+            _ => Err(Error::Failed(anyhow!("the server's dbStats has no {name}"))),
+        };
+        Ok(number("storageSize")? + number("indexSize")?)
+    }
+
+    pub(super) fn drop_database(&self) -> Result<()> {
+        self.run(async { self.database.drop().await.map_err(from_mongo) })
+    }
+
+    /// Names of all databases that begin so.
+    pub(super) fn databases(&self, begin: &str) -> Result<Vec<String>> {
+        let names = self.run(async { self.client.list_database_names().await.map_err(from_mongo) })?;
+        Ok(names.into_iter().filter(|name| name.starts_with(begin)).collect())
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // Ends the task that watches the server, and its connections, before the runtime goes.
+        self.runtime.block_on(self.client.clone().shutdown().immediate(true).into_future());
+    }
+}
+
+/// The server's number for an error.
+fn code_of(error: &mongodb::error::Error) -> Option<i32> {
+    match error.kind.as_ref() {
+        ErrorKind::Command(command) => Some(command.code),
+        ErrorKind::Write(WriteFailure::WriteError(write)) => Some(write.code),
+        ErrorKind::Write(WriteFailure::WriteConcernError(concern)) => Some(concern.code),
+        ErrorKind::InsertMany(many) => many.write_errors.iter().flatten().next().map(|write| write.code),
+        _ => None,
+    }
+}
+
+/// Keeps what may be tried again, and what took too long, apart from failures.
+pub(super) fn from_mongo(error: mongodb::error::Error) -> Error {
+    const LOCK_TIMEOUT: i32 = 24;
+    const MAX_TIME_EXPIRED: i32 = 50;
+    /// Two writers met in one document.
+    const WRITE_CONFLICT: i32 = 112;
+    /// Two writers made one document at once.
+    const DUPLICATE_KEY: i32 = 11_000;
+    match code_of(&error) {
+        Some(LOCK_TIMEOUT | WRITE_CONFLICT | DUPLICATE_KEY) => Error::Busy,
+        Some(MAX_TIME_EXPIRED) => Error::TimedOut,
+        _ => Error::failed(error),
+    }
+}

@@ -1,0 +1,408 @@
+//! GridFS: a document per file in `fs.files`, and one per chunk in `fs.chunks`.
+//!
+//! A key is a file's name. A put adds a file and then removes those that had the name before: as in every driver, the newest
+//! of a name is what a reader sees, so that a put is atomic. Chunks are written before their file is, and go after it has
+//! gone. A reader whose file is replaced meanwhile misses chunks, and asks again; nothing is lent before all are there. What
+//! a killed writer leaves behind is chunks without a file, which nobody sees.
+
+use anyhow::{Context, anyhow};
+use futures_util::StreamExt;
+use futures_util::io::{AsyncReadExt, AsyncWriteExt};
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::raw::{RawBinaryRef, RawDocument, cstr};
+use mongodb::bson::spec::BinarySubtype;
+use mongodb::bson::{DateTime, Document, RawDocumentBuf, doc};
+use mongodb::error::{ErrorKind, GridFsErrorKind};
+use mongodb::gridfs::GridFsBucket;
+use mongodb::options::{GridFsBucketOptions, IndexOptions};
+use mongodb::raw_batch_cursor::RawBatch;
+use mongodb::{Collection, Database, IndexModel};
+
+use super::Mongo;
+use super::connection::{from_mongo, with_journal};
+use crate::store::*;
+
+const FILES: &str = "fs.files";
+const CHUNKS: &str = "fs.chunks";
+/// Chunks that are sent in one message: a message may have 48 MB.
+const BYTES_AT_ONCE: usize = 16 << 20;
+/// Files that are purged by one command.
+const FILES_AT_ONCE: usize = 1000;
+
+/// Makes a collection, with settings of the storage engine where some are wanted.
+pub(super) async fn make_collection(database: &Database, name: &str, engine: Option<Document>) -> Result<()> {
+    let made = database.create_collection(name);
+    match engine {
+        Some(engine) => made.storage_engine(engine).await,
+        None => made.await,
+    }
+    .map_err(from_mongo)
+}
+
+/// Makes both collections with the indexes of the GridFS specification.
+pub(super) async fn make(database: &Database, engine: Option<Document>) -> Result<()> {
+    make_collection(database, FILES, None).await?;
+    make_collection(database, CHUNKS, engine).await?;
+    let by_name = IndexModel::builder().keys(doc! { "filename": 1, "uploadDate": 1 }).build();
+    database.collection::<Document>(FILES).create_index(by_name).await.map_err(from_mongo)?;
+    let by_number = IndexModel::builder()
+        .keys(doc! { "files_id": 1, "n": 1 })
+        .options(IndexOptions::builder().unique(true).build())
+        .build();
+    database.collection::<Document>(CHUNKS).create_index(by_number).await.map_err(from_mongo).map(drop)
+}
+
+/// Removes files that were only marked: they have lost their name.
+pub(super) async fn purge(database: &Database) -> Result<()> {
+    let files = database.collection::<RawDocumentBuf>(FILES);
+    let chunks = database.collection::<RawDocumentBuf>(CHUNKS);
+    let gone = ids_of(&files, doc! { "metadata.gone": true }).await?;
+    for gone in gone.chunks(FILES_AT_ONCE) {
+        let among = doc! { "$in": gone.to_vec() };
+        files.delete_many(doc! { "_id": &among }).await.map_err(from_mongo)?;
+        chunks.delete_many(doc! { "files_id": among }).await.map_err(from_mongo)?;
+    }
+    Ok(())
+}
+
+/// The ids of files, oldest first.
+async fn ids_of(files: &Collection<RawDocumentBuf>, filter: Document) -> Result<Vec<ObjectId>> {
+    let found = files.find(filter).projection(doc! { "_id": 1 }).sort(doc! { "uploadDate": 1 });
+    let mut cursor = found.await.map_err(from_mongo)?;
+    let mut ids = Vec::new();
+    while cursor.advance().await.map_err(from_mongo)? {
+        ids.push(cursor.current().get_object_id("_id").context("a file's id is of another kind")?);
+    }
+    Ok(ids)
+}
+
+/// The ops of one session.
+pub(super) struct Files {
+    bucket: GridFsBucket,
+    /// Written last of a put: with the journal flushed where the class asks for it.
+    files: Collection<RawDocumentBuf>,
+    /// What may be written and removed without waiting for the journal, because a later write waits or nobody sees it.
+    chunks: Collection<RawDocumentBuf>,
+    old_files: Collection<RawDocumentBuf>,
+    chunk: u32,
+    by_driver: bool,
+    lazy_delete: bool,
+    /// Where the driver's GridFS reads to.
+    buffer: Vec<u8>,
+}
+
+/// A file as its document says.
+#[derive(Clone, Copy)]
+struct File {
+    id: ObjectId,
+    len: u64,
+    chunk: u32,
+}
+
+impl File {
+    fn of(document: &RawDocument) -> anyhow::Result<File> {
+        let number = |name| -> anyhow::Result<u64> {
+            let value = document.get(name)?.with_context(|| format!("a file has no {name}"))?;
+            let number = value.as_i64().or_else(|| value.as_i32().map(i64::from));
+            Ok(number.with_context(|| format!("a file's {name} is no whole number"))?.unsigned_abs())
+        };
+        let chunk = u32::try_from(number("chunkSize")?).context("a file's chunkSize is too large")?;
+        if chunk == 0 {
+            return Err(anyhow!("a file's chunkSize is 0"));
+        }
+        Ok(File { id: document.get_object_id("_id")?, len: number("length")?, chunk })
+    }
+}
+
+/// The chunks that hold a span of a file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Needed {
+    first: u64,
+    /// None at all for a span without bytes.
+    count: u64,
+    /// Bytes of the first chunk before the span.
+    skip: u64,
+    len: u64,
+}
+
+impl Needed {
+    fn of(span: Span, file_len: u64, chunk: u32) -> Needed {
+        let chunk = u64::from(chunk);
+        let (offset, len) = span.below(file_len);
+        if len == 0 {
+            return Needed { first: 0, count: 0, skip: 0, len: 0 };
+        }
+        let (first, last) = (offset / chunk, (offset + len - 1) / chunk);
+        Needed { first, count: last - first + 1, skip: offset % chunk, len }
+    }
+
+    /// Bytes that chunk `number` of a file must have.
+    fn chunk_len(number: u64, file_len: u64, chunk: u32) -> u64 {
+        (file_len.saturating_sub(number * u64::from(chunk))).min(u64::from(chunk))
+    }
+}
+
+impl Files {
+    pub(super) fn of(database: &Database, store: &Mongo, chunk: u32, by_driver: bool) -> Files {
+        let options = GridFsBucketOptions::builder().chunk_size_bytes(chunk).build();
+        let buffer = if by_driver { vec![0; store.blob_bytes_max as usize + 1] } else { Vec::new() };
+        Files {
+            bucket: database.gridfs_bucket(options),
+            files: database.collection(FILES),
+            chunks: with_journal(database, CHUNKS, false),
+            old_files: with_journal(database, FILES, false),
+            chunk,
+            by_driver,
+            lazy_delete: store.lazy_delete,
+            buffer,
+        }
+    }
+
+    pub(super) async fn put(&self, key: &Key, blob: &[u8]) -> Result<()> {
+        // Asked for before the new file is there, so that two writers never remove each other's.
+        let old = ids_of(&self.files, doc! { "filename": key.as_str() }).await?;
+        if self.by_driver {
+            self.upload(key, blob).await?
+        } else {
+            self.insert(key, blob).await?
+        }
+        if old.is_empty() {
+            return Ok(());
+        }
+        let among = doc! { "$in": old };
+        self.old_files.delete_many(doc! { "_id": &among }).await.map_err(from_mongo)?;
+        self.chunks.delete_many(doc! { "files_id": among }).await.map_err(from_mongo).map(drop)
+    }
+
+    async fn upload(&self, key: &Key, blob: &[u8]) -> Result<()> {
+        let mut file = self.bucket.open_upload_stream(key.as_str()).await.map_err(from_mongo)?;
+        file.write_all(blob).await.map_err(from_driver)?;
+        file.close().await.map_err(from_driver)
+    }
+
+    async fn insert(&self, key: &Key, blob: &[u8]) -> Result<()> {
+        let id = ObjectId::new();
+        let at_once = (BYTES_AT_ONCE / self.chunk as usize).max(1);
+        let mut number = 0_i32;
+        for group in blob.chunks(at_once * self.chunk as usize) {
+            let documents = group.chunks(self.chunk as usize).map(|bytes| {
+                let mut document = RawDocumentBuf::new();
+                document.append(cstr!("_id"), ObjectId::new());
+                document.append(cstr!("files_id"), id);
+                document.append(cstr!("n"), number);
+                document.append(cstr!("data"), RawBinaryRef { subtype: BinarySubtype::Generic, bytes });
+                number += 1;
+                document
+            });
+            let documents: Vec<RawDocumentBuf> = documents.collect();
+            self.chunks.insert_many(documents).await.map_err(from_mongo)?;
+        }
+        let mut file = RawDocumentBuf::new();
+        file.append(cstr!("_id"), id);
+        file.append(cstr!("length"), blob.len() as i64);
+        file.append(cstr!("chunkSize"), self.chunk as i32);
+        file.append(cstr!("uploadDate"), DateTime::now());
+        file.append(cstr!("filename"), key.as_str());
+        self.files.insert_one(file).await.map_err(from_mongo).map(drop)
+    }
+
+    pub(super) async fn get(&mut self, key: &Key, span: Span, sink: Sink<'_>) -> Result<bool> {
+        if self.by_driver && span == Span::Whole {
+            match self.download(key).await? {
+                Downloaded::Whole(len) => {
+                    sink(&self.buffer[..len]);
+                    return Ok(true);
+                }
+                Downloaded::Missing => return Ok(false),
+                Downloaded::Replaced => {}
+            }
+        }
+        self.read(key, span, sink).await
+    }
+
+    async fn download(&mut self, key: &Key) -> Result<Downloaded> {
+        let opened = self.bucket.open_download_stream_by_name(key.as_str()).await;
+        let mut file = match opened {
+            Err(error) if is_not_found(&error) => return Ok(Downloaded::Missing),
+            opened => opened.map_err(from_mongo)?,
+        };
+        let mut len = 0;
+        loop {
+            if len == self.buffer.len() {
+                self.buffer.resize(2 * len, 0);
+            }
+            match file.read(&mut self.buffer[len..]).await {
+                Ok(0) => return Ok(Downloaded::Whole(len)),
+                Ok(read) => len += read,
+                Err(error) if lacks_chunks(&error) => return Ok(Downloaded::Replaced),
+                Err(error) => return Err(from_driver(error)),
+            }
+        }
+    }
+
+    /// The driver's GridFS can neither seek nor stop early: the chunks that a span needs are asked for by number.
+    async fn read(&self, key: &Key, span: Span, sink: Sink<'_>) -> Result<bool> {
+        let mut before = None;
+        while let Some(file) = self.newest(key).await? {
+            let needed = Needed::of(span, file.len, file.chunk);
+            if let Some(batches) = self.chunks_of(&file, needed).await? {
+                lend(&batches, needed, sink)?;
+                return Ok(true);
+            }
+            if before == Some(file.id) {
+                return Err(Error::Failed(anyhow!("chunks of the file {} are missing", file.id)));
+            }
+            before = Some(file.id);
+        }
+        Ok(false)
+    }
+
+    async fn newest(&self, key: &Key) -> Result<Option<File>> {
+        let found = self.files.find_one(doc! { "filename": key.as_str() }).sort(doc! { "uploadDate": -1 });
+        let document = found.await.map_err(from_mongo)?;
+        Ok(document.map(|document| File::of(&document)).transpose()?)
+    }
+
+    /// The chunks, if all are there.
+    async fn chunks_of(&self, file: &File, needed: Needed) -> Result<Option<Vec<RawBatch>>> {
+        if needed.count == 0 {
+            return Ok(Some(Vec::new()));
+        }
+        let mut filter = doc! { "files_id": file.id };
+        if needed.first > 0 || needed.count < file.len.div_ceil(u64::from(file.chunk)) {
+            let (first, end) = (needed.first as i64, (needed.first + needed.count) as i64);
+            filter.insert("n", doc! { "$gte": first, "$lt": end });
+        }
+        let found = self.chunks.find(filter).sort(doc! { "n": 1 });
+        let mut cursor = found.batch().await.map_err(from_mongo)?;
+        let mut batches = Vec::new();
+        let mut number = needed.first;
+        while let Some(batch) = cursor.next().await {
+            let batch = batch.map_err(from_mongo)?;
+            for chunk in documents(&batch)? {
+                let chunk = chunk?;
+                let is_next = chunk.get_i32("n").is_ok_and(|n| n as u64 == number);
+                let len = data(chunk)?.len() as u64;
+                if !is_next || len != Needed::chunk_len(number, file.len, file.chunk) {
+                    return Ok(None);
+                }
+                number += 1;
+            }
+            batches.push(batch);
+        }
+        Ok((number == needed.first + needed.count).then_some(batches))
+    }
+
+    pub(super) async fn delete(&self, key: &Key) -> Result<()> {
+        let filter = doc! { "filename": key.as_str() };
+        if self.lazy_delete {
+            // Without its name it is not found, listed or replaced.
+            let marked = doc! { "$set": { "metadata.gone": true }, "$unset": { "filename": "" } };
+            return self.files.update_many(filter, marked).await.map_err(from_mongo).map(drop);
+        }
+        let old = ids_of(&self.files, filter).await?;
+        for id in &old {
+            self.files.delete_one(doc! { "_id": id }).await.map_err(from_mongo)?;
+        }
+        if old.is_empty() {
+            return Ok(());
+        }
+        self.chunks.delete_many(doc! { "files_id": { "$in": old } }).await.map_err(from_mongo).map(drop)
+    }
+
+    pub(super) async fn list(&self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        let named = doc! { "filename": { "$type": "string" } };
+        let found = self.files.find(named).projection(doc! { "filename": 1 }).sort(doc! { "filename": 1 });
+        let mut cursor = found.await.map_err(from_mongo)?;
+        // Two writers of one name may leave two files until it is put or deleted again.
+        let mut before = String::new();
+        while cursor.advance().await.map_err(from_mongo)? {
+            let name = cursor.current().get_str("filename").context("a file's name is not text")?;
+            if name != before {
+                each(name);
+                name.clone_into(&mut before);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What came of a download.
+enum Downloaded {
+    /// So many bytes are in the buffer.
+    Whole(usize),
+    Missing,
+    /// Chunks went while they were read, because the file was replaced or deleted.
+    Replaced,
+}
+
+/// The documents of a batch.
+fn documents(batch: &RawBatch) -> Result<impl Iterator<Item = Result<&RawDocument>>> {
+    let documents = batch.doc_slices().map_err(from_mongo)?;
+    Ok(documents.into_iter().map(|document| {
+        let document = document.map_err(Error::failed)?;
+        document.as_document().ok_or_else(|| Error::Failed(anyhow!("a chunk is no document")))
+    }))
+}
+
+fn data(chunk: &RawDocument) -> Result<&[u8]> {
+    Ok(chunk.get_binary("data").context("a chunk has no data")?.bytes)
+}
+
+fn lend(batches: &[RawBatch], needed: Needed, sink: Sink) -> Result<()> {
+    let (mut skip, mut left) = (needed.skip, needed.len);
+    for batch in batches {
+        for chunk in documents(batch)? {
+            let part = Span::Part { offset: skip, len: left }.slice_of(data(chunk?)?);
+            skip = 0;
+            left -= part.len() as u64;
+            sink(part);
+        }
+    }
+    Ok(())
+}
+
+/// The driver's streams wrap its errors in those of the standard library.
+fn from_driver(error: std::io::Error) -> Error {
+    match error.downcast::<mongodb::error::Error>() {
+        Ok(error) => from_mongo(error),
+        Err(error) => error.into(),
+    }
+}
+
+fn is_not_found(error: &mongodb::error::Error) -> bool {
+    matches!(*error.kind, ErrorKind::GridFs(GridFsErrorKind::FileNotFound { .. }))
+}
+
+fn lacks_chunks(error: &std::io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<mongodb::error::Error>());
+    inner.is_some_and(|error| {
+        matches!(
+            *error.kind,
+            ErrorKind::GridFs(GridFsErrorKind::MissingChunk { .. } | GridFsErrorKind::WrongSizeChunk { .. })
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_needs_the_chunks_that_it_touches() {
+        let of = |offset, len| Needed::of(Span::Part { offset, len }, 1000, 100);
+        assert_eq!(of(0, 100), Needed { first: 0, count: 1, skip: 0, len: 100 });
+        assert_eq!(of(99, 2), Needed { first: 0, count: 2, skip: 99, len: 2 });
+        assert_eq!(of(250, u64::MAX), Needed { first: 2, count: 8, skip: 50, len: 750 });
+        assert_eq!(of(1000, 5).count, 0);
+        assert_eq!(of(u64::MAX, u64::MAX).count, 0);
+        assert_eq!(Needed::of(Span::Whole, 1001, 100), Needed { first: 0, count: 11, skip: 0, len: 1001 });
+        assert_eq!(Needed::of(Span::Whole, 0, 100).count, 0);
+    }
+
+    #[test]
+    fn only_the_last_chunk_is_shorter() {
+        let lens: Vec<u64> = (0..4).map(|number| Needed::chunk_len(number, 250, 100)).collect();
+        assert_eq!(lens, [100, 100, 50, 0]);
+    }
+}

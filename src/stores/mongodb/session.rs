@@ -1,0 +1,91 @@
+//! One worker's client of MongoDB.
+
+use mongodb::bson::oid::ObjectId;
+use mongodb::bson::{Document, doc};
+
+use super::connection::{Connection, from_mongo, with_journal};
+use super::documents::Documents;
+use super::files::Files;
+use super::{Mongo, Shape};
+use crate::store::*;
+
+pub(super) struct MongoSession<'s> {
+    store: &'s Mongo,
+    content: Content,
+    connection: Connection,
+    /// The document that `sync` writes: its own, so that sessions do not wait for each other.
+    marker: ObjectId,
+}
+
+/// The ops, by the way blobs are kept.
+enum Content {
+    Files(Box<Files>),
+    Documents(Documents),
+}
+
+impl<'s> MongoSession<'s> {
+    pub(super) fn open(store: &'s Mongo) -> Result<MongoSession<'s>> {
+        let (connection, content) = connect(store)?;
+        Ok(MongoSession { store, content, connection, marker: ObjectId::new() })
+    }
+}
+
+fn connect(store: &Mongo) -> Result<(Connection, Content)> {
+    let connection = Connection::open(&store.options, &store.database, store.op_timeout)?;
+    let database = connection.database();
+    let content = match store.shape {
+        Shape::Files { chunk, by_driver } => {
+            Content::Files(Box::new(Files::of(database, store, chunk, by_driver)))
+        }
+        Shape::Documents => Content::Documents(Documents::of(database, store.key_form, store.lazy_delete)),
+    };
+    Ok((connection, content))
+}
+
+impl Session for MongoSession<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        match &self.content {
+            Content::Files(files) => self.connection.run(files.put(key, blob)),
+            Content::Documents(documents) => self.connection.run(documents.put(key, blob)),
+        }
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        match &mut self.content {
+            Content::Files(files) => self.connection.run(files.get(key, span, sink)),
+            Content::Documents(documents) => self.connection.run(documents.get(key, span, sink)),
+        }
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        match &self.content {
+            Content::Files(files) => self.connection.run(files.delete(key)),
+            Content::Documents(documents) => self.connection.run(documents.delete(key)),
+        }
+    }
+
+    /// One small write that waits for the journal. The journal is one sequence: when this write is flushed, so is every
+    /// earlier one. (The command `fsync` would write a whole checkpoint, and needs an administrator's rights.)
+    fn sync(&mut self) -> Result<()> {
+        if self.store.durability != Durability::OnSync {
+            return Ok(());
+        }
+        let markers = with_journal::<Document>(self.connection.database(), "markers", true);
+        let marker = doc! { "_id": self.marker };
+        let written = markers.update_one(marker, doc! { "$inc": { "count": 1_i64 } }).upsert(true);
+        self.connection.run(async { written.await.map_err(from_mongo).map(drop) })
+    }
+
+    /// A client of the driver's makes two connections: one for ops, one that watches the server.
+    fn connect(&mut self) -> Result<()> {
+        (self.connection, self.content) = connect(self.store)?;
+        Ok(())
+    }
+
+    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        match &self.content {
+            Content::Files(files) => self.connection.run(files.list(each)),
+            Content::Documents(documents) => self.connection.run(documents.list(each)),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! MongoDB by URL: only databases with our mark are used or removed, and what cannot be used is refused without its password.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use blobwise::store::{Adapter, Durability, Error, Mode, Options, Setup, Store};
+use libtest_mimic::Trial;
+use mongodb::bson::{Document, doc};
+
+use crate::bench::{BLOB_BYTES_MAX, Home, KEYS_MAX, World};
+use crate::outside;
+use crate::subjects::{self, Subject};
+
+/// One check.
+type Check = fn(&World, &Subject) -> Result<()>;
+
+/// The trials, which need a server that is not a private one.
+pub fn trials(world: &Arc<World>) -> Result<Vec<Trial>> {
+    const CHECKS: &[(&str, Check)] = &[
+        ("removes-only-what-is-ours", removes_only_what_is_ours),
+        ("refuses-a-database-without-its-mark", refuses_a_database_without_its_mark),
+        ("refuses-urls-that-lead-nowhere", refuses_urls_that_lead_nowhere),
+    ];
+    let subjects = subjects::all()?;
+    let plain = |subject: &&Arc<Subject>| {
+        subject.adapter.name == "gridfs" && subject.plain && subject.durability == Durability::OnSync
+    };
+    let Some(subject) = subjects.iter().find(plain) else { return Ok(Vec::new()) };
+    if !outside::is_outside(subject.adapter) {
+        return Ok(Vec::new());
+    }
+    let trials = CHECKS.iter().map(|(name, check)| {
+        let (world, subject) = (Arc::clone(world), Arc::clone(subject));
+        Trial::ignorable_test(format!("{}/{name}", subject.name), move || {
+            crate::complete_where_possible(&subject, || check(&world, &subject))
+        })
+    });
+    Ok(trials.collect())
+}
+
+fn open(
+    adapter: &Adapter,
+    home: &Home,
+    mode: Mode,
+    options: &Options,
+) -> blobwise::store::Result<Box<dyn Store>> {
+    (adapter.open)(&Setup {
+        dir: &home.store,
+        cache_dir: &home.cache,
+        mode,
+        durability: Durability::OnSync,
+        cache_bytes: 8 << 20,
+        blob_bytes_max: BLOB_BYTES_MAX,
+        store_bytes_max: 256 << 20,
+        keys_max: KEYS_MAX,
+        workers: 1,
+        op_timeout: Duration::from_secs(2),
+        options,
+    })
+}
+
+/// The name of a store's database.
+fn database_of(home: &Home) -> Result<String> {
+    Ok(std::fs::read_to_string(home.store.join("database"))?)
+}
+
+/// Does something with the server itself.
+fn with_server<T>(
+    options: &Options,
+    act: impl AsyncFnOnce(&mongodb::Client) -> mongodb::error::Result<T>,
+) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    runtime.block_on(async {
+        let client = mongodb::Client::with_uri_str(options.text("url")).await?;
+        Ok(act(&client).await?)
+    })
+}
+
+fn databases(options: &Options) -> Result<Vec<String>> {
+    with_server(options, async |client| client.list_database_names().await)
+}
+
+fn removes_only_what_is_ours(world: &World, subject: &Subject) -> Result<()> {
+    let options = outside::options(subject)?;
+    // One that only looks like ours, one of a run that died, and one of a run that goes on.
+    let stranger = format!("blobwise_stranger{}", std::process::id());
+    with_server(&options, async |client| {
+        let collection = client.database(&stranger).collection::<Document>("precious");
+        collection.insert_one(doc! { "of": "the user" }).await
+    })?;
+    let (dead, alive, own) = (world.home()?, world.home()?, world.home()?);
+    open(subject.adapter, &dead, Mode::Create, &options)?.close()?;
+    let dead_database = database_of(&dead)?;
+    ensure!(databases(&options)?.contains(&dead_database), "the store has no database");
+    drop(dead);
+    open(subject.adapter, &alive, Mode::Create, &options)?.close()?;
+    let store = open(subject.adapter, &own, Mode::Create, &options)?;
+    let there = databases(&options)?;
+    ensure!(!there.contains(&dead_database), "the database of a run that died is left");
+    let own_database = database_of(&own)?;
+    for kept in [&stranger, &database_of(&alive)?, &own_database] {
+        ensure!(there.contains(kept), "`{kept}` was removed");
+    }
+    store.remove()?;
+    let left = databases(&options)?;
+    ensure!(!left.contains(&own_database), "our database is left after it was removed");
+    for kept in [&stranger, &database_of(&alive)?] {
+        ensure!(left.contains(kept), "`{kept}` was removed with ours");
+    }
+    with_server(&options, async |client| client.database(&stranger).drop().await)?;
+    open(subject.adapter, &alive, Mode::Open, &options)?.remove()?;
+    Ok(())
+}
+
+fn refuses_a_database_without_its_mark(world: &World, subject: &Subject) -> Result<()> {
+    let options = outside::options(subject)?;
+    let home = world.home()?;
+    open(subject.adapter, &home, Mode::Create, &options)?.close()?;
+    let database = database_of(&home)?;
+    with_server(&options, async |client| {
+        client.database(&database).collection::<Document>("made_by_blobwise").drop().await
+    })?;
+    let said = refusal(open(subject.adapter, &home, Mode::Open, &options))?;
+    ensure!(said.contains("does not carry our mark"), "{said}");
+    with_server(&options, async |client| client.database(&database).drop().await)
+}
+
+fn refuses_urls_that_lead_nowhere(world: &World, subject: &Subject) -> Result<()> {
+    let closed = blobwise::server::free_port()?;
+    let urls = [
+        ("mongodb+srv://me:secret@example.org/".to_owned(), "DNS"),
+        ("mongodb://me:secret@:x/".to_owned(), "is not a URL of MongoDB"),
+        (format!("mongodb://127.0.0.1:{closed}/"), "Connection refused"),
+    ];
+    for (url, why) in urls {
+        let home = world.home()?;
+        let mut values = subject.options.shown();
+        values.insert("url".to_owned(), url.clone());
+        let outcome = open(subject.adapter, &home, Mode::Create, &Options::new(values));
+        let said = refusal(outcome).with_context(|| url.clone())?;
+        ensure!(said.contains(why), "`{url}`: {said}");
+        ensure!(!said.contains("secret"), "the password is shown: {said}");
+    }
+    Ok(())
+}
+
+fn refusal(outcome: blobwise::store::Result<Box<dyn Store>>) -> Result<String> {
+    match outcome {
+        Ok(_) => bail!("it was opened"),
+        Err(Error::Failed(error)) => Ok(format!("{error:#}")),
+        Err(error) => bail!("it was not refused, but {error}"),
+    }
+}

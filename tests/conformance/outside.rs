@@ -1,0 +1,136 @@
+//! Servers that a store does not start: one of the user's by URL, or a stand-in that speaks the protocol of one that cannot be
+//! installed here.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use blobwise::place::Place;
+use blobwise::server::{Launch, Server};
+use blobwise::store::{Adapter, Options};
+use blobwise::stores;
+
+use crate::subjects::Subject;
+
+/// Why a subject has no server.
+#[derive(Clone)]
+pub enum Missing {
+    /// `./test.sh` would bring it.
+    Installable(String),
+    /// Nothing here would bring it.
+    Unobtainable(String),
+}
+
+/// Whether a store reaches its server by URL only, so that nothing of the server can be looked at or killed.
+pub fn is_outside(adapter: &Adapter) -> bool {
+    match stores::family(adapter.name) {
+        "mongodb" => given("mongodb").is_some() || !has_programs(adapter),
+        "mssql" => true,
+        _ => false,
+    }
+}
+
+/// What a subject lacks to be tried.
+pub fn missing(subject: &Subject) -> Option<Missing> {
+    if given(subject.family()).is_some() {
+        return None;
+    }
+    if !is_outside(subject.adapter) {
+        let mut searches = subject.adapter.programs.iter().map(|program| program.find());
+        return searches
+            .find_map(|found| found.err().map(|error| Missing::Installable(format!("{error:#}"))));
+    }
+    match subject.family() {
+        "mongodb" => peer_program().err().map(|error| Missing::Installable(format!("{error:#}"))),
+        family => Some(Missing::Unobtainable(format!(
+            "there is no server of this kind to install here; {} names one",
+            variable(family)
+        ))),
+    }
+}
+
+/// A subject's settings, with the URL of the server that it is tried with.
+pub fn options(subject: &Subject) -> Result<Options> {
+    if !is_outside(subject.adapter) {
+        return Ok(subject.options.clone());
+    }
+    let url = match given(subject.family()) {
+        Some(url) => url,
+        None => peer_url()?,
+    };
+    let mut values = subject.options.shown();
+    values.insert("url".to_owned(), url);
+    Ok(Options::new(values))
+}
+
+fn variable(family: &str) -> String {
+    format!("BLOBWISE_{}_URL", family.to_uppercase())
+}
+
+fn given(family: &str) -> Option<String> {
+    std::env::var(variable(family)).ok().filter(|url| !url.is_empty())
+}
+
+fn has_programs(adapter: &Adapter) -> bool {
+    adapter.programs.iter().all(|program| program.find().is_ok())
+}
+
+// ---- the stand-in for MongoDB ----------------------------------------------------------------------------------------
+
+/// A running stand-in. It ends with this process, because its supervisor does.
+struct Peer {
+    url: String,
+    _server: Server,
+    _place: Place,
+}
+
+/// Where `java` and what `./test.sh` made of `tests/peers/MongoPeer.java` are.
+fn peer_program() -> Result<(PathBuf, PathBuf)> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let java =
+        std::env::split_paths(&path).map(|directory| directory.join("java")).find(|file| file.is_file());
+    let java = java
+        .context("no mongod and no URL, and no `java` for the stand-in; apt-get install default-jdk maven")?;
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
+    let caches = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home).unwrap_or_default();
+    let classes = caches.join("blobwise/mongo-peer-1.47.0");
+    anyhow::ensure!(
+        classes.join("MongoPeer.class").is_file(),
+        "no mongod and no URL, and no stand-in in `{}`, where ./test.sh puts one",
+        classes.display()
+    );
+    Ok((java, classes))
+}
+
+/// The address of the stand-in, which is started when it is first asked for.
+fn peer_url() -> Result<String> {
+    static PEER: Mutex<Option<Peer>> = Mutex::new(None);
+    let mut peer = PEER.lock().unwrap_or_else(PoisonError::into_inner);
+    let running = match peer.take() {
+        Some(running) => running,
+        None => start_peer().context("the stand-in for MongoDB")?,
+    };
+    Ok(peer.insert(running).url.clone())
+}
+
+fn start_peer() -> Result<Peer> {
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let (java, classes) = peer_program()?;
+    let place = Place::make(Path::new(env!("CARGO_TARGET_TMPDIR")))?;
+    let launch = Launch::new(&java, place.path())
+        .args(["-Xmx1g", "-cp"])
+        .arg(format!("{0}:{0}/*", classes.display()))
+        .arg("MongoPeer")
+        .arg(place.path().join("data.h2"));
+    let log = launch.log.clone();
+    let mut server = Server::start(&launch)?;
+    let mut url = String::new();
+    server.wait_until_ready(PATIENCE, || {
+        let said = std::fs::read_to_string(&log)?;
+        let line = said.lines().find(|line| line.starts_with("mongodb://"));
+        url = line.context("it has not said where it listens")?.to_owned();
+        Ok(())
+    })?;
+    Ok(Peer { url, _server: server, _place: place })
+}
