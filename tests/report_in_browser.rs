@@ -1,17 +1,16 @@
 //! Reports of real runs in a real browser with the network off: nothing is loaded, nothing goes wrong, every plot is drawn,
 //! every table is filled, and it can be read on a phone, on paper and with a pointer.
 
-use std::ffi::OsStr;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use headless_chrome::browser::tab::point::Point;
-use headless_chrome::protocol::cdp::types::Event;
-use headless_chrome::protocol::cdp::{Emulation, Log, Network, Runtime};
-use headless_chrome::types::PrintToPdfOptions;
-use headless_chrome::{Browser, LaunchOptions, Tab};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use libtest_mimic::{Arguments, Failed, Trial};
+use serde_json::{Value, json};
+use tungstenite::{Message, WebSocket};
 
 /// Runs that are small, and together have everything that a report can show.
 const RUNS: &[(&str, &[&str])] = &[
@@ -65,7 +64,7 @@ fn browser() -> Option<PathBuf> {
 fn check(flags: &[&str], browser: PathBuf) -> Result<(), Failed> {
     let directory = tempfile::tempdir()?;
     let report = measure(flags, directory.path())?;
-    let page = Page::open(browser, &directory.path().join("profile"), &report)?;
+    let mut page = Page::open(&browser, &directory.path().join("profile"), &report)?;
     page.every_plot_is_drawn()?;
     page.every_table_is_filled()?;
     page.hovering_shows_numbers()?;
@@ -78,7 +77,7 @@ fn check(flags: &[&str], browser: PathBuf) -> Result<(), Failed> {
 /// Makes a run with the built program, as a user would.
 fn measure(flags: &[&str], directory: &Path) -> Result<PathBuf, Failed> {
     let out = directory.join("out");
-    let run = std::process::Command::new(env!("CARGO_BIN_EXE_blobwise"))
+    let run = Command::new(env!("CARGO_BIN_EXE_blobwise"))
         .args(["run", "--quiet", "--dir"])
         .arg(directory.join("place"))
         .arg("--out")
@@ -91,110 +90,134 @@ fn measure(flags: &[&str], directory: &Path) -> Result<PathBuf, Failed> {
     Ok(out.join("report.html"))
 }
 
-/// A report in a browser, and what the browser said of it.
+// ---- the browser -------------------------------------------------------------------------------------------------
+
+/// A browser that ends with the test.
+struct Browser(Child);
+
+impl Browser {
+    #[expect(clippy::disallowed_methods, reason = "the program starts no browser: that is for its reader")]
+    fn start(path: &Path, profile: &Path) -> Result<Browser, Failed> {
+        let child = Command::new(path)
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--no-first-run",
+                "--remote-debugging-port=0",
+            ])
+            .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .arg("about:blank")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Browser(child))
+    }
+
+    /// Where it listens: the port and the path, which it writes into its profile.
+    fn address(profile: &Path) -> Result<(u16, String), Failed> {
+        for _ in 0..300 {
+            let text = std::fs::read_to_string(profile.join("DevToolsActivePort")).unwrap_or_default();
+            if let Some((port, path)) = text.split_once('\n').filter(|(_, path)| !path.is_empty()) {
+                return Ok((port.parse()?, path.trim().to_owned()));
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Err("the browser did not listen within 30 s".into())
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // Asked to close, it ends in order and leaves its profile alone; otherwise it is ended.
+        let ended = |child: &mut Child| child.try_wait().is_ok_and(|status| status.is_some());
+        for _ in 0..100 {
+            if ended(&mut self.0) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// A report in a browser, and everything the browser said of it.
 struct Page {
-    tab: Arc<Tab>,
+    socket: WebSocket<TcpStream>,
+    session: Option<String>,
+    calls: u64,
+    events: Vec<Value>,
     url: String,
-    requests: Arc<Mutex<Vec<String>>>,
-    complaints: Arc<Mutex<Vec<String>>>,
     /// Kept: the browser ends with it.
     _browser: Browser,
 }
 
+impl Drop for Page {
+    fn drop(&mut self) {
+        self.session = None;
+        self.call("Browser.close", json!({})).ok();
+    }
+}
+
 impl Page {
-    fn open(path: PathBuf, profile: &Path, report: &Path) -> Result<Page, Failed> {
-        let args = [
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-        ];
-        let options = LaunchOptions::default_builder()
-            .path(Some(path))
-            .user_data_dir(Some(profile.to_owned()))
-            .sandbox(false)
-            .window_size(Some((1200, 900)))
-            .idle_browser_timeout(Duration::from_secs(120))
-            .args(args.iter().map(OsStr::new).collect())
-            .build()?;
-        let browser = Browser::new(options)?;
-        let tab = browser.new_tab()?;
-        tab.set_default_timeout(Duration::from_secs(60));
-        let page = Page {
-            tab,
-            url: format!("file://{}", report.display()),
-            requests: Arc::default(),
-            complaints: Arc::default(),
-            _browser: browser,
-        };
-        page.listen()?;
-        page.network_off()?;
-        page.tab.navigate_to(&page.url)?;
-        page.tab.wait_until_navigated()?;
+    fn open(path: &Path, profile: &Path, report: &Path) -> Result<Page, Failed> {
+        let browser = Browser::start(path, profile)?;
+        let (port, address) = Browser::address(profile)?;
+        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(120)))?;
+        let (socket, _) = tungstenite::client(format!("ws://127.0.0.1:{port}{address}"), stream)
+            .map_err(|error| Failed::from(error.to_string()))?;
+        let url = format!("file://{}", report.display());
+        let mut page = Page { socket, session: None, calls: 0, events: Vec::new(), url, _browser: browser };
+        let target = page.call("Target.createTarget", json!({"url": "about:blank"}))?["targetId"].take();
+        let attached = page.call("Target.attachToTarget", json!({"targetId": target, "flatten": true}))?;
+        page.session = attached["sessionId"].as_str().map(str::to_owned);
+        for domain in ["Page.enable", "Network.enable", "Runtime.enable", "Log.enable"] {
+            page.call(domain, json!({}))?;
+        }
+        let offline = json!({"offline": true, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0});
+        page.call("Network.emulateNetworkConditions", offline)?;
+        page.call("Page.navigate", json!({"url": page.url.clone()}))?;
+        page.wait_for("document.readyState === 'complete' && location.protocol === 'file:'")?;
         Ok(page)
     }
 
-    /// Notes every request, and every error or warning.
-    fn listen(&self) -> Result<(), Failed> {
-        let (requests, complaints) = (Arc::clone(&self.requests), Arc::clone(&self.complaints));
-        let listener = move |event: &Event| {
-            let complaint = match event {
-                Event::NetworkRequestWillBeSent(event) => {
-                    locked(&requests).push(event.params.request.url.clone());
-                    return;
-                }
-                Event::RuntimeExceptionThrown(event) => format!("{:?}", event.params.exception_details),
-                Event::RuntimeConsoleAPICalled(event) => match event.params.Type {
-                    Runtime::ConsoleAPICalledEventTypeOption::Error
-                    | Runtime::ConsoleAPICalledEventTypeOption::Warning => format!("{:?}", event.params.args),
-                    _ => return,
-                },
-                Event::LogEntryAdded(event) => match event.params.entry.level {
-                    Log::LogEntryLevel::Error | Log::LogEntryLevel::Warning => {
-                        event.params.entry.text.clone()
-                    }
-                    _ => return,
-                },
-                _ => return,
-            };
-            locked(&complaints).push(complaint);
-        };
-        self.tab.add_event_listener(Arc::new(listener))?;
-        self.tab.enable_log()?;
-        self.tab.enable_runtime()?;
-        Ok(())
+    /// One call of the DevTools protocol. Events that come before the answer are kept.
+    fn call(&mut self, method: &str, params: Value) -> Result<Value, Failed> {
+        self.calls += 1;
+        let mut call = json!({"id": self.calls, "method": method, "params": params});
+        if let Some(session) = &self.session {
+            call["sessionId"] = json!(session);
+        }
+        self.socket.send(Message::text(call.to_string()))?;
+        loop {
+            let Message::Text(text) = self.socket.read()? else { continue };
+            let mut message: Value = serde_json::from_str(&text)?;
+            if message["id"] != self.calls {
+                self.events.push(message);
+                continue;
+            }
+            if !message["error"].is_null() {
+                return Err(format!("{method}: {}", message["error"]).into());
+            }
+            return Ok(message["result"].take());
+        }
     }
 
-    fn network_off(&self) -> Result<(), Failed> {
-        self.tab.call_method(Network::Enable {
-            max_total_buffer_size: None,
-            max_resource_buffer_size: None,
-            max_post_data_size: None,
-            report_direct_socket_traffic: None,
-            enable_durable_messages: None,
-        })?;
-        self.tab.call_method(Network::EmulateNetworkConditions {
-            offline: true,
-            latency: 0.0,
-            download_throughput: 0.0,
-            upload_throughput: 0.0,
-            connection_Type: None,
-            packet_loss: None,
-            packet_queue_length: None,
-            packet_reordering: None,
-        })?;
-        Ok(())
-    }
-
-    /// The value of an expression, as JSON.
-    fn value(&self, expression: &str) -> Result<serde_json::Value, Failed> {
-        let object = self.tab.evaluate(&format!("JSON.stringify({expression})"), true)?;
-        let text = object.value.as_ref().and_then(|value| value.as_str()).unwrap_or("null");
-        Ok(serde_json::from_str(text)?)
+    /// The value of an expression.
+    fn value(&mut self, expression: &str) -> Result<Value, Failed> {
+        let mut answer =
+            self.call("Runtime.evaluate", json!({"expression": expression, "returnByValue": true}))?;
+        match &answer["exceptionDetails"] {
+            Value::Null => Ok(answer["result"]["value"].take()),
+            exception => Err(format!("{expression}: {exception}").into()),
+        }
     }
 
     /// Waits until an expression is true.
-    fn wait_for(&self, expression: &str) -> Result<(), Failed> {
+    fn wait_for(&mut self, expression: &str) -> Result<(), Failed> {
         for _ in 0..200 {
             if self.value(expression)? == true {
                 return Ok(());
@@ -205,7 +228,7 @@ impl Page {
     }
 
     /// Fails with what an expression lists, if it lists anything.
-    fn nothing_in(&self, what: &str, expression: &str) -> Result<(), Failed> {
+    fn nothing_in(&mut self, what: &str, expression: &str) -> Result<(), Failed> {
         let found = self.value(expression)?;
         match found.as_array() {
             Some(found) if found.is_empty() => Ok(()),
@@ -215,7 +238,7 @@ impl Page {
 
     // ---- the checks ----------------------------------------------------------------------------------------------
 
-    fn every_plot_is_drawn(&self) -> Result<(), Failed> {
+    fn every_plot_is_drawn(&mut self) -> Result<(), Failed> {
         self.value("document.querySelectorAll('details').forEach((section) => { section.open = true; })")?;
         self.wait_for(ALL_DRAWN)?;
         let plots = self.value("document.querySelectorAll('.canvas').length")?;
@@ -226,7 +249,7 @@ impl Page {
         self.nothing_in("plots without marks", UNDRAWN)
     }
 
-    fn every_table_is_filled(&self) -> Result<(), Failed> {
+    fn every_table_is_filled(&mut self) -> Result<(), Failed> {
         let tables = self.value("document.querySelectorAll('table').length")?;
         if tables.as_u64().unwrap_or(0) < 20 {
             return Err(format!("only {tables} tables").into());
@@ -234,15 +257,17 @@ impl Page {
         self.nothing_in("tables that are not filled", UNFILLED)
     }
 
-    fn hovering_shows_numbers(&self) -> Result<(), Failed> {
+    fn hovering_shows_numbers(&mut self) -> Result<(), Failed> {
         let plots = self.value("document.querySelectorAll('.canvas').length")?.as_u64().unwrap_or(0);
         for index in 0..plots.min(4) {
             let place = self.value(&PLACE_OF_A_MARK.replace("INDEX", &index.to_string()))?;
             let (Some(x), Some(y)) = (place[0].as_f64(), place[1].as_f64()) else {
                 return Err(format!("plot {index} has no mark to point at: {place}").into());
             };
-            self.tab.move_mouse_to_point(Point { x: x - 3.0, y })?;
-            self.tab.move_mouse_to_point(Point { x, y })?;
+            for x in [x - 3.0, x] {
+                let moved = json!({"type": "mouseMoved", "x": x, "y": y});
+                self.call("Input.dispatchMouseEvent", moved)?;
+            }
             let shown = format!(
                 "/\\d/.test([...document.querySelectorAll('.canvas')[{index}].querySelectorAll('.hovertext')].map((text) => text.textContent).join())"
             );
@@ -251,23 +276,9 @@ impl Page {
         Ok(())
     }
 
-    fn fits_into(&self, width: u32) -> Result<(), Failed> {
-        self.tab.call_method(Emulation::SetDeviceMetricsOverride {
-            width,
-            height: 800,
-            device_scale_factor: 1.0,
-            mobile: width < 600,
-            scale: None,
-            screen_width: None,
-            screen_height: None,
-            position_x: None,
-            position_y: None,
-            dont_set_visible_size: None,
-            screen_orientation: None,
-            viewport: None,
-            display_feature: None,
-            device_posture: None,
-        })?;
+    fn fits_into(&mut self, width: u32) -> Result<(), Failed> {
+        let metrics = json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600});
+        self.call("Emulation.setDeviceMetricsOverride", metrics)?;
         // A scroll bar may take some of it.
         self.wait_for(&format!("Math.abs({width} - document.documentElement.clientWidth) <= 20"))?;
         self.wait_for(ALL_DRAWN)?;
@@ -275,17 +286,15 @@ impl Page {
         self.nothing_in("plots without marks", UNDRAWN)
     }
 
-    fn prints(&self) -> Result<(), Failed> {
+    fn prints(&mut self) -> Result<(), Failed> {
         self.value("document.querySelectorAll('details').forEach((section) => { section.open = false; })")?;
         self.media("print")?;
         self.wait_for("[...document.querySelectorAll('.phase')].every((phase) => phase.open)")?;
         self.wait_for(DRAWN_ON_PAPER)?;
         self.nothing_in("plots without marks", UNDRAWN)?;
-        let paper = self.tab.print_to_pdf(Some(PrintToPdfOptions {
-            print_background: Some(true),
-            prefer_css_page_size: Some(true),
-            ..PrintToPdfOptions::default()
-        }))?;
+        let printed =
+            self.call("Page.printToPDF", json!({"printBackground": true, "preferCSSPageSize": true}))?;
+        let paper = BASE64.decode(printed["data"].as_str().unwrap_or_default())?;
         if !paper.starts_with(b"%PDF") || paper.len() < 50_000 {
             return Err(format!("{} bytes of PDF", paper.len()).into());
         }
@@ -293,27 +302,33 @@ impl Page {
         self.wait_for("[...document.querySelectorAll('details')].every((section) => !section.open)")
     }
 
-    fn media(&self, media: &str) -> Result<(), Failed> {
-        self.tab
-            .call_method(Emulation::SetEmulatedMedia { media: Some(media.to_owned()), features: None })?;
+    fn media(&mut self, media: &str) -> Result<(), Failed> {
+        self.call("Emulation.setEmulatedMedia", json!({"media": media}))?;
         Ok(())
     }
 
-    fn was_quiet(&self) -> Result<(), Failed> {
-        let requests = locked(&self.requests);
-        let others: Vec<&String> =
-            requests.iter().filter(|url| **url != self.url && !url.starts_with("data:")).collect();
-        if !others.is_empty() || !requests.contains(&self.url) {
+    fn was_quiet(&mut self) -> Result<(), Failed> {
+        let mut requests = Vec::new();
+        let mut complaints = Vec::new();
+        for event in &self.events {
+            let params = &event["params"];
+            let is_bad = |level: &Value| level == "error" || level == "warning";
+            match event["method"].as_str().unwrap_or_default() {
+                "Network.requestWillBeSent" => requests.extend(params["request"]["url"].as_str()),
+                "Runtime.exceptionThrown" => complaints.push(params.to_string()),
+                "Runtime.consoleAPICalled" if is_bad(&params["type"]) => complaints.push(params.to_string()),
+                "Log.entryAdded" if is_bad(&params["entry"]["level"]) => complaints.push(params.to_string()),
+                _ => {}
+            }
+        }
+        // What is inside a data URL is inside the file.
+        if !requests.contains(&self.url.as_str())
+            || requests.iter().any(|url| *url != self.url && !url.starts_with("data:"))
+        {
             return Err(format!("requests: {requests:?}").into());
         }
-        let complaints = locked(&self.complaints);
         if complaints.is_empty() { Ok(()) } else { Err(format!("complaints: {complaints:?}").into()) }
     }
-}
-
-/// What was noted so far; a listener that panicked before leaves its notes.
-fn locked(notes: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
-    notes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 // ---- what is asked of the page -----------------------------------------------------------------------------------
