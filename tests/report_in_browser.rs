@@ -268,7 +268,8 @@ impl Page {
             display_feature: None,
             device_posture: None,
         })?;
-        self.wait_for(&format!("innerWidth === {width}"))?;
+        // A scroll bar may take some of it.
+        self.wait_for(&format!("Math.abs({width} - document.documentElement.clientWidth) <= 20"))?;
         self.wait_for(ALL_DRAWN)?;
         self.nothing_in(&format!("wider than {width} pixels"), TOO_WIDE)?;
         self.nothing_in("plots without marks", UNDRAWN)
@@ -361,7 +362,9 @@ const PLACE_OF_A_MARK: &str = "(() => {
 })()";
 
 /// What reaches beyond the page's right edge, other than inside a box that scrolls.
-const TOO_WIDE: &str = "[document.documentElement, ...document.body.querySelectorAll('*')].filter((element) => {
-    if (element === document.documentElement) return element.scrollWidth > innerWidth;
-    return !element.closest('.scroll *, pre *, svg *') && element.getBoundingClientRect().right > innerWidth + 0.5;
+const TOO_WIDE: &str =
+    "[document.documentElement, ...document.body.querySelectorAll('*')].filter((element) => {
+    const width = document.documentElement.clientWidth;
+    if (element === document.documentElement) return element.scrollWidth > width;
+    return !element.closest('.scroll *, pre *, svg *') && element.getBoundingClientRect().right > width + 0.5;
 }).map((element) => element.outerHTML.slice(0, 120))";

@@ -5,8 +5,10 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use crate::bench::{Bench, blob};
+#[cfg(feature = "mongodb")]
+use crate::outside;
+use crate::processes;
 use crate::subjects::Subject;
-use crate::{outside, processes};
 
 /// A marked blob is gone for readers; its row goes with the purge and not before; one that was put again stays.
 pub fn purges(bench: &mut Bench) -> Result<()> {
