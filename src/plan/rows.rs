@@ -385,7 +385,7 @@ mod tests {
         );
         assert_eq!(
             labels(&["files/flat"], &[("memory.put", &["1"])]),
-            ["unknown option of `memory` `put`; there are "]
+            ["unknown option of `memory` `put`; there are catalogue"]
         );
         assert_eq!(labels(&["files/flat", "files/flat"], &[]), ["the row `files/flat` is named twice"]);
         assert_eq!(
