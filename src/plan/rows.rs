@@ -394,6 +394,22 @@ mod tests {
         );
     }
 
+    #[cfg(feature = "mongodb")]
+    #[test]
+    fn a_family_is_set_by_its_name_also_where_a_store_goes_by_another() {
+        let url: &[&str] = &["mongodb://localhost/"];
+        assert_eq!(
+            labels(&["gridfs", "mongodb/document"], &[("mongodb.url", url)]),
+            ["gridfs", "mongodb/document"]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_said_with_its_reason() {
+        let refused = labels(&["mssql/filestream"], &[]);
+        assert!(refused[0].contains("cannot be had: FILESTREAM is a feature of Windows"), "{refused:?}");
+    }
+
     #[test]
     fn lists_are_split_outside_brackets_only() {
         assert_eq!(split_list("a,b[c=1,d=2], e"), ["a", "b[c=1,d=2]", "e"]);
