@@ -115,7 +115,7 @@ elif [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]]; then
 fi
 
 say "Tests"
-cargo test --quiet --locked
+cargo test --quiet --locked --no-fail-fast
 
 # Their drivers would make every build slower, so that they are built and tried in continuous integration only.
 if [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]]; then

@@ -59,6 +59,7 @@ pub fn facts(dir: &Path) -> Machine {
         mount: mount.as_ref().map(|mount| mount.options.clone()).unwrap_or_default(),
         device: device.as_ref().map(|device| device.name.clone()),
         rotational: device.as_ref().and_then(Device::rotational),
+        read_ahead_bytes: device.as_ref().and_then(Device::read_ahead_bytes),
         free_bytes: free_bytes(dir).unwrap_or(0),
         root: rustix::process::geteuid().is_root(),
     }
@@ -158,9 +159,17 @@ impl Device {
     }
 
     fn rotational(&self) -> Option<bool> {
-        // A partition's queue is its disk's.
-        let queue = ["queue/rotational", "../queue/rotational"];
-        queue.iter().find_map(|path| read(self.sys.join(path))).map(|text| text.trim() == "1")
+        self.queue("rotational").map(|value| value == 1)
+    }
+
+    fn read_ahead_bytes(&self) -> Option<u64> {
+        self.queue("read_ahead_kb").map(|kib| kib << 10)
+    }
+
+    /// A setting of its queue; a partition's queue is its disk's.
+    fn queue(&self, name: &str) -> Option<u64> {
+        let places = ["queue", "../queue"].map(|queue| self.sys.join(queue).join(name));
+        places.into_iter().find_map(read).and_then(|text| text.trim().parse().ok())
     }
 }
 

@@ -125,6 +125,9 @@ pub struct Machine {
     /// Whether the device says that it rotates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotational: Option<bool>,
+    /// Bytes that the kernel reads ahead of a sequential reader or a page fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_ahead_bytes: Option<u64>,
     /// Free space when the run began.
     pub free_bytes: u64,
     /// Whether blobwise ran as root.

@@ -385,13 +385,29 @@ mod tests {
         );
         assert_eq!(
             labels(&["files/flat"], &[("memory.put", &["1"])]),
-            ["unknown option of `memory` `put`; there are "]
+            ["unknown option of `memory` `put`; there are catalogue"]
         );
         assert_eq!(labels(&["files/flat", "files/flat"], &[]), ["the row `files/flat` is named twice"]);
         assert_eq!(
             labels(&["files/flat"], &[("files/hashed.width", &["1"])]),
             ["`files/hashed.width` is set, but `files/hashed` is not among the stores of this run"]
         );
+    }
+
+    #[cfg(feature = "mongodb")]
+    #[test]
+    fn a_family_is_set_by_its_name_also_where_a_store_goes_by_another() {
+        let url: &[&str] = &["mongodb://localhost/"];
+        assert_eq!(
+            labels(&["gridfs", "mongodb/document"], &[("mongodb.url", url)]),
+            ["gridfs", "mongodb/document"]
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_said_with_its_reason() {
+        let refused = labels(&["mssql/filestream"], &[]);
+        assert!(refused[0].contains("cannot be had: FILESTREAM is a feature of Windows"), "{refused:?}");
     }
 
     #[test]

@@ -103,6 +103,7 @@ pub fn open(
     mode: Mode,
     blob_bytes_max: u64,
 ) -> blobwise::store::Result<Box<dyn Store>> {
+    let _turn = outside::turn(subject.adapter);
     (subject.adapter.open)(&Setup {
         dir: &home.store,
         cache_dir: &home.cache,

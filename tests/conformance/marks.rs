@@ -33,6 +33,7 @@ pub fn trials(world: &Arc<World>) -> Result<Vec<Trial>> {
     let trials = CHECKS.iter().map(|(name, check)| {
         let (world, subject) = (Arc::clone(world), Arc::clone(subject));
         Trial::ignorable_test(format!("{}/{name}", subject.name), move || {
+            let _turn = outside::turn(subject.adapter);
             crate::complete_where_possible(&subject, || check(&world, &subject))
         })
     });

@@ -2,7 +2,7 @@
 //! installed here.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -62,6 +62,13 @@ pub fn options(subject: &Subject) -> Result<Options> {
     let mut values = subject.options.shown();
     values.insert("url".to_owned(), url);
     Ok(Options::new(values))
+}
+
+/// Lets one at a time make stores in a server that all share: who makes one also looks through what others left there, and
+/// the stand-in for MongoDB fails when a database goes that somebody looks at.
+pub fn turn(adapter: &Adapter) -> Option<MutexGuard<'static, ()>> {
+    static TURN: Mutex<()> = Mutex::new(());
+    is_outside(adapter).then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn variable(family: &str) -> String {

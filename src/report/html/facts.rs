@@ -114,6 +114,7 @@ fn machine(result: &RunResult) -> Table {
         ("mounted with", machine.mount.clone()),
         ("device", machine.device.clone().unwrap_or_else(absent)),
         ("rotates", machine.rotational.map_or_else(absent, yes)),
+        ("read ahead", machine.read_ahead_bytes.map_or_else(absent, |bytes| units::bytes(bytes as f64))),
         ("free space", size(machine.free_bytes)),
         ("as root", yes(machine.root)),
     ] {

@@ -78,6 +78,7 @@ async fn ids_of(files: &Collection<RawDocumentBuf>, filter: Document) -> Result<
 
 /// The ops of one session.
 pub(super) struct Files {
+    /// The driver's: in class each-write its chunks wait for the journal too, not only the file.
     bucket: GridFsBucket,
     /// Written last of a put: with the journal flushed where the class asks for it.
     files: Collection<RawDocumentBuf>,

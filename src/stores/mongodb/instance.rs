@@ -139,12 +139,13 @@ fn owner(keeper: &Connection) -> Result<Option<Owner>> {
     Ok(mark.and_then(|mark| Some(Owner { machine: text(&mark, "machine")?, dir: text(&mark, "dir")? })))
 }
 
-/// Removes databases that runs left behind when they were killed: marked, and their owner is surely gone.
+/// Removes databases that runs left behind when they were killed: marked, and their owner is surely gone. What we may not look
+/// into or remove, such as another user's, is left alone.
 fn remove_stale(options: &ClientOptions) -> Result<()> {
     for database in Connection::open(options, "admin", KEEPER_PATIENCE)?.databases(OURS)? {
         let keeper = Connection::open(options, &database, KEEPER_PATIENCE)?;
-        if owner(&keeper)?.is_some_and(|owner| owner.is_gone()) {
-            keeper.drop_database()?;
+        if owner(&keeper).is_ok_and(|owner| owner.is_some_and(|owner| owner.is_gone())) {
+            keeper.drop_database().ok();
         }
     }
     Ok(())

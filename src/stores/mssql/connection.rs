@@ -113,18 +113,21 @@ impl Connection {
         });
         let client = connected.unwrap_or(Err(Error::TimedOut))?;
         let mut connection = Connection { client, runtime, timeout };
-        // Or a transaction would stay open behind a statement that failed.
-        connection.batch(&format!("SET XACT_ABORT ON; SET TRANSACTION ISOLATION LEVEL {isolation}"))?;
+        // Or a transaction would stay open behind a statement that failed, and rows would not be counted where that is the
+        // server's setting.
+        connection.batch(&format!(
+            "SET XACT_ABORT ON; SET NOCOUNT OFF; SET TRANSACTION ISOLATION LEVEL {isolation}"
+        ))?;
         Ok(connection)
     }
 
-    /// Runs a statement that returns no rows; every answer of the server's is read. Returns the number of rows it touched.
+    /// Runs statements that return no rows; every answer of the server's is read. Returns the most rows that one of them touched.
     pub(super) fn execute(&mut self, sql: &str, params: &[&dyn ToSql]) -> Result<u64> {
         let Connection { client, runtime, timeout } = self;
         let done =
             runtime.block_on(async { tokio::time::timeout(*timeout, client.execute(sql, params)).await });
         match done {
-            Ok(answer) => Ok(answer.map_err(from_tds)?.total()),
+            Ok(answer) => Ok(answer.map_err(from_tds)?.rows_affected().iter().copied().max().unwrap_or(0)),
             Err(_elapsed) => Err(Error::TimedOut),
         }
     }

@@ -140,7 +140,8 @@ pub(super) fn drop_schema(keeper: &mut Connection, schema: &str) -> Result<()> {
     keeper.batch(&format!("DROP SCHEMA {schema}"))
 }
 
-/// Removes schemas that runs left behind when they were killed: marked, and their owner is surely gone.
+/// Removes schemas that runs left behind when they were killed: marked, and their owner is surely gone. What we may not look
+/// into or remove, such as another user's, is left alone.
 fn remove_stale(keeper: &mut Connection) -> Result<()> {
     let mut schemas = Vec::new();
     keeper.query("SELECT CAST(name AS nvarchar(128)) FROM sys.schemas", &[], &mut |row| {
@@ -148,8 +149,8 @@ fn remove_stale(keeper: &mut Connection) -> Result<()> {
         Ok(())
     })?;
     for schema in schemas {
-        if owner(keeper, &schema)?.is_some_and(|owner| owner.is_gone()) {
-            drop_schema(keeper, &schema)?;
+        if owner(keeper, &schema).is_ok_and(|owner| owner.is_some_and(|owner| owner.is_gone())) {
+            drop_schema(keeper, &schema).ok();
         }
     }
     Ok(())
