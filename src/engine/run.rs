@@ -19,6 +19,7 @@ use crate::place::Place;
 use crate::plan::{CacheState, Plan, Row, Work, length_key};
 use crate::records::Records;
 use crate::result::{CorpusResult, Harness, Program, Status, StoreRound};
+use crate::stats::histogram;
 use crate::store::Options;
 use crate::stores;
 
@@ -266,7 +267,11 @@ impl Course<'_> {
                 let of_catalogue =
                     self.context.plan.phases.iter().any(|known| known.id == phase && known.has_uploads());
                 if let (Outcome::Measured(round), false) = (outcome, of_catalogue) {
-                    let ns = round.seconds * 1e9 / round.ops.max(1) as f64;
+                    // An open loop waits on purpose: its op is taken by its service time, as a store's is.
+                    let ns = match round.open.is_some().then(|| service_p50(&round)).flatten() {
+                        Some(p50) => p50,
+                        None => round.seconds * 1e9 / round.ops.max(1) as f64,
+                    };
                     harness.null_ns.insert(length_key(&phase, planned.sweep_bytes), ns);
                 }
             }
@@ -481,4 +486,14 @@ fn corpus_result((corpus, planned): (&Corpus, &crate::plan::CorpusPlan)) -> Corp
         sampled_from: corpus.sampled_from,
         skipped: corpus.skipped.summary(),
     }
+}
+
+/// The middle service time of a round, in nanoseconds.
+fn service_p50(round: &crate::result::Round) -> Option<f64> {
+    let bands = round.histogram.service.values().map(|band| histogram::decode(band).ok());
+    let all = bands.collect::<Option<Vec<_>>>()?.into_iter().reduce(|mut all, band| {
+        histogram::add(&mut all, &band);
+        all
+    })?;
+    Some(all.value_at_quantile(0.5) as f64)
 }

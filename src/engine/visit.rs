@@ -260,6 +260,8 @@ fn empty_footprint(subject: Subject) -> Footprint {
 
 /// Looking at the residency of more files than this after every phase would take longer than the phases.
 const RESIDENCY_BLOBS_MAX: u64 = 20_000;
+/// An open loop is planned this much longer than asked: its last op is due before its end, and would make it too short.
+const OPEN_STRETCH: f64 = 1.1;
 /// A phase that opens the store does so this often, or for this long, whichever comes first; neither makes it too short.
 const REOPENS: u64 = SHORT_OPS;
 /// See [`REOPENS`].
@@ -619,8 +621,11 @@ impl<'a> Visitor<'a> {
         let mut job = self.job(load, lists, length, self.store()?.1);
         job.open = rate.map(|ops_per_s| {
             let batches = ops.div_ceil(job.batch as u64);
-            let (seconds, ops_max) =
-                if load.only_reads() { (length.seconds, u64::MAX) } else { (f64::INFINITY, batches) };
+            let (seconds, ops_max) = if load.only_reads() {
+                (length.seconds * OPEN_STRETCH, u64::MAX)
+            } else {
+                (f64::INFINITY, batches)
+            };
             Open { arrivals: plan.arrivals, ops_per_s, seconds, ops_max, seed }
         });
         machine::reset_peak();

@@ -184,7 +184,11 @@ fn row(result: &RunResult, cell: &Cell, settled: bool) -> String {
         };
         return format!("  {name} {status}");
     };
-    let time = units::nanoseconds(1e9 / rate.median * cell.workers as f64);
+    // In an open loop the rate is the one offered, and says nothing of an op's time.
+    let time = match cell.offered_ops_per_s {
+        Some(_) => "-".to_owned(),
+        None => units::nanoseconds(1e9 / rate.median * cell.workers as f64),
+    };
     let last = if settled {
         cell.ops_per_s.map(|rate| units::count(rate.median)).unwrap_or_default()
     } else {
@@ -300,7 +304,8 @@ pub(super) fn expected_false(result: &RunResult) -> Option<String> {
     let reference = &ranked.next()?.reference;
     let count = ranked.count() + 1;
     let expected = count as f64 * 0.05;
+    let made = if count == 1 { "comparison was made" } else { "comparisons were made" };
     Some(format!(
-        "{count} comparisons with `{reference}` were made at 95 %: expect about {expected:.0} false differences among them."
+        "{count} {made} with `{reference}` at 95 %: expect about {expected:.1} false differences among them."
     ))
 }

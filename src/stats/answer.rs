@@ -406,9 +406,39 @@ fn by_size(plan: &Plan, result: &RunResult) -> Vec<String> {
                 "read-cold" => "Cold reads",
                 other => other,
             };
-            format!("{title}: {}", winners_by_size(plan, result, &phase.id))
+            let mut groups = groups(result, &phase.id).into_iter();
+            let (main, _) = groups.next().unwrap_or_default();
+            let mut text = format!("{title}: {}", winners_by_size(plan, result, &phase.id, &main));
+            for (group, rows) in groups {
+                text += &match rows.as_slice() {
+                    [row] => format!(" `{row}` is ranked apart from them: {group}."),
+                    _ => {
+                        let winners = winners_by_size(plan, result, &phase.id, &group);
+                        format!(" Apart from them ({group}): {winners}")
+                    }
+                };
+            }
+            text
         })
         .collect()
+}
+
+/// What may be compared in a phase of a sweep, with its rows: the largest group first.
+fn groups(result: &RunResult, phase: &str) -> Vec<(String, Vec<String>)> {
+    let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for cell in result.results.iter().filter(|cell| cell.phase == phase && is_candidate(cell)) {
+        let rows = groups.entry(summary::group_of(cell, writes(cell))).or_default();
+        if !rows.contains(&cell.store) {
+            rows.push(cell.store.clone());
+        }
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, rows)| std::cmp::Reverse(rows.len()));
+    groups
+}
+
+fn is_candidate(cell: &Cell) -> bool {
+    cell.status == Status::Measured && !summary::is_yardstick(cell)
 }
 
 /// A stretch of sizes and the rows that lead throughout.
@@ -420,24 +450,21 @@ struct Stretch {
 
 /// Rows that could be the fastest at a size: those that nothing is proved to beat, and those that are not ranked at it for
 /// reasons of measuring, such as a time that is mostly the harness's.
-fn candidates(result: &RunResult, phase: &str, size: u64) -> (Vec<String>, Vec<String>) {
-    let cells = || result.results.iter().filter(|cell| cell.phase == phase && cell.sweep_bytes == Some(size));
+fn candidates(result: &RunResult, phase: &str, size: u64, group: &str) -> (Vec<String>, Vec<String>) {
+    let of_group = |cell: &&Cell| is_candidate(cell) && summary::group_of(cell, writes(cell)) == group;
+    let at_size = |cell: &&Cell| cell.phase == phase && cell.sweep_bytes == Some(size);
+    let cells = || result.results.iter().filter(at_size).filter(of_group);
     let leaders = cells().filter(|cell| cell.leader).map(|cell| cell.store.clone()).collect();
-    let unknown = cells()
-        .filter(|cell| {
-            cell.not_ranked.is_some() && cell.status == Status::Measured && !summary::is_yardstick(cell)
-        })
-        .map(|cell| cell.store.clone())
-        .collect();
+    let unknown = cells().filter(|cell| cell.not_ranked.is_some()).map(|cell| cell.store.clone()).collect();
     (leaders, unknown)
 }
 
-fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str) -> String {
+fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str, group: &str) -> String {
     let sizes: Vec<u64> = plan.corpora.iter().filter_map(|corpus| corpus.sweep_bytes).collect();
     let mut stretches: Vec<Stretch> = Vec::new();
     let mut unranked: Vec<(String, Vec<u64>)> = Vec::new();
     for size in &sizes {
-        let (leaders, unknown) = candidates(result, phase, *size);
+        let (leaders, unknown) = candidates(result, phase, *size, group);
         for row in &unknown {
             match unranked.iter_mut().find(|(known, _)| known == row) {
                 Some((_, sizes)) => sizes.push(*size),
