@@ -96,6 +96,7 @@ impl Session for NullSession<'_> {
     }
 
     fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
+        blobs.iter().try_for_each(|(_, blob)| LIMIT.check(blob))?;
         blobs.iter().try_for_each(|(key, blob)| self.put(key, blob))
     }
 
