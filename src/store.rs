@@ -60,6 +60,16 @@ pub struct Key {
 }
 
 impl Key {
+    /// The key of a 128-bit digest.
+    pub fn of_digest(id: u64, digest: u128) -> Key {
+        let mut hex = [0; 32];
+        for (place, digit) in hex.iter_mut().enumerate() {
+            let nibble = (digest >> (124 - 4 * place)) as u8 & 15;
+            *digit = if nibble < 10 { b'0' + nibble } else { b'a' + nibble - 10 };
+        }
+        Key { id, hex }
+    }
+
     /// The digest as text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.hex).unwrap_or_default()

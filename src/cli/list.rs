@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Ended, print};
 use crate::corpus::PRESETS;
 use crate::plan::{COMMON, PlanText, SHIPPED, defaults, missing_server};
-use crate::store::{Adapter, Durability, OptionSpec, Options, Values};
+use crate::store::{Adapter, Durability, OptionSpec, Values};
 use crate::stores::{Entry, TABLE};
 use crate::units;
 
@@ -142,8 +142,7 @@ fn stores_json() -> serde_json::Value {
 }
 
 fn store_json(adapter: &Adapter, entry: &Entry) -> serde_json::Value {
-    let defaults = adapter.options.iter().map(|spec| (spec.name.to_owned(), spec.default.to_owned()));
-    let options = Options::new(defaults.collect());
+    let options = defaults(adapter);
     let caps = (adapter.caps)(&options);
     let damage = |class: &Durability| (class.name().to_owned(), json!((adapter.damage)(&options, *class)));
     json!({

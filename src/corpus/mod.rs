@@ -224,13 +224,7 @@ fn draw(sizes: &Sizes, blobs_max: Option<u64>, bytes_max: Option<u64>, seed: u64
 
 /// A key whose digest is a hash of the seed and what identifies the blob.
 fn key_of(seed: u64, id: u64, identity: &[u8]) -> Key {
-    let digest = xxh3_128_with_seed(identity, seed);
-    let mut hex = [0; 32];
-    for (place, digit) in hex.iter_mut().enumerate() {
-        let nibble = (digest >> (124 - 4 * place)) as u8 & 15;
-        *digit = if nibble < 10 { b'0' + nibble } else { b'a' + nibble - 10 };
-    }
-    Key { id, hex }
+    Key::of_digest(id, xxh3_128_with_seed(identity, seed))
 }
 
 #[cfg(test)]

@@ -490,10 +490,6 @@ fn corpus_result((corpus, planned): (&Corpus, &crate::plan::CorpusPlan)) -> Corp
 
 /// The middle service time of a round, in nanoseconds.
 fn service_p50(round: &crate::result::Round) -> Option<f64> {
-    let bands = round.histogram.service.values().map(|band| histogram::decode(band).ok());
-    let all = bands.collect::<Option<Vec<_>>>()?.into_iter().reduce(|mut all, band| {
-        histogram::add(&mut all, &band);
-        all
-    })?;
-    Some(all.value_at_quantile(0.5) as f64)
+    let whole = histogram::whole(&round.histogram.service).ok().filter(|whole| !whole.is_empty())?;
+    Some(whole.value_at_quantile(0.5) as f64)
 }

@@ -1,5 +1,7 @@
 //! Histograms of times: merged, never averaged.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -62,6 +64,15 @@ pub fn decode(text: &str) -> Result<Histogram> {
     Deserializer::new()
         .deserialize(&mut bytes.as_slice())
         .map_err(|error| anyhow::anyhow!("a histogram is damaged: {error}"))
+}
+
+/// A round's bands, as they are written, in one histogram.
+pub fn whole(bands: &BTreeMap<String, String>) -> Result<Histogram> {
+    let mut all = new();
+    for text in bands.values() {
+        add(&mut all, &decode(text)?);
+    }
+    Ok(all)
 }
 
 /// The time that a share of ops did not exceed, or `None` with fewer than 10 ops beyond it.

@@ -293,14 +293,7 @@ fn decode_rounds<'r>(
     rounds: &'r [Round],
     bands: impl Fn(&'r Round) -> &'r BTreeMap<String, String>,
 ) -> Result<Vec<Histogram>> {
-    let whole = |round| {
-        let mut all = histogram::new();
-        for text in bands(round).values() {
-            histogram::add(&mut all, &histogram::decode(text)?);
-        }
-        Ok(all)
-    };
-    rounds.iter().map(whole).collect()
+    rounds.iter().map(|round| histogram::whole(bands(round))).collect()
 }
 
 fn percentile_intervals(rounds: &[Histogram]) -> PercentileIntervals {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::SystemTime;
 
 use libtest_mimic::{Failed, Trial};
@@ -100,12 +100,7 @@ fn collect(path: &Path, found: &mut BTreeMap<PathBuf, (u64, SystemTime, u32, Vec
 
 /// Runs a command to its end.
 pub fn finish(command: &mut Command) -> Said {
-    let output = command.output().unwrap();
-    Said {
-        code: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
+    Said::of(&command.output().unwrap())
 }
 
 /// Starts a command without waiting for it.
@@ -115,6 +110,14 @@ pub fn start(command: &mut Command) -> Child {
 }
 
 impl Said {
+    pub fn of(output: &Output) -> Said {
+        Said {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
     /// Checks the exit code, and shows what was said when it is another.
     #[track_caller]
     pub fn ended(self, code: i32) -> Said {

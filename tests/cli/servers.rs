@@ -137,7 +137,7 @@ fn refused() -> Outcome {
     let work = Work::new();
     let port = free_port()?;
     for (store, family) in [("postgres/bytea", "postgres"), ("mariadb/blob", "mysql")] {
-        let option = store.split('/').next().unwrap_or_default();
+        let option = stores::family(store);
         let url = format!("--set {option}.url={family}://me:hidden@127.0.0.1:{port}/x");
         let said = work.say(&quick(store, &url)).refused(&[store, "127.0.0.1", "refused"]);
         assert!(!said.stderr.contains("hidden"), "{}", said.stderr);
@@ -156,7 +156,7 @@ fn hangs_up() -> Outcome {
         }
     });
     for (store, family) in [("postgres/bytea", "postgres"), ("mariadb/blob", "mysql")] {
-        let option = store.split('/').next().unwrap_or_default();
+        let option = stores::family(store);
         let url = format!("--op-timeout 5s --set {option}.url={family}://me@127.0.0.1:{port}/x");
         work.say(&quick(store, &url)).refused(&[store, "cannot use the server"]);
     }

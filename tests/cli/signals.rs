@@ -73,12 +73,7 @@ pub fn send(child: &Child, signal: Signal) {
 }
 
 pub fn wait(child: Child) -> Said {
-    let output = child.wait_with_output().unwrap();
-    Said {
-        code: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
+    Said::of(&child.wait_with_output().unwrap())
 }
 
 fn in_phase(signal: Signal, phase: &str) -> Outcome {
