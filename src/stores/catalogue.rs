@@ -31,18 +31,38 @@ pub enum Param<'a> {
 
 /// A connection on which the catalogue's statements run, prepared once.
 pub trait Connection {
-    /// Begins a transaction that writes.
-    fn begin(&mut self) -> Result<()>;
-    /// Ends it.
-    fn commit(&mut self) -> Result<()>;
-    /// Gives it up.
-    fn rollback(&mut self) -> Result<()>;
-    /// Whether one has begun.
-    fn is_in_transaction(&self) -> bool;
+    /// The statement that begins a transaction that writes.
+    const BEGIN: &'static str;
+    /// Runs a statement without parameters or rows.
+    fn execute(&mut self, sql: &str) -> Result<()>;
+    /// Whether a transaction has begun that the caller will end.
+    fn within(&mut self) -> &mut bool;
     /// Runs a statement that changes rows and returns how many it found. A key that is there already is `Busy`.
     fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64>;
     /// The number in the first row of a query; `None` when there is no row.
     fn number(&mut self, sql: &'static str, params: &[Param]) -> Result<Option<i64>>;
+}
+
+/// Runs `body` as one transaction, or within what the caller began; rolls back when it fails.
+pub fn transaction<C: Connection, T>(
+    connection: &mut C,
+    body: impl FnOnce(&mut C) -> Result<T>,
+) -> Result<T> {
+    if *connection.within() {
+        return body(connection);
+    }
+    connection.execute(C::BEGIN)?;
+    match body(connection) {
+        Ok(value) => {
+            connection.execute("COMMIT")?;
+            Ok(value)
+        }
+        Err(error) => {
+            // The first error is the one to report.
+            connection.execute("ROLLBACK").ok();
+            Err(error)
+        }
+    }
 }
 
 fn one(changed: u64, digest: &Key, what: &str) -> Result<()> {
@@ -54,15 +74,20 @@ fn one(changed: u64, digest: &Key, what: &str) -> Result<()> {
 
 impl<T: Connection> Catalogue for T {
     fn begin(&mut self) -> Result<()> {
-        Connection::begin(self)
+        self.execute(T::BEGIN)?;
+        *self.within() = true;
+        Ok(())
     }
 
     fn commit(&mut self) -> Result<()> {
-        Connection::commit(self)
+        self.execute("COMMIT")?;
+        *self.within() = false;
+        Ok(())
     }
 
     fn rollback(&mut self) -> Result<()> {
-        Connection::rollback(self)
+        *self.within() = false;
+        self.execute("ROLLBACK")
     }
 
     fn find(&mut self, digest: &Key) -> Result<bool> {
@@ -83,22 +108,10 @@ impl<T: Connection> Catalogue for T {
     /// In a transaction: of two who release at once, one only may see the last reference go.
     fn release(&mut self, digest: &Key) -> Result<bool> {
         let name = [Param::Text(digest.as_str())];
-        let own = !self.is_in_transaction();
-        if own {
-            Connection::begin(self)?;
-        }
-        let outcome = self.change(RELEASE, &name).and_then(|released| {
-            one(released, digest, "releasing the entry")?;
-            Ok(self.number(IS_LAST, &name)?.is_some())
-        });
-        if own {
-            match outcome {
-                Ok(_) => Connection::commit(self)?,
-                // The first error is the one to report.
-                Err(_) => drop(Connection::rollback(self)),
-            }
-        }
-        outcome
+        transaction(self, |connection| {
+            one(connection.change(RELEASE, &name)?, digest, "releasing the entry")?;
+            Ok(connection.number(IS_LAST, &name)?.is_some())
+        })
     }
 
     fn forget(&mut self, digest: &Key) -> Result<()> {

@@ -238,25 +238,15 @@ struct SqliteSession<'a> {
 }
 
 impl catalogue::Connection for SqliteSession<'_> {
-    fn begin(&mut self) -> Result<()> {
-        self.execute(BEGIN_WRITE)?;
-        self.within = true;
-        Ok(())
+    const BEGIN: &'static str = BEGIN_WRITE;
+
+    fn execute(&mut self, sql: &str) -> Result<()> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(from_sqlite)?;
+        statement.execute([]).map(drop).map_err(from_sqlite)
     }
 
-    fn commit(&mut self) -> Result<()> {
-        self.execute("COMMIT")?;
-        self.within = false;
-        Ok(())
-    }
-
-    fn rollback(&mut self) -> Result<()> {
-        self.within = false;
-        self.execute("ROLLBACK")
-    }
-
-    fn is_in_transaction(&self) -> bool {
-        self.within
+    fn within(&mut self) -> &mut bool {
+        &mut self.within
     }
 
     fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64> {
@@ -403,12 +393,6 @@ impl SqliteSession<'_> {
             at += piece.len();
         }
         Ok(true)
-    }
-
-    /// Runs a statement without parameters or rows.
-    fn execute(&mut self, sql: &str) -> Result<()> {
-        let mut statement = self.connection.prepare_cached(sql).map_err(from_sqlite)?;
-        statement.execute([]).map(drop).map_err(from_sqlite)
     }
 
     /// Runs `body` between BEGIN and COMMIT, or within what the caller began; rolls back when it fails.

@@ -28,25 +28,14 @@ fn params_of(params: &[Param]) -> Params {
 }
 
 impl catalogue::Connection for MySession<'_> {
-    fn begin(&mut self) -> Result<()> {
-        self.connection.query_drop("START TRANSACTION").map_err(from_mysql)?;
-        self.within = true;
-        Ok(())
+    const BEGIN: &'static str = "START TRANSACTION";
+
+    fn execute(&mut self, sql: &str) -> Result<()> {
+        self.connection.query_drop(sql).map_err(from_mysql)
     }
 
-    fn commit(&mut self) -> Result<()> {
-        self.connection.query_drop("COMMIT").map_err(from_mysql)?;
-        self.within = false;
-        Ok(())
-    }
-
-    fn rollback(&mut self) -> Result<()> {
-        self.within = false;
-        self.connection.query_drop("ROLLBACK").map_err(from_mysql)
-    }
-
-    fn is_in_transaction(&self) -> bool {
-        self.within
+    fn within(&mut self) -> &mut bool {
+        &mut self.within
     }
 
     fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64> {
@@ -255,25 +244,6 @@ impl<'s> MySession<'s> {
         Ok(rows > 0)
     }
 
-    /// Runs `body` between START TRANSACTION and COMMIT, or within what the caller began; rolls back when it fails.
-    fn transaction<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if self.within {
-            return body(self);
-        }
-        self.connection.query_drop("START TRANSACTION").map_err(from_mysql)?;
-        match body(self) {
-            Ok(value) => {
-                self.connection.query_drop("COMMIT").map_err(from_mysql)?;
-                Ok(value)
-            }
-            Err(error) => {
-                // The first error is the one to report.
-                self.connection.query_drop("ROLLBACK").ok();
-                Err(error)
-            }
-        }
-    }
-
     fn put_one(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         match self.store.shape {
             Shape::Blob => self.put_column(key, blob),
@@ -350,7 +320,7 @@ impl Session for MySession<'_> {
         self.store.limit.check(blob)?;
         match self.store.shape {
             Shape::Blob => self.put_one(key, blob),
-            Shape::Chunked { .. } => self.transaction(|session| session.put_one(key, blob)),
+            Shape::Chunked { .. } => catalogue::transaction(self, |session| session.put_one(key, blob)),
         }
     }
 
@@ -389,11 +359,13 @@ impl Session for MySession<'_> {
 
     fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
         blobs.iter().try_for_each(|(_, blob)| self.store.limit.check(blob))?;
-        self.transaction(|session| blobs.iter().try_for_each(|(key, blob)| session.put_one(key, blob)))
+        catalogue::transaction(self, |session| {
+            blobs.iter().try_for_each(|(key, blob)| session.put_one(key, blob))
+        })
     }
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
-        self.transaction(|session| {
+        catalogue::transaction(self, |session| {
             let mut found = 0;
             for (index, key) in keys.iter().enumerate() {
                 found += usize::from(session.get_one(key, Span::Whole, &mut |piece| sink(index, piece))?);
@@ -403,7 +375,7 @@ impl Session for MySession<'_> {
     }
 
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
-        self.transaction(|session| keys.iter().try_for_each(|key| session.delete_one(key)))
+        catalogue::transaction(self, |session| keys.iter().try_for_each(|key| session.delete_one(key)))
     }
 }
 

@@ -80,25 +80,14 @@ fn param<'p>(param: &'p Param) -> &'p (dyn ToSql + Sync) {
 }
 
 impl catalogue::Connection for PgSession<'_> {
-    fn begin(&mut self) -> Result<()> {
-        self.client.batch_execute("BEGIN").map_err(from_postgres)?;
-        self.within = true;
-        Ok(())
+    const BEGIN: &'static str = "BEGIN";
+
+    fn execute(&mut self, sql: &str) -> Result<()> {
+        self.client.batch_execute(sql).map_err(from_postgres)
     }
 
-    fn commit(&mut self) -> Result<()> {
-        self.client.batch_execute("COMMIT").map_err(from_postgres)?;
-        self.within = false;
-        Ok(())
-    }
-
-    fn rollback(&mut self) -> Result<()> {
-        self.within = false;
-        self.client.batch_execute("ROLLBACK").map_err(from_postgres)
-    }
-
-    fn is_in_transaction(&self) -> bool {
-        self.within
+    fn within(&mut self) -> &mut bool {
+        &mut self.within
     }
 
     fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64> {
@@ -259,25 +248,6 @@ impl<'s> PgSession<'s> {
         Ok(found)
     }
 
-    /// Runs `body` between BEGIN and COMMIT, or within what the caller began; rolls back when it fails.
-    fn transaction<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if self.within {
-            return body(self);
-        }
-        self.client.batch_execute("BEGIN").map_err(from_postgres)?;
-        match body(self) {
-            Ok(value) => {
-                self.client.batch_execute("COMMIT").map_err(from_postgres)?;
-                Ok(value)
-            }
-            Err(error) => {
-                // The first error is the one to report.
-                self.client.batch_execute("ROLLBACK").ok();
-                Err(error)
-            }
-        }
-    }
-
     // ---- text: what escaping costs ---------------------------------------------------------------------------
 
     fn put_text(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
@@ -329,7 +299,7 @@ impl<'s> PgSession<'s> {
     // ---- large objects through a buffer ----------------------------------------------------------------------
 
     fn put_object(&mut self, key: &Key, blob: &[u8], buffer: usize) -> Result<()> {
-        self.transaction(|session| {
+        catalogue::transaction(self, |session| {
             let put = session.statement(Ask::PutRow)?;
             let handle: i32 =
                 session.client.query_one(&put, &[session.key(key).param()]).map_err(from_postgres)?.get(0);
@@ -345,7 +315,7 @@ impl<'s> PgSession<'s> {
     }
 
     fn get_object(&mut self, key: &Key, span: Span, buffer: usize, sink: Sink) -> Result<bool> {
-        self.transaction(|session| {
+        catalogue::transaction(self, |session| {
             let open = session.statement(Ask::Get)?;
             let row = session.client.query_opt(&open, &[session.key(key).param()]).map_err(from_postgres)?;
             let Some(handle) = row.map(|row| row.get::<_, i32>(0)) else { return Ok(false) };
@@ -494,9 +464,9 @@ impl Session for PgSession<'_> {
                 self.with_keys(Ask::PutBatch, &keys, Some(&values))
             }
             Shape::LargeObject { .. } => Err(Error::Unsupported("a batch of puts")),
-            Shape::Bytea { .. } | Shape::Chunked { .. } => {
-                self.transaction(|session| blobs.iter().try_for_each(|(key, blob)| session.put(key, blob)))
-            }
+            Shape::Bytea { .. } | Shape::Chunked { .. } => catalogue::transaction(self, |session| {
+                blobs.iter().try_for_each(|(key, blob)| session.put(key, blob))
+            }),
         }
     }
 
