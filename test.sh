@@ -18,6 +18,9 @@ packages=(
     chromium fonts-dejavu-core            # the report in a real browser
     fio                                   # bench/
     postgresql mariadb-server             # private servers
+    nginx-light apache2 lighttpd          # web servers, and PHP behind them
+    libapache2-mod-php libapache2-mod-xsendfile php-fpm php-mysql php-apcu
+    wrk                                   # bench/
     default-jdk-headless maven            # fetches MySQL, and a stand-in for MongoDB
     libaio1 unzip                         # MySQL, and unpacking it
 )

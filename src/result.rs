@@ -95,6 +95,9 @@ pub struct FixedLength {
     pub seconds: f64,
     /// Cold phases: how often the store is evicted and opened again, with other keys each time.
     pub cold_passes: u32,
+    /// Ladders of offered rates: the rate of the first rung.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_ops_per_s: Option<f64>,
 }
 
 /// The machine a run was made on.
@@ -503,9 +506,28 @@ pub struct Round {
     /// Open loops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<OpenLoop>,
+    /// Ladders of offered rates: every rung that was tried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rungs: Vec<Rung>,
     /// Cold phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_proof: Option<CacheProof>,
+}
+
+/// One offered rate of a ladder, and what came of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Rung {
+    /// Ops due a second.
+    pub offered_ops_per_s: f64,
+    /// Time in which they came due over time in which they were done; at least 0.99 passes.
+    pub achieved_share: f64,
+    /// Response time at the limit's percentile, in nanoseconds.
+    pub response_ns: u64,
+    /// Ops.
+    pub ops: u64,
+    /// Why it did not pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 /// What an open loop has beside a closed one.

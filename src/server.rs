@@ -28,14 +28,14 @@ pub const SUPERVISE: &str = "__supervise";
 /// A server program: where it may be, how it is told from others, what installs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// Its file name.
+    /// Its file name, which may contain one `*`; the last match in order of names wins.
     pub name: &'static str,
     /// Directories beside PATH; a part may contain one `*`, and the last match in order of names wins. `~cache` is the
     /// user's directory for caches.
     pub places: &'static [&'static str],
     /// An environment variable that names the program's file.
     pub variable: Option<&'static str>,
-    /// What it is asked, to say what it is.
+    /// What it is asked, to say what it is; nothing where it is a file that another program loads, which cannot be asked.
     pub ask: &'static [&'static str],
     /// What the answer contains when it is the right one.
     pub says: &'static str,
@@ -59,6 +59,10 @@ impl Program {
     pub fn find(&self) -> Result<Found> {
         let mut others = Vec::new();
         for path in self.candidates() {
+            if self.ask.is_empty() {
+                let version = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                return Ok(Found { path, version });
+            }
             match ask(&path, self.ask) {
                 Ok(answer) if self.is_meant(&answer) => {
                     return Ok(Found {
@@ -88,7 +92,12 @@ impl Program {
         for place in self.places {
             directories.extend(matches(place));
         }
-        candidates.extend(directories.into_iter().map(|directory| directory.join(self.name)));
+        for directory in directories {
+            match self.name.split_once('*') {
+                Some((begin, end)) => candidates.extend(children(&directory, begin, end)),
+                None => candidates.push(directory.join(self.name)),
+            }
+        }
         // `/sbin` is often a link to `/usr/sbin`: each file is asked once.
         let mut seen = BTreeSet::new();
         candidates.retain(|path| path.is_file() && path.canonicalize().is_ok_and(|file| seen.insert(file)));

@@ -413,6 +413,21 @@ pub struct Setup<'a> {
 /// Versions and settings that a store reports of itself, read back from it rather than remembered.
 pub type Facts = BTreeMap<String, String>;
 
+/// How another program reaches the server behind a store.
+#[derive(Clone, Debug)]
+pub struct Contact {
+    /// Host name or address; `localhost` for a socket.
+    pub host: String,
+    /// The socket's file; empty where the server is reached by host and port.
+    pub socket: String,
+    /// Its user.
+    pub user: String,
+    /// The user's password.
+    pub password: String,
+    /// The database that is the store's.
+    pub database: String,
+}
+
 /// One store: what it is called, what it can do, how to open it.
 pub struct Adapter {
     /// Its name, as in `--stores`.
@@ -461,6 +476,11 @@ pub trait Store: Sync + Send {
     /// somebody died half way. Called once, before any session asks for it.
     fn open_catalogue(&self) -> Result<()> {
         Err(Error::Unsupported("a catalogue"))
+    }
+
+    /// How another program reaches its server, for what is composed upon it; `None` for a store without one.
+    fn contact(&self) -> Option<Contact> {
+        None
     }
 
     /// The servers it started, whose processor time, memory and device bytes are measured.

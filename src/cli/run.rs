@@ -64,12 +64,19 @@ pub struct Flags {
     /// How the ops of an open loop arrive: poisson or constant
     #[arg(long)]
     arrivals: Option<String>,
+    /// Find the highest rate of reads whose response times stay below this, such as p99=50ms
+    #[arg(long, value_name = "PERCENTILE=TIME")]
+    limit: Option<String>,
     /// Shares of ops, such as read=0.95,overwrite=0.05, for which the cost of 1,000 ops is worked out
     #[arg(long, value_name = "KIND=SHARE,...")]
     mix: Option<String>,
     /// Exactly this many rounds
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
+    /// Half the width that half of the intervals are to have at most; more rounds are made for it while the budget lasts
+    /// [default: 5%]
+    #[arg(long, value_name = "SHARE")]
+    precision: Option<String>,
     /// Wall time from start to written report [default: 2m, unless --rounds is given]
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
@@ -384,11 +391,13 @@ impl Flags {
         }
         put(&mut text.seed, &self.seed);
         put(&mut text.rounds, &self.rounds);
+        put(&mut text.precision, &self.precision);
         put(&mut text.budget, &self.budget);
         put(&mut text.durability, &self.durability);
         put(&mut text.workers, &self.workers);
         put(&mut text.batch, &self.batch);
         put(&mut text.rate, &self.rate);
+        put(&mut text.limit, &self.limit);
         put(&mut text.sweep, &self.sweep);
         put(&mut text.scale, &self.scale);
         put(&mut text.dir, &self.dir);

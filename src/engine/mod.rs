@@ -11,6 +11,7 @@ pub mod parts;
 pub mod pilot;
 pub mod preflight;
 pub mod rails;
+pub mod ramp;
 pub mod resources;
 pub mod run;
 pub mod tally;

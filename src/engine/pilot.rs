@@ -8,6 +8,7 @@ use crate::plan::{CacheState, Length, Phase, Plan, Work, length_key};
 use crate::result::{Fixed, FixedLength};
 use crate::stats::SHORT_OPS as OPS_MIN;
 
+use super::ramp;
 use super::visit::{Outcome, Visit};
 
 /// Rounds that verdicts need.
@@ -22,6 +23,8 @@ const ROUNDS_MIN: u32 = 2;
 const READ_SECONDS: f64 = 0.5;
 /// A read phase lasts at least this long in any run.
 const READ_SECONDS_MIN: f64 = 0.1;
+/// A rung of a ladder of rates lasts at least this long.
+const RUNG_SECONDS_MIN: f64 = 0.3;
 /// Keys read between two evictions, as a share of all: more would read what an earlier one brought in.
 const COLD_SHARE: f64 = 0.02;
 /// Passes of a cold phase, so that its proof has ten parts.
@@ -79,6 +82,7 @@ pub fn full_lengths(plan: &Plan, blobs: &[(u64, Option<u64>)]) -> Fixed {
         rounds: plan.rounds.unwrap_or(ROUNDS_WANTED),
     };
     let mut fixed = fixed_for(plan, blobs, choice);
+    begin_ladders(plan, blobs, &[], &mut fixed);
     fixed.rounds_final = plan.rounds.is_some();
     fixed
 }
@@ -127,9 +131,26 @@ pub fn fitting_lengths(
         gave.push("cold phases are short".to_owned());
     }
     let mut fixed = fixed_for(plan, &shares(blobs, chosen.corpus_share), chosen);
+    begin_ladders(plan, blobs, visits, &mut fixed);
     fixed.rounds = chosen.rounds.min(wanted);
     fixed.rounds_final = plan.rounds.is_some() || chosen.rounds < wanted;
     (fixed, (!gave.is_empty()).then(|| format!("To keep to the budget {}.", gave.join(" and "))))
+}
+
+/// Where ladders of rates begin: the same rung for every row.
+fn begin_ladders(plan: &Plan, blobs: &[(u64, Option<u64>)], visits: &[PilotVisit], fixed: &mut Fixed) {
+    for phase in plan.phases.iter().filter(|phase| matches!(phase.work, Work::Ramp(_))) {
+        for (corpus, (_, sweep_bytes)) in blobs.iter().enumerate() {
+            let of_corpus = visits.iter().filter(|pilot| pilot.corpus == corpus);
+            let closed = of_corpus.filter_map(|pilot| match pilot.visit.phases.get(&phase.id) {
+                Some(Outcome::Measured(round)) => Some(round.ops as f64 / round.seconds),
+                _ => None,
+            });
+            if let Some(length) = fixed.lengths.get_mut(&length_key(&phase.id, *sweep_bytes)) {
+                length.first_ops_per_s = Some(ramp::first_rate(closed));
+            }
+        }
+    }
 }
 
 /// The numbers of blobs that a share of the corpora has.
@@ -176,7 +197,14 @@ fn length_of(
     earlier: &BTreeMap<String, FixedLength>,
     sweep_bytes: Option<u64>,
 ) -> FixedLength {
-    let Work::Ops(load) = &phase.work else { return FixedLength::default() };
+    let load = match &phase.work {
+        Work::Ops(load) => load,
+        Work::Ramp(_) => {
+            let seconds = choice.read_seconds.max(RUNG_SECONDS_MIN) * plan.scale.min(1.0);
+            return FixedLength { ops: blobs, seconds, ..FixedLength::default() };
+        }
+        Work::Reopen | Work::Purge | Work::Age(_) => return FixedLength::default(),
+    };
     // What repeats another phase has its ops.
     let repeated = load.repeats.as_ref().and_then(|id| earlier.get(&length_key(id, sweep_bytes)));
     let of_share = |share: f64| ((blobs as f64 * share).ceil() as u64).max(1);
@@ -193,13 +221,13 @@ fn length_of(
     };
     let ops = repeated.map_or(ops, |length| length.ops);
     if !cold {
-        return FixedLength { ops, seconds, cold_passes: 0 };
+        return FixedLength { ops, seconds, ..FixedLength::default() };
     }
     let each = ((blobs as f64 * COLD_SHARE) as u64).max(1);
     let passes = ops.div_ceil(each).max(COLD_PASSES_MIN);
     let passes = if has_servers(plan) { passes.min(COLD_PASSES_SERVERS) } else { passes };
     let ops = ops.min(passes * each);
-    FixedLength { ops, seconds, cold_passes: passes.min(ops) as u32 }
+    FixedLength { ops, seconds, cold_passes: passes.min(ops) as u32, ..FixedLength::default() }
 }
 
 /// What a round of all rows would take.
@@ -238,6 +266,12 @@ fn visit_seconds(
         total += match &phase.work {
             Work::Reopen | Work::Purge => *wall,
             Work::Age(_) => wall * growth,
+            Work::Ramp(_) => {
+                let closed = round.ops as f64 / round.seconds;
+                let first = length.first_ops_per_s.unwrap_or(closed);
+                beside * growth.max(1.0)
+                    + ramp::rungs(first, closed) * ramp::rung_seconds(length.seconds, closed)
+            }
             Work::Ops(_) if phase.cache == CacheState::Cold => {
                 let per_pass = visit.pass_seconds.get(&phase.id).copied().unwrap_or(*wall);
                 // A pass has about the same number of keys as the pilot's.

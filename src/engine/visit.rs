@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use super::clock::HostClock;
 use super::crew::{Crew, Job, Open};
 use super::ops::{Deal, PlannedOp, State, ageing, by_blob, derived_seed, in_turn, lists};
+use super::ramp;
 use super::resources::{Idle, MemoryBaseline, Meter, free_bytes};
 use super::tally::Tally;
 use super::uploads::content_key;
@@ -22,7 +23,7 @@ use crate::plan::{
 use crate::result::{CacheProof, Fixed, FixedLength, Footprint, OpenLoop, Round};
 use crate::stats::histogram::{self, BANDS};
 use crate::stats::{SHORT_OPS, SHORT_SECONDS};
-use crate::store::{Adapter, Caps, Durability, Facts, Key, Mode, Options, Setup, Store};
+use crate::store::{Adapter, Caps, Durability, Facts, Key, Kind, Mode, Options, Setup, Store};
 
 /// What all visits of a run share.
 pub struct Run<'a> {
@@ -109,7 +110,7 @@ pub fn setup<'a>(
     mode: Mode,
 ) -> Setup<'a> {
     let workers = plan.phases.iter().filter_map(|phase| match &phase.work {
-        Work::Ops(load) => load.workers,
+        Work::Ops(load) | Work::Ramp(load) => load.workers,
         Work::Reopen | Work::Purge | Work::Age(_) => None,
     });
     // Uploads lie beside the blobs of the fill.
@@ -160,7 +161,9 @@ fn phase_impossible(plan: &Plan, caps: &Caps, phase: &Phase) -> Option<String> {
         return Some("forgets when closed".to_owned());
     }
     let (workers, batch) = match &phase.work {
-        Work::Ops(load) => (load.workers.unwrap_or(plan.workers), load.batch.unwrap_or(plan.batch)),
+        Work::Ops(load) | Work::Ramp(load) => {
+            (load.workers.unwrap_or(plan.workers), load.batch.unwrap_or(plan.batch))
+        }
         Work::Age(_) => (plan.workers, 1),
         Work::Reopen | Work::Purge => (1, 1),
     };
@@ -533,6 +536,7 @@ impl<'a> Visitor<'a> {
             Work::Reopen => self.reopen(phase)?,
             Work::Purge => self.purge(phase)?,
             Work::Age(times) => self.age(phase, *times)?,
+            Work::Ramp(load) => self.ramp(phase, load)?,
             Work::Ops(load) if phase.cache == CacheState::Cold => self.cold(phase, load, repeat)?,
             Work::Ops(load) => {
                 if phase.cache == CacheState::Warm {
@@ -594,7 +598,12 @@ impl<'a> Visitor<'a> {
 
     /// Whether the row connects anew for every op.
     fn connects(&self) -> bool {
-        self.subject.row.options.text("connection") == "per-op"
+        let row = self.subject.row;
+        match row.adapter.kind {
+            // Behind a web server `connection` is the application's.
+            Kind::Web => row.options.text("keepalive") == "false",
+            _ => row.options.text("connection") == "per-op",
+        }
     }
 
     /// Whether the store is a server of the user's.
@@ -645,6 +654,48 @@ impl<'a> Visitor<'a> {
         self.finish(&mut round, &tally, &meter)?;
         round.open = rate.map(|rate| open_loop(rate, &tally));
         self.visit.phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
+        Ok(())
+    }
+
+    /// One offered rate after the other. In the pilot, which fixes where the ladder begins, a closed loop.
+    fn ramp(&mut self, phase: &Phase, load: &Load) -> Result<()> {
+        self.warm_up()?;
+        let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
+        let Some(first) = length.first_ops_per_s else { return self.load(phase, load) };
+        let workers = load.workers.unwrap_or(plan.workers);
+        let lists = lists(load, &self.state, length.ops, Deal::Shared, seed);
+        machine::reset_peak();
+        let (store, class) = self.store()?;
+        let crew = self.crew(store, workers);
+        let mut job = self.job(load, lists, length, class);
+        let (rungs, best) = ramp::climb(first, |ops_per_s| -> Result<_> {
+            if self.run.stopped() {
+                return Ok(None);
+            }
+            let seconds = ramp::rung_seconds(length.seconds, ops_per_s);
+            job.open = Some(Open { arrivals: plan.arrivals, ops_per_s, seconds, ops_max: u64::MAX, seed });
+            let mut meters = [self.meter()];
+            let tally = crew.run(std::slice::from_ref(&job), &mut meters)?.remove(0);
+            let rung = ramp::judge(&plan.limit, ops_per_s, &tally);
+            let [meter] = meters;
+            Ok(Some((rung, (ops_per_s, tally, meter))))
+        })?;
+        let outcome = match best {
+            Some((ops_per_s, tally, meter)) => {
+                let mut round = self.new_round(seed);
+                // What passed is the rate that was offered, not the one that chance made of it.
+                round.seconds = tally.ops as f64 / ops_per_s;
+                self.finish(&mut round, &tally, &meter)?;
+                round.open = Some(open_loop(ops_per_s, &tally));
+                round.rungs = rungs;
+                Outcome::Measured(Box::new(round))
+            }
+            None => {
+                let why = rungs.last().and_then(|rung| rung.failure.clone()).unwrap_or_default();
+                Outcome::NotPossible(format!("not even the lowest rate was within the limit: {why}"))
+            }
+        };
+        self.visit.phases.insert(phase.id.clone(), outcome);
         Ok(())
     }
 
@@ -957,7 +1008,7 @@ fn repeats_cold(phase: &Phase, next: &Phase) -> bool {
 
 fn load_of(phase: &Phase) -> Option<&Load> {
     match &phase.work {
-        Work::Ops(load) => Some(load),
+        Work::Ops(load) | Work::Ramp(load) => Some(load),
         Work::Reopen | Work::Purge | Work::Age(_) => None,
     }
 }

@@ -22,7 +22,7 @@ pub use rows::{
 use crate::corpus::{Content, PRESETS, Request, Sizes, Source};
 use crate::names::unknown;
 use crate::store::Durability;
-use crate::units::{parse_bytes, parse_duration};
+use crate::units::{parse_bytes, parse_duration, parse_share};
 
 /// A plan as it is written: everything is optional, and what is not given has a default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -40,6 +40,9 @@ pub struct PlanText {
     /// Exactly this many rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u32>,
+    /// Half the width that half of the intervals are to have at most, such as `5%`, if the budget allows so many rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precision: Option<String>,
     /// Wall time from start to written report, such as `2m`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<String>,
@@ -58,6 +61,9 @@ pub struct PlanText {
     /// `poisson` (default) or `constant`: how the ops of an open loop arrive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Arrivals>,
+    /// What response times must stay below in the phase `ramp`, such as `p99=50ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
     /// Shares of reads and writes for which the cost of 1,000 ops is worked out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mix: Option<BTreeMap<String, f64>>,
@@ -178,6 +184,8 @@ pub struct Plan {
     pub seed: u64,
     /// Exactly this many rounds, when asked for.
     pub rounds: Option<u32>,
+    /// Half the width that half of the intervals are to have at most, as a share of their ratio.
+    pub precision: f64,
     /// Wall time to keep to.
     pub budget: Option<Duration>,
     /// The class asked for.
@@ -188,6 +196,8 @@ pub struct Plan {
     pub batch: usize,
     /// Ops a second of an open loop.
     pub rate: Option<f64>,
+    /// What response times must stay below in a ladder of rates.
+    pub limit: ResponseLimit,
     /// How they arrive.
     pub arrivals: Arrivals,
     /// Shares for the cost of 1,000 ops.
@@ -256,6 +266,10 @@ pub const DEFAULT_STORES: &[&str] = &[
 const DEFAULT_BLOBS: u64 = 400;
 /// Bytes of the default corpus at the most.
 const DEFAULT_BYTES: u64 = 32_000_000;
+/// Narrow enough to answer the questions people have.
+const PRECISION: &str = "5%";
+/// What visitors hardly notice.
+const LIMIT: &str = "p99=50ms";
 /// Blobs that every corpus keeps when it is scaled down.
 const SCALED_BLOBS_MIN: u64 = 8;
 /// The most blobs a corpus may have: keys and sizes are held in memory, about 60 B each.
@@ -337,11 +351,13 @@ impl Resolver<'_> {
             name: text.name.clone().unwrap_or_else(|| "run".to_owned()),
             seed,
             rounds,
+            precision: self.precision()?,
             budget,
             durability: self.durability()?,
             workers: at_most("--workers", text.workers.unwrap_or(1), WORKERS_MAX)?,
             batch: at_most("--batch", text.batch.unwrap_or(1), BATCH_MAX)?,
             rate: text.rate.map(positive_rate).transpose()?,
+            limit: text.limit.as_deref().unwrap_or(LIMIT).parse()?,
             arrivals: text.arrivals.unwrap_or_default(),
             mix: self.mix(&phases)?,
             corpora: self.corpora(scale, seed)?,
@@ -396,6 +412,15 @@ impl Resolver<'_> {
         Ok((rounds, budget.or(default)))
     }
 
+    fn precision(&self) -> Result<f64> {
+        let text = self.text.precision.as_deref().unwrap_or(PRECISION);
+        let precision = parse_share(text).context("--precision")?;
+        if !(0.001..=0.5).contains(&precision) {
+            bail!("`--precision {text}` is not between 0.1% and 50%");
+        }
+        Ok(precision)
+    }
+
     fn phases(&self) -> Result<Vec<Phase>> {
         let own: BTreeMap<&str, &PhaseText> =
             self.text.phase.iter().map(|phase| (phase.id.as_str(), phase)).collect();
@@ -415,6 +440,12 @@ impl Resolver<'_> {
                 Some(text) => phases.push(text.parse()?),
                 None => phases.extend(standard(name, range_bytes)?),
             }
+        }
+        // A limit is asked about by climbing to it, before anything is changed.
+        if self.text.limit.is_some() && !phases.iter().any(|phase| matches!(phase.work, Work::Ramp(_))) {
+            let reads = phases.iter().skip(1).take_while(|phase| !phase.writes()).count();
+            let place = (1 + reads).min(phases.len());
+            phases.splice(place..place, standard("ramp", range_bytes)?);
         }
         // Everything else needs something to be there.
         if phases.first().is_none_or(|phase| phase.id != "fill") {
@@ -531,6 +562,7 @@ impl Resolver<'_> {
         text.sync_every_ops = Some(plan.sync.ops);
         text.sync_every_bytes = Some(plan.sync.bytes.to_string());
         text.rail_limit = Some(plan.rail_limit);
+        text.precision.get_or_insert_with(|| PRECISION.to_owned());
         if text.sweep.is_none() {
             let mut corpus = text.corpus.clone().unwrap_or_default();
             if corpus.files.is_none() && corpus.source.is_none() {
@@ -571,6 +603,39 @@ pub const MIX_PHASES: &[(&str, &str)] = &[
 
 /// The phases of a sweep that names none.
 const SWEEP_PHASES: &[&str] = &["fill", "read-warm"];
+
+/// A response time that a share of the ops must stay below.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ResponseLimit {
+    /// The share, such as 0.99.
+    pub share: f64,
+    /// Nanoseconds.
+    pub ns: u64,
+}
+
+impl ResponseLimit {
+    /// As in reports: `response p99`.
+    pub fn name(&self) -> String {
+        format!("response p{}", (self.share * 1e4).round() / 100.0)
+    }
+}
+
+impl std::str::FromStr for ResponseLimit {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<ResponseLimit> {
+        const KNOWN: &[(&str, f64)] = &[("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
+        let (name, time) =
+            split_pair(text).map_err(|_error| anyhow!("`--limit {text}` is not of the form p99=50ms"))?;
+        let share = KNOWN.iter().find(|(known, _)| *known == name).map(|(_, share)| *share);
+        let share = share.ok_or_else(|| unknown("percentile", &name, KNOWN.iter().map(|(name, _)| *name)))?;
+        let time = parse_duration(&time).with_context(|| format!("`--limit {text}`"))?;
+        if time.is_zero() {
+            bail!("`--limit {text}`: no op takes no time");
+        }
+        Ok(ResponseLimit { share, ns: time.as_nanos() as u64 })
+    }
+}
 
 /// `read-again` repeats the read phase before it; a phase that names what it repeats must name an earlier one.
 fn link_repeats(phases: &mut [Phase]) -> Result<()> {

@@ -127,6 +127,8 @@ pub struct Phase {
 pub enum Work {
     /// Ops from a mix.
     Ops(Load),
+    /// A load at one offered rate after the other, until response times exceed the limit.
+    Ramp(Load),
     /// Opens the closed store and reads one blob, several times.
     Reopen,
     /// Carries out deletes that were only marked.
@@ -180,7 +182,7 @@ impl Phase {
     /// Whether it changes what the store holds.
     pub fn writes(&self) -> bool {
         match &self.work {
-            Work::Ops(load) => !load.only_reads(),
+            Work::Ops(load) | Work::Ramp(load) => !load.only_reads(),
             Work::Reopen => false,
             Work::Age(_) | Work::Purge => true,
         }
@@ -216,6 +218,10 @@ pub const STANDARD_PHASES: &[(&str, &str)] = &[
     ("read-again", "the same blobs in the same order as the read phase before it, at once"),
     ("range-head", "reads the first 4 KiB, warm"),
     ("range-random", "reads 4 KiB from a random offset, warm"),
+    (
+        "ramp",
+        "reads whole blobs, warm, at one offered rate after the other: the highest one within `--limit` [default: p99=50ms]",
+    ),
     ("overwrite", "replaces blobs by others of the same size, in the durability class asked for"),
     ("delete-half", "deletes every second blob, in the durability class asked for"),
     ("purge", "removes blobs whose delete was only marked (`delete=lazy`), as one op"),
@@ -248,6 +254,9 @@ pub fn standard(id: &str, range_bytes: u64) -> Result<Vec<Phase>> {
             Class::Fill,
             Warm,
         ),
+        "ramp" => {
+            vec![Phase { id: id.to_owned(), work: Work::Ramp(get()), class: Class::Fill, cache: Warm }]
+        }
         "overwrite" => ops(load(Overwrite, Length::Pilot), Class::Asked, AsIs),
         "delete-half" => ops(load(Delete, Length::Share(0.5)), Class::Asked, AsIs),
         "register" => ops(load(Register, Length::Share(1.0)), Class::Asked, AsIs),

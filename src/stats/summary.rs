@@ -79,8 +79,6 @@ pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
 
 /// The number of rounds that the first five ask for.
 pub fn rounds_needed(plan: &Plan, records: &Records, most: u32) -> Result<u32> {
-    /// Half the width of an interval that is narrow enough to answer the questions people have.
-    const WANTED: f64 = 0.05;
     let result = summarize(plan, records)?;
     let mut comparisons = Vec::new();
     for cell in result.results.iter().filter(|cell| cell.not_ranked.is_none() && cell.store != plan.reference)
@@ -94,7 +92,7 @@ pub fn rounds_needed(plan: &Plan, records: &Records, most: u32) -> Result<u32> {
             comparisons.push(series(cell).logs_over(&series(reference)));
         }
     }
-    Ok(interval::rounds_needed(&comparisons, WANTED, most))
+    Ok(interval::rounds_needed(&comparisons, plan.precision, most))
 }
 
 // ---- cells -----------------------------------------------------------------------------------------------------
@@ -107,6 +105,7 @@ fn blank(plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
                 load.rate.or(plan.rate).filter(|_| phase.id != "fill" && phase.cache != CacheState::Cold);
             (load.workers.unwrap_or(plan.workers), load.batch.unwrap_or(plan.batch), rate)
         }
+        Work::Ramp(load) => (load.workers.unwrap_or(plan.workers), load.batch.unwrap_or(plan.batch), None),
         Work::Age(_) => (plan.workers, 1, None),
         Work::Reopen | Work::Purge => (1, 1, None),
     };

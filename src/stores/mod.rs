@@ -4,7 +4,7 @@ use crate::store::Adapter;
 
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod catalogue;
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "mongodb", feature = "mssql"))]
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "mongodb", feature = "mssql", feature = "web"))]
 mod database;
 mod files;
 #[cfg(feature = "fjall")]
@@ -29,6 +29,8 @@ mod redb;
 mod rocksdb;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "web")]
+mod web;
 
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
@@ -72,6 +74,19 @@ macro_rules! line {
     }};
 }
 
+/// `composed!("feature", "feature of what is behind", ...)`: both are needed.
+macro_rules! composed {
+    ($feature:literal, $behind:literal, $adapter:path as $name:literal) => {{
+        #[cfg(all(feature = $feature, feature = $behind))]
+        let entry = Entry::Ready(&$adapter);
+        #[cfg(all(feature = $feature, not(feature = $behind)))]
+        let entry = Entry::NotCompiled { name: $name, feature: $behind };
+        #[cfg(not(feature = $feature))]
+        let entry = Entry::NotCompiled { name: $name, feature: $feature };
+        entry
+    }};
+}
+
 /// Every store there is, in the order in which they are listed.
 pub const TABLE: &[Entry] = &[
     Entry::Ready(&null::ADAPTER),
@@ -94,6 +109,15 @@ pub const TABLE: &[Entry] = &[
     line!("mongodb", mongodb::GRIDFS as "gridfs"),
     line!("mongodb", mongodb::DOCUMENT as "mongodb/document"),
     line!("mssql", mssql::VARBINARY as "mssql/varbinary"),
+    line!("web", web::STATIC_NGINX as "nginx"),
+    line!("web", web::STATIC_APACHE as "apache"),
+    line!("web", web::STATIC_LIGHTTPD as "lighttpd"),
+    line!("web", web::APACHE_READFILE as "apache-php/readfile"),
+    line!("web", web::APACHE_APCU as "apache-php/apcu"),
+    composed!("web", "mysql", web::APACHE_MYSQL as "apache-php/mysql"),
+    line!("web", web::NGINX_READFILE as "nginx-php/readfile"),
+    line!("web", web::NGINX_APCU as "nginx-php/apcu"),
+    composed!("web", "mysql", web::NGINX_MYSQL as "nginx-php/mysql"),
     Entry::Impossible {
         name: "mssql/filestream",
         why: "FILESTREAM is a feature of Windows: its files are opened through the file system of the server's own machine, and \

@@ -51,7 +51,7 @@ impl Subject {
     }
 
     pub fn is_server(&self) -> bool {
-        self.adapter.kind == Kind::Server
+        self.adapter.kind == Kind::Server || !self.adapter.programs.is_empty()
     }
 
     /// Whether every op connects anew, which is the caller's part.

@@ -16,7 +16,7 @@ use super::keys::KeyForm;
 use crate::server::Program;
 use crate::store::*;
 
-const MARIADBD: Program = Program {
+pub(super) const MARIADBD: Program = Program {
     name: "mariadbd",
     places: &[],
     variable: Some("BLOBWISE_MARIADBD"),
@@ -444,6 +444,18 @@ impl Store for MySql {
 
     fn purge(&self) -> Result<()> {
         self.keeper().query_drop("DELETE FROM blobs WHERE gone").map_err(from_mysql)
+    }
+
+    fn contact(&self) -> Option<Contact> {
+        let text = |value: Option<&str>| value.unwrap_or_default().to_owned();
+        let socket = text(self.opts.get_socket());
+        let host = if socket.is_empty() {
+            self.opts.get_ip_or_hostname().into_owned()
+        } else {
+            "localhost".to_owned()
+        };
+        let (user, password) = (text(self.opts.get_user()), text(self.opts.get_pass()));
+        Some(Contact { host, socket, user, password, database: self.database.clone() })
     }
 
     fn servers(&self) -> Vec<&crate::server::Server> {

@@ -1,0 +1,79 @@
+//! Reads through `nginx` against wrk, from the same private server, with one connection on each side.
+//!
+//! `cargo bench --bench web`
+
+#![expect(clippy::print_stdout, reason = "a side-by-side run prints its figures")]
+
+mod common;
+#[path = "common/outside.rs"]
+mod outside;
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+use blobwise::corpus::Sizes;
+use blobwise::plan::Order;
+
+use common::{Bed, PER_SECOND, Turn, compare};
+
+/// Files that are served.
+const BLOBS: u64 = 1000;
+
+/// Asks for one file after the other, in the order in which our side does.
+const SCRIPT: &str = "
+local paths = {}
+for line in io.lines('PATHS') do
+  paths[#paths + 1] = wrk.format('GET', line)
+end
+local at = 0
+request = function()
+  at = at % #paths + 1
+  return paths[at]
+end
+";
+
+fn main() -> Result<ExitCode> {
+    if let Some(supervisor) = blobwise::server::supervise_if_asked() {
+        return Ok(supervisor);
+    }
+    if !outside::are_there(&["wrk"], "apt-get install wrk nginx")? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut met = true;
+    for bytes in [1 << 10, 100 << 10] {
+        met &= reads(bytes)?;
+    }
+    Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn reads(bytes: u64) -> Result<bool> {
+    let bed = Bed::make("nginx", Sizes::Fixed(bytes), BLOBS, Order::Once, BLOBS)?;
+    let config = std::fs::read_to_string(bed.dir().join("nginx.conf"))?;
+    let address = address(&config)?;
+    let path = |key: &str| format!("/{}/{key}\n", &key[..2]);
+    let paths: String = bed.gets.iter().map(|op| path(bed.corpus.keys[op.blob as usize].as_str())).collect();
+    let (list, script) = (bed.dir().join("paths"), bed.dir().join("reads.lua"));
+    std::fs::write(&list, paths)?;
+    std::fs::write(&script, SCRIPT.replace("PATHS", &list.to_string_lossy()))?;
+    let theirs = || {
+        let mut command = Command::new("wrk");
+        command.args(["--threads=1", "--connections=1", "--duration=1s", "--script"]).arg(&script);
+        let (text, cpu_seconds) = outside::run(command.arg(format!("http://{address}/")))?;
+        if text.contains("Non-2xx") {
+            bail!("wrk was refused: {text}");
+        }
+        // Such as `  12345 requests in 1.00s, 12.34MB read`.
+        let line = text.lines().find(|line| line.contains(" requests in ")).context("wrk counted nothing")?;
+        let (ops, rest) = line.trim().split_once(" requests in ").context("wrk counted nothing")?;
+        let seconds = rest.split_once("s,").context("wrk gave no time")?.0;
+        Ok(Turn { ops: ops.parse()?, seconds: seconds.parse()?, cpu_seconds })
+    };
+    let title = format!("nginx against wrk, one connection: {BLOBS} files of {bytes} B");
+    compare(&title, Some(PER_SECOND), || bed.ours(), theirs)
+}
+
+/// Where a server of this configuration listens.
+fn address(config: &str) -> Result<&str> {
+    let line = config.lines().find_map(|line| line.trim().strip_prefix("listen "));
+    Ok(line.context("the configuration has no `listen`")?.trim_end_matches(';'))
+}

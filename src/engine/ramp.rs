@@ -1,0 +1,146 @@
+//! A ladder of offered rates, climbed until the first failure: the highest rate at which response times stay below a limit.
+//!
+//! The ladder is the same for all stores of a run, and each rung is drained before the next one begins.
+
+use super::tally::Tally;
+use crate::plan::ResponseLimit;
+use crate::result::Rung;
+
+/// A rung's rate over that of the one below it: the resolution of the answer.
+const FACTOR: f64 = 1.25;
+/// Where the ladder begins when no pilot has looked how fast the stores are, in ops a second.
+const FIRST_OPS_PER_S: f64 = 100.0;
+/// The ladder begins at this share of what the slowest store did in a closed loop.
+const FIRST_SHARE: f64 = 0.25;
+/// No rung below this many ops a second, nor above the other: what is offered then is not load any more, or not served one by one.
+const RATES: std::ops::RangeInclusive<f64> = 1.0..=1e7;
+/// Ops that a rung should have, so that ten are beyond the 99th percentile.
+const OPS_WANTED: f64 = 1000.0;
+/// A rung is no longer than this, whatever its rate.
+const SECONDS_MAX: f64 = 2.0;
+/// Of the rate that came due, at least this share must have been done by the end.
+const ACHIEVED_MIN: f64 = 0.99;
+
+/// The rate of the first rung, from the closed loops of the pilot.
+pub fn first_rate(closed_ops_per_s: impl Iterator<Item = f64>) -> f64 {
+    let slowest = closed_ops_per_s.filter(|rate| rate.is_finite()).reduce(f64::min);
+    let first = slowest.map_or(FIRST_OPS_PER_S, |slowest| slowest * FIRST_SHARE);
+    first.round().clamp(*RATES.start(), *RATES.end())
+}
+
+/// How many rungs it takes to climb from the first one to what a store did in a closed loop, and one to fail.
+pub fn rungs(first_ops_per_s: f64, closed_ops_per_s: f64) -> f64 {
+    ((closed_ops_per_s / first_ops_per_s).ln() / FACTOR.ln()).max(0.0).ceil() + 1.0
+}
+
+/// How long a rung is: as long as asked, or as many ops need, within bounds.
+pub fn rung_seconds(asked_seconds: f64, ops_per_s: f64) -> f64 {
+    asked_seconds.max(OPS_WANTED / ops_per_s).min(SECONDS_MAX.max(asked_seconds))
+}
+
+/// Climbs. `offer` offers a rate and returns what came of it, or `None` when it was stopped. Returns every rung that was tried,
+/// and what the highest one below the first failure left.
+pub fn climb<T, E>(
+    first_ops_per_s: f64,
+    mut offer: impl FnMut(f64) -> Result<Option<(Rung, T)>, E>,
+) -> Result<(Vec<Rung>, Option<T>), E> {
+    let mut tried = Vec::new();
+    let mut best = None;
+    let mut rate = first_ops_per_s;
+    // Up while it passes; down from the first rung while not even that passes.
+    loop {
+        let Some((rung, left)) = offer(rate)? else { break };
+        let passed = rung.failure.is_none();
+        tried.push(rung);
+        let climbing = best.is_some() || tried.len() == 1;
+        if passed {
+            best = Some(left);
+        }
+        rate = match (passed, climbing) {
+            (true, true) => rate * FACTOR,
+            (false, true) if best.is_some() => break,
+            (false, _) => rate / FACTOR,
+            // Coming from above, the first rung that passes is the one below a failure.
+            (true, false) => break,
+        };
+        if !RATES.contains(&rate) {
+            break;
+        }
+    }
+    Ok((tried, best))
+}
+
+/// What a rung's ops say.
+pub fn judge(limit: &ResponseLimit, offered_ops_per_s: f64, tally: &Tally) -> Rung {
+    let response_ns = tally.response().value_at_quantile(limit.share);
+    let due_ns = tally.last_due.saturating_sub(tally.begin) as f64;
+    let all_ns = tally.end.saturating_sub(tally.begin).max(1) as f64;
+    let achieved_share = (due_ns / all_ns).min(1.0);
+    let failure = if tally.errors > 0 {
+        Some(format!("{} ops failed", tally.errors))
+    } else if tally.ops == 0 {
+        Some("no op came due".to_owned())
+    } else if response_ns > limit.ns {
+        Some(format!("{} above the limit", limit.name()))
+    } else if achieved_share < ACHIEVED_MIN {
+        Some("less than 99 % of the offered rate was achieved".to_owned())
+    } else {
+        None
+    };
+    Rung { offered_ops_per_s, achieved_share, response_ns, ops: tally.ops, failure }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn climbed(first: f64, can: f64) -> (Vec<f64>, Option<f64>) {
+        let offer = |rate: f64| {
+            let failure = (rate > can).then(|| "too much".to_owned());
+            let rung = Rung { offered_ops_per_s: rate, achieved_share: 1.0, response_ns: 1, ops: 1, failure };
+            Ok::<_, ()>(Some((rung, rate)))
+        };
+        let (tried, best) = climb(first, offer).unwrap();
+        (tried.iter().map(|rung| rung.offered_ops_per_s).collect(), best)
+    }
+
+    #[test]
+    fn the_value_is_the_last_rung_before_the_first_failure() {
+        let (tried, best) = climbed(100.0, 200.0);
+        assert_eq!(tried, [100.0, 125.0, 156.25, 195.3125, 244.140625]);
+        assert_eq!(best, Some(195.3125));
+    }
+
+    #[test]
+    fn whoever_cannot_do_the_first_rung_goes_down_to_one_it_can() {
+        let (tried, best) = climbed(100.0, 70.0);
+        assert_eq!(tried, [100.0, 80.0, 64.0]);
+        assert_eq!(best, Some(64.0));
+        let (tried, best) = climbed(2.0, 0.1);
+        assert_eq!(best, None);
+        assert!(tried.iter().all(|rate| *rate >= 1.0));
+    }
+
+    #[test]
+    fn a_failure_above_ends_the_climb_whatever_would_come_behind_it() {
+        let mut offers = 0;
+        let (tried, best) = climb(100.0, |rate| {
+            offers += 1;
+            let failure = (offers == 2).then(|| "a stall".to_owned());
+            Ok::<_, ()>(Some((
+                Rung { offered_ops_per_s: rate, achieved_share: 1.0, response_ns: 1, ops: 1, failure },
+                rate,
+            )))
+        })
+        .unwrap();
+        assert_eq!((tried.len(), best), (2, Some(100.0)));
+    }
+
+    #[test]
+    fn the_ladder_begins_below_the_slowest() {
+        assert_eq!(first_rate([4000.0, 1000.0, f64::NAN].into_iter()), 250.0);
+        assert_eq!(first_rate(std::iter::empty()), FIRST_OPS_PER_S);
+        assert_eq!(rungs(100.0, 100.0), 1.0);
+        assert_eq!(rungs(100.0, 200.0), 5.0);
+    }
+}

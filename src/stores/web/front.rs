@@ -1,0 +1,291 @@
+//! The web servers: how each is configured, started and stopped.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use rustix::process::Signal;
+
+use super::super::database::{START_PATIENCE, STOP_PATIENCE};
+use super::http::{Client, Request, Target};
+use super::{APACHE, LIGHTTPD, NGINX, PHP_FPM};
+use crate::server::{Launch, Server, SocketDir, free_port};
+use crate::store::*;
+
+/// Which program serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Front {
+    Apache,
+    Nginx,
+    Lighttpd,
+}
+
+/// What is served.
+pub(super) struct Site<'a> {
+    pub(super) front: Front,
+    /// The directory of blobs.
+    pub(super) blobs: &'a Path,
+    /// The directory of scripts, where there are any.
+    pub(super) scripts: Option<&'a Path>,
+    /// Settings of PHP that are fixed when it starts.
+    pub(super) php_settings: &'a str,
+}
+
+/// Running web servers.
+pub(super) struct Web {
+    servers: Vec<Server>,
+    pub(super) address: SocketAddr,
+    /// What the server calls itself.
+    pub(super) version: String,
+    sockets: SocketDir,
+}
+
+/// Requests that may be under way at once beside the workers': one that verifies, and some that are being closed.
+const SPARE_CONNECTIONS: usize = 16;
+/// A port that was free may be taken before the server has it.
+const ATTEMPTS_MAX: u32 = 3;
+
+impl Web {
+    pub(super) fn start(setup: &Setup, site: &Site) -> Result<Web> {
+        let dir = setup.dir.to_string_lossy();
+        if let Some(sign) = dir.chars().find(|sign| "\"$\\\n".contains(*sign)) {
+            // Configurations have quotes, but not one way to write these inside them.
+            return Err(Error::Failed(anyhow!(
+                "web servers cannot be given a path with {sign:?} in it: `{dir}`"
+            )));
+        }
+        let mut attempt = 1;
+        loop {
+            match Web::start_once(setup, site) {
+                Err(Error::Failed(error))
+                    if attempt < ATTEMPTS_MAX && format!("{error:#}").contains("ddress already in use") =>
+                {
+                    attempt += 1;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn start_once(setup: &Setup, site: &Site) -> Result<Web> {
+        let sockets = SocketDir::make()?;
+        let port = free_port()?;
+        let plan =
+            Plan { setup, site, port, run: sockets.path(), connections: setup.workers + SPARE_CONNECTIONS };
+        let mut servers = Vec::new();
+        if site.scripts.is_some() && site.front == Front::Nginx {
+            servers.push(plan.start_fpm()?);
+        }
+        servers.push(match site.front {
+            Front::Apache => plan.start_apache()?,
+            Front::Nginx => plan.start_nginx()?,
+            Front::Lighttpd => plan.start_lighttpd()?,
+        });
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let target = Target { address, keep_alive: false, timeout: setup.op_timeout };
+        let mut version = String::new();
+        let last = servers.last_mut().ok_or_else(|| anyhow!("no server was started"))?;
+        last.wait_until_ready(START_PATIENCE, || {
+            // There is no such blob; what counts is that somebody answers.
+            let mut client = Client::new(&target);
+            let head = client.exchange(&Request::new("HEAD", b"/ready"), &[404], &mut |_| {})?;
+            version = head.server.unwrap_or_default();
+            Ok(())
+        })?;
+        Ok(Web { servers, address, version, sockets })
+    }
+
+    pub(super) fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.servers.iter()
+    }
+
+    pub(super) fn stop(self) -> Result<()> {
+        let Web { mut servers, sockets, .. } = self;
+        // The web server first: it would report the loss of what is behind it.
+        for server in servers.iter_mut().rev() {
+            server.stop(Signal::TERM, STOP_PATIENCE)?;
+        }
+        drop(sockets);
+        Ok(())
+    }
+}
+
+/// What the configurations are made from.
+struct Plan<'a> {
+    setup: &'a Setup<'a>,
+    site: &'a Site<'a>,
+    port: u16,
+    /// A short private directory for sockets and what belongs to a running server.
+    run: &'a Path,
+    connections: usize,
+}
+
+impl Plan<'_> {
+    fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let path = self.setup.dir.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
+        Ok(path)
+    }
+
+    // ---- Apache ----------------------------------------------------------------------------------------------
+
+    fn start_apache(&self) -> Result<Server> {
+        let program = APACHE.find()?;
+        let launch = Launch::new(&program.path, self.setup.dir);
+        let text = self.apache_text(&program.path, &launch.log)?;
+        let config = self.write("apache.conf", &text)?;
+        Ok(Server::start(&launch.arg("-f").arg(config).arg("-DFOREGROUND"))?)
+    }
+
+    /// Threads serve files (Debian's default); processes serve scripts, because PHP as a module needs it.
+    fn apache_text(&self, program: &Path, log: &Path) -> Result<String> {
+        let (run, port, blobs) = (self.run.display(), self.port, self.site.blobs.display());
+        let modules = apache_modules(program)?;
+        let load = |name: &str, file: &Path| format!("LoadModule {name}_module {}\n", file.display());
+        let mut text = format!(
+            "ServerRoot \"{run}\"\nServerName 127.0.0.1\nListen 127.0.0.1:{port}\nPidFile \"{run}/pid\"\n\
+             DefaultRuntimeDir \"{run}\"\nMutex \"file:{run}\" default\nErrorLog \"{}\"\nLogLevel warn\n\
+             # As many requests of one connection as there are, and no end while a run thinks.\n\
+             KeepAlive On\nMaxKeepAliveRequests 0\nKeepAliveTimeout 3600\nTimeout 600\nEnableSendfile On\n",
+            log.display()
+        );
+        text += &load("authz_core", &modules.join("mod_authz_core.so"));
+        let connections = self.connections;
+        match self.site.scripts {
+            None => {
+                const THREADS: usize = 64;
+                let processes = connections.div_ceil(THREADS) + 1;
+                text += &load("mpm_event", &modules.join("mod_mpm_event.so"));
+                text += &format!(
+                    "ThreadsPerChild {THREADS}\nThreadLimit {THREADS}\nServerLimit {processes}\nStartServers {processes}\n\
+                     MaxRequestWorkers {}\nMinSpareThreads {THREADS}\nMaxSpareThreads {}\n\
+                     DocumentRoot \"{blobs}\"\n<Directory \"{blobs}\">\nRequire all granted\nAllowOverride None\nOptions None\n\
+                     ForceType application/octet-stream\n</Directory>\n",
+                    processes * THREADS,
+                    processes * THREADS,
+                );
+            }
+            Some(scripts) => {
+                let scripts = scripts.display();
+                text += &load("mpm_prefork", &modules.join("mod_mpm_prefork.so"));
+                text += &load("php", &super::PHP_MODULE.find()?.path);
+                text += &format!(
+                    "ServerLimit {connections}\nMaxRequestWorkers {connections}\nStartServers {0}\nMinSpareServers {0}\n\
+                     MaxSpareServers {connections}\n\
+                     PHPINIDir \"{1}\"\nDocumentRoot \"{scripts}\"\n<Directory \"{scripts}\">\nRequire all granted\nAllowOverride None\n\
+                     Options None\n</Directory>\n<FilesMatch \"\\.php$\">\nSetHandler application/x-httpd-php\n</FilesMatch>\n",
+                    self.setup.workers.min(connections),
+                    self.php_ini()?.display(),
+                );
+                if self.setup.options.text("send") == "handover" {
+                    text += &load("xsendfile", &super::XSENDFILE.find()?.path);
+                    text += &format!("XSendFile On\nXSendFilePath \"{blobs}\"\n");
+                }
+            }
+        }
+        Ok(text)
+    }
+
+    // ---- nginx -----------------------------------------------------------------------------------------------
+
+    fn start_nginx(&self) -> Result<Server> {
+        let program = NGINX.find()?;
+        let config = self.write("nginx.conf", &self.nginx_text())?;
+        let launch = Launch::new(&program.path, self.setup.dir);
+        let launch = launch.arg("-p").arg(self.setup.dir).args(["-e", "stderr"]).arg("-c").arg(config);
+        Ok(Server::start(&launch)?)
+    }
+
+    fn nginx_text(&self) -> String {
+        let (run, port, blobs) = (self.run.display(), self.port, self.site.blobs.display());
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let served = match self.site.scripts {
+            None => format!("root \"{blobs}\";"),
+            Some(scripts) => format!(
+                "root \"{0}\";\n\
+                 location ~ \\.php$ {{\n\
+                 fastcgi_param SCRIPT_FILENAME \"{0}$fastcgi_script_name\";\nfastcgi_param QUERY_STRING $query_string;\n\
+                 fastcgi_param REQUEST_METHOD $request_method;\nfastcgi_param CONTENT_LENGTH $content_length;\n\
+                 fastcgi_param CONTENT_TYPE $content_type;\nfastcgi_max_temp_file_size 0;\n\
+                 fastcgi_pass \"unix:{run}/fpm\";\n}}\n\
+                 location /handover/ {{ internal; alias \"{blobs}/\"; }}",
+                scripts.display()
+            ),
+        };
+        format!(
+            "daemon off;\nworker_processes {processors};\npid \"{run}/pid\";\nerror_log stderr warn;\n\
+             events {{ worker_connections {connections}; }}\n\
+             http {{\ndefault_type application/octet-stream;\naccess_log off;\nsendfile on;\ntcp_nopush on;\n\
+             # As many requests of one connection as there are, and no end while a run thinks.\n\
+             keepalive_timeout 1h;\nkeepalive_requests 1000000000;\nclient_max_body_size 0;\nserver_tokens on;\n\
+             client_body_temp_path \"{run}/body\";\nproxy_temp_path \"{run}/proxy\";\nfastcgi_temp_path \"{run}/fastcgi\";\n\
+             uwsgi_temp_path \"{run}/uwsgi\";\nscgi_temp_path \"{run}/scgi\";\n\
+             server {{\nlisten 127.0.0.1:{port};\n{served}\n}}\n}}\n",
+            // Each has a second descriptor for a file or for PHP.
+            connections = self.connections * 2 + 64,
+        )
+    }
+
+    fn start_fpm(&self) -> Result<Server> {
+        let program = PHP_FPM.find()?;
+        // A process serves one request at a time; more of them than visitors would idle.
+        let children = self.setup.workers.clamp(2, 32);
+        let run = self.run.display();
+        let text = format!(
+            "[global]\ndaemonize = no\nerror_log = /proc/self/fd/2\n[www]\nlisten = {run}/fpm\nlisten.backlog = 1024\n\
+             pm = static\npm.max_children = {children}\ncatch_workers_output = yes\n",
+        );
+        let config = self.write("fpm.conf", &text)?;
+        let ini = self.php_ini()?.join("php.ini");
+        let launch = Launch::new(&program.path, self.setup.dir);
+        let mut server = Server::start(&launch.arg("-F").arg("-c").arg(ini).arg("-y").arg(config))?;
+        let socket = self.run.join("fpm");
+        server.wait_until_ready(START_PATIENCE, || {
+            Ok(std::os::unix::net::UnixStream::connect(&socket).map(drop)?)
+        })?;
+        Ok(server)
+    }
+
+    /// The directory of a `php.ini` of our own; the system's list of extensions is read beside it.
+    fn php_ini(&self) -> Result<PathBuf> {
+        let directory = self.setup.dir.join("php");
+        std::fs::create_dir_all(&directory)?;
+        let memory = (self.setup.blob_bytes_max * 4).max(256 << 20);
+        let text = format!(
+            "memory_limit = {memory}\noutput_buffering = Off\ndisplay_errors = Off\nlog_errors = On\n\
+             error_log = /proc/self/fd/2\nenable_post_data_reading = On\nzlib.output_compression = Off\n{}",
+            self.site.php_settings
+        );
+        std::fs::write(directory.join("php.ini"), text)?;
+        Ok(directory)
+    }
+
+    // ---- lighttpd --------------------------------------------------------------------------------------------
+
+    fn start_lighttpd(&self) -> Result<Server> {
+        let program = LIGHTTPD.find()?;
+        let (port, blobs, run) = (self.port, self.site.blobs.display(), self.run.display());
+        let text = format!(
+            "server.document-root = \"{blobs}\"\nserver.bind = \"127.0.0.1\"\nserver.port = {port}\n\
+             server.upload-dirs = (\"{run}\")\nserver.max-connections = {connections}\nserver.max-fds = {files}\n\
+             # As many requests of one connection as it can count, and no end while a run thinks.\n\
+             server.max-keep-alive-requests = 65535\nserver.max-keep-alive-idle = 3600\n\
+             mimetype.assign = (\"\" => \"application/octet-stream\")\n",
+            connections = self.connections,
+            files = self.connections * 2 + 64,
+        );
+        let config = self.write("lighttpd.conf", &text)?;
+        let launch = Launch::new(&program.path, self.setup.dir);
+        Ok(Server::start(&launch.arg("-D").arg("-f").arg(config))?)
+    }
+}
+
+/// Where Apache's own modules are.
+fn apache_modules(program: &Path) -> Result<PathBuf> {
+    let places = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/libexec/apache2"];
+    let found = places.iter().map(PathBuf::from).find(|place| place.join("mod_authz_core.so").is_file());
+    found.ok_or_else(|| {
+        let places = places.join("`, `");
+        Error::Failed(anyhow!("the modules of `{}` are in none of `{places}`", program.display()))
+    })
+}

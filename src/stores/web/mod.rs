@@ -1,0 +1,427 @@
+//! Delivery over HTTP: blobs are kept by a store behind, and read through a real web server, as files or through PHP scripts.
+//!
+//! Puts and deletes go to the store behind, whose durability and damage are the row's. Where the application keeps a cache, each
+//! put and delete goes on to it through a script, so that what is read is what was put.
+
+mod front;
+mod http;
+mod scripts;
+
+use self::front::{Front, Site, Web};
+use self::http::{Client, Request, Target};
+use self::scripts::{Cache, Scripts};
+use super::database::CONNECTION;
+use crate::server::{Program, Server};
+use crate::store::*;
+
+const APACHE: Program = Program {
+    name: "apache2",
+    places: &[],
+    variable: Some("BLOBWISE_APACHE"),
+    ask: &["-v"],
+    says: "Apache/2.4",
+    never_says: None,
+    install: "apt-get install apache2",
+};
+const NGINX: Program = Program {
+    name: "nginx",
+    places: &[],
+    variable: Some("BLOBWISE_NGINX"),
+    ask: &["-v"],
+    says: "nginx/",
+    never_says: None,
+    install: "apt-get install nginx",
+};
+const LIGHTTPD: Program = Program {
+    name: "lighttpd",
+    places: &[],
+    variable: Some("BLOBWISE_LIGHTTPD"),
+    ask: &["-v"],
+    says: "lighttpd/",
+    never_says: None,
+    install: "apt-get install lighttpd",
+};
+const PHP_FPM: Program = Program {
+    name: "php-fpm*",
+    places: &[],
+    variable: Some("BLOBWISE_PHP_FPM"),
+    ask: &["-v"],
+    says: "(fpm-fcgi)",
+    never_says: None,
+    install: "apt-get install php-fpm",
+};
+/// PHP inside Apache.
+const PHP_MODULE: Program =
+    part("libphp*.so", &["/usr/lib/apache2/modules"], "apt-get install libapache2-mod-php");
+const XSENDFILE: Program =
+    part("mod_xsendfile.so", &["/usr/lib/apache2/modules"], "apt-get install libapache2-mod-xsendfile");
+const MYSQLI: Program = part("mysqli.so", &["/usr/lib/php/*"], "apt-get install php-mysql");
+const APCU: Program = part("apcu.so", &["/usr/lib/php/*"], "apt-get install php-apcu");
+
+/// A file that a program loads: it is looked for, and cannot be asked.
+const fn part(name: &'static str, places: &'static [&'static str], install: &'static str) -> Program {
+    Program { name, places, variable: None, ask: &[], says: "", never_says: None, install }
+}
+
+const KEEP_ALIVE: OptionSpec = OptionSpec {
+    name: "keepalive",
+    values: Values::Flag,
+    default: "true",
+    about: "false: a connection for each request, as a visitor's first one",
+};
+const SEND: OptionSpec = OptionSpec {
+    name: "send",
+    values: Values::OneOf(&["script", "handover"]),
+    default: "script",
+    about: "script: PHP sends the file; handover: PHP names it, and the web server sends it (X-Sendfile, X-Accel-Redirect)",
+};
+const PROTOCOL: OptionSpec = OptionSpec {
+    name: "protocol",
+    values: Values::OneOf(&["prepared", "text", "procedure"]),
+    default: "prepared",
+    about: "what the script sends: a prepared statement, its text, or a call of a procedure",
+};
+
+const STATIC_OPTIONS: &[OptionSpec] = &[KEEP_ALIVE];
+const FILE_OPTIONS: &[OptionSpec] = &[SEND, KEEP_ALIVE];
+const CACHE_OPTIONS: &[OptionSpec] = &[KEEP_ALIVE];
+#[cfg(feature = "mysql")]
+const MYSQL_OPTIONS: &[OptionSpec] = &[CONNECTION, PROTOCOL, KEEP_ALIVE];
+
+/// A row of this family: its name, what it is, its programs, its options, and how it is put together.
+macro_rules! adapter {
+    ($name:literal, $about:literal, [$($program:expr),*], $options:expr, $behind:expr, $front:expr, $content:expr) => {
+        Adapter {
+            name: $name,
+            about: $about,
+            kind: Kind::Web,
+            programs: &[$($program),*],
+            options: $options,
+            caps: |options| caps(&$behind, options),
+            damage: |options, durability| damage(&$behind, options, durability),
+            open: |setup| open(setup, &$behind, $front, $content),
+        }
+    };
+}
+
+pub(super) const STATIC_NGINX: Adapter = adapter!(
+    "nginx",
+    "nginx serving the files of `files/hashed`",
+    [NGINX],
+    STATIC_OPTIONS,
+    FILES,
+    Front::Nginx,
+    Content::Files
+);
+pub(super) const STATIC_APACHE: Adapter = adapter!(
+    "apache",
+    "Apache serving the files of `files/hashed`",
+    [APACHE],
+    STATIC_OPTIONS,
+    FILES,
+    Front::Apache,
+    Content::Files
+);
+pub(super) const STATIC_LIGHTTPD: Adapter = adapter!(
+    "lighttpd",
+    "lighttpd serving the files of `files/hashed`",
+    [LIGHTTPD],
+    STATIC_OPTIONS,
+    FILES,
+    Front::Lighttpd,
+    Content::Files
+);
+pub(super) const APACHE_READFILE: Adapter = adapter!(
+    "apache-php/readfile",
+    "Apache with PHP as a module; a script sends the files of `files/hashed`",
+    [APACHE, PHP_MODULE],
+    FILE_OPTIONS,
+    FILES,
+    Front::Apache,
+    Content::Script("readfile.php")
+);
+pub(super) const NGINX_READFILE: Adapter = adapter!(
+    "nginx-php/readfile",
+    "nginx with php-fpm; a script sends the files of `files/hashed`",
+    [NGINX, PHP_FPM],
+    FILE_OPTIONS,
+    FILES,
+    Front::Nginx,
+    Content::Script("readfile.php")
+);
+pub(super) const APACHE_APCU: Adapter = adapter!(
+    "apache-php/apcu",
+    "Apache with PHP as a module; a script sends blobs from APCu, filled from `files/hashed`",
+    [APACHE, PHP_MODULE, APCU],
+    CACHE_OPTIONS,
+    FILES,
+    Front::Apache,
+    Content::Cached(Cache::Apcu)
+);
+pub(super) const NGINX_APCU: Adapter = adapter!(
+    "nginx-php/apcu",
+    "nginx with php-fpm; a script sends blobs from APCu, filled from `files/hashed`",
+    [NGINX, PHP_FPM, APCU],
+    CACHE_OPTIONS,
+    FILES,
+    Front::Nginx,
+    Content::Cached(Cache::Apcu)
+);
+#[cfg(feature = "mysql")]
+pub(super) const APACHE_MYSQL: Adapter = adapter!(
+    "apache-php/mysql",
+    "Apache with PHP as a module; a script sends blobs out of `mariadb/blob`",
+    [APACHE, PHP_MODULE, MYSQLI, super::mysql::MARIADBD],
+    MYSQL_OPTIONS,
+    MARIADB,
+    Front::Apache,
+    Content::Script("mysql.php")
+);
+#[cfg(feature = "mysql")]
+pub(super) const NGINX_MYSQL: Adapter = adapter!(
+    "nginx-php/mysql",
+    "nginx with php-fpm; a script sends blobs out of `mariadb/blob`",
+    [NGINX, PHP_FPM, MYSQLI, super::mysql::MARIADBD],
+    MYSQL_OPTIONS,
+    MARIADB,
+    Front::Nginx,
+    Content::Script("mysql.php")
+);
+
+/// The store behind, and its settings: those that the row does not have are what a careful user would choose.
+struct Behind {
+    adapter: &'static Adapter,
+    options: &'static [(&'static str, &'static str)],
+}
+
+const FILES: Behind = Behind {
+    adapter: &super::files::HASHED,
+    options: &[("depth", "1"), ("width", "2"), ("put", "atomic"), ("sync", "syncfs"), ("buffer", "262144")],
+};
+#[cfg(feature = "mysql")]
+const MARIADB: Behind = Behind {
+    adapter: &super::mysql::MARIADB_BLOB,
+    options: &[
+        ("key", "digest"),
+        ("protocol", "prepared"),
+        ("connection", "kept"),
+        ("compression", "none"),
+        ("delete", "now"),
+        ("isolation", "repeatable-read"),
+        ("profile", "tuned"),
+        ("url", ""),
+    ],
+};
+
+impl Behind {
+    fn options(&self, row: &Options) -> Options {
+        let value = |(name, value): &(&str, &str)| {
+            // Procedures must be made for the script to call them.
+            let calls = *name == "protocol" && row.text("protocol") == "procedure";
+            ((*name).to_owned(), if calls { "procedure".to_owned() } else { (*value).to_owned() })
+        };
+        Options::new(self.options.iter().map(value).collect())
+    }
+}
+
+/// What a request gets.
+#[derive(Clone, Copy, Debug)]
+enum Content {
+    /// A file.
+    Files,
+    /// What a script sends.
+    Script(&'static str),
+    /// What a script sends from a cache.
+    Cached(Cache),
+}
+
+fn caps(behind: &Behind, options: &Options) -> Caps {
+    let inner = (behind.adapter.caps)(&behind.options(options));
+    // Several blobs in one request, and what is not the truth's alone, are not offered.
+    Caps { batch: false, catalogue: false, ..inner }
+}
+
+fn damage(behind: &Behind, options: &Options, durability: Durability) -> Damage {
+    (behind.adapter.damage)(&behind.options(options), durability)
+}
+
+/// A composed store.
+struct Delivery {
+    behind: Box<dyn Store>,
+    web: Web,
+    target: Target,
+    route: Route,
+    scripts: Option<Scripts>,
+    /// Offsets beyond it are beyond every blob.
+    blob_bytes_max: u64,
+}
+
+/// How a blob's address is made from its key.
+#[derive(Clone, Copy, Debug)]
+enum Route {
+    Directory,
+    Script(&'static str),
+}
+
+fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Result<Box<dyn Store>> {
+    let blobs = setup.dir.join("blobs");
+    if setup.mode == Mode::Create {
+        std::fs::create_dir(&blobs)?;
+    }
+    let options = behind.options(setup.options);
+    // Every process of PHP may hold a connection of its own.
+    let workers = setup.workers * 2 + 64;
+    let inner = (behind.adapter.open)(&Setup { dir: &blobs, options: &options, workers, ..setup.clone() })?;
+    let scripts = match content {
+        Content::Files => None,
+        Content::Script(_) => Some(Scripts::write(setup, front, &blobs, None, inner.contact())?),
+        Content::Cached(cache) => Some(Scripts::write(setup, front, &blobs, Some(cache), inner.contact())?),
+    };
+    let route = match content {
+        Content::Files => Route::Directory,
+        Content::Script(_) if setup.options.text("send") == "handover" => Route::Script("handover.php"),
+        Content::Script(script) => Route::Script(script),
+        Content::Cached(_) => Route::Script("cached.php"),
+    };
+    let site = Site {
+        front,
+        blobs: &blobs,
+        scripts: scripts.as_ref().map(|scripts| scripts.dir.as_path()),
+        php_settings: scripts.as_ref().map_or("", |scripts| &scripts.php_settings),
+    };
+    let web = Web::start(setup, &site)?;
+    let target = Target {
+        address: web.address,
+        keep_alive: setup.options.flag("keepalive"),
+        timeout: setup.op_timeout,
+    };
+    Ok(Box::new(Delivery {
+        behind: inner,
+        web,
+        target,
+        route,
+        scripts,
+        blob_bytes_max: setup.blob_bytes_max,
+    }))
+}
+
+impl Store for Delivery {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        let mut client = Client::new(&self.target);
+        if self.target.keep_alive {
+            client.connect()?;
+        }
+        Ok(Box::new(Visitor { store: self, behind: self.behind.session()?, client, path: Vec::new() }))
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        let mut facts: Facts = self
+            .behind
+            .facts()?
+            .into_iter()
+            .map(|(name, value)| (format!("behind: {name}"), value))
+            .collect();
+        facts.insert("server".into(), self.web.version.clone());
+        if let Some(scripts) = &self.scripts {
+            let mut client = Client::new(&Target { keep_alive: false, ..self.target.clone() });
+            facts.extend(scripts.facts(&mut client)?);
+        }
+        Ok(facts)
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.behind.settle()
+    }
+
+    fn servers(&self) -> Vec<&Server> {
+        self.web.servers().chain(self.behind.servers()).collect()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let Delivery { behind, web, .. } = *self;
+        web.stop()?;
+        behind.close()
+    }
+}
+
+/// One worker: a session with the store behind, and a connection to the web server.
+struct Visitor<'s> {
+    store: &'s Delivery,
+    behind: Box<dyn Session + 's>,
+    client: Client,
+    path: Vec<u8>,
+}
+
+impl Visitor<'_> {
+    /// Lets the application's cache follow what was done to the store behind.
+    fn tell_cache(&mut self, method: &'static str, key: &Key, body: Option<&[u8]>) -> Result<()> {
+        match &self.store.scripts {
+            Some(scripts) if scripts.caches => scripts.tell_cache(&mut self.client, method, key, body),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn spell(path: &mut Vec<u8>, route: Route, key: &Key) {
+    path.clear();
+    match route {
+        Route::Directory => {
+            path.push(b'/');
+            path.extend_from_slice(&key.hex[..2]);
+            path.push(b'/');
+        }
+        Route::Script(script) => {
+            path.push(b'/');
+            path.extend_from_slice(script.as_bytes());
+            path.extend_from_slice(b"?key=");
+        }
+    }
+    path.extend_from_slice(&key.hex);
+}
+
+impl Session for Visitor<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        self.behind.put(key, blob)?;
+        self.tell_cache("PUT", key, Some(blob))
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        spell(&mut self.path, self.store.route, key);
+        let (from, len) = span.below(self.store.blob_bytes_max);
+        let request = match span {
+            Span::Whole => Request::new("GET", &self.path),
+            // No header asks for nothing; whether the blob is there can still be asked.
+            Span::Part { .. } if len == 0 => Request::new("HEAD", &self.path),
+            Span::Part { .. } => Request { part: Some((from, len)), ..Request::new("GET", &self.path) },
+        };
+        let good: &[u16] = if request.part.is_some() { &[206, 404, 416] } else { &[200, 404] };
+        let head = self.client.exchange(&request, good, sink)?;
+        match head.status {
+            404 => Ok(false),
+            // The part begins behind the blob's end.
+            416 => Ok(true),
+            _ if !head.is_blob => {
+                let what = "the answer is not of the type of a blob";
+                Err(Error::Failed(anyhow::anyhow!("{what} (application/octet-stream)")))
+            }
+            _ => Ok(true),
+        }
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        self.behind.delete(key)?;
+        self.tell_cache("DELETE", key, None)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.behind.sync()
+    }
+
+    fn connect(&mut self) -> Result<()> {
+        self.client.connect()
+    }
+
+    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        self.behind.list(each)
+    }
+}

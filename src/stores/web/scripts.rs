@@ -1,0 +1,132 @@
+//! The application: PHP scripts, the settings that are written beside them, and what is asked of them by their owner.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use super::front::Front;
+use super::http::{Client, Request};
+use crate::server::password;
+use crate::store::*;
+
+/// A cache inside the application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cache {
+    /// Memory that the processes of PHP share.
+    Apcu,
+}
+
+/// Every script, under the name by which it is asked for.
+const SCRIPTS: &[(&str, &str)] = &[
+    ("cached.php", include_str!("../../../web/cached.php")),
+    ("common.php", include_str!("../../../web/common.php")),
+    ("facts.php", include_str!("../../../web/facts.php")),
+    ("handover.php", include_str!("../../../web/handover.php")),
+    ("keep.php", include_str!("../../../web/keep.php")),
+    ("mysql.php", include_str!("../../../web/mysql.php")),
+    ("readfile.php", include_str!("../../../web/readfile.php")),
+];
+
+/// Scripts in a directory of their own.
+pub(super) struct Scripts {
+    pub(super) dir: PathBuf,
+    /// Lines for `php.ini`.
+    pub(super) php_settings: String,
+    /// Whether there is a cache to be told of puts and deletes.
+    pub(super) caches: bool,
+    token: String,
+}
+
+impl Scripts {
+    /// Writes them, with settings for this store.
+    pub(super) fn write(
+        setup: &Setup,
+        front: Front,
+        blobs: &Path,
+        cache: Option<Cache>,
+        contact: Option<Contact>,
+    ) -> Result<Scripts> {
+        let dir = setup.dir.join("www");
+        std::fs::create_dir_all(&dir)?;
+        for (name, text) in SCRIPTS {
+            std::fs::write(dir.join(name), text)?;
+        }
+        let (source, php_settings) = match cache {
+            None => (None, String::new()),
+            Some(Cache::Apcu) => {
+                (Some(include_str!("../../../web/cache_apcu.php")), apcu_settings(setup.store_bytes_max))
+            }
+        };
+        if let Some(source) = source {
+            std::fs::write(dir.join("cache.php"), source)?;
+        }
+        let token = password();
+        let handover = if front == Front::Nginx { "X-Accel-Redirect" } else { "X-Sendfile" };
+        let blobs = blobs.to_str().context("PHP's settings are text, and the path of the store is not")?;
+        let mut settings = vec![("token", token.as_str()), ("blobs", blobs), ("handover", handover)];
+        for name in ["connection", "protocol"] {
+            settings.push((name, setup.options.text(name)));
+        }
+        if let Some(contact) = &contact {
+            settings.extend([
+                ("host", contact.host.as_str()),
+                ("socket", contact.socket.as_str()),
+                ("user", contact.user.as_str()),
+                ("password", contact.password.as_str()),
+                ("database", contact.database.as_str()),
+            ]);
+        }
+        std::fs::write(dir.join("settings.php"), settings_text(&settings))?;
+        Ok(Scripts { dir, php_settings, caches: cache.is_some(), token })
+    }
+
+    /// Puts a blob into the cache or takes it out.
+    pub(super) fn tell_cache(
+        &self,
+        client: &mut Client,
+        method: &'static str,
+        key: &Key,
+        body: Option<&[u8]>,
+    ) -> Result<()> {
+        let path = format!("/keep.php?key={}", key.as_str());
+        let request = Request { token: Some(&self.token), body, ..Request::new(method, path.as_bytes()) };
+        client.exchange(&request, &[204], &mut |_| {}).map(drop)
+    }
+
+    /// Versions and settings, as PHP says them.
+    pub(super) fn facts(&self, client: &mut Client) -> Result<Facts> {
+        let request = Request { token: Some(&self.token), ..Request::new("GET", b"/facts.php") };
+        let mut text = Vec::new();
+        client.exchange(&request, &[200], &mut |piece| text.extend_from_slice(piece))?;
+        let text = String::from_utf8_lossy(&text);
+        let pairs = text.lines().filter_map(|line| line.split_once('\t'));
+        Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    }
+}
+
+/// Room for every blob and for what the cache keeps of each, so that nothing is forgotten.
+fn apcu_settings(store_bytes_max: u64) -> String {
+    let megabytes = (store_bytes_max + store_bytes_max / 4).div_ceil(1 << 20) + 32;
+    format!("apc.enabled = 1\napc.shm_size = {megabytes}M\napc.ttl = 0\n")
+}
+
+/// A PHP file that returns these settings.
+fn settings_text(settings: &[(&str, &str)]) -> String {
+    let mut text = "<?php\nreturn [\n".to_owned();
+    for (name, value) in settings {
+        let value = value.replace('\\', "\\\\").replace('\'', "\\'");
+        text += &format!("    '{name}' => '{value}',\n");
+    }
+    text + "];\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_text_whatever_is_in_them() {
+        let text = settings_text(&[("a", r"it's \ odd")]);
+        assert_eq!(text, "<?php\nreturn [\n    'a' => 'it\\'s \\\\ odd',\n];\n");
+    }
+}

@@ -1,0 +1,41 @@
+<?php
+// A cache in a memcached server, over a connection that each process keeps.
+declare(strict_types=1);
+
+function cache(): Memcached
+{
+    static $cache = null;
+    if ($cache === null) {
+        $cache = new Memcached('blobs');
+        if ($cache->getServerList() === []) {
+            $cache->setOptions([
+                Memcached::OPT_COMPRESSION => false,
+                Memcached::OPT_BINARY_PROTOCOL => false,
+            ]);
+            $cache->addServer(setting('cache'), 0);
+        }
+    }
+    return $cache;
+}
+
+function cache_get(string $key): ?string
+{
+    $blob = cache()->get($key);
+    return cache()->getResultCode() === Memcached::RES_SUCCESS ? $blob : null;
+}
+
+/** Keeps a blob that is not there yet: one that somebody put meanwhile is newer. */
+function cache_add(string $key, string $blob): void
+{
+    cache()->add($key, $blob);
+}
+
+function cache_put(string $key, string $blob): bool
+{
+    return cache()->set($key, $blob);
+}
+
+function cache_delete(string $key): bool
+{
+    return cache()->delete($key) || cache()->getResultCode() === Memcached::RES_NOTFOUND;
+}

@@ -1,0 +1,48 @@
+<?php
+// Sends a blob out of a table of MySQL or MariaDB.
+declare(strict_types=1);
+require __DIR__ . '/common.php';
+
+/** The first row of a prepared statement. */
+function first_row(mysqli $database, string $sql, array $values): ?array
+{
+    $statement = $database->prepare($sql);
+    $statement->execute($values);
+    $row = $statement->get_result()->fetch_row();
+    // A procedure answers twice: its rows, then how it ended.
+    while ($statement->more_results() && $statement->next_result()) {
+    }
+    return $row ?: null;
+}
+
+/** The first row of a statement as text. */
+function first_row_of_text(mysqli $database, string $sql): ?array
+{
+    return $database->query($sql)->fetch_row() ?: null;
+}
+
+$key = asked_key();
+$part = asked_part();
+// `p:` keeps the connection for the next request of the same process.
+$host = (setting('connection') === 'kept' ? 'p:' : '') . setting('host');
+$database = new mysqli($host, setting('user'), setting('password'), setting('database'), 0, setting('socket'));
+if ($part !== null) {
+    // Positions in SQL count from 1.
+    $row = first_row(
+        $database,
+        'SELECT SUBSTRING(content, ?, ?), LENGTH(content) FROM blobs WHERE hash = ?',
+        [$part[0] + 1, $part[1], $key]
+    ) ?? refuse(404);
+    $length = send_head((int) $row[1], $part);
+    echo substr($row[0], 0, $length);
+    exit;
+}
+$row = match (setting('protocol')) {
+    'text' => first_row_of_text(
+        $database,
+        "SELECT content FROM blobs WHERE hash = '" . $database->real_escape_string($key) . "'"
+    ),
+    'procedure' => first_row($database, 'CALL get_blob(?)', [$key]),
+    default => first_row($database, 'SELECT content FROM blobs WHERE hash = ?', [$key]),
+};
+send_blob($row[0] ?? refuse(404));

@@ -1,0 +1,48 @@
+<?php
+// Sends a blob out of a table of PostgreSQL.
+declare(strict_types=1);
+require __DIR__ . '/common.php';
+
+/** A value inside a connection string. */
+function quoted(string $value): string
+{
+    return "'" . addcslashes($value, "'\\") . "'";
+}
+
+/** The first row of a statement with parameters, or null when there is none. */
+function first_row(PgSql\Connection $database, string $sql, array $values): ?array
+{
+    $result = pg_query_params($database, $sql, $values);
+    if ($result === false) {
+        throw new RuntimeException(pg_last_error($database));
+    }
+    return pg_fetch_row($result) ?: null;
+}
+
+$key = asked_key();
+$part = asked_part();
+$target = sprintf(
+    'host=%s user=%s password=%s dbname=%s options=%s',
+    quoted(setting('socket') !== '' ? setting('socket') : setting('host')),
+    quoted(setting('user')),
+    quoted(setting('password')),
+    quoted(setting('database')),
+    quoted('-c search_path=' . setting('schema'))
+);
+$database = setting('connection') === 'kept' ? pg_pconnect($target) : pg_connect($target, PGSQL_CONNECT_FORCE_NEW);
+if ($database === false) {
+    throw new RuntimeException('no connection to PostgreSQL');
+}
+if ($part !== null) {
+    // Positions in SQL count from 1.
+    $row = first_row(
+        $database,
+        'SELECT substring(data FROM $1::int FOR $2::int), octet_length(data) FROM blobs WHERE key = $3',
+        [min($part[0], 0x7ffffffe) + 1, min($part[1], 0x7fffffff), $key]
+    ) ?? refuse(404);
+    $length = send_head((int) $row[1], $part);
+    echo substr(pg_unescape_bytea($row[0]), 0, $length);
+    exit;
+}
+$row = first_row($database, 'SELECT data FROM blobs WHERE key = $1', [$key]);
+send_blob(pg_unescape_bytea($row[0] ?? refuse(404)));

@@ -1,0 +1,21 @@
+<?php
+// Sends a blob out of its file through PHP.
+declare(strict_types=1);
+require __DIR__ . '/common.php';
+
+// Opened once: a file that is replaced between asking for its size and sending it would not fit its head.
+$file = @fopen(file_of(asked_key()), 'rb');
+if ($file === false) {
+    refuse(404);
+}
+$part = asked_part();
+$length = send_head(fstat($file)['size'], $part);
+if ($part === null && $length > 0) {
+    fpassthru($file);
+    exit;
+}
+fseek($file, $part[0] ?? 0);
+while ($length > 0 && ($piece = fread($file, min($length, 1 << 16))) !== false && $piece !== '') {
+    echo $piece;
+    $length -= strlen($piece);
+}
