@@ -75,7 +75,11 @@ pub const ALL: &[Check] = &[
     open("batches", |subject| subject.caps().batch, batches),
     open("refuses-batches", |subject| !subject.caps().batch, refuses_batches),
     open("connects-anew", |subject| subject.has_option("connection"), connects_anew),
-    open("refuses-to-connect", |subject| !subject.has_option("connection"), refuses_to_connect),
+    open(
+        "refuses-to-connect",
+        |subject| !subject.has_option("connection") && !subject.has_option("keepalive"),
+        refuses_to_connect,
+    ),
     open(
         "refuses-a-blob-over-the-limit",
         |subject| subject.caps().blob_bytes_max.is_some(),

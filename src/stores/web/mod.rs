@@ -394,9 +394,16 @@ impl Session for Visitor<'_> {
             Span::Part { .. } if len == 0 => Request::new("HEAD", &self.path),
             Span::Part { .. } => Request { part: Some((from, len)), ..Request::new("GET", &self.path) },
         };
-        let good: &[u16] = if request.part.is_some() { &[206, 404, 416] } else { &[200, 404] };
-        let head = self.client.exchange(&request, good, sink)?;
+        let mut delivered = 0;
+        let head = self.client.exchange(&request, &[200, 206, 404, 416], &mut |piece| {
+            delivered += piece.len();
+            sink(piece);
+        })?;
         match head.status {
+            // An empty blob has no part: it is sent whole. Any other one would be too much.
+            200 if request.part.is_some() && delivered > 0 => {
+                Err(Error::Failed(anyhow::anyhow!("the whole blob was sent where a part was asked for")))
+            }
             404 => Ok(false),
             // The part begins behind the blob's end.
             416 => Ok(true),
