@@ -4,7 +4,15 @@ use crate::store::Adapter;
 
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod catalogue;
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "mongodb", feature = "mssql", feature = "web"))]
+#[cfg(any(
+    feature = "memcached",
+    feature = "mongodb",
+    feature = "mssql",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "redis",
+    feature = "web"
+))]
 mod database;
 mod files;
 #[cfg(feature = "fjall")]
@@ -12,6 +20,8 @@ mod fjall;
 mod keys;
 #[cfg(feature = "lmdb")]
 mod lmdb;
+#[cfg(feature = "memcached")]
+mod memcached;
 mod memory;
 #[cfg(feature = "mongodb")]
 mod mongodb;
@@ -25,12 +35,16 @@ mod packed;
 mod postgres;
 #[cfg(feature = "redb")]
 mod redb;
+#[cfg(feature = "redis")]
+mod redis;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "web")]
 mod web;
+#[cfg(any(feature = "memcached", feature = "redis"))]
+mod wire;
 
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +123,9 @@ pub const TABLE: &[Entry] = &[
     line!("mongodb", mongodb::GRIDFS as "gridfs"),
     line!("mongodb", mongodb::DOCUMENT as "mongodb/document"),
     line!("mssql", mssql::VARBINARY as "mssql/varbinary"),
+    line!("memcached", memcached::ADAPTER as "memcached"),
+    line!("redis", redis::REDIS as "redis"),
+    line!("redis", redis::VALKEY as "valkey"),
     line!("web", web::STATIC_NGINX as "nginx"),
     line!("web", web::STATIC_APACHE as "apache"),
     line!("web", web::STATIC_LIGHTTPD as "lighttpd"),
