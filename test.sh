@@ -19,7 +19,8 @@ packages=(
     fio                                   # bench/
     postgresql mariadb-server             # private servers
     nginx-light apache2 lighttpd          # web servers, and PHP behind them
-    libapache2-mod-php libapache2-mod-xsendfile php-fpm php-mysql php-apcu
+    libapache2-mod-php libapache2-mod-xsendfile php-fpm php-mysql php-pgsql
+    php-apcu php-memcached
     wrk                                   # bench/
     memcached redis-server                # caches
     python3-pip                           # fetches Valkey

@@ -418,14 +418,16 @@ pub type Facts = BTreeMap<String, String>;
 pub struct Contact {
     /// Host name or address; `localhost` for a socket.
     pub host: String,
-    /// The socket's file; empty where the server is reached by host and port.
+    /// The socket's file, for PostgreSQL the directory of it; empty where the server is reached by host and port.
     pub socket: String,
     /// Its user.
     pub user: String,
     /// The user's password.
     pub password: String,
-    /// The database that is the store's.
+    /// The database that is the store's; empty for a server without databases.
     pub database: String,
+    /// The schema of the tables inside it; empty where there are none.
+    pub schema: String,
 }
 
 /// One store: what it is called, what it can do, how to open it.

@@ -12,7 +12,7 @@ function cache(): Memcached
                 Memcached::OPT_COMPRESSION => false,
                 Memcached::OPT_BINARY_PROTOCOL => false,
             ]);
-            $cache->addServer(setting('cache'), 0);
+            $cache->addServer(setting('socket'), 0);
         }
     }
     return $cache;

@@ -14,7 +14,7 @@ use super::wire::{self, Address, Wire};
 use crate::server::{Launch, Program, Server, SocketDir};
 use crate::store::*;
 
-const MEMCACHED: Program = Program {
+pub(super) const MEMCACHED: Program = Program {
     name: "memcached",
     places: &[],
     variable: Some("BLOBWISE_MEMCACHED"),
@@ -321,6 +321,21 @@ impl Store for Memcached {
             facts.insert("expiry_seconds".into(), EXPIRY_SECONDS.to_string());
         }
         Ok(facts)
+    }
+
+    fn contact(&self) -> Option<Contact> {
+        match &self.address {
+            Address::Socket(path) => Some(Contact {
+                host: "localhost".into(),
+                socket: path.to_string_lossy().into_owned(),
+                user: String::new(),
+                password: String::new(),
+                database: String::new(),
+                schema: String::new(),
+            }),
+            // A server of the user's is not lent to others.
+            _ => None,
+        }
     }
 
     fn servers(&self) -> Vec<&Server> {

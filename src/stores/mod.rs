@@ -131,10 +131,14 @@ pub const TABLE: &[Entry] = &[
     line!("web", web::STATIC_LIGHTTPD as "lighttpd"),
     line!("web", web::APACHE_READFILE as "apache-php/readfile"),
     line!("web", web::APACHE_APCU as "apache-php/apcu"),
+    composed!("web", "memcached", web::APACHE_MEMCACHED as "apache-php/memcached"),
     composed!("web", "mysql", web::APACHE_MYSQL as "apache-php/mysql"),
+    composed!("web", "postgres", web::APACHE_POSTGRES as "apache-php/postgres"),
     line!("web", web::NGINX_READFILE as "nginx-php/readfile"),
     line!("web", web::NGINX_APCU as "nginx-php/apcu"),
+    composed!("web", "memcached", web::NGINX_MEMCACHED as "nginx-php/memcached"),
     composed!("web", "mysql", web::NGINX_MYSQL as "nginx-php/mysql"),
+    composed!("web", "postgres", web::NGINX_POSTGRES as "nginx-php/postgres"),
     Entry::Impossible {
         name: "mssql/filestream",
         why: "FILESTREAM is a feature of Windows: its files are opened through the file system of the server's own machine, and \

@@ -455,7 +455,7 @@ impl Store for MySql {
             "localhost".to_owned()
         };
         let (user, password) = (text(self.opts.get_user()), text(self.opts.get_pass()));
-        Some(Contact { host, socket, user, password, database: self.database.clone() })
+        Some(Contact { host, socket, user, password, database: self.database.clone(), schema: String::new() })
     }
 
     fn servers(&self) -> Vec<&crate::server::Server> {

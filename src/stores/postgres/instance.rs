@@ -11,6 +11,10 @@ use super::wire::{Client, Config, Param};
 use crate::server::{Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
 
+/// The superuser of a private server.
+pub(super) const USER: &str = "blobwise";
+/// The one database of a private server that is used.
+pub(super) const DATABASE: &str = "postgres";
 /// What marks a schema as ours.
 const MARK: &str = "made by blobwise, removed by it";
 /// The one schema of a private server.
@@ -36,7 +40,7 @@ impl Instance {
             let initdb = program.path.with_file_name("initdb");
             from_cache(setup.cache_dir, &version, &data, |draft| {
                 // Without syncs: what a crash would spoil is made anew.
-                let options = ["-U", "blobwise", "--auth=trust", "-E", "UTF8", "--locale=C", "--no-sync"];
+                let options = ["-U", USER, "--auth=trust", "-E", "UTF8", "--locale=C", "--no-sync"];
                 let launch = Launch::new(&initdb, setup.dir).arg("-D").arg(draft).args(options);
                 run_to_end(&launch, START_PATIENCE)
             })?;
@@ -62,7 +66,12 @@ impl Instance {
 
     /// How to connect to it.
     pub(super) fn config(&self, patience: Duration) -> Config {
-        Config::in_directory(self.sockets.path(), "blobwise", "postgres", patience)
+        Config::in_directory(self.sockets.path(), USER, DATABASE, patience)
+    }
+
+    /// Where the server's socket is.
+    pub(super) fn socket_directory(&self) -> &Path {
+        self.sockets.path()
     }
 
     /// Fast shutdown: sessions end, everything is written.

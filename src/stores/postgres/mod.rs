@@ -18,7 +18,7 @@ use super::keys::KeyForm;
 use crate::server::Program;
 use crate::store::*;
 
-const POSTGRES: Program = Program {
+pub(super) const POSTGRES: Program = Program {
     name: "postgres",
     places: &["/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin"],
     variable: Some("BLOBWISE_POSTGRES"),
@@ -321,6 +321,19 @@ impl Postgres {
 impl Store for Postgres {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         Ok(Box::new(PgSession::open(self)?))
+    }
+
+    fn contact(&self) -> Option<Contact> {
+        // A server of the user's is not lent to others.
+        let instance = self.instance.as_ref()?;
+        Some(Contact {
+            host: "localhost".into(),
+            socket: instance.socket_directory().to_string_lossy().into_owned(),
+            user: instance::USER.into(),
+            password: String::new(),
+            database: instance::DATABASE.into(),
+            schema: self.schema.clone(),
+        })
     }
 
     fn open_catalogue(&self) -> Result<()> {

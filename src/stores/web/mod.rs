@@ -55,7 +55,12 @@ const PHP_MODULE: Program =
     part("libphp*.so", &["/usr/lib/apache2/modules"], "apt-get install libapache2-mod-php");
 const XSENDFILE: Program =
     part("mod_xsendfile.so", &["/usr/lib/apache2/modules"], "apt-get install libapache2-mod-xsendfile");
+#[cfg(feature = "mysql")]
 const MYSQLI: Program = part("mysqli.so", &["/usr/lib/php/*"], "apt-get install php-mysql");
+#[cfg(feature = "postgres")]
+const PGSQL: Program = part("pgsql.so", &["/usr/lib/php/*"], "apt-get install php-pgsql");
+#[cfg(feature = "memcached")]
+const PHP_MEMCACHED: Program = part("memcached.so", &["/usr/lib/php/*"], "apt-get install php-memcached");
 const APCU: Program = part("apcu.so", &["/usr/lib/php/*"], "apt-get install php-apcu");
 
 /// A file that a program loads: it is looked for, and cannot be asked.
@@ -87,6 +92,8 @@ const FILE_OPTIONS: &[OptionSpec] = &[SEND, KEEP_ALIVE];
 const CACHE_OPTIONS: &[OptionSpec] = &[KEEP_ALIVE];
 #[cfg(feature = "mysql")]
 const MYSQL_OPTIONS: &[OptionSpec] = &[CONNECTION, PROTOCOL, KEEP_ALIVE];
+#[cfg(feature = "postgres")]
+const POSTGRES_OPTIONS: &[OptionSpec] = &[CONNECTION, KEEP_ALIVE];
 
 /// A row of this family: its name, what it is, its programs, its options, and how it is put together.
 macro_rules! adapter {
@@ -97,7 +104,7 @@ macro_rules! adapter {
             kind: Kind::Web,
             programs: &[$($program),*],
             options: $options,
-            caps: |options| caps(&$behind, options),
+            caps: |options| caps(&$behind, $content, options),
             damage: |options, durability| damage(&$behind, options, durability),
             open: |setup| open(setup, &$behind, $front, $content),
         }
@@ -187,6 +194,46 @@ pub(super) const NGINX_MYSQL: Adapter = adapter!(
     Front::Nginx,
     Content::Script("mysql.php")
 );
+#[cfg(feature = "memcached")]
+pub(super) const APACHE_MEMCACHED: Adapter = adapter!(
+    "apache-php/memcached",
+    "Apache with PHP as a module; a script sends blobs from memcached, filled from `files/hashed`",
+    [APACHE, PHP_MODULE, PHP_MEMCACHED, super::memcached::MEMCACHED],
+    CACHE_OPTIONS,
+    FILES,
+    Front::Apache,
+    Content::Cached(Cache::Memcached)
+);
+#[cfg(feature = "memcached")]
+pub(super) const NGINX_MEMCACHED: Adapter = adapter!(
+    "nginx-php/memcached",
+    "nginx with php-fpm; a script sends blobs from memcached, filled from `files/hashed`",
+    [NGINX, PHP_FPM, PHP_MEMCACHED, super::memcached::MEMCACHED],
+    CACHE_OPTIONS,
+    FILES,
+    Front::Nginx,
+    Content::Cached(Cache::Memcached)
+);
+#[cfg(feature = "postgres")]
+pub(super) const APACHE_POSTGRES: Adapter = adapter!(
+    "apache-php/postgres",
+    "Apache with PHP as a module; a script sends blobs out of `postgres/bytea`",
+    [APACHE, PHP_MODULE, PGSQL, super::postgres::POSTGRES],
+    POSTGRES_OPTIONS,
+    POSTGRES,
+    Front::Apache,
+    Content::Script("postgres.php")
+);
+#[cfg(feature = "postgres")]
+pub(super) const NGINX_POSTGRES: Adapter = adapter!(
+    "nginx-php/postgres",
+    "nginx with php-fpm; a script sends blobs out of `postgres/bytea`",
+    [NGINX, PHP_FPM, PGSQL, super::postgres::POSTGRES],
+    POSTGRES_OPTIONS,
+    POSTGRES,
+    Front::Nginx,
+    Content::Script("postgres.php")
+);
 
 /// The store behind, and its settings: those that the row does not have are what a careful user would choose.
 struct Behind {
@@ -212,6 +259,25 @@ const MARIADB: Behind = Behind {
         ("url", ""),
     ],
 };
+#[cfg(feature = "postgres")]
+const POSTGRES: Behind = Behind {
+    adapter: &super::postgres::BYTEA,
+    options: &[
+        ("storage", "external"),
+        ("compression", "pglz"),
+        ("protocol", "binary"),
+        ("key", "digest"),
+        ("connection", "kept"),
+        ("delete", "now"),
+        ("isolation", "read-committed"),
+        ("profile", "tuned"),
+        ("url", ""),
+    ],
+};
+/// What an application keeps copies in.
+#[cfg(feature = "memcached")]
+const MEMCACHED: Behind =
+    Behind { adapter: &super::memcached::ADAPTER, options: &[("connection", "kept"), ("url", "")] };
 
 impl Behind {
     fn options(&self, row: &Options) -> Options {
@@ -235,10 +301,15 @@ enum Content {
     Cached(Cache),
 }
 
-fn caps(behind: &Behind, options: &Options) -> Caps {
+fn caps(behind: &Behind, content: Content, options: &Options) -> Caps {
     let inner = (behind.adapter.caps)(&behind.options(options));
+    let blob_bytes_max = match content {
+        #[cfg(feature = "memcached")]
+        Content::Cached(Cache::Memcached) => (MEMCACHED.adapter.caps)(options).blob_bytes_max,
+        _ => inner.blob_bytes_max,
+    };
     // Several blobs in one request, and what is not the truth's alone, are not offered.
-    Caps { batch: false, catalogue: false, ..inner }
+    Caps { batch: false, catalogue: false, blob_bytes_max, ..inner }
 }
 
 fn damage(behind: &Behind, options: &Options, durability: Durability) -> Damage {
@@ -248,6 +319,8 @@ fn damage(behind: &Behind, options: &Options, durability: Durability) -> Damage 
 /// A composed store.
 struct Delivery {
     behind: Box<dyn Store>,
+    /// The cache's server, where the application has one.
+    cache: Option<Box<dyn Store>>,
     web: Web,
     target: Target,
     route: Route,
@@ -272,10 +345,19 @@ fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Resul
     // Every process of PHP may hold a connection of its own.
     let workers = setup.workers * 2 + 64;
     let inner = (behind.adapter.open)(&Setup { dir: &blobs, options: &options, workers, ..setup.clone() })?;
+    let cache = match content {
+        #[cfg(feature = "memcached")]
+        Content::Cached(Cache::Memcached) => {
+            let options = MEMCACHED.options(setup.options);
+            Some((MEMCACHED.adapter.open)(&Setup { options: &options, workers, ..setup.clone() })?)
+        }
+        _ => None,
+    };
+    let contact = cache.as_ref().unwrap_or(&inner).contact();
     let scripts = match content {
         Content::Files => None,
-        Content::Script(_) => Some(Scripts::write(setup, front, &blobs, None, inner.contact())?),
-        Content::Cached(cache) => Some(Scripts::write(setup, front, &blobs, Some(cache), inner.contact())?),
+        Content::Script(_) => Some(Scripts::write(setup, front, &blobs, None, contact)?),
+        Content::Cached(cache) => Some(Scripts::write(setup, front, &blobs, Some(cache), contact)?),
     };
     let route = match content {
         Content::Files => Route::Directory,
@@ -297,6 +379,7 @@ fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Resul
     };
     Ok(Box::new(Delivery {
         behind: inner,
+        cache,
         web,
         target,
         route,
@@ -315,13 +398,13 @@ impl Store for Delivery {
     }
 
     fn facts(&self) -> Result<Facts> {
-        let mut facts: Facts = self
-            .behind
-            .facts()?
-            .into_iter()
-            .map(|(name, value)| (format!("behind: {name}"), value))
-            .collect();
-        facts.insert("server".into(), self.web.version.clone());
+        let mut facts = Facts::from([("server".into(), self.web.version.clone())]);
+        for (place, store) in [("behind", Some(&self.behind)), ("cache", self.cache.as_ref())] {
+            if let Some(store) = store {
+                let named = |(name, value)| (format!("{place}: {name}"), value);
+                facts.extend(store.facts()?.into_iter().map(named));
+            }
+        }
         if let Some(scripts) = &self.scripts {
             let mut client = Client::new(&Target { keep_alive: false, ..self.target.clone() });
             facts.extend(scripts.facts(&mut client)?);
@@ -334,12 +417,14 @@ impl Store for Delivery {
     }
 
     fn servers(&self) -> Vec<&Server> {
-        self.web.servers().chain(self.behind.servers()).collect()
+        let stores = std::iter::once(&self.behind).chain(&self.cache);
+        self.web.servers().chain(stores.flat_map(|store| store.servers())).collect()
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Delivery { behind, web, .. } = *self;
+        let Delivery { behind, cache, web, .. } = *self;
         web.stop()?;
+        cache.map_or(Ok(()), |cache| cache.close())?;
         behind.close()
     }
 }

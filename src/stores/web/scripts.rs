@@ -14,6 +14,9 @@ use crate::store::*;
 pub(super) enum Cache {
     /// Memory that the processes of PHP share.
     Apcu,
+    /// A memcached server of the application's.
+    #[cfg(feature = "memcached")]
+    Memcached,
 }
 
 /// Every script, under the name by which it is asked for.
@@ -24,6 +27,7 @@ const SCRIPTS: &[(&str, &str)] = &[
     ("handover.php", include_str!("../../../web/handover.php")),
     ("keep.php", include_str!("../../../web/keep.php")),
     ("mysql.php", include_str!("../../../web/mysql.php")),
+    ("postgres.php", include_str!("../../../web/postgres.php")),
     ("readfile.php", include_str!("../../../web/readfile.php")),
 ];
 
@@ -38,7 +42,7 @@ pub(super) struct Scripts {
 }
 
 impl Scripts {
-    /// Writes them, with settings for this store.
+    /// Writes them, with settings for this store: `contact` is the server that the scripts ask, be it a database or a cache.
     pub(super) fn write(
         setup: &Setup,
         front: Front,
@@ -55,6 +59,10 @@ impl Scripts {
             None => (None, String::new()),
             Some(Cache::Apcu) => {
                 (Some(include_str!("../../../web/cache_apcu.php")), apcu_settings(setup.store_bytes_max))
+            }
+            #[cfg(feature = "memcached")]
+            Some(Cache::Memcached) => {
+                (Some(include_str!("../../../web/cache_memcached.php")), String::new())
             }
         };
         if let Some(source) = source {
@@ -74,6 +82,7 @@ impl Scripts {
                 ("user", contact.user.as_str()),
                 ("password", contact.password.as_str()),
                 ("database", contact.database.as_str()),
+                ("schema", contact.schema.as_str()),
             ]);
         }
         std::fs::write(dir.join("settings.php"), settings_text(&settings))?;
