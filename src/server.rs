@@ -676,13 +676,18 @@ pub fn from_cache(
 ) -> Result<()> {
     let kept = cache.join(name);
     if !kept.exists() {
-        let draft = cache.join(format!("{name}.draft"));
+        std::fs::create_dir_all(cache)?;
+        // Of its own, because others may make the same thing at the same time.
+        let draft = cache.join(format!("{name}.draft-{:016x}", crate::place::fresh_seed()));
+        let outcome = make(&draft).and_then(|()| match std::fs::rename(&draft, &kept) {
+            Err(error) if !kept.exists() => Err(error.into()),
+            // Done, or somebody was faster.
+            _ => Ok(()),
+        });
         if draft.exists() {
             std::fs::remove_dir_all(&draft)?;
         }
-        std::fs::create_dir_all(cache)?;
-        make(&draft)?;
-        std::fs::rename(&draft, &kept)?;
+        outcome?;
     }
     copy_tree(&kept, target).with_context(|| format!("cannot copy `{}`", kept.display()))
 }

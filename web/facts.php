@@ -12,7 +12,7 @@ foreach (['apcu', 'memcached', 'mysqli', 'pgsql', 'Zend OPcache'] as $extension)
 }
 foreach (['memory_limit', 'output_buffering', 'opcache.enable', 'apc.shm_size'] as $setting) {
     if (ini_get($setting) !== false) {
-        $facts["php $setting"] = ini_get($setting);
+        $facts["php $setting"] = ini_get($setting) ?: 'off';
     }
 }
 $text = '';

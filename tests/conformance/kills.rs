@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use blobwise::store::{Durability, Key, Loss, Mode, Span};
+use blobwise::store::{Durability, Key, Kind, Loss, Mode, Span};
 
 use crate::bench::{BLOB_BYTES_MAX, Bench, Hand, Home, blob, key, open};
 use crate::checks::Case;
@@ -165,7 +165,9 @@ fn victims(subject: &Subject, home: &Home, writer: &Writer) -> Result<Vec<proces
         return Ok(vec![processes::Process { pid, command: String::new() }]);
     }
     let mut victims = processes::using(&home.store);
-    victims.retain(|process| process.pid != pid && !process.is_supervisor());
+    // What is composed may keep its blobs in either.
+    let writer_too = subject.adapter.kind == Kind::Web;
+    victims.retain(|process| (writer_too || process.pid != pid) && !process.is_supervisor());
     ensure!(!victims.is_empty(), "no process of the server was found");
     Ok(victims)
 }

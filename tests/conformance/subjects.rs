@@ -95,12 +95,14 @@ pub fn all() -> Result<Vec<Arc<Subject>>> {
 fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
     let defaults = Subject::new(adapter, &[], Durability::None)?;
     let mut subjects = Vec::new();
-    for durability in defaults.caps().durability {
-        subjects.push(Arc::new(Subject::new(adapter, &[], *durability)?));
-    }
     // Options are tried in one class: on-sync, or what comes nearest.
     let offered = defaults.caps().durability.iter().rfind(|class| **class <= Durability::OnSync);
     let class = *offered.context("no class that is at most on-sync")?;
+    // The class of what is composed is that of the store behind, which is tried in each for itself.
+    let in_each = if adapter.kind == Kind::Web { &[class] } else { defaults.caps().durability };
+    for durability in in_each {
+        subjects.push(Arc::new(Subject::new(adapter, &[], *durability)?));
+    }
     for spec in adapter.options {
         for value in other_values(adapter, spec) {
             subjects.push(Arc::new(Subject::new(adapter, &[(spec.name, value)], class)?));

@@ -253,7 +253,9 @@ impl Plan<'_> {
         let memory = (self.setup.blob_bytes_max * 4).max(256 << 20);
         let text = format!(
             "memory_limit = {memory}\noutput_buffering = Off\ndisplay_errors = Off\nlog_errors = On\n\
-             error_log = /proc/self/fd/2\nenable_post_data_reading = On\nzlib.output_compression = Off\n{}",
+             error_log = /proc/self/fd/2\nenable_post_data_reading = On\npost_max_size = 0\n\
+             zlib.output_compression = Off\nopcache.lockfile_path = \"{}\"\n{}",
+            directory.display(),
             self.site.php_settings
         );
         std::fs::write(directory.join("php.ini"), text)?;
@@ -270,13 +272,23 @@ impl Plan<'_> {
              server.upload-dirs = (\"{run}\")\nserver.max-connections = {connections}\nserver.max-fds = {files}\n\
              # As many requests of one connection as it can count, and no end while a run thinks.\n\
              server.max-keep-alive-requests = 65535\nserver.max-keep-alive-idle = 3600\n\
+             # A file that was replaced less than two seconds ago would be sent as it was.\n\
+             server.stat-cache-engine = \"disable\"\n\
              mimetype.assign = (\"\" => \"application/octet-stream\")\n",
             connections = self.connections,
-            files = self.connections * 2 + 64,
+            files = self.lighttpd_files(),
         );
         let config = self.write("lighttpd.conf", &text)?;
         let launch = Launch::new(&program.path, self.setup.dir);
         Ok(Server::start(&launch.arg("-D").arg("-f").arg(config))?)
+    }
+
+    /// Each file that is asked for stays open for seconds, without the cache of stats as well; where no more can be opened, the
+    /// answer is 403.
+    fn lighttpd_files(&self) -> u64 {
+        let wanted = self.setup.keys_max + self.connections as u64 * 2 + 64;
+        let allowed = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+        wanted.min(allowed.unwrap_or(u64::MAX))
     }
 }
 

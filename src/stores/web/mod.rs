@@ -45,7 +45,8 @@ const PHP_FPM: Program = Program {
     name: "php-fpm*",
     places: &[],
     variable: Some("BLOBWISE_PHP_FPM"),
-    ask: &["-v"],
+    // Without the settings of its package, with which it would write below /tmp before it answers.
+    ask: &["-n", "-v"],
     says: "(fpm-fcgi)",
     never_says: None,
     install: "apt-get install php-fpm",
@@ -104,7 +105,7 @@ macro_rules! adapter {
             kind: Kind::Web,
             programs: &[$($program),*],
             options: $options,
-            caps: |options| caps(&$behind, $content, options),
+            caps: |options| caps(&$behind, $front, $content, options),
             damage: |options, durability| damage(&$behind, options, durability),
             open: |setup| open(setup, &$behind, $front, $content),
         }
@@ -301,15 +302,18 @@ enum Content {
     Cached(Cache),
 }
 
-fn caps(behind: &Behind, content: Content, options: &Options) -> Caps {
+fn caps(behind: &Behind, front: Front, content: Content, options: &Options) -> Caps {
     let inner = (behind.adapter.caps)(&behind.options(options));
     let blob_bytes_max = match content {
         #[cfg(feature = "memcached")]
         Content::Cached(Cache::Memcached) => (MEMCACHED.adapter.caps)(options).blob_bytes_max,
         _ => inner.blob_bytes_max,
     };
+    // Apache asks for a file's length before it opens the file: one that is replaced between the two is sent with the length of
+    // the old one.
+    let atomic_put = inner.atomic_put && !(front == Front::Apache && matches!(content, Content::Files));
     // Several blobs in one request, and what is not the truth's alone, are not offered.
-    Caps { batch: false, catalogue: false, blob_bytes_max, ..inner }
+    Caps { batch: false, catalogue: false, atomic_put, blob_bytes_max, ..inner }
 }
 
 fn damage(behind: &Behind, options: &Options, durability: Durability) -> Damage {
@@ -325,6 +329,8 @@ struct Delivery {
     target: Target,
     route: Route,
     scripts: Option<Scripts>,
+    /// Of the store behind or of the cache.
+    blob_limit: Option<Limit>,
     /// Offsets beyond it are beyond every blob.
     blob_bytes_max: u64,
 }
@@ -384,6 +390,7 @@ fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Resul
         target,
         route,
         scripts,
+        blob_limit: caps(behind, front, content, setup.options).blob_bytes_max,
         blob_bytes_max: setup.blob_bytes_max,
     }))
 }
@@ -466,6 +473,8 @@ fn spell(path: &mut Vec<u8>, route: Route, key: &Key) {
 
 impl Session for Visitor<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        // Before it is in the one place and not in the other.
+        self.store.blob_limit.map_or(Ok(()), |limit| limit.check(blob))?;
         self.behind.put(key, blob)?;
         self.tell_cache("PUT", key, Some(blob))
     }

@@ -61,9 +61,7 @@ impl Scripts {
                 (Some(include_str!("../../../web/cache_apcu.php")), apcu_settings(setup.store_bytes_max))
             }
             #[cfg(feature = "memcached")]
-            Some(Cache::Memcached) => {
-                (Some(include_str!("../../../web/cache_memcached.php")), String::new())
-            }
+            Some(Cache::Memcached) => (Some(include_str!("../../../web/cache_memcached.php")), String::new()),
         };
         if let Some(source) = source {
             std::fs::write(dir.join("cache.php"), source)?;
