@@ -147,7 +147,7 @@ fn begin_ladders(plan: &Plan, blobs: &[(u64, Option<u64>)], visits: &[PilotVisit
                 _ => None,
             });
             if let Some(length) = fixed.lengths.get_mut(&length_key(&phase.id, *sweep_bytes)) {
-                length.first_ops_per_s = Some(ramp::first_rate(closed));
+                length.first_ops_per_s = Some(ramp::first_rate(&plan.limit, closed));
             }
         }
     }
@@ -270,7 +270,7 @@ fn visit_seconds(
                 let closed = round.ops as f64 / round.seconds;
                 let first = length.first_ops_per_s.unwrap_or(closed);
                 beside * growth.max(1.0)
-                    + ramp::rungs(first, closed) * ramp::rung_seconds(length.seconds, closed)
+                    + ramp::rungs(first, closed) * ramp::rung_seconds(&plan.limit, length.seconds, closed)
             }
             Work::Ops(_) if phase.cache == CacheState::Cold => {
                 let per_pass = visit.pass_seconds.get(&phase.id).copied().unwrap_or(*wall);

@@ -12,20 +12,30 @@ const FACTOR: f64 = 1.25;
 const FIRST_OPS_PER_S: f64 = 100.0;
 /// The ladder begins at this share of what the slowest store did in a closed loop.
 const FIRST_SHARE: f64 = 0.25;
-/// No rung below this many ops a second, nor above the other: what is offered then is not load any more, or not served one by one.
-const RATES: std::ops::RangeInclusive<f64> = 1.0..=1e7;
-/// Ops that a rung should have, so that ten are beyond the 99th percentile.
-const OPS_WANTED: f64 = 1000.0;
-/// A rung is no longer than this, whatever its rate.
-const SECONDS_MAX: f64 = 2.0;
+/// No rung above this many ops a second: what comes due so fast is not served one by one.
+const OPS_PER_S_MAX: f64 = 1e7;
+/// Ops that a rung should have beyond its percentile, so that it is one.
+const OPS_BEYOND: f64 = 10.0;
+/// A rung is no longer than this: rates too low for a percentile within it are not offered.
+const SECONDS_MAX: f64 = 10.0;
 /// Of the rate that came due, at least this share must have been done by the end.
 const ACHIEVED_MIN: f64 = 0.99;
 
+/// Ops that a rung should have.
+fn ops_wanted(limit: &ResponseLimit) -> f64 {
+    OPS_BEYOND / (1.0 - limit.share)
+}
+
+/// The lowest rate that is offered, in ops a second.
+fn lowest_rate(limit: &ResponseLimit) -> f64 {
+    ops_wanted(limit) / SECONDS_MAX
+}
+
 /// The rate of the first rung, from the closed loops of the pilot.
-pub fn first_rate(closed_ops_per_s: impl Iterator<Item = f64>) -> f64 {
+pub fn first_rate(limit: &ResponseLimit, closed_ops_per_s: impl Iterator<Item = f64>) -> f64 {
     let slowest = closed_ops_per_s.filter(|rate| rate.is_finite()).reduce(f64::min);
     let first = slowest.map_or(FIRST_OPS_PER_S, |slowest| slowest * FIRST_SHARE);
-    first.round().clamp(*RATES.start(), *RATES.end())
+    first.clamp(lowest_rate(limit), OPS_PER_S_MAX).round()
 }
 
 /// How many rungs it takes to climb from the first one to what a store did in a closed loop, and one to fail.
@@ -34,13 +44,14 @@ pub fn rungs(first_ops_per_s: f64, closed_ops_per_s: f64) -> f64 {
 }
 
 /// How long a rung is: as long as asked, or as many ops need, within bounds.
-pub fn rung_seconds(asked_seconds: f64, ops_per_s: f64) -> f64 {
-    asked_seconds.max(OPS_WANTED / ops_per_s).min(SECONDS_MAX.max(asked_seconds))
+pub fn rung_seconds(limit: &ResponseLimit, asked_seconds: f64, ops_per_s: f64) -> f64 {
+    asked_seconds.max(ops_wanted(limit) / ops_per_s)
 }
 
 /// Climbs. `offer` offers a rate and returns what came of it, or `None` when it was stopped. Returns every rung that was tried,
 /// and what the highest one below the first failure left.
 pub fn climb<T, E>(
+    limit: &ResponseLimit,
     first_ops_per_s: f64,
     mut offer: impl FnMut(f64) -> Result<Option<(Rung, T)>, E>,
 ) -> Result<(Vec<Rung>, Option<T>), E> {
@@ -63,7 +74,8 @@ pub fn climb<T, E>(
             // Coming from above, the first rung that passes is the one below a failure.
             (true, false) => break,
         };
-        if !RATES.contains(&rate) {
+        // The lowest rate itself was rounded.
+        if rate < lowest_rate(limit) * 0.99 || rate > OPS_PER_S_MAX {
             break;
         }
     }
@@ -94,13 +106,15 @@ pub fn judge(limit: &ResponseLimit, offered_ops_per_s: f64, tally: &Tally) -> Ru
 mod tests {
     use super::*;
 
+    const MEDIAN: ResponseLimit = ResponseLimit { share: 0.5, ns: 1 };
+
     fn climbed(first: f64, can: f64) -> (Vec<f64>, Option<f64>) {
         let offer = |rate: f64| {
             let failure = (rate > can).then(|| "too much".to_owned());
             let rung = Rung { offered_ops_per_s: rate, achieved_share: 1.0, response_ns: 1, ops: 1, failure };
             Ok::<_, ()>(Some((rung, rate)))
         };
-        let (tried, best) = climb(first, offer).unwrap();
+        let (tried, best) = climb(&MEDIAN, first, offer).unwrap();
         (tried.iter().map(|rung| rung.offered_ops_per_s).collect(), best)
     }
 
@@ -116,15 +130,15 @@ mod tests {
         let (tried, best) = climbed(100.0, 70.0);
         assert_eq!(tried, [100.0, 80.0, 64.0]);
         assert_eq!(best, Some(64.0));
-        let (tried, best) = climbed(2.0, 0.1);
+        let (tried, best) = climbed(4.0, 0.1);
         assert_eq!(best, None);
-        assert!(tried.iter().all(|rate| *rate >= 1.0));
+        assert_eq!(tried, [4.0, 3.2, 2.56, 2.048], "a median of less than 20 ops is none");
     }
 
     #[test]
     fn a_failure_above_ends_the_climb_whatever_would_come_behind_it() {
         let mut offers = 0;
-        let (tried, best) = climb(100.0, |rate| {
+        let (tried, best) = climb(&MEDIAN, 100.0, |rate| {
             offers += 1;
             let failure = (offers == 2).then(|| "a stall".to_owned());
             Ok::<_, ()>(Some((
@@ -137,9 +151,18 @@ mod tests {
     }
 
     #[test]
+    fn a_rung_is_as_long_as_its_percentile_needs() {
+        let limit = ResponseLimit { share: 0.99, ns: 1 };
+        assert_eq!(rung_seconds(&limit, 1.0, 100_000.0), 1.0);
+        assert!((rung_seconds(&limit, 1.0, 200.0) - 5.0).abs() < 1e-9);
+        let slow = first_rate(&limit, std::iter::once(20.0));
+        assert!((rung_seconds(&limit, 1.0, slow) - SECONDS_MAX).abs() < 1e-9);
+    }
+
+    #[test]
     fn the_ladder_begins_below_the_slowest() {
-        assert_eq!(first_rate([4000.0, 1000.0, f64::NAN].into_iter()), 250.0);
-        assert_eq!(first_rate(std::iter::empty()), FIRST_OPS_PER_S);
+        assert_eq!(first_rate(&MEDIAN, [4000.0, 1000.0, f64::NAN].into_iter()), 250.0);
+        assert_eq!(first_rate(&MEDIAN, std::iter::empty()), FIRST_OPS_PER_S);
         assert_eq!(rungs(100.0, 100.0), 1.0);
         assert_eq!(rungs(100.0, 200.0), 5.0);
     }

@@ -668,11 +668,11 @@ impl<'a> Visitor<'a> {
         let (store, class) = self.store()?;
         let crew = self.crew(store, workers);
         let mut job = self.job(load, lists, length, class);
-        let (rungs, best) = ramp::climb(first, |ops_per_s| -> Result<_> {
+        let (rungs, best) = ramp::climb(&plan.limit, first, |ops_per_s| -> Result<_> {
             if self.run.stopped() {
                 return Ok(None);
             }
-            let seconds = ramp::rung_seconds(length.seconds, ops_per_s);
+            let seconds = ramp::rung_seconds(&plan.limit, length.seconds, ops_per_s);
             job.open = Some(Open { arrivals: plan.arrivals, ops_per_s, seconds, ops_max: u64::MAX, seed });
             let mut meters = [self.meter()];
             let tally = crew.run(std::slice::from_ref(&job), &mut meters)?.remove(0);
@@ -691,8 +691,12 @@ impl<'a> Visitor<'a> {
                 Outcome::Measured(Box::new(round))
             }
             None => {
-                let why = rungs.last().and_then(|rung| rung.failure.clone()).unwrap_or_default();
-                Outcome::NotPossible(format!("not even the lowest rate was within the limit: {why}"))
+                let (rate, why) = rungs
+                    .last()
+                    .map(|rung| (rung.offered_ops_per_s, rung.failure.clone().unwrap_or_default()))
+                    .unwrap_or_default();
+                let rate = crate::units::count(rate);
+                Outcome::NotPossible(format!("not even {rate} ops/s, the lowest rate offered: {why}"))
             }
         };
         self.visit.phases.insert(phase.id.clone(), outcome);

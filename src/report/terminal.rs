@@ -164,7 +164,10 @@ pub(super) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> Stri
     if cell.batch > 1 {
         parts.push(format!("batches of {}", cell.batch));
     }
-    if let Some(rate) = cell.offered_ops_per_s {
+    if cells.iter().any(|cell| summary::is_ladder(cell)) {
+        let limit = result.plan.limit.as_deref().unwrap_or_default();
+        parts.push(format!("the highest rate at which response times keep to {limit}"));
+    } else if let Some(rate) = cell.offered_ops_per_s {
         parts.push(format!("{} ops/s offered", units::count(rate)));
     } else if !cells.iter().any(|cell| summary::writes(cell)) {
         parts.push("service time, not what visitors wait".to_owned());
@@ -187,6 +190,7 @@ fn row(result: &RunResult, cell: &Cell, settled: bool) -> String {
     // In an open loop the rate is the one offered, and says nothing of an op's time.
     let time = match cell.offered_ops_per_s {
         Some(_) => "-".to_owned(),
+        None if summary::is_ladder(cell) => "-".to_owned(),
         None => units::nanoseconds(1e9 / rate.median * cell.workers as f64),
     };
     let last = if settled {

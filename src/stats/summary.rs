@@ -506,6 +506,11 @@ pub fn grouped<'c>(cells: &[&'c Cell]) -> Vec<(String, Vec<&'c Cell>)> {
     groups
 }
 
+/// Whether a cell's rate is the highest rung of a ladder, and not what ops took one after the other.
+pub fn is_ladder(cell: &Cell) -> bool {
+    cell.rounds.iter().any(|round| !round.rungs.is_empty())
+}
+
 /// Whether a cell has no other to be compared with.
 pub fn is_alone(result: &RunResult, cell: &Cell) -> bool {
     let same = |other: &&Cell| {

@@ -11,6 +11,8 @@ mod results;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod servers;
 mod signals;
+#[cfg(feature = "web")]
+mod web;
 
 use std::process::ExitCode;
 
@@ -23,6 +25,8 @@ fn main() -> ExitCode {
     trials.extend(results::trials());
     #[cfg(all(feature = "postgres", feature = "mysql"))]
     trials.extend(servers::trials());
+    #[cfg(feature = "web")]
+    trials.extend(web::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 

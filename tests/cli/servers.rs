@@ -39,7 +39,7 @@ pub fn trials() -> Vec<Trial> {
         ),
         needing("a missing program is an error before the run", mariadb(), missing_program),
     ];
-    for store in ["postgres/bytea", "mariadb/blob", "mysql/blob"] {
+    for store in ["postgres/bytea", "mariadb/blob", "mysql/blob", "nginx-php/memcached", "apache-php/mysql"] {
         let name = format!("SIGKILL leaves no process of {store}");
         trials.push(needing(&name, missing(store), move || killed(store)));
     }

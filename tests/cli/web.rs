@@ -1,0 +1,70 @@
+//! Delivery over HTTP as a user runs it: the highest rate within a limit, and what a row says of its servers.
+
+use blobwise::result::{RunResult, Status};
+use blobwise::stores::{self, Entry};
+use libtest_mimic::Trial;
+
+use crate::program::{Outcome, Work, needing};
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        needing("a ladder of rates ends below its first failure", missing("nginx"), ladder),
+        needing("a limit that nothing keeps to is no rate", missing("nginx"), no_rate),
+        needing("a script's row tells its settings", missing("nginx-php/memcached"), facts),
+    ]
+}
+
+fn missing(store: &str) -> Option<String> {
+    let Some(Entry::Ready(adapter)) = stores::find(store) else {
+        return Some(format!("{store} is not compiled in"));
+    };
+    adapter.programs.iter().find_map(|program| program.find().err()).map(|error| format!("{error:#}"))
+}
+
+fn ladder() -> Outcome {
+    let work = Work::new();
+    // Two rungs are enough: whoever opens 10,000 connections a second is not this client.
+    let line = "run --stores nginx --set nginx.keepalive=false --corpus tiny --blobs 20 --rounds 1 --quiet --out out";
+    let said = work.say(&format!("{line} --phases fill,ramp --limit p50=20ms --workers 2")).ended(0);
+    assert!(
+        said.stdout.contains("the highest rate at which response times keep to p50=20ms"),
+        "{}",
+        said.stdout
+    );
+    let result = RunResult::load(&work.path("out"))?;
+    let cell = result.results.iter().find(|cell| cell.phase == "ramp").ok_or("no cell")?;
+    let [round] = cell.rounds.as_slice() else { return Err("not one round".into()) };
+    let (last, before) = round.rungs.split_last().ok_or("no rung")?;
+    assert!(last.failure.is_some(), "{:?}", round.rungs);
+    let best = before.iter().rfind(|rung| rung.failure.is_none()).ok_or("no rung passed")?;
+    let rate = round.ops as f64 / round.seconds;
+    assert!((rate / best.offered_ops_per_s - 1.0).abs() < 1e-6, "{rate} is not {}", best.offered_ops_per_s);
+    assert!(before.iter().all(|rung| rung.response_ns <= 20_000_000), "{:?}", round.rungs);
+    Ok(())
+}
+
+fn no_rate() -> Outcome {
+    let work = Work::new();
+    let line =
+        "run --stores nginx --blobs 20 --rounds 1 --quiet --out out --phases fill,ramp --limit p50=1us";
+    work.say(line).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let cell = result.results.iter().find(|cell| cell.phase == "ramp").ok_or("no cell")?;
+    assert_eq!(cell.status, Status::NotPossible);
+    let reason = cell.reason.as_deref().unwrap_or_default();
+    assert!(reason.contains("response p50 above the limit"), "{reason}");
+    Ok(())
+}
+
+fn facts() -> Outcome {
+    let work = Work::new();
+    let line =
+        "run --stores nginx-php/memcached --blobs 20 --rounds 1 --quiet --out out --phases fill,read-warm";
+    work.say(line).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let facts = serde_json::to_string(&result.store_rounds)?;
+    for name in ["php opcache.enable", "php memcached", "cache: item_size_max", "behind: "] {
+        assert!(facts.contains(name), "no `{name}` in {facts}");
+    }
+    Ok(())
+}
