@@ -56,27 +56,31 @@ pub fn climb<T, E>(
     mut offer: impl FnMut(f64) -> Result<Option<(Rung, T)>, E>,
 ) -> Result<(Vec<Rung>, Option<T>), E> {
     let mut tried = Vec::new();
-    let mut best = None;
-    let mut rate = first_ops_per_s;
-    // Up while it passes; down from the first rung while not even that passes.
-    loop {
-        let Some((rung, left)) = offer(rate)? else { break };
+    // What a rung that passed left.
+    let mut passes = |rate: f64| -> Result<Option<T>, E> {
+        let Some((rung, left)) = offer(rate)? else { return Ok(None) };
         let passed = rung.failure.is_none();
         tried.push(rung);
-        let climbing = best.is_some() || tried.len() == 1;
-        if passed {
-            best = Some(left);
-        }
-        rate = match (passed, climbing) {
-            (true, true) => rate * FACTOR,
-            (false, true) if best.is_some() => break,
-            (false, _) => rate / FACTOR,
-            // Coming from above, the first rung that passes is the one below a failure.
-            (true, false) => break,
-        };
-        // The lowest rate itself was rounded.
-        if rate < lowest_rate(limit) * 0.99 || rate > OPS_PER_S_MAX {
-            break;
+        Ok(passed.then_some(left))
+    };
+    let mut best = None;
+    let mut rate = first_ops_per_s;
+    while rate <= OPS_PER_S_MAX {
+        let Some(left) = passes(rate)? else { break };
+        best = Some(left);
+        rate *= FACTOR;
+    }
+    let lowest = lowest_rate(limit);
+    if best.is_none() && lowest < first_ops_per_s {
+        // Whoever fails the lowest rung fails all: the way down would be long.
+        best = passes(lowest)?;
+        rate = first_ops_per_s / FACTOR;
+        while best.is_some() && rate > lowest {
+            if let Some(left) = passes(rate)? {
+                best = Some(left);
+                break;
+            }
+            rate /= FACTOR;
         }
     }
     Ok((tried, best))
@@ -128,11 +132,12 @@ mod tests {
     #[test]
     fn whoever_cannot_do_the_first_rung_goes_down_to_one_it_can() {
         let (tried, best) = climbed(100.0, 70.0);
-        assert_eq!(tried, [100.0, 80.0, 64.0]);
+        assert_eq!(tried, [100.0, 2.0, 80.0, 64.0]);
         assert_eq!(best, Some(64.0));
-        let (tried, best) = climbed(4.0, 0.1);
-        assert_eq!(best, None);
-        assert_eq!(tried, [4.0, 3.2, 2.56, 2.048], "a median of less than 20 ops is none");
+        let (tried, best) = climbed(2.2, 2.1);
+        assert_eq!((tried, best), (vec![2.2, 2.0], Some(2.0)));
+        let (tried, best) = climbed(100.0, 1.0);
+        assert_eq!((tried, best), (vec![100.0, 2.0], None), "a median of less than 20 ops is none");
     }
 
     #[test]

@@ -253,9 +253,7 @@ fn reading(work: &Work, store: &str) -> Child {
     );
     // Of two rows in a seeded order one is the server's: whichever it is, it has begun when two have.
     let mut child = run_until(work, &line, "read-warm", 1);
-    let is_there =
-        |work: &Work| processes(&work.path("place")).iter().any(|(_, command)| command.contains("data"));
-    if !is_there(work) {
+    if processes(&work.path("place")).is_empty() {
         child = crate::signals::until(child, "read-warm", 1);
     }
     child

@@ -62,7 +62,7 @@ fn facts() -> Outcome {
         "run --stores nginx-php/memcached --blobs 20 --rounds 1 --quiet --out out --phases fill,read-warm";
     work.say(line).ended(0);
     let result = RunResult::load(&work.path("out"))?;
-    let facts = serde_json::to_string(&result.store_rounds)?;
+    let facts = serde_json::to_string(&result.rows)?;
     for name in ["php opcache.enable", "php memcached", "cache: item_size_max", "behind: "] {
         assert!(facts.contains(name), "no `{name}` in {facts}");
     }
