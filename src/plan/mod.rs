@@ -266,7 +266,10 @@ const WORKERS_MAX: usize = 1024;
 const BATCH_MAX: usize = 100_000;
 
 /// The plans that are shipped, by name.
-pub const SHIPPED: &[(&str, &str)] = &[("default", include_str!("../../plans/default.toml"))];
+pub const SHIPPED: &[(&str, &str)] = &[
+    ("default", include_str!("../../plans/default.toml")),
+    ("page", include_str!("../../plans/page.toml")),
+];
 
 impl PlanText {
     /// Reads a plan from a file, or a shipped one by name.
@@ -324,10 +327,10 @@ impl Resolver<'_> {
         };
         let (rows, missing) = rows(&stores, &self.sets(), self.strict)?;
         if rows.is_empty() {
-            bail!(
-                "none of the stores can run here: {}",
-                missing.iter().map(|row| row.reason.as_str()).collect::<String>()
-            );
+            let reasons: std::collections::BTreeSet<&str> =
+                missing.iter().map(|row| row.reason.as_str()).collect();
+            let reasons: Vec<&str> = reasons.into_iter().collect();
+            bail!("none of the stores can run here: {}", reasons.join("; "));
         }
         let mut phases = self.phases()?;
         add_purge(&mut phases, &rows)?;
@@ -417,7 +420,7 @@ impl Resolver<'_> {
             }
         }
         // Everything else needs something to be there.
-        if phases.first().is_none_or(|phase| phase.id != "fill") {
+        if phases.first().is_none_or(|phase| phase.id != "fill" && !phase.only_prepares()) {
             if phases.iter().any(|phase| phase.id == "fill") {
                 bail!("the phase `fill` must be the first one");
             }

@@ -4,6 +4,7 @@ use super::compare::{Series, rank};
 use super::summary::{self, series};
 use crate::plan::{Plan, Use, Work};
 use crate::result::{Cache, Cell, Doubt, RunResult};
+use crate::store::Kind;
 use crate::units;
 
 /// Rounds below which intervals are too wide for verdicts.
@@ -43,6 +44,7 @@ pub fn from_figures(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
     doubts.extend(attempts(result));
     doubts.extend(open_loops(result));
     doubts.extend(contents(result));
+    doubts.extend(distance(result));
     doubts
 }
 
@@ -294,8 +296,20 @@ fn open_loops(result: &RunResult) -> Vec<Doubt> {
     .collect()
 }
 
+/// Round trips that were made by delaying are not yet a network.
+fn distance(result: &RunResult) -> Option<Doubt> {
+    let is_far = |cell: &Cell| cell.options.get("rtt").is_some_and(|rtt| rtt != "0");
+    result.results.iter().any(is_far).then(|| {
+        let text = "Distance was made by a proxy that delays and does nothing else. A real network also begins slowly (about \
+                    14 kB in the first round trip), loses packets and has a limited bandwidth: what is large or comes over many \
+                    connections is slower there than here.";
+        doubt("distance", text.to_owned(), None)
+    })
+}
+
 fn contents(result: &RunResult) -> Option<Doubt> {
-    (result.corpus.zstd_ratio > COMPRESSIBLE).then(|| {
+    let some_may_compress = result.results.iter().any(|cell| cell.kind != Kind::Web.name());
+    (result.corpus.zstd_ratio > COMPRESSIBLE && some_may_compress).then(|| {
         let text = format!(
             "The blobs are compressible ({:.1} times by zstd): stores that compress do better here than with images or archives.",
             result.corpus.zstd_ratio
