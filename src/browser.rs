@@ -124,8 +124,10 @@ impl DevTools {
     pub fn open_context(&mut self, width: u32, height: u32) -> Result<String> {
         self.session = None;
         self.events.clear();
-        let context = self.text("Target.createBrowserContext", json!({"disposeOnDetach": true}), "browserContextId")?;
-        let page = json!({"url": "about:blank", "browserContextId": context, "width": width, "height": height});
+        let context =
+            self.text("Target.createBrowserContext", json!({"disposeOnDetach": true}), "browserContextId")?;
+        let page =
+            json!({"url": "about:blank", "browserContextId": context, "width": width, "height": height});
         let target = self.text("Target.createTarget", page, "targetId")?;
         let attach = json!({"targetId": target, "flatten": true});
         self.session = Some(self.text("Target.attachToTarget", attach, "sessionId")?);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::plan::Plan;
 use crate::result::{
-    CorpusResult, Doubt, Fixed, Harness, Machine, Picture, Program, Rail, Round, RowResult, RunResult, Status,
-    StoreRound,
+    CorpusResult, Doubt, Fixed, Harness, Machine, Picture, Program, Rail, Round, RowResult, RunResult,
+    Status, StoreRound,
 };
 
 /// A cell of the result: row, size of a sweep, phase.

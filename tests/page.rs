@@ -34,10 +34,13 @@ fn main() -> ExitCode {
         None => Trial::test(name, check),
         Some(error) => {
             let reason = format!("{error:#}");
-            Trial::test(name, || Err(Failed::from(reason))).with_kind("no browser").with_ignored_flag(!required)
+            Trial::test(name, || Err(Failed::from(reason)))
+                .with_kind("no browser")
+                .with_ignored_flag(!required)
         }
     };
-    let mut trials = vec![Trial::test("a missing program is an error before anything is made", missing_program)];
+    let mut trials =
+        vec![Trial::test("a missing program is an error before anything is made", missing_program)];
     for (variant, requests) in VARIANTS {
         let check = move || keeps_the_contract(variant, *requests);
         trials.push(needing(format!("{variant} keeps the contract"), Box::new(check)));
@@ -197,7 +200,7 @@ fn whole_run() -> Result<(), Failed> {
         .replace("count = 12", "count = 3")
         .replace("rounds = 5", "rounds = 2")
         .replace("[\"1.1\", \"2\"]", "[\"2\"]")
-        .replace("[\"0\", \"10\", \"50\", \"100\"]", "[\"10\"]")
+        .replace("[\"0\", \"10\", \"50\", \"100\"]", "[\"10\"]");
     std::fs::write(directory.path().join("small.toml"), plan)?;
     let output = blobwise(&["run", "small.toml", "--quiet", "--out", "out"], directory.path()).output()?;
     let said = said(&output);

@@ -428,7 +428,10 @@ impl Flags {
             });
         }
         if let Some(loads) = self.loads {
-            text.phase.iter_mut().filter(|phase| phase.id == "load").for_each(|phase| phase.count = Some(loads));
+            text.phase
+                .iter_mut()
+                .filter(|phase| phase.id == "load")
+                .for_each(|phase| phase.count = Some(loads));
         }
         if self.verify {
             text.verify = Some(true);

@@ -360,7 +360,9 @@ impl<'a> Visitor<'a> {
         let row = self.subject.row;
         let is_first = |first: &Row| first.label == row.label;
         let rows = &self.plan().rows;
-        if self.turn.round != 1 || !rows.iter().find(|other| other.adapter.name == row.adapter.name).is_some_and(is_first) {
+        if self.turn.round != 1
+            || !rows.iter().find(|other| other.adapter.name == row.adapter.name).is_some_and(is_first)
+        {
             return Ok(());
         }
         let alive = self.state.alive.iter().position(|alive| *alive);

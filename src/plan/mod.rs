@@ -266,10 +266,8 @@ const WORKERS_MAX: usize = 1024;
 const BATCH_MAX: usize = 100_000;
 
 /// The plans that are shipped, by name.
-pub const SHIPPED: &[(&str, &str)] = &[
-    ("default", include_str!("../../plans/default.toml")),
-    ("page", include_str!("../../plans/page.toml")),
-];
+pub const SHIPPED: &[(&str, &str)] =
+    &[("default", include_str!("../../plans/default.toml")), ("page", include_str!("../../plans/page.toml"))];
 
 impl PlanText {
     /// Reads a plan from a file, or a shipped one by name.

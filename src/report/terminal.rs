@@ -153,7 +153,8 @@ fn load(result: &RunResult, cell: &Cell) -> String {
     let step = |is: &dyn Fn(&str) -> bool| {
         time(cell.steps.iter().find(|step| is(&step.name)).and_then(|step| Some(step.mean_ns?.median)))
     };
-    let count = |name: &str, show: fn(f64) -> String| cell.counts.get(name).map_or("-".to_owned(), |n| show(*n));
+    let count =
+        |name: &str, show: fn(f64) -> String| cell.counts.get(name).map_or("-".to_owned(), |n| show(*n));
     format!(
         "  {} {:>8} {:>8} {:>8}  {:<20} {:>5} {:>5} {:>8}",
         named(&cell.store),

@@ -269,8 +269,20 @@ fn percentiles(cell: &mut Cell) -> Result<()> {
 
 /// Steps in the order in which ops take them.
 const STEPS: &[&str] = &[
-    "connect", "digest", "begin", "find", "insert", "put", "confirm", "release", "delete", "forget", "commit",
-    "first paint", "icons", "content",
+    "connect",
+    "digest",
+    "begin",
+    "find",
+    "insert",
+    "put",
+    "confirm",
+    "release",
+    "delete",
+    "forget",
+    "commit",
+    "first paint",
+    "icons",
+    "content",
 ];
 
 /// The parts of ops that were timed by themselves, and their share of the ops' time.

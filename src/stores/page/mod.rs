@@ -31,12 +31,36 @@ struct Variant {
 }
 
 const VARIANTS: &[Variant] = &[
-    Variant { form: Form::Separate, name: "page/separate", about: "a page in Chromium: 64 icons as 64 requests" },
-    Variant { form: Form::Sprite, name: "page/sprite", about: "a page in Chromium: 64 icons as one picture, cut by a style sheet" },
-    Variant { form: Form::Inlined, name: "page/inlined", about: "a page in Chromium: 64 icons inside the page" },
-    Variant { form: Form::AfterLoad, name: "page/after-load", about: "a page in Chromium: content that is fetched when the page has loaded" },
-    Variant { form: Form::Preload, name: "page/preload", about: "a page in Chromium: the same, and the head of the page announces the content" },
-    Variant { form: Form::Pipelined, name: "page/pipelined", about: "a page in Chromium: content inside the page" },
+    Variant {
+        form: Form::Separate,
+        name: "page/separate",
+        about: "a page in Chromium: 64 icons as 64 requests",
+    },
+    Variant {
+        form: Form::Sprite,
+        name: "page/sprite",
+        about: "a page in Chromium: 64 icons as one picture, cut by a style sheet",
+    },
+    Variant {
+        form: Form::Inlined,
+        name: "page/inlined",
+        about: "a page in Chromium: 64 icons inside the page",
+    },
+    Variant {
+        form: Form::AfterLoad,
+        name: "page/after-load",
+        about: "a page in Chromium: content that is fetched when the page has loaded",
+    },
+    Variant {
+        form: Form::Preload,
+        name: "page/preload",
+        about: "a page in Chromium: content that is fetched when the page has loaded, announced in its head",
+    },
+    Variant {
+        form: Form::Pipelined,
+        name: "page/pipelined",
+        about: "a page in Chromium: content inside the page",
+    },
 ];
 
 pub(super) const SEPARATE: Adapter = adapter(&VARIANTS[0], |setup| open(setup, &VARIANTS[0]), ICONS);

@@ -139,7 +139,8 @@ fn html(variant: &Variant, data: &str) -> Result<String> {
 }
 
 fn pictures(form: Form) -> Result<String> {
-    let image = |source: &str| format!("<img src=\"{source}\" width=\"{SIDE}\" height=\"{SIDE}\" alt=\"\">\n");
+    let image =
+        |source: &str| format!("<img src=\"{source}\" width=\"{SIDE}\" height=\"{SIDE}\" alt=\"\">\n");
     let one = |number: usize| -> Result<String> {
         Ok(match form {
             Form::Separate => image(&format!("/icons/{number}.png")),
@@ -153,8 +154,7 @@ fn pictures(form: Form) -> Result<String> {
 }
 
 /// A careful author's: the style sheet names the picture, which would be found only when that had come.
-const SPRITE_HEAD: &str =
-    "<link rel=\"stylesheet\" href=\"/icons.css\">\n<link rel=\"preload\" href=\"/sprite.png\" as=\"image\">\n";
+const SPRITE_HEAD: &str = "<link rel=\"stylesheet\" href=\"/icons.css\">\n<link rel=\"preload\" href=\"/sprite.png\" as=\"image\">\n";
 const PRELOAD_HEAD: &str =
     "<link rel=\"preload\" href=\"content.json\" as=\"fetch\" crossorigin=\"anonymous\">\n";
 
@@ -254,7 +254,10 @@ mod tests {
         assert_eq!((count(&sprite, "<i class=\"icon icon-"), count(&sprite, "<img")), (COUNT, 0));
         assert_eq!((count(&sprite, "/icons.css"), count(&sprite, "rel=\"preload\"")), (1, 1));
         let inlined = page(Form::Inlined);
-        assert_eq!((count(&inlined, "<img src=\"data:image/png;base64,"), count(&inlined, "src=\"/")), (COUNT, 0));
+        assert_eq!(
+            (count(&inlined, "<img src=\"data:image/png;base64,"), count(&inlined, "src=\"/")),
+            (COUNT, 0)
+        );
     }
 
     #[test]
@@ -263,7 +266,10 @@ mod tests {
             assert!(page(form).contains("aGVsbG8=") && !page(form).contains("fetch("), "{form:?}");
         }
         for form in [Form::AfterLoad, Form::Preload] {
-            assert!(!page(form).contains("aGVsbG8=") && page(form).contains("fetch(\"content.json\")"), "{form:?}");
+            assert!(
+                !page(form).contains("aGVsbG8=") && page(form).contains("fetch(\"content.json\")"),
+                "{form:?}"
+            );
         }
         assert!(page(Form::Preload).contains(PRELOAD_HEAD) && !page(Form::AfterLoad).contains("preload"));
     }
