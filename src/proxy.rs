@@ -274,7 +274,6 @@ mod tests {
         let mut stream = TcpStream::connect(proxy.address()).unwrap();
         let mut bytes = Vec::with_capacity(MANY_BYTES);
         let took = time(|| assert_eq!(stream.read_to_end(&mut bytes).unwrap(), MANY_BYTES));
-        assert_eq!(bytes.len(), MANY_BYTES);
         assert!(took < Duration::from_secs(6), "{MANY_BYTES} B took {took:?}");
         assert_eq!(proxy.passed().down_bytes, MANY_BYTES as u64);
     }

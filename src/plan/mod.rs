@@ -220,6 +220,13 @@ pub struct Plan {
     pub rail_limit: f64,
 }
 
+impl Plan {
+    /// Whether it is about pages that a browser loads: what is asked of them is not what is asked of stores.
+    pub fn shows_pages(&self) -> bool {
+        self.rows.iter().all(Row::shows_pages)
+    }
+}
+
 /// When a worker syncs in the class on-sync: after this many ops or bytes, whichever comes first, and at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncRule {

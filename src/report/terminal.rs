@@ -129,6 +129,9 @@ fn block(
     }
 }
 
+/// Room for the label of a page with its protocol and distance.
+const LOADED: usize = 33;
+
 /// A block of loads: what the browser told of them beside what the loop measured. Each group has a table of its own.
 fn loads(text: &mut String, result: &RunResult, cells: &[&Cell]) {
     for (name, members) in summary::grouped(cells) {
@@ -136,7 +139,7 @@ fn loads(text: &mut String, result: &RunResult, cells: &[&Cell]) {
         line(
             text,
             &format!(
-                "  {:<28} {:>8} {:>8} {:>8}  {:<20} {:>5} {:>5} {:>8}",
+                "  {:<LOADED$} {:>7} {:>7} {:>7}  {:<19} {:>4} {:>5} {:>7}",
                 "store", "load", "shown", "paint", "ratio to the best", "reqs", "conns", "bytes"
             ),
         );
@@ -156,8 +159,8 @@ fn load(result: &RunResult, cell: &Cell) -> String {
     let count =
         |name: &str, show: fn(f64) -> String| cell.counts.get(name).map_or("-".to_owned(), |n| show(*n));
     format!(
-        "  {} {:>8} {:>8} {:>8}  {:<20} {:>5} {:>5} {:>8}",
-        named(&cell.store),
+        "  {:<LOADED$} {:>7} {:>7} {:>7}  {:<19} {:>4} {:>5} {:>7}",
+        cell.store,
         time(cell.ops_per_s.map(|rate| 1e9 / rate.median)),
         step(&|name| ["icons", "content"].contains(&name)),
         step(&|name| name == "first paint"),

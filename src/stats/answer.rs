@@ -15,7 +15,7 @@ const SMALL_NS: f64 = 5_000.0;
 
 /// The sentences, in the order in which they are printed.
 pub fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
-    if plan.phases.iter().any(|phase| phase.id == LOAD) {
+    if plan.shows_pages() {
         return loads(result);
     }
     let mut sentences = vec![context(plan, result)];
@@ -37,7 +37,7 @@ pub fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
     sentences
 }
 
-/// The phase whose ops are loads of pages: what is asked of it is not what is asked of stores.
+/// The phase whose ops are loads of pages.
 const LOAD: &str = "load";
 
 fn loads(result: &RunResult) -> Vec<String> {

@@ -4,7 +4,6 @@ use super::compare::{Series, rank};
 use super::summary::{self, series};
 use crate::plan::{Plan, Use, Work};
 use crate::result::{Cache, Cell, Doubt, RunResult};
-use crate::store::Kind;
 use crate::units;
 
 /// Rounds below which intervals are too wide for verdicts.
@@ -43,7 +42,7 @@ pub fn from_figures(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
     doubts.extend(cold(result));
     doubts.extend(attempts(result));
     doubts.extend(open_loops(result));
-    doubts.extend(contents(result));
+    doubts.extend(contents(plan, result));
     doubts.extend(distance(result));
     doubts
 }
@@ -307,9 +306,8 @@ fn distance(result: &RunResult) -> Option<Doubt> {
     })
 }
 
-fn contents(result: &RunResult) -> Option<Doubt> {
-    let some_may_compress = result.results.iter().any(|cell| cell.kind != Kind::Web.name());
-    (result.corpus.zstd_ratio > COMPRESSIBLE && some_may_compress).then(|| {
+fn contents(plan: &Plan, result: &RunResult) -> Option<Doubt> {
+    (result.corpus.zstd_ratio > COMPRESSIBLE && !plan.shows_pages()).then(|| {
         let text = format!(
             "The blobs are compressible ({:.1} times by zstd): stores that compress do better here than with images or archives.",
             result.corpus.zstd_ratio

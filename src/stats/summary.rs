@@ -13,8 +13,8 @@ use super::{answer, doubts};
 use crate::plan::{CacheState, Class, Missing, Phase, Plan, Row, Work, class_of, length_key};
 use crate::records::{CellRecord, Records};
 use crate::result::{
-    Against, Cache, CacheProof, Cell, Comparison, Footprint, Interval, PercentileIntervals, Round, RunResult,
-    SCHEMA, SizeBand, Status, Step, Verdict,
+    Against, Cache, CacheProof, Cell, Comparison, Footprint, Interval, PercentileIntervals, Picture, Round,
+    RunResult, SCHEMA, SizeBand, Status, Step, Verdict,
 };
 use crate::store::{Durability, Kind};
 
@@ -71,7 +71,7 @@ pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
         doubts: records.doubts.clone(),
         rails: records.rails.clone(),
         store_rounds: records.store_rounds.clone(),
-        pictures: records.pictures.clone(),
+        pictures: plan.rows.iter().filter_map(|row| picture(records, row)).collect(),
     };
     result.doubts.extend(doubts::from_figures(plan, &result));
     result.answer = answer::answer(plan, &result);
@@ -101,6 +101,10 @@ pub fn rounds_needed(plan: &Plan, records: &Records, most: u32) -> Result<u32> {
 // ---- cells -----------------------------------------------------------------------------------------------------
 
 /// A cell without figures.
+fn picture(records: &Records, row: &Row) -> Option<Picture> {
+    records.pictures.iter().find(|picture| picture.store == row.label).cloned()
+}
+
 fn blank(plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
     let (workers, batch, rate) = match &phase.work {
         Work::Ops(load) => {
