@@ -273,8 +273,12 @@ const WORKERS_MAX: usize = 1024;
 const BATCH_MAX: usize = 100_000;
 
 /// The plans that are shipped, by name.
-pub const SHIPPED: &[(&str, &str)] =
-    &[("default", include_str!("../../plans/default.toml")), ("page", include_str!("../../plans/page.toml"))];
+pub const SHIPPED: &[(&str, &str)] = &[
+    ("default", include_str!("../../plans/default.toml")),
+    ("page", include_str!("../../plans/page.toml")),
+    ("afdesign-icons-2009", include_str!("../../plans/afdesign-icons-2009.toml")),
+    ("afdesign-pipelining-2010", include_str!("../../plans/afdesign-pipelining-2010.toml")),
+];
 
 impl PlanText {
     /// Reads a plan from a file, or a shipped one by name.
