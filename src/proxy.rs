@@ -187,12 +187,13 @@ fn give(from: &TcpStream, mut to: &TcpStream, receiver: &Receiver<Piece>, passed
             to.shutdown(Shutdown::Write).ok();
             return;
         }
+        // Before they are given, so that whoever has them finds them counted.
+        passed.fetch_add(piece.len() as u64, Ordering::Relaxed);
         if to.write_all(&piece).is_err() {
             // Nobody listens any more: the other side is told by the end of its connection.
             from.shutdown(Shutdown::Both).ok();
             return;
         }
-        passed.fetch_add(piece.len() as u64, Ordering::Relaxed);
     }
 }
 
