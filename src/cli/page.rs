@@ -19,7 +19,7 @@ pub struct Flags {
     /// Exactly this many rounds [default: 5]
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
-    /// Loads of each variant in a round [default: 12]
+    /// Loads of each variant in a round [default: 20]
     #[arg(long, value_name = "N")]
     loads: Option<u64>,
     /// Print the report only, no progress

@@ -238,8 +238,8 @@ pub const STANDARD_PHASES: &[(&str, &str)] = &[
     ("age", "overwrites 1, 2 and 4 times the live bytes with new sizes; reads after each"),
 ];
 
-/// Loads of a page in each round.
-const LOADS: u64 = 12;
+/// Loads of a page in each round: of the quickest pages they still take the time that a ranked cell must have.
+const LOADS: u64 = 20;
 
 /// The phases a standard name stands for (`age` is six).
 pub fn standard(id: &str, range_bytes: u64) -> Result<Vec<Phase>> {
