@@ -15,7 +15,8 @@ say() { printf '\n== %s\n' "$*" >&2; }
 packages=(
     build-essential                       # the C compiler of the bundled SQLite, LMDB and zstd
     util-linux strace                     # namespaces for file systems of our own; flushes counted from outside
-    chromium fonts-dejavu-core            # the report in a real browser
+    chromium-headless-shell fonts-dejavu-core    # the report in a real browser; pages
+    nginx openssl                         # pages
     fio                                   # bench/
     postgresql mariadb-server             # private servers
     nginx-light apache2 lighttpd          # web servers, and PHP behind them

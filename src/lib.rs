@@ -1,6 +1,8 @@
 //! Where should files live? Drives the same files through every place that can keep them and says which is best,
 //! at which price, and how sure that is. The modules are the architecture; see ARCHITECTURE.md.
 
+#[cfg(feature = "page")]
+pub mod browser;
 pub mod cli;
 pub mod corpus;
 pub mod engine;
@@ -8,6 +10,8 @@ pub mod machine;
 pub mod names;
 pub mod place;
 pub mod plan;
+#[cfg(feature = "page")]
+pub mod proxy;
 pub mod records;
 pub mod report;
 pub mod result;

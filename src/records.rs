@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::plan::Plan;
 use crate::result::{
-    CorpusResult, Doubt, Fixed, Harness, Machine, Program, Rail, Round, RowResult, RunResult, Status,
-    StoreRound,
+    CorpusResult, Doubt, Fixed, Harness, Machine, Picture, Program, Rail, Round, RowResult, RunResult,
+    Status, StoreRound,
 };
 
 /// A cell of the result: row, size of a sweep, phase.
@@ -41,6 +41,8 @@ pub struct Records {
     pub rails: Vec<Rail>,
     /// The visits.
     pub store_rounds: Vec<StoreRound>,
+    /// What visitors see.
+    pub pictures: Vec<Picture>,
     /// Doubts about the machine and the plan that were found while running.
     pub doubts: Vec<Doubt>,
     /// Whether every round of every row was measured.
@@ -80,6 +82,7 @@ impl Records {
             cells: BTreeMap::new(),
             rails: Vec::new(),
             store_rounds: Vec::new(),
+            pictures: Vec::new(),
             doubts: Vec::new(),
             complete: false,
         }
@@ -106,6 +109,7 @@ impl Records {
             cells,
             rails: result.rails,
             store_rounds: result.store_rounds,
+            pictures: result.pictures,
             doubts: result.doubts.into_iter().filter(|doubt| doubt.while_running).collect(),
             complete: false,
         }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +58,37 @@ pub struct RunResult {
     pub rails: Vec<Rail>,
     /// Each row of each round, in the order in which they were measured.
     pub store_rounds: Vec<StoreRound>,
+    /// What visitors see, where there is something to see.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pictures: Vec<Picture>,
+}
+
+/// What a visitor sees of a row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Picture {
+    /// The row's label.
+    pub store: String,
+    /// A PNG, base64.
+    pub png: String,
+}
+
+impl Picture {
+    /// A picture of a row.
+    pub fn new(store: &str, png: &[u8]) -> Picture {
+        Picture { store: store.to_owned(), png: BASE64.encode(png) }
+    }
+
+    /// The picture's bytes.
+    pub fn bytes(&self) -> Result<Vec<u8>> {
+        BASE64.decode(&self.png).with_context(|| format!("the picture of `{}` is damaged", self.store))
+    }
+
+    /// The name of its file.
+    pub fn file(&self) -> String {
+        let name: String =
+            self.store.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        format!("{}.png", name.trim_matches('-'))
+    }
 }
 
 /// The program that measured.
@@ -358,6 +391,9 @@ pub struct Cell {
     pub size_bands: Vec<SizeBand>,
     /// Parts of an op, where it has some.
     pub steps: Vec<Step>,
+    /// What sessions counted in an op, in the mean over rounds.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<String, f64>,
     /// Share of the workers' time spent in sync.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_share: Option<f64>,
@@ -433,7 +469,7 @@ pub struct Round {
     pub blobs: u64,
     /// Bytes of blobs.
     pub bytes: u64,
-    /// From the first start to the last acknowledgement.
+    /// From the first start to the last acknowledgement, without what sessions did between ops.
     pub seconds: f64,
     /// The same with settling and the file system's flush; phases that write only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -457,6 +493,9 @@ pub struct Round {
     pub first_error: Option<String>,
     /// The times of all ops.
     pub histogram: Histograms,
+    /// What sessions counted in an op, in the mean: requests of a page, say.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<String, f64>,
     /// The first op of each session, in nanoseconds; kept apart from the rest.
     pub first_ops_ns: Vec<u64>,
     /// Syncs and their time, all workers together.
@@ -578,6 +617,9 @@ pub struct Step {
     pub name: String,
     /// Its times.
     pub service_ns: Percentiles,
+    /// Its mean, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_ns: Option<Interval>,
     /// Its share of the op's time.
     pub share: f64,
 }

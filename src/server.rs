@@ -9,7 +9,7 @@
 //! Started by root, a server runs in a user namespace in which our own id is called `nobody`: programs that refuse to be
 //! root run, and can still use directories that only we can enter.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,6 +17,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -55,8 +56,20 @@ pub struct Found {
 }
 
 impl Program {
-    /// Looks for the program. A file of the right name that says it is something else is not it.
+    /// Looks for the program. A file of the right name that says it is something else is not it. What was found is asked once:
+    /// some take a second to answer.
     pub fn find(&self) -> Result<Found> {
+        static KNOWN: Mutex<BTreeMap<(&str, &str), Found>> = Mutex::new(BTreeMap::new());
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.get(&(self.name, self.says)) {
+            return Ok(found.clone());
+        }
+        let found = self.look()?;
+        known.insert((self.name, self.says), found.clone());
+        Ok(found)
+    }
+
+    fn look(&self) -> Result<Found> {
         let mut others = Vec::new();
         for path in self.candidates() {
             if self.ask.is_empty() {

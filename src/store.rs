@@ -495,6 +495,17 @@ pub trait Store: Sync + Send {
         Ok(None)
     }
 
+    /// Whether its sessions have something to make ready before each op and to tell after it. Neither is on the clock: see
+    /// [`Session::prepare`] and [`Session::tell`].
+    fn is_staged(&self) -> bool {
+        false
+    }
+
+    /// A picture (PNG) of a blob as a visitor sees it, where there is something to see.
+    fn picture(&self, _key: &Key) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
     /// Closes it. A flush that fails here is an error; dropping without closing is the safety net.
     fn close(self: Box<Self>) -> Result<()>;
 
@@ -502,6 +513,15 @@ pub trait Store: Sync + Send {
     fn remove(self: Box<Self>) -> Result<()> {
         self.close()
     }
+}
+
+/// What a session tells of an op beside its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// A part of it that was timed by the other side, in nanoseconds: its name and how long it took.
+    Time(&'static str, u64),
+    /// What was counted in it: its name and how many.
+    Count(&'static str, u64),
 }
 
 /// One worker's handle. What a store cannot do it refuses; it never emulates.
@@ -522,6 +542,18 @@ pub trait Session {
     /// Connects anew: the part of an op that `connection=per-op` adds, timed by the loop.
     fn connect(&mut self) -> Result<()> {
         Err(Error::Unsupported("a connection for each op"))
+    }
+
+    /// Makes ready what the next op must find fresh, such as a browser without a cache. Called before each op, off every clock,
+    /// where [`Store::is_staged`].
+    fn prepare(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Tells what only the session knows of the op that has just succeeded. Called once after it, off every clock, where
+    /// [`Store::is_staged`].
+    fn tell(&mut self, _each: &mut dyn FnMut(Told)) -> Result<()> {
+        Ok(())
     }
 
     /// The catalogue of uploads in the same database, over the same connection.

@@ -1,16 +1,15 @@
 //! Reports of real runs in a real browser with the network off: nothing is loaded, nothing goes wrong, every plot is drawn,
 //! every table is filled, and it can be read on a phone, on paper and with a pointer.
 
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use blobwise::browser::{Browser, CHROMIUM, DevTools};
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::{Value, json};
-use tungstenite::{Message, WebSocket};
 
 /// Runs that are small, and together have everything that a report can show.
 const RUNS: &[(&str, &[&str])] = &[
@@ -36,35 +35,37 @@ const RUNS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Names under which the browser is installed.
-const BROWSERS: &[&str] = &["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-
 fn main() {
+    name_the_supervisor();
     let arguments = Arguments::from_args();
-    let browser = browser();
     let required = std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|value| value == "1");
-    let trials = RUNS.iter().map(|(name, flags)| match browser.clone() {
-        Some(browser) => Trial::test(*name, move || check(flags, browser)),
-        None => Trial::test(*name, || Err(Failed::from(format!("none of {BROWSERS:?} is installed"))))
-            .with_kind("no browser")
-            .with_ignored_flag(!required),
+    let browser = CHROMIUM.find();
+    let trials = RUNS.iter().map(|(name, flags)| match &browser {
+        Ok(found) => {
+            let browser = found.path.clone();
+            Trial::test(*name, move || check(flags, &browser))
+        }
+        Err(error) => {
+            let reason = format!("{error:#}");
+            Trial::test(*name, || Err(Failed::from(reason)))
+                .with_kind("no browser")
+                .with_ignored_flag(!required)
+        }
     });
     libtest_mimic::run(&arguments, trials.collect()).exit();
 }
 
-fn browser() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let directories: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    BROWSERS
-        .iter()
-        .flat_map(|name| directories.iter().map(move |directory| directory.join(name)))
-        .find(|candidate| candidate.is_file())
+/// The browser stands behind a supervisor, which is the program itself and not this test.
+#[expect(unsafe_code, reason = "changing the environment")]
+fn name_the_supervisor() {
+    // SAFETY: the first thing that is done, while there is one thread.
+    unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", env!("CARGO_BIN_EXE_blobwise")) };
 }
 
-fn check(flags: &[&str], browser: PathBuf) -> Result<(), Failed> {
+fn check(flags: &[&str], browser: &Path) -> Result<(), Failed> {
     let directory = tempfile::tempdir()?;
     let report = measure(flags, directory.path())?;
-    let mut page = Page::open(&browser, &directory.path().join("profile"), &report)?;
+    let mut page = Page::open(browser, directory.path(), &report)?;
     page.every_plot_is_drawn()?;
     page.every_table_is_filled()?;
     page.hovering_shows_numbers()?;
@@ -92,88 +93,21 @@ fn measure(flags: &[&str], directory: &Path) -> Result<PathBuf, Failed> {
 
 // ---- the browser -------------------------------------------------------------------------------------------------
 
-/// A browser that ends with the test.
-struct Browser(Child);
-
-impl Browser {
-    #[expect(clippy::disallowed_methods, reason = "the program starts no browser: that is for its reader")]
-    fn start(path: &Path, profile: &Path) -> Result<Browser, Failed> {
-        let child = Command::new(path)
-            .args([
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--no-first-run",
-                "--remote-debugging-port=0",
-            ])
-            .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-            .arg(format!("--user-data-dir={}", profile.display()))
-            .arg("about:blank")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        Ok(Browser(child))
-    }
-
-    /// Where it listens: the port and the path, which it writes into its profile.
-    fn address(profile: &Path) -> Result<(u16, String), Failed> {
-        for _ in 0..300 {
-            let text = std::fs::read_to_string(profile.join("DevToolsActivePort")).unwrap_or_default();
-            if let Some((port, path)) = text.split_once('\n').filter(|(_, path)| !path.is_empty()) {
-                return Ok((port.parse()?, path.trim().to_owned()));
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        Err("the browser did not listen within 30 s".into())
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        // Asked to close, it ends in order and leaves its profile alone; otherwise it is ended.
-        let ended = |child: &mut Child| child.try_wait().is_ok_and(|status| status.is_some());
-        for _ in 0..100 {
-            if ended(&mut self.0) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
-}
-
 /// A report in a browser, and everything the browser said of it.
 struct Page {
-    socket: WebSocket<TcpStream>,
-    session: Option<String>,
-    calls: u64,
-    events: Vec<Value>,
+    tools: DevTools,
     url: String,
     /// Kept: the browser ends with it.
     _browser: Browser,
 }
 
-impl Drop for Page {
-    fn drop(&mut self) {
-        self.session = None;
-        self.call("Browser.close", json!({})).ok();
-    }
-}
-
 impl Page {
-    fn open(path: &Path, profile: &Path, report: &Path) -> Result<Page, Failed> {
-        let browser = Browser::start(path, profile)?;
-        let (port, address) = Browser::address(profile)?;
-        let stream = TcpStream::connect(("127.0.0.1", port))?;
-        stream.set_read_timeout(Some(Duration::from_secs(120)))?;
-        let (socket, _) = tungstenite::client(format!("ws://127.0.0.1:{port}{address}"), stream)
-            .map_err(|error| Failed::from(error.to_string()))?;
+    fn open(path: &Path, directory: &Path, report: &Path) -> Result<Page, Failed> {
+        let browser = Browser::start(path, directory, &[])?;
+        let tools = browser.connect(Duration::from_secs(120))?;
         let url = format!("file://{}", report.display());
-        let mut page = Page { socket, session: None, calls: 0, events: Vec::new(), url, _browser: browser };
-        let target = page.call("Target.createTarget", json!({"url": "about:blank"}))?["targetId"].take();
-        let attached = page.call("Target.attachToTarget", json!({"targetId": target, "flatten": true}))?;
-        page.session = attached["sessionId"].as_str().map(str::to_owned);
+        let mut page = Page { tools, url, _browser: browser };
+        page.tools.open_context(1200, 800)?;
         for domain in ["Page.enable", "Network.enable", "Runtime.enable", "Log.enable"] {
             page.call(domain, json!({}))?;
         }
@@ -184,36 +118,13 @@ impl Page {
         Ok(page)
     }
 
-    /// One call of the DevTools protocol. Events that come before the answer are kept.
     fn call(&mut self, method: &str, params: Value) -> Result<Value, Failed> {
-        self.calls += 1;
-        let mut call = json!({"id": self.calls, "method": method, "params": params});
-        if let Some(session) = &self.session {
-            call["sessionId"] = json!(session);
-        }
-        self.socket.send(Message::text(call.to_string()))?;
-        loop {
-            let Message::Text(text) = self.socket.read()? else { continue };
-            let mut message: Value = serde_json::from_str(&text)?;
-            if message["id"] != self.calls {
-                self.events.push(message);
-                continue;
-            }
-            if !message["error"].is_null() {
-                return Err(format!("{method}: {}", message["error"]).into());
-            }
-            return Ok(message["result"].take());
-        }
+        Ok(self.tools.call(method, params)?)
     }
 
     /// The value of an expression.
     fn value(&mut self, expression: &str) -> Result<Value, Failed> {
-        let mut answer =
-            self.call("Runtime.evaluate", json!({"expression": expression, "returnByValue": true}))?;
-        match &answer["exceptionDetails"] {
-            Value::Null => Ok(answer["result"]["value"].take()),
-            exception => Err(format!("{expression}: {exception}").into()),
-        }
+        Ok(self.tools.value(expression)?)
     }
 
     /// Waits until an expression is true.
@@ -310,7 +221,8 @@ impl Page {
     fn was_quiet(&mut self) -> Result<(), Failed> {
         let mut requests = Vec::new();
         let mut complaints = Vec::new();
-        for event in &self.events {
+        let events = self.tools.events();
+        for event in &events {
             let params = &event["params"];
             let is_bad = |level: &Value| level == "error" || level == "warning";
             match event["method"].as_str().unwrap_or_default() {

@@ -11,6 +11,7 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Which modules of the crate each one may name. `cli` may name all.
 const MAY_NAME: &[(&str, &[&str])] = &[
+    ("browser", &["server", "store"]),
     ("corpus", &["names", "store", "units"]),
     (
         "engine",
@@ -23,13 +24,14 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("names", &[]),
     ("place", &["machine"]),
     ("plan", &["corpus", "names", "stats", "store", "stores", "units"]),
+    ("proxy", &["machine"]),
     ("records", &["plan", "result"]),
     ("report", &["plan", "result", "stats", "store", "units"]),
     ("result", &["plan", "store"]),
     ("server", &["machine", "place"]),
     ("stats", &["plan", "records", "result", "store", "units"]),
     ("store", &["server", "units"]),
-    ("stores", &["place", "server", "store", "units"]),
+    ("stores", &["browser", "place", "proxy", "server", "store", "units"]),
     ("units", &[]),
 ];
 
@@ -111,8 +113,8 @@ fn engine_statistics_and_reports_name_no_store() {
     stores.extend(
         TABLE.iter().filter_map(|entry| entry.name().split_once('/')).map(|(family, _)| family.to_owned()),
     );
-    // The yardsticks and a plain word.
-    for word in ["null", "memory", "files"] {
+    // The yardsticks and plain words.
+    for word in ["null", "memory", "files", "page"] {
         stores.remove(word);
     }
     let mut wrong = Vec::new();

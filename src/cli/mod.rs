@@ -3,6 +3,7 @@
 mod compare;
 mod corpus;
 mod list;
+mod page;
 mod progress;
 mod report;
 mod run;
@@ -24,6 +25,8 @@ struct Arguments {
 enum Command {
     /// Measure: the default plan, a plan by name or file, or what the flags say
     Run(Box<run::Flags>),
+    /// Measure how the parts of a page should come, in a real browser: `run page`
+    Page(page::Flags),
     /// Show what there is: stores, plans, corpora
     List(list::Flags),
     /// Show what a corpus is: count, bytes, quantiles, histogram, compression ratio
@@ -72,6 +75,7 @@ pub fn main() -> ExitCode {
     };
     let outcome = match arguments.command {
         Command::Run(flags) => run::main(*flags),
+        Command::Page(flags) => page::main(flags),
         Command::List(flags) => list::main(&flags),
         Command::Corpus(flags) => corpus::main(&flags),
         Command::Compare(flags) => compare::main(&flags),

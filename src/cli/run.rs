@@ -20,7 +20,7 @@ use crate::report;
 use crate::result::{Program, RunResult, Status, replace};
 
 /// Every flag has its key in the plan file.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(allow_negative_numbers = true)]
 pub struct Flags {
     /// A plan: a file, or the name of a shipped one (see `blobwise list plans`)
@@ -113,6 +113,22 @@ pub struct Flags {
     /// Tell every phase that begins, not only every store
     #[arg(long)]
     verbose: bool,
+    /// Ops of the plan's phase `load` (a flag of `blobwise page`)
+    #[arg(skip)]
+    loads: Option<u64>,
+}
+
+impl Flags {
+    /// A shipped plan with what is commonly changed in it.
+    pub fn of_page(
+        dir: Option<PathBuf>,
+        out: Option<PathBuf>,
+        rounds: Option<u32>,
+        loads: Option<u64>,
+        quiet: bool,
+    ) -> Flags {
+        Flags { plan: Some("page".to_owned()), dir, out, rounds, loads, quiet, ..Flags::default() }
+    }
 }
 
 /// Runs the command.
@@ -305,6 +321,9 @@ fn write_manifest(corpora: &[Corpus], out: &Path) -> Result<()> {
 /// Writes every report of a result.
 pub fn write_reports(result: &RunResult, out: &Path) -> Result<()> {
     result.save(out)?;
+    for picture in &result.pictures {
+        replace(&out.join(picture.file()), &picture.bytes()?)?;
+    }
     replace(&out.join("results.csv"), report::csv::render(result)?.as_bytes())?;
     replace(&out.join("report.html"), report::html::render(result)?.as_bytes())
 }
@@ -416,6 +435,12 @@ impl Flags {
                     return Err(crate::names::unknown("kind of arrivals", other, ["poisson", "constant"]));
                 }
             });
+        }
+        if let Some(loads) = self.loads {
+            text.phase
+                .iter_mut()
+                .filter(|phase| phase.id == "load")
+                .for_each(|phase| phase.count = Some(loads));
         }
         if self.verify {
             text.verify = Some(true);

@@ -46,7 +46,7 @@ pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, place: &Path,
         }
     }
     let bytes: u64 = records.corpora.iter().map(|corpus| corpus.bytes).max().unwrap_or(0);
-    if bytes < records.machine.memory_bytes / 2 {
+    if bytes < records.machine.memory_bytes / 2 && !plan.shows_pages() {
         let text = format!(
             "The corpus ({}) fits into memory ({}): warm reads come from there. Cold reads do not.",
             units::bytes(bytes as f64),

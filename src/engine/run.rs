@@ -18,7 +18,7 @@ use crate::machine::{self, Device};
 use crate::place::Place;
 use crate::plan::{CacheState, Plan, Row, Work, length_key};
 use crate::records::Records;
-use crate::result::{CorpusResult, Harness, Program, Status, StoreRound};
+use crate::result::{CorpusResult, Harness, Picture, Program, Status, StoreRound};
 use crate::stats::histogram;
 use crate::store::Options;
 use crate::stores;
@@ -454,6 +454,11 @@ fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
             row.status = Status::Failed;
             row.reason = Some(error.clone());
         }
+    }
+    if let Some(picture) = visit.picture
+        && records.pictures.iter().all(|known| known.store != *label)
+    {
+        records.pictures.push(Picture::new(label, &picture));
     }
     for (phase, outcome) in visit.phases {
         let cell = records.cells.entry((label.clone(), subject.sweep_bytes, phase)).or_default();

@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use crate::result::Histograms;
 use crate::stats::histogram::{self, BANDS, Histogram};
+use crate::store::Told;
 
 /// When an op was due, begun and done, in nanoseconds of the loop's clock.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +63,10 @@ pub struct Tally {
     pub cpu_ns: u64,
     /// Parts of ops that are timed by themselves, by name.
     pub steps: Vec<(&'static str, Box<Histogram>)>,
+    /// What sessions counted, by name: the sum, and the number of ops.
+    pub counts: Vec<(&'static str, u64, u64)>,
+    /// Time between ops in which sessions made something ready or told something, in nanoseconds.
+    pub aside_ns: u64,
 }
 
 impl Tally {
@@ -92,6 +97,8 @@ impl Tally {
             last_due: 0,
             cpu_ns: 0,
             steps: Vec::new(),
+            counts: Vec::new(),
+            aside_ns: 0,
         }
     }
 
@@ -134,6 +141,28 @@ impl Tally {
         self.steps[place].1.saturating_record(ns.max(1));
     }
 
+    /// Counts what a session told of an op. That of a first op that is kept apart is not counted.
+    pub fn told(&mut self, told: Told) {
+        match told {
+            Told::Time(name, ns) => self.step(name, ns),
+            Told::Count(..) if self.first_apart && self.first_ops_ns.is_empty() => {}
+            Told::Count(name, number) => self.count(name, number, 1),
+        }
+    }
+
+    fn count(&mut self, name: &'static str, number: u64, ops: u64) {
+        match self.counts.iter_mut().find(|(known, ..)| *known == name) {
+            Some((_, sum, all)) => (*sum, *all) = (*sum + number, *all + ops),
+            None => self.counts.push((name, number, ops)),
+        }
+    }
+
+    /// Wall time of the phase's `workers` in seconds, without what they did between ops.
+    pub fn seconds(&self, workers: usize) -> f64 {
+        let wall_ns = (self.end - self.begin) as f64;
+        (wall_ns - self.aside_ns as f64 / workers as f64) / 1e9
+    }
+
     /// Counts an op that failed.
     pub fn fail(&mut self, why: impl FnOnce() -> String) {
         self.errors += 1;
@@ -172,6 +201,8 @@ impl Tally {
         self.end = self.end.max(other.end);
         self.last_due = self.last_due.max(other.last_due);
         self.cpu_ns += other.cpu_ns;
+        self.aside_ns += other.aside_ns;
+        other.counts.iter().for_each(|(name, number, ops)| self.count(name, *number, *ops));
         for (name, more) in &other.steps {
             match self.steps.iter_mut().find(|(known, _)| known == name) {
                 Some((_, all)) => histogram::add(all, more),

@@ -91,6 +91,8 @@ pub struct Visit {
     pub pass_seconds: BTreeMap<String, f64>,
     /// What the store says of itself.
     pub facts: Facts,
+    /// What a visitor sees (PNG).
+    pub picture: Option<Vec<u8>>,
     /// Blobs compared.
     pub verified: u64,
     /// What went wrong with the store as a whole.
@@ -221,6 +223,7 @@ pub fn visit(
             pass_seconds: BTreeMap::new(),
             footprint: empty_footprint(subject),
             facts: Facts::new(),
+            picture: None,
             verified: 0,
             error: None,
             seconds: 0.0,
@@ -345,6 +348,7 @@ impl<'a> Visitor<'a> {
             return Ok(());
         }
         self.verify()?;
+        self.picture()?;
         if let Some(apart) = self.desk.take().and_then(|desk| desk.apart) {
             apart.remove().context("removing the catalogue failed")?;
         }
@@ -352,6 +356,23 @@ impl<'a> Visitor<'a> {
             Some((_, store)) => store.remove().context("removing the store failed"),
             None => Ok(()),
         }
+    }
+
+    /// Once in a run, for the first row of each adapter: a picture of what is there to see.
+    fn picture(&mut self) -> Result<()> {
+        let row = self.subject.row;
+        let is_first = |first: &Row| first.label == row.label;
+        let rows = &self.plan().rows;
+        if self.turn.round != 1
+            || !rows.iter().find(|other| other.adapter.name == row.adapter.name).is_some_and(is_first)
+        {
+            return Ok(());
+        }
+        let alive = self.state.alive.iter().position(|alive| *alive);
+        if let Some(key) = alive.map(|id| &self.subject.corpus.keys[id]) {
+            self.visit.picture = self.store()?.0.picture(key).context("taking a picture failed")?;
+        }
+        Ok(())
     }
 
     // ---- opening and closing -------------------------------------------------------------------------------
@@ -647,6 +668,7 @@ impl<'a> Visitor<'a> {
         };
         job.lists.iter().flatten().for_each(|op| self.state.apply(op));
         let mut round = self.new_round(seed);
+        round.seconds = tally.seconds(workers);
         let [mut meter] = meters;
         if phase.writes() {
             self.settle(phase, &mut meter, &mut round)?;
@@ -761,6 +783,8 @@ impl<'a> Visitor<'a> {
         round.syncs = tally.syncs;
         round.sync_seconds = tally.sync_ns as f64 / 1e9;
         round.worker_cpu_ns = tally.cpu_ns;
+        let mean = |(name, sum, ops): &(&str, u64, u64)| ((*name).to_owned(), *sum as f64 / *ops as f64);
+        round.counts = tally.counts.iter().map(mean).collect();
         if round.seconds == 0.0 {
             round.seconds = (tally.end - tally.begin) as f64 / 1e9;
         }

@@ -181,6 +181,7 @@ pub fn work<'s, C: Clock>(
     let mut consumer = Consumer::new(shared.use_bytes)?;
     let mut writer = Writer { shared, unsynced_ops: 0, unsynced_bytes: 0, wrote: false, room: Vec::new() };
     let mut cursor = Cursor { source, keys: shared.keys, batch: shared.batch, at: 0, begin };
+    let staged = shared.store.is_staged();
     let mut now = begin;
     (tally.begin, tally.end) = (begin, begin);
     while let Some(next) = cursor.next(now, &mut tally) {
@@ -197,6 +198,7 @@ pub fn work<'s, C: Clock>(
             }
         }
         let prepared = writer.prepare(next.ops);
+        let ready = if staged { prepare(shared, hands, &mut tally) } else { Ok(()) };
         let start = shared.clock.now();
         if next.due.is_some()
             && now <= due
@@ -204,16 +206,23 @@ pub fn work<'s, C: Clock>(
         {
             late.saturating_record(u64::max(start - due, 1));
         }
-        let connected = if shared.connect { connect(shared, hands, start, &mut tally) } else { Ok(()) };
-        let outcome =
+        let connected = ready
+            .and_then(|()| if shared.connect { connect(shared, hands, start, &mut tally) } else { Ok(()) });
+        let mut outcome =
             connected.and_then(|()| perform(shared, hands, next.ops, prepared, &mut consumer, &mut tally));
         now = shared.clock.now();
         tally.ops += 1;
         tally.blobs += next.ops.len() as u64;
+        let end = now;
+        if staged && let Ok(bytes) = outcome {
+            outcome = hands.session.tell(&mut |told| tally.told(told)).map(|()| bytes);
+            now = shared.clock.now();
+            tally.aside_ns += now - end;
+        }
         match outcome {
             Ok(bytes) => {
                 tally.bytes += bytes;
-                tally.record(band_of(mean(bytes, next.ops.len())), Times { due, start, end: now });
+                tally.record(band_of(mean(bytes, next.ops.len())), Times { due, start, end });
                 if writer.must_sync(next.ops, bytes) {
                     now = writer.sync(hands, now, &mut tally);
                 }
@@ -243,6 +252,14 @@ pub fn work<'s, C: Clock>(
 #[inline]
 fn mean(bytes: u64, blobs: usize) -> u64 {
     if blobs == 1 { bytes } else { bytes / blobs as u64 }
+}
+
+/// Makes ready what the next op must find fresh, and takes the time that needs out of the phase's.
+fn prepare<C: Clock>(shared: &Shared<'_, C>, hands: &mut Hands<'_>, tally: &mut Tally) -> Result<()> {
+    let begin = shared.clock.now();
+    let outcome = hands.session.prepare();
+    tally.aside_ns += shared.clock.now() - begin;
+    outcome
 }
 
 /// Connects anew, as the first step of an op.

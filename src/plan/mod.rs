@@ -230,6 +230,13 @@ pub struct Plan {
     pub rail_limit: f64,
 }
 
+impl Plan {
+    /// Whether it is about pages that a browser loads: what is asked of them is not what is asked of stores.
+    pub fn shows_pages(&self) -> bool {
+        self.rows.iter().all(Row::shows_pages)
+    }
+}
+
 /// When a worker syncs in the class on-sync: after this many ops or bytes, whichever comes first, and at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncRule {
@@ -280,7 +287,12 @@ const WORKERS_MAX: usize = 1024;
 const BATCH_MAX: usize = 100_000;
 
 /// The plans that are shipped, by name.
-pub const SHIPPED: &[(&str, &str)] = &[("default", include_str!("../../plans/default.toml"))];
+pub const SHIPPED: &[(&str, &str)] = &[
+    ("default", include_str!("../../plans/default.toml")),
+    ("page", include_str!("../../plans/page.toml")),
+    ("afdesign-icons-2009", include_str!("../../plans/afdesign-icons-2009.toml")),
+    ("afdesign-pipelining-2010", include_str!("../../plans/afdesign-pipelining-2010.toml")),
+];
 
 impl PlanText {
     /// Reads a plan from a file, or a shipped one by name.
@@ -338,10 +350,10 @@ impl Resolver<'_> {
         };
         let (rows, missing) = rows(&stores, &self.sets(), self.strict)?;
         if rows.is_empty() {
-            bail!(
-                "none of the stores can run here: {}",
-                missing.iter().map(|row| row.reason.as_str()).collect::<String>()
-            );
+            let reasons: std::collections::BTreeSet<&str> =
+                missing.iter().map(|row| row.reason.as_str()).collect();
+            let reasons: Vec<&str> = reasons.into_iter().collect();
+            bail!("none of the stores can run here: {}", reasons.join("; "));
         }
         let mut phases = self.phases()?;
         add_purge(&mut phases, &rows)?;
@@ -448,7 +460,7 @@ impl Resolver<'_> {
             phases.splice(place..place, standard("ramp", range_bytes)?);
         }
         // Everything else needs something to be there.
-        if phases.first().is_none_or(|phase| phase.id != "fill") {
+        if phases.first().is_none_or(|phase| phase.id != "fill" && !phase.only_prepares()) {
             if phases.iter().any(|phase| phase.id == "fill") {
                 bail!("the phase `fill` must be the first one");
             }

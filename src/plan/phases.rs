@@ -174,6 +174,11 @@ impl Load {
 }
 
 impl Phase {
+    /// Whether it is done only for the phases after it, and is no part of the result.
+    pub fn only_prepares(&self) -> bool {
+        self.id == "publish"
+    }
+
     /// Whether its ops go through a catalogue of uploads.
     pub fn has_uploads(&self) -> bool {
         matches!(&self.work, Work::Ops(load) if load.has_uploads())
@@ -231,8 +236,16 @@ pub const STANDARD_PHASES: &[(&str, &str)] = &[
         "uploads through a catalogue (option `catalogue`), every fifth one of a content that is there: digest, find, insert, put",
     ),
     ("release", "takes half of the uploads back; the blob goes with the last reference"),
+    ("publish", "puts every blob once, as what later phases need: it is not reported"),
+    (
+        "load",
+        "loads pages in a real browser, each in a fresh context; from the start of the navigation until everything is shown",
+    ),
     ("age", "overwrites 1, 2 and 4 times the live bytes with new sizes; reads after each"),
 ];
+
+/// Loads of a page in each round: of the quickest pages they still take the time that a ranked cell must have.
+const LOADS: u64 = 20;
 
 /// The phases a standard name stands for (`age` is six).
 pub fn standard(id: &str, range_bytes: u64) -> Result<Vec<Phase>> {
@@ -260,6 +273,8 @@ pub fn standard(id: &str, range_bytes: u64) -> Result<Vec<Phase>> {
         "overwrite" => ops(load(Overwrite, Length::Pilot), Class::Asked, AsIs),
         "delete-half" => ops(load(Delete, Length::Share(0.5)), Class::Asked, AsIs),
         "register" => ops(load(Register, Length::Share(1.0)), Class::Asked, AsIs),
+        "publish" => ops(load(Put, Length::Share(1.0)), Class::Fill, AsIs),
+        "load" => ops(load(Get, Length::Ops(LOADS)), Class::Fill, AsIs),
         "release" => ops(load(Release, Length::Share(0.5)), Class::Asked, AsIs),
         "purge" => {
             vec![Phase { id: id.to_owned(), work: Work::Purge, class: Class::Asked, cache: AsIs }]

@@ -25,6 +25,11 @@ impl Row {
     pub fn is_reference(&self) -> bool {
         self.adapter.kind == Kind::Reference
     }
+
+    /// Whether its blobs are pages that a browser loads.
+    pub fn shows_pages(&self) -> bool {
+        !self.options.text("shows").is_empty()
+    }
 }
 
 /// Options that every store has. One that is not given is not listed among a row's settings.

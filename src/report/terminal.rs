@@ -94,6 +94,9 @@ fn block(
     let Some(first) = cells.iter().find(|cell| !cell.rounds.is_empty()).or(cells.first()) else { return };
     let size = sweep_bytes.map(|bytes| format!(" at {}", units::bytes(bytes as f64))).unwrap_or_default();
     heading(text, &format!("{phase}{size}: {}", describe(result, first, cells)));
+    if cells.iter().any(|cell| !cell.counts.is_empty()) {
+        return loads(text, result, cells);
+    }
     let settled = cells.iter().any(|cell| summary::writes(cell));
     let (rate_title, last_title) = if settled { ("settled/s", "acked/s") } else { ("ops/s", "p50, p99") };
     line(
@@ -124,6 +127,53 @@ fn block(
             wrapped(text, "    ", why);
         }
     }
+}
+
+/// Room for the label of a page with its protocol and distance.
+const LOADED: usize = 33;
+
+/// A block of loads: what the browser told of them beside what the loop measured. Each group has a table of its own.
+fn loads(text: &mut String, result: &RunResult, cells: &[&Cell]) {
+    for (name, members) in summary::grouped(cells) {
+        heading(text, &format!("  {name}"));
+        line(
+            text,
+            &format!(
+                "  {:<LOADED$} {:>7} {:>7} {:>7}  {:<19} {:>4} {:>5} {:>7}",
+                "store", "load", "shown", "paint", "ratio to the best", "reqs", "conns", "bytes"
+            ),
+        );
+        members.iter().for_each(|cell| line(text, &load(result, cell)));
+    }
+    for cell in cells.iter().filter(|cell| cell.not_ranked.is_some()) {
+        line(text, &load(result, cell));
+        wrapped(text, "    ", cell.not_ranked.as_deref().unwrap_or_default());
+    }
+}
+
+fn load(result: &RunResult, cell: &Cell) -> String {
+    let time = |ns: Option<f64>| ns.map_or("-".to_owned(), units::nanoseconds);
+    let step = |is: &dyn Fn(&str) -> bool| {
+        time(cell.steps.iter().find(|step| is(&step.name)).and_then(|step| Some(step.mean_ns?.median)))
+    };
+    let count =
+        |name: &str, show: fn(f64) -> String| cell.counts.get(name).map_or("-".to_owned(), |n| show(*n));
+    format!(
+        "  {:<LOADED$} {:>7} {:>7} {:>7}  {:<19} {:>4} {:>5} {:>7}",
+        cell.store,
+        time(cell.ops_per_s.map(|rate| 1e9 / rate.median)),
+        step(&|name| ["icons", "content"].contains(&name)),
+        step(&|name| name == "first paint"),
+        standing(result, cell),
+        count("requests", whole),
+        count("connections", whole),
+        count("bytes", units::bytes),
+    )
+}
+
+/// A mean of whole numbers: with a digit behind the point only where they differed.
+fn whole(mean: f64) -> String {
+    if (mean - mean.round()).abs() < 0.05 { format!("{mean:.0}") } else { format!("{mean:.1}") }
 }
 
 /// The parts of an op that were timed by themselves.
@@ -169,6 +219,8 @@ pub(super) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> Stri
         parts.push(format!("the highest rate at which response times keep to {limit}"));
     } else if let Some(rate) = cell.offered_ops_per_s {
         parts.push(format!("{} ops/s offered", units::count(rate)));
+    } else if cells.iter().any(|cell| !cell.counts.is_empty()) {
+        parts.push("each in a fresh context of the browser".to_owned());
     } else if !cells.iter().any(|cell| summary::writes(cell)) {
         parts.push("service time, not what visitors wait".to_owned());
     }

@@ -15,6 +15,9 @@ const SMALL_NS: f64 = 5_000.0;
 
 /// The sentences, in the order in which they are printed.
 pub fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
+    if plan.shows_pages() {
+        return loads(result);
+    }
     let mut sentences = vec![context(plan, result)];
     if plan.text.sweep.is_some() {
         sentences.extend(by_size(plan, result));
@@ -29,6 +32,31 @@ pub fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
     }
     sentences.push(
         "Intervals cover repetition on this machine today, not other machines, corpora or versions."
+            .to_owned(),
+    );
+    sentences
+}
+
+/// The phase whose ops are loads of pages.
+const LOAD: &str = "load";
+
+fn loads(result: &RunResult) -> Vec<String> {
+    let cells: Vec<&Cell> = result.results.iter().filter(|cell| cell.phase == LOAD).collect();
+    let rounds = cells.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
+    let mut sentences =
+        vec![format!("On this machine, {rounds} rounds, each load in a fresh context of the browser:")];
+    for (name, members) in summary::grouped(&cells) {
+        let title = if name.is_empty() { "Loads".to_owned() } else { format!("Loads ({name})") };
+        sentences.push(format!("{title}: {}", leaders(&members, "loads")));
+    }
+    if sentences.len() == 1 {
+        let why = cells.iter().find_map(|cell| cell.not_ranked.clone());
+        let why = why.unwrap_or_else(|| "nothing was measured".to_owned());
+        sentences.push(format!("Loads: this run does not answer it: no row is ranked ({why})."));
+    }
+    sentences.extend(left_out(result));
+    sentences.push(
+        "Intervals cover repetition on this machine today, not other machines, browsers or networks."
             .to_owned(),
     );
     sentences

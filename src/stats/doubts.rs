@@ -42,7 +42,8 @@ pub fn from_figures(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
     doubts.extend(cold(result));
     doubts.extend(attempts(result));
     doubts.extend(open_loops(result));
-    doubts.extend(contents(result));
+    doubts.extend(contents(plan, result));
+    doubts.extend(distance(result));
     doubts
 }
 
@@ -294,8 +295,19 @@ fn open_loops(result: &RunResult) -> Vec<Doubt> {
     .collect()
 }
 
-fn contents(result: &RunResult) -> Option<Doubt> {
-    (result.corpus.zstd_ratio > COMPRESSIBLE).then(|| {
+/// Round trips that were made by delaying are not yet a network.
+fn distance(result: &RunResult) -> Option<Doubt> {
+    let is_far = |cell: &Cell| cell.options.get("rtt").is_some_and(|rtt| rtt != "0");
+    result.results.iter().any(is_far).then(|| {
+        let text = "Distance was made by a proxy that delays and does nothing else. A real network also begins slowly (about \
+                    14 kB in the first round trip), loses packets and has a limited bandwidth: what is large or comes over many \
+                    connections is slower there than here.";
+        doubt("distance", text.to_owned(), None)
+    })
+}
+
+fn contents(plan: &Plan, result: &RunResult) -> Option<Doubt> {
+    (result.corpus.zstd_ratio > COMPRESSIBLE && !plan.shows_pages()).then(|| {
         let text = format!(
             "The blobs are compressible ({:.1} times by zstd): stores that compress do better here than with images or archives.",
             result.corpus.zstd_ratio

@@ -13,8 +13,8 @@ use super::{answer, doubts};
 use crate::plan::{CacheState, Class, Missing, Phase, Plan, Row, Work, class_of, length_key};
 use crate::records::{CellRecord, Records};
 use crate::result::{
-    Against, Cache, CacheProof, Cell, Comparison, Footprint, Interval, PercentileIntervals, Round, RunResult,
-    SCHEMA, SizeBand, Status, Step, Verdict,
+    Against, Cache, CacheProof, Cell, Comparison, Footprint, Interval, PercentileIntervals, Picture, Round,
+    RunResult, SCHEMA, SizeBand, Status, Step, Verdict,
 };
 use crate::store::{Durability, Kind};
 
@@ -31,7 +31,7 @@ const DEVICE_BYTES_PER_BYTE_MIN: f64 = 0.90;
 pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
     let mut cells = Vec::new();
     for planned in &plan.corpora {
-        for phase in &plan.phases {
+        for phase in plan.phases.iter().filter(|phase| !phase.only_prepares()) {
             for row in &plan.rows {
                 cells.extend(cell(plan, records, row, phase, planned.sweep_bytes)?);
             }
@@ -71,6 +71,7 @@ pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
         doubts: records.doubts.clone(),
         rails: records.rails.clone(),
         store_rounds: records.store_rounds.clone(),
+        pictures: plan.rows.iter().filter_map(|row| picture(records, row)).collect(),
     };
     result.doubts.extend(doubts::from_figures(plan, &result));
     result.answer = answer::answer(plan, &result);
@@ -98,6 +99,10 @@ pub fn rounds_needed(plan: &Plan, records: &Records, most: u32) -> Result<u32> {
 // ---- cells -----------------------------------------------------------------------------------------------------
 
 /// A cell without figures.
+fn picture(records: &Records, row: &Row) -> Option<Picture> {
+    records.pictures.iter().find(|picture| picture.store == row.label).cloned()
+}
+
 fn blank(plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
     let (workers, batch, rate) = match &phase.work {
         Work::Ops(load) => {
@@ -141,6 +146,7 @@ fn blank(plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
         curve: Vec::new(),
         size_bands: Vec::new(),
         steps: Vec::new(),
+        counts: BTreeMap::new(),
         sync_share: None,
         total_cpu_ns_per_op: None,
         client_cpu_ns_per_op: None,
@@ -229,6 +235,7 @@ fn fill_in(cell: &mut Cell, record: &CellRecord, phase: &Phase) -> Result<()> {
     let ops = (cell.ops as f64).max(1.0);
     cell.blobs_per_op = Some(rounds.iter().map(|round| round.blobs).sum::<u64>() as f64 / ops);
     percentiles(cell)?;
+    counts(cell);
     resources(cell);
     (cell.cache, cell.cache_proof) = cache(phase, rounds);
     Ok(())
@@ -265,7 +272,20 @@ fn percentiles(cell: &mut Cell) -> Result<()> {
 
 /// Steps in the order in which ops take them.
 const STEPS: &[&str] = &[
-    "connect", "digest", "begin", "find", "insert", "put", "confirm", "release", "delete", "forget", "commit",
+    "connect",
+    "digest",
+    "begin",
+    "find",
+    "insert",
+    "put",
+    "confirm",
+    "release",
+    "delete",
+    "forget",
+    "commit",
+    "first paint",
+    "icons",
+    "content",
 ];
 
 /// The parts of ops that were timed by themselves, and their share of the ops' time.
@@ -281,10 +301,21 @@ fn steps(cell: &mut Cell) -> Result<()> {
         let texts = cell.rounds.iter().filter_map(|round| round.histogram.steps.get(name));
         let rounds: Vec<Histogram> = texts.map(|text| histogram::decode(text)).collect::<Result<_>>()?;
         let service_ns = histogram::percentiles(&histogram::merge_equally(&rounds), &rounds);
-        steps.push(Step { name: name.clone(), service_ns, share: time(&rounds) / time(&whole).max(1.0) });
+        let mean_ns = rate(&rounds.iter().map(Histogram::mean).collect::<Vec<f64>>());
+        let share = time(&rounds) / time(&whole).max(1.0);
+        steps.push(Step { name: name.clone(), service_ns, mean_ns, share });
     }
     cell.steps = steps;
     Ok(())
+}
+
+/// What was counted in an op, in the mean over rounds.
+fn counts(cell: &mut Cell) {
+    for round in &cell.rounds {
+        for (name, number) in &round.counts {
+            *cell.counts.entry(name.clone()).or_default() += number / cell.rounds.len() as f64;
+        }
+    }
 }
 
 /// Each round's bands in one histogram.
@@ -483,6 +514,8 @@ pub fn group_of(cell: &Cell, writes: bool) -> String {
     if cell.options.get("key").is_some_and(|key| key == "integer") {
         parts.push("integer keys".to_owned());
     }
+    parts.extend(cell.options.get("shows").cloned());
+    parts.extend(cell.options.get("rtt").map(|rtt| format!("{rtt} ms a round trip")));
     match cell.cache {
         Cache::Lukewarm if cell.kind == Kind::Files.name() => parts.push("lukewarm files".to_owned()),
         Cache::Lukewarm => parts.push("lukewarm".to_owned()),
@@ -493,11 +526,14 @@ pub fn group_of(cell: &Cell, writes: bool) -> String {
 
 /// The ranked cells of one phase by what may be compared, the largest group first, the fastest cell first.
 pub fn grouped<'c>(cells: &[&'c Cell]) -> Vec<(String, Vec<&'c Cell>)> {
-    let mut groups: BTreeMap<String, Vec<&Cell>> = BTreeMap::new();
+    let mut groups: Vec<(String, Vec<&Cell>)> = Vec::new();
     for cell in cells.iter().filter(|cell| cell.not_ranked.is_none()) {
-        groups.entry(group_of(cell, writes(cell))).or_default().push(cell);
+        let name = group_of(cell, writes(cell));
+        match groups.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, members)) => members.push(cell),
+            None => groups.push((name, vec![cell])),
+        }
     }
-    let mut groups: Vec<(String, Vec<&Cell>)> = groups.into_iter().collect();
     groups.sort_by_key(|(_, members)| std::cmp::Reverse(members.len()));
     for (_, members) in &mut groups {
         members

@@ -31,6 +31,8 @@ mod mssql;
 mod mysql;
 mod null;
 mod packed;
+#[cfg(feature = "page")]
+mod page;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "redb")]
@@ -139,6 +141,12 @@ pub const TABLE: &[Entry] = &[
     composed!("web", "memcached", web::NGINX_MEMCACHED as "nginx-php/memcached"),
     composed!("web", "mysql", web::NGINX_MYSQL as "nginx-php/mysql"),
     composed!("web", "postgres", web::NGINX_POSTGRES as "nginx-php/postgres"),
+    line!("page", page::SEPARATE as "page/separate"),
+    line!("page", page::SPRITE as "page/sprite"),
+    line!("page", page::INLINED as "page/inlined"),
+    line!("page", page::AFTER_LOAD as "page/after-load"),
+    line!("page", page::PRELOAD as "page/preload"),
+    line!("page", page::PIPELINED as "page/pipelined"),
     Entry::Impossible {
         name: "mssql/filestream",
         why: "FILESTREAM is a feature of Windows: its files are opened through the file system of the server's own machine, and \

@@ -52,6 +52,7 @@ pub fn render(result: &RunResult) -> Result<String> {
                     (answer(result))
                     (crossovers(result))
                     (glance::section(result, &blocks))
+                    (pictures(result))
                     (doubts(result))
                     (phases_section(result, &looks, &blocks))
                     (disk::section(result, &looks))
@@ -150,6 +151,7 @@ fn header(result: &RunResult, title: &str) -> Markup {
                 ] {
                     a href={ "#" (id) } { (name) }
                 }
+                @if !result.pictures.is_empty() { a href="#pictures" { "Pictures" } }
             }
         }
     }
@@ -205,6 +207,25 @@ fn crossovers(result: &RunResult) -> Markup {
         ]);
     }
     html! { (table) }
+}
+
+/// What a visitor sees of each row that has something to see.
+fn pictures(result: &RunResult) -> Markup {
+    html! {
+        @if !result.pictures.is_empty() {
+            section id="pictures" {
+                h2 { "What a visitor sees" }
+                div.pictures {
+                    @for picture in &result.pictures {
+                        figure {
+                            img src={ "data:image/png;base64," (picture.png) } alt={ "The page of " (picture.store) };
+                            figcaption { code { (picture.store) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 fn doubts(result: &RunResult) -> Markup {

@@ -1,5 +1,7 @@
 //! Each phase: rates, ratios to the best, times and rounds, as plots and tables.
 
+use std::collections::BTreeSet;
+
 use maud::{Markup, html};
 
 use super::block::{Block, Place, compared, with_interval};
@@ -14,7 +16,7 @@ use crate::stats::{histogram, summary};
 use crate::units;
 
 /// Phases that are open when the report is: the questions of the answer.
-const OPEN: &[&str] = &["fill", "read-warm", "read-cold", "overwrite"];
+const OPEN: &[&str] = &["fill", "read-warm", "read-cold", "overwrite", "load"];
 
 /// Times of an op.
 pub const TIME: Scale = Scale { title: "", show: units::nanoseconds };
@@ -39,6 +41,7 @@ pub fn section(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Markup {
                     (rounds(looks, block))
                 }
             }
+            (told(block))
             (everything(result, block))
         }
     }
@@ -489,6 +492,31 @@ fn steps(block: &Block<'_>) -> Table {
             line.extend(percentiles(&step.service_ns));
             table.push(line);
         }
+    }
+    table
+}
+
+/// What sessions told of their ops, where they did: parts that the other side timed, and counts.
+fn told(block: &Block<'_>) -> Table {
+    let cells = || block.cells.iter().filter(|cell| !cell.counts.is_empty());
+    let mut steps: Vec<&str> = Vec::new();
+    for step in cells().flat_map(|cell| &cell.steps) {
+        if !steps.contains(&step.name.as_str()) {
+            steps.push(&step.name);
+        }
+    }
+    let counts: BTreeSet<&str> = cells().flat_map(|cell| cell.counts.keys()).map(String::as_str).collect();
+    let titles: Vec<String> = steps.iter().chain(&counts).map(|name| format!("#{name}")).collect();
+    let head: Vec<&str> = std::iter::once("store").chain(titles.iter().map(String::as_str)).collect();
+    let mut table = Table::new("What the other side told of an op: means, with 95 % intervals", &head);
+    for cell in cells() {
+        let mut line = vec![named(&cell.store)];
+        line.extend(steps.iter().map(|name| {
+            let step = cell.steps.iter().find(|step| step.name == *name);
+            shown(step.and_then(|step| step.mean_ns), |mean| with_interval(&mean, units::nanoseconds))
+        }));
+        line.extend(counts.iter().map(|name| shown(cell.counts.get(*name), |mean| number(*mean))));
+        table.push(line);
     }
     table
 }

@@ -1,0 +1,33 @@
+//! `blobwise page`: the plan `page`, whose ops are loads of a page in a real browser.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+
+use super::{Ended, run};
+
+/// Flags of the command. Everything else is changed as in any run: `blobwise run page --set page.rtt=50`.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// Where the pages lie while they are measured [default: the current directory]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Where plan, result, report and pictures go [default: blobwise-runs/<time>]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Exactly this many rounds [default: 5]
+    #[arg(long, value_name = "N")]
+    rounds: Option<u32>,
+    /// Loads of each variant in a round [default: 20]
+    #[arg(long, value_name = "N")]
+    loads: Option<u64>,
+    /// Print the report only, no progress
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Runs the command.
+pub fn main(flags: Flags) -> Result<Ended> {
+    run::main(run::Flags::of_page(flags.dir, flags.out, flags.rounds, flags.loads, flags.quiet))
+}

@@ -1,0 +1,361 @@
+//! Pages in a real browser: the same page in several forms, served by nginx from a chosen distance and loaded by Chromium.
+//!
+//! A blob is what one page shows: a put publishes its page, a get loads it in a fresh context of the browser, which has no
+//! cache and no connection, and lends the bytes that the page shows. It ends when the browser has handed over the frame that
+//! has everything: all icons decoded, or the content. Both protocols run over TLS 1.3, so that only they differ.
+
+mod icons;
+mod server;
+mod site;
+
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Value, json};
+
+use self::server::{Certificate, NGINX, Nginx, OPENSSL};
+use self::site::{Form, Site};
+use crate::browser::{Browser, CHROMIUM, DevTools};
+use crate::proxy::{Passed, Proxy};
+use crate::server::{Program, Server};
+use crate::store::*;
+
+/// A form of the page and what it is called.
+#[derive(Debug)]
+struct Variant {
+    form: Form,
+    name: &'static str,
+    about: &'static str,
+}
+
+const VARIANTS: &[Variant] = &[
+    Variant {
+        form: Form::Separate,
+        name: "page/separate",
+        about: "a page in Chromium: 64 icons as 64 requests",
+    },
+    Variant {
+        form: Form::Sprite,
+        name: "page/sprite",
+        about: "a page in Chromium: 64 icons as one picture, cut by a style sheet",
+    },
+    Variant {
+        form: Form::Inlined,
+        name: "page/inlined",
+        about: "a page in Chromium: 64 icons inside the page",
+    },
+    Variant {
+        form: Form::AfterLoad,
+        name: "page/after-load",
+        about: "a page in Chromium: content that is fetched when the page has loaded",
+    },
+    Variant {
+        form: Form::Preload,
+        name: "page/preload",
+        about: "a page in Chromium: content that is fetched when the page has loaded, announced in its head",
+    },
+    Variant {
+        form: Form::Pipelined,
+        name: "page/pipelined",
+        about: "a page in Chromium: content inside the page",
+    },
+];
+
+pub(super) const SEPARATE: Adapter = adapter(&VARIANTS[0], |setup| open(setup, &VARIANTS[0]), ICONS);
+pub(super) const SPRITE: Adapter = adapter(&VARIANTS[1], |setup| open(setup, &VARIANTS[1]), ICONS);
+pub(super) const INLINED: Adapter = adapter(&VARIANTS[2], |setup| open(setup, &VARIANTS[2]), ICONS);
+pub(super) const AFTER_LOAD: Adapter = adapter(&VARIANTS[3], |setup| open(setup, &VARIANTS[3]), CONTENT);
+pub(super) const PRELOAD: Adapter = adapter(&VARIANTS[4], |setup| open(setup, &VARIANTS[4]), CONTENT);
+pub(super) const PIPELINED: Adapter = adapter(&VARIANTS[5], |setup| open(setup, &VARIANTS[5]), CONTENT);
+
+const PROGRAMS: &[Program] = &[CHROMIUM, NGINX, OPENSSL];
+
+const HTTP: OptionSpec = OptionSpec {
+    name: "http",
+    values: Values::OneOf(&["1.1", "2"]),
+    default: "2",
+    about: "the protocol, over TLS 1.3; a load over another one is an error",
+};
+const RTT: OptionSpec = OptionSpec {
+    name: "rtt",
+    values: Values::OneOf(&["0", "10", "50", "100"]),
+    default: "50",
+    about: "milliseconds of a round trip, by a proxy that delays and does nothing else: no loss, no slow start",
+};
+
+/// Pages of different things are not ranked together.
+const fn shows(what: &'static [&'static str]) -> OptionSpec {
+    OptionSpec { name: "shows", values: Values::OneOf(what), default: what[0], about: "what is waited for" }
+}
+
+const ICONS: &[OptionSpec] = &[HTTP, RTT, shows(&["icons"])];
+const CONTENT: &[OptionSpec] = &[HTTP, RTT, shows(&["content"])];
+
+const fn adapter(
+    variant: &'static Variant,
+    open: fn(&Setup) -> Result<Box<dyn Store>>,
+    options: &'static [OptionSpec],
+) -> Adapter {
+    Adapter {
+        name: variant.name,
+        about: variant.about,
+        kind: Kind::Web,
+        programs: PROGRAMS,
+        options,
+        caps: |_| Caps {
+            durability: &[Durability::None],
+            persistent: false,
+            contents: true,
+            atomic_put: true,
+            range: false,
+            list: false,
+            batch: false,
+            many: true,
+            catalogue: false,
+            blob_bytes_max: Some(LIMIT),
+        },
+        damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
+        open,
+    }
+}
+
+const LIMIT: Limit = Limit { bytes: 1 << 20, source: "nobody reads a page with more" };
+
+/// How large the window is, in pixels.
+const WINDOW: (u32, u32) = (480, 460);
+/// What pages call to tell what they measured.
+const BINDING: &str = "blobwise";
+
+struct Pages {
+    variant: &'static Variant,
+    site: Site,
+    nginx: Nginx,
+    browser: Browser,
+    round_trip: Duration,
+    /// How browsers call the protocol that is asked for.
+    protocol: &'static str,
+    timeout: Duration,
+    facts: Facts,
+}
+
+fn open(setup: &Setup, variant: &'static Variant) -> Result<Box<dyn Store>> {
+    let chromium = CHROMIUM.find()?;
+    let http2 = setup.options.text("http") == "2";
+    let site = Site::make(setup.dir.join("site"), variant)?;
+    let certificate = Certificate::make(setup)?;
+    let nginx = Nginx::start(setup, site.root(), &certificate, http2)?;
+    let directory = setup.dir.join("browser");
+    std::fs::create_dir_all(&directory)?;
+    // Of all the certificates that nobody has signed, exactly ours.
+    let accept = format!("--ignore-certificate-errors-spki-list={}", certificate.public_key_hash);
+    let browser = Browser::start(&chromium.path, &directory, &[accept])?;
+    let [icons, sprite, styles] = site.sizes;
+    let mut facts = Facts::from([
+        ("browser".to_owned(), chromium.version),
+        ("server".to_owned(), nginx.version.clone()),
+        ("encryption".to_owned(), "TLS 1.3, a certificate of this run's".to_owned()),
+    ]);
+    if variant.form.has_icons() {
+        facts.insert("bytes of 64 icons".to_owned(), icons.to_string());
+        facts.insert("bytes of the sprite".to_owned(), sprite.to_string());
+        facts.insert("bytes of its style sheet".to_owned(), styles.to_string());
+    }
+    Ok(Box::new(Pages {
+        variant,
+        site,
+        nginx,
+        browser,
+        round_trip: Duration::from_millis(setup.options.number("rtt")),
+        protocol: if http2 { "h2" } else { "http/1.1" },
+        timeout: setup.op_timeout,
+        facts,
+    }))
+}
+
+impl Pages {
+    fn visitor(&self) -> Result<Visitor<'_>> {
+        Ok(Visitor {
+            pages: self,
+            proxy: Proxy::start(self.nginx.address, self.round_trip)?,
+            tools: self.browser.connect(self.timeout)?,
+            fresh: None,
+            used: None,
+            last: None,
+        })
+    }
+}
+
+impl Store for Pages {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(self.visitor()?))
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        Ok(self.facts.clone())
+    }
+
+    fn is_staged(&self) -> bool {
+        true
+    }
+
+    fn picture(&self, key: &Key) -> Result<Option<Vec<u8>>> {
+        let mut visitor = self.visitor()?;
+        visitor.prepare()?;
+        let (width, height) = WINDOW;
+        let large = json!({"width": width, "height": height, "deviceScaleFactor": 2, "mobile": false});
+        visitor.tools.call("Emulation.setDeviceMetricsOverride", large)?;
+        if !visitor.get(key, Span::Whole, &mut |_| {})? {
+            return Ok(None);
+        }
+        let mut answer = visitor.tools.call("Page.captureScreenshot", json!({"format": "png"}))?;
+        let picture = BASE64.decode(answer["data"].take().as_str().unwrap_or_default());
+        Ok(Some(picture.map_err(Error::failed)?))
+    }
+
+    /// The browser's memory is not looked at, because looking stops it for milliseconds; its processor time is in that of the
+    /// whole system.
+    fn servers(&self) -> Vec<&Server> {
+        vec![&self.nginx.server]
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let Pages { browser, nginx, .. } = *self;
+        // Ended at once: nothing in its profile is worth saving.
+        drop(browser);
+        nginx.stop()
+    }
+}
+
+/// A worker's tab, and the way to the server.
+struct Visitor<'s> {
+    pages: &'s Pages,
+    proxy: Proxy,
+    tools: DevTools,
+    /// A context with an empty page.
+    fresh: Option<String>,
+    /// The context of the last load.
+    used: Option<String>,
+    last: Option<Load>,
+}
+
+/// What is known of a load when it has ended.
+struct Load {
+    /// From the start of the navigation until everything was shown, by the page's own clock.
+    shown_ns: u64,
+    /// What had passed before it.
+    before: Passed,
+}
+
+impl Visitor<'_> {
+    /// Loads a page; the bytes that it shows, or nothing where there is no such page.
+    fn load(&mut self, key: &Key) -> Result<Option<Vec<u8>>> {
+        self.prepare()?;
+        let before = self.proxy.passed();
+        self.used = self.fresh.take();
+        let url = format!("https://{}/{}/", self.proxy.address(), key.as_str());
+        let answer = self.tools.call("Page.navigate", json!({"url": url}))?;
+        if let Some(error) = answer["errorText"].as_str() {
+            return Err(anyhow!("the browser cannot load the page: {error}").into());
+        }
+        let mut told = self.tools.event("Runtime.bindingCalled")?;
+        let told: Value = serde_json::from_str(told["payload"].take().as_str().unwrap_or_default())
+            .map_err(Error::failed)?;
+        match told["refused"].as_u64() {
+            Some(404) => return Ok(None),
+            Some(status) => return Err(anyhow!("HTTP status {status} for the page").into()),
+            None => {}
+        }
+        let shown_ms = self.check(&told)?;
+        self.last = Some(Load { shown_ns: (shown_ms * 1e6) as u64, before });
+        let content = told["content"].as_str().context("the page did not say what it shows")?;
+        Ok(Some(BASE64.decode(content).map_err(Error::failed)?))
+    }
+
+    /// Whether the load was what it is taken for; when everything was shown, in milliseconds.
+    fn check(&self, told: &Value) -> anyhow::Result<f64> {
+        if let Some(why) = told["failed"].as_str() {
+            bail!("the page is not complete: {why}");
+        }
+        let protocol = told["protocol"].as_str().unwrap_or_default();
+        if protocol != self.pages.protocol {
+            bail!("the page came over `{protocol}` instead of `{}`", self.pages.protocol);
+        }
+        let decoded = told["decoded"].as_u64();
+        if self.pages.variant.form.has_icons() && decoded != Some(icons::COUNT as u64) {
+            bail!("{} of {} icons were decoded", decoded.unwrap_or(0), icons::COUNT);
+        }
+        told["shown"].as_f64().context("the page did not say when it was shown")
+    }
+}
+
+impl Session for Visitor<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        LIMIT.check(blob)?;
+        Ok(self.pages.site.publish(key.as_str(), blob)?)
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        if span != Span::Whole {
+            return Err(Error::Unsupported("a range read"));
+        }
+        let Some(content) = self.load(key)? else { return Ok(false) };
+        sink(&content);
+        Ok(true)
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        Ok(self.pages.site.withdraw(key.as_str())?)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Ends the last load's context and opens another one.
+    fn prepare(&mut self) -> Result<()> {
+        if self.fresh.is_some() {
+            return Ok(());
+        }
+        if let Some(used) = self.used.take() {
+            self.tools.close_context(&used)?;
+        }
+        let (width, height) = WINDOW;
+        let context = self.tools.open_context(width, height)?;
+        self.tools.call("Page.enable", json!({}))?;
+        self.tools.call("Runtime.enable", json!({}))?;
+        self.tools.call("Runtime.addBinding", json!({"name": BINDING}))?;
+        self.fresh = Some(context);
+        Ok(())
+    }
+
+    fn tell(&mut self, each: &mut dyn FnMut(Told)) -> Result<()> {
+        let Some(load) = self.last.take() else { return Ok(()) };
+        let after = self.tools.value(WHEN_LOADED)?;
+        let passed = self.proxy.passed();
+        let paint_ms = after["paint"].as_f64().context("the page did not say when it was painted first")?;
+        each(Told::Time("first paint", (paint_ms * 1e6) as u64));
+        let waited = if self.pages.variant.form.has_icons() { "icons" } else { "content" };
+        each(Told::Time(waited, load.shown_ns));
+        let requests = after["requests"].as_u64().context("the page did not count its requests")?;
+        each(Told::Count("requests", requests));
+        each(Told::Count("connections", passed.connections - load.before.connections));
+        each(Told::Count("bytes", passed.down_bytes - load.before.down_bytes));
+        Ok(())
+    }
+}
+
+/// Waits until nothing is under way any more, and says what the browser counted.
+const WHEN_LOADED: &str = "(async () => {
+    if (document.readyState !== 'complete') await new Promise((done) => addEventListener('load', done));
+    // What was painted is told a moment after it was.
+    const paint = await new Promise((done) => {
+        new PerformanceObserver((list) => list.getEntriesByName('first-contentful-paint').forEach(done))
+            .observe({ type: 'paint', buffered: true });
+    });
+    return {
+        requests: 1 + performance.getEntriesByType('resource').filter((one) => !one.name.startsWith('data:')).length,
+        paint: paint.startTime,
+    };
+})()";

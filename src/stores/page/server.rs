@@ -1,0 +1,137 @@
+//! nginx with TLS, and the throwaway certificate that it shows.
+
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use rustix::process::Signal;
+use sha2::{Digest, Sha256};
+
+use crate::server::{Launch, Program, Server, SocketDir, free_port, from_cache, run_to_end};
+use crate::store::*;
+
+pub(super) const NGINX: Program = Program {
+    name: "nginx",
+    places: &[],
+    variable: Some("BLOBWISE_NGINX"),
+    ask: &["-v"],
+    says: "nginx/",
+    never_says: None,
+    install: "apt-get install nginx",
+};
+/// Makes the certificate: a library for it would bring a second implementation of cryptography into every build.
+pub(super) const OPENSSL: Program = Program {
+    name: "openssl",
+    places: &[],
+    variable: Some("BLOBWISE_OPENSSL"),
+    ask: &["version"],
+    says: "OpenSSL",
+    never_says: None,
+    install: "apt-get install openssl",
+};
+
+const START_PATIENCE: Duration = Duration::from_secs(30);
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// A port that was free may be taken before the server has it.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// A certificate that is made once for a run, and trusted by its browsers only.
+pub(super) struct Certificate {
+    file: PathBuf,
+    key: PathBuf,
+    /// SHA-256 of its public key, base64: how a browser is told to accept it.
+    pub(super) public_key_hash: String,
+}
+
+impl Certificate {
+    pub(super) fn make(setup: &Setup) -> Result<Certificate> {
+        let directory = setup.dir.join("certificate");
+        from_cache(setup.cache_dir, "page-certificate", &directory, make_certificate)?;
+        let public_key = std::fs::read(directory.join("public.der"))?;
+        Ok(Certificate {
+            file: directory.join("certificate.pem"),
+            key: directory.join("key.pem"),
+            public_key_hash: BASE64.encode(Sha256::digest(public_key)),
+        })
+    }
+}
+
+fn make_certificate(directory: &Path) -> anyhow::Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(30);
+    std::fs::create_dir_all(directory)?;
+    let openssl = OPENSSL.find()?.path;
+    let run = |arguments: &str| {
+        let launch = Launch::new(&openssl, directory).args(arguments.split(' ').map(OsString::from));
+        run_to_end(&launch, PATIENCE).context("cannot make a certificate")
+    };
+    run("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -subj /CN=blobwise \
+         -addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out certificate.pem")?;
+    run("pkey -in key.pem -pubout -outform DER -out public.der")
+}
+
+/// A running nginx.
+pub(super) struct Nginx {
+    pub(super) server: Server,
+    pub(super) address: SocketAddr,
+    pub(super) version: String,
+    sockets: SocketDir,
+}
+
+impl Nginx {
+    pub(super) fn start(setup: &Setup, site: &Path, certificate: &Certificate, http2: bool) -> Result<Nginx> {
+        let mut attempt = 1;
+        loop {
+            match Nginx::start_once(setup, site, certificate, http2) {
+                Err(Error::Failed(error))
+                    if attempt < ATTEMPTS_MAX && format!("{error:#}").contains("ddress already in use") =>
+                {
+                    attempt += 1;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn start_once(setup: &Setup, site: &Path, certificate: &Certificate, http2: bool) -> Result<Nginx> {
+        let program = NGINX.find()?;
+        let sockets = SocketDir::make()?;
+        let port = free_port()?;
+        let text = configuration(sockets.path(), site, certificate, port, http2);
+        let file = setup.dir.join("nginx.conf");
+        std::fs::write(&file, text)?;
+        let launch = Launch::new(&program.path, setup.dir);
+        let launch = launch.arg("-p").arg(setup.dir).args(["-e", "stderr"]).arg("-c").arg(&file);
+        let mut server = Server::start(&launch)?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        server.wait_until_ready(START_PATIENCE, || Ok(TcpStream::connect(address).map(drop)?))?;
+        Ok(Nginx { server, address, version: program.version, sockets })
+    }
+
+    pub(super) fn stop(self) -> Result<()> {
+        let Nginx { mut server, sockets, .. } = self;
+        server.stop(Signal::TERM, STOP_PATIENCE)?;
+        drop(sockets);
+        Ok(())
+    }
+}
+
+fn configuration(run: &Path, site: &Path, certificate: &Certificate, port: u16, http2: bool) -> String {
+    let (run, site) = (run.display(), site.display());
+    let (file, key) = (certificate.file.display(), certificate.key.display());
+    let http2 = if http2 { " http2" } else { "" };
+    format!(
+        "daemon off;\nworker_processes 1;\npid {run}/pid;\nerror_log stderr error;\n\
+         events {{ worker_connections 1024; }}\n\
+         http {{\naccess_log off;\nsendfile on;\ntcp_nopush on;\nkeepalive_timeout 1h;\n\
+         types {{ text/html html; text/css css; image/png png; application/json json; }}\n\
+         client_body_temp_path {run}/body;\nproxy_temp_path {run}/proxy;\nfastcgi_temp_path {run}/fastcgi;\n\
+         uwsgi_temp_path {run}/uwsgi;\nscgi_temp_path {run}/scgi;\n\
+         server {{\nlisten 127.0.0.1:{port} ssl{http2};\nroot {site};\n\
+         ssl_certificate {file};\nssl_certificate_key {key};\nssl_protocols TLSv1.3;\n\
+         error_page 403 404 500 502 503 504 /refused.html;\n}}\n}}\n"
+    )
+}

@@ -1,0 +1,294 @@
+//! What is served: the files that all pages share, and the page of each blob in the form of its variant.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use super::Variant;
+use super::icons::{self, COUNT, SIDE};
+
+/// The form in which one page comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Each icon is a request.
+    Separate,
+    /// One picture has all icons, and a style sheet says where each one lies.
+    Sprite,
+    /// The icons are part of the page.
+    Inlined,
+    /// The content is asked for when the page has loaded.
+    AfterLoad,
+    /// The same, but the browser was told at the top of the page to fetch it.
+    Preload,
+    /// The content is part of the page.
+    Pipelined,
+}
+
+impl Form {
+    /// Whether it is about icons; else about content.
+    pub(super) fn has_icons(self) -> bool {
+        matches!(self, Form::Separate | Form::Sprite | Form::Inlined)
+    }
+
+    /// Whether the content is a document of its own.
+    fn fetches(self) -> bool {
+        matches!(self, Form::AfterLoad | Form::Preload)
+    }
+}
+
+/// A directory of pages.
+#[derive(Debug)]
+pub(super) struct Site {
+    root: PathBuf,
+    variant: &'static Variant,
+    /// Bytes of all icons, of the sprite and of its style sheet.
+    pub(super) sizes: [usize; 3],
+}
+
+impl Site {
+    /// Makes what all pages share, below `root`.
+    pub(super) fn make(root: PathBuf, variant: &'static Variant) -> Result<Site> {
+        let icons: Vec<Vec<u8>> = (0..COUNT).map(icons::icon).collect::<Result<_>>()?;
+        let (sprite, styles) = (icons::sprite()?, style_sheet());
+        std::fs::create_dir_all(root.join("icons"))?;
+        for (number, icon) in icons.iter().enumerate() {
+            std::fs::write(root.join(format!("icons/{number}.png")), icon)?;
+        }
+        std::fs::write(root.join("sprite.png"), &sprite)?;
+        std::fs::write(root.join("icons.css"), &styles)?;
+        std::fs::write(root.join("refused.html"), REFUSED)?;
+        let sizes = [icons.iter().map(Vec::len).sum(), sprite.len(), styles.len()];
+        Ok(Site { root, variant, sizes })
+    }
+
+    /// Its directory.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Makes or replaces the page of a blob. Only one of its files says what the blob is, and that one is replaced as a whole.
+    pub(super) fn publish(&self, name: &str, blob: &[u8]) -> Result<()> {
+        let directory = self.root.join(name);
+        std::fs::create_dir_all(&directory)?;
+        let data = format!("{{\"content\":\"{}\"}}", BASE64.encode(blob));
+        let page = html(self.variant, &data)?;
+        if !self.variant.form.fetches() {
+            return replace(&directory.join("index.html"), &page);
+        }
+        replace(&directory.join("content.json"), &data)?;
+        match directory.join("index.html") {
+            // The same for all blobs.
+            known if known.exists() => Ok(()),
+            new => replace(&new, &page),
+        }
+    }
+
+    /// Removes the page of a blob, where there is one.
+    pub(super) fn withdraw(&self, name: &str) -> Result<()> {
+        match std::fs::remove_dir_all(self.root.join(name)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn replace(path: &Path, text: &str) -> Result<()> {
+    let draft = path.with_extension("draft");
+    let write = || -> std::io::Result<()> {
+        std::fs::write(&draft, text)?;
+        std::fs::rename(&draft, path)
+    };
+    write().with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+/// Where each icon lies in the sprite.
+fn style_sheet() -> String {
+    let mut rules = format!(
+        ".icon {{ display: inline-block; width: {SIDE}px; height: {SIDE}px; background: url(/sprite.png) no-repeat }}\n"
+    );
+    for number in 0..COUNT {
+        let (left, top) = icons::place(number);
+        // Writing to a text cannot fail.
+        writeln!(rules, ".icon-{number} {{ background-position: -{left}px -{top}px }}").ok();
+    }
+    rules
+}
+
+/// The page: what stands in its head, its pictures, its data and its script differ, everything else is the same.
+fn html(variant: &Variant, data: &str) -> Result<String> {
+    let form = variant.form;
+    let inline = format!("<script type=\"application/json\" id=\"data\">{data}</script>\n");
+    let (head, data, script) = match form {
+        Form::Separate | Form::Inlined => ("", inline.as_str(), OWN_PICTURES),
+        Form::Sprite => (SPRITE_HEAD, inline.as_str(), SHARED_PICTURE),
+        Form::AfterLoad => ("", "", FETCHED),
+        Form::Preload => (PRELOAD_HEAD, "", FETCHED),
+        Form::Pipelined => ("", inline.as_str(), AT_HAND),
+    };
+    let (name, about) = (variant.name, variant.about);
+    let pictures = pictures(form)?;
+    Ok(format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{name}</title>\n\
+         <link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}</style>\n{head}</head>\n<body>\n\
+         <h1>{name}</h1>\n<p>{about}</p>\n<main>\n{pictures}</main>\n<p id=\"content\"></p>\n\
+         {data}<script>\n{COMMON}{script}</script>\n</body>\n</html>\n"
+    ))
+}
+
+fn pictures(form: Form) -> Result<String> {
+    let image =
+        |source: &str| format!("<img src=\"{source}\" width=\"{SIDE}\" height=\"{SIDE}\" alt=\"\">\n");
+    let one = |number: usize| -> Result<String> {
+        Ok(match form {
+            Form::Separate => image(&format!("/icons/{number}.png")),
+            Form::Inlined => image(&format!("data:image/png;base64,{}", BASE64.encode(icons::icon(number)?))),
+            Form::Sprite => format!("<i class=\"icon icon-{number}\"></i>\n"),
+            // One more request, as every page has some: the page has loaded only after it.
+            Form::AfterLoad | Form::Preload | Form::Pipelined => image("/icons/0.png"),
+        })
+    };
+    (0..if form.has_icons() { COUNT } else { 1 }).map(one).collect()
+}
+
+/// A careful author's: the style sheet names the picture, which would be found only when that had come.
+const SPRITE_HEAD: &str = "<link rel=\"stylesheet\" href=\"/icons.css\">\n<link rel=\"preload\" href=\"/sprite.png\" as=\"image\">\n";
+const PRELOAD_HEAD: &str =
+    "<link rel=\"preload\" href=\"content.json\" as=\"fetch\" crossorigin=\"anonymous\">\n";
+
+const STYLE: &str = "\
+body { margin: 24px; font: 14px/1.5 \"DejaVu Sans\", sans-serif; color: #222; background: #fff }
+h1 { margin: 0; font-size: 20px }
+p { margin: 4px 0 16px; max-width: 40em }
+main { display: grid; grid-template-columns: repeat(8, 16px); gap: 8px }
+#content { margin-top: 16px; border: 8px solid #f3f3f3; background: #f3f3f3; font: 11px/16px \"DejaVu Sans Mono\", monospace;
+  overflow-wrap: anywhere; max-height: 96px; overflow: hidden }
+";
+
+/// What all pages do: show bytes as text, wait for the frame that has it all, and tell whoever listens.
+const COMMON: &str = "\
+const show = (data) => {
+  const text = atob(data.content).replaceAll(\"\\n\", \" \").replace(/[^ -~]/g, \"\\u00b7\");
+  document.getElementById(\"content\").textContent = text;
+  return data.content;
+};
+const atHand = () => show(JSON.parse(document.getElementById(\"data\").textContent));
+// The moment after the next frame was handed over for painting.
+const painted = () => new Promise((done) => requestAnimationFrame(() => {
+  const channel = new MessageChannel();
+  channel.port1.onmessage = () => done(performance.now());
+  channel.port2.postMessage(null);
+}));
+const tell = (told) => {
+  told.protocol = performance.getEntriesByType(\"navigation\")[0].nextHopProtocol;
+  if (window.blobwise) blobwise(JSON.stringify(told));
+};
+const whenPainted = async (content, decoded) => tell({ content, decoded, shown: await painted() });
+const failed = (error) => tell({ failed: String(error) });
+";
+
+const OWN_PICTURES: &str = "\
+(async () => {
+  const content = atHand();
+  const icons = [...document.querySelectorAll(\"main img\")];
+  await Promise.all(icons.map((icon) => icon.decode()));
+  await whenPainted(content, icons.filter((icon) => icon.naturalWidth === 16).length);
+})().catch(failed);
+";
+
+const SHARED_PICTURE: &str = "\
+(async () => {
+  const content = atHand();
+  const sprite = new Image();
+  sprite.src = \"/sprite.png\";
+  await sprite.decode();
+  const cut = (icon) => getComputedStyle(icon).backgroundImage.includes(sprite.src);
+  const icons = [...document.querySelectorAll(\"main .icon\")].filter(cut);
+  await whenPainted(content, sprite.naturalWidth === 128 ? icons.length : 0);
+})().catch(failed);
+";
+
+const FETCHED: &str = "\
+addEventListener(\"load\", () => (async () => {
+  const answer = await fetch(\"content.json\");
+  if (!answer.ok) throw new Error(`HTTP status ${answer.status} for the content`);
+  await whenPainted(show(await answer.json()), null);
+})().catch(failed));
+";
+
+const AT_HAND: &str = "whenPainted(atHand(), null).catch(failed);\n";
+
+/// What comes instead of a page that cannot be served: it tells why.
+const REFUSED: &str = "\
+<!doctype html>
+<title>No such page</title>
+<p>There is no such page.</p>
+<script>
+const refused = performance.getEntriesByType(\"navigation\")[0].responseStatus;
+if (window.blobwise) blobwise(JSON.stringify({ refused }));
+</script>
+";
+
+#[cfg(test)]
+mod tests {
+    use super::super::VARIANTS;
+    use super::*;
+
+    fn page(form: Form) -> String {
+        let variant = VARIANTS.iter().find(|variant| variant.form == form).unwrap();
+        html(variant, "{\"content\":\"aGVsbG8=\"}").unwrap()
+    }
+
+    fn count(text: &str, part: &str) -> usize {
+        text.matches(part).count()
+    }
+
+    #[test]
+    fn icons_come_as_the_variant_says() {
+        let separate = page(Form::Separate);
+        assert_eq!(count(&separate, "<img src=\"/icons/"), COUNT);
+        assert!(separate.contains("\"/icons/0.png\"") && separate.contains("\"/icons/63.png\""));
+        let sprite = page(Form::Sprite);
+        assert_eq!((count(&sprite, "<i class=\"icon icon-"), count(&sprite, "<img")), (COUNT, 0));
+        assert_eq!((count(&sprite, "/icons.css"), count(&sprite, "rel=\"preload\"")), (1, 1));
+        let inlined = page(Form::Inlined);
+        assert_eq!(
+            (count(&inlined, "<img src=\"data:image/png;base64,"), count(&inlined, "src=\"/")),
+            (COUNT, 0)
+        );
+    }
+
+    #[test]
+    fn content_comes_as_the_variant_says() {
+        for form in [Form::Separate, Form::Sprite, Form::Inlined, Form::Pipelined] {
+            assert!(page(form).contains("aGVsbG8=") && !page(form).contains("fetch("), "{form:?}");
+        }
+        for form in [Form::AfterLoad, Form::Preload] {
+            assert!(
+                !page(form).contains("aGVsbG8=") && page(form).contains("fetch(\"content.json\")"),
+                "{form:?}"
+            );
+        }
+        assert!(page(Form::Preload).contains(PRELOAD_HEAD) && !page(Form::AfterLoad).contains("preload"));
+    }
+
+    /// What is not meant to differ does not.
+    #[test]
+    fn after_load_and_preload_differ_in_one_line() {
+        let variant = |form| VARIANTS.iter().find(|variant| variant.form == form).unwrap();
+        let (early, late) = (variant(Form::Preload), variant(Form::AfterLoad));
+        let renamed = page(Form::Preload).replace(early.name, late.name).replace(early.about, late.about);
+        assert_eq!(renamed.replace(PRELOAD_HEAD, ""), page(Form::AfterLoad));
+    }
+
+    #[test]
+    fn the_style_sheet_has_a_rule_for_every_icon() {
+        let rules = style_sheet();
+        assert_eq!(rules.lines().count(), COUNT + 1);
+        assert!(rules.contains(".icon-9 { background-position: -16px -16px }"));
+        // The published one had 3.6 kB.
+        assert!((3_000..4_200).contains(&rules.len()), "{} B", rules.len());
+    }
+}

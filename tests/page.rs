@@ -1,0 +1,231 @@
+//! Pages in a real browser: every variant against the contract, what must not pass for a load, and a whole run with its
+//! pictures. Ignored, with the reason, where a program is missing; failed then where `BLOBWISE_REQUIRE_ALL=1`.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, ExitCode, Output};
+use std::time::Duration;
+
+use blobwise::place::Place;
+use blobwise::result::{RunResult, Status};
+use blobwise::store::{Adapter, Durability, Key, Mode, Options, Session, Setup, Span, Store, Told};
+use blobwise::stores::{self, Entry};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+const BLOBWISE: &str = env!("CARGO_BIN_EXE_blobwise");
+
+/// Each variant, and the requests of a load: the page, and what it has beside itself.
+const VARIANTS: &[(&str, u64)] = &[
+    ("page/separate", 1 + 64),
+    ("page/sprite", 1 + 2),
+    ("page/inlined", 1),
+    ("page/after-load", 1 + 2),
+    ("page/preload", 1 + 2),
+    ("page/pipelined", 1 + 1),
+];
+/// Those of a whole run: what is the same of all of them need not be measured of all of them.
+const IN_A_RUN: [usize; 4] = [0, 2, 3, 5];
+
+fn main() -> ExitCode {
+    name_the_supervisor();
+    let missing = adapter("page/separate").programs.iter().find_map(|program| program.find().err());
+    let required = std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|value| value == "1");
+    let needing = |name: String, check: Box<dyn FnOnce() -> Result<(), Failed> + Send>| match &missing {
+        None => Trial::test(name, check),
+        Some(error) => {
+            let reason = format!("{error:#}");
+            Trial::test(name, || Err(Failed::from(reason)))
+                .with_kind("no browser")
+                .with_ignored_flag(!required)
+        }
+    };
+    let mut trials =
+        vec![Trial::test("a missing program is an error before anything is made", missing_program)];
+    for (variant, requests) in VARIANTS {
+        let check = move || keeps_the_contract(variant, *requests);
+        trials.push(needing(format!("{variant} keeps the contract"), Box::new(check)));
+    }
+    trials.push(needing("distance is felt".to_owned(), Box::new(distance)));
+    trials.push(needing("a run has its figures and its pictures".to_owned(), Box::new(whole_run)));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// Private servers stand behind a supervisor, which is the program itself and not this test.
+#[expect(unsafe_code, reason = "changing the environment")]
+fn name_the_supervisor() {
+    // SAFETY: the first thing that is done, while there is one thread.
+    unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", BLOBWISE) };
+}
+
+fn adapter(name: &str) -> &'static Adapter {
+    match stores::find(name) {
+        Some(Entry::Ready(adapter)) => adapter,
+        other => panic!("{name} is {other:?}"),
+    }
+}
+
+fn key(id: u64) -> Key {
+    Key::of_digest(id, 0x1234_5678_9abc_def0_u128 << 8 | u128::from(id))
+}
+
+/// Opens a variant in a place of its own, and lets `check` have it and its directory.
+fn with_store(name: &str, options: &[(&str, &str)], check: impl FnOnce(&dyn Store, &Path)) {
+    let adapter = adapter(name);
+    let place = Place::make(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+    let (dir, cache_dir) = (place.path().join("store"), place.path().join("cache"));
+    std::fs::create_dir(&dir).unwrap();
+    let mut values: BTreeMap<String, String> =
+        adapter.options.iter().map(|spec| (spec.name.to_owned(), spec.default.to_owned())).collect();
+    values.insert("rtt".to_owned(), "0".to_owned());
+    values.extend(options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    let setup = Setup {
+        dir: &dir,
+        cache_dir: &cache_dir,
+        mode: Mode::Create,
+        durability: Durability::None,
+        cache_bytes: 0,
+        blob_bytes_max: 1 << 20,
+        store_bytes_max: 1 << 24,
+        keys_max: 10,
+        workers: 1,
+        op_timeout: Duration::from_secs(120),
+        options: &Options::new(values),
+    };
+    let store = (adapter.open)(&setup).unwrap();
+    check(store.as_ref(), &dir);
+    store.close().unwrap();
+}
+
+fn get(session: &mut dyn Session, key: &Key) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let found = session.get(key, Span::Whole, &mut |piece| bytes.extend_from_slice(piece)).unwrap();
+    found.then_some(bytes)
+}
+
+fn told(session: &mut dyn Session) -> (BTreeMap<&'static str, u64>, BTreeMap<&'static str, u64>) {
+    let (mut times, mut counts) = (BTreeMap::new(), BTreeMap::new());
+    session
+        .tell(&mut |told| match told {
+            Told::Time(name, ns) => drop(times.insert(name, ns)),
+            Told::Count(name, number) => drop(counts.insert(name, number)),
+        })
+        .unwrap();
+    (times, counts)
+}
+
+fn keeps_the_contract(variant: &str, requests: u64) -> Result<(), Failed> {
+    let http = if variant == "page/separate" { "1.1" } else { "2" };
+    with_store(variant, &[("http", http)], |store, dir| {
+        let mut session = store.session().unwrap();
+        let session = session.as_mut();
+        let every_byte: Vec<u8> = (0..=255).cycle().take(2000).collect();
+        assert_eq!(get(session, &key(1)), None);
+        session.put(&key(1), &every_byte).unwrap();
+        session.put(&key(2), b"</script> & \"a neighbour\"").unwrap();
+        session.prepare().unwrap();
+        assert_eq!(get(session, &key(1)).unwrap(), every_byte);
+        let (times, counts) = told(session);
+        let shown = times.get("icons").or(times.get("content")).unwrap();
+        assert!(*shown > 1_000_000 && times["first paint"] > 1_000_000, "{times:?}");
+        assert_eq!(counts["requests"], requests);
+        assert!(counts["bytes"] > 2000 * 4 / 3, "{counts:?}");
+        // Only the older protocol needs several for one page.
+        assert_eq!(counts["connections"] > 1, http == "1.1", "{counts:?}");
+        session.put(&key(1), b"").unwrap();
+        assert_eq!(get(session, &key(1)).unwrap(), b"");
+        assert_eq!(get(session, &key(2)).unwrap(), b"</script> & \"a neighbour\"");
+        for _ in 0..2 {
+            session.delete(&key(1)).unwrap();
+            assert_eq!(get(session, &key(1)), None);
+        }
+        assert!(get(session, &key(2)).is_some());
+        assert!(store.picture(&key(2)).unwrap().unwrap().starts_with(b"\x89PNG"));
+        let site = dir.join("site");
+        match variant {
+            "page/separate" => half_a_page(session, &key(2), &site.join("icons/17.png"), ""),
+            "page/sprite" => half_a_page(session, &key(2), &site.join("sprite.png"), ""),
+            "page/after-load" | "page/preload" => {
+                let content = site.join(key(2).as_str()).join("content.json");
+                half_a_page(session, &key(2), &content, "HTTP status 404 for the content");
+            }
+            _ => {}
+        }
+    });
+    Ok(())
+}
+
+/// What a visitor would not take for the page is an error, and never a fast success: `file` is missing in the page of a blob.
+fn half_a_page(session: &mut dyn Session, key: &Key, file: &Path, why: &str) {
+    std::fs::remove_file(file).unwrap();
+    let error = session.get(key, Span::Whole, &mut |_| {}).unwrap_err().to_string();
+    assert!(error.starts_with("the page is not complete") && error.contains(why), "{error}");
+}
+
+/// At 100 ms a page takes a connection, a handshake and a request: three round trips.
+fn distance() -> Result<(), Failed> {
+    with_store("page/pipelined", &[("rtt", "100")], |store, _| {
+        let mut session = store.session().unwrap();
+        session.put(&key(1), b"far away").unwrap();
+        assert_eq!(get(session.as_mut(), &key(1)).unwrap(), b"far away");
+        let (times, _) = told(session.as_mut());
+        assert!(times["content"] >= 300_000_000, "{times:?}");
+    });
+    Ok(())
+}
+
+fn blobwise(arguments: &[&str], directory: &Path) -> Command {
+    let mut command = Command::new(BLOBWISE);
+    command.args(arguments).current_dir(directory);
+    command
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn missing_program() -> Result<(), Failed> {
+    let directory = tempfile::tempdir()?;
+    let output = blobwise(&["page", "--out", "out"], directory.path()).env("PATH", "").output()?;
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("no `chromium-headless-shell` was found; install it with `apt-get install chromium-headless-shell`"), "{said}");
+    assert_eq!(std::fs::read_dir(directory.path())?.count(), 0);
+    Ok(())
+}
+
+fn whole_run() -> Result<(), Failed> {
+    let directory = tempfile::tempdir()?;
+    let (variants, requests): (Vec<&str>, Vec<u64>) = IN_A_RUN.iter().map(|place| VARIANTS[*place]).unzip();
+    let plan = include_str!("../plans/page.toml")
+        .replace("count = 20", "count = 3")
+        .replace("rounds = 5", "rounds = 2")
+        .replace("[\"1.1\", \"2\"]", "[\"2\"]")
+        .replace("[\"0\", \"10\", \"50\", \"100\"]", "[\"50\"]");
+    std::fs::write(directory.path().join("small.toml"), plan)?;
+    let stores = variants.join(",");
+    let arguments = ["run", "small.toml", "--stores", &stores, "--quiet", "--out", "out"];
+    let output = blobwise(&arguments, directory.path()).output()?;
+    let said = said(&output);
+    assert!(output.status.success(), "{said}");
+    let out = directory.path().join("out");
+    let result = RunResult::load(&out)?;
+    assert_eq!(result.results.len(), variants.len(), "{said}");
+    for group in ["icons; 50 ms a round trip", "content; 50 ms a round trip"] {
+        assert!(said.contains(&format!("\n  {group}\n  store ")), "{said}");
+    }
+    for (cell, (variant, requests)) in result.results.iter().zip(variants.iter().zip(requests)) {
+        assert_eq!((cell.store.as_str(), cell.status, cell.ops), (*variant, Status::Measured, 6));
+        assert_eq!(cell.counts["requests"], requests as f64);
+        assert!(cell.not_ranked.is_none() && said.contains(&format!("\n  {variant} ")), "{said}");
+    }
+    let report = std::fs::read_to_string(out.join("report.html"))?;
+    let pictured: Vec<&str> = result.pictures.iter().map(|picture| picture.store.as_str()).collect();
+    assert_eq!(pictured, variants);
+    for picture in &result.pictures {
+        assert_eq!(std::fs::read(out.join(picture.file()))?, picture.bytes()?);
+        assert!(report.contains(&format!("<img src=\"data:image/png;base64,{}\"", picture.png)));
+    }
+    Ok(())
+}
