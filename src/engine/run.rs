@@ -16,7 +16,7 @@ use super::yardstick::Yardstick;
 use crate::corpus::Corpus;
 use crate::machine::{self, Device};
 use crate::place::Place;
-use crate::plan::{CacheState, Plan, Row, Work, length_key};
+use crate::plan::{Plan, Row, Work, length_key};
 use crate::records::Records;
 use crate::result::{CorpusResult, Harness, Program, Status, StoreRound};
 use crate::stats::histogram;
@@ -197,7 +197,7 @@ impl Course<'_> {
     }
 
     fn has_cold_phase(&self) -> bool {
-        self.context.plan.phases.iter().any(|phase| phase.cache == CacheState::Cold)
+        self.context.plan.phases.iter().any(|phase| phase.cache.is_cold())
     }
 
     fn cut_corpora(&mut self) -> Result<()> {

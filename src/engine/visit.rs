@@ -136,7 +136,7 @@ pub fn impossible(plan: &Plan, row: &Row, corpus: &Corpus, phase: &Phase) -> Opt
     if let Some(limit) = caps.blob_bytes_max.filter(|limit| corpus.largest() > limit.bytes) {
         return Some(format!("blobs above {} B ({})", limit.bytes, limit.source));
     }
-    if phase.cache == CacheState::Cold && !row.options.text("url").is_empty() {
+    if phase.cache.is_cold() && !row.options.text("url").is_empty() {
         return Some("cannot be made cold: a server given by URL is not ours to stop".to_owned());
     }
     if phase.has_uploads() {
@@ -155,7 +155,7 @@ pub fn impossible(plan: &Plan, row: &Row, corpus: &Corpus, phase: &Phase) -> Opt
 }
 
 fn phase_impossible(plan: &Plan, caps: &Caps, phase: &Phase) -> Option<String> {
-    let needs_reopening = phase.work == Work::Reopen || phase.cache == CacheState::Cold;
+    let needs_reopening = phase.work == Work::Reopen || phase.cache.is_cold();
     if needs_reopening && !caps.persistent {
         return Some("forgets when closed".to_owned());
     }
@@ -320,12 +320,13 @@ impl<'a> Visitor<'a> {
 
     fn everything(&mut self) -> Result<()> {
         self.create()?;
-        let phases = &self.plan().phases;
+        let of_corpus = |phase: &&Phase| self.plan().has(&phase.id, self.subject.sweep_bytes);
+        let phases: Vec<&Phase> = self.plan().phases.iter().filter(of_corpus).collect();
         let mut index = 0;
         while index < phases.len() && !self.run.stopped() {
-            let phase = &phases[index];
+            let phase = phases[index];
             // A phase that repeats a cold one is done with it, in the same sessions.
-            let repeat = phases.get(index + 1).filter(|next| repeats_cold(phase, next));
+            let repeat = phases.get(index + 1).copied().filter(|next| repeats_cold(phase, next));
             if let Some(why) = impossible(self.plan(), self.subject.row, self.subject.corpus, phase) {
                 for phase in std::iter::once(phase).chain(repeat) {
                     self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why.clone()));
@@ -535,10 +536,20 @@ impl<'a> Visitor<'a> {
             Work::Age(times) => self.age(phase, *times)?,
             Work::Ops(load) if phase.cache == CacheState::Cold => self.cold(phase, load, repeat)?,
             Work::Ops(load) => {
-                if phase.cache == CacheState::Warm {
-                    self.warm_up()?;
+                let mut proof = None;
+                match phase.cache {
+                    CacheState::Warm => self.warm_up()?,
+                    CacheState::ColdStart => {
+                        let mut looked = CacheProof::default();
+                        self.evict(self.class(phase.class), true, &mut looked)?;
+                        proof = Some(looked);
+                    }
+                    CacheState::Cold | CacheState::AsIs => {}
                 }
                 self.load(phase, load)?;
+                if let Some(Outcome::Measured(round)) = self.visit.phases.get_mut(&phase.id) {
+                    round.cache_proof = proof;
+                }
             }
         }
         Ok(())
