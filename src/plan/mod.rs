@@ -308,7 +308,14 @@ const WORKERS_MAX: usize = 1024;
 const BATCH_MAX: usize = 100_000;
 
 /// The plans that are shipped, by name.
-pub const SHIPPED: &[(&str, &str)] = &[("default", include_str!("../../plans/default.toml"))];
+pub const SHIPPED: &[(&str, &str)] = &[
+    ("default", include_str!("../../plans/default.toml")),
+    ("vondra-2009", include_str!("../../plans/vondra-2009.toml")),
+    ("horak-2010", include_str!("../../plans/horak-2010.toml")),
+    ("afdesign-procedures-2008", include_str!("../../plans/afdesign-procedures-2008.toml")),
+    ("afdesign-queries-2009", include_str!("../../plans/afdesign-queries-2009.toml")),
+    ("gridfs-2015", include_str!("../../plans/gridfs-2015.toml")),
+];
 
 impl PlanText {
     /// Reads a plan from a file, or a shipped one by name.
@@ -928,3 +935,6 @@ mod tests {
         assert_eq!(load.repeats.as_deref(), Some("read-cold"));
     }
 }
+
+#[cfg(test)]
+mod shipped;
