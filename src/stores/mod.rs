@@ -4,7 +4,14 @@ use crate::store::Adapter;
 
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod catalogue;
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "mongodb", feature = "mssql"))]
+#[cfg(any(
+    feature = "memcached",
+    feature = "mongodb",
+    feature = "mssql",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "redis"
+))]
 mod database;
 mod files;
 #[cfg(feature = "fjall")]
@@ -12,6 +19,8 @@ mod fjall;
 mod keys;
 #[cfg(feature = "lmdb")]
 mod lmdb;
+#[cfg(feature = "memcached")]
+mod memcached;
 mod memory;
 #[cfg(feature = "mongodb")]
 mod mongodb;
@@ -25,10 +34,14 @@ mod packed;
 mod postgres;
 #[cfg(feature = "redb")]
 mod redb;
+#[cfg(feature = "redis")]
+mod redis;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(any(feature = "memcached", feature = "redis"))]
+mod wire;
 
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +107,9 @@ pub const TABLE: &[Entry] = &[
     line!("mongodb", mongodb::GRIDFS as "gridfs"),
     line!("mongodb", mongodb::DOCUMENT as "mongodb/document"),
     line!("mssql", mssql::VARBINARY as "mssql/varbinary"),
+    line!("memcached", memcached::ADAPTER as "memcached"),
+    line!("redis", redis::REDIS as "redis"),
+    line!("redis", redis::VALKEY as "valkey"),
     Entry::Impossible {
         name: "mssql/filestream",
         why: "FILESTREAM is a feature of Windows: its files are opened through the file system of the server's own machine, and \

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use blobwise::result::{RunResult, Status};
@@ -13,7 +13,7 @@ use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::places::{mounted, no_mounts};
-use crate::program::{BLOBWISE, Outcome, Work, needing};
+use crate::program::{BLOBWISE, Outcome, Said, Work, needing};
 use crate::signals::{run_until, send, wait};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -93,12 +93,16 @@ fn their_postgres(work: &Work) -> Theirs {
         launch.args(["-c", "listen_addresses=127.0.0.1", "-c", &directory, "-c", &format!("port={port}")]);
     let url = format!("postgres://owner:{PASSWORD}@127.0.0.1:{port}/postgres");
     let mut server = Server::start(&launch).unwrap();
-    server
-        .wait_until_ready(PATIENCE, || {
-            Ok(postgres::Client::connect(&url, postgres::NoTls)?.batch_execute("SELECT 1")?)
-        })
-        .unwrap();
+    server.wait_until_ready(PATIENCE, || psql(&url, "SELECT 1").map(drop)).unwrap();
     Theirs { _server: server, _sockets: sockets, url }
+}
+
+/// What PostgreSQL's own client says.
+fn psql(url: &str, sql: &str) -> anyhow::Result<String> {
+    let psql = program("postgres/bytea").canonicalize()?.with_file_name("psql");
+    let said = Said::of(&Command::new(psql).args(["-X", "-Atc", sql, url]).output()?);
+    anyhow::ensure!(said.code == Some(0), "psql: {}", said.stderr);
+    Ok(said.stdout.trim().to_owned())
 }
 
 fn their_mariadb(work: &Work, more: &[&str]) -> Theirs {
@@ -168,18 +172,16 @@ fn hangs_up() -> Outcome {
 fn used_and_left() -> Outcome {
     let work = Work::new();
     let theirs = their_postgres(&work);
-    let mut client = postgres::Client::connect(&theirs.url, postgres::NoTls)?;
-    client.batch_execute(
+    psql(
+        &theirs.url,
         "CREATE TABLE public.blobs(key text); INSERT INTO public.blobs VALUES ('theirs');
          CREATE SCHEMA blobwise_0000000000000000; CREATE TABLE blobwise_0000000000000000.blobs(key text);",
     )?;
     let line = "run --stores postgres/bytea --blobs 12 --rounds 1 --phases fill,read-warm,read-cold,delete-half --quiet --out out";
     work.say(&format!("{line} --set postgres.url={}", theirs.url)).ended(0);
-    let names = client.query("SELECT nspname::text FROM pg_namespace WHERE nspname LIKE 'blobwise%'", &[])?;
-    let names: Vec<String> = names.iter().map(|row| row.get(0)).collect();
-    assert_eq!(names, ["blobwise_0000000000000000"]);
-    let theirs_there: i64 = client.query_one("SELECT count(*) FROM public.blobs", &[])?.get(0);
-    assert_eq!(theirs_there, 1);
+    let ours = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'blobwise%'";
+    assert_eq!(psql(&theirs.url, ours)?, "blobwise_0000000000000000");
+    assert_eq!(psql(&theirs.url, "SELECT count(*) FROM public.blobs")?, "1");
     let result = RunResult::load(&work.path("out"))?;
     let cold = result.results.iter().find(|cell| cell.phase == "read-cold").ok_or("no cell")?;
     assert_eq!(cold.status, Status::NotPossible);

@@ -92,7 +92,7 @@ pub const ALL: &[Check] = &[
     open("facts-stay", always, facts_stay),
     own(
         "holds-a-large-blob",
-        |subject| subject.plain && subject.durability >= Durability::OnSync,
+        |subject| subject.plain && (subject.durability >= Durability::OnSync || has_one_class(subject)),
         holds_a_large_blob,
     ),
     own("survives-reopening", |subject| subject.caps().persistent, survives_reopening),
@@ -113,6 +113,10 @@ pub const ALL: &[Check] = &[
 
 fn always(_: &Subject) -> bool {
     true
+}
+
+fn has_one_class(subject: &Subject) -> bool {
+    subject.caps().durability.len() == 1
 }
 
 fn may_survive_a_kill(subject: &Subject) -> bool {

@@ -1,6 +1,8 @@
 //! Deletes that are only marked: a connection of our own counts the rows that are left.
 
 use std::path::Path;
+#[cfg(feature = "postgres")]
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
@@ -36,7 +38,7 @@ pub fn purges(bench: &mut Bench) -> Result<()> {
 /// Rows of the table of blobs, marked ones too.
 fn rows(subject: &Subject, dir: &Path) -> Result<i64> {
     match subject.family() {
-        "postgres" => rows_in_postgres(dir),
+        "postgres" => rows_in_postgres(subject, dir),
         "mongodb" => documents_in_mongodb(subject, dir),
         _ => rows_in_mysql(dir),
     }
@@ -54,12 +56,14 @@ fn argument(dir: &Path, name: &str) -> Result<String> {
 }
 
 #[cfg(feature = "postgres")]
-fn rows_in_postgres(dir: &Path) -> Result<i64> {
+fn rows_in_postgres(subject: &Subject, dir: &Path) -> Result<i64> {
     let sockets = argument(dir, "unix_socket_directories=")?;
-    let mut config = postgres::Config::new();
-    config.host_path(sockets).user("blobwise").dbname("postgres");
-    let mut client = config.connect(postgres::NoTls)?;
-    Ok(client.query_one("SELECT count(*) FROM store.blobs", &[])?.get(0))
+    // PostgreSQL's own client, so that ours does not vouch for itself.
+    let psql = subject.adapter.programs[0].find()?.path.canonicalize()?.with_file_name("psql");
+    let count = ["-U", "blobwise", "-d", "postgres", "-Atc", "SELECT count(*) FROM store.blobs"];
+    let output = Command::new(psql).args(["-X", "-h", &sockets]).args(count).output()?;
+    ensure!(output.status.success(), "psql: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?.trim().parse()?)
 }
 
 #[cfg(feature = "mysql")]
@@ -95,7 +99,7 @@ fn documents_in_mongodb(_: &Subject, _: &Path) -> Result<i64> {
 }
 
 #[cfg(not(feature = "postgres"))]
-fn rows_in_postgres(_: &Path) -> Result<i64> {
+fn rows_in_postgres(_: &Subject, _: &Path) -> Result<i64> {
     anyhow::bail!("built without PostgreSQL")
 }
 

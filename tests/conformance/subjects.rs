@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use blobwise::store::{Adapter, Caps, Damage, Durability, Kind, OptionSpec, Options, Values};
 use blobwise::stores;
 use blobwise::units::parse_bytes;
@@ -51,7 +51,7 @@ impl Subject {
     }
 
     pub fn is_server(&self) -> bool {
-        self.adapter.kind == Kind::Server
+        is_server(self.adapter)
     }
 
     /// Whether every op connects anew, which is the caller's part.
@@ -67,6 +67,11 @@ impl Subject {
     pub fn family(&self) -> &'static str {
         stores::family(self.adapter.name)
     }
+}
+
+/// Whether there is a process behind a store; of caches some have one.
+fn is_server(adapter: &Adapter) -> bool {
+    adapter.kind == Kind::Server || !adapter.programs.is_empty()
 }
 
 /// A value as adapters read it: sizes are plain bytes.
@@ -93,9 +98,12 @@ fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
     for durability in defaults.caps().durability {
         subjects.push(Arc::new(Subject::new(adapter, &[], *durability)?));
     }
+    // Options are tried in one class: on-sync, or what comes nearest.
+    let offered = defaults.caps().durability.iter().rfind(|class| **class <= Durability::OnSync);
+    let class = *offered.context("no class that is at most on-sync")?;
     for spec in adapter.options {
         for value in other_values(adapter, spec) {
-            subjects.push(Arc::new(Subject::new(adapter, &[(spec.name, value)], Durability::OnSync)?));
+            subjects.push(Arc::new(Subject::new(adapter, &[(spec.name, value)], class)?));
         }
     }
     Ok(subjects)
@@ -110,7 +118,7 @@ fn other_values(adapter: &Adapter, spec: &OptionSpec) -> Vec<&'static str> {
         Values::Integer { .. } | Values::Bytes { .. } | Values::Url => Vec::new(),
     };
     let is_size = |word: &&str| word.parse::<u64>().is_ok();
-    if adapter.kind == Kind::Server && values.iter().filter(|word| is_size(word)).count() > 2 {
+    if is_server(adapter) && values.iter().filter(|word| is_size(word)).count() > 2 {
         let sizes: Vec<&'static str> = values.iter().copied().filter(is_size).collect();
         values.retain(|word| !is_size(word) || sizes.first() == Some(word) || sizes.last() == Some(word));
     }

@@ -1,13 +1,13 @@
 //! The server behind PostgreSQL's rows: a private one, or a schema of our own in one of the user's.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use postgres::config::SslMode;
-use postgres::{Client, Config, NoTls};
 
 use super::super::database::{OURS, START_PATIENCE, STOP_PATIENCE, own_name};
-use super::{POSTGRES, from_postgres};
+use super::POSTGRES;
+use super::wire::{Client, Config, Param};
 use crate::server::{Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
 
@@ -27,7 +27,7 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    pub(super) fn start(setup: &Setup) -> Result<Instance> {
+    pub(super) fn start(setup: &Setup, patience: Duration) -> Result<Instance> {
         let program = POSTGRES.find()?;
         let data = setup.dir.join("data");
         if setup.mode == Mode::Create {
@@ -48,10 +48,9 @@ impl Instance {
         }
         let server = Server::start(&launch)?;
         let mut instance = Instance { server, sockets };
-        let config = instance.config();
+        let config = instance.config(patience);
         instance.server.wait_until_ready(START_PATIENCE, || {
-            let mut client = config.connect(NoTls)?;
-            client.simple_query("SELECT 1")?;
+            Client::connect(&config)?.run("SELECT 1")?;
             Ok(())
         })?;
         Ok(instance)
@@ -62,10 +61,8 @@ impl Instance {
     }
 
     /// How to connect to it.
-    pub(super) fn config(&self) -> Config {
-        let mut config = Config::new();
-        config.host_path(self.sockets.path()).user("blobwise").dbname("postgres");
-        config
+    pub(super) fn config(&self, patience: Duration) -> Config {
+        Config::in_directory(self.sockets.path(), "blobwise", "postgres", patience)
     }
 
     /// Fast shutdown: sessions end, everything is written.
@@ -100,39 +97,29 @@ fn settings(setup: &Setup, sockets: &Path) -> Vec<String> {
 }
 
 /// How to connect to a server of the user's.
-pub(super) fn config_of(url: &str) -> Result<Config> {
-    let shown = crate::units::without_passwords(url);
-    let config: Config = url.parse().with_context(|| format!("`{shown}` is not a URL of PostgreSQL"))?;
-    if config.get_ssl_mode() == SslMode::Require {
-        return Err(Error::Failed(anyhow!(
-            "`{shown}` asks for TLS, which this adapter does not speak; use a server reached by socket or loopback, or a tunnel"
-        )));
-    }
-    if config.get_hosts().is_empty() {
-        return Err(Error::Failed(anyhow!("`{shown}` names no host")));
-    }
-    Ok(config)
+pub(super) fn config_of(url: &str, patience: Duration) -> Result<Config> {
+    Ok(Config::parse(url, patience).with_context(|| {
+        format!("`{}` is not a URL of PostgreSQL that can be used", crate::units::without_passwords(url))
+    })?)
 }
 
 /// Makes the schema of a store: a plain one in a private server, else one with our mark and our lock.
 pub(super) fn create_schema(keeper: &mut Client, external: bool) -> Result<String> {
     if !external {
-        keeper.batch_execute(&format!("CREATE SCHEMA {PRIVATE_SCHEMA}")).map_err(from_postgres)?;
+        keeper.run(&format!("CREATE SCHEMA {PRIVATE_SCHEMA}"))?;
         return Ok(PRIVATE_SCHEMA.to_owned());
     }
     check_version(keeper)?;
     remove_stale(keeper)?;
     let schema = own_name();
     lock(keeper, &schema)?;
-    keeper
-        .batch_execute(&format!("CREATE SCHEMA {schema}; COMMENT ON SCHEMA {schema} IS '{MARK}'"))
-        .map_err(from_postgres)?;
+    keeper.run(&format!("CREATE SCHEMA {schema}; COMMENT ON SCHEMA {schema} IS '{MARK}'"))?;
     Ok(schema)
 }
 
 /// ON CONFLICT, identity columns and column compression are needed.
 fn check_version(keeper: &mut Client) -> Result<()> {
-    let version: String = keeper.query_one("SHOW server_version_num", &[]).map_err(from_postgres)?.get(0);
+    let version = keeper.texts("SHOW server_version_num", &[])?.concat();
     if version.parse::<u32>().unwrap_or(0) < 140_000 {
         return Err(Error::Failed(anyhow!("the server is older than PostgreSQL 14 (it says {version})")));
     }
@@ -160,28 +147,27 @@ pub(super) fn remember_schema(dir: &Path, schema: &str) -> Result<()> {
 
 fn is_ours(keeper: &mut Client, schema: &str) -> Result<bool> {
     let mark = "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = $1";
-    let row = keeper.query_opt(mark, &[&schema]).map_err(from_postgres)?;
-    Ok(row.and_then(|row| row.get::<_, Option<String>>(0)).as_deref() == Some(MARK))
+    Ok(keeper.texts(mark, &[Param::Bytes(schema.as_bytes())])? == [MARK])
 }
 
 /// Takes the lock that says that a schema is in use; it ends with the connection.
 fn lock(keeper: &mut Client, schema: &str) -> Result<bool> {
-    let row = keeper.query_one("SELECT pg_try_advisory_lock($1, hashtext($2))", &[&LOCK_CLASS, &schema]);
-    Ok(row.map_err(from_postgres)?.get(0))
+    Ok(keeper.number("SELECT pg_try_advisory_lock($1, hashtext($2))", &lock_key(schema))? == Some(1))
+}
+
+fn lock_key(schema: &str) -> [Param<'_>; 2] {
+    [Param::Int(LOCK_CLASS), Param::Bytes(schema.as_bytes())]
 }
 
 /// Removes schemas that runs left behind when they were killed: marked, and no longer locked.
 fn remove_stale(keeper: &mut Client) -> Result<()> {
     let named = "SELECT nspname::text FROM pg_namespace WHERE starts_with(nspname::text, $1)";
-    let rows = keeper.query(named, &[&OURS]).map_err(from_postgres)?;
-    for schema in rows.iter().map(|row| row.get::<_, String>(0)) {
+    for schema in keeper.texts(named, &[Param::Bytes(OURS.as_bytes())])? {
         if !is_ours(keeper, &schema)? || !lock(keeper, &schema)? {
             continue;
         }
-        keeper.batch_execute(&format!("DROP SCHEMA {schema} CASCADE")).map_err(from_postgres)?;
-        keeper
-            .execute("SELECT pg_advisory_unlock($1, hashtext($2))", &[&LOCK_CLASS, &schema])
-            .map_err(from_postgres)?;
+        keeper.run(&format!("DROP SCHEMA {schema} CASCADE"))?;
+        keeper.number("SELECT pg_advisory_unlock($1, hashtext($2))", &lock_key(&schema))?;
     }
     Ok(())
 }

@@ -2,14 +2,16 @@
 
 mod instance;
 mod session;
+mod wire;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use postgres::error::SqlState;
-use postgres::{Client, Config, NoTls};
+use anyhow::Context;
 
 use self::instance::Instance;
 use self::session::PgSession;
+use self::wire::{Client, Config, Param, Trouble};
 use super::catalogue;
 use super::database::{CONNECTION, DELETE, PIECES, PROFILE, URL};
 use super::keys::KeyForm;
@@ -213,27 +215,25 @@ struct Postgres {
 
 fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
     let url = setup.options.text("url");
+    let patience = setup.op_timeout + SOCKET_PATIENCE;
     let (instance, mut config) = if url.is_empty() {
-        let instance = Instance::start(setup)?;
-        let config = instance.config();
+        let instance = Instance::start(setup, patience)?;
+        let config = instance.config(patience);
         (Some(instance), config)
     } else {
-        (None, instance::config_of(url)?)
+        (None, instance::config_of(url, patience)?)
     };
-    let isolation = setup.options.text("isolation").replace('-', " ");
-    let timeout_ms = setup.op_timeout.as_millis();
-    config.options(&format!(
-        "-c synchronous_commit={} -c statement_timeout={timeout_ms} -c default_transaction_isolation={}",
-        synchronous_commit(setup.durability),
-        isolation.replace(' ', "\\ ")
-    ));
-    config.connect_timeout(setup.op_timeout);
-    let mut keeper = config.connect(NoTls).map_err(from_postgres)?;
+    let timeout_ms = setup.op_timeout.as_millis().to_string();
+    config.set("statement_timeout", &timeout_ms);
+    config.set("synchronous_commit", synchronous_commit(setup.durability));
+    config.set("default_transaction_isolation", &setup.options.text("isolation").replace('-', " "));
+    let mut keeper = Client::connect(&config)?;
     let schema = match setup.mode {
         Mode::Create => instance::create_schema(&mut keeper, instance.is_none())?,
         Mode::Open => instance::find_schema(&mut keeper, setup.dir, instance.is_none())?,
     };
-    keeper.batch_execute(&format!("SET search_path = {schema}")).map_err(from_postgres)?;
+    keeper.run(&format!("SET search_path = {schema}"))?;
+    config.set("search_path", &schema);
     let store = Postgres {
         key_form: KeyForm::of(setup.options),
         lazy_delete: setup.options.text("delete") == "lazy",
@@ -245,31 +245,32 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
         shape,
     };
     if setup.mode == Mode::Create {
-        store.keeper().batch_execute(&store.tables()).map_err(from_postgres)?;
+        store.keeper().run(&store.tables())?;
         instance::remember_schema(setup.dir, &store.schema)?;
     }
     Ok(Box::new(store))
 }
 
-/// Keeps what may be tried again, and what took too long, apart from failures.
-fn from_postgres(error: postgres::Error) -> Error {
-    match error.code() {
-        Some(code)
-            if *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED =>
-        {
-            Error::Busy
-        }
-        Some(code) if *code == SqlState::QUERY_CANCELED => Error::TimedOut,
-        _ => Error::Failed(describe(error)),
-    }
-}
+/// The server itself ends a statement that lasts too long, and the connection goes on. The socket waits a little longer: for
+/// a server that says nothing any more.
+const SOCKET_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The server's own words, which the driver hides behind "db error".
-fn describe(error: postgres::Error) -> anyhow::Error {
-    let message = error.as_db_error().map(|server| format!("{}: {}", server.severity(), server.message()));
-    match message {
-        Some(message) => anyhow::Error::new(error).context(message),
-        None => error.into(),
+/// What the server says when somebody else was faster: `serialization_failure`, `deadlock_detected`, `lock_not_available`.
+const BUSY: [&str; 3] = ["40001", "40P01", "55P03"];
+/// `query_canceled`, by `statement_timeout`.
+const CANCELED: &str = "57014";
+const INSUFFICIENT_PRIVILEGE: &str = "42501";
+const UNIQUE_VIOLATION: &str = "23505";
+
+/// Keeps what may be tried again, and what took too long, apart from failures.
+impl From<Trouble> for Error {
+    fn from(trouble: Trouble) -> Error {
+        match trouble.code() {
+            Some(code) if BUSY.contains(&code) => Error::Busy,
+            Some(CANCELED) => Error::TimedOut,
+            _ if trouble.is_timeout() => Error::TimedOut,
+            _ => Error::failed(trouble),
+        }
     }
 }
 
@@ -324,8 +325,9 @@ impl Store for Postgres {
 
     fn open_catalogue(&self) -> Result<()> {
         let mut keeper = self.keeper();
-        keeper.batch_execute(catalogue::TABLE).map_err(from_postgres)?;
-        keeper.batch_execute(catalogue::UNFINISHED).map_err(from_postgres)
+        keeper.run(catalogue::TABLE)?;
+        keeper.run(catalogue::UNFINISHED)?;
+        Ok(())
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -346,12 +348,9 @@ impl Store for Postgres {
         ];
         let mut facts = Facts::new();
         for setting in SETTINGS {
-            let value: String = self
-                .keeper()
-                .query_one("SELECT current_setting($1)", &[setting])
-                .map_err(from_postgres)?
-                .get(0);
-            facts.insert((*setting).to_owned(), value);
+            let asked = [Param::Bytes(setting.as_bytes())];
+            let values = self.keeper().texts("SELECT current_setting($1)", &asked)?;
+            facts.insert((*setting).to_owned(), values.concat());
         }
         facts
             .insert("server".into(), if self.instance.is_some() { "private" } else { "given by URL" }.into());
@@ -363,18 +362,19 @@ impl Store for Postgres {
         const WORKING: &str = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'autovacuum worker' AND datname = current_database()";
         let mut keeper = self.keeper();
         // A server of the user's may not let us; its own checkpoints go on.
-        match keeper.batch_execute("CHECKPOINT") {
-            Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {}
-            outcome => outcome.map_err(from_postgres)?,
+        match keeper.run("CHECKPOINT") {
+            Err(trouble) if trouble.code() == Some(INSUFFICIENT_PRIVILEGE) => {}
+            outcome => drop(outcome?),
         }
-        while keeper.query_one(WORKING, &[]).map_err(from_postgres)?.get::<_, i64>(0) > 0 {
-            std::thread::sleep(std::time::Duration::from_millis(10));
+        while keeper.number(WORKING, &[])? != Some(0) {
+            std::thread::sleep(Duration::from_millis(10));
         }
         Ok(())
     }
 
     fn purge(&self) -> Result<()> {
-        self.keeper().batch_execute("DELETE FROM blobs WHERE gone").map_err(from_postgres)
+        self.keeper().run("DELETE FROM blobs WHERE gone")?;
+        Ok(())
     }
 
     fn servers(&self) -> Vec<&crate::server::Server> {
@@ -388,19 +388,20 @@ impl Store for Postgres {
         let sizes = "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
             JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'";
         let mut keeper = self.keeper();
-        let mut bytes: i64 = keeper.query_one(sizes, &[&self.schema]).map_err(from_postgres)?.get(0);
+        let schema = [Param::Bytes(self.schema.as_bytes())];
+        let mut bytes = keeper.number(sizes, &schema)?.context("no answer to the size of our tables")?;
         if matches!(self.shape, Shape::LargeObject { .. }) {
             // Objects lie in one catalogue of the whole database: ours are counted by their pages.
             let objects = "SELECT coalesce(sum(length(data) + 32), 0)::bigint FROM pg_largeobject
                 WHERE loid IN (SELECT object FROM blobs)";
-            bytes += keeper.query_one(objects, &[]).map_err(from_postgres)?.get::<_, i64>(0);
+            bytes += keeper.number(objects, &[])?.context("no answer to the size of our objects")?;
         }
         Ok(Some(bytes as u64))
     }
 
     fn close(self: Box<Self>) -> Result<()> {
         let Postgres { keeper, instance, .. } = *self;
-        keeper.into_inner().unwrap_or_else(PoisonError::into_inner).close().map_err(from_postgres)?;
+        drop(keeper);
         match instance {
             Some(instance) => instance.stop(),
             None => Ok(()),
@@ -411,10 +412,10 @@ impl Store for Postgres {
         if self.instance.is_none() {
             if matches!(self.shape, Shape::LargeObject { .. }) {
                 // The trigger unlinks the objects.
-                self.keeper().batch_execute("DELETE FROM blobs").map_err(from_postgres)?;
+                self.keeper().run("DELETE FROM blobs")?;
             }
             let drop = format!("DROP SCHEMA {} CASCADE", self.schema);
-            self.keeper().batch_execute(&drop).map_err(from_postgres)?;
+            self.keeper().run(&drop)?;
         }
         self.close()
     }

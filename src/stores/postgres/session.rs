@@ -2,32 +2,13 @@
 
 use std::collections::HashSet;
 
-use postgres::error::SqlState;
-use postgres::fallible_iterator::FallibleIterator;
-use postgres::types::ToSql;
-use postgres::{Client, NoTls, SimpleQueryMessage, Statement};
-
 use anyhow::anyhow;
 
-use super::super::catalogue::{self, Param};
+use super::super::catalogue;
 use super::super::keys::KeyForm;
-use super::{Postgres, Shape, from_postgres};
+use super::wire::{BIGINT, BYTEA, Client, Done, Each, Param, Statement, TEXT, first_number};
+use super::{Postgres, Shape, UNIQUE_VIOLATION};
 use crate::store::*;
-
-/// A key as the row's column wants it.
-enum KeyValue<'k> {
-    Digest(&'k str),
-    Integer(i64),
-}
-
-impl KeyValue<'_> {
-    fn param(&self) -> &(dyn ToSql + Sync) {
-        match self {
-            KeyValue::Digest(text) => text,
-            KeyValue::Integer(id) => id,
-        }
-    }
-}
 
 /// The statements that a session prepares when it first needs them.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,8 +33,6 @@ pub(super) struct PgSession<'s> {
     prepared: Vec<(Ask, Statement)>,
     /// The catalogue's statements.
     prepared_for_catalogue: Vec<(&'static str, Statement)>,
-    /// Where text results are decoded.
-    decoded: Vec<u8>,
     /// Whether a transaction has begun that the caller will end.
     within: bool,
 }
@@ -64,18 +43,18 @@ impl PgSession<'_> {
         if let Some((_, statement)) =
             self.prepared_for_catalogue.iter().find(|(known, _)| std::ptr::eq(*known, sql))
         {
-            return Ok(statement.clone());
+            return Ok(*statement);
         }
-        let statement = self.client.prepare(&catalogue::numbered(sql)).map_err(from_postgres)?;
-        self.prepared_for_catalogue.push((sql, statement.clone()));
+        let statement = self.client.prepare(&catalogue::numbered(sql))?;
+        self.prepared_for_catalogue.push((sql, statement));
         Ok(statement)
     }
 }
 
-fn param<'p>(param: &'p Param) -> &'p (dyn ToSql + Sync) {
+fn param<'p>(param: &'p catalogue::Param) -> Param<'p> {
     match param {
-        Param::Text(text) => text,
-        Param::Number(number) => number,
+        catalogue::Param::Text(text) => Param::Bytes(text.as_bytes()),
+        catalogue::Param::Number(number) => Param::Bigint(*number),
     }
 }
 
@@ -83,30 +62,31 @@ impl catalogue::Connection for PgSession<'_> {
     const BEGIN: &'static str = "BEGIN";
 
     fn execute(&mut self, sql: &str) -> Result<()> {
-        self.client.batch_execute(sql).map_err(from_postgres)
+        // A transaction in which something failed is rolled back by COMMIT, which is no error to the server.
+        if self.client.run(sql)?.rolled_back && sql == "COMMIT" {
+            return Err(Error::Failed(anyhow!("the transaction was rolled back instead of committed")));
+        }
+        Ok(())
     }
 
     fn within(&mut self) -> &mut bool {
         &mut self.within
     }
 
-    fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64> {
+    fn change(&mut self, sql: &'static str, params: &[catalogue::Param]) -> Result<u64> {
         let statement = self.statement_for_catalogue(sql)?;
-        let params: Vec<_> = params.iter().map(param).collect();
-        self.client.execute(&statement, &params).map_err(|error| {
+        let params: Vec<Param> = params.iter().map(param).collect();
+        match self.client.query(statement, &params, &mut |_, _| {}) {
             // The same digest twice: somebody else is storing it.
-            match error.code() {
-                Some(code) if *code == SqlState::UNIQUE_VIOLATION => Error::Busy,
-                _ => from_postgres(error),
-            }
-        })
+            Err(trouble) if trouble.code() == Some(UNIQUE_VIOLATION) => Err(Error::Busy),
+            done => Ok(done?.count),
+        }
     }
 
-    fn number(&mut self, sql: &'static str, params: &[Param]) -> Result<Option<i64>> {
+    fn number(&mut self, sql: &'static str, params: &[catalogue::Param]) -> Result<Option<i64>> {
         let statement = self.statement_for_catalogue(sql)?;
-        let params: Vec<_> = params.iter().map(param).collect();
-        let row = self.client.query_opt(&statement, &params).map_err(from_postgres)?;
-        Ok(row.map(|row| row.get(0)))
+        let params: Vec<Param> = params.iter().map(param).collect();
+        Ok(first_number(|each| self.client.query(statement, &params, each))?)
     }
 }
 
@@ -114,39 +94,49 @@ impl catalogue::Connection for PgSession<'_> {
 const READ: i32 = 0x40000;
 const WRITE: i32 = 0x20000;
 
-fn connect(store: &Postgres) -> Result<Client> {
-    let mut client = store.config.connect(NoTls).map_err(from_postgres)?;
-    client.batch_execute(&format!("SET search_path = {}", store.schema)).map_err(from_postgres)?;
-    Ok(client)
-}
-
 impl<'s> PgSession<'s> {
     pub(super) fn open(store: &'s Postgres) -> Result<PgSession<'s>> {
         Ok(PgSession {
             store,
-            client: connect(store)?,
+            client: Client::connect(&store.config)?,
             prepared: Vec::new(),
             prepared_for_catalogue: Vec::new(),
-            decoded: Vec::new(),
             within: false,
         })
     }
 
-    fn key<'k>(&self, key: &'k Key) -> KeyValue<'k> {
+    /// A key as the row's column wants it.
+    fn key<'k>(&self, key: &'k Key) -> Param<'k> {
         match self.store.key_form {
-            KeyForm::Digest => KeyValue::Digest(key.as_str()),
-            KeyForm::Integer => KeyValue::Integer(key.id as i64),
+            KeyForm::Digest => Param::Bytes(&key.hex),
+            KeyForm::Integer => Param::Bigint(key.id as i64),
+        }
+    }
+
+    /// Keys as members of an array; `rooms` is where the bytes of integers are put.
+    fn members<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k Key>,
+        rooms: &'k mut [[u8; 8]],
+    ) -> Vec<&'k [u8]> {
+        keys.into_iter().zip(rooms).map(|(key, room)| self.store.key_form.bytes(key, room)).collect()
+    }
+
+    fn array<'p>(&self, members: &'p [&'p [u8]]) -> Param<'p> {
+        match self.store.key_form {
+            KeyForm::Digest => Param::Array(TEXT, members),
+            KeyForm::Integer => Param::Array(BIGINT, members),
         }
     }
 
     /// The statement, prepared once a connection.
     fn statement(&mut self, ask: Ask) -> Result<Statement> {
         if let Some((_, statement)) = self.prepared.iter().find(|(known, _)| *known == ask) {
-            return Ok(statement.clone());
+            return Ok(*statement);
         }
         let sql = self.sql(ask);
-        let statement = self.client.prepare(&sql).map_err(from_postgres)?;
-        self.prepared.push((ask, statement.clone()));
+        let statement = self.client.prepare(&sql)?;
+        self.prepared.push((ask, statement));
         Ok(statement)
     }
 
@@ -228,24 +218,38 @@ impl<'s> PgSession<'s> {
         }
     }
 
-    /// Runs a statement that changes rows.
-    fn run(&mut self, ask: Ask, params: &[&(dyn ToSql + Sync)]) -> Result<u64> {
-        let statement = self.statement(ask)?;
-        self.client.execute(&statement, params).map_err(from_postgres)
+    /// Runs a statement for what it does. Returns how many rows it changed.
+    fn run(&mut self, ask: Ask, params: &[Param]) -> Result<u64> {
+        Ok(self.query(ask, params, &mut |_, _| {})?.count)
     }
 
-    /// Lends each row's value of one column as it arrives; `None` values are no bytes. Returns whether there was a row.
-    fn lend(&mut self, ask: Ask, params: &[&(dyn ToSql + Sync)], sink: Sink) -> Result<bool> {
+    /// Runs a statement that adds or replaces so many rows.
+    fn put_rows(&mut self, ask: Ask, params: &[Param], rows: usize) -> Result<()> {
+        match self.run(ask, params)? {
+            changed if changed == rows as u64 => Ok(()),
+            changed => Err(Error::Failed(anyhow!("a put changed {changed} rows instead of {rows}"))),
+        }
+    }
+
+    fn query(&mut self, ask: Ask, params: &[Param], each: Each) -> Result<Done> {
         let statement = self.statement(ask)?;
-        let mut rows = self.client.query_raw(&statement, params.iter().copied()).map_err(from_postgres)?;
-        let mut found = false;
-        while let Some(row) = rows.next().map_err(from_postgres)? {
-            found = true;
-            if let Some(bytes) = row.get::<_, Option<&[u8]>>(0) {
+        Ok(self.client.query(statement, params, each)?)
+    }
+
+    /// The number that a statement gives; `None` when there is no row.
+    fn ask_number(&mut self, ask: Ask, params: &[Param]) -> Result<Option<i64>> {
+        let statement = self.statement(ask)?;
+        Ok(first_number(|each| self.client.query(statement, params, each))?)
+    }
+
+    /// Lends the values of one column as they arrive; NULL is no bytes. Returns whether there was a row.
+    fn lend(&mut self, ask: Ask, params: &[Param], sink: Sink) -> Result<bool> {
+        let done = self.query(ask, params, &mut |_, value| {
+            if let Some(bytes) = value {
                 sink(bytes);
             }
-        }
-        Ok(found)
+        })?;
+        Ok(done.rows > 0)
     }
 
     // ---- text: what escaping costs ---------------------------------------------------------------------------
@@ -261,7 +265,10 @@ impl<'s> PgSession<'s> {
             }
         }
         sql.push_str("') ON CONFLICT (key) DO UPDATE SET data = EXCLUDED.data, gone = false");
-        self.client.batch_execute(&sql).map_err(from_postgres)
+        match self.client.run(&sql)?.count {
+            1 => Ok(()),
+            changed => Err(Error::Failed(anyhow!("a put changed {changed} rows instead of 1"))),
+        }
     }
 
     fn get_text(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
@@ -274,25 +281,23 @@ impl<'s> PgSession<'s> {
             }
         };
         let sql = format!("SELECT {column} FROM blobs WHERE key = {}{here}", self.literal(key));
-        let messages = self.client.simple_query(&sql).map_err(from_postgres)?;
-        let row = messages.iter().find_map(|message| match message {
-            SimpleQueryMessage::Row(row) => Some(row),
-            _ => None,
-        });
-        let Some(row) = row else { return Ok(false) };
-        let digits = row.get(0).and_then(|text| text.strip_prefix("\\x"));
-        let digits = digits.ok_or_else(|| Error::Failed(anyhow!("bytea_output is not hex")))?.as_bytes();
-        self.decoded.clear();
-        self.decoded.extend(digits.chunks_exact(2).map(|pair| (value_of(pair[0]) << 4) | value_of(pair[1])));
-        sink(&self.decoded);
-        Ok(true)
+        let mut digits = Digits::default();
+        let done = self.client.simple(&sql, &mut |_, value| {
+            if let Some(text) = value {
+                digits.decode(text, sink);
+            }
+        })?;
+        if done.rows > 0 && !digits.are_whole() {
+            return Err(Error::Failed(anyhow!("bytea_output is not hex")));
+        }
+        Ok(done.rows > 0)
     }
 
     /// A key as a literal; both forms consist of characters that need no escaping.
     fn literal(&self, key: &Key) -> String {
-        match self.key(key) {
-            KeyValue::Digest(text) => format!("'{text}'"),
-            KeyValue::Integer(id) => id.to_string(),
+        match self.store.key_form {
+            KeyForm::Digest => format!("'{}'", key.as_str()),
+            KeyForm::Integer => key.id.to_string(),
         }
     }
 
@@ -300,13 +305,11 @@ impl<'s> PgSession<'s> {
 
     fn put_object(&mut self, key: &Key, blob: &[u8], buffer: usize) -> Result<()> {
         catalogue::transaction(self, |session| {
-            let put = session.statement(Ask::PutRow)?;
-            let handle: i32 =
-                session.client.query_one(&put, &[session.key(key).param()]).map_err(from_postgres)?.get(0);
-            let write = session.statement(Ask::WritePiece)?;
+            let handle = session.ask_number(Ask::PutRow, &[session.key(key)])?;
+            let handle = handle.ok_or_else(|| Error::Failed(anyhow!("a new large object has no handle")))?;
             for piece in blob.chunks(buffer) {
-                let written = session.client.query_one(&write, &[&handle, &piece]).map_err(from_postgres)?;
-                if written.get::<_, i32>(0) as usize != piece.len() {
+                let params = [Param::Int(handle as i32), Param::Bytes(piece)];
+                if session.ask_number(Ask::WritePiece, &params)? != Some(piece.len() as i64) {
                     return Err(Error::Failed(anyhow!("a large object took part of a piece only")));
                 }
             }
@@ -316,24 +319,23 @@ impl<'s> PgSession<'s> {
 
     fn get_object(&mut self, key: &Key, span: Span, buffer: usize, sink: Sink) -> Result<bool> {
         catalogue::transaction(self, |session| {
-            let open = session.statement(Ask::Get)?;
-            let row = session.client.query_opt(&open, &[session.key(key).param()]).map_err(from_postgres)?;
-            let Some(handle) = row.map(|row| row.get::<_, i32>(0)) else { return Ok(false) };
+            let Some(handle) = session.ask_number(Ask::Get, &[session.key(key)])? else { return Ok(false) };
+            let handle = Param::Int(handle as i32);
             let mut left = u64::MAX;
             if span != Span::Whole {
                 let (offset, len) = span.below(session.store.shape.limit().bytes);
-                let seek = session.statement(Ask::Seek)?;
-                session.client.execute(&seek, &[&handle, &(offset as i64)]).map_err(from_postgres)?;
+                session.run(Ask::Seek, &[handle, Param::Bigint(offset as i64)])?;
                 left = len;
             }
-            let read = session.statement(Ask::ReadPiece)?;
             while left > 0 {
-                let want = left.min(buffer as u64) as i32;
-                let row = session.client.query_one(&read, &[&handle, &want]).map_err(from_postgres)?;
-                let piece: &[u8] = row.get(0);
-                sink(piece);
-                left -= piece.len() as u64;
-                if piece.len() < want as usize {
+                let want = left.min(buffer as u64);
+                let mut got = 0;
+                session.lend(Ask::ReadPiece, &[handle, Param::Int(want as i32)], &mut |bytes| {
+                    got += bytes.len() as u64;
+                    sink(bytes);
+                })?;
+                left -= got;
+                if got < want {
                     break;
                 }
             }
@@ -353,13 +355,63 @@ fn last_of_each<'b>(blobs: &'b [(Key, &'b [u8])]) -> Vec<(&'b Key, &'b [u8])> {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-fn value_of(digit: u8) -> u8 {
-    match digit {
-        b'0'..=b'9' => digit - b'0',
-        b'a'..=b'f' => digit - b'a' + 10,
-        _ => 0,
+/// Bytes as PostgreSQL writes them in text, `\x` and then two digits each, taken apart piece by piece.
+#[derive(Default)]
+struct Digits {
+    /// Characters of the prefix that were seen.
+    begun: usize,
+    /// The first digit of a byte whose second one is not there yet.
+    half: Option<u8>,
+    /// Whether something else came.
+    wrong: bool,
+    room: Vec<u8>,
+}
+
+impl Digits {
+    const PREFIX: &[u8] = b"\\x";
+
+    fn decode(&mut self, mut text: &[u8], sink: Sink) {
+        self.room.clear();
+        while let (Some(meant), Some((first, rest))) = (Self::PREFIX.get(self.begun), text.split_first()) {
+            self.wrong |= first != meant;
+            self.begun += 1;
+            text = rest;
+        }
+        if let (Some(high), Some((low, rest))) = (self.half, text.split_first()) {
+            self.half = None;
+            self.bytes([[high, *low]].iter());
+            text = rest;
+        }
+        let (pairs, rest) = text.as_chunks();
+        self.half = rest.first().copied().or(self.half);
+        self.bytes(pairs.iter());
+        sink(&self.room);
+    }
+
+    fn bytes<'t>(&mut self, pairs: impl Iterator<Item = &'t [u8; 2]>) {
+        self.room.extend(pairs.map(|pair| {
+            let [high, low] = pair.map(|digit| VALUES[usize::from(digit)]);
+            self.wrong |= (high | low) > 15;
+            high << 4 | low
+        }));
+    }
+
+    /// Whether all of it was bytes in this form.
+    fn are_whole(&self) -> bool {
+        !self.wrong && self.begun == Self::PREFIX.len() && self.half.is_none()
     }
 }
+
+/// What each character is worth as a digit; 255 where it is none.
+const VALUES: [u8; 256] = {
+    let mut values = [255; 256];
+    let mut digit = 0;
+    while digit < 16 {
+        values[HEX[digit] as usize] = digit as u8;
+        digit += 1;
+    }
+    values
+};
 
 /// The pieces of a blob, as an array parameter.
 fn pieces(blob: &[u8], piece: usize) -> Vec<&[u8]> {
@@ -378,10 +430,11 @@ impl Session for PgSession<'_> {
         match self.store.shape {
             Shape::Bytea { text: true, .. } => self.put_text(key, blob),
             Shape::Bytea { .. } | Shape::LargeObject { buffer: None } => {
-                self.run(Ask::Put, &[self.key(key).param(), &blob]).map(drop)
+                self.put_rows(Ask::Put, &[self.key(key), Param::Bytes(blob)], 1)
             }
             Shape::Chunked { piece } => {
-                self.run(Ask::Put, &[self.key(key).param(), &pieces(blob, piece)]).map(drop)
+                let pieces = pieces(blob, piece);
+                self.put_rows(Ask::Put, &[self.key(key), Param::Array(BYTEA, &pieces)], pieces.len())
             }
             Shape::LargeObject { buffer: Some(buffer) } => self.put_object(key, blob, buffer),
         }
@@ -394,22 +447,22 @@ impl Session for PgSession<'_> {
         match (&self.store.shape, span) {
             (Shape::Bytea { text: true, .. }, span) => self.get_text(key, span, sink),
             (Shape::LargeObject { buffer: Some(buffer) }, span) => self.get_object(key, span, *buffer, sink),
-            (_, Span::Whole) => self.lend(Ask::Get, &[value.param()], sink),
+            (_, Span::Whole) => self.lend(Ask::Get, &[value], sink),
             // Positions in SQL count from 1.
             (Shape::Bytea { .. }, Span::Part { .. }) => {
-                self.lend(Ask::Part, &[value.param(), &(offset as i32 + 1), &(len as i32)], sink)
+                self.lend(Ask::Part, &[value, Param::Int(offset as i32 + 1), Param::Int(len as i32)], sink)
             }
             (Shape::LargeObject { .. }, Span::Part { .. }) => {
-                self.lend(Ask::Part, &[value.param(), &(offset as i64), &(len as i32)], sink)
+                self.lend(Ask::Part, &[value, Param::Bigint(offset as i64), Param::Int(len as i32)], sink)
             }
             (Shape::Chunked { piece }, Span::Part { .. }) => {
                 let (first, last, mut skip) = pieces_of(offset, len, *piece as u64);
                 // A span of nothing asks for no piece, only whether the blob is there.
                 let last = if len == 0 { first - 1 } else { last };
                 let mut left = len;
-                self.lend(Ask::Part, &[value.param(), &first, &last], &mut |bytes| {
+                self.lend(Ask::Part, &[value, Param::Int(first), Param::Int(last)], &mut |bytes| {
                     let part = Span::Part { offset: skip, len: left }.slice_of(bytes);
-                    skip = 0;
+                    skip = skip.saturating_sub(bytes.len() as u64);
                     left -= part.len() as u64;
                     if !part.is_empty() {
                         sink(part);
@@ -420,7 +473,7 @@ impl Session for PgSession<'_> {
     }
 
     fn delete(&mut self, key: &Key) -> Result<()> {
-        self.run(Ask::Delete, &[self.key(key).param()]).map(drop)
+        self.run(Ask::Delete, &[self.key(key)]).map(drop)
     }
 
     /// Commits a marker and waits for its flush, which covers every earlier commit.
@@ -430,12 +483,14 @@ impl Session for PgSession<'_> {
         }
         const SYNC: &str =
             "BEGIN; SET LOCAL synchronous_commit = on; UPDATE marker SET count = count + 1; COMMIT";
-        self.client.batch_execute(SYNC).map_err(from_postgres)
+        self.client.run(SYNC)?;
+        Ok(())
     }
 
     fn connect(&mut self) -> Result<()> {
         self.prepared.clear();
-        self.client = connect(self.store)?;
+        self.prepared_for_catalogue.clear();
+        self.client = Client::connect(&self.store.config)?;
         Ok(())
     }
 
@@ -447,12 +502,9 @@ impl Session for PgSession<'_> {
         if self.store.key_form == KeyForm::Integer {
             return Err(Error::Unsupported("list"));
         }
-        let statement = self.statement(Ask::List)?;
-        let none: [&(dyn ToSql + Sync); 0] = [];
-        let mut rows = self.client.query_raw(&statement, none).map_err(from_postgres)?;
-        while let Some(row) = rows.next().map_err(from_postgres)? {
-            each(row.get(0));
-        }
+        self.query(Ask::List, &[], &mut |_, value| {
+            each(&String::from_utf8_lossy(value.unwrap_or_default()));
+        })?;
         Ok(())
     }
 
@@ -461,7 +513,10 @@ impl Session for PgSession<'_> {
         match self.store.shape {
             Shape::Bytea { text: false, .. } => {
                 let (keys, values): (Vec<&Key>, Vec<&[u8]>) = last_of_each(blobs).into_iter().unzip();
-                self.with_keys(Ask::PutBatch, &keys, Some(&values))
+                let mut rooms = vec![[0; 8]; keys.len()];
+                let members = self.members(keys, &mut rooms);
+                let params = [self.array(&members), Param::Array(BYTEA, &values)];
+                self.put_rows(Ask::PutBatch, &params, values.len())
             }
             Shape::LargeObject { .. } => Err(Error::Unsupported("a batch of puts")),
             Shape::Bytea { .. } | Shape::Chunked { .. } => catalogue::transaction(self, |session| {
@@ -474,26 +529,20 @@ impl Session for PgSession<'_> {
         if matches!(self.store.shape, Shape::LargeObject { .. }) {
             return Err(Error::Unsupported("a get of many"));
         }
-        let statement = self.statement(Ask::GetMany)?;
-        let digests: Vec<&str> = keys.iter().map(Key::as_str).collect();
-        let ids: Vec<i64> = keys.iter().map(|key| key.id as i64).collect();
-        let digest = self.store.key_form == KeyForm::Digest;
-        let array: &(dyn ToSql + Sync) = if digest { &digests } else { &ids };
-        let mut rows = self.client.query_raw(&statement, [array]).map_err(from_postgres)?;
-        let mut found = vec![false; keys.len()];
-        while let Some(row) = rows.next().map_err(from_postgres)? {
-            let asked = |index: &usize| match digest {
-                true => digests[*index] == row.get::<_, &str>(0),
-                false => ids[*index] == row.get::<_, i64>(0),
-            };
-            // A key may be asked for several times, and has one row.
-            for index in (0..keys.len()).filter(asked) {
-                found[index] = true;
-                if let Some(bytes) = row.get::<_, Option<&[u8]>>(1) {
-                    sink(index, bytes);
-                }
+        let mut rooms = vec![[0; 8]; keys.len()];
+        let members = self.members(keys, &mut rooms);
+        let mut found = vec![false; members.len()];
+        // Which of the keys asked for the row at hand has: a key may be asked for several times, and has one row.
+        let mut asked = Vec::new();
+        self.query(Ask::GetMany, &[self.array(&members)], &mut |column, value| match (column, value) {
+            (0, name) => {
+                asked.clear();
+                asked.extend((0..members.len()).filter(|index| Some(members[*index]) == name));
+                asked.iter().for_each(|index: &usize| found[*index] = true);
             }
-        }
+            (_, Some(bytes)) => asked.iter().for_each(|index| sink(*index, bytes)),
+            (_, None) => {}
+        })?;
         Ok(found.into_iter().filter(|found| *found).count())
     }
 
@@ -501,19 +550,31 @@ impl Session for PgSession<'_> {
         if matches!(self.store.shape, Shape::LargeObject { .. }) {
             return Err(Error::Unsupported("a batch of deletes"));
         }
-        self.with_keys(Ask::DeleteBatch, &keys.iter().collect::<Vec<_>>(), None)
+        let mut rooms = vec![[0; 8]; keys.len()];
+        let members = self.members(keys, &mut rooms);
+        self.run(Ask::DeleteBatch, &[self.array(&members)]).map(drop)
     }
 }
 
-impl PgSession<'_> {
-    /// Runs a statement whose first parameter is an array of keys, and whose second one may be an array of blobs.
-    fn with_keys(&mut self, ask: Ask, keys: &[&Key], blobs: Option<&Vec<&[u8]>>) -> Result<()> {
-        let digests: Vec<&str> = keys.iter().map(|key| key.as_str()).collect();
-        let ids: Vec<i64> = keys.iter().map(|key| key.id as i64).collect();
-        let array: &(dyn ToSql + Sync) = if self.store.key_form == KeyForm::Digest { &digests } else { &ids };
-        match blobs {
-            Some(blobs) => self.run(ask, &[array, blobs]).map(drop),
-            None => self.run(ask, &[array]).map(drop),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_may_be_split_anywhere() {
+        let blob: Vec<u8> = (0..=255).collect();
+        let text =
+            blob.iter().fold("\\x".to_owned(), |text, byte| text + &format!("{byte:02x}")).into_bytes();
+        for step in 1..text.len() {
+            let (mut digits, mut bytes) = (Digits::default(), Vec::new());
+            text.chunks(step)
+                .for_each(|piece| digits.decode(piece, &mut |more| bytes.extend_from_slice(more)));
+            assert!(digits.are_whole() && bytes == blob, "{step}");
+        }
+        for wrong in ["", "\\", "61", "\\x6", "\\x6g", "\\x616"] {
+            let mut digits = Digits::default();
+            digits.decode(wrong.as_bytes(), &mut |_| {});
+            assert!(!digits.are_whole(), "{wrong}");
         }
     }
 }

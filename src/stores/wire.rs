@@ -1,0 +1,293 @@
+//! A connection to a server whose protocol is spoken here: a header and a blob in one system call, answers lent from one buffer.
+
+use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use url::Url;
+
+use crate::store::*;
+
+/// Where a server listens.
+#[derive(Clone, Debug)]
+pub(super) enum Address {
+    Socket(PathBuf),
+    Host(String, u16),
+}
+
+impl Address {
+    /// What a URL of this scheme names: `scheme://HOST[:PORT]`, or `scheme+unix:///PATH` for a socket.
+    pub(super) fn of(url: &Url, scheme: &str, port: u16) -> Result<Address> {
+        if url.scheme() == format!("{scheme}+unix") && !url.path().is_empty() {
+            return Ok(Address::Socket(Path::new(url.path()).to_owned()));
+        }
+        let shown = crate::units::without_passwords(url.as_str());
+        if url.scheme() != scheme {
+            return Err(Error::Failed(anyhow!("`{shown}` does not begin with `{scheme}://`")));
+        }
+        // Brackets belong to the URL, not to the address.
+        let host = url.host_str().filter(|host| !host.is_empty()).map(|host| host.trim_matches(['[', ']']));
+        let host = host.ok_or_else(|| Error::Failed(anyhow!("`{shown}` names no host")))?;
+        Ok(Address::Host(host.to_owned(), url.port().unwrap_or(port)))
+    }
+}
+
+/// Parses the option `url`.
+pub(super) fn parse(url: &str, of: &str) -> Result<Url> {
+    let shown = || format!("`{}` is not a URL of {of}", crate::units::without_passwords(url));
+    Ok(Url::parse(url).with_context(shown)?)
+}
+
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    fn connect(address: &Address, timeout: Duration) -> anyhow::Result<Stream> {
+        match address {
+            Address::Socket(path) => {
+                let stream = UnixStream::connect(path)
+                    .with_context(|| format!("cannot connect to `{}`", path.display()))?;
+                stream.set_read_timeout(Some(timeout))?;
+                stream.set_write_timeout(Some(timeout))?;
+                Ok(Stream::Unix(stream))
+            }
+            Address::Host(name, port) => {
+                let cannot = || format!("cannot connect to `{name}:{port}`");
+                let mut last = None;
+                for address in (name.as_str(), *port).to_socket_addrs().with_context(cannot)? {
+                    match TcpStream::connect_timeout(&address, timeout) {
+                        Ok(stream) => {
+                            stream.set_nodelay(true)?;
+                            stream.set_read_timeout(Some(timeout))?;
+                            stream.set_write_timeout(Some(timeout))?;
+                            return Ok(Stream::Tcp(stream));
+                        }
+                        Err(error) => last = Some(error),
+                    }
+                }
+                let last = last.map_or_else(|| anyhow!("the name has no address"), anyhow::Error::from);
+                Err(last.context(cannot()))
+            }
+        }
+    }
+
+    fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Stream::Unix(stream) => stream.read(room),
+            Stream::Tcp(stream) => stream.read(room),
+        }
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice]) -> std::io::Result<usize> {
+        match self {
+            Stream::Unix(stream) => stream.write_vectored(parts),
+            Stream::Tcp(stream) => stream.write_vectored(parts),
+        }
+    }
+}
+
+/// Bytes read by one call: enough that large blobs take few calls, few enough to stay in the processor's cache.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// A connection. Once an op failed half way, what comes next is unknown: it is then good for nothing but to be dropped.
+pub(super) struct Wire {
+    stream: Stream,
+    buffer: Box<[u8]>,
+    /// What was read and not yet used is `buffer[begin..end]`.
+    begin: usize,
+    end: usize,
+}
+
+impl Wire {
+    /// Connects. `timeout` holds for connecting, and for each wait of an op.
+    pub(super) fn connect(address: &Address, timeout: Duration) -> Result<Wire> {
+        let stream = Stream::connect(address, timeout)?;
+        Ok(Wire { stream, buffer: vec![0; BUFFER_BYTES].into(), begin: 0, end: 0 })
+    }
+
+    /// Sends all parts, in as few system calls as the kernel allows.
+    pub(super) fn send(&mut self, parts: &mut [IoSlice]) -> Result<()> {
+        let mut parts = parts;
+        IoSlice::advance_slices(&mut parts, 0);
+        while !parts.is_empty() {
+            match self.stream.write_vectored(parts) {
+                Ok(0) => return Err(hung_up()),
+                Ok(written) => IoSlice::advance_slices(&mut parts, written),
+                Err(error) => go_on_after(error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The next line, without its end.
+    pub(super) fn line(&mut self) -> Result<&[u8]> {
+        let mut looked = self.begin;
+        loop {
+            if let Some(at) = self.buffer[looked..self.end].iter().position(|byte| *byte == b'\n') {
+                let (begin, end) = (self.begin, looked + at);
+                self.begin = end + 1;
+                let line = &self.buffer[begin..end];
+                return Ok(line.strip_suffix(b"\r").unwrap_or(line));
+            }
+            if self.begin > 0 {
+                self.buffer.copy_within(self.begin..self.end, 0);
+                self.end -= self.begin;
+                self.begin = 0;
+            }
+            looked = self.end;
+            if self.end == self.buffer.len() {
+                return Err(Error::Failed(anyhow!("the server's answer is no line of its protocol")));
+            }
+            self.fill()?;
+        }
+    }
+
+    /// Lends the next bytes, in pieces as they come.
+    pub(super) fn lend(&mut self, bytes: u64, sink: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let mut left = bytes;
+        while left > 0 {
+            if self.begin == self.end {
+                (self.begin, self.end) = (0, 0);
+                self.fill()?;
+            }
+            let piece = ((self.end - self.begin) as u64).min(left) as usize;
+            sink(&self.buffer[self.begin..self.begin + piece]);
+            self.begin += piece;
+            left -= piece as u64;
+        }
+        Ok(())
+    }
+
+    /// The end of a line behind bytes of a known length; anything else means that what was taken for a blob is none.
+    pub(super) fn line_end(&mut self) -> Result<()> {
+        let line = self.line()?;
+        if line.is_empty() {
+            return Ok(());
+        }
+        let line = String::from_utf8_lossy(line).into_owned();
+        Err(Error::Failed(anyhow!("`{line}` stands where the blob's end should be")))
+    }
+
+    /// Reads more behind what is there.
+    fn fill(&mut self) -> Result<()> {
+        loop {
+            match self.stream.read(&mut self.buffer[self.end..]) {
+                Ok(0) => return Err(hung_up()),
+                Ok(read) => {
+                    self.end += read;
+                    return Ok(());
+                }
+                Err(error) => go_on_after(error)?,
+            }
+        }
+    }
+}
+
+fn hung_up() -> Error {
+    Error::Failed(anyhow!("the server closed the connection"))
+}
+
+/// A signal is no reason to give up; a wait that was too long is told apart from failures.
+fn go_on_after(error: std::io::Error) -> Result<()> {
+    match error.kind() {
+        ErrorKind::Interrupted => Ok(()),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Err(Error::TimedOut),
+        _ => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A connection to a peer that does what it is told.
+    fn with_peer(peer: impl FnOnce(UnixStream) + Send + 'static) -> Wire {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        std::thread::spawn(move || peer(theirs));
+        Wire { stream: Stream::Unix(ours), buffer: vec![0; BUFFER_BYTES].into(), begin: 0, end: 0 }
+    }
+
+    #[test]
+    fn lines_and_blobs_come_whole_however_they_arrive() {
+        let blob: Vec<u8> = (0..700_001_u32).map(|at| at as u8).collect();
+        let sent = [b"VA 700001\r\n".as_slice(), &blob, b"\r\nHD\r\n"].concat();
+        let mut wire = with_peer(move |mut peer| {
+            for piece in sent.chunks(7001) {
+                peer.write_all(piece).unwrap();
+            }
+        });
+        assert_eq!(wire.line().unwrap(), b"VA 700001");
+        let mut found = Vec::new();
+        wire.lend(700_001, &mut |piece| found.extend_from_slice(piece)).unwrap();
+        assert_eq!(found, blob);
+        wire.line_end().unwrap();
+        assert_eq!(wire.line().unwrap(), b"HD");
+        let ended = wire.line().unwrap_err();
+        assert!(ended.to_string().contains("closed the connection"), "{ended}");
+    }
+
+    #[test]
+    fn a_blob_that_ends_too_early_is_an_error() {
+        let mut wire = with_peer(|mut peer| peer.write_all(b"VA 100\r\nonly this").unwrap());
+        assert_eq!(wire.line().unwrap(), b"VA 100");
+        let mut lent = 0;
+        let ended = wire.lend(100, &mut |piece| lent += piece.len()).unwrap_err();
+        assert!(lent == 9 && ended.to_string().contains("closed the connection"), "{ended}");
+    }
+
+    #[test]
+    fn what_was_sent_in_parts_arrives_in_order() {
+        let (send, receive) = std::sync::mpsc::channel();
+        let mut wire = with_peer(move |mut peer| {
+            let mut all = Vec::new();
+            peer.read_to_end(&mut all).unwrap();
+            send.send(all).unwrap();
+        });
+        let large = vec![7; 3_000_000];
+        wire.send(&mut [
+            IoSlice::new(b"head"),
+            IoSlice::new(b""),
+            IoSlice::new(&large),
+            IoSlice::new(b"tail"),
+        ])
+        .unwrap();
+        drop(wire);
+        assert_eq!(receive.recv().unwrap(), [b"head".as_slice(), &large, b"tail"].concat());
+    }
+
+    #[test]
+    fn a_silent_server_is_told_apart_from_a_wrong_one() {
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let mut wire = with_peer(move |mut peer| {
+            peer.write_all(b"VA 2\r\nxyz\r\n").unwrap();
+            ended.recv().ok();
+        });
+        assert_eq!(wire.line().unwrap(), b"VA 2");
+        wire.lend(2, &mut |_| {}).unwrap();
+        assert!(wire.line_end().unwrap_err().to_string().contains("`z` stands where"));
+        assert!(matches!(wire.line(), Err(Error::TimedOut)));
+        drop(end);
+    }
+
+    #[test]
+    fn addresses_are_read_from_urls() {
+        let of = |url: &str| Address::of(&parse(url, "memcached").unwrap(), "memcached", 11211);
+        assert!(
+            matches!(of("memcached://127.0.0.1").unwrap(), Address::Host(name, 11211) if name == "127.0.0.1")
+        );
+        assert!(matches!(of("memcached://[::1]:7").unwrap(), Address::Host(name, 7) if name == "::1"));
+        assert!(
+            matches!(of("memcached+unix:///run/m").unwrap(), Address::Socket(path) if path == Path::new("/run/m"))
+        );
+        assert!(of("memcached://").is_err());
+        assert!(
+            of("http://127.0.0.1").unwrap_err().to_string().contains("does not begin with `memcached://`")
+        );
+    }
+}
