@@ -22,7 +22,7 @@ use crate::plan::{
 use crate::result::{CacheProof, Fixed, FixedLength, Footprint, OpenLoop, Round};
 use crate::stats::histogram::{self, BANDS};
 use crate::stats::{SHORT_OPS, SHORT_SECONDS};
-use crate::store::{Adapter, Caps, Durability, Facts, Key, Mode, Options, Setup, Store};
+use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Mode, Options, Setup, Store};
 
 /// What all visits of a run share.
 pub struct Run<'a> {
@@ -36,6 +36,8 @@ pub struct Run<'a> {
     pub drop_caches: bool,
     /// The directory of the run.
     pub place: PathBuf,
+    /// What its stores have in common.
+    pub common: Common,
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
 }
@@ -103,7 +105,7 @@ pub fn setup<'a>(
     plan: &Plan,
     corpus: &Corpus,
     dir: &'a Path,
-    cache_dir: &'a Path,
+    common: &'a Common,
     options: &'a Options,
     durability: Durability,
     mode: Mode,
@@ -116,7 +118,7 @@ pub fn setup<'a>(
     let copies = 1 + u64::from(plan.phases.iter().any(Phase::has_uploads));
     Setup {
         dir,
-        cache_dir,
+        common,
         mode,
         durability,
         cache_bytes: plan.cache_bytes,
@@ -138,6 +140,9 @@ pub fn impossible(plan: &Plan, row: &Row, corpus: &Corpus, phase: &Phase) -> Opt
     }
     if phase.cache.is_cold() && !row.options.text("url").is_empty() {
         return Some("cannot be made cold: a server given by URL is not ours to stop".to_owned());
+    }
+    if phase.cache.is_cold() && row.options.text("server") == "shared" {
+        return Some("cannot be made cold: its server is there for other rows too".to_owned());
     }
     if phase.has_uploads() {
         match row.catalogue() {
@@ -210,6 +215,7 @@ pub fn visit(
         desk: None,
         state: State::empty(subject.corpus),
         warm: false,
+        share_opened: None,
         aged_bytes: 0,
         memory: MemoryBaseline::take(),
         visit: Visit {
@@ -299,6 +305,8 @@ struct Visitor<'a> {
     state: State,
     /// Whether everything was read since the store was opened or evicted.
     warm: bool,
+    /// What opening brought into the cache, until something is written.
+    share_opened: Option<f64>,
     /// Bytes overwritten by ageing.
     aged_bytes: u64,
     memory: MemoryBaseline,
@@ -388,8 +396,7 @@ impl<'a> Visitor<'a> {
         class: Durability,
         mode: Mode,
     ) -> crate::store::Result<Box<dyn Store>> {
-        let cache_dir = self.run.place.join("cache");
-        (adapter.open)(&setup(self.plan(), self.subject.corpus, dir, &cache_dir, options, class, mode))
+        (adapter.open)(&setup(self.plan(), self.subject.corpus, dir, &self.run.common, options, class, mode))
     }
 
     /// Opens the catalogue of uploads, in the class that the blobs are in.
@@ -495,6 +502,7 @@ impl<'a> Visitor<'a> {
 
     fn phase(&mut self, phase: &Phase, repeat: Option<&Phase>) -> Result<()> {
         if phase.writes() {
+            self.share_opened = None;
             self.ensure(self.class(phase.class))?;
         }
         let outcome = self.work(phase, repeat);
@@ -940,13 +948,16 @@ impl<'a> Visitor<'a> {
             proof.open_seconds = (machine::uptime() - begin).as_secs_f64();
         }
         if prove {
-            proof.resident_share_opened = self.share_opened()?;
+            if self.share_opened.is_none() {
+                self.share_opened = Some(self.look_at_opening()?);
+            }
+            proof.resident_share_opened = self.share_opened;
         }
         Ok(())
     }
 
     /// What opening brought into the cache; the store is evicted again afterwards, because looking has side effects.
-    fn share_opened(&mut self) -> Result<Option<f64>> {
+    fn look_at_opening(&mut self) -> Result<f64> {
         let share = machine::resident_share(&self.dir);
         let class = self.store()?.1;
         self.close()?;
@@ -956,7 +967,7 @@ impl<'a> Visitor<'a> {
             machine::evict(&self.dir);
         }
         self.open_as(class, Mode::Open)?;
-        Ok(Some(share))
+        Ok(share)
     }
 }
 

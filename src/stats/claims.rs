@@ -155,6 +155,7 @@ impl<'c> Tree<'c> {
             notes.push(format!("The published figures are not held against today's: {impossible}"));
         }
         notes.extend(text.note.clone());
+        let notes: Vec<String> = notes.iter().map(|note| sentence(note)).collect();
         claim.note = (!notes.is_empty()).then(|| notes.join(" "));
         claim
     }
@@ -177,6 +178,11 @@ fn statement(text: &ClaimText, rows: &[String]) -> String {
     if rows.is_empty() { "all of its parts".to_owned() } else { names.join(" against ") }
 }
 
+/// With its full stop.
+fn sentence(text: &str) -> String {
+    if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
+}
+
 /// The verdict of a claim from those of its parts, and what it lacks.
 fn together(parts: &[Claim], any: bool) -> (ClaimVerdict, Option<String>) {
     let count = |verdict: ClaimVerdict| parts.iter().filter(|part| part.verdict == verdict).count();
@@ -194,10 +200,7 @@ fn together(parts: &[Claim], any: bool) -> (ClaimVerdict, Option<String>) {
     let mut note = format!("{confirmed} of {} parts confirmed, {refuted} refuted.", parts.len());
     if let Some(first) = untestable.first() {
         let why = first.note.clone().unwrap_or_default();
-        note += &format!(" {} not testable: {why}", untestable.len());
-        if !note.ends_with('.') {
-            note.push('.');
-        }
+        note += &format!(" {} not testable: {}", untestable.len(), sentence(&why));
     }
     (verdict, Some(note))
 }
