@@ -66,6 +66,9 @@ pub struct Series {
     /// The last printed digit is worth this much; half of it is how far a value may be from what was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<f64>,
+    /// The unit of a column that stands beside the systems; it has no ratio.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
     /// How often each value occurred, where the table is a histogram.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counts: Vec<u64>,
@@ -90,8 +93,11 @@ impl Series {
 }
 
 impl PublishedText {
-    /// A series over the reference, as a ratio of times.
+    /// A series over the reference, as a ratio of times; nothing for one of another unit.
     pub fn ratio(&self, series: &Series) -> Option<f64> {
+        if series.unit.is_some() {
+            return None;
+        }
         let reference = self.series.iter().find(|known| known.name == self.reference)?;
         let ratio = series.mean()? / reference.mean()?;
         Some(if self.rates { 1.0 / ratio } else { ratio })
@@ -299,6 +305,8 @@ mod tests {
         assert_eq!(table.ratio(&table.series[1]), Some(7.0 / 3.0));
         table.rates = true;
         assert_eq!(table.ratio(&table.series[1]), Some(3.0 / 7.0));
+        table.series[1].unit = Some("%".into());
+        assert_eq!(table.ratio(&table.series[1]), None);
     }
 
     #[test]

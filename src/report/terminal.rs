@@ -325,17 +325,19 @@ fn capital(text: &str) -> String {
 fn published(text: &mut String, result: &RunResult, table: &PublishedText) {
     line(text, &format!("\n  {}", table.title));
     line(text, &format!("  {:<32} {:>12}  {:<26} {}", "", "then", "today", "row today"));
-    for found in then::lines(result, table) {
-        let then = match (&found.series.words, found.then) {
-            (_, Some(then)) => then::figure(then),
-            _ => "-".to_owned(),
-        };
+    let lines = then::lines(result, table);
+    for found in lines.iter().filter(|line| line.series.unit.is_none()) {
+        let then = found.then.map_or("-".to_owned(), then::figure);
         let today = found.today.as_ref().map_or("-".to_owned(), summary::interval_text);
         let name = found.series.name.as_str();
         line(text, &format!("  {name:<32} {then:>12}  {today:<26} {}", found.row.unwrap_or("-")));
         if let Some(words) = &found.series.words {
             wrapped(text, "    ", words);
         }
+    }
+    let why = lines.iter().filter(|line| line.row.is_some()).find_map(|line| line.today.as_ref().err());
+    if let Some(why) = why {
+        wrapped(text, "  ", why);
     }
 }
 

@@ -49,13 +49,10 @@ pub fn in_a_hurry(result: &RunResult) -> Option<String> {
         },
     );
     let parts: Vec<String> = [
-        (ClaimVerdict::Confirmed, "are confirmed on this machine"),
-        (ClaimVerdict::Refuted, "are refuted"),
-        (
-            ClaimVerdict::CannotTellApart,
-            "are neither, because intervals reach across or both sides are equal",
-        ),
-        (ClaimVerdict::NotTestable, "are not testable in this run"),
+        (ClaimVerdict::Confirmed, "confirmed on this machine"),
+        (ClaimVerdict::Refuted, "refuted"),
+        (ClaimVerdict::CannotTellApart, "neither, because intervals reach across or both sides are equal"),
+        (ClaimVerdict::NotTestable, "not testable in this run"),
     ]
     .into_iter()
     .map(|(verdict, words)| (of(verdict), words))
@@ -562,9 +559,19 @@ fn values(result: &RunResult, target: &Target) -> Result<Values, String> {
     let zero_is_absent = metric != Metric::FailedAttempts;
     values.retain(|_, value| value.is_finite() && (*value > 0.0 || !zero_is_absent));
     if values.is_empty() {
-        return Err(format!("`{}` has no figures of that kind here.", target.row));
+        return Err(nothing_of(target));
     }
     Ok(values)
+}
+
+/// Why there are no values of a target.
+fn nothing_of(target: &Target) -> String {
+    let order = [("after", &target.after), ("before", &target.before)];
+    let order = order.into_iter().find_map(|(word, other)| Some((word, other.as_ref()?)));
+    match order {
+        Some((word, other)) => format!("In no round `{}` came {word} `{other}`.", target.row),
+        None => format!("`{}` has no figures of that kind here.", target.row),
+    }
 }
 
 /// Why cells cannot be used, if they cannot: what keeps a cell from being ranked, but for what a row is for.
@@ -579,18 +586,19 @@ fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
     if !is_of_time(metric) {
         return Ok(());
     }
-    // Parts that are short by themselves may be long enough together.
-    let short = summary::too_short(cells.iter().copied());
     for cell in cells {
-        let own_short = summary::too_short([*cell]);
-        if let Some(why) =
-            kept_from_ranking(cell).filter(|why| short.is_some() || Some(why) != own_short.as_ref())
-        {
+        // Parts that are short by themselves may be long enough together.
+        let short = summary::too_short([*cell]);
+        if let Some(why) = kept_from_ranking(cell).filter(|why| Some(why) != short.as_ref()) {
             return Err(format!("`{}` in `{}`: {why}.", cell.store, cell.phase));
         }
     }
-    match (short, cells.first()) {
-        (Some(why), Some(cell)) => Err(format!("`{}` in `{}`: {why}.", cell.store, cell.phase)),
+    match (summary::too_short(cells.iter().copied()), cells) {
+        (Some(why), [cell]) => Err(format!("`{}` in `{}`: {why}.", cell.store, cell.phase)),
+        (Some(why), [cell, ..]) => {
+            let phase = cell.phase.rsplit_once(PART).map_or(cell.phase.as_str(), |(phase, _)| phase);
+            Err(format!("`{}` in all parts of `{phase}`: {why}.", cell.store))
+        }
         _ => Ok(()),
     }
 }

@@ -72,7 +72,7 @@ fn figure(table: &PublishedText, lines: &[Line<'_>]) -> Option<Figure> {
     (marks.len() > 1).then(|| {
         let note = "Time over that of the reference, then and today; the line is the reference.";
         let scale = Scale { title: "time / time of the reference", show: ratio };
-        dots(&table.title, note, scale, &names, &marks, Some(Mark { at: 1.0, around: None }), numbers)
+        dots("Then and today", note, scale, &names, &marks, Some(Mark { at: 1.0, around: None }), numbers)
     })
 }
 
@@ -127,8 +127,8 @@ fn line(table: &mut Table, claim: &Claim) {
     table.push(vec![
         Entry::from(&claim.id),
         Entry::new(html! { (prose(&claim.statement)) }, "words"),
-        then::verdict(claim).into(),
-        then::figures(claim).into(),
+        Entry::new(html! { (then::verdict(claim)) }, "words"),
+        Entry::new(html! { (then::figures(claim)) }, "words"),
         Entry::new(html! { (prose(claim.note.as_deref().unwrap_or_default())) }, "words"),
     ]);
 }
