@@ -168,7 +168,9 @@ fn statement(text: &ClaimText, rows: &[String]) -> String {
         .iter()
         .map(|operand| {
             let target = text.target(operand);
-            let at: Vec<String> = [target.phase, target.corpus].into_iter().flatten().collect();
+            let order = [("after", target.after), ("before", target.before)];
+            let order = order.into_iter().filter_map(|(word, other)| Some(format!("{word} {}", other?)));
+            let at: Vec<String> = [target.phase, target.corpus].into_iter().flatten().chain(order).collect();
             if at.is_empty() { target.row } else { format!("{} ({})", target.row, at.join(", ")) }
         })
         .collect();

@@ -51,7 +51,7 @@ fn published(result: &RunResult, table: &PublishedText) -> Markup {
 /// Then and today in two lines for each system.
 fn figure(table: &PublishedText, lines: &[Line<'_>]) -> Option<Figure> {
     let (mut names, mut marks) = (Vec::new(), Vec::new());
-    let mut numbers = Table::new(&table.title, &["system", "when", "#ratio of times"]);
+    let mut numbers = Table::new(&table.title, &["system", "when", "#ratio"]);
     for line in lines {
         let then = line.then.map(|then| Interval { median: then, low: None, high: None });
         for (when, look, value) in [("then", THEN, then), ("today", NOW, line.today.as_ref().ok().copied())] {
@@ -70,8 +70,8 @@ fn figure(table: &PublishedText, lines: &[Line<'_>]) -> Option<Figure> {
         }
     }
     (marks.len() > 1).then(|| {
-        let note = "Time over that of the reference, then and today; the line is the reference.";
-        let scale = Scale { title: "time / time of the reference", show: ratio };
+        let note = "Over the reference, then and today; the line is the reference.";
+        let scale = Scale { title: "ratio to the reference", show: ratio };
         dots("Then and today", note, scale, &names, &marks, Some(Mark { at: 1.0, around: None }), numbers)
     })
 }
