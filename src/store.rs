@@ -4,8 +4,10 @@
 //! gives a [`Store`], shared by all workers; each worker asks it for a [`Session`] on its own thread.
 //! Adapters never read a clock, print, or choose durability: the engine does that for all of them alike.
 
+use std::any::Any;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::server::{Program, Server};
@@ -382,14 +384,50 @@ pub enum Mode {
     Open,
 }
 
+/// What the stores of a run have in common, for as long as it lasts.
+#[derive(Debug)]
+pub struct Common {
+    /// A directory for what is made once and copied in each round, such as an initialised data directory.
+    pub cache_dir: PathBuf,
+    servers: Mutex<BTreeMap<String, Arc<dyn Any + Send + Sync>>>,
+}
+
+impl Common {
+    /// Nothing yet, in a directory that need not be there.
+    pub fn new(cache_dir: PathBuf) -> Common {
+        Common { cache_dir, servers: Mutex::default() }
+    }
+
+    /// The server of this name, started in a directory of its own when the first store asks for it.
+    pub fn server<T: Any + Send + Sync>(
+        &self,
+        name: &str,
+        start: impl FnOnce(&Path) -> Result<T>,
+    ) -> Result<Arc<T>> {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = match servers.get(name) {
+            Some(known) => Arc::clone(known),
+            None => {
+                let dir = self.cache_dir.join(name);
+                std::fs::create_dir_all(&dir)?;
+                let started: Arc<dyn Any + Send + Sync> = Arc::new(start(&dir)?);
+                servers.insert(name.to_owned(), Arc::clone(&started));
+                started
+            }
+        };
+        known
+            .downcast()
+            .map_err(|_other| Error::failed(anyhow::anyhow!("`{name}` is a server of another kind")))
+    }
+}
+
 /// All that an adapter is told when it opens a store.
 #[derive(Clone, Debug)]
 pub struct Setup<'a> {
     /// The store's own directory; it writes nowhere else.
     pub dir: &'a Path,
-    /// A directory that lives as long as the run, for what is made once and copied in each round, such as an initialised
-    /// data directory.
-    pub cache_dir: &'a Path,
+    /// What the stores of a run have in common.
+    pub common: &'a Common,
     /// Make it or open it.
     pub mode: Mode,
     /// The class asked for; one of the adapter's [`Caps::durability`].

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use blobwise::place::Place;
 use blobwise::result::{RunResult, Status};
-use blobwise::store::{Adapter, Durability, Key, Mode, Options, Session, Setup, Span, Store, Told};
+use blobwise::store::{Adapter, Common, Durability, Key, Mode, Options, Session, Setup, Span, Store, Told};
 use blobwise::stores::{self, Entry};
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -74,7 +74,7 @@ fn key(id: u64) -> Key {
 fn with_store(name: &str, options: &[(&str, &str)], check: impl FnOnce(&dyn Store, &Path)) {
     let adapter = adapter(name);
     let place = Place::make(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
-    let (dir, cache_dir) = (place.path().join("store"), place.path().join("cache"));
+    let (dir, common) = (place.path().join("store"), Common::new(place.path().join("cache")));
     std::fs::create_dir(&dir).unwrap();
     let mut values: BTreeMap<String, String> =
         adapter.options.iter().map(|spec| (spec.name.to_owned(), spec.default.to_owned())).collect();
@@ -82,7 +82,7 @@ fn with_store(name: &str, options: &[(&str, &str)], check: impl FnOnce(&dyn Stor
     values.extend(options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
     let setup = Setup {
         dir: &dir,
-        cache_dir: &cache_dir,
+        common: &common,
         mode: Mode::Create,
         durability: Durability::None,
         cache_bytes: 0,

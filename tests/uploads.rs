@@ -30,9 +30,10 @@ fn open(name: &str, dir: &Path, mode: Mode) -> Box<dyn Store> {
     let Some(Entry::Ready(adapter)) = stores::find(name) else { panic!("no {name}") };
     std::fs::create_dir_all(dir).unwrap();
     let options = defaults(adapter);
+    let common = Common::new(dir.to_owned());
     let setup = Setup {
         dir,
-        cache_dir: dir,
+        common: &common,
         mode,
         durability: Durability::EachWrite,
         cache_bytes: 8 << 20,

@@ -17,7 +17,7 @@ use blobwise::place::Place;
 use blobwise::plan::{Length, Load, OpKind, Order, RangeRule, Row, Sets, Use, rows};
 use blobwise::stats::interval::{paired_ratio, rate};
 use blobwise::stats::summary::interval_text;
-use blobwise::store::{Durability, Mode, Setup, Store};
+use blobwise::store::{Common, Durability, Mode, Setup, Store};
 
 /// Turns of each side.
 const TURNS: usize = 12;
@@ -120,7 +120,7 @@ impl Bed {
 fn open(row: &Row, dir: &Path, cache_dir: &Path, corpus: &Corpus) -> Result<Box<dyn Store>> {
     Ok((row.adapter.open)(&Setup {
         dir,
-        cache_dir: &cache_dir.join("cache"),
+        common: &Common::new(cache_dir.join("cache")),
         mode: Mode::Create,
         durability: *(row.adapter.caps)(&row.options)
             .durability

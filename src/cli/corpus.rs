@@ -43,6 +43,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     let text = PlanText {
         seed: Some(flags.seed),
         corpus: Some(CorpusText {
+            name: None,
             source: flags.corpus.clone(),
             files: flags.files.clone(),
             blobs: flags.blobs,

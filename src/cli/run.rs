@@ -423,6 +423,10 @@ impl Flags {
         put(&mut text.op_timeout, &self.op_timeout);
         put(&mut text.phases, &self.phases.as_deref().map(split_list));
         put(&mut text.stores, &self.stores.as_deref().map(split_list));
+        if self.scale.is_some_and(|scale| scale < 0.1) && self.rounds.is_none() {
+            // A look at the plan's shape: two rounds, whatever the plan wants for verdicts.
+            (text.rounds, text.budget) = (None, self.budget.clone());
+        }
         if self.rounds.is_some() && self.budget.is_none() {
             // Exactly that many rounds, whatever the plan's budget was.
             text.budget = None;

@@ -37,7 +37,7 @@ pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, place: &Path,
             "This is a virtual machine: its neighbours and its host's caches are not seen from inside.";
         records.doubt("virtual-machine", text.into(), None);
     }
-    let cold = plan.phases.iter().any(|phase| phase.cache == crate::plan::CacheState::Cold);
+    let cold = plan.phases.iter().any(|phase| phase.cache.is_cold());
     if cold {
         look_below_the_device(records, place, plan.seed);
         if !plan.drop_caches || !machine::can_drop_caches() {

@@ -204,7 +204,13 @@ pub fn ageing(corpus: &Corpus, state: &State, bytes: u64, seed: u64) -> Vec<Plan
 /// `count` ids in the asked order. Writes use each id once at the most.
 fn ordered(mut ids: Vec<u32>, order: Order, count: usize, again: bool, random: &mut SmallRng) -> Vec<u32> {
     match order {
+        Order::Sequential if again && !ids.is_empty() => {
+            return ids.iter().copied().cycle().take(count).collect();
+        }
         Order::Sequential => ids.truncate(count),
+        Order::Same if again && !ids.is_empty() => {
+            return vec![ids[random.random_range(0..ids.len())]; count];
+        }
         Order::Uniform if again && !ids.is_empty() => {
             return (0..count).map(|_| ids[random.random_range(0..ids.len())]).collect();
         }
@@ -220,7 +226,7 @@ fn ordered(mut ids: Vec<u32>, order: Order, count: usize, again: bool, random: &
             ids.shuffle(random);
             return ids.iter().copied().cycle().take(count).collect();
         }
-        Order::Once | Order::Uniform | Order::Zipfian(_) => {
+        Order::Once | Order::Same | Order::Uniform | Order::Zipfian(_) => {
             ids.shuffle(random);
             ids.truncate(count);
         }
@@ -337,6 +343,7 @@ impl<'a> Mixer<'a> {
         Some(match (self.load.order, &self.ranks) {
             (Order::Zipfian(_), Some(ranks)) => (ranks.sample(random) as usize).saturating_sub(1) % choices,
             (Order::Once | Order::Sequential, _) => step % choices,
+            (Order::Same, _) => 0,
             _ => random.random_range(0..choices),
         })
     }

@@ -176,7 +176,7 @@ pub struct PilotVisit {
 fn fixed_for(plan: &Plan, blobs: &[(u64, Option<u64>)], choice: Choice) -> Fixed {
     let mut lengths = BTreeMap::new();
     for (blobs, sweep_bytes) in blobs {
-        for phase in &plan.phases {
+        for phase in plan.phases.iter().filter(|phase| plan.has(&phase.id, *sweep_bytes)) {
             let length = length_of(plan, phase, *blobs, choice, &lengths, *sweep_bytes);
             lengths.insert(length_key(&phase.id, *sweep_bytes), length);
         }

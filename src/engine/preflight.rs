@@ -8,7 +8,7 @@ use super::visit::setup;
 use crate::corpus::Corpus;
 use crate::machine;
 use crate::plan::{Class, Plan, Row, class_of};
-use crate::store::Mode;
+use crate::store::{Common, Mode};
 use crate::units;
 
 /// Refuses a place without room for the corpus in its largest form: a few copies of it, and some room for logs.
@@ -45,8 +45,8 @@ pub fn check_servers(plan: &Plan, corpora: &[Corpus], place: &Path) -> Result<()
 
 fn check_server(plan: &Plan, corpus: &Corpus, place: &Path, dir: &Path, row: &Row) -> Result<()> {
     let class = class_of(row, Class::Asked, plan.durability);
-    let cache_dir = place.join("cache");
-    let setup = setup(plan, corpus, dir, &cache_dir, &row.options, class, Mode::Create);
+    let common = Common::new(place.join("cache"));
+    let setup = setup(plan, corpus, dir, &common, &row.options, class, Mode::Create);
     let store = (row.adapter.open)(&setup)?;
     let session = store.session().map(drop);
     store.remove()?;

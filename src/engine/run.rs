@@ -16,11 +16,11 @@ use super::yardstick::Yardstick;
 use crate::corpus::Corpus;
 use crate::machine::{self, Device};
 use crate::place::Place;
-use crate::plan::{CacheState, Plan, Row, Work, length_key};
+use crate::plan::{Plan, Row, Work, length_key};
 use crate::records::Records;
 use crate::result::{CorpusResult, Harness, Picture, Program, Status, StoreRound};
 use crate::stats::histogram;
-use crate::store::Options;
+use crate::store::{Common, Options};
 use crate::stores;
 
 /// What a run tells while it goes on.
@@ -103,7 +103,9 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
     let clock = HostClock::best();
     let device = Device::of(place.path());
     let drop_caches = plan.drop_caches && machine::can_drop_caches();
-    let context = Run { plan, clock, device, drop_caches, place: place.path().to_owned(), stop: start.stop };
+    let common = Common::new(place.path().join("cache"));
+    let place_path = place.path().to_owned();
+    let context = Run { plan, clock, device, drop_caches, place: place_path, common, stop: start.stop };
     let resumed = start.earlier.is_some();
     let records = start
         .earlier
@@ -197,7 +199,7 @@ impl Course<'_> {
     }
 
     fn has_cold_phase(&self) -> bool {
-        self.context.plan.phases.iter().any(|phase| phase.cache == CacheState::Cold)
+        self.context.plan.phases.iter().any(|phase| phase.cache.is_cold())
     }
 
     fn cut_corpora(&mut self) -> Result<()> {

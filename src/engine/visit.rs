@@ -23,7 +23,7 @@ use crate::plan::{
 use crate::result::{CacheProof, Fixed, FixedLength, Footprint, OpenLoop, Round};
 use crate::stats::histogram::{self, BANDS};
 use crate::stats::{SHORT_OPS, SHORT_SECONDS};
-use crate::store::{Adapter, Caps, Durability, Facts, Key, Kind, Mode, Options, Setup, Store};
+use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Kind, Mode, Options, Setup, Store};
 
 /// What all visits of a run share.
 pub struct Run<'a> {
@@ -37,6 +37,8 @@ pub struct Run<'a> {
     pub drop_caches: bool,
     /// The directory of the run.
     pub place: PathBuf,
+    /// What its stores have in common.
+    pub common: Common,
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
 }
@@ -106,7 +108,7 @@ pub fn setup<'a>(
     plan: &Plan,
     corpus: &Corpus,
     dir: &'a Path,
-    cache_dir: &'a Path,
+    common: &'a Common,
     options: &'a Options,
     durability: Durability,
     mode: Mode,
@@ -119,7 +121,7 @@ pub fn setup<'a>(
     let copies = 1 + u64::from(plan.phases.iter().any(Phase::has_uploads));
     Setup {
         dir,
-        cache_dir,
+        common,
         mode,
         durability,
         cache_bytes: plan.cache_bytes,
@@ -139,8 +141,11 @@ pub fn impossible(plan: &Plan, row: &Row, corpus: &Corpus, phase: &Phase) -> Opt
     if let Some(limit) = caps.blob_bytes_max.filter(|limit| corpus.largest() > limit.bytes) {
         return Some(format!("blobs above {} B ({})", limit.bytes, limit.source));
     }
-    if phase.cache == CacheState::Cold && !row.options.text("url").is_empty() {
+    if phase.cache.is_cold() && !row.options.text("url").is_empty() {
         return Some("cannot be made cold: a server given by URL is not ours to stop".to_owned());
+    }
+    if phase.cache.is_cold() && row.options.text("server") == "shared" {
+        return Some("cannot be made cold: its server is there for other rows too".to_owned());
     }
     if phase.has_uploads() {
         match row.catalogue() {
@@ -158,7 +163,7 @@ pub fn impossible(plan: &Plan, row: &Row, corpus: &Corpus, phase: &Phase) -> Opt
 }
 
 fn phase_impossible(plan: &Plan, caps: &Caps, phase: &Phase) -> Option<String> {
-    let needs_reopening = phase.work == Work::Reopen || phase.cache == CacheState::Cold;
+    let needs_reopening = phase.work == Work::Reopen || phase.cache.is_cold();
     if needs_reopening && !caps.persistent {
         return Some("forgets when closed".to_owned());
     }
@@ -215,6 +220,7 @@ pub fn visit(
         desk: None,
         state: State::empty(subject.corpus),
         warm: false,
+        share_opened: None,
         aged_bytes: 0,
         memory: MemoryBaseline::take(),
         visit: Visit {
@@ -305,6 +311,8 @@ struct Visitor<'a> {
     state: State,
     /// Whether everything was read since the store was opened or evicted.
     warm: bool,
+    /// What opening brought into the cache, until something is written.
+    share_opened: Option<f64>,
     /// Bytes overwritten by ageing.
     aged_bytes: u64,
     memory: MemoryBaseline,
@@ -326,12 +334,13 @@ impl<'a> Visitor<'a> {
 
     fn everything(&mut self) -> Result<()> {
         self.create()?;
-        let phases = &self.plan().phases;
+        let of_corpus = |phase: &&Phase| self.plan().has(&phase.id, self.subject.sweep_bytes);
+        let phases: Vec<&Phase> = self.plan().phases.iter().filter(of_corpus).collect();
         let mut index = 0;
         while index < phases.len() && !self.run.stopped() {
-            let phase = &phases[index];
+            let phase = phases[index];
             // A phase that repeats a cold one is done with it, in the same sessions.
-            let repeat = phases.get(index + 1).filter(|next| repeats_cold(phase, next));
+            let repeat = phases.get(index + 1).copied().filter(|next| repeats_cold(phase, next));
             if let Some(why) = impossible(self.plan(), self.subject.row, self.subject.corpus, phase) {
                 for phase in std::iter::once(phase).chain(repeat) {
                     self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why.clone()));
@@ -411,8 +420,7 @@ impl<'a> Visitor<'a> {
         class: Durability,
         mode: Mode,
     ) -> crate::store::Result<Box<dyn Store>> {
-        let cache_dir = self.run.place.join("cache");
-        (adapter.open)(&setup(self.plan(), self.subject.corpus, dir, &cache_dir, options, class, mode))
+        (adapter.open)(&setup(self.plan(), self.subject.corpus, dir, &self.run.common, options, class, mode))
     }
 
     /// Opens the catalogue of uploads, in the class that the blobs are in.
@@ -518,6 +526,7 @@ impl<'a> Visitor<'a> {
 
     fn phase(&mut self, phase: &Phase, repeat: Option<&Phase>) -> Result<()> {
         if phase.writes() {
+            self.share_opened = None;
             self.ensure(self.class(phase.class))?;
         }
         let outcome = self.work(phase, repeat);
@@ -560,10 +569,20 @@ impl<'a> Visitor<'a> {
             Work::Ramp(load) => self.ramp(phase, load)?,
             Work::Ops(load) if phase.cache == CacheState::Cold => self.cold(phase, load, repeat)?,
             Work::Ops(load) => {
-                if phase.cache == CacheState::Warm {
-                    self.warm_up()?;
+                let mut proof = None;
+                match phase.cache {
+                    CacheState::Warm => self.warm_up()?,
+                    CacheState::ColdStart => {
+                        let mut looked = CacheProof::default();
+                        self.evict(self.class(phase.class), true, &mut looked)?;
+                        proof = Some(looked);
+                    }
+                    CacheState::Cold | CacheState::AsIs => {}
                 }
                 self.load(phase, load)?;
+                if let Some(Outcome::Measured(round)) = self.visit.phases.get_mut(&phase.id) {
+                    round.cache_proof = proof;
+                }
             }
         }
         Ok(())
@@ -1008,13 +1027,16 @@ impl<'a> Visitor<'a> {
             proof.open_seconds = (machine::uptime() - begin).as_secs_f64();
         }
         if prove {
-            proof.resident_share_opened = self.share_opened()?;
+            if self.share_opened.is_none() {
+                self.share_opened = Some(self.look_at_opening()?);
+            }
+            proof.resident_share_opened = self.share_opened;
         }
         Ok(())
     }
 
     /// What opening brought into the cache; the store is evicted again afterwards, because looking has side effects.
-    fn share_opened(&mut self) -> Result<Option<f64>> {
+    fn look_at_opening(&mut self) -> Result<f64> {
         let share = machine::resident_share(&self.dir);
         let class = self.store()?.1;
         self.close()?;
@@ -1024,7 +1046,7 @@ impl<'a> Visitor<'a> {
             machine::evict(&self.dir);
         }
         self.open_as(class, Mode::Open)?;
-        Ok(Some(share))
+        Ok(share)
     }
 }
 

@@ -11,7 +11,7 @@ use super::resources::{Idle, Meter};
 use super::tally::Tally;
 use crate::corpus::{Content, Corpus, Request, Sizes, Source};
 use crate::plan::{Length, Load, OpKind, Order, RangeRule, Use};
-use crate::store::{Durability, Mode, Options, Setup, Store};
+use crate::store::{Common, Durability, Mode, Options, Setup, Store};
 use crate::stores;
 
 /// A filled null store and the blobs it was filled with.
@@ -37,7 +37,7 @@ impl Yardstick {
         corpus.sizes = (0..blobs).map(blob_bytes).collect();
         let store = (stores::NULL.open)(&Setup {
             dir: std::path::Path::new("."),
-            cache_dir: std::path::Path::new("."),
+            common: &Common::new(std::path::PathBuf::from(".")),
             mode: Mode::Create,
             durability: Durability::None,
             cache_bytes: 0,

@@ -1,6 +1,8 @@
 //! A plan: corpus, stores, workload, rounds. Read from TOML, from flags or from both; written beside every result.
 
+mod claims;
 mod phases;
+mod published;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -11,10 +13,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use claims::{ClaimText, Expect, Metric, Operand, Quantity, Target};
 pub use phases::{
     CacheState, Class, DEFAULT_PHASES, Length, Load, OpKind, Order, Phase, PhaseText, RangeRule,
     STANDARD_PHASES, Use, Work, standard,
 };
+pub use published::{By, Derived, Document, PublishedText, Series, Unspecified};
 pub use rows::{
     COMMON, CatalogueOf, Missing, Row, Sets, defaults, missing_server, rows, split_list, split_pair,
 };
@@ -112,18 +116,42 @@ pub struct PlanText {
     /// Where the blobs come from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus: Option<CorpusText>,
+    /// Several corpora instead: each row has one store for each of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub corpora: Vec<CorpusText>,
+    /// Rows that cannot be had, and why: they are shown, so that nothing else is taken for them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub absent: BTreeMap<String, String>,
     /// `"store.option" = ["value", ...]`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, OneOrMany>,
     /// Phases of the plan's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phase: Vec<PhaseText>,
+    /// Where the experiment was published that the plan repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<Document>,
+    /// What was not said there, and what the plan does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unspecified: Vec<Unspecified>,
+    /// The tables that were published.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<PublishedText>,
+    /// Figures that the document works out from them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub derived: Vec<Derived>,
+    /// Published statements to test.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claim: Vec<ClaimText>,
 }
 
 /// The corpus of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CorpusText {
+    /// What it is called, where a plan has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// A preset or a distribution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
@@ -214,6 +242,8 @@ pub struct Plan {
     pub dir: PathBuf,
     /// The phases, in order.
     pub phases: Vec<Phase>,
+    /// Names of corpora by phase, for phases that are done with some of them only.
+    only: BTreeMap<String, Vec<String>>,
     /// The rows, in order.
     pub rows: Vec<Row>,
     /// Rows of the plan that cannot run here.
@@ -251,8 +281,20 @@ pub struct SyncRule {
 pub struct CorpusPlan {
     /// What to build.
     pub request: Request,
-    /// The size that a sweep varies, in bytes: the centre of the sizes of this corpus.
+    /// The size that a sweep varies, in bytes: the centre of the sizes of this corpus. Corpora of a plan are told apart by
+    /// their middle size.
     pub sweep_bytes: Option<u64>,
+    /// What a plan with several corpora calls it.
+    pub name: Option<String>,
+}
+
+impl Plan {
+    /// Whether a phase is done with the corpus of this size.
+    pub fn has(&self, phase: &str, sweep_bytes: Option<u64>) -> bool {
+        let Some(only) = self.only.get(phase) else { return true };
+        let corpus = self.corpora.iter().find(|corpus| corpus.sweep_bytes == sweep_bytes);
+        corpus.and_then(|corpus| corpus.name.as_ref()).is_some_and(|name| only.contains(name))
+    }
 }
 
 /// Rows of a run that names none: the stores that need no server, and two yardsticks.
@@ -292,6 +334,11 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("page", include_str!("../../plans/page.toml")),
     ("afdesign-icons-2009", include_str!("../../plans/afdesign-icons-2009.toml")),
     ("afdesign-pipelining-2010", include_str!("../../plans/afdesign-pipelining-2010.toml")),
+    ("vondra-2009", include_str!("../../plans/vondra-2009.toml")),
+    ("horak-2010", include_str!("../../plans/horak-2010.toml")),
+    ("afdesign-procedures-2008", include_str!("../../plans/afdesign-procedures-2008.toml")),
+    ("afdesign-queries-2009", include_str!("../../plans/afdesign-queries-2009.toml")),
+    ("gridfs-2015", include_str!("../../plans/gridfs-2015.toml")),
 ];
 
 impl PlanText {
@@ -348,13 +395,15 @@ impl Resolver<'_> {
             Some(stores) => stores.clone(),
             None => DEFAULT_STORES.iter().map(|store| (*store).to_owned()).collect(),
         };
-        let (rows, missing) = rows(&stores, &self.sets(), self.strict)?;
+        let (rows, mut missing) = rows(&stores, &self.sets(), self.strict)?;
+        missing.extend(self.absent());
         if rows.is_empty() {
             let reasons: std::collections::BTreeSet<&str> =
                 missing.iter().map(|row| row.reason.as_str()).collect();
             let reasons: Vec<&str> = reasons.into_iter().collect();
             bail!("none of the stores can run here: {}", reasons.join("; "));
         }
+        text.claim.iter().try_for_each(ClaimText::check)?;
         let mut phases = self.phases()?;
         add_purge(&mut phases, &rows)?;
         let (rounds, budget) = self.rounds(scale)?;
@@ -373,6 +422,7 @@ impl Resolver<'_> {
             arrivals: text.arrivals.unwrap_or_default(),
             mix: self.mix(&phases)?,
             corpora: self.corpora(scale, seed)?,
+            only: BTreeMap::new(),
             scale,
             verify: text.verify.unwrap_or(false),
             drop_caches: text.drop_caches.unwrap_or(true),
@@ -389,8 +439,36 @@ impl Resolver<'_> {
             op_timeout: duration_or("op_timeout", &text.op_timeout, Duration::from_secs(30))?,
             rail_limit: text.rail_limit.unwrap_or(0.5),
         };
+        plan.only = self.only(&plan)?;
         plan.text = self.complete(&plan);
         Ok(plan)
+    }
+
+    /// Rows of the plan that it says cannot be had.
+    fn absent(&self) -> impl Iterator<Item = Missing> {
+        self.text.absent.iter().map(|(label, reason)| Missing {
+            label: label.clone(),
+            adapter: label.split('[').next().unwrap_or(label).to_owned(),
+            reason: reason.clone(),
+        })
+    }
+
+    /// Which phases are done with some corpora only.
+    fn only(&self, plan: &Plan) -> Result<BTreeMap<String, Vec<String>>> {
+        let known = || plan.corpora.iter().filter_map(|corpus| corpus.name.as_deref());
+        let mut only = BTreeMap::new();
+        for phase in &self.text.phase {
+            for name in &phase.corpora {
+                if !known().any(|known| known == name) {
+                    return Err(unknown("corpus", name, known())).context(format!("phase `{}`", phase.id));
+                }
+            }
+            if !phase.corpora.is_empty() {
+                let ids = phase.expanded().into_iter().map(|part| part.id);
+                only.extend(ids.map(|id| (id, phase.corpora.clone())));
+            }
+        }
+        Ok(only)
     }
 
     fn sets(&self) -> Sets {
@@ -449,7 +527,11 @@ impl Resolver<'_> {
         let mut phases: Vec<Phase> = Vec::new();
         for name in &names {
             match own.get(name.as_str()) {
-                Some(text) => phases.push(text.parse()?),
+                Some(text) => {
+                    for part in text.expanded() {
+                        phases.push(part.parse()?);
+                    }
+                }
                 None => phases.extend(standard(name, range_bytes)?),
             }
         }
@@ -514,12 +596,59 @@ impl Resolver<'_> {
             bail!("`--blobs {blobs}` is above {BLOBS_MAX}, the most that blobwise keeps track of");
         }
         if let Some(sweep) = &self.text.sweep {
+            if !self.text.corpora.is_empty() {
+                bail!("this plan has corpora of its own, which `--sweep` cannot vary");
+            }
             if corpus.files.is_some() || corpus.source.is_some() {
                 bail!("`--sweep` draws its own sizes: leave out `--files` and `--corpus`");
             }
             return sweep_corpora(sweep, &corpus, bytes_max, scale, seed);
         }
-        let source = self.source(&corpus)?;
+        if self.text.corpora.is_empty() {
+            return Ok(vec![self.one_corpus(&corpus, bytes_max, scale, seed)?]);
+        }
+        if corpus != CorpusText::default() {
+            bail!(
+                "this plan has corpora of its own: leave out `--files`, `--corpus`, `--blobs` and `--corpus-bytes`"
+            );
+        }
+        self.several_corpora(scale, seed)
+    }
+
+    /// The corpora of a plan that has several.
+    fn several_corpora(&self, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
+        let mut corpora: Vec<CorpusPlan> = Vec::new();
+        for (index, corpus) in self.text.corpora.iter().enumerate() {
+            let name = corpus.name.clone().ok_or_else(|| anyhow!("each of several corpora needs a name"))?;
+            let bytes_max = corpus.bytes.as_deref().map(parse_bytes).transpose()?;
+            // Each has a seed of its own, or all would have the same keys.
+            let own_seed = seed.wrapping_add((index as u64) << 32);
+            let mut planned = self.one_corpus(corpus, bytes_max, scale, own_seed)?;
+            let Source::Synthetic { name: source, sizes, .. } = &mut planned.request.source else {
+                bail!("the corpus `{name}` is a directory, which one of several cannot be");
+            };
+            source.clone_from(&name);
+            planned.sweep_bytes = Some(sizes.at(0.5));
+            planned.name = Some(name);
+            if corpora
+                .iter()
+                .any(|known| known.name == planned.name || known.sweep_bytes == planned.sweep_bytes)
+            {
+                bail!("two corpora have the same name or the same middle size");
+            }
+            corpora.push(planned);
+        }
+        Ok(corpora)
+    }
+
+    fn one_corpus(
+        &self,
+        corpus: &CorpusText,
+        bytes_max: Option<u64>,
+        scale: f64,
+        seed: u64,
+    ) -> Result<CorpusPlan> {
+        let source = self.source(corpus)?;
         let real = matches!(source, Source::Files(_));
         let (blobs_max, bytes_max) = match (corpus.blobs, bytes_max) {
             (None, None) if real => (None, Some(DEFAULT_BYTES)),
@@ -533,7 +662,11 @@ impl Resolver<'_> {
         };
         // A scaled corpus keeps at least 8 blobs, whatever their bytes.
         let bytes_max = if scale < 1.0 && blobs_max.is_some() { bytes_max } else { scaled(bytes_max) };
-        Ok(vec![CorpusPlan { request: Request { source, blobs_max, bytes_max, seed }, sweep_bytes: None }])
+        Ok(CorpusPlan {
+            request: Request { source, blobs_max, bytes_max, seed },
+            sweep_bytes: None,
+            name: None,
+        })
     }
 
     fn source(&self, corpus: &CorpusText) -> Result<Source> {
@@ -575,7 +708,7 @@ impl Resolver<'_> {
         text.sync_every_bytes = Some(plan.sync.bytes.to_string());
         text.rail_limit = Some(plan.rail_limit);
         text.precision.get_or_insert_with(|| PRECISION.to_owned());
-        if text.sweep.is_none() {
+        if text.sweep.is_none() && text.corpora.is_empty() {
             let mut corpus = text.corpus.clone().unwrap_or_default();
             if corpus.files.is_none() && corpus.source.is_none() {
                 corpus.source = Some(PRESETS[0].name.to_owned());
@@ -752,7 +885,7 @@ fn sweep_corpora(
             bytes_max: None,
             seed: seed.wrapping_add(u64::from(step) << 32),
         };
-        corpora.push(CorpusPlan { request, sweep_bytes: Some(centre.round() as u64) });
+        corpora.push(CorpusPlan { request, sweep_bytes: Some(centre.round() as u64), name: None });
     }
     Ok(corpora)
 }
@@ -839,9 +972,44 @@ mod tests {
     }
 
     #[test]
+    fn several_corpora_have_phases_of_their_own() {
+        let plan = resolve(
+            "stores = ['files/flat']\n[[corpora]]\nname = 'small'\nsource = 'fixed:1kB'\nblobs = 1000\n\
+             [[corpora]]\nname = 'large'\nsource = 'fixed:1MB'\nblobs = 10\n\
+             [[phase]]\nid = 'pass'\nops = {get = 1.0}\ncorpora = ['large']\nparts = 3\ncount = 5\ncache = 'cold-start'\n\
+             [[phase]]\nid = 'again'\nops = {get = 1.0}\nrepeats = 'pass'\nparts = 3\ncount = 5\ncache = 'as-is'",
+        )
+        .unwrap();
+        let ids: Vec<&str> = plan.phases.iter().map(|phase| phase.id.as_str()).collect();
+        assert_eq!(ids, ["fill", "pass.01", "pass.02", "pass.03", "again.01", "again.02", "again.03"]);
+        assert_eq!(plan.phases[1].cache, CacheState::ColdStart);
+        assert_eq!(plan.phases[2].cache, CacheState::AsIs);
+        let Work::Ops(load) = &plan.phases[5].work else { panic!("a load") };
+        assert_eq!(load.repeats.as_deref(), Some("pass.02"));
+        assert!(plan.has("fill", Some(1_000)) && plan.has("pass.02", Some(1_000_000)));
+        assert!(!plan.has("pass.02", Some(1_000)));
+        assert_eq!(plan.corpora[0].request.blobs_max, Some(1000));
+        assert_ne!(plan.corpora[0].request.seed, plan.corpora[1].request.seed);
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_had_is_missing_with_its_reason() {
+        let plan =
+            resolve("stores = ['files/flat']\n[absent]\n'ntfs[sync=none]' = 'a file system of Windows'")
+                .unwrap();
+        assert_eq!(
+            (plan.missing[0].label.as_str(), plan.missing[0].adapter.as_str()),
+            ("ntfs[sync=none]", "ntfs")
+        );
+    }
+
+    #[test]
     fn read_again_repeats_the_read_before_it() {
         let plan = resolve("phases = ['fill', 'read-cold', 'read-again']").unwrap();
         let Work::Ops(load) = &plan.phases[2].work else { panic!("read-again is a load") };
         assert_eq!(load.repeats.as_deref(), Some("read-cold"));
     }
 }
+
+#[cfg(test)]
+mod shipped;

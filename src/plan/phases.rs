@@ -48,6 +48,8 @@ pub enum Order {
     Once,
     /// In the order of ids.
     Sequential,
+    /// Always the same key.
+    Same,
     /// Each draw as likely for every key.
     Uniform,
     /// The k-th most popular key as likely as 1/k^theta.
@@ -61,8 +63,17 @@ pub enum CacheState {
     AsIs,
     /// Everything was read once.
     Warm,
-    /// Nothing of the store: closed, evicted, opened again.
+    /// Nothing of the store: closed, evicted, opened again, and again before every few keys.
     Cold,
+    /// The same once: what the phase reads stays for what comes after it.
+    ColdStart,
+}
+
+impl CacheState {
+    /// Whether the store is closed and evicted for it.
+    pub fn is_cold(self) -> bool {
+        matches!(self, CacheState::Cold | CacheState::ColdStart)
+    }
 }
 
 /// Which part of a blob a range op asks for.
@@ -324,10 +335,10 @@ pub struct PhaseText {
     pub id: String,
     /// Kinds of op (`put`, `get`, `range`, `overwrite`, `delete`) and their weights.
     pub ops: BTreeMap<OpKind, f64>,
-    /// `once` (default), `sequential`, `uniform` or `zipfian:THETA`.
+    /// `once` (default), `sequential`, `same` (always one blob), `uniform` or `zipfian:THETA`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
-    /// `warm` (default for reads), `cold` or `as-is`.
+    /// `warm` (default for reads), `cold` (again before every few keys), `cold-start` (once) or `as-is`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<String>,
     /// `head:4096` or `random:4096`.
@@ -357,9 +368,28 @@ pub struct PhaseText {
     /// Ops a second of an open loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
+    /// So many phases of this length, one after the other, called `ID.01` and so on: the first finds the caches as asked, the
+    /// others as the one before left them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<u32>,
+    /// Only with these corpora, where a plan has several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub corpora: Vec<String>,
 }
 
 impl PhaseText {
+    /// The phase, or each part of it.
+    pub fn expanded(&self) -> Vec<PhaseText> {
+        let Some(parts) = self.parts else { return vec![self.clone()] };
+        let part = |number: u32| {
+            let named = |id: &String| format!("{id}.{number:02}");
+            let cache = if number == 1 { self.cache.clone() } else { Some("as-is".to_owned()) };
+            let repeats = self.repeats.as_ref().map(named);
+            PhaseText { id: named(&self.id), cache, repeats, parts: None, ..self.clone() }
+        };
+        (1..=parts).map(part).collect()
+    }
+
     /// The phase it describes.
     pub fn parse(&self) -> Result<Phase> {
         self.parse_inner().with_context(|| format!("phase `{}`", self.id))
@@ -395,9 +425,12 @@ impl PhaseText {
             None | Some("as-is") => CacheState::AsIs,
             Some("warm") => CacheState::Warm,
             Some("cold") => CacheState::Cold,
-            Some(other) => return Err(unknown("cache state", other, ["warm", "cold", "as-is"])),
+            Some("cold-start") => CacheState::ColdStart,
+            Some(other) => {
+                return Err(unknown("cache state", other, ["warm", "cold", "cold-start", "as-is"]));
+            }
         };
-        if cache == CacheState::Cold && !only_reads {
+        if cache.is_cold() && !only_reads {
             bail!("a cold phase only reads");
         }
         let range = self.range.as_deref().map_or(Ok(RangeRule::Head(4096)), parse_range)?;
@@ -420,12 +453,13 @@ fn parse_order(text: &str) -> Result<Order> {
     match text.split_once(':') {
         None if text == "once" => Ok(Order::Once),
         None if text == "sequential" => Ok(Order::Sequential),
+        None if text == "same" => Ok(Order::Same),
         None if text == "uniform" => Ok(Order::Uniform),
         Some(("zipfian", theta)) => match theta.parse::<f64>() {
             Ok(theta) if (0.0..=10.0).contains(&theta) => Ok(Order::Zipfian(theta)),
             _ => bail!("`{text}` needs an exponent from 0 to 10"),
         },
-        _ => Err(unknown("order", text, ["once", "sequential", "uniform", "zipfian:0.99"])),
+        _ => Err(unknown("order", text, ["once", "sequential", "same", "uniform", "zipfian:0.99"])),
     }
 }
 

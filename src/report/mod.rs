@@ -3,3 +3,4 @@
 pub mod csv;
 pub mod html;
 pub mod terminal;
+pub mod then;

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use crate::plan::PublishedText;
+use crate::report::then::{self, is_later_part};
 use crate::result::{Against, Cache, Cell, Footprint, RunResult, Status, Verdict};
 use crate::stats::summary;
 use crate::units;
@@ -19,6 +21,7 @@ pub fn render(result: &RunResult) -> String {
     for sentence in &result.answer {
         wrapped(&mut text, "", sentence);
     }
+    then_and_now(&mut text, result);
     doubts(&mut text, result);
     text
 }
@@ -70,6 +73,10 @@ fn table(text: &mut String, result: &RunResult) {
         if !blocks.contains(&block) {
             blocks.push(block);
         }
+    }
+    if blocks.iter().any(|(phase, _)| is_later_part(phase)) {
+        wrapped(text, "", "Of phases in parts the first part is shown here, and all of them in the report.");
+        blocks.retain(|(phase, _)| !is_later_part(phase));
     }
     let legend = "Ratios are rates over the best rate of their phase with 95 % intervals that hold for all rows of it at \
                   once; `?`: cannot be told apart from the best; `=`: equal within 3 %.";
@@ -329,6 +336,64 @@ fn footprints(text: &mut String, result: &RunResult) {
                 share(footprint.write_amplification),
             ),
         );
+    }
+}
+
+// ---- then and now ------------------------------------------------------------------------------------------------
+
+/// A published experiment beside this run.
+fn then_and_now(text: &mut String, result: &RunResult) {
+    let plan = &result.plan;
+    if let Some(document) = &plan.document {
+        heading(text, "Then and now");
+        let source = format!("{}, \"{}\", {}.", document.author, document.title, document.date);
+        wrapped(text, "", &source);
+        wrapped(
+            text,
+            "",
+            "Ratios of times to the document's own reference; absolute times are not compared.",
+        );
+        plan.published.iter().for_each(|table| published(text, result, table));
+    }
+    if !result.claims.is_empty() {
+        heading(text, "Claims");
+        for claim in &result.claims {
+            let figures = then::figures(claim);
+            let figures = if figures.is_empty() { figures } else { format!(" {}.", capital(&figures)) };
+            let note = claim.note.as_ref().map(|note| format!(" {note}")).unwrap_or_default();
+            let line = format!("{} {}: {}.{figures}{note}", claim.id, then::verdict(claim), claim.statement);
+            wrapped(text, "- ", &line);
+        }
+    }
+    if !plan.unspecified.is_empty() {
+        heading(text, "What was not said, and what this plan does");
+        plan.unspecified
+            .iter()
+            .for_each(|open| wrapped(text, "- ", &format!("{}: {}.", open.what, open.here)));
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+fn published(text: &mut String, result: &RunResult, table: &PublishedText) {
+    line(text, &format!("\n  {}", table.title));
+    line(text, &format!("  {:<32} {:>12}  {:<26} {}", "", "then", "today", "row today"));
+    let lines = then::lines(result, table);
+    for found in lines.iter().filter(|line| line.series.unit.is_none()) {
+        let then = found.then.map_or("-".to_owned(), then::figure);
+        let today = found.today.as_ref().map_or("-".to_owned(), summary::interval_text);
+        let name = found.series.name.as_str();
+        line(text, &format!("  {name:<32} {then:>12}  {today:<26} {}", found.row.unwrap_or("-")));
+        if let Some(words) = &found.series.words {
+            wrapped(text, "    ", words);
+        }
+    }
+    let why = lines.iter().filter(|line| line.row.is_some()).find_map(|line| line.today.as_ref().err());
+    if let Some(why) = why {
+        wrapped(text, "  ", why);
     }
 }
 

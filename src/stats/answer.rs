@@ -19,7 +19,11 @@ pub fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
         return loads(result);
     }
     let mut sentences = vec![context(plan, result)];
-    if plan.text.sweep.is_some() {
+    sentences.extend(super::claims::in_a_hurry(result));
+    if !plan.text.claim.is_empty() {
+        // Its phases are the document's, not those that the questions of a reader are asked by.
+        sentences.extend(left_out(result));
+    } else if plan.corpora.len() > 1 {
         sentences.extend(by_size(plan, result));
     } else {
         sentences.push(question(plan, result, &WARM));
@@ -64,7 +68,7 @@ fn loads(result: &RunResult) -> Vec<String> {
 
 fn context(plan: &Plan, result: &RunResult) -> String {
     let corpus = &result.corpus;
-    let blobs = if plan.text.sweep.is_some() {
+    let blobs = if plan.corpora.len() > 1 {
         format!("stores of {} sizes", result.corpora.len())
     } else {
         let median = units::bytes(corpus.quantiles.get("p50").copied().unwrap_or(0) as f64);

@@ -48,6 +48,20 @@ impl Moments {
         Some(Moments { mean, error, degrees: n - 1.0 })
     }
 
+    /// This less another mean, not paired (Welch).
+    pub fn less(&self, other: &Moments) -> Moments {
+        let (a, b) = (self.error.powi(2), other.error.powi(2));
+        let error = (a + b).sqrt();
+        let degrees = if self.degrees < 1.0 || other.degrees < 1.0 {
+            0.0
+        } else if error == 0.0 {
+            self.degrees + other.degrees
+        } else {
+            (a + b).powi(2) / (a.powi(2) / self.degrees + b.powi(2) / other.degrees)
+        };
+        Moments { mean: self.mean - other.mean, error, degrees }
+    }
+
     /// The mean and `t` standard errors on both sides, as powers of e.
     pub fn exp_interval(&self, t: f64) -> Interval {
         let bound = |side: f64| (self.degrees > 0.0).then(|| (self.mean + side * t * self.error).exp());
@@ -76,18 +90,8 @@ pub fn paired_ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
 /// The ratio of two rates of different runs, not paired (Welch).
 pub fn unpaired_ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
     let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
-    let (a, b) = (Moments::of(&logs(a))?, Moments::of(&logs(b))?);
-    let (va, vb) = (a.error.powi(2), b.error.powi(2));
-    let error = (va + vb).sqrt();
-    let degrees = if a.degrees < 1.0 || b.degrees < 1.0 {
-        0.0
-    } else if error == 0.0 {
-        a.degrees + b.degrees
-    } else {
-        (va + vb).powi(2) / (va.powi(2) / a.degrees + vb.powi(2) / b.degrees)
-    };
-    let moments = Moments { mean: a.mean - b.mean, error, degrees };
-    Some(moments.exp_interval(t_two_sided(CONFIDENCE, degrees)))
+    let moments = Moments::of(&logs(a))?.less(&Moments::of(&logs(b))?);
+    Some(moments.exp_interval(t_two_sided(CONFIDENCE, moments.degrees)))
 }
 
 /// What an interval of a ratio of rates says. Equal comes before faster and slower: a difference that is proved to be

@@ -1,6 +1,7 @@
 //! Statistics: pure functions of what was measured.
 
 pub mod answer;
+pub mod claims;
 pub mod compare;
 pub mod crossover;
 pub mod doubts;

@@ -9,7 +9,7 @@ use super::crossover::{Point, crossovers};
 use super::histogram::{self, Histogram, SHARES};
 use super::interval::{self, rate};
 use super::{SHORT_OPS, SHORT_SECONDS};
-use super::{answer, doubts};
+use super::{answer, claims, doubts};
 use crate::plan::{CacheState, Class, Missing, Phase, Plan, Row, Work, class_of, length_key};
 use crate::records::{CellRecord, Records};
 use crate::result::{
@@ -31,7 +31,8 @@ const DEVICE_BYTES_PER_BYTE_MIN: f64 = 0.90;
 pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
     let mut cells = Vec::new();
     for planned in &plan.corpora {
-        for phase in plan.phases.iter().filter(|phase| !phase.only_prepares()) {
+        let has = |phase: &&Phase| !phase.only_prepares() && plan.has(&phase.id, planned.sweep_bytes);
+        for phase in plan.phases.iter().filter(has) {
             for row in &plan.rows {
                 cells.extend(cell(plan, records, row, phase, planned.sweep_bytes)?);
             }
@@ -60,7 +61,7 @@ pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
         machine: records.machine.clone(),
         harness: records.harness.clone(),
         corpus: records.corpora.first().cloned().unwrap_or_default(),
-        corpora: if plan.text.sweep.is_some() { records.corpora.clone() } else { Vec::new() },
+        corpora: if plan.corpora.len() > 1 { records.corpora.clone() } else { Vec::new() },
         rows,
         footprints: footprints(plan, records),
         comparisons: comparisons(plan, &cells, &rankings),
@@ -74,6 +75,7 @@ pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
         pictures: plan.rows.iter().filter_map(|row| picture(records, row)).collect(),
     };
     result.doubts.extend(doubts::from_figures(plan, &result));
+    result.claims = claims::judge(&result);
     result.answer = answer::answer(plan, &result);
     Ok(result)
 }
@@ -370,7 +372,7 @@ fn cache(phase: &Phase, rounds: &[Round]) -> (Cache, Option<CacheProof>) {
         CacheState::Warm => return (Cache::Warm, None),
         CacheState::AsIs if repeats || phase.work == Work::Reopen => return (Cache::Warm, None),
         CacheState::AsIs => return (Cache::None, None),
-        CacheState::Cold => {}
+        CacheState::Cold | CacheState::ColdStart => {}
     }
     let proofs: Vec<&CacheProof> = rounds.iter().filter_map(|round| round.cache_proof.as_ref()).collect();
     let Some(first) = proofs.first() else { return (Cache::Lukewarm, None) };
@@ -467,20 +469,26 @@ fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<String> {
     if cell.rounds.iter().any(|round| round.open.as_ref().is_some_and(|open| !open.sustained)) {
         return Some("not sustained: the offered rate was more than it could do".to_owned());
     }
-    let rounds = cell.rounds.len() as f64;
-    let ops = cell.ops as f64 / rounds;
-    let seconds =
-        cell.rounds.iter().map(|round| round.settled_seconds.unwrap_or(round.seconds)).sum::<f64>() / rounds;
-    if ops < SHORT_OPS as f64 && seconds < SHORT_SECONDS {
-        return Some(format!(
-            "too short: {ops:.0} ops in {} a round",
-            crate::units::nanoseconds(seconds * 1e9)
-        ));
+    if let Some(why) = too_short([cell]) {
+        return Some(why);
     }
     if cell.rounds.len() < 2 {
         return Some("one round only".to_owned());
     }
     resident(cell, records.corpora.iter().map(|corpus| corpus.zstd_ratio).fold(1.0, f64::max))
+}
+
+/// Why cells, taken together, have neither the time nor the ops to average over.
+pub fn too_short<'c>(cells: impl IntoIterator<Item = &'c Cell>) -> Option<String> {
+    let (mut ops, mut seconds) = (0.0, 0.0);
+    for cell in cells {
+        let rounds = cell.rounds.len().max(1) as f64;
+        ops += cell.ops as f64 / rounds;
+        let settled = cell.rounds.iter().map(|round| round.settled_seconds.unwrap_or(round.seconds));
+        seconds += settled.sum::<f64>() / rounds;
+    }
+    (ops < SHORT_OPS as f64 && seconds < SHORT_SECONDS)
+        .then(|| format!("too short: {ops:.0} ops in {} a round", crate::units::nanoseconds(seconds * 1e9)))
 }
 
 /// For stores behind a server: whether our own processors were busy while the server's were idle.
@@ -727,7 +735,7 @@ fn footprints(plan: &Plan, records: &Records) -> Vec<Footprint> {
 
 fn all_crossovers(plan: &Plan, cells: &[Cell]) -> Vec<crate::result::Crossover> {
     let mut all = Vec::new();
-    if plan.text.sweep.is_none() {
+    if plan.corpora.len() < 2 {
         return all;
     }
     for phase in &plan.phases {

@@ -40,6 +40,15 @@ pub(super) const URL: OptionSpec = OptionSpec {
     about: "a server of yours instead of a private one; only what is marked as ours is used and removed",
 };
 
+/// Whose a private server is.
+#[cfg(feature = "postgres")]
+pub(super) const SERVER: OptionSpec = OptionSpec {
+    name: "server",
+    values: Values::OneOf(&["private", "shared"]),
+    default: "private",
+    about: "private: one for each store; shared: one for all such rows of a run, with a database for each store",
+};
+
 /// Sizes of pieces, from the published comparison of ways to keep files in PostgreSQL.
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(super) const PIECES: Values =

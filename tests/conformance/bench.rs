@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use blobwise::place::Place;
-use blobwise::store::{Error, Key, Mode, Session, Setup, Span, Store};
+use blobwise::store::{Common, Error, Key, Mode, Session, Setup, Span, Store};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -106,7 +106,7 @@ pub fn open(
     let _turn = outside::turn(subject.adapter);
     (subject.adapter.open)(&Setup {
         dir: &home.store,
-        cache_dir: &home.cache,
+        common: &Common::new(home.cache.clone()),
         mode,
         durability: subject.durability,
         cache_bytes: 8 << 20,

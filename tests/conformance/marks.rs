@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use blobwise::store::{Adapter, Durability, Error, Mode, Options, Setup, Store};
+use blobwise::store::{Adapter, Common, Durability, Error, Mode, Options, Setup, Store};
 use libtest_mimic::Trial;
 use mongodb::bson::{Document, doc};
 
@@ -48,7 +48,7 @@ fn open(
 ) -> blobwise::store::Result<Box<dyn Store>> {
     (adapter.open)(&Setup {
         dir: &home.store,
-        cache_dir: &home.cache,
+        common: &Common::new(home.cache.clone()),
         mode,
         durability: Durability::OnSync,
         cache_bytes: 8 << 20,

@@ -9,6 +9,7 @@ mod glance;
 mod phases;
 mod sizes;
 mod table;
+mod then;
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,7 @@ use self::block::{Block, blocks};
 use self::figure::Look;
 use self::table::{Entry, Table, named, shown};
 use crate::report::terminal;
+use crate::report::then::is_later_part;
 use crate::result::{Against, RunResult};
 use crate::stats::summary;
 use crate::units;
@@ -32,6 +34,8 @@ const POLICY: &str =
 
 /// The file's text.
 pub fn render(result: &RunResult) -> Result<String> {
+    let mut early = blocks(result);
+    early.retain(|block| !is_later_part(block.phase));
     let blocks = blocks(result);
     let looks = Looks::of_rows(result);
     let title = title(result);
@@ -51,7 +55,8 @@ pub fn render(result: &RunResult) -> Result<String> {
                 main {
                     (answer(result))
                     (crossovers(result))
-                    (glance::section(result, &blocks))
+                    (then::section(result))
+                    (glance::section(result, &early))
                     (pictures(result))
                     (doubts(result))
                     (phases_section(result, &looks, &blocks))
@@ -59,7 +64,6 @@ pub fn render(result: &RunResult) -> Result<String> {
                     (drift::section(result))
                     (not_ranked(result))
                     (comparisons(result))
-                    (claims(result))
                     (facts::section(result)?)
                 }
                 footer {
@@ -145,11 +149,11 @@ fn header(result: &RunResult, title: &str) -> Markup {
             }
             nav aria-label="Sections" {
                 @for (id, name) in [
-                    ("answer", "Answer"), ("glance", "At a glance"), ("doubts", "Doubts"), ("phases", "Phases"),
+                    ("answer", "Answer"), ("claims", "Then and now"), ("glance", "At a glance"), ("doubts", "Doubts"), ("phases", "Phases"),
                     ("disk", "Disk"), ("rounds", "Rounds"), ("not-ranked", "Not ranked"),
                     ("comparisons", "Comparisons"), ("facts", "Plan and facts"),
                 ] {
-                    a href={ "#" (id) } { (name) }
+                    @if id != "claims" || !result.claims.is_empty() { a href={ "#" (id) } { (name) } }
                 }
                 @if !result.pictures.is_empty() { a href="#pictures" { "Pictures" } }
             }
@@ -251,8 +255,10 @@ fn doubts(result: &RunResult) -> Markup {
 
 fn phases_section(result: &RunResult, looks: &Looks, blocks: &[Block<'_>]) -> Markup {
     let sweep = blocks.iter().any(|block| block.sweep_bytes.is_some());
+    let (later, blocks): (Vec<&Block<'_>>, Vec<&Block<'_>>) =
+        blocks.iter().partition(|block| is_later_part(block.phase));
     let mut names: Vec<&str> = Vec::new();
-    for block in blocks {
+    for block in &blocks {
         if !names.contains(&block.phase) {
             names.push(block.phase);
         }
@@ -266,11 +272,17 @@ fn phases_section(result: &RunResult, looks: &Looks, blocks: &[Block<'_>]) -> Ma
                 p { "Yardsticks are in the tables and not drawn: they are so fast that the others would look alike. Plots on logarithmic scales: equal distances are equal ratios." }
             }
             @for name in names {
-                @let of_phase: Vec<&Block<'_>> = blocks.iter().filter(|block| block.phase == name).collect();
+                @let of_phase: Vec<&Block<'_>> = blocks.iter().copied().filter(|block| block.phase == name).collect();
                 @if sweep {
                     (sizes::section(result, looks, name, &of_phase))
                 } @else {
                     @for block in of_phase { (phases::section(result, looks, block)) }
+                }
+            }
+            @for block in later {
+                details.everything {
+                    summary { (block.phase) @if let Some(bytes) = block.sweep_bytes { " at " (size(bytes)) } }
+                    (phases::everything(result, block))
                 }
             }
         }
@@ -362,17 +374,6 @@ fn comparisons(result: &RunResult) -> Markup {
                     strong { "cannot tell apart" } ": it contains 1 and reaches further."
                 }
                 details.everything { summary { "All comparisons" } (table) }
-            }
-        }
-    }
-}
-
-fn claims(result: &RunResult) -> Markup {
-    html! {
-        @if !result.claims.is_empty() {
-            section id="claims" {
-                h2 { "Claims" }
-                ul { @for claim in &result.claims { li { strong { (claim.id) ":" } " " (claim.statement) } } }
             }
         }
     }

@@ -39,7 +39,9 @@ impl Instance {
             let version: String =
                 program.version.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
             let name = format!("{version}-log{log_bytes}");
-            from_cache(setup.cache_dir, &name, &data, |draft| base.initialise(setup.dir, draft, log_bytes))?;
+            from_cache(&setup.common.cache_dir, &name, &data, |draft| {
+                base.initialise(setup.dir, draft, log_bytes)
+            })?;
         }
         let sockets = SocketDir::make()?;
         let socket = sockets.path().join("s");

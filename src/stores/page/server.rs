@@ -50,7 +50,7 @@ pub(super) struct Certificate {
 impl Certificate {
     pub(super) fn make(setup: &Setup) -> Result<Certificate> {
         let directory = setup.dir.join("certificate");
-        from_cache(setup.cache_dir, "page-certificate", &directory, make_certificate)?;
+        from_cache(&setup.common.cache_dir, "page-certificate", &directory, make_certificate)?;
         let public_key = std::fs::read(directory.join("public.der"))?;
         Ok(Certificate {
             file: directory.join("certificate.pem"),

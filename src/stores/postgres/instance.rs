@@ -1,6 +1,7 @@
 //! The server behind PostgreSQL's rows: a private one, or a schema of our own in one of the user's.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -13,7 +14,7 @@ use crate::store::*;
 
 /// The superuser of a private server.
 pub(super) const USER: &str = "blobwise";
-/// The one database of a private server that is used.
+/// The one database of a private server that is used, where no rows share it.
 pub(super) const DATABASE: &str = "postgres";
 /// What marks a schema as ours.
 const MARK: &str = "made by blobwise, removed by it";
@@ -21,6 +22,8 @@ const MARK: &str = "made by blobwise, removed by it";
 const PRIVATE_SCHEMA: &str = "store";
 /// Where the name of our schema in a user's server is kept between closing and opening.
 const SCHEMA_FILE: &str = "schema";
+/// The same for the name of our database in a server that rows share.
+const DATABASE_FILE: &str = "database";
 /// First half of the key of the advisory lock that says that a schema is in use; the second is the schema's hash.
 const LOCK_CLASS: i32 = 0x626c_6f62;
 
@@ -32,21 +35,32 @@ pub(super) struct Instance {
 
 impl Instance {
     pub(super) fn start(setup: &Setup, patience: Duration) -> Result<Instance> {
+        Instance::start_in(setup.dir, setup.mode, setup, patience)
+    }
+
+    /// The server of all rows of the run that share one.
+    pub(super) fn shared(setup: &Setup, patience: Duration) -> Result<Arc<Instance>> {
+        let (profile, sessions) = (setup.options.text("profile"), setup.workers);
+        let name = format!("postgres-{profile}-{sessions}");
+        setup.common.server(&name, |dir| Instance::start_in(dir, Mode::Create, setup, patience))
+    }
+
+    fn start_in(dir: &Path, mode: Mode, setup: &Setup, patience: Duration) -> Result<Instance> {
         let program = POSTGRES.find()?;
-        let data = setup.dir.join("data");
-        if setup.mode == Mode::Create {
+        let data = dir.join("data");
+        if mode == Mode::Create {
             let version: String =
                 program.version.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
             let initdb = program.path.with_file_name("initdb");
-            from_cache(setup.cache_dir, &version, &data, |draft| {
+            from_cache(&setup.common.cache_dir, &version, &data, |draft| {
                 // Without syncs: what a crash would spoil is made anew.
                 let options = ["-U", USER, "--auth=trust", "-E", "UTF8", "--locale=C", "--no-sync"];
-                let launch = Launch::new(&initdb, setup.dir).arg("-D").arg(draft).args(options);
+                let launch = Launch::new(&initdb, dir).arg("-D").arg(draft).args(options);
                 run_to_end(&launch, START_PATIENCE)
             })?;
         }
         let sockets = SocketDir::make()?;
-        let mut launch = Launch::new(&program.path, setup.dir).arg("-D").arg(&data);
+        let mut launch = Launch::new(&program.path, dir).arg("-D").arg(&data);
         for setting in settings(setup, sockets.path()) {
             launch = launch.arg("-c").arg(setting);
         }
@@ -66,12 +80,35 @@ impl Instance {
 
     /// How to connect to it.
     pub(super) fn config(&self, patience: Duration) -> Config {
-        Config::in_directory(self.sockets.path(), USER, DATABASE, patience)
+        self.config_of_database(DATABASE, patience)
+    }
+
+    /// How to connect to one of its databases.
+    pub(super) fn config_of_database(&self, database: &str, patience: Duration) -> Config {
+        Config::in_directory(self.sockets.path(), USER, database, patience)
     }
 
     /// Where the server's socket is.
     pub(super) fn socket_directory(&self) -> &Path {
         self.sockets.path()
+    }
+
+    /// The database of a store in a server that rows share, made with the store.
+    pub(super) fn own_database(&self, setup: &Setup, patience: Duration) -> Result<String> {
+        let kept = setup.dir.join(DATABASE_FILE);
+        if setup.mode == Mode::Open {
+            return Ok(std::fs::read_to_string(kept).context("the name of our database is lost")?);
+        }
+        let database = own_name();
+        Client::connect(&self.config(patience))?.run(&format!("CREATE DATABASE {database}"))?;
+        std::fs::write(kept, &database)?;
+        Ok(database)
+    }
+
+    /// Removes a store's database when all its sessions are over.
+    pub(super) fn drop_database(&self, database: &str, patience: Duration) -> Result<()> {
+        Client::connect(&self.config(patience))?.run(&format!("DROP DATABASE {database} WITH (FORCE)"))?;
+        Ok(())
     }
 
     /// Fast shutdown: sessions end, everything is written.

@@ -4,7 +4,7 @@ mod instance;
 mod session;
 mod wire;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -13,7 +13,7 @@ use self::instance::Instance;
 use self::session::PgSession;
 use self::wire::{Client, Config, Param, Trouble};
 use super::catalogue;
-use super::database::{CONNECTION, DELETE, PIECES, PROFILE, URL};
+use super::database::{CONNECTION, DELETE, PIECES, PROFILE, SERVER, URL};
 use super::keys::KeyForm;
 use crate::server::Program;
 use crate::store::*;
@@ -70,6 +70,7 @@ pub(super) const BYTEA: Adapter = Adapter {
         DELETE,
         ISOLATION,
         PROFILE,
+        SERVER,
         URL,
     ],
     caps: |options| caps(options, &bytea(options)),
@@ -89,6 +90,7 @@ pub(super) const CHUNKED: Adapter = Adapter {
         DELETE,
         ISOLATION,
         PROFILE,
+        SERVER,
         URL,
     ],
     caps: |options| caps(options, &chunked(options)),
@@ -115,6 +117,7 @@ pub(super) const LARGE_OBJECT: Adapter = Adapter {
         DELETE,
         ISOLATION,
         PROFILE,
+        SERVER,
         URL,
     ],
     caps: |options| Caps { batch: false, ..caps(options, &large_object(options)) },
@@ -209,28 +212,44 @@ struct Postgres {
     /// schema is in use.
     keeper: Mutex<Client>,
     schema: String,
-    /// The private server; stopped after everything above is gone.
-    instance: Option<Instance>,
+    /// Used after everything above is gone.
+    host: Host,
+}
+
+/// Whose server it is.
+enum Host {
+    /// Ours alone.
+    Private(Instance),
+    /// That of several rows, in which this database is ours.
+    Shared { instance: Arc<Instance>, database: String },
+    /// Somebody's.
+    Theirs,
 }
 
 fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
     let url = setup.options.text("url");
     let patience = setup.op_timeout + SOCKET_PATIENCE;
-    let (instance, mut config) = if url.is_empty() {
+    let (host, mut config) = if !url.is_empty() {
+        (Host::Theirs, instance::config_of(url, patience)?)
+    } else if setup.options.text("server") == "shared" {
+        let instance = Instance::shared(setup, patience)?;
+        let database = instance.own_database(setup, patience)?;
+        let config = instance.config_of_database(&database, patience);
+        (Host::Shared { instance, database }, config)
+    } else {
         let instance = Instance::start(setup, patience)?;
         let config = instance.config(patience);
-        (Some(instance), config)
-    } else {
-        (None, instance::config_of(url, patience)?)
+        (Host::Private(instance), config)
     };
+    let theirs = matches!(host, Host::Theirs);
     let timeout_ms = setup.op_timeout.as_millis().to_string();
     config.set("statement_timeout", &timeout_ms);
     config.set("synchronous_commit", synchronous_commit(setup.durability));
     config.set("default_transaction_isolation", &setup.options.text("isolation").replace('-', " "));
     let mut keeper = Client::connect(&config)?;
     let schema = match setup.mode {
-        Mode::Create => instance::create_schema(&mut keeper, instance.is_none())?,
-        Mode::Open => instance::find_schema(&mut keeper, setup.dir, instance.is_none())?,
+        Mode::Create => instance::create_schema(&mut keeper, theirs)?,
+        Mode::Open => instance::find_schema(&mut keeper, setup.dir, theirs)?,
     };
     keeper.run(&format!("SET search_path = {schema}"))?;
     config.set("search_path", &schema);
@@ -241,7 +260,7 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
         config,
         keeper: Mutex::new(keeper),
         schema,
-        instance,
+        host,
         shape,
     };
     if setup.mode == Mode::Create {
@@ -324,14 +343,18 @@ impl Store for Postgres {
     }
 
     fn contact(&self) -> Option<Contact> {
-        // A server of the user's is not lent to others.
-        let instance = self.instance.as_ref()?;
+        let (instance, database) = match &self.host {
+            Host::Private(instance) => (instance, instance::DATABASE),
+            Host::Shared { instance, database } => (instance.as_ref(), database.as_str()),
+            // A server of the user's is not lent to others.
+            Host::Theirs => return None,
+        };
         Some(Contact {
             host: "localhost".into(),
             socket: instance.socket_directory().to_string_lossy().into_owned(),
             user: instance::USER.into(),
             password: String::new(),
-            database: instance::DATABASE.into(),
+            database: database.into(),
             schema: self.schema.clone(),
         })
     }
@@ -365,8 +388,12 @@ impl Store for Postgres {
             let values = self.keeper().texts("SELECT current_setting($1)", &asked)?;
             facts.insert((*setting).to_owned(), values.concat());
         }
-        facts
-            .insert("server".into(), if self.instance.is_some() { "private" } else { "given by URL" }.into());
+        let whose = match self.host {
+            Host::Private(_) => "private",
+            Host::Shared { .. } => "shared by rows of the run",
+            Host::Theirs => "given by URL",
+        };
+        facts.insert("server".into(), whose.into());
         Ok(facts)
     }
 
@@ -391,11 +418,15 @@ impl Store for Postgres {
     }
 
     fn servers(&self) -> Vec<&crate::server::Server> {
-        self.instance.iter().map(Instance::server).collect()
+        match &self.host {
+            Host::Private(instance) => vec![instance.server()],
+            Host::Shared { instance, .. } => vec![instance.server()],
+            Host::Theirs => Vec::new(),
+        }
     }
 
     fn footprint_bytes(&self) -> Result<Option<u64>> {
-        if self.instance.is_some() {
+        if matches!(self.host, Host::Private(_)) {
             return Ok(None);
         }
         let sizes = "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
@@ -413,16 +444,22 @@ impl Store for Postgres {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Postgres { keeper, instance, .. } = *self;
+        let Postgres { keeper, host, .. } = *self;
         drop(keeper);
-        match instance {
-            Some(instance) => instance.stop(),
-            None => Ok(()),
+        match host {
+            Host::Private(instance) => instance.stop(),
+            Host::Shared { .. } | Host::Theirs => Ok(()),
         }
     }
 
     fn remove(self: Box<Self>) -> Result<()> {
-        if self.instance.is_none() {
+        if let Host::Shared { instance, database } = &self.host {
+            let (instance, database) = (Arc::clone(instance), database.clone());
+            let patience = self.config.patience;
+            self.close()?;
+            return instance.drop_database(&database, patience);
+        }
+        if matches!(self.host, Host::Theirs) {
             if matches!(self.shape, Shape::LargeObject { .. }) {
                 // The trigger unlinks the objects.
                 self.keeper().run("DELETE FROM blobs")?;

@@ -390,7 +390,7 @@ impl Digits {
 
     fn bytes<'t>(&mut self, pairs: impl Iterator<Item = &'t [u8; 2]>) {
         self.room.extend(pairs.map(|pair| {
-            let [high, low] = pair.map(|digit| VALUES[usize::from(digit)]);
+            let (high, low) = (VALUES[usize::from(pair[0])], VALUES[usize::from(pair[1])]);
             self.wrong |= (high | low) > 15;
             high << 4 | low
         }));

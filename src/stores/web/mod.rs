@@ -13,6 +13,7 @@ use self::scripts::{Cache, Scripts};
 use super::database::CONNECTION;
 use crate::server::{Program, Server};
 use crate::store::*;
+use crate::units::parse_bytes;
 
 const APACHE: Program = Program {
     name: "apache2",
@@ -236,58 +237,33 @@ pub(super) const NGINX_POSTGRES: Adapter = adapter!(
     Content::Script("postgres.php")
 );
 
-/// The store behind, and its settings: those that the row does not have are what a careful user would choose.
+/// The store behind. Its settings are what a careful user would choose, but for those named here.
 struct Behind {
     adapter: &'static Adapter,
     options: &'static [(&'static str, &'static str)],
 }
 
-const FILES: Behind = Behind {
-    adapter: &super::files::HASHED,
-    options: &[("depth", "1"), ("width", "2"), ("put", "atomic"), ("sync", "syncfs"), ("buffer", "262144")],
-};
+const FILES: Behind = Behind { adapter: &super::files::HASHED, options: &[] };
+/// The scripts ask by the digits of a digest.
 #[cfg(feature = "mysql")]
-const MARIADB: Behind = Behind {
-    adapter: &super::mysql::MARIADB_BLOB,
-    options: &[
-        ("key", "digest"),
-        ("protocol", "prepared"),
-        ("connection", "kept"),
-        ("compression", "none"),
-        ("delete", "now"),
-        ("isolation", "repeatable-read"),
-        ("profile", "tuned"),
-        ("url", ""),
-    ],
-};
+const MARIADB: Behind = Behind { adapter: &super::mysql::MARIADB_BLOB, options: &[("key", "digest")] };
 #[cfg(feature = "postgres")]
-const POSTGRES: Behind = Behind {
-    adapter: &super::postgres::BYTEA,
-    options: &[
-        ("storage", "external"),
-        ("compression", "pglz"),
-        ("protocol", "binary"),
-        ("key", "digest"),
-        ("connection", "kept"),
-        ("delete", "now"),
-        ("isolation", "read-committed"),
-        ("profile", "tuned"),
-        ("url", ""),
-    ],
-};
+const POSTGRES: Behind = Behind { adapter: &super::postgres::BYTEA, options: &[("key", "digest")] };
 /// What an application keeps copies in.
 #[cfg(feature = "memcached")]
-const MEMCACHED: Behind =
-    Behind { adapter: &super::memcached::ADAPTER, options: &[("connection", "kept"), ("url", "")] };
+const MEMCACHED: Behind = Behind { adapter: &super::memcached::ADAPTER, options: &[] };
 
 impl Behind {
     fn options(&self, row: &Options) -> Options {
-        let value = |(name, value): &(&str, &str)| {
+        let value = |spec: &OptionSpec| {
+            let fixed = self.options.iter().find(|(name, _)| *name == spec.name).map(|(_, value)| *value);
             // Procedures must be made for the script to call them.
-            let calls = *name == "protocol" && row.text("protocol") == "procedure";
-            ((*name).to_owned(), if calls { "procedure".to_owned() } else { (*value).to_owned() })
+            let calls = spec.name == "protocol" && row.text("protocol") == "procedure";
+            let value = if calls { "procedure" } else { fixed.unwrap_or(spec.default) };
+            let bytes = parse_bytes(value).ok().filter(|_| matches!(spec.values, Values::Bytes { .. }));
+            (spec.name.to_owned(), bytes.map_or_else(|| value.to_owned(), |bytes| bytes.to_string()))
         };
-        Options::new(self.options.iter().map(value).collect())
+        Options::new(self.adapter.options.iter().map(value).collect())
     }
 }
 

@@ -28,7 +28,7 @@ pub(in super::super) struct Config {
     /// What is sent when a connection begins: the database, and settings of the server for this connection.
     pub(super) settings: Vec<(String, String)>,
     /// How long connecting, a read or a write may take.
-    pub(super) patience: Duration,
+    pub(in super::super) patience: Duration,
 }
 
 impl Config {

@@ -1,0 +1,298 @@
+//! Claims of a plan: what was published, as data that a run can confirm, refute or leave open.
+
+use anyhow::{Context, Result, bail};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A published statement, as a plan writes it. It has rows, or sub-claims, or a reason why it cannot be tested.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ClaimText {
+    /// Its name; a sub-claim without one is called after its claim.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
+    /// What was said, in our words. A sub-claim without one says what is compared.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub statement: String,
+    /// What is measured; `time` when left out. Sub-claims take it over, and `quantity`, `phase` and `corpus` too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<Metric>,
+    /// What is made of it; `ratio` when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantity: Option<Quantity>,
+    /// The phase of rows that name none; one that has parts stands for all of them together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// The corpus of rows that name none, where a plan has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corpus: Option<String>,
+    /// What it is about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<Operand>,
+    /// Where the quantity lies if the statement is true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect: Option<Expect>,
+    /// The published figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<f64>,
+    /// Rows from the smallest to the largest: every adjacent pair is a sub-claim.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<Operand>,
+    /// The published ratios of adjacent pairs of `order`, each row over the one before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published_steps: Vec<f64>,
+    /// Confirmed when all of these are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub all_of: Vec<ClaimText>,
+    /// Confirmed when one of these is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub any_of: Vec<ClaimText>,
+    /// Why this plan cannot test it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_testable: Option<String>,
+    /// Why the published figures cannot be right, with the arithmetic: today's are not held against them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub impossible: Option<String>,
+    /// What else a reader must know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// What is measured of a row in a phase, round by round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// Wall time of an op, with the work that was put off where the phase writes.
+    #[default]
+    Time,
+    /// Wall time of an op until it was acknowledged.
+    AcknowledgedTime,
+    /// The same for each blob of an op.
+    TimeForABlob,
+    /// The first op of a session.
+    FirstOp,
+    /// Time that half of the ops did not exceed.
+    P50,
+    /// 90 %.
+    P90,
+    /// 99 %.
+    P99,
+    /// 99.9 %.
+    P999,
+    /// Bytes allocated on disk after the fill has settled, per byte of blobs.
+    Disk,
+    /// Most memory of program and servers together.
+    Memory,
+    /// Bytes that the device read for an op.
+    DeviceRead,
+    /// Attempts that failed, as a share of the ops.
+    FailedAttempts,
+}
+
+/// What is made of a metric's values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quantity {
+    /// The first row over the second.
+    #[default]
+    Ratio,
+    /// The first row less the second; times in seconds.
+    Difference,
+    /// The first over the second, over the third over the fourth.
+    RatioOfRatios,
+    /// The factor from one step to the next, by a straight line through logarithms. One row: over the parts of its phase; two
+    /// rows of phases with parts: of the first over the second; else the rows are the steps.
+    Slope,
+    /// The largest row over the smallest.
+    MaxOverMin,
+    /// How much the first row varies from round to round, over how much the second does.
+    Cv,
+}
+
+/// A row, or a row with where and when it is looked at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Operand {
+    /// A row's label.
+    Label(String),
+    /// More than that.
+    Full(Target),
+}
+
+/// A row in a phase on a corpus.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// The row's label.
+    pub row: String,
+    /// The phase, where it differs from the claim's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// The corpus, where it differs from the claim's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corpus: Option<String>,
+    /// The metric, where it differs from the claim's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<Metric>,
+    /// Only rounds in which it came after this row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// Only rounds in which it came before this row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+}
+
+impl Operand {
+    /// With everything that it may carry.
+    pub fn target(&self) -> Target {
+        match self {
+            Operand::Label(row) => Target { row: row.clone(), ..Target::default() },
+            Operand::Full(target) => target.clone(),
+        }
+    }
+
+    /// The row's label.
+    pub fn row(&self) -> &str {
+        match self {
+            Operand::Label(row) => row,
+            Operand::Full(target) => &target.row,
+        }
+    }
+}
+
+/// Where a quantity lies if the statement is true.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Expect {
+    /// Not below this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Not above this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// Within 3 % of 1.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub equal: bool,
+}
+
+impl ClaimText {
+    /// The sub-claims of a claim with what they take over from it; none where it has rows of its own.
+    pub fn parts(&self) -> Vec<ClaimText> {
+        let listed = self.all_of.iter().chain(&self.any_of).cloned();
+        let ordered = self.order.windows(2).enumerate().map(|(step, pair)| ClaimText {
+            rows: vec![pair[1].clone(), pair[0].clone()],
+            expect: Some(Expect { low: Some(1.0), ..Expect::default() }),
+            published: self.published_steps.get(step).copied(),
+            ..ClaimText::default()
+        });
+        let parts = listed.chain(ordered).enumerate();
+        parts.map(|(index, part)| self.handed_down(index, part)).collect()
+    }
+
+    fn handed_down(&self, index: usize, mut part: ClaimText) -> ClaimText {
+        if part.id.is_empty() {
+            part.id = format!("{}.{}", self.id, index + 1);
+        }
+        part.metric = part.metric.or(self.metric);
+        part.quantity = part.quantity.or(self.quantity);
+        part.phase = part.phase.or_else(|| self.phase.clone());
+        part.corpus = part.corpus.or_else(|| self.corpus.clone());
+        part.expect = part.expect.or(self.expect);
+        part.impossible = part.impossible.or_else(|| self.impossible.clone());
+        part
+    }
+
+    /// Whether one confirmed sub-claim is enough.
+    pub fn is_any(&self) -> bool {
+        !self.any_of.is_empty()
+    }
+
+    /// A row with the claim's phase, corpus and metric where it names none.
+    pub fn target(&self, operand: &Operand) -> Target {
+        let target = operand.target();
+        Target {
+            phase: target.phase.or_else(|| self.phase.clone()),
+            corpus: target.corpus.or_else(|| self.corpus.clone()),
+            metric: target.metric.or(self.metric),
+            ..target
+        }
+    }
+
+    /// Refuses a claim whose form says nothing.
+    pub fn check(&self) -> Result<()> {
+        if self.id.is_empty() || self.statement.is_empty() {
+            bail!("a claim needs `id` and `statement`");
+        }
+        self.check_form().with_context(|| format!("claim `{}`", self.id))
+    }
+
+    fn check_form(&self) -> Result<()> {
+        let forms = [!self.rows.is_empty(), !self.order.is_empty(), !self.all_of.is_empty(), self.is_any()];
+        match forms.iter().filter(|form| **form).count() {
+            0 if self.not_testable.is_some() => return Ok(()),
+            1 => {}
+            _ => bail!("give one of `rows`, `order`, `all-of`, `any-of` and `not-testable`"),
+        }
+        if self.rows.is_empty() {
+            if self.order.len() == 1 {
+                bail!("an order has at least two rows");
+            }
+            return self
+                .parts()
+                .iter()
+                .try_for_each(|part| part.check_form().with_context(|| format!("sub-claim `{}`", part.id)));
+        }
+        let wanted = match self.quantity.unwrap_or_default() {
+            Quantity::Ratio | Quantity::Difference | Quantity::Cv => 2..=2,
+            Quantity::RatioOfRatios => 4..=4,
+            Quantity::Slope => 1..=usize::MAX,
+            Quantity::MaxOverMin => 2..=usize::MAX,
+        };
+        if !wanted.contains(&self.rows.len()) {
+            bail!("this quantity does not have {} rows", self.rows.len());
+        }
+        let expect = self.expect.unwrap_or_default();
+        match (expect.low, expect.high, expect.equal) {
+            (None, None, false) => bail!("`expect` is missing"),
+            (Some(low), Some(high), false) if low >= high => bail!("`expect` is empty"),
+            (None, None, true) | (_, _, false) => Ok(()),
+            _ => bail!("`expect` is `equal` or has bounds, not both"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::PlanText;
+
+    fn claim(toml: &str) -> ClaimText {
+        let text = format!("[[claim]]\nid = 'X-1'\nstatement = 's'\n{toml}");
+        PlanText::parse(&text).unwrap().claim.remove(0)
+    }
+
+    #[test]
+    fn an_order_is_its_adjacent_pairs() {
+        let claim =
+            claim("phase = 'p'\norder = ['a', 'b', {row = 'c', phase = 'q'}]\npublished-steps = [1.1, 1.2]");
+        claim.check().unwrap();
+        let parts = claim.parts();
+        assert_eq!(parts.len(), 2);
+        assert_eq!((parts[1].id.as_str(), parts[1].published), ("X-1.2", Some(1.2)));
+        let targets: Vec<Target> = parts[1].rows.iter().map(|row| parts[1].target(row)).collect();
+        assert_eq!((targets[0].row.as_str(), targets[0].phase.as_deref()), ("c", Some("q")));
+        assert_eq!((targets[1].row.as_str(), targets[1].phase.as_deref()), ("b", Some("p")));
+    }
+
+    #[test]
+    fn a_claim_that_says_nothing_is_refused() {
+        let error = |toml: &str| format!("{:#}", claim(toml).check().unwrap_err());
+        assert!(error("").contains("not-testable"));
+        assert!(error("rows = ['a', 'b']").contains("`expect` is missing"));
+        assert!(error("rows = ['a']\nexpect = {low = 1.0}").contains("1 rows"));
+        assert!(error("rows = ['a', 'b']\nexpect = {low = 2.0, high = 1.0}").contains("empty"));
+        assert!(error("rows = ['a', 'b']\nexpect = {low = 2.0, equal = true}").contains("not both"));
+        assert!(error("rows = ['a', 'b']\norder = ['a', 'b']\nexpect = {low = 1.0}").contains("one of"));
+        claim("not-testable = 'there is nothing to measure'").check().unwrap();
+    }
+}

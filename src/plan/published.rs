@@ -1,0 +1,317 @@
+//! What a plan says of the document it repeats: its tables, the figures it derives from them, and what it left open.
+
+use anyhow::{Result, anyhow, bail};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::claims::{Metric, Operand};
+
+/// Where an experiment was published.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    /// Who wrote it.
+    pub author: String,
+    /// What it is called.
+    pub title: String,
+    /// When it appeared, as far as is known.
+    pub date: String,
+    /// The machine and software of that time.
+    pub machine: String,
+}
+
+/// A table of published figures.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct PublishedText {
+    /// Short name, by which figures are referred to as `id/series`.
+    pub id: String,
+    /// What it is a table of.
+    pub title: String,
+    /// The unit of its values.
+    pub unit: String,
+    /// The series that ratios are given to.
+    pub reference: String,
+    /// Whether larger values are better: ratios are then turned round, so that they are of times.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rates: bool,
+    /// What is measured today in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<Metric>,
+    /// The phase of series that name none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// The corpus of series that name none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corpus: Option<String>,
+    /// Why its figures cannot be right, with the arithmetic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub impossible: Option<String>,
+    /// Its rows or columns.
+    pub series: Vec<Series>,
+}
+
+/// One system of a published table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Series {
+    /// As the document calls it.
+    pub name: String,
+    /// What stands for it today; nothing where it is only a column of figures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub today: Option<Operand>,
+    /// Its values: one, or one for each repetition or part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<f64>,
+    /// The last printed digit is worth this much; half of it is how far a value may be from what was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<f64>,
+    /// The unit of a column that stands beside the systems; it has no ratio.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// How often each value occurred, where the table is a histogram.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counts: Vec<u64>,
+    /// What was said where no figure was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words: Option<String>,
+}
+
+impl Series {
+    /// The value that stands for all of them: their mean, by how often each occurred.
+    pub fn mean(&self) -> Option<f64> {
+        if self.values.is_empty() {
+            return None;
+        }
+        if self.counts.is_empty() {
+            return Some(self.values.iter().sum::<f64>() / self.values.len() as f64);
+        }
+        let pairs = self.values.iter().zip(&self.counts);
+        let total: f64 = pairs.map(|(value, count)| value * *count as f64).sum();
+        Some(total / self.counts.iter().sum::<u64>() as f64)
+    }
+}
+
+impl PublishedText {
+    /// A series over the reference, as a ratio of times; nothing for one of another unit.
+    pub fn ratio(&self, series: &Series) -> Option<f64> {
+        if series.unit.is_some() {
+            return None;
+        }
+        let reference = self.series.iter().find(|known| known.name == self.reference)?;
+        let ratio = series.mean()? / reference.mean()?;
+        Some(if self.rates { 1.0 / ratio } else { ratio })
+    }
+}
+
+/// A figure that a document works out from its own table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Derived {
+    /// What it says, in our words.
+    pub what: String,
+    /// How it follows.
+    pub by: By,
+    /// From which series: `id/series`.
+    pub of: Vec<String>,
+    /// What is stated: one figure, or one for each value.
+    pub stated: Vec<f64>,
+    /// The last stated digit is worth this much.
+    pub step: f64,
+    /// Where it does not follow: why, with the arithmetic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disagreement: Option<String>,
+}
+
+/// How a figure follows from series of values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    /// The sum of one series (of a histogram: of all that was counted).
+    Sum,
+    /// The mean of one series.
+    #[default]
+    Mean,
+    /// How many were counted.
+    Count,
+    /// The mean of the first over the mean of the second.
+    Ratio,
+    /// The same less 1, in per cent.
+    PercentMore,
+    /// 1 less the ratio, in per cent.
+    PercentLess,
+    /// The mean of the first less that of the second.
+    Difference,
+    /// Each value of the first over that of the second, in per cent.
+    PercentOfEach,
+    /// The largest less the smallest, in per cent of the mean.
+    Spread,
+}
+
+/// What rounding leaves of a figure: it lies between these.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Range {
+    low: f64,
+    high: f64,
+}
+
+impl Range {
+    fn around(value: f64, step: f64) -> Range {
+        Range { low: value - step / 2.0, high: value + step / 2.0 }
+    }
+
+    /// Figures that were both rounded agree when their ranges meet; a hair more for the arithmetic of computers.
+    fn meets(self, other: Range) -> bool {
+        let hair = 1e-9 * (self.high.abs() + other.high.abs());
+        self.low <= other.high + hair && other.low <= self.high + hair
+    }
+
+    fn over(self, other: Range) -> Range {
+        Range { low: self.low / other.high, high: self.high / other.low }
+    }
+
+    fn map(self, change: impl Fn(f64) -> f64) -> Range {
+        let (a, b) = (change(self.low), change(self.high));
+        Range { low: a.min(b), high: a.max(b) }
+    }
+}
+
+impl Derived {
+    /// Whether the stated figures follow from the tables, as far as their rounding allows; the reason if not.
+    pub fn follows(&self, tables: &[PublishedText]) -> Result<std::result::Result<(), String>> {
+        let worked_out = self.worked_out(tables)?;
+        if worked_out.len() != self.stated.len() {
+            bail!(
+                "`{}`: {} figures are stated and {} follow",
+                self.what,
+                self.stated.len(),
+                worked_out.len()
+            );
+        }
+        for (place, (range, stated)) in worked_out.iter().zip(&self.stated).enumerate() {
+            if !range.meets(Range::around(*stated, self.step)) {
+                let (low, high) = (range.low, range.high);
+                return Ok(Err(format!("figure {}: {stated} is stated, {low} to {high} follows", place + 1)));
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    fn worked_out(&self, tables: &[PublishedText]) -> Result<Vec<Range>> {
+        let series: Vec<&Series> = self.of.iter().map(|name| find(tables, name)).collect::<Result<_>>()?;
+        let mean = |series: &Series| -> Result<Range> {
+            let mean = series.mean().ok_or_else(|| anyhow!("`{}` has no values", series.name))?;
+            Ok(Range::around(mean, series.step.unwrap_or(0.0)))
+        };
+        let ratio = |a: &Series, b: &Series| -> Result<Range> { Ok(mean(a)?.over(mean(b)?)) };
+        let one = |range: Result<Range>| range.map(|range| vec![range]);
+        match (self.by, series.as_slice()) {
+            (By::Sum, [a]) => {
+                let times = if a.counts.is_empty() { a.values.len() as u64 } else { a.counts.iter().sum() };
+                one(mean(a).map(|mean| mean.map(|mean| mean * times as f64)))
+            }
+            (By::Mean, [a]) => one(mean(a)),
+            (By::Count, [a]) => one(Ok(Range::around(a.counts.iter().sum::<u64>() as f64, 0.0))),
+            (By::Ratio, [a, b]) => one(ratio(a, b)),
+            (By::PercentMore, [a, b]) => one(ratio(a, b).map(|r| r.map(|ratio| (ratio - 1.0) * 100.0))),
+            (By::PercentLess, [a, b]) => one(ratio(a, b).map(|r| r.map(|ratio| (1.0 - ratio) * 100.0))),
+            (By::Difference, [a, b]) => {
+                let (a, b) = (mean(a)?, mean(b)?);
+                one(Ok(Range { low: a.low - b.high, high: a.high - b.low }))
+            }
+            (By::PercentOfEach, [a, b]) => Ok(each(a, b)),
+            (By::Spread, [a]) => one(spread(a)),
+            _ => bail!("`{}` does not follow from {} series", self.what, series.len()),
+        }
+    }
+}
+
+fn each(a: &Series, b: &Series) -> Vec<Range> {
+    let around = |series: &Series, value: f64| Range::around(value, series.step.unwrap_or(0.0));
+    let pairs = a.values.iter().zip(&b.values);
+    pairs.map(|(x, y)| around(a, *x).over(around(b, *y)).map(|ratio| ratio * 100.0)).collect()
+}
+
+fn spread(series: &Series) -> Result<Range> {
+    let mean = series.mean().ok_or_else(|| anyhow!("`{}` has no values", series.name))?;
+    let (low, high) = series
+        .values
+        .iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(*value), high.max(*value)));
+    let step = series.step.unwrap_or(0.0);
+    Ok(Range::around(high - low, 2.0 * step).map(|range| range / mean * 100.0))
+}
+
+/// A series by `id/series`.
+fn find<'t>(tables: &'t [PublishedText], name: &str) -> Result<&'t Series> {
+    let split = name.split_once('/');
+    let (id, series) = split.ok_or_else(|| anyhow!("`{name}` is not of the form table/series"))?;
+    let table = tables.iter().find(|table| table.id == id);
+    let found = table.and_then(|table| table.series.iter().find(|known| known.name == series));
+    found.ok_or_else(|| anyhow!("there is no published series `{name}`"))
+}
+
+/// Something that a document does not say.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Unspecified {
+    /// What is not said.
+    pub what: String,
+    /// What this plan does.
+    pub here: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tables() -> Vec<PublishedText> {
+        let series = |name: &str, values: &[f64], step: f64| Series {
+            name: name.into(),
+            values: values.to_vec(),
+            step: Some(step),
+            ..Series::default()
+        };
+        let counted = Series { counts: vec![3, 1], ..series("counted", &[1.0, 2.0], 0.0) };
+        let all = vec![series("a", &[2.0, 4.0], 0.1), series("b", &[6.0, 8.0], 0.1), counted];
+        vec![PublishedText { id: "t".into(), reference: "a".into(), series: all, ..PublishedText::default() }]
+    }
+
+    fn follows(by: By, of: &[&str], stated: &[f64], step: f64) -> bool {
+        let of = of.iter().map(|name| format!("t/{name}")).collect();
+        let derived = Derived { by, of, stated: stated.to_vec(), step, ..Derived::default() };
+        derived.follows(&tables()).unwrap().is_ok()
+    }
+
+    #[test]
+    fn figures_follow_as_far_as_rounding_allows() {
+        assert!(follows(By::Sum, &["a"], &[6.0], 0.1) && !follows(By::Sum, &["a"], &[6.3], 0.1));
+        assert!(follows(By::Mean, &["b"], &[7.0], 0.1));
+        assert!(
+            follows(By::Ratio, &["b", "a"], &[2.33], 0.01) && !follows(By::Ratio, &["b", "a"], &[2.5], 0.01)
+        );
+        assert!(follows(By::PercentMore, &["b", "a"], &[133.0], 1.0));
+        assert!(follows(By::PercentLess, &["a", "b"], &[57.0], 1.0));
+        assert!(follows(By::Difference, &["b", "a"], &[4.0], 0.1));
+        assert!(follows(By::PercentOfEach, &["b", "a"], &[300.0, 200.0], 1.0));
+        assert!(!follows(By::PercentOfEach, &["b", "a"], &[300.0, 250.0], 1.0));
+        assert!(follows(By::Spread, &["a"], &[67.0], 1.0));
+        assert!(follows(By::Sum, &["counted"], &[5.0], 0.0) && follows(By::Count, &["counted"], &[4.0], 0.0));
+    }
+
+    #[test]
+    fn ratios_are_of_times_whichever_is_printed() {
+        let mut table = tables().remove(0);
+        assert_eq!(table.ratio(&table.series[1]), Some(7.0 / 3.0));
+        table.rates = true;
+        assert_eq!(table.ratio(&table.series[1]), Some(3.0 / 7.0));
+        table.series[1].unit = Some("%".into());
+        assert_eq!(table.ratio(&table.series[1]), None);
+    }
+
+    #[test]
+    fn what_does_not_exist_is_named() {
+        let derived = Derived { of: vec!["t/z".into()], stated: vec![1.0], ..Derived::default() };
+        assert!(derived.follows(&tables()).unwrap_err().to_string().contains("t/z"));
+    }
+}

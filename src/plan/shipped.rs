@@ -1,0 +1,117 @@
+//! Tests of the plans that are shipped: what they name exists, every published claim is there, and their arithmetic is right.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+/// Every claim of the documents, but those on disks of another time and on what to look at before buying a database.
+const CLAIMS: &[(&str, u32)] = &[("HK", 11), ("PV", 9), ("MQ", 5), ("SP", 5), ("GF", 9)];
+
+fn published() -> Vec<(&'static str, Plan)> {
+    let plans = SHIPPED.iter().map(|(name, text)| {
+        let text = PlanText::parse(text).unwrap_or_else(|error| panic!("{name}: {error:#}"));
+        (*name, text.resolve(false).unwrap_or_else(|error| panic!("{name}: {error:#}")))
+    });
+    plans.filter(|(_, plan)| plan.text.document.is_some()).collect()
+}
+
+#[test]
+fn every_published_claim_is_in_a_plan() {
+    let plans = published();
+    let found: Vec<String> =
+        plans.iter().flat_map(|(_, plan)| &plan.text.claim).map(|claim| claim.id.clone()).collect();
+    let all =
+        CLAIMS.iter().flat_map(|(document, count)| (1..=*count).map(move |n| format!("{document}-{n}")));
+    let (unique, wanted): (BTreeSet<String>, BTreeSet<String>) =
+        (found.iter().cloned().collect(), all.collect());
+    assert_eq!(unique.len(), found.len(), "a claim is there twice: {found:?}");
+    assert_eq!(unique, wanted);
+}
+
+#[test]
+fn figures_that_documents_work_out_follow_from_their_tables_or_are_named() {
+    for (name, plan) in published() {
+        assert!(!plan.text.derived.is_empty(), "{name} works out nothing");
+        for derived in &plan.text.derived {
+            let follows = derived.follows(&plan.text.published).unwrap();
+            assert_eq!(
+                follows.is_err(),
+                derived.disagreement.is_some(),
+                "{name}: {}: {follows:?}",
+                derived.what
+            );
+        }
+    }
+}
+
+/// Every row, phase and corpus that a claim or a published table names is one of the plan's.
+#[test]
+fn claims_and_tables_name_what_the_plan_has() {
+    for (name, plan) in published() {
+        let rows: BTreeSet<&str> = plan
+            .rows
+            .iter()
+            .map(|row| row.label.as_str())
+            .chain(plan.missing.iter().map(|row| row.label.as_str()))
+            .collect();
+        let phase = |wanted: &str| {
+            let part = format!("{wanted}.");
+            plan.phases.iter().any(|phase| phase.id == wanted || phase.id.starts_with(&part))
+        };
+        let corpus = |wanted: &str| plan.corpora.iter().any(|corpus| corpus.name.as_deref() == Some(wanted));
+        let check = |of: &str, target: &Target| {
+            let others = [&target.after, &target.before].into_iter().flatten();
+            for row in others.chain([&target.row]) {
+                assert!(rows.contains(row.as_str()), "{name}, {of}: no row `{row}` among {rows:?}");
+            }
+            assert!(target.phase.as_deref().is_none_or(phase), "{name}, {of}: no phase {:?}", target.phase);
+            assert!(
+                target.corpus.as_deref().is_none_or(corpus),
+                "{name}, {of}: no corpus {:?}",
+                target.corpus
+            );
+            assert!(target.corpus.is_some() || plan.corpora.len() == 1, "{name}, {of}: which corpus?");
+        };
+        for claim in &plan.text.claim {
+            claim.check().unwrap_or_else(|error| panic!("{name}: {error:#}"));
+            leaves(claim).iter().for_each(|leaf| {
+                leaf.rows.iter().for_each(|operand| check(&leaf.id, &leaf.target(operand)));
+            });
+        }
+        for table in &plan.text.published {
+            assert!(table.series.iter().any(|series| series.name == table.reference), "{name}: {}", table.id);
+            for series in &table.series {
+                assert!(
+                    series.counts.is_empty() || series.counts.len() == series.values.len(),
+                    "{name}: {}",
+                    series.name
+                );
+                let Some(operand) = &series.today else { continue };
+                let own = operand.target();
+                let phase = own.phase.clone().or_else(|| table.phase.clone());
+                let corpus = own.corpus.clone().or_else(|| table.corpus.clone());
+                check(&table.id, &Target { phase, corpus, ..own });
+            }
+        }
+    }
+}
+
+fn leaves(claim: &ClaimText) -> Vec<ClaimText> {
+    let parts = claim.parts();
+    if parts.is_empty() { vec![claim.clone()] } else { parts.iter().flat_map(leaves).collect() }
+}
+
+#[test]
+fn plans_have_rounds_enough_and_say_what_they_fixed() {
+    for (name, plan) in published() {
+        assert!(
+            plan.text.rounds.is_some_and(|rounds| rounds >= 10),
+            "{name} has too few rounds for verdicts"
+        );
+        assert!(!plan.text.unspecified.is_empty() && !plan.text.published.is_empty(), "{name}");
+        let about = plan.text.about.as_deref().unwrap_or_default();
+        assert!(!about.is_empty() && plan.name == name, "{name}");
+        let again = PlanText::parse(&plan.text.to_toml().unwrap()).unwrap();
+        assert_eq!(again, plan.text, "{name}");
+    }
+}

@@ -1,0 +1,150 @@
+//! The part of the report that repeats a published experiment: its tables beside today's, claims and verdicts, what was open.
+
+use maud::{Markup, html};
+
+use super::figure::{Dot, Figure, Look, Mark, Scale, dots};
+use super::table::{ABSENT, Entry, Table, named};
+use super::{prose, ratio};
+use crate::plan::PublishedText;
+use crate::report::then::{self, Line};
+use crate::result::{Claim, Interval, RunResult};
+use crate::stats::summary;
+
+/// Colours of the two times.
+const THEN: Look = Look(7);
+const NOW: Look = Look(0);
+
+/// The whole part; nothing for a plan that repeats no document.
+pub fn section(result: &RunResult) -> Markup {
+    let plan = &result.plan;
+    if plan.document.is_none() && result.claims.is_empty() {
+        return html! {};
+    }
+    html! {
+        section id="claims" {
+            h2 { "Then and now" }
+            @if let Some(document) = &plan.document {
+                p { (document.author) ", " em { (document.title) } ", " (document.date) ". Measured on: " (document.machine) }
+                p.caveat { "Absolute times of two machines are not compared: all figures are ratios of times to the document's own reference, then and today." }
+            }
+            @for table in &plan.published { (published(result, table)) }
+            @if !result.claims.is_empty() { (claims(&result.claims)) }
+            @if !plan.unspecified.is_empty() {
+                h3 { "What was not said, and what this plan does" }
+                dl { @for open in &plan.unspecified { dt { (prose(&open.what)) } dd { (prose(&open.here)) } } }
+            }
+            (derived(result))
+        }
+    }
+}
+
+fn published(result: &RunResult, table: &PublishedText) -> Markup {
+    let lines = then::lines(result, table);
+    html! {
+        h3 { (table.title) }
+        @if let Some(impossible) = &table.impossible { p.warning { (prose(impossible)) } }
+        div.plots { @if let Some(figure) = figure(table, &lines) { (figure) } }
+        details.everything { summary { "Published values and today's ratios" } (values(table, &lines)) }
+    }
+}
+
+/// Then and today in two lines for each system.
+fn figure(table: &PublishedText, lines: &[Line<'_>]) -> Option<Figure> {
+    let (mut names, mut marks) = (Vec::new(), Vec::new());
+    let mut numbers = Table::new(&table.title, &["system", "when", "#ratio"]);
+    for line in lines {
+        let then = line.then.map(|then| Interval { median: then, low: None, high: None });
+        for (when, look, value) in [("then", THEN, then), ("today", NOW, line.today.as_ref().ok().copied())] {
+            let Some(value) = value else { continue };
+            let text = summary::interval_text(&value);
+            marks.push(Dot {
+                row: names.len(),
+                look,
+                value,
+                hover: format!("{} {when}: {text}", super::figure::escaped(&line.series.name)),
+                open: false,
+                beside: false,
+            });
+            names.push(format!("{} {when}", line.series.name));
+            numbers.push(vec![Entry::from(&line.series.name), when.into(), text.into()]);
+        }
+    }
+    (marks.len() > 1).then(|| {
+        let note = "Over the reference, then and today; the line is the reference.";
+        let scale = Scale { title: "ratio to the reference", show: ratio };
+        dots("Then and today", note, scale, &names, &marks, Some(Mark { at: 1.0, around: None }), numbers)
+    })
+}
+
+fn values(table: &PublishedText, lines: &[Line<'_>]) -> Table {
+    let head = ["system", "published", "#then / reference", "row today", "#today / reference", "why not"];
+    let mut shown = Table::new(format!("{} ({})", table.title, table.unit), &head);
+    for line in lines {
+        let values: Vec<String> = line.series.values.iter().map(|value| format!("{value}")).collect();
+        let published = match (&line.series.words, line.series.counts.is_empty()) {
+            (Some(words), _) => words.clone(),
+            (None, true) => values.join(" "),
+            (None, false) => format!("a histogram of {} bins", values.len()),
+        };
+        let (today, why) = match &line.today {
+            Ok(today) => (summary::interval_text(today), String::new()),
+            Err(why) => (ABSENT.to_owned(), why.clone()),
+        };
+        shown.push(vec![
+            Entry::from(&line.series.name),
+            Entry::new(html! { (published) }, "words"),
+            line.then.map_or(ABSENT.to_owned(), then::figure).into(),
+            line.row.map_or(ABSENT.into(), named),
+            today.into(),
+            Entry::new(html! { (prose(&why)) }, "words"),
+        ]);
+    }
+    shown
+}
+
+fn claims(claims: &[Claim]) -> Markup {
+    let mut table =
+        Table::new("Claims and verdicts", &["claim", "what was said", "verdict", "figures", "notes"]);
+    for claim in claims {
+        line(&mut table, claim);
+        for part in claim.parts.iter() {
+            line(&mut table, part);
+        }
+    }
+    html! {
+        h3 { "Claims" }
+        p {
+            strong { "confirmed" } ": the whole 95 % interval lies where the statement says; "
+            strong { "refuted" } ": all of it lies elsewhere; " strong { "cannot tell apart" } ": it reaches across. "
+            "Parts of one claim are judged together, at a confidence that holds for all of them (Holm). "
+            strong { "magnitude holds" } ": the whole interval is within a factor of 2 of the published figure."
+        }
+        (table)
+    }
+}
+
+fn line(table: &mut Table, claim: &Claim) {
+    table.push(vec![
+        Entry::from(&claim.id),
+        Entry::new(html! { (prose(&claim.statement)) }, "words"),
+        Entry::new(html! { (then::verdict(claim)) }, "words"),
+        Entry::new(html! { (then::figures(claim)) }, "words"),
+        Entry::new(html! { (prose(claim.note.as_deref().unwrap_or_default())) }, "words"),
+    ]);
+}
+
+/// Where the document's own arithmetic does not come out.
+fn derived(result: &RunResult) -> Markup {
+    let wrong: Vec<(&str, &str)> = result
+        .plan
+        .derived
+        .iter()
+        .filter_map(|derived| Some((derived.what.as_str(), derived.disagreement.as_deref()?)))
+        .collect();
+    html! {
+        @if !wrong.is_empty() {
+            h3 { "Where the document disagrees with itself" }
+            ul { @for (what, why) in wrong { li { (prose(what)) ": " (prose(why)) } } }
+        }
+    }
+}

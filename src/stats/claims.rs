@@ -1,0 +1,716 @@
+//! Verdicts on published claims: from the rounds of a result, by the same intervals as every other verdict.
+//!
+//! A claim says where a quantity lies. It is confirmed when the whole interval lies there, refuted when all of it lies
+//! elsewhere, and neither while the interval reaches across. Sub-claims of one claim are judged together: Holm's
+//! procedure keeps the chance of any false one among them at 5 %.
+
+use std::collections::BTreeMap;
+
+use statrs::distribution::{ContinuousCDF, FisherSnedecor};
+
+use super::interval::{CONFIDENCE, EQUAL_WITHIN, Moments, t_two_sided};
+use super::{histogram, summary};
+use crate::plan::{ClaimText, Expect, Metric, Quantity, Target};
+use crate::result::{Cell, Claim, ClaimVerdict, Interval, Magnitude, Round, RunResult, Status};
+use crate::store::Kind;
+
+/// A figure of today holds when it is within this factor of the published one.
+const FACTOR: f64 = 2.0;
+/// Between a phase, or a claim, and the number of its part.
+const PART: char = '.';
+
+/// What a run says of every claim of its plan.
+pub fn judge(result: &RunResult) -> Vec<Claim> {
+    result.plan.claim.iter().map(|claim| judged(result, claim)).collect()
+}
+
+/// One claim with its sub-claims.
+fn judged(result: &RunResult, claim: &ClaimText) -> Claim {
+    let mut tree = Tree::of(result, claim);
+    let mut leaves = Vec::new();
+    tree.leaves(&mut leaves);
+    hold(leaves);
+    tree.claim()
+}
+
+/// What the verdicts come to, for a reader in a hurry.
+pub fn in_a_hurry(result: &RunResult) -> Option<String> {
+    if result.claims.is_empty() {
+        return None;
+    }
+    let of = |verdict: ClaimVerdict| -> Vec<&str> {
+        let claims = result.claims.iter().filter(|claim| claim.verdict == verdict);
+        claims.map(|claim| claim.id.as_str()).collect()
+    };
+    let source = result.plan.document.as_ref().map_or_else(
+        || "Claims".to_owned(),
+        |document| {
+            format!("Then and now: {} claims of {} ({})", result.claims.len(), document.author, document.date)
+        },
+    );
+    let parts: Vec<String> = [
+        (ClaimVerdict::Confirmed, "confirmed on this machine"),
+        (ClaimVerdict::Refuted, "refuted"),
+        (ClaimVerdict::CannotTellApart, "neither, because intervals reach across or both sides are equal"),
+        (ClaimVerdict::NotTestable, "not testable in this run"),
+    ]
+    .into_iter()
+    .map(|(verdict, words)| (of(verdict), words))
+    .filter(|(ids, _)| !ids.is_empty())
+    .map(|(ids, words)| format!("{} {words} ({})", ids.len(), ids.join(", ")))
+    .collect();
+    let scale = result.plan.scale.filter(|scale| *scale < 1.0);
+    let scale = scale.map_or(String::new(), |scale| {
+        format!(" This run has {} of the published size: its verdicts are about that.", percent(scale))
+    });
+    Some(format!("{source}: {}.{scale}", parts.join("; ")))
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", (share * 1e4).round() / 100.0)
+}
+
+// ---- a claim and its sub-claims ------------------------------------------------------------------------------------
+
+/// A claim under judgement.
+struct Tree<'c> {
+    text: std::borrow::Cow<'c, ClaimText>,
+    parts: Vec<Tree<'c>>,
+    /// What was measured, or why nothing can be said; nothing where there are sub-claims.
+    leaf: Option<Result<Leaf, String>>,
+}
+
+/// A quantity and where it is expected.
+struct Leaf {
+    estimate: Estimate,
+    expect: Expect,
+    is_ratio: bool,
+    /// At which confidence it was judged.
+    confidence: f64,
+    found: Found,
+}
+
+/// Where an interval lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Inside,
+    Outside,
+    Across,
+}
+
+impl<'c> Tree<'c> {
+    fn of(result: &RunResult, claim: &'c ClaimText) -> Tree<'c> {
+        Tree::grown(result, std::borrow::Cow::Borrowed(claim))
+    }
+
+    fn grown(result: &RunResult, text: std::borrow::Cow<'c, ClaimText>) -> Tree<'c> {
+        let parts: Vec<Tree<'c>> =
+            text.parts().into_iter().map(|part| Tree::grown(result, std::borrow::Cow::Owned(part))).collect();
+        let leaf = match (&text.not_testable, parts.is_empty()) {
+            (Some(why), _) => Some(Err(why.clone())),
+            (None, true) => Some(measured(result, &text)),
+            (None, false) => None,
+        };
+        let parts = if leaf.is_some() { Vec::new() } else { parts };
+        Tree { text, parts, leaf }
+    }
+
+    /// Every quantity that can be judged.
+    fn leaves<'t>(&'t mut self, all: &mut Vec<&'t mut Leaf>) {
+        if let Some(Ok(leaf)) = &mut self.leaf {
+            all.push(leaf);
+        }
+        self.parts.iter_mut().for_each(|part| part.leaves(all));
+    }
+
+    fn claim(&self) -> Claim {
+        let parts: Vec<Claim> = self.parts.iter().map(Tree::claim).collect();
+        let text = &self.text;
+        let rows: Vec<String> = text.rows.iter().map(|row| row.row().to_owned()).collect();
+        let mut claim = Claim {
+            id: text.id.clone(),
+            statement: statement(text, &rows),
+            rows,
+            published: text.published,
+            today: None,
+            verdict: ClaimVerdict::NotTestable,
+            magnitude: None,
+            note: None,
+            parts,
+        };
+        let mut notes = Vec::new();
+        match &self.leaf {
+            Some(Ok(leaf)) => leaf.tell(text, &mut claim, &mut notes),
+            Some(Err(why)) => notes.push(why.clone()),
+            None => {
+                let (verdict, note) = together(&claim.parts, text.is_any());
+                claim.verdict = verdict;
+                notes.extend(note);
+            }
+        }
+        if let Some(impossible) = text.impossible.as_ref().filter(|_| !text.id.contains(PART)) {
+            notes.push(format!("The published figures are not held against today's: {impossible}"));
+        }
+        notes.extend(text.note.clone());
+        let notes: Vec<String> = notes.iter().map(|note| sentence(note)).collect();
+        claim.note = (!notes.is_empty()).then(|| notes.join(" "));
+        claim
+    }
+}
+
+/// What a claim says, in words; a sub-claim may leave that to its rows.
+fn statement(text: &ClaimText, rows: &[String]) -> String {
+    if !text.statement.is_empty() {
+        return text.statement.clone();
+    }
+    let names: Vec<String> = text
+        .rows
+        .iter()
+        .map(|operand| {
+            let target = text.target(operand);
+            let order = [("after", target.after), ("before", target.before)];
+            let order = order.into_iter().filter_map(|(word, other)| Some(format!("{word} {}", other?)));
+            let at: Vec<String> = [target.phase, target.corpus].into_iter().flatten().chain(order).collect();
+            if at.is_empty() { target.row } else { format!("{} ({})", target.row, at.join(", ")) }
+        })
+        .collect();
+    if rows.is_empty() { "all of its parts".to_owned() } else { names.join(" against ") }
+}
+
+/// With its full stop.
+fn sentence(text: &str) -> String {
+    if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
+}
+
+/// The verdict of a claim from those of its parts, and what it lacks.
+fn together(parts: &[Claim], any: bool) -> (ClaimVerdict, Option<String>) {
+    let count = |verdict: ClaimVerdict| parts.iter().filter(|part| part.verdict == verdict).count();
+    let (confirmed, refuted) = (count(ClaimVerdict::Confirmed), count(ClaimVerdict::Refuted));
+    let untestable: Vec<&Claim> =
+        parts.iter().filter(|part| part.verdict == ClaimVerdict::NotTestable).collect();
+    let decided =
+        if any { (confirmed > 0, refuted == parts.len()) } else { (confirmed == parts.len(), refuted > 0) };
+    let verdict = match decided {
+        (true, _) => ClaimVerdict::Confirmed,
+        (_, true) => ClaimVerdict::Refuted,
+        _ if untestable.is_empty() => ClaimVerdict::CannotTellApart,
+        _ => ClaimVerdict::NotTestable,
+    };
+    let mut note = format!("{confirmed} of {} parts confirmed, {refuted} refuted.", parts.len());
+    if let Some(first) = untestable.first() {
+        let why = first.note.clone().unwrap_or_default();
+        note += &format!(" {} not testable: {}", untestable.len(), sentence(&why));
+    }
+    (verdict, Some(note))
+}
+
+impl Leaf {
+    fn tell(&self, text: &ClaimText, claim: &mut Claim, notes: &mut Vec<String>) {
+        let interval = self.estimate.interval(self.confidence);
+        claim.today = Some(interval);
+        claim.verdict = match self.found {
+            Found::Inside => ClaimVerdict::Confirmed,
+            Found::Outside => ClaimVerdict::Refuted,
+            Found::Across => ClaimVerdict::CannotTellApart,
+        };
+        if self.is_tie(&interval) {
+            claim.verdict = ClaimVerdict::CannotTellApart;
+            notes.push(
+                "Today both are equal within 3 %: a difference that small is no side to take.".to_owned(),
+            );
+        }
+        if let Some(published) = text.published.filter(|_| text.impossible.is_none()) {
+            claim.magnitude = magnitude(&interval, published);
+        }
+    }
+
+    /// Whether the question was on which side of 1 a ratio lies, and it is proved to be 1 for all that matters.
+    fn is_tie(&self, interval: &Interval) -> bool {
+        let sides = self.expect.low == Some(1.0) || self.expect.high == Some(1.0);
+        let one_sided = self.expect.low.is_none() || self.expect.high.is_none();
+        let equal = Expect { equal: true, ..Expect::default() };
+        self.is_ratio && sides && one_sided && place(interval, &equal) == Found::Inside
+    }
+}
+
+/// Whether today's figure is about the published one.
+fn magnitude(today: &Interval, published: f64) -> Option<Magnitude> {
+    let (low, high) = (today.low? / published, today.high? / published);
+    let (low, high) = (low.min(high), low.max(high));
+    Some(if low >= 1.0 / FACTOR && high <= FACTOR {
+        Magnitude::Holds
+    } else if high < 1.0 / FACTOR || low > FACTOR {
+        Magnitude::Refuted
+    } else {
+        Magnitude::Open
+    })
+}
+
+// ---- where an interval lies ----------------------------------------------------------------------------------------
+
+fn place(interval: &Interval, expect: &Expect) -> Found {
+    let (Some(low), Some(high)) = (interval.low, interval.high) else { return Found::Across };
+    let (from, to) = if expect.equal {
+        (1.0 - EQUAL_WITHIN, 1.0 + EQUAL_WITHIN)
+    } else {
+        (expect.low.unwrap_or(f64::NEG_INFINITY), expect.high.unwrap_or(f64::INFINITY))
+    };
+    if low >= from && high <= to {
+        Found::Inside
+    } else if high < from || low > to {
+        Found::Outside
+    } else {
+        Found::Across
+    }
+}
+
+/// Judges quantities together (Holm): the surest at the strictest confidence, and none after the first that is not decided.
+fn hold(mut leaves: Vec<&mut Leaf>) {
+    leaves.sort_by(|a, b| a.doubt().total_cmp(&b.doubt()));
+    let count = leaves.len();
+    let mut still = true;
+    for (rank, leaf) in leaves.into_iter().enumerate() {
+        leaf.confidence = 1.0 - (1.0 - CONFIDENCE) / (count - rank) as f64;
+        let found = place(&leaf.estimate.interval(leaf.confidence), &leaf.expect);
+        still &= found != Found::Across;
+        leaf.found = if still { found } else { Found::Across };
+    }
+}
+
+impl Leaf {
+    /// The chance of error at which it would just be decided.
+    fn doubt(&self) -> f64 {
+        let decided = |doubt: f64| place(&self.estimate.interval(1.0 - doubt), &self.expect) != Found::Across;
+        // In steps of a factor: what counts is the order of small chances.
+        let (mut low, mut high) = (-30.0_f64, 0.0_f64);
+        for _ in 0..40 {
+            let middle = (low + high) / 2.0;
+            if decided(middle.exp()) { high = middle } else { low = middle }
+        }
+        high.exp()
+    }
+}
+
+// ---- quantities ----------------------------------------------------------------------------------------------------
+
+/// A quantity as far as it is known.
+#[derive(Clone, Copy, Debug)]
+enum Estimate {
+    /// A mean over rounds, of logarithms or as it is. `chosen`: from so many that were looked at.
+    Mean { moments: Moments, logs: bool, chosen: f64 },
+    /// A ratio of standard deviations with the degrees of freedom above and below.
+    Variation { ratio: f64, above: f64, below: f64 },
+}
+
+impl Estimate {
+    fn interval(&self, confidence: f64) -> Interval {
+        match *self {
+            Estimate::Mean { moments, logs, chosen } => {
+                let t = t_two_sided(1.0 - (1.0 - confidence) / chosen, moments.degrees);
+                if logs {
+                    return moments.exp_interval(t);
+                }
+                let bound =
+                    |side: f64| (moments.degrees > 0.0).then_some(moments.mean + side * t * moments.error);
+                Interval { median: moments.mean, low: bound(-1.0), high: bound(1.0) }
+            }
+            Estimate::Variation { ratio, above, below } => {
+                let tail = (1.0 - confidence) / 2.0;
+                let bound = |share: f64| {
+                    let distribution = FisherSnedecor::new(above, below).ok()?;
+                    Some(ratio / distribution.inverse_cdf(share).sqrt())
+                };
+                Interval { median: ratio, low: bound(1.0 - tail), high: bound(tail) }
+            }
+        }
+    }
+}
+
+/// Values by round.
+type Values = BTreeMap<u32, f64>;
+
+/// The quantity of a claim, or why it cannot be had.
+fn measured(result: &RunResult, text: &ClaimText) -> Result<Leaf, String> {
+    let quantity = text.quantity.unwrap_or_default();
+    let targets: Vec<Target> = text.rows.iter().map(|operand| text.target(operand)).collect();
+    comparable(result, &targets)?;
+    let estimate = estimate(result, quantity, &targets)?;
+    let interval = estimate.interval(CONFIDENCE);
+    if !interval.median.is_finite() {
+        return Err("What was measured is not a number.".to_owned());
+    }
+    if interval.low.is_none() {
+        return Err("There is one round only: nothing is known of repetition.".to_owned());
+    }
+    Ok(Leaf {
+        estimate,
+        expect: text.expect.unwrap_or_default(),
+        is_ratio: quantity != Quantity::Difference,
+        confidence: CONFIDENCE,
+        found: Found::Across,
+    })
+}
+
+fn estimate(result: &RunResult, quantity: Quantity, targets: &[Target]) -> Result<Estimate, String> {
+    let values =
+        || targets.iter().map(|target| values(result, target)).collect::<Result<Vec<Values>, String>>();
+    match quantity {
+        Quantity::Ratio if targets.iter().any(is_by_order) => unpaired(&values()?),
+        Quantity::Ratio => paired(&values()?, |v| (v[0] / v[1]).ln(), true),
+        Quantity::Difference => paired(&values()?, |v| v[0] - v[1], false),
+        Quantity::RatioOfRatios => paired(&values()?, |v| (v[0] / v[1] * v[3] / v[2]).ln(), true),
+        Quantity::MaxOverMin => extremes(&values()?),
+        Quantity::Cv => variation(&values()?),
+        Quantity::Slope => slope(result, targets),
+    }
+}
+
+fn is_by_order(target: &Target) -> bool {
+    target.after.is_some() || target.before.is_some()
+}
+
+/// A mean over the rounds that all have.
+fn paired(all: &[Values], of: impl Fn(&[f64]) -> f64, logs: bool) -> Result<Estimate, String> {
+    let rounds = all.first().map(|first| first.keys().copied().collect::<Vec<u32>>()).unwrap_or_default();
+    let means: Vec<f64> = rounds
+        .iter()
+        .filter_map(|round| {
+            let values: Option<Vec<f64>> = all.iter().map(|values| values.get(round).copied()).collect();
+            Some(of(&values?))
+        })
+        .collect();
+    let moments = Moments::of(&means).ok_or("No round has figures of all its rows.")?;
+    Ok(Estimate::Mean { moments, logs, chosen: 1.0 })
+}
+
+/// A ratio of values from different rounds (Welch).
+fn unpaired(all: &[Values]) -> Result<Estimate, String> {
+    let logs = |values: &Values| {
+        let logs: Vec<f64> = values.values().map(|value| value.ln()).collect();
+        Moments::of(&logs).ok_or("No round has that order of rows.")
+    };
+    let moments = logs(&all[0])?.less(&logs(&all[1])?);
+    Ok(Estimate::Mean { moments, logs: true, chosen: 1.0 })
+}
+
+/// The largest over the smallest. Which ones these are is known only after measuring: the interval allows for all pairs.
+fn extremes(all: &[Values]) -> Result<Estimate, String> {
+    let mean = |values: &Values| {
+        let logs: Vec<f64> = values.values().map(|value| value.ln()).collect();
+        Moments::of(&logs).map_or(f64::NAN, |moments| moments.mean)
+    };
+    let most = all.iter().max_by(|a, b| mean(a).total_cmp(&mean(b))).ok_or("There are no rows.")?;
+    let least = all.iter().min_by(|a, b| mean(a).total_cmp(&mean(b))).ok_or("There are no rows.")?;
+    let pairs = (all.len() * (all.len() - 1) / 2) as f64;
+    match paired(&[most.clone(), least.clone()], |v| (v[0] / v[1]).ln(), true)? {
+        Estimate::Mean { moments, logs, .. } => Ok(Estimate::Mean { moments, logs, chosen: pairs.max(1.0) }),
+        other => Ok(other),
+    }
+}
+
+/// How much one row varies over how much another does, of logarithms.
+fn variation(all: &[Values]) -> Result<Estimate, String> {
+    let spread = |values: &Values| {
+        let logs: Vec<f64> = values.values().map(|value| value.ln()).collect();
+        let moments = Moments::of(&logs).filter(|moments| moments.degrees > 0.0 && moments.error > 0.0);
+        let moments = moments.ok_or("There are too few rounds, or they do not vary.")?;
+        Ok::<_, String>((moments.error * (moments.degrees + 1.0).sqrt(), moments.degrees))
+    };
+    let ((a, above), (b, below)) = (spread(&all[0])?, spread(&all[1])?);
+    Ok(Estimate::Variation { ratio: a / b, above, below })
+}
+
+/// The factor from step to step.
+fn slope(result: &RunResult, targets: &[Target]) -> Result<Estimate, String> {
+    let steps = |target: &Target| -> Result<Vec<Values>, String> {
+        parts(result, target).iter().map(|part| values(result, part)).collect()
+    };
+    let with_parts = targets.iter().all(|target| parts(result, target).len() > 1);
+    let curve: Vec<Values> = match (with_parts, targets) {
+        (true, [only]) => steps(only)?,
+        (true, [above, below]) => {
+            let pairs = steps(above)?.into_iter().zip(steps(below)?);
+            pairs.map(|(above, below)| over(&above, &below)).collect()
+        }
+        _ => targets.iter().map(|target| values(result, target)).collect::<Result<_, _>>()?,
+    };
+    if curve.len() < 2 {
+        return Err("There are no steps to lay a line through.".to_owned());
+    }
+    paired(&curve, line, true)
+}
+
+fn over(above: &Values, below: &Values) -> Values {
+    above.iter().filter_map(|(round, value)| Some((*round, value / below.get(round)?))).collect()
+}
+
+/// The slope of a straight line through the logarithms of values one step apart.
+fn line(values: &[f64]) -> f64 {
+    let middle = (values.len() - 1) as f64 / 2.0;
+    let steps = || values.iter().enumerate().map(|(step, value)| (step as f64 - middle, value.ln()));
+    let squares: f64 = steps().map(|(x, _)| x * x).sum();
+    steps().map(|(x, y)| x * y).sum::<f64>() / squares
+}
+
+// ---- what was measured ---------------------------------------------------------------------------------------------
+
+/// Today's ratio of two rows with its interval: what stands beside a published table.
+pub fn ratio(result: &RunResult, target: &Target, reference: &Target) -> Result<Interval, String> {
+    let both = [target.clone(), reference.clone()];
+    comparable(result, &both)?;
+    Ok(estimate(result, Quantity::Ratio, &both)?.interval(CONFIDENCE))
+}
+
+/// The cells of a target: of its phase, or of each part of it.
+fn cells<'r>(result: &'r RunResult, target: &Target) -> Result<Vec<&'r Cell>, String> {
+    let known = result.results.iter().any(|cell| cell.store == target.row);
+    if !known {
+        return Err(format!("`{}` is not part of this run.", target.row));
+    }
+    let sweep_bytes = match &target.corpus {
+        None => None,
+        Some(name) => {
+            let corpus = result.corpora.iter().find(|corpus| corpus.name == *name);
+            Some(corpus.ok_or_else(|| format!("The corpus `{name}` is not part of this run."))?.sweep_bytes)
+        }
+    };
+    let phase = target.phase.as_deref();
+    let cells: Vec<&Cell> = result
+        .results
+        .iter()
+        .filter(|cell| cell.store == target.row && sweep_bytes.is_none_or(|bytes| cell.sweep_bytes == bytes))
+        .filter(|cell| phase.is_none_or(|phase| is_of_phase(&cell.phase, phase)))
+        .collect();
+    match (cells.is_empty(), phase) {
+        (true, Some(phase)) => {
+            Err(format!("The phase `{phase}` of `{}` is not part of this run.", target.row))
+        }
+        (true, None) => Err(format!("Nothing is known of `{}`.", target.row)),
+        (false, _) => Ok(cells),
+    }
+}
+
+/// Whether a phase is the one that is meant, or a part of it.
+fn is_of_phase(phase: &str, meant: &str) -> bool {
+    phase == meant || phase.strip_prefix(meant).is_some_and(|rest| rest.starts_with(PART))
+}
+
+/// A target of each part of its phase.
+fn parts(result: &RunResult, target: &Target) -> Vec<Target> {
+    let cells = cells(result, target).unwrap_or_default();
+    cells.iter().map(|cell| Target { phase: Some(cell.phase.clone()), ..target.clone() }).collect()
+}
+
+/// Refuses rows that may not be compared with each other.
+fn comparable(result: &RunResult, targets: &[Target]) -> Result<(), String> {
+    for pair in targets.windows(2) {
+        let timed = pair.iter().all(|target| is_of_time(target.metric.unwrap_or_default()));
+        if !timed || pair[0].row == pair[1].row {
+            continue;
+        }
+        let groups = |target: &Target| -> Result<Vec<String>, String> {
+            let cells = cells(result, target)?;
+            Ok(cells.iter().map(|cell| summary::group_of(cell, summary::writes(cell))).collect())
+        };
+        let (one, other) = (groups(&pair[0])?, groups(&pair[1])?);
+        if let Some((one, other)) = one.iter().zip(&other).find(|(one, other)| one != other) {
+            let named = |group: &str| if group.is_empty() { "neither".to_owned() } else { group.to_owned() };
+            return Err(format!(
+                "`{}` ({}) and `{}` ({}) are not comparable.",
+                pair[0].row,
+                named(one),
+                pair[1].row,
+                named(other)
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn is_of_time(metric: Metric) -> bool {
+    !matches!(metric, Metric::Disk | Metric::Memory | Metric::DeviceRead | Metric::FailedAttempts)
+}
+
+/// A metric of a target, round by round.
+fn values(result: &RunResult, target: &Target) -> Result<Values, String> {
+    let cells = cells(result, target)?;
+    let metric = target.metric.unwrap_or_default();
+    fit(&cells, metric)?;
+    let mut values = match metric {
+        Metric::Time => time(&cells),
+        Metric::AcknowledgedTime => per_op(&cells, |round| Some(round.seconds)),
+        Metric::TimeForABlob => for_a_blob(&cells),
+        Metric::DeviceRead => per_op(&cells, |round| round.device_read_bytes.map(|bytes| bytes as f64)),
+        Metric::FailedAttempts => {
+            per_op(&cells, |round| Some((round.errors + round.retries + round.timeouts) as f64))
+        }
+        Metric::FirstOp => of_one(&cells, first_op)?,
+        Metric::P50 => of_one(&cells, |round| percentile(round, 0))?,
+        Metric::P90 => of_one(&cells, |round| percentile(round, 1))?,
+        Metric::P99 => of_one(&cells, |round| percentile(round, 2))?,
+        Metric::P999 => of_one(&cells, |round| percentile(round, 3))?,
+        Metric::Memory => most(&cells, |round| {
+            Some((round.client_peak_bytes? + round.server_peak_bytes.unwrap_or(0)) as f64)
+        }),
+        Metric::Disk => disk(result, &cells),
+    };
+    if is_by_order(target) {
+        let kept = rounds_in_order(result, target);
+        values.retain(|round, _| kept.contains(round));
+    }
+    let zero_is_absent = metric != Metric::FailedAttempts;
+    values.retain(|_, value| value.is_finite() && (*value > 0.0 || !zero_is_absent));
+    if values.is_empty() {
+        return Err(nothing_of(target));
+    }
+    Ok(values)
+}
+
+/// Why there are no values of a target.
+fn nothing_of(target: &Target) -> String {
+    let order = [("after", &target.after), ("before", &target.before)];
+    let order = order.into_iter().find_map(|(word, other)| Some((word, other.as_ref()?)));
+    match order {
+        Some((word, other)) => format!("In no round `{}` came {word} `{other}`.", target.row),
+        None => format!("`{}` has no figures of that kind here.", target.row),
+    }
+}
+
+/// Why cells cannot be used, if they cannot: what keeps a cell from being ranked, but for what a row is for.
+fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
+    for cell in cells {
+        if cell.rounds.is_empty() {
+            let why =
+                cell.not_ranked.clone().or(cell.reason.clone()).unwrap_or("nothing was measured".into());
+            return Err(format!("`{}`: {why}.", cell.store));
+        }
+    }
+    if !is_of_time(metric) {
+        return Ok(());
+    }
+    for cell in cells {
+        // Parts that are short by themselves may be long enough together.
+        let short = summary::too_short([*cell]);
+        if let Some(why) = kept_from_ranking(cell).filter(|why| Some(why) != short.as_ref()) {
+            return Err(format!("`{}` in `{}`: {why}.", cell.store, cell.phase));
+        }
+    }
+    match (summary::too_short(cells.iter().copied()), cells) {
+        (Some(why), [cell]) => Err(format!("`{}` in `{}`: {why}.", cell.store, cell.phase)),
+        (Some(why), [cell, ..]) => {
+            let phase = cell.phase.rsplit_once(PART).map_or(cell.phase.as_str(), |(phase, _)| phase);
+            Err(format!("`{}` in all parts of `{phase}`: {why}.", cell.store))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Why a cell is not ranked. Caches and yardsticks never are, for what they are: a claim may be about them all the same.
+fn kept_from_ranking(cell: &Cell) -> Option<String> {
+    let kinds = [Kind::Cache.name(), Kind::Reference.name()];
+    let never = cell.status == Status::Measured && kinds.contains(&cell.kind.as_str());
+    cell.not_ranked.clone().filter(|_| !never)
+}
+
+/// Wall time of an op, as rates are compared.
+fn time(cells: &[&Cell]) -> Values {
+    let mut sums: BTreeMap<u32, (f64, f64, usize)> = BTreeMap::new();
+    for cell in cells {
+        let rates = summary::series(cell).rates;
+        for round in &cell.rounds {
+            let Some(rate) = rates.get(&round.round) else { continue };
+            let sum = sums.entry(round.round).or_default();
+            *sum = (sum.0 + round.ops as f64 / rate, sum.1 + round.ops as f64, sum.2 + 1);
+        }
+    }
+    complete(sums, cells.len())
+}
+
+/// A round's figure for each of its ops.
+fn per_op(cells: &[&Cell], of: impl Fn(&Round) -> Option<f64>) -> Values {
+    let mut sums: BTreeMap<u32, (f64, f64, usize)> = BTreeMap::new();
+    for round in cells.iter().flat_map(|cell| &cell.rounds) {
+        let Some(value) = of(round) else { continue };
+        let sum = sums.entry(round.round).or_default();
+        *sum = (sum.0 + value, sum.1 + round.ops as f64, sum.2 + 1);
+    }
+    complete(sums, cells.len())
+}
+
+/// Wall time of a blob: of an op, over the blobs that one has.
+fn for_a_blob(cells: &[&Cell]) -> Values {
+    let blobs = per_op(cells, |round| Some(round.blobs as f64));
+    over(&time(cells), &blobs)
+}
+
+/// Only rounds that all parts have.
+fn complete(sums: BTreeMap<u32, (f64, f64, usize)>, parts: usize) -> Values {
+    let whole = sums.into_iter().filter(|(_, (_, _, found))| *found == parts);
+    whole.map(|(round, (sum, ops, _))| (round, sum / ops.max(1.0))).collect()
+}
+
+fn of_one(cells: &[&Cell], of: impl Fn(&Round) -> Option<f64>) -> Result<Values, String> {
+    let [cell] = cells else { return Err("Percentiles of several parts are not added up.".to_owned()) };
+    Ok(cell.rounds.iter().filter_map(|round| Some((round.round, of(round)?))).collect())
+}
+
+fn most(cells: &[&Cell], of: impl Fn(&Round) -> Option<f64>) -> Values {
+    let mut most = Values::new();
+    for round in cells.iter().flat_map(|cell| &cell.rounds) {
+        if let Some(value) = of(round) {
+            let known = most.entry(round.round).or_insert(value);
+            *known = known.max(value);
+        }
+    }
+    most
+}
+
+/// Seconds of the first op of sessions.
+fn first_op(round: &Round) -> Option<f64> {
+    let count = round.first_ops_ns.len() as f64;
+    (count > 0.0).then(|| round.first_ops_ns.iter().map(|ns| *ns as f64 / 1e9).sum::<f64>() / count)
+}
+
+/// Seconds that a share of the ops did not exceed; absent with fewer than ten ops beyond.
+fn percentile(round: &Round, which: usize) -> Option<f64> {
+    let times = if round.open.is_some() { &round.histogram.response } else { &round.histogram.service };
+    let whole = histogram::whole(times).ok()?;
+    Some(histogram::percentile(&whole, histogram::SHARES[which])? as f64 / 1e9)
+}
+
+fn disk(result: &RunResult, cells: &[&Cell]) -> Values {
+    let of_cell = |store: &str, bytes: Option<u64>| {
+        cells.iter().any(|cell| cell.store == store && cell.sweep_bytes == bytes)
+    };
+    let rounds = result.store_rounds.iter().filter(|visit| of_cell(&visit.store, visit.sweep_bytes));
+    rounds
+        .filter_map(|visit| {
+            let taken = visit.footprint.after_settle_bytes? as f64;
+            Some((visit.round, taken / visit.footprint.logical_bytes.max(1) as f64))
+        })
+        .collect()
+}
+
+/// Rounds in which a row came after (or before) another.
+fn rounds_in_order(result: &RunResult, target: &Target) -> Vec<u32> {
+    let position = |round: u32, row: &str| {
+        let visits = &result.store_rounds;
+        visits.iter().find(|visit| visit.round == round && visit.store == row).map(|visit| visit.position)
+    };
+    let in_order = |round: &u32| {
+        let own = position(*round, &target.row);
+        let is = |other: &Option<String>, wanted: std::cmp::Ordering| {
+            other.as_deref().is_none_or(|other| {
+                own.zip(position(*round, other)).is_some_and(|(own, other)| own.cmp(&other) == wanted)
+            })
+        };
+        is(&target.after, std::cmp::Ordering::Greater) && is(&target.before, std::cmp::Ordering::Less)
+    };
+    let mut rounds: Vec<u32> = result.store_rounds.iter().map(|visit| visit.round).collect();
+    rounds.sort_unstable();
+    rounds.dedup();
+    rounds.into_iter().filter(in_order).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,317 @@
+//! Verdicts on made-up rounds whose verdict is known: both directions, ties, magnitude, order, missing rows, contradictions.
+
+use serde_json::{Value, json};
+
+use super::judge;
+use crate::plan::PlanText;
+use crate::result::{Claim, ClaimVerdict, Magnitude, RunResult};
+
+const ROUNDS: usize = 10;
+
+/// Seconds of 1,000 ops in each round: noise of one per cent around a level, other for each `salt`.
+fn around(level: f64, salt: usize) -> Vec<f64> {
+    let noise = [0.4, -1.1, 0.7, 1.3, -0.6, -1.2, 0.9, -0.3, 0.2, -0.3];
+    (0..ROUNDS).map(|round| level * (1.0 + 0.01 * noise[(round * 3 + salt * 7) % ROUNDS])).collect()
+}
+
+/// A cell of 1,000 ops a round; what differs is put over it.
+fn cell(store: &str, phase: &str, seconds: &[f64], over: Value) -> Value {
+    let round = |(index, seconds): (usize, &f64)| {
+        json!({"round": index + 1, "position": 1, "seed": 1, "ops": 1000, "blobs": 1000, "bytes": 1000, "seconds": seconds,
+               "passes": 1, "errors": 0, "retries": 0, "timeouts": 0, "histogram": {"service": {}},
+               "first_ops_ns": [5_000_000], "syncs": 0, "sync_seconds": 0.0, "client_cpu_ns": 1, "worker_cpu_ns": 1,
+               "client_peak_bytes": 1000})
+    };
+    let mut value = json!({
+        "store": store, "adapter": "a", "kind": "embedded", "options": {}, "status": "measured", "phase": phase,
+        "durability": "on-sync", "workers": 1, "batch": 1, "cache": "warm", "ops": 1000 * seconds.len(), "errors": 0,
+        "retries": 0, "timeouts": 0, "rounds": seconds.iter().enumerate().map(round).collect::<Vec<Value>>(),
+        "size_bands": [], "steps": [], "leader": true
+    });
+    if let (Some(value), Value::Object(over)) = (value.as_object_mut(), over) {
+        value.extend(over);
+    }
+    value
+}
+
+/// A plan's claims on these cells.
+fn judged(claims: &str, cells: Vec<Value>) -> Vec<Claim> {
+    judge(&result(claims, cells, vec![]))
+}
+
+fn result(claims: &str, cells: Vec<Value>, visits: Vec<Value>) -> RunResult {
+    let value = json!({
+        "schema": 1, "complete": true, "plan": PlanText::parse(claims).unwrap(),
+        "program": {"version": "0", "build": "release", "command": "c", "started": "s", "seconds": 1.0},
+        "fixed": {"rounds": 10, "rounds_final": true, "corpus_share": 1.0, "lengths": {}},
+        "machine": {"processor": "p", "processors": 2, "virtual_machine": false, "memory_bytes": 1, "kernel": "6", "system": "s",
+                    "filesystem": "ext4", "mount": "rw", "free_bytes": 1, "root": false},
+        "harness": {"null_ns": {}, "clock": "clock", "clock_read_ns": 8.0},
+        "corpus": {"name": "c", "blobs": 3, "bytes": 30, "quantiles": {}, "largest_bytes": 20, "zstd_ratio": 1.0},
+        "rows": [], "results": cells, "footprints": [], "comparisons": [], "answer": [], "crossovers": [], "claims": [],
+        "doubts": [], "rails": [], "store_rounds": visits
+    });
+    serde_json::from_value(value).unwrap()
+}
+
+/// The one claim with this form, on row `a` at this level and row `b` at 1.
+fn one(form: &str, a: f64) -> Claim {
+    let claims = format!("[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\n{form}");
+    let cells = vec![
+        cell("a", "read", &around(a, 0), json!({})),
+        cell("b", "read", &around(1.0, 1), json!({})),
+        cell("c", "read", &around(3.0, 2), json!({})),
+    ];
+    judged(&claims, cells).remove(0)
+}
+
+fn verdict(form: &str, a: f64) -> ClaimVerdict {
+    one(form, a).verdict
+}
+
+#[test]
+fn a_side_is_confirmed_refuted_or_neither() {
+    use ClaimVerdict::*;
+    let faster = "rows = ['a', 'b']\nexpect = {high = 1.0}";
+    assert_eq!(verdict(faster, 0.5), Confirmed);
+    assert_eq!(verdict(faster, 2.0), Refuted);
+    let slower = "rows = ['a', 'b']\nexpect = {low = 1.0}";
+    assert_eq!(verdict(slower, 2.0), Confirmed);
+    assert_eq!(verdict(slower, 0.5), Refuted);
+    let between = "rows = ['a', 'b']\nexpect = {low = 1.25, high = 2.5}";
+    assert_eq!(verdict(between, 1.5), Confirmed);
+    assert_eq!((verdict(between, 1.1), verdict(between, 3.0)), (Refuted, Refuted));
+    assert_eq!(verdict(between, 1.25), CannotTellApart);
+}
+
+#[test]
+fn a_tie_takes_no_side_and_only_equal_confirms_equality() {
+    use ClaimVerdict::*;
+    let side = one("rows = ['a', 'b']\nexpect = {low = 1.0}", 1.012);
+    assert_eq!(side.verdict, CannotTellApart);
+    assert!(side.note.unwrap().contains("equal within 3 %"));
+    let equal = "rows = ['a', 'b']\nexpect = {equal = true}";
+    assert_eq!(verdict(equal, 1.0), Confirmed);
+    assert_eq!(verdict(equal, 1.03), CannotTellApart);
+    assert_eq!((verdict(equal, 1.2), verdict(equal, 0.8)), (Refuted, Refuted));
+}
+
+#[test]
+fn magnitude_is_apart_from_the_verdict() {
+    let of = |a: f64| {
+        let claim = one("rows = ['a', 'b']\nexpect = {low = 1.0}\npublished = 4.0", a);
+        (claim.verdict, claim.magnitude.unwrap())
+    };
+    assert_eq!(of(3.0), (ClaimVerdict::Confirmed, Magnitude::Holds));
+    assert_eq!(of(2.0), (ClaimVerdict::Confirmed, Magnitude::Open));
+    assert_eq!(of(8.5), (ClaimVerdict::Confirmed, Magnitude::Refuted));
+    assert_eq!(of(0.5), (ClaimVerdict::Refuted, Magnitude::Refuted));
+    let unpublished = one("rows = ['a', 'b']\nexpect = {low = 1.0}", 2.0);
+    assert_eq!(unpublished.magnitude, None);
+}
+
+#[test]
+fn impossible_figures_are_not_held_against_todays() {
+    let form =
+        "rows = ['a', 'b']\nexpect = {low = 1.0}\npublished = 2.0\nimpossible = '2 us for a round trip'";
+    let claim = one(form, 2.0);
+    assert_eq!((claim.verdict, claim.magnitude), (ClaimVerdict::Confirmed, None));
+    assert!(claim.note.unwrap().contains("2 us for a round trip"));
+}
+
+#[test]
+fn what_is_missing_is_not_testable_and_said() {
+    let why = |form: &str| {
+        let claim = one(form, 1.0);
+        assert_eq!((claim.verdict, claim.today), (ClaimVerdict::NotTestable, None), "{form}");
+        claim.note.unwrap()
+    };
+    assert!(why("rows = ['a', 'z']\nexpect = {low = 1.0}").contains("`z` is not part"));
+    assert!(why("rows = ['a', {row = 'b', phase = 'w'}]\nexpect = {low = 1.0}").contains("phase `w`"));
+    assert!(why("not-testable = 'it needs two machines'").contains("two machines"));
+    assert!(why("metric = 'disk'\nrows = ['a', 'b']\nexpect = {low = 1.0}").contains("no figures"));
+    let claim = "[[claim]]\nid = 'X'\nstatement = 's'\nrows = ['a', 'b']\nexpect = {low = 1.0}";
+    let missing =
+        cell("b", "read", &[], json!({"status": "not-available", "not_ranked": "not available: no `x`"}));
+    let found = judged(claim, vec![cell("a", "read", &around(1.0, 0), json!({})), missing]).remove(0);
+    assert_eq!(found.verdict, ClaimVerdict::NotTestable);
+    assert!(found.note.unwrap().contains("no `x`"));
+    let once =
+        judged(claim, vec![cell("a", "read", &[1.0], json!({})), cell("b", "read", &[2.0], json!({}))]);
+    assert!(once[0].note.as_ref().unwrap().contains("one round only"));
+}
+
+#[test]
+fn what_is_not_ranked_decides_nothing_but_a_cache_may() {
+    let claim = "[[claim]]\nid = 'X'\nstatement = 's'\nrows = ['a', 'b']\nexpect = {high = 1.0}";
+    let with = |over: Value| {
+        let a = cell("a", "read", &around(1.0, 0), over);
+        judged(claim, vec![a, cell("b", "read", &around(2.0, 1), json!({}))]).remove(0)
+    };
+    let bound = with(json!({"not_ranked": "client-bound: 40 % of an op is the harness"}));
+    assert_eq!(bound.verdict, ClaimVerdict::NotTestable);
+    assert!(bound.note.unwrap().contains("client-bound"));
+    let cache = with(json!({"not_ranked": "a cache", "kind": "cache"}));
+    assert_eq!(cache.verdict, ClaimVerdict::Confirmed);
+    let failed = with(json!({"not_ranked": "failed: lost", "kind": "cache", "status": "failed"}));
+    assert_eq!(failed.verdict, ClaimVerdict::NotTestable);
+    let other = with(json!({"options": {"key": "integer"}}));
+    assert!(other.note.unwrap().contains("not comparable"));
+}
+
+#[test]
+fn an_order_is_confirmed_pair_by_pair() {
+    use ClaimVerdict::*;
+    let order = one("order = ['b', 'a', 'c']\npublished-steps = [2.0, 1.5]", 2.0);
+    assert_eq!((order.verdict, order.parts.len()), (Confirmed, 2));
+    assert_eq!(order.parts[0].rows, ["a", "b"]);
+    assert_eq!(order.parts[1].published, Some(1.5));
+    assert_eq!(verdict("order = ['b', 'a', 'c']", 4.0), Refuted);
+    assert_eq!(verdict("order = ['b', 'a', 'c']", 1.0), CannotTellApart);
+    let lacking = one("order = ['b', 'a', 'z']", 2.0);
+    assert_eq!(lacking.verdict, NotTestable);
+    assert!(lacking.note.unwrap().contains("`z` is not part"));
+    // What is refuted stays so, whatever is missing.
+    assert_eq!(verdict("order = ['a', 'b', 'z']", 2.0), Refuted);
+}
+
+#[test]
+fn one_of_several_is_enough_where_the_claim_says_so() {
+    use ClaimVerdict::*;
+    let form = |expect: &str| {
+        format!(
+            "any-of = [{{rows = ['a', 'b'], expect = {expect}}}, {{rows = ['c', 'b'], expect = {expect}}}]"
+        )
+    };
+    assert_eq!(verdict(&form("{high = 1.0}"), 0.5), Confirmed);
+    assert_eq!(verdict(&form("{high = 1.0}"), 2.0), Refuted);
+    assert_eq!(verdict(&form("{high = 1.0}"), 1.0), CannotTellApart);
+}
+
+/// The same pair is decided by itself, and not among many that are judged together.
+#[test]
+fn more_questions_need_surer_answers() {
+    let noisy: Vec<f64> = [1.35, 0.92, 1.22, 1.05, 1.31, 0.95, 1.18, 1.02, 1.25, 0.97].to_vec();
+    let of = |claims: &str| {
+        let cells = vec![cell("a", "read", &noisy, json!({})), cell("b", "read", &[1.0; ROUNDS], json!({}))];
+        judged(claims, cells).remove(0)
+    };
+    let pair = "{rows = ['a', 'b'], expect = {low = 1.0}}";
+    let alone = of(&format!("[[claim]]\nid = 'X'\nstatement = 's'\nall-of = [{pair}]"));
+    assert_eq!(alone.verdict, ClaimVerdict::Confirmed);
+    let many = [pair; 40].join(",");
+    let many = of(&format!("[[claim]]\nid = 'X'\nstatement = 's'\nall-of = [{many}]"));
+    assert_eq!(many.verdict, ClaimVerdict::CannotTellApart);
+    let width = |claim: &Claim| claim.parts[0].today.unwrap().high.unwrap();
+    assert!(width(&many) > width(&alone));
+}
+
+#[test]
+fn differences_ratios_of_ratios_and_extremes() {
+    let difference =
+        one("quantity = 'difference'\nrows = ['a', 'b']\nexpect = {low = 0.0}\npublished = 0.0015", 2.5);
+    assert_eq!((difference.verdict, difference.magnitude), (ClaimVerdict::Confirmed, Some(Magnitude::Holds)));
+    assert!((difference.today.unwrap().median - 0.0015).abs() < 1e-5, "{difference:?}");
+    let ratios = one("quantity = 'ratio-of-ratios'\nrows = ['a', 'b', 'c', 'b']\nexpect = {high = 1.0}", 1.0);
+    assert_eq!(ratios.verdict, ClaimVerdict::Confirmed);
+    assert!((ratios.today.unwrap().median - 1.0 / 3.0).abs() < 0.01);
+    let form = "quantity = 'max-over-min'\nrows = ['a', 'b', 'c']\nexpect = {high = 1.3}";
+    assert_eq!(verdict(form, 1.0), ClaimVerdict::Refuted);
+    let two = "quantity = 'max-over-min'\nrows = ['a', 'b']\nexpect = {high = 1.3}";
+    assert_eq!((verdict(two, 1.2), verdict(two, 0.85)), (ClaimVerdict::Confirmed, ClaimVerdict::Confirmed));
+}
+
+#[test]
+fn variation_is_compared_by_how_often_chance_alone_would_do_it() {
+    let form =
+        "[[claim]]\nid = 'X'\nstatement = 's'\nquantity = 'cv'\nrows = ['a', 'b']\nexpect = {low = 1.0}";
+    let of = |factor: f64| {
+        let wild: Vec<f64> = around(1.0, 0).iter().map(|v| 1.0 + (v - 1.0) * factor).collect();
+        let cells = vec![cell("a", "read", &wild, json!({})), cell("b", "read", &around(1.0, 3), json!({}))];
+        judged(form, cells).remove(0)
+    };
+    assert_eq!(of(10.0).verdict, ClaimVerdict::Confirmed);
+    assert_eq!(of(1.2).verdict, ClaimVerdict::CannotTellApart);
+    assert_eq!(of(0.1).verdict, ClaimVerdict::Refuted);
+    // F(9, 9) at 97.5 % is 4.026: the ends lie a factor of its root away.
+    let today = of(1.2).today.unwrap();
+    assert!((today.high.unwrap() / today.median - 4.026_f64.sqrt()).abs() < 0.01, "{today:?}");
+}
+
+#[test]
+fn a_slope_is_the_factor_from_part_to_part() {
+    let parts = |store: &str, factor: f64, salt: usize| -> Vec<Value> {
+        let part = |step: usize| {
+            let seconds = around(factor.powi(step as i32), salt + step);
+            cell(store, &format!("pass.{:02}", step + 1), &seconds, json!({}))
+        };
+        (0..5).map(part).collect()
+    };
+    let cells = || [parts("a", 0.9, 0), parts("b", 0.98, 1)].concat();
+    let of = |form: &str| {
+        let claims =
+            format!("[[claim]]\nid = 'X'\nstatement = 's'\nphase = 'pass'\n{form}\nexpect = {{high = 1.0}}");
+        judged(&claims, cells()).remove(0)
+    };
+    let own = of("quantity = 'slope'\nrows = ['a']");
+    assert!(
+        (own.today.unwrap().median - 0.9).abs() < 0.005 && own.verdict == ClaimVerdict::Confirmed,
+        "{own:?}"
+    );
+    let against = of("quantity = 'slope'\nrows = ['a', 'b']");
+    assert!((against.today.unwrap().median - 0.9 / 0.98).abs() < 0.005, "{against:?}");
+    // All parts of a phase together.
+    let sum = of("rows = ['a', 'b']");
+    let expected = |f: f64| (0..5).map(|step| f.powi(step)).sum::<f64>();
+    assert!((sum.today.unwrap().median - expected(0.9) / expected(0.98)).abs() < 0.01, "{sum:?}");
+    let rows = "[[claim]]\nid = 'X'\nstatement = 's'\nquantity = 'slope'\nrows = ['a', 'b', 'c']\nexpect = {low = 1.0}";
+    let steps = [1.0, 2.0, 4.0].iter().zip(["a", "b", "c"]).enumerate();
+    let cells = steps.map(|(salt, (level, row))| cell(row, "read", &around(*level, salt), json!({})));
+    let doubling = judged(rows, cells.collect()).remove(0);
+    assert!((doubling.today.unwrap().median - 2.0).abs() < 0.01);
+}
+
+#[test]
+fn order_effects_compare_other_rounds_of_the_same_row() {
+    let claims = "[[claim]]\nid = 'X'\nstatement = 's'\nphase = 'read'\nexpect = {low = 1.1}\n\
+                  rows = [{row = 'a', after = 'b'}, {row = 'a', before = 'b'}]";
+    // In odd rounds it comes after the other, and takes twice as long.
+    let seconds: Vec<f64> = around(1.0, 0)
+        .iter()
+        .enumerate()
+        .map(|(round, s)| if round % 2 == 0 { s * 2.0 } else { *s })
+        .collect();
+    let visit = |round: usize, store: &str, position: usize| {
+        json!({"round": round, "store": store, "position": position, "seconds": 1.0, "verified": 1,
+               "footprint": {"store": store, "logical_bytes": 1}})
+    };
+    let visits = (1..=ROUNDS).flat_map(|round| {
+        let (a, b) = if round % 2 == 1 { (2, 1) } else { (1, 2) };
+        [visit(round, "a", a), visit(round, "b", b)]
+    });
+    let cells = vec![cell("a", "read", &seconds, json!({})), cell("b", "read", &around(1.0, 1), json!({}))];
+    let claim = judge(&result(claims, cells, visits.collect())).remove(0);
+    assert_eq!(claim.verdict, ClaimVerdict::Confirmed);
+    assert!((claim.today.unwrap().median - 2.0).abs() < 0.02, "{claim:?}");
+}
+
+#[test]
+fn short_parts_may_be_long_enough_together() {
+    let claims =
+        "[[claim]]\nid = 'X'\nstatement = 's'\nphase = 'pass'\nrows = ['a', 'b']\nexpect = {high = 1.0}";
+    let short = |store: &str, phase: &str, level: f64, salt: usize| {
+        let mut value = cell(store, phase, &around(level, salt), json!({"ops": 1000}));
+        for round in value["rounds"].as_array_mut().unwrap() {
+            round["ops"] = json!(100);
+        }
+        let why = crate::stats::summary::too_short([&serde_json::from_value(value.clone()).unwrap()]);
+        value["not_ranked"] = json!(why.unwrap());
+        value
+    };
+    let both = |parts: &[&str]| -> Vec<Value> {
+        let pairs = parts.iter().flat_map(|part| [short("a", part, 0.1, 0), short("b", part, 0.2, 1)]);
+        pairs.collect()
+    };
+    assert_eq!(judged(claims, both(&["pass.1"]))[0].verdict, ClaimVerdict::NotTestable);
+    assert_eq!(judged(claims, both(&["pass.1", "pass.2"]))[0].verdict, ClaimVerdict::Confirmed);
+}
