@@ -2,7 +2,7 @@
 
 use super::compare::{Series, rank};
 use super::summary::{self, series};
-use crate::plan::{Plan, Use, Work};
+use crate::plan::{Order, Phase, Plan, Use, Work};
 use crate::result::{Cache, Cell, Doubt, RunResult};
 use crate::units;
 
@@ -44,6 +44,7 @@ pub fn from_figures(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
     doubts.extend(open_loops(result));
     doubts.extend(contents(plan, result));
     doubts.extend(distance(result));
+    doubts.extend(same_blob(plan));
     doubts
 }
 
@@ -303,6 +304,22 @@ fn distance(result: &RunResult) -> Option<Doubt> {
                     14 kB in the first round trip), loses packets and has a limited bandwidth: what is large or comes over many \
                     connections is slower there than here.";
         doubt("distance", text.to_owned(), None)
+    })
+}
+
+/// Reads that ask for one blob again and again, as load generators do by default.
+fn same_blob(plan: &Plan) -> Option<Doubt> {
+    let asks_one = |phase: &&Phase| match &phase.work {
+        Work::Ops(load) | Work::Ramp(load) => load.order == Order::Same && load.only_reads(),
+        _ => false,
+    };
+    let phases: Vec<&str> = plan.phases.iter().filter(asks_one).map(|phase| phase.id.as_str()).collect();
+    (!phases.is_empty()).then(|| {
+        let text = format!(
+            "Every op of {} asks for one and the same blob: caches of every kind answer, down to the processor's.",
+            phases.join(", ")
+        );
+        doubt("same-blob", text, Some("`order = \"once\"` or `\"zipfian:0.99\"` in the plan's phase"))
     })
 }
 

@@ -1,4 +1,4 @@
-//! What the adapters of database servers share: options that mean the same for all of them.
+//! What the adapters of servers share: options that mean the same for all of them, patience, names and ports.
 
 use crate::store::{OptionSpec, Values};
 
@@ -7,6 +7,25 @@ pub(super) const START_PATIENCE: std::time::Duration = std::time::Duration::from
 
 /// How long a server may take to stop.
 pub(super) const STOP_PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Starts a server that listens on a free loopback port. One that was free may be taken before the server has it: then another
+/// one is tried.
+#[cfg(feature = "web")]
+pub(super) fn on_free_port<T>(start: impl Fn(u16) -> crate::store::Result<T>) -> crate::store::Result<T> {
+    use crate::store::Error;
+    const ATTEMPTS_MAX: u32 = 3;
+    let mut attempt = 1;
+    loop {
+        match start(crate::server::free_port()?) {
+            Err(Error::Failed(error))
+                if attempt < ATTEMPTS_MAX && format!("{error:#}").contains("ddress already in use") =>
+            {
+                attempt += 1;
+            }
+            outcome => return outcome,
+        }
+    }
+}
 
 /// Whether a session keeps its connection.
 pub(super) const CONNECTION: OptionSpec = OptionSpec {

@@ -15,8 +15,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
-use self::server::{Certificate, NGINX, Nginx, OPENSSL};
+use self::server::{Certificate, Nginx, OPENSSL};
 use self::site::{Form, Site};
+use super::web::NGINX;
 use crate::browser::{Browser, CHROMIUM, DevTools};
 use crate::proxy::{Passed, Proxy};
 use crate::server::{Program, Server};

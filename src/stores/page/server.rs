@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::Context;
 use base64::Engine;
@@ -11,18 +10,11 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use rustix::process::Signal;
 use sha2::{Digest, Sha256};
 
-use crate::server::{Launch, Program, Server, SocketDir, free_port, from_cache, run_to_end};
+use super::super::database::{START_PATIENCE, STOP_PATIENCE, on_free_port};
+use super::super::web::NGINX;
+use crate::server::{Launch, Program, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
 
-pub(super) const NGINX: Program = Program {
-    name: "nginx",
-    places: &[],
-    variable: Some("BLOBWISE_NGINX"),
-    ask: &["-v"],
-    says: "nginx/",
-    never_says: None,
-    install: "apt-get install nginx",
-};
 /// Makes the certificate: a library for it would bring a second implementation of cryptography into every build.
 pub(super) const OPENSSL: Program = Program {
     name: "openssl",
@@ -33,11 +25,6 @@ pub(super) const OPENSSL: Program = Program {
     never_says: None,
     install: "apt-get install openssl",
 };
-
-const START_PATIENCE: Duration = Duration::from_secs(30);
-const STOP_PATIENCE: Duration = Duration::from_secs(10);
-/// A port that was free may be taken before the server has it.
-const ATTEMPTS_MAX: u32 = 3;
 
 /// A certificate that is made once for a run, and trusted by its browsers only.
 pub(super) struct Certificate {
@@ -61,12 +48,11 @@ impl Certificate {
 }
 
 fn make_certificate(directory: &Path) -> anyhow::Result<()> {
-    const PATIENCE: Duration = Duration::from_secs(30);
     std::fs::create_dir_all(directory)?;
     let openssl = OPENSSL.find()?.path;
     let run = |arguments: &str| {
         let launch = Launch::new(&openssl, directory).args(arguments.split(' ').map(OsString::from));
-        run_to_end(&launch, PATIENCE).context("cannot make a certificate")
+        run_to_end(&launch, START_PATIENCE).context("cannot make a certificate")
     };
     run("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -subj /CN=blobwise \
          -addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out certificate.pem")?;
@@ -83,23 +69,18 @@ pub(super) struct Nginx {
 
 impl Nginx {
     pub(super) fn start(setup: &Setup, site: &Path, certificate: &Certificate, http2: bool) -> Result<Nginx> {
-        let mut attempt = 1;
-        loop {
-            match Nginx::start_once(setup, site, certificate, http2) {
-                Err(Error::Failed(error))
-                    if attempt < ATTEMPTS_MAX && format!("{error:#}").contains("ddress already in use") =>
-                {
-                    attempt += 1;
-                }
-                outcome => return outcome,
-            }
-        }
+        on_free_port(|port| Nginx::start_on(port, setup, site, certificate, http2))
     }
 
-    fn start_once(setup: &Setup, site: &Path, certificate: &Certificate, http2: bool) -> Result<Nginx> {
+    fn start_on(
+        port: u16,
+        setup: &Setup,
+        site: &Path,
+        certificate: &Certificate,
+        http2: bool,
+    ) -> Result<Nginx> {
         let program = NGINX.find()?;
         let sockets = SocketDir::make()?;
-        let port = free_port()?;
         let text = configuration(sockets.path(), site, certificate, port, http2);
         let file = setup.dir.join("nginx.conf");
         std::fs::write(&file, text)?;

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use rustix::process::Signal;
 
-use super::super::database::{START_PATIENCE, STOP_PATIENCE};
+use super::super::database::{START_PATIENCE, STOP_PATIENCE, on_free_port};
 use super::http::{Client, Request, Target};
 use super::{APACHE, LIGHTTPD, NGINX, PHP_FPM};
-use crate::server::{Launch, Server, SocketDir, free_port};
+use crate::server::{Launch, Server, SocketDir};
 use crate::store::*;
 
 /// Which program serves.
@@ -42,8 +42,6 @@ pub(super) struct Web {
 
 /// Requests that may be under way at once beside the workers': one that verifies, and some that are being closed.
 const SPARE_CONNECTIONS: usize = 16;
-/// A port that was free may be taken before the server has it.
-const ATTEMPTS_MAX: u32 = 3;
 
 impl Web {
     pub(super) fn start(setup: &Setup, site: &Site) -> Result<Web> {
@@ -54,22 +52,11 @@ impl Web {
                 "web servers cannot be given a path with {sign:?} in it: `{dir}`"
             )));
         }
-        let mut attempt = 1;
-        loop {
-            match Web::start_once(setup, site) {
-                Err(Error::Failed(error))
-                    if attempt < ATTEMPTS_MAX && format!("{error:#}").contains("ddress already in use") =>
-                {
-                    attempt += 1;
-                }
-                outcome => return outcome,
-            }
-        }
+        on_free_port(|port| Web::start_on(port, setup, site))
     }
 
-    fn start_once(setup: &Setup, site: &Site) -> Result<Web> {
+    fn start_on(port: u16, setup: &Setup, site: &Site) -> Result<Web> {
         let sockets = SocketDir::make()?;
-        let port = free_port()?;
         let plan =
             Plan { setup, site, port, run: sockets.path(), connections: setup.workers + SPARE_CONNECTIONS };
         let mut servers = Vec::new();

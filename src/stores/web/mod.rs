@@ -24,7 +24,7 @@ const APACHE: Program = Program {
     never_says: None,
     install: "apt-get install apache2",
 };
-const NGINX: Program = Program {
+pub(super) const NGINX: Program = Program {
     name: "nginx",
     places: &[],
     variable: Some("BLOBWISE_NGINX"),
