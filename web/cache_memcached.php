@@ -1,12 +1,13 @@
 <?php
-// A cache in a memcached server, over a connection that each process keeps.
+// A cache in a memcached server, over a connection that each process keeps, or one for each request.
 declare(strict_types=1);
 
 function cache(): Memcached
 {
     static $cache = null;
     if ($cache === null) {
-        $cache = new Memcached('blobs');
+        // A client with a name outlives the request, and its connection with it.
+        $cache = new Memcached(setting('connection') === 'kept' ? 'blobs' : null);
         if ($cache->getServerList() === []) {
             $cache->setOptions([
                 Memcached::OPT_COMPRESSION => false,

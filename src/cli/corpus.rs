@@ -18,7 +18,7 @@ pub struct Flags {
     /// The files below this directory
     #[arg(long, value_name = "DIR")]
     files: Option<PathBuf>,
-    /// A preset, fixed:N, uniform:A-B, lognormal:MU,SIGMA or quantiles:P=N,...
+    /// A preset, fixed:N, uniform:A-B, list:N,N,..., lognormal:MU,SIGMA or quantiles:P=N,...
     #[arg(long, value_name = "SIZES")]
     corpus: Option<String>,
     /// random, text or ratio:R

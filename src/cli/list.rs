@@ -63,7 +63,8 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     }
     if wanted(What::Corpora) {
         let lines = PRESETS.iter().map(|preset| format!("{:<24} {}\n", preset.name, preset.about));
-        let forms = "also fixed:N, uniform:A-B, lognormal:MU,SIGMA and quantiles:0.5=8kB,0.9=183kB\n";
+        let forms =
+            "also fixed:N, uniform:A-B, list:N,N,..., lognormal:MU,SIGMA and quantiles:0.5=8kB,0.9=183kB\n";
         parts.push(format!("Corpora (`--corpus NAME`)\n{}{forms}", lines.collect::<String>()));
     }
     print(&parts.join("\n"))?;

@@ -28,7 +28,7 @@ pub struct Flags {
     /// Measure with the files below this directory, read only
     #[arg(long, value_name = "DIR")]
     files: Option<PathBuf>,
-    /// Measure with blobs of these sizes: a preset, fixed:N, uniform:A-B, lognormal:MU,SIGMA or quantiles:P=N,...
+    /// Measure with blobs of these sizes: a preset, fixed:N, uniform:A-B, list:N,N,..., lognormal:MU,SIGMA or quantiles:P=N,...
     #[arg(long, value_name = "SIZES")]
     corpus: Option<String>,
     /// What synthetic blobs are made of: random, text or ratio:R

@@ -12,6 +12,8 @@ pub enum Sizes {
     Fixed(u64),
     /// Every size from the first to the second is as likely.
     Uniform(u64, u64),
+    /// Each of these for as many blobs as every other.
+    Listed(Vec<u64>),
     /// ln(size) is normal with this mean and standard deviation.
     Lognormal {
         /// Mean of ln(size in bytes).
@@ -87,7 +89,7 @@ pub const PRESETS: &[Preset] = &[
 ];
 
 impl Sizes {
-    /// Reads a preset's name, `fixed:N`, `uniform:A-B`, `lognormal:MU,SIGMA` or `quantiles:P=N,P=N,...`.
+    /// Reads a preset's name, `fixed:N`, `uniform:A-B`, `list:N,N,...`, `lognormal:MU,SIGMA` or `quantiles:P=N,P=N,...`.
     pub fn parse(text: &str) -> Result<Sizes> {
         if let Some(preset) = PRESETS.iter().find(|preset| preset.name == text) {
             return Ok((preset.sizes)());
@@ -107,6 +109,7 @@ impl Sizes {
                     .ok_or_else(|| anyhow!("`{text}` is not of the form uniform:A-B"))?;
                 Sizes::Uniform(parse_bytes(from)?, parse_bytes(to)?)
             }
+            "list" => Sizes::Listed(numbers.split(',').map(parse_bytes).collect::<Result<_>>()?),
             "lognormal" => {
                 let (mu, sigma) = numbers
                     .split_once(',')
@@ -118,7 +121,7 @@ impl Sizes {
                 cut: SHARE_MAX,
             },
             _ => bail!(
-                "`{form}` is not a size distribution; there are fixed, uniform, lognormal and quantiles"
+                "`{form}` is not a size distribution; there are fixed, uniform, list, lognormal and quantiles"
             ),
         };
         sizes.check(text)?;
@@ -129,6 +132,8 @@ impl Sizes {
         let sane = match self {
             Sizes::Fixed(_) => true,
             Sizes::Uniform(from, to) => from <= to,
+            // Beyond that the outermost would be cut off with the outermost shares.
+            Sizes::Listed(sizes) => (1..=100).contains(&sizes.len()),
             Sizes::Lognormal { mu, sigma } => {
                 mu.is_finite() && (0.0..=20.0).contains(sigma) && (0.0..=40.0).contains(mu)
             }
@@ -151,6 +156,7 @@ impl Sizes {
         let share = share.clamp(0.0005, SHARE_MAX);
         let size = match self {
             Sizes::Fixed(size) => return *size,
+            Sizes::Listed(sizes) => return sizes[(share * sizes.len() as f64) as usize],
             Sizes::Uniform(from, to) => *from as f64 + share * (to - from) as f64,
             Sizes::Lognormal { mu, sigma } => (mu + sigma * normal_score(share)).exp(),
             Sizes::Quantiles { points, cut } => at_quantile(points, share.min(*cut)),
@@ -205,9 +211,23 @@ mod tests {
     }
 
     #[test]
+    fn a_list_has_each_of_its_sizes() {
+        let sizes = Sizes::parse("list:5,7,7,100kB").unwrap();
+        let at: Vec<u64> = [0.0, 0.1, 0.3, 0.6, 0.8, 1.0].iter().map(|share| sizes.at(*share)).collect();
+        assert_eq!(at, [5, 5, 7, 7, 100_000, 100_000]);
+    }
+
+    #[test]
     fn nonsense_is_refused_with_its_name() {
-        for text in ["uniform:9-3", "lognormal:9", "quantiles:0.5=1", "fixed:-1", "cubic:3", "lognormal:9,90"]
-        {
+        for text in [
+            "uniform:9-3",
+            "lognormal:9",
+            "quantiles:0.5=1",
+            "fixed:-1",
+            "cubic:3",
+            "list:",
+            "lognormal:9,90",
+        ] {
             assert!(Sizes::parse(text).is_err(), "{text}");
         }
         let error = Sizes::parse("web-image").unwrap_err().to_string();

@@ -85,6 +85,10 @@ pub enum Metric {
     Memory,
     /// Bytes that the device read for an op.
     DeviceRead,
+    /// Requests that an op took, where sessions tell.
+    Requests,
+    /// Bytes that came over the line for an op, where sessions tell.
+    Received,
     /// Attempts that failed, as a share of the ops.
     FailedAttempts,
 }

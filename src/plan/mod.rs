@@ -334,6 +334,8 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("page", include_str!("../../plans/page.toml")),
     ("afdesign-icons-2009", include_str!("../../plans/afdesign-icons-2009.toml")),
     ("afdesign-pipelining-2010", include_str!("../../plans/afdesign-pipelining-2010.toml")),
+    ("fragfrog-2010", include_str!("../../plans/fragfrog-2010.toml")),
+    ("afdesign-cache-2009", include_str!("../../plans/afdesign-cache-2009.toml")),
     ("vondra-2009", include_str!("../../plans/vondra-2009.toml")),
     ("horak-2010", include_str!("../../plans/horak-2010.toml")),
     ("afdesign-procedures-2008", include_str!("../../plans/afdesign-procedures-2008.toml")),

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use super::*;
 
 /// Every claim of the documents, but those on disks of another time and on what to look at before buying a database.
-const CLAIMS: &[(&str, u32)] = &[("HK", 11), ("PV", 9), ("MQ", 5), ("SP", 5), ("GF", 9)];
+const CLAIMS: &[(&str, u32)] =
+    &[("FF", 8), ("HK", 11), ("PV", 9), ("MQ", 5), ("MC", 4), ("SP", 5), ("CSS", 3), ("DP", 1), ("GF", 9)];
 
 fn published() -> Vec<(&'static str, Plan)> {
     let plans = SHIPPED.iter().map(|(name, text)| {
@@ -31,7 +32,9 @@ fn every_published_claim_is_in_a_plan() {
 #[test]
 fn figures_that_documents_work_out_follow_from_their_tables_or_are_named() {
     for (name, plan) in published() {
-        assert!(!plan.text.derived.is_empty(), "{name} works out nothing");
+        let figures = plan.text.published.iter().flat_map(|table| &table.series);
+        let has_figures = figures.into_iter().any(|series| !series.values.is_empty());
+        assert_eq!(plan.text.derived.is_empty(), !has_figures, "{name} works out nothing");
         for derived in &plan.text.derived {
             let follows = derived.follows(&plan.text.published).unwrap();
             assert_eq!(

@@ -378,11 +378,16 @@ fn capital(text: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
+/// A table without ratios is facts about the experiment: the HTML report has those.
 fn published(text: &mut String, result: &RunResult, table: &PublishedText) {
+    let lines = then::lines(result, table);
+    let shown: Vec<&then::Line<'_>> = lines.iter().filter(|line| line.series.unit.is_none()).collect();
+    if shown.is_empty() {
+        return;
+    }
     line(text, &format!("\n  {}", table.title));
     line(text, &format!("  {:<32} {:>12}  {:<26} {}", "", "then", "today", "row today"));
-    let lines = then::lines(result, table);
-    for found in lines.iter().filter(|line| line.series.unit.is_none()) {
+    for found in shown {
         let then = found.then.map_or("-".to_owned(), then::figure);
         let today = found.today.as_ref().map_or("-".to_owned(), summary::interval_text);
         let name = found.series.name.as_str();

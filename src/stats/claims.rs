@@ -528,7 +528,15 @@ fn comparable(result: &RunResult, targets: &[Target]) -> Result<(), String> {
 }
 
 fn is_of_time(metric: Metric) -> bool {
-    !matches!(metric, Metric::Disk | Metric::Memory | Metric::DeviceRead | Metric::FailedAttempts)
+    !matches!(
+        metric,
+        Metric::Disk
+            | Metric::Memory
+            | Metric::DeviceRead
+            | Metric::Requests
+            | Metric::Received
+            | Metric::FailedAttempts
+    )
 }
 
 /// A metric of a target, round by round.
@@ -541,6 +549,8 @@ fn values(result: &RunResult, target: &Target) -> Result<Values, String> {
         Metric::AcknowledgedTime => per_op(&cells, |round| Some(round.seconds)),
         Metric::TimeForABlob => for_a_blob(&cells),
         Metric::DeviceRead => per_op(&cells, |round| round.device_read_bytes.map(|bytes| bytes as f64)),
+        Metric::Requests => of_one(&cells, |round| round.counts.get("requests").copied())?,
+        Metric::Received => of_one(&cells, |round| round.counts.get("bytes").copied())?,
         Metric::FailedAttempts => {
             per_op(&cells, |round| Some((round.errors + round.retries + round.timeouts) as f64))
         }
@@ -650,7 +660,9 @@ fn complete(sums: BTreeMap<u32, (f64, f64, usize)>, parts: usize) -> Values {
 }
 
 fn of_one(cells: &[&Cell], of: impl Fn(&Round) -> Option<f64>) -> Result<Values, String> {
-    let [cell] = cells else { return Err("Percentiles of several parts are not added up.".to_owned()) };
+    let [cell] = cells else {
+        return Err("Percentiles and counts of several parts are not added up.".to_owned());
+    };
     Ok(cell.rounds.iter().filter_map(|round| Some((round.round, of(round)?))).collect())
 }
 

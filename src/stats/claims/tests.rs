@@ -315,3 +315,30 @@ fn short_parts_may_be_long_enough_together() {
     assert_eq!(judged(claims, both(&["pass.1"]))[0].verdict, ClaimVerdict::NotTestable);
     assert_eq!(judged(claims, both(&["pass.1", "pass.2"]))[0].verdict, ClaimVerdict::Confirmed);
 }
+
+#[test]
+fn what_sessions_count_is_compared_like_times_but_needs_no_length() {
+    let counted = |store: &str, requests: f64| {
+        let mut cell = cell(store, "load", &[0.001; 10], json!({}));
+        let rounds = cell["rounds"].as_array_mut().unwrap();
+        rounds.iter_mut().for_each(|round| {
+            round["ops"] = json!(8);
+            round["counts"] = json!({"requests": requests, "bytes": 100.0 * requests});
+        });
+        cell
+    };
+    let claim =
+        "[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'load'\nrows = ['a', 'b']\nexpect = {low = 1.0}";
+    for metric in ["requests", "received"] {
+        let claim = format!("{claim}\nmetric = '{metric}'\npublished = 20.0");
+        let judged = judged(&claim, vec![counted("a", 65.0), counted("b", 3.0)]).remove(0);
+        assert_eq!(judged.verdict, ClaimVerdict::Confirmed, "{judged:?}");
+        assert_eq!(judged.magnitude, Some(Magnitude::Holds));
+        let none = judge(&result(
+            &claim,
+            vec![counted("a", 65.0), cell("b", "load", &[1.0; 10], json!({}))],
+            vec![],
+        ));
+        assert_eq!(none[0].verdict, ClaimVerdict::NotTestable);
+    }
+}

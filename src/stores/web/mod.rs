@@ -91,7 +91,9 @@ const PROTOCOL: OptionSpec = OptionSpec {
 
 const STATIC_OPTIONS: &[OptionSpec] = &[KEEP_ALIVE];
 const FILE_OPTIONS: &[OptionSpec] = &[SEND, KEEP_ALIVE];
-const CACHE_OPTIONS: &[OptionSpec] = &[KEEP_ALIVE];
+const APCU_OPTIONS: &[OptionSpec] = &[KEEP_ALIVE];
+#[cfg(feature = "memcached")]
+const MEMCACHED_OPTIONS: &[OptionSpec] = &[CONNECTION, KEEP_ALIVE];
 #[cfg(feature = "mysql")]
 const MYSQL_OPTIONS: &[OptionSpec] = &[CONNECTION, PROTOCOL, KEEP_ALIVE];
 #[cfg(feature = "postgres")]
@@ -162,7 +164,7 @@ pub(super) const APACHE_APCU: Adapter = adapter!(
     "apache-php/apcu",
     "Apache with PHP as a module; a script sends blobs from APCu, filled from `files/hashed`",
     [APACHE, PHP_MODULE, APCU],
-    CACHE_OPTIONS,
+    APCU_OPTIONS,
     FILES,
     Front::Apache,
     Content::Cached(Cache::Apcu)
@@ -171,7 +173,7 @@ pub(super) const NGINX_APCU: Adapter = adapter!(
     "nginx-php/apcu",
     "nginx with php-fpm; a script sends blobs from APCu, filled from `files/hashed`",
     [NGINX, PHP_FPM, APCU],
-    CACHE_OPTIONS,
+    APCU_OPTIONS,
     FILES,
     Front::Nginx,
     Content::Cached(Cache::Apcu)
@@ -201,7 +203,7 @@ pub(super) const APACHE_MEMCACHED: Adapter = adapter!(
     "apache-php/memcached",
     "Apache with PHP as a module; a script sends blobs from memcached, filled from `files/hashed`",
     [APACHE, PHP_MODULE, PHP_MEMCACHED, super::memcached::MEMCACHED],
-    CACHE_OPTIONS,
+    MEMCACHED_OPTIONS,
     FILES,
     Front::Apache,
     Content::Cached(Cache::Memcached)
@@ -211,7 +213,7 @@ pub(super) const NGINX_MEMCACHED: Adapter = adapter!(
     "nginx-php/memcached",
     "nginx with php-fpm; a script sends blobs from memcached, filled from `files/hashed`",
     [NGINX, PHP_FPM, PHP_MEMCACHED, super::memcached::MEMCACHED],
-    CACHE_OPTIONS,
+    MEMCACHED_OPTIONS,
     FILES,
     Front::Nginx,
     Content::Cached(Cache::Memcached)
