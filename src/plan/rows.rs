@@ -157,7 +157,8 @@ fn why_unavailable(row: &Row) -> Option<anyhow::Error> {
     })
 }
 
-/// Why a store has no server with these settings: no URL is given, and its program is missing or there is none to start.
+/// Why a store cannot be had with these settings: the machine does not allow it, or no URL is given, and its program is missing
+/// or there is none to start.
 pub fn missing_server(adapter: &Adapter, options: &Options) -> Option<anyhow::Error> {
     if !options.text("url").is_empty() {
         return None;
@@ -169,7 +170,8 @@ pub fn missing_server(adapter: &Adapter, options: &Options) -> Option<anyhow::Er
             url_variable(adapter)
         ));
     }
-    adapter.programs.iter().find_map(|program| program.find().err())
+    let programs = || adapter.programs.iter().find_map(|program| program.find().err());
+    stores::refusal(adapter).or_else(programs)
 }
 
 /// Splits a list at commas that are not inside brackets.
@@ -320,6 +322,10 @@ fn unused_set(set: &str) -> anyhow::Error {
     }
 }
 
+fn is_word(value: &str) -> bool {
+    !value.is_empty() && value.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+}
+
 /// The value as adapters read it: sizes become plain bytes.
 fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
     let within = |number: u64, min: u64, max: u64| {
@@ -338,6 +344,8 @@ fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
             within(value.parse().with_context(|| format!("`{value}` is not a whole number"))?, min, max)
         }
         Values::Bytes { min, max } => within(parse_bytes(value)?, min, max),
+        Values::Word if is_word(value) => Ok(value.to_owned()),
+        Values::Word => bail!("`{value}` is not one word of letters and digits"),
         Values::Url if value.is_empty() || value.contains("://") => {
             if value.contains(crate::units::MASK) {
                 bail!("the password of this URL was not stored with the plan; give the URL again");

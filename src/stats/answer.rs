@@ -6,6 +6,7 @@ use super::compare::{Ranking, Series, rank, with_reference};
 use super::summary::{self, op_ns, series, writes};
 use crate::plan::{MIX_PHASES, Plan};
 use crate::result::{Cache, Cell, RunResult, Status, Verdict};
+use crate::store::Kind;
 use crate::units;
 
 /// Differences below this share and below [`SMALL_NS`] are no reason to choose.
@@ -249,11 +250,17 @@ fn names(labels: &[String]) -> String {
     }
 }
 
+/// Whether a row may be where files live: yardsticks and caches are not.
+fn is_place_for_files(result: &RunResult, label: &str) -> bool {
+    let others = [Kind::Reference, Kind::Cache].map(Kind::name);
+    result.rows.iter().find(|row| row.store == label).is_none_or(|row| !others.contains(&row.kind.as_str()))
+}
+
 fn disk(result: &RunResult) -> String {
     let mut taken: Vec<(&str, f64, u64)> = result
         .footprints
         .iter()
-        .filter(|footprint| footprint.sweep_bytes.is_none())
+        .filter(|footprint| footprint.sweep_bytes.is_none() && is_place_for_files(result, &footprint.store))
         .filter_map(|footprint| {
             Some((footprint.store.as_str(), footprint.space_amplification?, footprint.after_settle_bytes?))
         })
@@ -338,8 +345,8 @@ fn mixed(plan: &Plan, result: &RunResult) -> Vec<Series> {
 
 /// Which rows are beaten everywhere by another, and which are left to choose from.
 fn options(plan: &Plan, result: &RunResult) -> Option<String> {
-    let rows: Vec<&str> =
-        plan.rows.iter().filter(|row| !row.is_reference()).map(|row| row.label.as_str()).collect();
+    let labels = plan.rows.iter().map(|row| row.label.as_str());
+    let rows: Vec<&str> = labels.filter(|label| is_place_for_files(result, label)).collect();
     if rows.len() < 3 {
         return None;
     }
@@ -399,7 +406,7 @@ fn dominates(result: &RunResult, row: &str, other: &str) -> bool {
 fn left_out(result: &RunResult) -> Option<String> {
     let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
     for row in &result.rows {
-        let why = match (&row.reason, row.kind == crate::store::Kind::Reference.name()) {
+        let why = match (&row.reason, row.kind == Kind::Reference.name()) {
             (_, true) => continue,
             (Some(reason), _) => reason.clone(),
             (None, _) => {

@@ -447,18 +447,23 @@ fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<String> {
         }
         Status::Failed => return Some(format!("failed: {}", cell.reason.clone().unwrap_or_default())),
     }
-    match row.adapter.kind {
-        Kind::Reference => return Some("a yardstick, not a place for files".to_owned()),
-        Kind::Cache => return Some("a cache, not a place where files live".to_owned()),
-        Kind::Files | Kind::Embedded | Kind::Server | Kind::Web => {}
-    }
     let phase = plan.phases.iter().find(|phase| phase.id == cell.phase)?;
     let wanted = match phase.class {
         Class::Fill => plan.durability.min(Durability::OnSync),
         Class::Asked => plan.durability,
     };
-    if phase.writes() && cell.durability < wanted {
-        return Some(format!("runs in class {}, the strongest it has", cell.durability.name()));
+    let weaker = (phase.writes() && cell.durability < wanted)
+        .then(|| format!("runs in class {}, the strongest it has", cell.durability.name()));
+    match row.adapter.kind {
+        Kind::Reference => return Some("a yardstick, not a place for files".to_owned()),
+        Kind::Cache => {
+            let cache = "a cache, not a place where files live".to_owned();
+            return Some(weaker.map_or(cache.clone(), |weaker| format!("{cache}; {weaker}")));
+        }
+        Kind::Files | Kind::Embedded | Kind::Server | Kind::Web => {}
+    }
+    if weaker.is_some() {
+        return weaker;
     }
     if let Some(share) = cell.harness_share.filter(|share| *share > HARNESS_SHARE_MAX) {
         return Some(format!("client-bound: {:.0} % of an op is the harness", share * 100.0));

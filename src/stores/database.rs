@@ -82,13 +82,13 @@ pub(super) fn own_name() -> String {
 }
 
 /// Who uses a database in a server that has no locks which end with a connection: a store's directory, seen from this machine.
-#[cfg(any(feature = "mongodb", feature = "mssql", feature = "redis"))]
+#[cfg(any(feature = "mongodb", feature = "mssql", feature = "redis", feature = "s3"))]
 pub(super) struct Owner {
     pub(super) machine: String,
     pub(super) dir: String,
 }
 
-#[cfg(any(feature = "mongodb", feature = "mssql", feature = "redis"))]
+#[cfg(any(feature = "mongodb", feature = "mssql", feature = "redis", feature = "s3"))]
 impl Owner {
     /// The store of a directory.
     pub(super) fn of(dir: &std::path::Path) -> Owner {
@@ -104,7 +104,7 @@ impl Owner {
 }
 
 /// This boot of the machine, and the file systems that this process sees; empty where that cannot be known.
-#[cfg(any(feature = "mongodb", feature = "mssql", feature = "redis"))]
+#[cfg(any(feature = "mongodb", feature = "mssql", feature = "redis", feature = "s3"))]
 fn machine() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let mounts = std::fs::read_link("/proc/self/ns/mnt");

@@ -11,6 +11,7 @@ use anyhow::Context;
 use rustix::fs::{AtFlags, FileType, Mode as Permissions, OFlags};
 use rustix::io::Errno;
 
+use super::ramdisk;
 use crate::store::*;
 
 const PUT: OptionSpec = OptionSpec {
@@ -48,31 +49,47 @@ pub(super) const HASHED: Adapter = Adapter {
     about: "one file per blob, in directories named after the first digits of the digest",
     kind: Kind::Files,
     programs: &[],
-    options: &[
-        OptionSpec {
-            name: "depth",
-            values: Values::Integer { min: 1, max: 4 },
-            default: "1",
-            about: "levels of directories",
-        },
-        OptionSpec {
-            name: "width",
-            values: Values::Integer { min: 1, max: 4 },
-            default: "2",
-            about: "hexadecimal digits in a directory's name (2: 256 directories a level)",
-        },
-        PUT,
-        SYNC,
-        BUFFER,
-    ],
+    options: &[DEPTH, WIDTH, PUT, SYNC, BUFFER],
     caps,
     damage,
+    open: |setup| open(setup, hashed(setup)),
+};
+
+const DEPTH: OptionSpec = OptionSpec {
+    name: "depth",
+    values: Values::Integer { min: 1, max: 4 },
+    default: "1",
+    about: "levels of directories",
+};
+const WIDTH: OptionSpec = OptionSpec {
+    name: "width",
+    values: Values::Integer { min: 1, max: 4 },
+    default: "2",
+    about: "hexadecimal digits in a directory's name (2: 256 directories a level)",
+};
+
+pub(super) const RAMDISK: Adapter = Adapter {
+    name: "files/ramdisk",
+    about: "the files of `files/hashed` in a file system in memory, made for the run",
+    kind: Kind::Cache,
+    programs: &[],
+    options: &[DEPTH, WIDTH, PUT, BUFFER],
+    caps: |options| Caps { durability: &[Durability::None], persistent: false, ..caps(options) },
+    damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
     open: |setup| {
-        let depth = setup.options.number("depth") as usize;
-        let width = setup.options.number("width") as usize;
-        open(setup, Layout { depth, width })
+        let bytes_max = ramdisk_bytes(setup);
+        let facts = [("file_system", "tmpfs".to_owned()), ("limit_bytes", bytes_max.to_string())];
+        open_upon(ramdisk::make(bytes_max)?, setup, hashed(setup), facts)
     },
 };
+
+/// Every file ends with a page that is not full, directories are pages too, and a put is there twice until its draft is renamed.
+fn ramdisk_bytes(setup: &Setup) -> u64 {
+    const PAGE_BYTES: u64 = 4096;
+    const ROOM_BYTES: u64 = 64 << 20;
+    let drafts = (setup.workers as u64 + 1) * setup.blob_bytes_max;
+    setup.store_bytes_max + setup.keys_max * 2 * PAGE_BYTES + drafts + ROOM_BYTES
+}
 
 fn caps(options: &Options) -> Caps {
     Caps {
@@ -119,10 +136,29 @@ struct Files {
     durability: Durability,
     buffer_bytes: usize,
     sessions: AtomicU64,
+    facts: Facts,
+}
+
+fn hashed(setup: &Setup) -> Layout {
+    let number = |name| setup.options.number(name) as usize;
+    Layout { depth: number("depth"), width: number("width") }
 }
 
 fn open(setup: &Setup, layout: Layout) -> Result<Box<dyn Store>> {
     let base = File::open(setup.dir).with_context(|| format!("cannot open `{}`", setup.dir.display()))?;
+    open_upon(base, setup, layout, [("flush", setup.options.text("sync").to_owned())])
+}
+
+/// Opens a store of files in a directory, with what is to be said of it.
+fn open_upon<const N: usize>(
+    base: File,
+    setup: &Setup,
+    layout: Layout,
+    facts: [(&str, String); N],
+) -> Result<Box<dyn Store>> {
+    let directories = 16_u64.pow((layout.depth * layout.width) as u32);
+    let mut facts: Facts = facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    facts.insert("directories".into(), directories.to_string());
     Ok(Box::new(Files {
         base,
         layout,
@@ -131,6 +167,7 @@ fn open(setup: &Setup, layout: Layout) -> Result<Box<dyn Store>> {
         durability: setup.durability,
         buffer_bytes: setup.options.number("buffer") as usize,
         sessions: AtomicU64::new(0),
+        facts,
     }))
 }
 
@@ -148,10 +185,7 @@ impl Store for Files {
     }
 
     fn facts(&self) -> Result<Facts> {
-        Ok(Facts::from([
-            ("directories".into(), 16_u64.pow((self.layout.depth * self.layout.width) as u32).to_string()),
-            ("flush".into(), if self.sync_whole_filesystem { "syncfs" } else { "fsync" }.into()),
-        ]))
+        Ok(self.facts.clone())
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -389,6 +389,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_largest_blob_fits_the_largest_item() {
+        const LARGEST_ITEM_BYTES: u64 = 1 << 30;
+        assert_eq!(LIMIT.bytes + ITEM_BYTES, LARGEST_ITEM_BYTES);
+    }
+
+    #[test]
     fn lengths_are_read_from_the_header() {
         assert_eq!(value_bytes(b"VA 0"), Some(0));
         assert_eq!(value_bytes(b"VA 1073741824 f0 s5"), Some(1 << 30));

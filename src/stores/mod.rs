@@ -11,6 +11,7 @@ mod catalogue;
     feature = "mysql",
     feature = "postgres",
     feature = "redis",
+    feature = "s3",
     feature = "web"
 ))]
 mod database;
@@ -35,17 +36,20 @@ mod packed;
 mod page;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod ramdisk;
 #[cfg(feature = "redb")]
 mod redb;
 #[cfg(feature = "redis")]
 mod redis;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
+#[cfg(feature = "s3")]
+mod s3;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "web")]
 mod web;
-#[cfg(any(feature = "memcached", feature = "redis"))]
+#[cfg(any(feature = "memcached", feature = "redis", feature = "s3"))]
 mod wire;
 
 /// One line of the table.
@@ -125,9 +129,11 @@ pub const TABLE: &[Entry] = &[
     line!("mongodb", mongodb::GRIDFS as "gridfs"),
     line!("mongodb", mongodb::DOCUMENT as "mongodb/document"),
     line!("mssql", mssql::VARBINARY as "mssql/varbinary"),
+    Entry::Ready(&files::RAMDISK),
     line!("memcached", memcached::ADAPTER as "memcached"),
     line!("redis", redis::REDIS as "redis"),
     line!("redis", redis::VALKEY as "valkey"),
+    line!("s3", s3::ADAPTER as "s3"),
     line!("web", web::STATIC_NGINX as "nginx"),
     line!("web", web::STATIC_APACHE as "apache"),
     line!("web", web::STATIC_LIGHTTPD as "lighttpd"),
@@ -165,6 +171,11 @@ pub fn family(name: &str) -> &str {
 
 /// The yardstick that does nothing: what the harness itself costs.
 pub const NULL: &Adapter = &null::ADAPTER;
+
+/// Why this machine does not let a store be, beside programs that are missing.
+pub fn refusal(adapter: &Adapter) -> Option<anyhow::Error> {
+    if adapter.name == files::RAMDISK.name { ramdisk::refusal() } else { None }
+}
 
 /// The compiled-in adapters.
 pub fn adapters() -> impl Iterator<Item = &'static Adapter> {

@@ -44,6 +44,8 @@ pub(super) fn parse(url: &str, of: &str) -> Result<Url> {
 enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
+    #[cfg(feature = "s3")]
+    Tls(Box<rustls::StreamOwned<rustls::ClientConnection, TcpStream>>),
 }
 
 impl Stream {
@@ -80,6 +82,8 @@ impl Stream {
         match self {
             Stream::Unix(stream) => stream.read(room),
             Stream::Tcp(stream) => stream.read(room),
+            #[cfg(feature = "s3")]
+            Stream::Tls(stream) => stream.read(room),
         }
     }
 
@@ -87,6 +91,27 @@ impl Stream {
         match self {
             Stream::Unix(stream) => stream.write_vectored(parts),
             Stream::Tcp(stream) => stream.write_vectored(parts),
+            #[cfg(feature = "s3")]
+            Stream::Tls(stream) => stream.write_vectored(parts),
+        }
+    }
+
+    /// Sends an acknowledgement of what was read, if there is none yet.
+    fn acknowledge(&self) -> std::io::Result<()> {
+        match self {
+            Stream::Unix(_) => Ok(()),
+            Stream::Tcp(stream) => Ok(rustix::net::sockopt::set_tcp_quickack(stream, true)?),
+            #[cfg(feature = "s3")]
+            Stream::Tls(stream) => Ok(rustix::net::sockopt::set_tcp_quickack(&stream.sock, true)?),
+        }
+    }
+
+    /// Sends what an encrypted stream still holds back.
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Stream::Unix(_) | Stream::Tcp(_) => Ok(()),
+            #[cfg(feature = "s3")]
+            Stream::Tls(stream) => stream.flush(),
         }
     }
 }
@@ -101,13 +126,39 @@ pub(super) struct Wire {
     /// What was read and not yet used is `buffer[begin..end]`.
     begin: usize,
     end: usize,
+    acknowledges_at_once: bool,
 }
 
 impl Wire {
     /// Connects. `timeout` holds for connecting, and for each wait of an op.
     pub(super) fn connect(address: &Address, timeout: Duration) -> Result<Wire> {
-        let stream = Stream::connect(address, timeout)?;
-        Ok(Wire { stream, buffer: vec![0; BUFFER_BYTES].into(), begin: 0, end: 0 })
+        Ok(Wire::upon(Stream::connect(address, timeout)?))
+    }
+
+    fn upon(stream: Stream) -> Wire {
+        let buffer = vec![0; BUFFER_BYTES].into();
+        Wire { stream, buffer, begin: 0, end: 0, acknowledges_at_once: false }
+    }
+
+    /// Connects with TLS, to a server that has a certificate for the name in its address.
+    #[cfg(feature = "s3")]
+    pub(super) fn connect_tls(
+        address: &Address,
+        trust: &std::sync::Arc<rustls::ClientConfig>,
+        timeout: Duration,
+    ) -> Result<Wire> {
+        let (Address::Host(name, _), Stream::Tcp(mut stream)) = (address, Stream::connect(address, timeout)?)
+        else {
+            return Err(Error::Unsupported("TLS over a socket without a host's name"));
+        };
+        let cannot = || format!("no TLS with `{name}`");
+        let server = rustls::pki_types::ServerName::try_from(name.clone()).with_context(cannot)?;
+        let mut session =
+            rustls::ClientConnection::new(std::sync::Arc::clone(trust), server).with_context(cannot)?;
+        while session.is_handshaking() {
+            session.complete_io(&mut stream).with_context(cannot)?;
+        }
+        Ok(Wire::upon(Stream::Tls(Box::new(rustls::StreamOwned::new(session, stream)))))
     }
 
     /// Sends all parts, in as few system calls as the kernel allows.
@@ -121,7 +172,14 @@ impl Wire {
                 Err(error) => go_on_after(error)?,
             }
         }
-        Ok(())
+        Ok(self.stream.flush()?)
+    }
+
+    /// Has all that comes acknowledged as soon as it is read, where the kernel would put it off.
+    #[cfg(feature = "s3")]
+    pub(super) fn acknowledging_at_once(mut self) -> Wire {
+        self.acknowledges_at_once = true;
+        self
     }
 
     /// The next line, without its end.
@@ -163,6 +221,18 @@ impl Wire {
         Ok(())
     }
 
+    /// Lends everything until the server closes the connection.
+    #[cfg(feature = "s3")]
+    pub(super) fn lend_rest(&mut self, sink: &mut dyn FnMut(&[u8])) -> Result<()> {
+        loop {
+            sink(&self.buffer[self.begin..self.end]);
+            (self.begin, self.end) = (0, 0);
+            if self.read_more()? == 0 {
+                return Ok(());
+            }
+        }
+    }
+
     /// The end of a line behind bytes of a known length; anything else means that what was taken for a blob is none.
     pub(super) fn line_end(&mut self) -> Result<()> {
         let line = self.line()?;
@@ -175,12 +245,19 @@ impl Wire {
 
     /// Reads more behind what is there.
     fn fill(&mut self) -> Result<()> {
+        if self.read_more()? == 0 { Err(hung_up()) } else { Ok(()) }
+    }
+
+    /// The same; 0 bytes when the server has closed the connection.
+    fn read_more(&mut self) -> Result<usize> {
         loop {
             match self.stream.read(&mut self.buffer[self.end..]) {
-                Ok(0) => return Err(hung_up()),
                 Ok(read) => {
                     self.end += read;
-                    return Ok(());
+                    if self.acknowledges_at_once {
+                        self.stream.acknowledge()?;
+                    }
+                    return Ok(read);
                 }
                 Err(error) => go_on_after(error)?,
             }
@@ -210,7 +287,7 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
         std::thread::spawn(move || peer(theirs));
-        Wire { stream: Stream::Unix(ours), buffer: vec![0; BUFFER_BYTES].into(), begin: 0, end: 0 }
+        Wire::upon(Stream::Unix(ours))
     }
 
     #[test]

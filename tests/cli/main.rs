@@ -5,6 +5,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+#[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
+mod caches;
+#[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
+mod objects;
 mod places;
 mod program;
 mod results;
@@ -25,6 +29,10 @@ fn main() -> ExitCode {
     trials.extend(results::trials());
     #[cfg(all(feature = "postgres", feature = "mysql"))]
     trials.extend(servers::trials());
+    #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
+    trials.extend(caches::trials());
+    #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
+    trials.extend(objects::trials());
     #[cfg(feature = "web")]
     trials.extend(web::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()

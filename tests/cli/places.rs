@@ -23,6 +23,7 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("links, unreadable and special files are reported and nothing is touched", users_files),
         Trial::test("a blob over a store's limit is not possible", over_the_limit),
         Trial::test("a directory that was made is removed again", made_and_removed),
+        Trial::test("a file system in memory is refused where mounting is", no_ramdisk),
     ]
 }
 
@@ -33,15 +34,19 @@ fn quick(more: &str) -> Vec<String> {
     format!("{QUICK} {more}").split_whitespace().map(str::to_owned).collect()
 }
 
-/// The program without the power of root to pass by permissions.
-fn without_override(work: &Work, arguments: &[String]) -> Said {
+/// The program without some of root's powers.
+fn without(drop: &str, work: &Work, arguments: &[String]) -> Said {
     if rustix::process::geteuid().is_root() {
         let mut command = work.command("setpriv");
-        let drop = "-dac_override,-dac_read_search";
         finish(command.args(["--bounding-set", drop, "--inh-caps", drop, BLOBWISE]).args(arguments))
     } else {
         work.run(arguments)
     }
+}
+
+/// The program without the power of root to pass by permissions.
+fn without_override(work: &Work, arguments: &[String]) -> Said {
+    without("-dac_override,-dac_read_search", work, arguments)
 }
 
 fn locked(work: &Work, name: &str, mode: u32) {
@@ -215,6 +220,16 @@ fn over_the_limit() -> Outcome {
         "{:?}",
         cell.reason
     );
+    Ok(())
+}
+
+fn no_ramdisk() -> Outcome {
+    let work = Work::new();
+    let line = "run --stores files/ramdisk --blobs 12 --rounds 1 --phases fill --quiet --out out";
+    let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    let said = without("-sys_admin", &work, &arguments);
+    said.refused(&["the store `files/ramdisk` cannot run here", "mounting is not allowed here"]);
+    assert!(work.names(".").is_empty());
     Ok(())
 }
 

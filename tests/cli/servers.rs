@@ -39,7 +39,15 @@ pub fn trials() -> Vec<Trial> {
         ),
         needing("a missing program is an error before the run", mariadb(), missing_program),
     ];
-    for store in ["postgres/bytea", "mariadb/blob", "mysql/blob", "nginx-php/memcached", "apache-php/mysql"] {
+    for store in [
+        "postgres/bytea",
+        "mariadb/blob",
+        "mysql/blob",
+        "memcached",
+        "redis",
+        "nginx-php/memcached",
+        "apache-php/mysql",
+    ] {
         let name = format!("SIGKILL leaves no process of {store}");
         trials.push(needing(&name, missing(store), move || killed(store)));
     }
@@ -53,12 +61,14 @@ fn adapter(name: &str) -> Option<&'static Adapter> {
     }
 }
 
-fn missing(store: &str) -> Option<String> {
+/// What a store lacks to run here.
+pub fn missing(store: &str) -> Option<String> {
     let Some(adapter) = adapter(store) else { return Some(format!("{store} is not compiled in")) };
     adapter.programs.iter().find_map(|program| program.find().err()).map(|error| format!("{error:#}"))
 }
 
-fn quick(store: &str, more: &str) -> String {
+/// A quick run's line.
+pub fn quick(store: &str, more: &str) -> String {
     format!("run --stores {store} --blobs 12 --rounds 1 --phases fill,read-warm --quiet --out out {more}")
 }
 
@@ -72,7 +82,8 @@ struct Theirs {
     url: String,
 }
 
-fn program(store: &str) -> std::path::PathBuf {
+/// The program of a store's server.
+pub fn program(store: &str) -> std::path::PathBuf {
     adapter(store).unwrap().programs[0].find().unwrap().path
 }
 
@@ -150,8 +161,8 @@ fn refused() -> Outcome {
     Ok(())
 }
 
-fn hangs_up() -> Outcome {
-    let work = Work::new();
+/// The port of something that greets whoever connects, and hangs up.
+pub fn hanging_up() -> std::io::Result<u16> {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
     let port = listener.local_addr()?.port();
     std::thread::spawn(move || {
@@ -159,6 +170,12 @@ fn hangs_up() -> Outcome {
             drop((&stream).write(b"220 hello\r\n"));
         }
     });
+    Ok(port)
+}
+
+fn hangs_up() -> Outcome {
+    let work = Work::new();
+    let port = hanging_up()?;
     for (store, family) in [("postgres/bytea", "postgres"), ("mariadb/blob", "mysql")] {
         let option = stores::family(store);
         let url = format!("--op-timeout 5s --set {option}.url={family}://me@127.0.0.1:{port}/x");

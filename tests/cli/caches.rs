@@ -1,0 +1,296 @@
+//! Caches of the user's, named by URL: what goes wrong with them, and what is left of what was put there.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use blobwise::result::{RunResult, Status};
+use blobwise::server::{Launch, Server, free_port};
+use libtest_mimic::Trial;
+use rustix::process::Signal;
+
+use crate::program::{BLOBWISE, Outcome, Work, finish, needing};
+use crate::servers::{hanging_up, missing, program, quick};
+use crate::signals::{run_until, send, wait};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const PASSWORD: &str = "secret-of-theirs";
+
+pub fn trials() -> Vec<Trial> {
+    let memcached = || missing("memcached");
+    let redis = || missing("redis");
+    vec![
+        Trial::test("a missing program of a cache is an error before the run", missing_program),
+        Trial::test("a URL that leads to no cache is an error before the run", nowhere),
+        needing("a redis given by URL is used and left as it was", redis(), redis_used_and_left),
+        needing("a wrong password of redis is an error that does not show it", redis(), wrong_password),
+        needing("a redis that cannot keep the class is an error before the run", redis(), weak_class),
+        needing("a redis that flushes each write keeps every class", redis(), strong_class),
+        needing("a redis with a limit below the largest blob is refused", redis(), bulk_limit),
+        needing("what a killed run left in a redis goes with the next run", redis(), killed),
+        needing("a memcached given by URL is used and left as it was", memcached(), memcached_used_and_left),
+        needing("a memcached with a limit below the largest blob is refused", memcached(), item_limit),
+        needing("a blob that memcached evicted is an error", memcached(), evicted),
+        needing("caches are no answer to where files live", memcached().or_else(redis), no_answer),
+    ]
+}
+
+/// A server that is not blobwise's.
+struct Theirs {
+    // Stops the server when dropped.
+    _server: Server,
+    port: u16,
+}
+
+impl Theirs {
+    fn start(work: &Work, store: &str, options: &[&str], ready: fn(u16) -> bool) -> Theirs {
+        let (program, dir, port) = (program(store), work.path("theirs"), free_port().unwrap());
+        std::fs::create_dir(&dir).unwrap();
+        let port_option = if store == "memcached" { "-p" } else { "--port" };
+        let launch = Launch::new(&program, &dir).args([port_option, &port.to_string()]).args(options);
+        let mut server = Server::start(&launch).unwrap();
+        let answers = || if ready(port) { Ok(()) } else { Err(anyhow::anyhow!("no answer")) };
+        server.wait_until_ready(PATIENCE, answers).unwrap();
+        Theirs { _server: server, port }
+    }
+
+    fn redis(work: &Work, more: &[&str]) -> Theirs {
+        let options = [&["--bind", "127.0.0.1", "--save", "", "--requirepass", PASSWORD], more].concat();
+        Theirs::start(work, "redis", &options, |port| {
+            TcpStream::connect(("127.0.0.1", port)).is_ok_and(|_| lines(port, "PING", 1) == ["+PONG"])
+        })
+    }
+
+    fn memcached(work: &Work, more: &[&str]) -> Theirs {
+        let options = [&["-l", "127.0.0.1"], more].concat();
+        Theirs::start(work, "memcached", &options, |port| {
+            TcpStream::connect(("127.0.0.1", port)).is_ok_and(|_| lines(port, "mn", 1) == ["MN"])
+        })
+    }
+
+    fn redis_url(&self) -> String {
+        format!("--set redis.url=redis://:{PASSWORD}@127.0.0.1:{}", self.port)
+    }
+
+    fn memcached_url(&self) -> String {
+        format!("--set memcached.url=memcached://127.0.0.1:{}", self.port)
+    }
+}
+
+/// Sends commands, one a line, and returns the first lines of the answer. To redis the password is sent first.
+fn lines(port: u16, commands: &str, count: usize) -> Vec<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let is_redis = commands.starts_with(|c: char| c.is_ascii_uppercase());
+    let login = if is_redis { format!("AUTH {PASSWORD}\r\n") } else { String::new() };
+    stream.write_all(format!("{login}{commands}\r\n").as_bytes()).unwrap();
+    let lines = BufReader::new(stream).lines().map_while(Result::ok).skip(usize::from(is_redis));
+    lines.take(count).collect()
+}
+
+/// Everything in a redis whose name matches.
+fn keys(port: u16, pattern: &str) -> Vec<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(format!("AUTH {PASSWORD}\r\nKEYS {pattern}\r\nQUIT\r\n").as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let names = text.lines().filter(|line| !line.starts_with(['+', '*', '$']));
+    names.map(str::to_owned).collect()
+}
+
+fn missing_program() -> Outcome {
+    let work = Work::new();
+    for (store, words) in [
+        ("memcached", ["no `memcached` was found", "apt-get install memcached"]),
+        ("redis", ["no `redis-server` was found", "apt-get install redis-server"]),
+        ("valkey", ["no `valkey-server` was found", "valkey-server"]),
+    ] {
+        let mut command = work.command(BLOBWISE);
+        command.args(quick(store, "").split_whitespace()).env("HOME", work.path("nobody"));
+        command.env_remove("XDG_CACHE_HOME").env_remove(format!("BLOBWISE_{}", store.to_uppercase()));
+        // Another program of the right name, before the directories where Debian keeps servers.
+        let fake = work.path("bin");
+        std::fs::create_dir_all(&fake)?;
+        for name in ["memcached", "redis-server", "valkey-server"] {
+            std::os::unix::fs::symlink("/bin/true", fake.join(name)).ok();
+        }
+        command.env("PATH", &fake);
+        let installed = ["/usr/sbin", "/usr/local/sbin", "/sbin"]
+            .iter()
+            .any(|dir| std::path::Path::new(dir).join(program_name(store)).exists());
+        if !installed {
+            finish(&mut command).refused(&words);
+        }
+    }
+    assert_eq!(work.names("."), ["bin"]);
+    Ok(())
+}
+
+fn program_name(store: &str) -> String {
+    if store == "memcached" { store.to_owned() } else { format!("{store}-server") }
+}
+
+fn nowhere() -> Outcome {
+    let work = Work::new();
+    let closed = free_port()?;
+    let other = hanging_up()?;
+    for (store, url, words) in [
+        ("memcached", format!("memcached://127.0.0.1:{closed}"), ["memcached", "refused"]),
+        ("memcached", format!("memcached://127.0.0.1:{other}"), ["cannot use the server", "the server"]),
+        ("memcached", "memcached://".to_owned(), ["memcached", "names no host"]),
+        ("memcached", "http://127.0.0.1".to_owned(), ["memcached", "does not begin with `memcached://`"]),
+        ("redis", format!("redis://me:hidden@127.0.0.1:{closed}/0"), ["redis", "refused"]),
+        ("redis", format!("redis://me:hidden@127.0.0.1:{other}"), ["cannot use the server", "220 hello"]),
+        ("redis", format!("rediss://127.0.0.1:{closed}"), ["redis", "TLS"]),
+        ("redis", "redis://127.0.0.1/first".to_owned(), ["redis", "no number of a database"]),
+        ("redis", "redis+unix:///nowhere/s".to_owned(), ["/nowhere/s", "No such file"]),
+        ("valkey", format!("valkey://127.0.0.1:{closed}"), ["valkey", "refused"]),
+        ("redis", "nonsense".to_owned(), ["redis", "nonsense"]),
+    ] {
+        let said = work.say(&quick(store, &format!("--op-timeout 5s --set {store}.url={url}")));
+        let said = said.refused(&words);
+        assert!(!said.stderr.contains("hidden"), "{}", said.stderr);
+    }
+    assert!(work.names(".").is_empty());
+    Ok(())
+}
+
+// ---- redis -----------------------------------------------------------------------------------------------------------
+
+/// Ours goes, and nothing else: not even what has a name like ours without the mark.
+fn redis_used_and_left() -> Outcome {
+    let work = Work::new();
+    let theirs = Theirs::redis(&work, &[]);
+    let stranger = "blobwise_0000000000000000";
+    lines(
+        theirs.port,
+        &format!("SET precious theirs\r\nSET {stranger} theirs\r\nSET {stranger}:x theirs"),
+        3,
+    );
+    let line = "run --stores redis --blobs 12 --rounds 1 --phases fill,read-warm,read-cold,range-random,delete-half \
+                --durability none --quiet --out out";
+    work.say(&format!("{line} {}", theirs.redis_url())).ended(0);
+    let mut left = keys(theirs.port, "*");
+    left.sort();
+    assert_eq!(left, [stranger, &format!("{stranger}:x"), "precious"]);
+    let result = RunResult::load(&work.path("out"))?;
+    let cold = result.results.iter().find(|cell| cell.phase == "read-cold").ok_or("no cell")?;
+    assert_eq!(cold.status, Status::NotPossible);
+    for file in ["result.json", "plan.toml", "report.html"] {
+        let text = std::fs::read_to_string(work.path("out").join(file))?;
+        assert!(!text.contains(PASSWORD), "the password is in {file}");
+    }
+    Ok(())
+}
+
+fn wrong_password() -> Outcome {
+    let work = Work::new();
+    let theirs = Theirs::redis(&work, &[]);
+    let wrong = theirs.redis_url().replace(PASSWORD, "a-wrong-one");
+    let said = work.say(&quick("redis", &wrong)).refused(&["redis", "WRONGPASS"]);
+    assert!(!said.stderr.contains("a-wrong-one"), "{}", said.stderr);
+    let none = format!("--set redis.url=redis://127.0.0.1:{}", theirs.port);
+    work.say(&quick("redis", &none)).refused(&["redis", "NOAUTH"]);
+    let port = theirs.port;
+    let valkey = format!("--set valkey.url=valkey://:{PASSWORD}@127.0.0.1:{port}");
+    work.say(&quick("valkey", &valkey)).refused(&["the server is not Valkey but Redis"]);
+    assert_eq!(work.names("."), ["theirs"]);
+    Ok(())
+}
+
+fn weak_class() -> Outcome {
+    let work = Work::new();
+    let theirs = Theirs::redis(&work, &[]);
+    let url = theirs.redis_url();
+    work.say(&quick("redis", &url)).refused(&["appendonly no", "class on-sync", "--durability none"]);
+    let each_write = format!("--durability each-write {url}");
+    work.say(&quick("redis", &each_write)).refused(&["appendonly no", "class each-write"]);
+    Ok(())
+}
+
+fn strong_class() -> Outcome {
+    let work = Work::new();
+    let theirs = Theirs::redis(&work, &["--appendonly", "yes", "--appendfsync", "always"]);
+    for (class, out) in [("on-sync", "1"), ("each-write", "2")] {
+        let line = "run --stores redis --blobs 12 --rounds 1 --phases fill,overwrite --quiet";
+        let more = format!("--durability {class} --out {out} {}", theirs.redis_url());
+        work.say(&format!("{line} {more}")).ended(0);
+    }
+    assert!(keys(theirs.port, "blobwise*").is_empty());
+    Ok(())
+}
+
+fn bulk_limit() -> Outcome {
+    let work = Work::new();
+    let theirs = Theirs::redis(&work, &["--proto-max-bulk-len", "1mb"]);
+    let more = format!("--durability none --corpus fixed:2MB {}", theirs.redis_url());
+    work.say(&quick("redis", &more)).refused(&["proto-max-bulk-len", "1048576"]);
+    Ok(())
+}
+
+fn killed() -> Outcome {
+    let work = Work::new();
+    let theirs = Theirs::redis(&work, &[]);
+    let url = theirs.redis_url();
+    let run =
+        "run --stores redis --blobs 40 --rounds 2 --phases fill,read-warm --durability none --dir place";
+    let child = run_until(&work, &format!("{run} --verbose --out out {url}"), "read-warm", 1);
+    send(&child, Signal::KILL);
+    wait(child);
+    assert!(!keys(theirs.port, "blobwise*").is_empty(), "it was too fast to leave anything");
+    work.say(&format!("{run} --quiet --out again {url}")).ended(0);
+    assert!(keys(theirs.port, "*").is_empty(), "{:?}", keys(theirs.port, "*"));
+    Ok(())
+}
+
+// ---- memcached -------------------------------------------------------------------------------------------------------
+
+fn memcached_used_and_left() -> Outcome {
+    let work = Work::new();
+    let theirs = Theirs::memcached(&work, &[]);
+    assert_eq!(lines(theirs.port, "ms precious 6\r\ntheirs", 1), ["HD"]);
+    work.say(&quick("memcached", &theirs.memcached_url())).ended(0);
+    let left = lines(theirs.port, "lru_crawler metadump hash", 2);
+    assert!(left[0].starts_with("key=precious ") && left[1] == "END", "{left:?}");
+    Ok(())
+}
+
+fn item_limit() -> Outcome {
+    let work = Work::new();
+    let theirs = Theirs::memcached(&work, &[]);
+    let more = format!("--corpus fixed:2MB {}", theirs.memcached_url());
+    work.say(&quick("memcached", &more)).refused(&["(-I) is 1048576 B", "2001024 B"]);
+    Ok(())
+}
+
+/// A cache that is too small forgets what it was given: a miss where there must be a blob, never a fast answer.
+fn evicted() -> Outcome {
+    let work = Work::new();
+    let theirs = Theirs::memcached(&work, &["-m", "16"]);
+    let line = "run --stores memcached --corpus fixed:100kB --blobs 400 --rounds 1 --phases fill,read-warm --quiet --out out";
+    let said = work.say(&format!("{line} {}", theirs.memcached_url())).ended(1);
+    assert!(said.stdout.contains("missing") || said.stdout.contains("no such blob"), "{}", said.stdout);
+    Ok(())
+}
+
+// ---- how they are shown ----------------------------------------------------------------------------------------------
+
+fn no_answer() -> Outcome {
+    let work = Work::new();
+    let line = "run --stores files/hashed,memcached,redis --blobs 12 --rounds 1 --phases fill,read-warm --quiet --out out";
+    let said = work.say(line).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let reason = |store: &str| {
+        let cell = result.results.iter().find(|cell| cell.store == store && cell.phase == "fill");
+        cell.and_then(|cell| cell.not_ranked.clone()).unwrap_or_default()
+    };
+    let cache = "a cache, not a place where files live";
+    assert_eq!(reason("memcached"), format!("{cache}; runs in class none, the strongest it has"));
+    assert_eq!(reason("redis"), cache);
+    let (_, answer) = said.stdout.split_once("\nAnswer").ok_or("no answer")?;
+    assert!(
+        answer.contains("Disk: `files/hashed` takes least") && !answer.contains("takes most"),
+        "{answer}"
+    );
+    Ok(())
+}
