@@ -22,7 +22,12 @@ function cache(): Memcached
 function cache_get(string $key): ?string
 {
     $blob = cache()->get($key);
-    return cache()->getResultCode() === Memcached::RES_SUCCESS ? $blob : null;
+    // Only what is not there is a miss: a cache that fails must not pass for one that is slow.
+    return match (cache()->getResultCode()) {
+        Memcached::RES_SUCCESS => $blob,
+        Memcached::RES_NOTFOUND => null,
+        default => throw new RuntimeException(cache()->getResultMessage()),
+    };
 }
 
 /** Keeps a blob that is not there yet: one that somebody put meanwhile is newer. */

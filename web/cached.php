@@ -10,5 +10,10 @@ header('X-Cache: ' . ($blob === null ? 'miss' : 'hit'));
 if ($blob === null) {
     $blob = blob_from_file($key) ?? refuse(404);
     cache_add($key, $blob);
+    clearstatcache();
+    if (!is_file(file_of($key))) {
+        // Deleted meanwhile, before it was in the cache.
+        cache_delete($key);
+    }
 }
 send_blob($blob);

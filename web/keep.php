@@ -11,5 +11,9 @@ $done = match ($_SERVER['REQUEST_METHOD']) {
     'DELETE' => cache_delete($key),
     default => refuse(405),
 };
+if (!$done) {
+    // Nothing rather than the old one.
+    cache_delete($key);
+}
 // 507: the cache has no room for it.
 refuse($done ? 204 : 507);

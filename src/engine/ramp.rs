@@ -90,10 +90,16 @@ pub fn climb<T, E>(
 pub fn judge(limit: &ResponseLimit, offered_ops_per_s: f64, tally: &Tally) -> Rung {
     let response_ns = tally.response().value_at_quantile(limit.share);
     let due_ns = tally.last_due.saturating_sub(tally.begin) as f64;
-    let all_ns = tally.end.saturating_sub(tally.begin).max(1) as f64;
+    // What is under way for no longer than the limit allows is not late.
+    let late_ns = tally.end.saturating_sub(tally.last_due).saturating_sub(limit.ns) as f64;
+    let all_ns = (due_ns + late_ns).max(1.0);
     let achieved_share = (due_ns / all_ns).min(1.0);
     let failure = if tally.errors > 0 {
-        Some(format!("{} ops failed", tally.errors))
+        Some(format!(
+            "{} ops failed: {}",
+            tally.errors,
+            tally.first_error.as_deref().unwrap_or("nobody says why")
+        ))
     } else if tally.ops == 0 {
         Some("no op came due".to_owned())
     } else if response_ns > limit.ns {

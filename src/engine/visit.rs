@@ -23,7 +23,7 @@ use crate::plan::{
 use crate::result::{CacheProof, Fixed, FixedLength, Footprint, OpenLoop, Round};
 use crate::stats::histogram::{self, BANDS};
 use crate::stats::{SHORT_OPS, SHORT_SECONDS};
-use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Kind, Mode, Options, Setup, Store};
+use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Mode, Options, Setup, Store};
 
 /// What all visits of a run share.
 pub struct Run<'a> {
@@ -610,7 +610,7 @@ impl<'a> Visitor<'a> {
             open: None,
             use_bytes: load.use_bytes,
             batch: load.batch.unwrap_or(self.plan().batch),
-            connect: self.connects(),
+            connect: self.connects(load.only_reads()),
             sync: (class == Durability::OnSync).then_some(self.plan().sync),
             first_apart: true,
         }
@@ -636,13 +636,13 @@ impl<'a> Visitor<'a> {
         Meter::new(device, self.turn.idle)
     }
 
-    /// Whether the row connects anew for every op.
-    fn connects(&self) -> bool {
-        let row = self.subject.row;
-        match row.adapter.kind {
-            // Behind a web server `connection` is the application's.
-            Kind::Web => row.options.text("keepalive") == "false",
-            _ => row.options.text("connection") == "per-op",
+    /// Whether the row connects anew for every op of a phase.
+    fn connects(&self, only_reads: bool) -> bool {
+        let options = &self.subject.row.options;
+        match options.text("keepalive") {
+            "" => options.text("connection") == "per-op",
+            // Of a web server only reads ask, and behind it `connection` is the application's.
+            kept => kept == "false" && only_reads,
         }
     }
 
@@ -908,7 +908,7 @@ impl<'a> Visitor<'a> {
             open: None,
             use_bytes: crate::plan::Use::Touch,
             batch: 1,
-            connect: self.connects(),
+            connect: self.connects(false),
             sync: (store_class == Durability::OnSync).then_some(plan.sync),
             first_apart: true,
         };

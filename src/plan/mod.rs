@@ -441,6 +441,9 @@ impl Resolver<'_> {
             op_timeout: duration_or("op_timeout", &text.op_timeout, Duration::from_secs(30))?,
             rail_limit: text.rail_limit.unwrap_or(0.5),
         };
+        if plan.shows_pages() && (plan.rate.is_some() || plan.text.limit.is_some()) {
+            bail!("pages are loaded one after the other: `--rate` and `--limit` are for stores");
+        }
         plan.only = self.only(&plan)?;
         plan.text = self.complete(&plan);
         Ok(plan)

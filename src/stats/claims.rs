@@ -11,7 +11,7 @@ use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 use super::interval::{CONFIDENCE, EQUAL_WITHIN, Moments, t_two_sided};
 use super::{histogram, summary};
 use crate::plan::{ClaimText, Expect, Metric, Quantity, Target};
-use crate::result::{Cell, Claim, ClaimVerdict, Interval, Magnitude, Round, RunResult, Status};
+use crate::result::{Cache, Cell, Claim, ClaimVerdict, Interval, Magnitude, Round, RunResult, Status};
 use crate::store::Kind;
 
 /// A figure of today holds when it is within this factor of the published one.
@@ -294,27 +294,48 @@ impl Leaf {
 // ---- quantities ----------------------------------------------------------------------------------------------------
 
 /// A quantity as far as it is known.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Estimate {
-    /// A mean over rounds, of logarithms or as it is. `chosen`: from so many that were looked at.
-    Mean { moments: Moments, logs: bool, chosen: f64 },
+    /// A mean over rounds, of logarithms or as it is.
+    Mean { moments: Moments, logs: bool },
+    /// The largest of the ratios of all pairs, by their logarithms.
+    Extremes(Vec<Moments>),
     /// A ratio of standard deviations with the degrees of freedom above and below.
     Variation { ratio: f64, above: f64, below: f64 },
 }
 
 impl Estimate {
     fn interval(&self, confidence: f64) -> Interval {
-        match *self {
-            Estimate::Mean { moments, logs, chosen } => {
-                let t = t_two_sided(1.0 - (1.0 - confidence) / chosen, moments.degrees);
-                if logs {
+        match self {
+            Estimate::Mean { moments, logs } => {
+                let t = t_two_sided(confidence, moments.degrees);
+                if *logs {
                     return moments.exp_interval(t);
                 }
                 let bound =
                     |side: f64| (moments.degrees > 0.0).then_some(moments.mean + side * t * moments.error);
                 Interval { median: moments.mean, low: bound(-1.0), high: bound(1.0) }
             }
-            Estimate::Variation { ratio, above, below } => {
+            Estimate::Extremes(pairs) => {
+                // The interval of each pair at a confidence that all of them hold together, either way round.
+                let confidence = 1.0 - (1.0 - confidence) / pairs.len().max(1) as f64;
+                let all = pairs.iter().flat_map(|pair| {
+                    let ratio = pair.exp_interval(t_two_sided(confidence, pair.degrees));
+                    let turned = Interval {
+                        median: 1.0 / ratio.median,
+                        low: ratio.high.map(|high| 1.0 / high),
+                        high: ratio.low.map(|low| 1.0 / low),
+                    };
+                    [ratio, turned]
+                });
+                let one = Interval { median: 1.0, low: Some(1.0), high: Some(1.0) };
+                all.fold(one, |most, ratio| Interval {
+                    median: most.median.max(ratio.median),
+                    low: most.low.zip(ratio.low).map(|(one, other)| one.max(other)),
+                    high: most.high.zip(ratio.high).map(|(one, other)| one.max(other)),
+                })
+            }
+            &Estimate::Variation { ratio, above, below } => {
                 let tail = (1.0 - confidence) / 2.0;
                 let bound = |share: f64| {
                     let distribution = FisherSnedecor::new(above, below).ok()?;
@@ -345,7 +366,7 @@ fn measured(result: &RunResult, text: &ClaimText) -> Result<Leaf, String> {
     Ok(Leaf {
         estimate,
         expect: text.expect.unwrap_or_default(),
-        is_ratio: quantity != Quantity::Difference,
+        is_ratio: !matches!(quantity, Quantity::Difference | Quantity::Slope),
         confidence: CONFIDENCE,
         found: Found::Across,
     })
@@ -355,8 +376,12 @@ fn estimate(result: &RunResult, quantity: Quantity, targets: &[Target]) -> Resul
     let values =
         || targets.iter().map(|target| values(result, target)).collect::<Result<Vec<Values>, String>>();
     match quantity {
-        Quantity::Ratio if targets.iter().any(is_by_order) => unpaired(&values()?),
-        Quantity::Ratio => paired(&values()?, |v| (v[0] / v[1]).ln(), true),
+        Quantity::Ratio => {
+            let all = values()?;
+            // Rounds chosen by order need not be the same for both.
+            let apart = targets.iter().any(is_by_order) && !all[0].keys().eq(all[1].keys());
+            if apart { unpaired(&all) } else { paired(&all, |v| (v[0] / v[1]).ln(), true) }
+        }
         Quantity::Difference => paired(&values()?, |v| v[0] - v[1], false),
         Quantity::RatioOfRatios => paired(&values()?, |v| (v[0] / v[1] * v[3] / v[2]).ln(), true),
         Quantity::MaxOverMin => extremes(&values()?),
@@ -380,7 +405,7 @@ fn paired(all: &[Values], of: impl Fn(&[f64]) -> f64, logs: bool) -> Result<Esti
         })
         .collect();
     let moments = Moments::of(&means).ok_or("No round has figures of all its rows.")?;
-    Ok(Estimate::Mean { moments, logs, chosen: 1.0 })
+    Ok(Estimate::Mean { moments, logs })
 }
 
 /// A ratio of values from different rounds (Welch).
@@ -390,22 +415,21 @@ fn unpaired(all: &[Values]) -> Result<Estimate, String> {
         Moments::of(&logs).ok_or("No round has that order of rows.")
     };
     let moments = logs(&all[0])?.less(&logs(&all[1])?);
-    Ok(Estimate::Mean { moments, logs: true, chosen: 1.0 })
+    Ok(Estimate::Mean { moments, logs: true })
 }
 
-/// The largest over the smallest. Which ones these are is known only after measuring: the interval allows for all pairs.
+/// The largest over the smallest. Which ones these are is not known: every pair may be it.
 fn extremes(all: &[Values]) -> Result<Estimate, String> {
-    let mean = |values: &Values| {
-        let logs: Vec<f64> = values.values().map(|value| value.ln()).collect();
-        Moments::of(&logs).map_or(f64::NAN, |moments| moments.mean)
-    };
-    let most = all.iter().max_by(|a, b| mean(a).total_cmp(&mean(b))).ok_or("There are no rows.")?;
-    let least = all.iter().min_by(|a, b| mean(a).total_cmp(&mean(b))).ok_or("There are no rows.")?;
-    let pairs = (all.len() * (all.len() - 1) / 2) as f64;
-    match paired(&[most.clone(), least.clone()], |v| (v[0] / v[1]).ln(), true)? {
-        Estimate::Mean { moments, logs, .. } => Ok(Estimate::Mean { moments, logs, chosen: pairs.max(1.0) }),
-        other => Ok(other),
+    let mut pairs = Vec::new();
+    for (index, one) in all.iter().enumerate() {
+        for other in &all[index + 1..] {
+            match paired(&[one.clone(), other.clone()], |v| (v[0] / v[1]).ln(), true)? {
+                Estimate::Mean { moments, .. } => pairs.push(moments),
+                _ => return Err("There are no rows.".to_owned()),
+            }
+        }
     }
+    Ok(Estimate::Extremes(pairs))
 }
 
 /// How much one row varies over how much another does, of logarithms.
@@ -551,17 +575,20 @@ fn values(result: &RunResult, target: &Target) -> Result<Values, String> {
         Metric::DeviceRead => per_op(&cells, |round| round.device_read_bytes.map(|bytes| bytes as f64)),
         Metric::Requests => of_one(&cells, |round| round.counts.get("requests").copied())?,
         Metric::Received => of_one(&cells, |round| round.counts.get("bytes").copied())?,
-        Metric::FailedAttempts => {
-            per_op(&cells, |round| Some((round.errors + round.retries + round.timeouts) as f64))
-        }
+        Metric::FailedAttempts => per_op(&cells, |round| Some((round.errors + round.retries) as f64)),
         Metric::FirstOp => of_one(&cells, first_op)?,
         Metric::P50 => of_one(&cells, |round| percentile(round, 0))?,
         Metric::P90 => of_one(&cells, |round| percentile(round, 1))?,
         Metric::P99 => of_one(&cells, |round| percentile(round, 2))?,
         Metric::P999 => of_one(&cells, |round| percentile(round, 3))?,
-        Metric::Memory => most(&cells, |round| {
-            Some((round.client_peak_bytes? + round.server_peak_bytes.unwrap_or(0)) as f64)
-        }),
+        Metric::Memory => {
+            if let Some(cell) = cells.iter().find(|cell| has_unseen_server(cell)) {
+                return Err(format!("The memory of the server of `{}` is not seen.", cell.store));
+            }
+            most(&cells, |round| {
+                Some((round.client_peak_bytes? + round.server_peak_bytes.unwrap_or(0)) as f64)
+            })
+        }
         Metric::Disk => disk(result, &cells),
     };
     if is_by_order(target) {
@@ -574,6 +601,14 @@ fn values(result: &RunResult, target: &Target) -> Result<Values, String> {
         return Err(nothing_of(target));
     }
     Ok(values)
+}
+
+/// Whether a part of the row's memory belongs to a server that somebody else started.
+fn has_unseen_server(cell: &Cell) -> bool {
+    let behind_a_server =
+        [Kind::Server, Kind::Cache, Kind::Web].map(Kind::name).contains(&cell.kind.as_str());
+    let is_given = cell.options.get("url").is_some_and(|url| !url.is_empty());
+    behind_a_server && (is_given || cell.adapter.starts_with("mssql/"))
 }
 
 /// Why there are no values of a target.
@@ -594,6 +629,13 @@ fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
                 cell.not_ranked.clone().or(cell.reason.clone()).unwrap_or("nothing was measured".into());
             return Err(format!("`{}`: {why}.", cell.store));
         }
+    }
+    if let Some(cell) = cells.iter().find(|cell| cell.cache == Cache::Lukewarm) {
+        return Err(format!("`{}` in `{}` was lukewarm and not cold.", cell.store, cell.phase));
+    }
+    let failed = |cell: &&&Cell| cell.status == Status::Failed && metric != Metric::FailedAttempts;
+    if let Some(cell) = cells.iter().find(failed) {
+        return Err(format!("`{}`: {}.", cell.store, cell.reason.as_deref().unwrap_or("it failed")));
     }
     if !is_of_time(metric) {
         return Ok(());
@@ -617,6 +659,9 @@ fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
 
 /// Why a cell is not ranked. Caches and yardsticks never are, for what they are: a claim may be about them all the same.
 fn kept_from_ranking(cell: &Cell) -> Option<String> {
+    if let Some(share) = cell.harness_share.filter(|share| *share > summary::HARNESS_SHARE_MAX) {
+        return Some(format!("client-bound: {:.0} % of an op is the harness", share * 100.0));
+    }
     let kinds = [Kind::Cache.name(), Kind::Reference.name()];
     let never = cell.status == Status::Measured && kinds.contains(&cell.kind.as_str());
     cell.not_ranked.clone().filter(|_| !never)

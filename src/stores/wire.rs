@@ -119,6 +119,9 @@ impl Stream {
 /// Bytes read by one call: enough that large blobs take few calls, few enough to stay in the processor's cache.
 const BUFFER_BYTES: usize = 256 << 10;
 
+/// What an error says when the other side ended the connection.
+pub(super) const HUNG_UP: &str = "the server closed the connection";
+
 /// A connection. Once an op failed half way, what comes next is unknown: it is then good for nothing but to be dropped.
 pub(super) struct Wire {
     stream: Stream,
@@ -266,7 +269,7 @@ impl Wire {
 }
 
 fn hung_up() -> Error {
-    Error::Failed(anyhow!("the server closed the connection"))
+    Error::Failed(anyhow!(HUNG_UP))
 }
 
 /// A signal is no reason to give up; a wait that was too long is told apart from failures.

@@ -342,3 +342,41 @@ fn what_sessions_count_is_compared_like_times_but_needs_no_length() {
         assert_eq!(none[0].verdict, ClaimVerdict::NotTestable);
     }
 }
+
+/// A noisy row that may be the largest keeps the largest over the smallest open, whichever pair looks most extreme.
+#[test]
+fn extremes_allow_for_a_noisy_row_that_may_be_the_largest() {
+    let claim = "[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\nquantity = 'max-over-min'\n\
+                 rows = ['a', 'b', 'c']\nexpect = {high = 1.3}";
+    let noisy: Vec<f64> =
+        (0..ROUNDS).map(|round| if round % 2 == 0 { 1.15 * 1.6 } else { 1.15 / 1.6 }).collect();
+    let cells = |c: &[f64]| {
+        vec![
+            cell("a", "read", &around(1.0, 0), json!({})),
+            cell("b", "read", &around(1.2, 1), json!({})),
+            cell("c", "read", c, json!({})),
+        ]
+    };
+    assert_eq!(judged(claim, cells(&around(1.15, 2)))[0].verdict, ClaimVerdict::Confirmed);
+    let open = &judged(claim, cells(&noisy))[0];
+    assert_eq!(open.verdict, ClaimVerdict::CannotTellApart, "{:?}", open.today);
+}
+
+/// What was lukewarm, failed or has a server that nobody measured says nothing.
+#[test]
+fn figures_that_stand_for_something_else_are_not_testable() {
+    let time = "[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\nrows = ['a', 'b']\nexpect = {low = 1.0}";
+    let memory = &format!("{time}\nmetric = 'memory'");
+    let note = |claim: &str, over: Value| {
+        let cells =
+            vec![cell("a", "read", &around(2.0, 0), over), cell("b", "read", &around(1.0, 1), json!({}))];
+        let claim = judged(claim, cells).remove(0);
+        assert_eq!(claim.verdict, ClaimVerdict::NotTestable);
+        claim.note.unwrap_or_default()
+    };
+    assert!(note(time, json!({"cache": "lukewarm"})).contains("lukewarm"));
+    assert!(note(memory, json!({"status": "failed", "reason": "it broke"})).contains("it broke"));
+    let given = json!({"kind": "server", "options": {"url": "postgres://there/x"}});
+    assert!(note(memory, given).contains("memory of the server"));
+    assert!(note(time, json!({"harness_share": 0.9})).contains("90 %"));
+}

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use sha2::{Digest, Sha256};
 
 use super::super::database::{START_PATIENCE, STOP_PATIENCE, on_free_port};
-use super::super::web::NGINX;
+use super::super::web::{NGINX, check_path};
 use crate::server::{Launch, Program, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
 
@@ -69,6 +69,7 @@ pub(super) struct Nginx {
 
 impl Nginx {
     pub(super) fn start(setup: &Setup, site: &Path, certificate: &Certificate, http2: bool) -> Result<Nginx> {
+        check_path(setup)?;
         on_free_port(|port| Nginx::start_on(port, setup, site, certificate, http2))
     }
 
@@ -105,14 +106,14 @@ fn configuration(run: &Path, site: &Path, certificate: &Certificate, port: u16, 
     let (file, key) = (certificate.file.display(), certificate.key.display());
     let http2 = if http2 { " http2" } else { "" };
     format!(
-        "daemon off;\nworker_processes 1;\npid {run}/pid;\nerror_log stderr error;\n\
+        "daemon off;\nworker_processes 1;\npid \"{run}/pid\";\nerror_log stderr error;\n\
          events {{ worker_connections 1024; }}\n\
          http {{\naccess_log off;\nsendfile on;\ntcp_nopush on;\nkeepalive_timeout 1h;\n\
          types {{ text/html html; text/css css; image/png png; application/json json; }}\n\
-         client_body_temp_path {run}/body;\nproxy_temp_path {run}/proxy;\nfastcgi_temp_path {run}/fastcgi;\n\
-         uwsgi_temp_path {run}/uwsgi;\nscgi_temp_path {run}/scgi;\n\
-         server {{\nlisten 127.0.0.1:{port} ssl{http2};\nroot {site};\n\
-         ssl_certificate {file};\nssl_certificate_key {key};\nssl_protocols TLSv1.3;\n\
+         client_body_temp_path \"{run}/body\";\nproxy_temp_path \"{run}/proxy\";\nfastcgi_temp_path \"{run}/fastcgi\";\n\
+         uwsgi_temp_path \"{run}/uwsgi\";\nscgi_temp_path \"{run}/scgi\";\n\
+         server {{\nlisten 127.0.0.1:{port} ssl{http2};\nroot \"{site}\";\n\
+         ssl_certificate \"{file}\";\nssl_certificate_key \"{key}\";\nssl_protocols TLSv1.3;\n\
          error_page 403 404 500 502 503 504 /refused.html;\n}}\n}}\n"
     )
 }

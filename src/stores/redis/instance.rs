@@ -173,6 +173,13 @@ pub(super) fn flush_of(keeper: &mut Client, durability: Durability) -> Result<Fl
     if durability == Durability::None {
         return Ok(Flush::Never);
     }
+    if setting(keeper, "no-appendfsync-on-rewrite")?.as_deref() == Some("yes") {
+        return Err(Error::Failed(anyhow!(
+            "the server has no-appendfsync-on-rewrite yes: it does not flush while it saves, so that class {} cannot be had; \
+             --durability none can",
+            durability.name()
+        )));
+    }
     let (log, flush) = (setting(keeper, "appendonly")?, setting(keeper, "appendfsync")?);
     match (log.as_deref(), flush.as_deref()) {
         (Some("yes"), Some("always")) => Ok(Flush::EachWrite),

@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 use rustls::{ClientConfig, RootCertStore};
 use url::{Position, Url};
 
-use super::super::wire::{Address, Wire};
+use super::super::wire::{self, Address, Wire};
 use crate::store::*;
 
 /// Where requests go.
@@ -151,7 +151,7 @@ impl Http {
             write!(self.request, "Content-Length: {}\r\n", body.len())?;
         }
         self.request.extend_from_slice(b"\r\n");
-        let (mut wire, mut answer) = self.begun(body)?;
+        let (mut wire, mut answer) = self.begun(method, body)?;
         let (mut error, success) = (Vec::new(), answer.is_success());
         let mut take = |piece: &[u8]| if success { sink(piece) } else { error.extend_from_slice(piece) };
         let has_body = method != "HEAD" && ![204, 304].contains(&answer.status);
@@ -167,11 +167,12 @@ impl Http {
     }
 
     /// Sends the request that is ready, and reads the head of its answer.
-    fn begun(&mut self, body: &[u8]) -> Result<(Wire, Answer)> {
+    fn begun(&mut self, method: &str, body: &[u8]) -> Result<(Wire, Answer)> {
         if let Some(kept) = self.wire.take() {
-            // A server may close a kept connection at any time between two requests, and these may be repeated.
+            // A server may close a kept connection at any time between two requests. Of these all may be repeated but those
+            // that make something new each time.
             match self.begin(kept, body) {
-                Err(Error::Failed(_)) => {}
+                Err(Error::Failed(error)) if method != "POST" && is_hang_up(&error) => {}
                 outcome => return outcome,
             }
         }
@@ -185,6 +186,18 @@ impl Http {
             answer = head_of(&mut wire)?;
         }
         Ok((wire, answer))
+    }
+}
+
+/// Whether the other side was gone, before it answered.
+fn is_hang_up(error: &anyhow::Error) -> bool {
+    use std::io::ErrorKind;
+    match error.downcast_ref::<std::io::Error>() {
+        Some(error) => matches!(
+            error.kind(),
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted
+        ),
+        None => error.to_string() == wire::HUNG_UP,
     }
 }
 

@@ -6,12 +6,12 @@ use anyhow::{Context, anyhow};
 use rusty_s3::{Bucket, Credentials, UrlStyle};
 use url::Url;
 
-use super::super::database::{Owner, START_PATIENCE, STOP_PATIENCE, own_name};
+use super::super::database::{Owner, START_PATIENCE, STOP_PATIENCE, on_free_port, own_name};
 use super::super::wire;
 use super::S3S_FS;
 use super::client::{Access, Client, endpoint_of};
 use super::http::Endpoint;
-use crate::server::{Launch, Server, free_port, password};
+use crate::server::{Launch, Server, password};
 use crate::store::*;
 
 /// What our prefixes in a bucket of the user's begin with.
@@ -32,10 +32,14 @@ pub(super) struct Instance {
 
 impl Instance {
     pub(super) fn start(setup: &Setup) -> Result<Instance> {
+        on_free_port(|port| Instance::start_on(port, setup))
+    }
+
+    fn start_on(port: u16, setup: &Setup) -> Result<Instance> {
         let program = S3S_FS.find()?;
         let data = setup.dir.join("data");
         std::fs::create_dir_all(&data)?;
-        let (port, key, secret) = (free_port()?, password(), password());
+        let (key, secret) = (password(), password());
         let launch = Launch::new(&program.path, setup.dir)
             .args(["--host", "127.0.0.1", "--port", &port.to_string()])
             .args(["--access-key", &key, "--secret-key", &secret])

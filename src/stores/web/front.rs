@@ -45,13 +45,7 @@ const SPARE_CONNECTIONS: usize = 16;
 
 impl Web {
     pub(super) fn start(setup: &Setup, site: &Site) -> Result<Web> {
-        let dir = setup.dir.to_string_lossy();
-        if let Some(sign) = dir.chars().find(|sign| "\"$\\\n".contains(*sign)) {
-            // Configurations have quotes, but not one way to write these inside them.
-            return Err(Error::Failed(anyhow!(
-                "web servers cannot be given a path with {sign:?} in it: `{dir}`"
-            )));
-        }
+        check_path(setup)?;
         on_free_port(|port| Web::start_on(port, setup, site))
     }
 
@@ -95,6 +89,18 @@ impl Web {
         drop(sockets);
         Ok(())
     }
+}
+
+/// Refuses a place whose path no configuration can say.
+pub(in super::super) fn check_path(setup: &Setup) -> Result<()> {
+    let dir = setup.dir.to_string_lossy();
+    if let Some(sign) = dir.chars().find(|sign| "\"$\\\n".contains(*sign)) {
+        // Configurations have quotes, but not one way to write these inside them.
+        return Err(Error::Failed(anyhow!(
+            "web servers cannot be given a path with {sign:?} in it: `{dir}`"
+        )));
+    }
+    Ok(())
 }
 
 /// What the configurations are made from.
@@ -205,9 +211,12 @@ impl Plan<'_> {
              http {{\ndefault_type application/octet-stream;\naccess_log off;\nsendfile on;\ntcp_nopush on;\n\
              # As many requests of one connection as there are, and no end while a run thinks.\n\
              keepalive_timeout 1h;\nkeepalive_requests 1000000000;\nclient_max_body_size 0;\nserver_tokens on;\n\
-             client_body_temp_path \"{run}/body\";\nproxy_temp_path \"{run}/proxy\";\nfastcgi_temp_path \"{run}/fastcgi\";\n\
+             client_body_temp_path \"{dir}/body\";\nclient_body_buffer_size {body};\nproxy_temp_path \"{run}/proxy\";\nfastcgi_temp_path \"{run}/fastcgi\";\n\
              uwsgi_temp_path \"{run}/uwsgi\";\nscgi_temp_path \"{run}/scgi\";\n\
              server {{\nlisten 127.0.0.1:{port};\n{served}\n}}\n}}\n",
+            dir = self.setup.dir.display(),
+            // Bodies of puts stay in memory.
+            body = self.setup.blob_bytes_max.clamp(16 << 10, 64 << 20),
             // Each has a second descriptor for a file or for PHP.
             connections = self.connections * 2 + 64,
         )
@@ -241,7 +250,8 @@ impl Plan<'_> {
         let text = format!(
             "memory_limit = {memory}\noutput_buffering = Off\ndisplay_errors = Off\nlog_errors = On\n\
              error_log = /proc/self/fd/2\nenable_post_data_reading = On\npost_max_size = 0\n\
-             zlib.output_compression = Off\nopcache.lockfile_path = \"{}\"\n{}",
+             zlib.output_compression = Off\nopcache.lockfile_path = \"{0}\"\nupload_tmp_dir = \"{0}\"\n\
+             sys_temp_dir = \"{0}\"\n{1}",
             directory.display(),
             self.site.php_settings
         );

@@ -7,6 +7,7 @@ mod front;
 mod http;
 mod scripts;
 
+pub(super) use self::front::check_path;
 use self::front::{Front, Site, Web};
 use self::http::{Client, Request, Target};
 use self::scripts::{Cache, Scripts};
@@ -290,8 +291,10 @@ fn caps(behind: &Behind, front: Front, content: Content, options: &Options) -> C
     // Apache asks for a file's length before it opens the file: one that is replaced between the two is sent with the length of
     // the old one.
     let atomic_put = inner.atomic_put && !(front == Front::Apache && matches!(content, Content::Files));
+    // The script reads parts by a prepared statement, which would stand under another's name.
+    let range = inner.range && !matches!(options.text("protocol"), "text" | "procedure");
     // Several blobs in one request, and what is not the truth's alone, are not offered.
-    Caps { batch: false, catalogue: false, atomic_put, blob_bytes_max, ..inner }
+    Caps { batch: false, catalogue: false, atomic_put, range, blob_bytes_max, ..inner }
 }
 
 fn damage(behind: &Behind, options: &Options, durability: Durability) -> Damage {

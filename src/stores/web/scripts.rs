@@ -57,9 +57,7 @@ impl Scripts {
         }
         let (source, php_settings) = match cache {
             None => (None, String::new()),
-            Some(Cache::Apcu) => {
-                (Some(include_str!("../../../web/cache_apcu.php")), apcu_settings(setup.store_bytes_max))
-            }
+            Some(Cache::Apcu) => (Some(include_str!("../../../web/cache_apcu.php")), apcu_settings(setup)),
             #[cfg(feature = "memcached")]
             Some(Cache::Memcached) => (Some(include_str!("../../../web/cache_memcached.php")), String::new()),
         };
@@ -112,9 +110,15 @@ impl Scripts {
 }
 
 /// Room for every blob and for what the cache keeps of each, so that nothing is forgotten.
-fn apcu_settings(store_bytes_max: u64) -> String {
-    let megabytes = (store_bytes_max + store_bytes_max / 4).div_ceil(1 << 20) + 32;
-    format!("apc.enabled = 1\napc.shm_size = {megabytes}M\napc.ttl = 0\n")
+fn apcu_settings(setup: &Setup) -> String {
+    /// More than the header, the key and the table of an entry take.
+    const ENTRY_BYTES: u64 = 512;
+    let bytes = setup.store_bytes_max + setup.store_bytes_max / 4 + setup.keys_max * ENTRY_BYTES;
+    let megabytes = bytes.div_ceil(1 << 20) + 32;
+    format!(
+        "apc.enabled = 1\napc.shm_size = {megabytes}M\napc.entries_hint = {}\napc.ttl = 0\n",
+        setup.keys_max
+    )
 }
 
 /// A PHP file that returns these settings.
