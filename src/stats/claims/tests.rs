@@ -376,7 +376,7 @@ fn figures_that_stand_for_something_else_are_not_testable() {
     };
     assert!(note(time, json!({"cache": "lukewarm"})).contains("lukewarm"));
     assert!(note(memory, json!({"status": "failed", "reason": "it broke"})).contains("it broke"));
-    let given = json!({"kind": "server", "options": {"url": "postgres://there/x"}});
+    let given = json!({"kind": "server", "options": {"url": "scheme://there/x"}});
     assert!(note(memory, given).contains("memory of the server"));
     assert!(note(time, json!({"harness_share": 0.9})).contains("90 %"));
 }
