@@ -608,7 +608,7 @@ fn has_unseen_server(cell: &Cell) -> bool {
     let behind_a_server =
         [Kind::Server, Kind::Cache, Kind::Web].map(Kind::name).contains(&cell.kind.as_str());
     let is_given = cell.options.get("url").is_some_and(|url| !url.is_empty());
-    behind_a_server && (is_given || cell.adapter.starts_with("mssql/"))
+    behind_a_server && is_given
 }
 
 /// Why there are no values of a target.

@@ -365,7 +365,8 @@ fn extremes_allow_for_a_noisy_row_that_may_be_the_largest() {
 /// What was lukewarm, failed or has a server that nobody measured says nothing.
 #[test]
 fn figures_that_stand_for_something_else_are_not_testable() {
-    let time = "[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\nrows = ['a', 'b']\nexpect = {low = 1.0}";
+    let time =
+        "[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\nrows = ['a', 'b']\nexpect = {low = 1.0}";
     let memory = &format!("{time}\nmetric = 'memory'");
     let note = |claim: &str, over: Value| {
         let cells =
