@@ -28,11 +28,19 @@ $host = (setting('connection') === 'kept' ? 'p:' : '') . setting('host');
 $database = new mysqli($host, setting('user'), setting('password'), setting('database'), 0, setting('socket'));
 if ($part !== null) {
     // Positions in SQL count from 1.
-    $row = first_row(
-        $database,
-        'SELECT SUBSTRING(content, ?, ?), LENGTH(content) FROM blobs WHERE hash = ?',
-        [$part[0] + 1, $part[1], $key]
-    ) ?? refuse(404);
+    [$from, $bytes] = [$part[0] + 1, $part[1]];
+    $row = match (setting('protocol')) {
+        'text' => first_row_of_text(
+            $database,
+            "SELECT SUBSTRING(content, $from, $bytes), LENGTH(content) FROM blobs WHERE hash = '"
+                . $database->real_escape_string($key) . "'"
+        ),
+        default => first_row(
+            $database,
+            'SELECT SUBSTRING(content, ?, ?), LENGTH(content) FROM blobs WHERE hash = ?',
+            [$from, $bytes, $key]
+        ),
+    } ?? refuse(404);
     $length = send_head((int) $row[1], $part);
     echo substr($row[0], 0, $length);
     exit;

@@ -291,8 +291,8 @@ fn caps(behind: &Behind, front: Front, content: Content, options: &Options) -> C
     // Apache asks for a file's length before it opens the file: one that is replaced between the two is sent with the length of
     // the old one.
     let atomic_put = inner.atomic_put && !(front == Front::Apache && matches!(content, Content::Files));
-    // The script reads parts by a prepared statement, which would stand under another's name.
-    let range = inner.range && !matches!(options.text("protocol"), "text" | "procedure");
+    // No procedure tells the length beside the part.
+    let range = inner.range && options.text("protocol") != "procedure";
     // Several blobs in one request, and what is not the truth's alone, are not offered.
     Caps { batch: false, catalogue: false, atomic_put, range, blob_bytes_max, ..inner }
 }
@@ -310,8 +310,8 @@ struct Delivery {
     target: Target,
     route: Route,
     scripts: Option<Scripts>,
-    /// Of the store behind or of the cache.
-    blob_limit: Option<Limit>,
+    /// What the row can do.
+    caps: Caps,
     /// Offsets beyond it are beyond every blob.
     blob_bytes_max: u64,
 }
@@ -371,7 +371,7 @@ fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Resul
         target,
         route,
         scripts,
-        blob_limit: caps(behind, front, content, setup.options).blob_bytes_max,
+        caps: caps(behind, front, content, setup.options),
         blob_bytes_max: setup.blob_bytes_max,
     }))
 }
@@ -455,12 +455,15 @@ fn spell(path: &mut Vec<u8>, route: Route, key: &Key) {
 impl Session for Visitor<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         // Before it is in the one place and not in the other.
-        self.store.blob_limit.map_or(Ok(()), |limit| limit.check(blob))?;
+        self.store.caps.blob_bytes_max.map_or(Ok(()), |limit| limit.check(blob))?;
         self.behind.put(key, blob)?;
         self.tell_cache("PUT", key, Some(blob))
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        if span != Span::Whole && !self.store.caps.range {
+            return Err(Error::Unsupported("a range read"));
+        }
         spell(&mut self.path, self.store.route, key);
         let (from, len) = span.below(self.store.blob_bytes_max);
         let request = match span {
