@@ -490,6 +490,13 @@ pub struct Adapter {
     pub open: fn(&Setup) -> Result<Box<dyn Store>>,
 }
 
+impl Adapter {
+    /// Why one of its programs cannot be had, if that is so.
+    pub fn missing_program(&self) -> Option<anyhow::Error> {
+        self.programs.iter().find_map(|program| program.find().err())
+    }
+}
+
 impl std::fmt::Debug for Adapter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Adapter").field("name", &self.name).finish_non_exhaustive()

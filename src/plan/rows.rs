@@ -170,8 +170,7 @@ pub fn missing_server(adapter: &Adapter, options: &Options) -> Option<anyhow::Er
             url_variable(adapter)
         ));
     }
-    let programs = || adapter.programs.iter().find_map(|program| program.find().err());
-    stores::refusal(adapter).or_else(programs)
+    stores::refusal(adapter).or_else(|| adapter.missing_program())
 }
 
 /// Splits a list at commas that are not inside brackets.

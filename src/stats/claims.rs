@@ -659,8 +659,8 @@ fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
 
 /// Why a cell is not ranked. Caches and yardsticks never are, for what they are: a claim may be about them all the same.
 fn kept_from_ranking(cell: &Cell) -> Option<String> {
-    if let Some(share) = cell.harness_share.filter(|share| *share > summary::HARNESS_SHARE_MAX) {
-        return Some(format!("client-bound: {:.0} % of an op is the harness", share * 100.0));
+    if let Some(why) = summary::mostly_harness(cell) {
+        return Some(why);
     }
     let kinds = [Kind::Cache.name(), Kind::Reference.name()];
     let never = cell.status == Status::Measured && kinds.contains(&cell.kind.as_str());

@@ -434,6 +434,12 @@ fn harness_share(plan: &Plan, records: &Records, cell: &Cell, phase: &Phase) -> 
 
 // ---- ranking ---------------------------------------------------------------------------------------------------
 
+/// Why a cell says more of the harness than of the store, if it does.
+pub fn mostly_harness(cell: &Cell) -> Option<String> {
+    let share = cell.harness_share.filter(|share| *share > HARNESS_SHARE_MAX)?;
+    Some(format!("client-bound: {:.0} % of an op is the harness", share * 100.0))
+}
+
 /// Why a cell is not ranked, if it is not.
 fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<String> {
     let row = plan.rows.iter().find(|row| row.label == cell.store)?;
@@ -465,8 +471,8 @@ fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<String> {
     if weaker.is_some() {
         return weaker;
     }
-    if let Some(share) = cell.harness_share.filter(|share| *share > HARNESS_SHARE_MAX) {
-        return Some(format!("client-bound: {:.0} % of an op is the harness", share * 100.0));
+    if let Some(why) = mostly_harness(cell) {
+        return Some(why);
     }
     if let Some(why) = client_is_the_limit(records, cell) {
         return Some(why);

@@ -47,6 +47,8 @@ mod rocksdb;
 mod s3;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(any(feature = "memcached", feature = "postgres", feature = "redis", feature = "s3"))]
+mod stream;
 #[cfg(feature = "web")]
 mod web;
 #[cfg(any(feature = "memcached", feature = "redis", feature = "s3"))]

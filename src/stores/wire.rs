@@ -1,14 +1,13 @@
 //! A connection to a server whose protocol is spoken here: a header and a blob in one system call, answers lent from one buffer.
 
 use std::io::{ErrorKind, IoSlice, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use url::Url;
 
+use super::stream::Stream;
 use crate::store::*;
 
 /// Where a server listens.
@@ -41,78 +40,24 @@ pub(super) fn parse(url: &str, of: &str) -> Result<Url> {
     Ok(Url::parse(url).with_context(shown)?)
 }
 
-enum Stream {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-    #[cfg(feature = "s3")]
-    Tls(Box<rustls::StreamOwned<rustls::ClientConnection, TcpStream>>),
+fn connected(address: &Address, timeout: Duration) -> anyhow::Result<Stream> {
+    match address {
+        Address::Socket(path) => {
+            Stream::unix(path, timeout).with_context(|| format!("cannot connect to `{}`", path.display()))
+        }
+        Address::Host(name, port) => {
+            Stream::tcp(name, *port, timeout).with_context(|| format!("cannot connect to `{name}:{port}`"))
+        }
+    }
 }
 
-impl Stream {
-    fn connect(address: &Address, timeout: Duration) -> anyhow::Result<Stream> {
-        match address {
-            Address::Socket(path) => {
-                let stream = UnixStream::connect(path)
-                    .with_context(|| format!("cannot connect to `{}`", path.display()))?;
-                stream.set_read_timeout(Some(timeout))?;
-                stream.set_write_timeout(Some(timeout))?;
-                Ok(Stream::Unix(stream))
-            }
-            Address::Host(name, port) => {
-                let cannot = || format!("cannot connect to `{name}:{port}`");
-                let mut last = None;
-                for address in (name.as_str(), *port).to_socket_addrs().with_context(cannot)? {
-                    match TcpStream::connect_timeout(&address, timeout) {
-                        Ok(stream) => {
-                            stream.set_nodelay(true)?;
-                            stream.set_read_timeout(Some(timeout))?;
-                            stream.set_write_timeout(Some(timeout))?;
-                            return Ok(Stream::Tcp(stream));
-                        }
-                        Err(error) => last = Some(error),
-                    }
-                }
-                let last = last.map_or_else(|| anyhow!("the name has no address"), anyhow::Error::from);
-                Err(last.context(cannot()))
-            }
-        }
-    }
-
-    fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
-        match self {
-            Stream::Unix(stream) => stream.read(room),
-            Stream::Tcp(stream) => stream.read(room),
-            #[cfg(feature = "s3")]
-            Stream::Tls(stream) => stream.read(room),
-        }
-    }
-
-    fn write_vectored(&mut self, parts: &[IoSlice]) -> std::io::Result<usize> {
-        match self {
-            Stream::Unix(stream) => stream.write_vectored(parts),
-            Stream::Tcp(stream) => stream.write_vectored(parts),
-            #[cfg(feature = "s3")]
-            Stream::Tls(stream) => stream.write_vectored(parts),
-        }
-    }
-
-    /// Sends an acknowledgement of what was read, if there is none yet.
-    fn acknowledge(&self) -> std::io::Result<()> {
-        match self {
-            Stream::Unix(_) => Ok(()),
-            Stream::Tcp(stream) => Ok(rustix::net::sockopt::set_tcp_quickack(stream, true)?),
-            #[cfg(feature = "s3")]
-            Stream::Tls(stream) => Ok(rustix::net::sockopt::set_tcp_quickack(&stream.sock, true)?),
-        }
-    }
-
-    /// Sends what an encrypted stream still holds back.
-    fn flush(&mut self) -> std::io::Result<()> {
-        match self {
-            Stream::Unix(_) | Stream::Tcp(_) => Ok(()),
-            #[cfg(feature = "s3")]
-            Stream::Tls(stream) => stream.flush(),
-        }
+/// Sends an acknowledgement of what was read, if there is none yet.
+fn acknowledge(stream: &Stream) -> std::io::Result<()> {
+    match stream {
+        Stream::Unix(_) => Ok(()),
+        Stream::Tcp(stream) => Ok(rustix::net::sockopt::set_tcp_quickack(stream, true)?),
+        #[cfg(feature = "s3")]
+        Stream::Tls(stream) => Ok(rustix::net::sockopt::set_tcp_quickack(&stream.sock, true)?),
     }
 }
 
@@ -135,7 +80,7 @@ pub(super) struct Wire {
 impl Wire {
     /// Connects. `timeout` holds for connecting, and for each wait of an op.
     pub(super) fn connect(address: &Address, timeout: Duration) -> Result<Wire> {
-        Ok(Wire::upon(Stream::connect(address, timeout)?))
+        Ok(Wire::upon(connected(address, timeout)?))
     }
 
     fn upon(stream: Stream) -> Wire {
@@ -150,7 +95,7 @@ impl Wire {
         trust: &std::sync::Arc<rustls::ClientConfig>,
         timeout: Duration,
     ) -> Result<Wire> {
-        let (Address::Host(name, _), Stream::Tcp(mut stream)) = (address, Stream::connect(address, timeout)?)
+        let (Address::Host(name, _), Stream::Tcp(mut stream)) = (address, connected(address, timeout)?)
         else {
             return Err(Error::Unsupported("TLS over a socket without a host's name"));
         };
@@ -258,7 +203,7 @@ impl Wire {
                 Ok(read) => {
                     self.end += read;
                     if self.acknowledges_at_once {
-                        self.stream.acknowledge()?;
+                        acknowledge(&self.stream)?;
                     }
                     return Ok(read);
                 }
@@ -283,6 +228,8 @@ fn go_on_after(error: std::io::Error) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
+
     use super::*;
 
     /// A connection to a peer that does what it is told.

@@ -9,8 +9,8 @@ use blobwise::server::{Launch, Server, free_port};
 use libtest_mimic::Trial;
 use rustix::process::Signal;
 
-use crate::program::{BLOBWISE, Outcome, Work, finish, needing};
-use crate::servers::{hanging_up, missing, program, quick};
+use crate::program::{BLOBWISE, Outcome, Work, finish, missing, needing};
+use crate::servers::{hanging_up, program, quick};
 use crate::signals::{run_until, send, wait};
 
 const PATIENCE: Duration = Duration::from_secs(30);

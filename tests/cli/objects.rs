@@ -10,8 +10,8 @@ use blobwise::server::{Launch, Server, free_port, run_to_end};
 use libtest_mimic::Trial;
 use rustix::process::Signal;
 
-use crate::program::{BLOBWISE, Outcome, Said, Work, finish, needing, start};
-use crate::servers::{hanging_up, missing, program, quick};
+use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start};
+use crate::servers::{hanging_up, program, quick};
 use crate::signals::{send, until, wait};
 
 const PATIENCE: Duration = Duration::from_secs(30);

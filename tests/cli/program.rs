@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::SystemTime;
 
+use blobwise::stores::{self, Entry};
 use libtest_mimic::{Failed, Trial};
 
 /// What a test returns.
@@ -14,6 +15,14 @@ pub type Outcome = Result<(), Failed>;
 
 /// The program under test.
 pub const BLOBWISE: &str = env!("CARGO_BIN_EXE_blobwise");
+
+/// What a store lacks to run here.
+pub fn missing(store: &str) -> Option<String> {
+    match stores::find(store) {
+        Some(Entry::Ready(adapter)) => adapter.missing_program().map(|error| format!("{error:#}")),
+        _ => Some(format!("{store} is not compiled in")),
+    }
+}
 
 /// A trial that needs something of the machine: `missing` says what it has not.
 pub fn needing(

@@ -13,7 +13,7 @@ use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::places::{mounted, no_mounts};
-use crate::program::{BLOBWISE, Outcome, Said, Work, needing};
+use crate::program::{BLOBWISE, Outcome, Said, Work, missing, needing};
 use crate::signals::{run_until, send, wait};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -59,12 +59,6 @@ fn adapter(name: &str) -> Option<&'static Adapter> {
         Some(Entry::Ready(adapter)) => Some(adapter),
         _ => None,
     }
-}
-
-/// What a store lacks to run here.
-pub fn missing(store: &str) -> Option<String> {
-    let Some(adapter) = adapter(store) else { return Some(format!("{store} is not compiled in")) };
-    adapter.programs.iter().find_map(|program| program.find().err()).map(|error| format!("{error:#}"))
 }
 
 /// A quick run's line.

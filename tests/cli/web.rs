@@ -1,10 +1,9 @@
 //! Delivery over HTTP as a user runs it: the highest rate within a limit, and what a row says of its servers.
 
 use blobwise::result::{RunResult, Status};
-use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;
 
-use crate::program::{Outcome, Work, needing};
+use crate::program::{Outcome, Work, missing, needing};
 
 pub fn trials() -> Vec<Trial> {
     vec![
@@ -12,13 +11,6 @@ pub fn trials() -> Vec<Trial> {
         needing("a limit that nothing keeps to is no rate", missing("nginx"), no_rate),
         needing("a script's row tells its settings", missing("nginx-php/memcached"), facts),
     ]
-}
-
-fn missing(store: &str) -> Option<String> {
-    let Some(Entry::Ready(adapter)) = stores::find(store) else {
-        return Some(format!("{store} is not compiled in"));
-    };
-    adapter.programs.iter().find_map(|program| program.find().err()).map(|error| format!("{error:#}"))
 }
 
 fn ladder() -> Outcome {

@@ -6,7 +6,6 @@
 
 mod incoming;
 mod request;
-mod socket;
 mod trouble;
 mod url;
 
@@ -19,9 +18,10 @@ use postgres_protocol::message::frontend;
 use self::incoming::{Header, Incoming};
 pub(super) use self::request::{BIGINT, BYTEA, Param, TEXT};
 use self::request::{Name, Request};
-use self::socket::Socket;
 pub(super) use self::trouble::{ServerError, Trouble};
 pub(super) use self::url::Config;
+use self::url::Place;
+use super::super::stream::Stream;
 
 /// What went well, or what did not.
 pub(super) type Result<T> = std::result::Result<T, Trouble>;
@@ -53,7 +53,7 @@ pub(super) struct Done {
 }
 
 /// A connection.
-pub(super) struct Client<S: Read + Write = Socket> {
+pub(super) struct Client<S: Read + Write = Stream> {
     socket: S,
     incoming: Incoming,
     /// Where requests are put together.
@@ -67,7 +67,13 @@ pub(super) struct Client<S: Read + Write = Socket> {
 impl Client {
     /// Connects and logs in.
     pub(super) fn connect(config: &Config) -> Result<Client> {
-        let mut client = Client::over(Socket::connect(&config.place, config.patience)?);
+        let socket = match &config.place {
+            Place::Directory(directory, port) => {
+                Stream::unix(&directory.join(format!(".s.PGSQL.{port}")), config.patience)
+            }
+            Place::Host(host, port) => Stream::tcp(host, *port, config.patience),
+        };
+        let mut client = Client::over(socket?);
         client.log_in(config)?;
         Ok(client)
     }
