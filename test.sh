@@ -16,10 +16,10 @@ packages=(
     build-essential                       # the C compiler of the bundled SQLite, LMDB and zstd
     util-linux strace                     # namespaces for file systems of our own; flushes counted from outside
     chromium-headless-shell fonts-dejavu-core    # the report in a real browser; pages
-    nginx openssl                         # pages
+    nginx openssl                         # pages, TLS
     fio                                   # bench/
     postgresql mariadb-server             # private servers
-    nginx-light apache2 lighttpd          # web servers, and PHP behind them
+    nginx-light apache2 lighttpd lighttpd-mod-openssl    # web servers, and PHP behind them
     libapache2-mod-php libapache2-mod-xsendfile php-fpm php-mysql php-pgsql
     php-apcu php-memcached
     wrk                                   # bench/

@@ -241,8 +241,10 @@ pub struct Caps {
     pub range: bool,
     /// [`Session::list`].
     pub list: bool,
-    /// [`Session::put_batch`], [`Session::get_many`] and [`Session::delete_batch`].
+    /// [`Session::put_batch`] and [`Session::delete_batch`].
     pub batch: bool,
+    /// [`Session::get_many`].
+    pub get_many: bool,
     /// Several sessions at once.
     pub many: bool,
     /// [`Store::open_catalogue`] and [`Session::catalogue`].
@@ -618,7 +620,7 @@ pub trait Session {
         Err(Error::Unsupported("a batch of puts"))
     }
 
-    /// Gets several blobs as one request or from one snapshot; returns how many were found.
+    /// Gets several blobs as one request, or from one snapshot where the store is in this process; returns how many were found.
     fn get_many(&mut self, _keys: &[Key], _sink: ManySink) -> Result<usize> {
         Err(Error::Unsupported("a get of many"))
     }

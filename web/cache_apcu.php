@@ -8,6 +8,12 @@ function cache_get(string $key): ?string
     return $found ? $blob : null;
 }
 
+/** Those of the blobs that are there, by key. */
+function cache_get_several(array $keys): array
+{
+    return apcu_fetch($keys) ?: [];
+}
+
 /** Keeps a blob that is not there yet: one that somebody put meanwhile is newer. */
 function cache_add(string $key, string $blob): void
 {

@@ -30,6 +30,13 @@ function cache_get(string $key): ?string
     };
 }
 
+/** Those of the blobs that are there, by key. */
+function cache_get_several(array $keys): array
+{
+    $blobs = cache()->getMulti($keys);
+    return $blobs === false ? throw new RuntimeException(cache()->getResultMessage()) : $blobs;
+}
+
 /** Keeps a blob that is not there yet: one that somebody put meanwhile is newer. */
 function cache_add(string $key, string $blob): void
 {

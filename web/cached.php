@@ -4,16 +4,34 @@ declare(strict_types=1);
 require __DIR__ . '/common.php';
 require __DIR__ . '/cache.php';
 
-$key = asked_key();
-$blob = cache_get($key);
-header('X-Cache: ' . ($blob === null ? 'miss' : 'hit'));
-if ($blob === null) {
-    $blob = blob_from_file($key) ?? refuse(404);
+/** A blob from its file, which from then on is in the cache; null where there is none. */
+function blob_into_cache(string $key): ?string
+{
+    $blob = blob_from_file($key);
+    if ($blob === null) {
+        return null;
+    }
     cache_add($key, $blob);
     clearstatcache();
     if (!is_file(file_of($key))) {
         // Deleted meanwhile, before it was in the cache.
         cache_delete($key);
     }
+    return $blob;
 }
-send_blob($blob);
+
+if (asks_for_several()) {
+    $keys = asked_keys();
+    $blobs = cache_get_several($keys);
+    $missing = array_filter($keys, fn(string $key): bool => !isset($blobs[$key]));
+    header('X-Cache: ' . ($missing === [] ? 'hit' : 'miss'));
+    foreach ($missing as $key) {
+        $blobs[$key] = blob_into_cache($key);
+    }
+    send_several($keys, $blobs);
+    exit;
+}
+$key = asked_key();
+$blob = cache_get($key);
+header('X-Cache: ' . ($blob === null ? 'miss' : 'hit'));
+send_blob($blob ?? blob_into_cache($key) ?? refuse(404));

@@ -34,6 +34,42 @@ function asked_key(): string
     return $key;
 }
 
+/** Whether several blobs are asked for at once. */
+function asks_for_several(): bool
+{
+    return is_string($_GET['keys'] ?? null);
+}
+
+/** The keys in the query, with commas between them. */
+function asked_keys(): array
+{
+    $keys = explode(',', $_GET['keys']);
+    foreach ($keys as $key) {
+        if (preg_match('/^[0-9a-f]{32}$/D', $key) !== 1) {
+            refuse(400);
+        }
+    }
+    return $keys;
+}
+
+/** Sends several blobs in the order of their keys: before each a line with its number of bytes, or `-` where there is none. */
+function send_several(array $keys, array $blobs): void
+{
+    header('Content-Type: application/octet-stream');
+    $length = 0;
+    foreach ($keys as $key) {
+        $length += isset($blobs[$key]) ? strlen((string) strlen($blobs[$key])) + 1 + strlen($blobs[$key]) : 2;
+    }
+    header("Content-Length: $length");
+    foreach ($keys as $key) {
+        if (isset($blobs[$key])) {
+            echo strlen($blobs[$key]), "\n", $blobs[$key];
+        } else {
+            echo "-\n";
+        }
+    }
+}
+
 /** The part that is asked for as [first byte, number of bytes], or null for the whole. Suffixes and lists are not understood,
  *  and what is not understood is the whole, as the protocol allows. */
 function asked_part(): ?array
@@ -77,6 +113,22 @@ function send_blob(string $blob): void
 function file_of(string $key): string
 {
     return setting('blobs') . '/' . substr($key, 0, 2) . '/' . $key;
+}
+
+/** Tells versions of a file apart: one that is replaced is another file. */
+function mark_of(array $status): string
+{
+    return sprintf('"%x-%x-%x"', $status['ino'], $status['mtime'], $status['size']);
+}
+
+/** Ends the request when the visitor has this version already. */
+function spare_what_is_known(string $mark): void
+{
+    header("ETag: $mark");
+    if (($_SERVER['HTTP_IF_NONE_MATCH'] ?? '') === $mark) {
+        http_response_code(304);
+        exit;
+    }
 }
 
 /** The whole blob from its file, or null when there is none. */

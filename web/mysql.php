@@ -21,11 +21,31 @@ function first_row_of_text(mysqli $database, string $sql): ?array
     return $database->query($sql)->fetch_row() ?: null;
 }
 
-$key = asked_key();
-$part = asked_part();
+/** Several blobs by one statement, by key. */
+function several(mysqli $database, array $keys): array
+{
+    $of = 'SELECT hash, content FROM blobs WHERE hash IN';
+    if (setting('protocol') === 'text') {
+        $list = array_map(fn(string $key): string => "'" . $database->real_escape_string($key) . "'", $keys);
+        $rows = $database->query("$of (" . implode(',', $list) . ')')->fetch_all();
+    } else {
+        $statement = $database->prepare("$of (" . implode(',', array_fill(0, count($keys), '?')) . ')');
+        $statement->execute($keys);
+        $rows = $statement->get_result()->fetch_all();
+    }
+    return array_column($rows, 1, 0);
+}
+
 // `p:` keeps the connection for the next request of the same process.
 $host = (setting('connection') === 'kept' ? 'p:' : '') . setting('host');
 $database = new mysqli($host, setting('user'), setting('password'), setting('database'), 0, setting('socket'));
+if (asks_for_several()) {
+    $keys = asked_keys();
+    send_several($keys, several($database, $keys));
+    exit;
+}
+$key = asked_key();
+$part = asked_part();
 if ($part !== null) {
     // Positions in SQL count from 1.
     [$from, $bytes] = [$part[0] + 1, $part[1]];

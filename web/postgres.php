@@ -19,8 +19,18 @@ function first_row(PgSql\Connection $database, string $sql, array $values): ?arr
     return pg_fetch_row($result) ?: null;
 }
 
-$key = asked_key();
-$part = asked_part();
+/** Several blobs by one statement, by key. */
+function several(PgSql\Connection $database, array $keys): array
+{
+    // Keys are hexadecimal digits: nothing in them means anything to an array's text.
+    $list = ['{' . implode(',', $keys) . '}'];
+    $result = pg_query_params($database, 'SELECT key, data FROM blobs WHERE key = ANY($1::text[])', $list);
+    if ($result === false) {
+        throw new RuntimeException(pg_last_error($database));
+    }
+    return array_map(pg_unescape_bytea(...), array_column(pg_fetch_all($result, PGSQL_NUM), 1, 0));
+}
+
 $target = sprintf(
     'host=%s user=%s password=%s dbname=%s options=%s',
     quoted(setting('socket') !== '' ? setting('socket') : setting('host')),
@@ -33,6 +43,13 @@ $database = setting('connection') === 'kept' ? pg_pconnect($target) : pg_connect
 if ($database === false) {
     throw new RuntimeException('no connection to PostgreSQL');
 }
+if (asks_for_several()) {
+    $keys = asked_keys();
+    send_several($keys, several($database, $keys));
+    exit;
+}
+$key = asked_key();
+$part = asked_part();
 if ($part !== null) {
     // Positions in SQL count from 1.
     $row = first_row(

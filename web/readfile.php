@@ -3,13 +3,20 @@
 declare(strict_types=1);
 require __DIR__ . '/common.php';
 
+if (asks_for_several()) {
+    $keys = asked_keys();
+    send_several($keys, array_combine($keys, array_map(blob_from_file(...), $keys)));
+    exit;
+}
 // Opened once: a file that is replaced between asking for its size and sending it would not fit its head.
 $file = @fopen(file_of(asked_key()), 'rb');
 if ($file === false) {
     refuse(404);
 }
+$status = fstat($file);
+spare_what_is_known(mark_of($status));
 $part = asked_part();
-$length = send_head(fstat($file)['size'], $part);
+$length = send_head($status['size'], $part);
 if ($part === null && $length > 0) {
     fpassthru($file);
     exit;

@@ -158,6 +158,7 @@ fn store_json(adapter: &Adapter, entry: &Entry) -> serde_json::Value {
         "persistent": caps.persistent,
         "range": caps.range,
         "batch": caps.batch,
+        "get_many": caps.get_many,
         "blob_bytes_max": caps.blob_bytes_max.map(|limit| limit.bytes),
         "options": adapter.options.iter().map(|spec| json!({
             "name": spec.name, "default": spec.default, "values": values(&spec.values, spec.default), "about": spec.about,

@@ -1,5 +1,6 @@
 //! The command line: flags become a plan, checked before anything is done. The only place, beside reports, that prints.
 
+mod collection;
 mod compare;
 mod corpus;
 mod list;

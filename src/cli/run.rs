@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::progress::{Loudness, Progress, summarize};
-use super::{Ended, eprint, print};
+use super::{Ended, collection, eprint, print};
 use crate::corpus::Corpus;
 use crate::engine::preflight::{check_servers, check_space};
 use crate::engine::run::{Start, run};
@@ -24,7 +24,7 @@ use crate::result::{Program, RunResult, Status, replace};
 #[command(allow_negative_numbers = true)]
 pub struct Flags {
     /// A plan: a file, or the name of a shipped one (see `blobwise list plans`)
-    plan: Option<String>,
+    pub plan: Option<String>,
     /// Measure with the files below this directory, read only
     #[arg(long, value_name = "DIR")]
     files: Option<PathBuf>,
@@ -100,16 +100,16 @@ pub struct Flags {
     dir: Option<PathBuf>,
     /// Where plan, result and report go [default: blobwise-runs/<time>]
     #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
+    pub out: Option<PathBuf>,
     /// Go on with the run in this directory; its plan and seed are used
     #[arg(long, value_name = "DIR")]
-    resume: Option<PathBuf>,
+    pub resume: Option<PathBuf>,
     /// Do not drop the kernel's caches; cold reads are then lukewarm
     #[arg(long)]
     no_drop_caches: bool,
     /// Print the report only, no progress
     #[arg(long, conflicts_with = "verbose")]
-    quiet: bool,
+    pub quiet: bool,
     /// Tell every phase that begins, not only every store
     #[arg(long)]
     verbose: bool,
@@ -129,13 +129,44 @@ impl Flags {
     ) -> Flags {
         Flags { plan: Some("page".to_owned()), dir, out, rounds, loads, quiet, ..Flags::default() }
     }
+
+    /// One plan of a collection: under the conditions of the collection's text, as loud as it.
+    pub fn of_member(of: &Flags, text: &PlanText, plan: String, out: PathBuf) -> Flags {
+        Flags {
+            plan: Some(plan),
+            out: Some(out),
+            seed: text.seed,
+            rounds: text.rounds,
+            precision: text.precision.clone(),
+            budget: text.budget.clone(),
+            scale: text.scale,
+            dir: text.dir.clone(),
+            op_timeout: text.op_timeout.clone(),
+            verify: text.verify == Some(true),
+            no_drop_caches: text.drop_caches == Some(false),
+            quiet: of.quiet,
+            verbose: of.verbose,
+            ..Flags::default()
+        }
+    }
 }
 
 /// Runs the command.
 pub fn main(flags: Flags) -> Result<Ended> {
-    let job = if let Some(dir) = &flags.resume { resumed(&flags, dir)? } else { fresh(&flags)? };
+    if flags.resume.is_some() && (flags.plan.is_some() || flags.out.is_some()) {
+        bail!("`--resume` takes plan and place from the earlier run: leave out PLAN and --out");
+    }
+    if let Some(plans) = collection::asked(&flags)? {
+        return collection::main(&flags, plans);
+    }
+    let job = if let Some(dir) = &flags.resume { resumed(dir)? } else { fresh(&flags)? };
     let signals = Signals::listen()?;
-    let mut progress = Progress::new(&job.plan, job.out.path.clone(), flags.loudness());
+    carry_out(job, flags.loudness(), &signals).map(|(_, ended)| ended)
+}
+
+/// Measures, writes every report and prints one.
+pub fn carry_out(job: Job, loudness: Loudness, signals: &Signals) -> Result<(RunResult, Ended)> {
+    let mut progress = Progress::new(&job.plan, job.out.path.clone(), loudness);
     let start = Start {
         plan: &job.plan,
         corpora: job.corpora,
@@ -158,11 +189,12 @@ pub fn main(flags: Flags) -> Result<Ended> {
     write_reports(&result, &job.out.path)?;
     print(&report::terminal::render(&result))?;
     print(&paths(&job.out.path))?;
-    Ok(ended(&result, &signals))
+    let ended = ended(&result, signals);
+    Ok((result, ended))
 }
 
 /// Everything that is ready before the first op.
-struct Job {
+pub struct Job {
     plan: Plan,
     corpora: Vec<Corpus>,
     earlier: Option<Records>,
@@ -170,7 +202,8 @@ struct Job {
     out: Out,
 }
 
-fn fresh(flags: &Flags) -> Result<Job> {
+/// A new run.
+pub fn fresh(flags: &Flags) -> Result<Job> {
     let text = flags.over(match &flags.plan {
         Some(name) => PlanText::load(name)?,
         None => PlanText::default(),
@@ -189,10 +222,8 @@ fn fresh(flags: &Flags) -> Result<Job> {
     Ok(Job { plan, corpora, earlier: None, place, out })
 }
 
-fn resumed(flags: &Flags, dir: &Path) -> Result<Job> {
-    if flags.plan.is_some() || flags.out.is_some() {
-        bail!("`--resume` takes plan and place from the earlier run: leave out PLAN and --out");
-    }
+/// An earlier run that is to be gone on with.
+pub fn resumed(dir: &Path) -> Result<Job> {
     let result = RunResult::load(dir)?;
     if result.complete {
         bail!("the run in `{}` is complete; there is nothing to go on with", dir.display());
@@ -263,7 +294,8 @@ struct Out {
     made: Vec<PathBuf>,
 }
 
-fn default_out() -> PathBuf {
+/// A new directory below the current one, named after the time.
+pub fn default_out() -> PathBuf {
     let time = machine::timestamp().replace([':', '-'], "").replace('T', "-").replace('Z', "");
     let base = Path::new("blobwise-runs").join(&time);
     // Two runs in one second get two directories.
@@ -274,7 +306,7 @@ fn default_out() -> PathBuf {
 }
 
 /// Refuses a directory with something in it before anything is measured.
-fn check_out(out: &Path) -> Result<()> {
+pub fn check_out(out: &Path) -> Result<()> {
     match std::fs::read_dir(out).map(Iterator::count) {
         Ok(entries) if entries > 0 => {
             let hint =
@@ -339,7 +371,8 @@ pub fn paths(out: &Path) -> String {
     )
 }
 
-fn ended(result: &RunResult, signals: &Signals) -> Ended {
+/// How a run ended, and what to do when it was stopped.
+pub fn ended(result: &RunResult, signals: &Signals) -> Ended {
     if let Some(signal) = signals.received() {
         eprint(&format!(
             "stopped by {}; what was measured is kept, go on with `--resume`",
@@ -393,7 +426,8 @@ impl Signals {
 // ---- flags over a plan -------------------------------------------------------------------------------------------
 
 impl Flags {
-    fn loudness(&self) -> Loudness {
+    /// How much is told while it lasts.
+    pub fn loudness(&self) -> Loudness {
         match (self.quiet, self.verbose) {
             (true, _) => Loudness::Quiet,
             (_, true) => Loudness::Verbose,
@@ -402,7 +436,7 @@ impl Flags {
     }
 
     /// The plan with everything that was given as a flag put over it.
-    fn over(&self, mut text: PlanText) -> Result<PlanText> {
+    pub fn over(&self, mut text: PlanText) -> Result<PlanText> {
         fn put<T: Clone>(key: &mut Option<T>, flag: &Option<T>) {
             if flag.is_some() {
                 key.clone_from(flag);

@@ -95,6 +95,31 @@ const SPARE: f64 = 0.06;
 /// Whole rounds that may be repeated because of their rails.
 const REPEATS_MAX: u32 = 2;
 
+/// How long rounds took, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pace {
+    rounds: u32,
+    sum: f64,
+    slowest: f64,
+}
+
+impl Pace {
+    fn add(&mut self, seconds: f64) {
+        self.rounds += 1;
+        self.sum += seconds;
+        self.slowest = self.slowest.max(seconds);
+    }
+
+    fn mean(self) -> f64 {
+        self.sum / f64::from(self.rounds.max(1))
+    }
+
+    /// What the next one may take.
+    fn careful(self) -> f64 {
+        (self.mean() + self.slowest) / 2.0
+    }
+}
+
 /// Runs a plan. Returns what was measured; `complete` is false when it was stopped early.
 pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
     let begin = machine::uptime();
@@ -289,17 +314,17 @@ impl Course<'_> {
     fn rounds(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let mut repeats = 0;
         let mut round = 1;
-        let mut slowest = 0.0_f64;
+        let mut pace = Pace::default();
         while round <= self.records.fixed.rounds && !self.stopped() {
             if !self.round_is_done(round) {
-                if self.must_cut(round, slowest) {
+                if self.must_cut(round, pace) {
                     break;
                 }
                 let begin = machine::uptime();
                 let drifted = self.round(round, observer)?;
-                slowest = slowest.max((machine::uptime() - begin).as_secs_f64());
+                pace.add((machine::uptime() - begin).as_secs_f64());
                 let fits = self.seconds_left().is_none_or(|left| {
-                    left > slowest * f64::from(self.records.fixed.rounds - round + 1) * 1.05
+                    left > pace.slowest * f64::from(self.records.fixed.rounds - round + 1) * 1.05
                 });
                 if drifted && !self.stopped() && repeats < REPEATS_MAX && fits {
                     repeats += 1;
@@ -311,7 +336,7 @@ impl Course<'_> {
                 }
             }
             if round == ROUNDS_WANTED && !self.records.fixed.rounds_final && !self.stopped() {
-                self.fix_rounds(slowest, observer);
+                self.fix_rounds(pace, observer);
             }
             round += 1;
         }
@@ -334,9 +359,9 @@ impl Course<'_> {
 
     /// Whether the budget does not allow another round, though the pilot thought so. That depends on time alone, never on
     /// results.
-    fn must_cut(&mut self, round: u32, slowest: f64) -> bool {
+    fn must_cut(&mut self, round: u32, pace: Pace) -> bool {
         let Some(left) = self.seconds_left() else { return false };
-        if round <= 2 || left > slowest * 0.9 {
+        if round <= 2 || left > pace.careful() * 0.9 {
             return false;
         }
         let done = round - 1;
@@ -352,9 +377,10 @@ impl Course<'_> {
     }
 
     /// After five rounds: how many there are to be, from their variance and from the time that is left.
-    fn fix_rounds(&mut self, slowest: f64, observer: &mut dyn Observer) {
+    fn fix_rounds(&mut self, pace: Pace, observer: &mut dyn Observer) {
         let left = self.seconds_left().unwrap_or(0.0) * (1.0 - SPARE) - 1.0;
-        let more = if slowest > 0.0 { (left / slowest) as u32 } else { 0 };
+        // By the mean: one round that met a stall of the disk says little of those to come, and the last ones are cut if it does.
+        let more = if pace.mean() > 0.0 { (left / pace.mean()) as u32 } else { 0 };
         let most = ROUNDS_WANTED + more;
         self.records.fixed.rounds = observer.rounds_needed(&self.records, most).clamp(ROUNDS_WANTED, most);
         self.records.fixed.rounds_final = true;

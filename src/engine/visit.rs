@@ -181,7 +181,11 @@ fn phase_impossible(plan: &Plan, caps: &Caps, phase: &Phase) -> Option<String> {
         if batch > 1 && load.has_uploads() {
             return Some("uploads have no batches".to_owned());
         }
-        if batch > 1 && !caps.batch {
+        let only_gets = load.mix.iter().all(|(kind, _)| *kind == OpKind::Get);
+        if batch > 1 && only_gets && !caps.get_many {
+            return Some("no batches: there is no request for several blobs".to_owned());
+        }
+        if batch > 1 && !only_gets && !caps.batch {
             return Some("no batches: there is no transaction over several blobs".to_owned());
         }
         if load.mix.iter().any(|(kind, _)| *kind == OpKind::Range) {

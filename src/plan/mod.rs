@@ -38,6 +38,9 @@ pub struct PlanText {
     /// What it is for, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
+    /// Other plans, by file or name, to be run one after the other instead of anything of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plans: Vec<String>,
     /// Everything random follows from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
@@ -331,6 +334,7 @@ const BATCH_MAX: usize = 100_000;
 /// The plans that are shipped, by name.
 pub const SHIPPED: &[(&str, &str)] = &[
     ("default", include_str!("../../plans/default.toml")),
+    ("all", include_str!("../../plans/all.toml")),
     ("page", include_str!("../../plans/page.toml")),
     ("afdesign-icons-2009", include_str!("../../plans/afdesign-icons-2009.toml")),
     ("afdesign-pipelining-2010", include_str!("../../plans/afdesign-pipelining-2010.toml")),
@@ -371,6 +375,22 @@ impl PlanText {
         Ok(toml::to_string_pretty(self)?)
     }
 
+    /// The plan without what says how it is carried out: what is left is what is measured.
+    pub fn without_conditions(self) -> PlanText {
+        PlanText {
+            seed: None,
+            rounds: None,
+            precision: None,
+            budget: None,
+            scale: None,
+            verify: None,
+            drop_caches: None,
+            dir: None,
+            op_timeout: None,
+            ..self
+        }
+    }
+
     /// Checks everything and fills in what is not given. `strict`: stores were named by a flag, so one that cannot
     /// run is an error.
     pub fn resolve(&self, strict: bool) -> Result<Plan> {
@@ -387,6 +407,9 @@ struct Resolver<'a> {
 impl Resolver<'_> {
     fn resolve(&self) -> Result<Plan> {
         let text = self.text;
+        if !text.plans.is_empty() {
+            bail!("a plan of plans has nothing to measure of its own");
+        }
         let scale = text.scale.unwrap_or(1.0);
         if !(scale > 0.0 && scale <= 100.0) {
             bail!("`--scale {scale}` is not between 0 and 100");

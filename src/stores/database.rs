@@ -10,7 +10,7 @@ pub(super) const STOP_PATIENCE: std::time::Duration = std::time::Duration::from_
 
 /// Starts a server that listens on a free loopback port. One that was free may be taken before the server has it: then another
 /// one is tried.
-#[cfg(any(feature = "s3", feature = "web"))]
+#[cfg(feature = "http")]
 pub(super) fn on_free_port<T>(start: impl Fn(u16) -> crate::store::Result<T>) -> crate::store::Result<T> {
     use crate::store::Error;
     const ATTEMPTS_MAX: u32 = 3;

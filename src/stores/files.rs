@@ -101,6 +101,7 @@ fn caps(options: &Options) -> Caps {
         list: true,
         // A directory has no transaction over several files.
         batch: false,
+        get_many: false,
         many: true,
         catalogue: false,
         blob_bytes_max: None,

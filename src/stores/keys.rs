@@ -33,3 +33,46 @@ impl KeyForm {
         }
     }
 }
+
+/// Where each key of a list stands in it: servers answer in an order of their own, and a key that is asked for twice has one row.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(super) struct Asked<N> {
+    names: Vec<N>,
+    /// Places in the list, sorted by what stands there.
+    order: Vec<usize>,
+}
+
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+impl<N: AsRef<[u8]>> Asked<N> {
+    pub(super) fn of(names: impl IntoIterator<Item = N>) -> Asked<N> {
+        let names: Vec<N> = names.into_iter().collect();
+        let mut order: Vec<usize> = (0..names.len()).collect();
+        order.sort_unstable_by(|a, b| names[*a].as_ref().cmp(names[*b].as_ref()));
+        Asked { names, order }
+    }
+
+    /// All places of this key.
+    pub(super) fn places(&self, name: &[u8]) -> &[usize] {
+        let begin = self.order.partition_point(|place| self.names[*place].as_ref() < name);
+        let behind = &self.order[begin..];
+        &behind[..behind.partition_point(|place| self.names[*place].as_ref() == name)]
+    }
+}
+
+#[cfg(all(test, any(feature = "mysql", feature = "postgres")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_of_a_key_is_found() {
+        let asked = Asked::of(["b", "a", "c", "a"]);
+        let places = |name: &str| {
+            let mut places = asked.places(name.as_bytes()).to_vec();
+            places.sort_unstable();
+            places
+        };
+        assert_eq!(places("a"), [1, 3]);
+        assert_eq!((places("b"), places("c")), (vec![0], vec![2]));
+        assert!(places("").is_empty() && places("d").is_empty() && places("ab").is_empty());
+    }
+}

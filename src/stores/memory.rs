@@ -19,6 +19,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         range: true,
         list: true,
         batch: false,
+        get_many: false,
         many: true,
         catalogue: false,
         blob_bytes_max: None,

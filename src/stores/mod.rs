@@ -18,6 +18,8 @@ mod database;
 mod files;
 #[cfg(feature = "fjall")]
 mod fjall;
+#[cfg(feature = "http")]
+mod http;
 mod keys;
 #[cfg(feature = "lmdb")]
 mod lmdb;
@@ -47,11 +49,11 @@ mod rocksdb;
 mod s3;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-#[cfg(any(feature = "memcached", feature = "postgres", feature = "redis", feature = "s3"))]
+#[cfg(any(feature = "http", feature = "memcached", feature = "postgres", feature = "redis"))]
 mod stream;
 #[cfg(feature = "web")]
 mod web;
-#[cfg(any(feature = "memcached", feature = "redis", feature = "s3"))]
+#[cfg(any(feature = "http", feature = "memcached", feature = "redis"))]
 mod wire;
 
 /// One line of the table.

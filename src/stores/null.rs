@@ -18,6 +18,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         range: true,
         list: false,
         batch: true,
+        get_many: true,
         many: true,
         catalogue: false,
         blob_bytes_max: Some(LIMIT),

@@ -51,6 +51,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         range: true,
         list: true,
         batch: true,
+        get_many: true,
         many: true,
         catalogue: false,
         blob_bytes_max: None,

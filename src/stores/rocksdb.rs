@@ -36,6 +36,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         range: true,
         list: KeyForm::of(options) == KeyForm::Digest,
         batch: true,
+        get_many: true,
         many: true,
         catalogue: false,
         blob_bytes_max: Some(LIMIT),

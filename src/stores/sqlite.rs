@@ -56,6 +56,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         // An integer row keeps no digest to list.
         list: options.text("key") == "digest",
         batch: true,
+        get_many: true,
         many: true,
         catalogue: true,
         blob_bytes_max: Some(LIMIT),

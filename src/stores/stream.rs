@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(super) enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
-    #[cfg(feature = "s3")]
+    #[cfg(feature = "http")]
     Tls(Box<rustls::StreamOwned<rustls::ClientConnection, TcpStream>>),
 }
 
@@ -46,7 +46,7 @@ impl Read for Stream {
         match self {
             Stream::Unix(stream) => stream.read(room),
             Stream::Tcp(stream) => stream.read(room),
-            #[cfg(feature = "s3")]
+            #[cfg(feature = "http")]
             Stream::Tls(stream) => stream.read(room),
         }
     }
@@ -57,7 +57,7 @@ impl Write for Stream {
         match self {
             Stream::Unix(stream) => stream.write(bytes),
             Stream::Tcp(stream) => stream.write(bytes),
-            #[cfg(feature = "s3")]
+            #[cfg(feature = "http")]
             Stream::Tls(stream) => stream.write(bytes),
         }
     }
@@ -66,7 +66,7 @@ impl Write for Stream {
         match self {
             Stream::Unix(stream) => stream.write_vectored(parts),
             Stream::Tcp(stream) => stream.write_vectored(parts),
-            #[cfg(feature = "s3")]
+            #[cfg(feature = "http")]
             Stream::Tls(stream) => stream.write_vectored(parts),
         }
     }
@@ -75,7 +75,7 @@ impl Write for Stream {
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Stream::Unix(_) | Stream::Tcp(_) => Ok(()),
-            #[cfg(feature = "s3")]
+            #[cfg(feature = "http")]
             Stream::Tls(stream) => stream.flush(),
         }
     }

@@ -56,7 +56,7 @@ fn acknowledge(stream: &Stream) -> std::io::Result<()> {
     match stream {
         Stream::Unix(_) => Ok(()),
         Stream::Tcp(stream) => Ok(rustix::net::sockopt::set_tcp_quickack(stream, true)?),
-        #[cfg(feature = "s3")]
+        #[cfg(feature = "http")]
         Stream::Tls(stream) => Ok(rustix::net::sockopt::set_tcp_quickack(&stream.sock, true)?),
     }
 }
@@ -89,7 +89,7 @@ impl Wire {
     }
 
     /// Connects with TLS, to a server that has a certificate for the name in its address.
-    #[cfg(feature = "s3")]
+    #[cfg(feature = "http")]
     pub(super) fn connect_tls(
         address: &Address,
         trust: &std::sync::Arc<rustls::ClientConfig>,
@@ -124,7 +124,7 @@ impl Wire {
     }
 
     /// Has all that comes acknowledged as soon as it is read, where the kernel would put it off.
-    #[cfg(feature = "s3")]
+    #[cfg(feature = "http")]
     pub(super) fn acknowledging_at_once(mut self) -> Wire {
         self.acknowledges_at_once = true;
         self
@@ -170,7 +170,7 @@ impl Wire {
     }
 
     /// Lends everything until the server closes the connection.
-    #[cfg(feature = "s3")]
+    #[cfg(feature = "http")]
     pub(super) fn lend_rest(&mut self, sink: &mut dyn FnMut(&[u8])) -> Result<()> {
         loop {
             sink(&self.buffer[self.begin..self.end]);

@@ -7,6 +7,7 @@
 
 #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
 mod caches;
+mod collections;
 #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
 mod objects;
 mod places;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     let mut trials = places::trials();
     trials.extend(signals::trials());
     trials.extend(results::trials());
+    trials.extend(collections::trials());
     #[cfg(all(feature = "postgres", feature = "mysql"))]
     trials.extend(servers::trials());
     #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]

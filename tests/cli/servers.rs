@@ -292,7 +292,15 @@ fn dies() -> Outcome {
 fn killed(store: &str) -> Outcome {
     let work = Work::new();
     let child = reading(&work, store);
-    assert!(!processes(&work.path("place")).is_empty(), "no server runs");
+    let servers = processes(&work.path("place"));
+    assert!(!servers.is_empty(), "no server runs");
+    // What is named there outlives its processes and is found by nobody.
+    for (pid, command) in servers {
+        let maps =
+            std::fs::read_to_string(format!("/proc/{}/maps", pid.as_raw_nonzero())).unwrap_or_default();
+        let shared = maps.lines().find(|line| line.contains(" /dev/shm/"));
+        assert!(shared.is_none(), "`{command}` has memory that would stay: {shared:?}");
+    }
     send(&child, Signal::KILL);
     wait(child);
     for _ in 0..150 {

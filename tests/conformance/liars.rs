@@ -51,8 +51,9 @@ const LIARS: &[Liar] = &[
     liar("lists-one-twice", &["lists"]),
     liar("list-undeclared", &["refuses-to-list"]),
     liar("batch-drops-the-last", &["batches"]),
-    liar("get-of-many-mixes-up", &["batches"]),
     liar("batch-undeclared", &["refuses-batches"]),
+    liar("get-of-several-mixes-up", &["batches", "gets-several"]),
+    liar("get-of-several-undeclared", &["refuses-to-get-several"]),
     liar("connection-undeclared", &["refuses-to-connect"]),
     liar("claims-a-catalogue-and-refuses", &["catalogues-uploads"]),
     Liar { adapter: &SQLITE, ..liar("keeps-unfinished-uploads", &["forgets-unfinished-uploads"]) },
@@ -151,6 +152,7 @@ fn caps(options: &Options) -> Caps {
         range: lie != "ranges-undeclared",
         list: lie != "list-undeclared",
         batch: lie != "batch-undeclared",
+        get_many: lie != "get-of-several-undeclared",
         many: lie != "many-undeclared",
         catalogue: ["claims-a-catalogue-and-refuses", "keeps-unfinished-uploads"].contains(&lie),
         blob_bytes_max: Some(LIMIT).filter(|_| lie == "over-the-limit-accepted"),
@@ -466,7 +468,7 @@ impl Session for LyingSession<'_> {
     }
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> blobwise::store::Result<usize> {
-        if self.store.lie == "get-of-many-mixes-up" {
+        if self.store.lie == "get-of-several-mixes-up" {
             return self.inner.get_many(keys, &mut |index, piece| sink(keys.len() - 1 - index, piece));
         }
         self.inner.get_many(keys, sink)

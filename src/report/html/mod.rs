@@ -1,6 +1,7 @@
 //! The report as one self-contained HTML file: the answer first, and everything a reader needs to object.
 
 mod block;
+pub mod collection;
 mod disk;
 mod drift;
 mod facts;
@@ -39,7 +40,29 @@ pub fn render(result: &RunResult) -> Result<String> {
     let blocks = blocks(result);
     let looks = Looks::of_rows(result);
     let title = title(result);
-    let page = html! {
+    let body = html! {
+        (header(result, &title))
+        main {
+            (answer(result))
+            (crossovers(result))
+            (then::section(result))
+            (glance::section(result, &early))
+            (pictures(result))
+            (doubts(result))
+            (phases_section(result, &looks, &blocks))
+            (disk::section(result, &looks))
+            (drift::section(result))
+            (not_ranked(result))
+            (comparisons(result))
+            (facts::section(result)?)
+        }
+    };
+    Ok(document(&title, &result.program.version, &body).into_string())
+}
+
+/// A whole file around what it shows.
+fn document(title: &str, version: &str, body: &Markup) -> Markup {
+    html! {
         (DOCTYPE)
         html lang="en" {
             head {
@@ -51,32 +74,17 @@ pub fn render(result: &RunResult) -> Result<String> {
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                (header(result, &title))
-                main {
-                    (answer(result))
-                    (crossovers(result))
-                    (then::section(result))
-                    (glance::section(result, &early))
-                    (pictures(result))
-                    (doubts(result))
-                    (phases_section(result, &looks, &blocks))
-                    (disk::section(result, &looks))
-                    (drift::section(result))
-                    (not_ranked(result))
-                    (comparisons(result))
-                    (facts::section(result)?)
-                }
+                (body)
                 footer {
                     p { "Drag over a plot to look closer, click twice to go back; click a name in a legend to hide its row." }
-                    p { "Made by blobwise " (result.program.version) ". This file loads nothing: it can be kept, sent and printed." }
+                    p { "Made by blobwise " (version) ". This file loads nothing: it can be kept, sent and printed." }
                 }
                 noscript { p.warning { "The plots need JavaScript. The tables below each hold the same numbers." } }
                 (PreEscaped(figure::library()))
                 script { (PreEscaped(DRAW)) }
             }
         }
-    };
-    Ok(page.into_string())
+    }
 }
 
 /// Which look a row has in every plot.

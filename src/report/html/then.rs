@@ -23,6 +23,15 @@ pub fn section(result: &RunResult) -> Markup {
     html! {
         section id="claims" {
             h2 { "Then and now" }
+            (contents(result))
+        }
+    }
+}
+
+/// The same without its heading.
+pub fn contents(result: &RunResult) -> Markup {
+    let plan = &result.plan;
+    html! {
             @if let Some(document) = &plan.document {
                 p { (document.author) ", " em { (document.title) } ", " (document.date) ". Measured on: " (document.machine) }
                 p.caveat { "Absolute times of two machines are not compared: all figures are ratios of times to the document's own reference, then and today." }
@@ -34,7 +43,6 @@ pub fn section(result: &RunResult) -> Markup {
                 dl { @for open in &plan.unspecified { dt { (prose(&open.what)) } dd { (prose(&open.here)) } } }
             }
             (derived(result))
-        }
     }
 }
 

@@ -106,6 +106,7 @@ const CAPS: Caps = Caps {
     range: false,
     list: false,
     batch: false,
+    get_many: false,
     many: true,
     catalogue: false,
     blob_bytes_max: None,

@@ -57,6 +57,7 @@ pub(super) const VARBINARY: Adapter = Adapter {
         range: true,
         list: KeyForm::of(options) == KeyForm::Digest,
         batch: true,
+        get_many: true,
         many: true,
         catalogue: false,
         blob_bytes_max: Some(BLOB_LIMIT),

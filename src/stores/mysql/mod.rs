@@ -134,6 +134,7 @@ fn caps(options: &Options) -> Caps {
         range: true,
         list: KeyForm::of(options) == KeyForm::Digest,
         batch: true,
+        get_many: true,
         many: true,
         catalogue: true,
         blob_bytes_max: Some(limit(options)),

@@ -5,7 +5,7 @@ use mysql::prelude::{Protocol as Wire, Queryable};
 use mysql::{Conn, Params, QueryResult, Value};
 
 use super::super::catalogue::{self, Param};
-use super::super::keys::KeyForm;
+use super::super::keys::{Asked, KeyForm};
 use super::{MySql, Protocol, Shape, from_mysql};
 use crate::store::*;
 
@@ -54,6 +54,9 @@ impl catalogue::Connection for MySession<'_> {
 
 /// Pieces of one INSERT: enough to save round trips, few enough for the cache of prepared statements.
 const ROWS_AT_ONCE: usize = 16;
+
+/// The most keys in one statement; the protocol takes 65,535 parameters.
+const LISTED_MAX: usize = 10_000;
 
 /// What a get reads.
 #[derive(Clone, Copy)]
@@ -173,6 +176,36 @@ impl<'s> MySession<'s> {
             0 => Ok(false),
             1 => Ok(true),
             rows => Err(Error::Failed(anyhow!("{rows} rows for one key"))),
+        }
+    }
+
+    /// Several blobs by one statement with a list of their keys.
+    fn get_list(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
+        let asked = Asked::of(keys.iter().map(|key| self.name_of(key)));
+        let column = self.store.key_column();
+        let of = format!("SELECT {column}, content FROM blobs WHERE {column} IN");
+        match self.store.protocol {
+            Protocol::Text => {
+                let list: Vec<String> = keys.iter().map(|key| self.literal(key)).collect();
+                let sql = format!("{of} ({}){}", list.join(","), self.here());
+                let mut answer = self.connection.query_iter(sql).map_err(from_mysql)?;
+                consume_list(&mut answer, &asked, sink)
+            }
+            Protocol::Prepared | Protocol::Procedure => {
+                let list = vec!["?"; keys.len()].join(",");
+                let params = keys.iter().map(|key| self.key(key)).collect();
+                let sql = format!("{of} ({list}){}", self.here());
+                let mut answer = self.connection.exec_iter(sql, positional(params)).map_err(from_mysql)?;
+                consume_list(&mut answer, &asked, sink)
+            }
+        }
+    }
+
+    /// A key as the server gives it back.
+    fn name_of(&self, key: &Key) -> Vec<u8> {
+        match self.store.key_form {
+            KeyForm::Digest => key.hex.to_vec(),
+            KeyForm::Integer => key.id.to_string().into_bytes(),
         }
     }
 
@@ -304,6 +337,34 @@ fn consume<P: Wire>(answer: &mut QueryResult<'_, '_, '_, P>, sink: Sink) -> Resu
     Ok(rows)
 }
 
+/// Lends the second column of every row to where the key in the first one was asked for; returns how many keys were found.
+fn consume_list<P: Wire>(
+    answer: &mut QueryResult<'_, '_, '_, P>,
+    asked: &Asked<Vec<u8>>,
+    sink: ManySink,
+) -> Result<usize> {
+    let mut found = 0;
+    while let Some(set) = answer.iter() {
+        for row in set {
+            let mut row = row.map_err(from_mysql)?;
+            let name = match row.take::<Value, _>(0) {
+                Some(Value::Bytes(name)) => name,
+                Some(Value::Int(id)) => id.to_string().into_bytes(),
+                Some(Value::UInt(id)) => id.to_string().into_bytes(),
+                other => return Err(Error::Failed(anyhow!("a key is {other:?}"))),
+            };
+            let Some(Value::Bytes(blob)) = row.take::<Value, _>(1) else {
+                return Err(Error::Failed(anyhow!("a column has no bytes")));
+            };
+            for index in asked.places(&name) {
+                found += 1;
+                sink(*index, &blob);
+            }
+        }
+    }
+    Ok(found)
+}
+
 fn hexadecimal(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let mut text = String::with_capacity(2 * bytes.len());
@@ -365,13 +426,19 @@ impl Session for MySession<'_> {
     }
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
-        catalogue::transaction(self, |session| {
-            let mut found = 0;
-            for (index, key) in keys.iter().enumerate() {
-                found += usize::from(session.get_one(key, Span::Whole, &mut |piece| sink(index, piece))?);
+        match (self.store.shape, self.store.protocol) {
+            (Shape::Blob, Protocol::Text | Protocol::Prepared) if keys.len() <= LISTED_MAX => {
+                self.get_list(keys, sink)
             }
-            Ok(found)
-        })
+            // A procedure has a fixed number of parameters, and pieces are rows that belong to one blob each.
+            _ => catalogue::transaction(self, |session| {
+                let mut found = 0;
+                for (index, key) in keys.iter().enumerate() {
+                    found += usize::from(session.get_one(key, Span::Whole, &mut |piece| sink(index, piece))?);
+                }
+                Ok(found)
+            }),
+        }
     }
 
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {

@@ -15,9 +15,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
-use self::server::{Certificate, Nginx, OPENSSL};
+use self::server::Nginx;
 use self::site::{Form, Site};
 use super::web::NGINX;
+use super::web::{Certificate, OPENSSL};
 use crate::browser::{Browser, CHROMIUM, DevTools};
 use crate::proxy::{Passed, Proxy};
 use crate::server::{Program, Server};
@@ -113,6 +114,7 @@ const fn adapter(
             range: false,
             list: false,
             batch: false,
+            get_many: false,
             many: true,
             catalogue: false,
             blob_bytes_max: Some(LIMIT),
@@ -150,7 +152,7 @@ fn open(setup: &Setup, variant: &'static Variant) -> Result<Box<dyn Store>> {
     let directory = setup.dir.join("browser");
     std::fs::create_dir_all(&directory)?;
     // Of all the certificates that nobody has signed, exactly ours.
-    let accept = format!("--ignore-certificate-errors-spki-list={}", certificate.public_key_hash);
+    let accept = format!("--ignore-certificate-errors-spki-list={}", certificate.public_key_hash()?);
     let browser = Browser::start(&chromium.path, &directory, &[accept])?;
     let [icons, sprite, styles] = site.sizes;
     let mut facts = Facts::from([

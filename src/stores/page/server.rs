@@ -1,63 +1,14 @@
-//! nginx with TLS, and the throwaway certificate that it shows.
+//! nginx with TLS, for browsers.
 
-use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::Context;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use rustix::process::Signal;
-use sha2::{Digest, Sha256};
 
 use super::super::database::{START_PATIENCE, STOP_PATIENCE, on_free_port};
-use super::super::web::{NGINX, check_path};
-use crate::server::{Launch, Program, Server, SocketDir, from_cache, run_to_end};
+use super::super::web::{Certificate, NGINX, check_path};
+use crate::server::{Launch, Server, SocketDir};
 use crate::store::*;
-
-/// Makes the certificate: a library for it would bring a second implementation of cryptography into every build.
-pub(super) const OPENSSL: Program = Program {
-    name: "openssl",
-    places: &[],
-    variable: Some("BLOBWISE_OPENSSL"),
-    ask: &["version"],
-    says: "OpenSSL",
-    never_says: None,
-    install: "apt-get install openssl",
-};
-
-/// A certificate that is made once for a run, and trusted by its browsers only.
-pub(super) struct Certificate {
-    file: PathBuf,
-    key: PathBuf,
-    /// SHA-256 of its public key, base64: how a browser is told to accept it.
-    pub(super) public_key_hash: String,
-}
-
-impl Certificate {
-    pub(super) fn make(setup: &Setup) -> Result<Certificate> {
-        let directory = setup.dir.join("certificate");
-        from_cache(&setup.common.cache_dir, "page-certificate", &directory, make_certificate)?;
-        let public_key = std::fs::read(directory.join("public.der"))?;
-        Ok(Certificate {
-            file: directory.join("certificate.pem"),
-            key: directory.join("key.pem"),
-            public_key_hash: BASE64.encode(Sha256::digest(public_key)),
-        })
-    }
-}
-
-fn make_certificate(directory: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(directory)?;
-    let openssl = OPENSSL.find()?.path;
-    let run = |arguments: &str| {
-        let launch = Launch::new(&openssl, directory).args(arguments.split(' ').map(OsString::from));
-        run_to_end(&launch, START_PATIENCE).context("cannot make a certificate")
-    };
-    run("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -subj /CN=blobwise \
-         -addext subjectAltName=IP:127.0.0.1 -keyout key.pem -out certificate.pem")?;
-    run("pkey -in key.pem -pubout -outform DER -out public.der")
-}
 
 /// A running nginx.
 pub(super) struct Nginx {

@@ -125,6 +125,10 @@ fn settings(setup: &Setup, sockets: &Path) -> Vec<String> {
         // Sessions of workers, the keeper, and a few for whoever looks.
         format!("max_connections={}", setup.workers + 20),
         "logging_collector=off".to_owned(),
+        // Shared memory that comes and goes is taken from a reserve, and what must have a name has it in our directory: below
+        // /dev/shm it would stay for ever when the server is killed.
+        "dynamic_shared_memory_type=mmap".to_owned(),
+        "min_dynamic_shared_memory=16MB".to_owned(),
     ];
     if setup.options.text("profile") == "tuned" {
         settings.extend([

@@ -120,7 +120,7 @@ pub(super) const LARGE_OBJECT: Adapter = Adapter {
         SERVER,
         URL,
     ],
-    caps: |options| Caps { batch: false, ..caps(options, &large_object(options)) },
+    caps: |options| Caps { batch: false, get_many: false, ..caps(options, &large_object(options)) },
     damage,
     open: |setup| open(setup, large_object(setup.options)),
 };
@@ -159,6 +159,7 @@ fn caps(options: &Options, shape: &Shape) -> Caps {
         range: true,
         list: KeyForm::of(options) == KeyForm::Digest,
         batch: true,
+        get_many: true,
         many: true,
         catalogue: true,
         blob_bytes_max: Some(shape.limit()),

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use anyhow::anyhow;
 
 use super::super::catalogue;
-use super::super::keys::KeyForm;
+use super::super::keys::{Asked, KeyForm};
 use super::wire::{BIGINT, BYTEA, Client, Done, Each, Param, Statement, TEXT, first_number};
 use super::{Postgres, Shape, UNIQUE_VIOLATION};
 use crate::store::*;
@@ -531,16 +531,16 @@ impl Session for PgSession<'_> {
         }
         let mut rooms = vec![[0; 8]; keys.len()];
         let members = self.members(keys, &mut rooms);
+        let asked = Asked::of(members.iter().copied());
         let mut found = vec![false; members.len()];
-        // Which of the keys asked for the row at hand has: a key may be asked for several times, and has one row.
-        let mut asked = Vec::new();
+        // Which of the keys asked for the row at hand has.
+        let mut places: &[usize] = &[];
         self.query(Ask::GetMany, &[self.array(&members)], &mut |column, value| match (column, value) {
             (0, name) => {
-                asked.clear();
-                asked.extend((0..members.len()).filter(|index| Some(members[*index]) == name));
-                asked.iter().for_each(|index: &usize| found[*index] = true);
+                places = asked.places(name.unwrap_or_default());
+                places.iter().for_each(|index| found[*index] = true);
             }
-            (_, Some(bytes)) => asked.iter().for_each(|index| sink(*index, bytes)),
+            (_, Some(bytes)) => places.iter().for_each(|index| sink(*index, bytes)),
             (_, None) => {}
         })?;
         Ok(found.into_iter().filter(|found| *found).count())

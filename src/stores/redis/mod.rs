@@ -82,6 +82,7 @@ fn caps(_: &Options) -> Caps {
         range: true,
         list: true,
         batch: true,
+        get_many: true,
         many: true,
         catalogue: false,
         // `proto-max-bulk-len` is raised to what is needed.

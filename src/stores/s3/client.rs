@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use rusty_s3::actions::{CreateMultipartUpload, ListObjectsV2};
 use rusty_s3::{Bucket, Credentials, S3Action};
-use url::Url;
+use url::{Position, Url};
 
-use super::http::{Answer, Endpoint, Http};
+use super::super::http::{Answer, Endpoint, Http, Manners, Request};
 use crate::store::*;
 
 /// How long a signature holds: longer than any request of ours waits to be sent.
@@ -39,11 +39,28 @@ fn method_of<'a, A: S3Action<'a>>(_: &A) -> &'static str {
 
 impl<'a> Client<'a> {
     pub(super) fn new(access: &'a Access) -> Client<'a> {
-        Client { access, http: Http::new(access.endpoint.clone(), access.timeout) }
+        let timeout = access.timeout;
+        let manners = Manners { keep_alive: true, acknowledge_at_once: true, repeat: true, timeout };
+        Client { access, http: Http::new(access.endpoint.clone(), manners) }
     }
 
     pub(super) fn connect(&mut self) -> Result<()> {
         self.http.connect()
+    }
+
+    /// Sends one request, whatever the answer is.
+    fn send(
+        &mut self,
+        method: &'static str,
+        url: &Url,
+        headers: &str,
+        body: &[u8],
+        sink: Sink,
+    ) -> Result<Answer> {
+        let host = &url[Position::BeforeHost..Position::AfterPort];
+        let path = &url[Position::BeforePath..Position::AfterQuery];
+        let body = (!body.is_empty() || ["PUT", "POST"].contains(&method)).then_some(body);
+        self.http.ask(&Request { method, host, path, headers, body }, sink)
     }
 
     /// Sends one request and insists that it was done.
@@ -54,7 +71,7 @@ impl<'a> Client<'a> {
         body: &[u8],
         sink: Sink,
     ) -> Result<Answer> {
-        let answer = self.http.ask(method_of(action), &action.sign(SIGNED_FOR), headers, body, sink)?;
+        let answer = self.send(method_of(action), &action.sign(SIGNED_FOR), headers, body, sink)?;
         if answer.is_success() { Ok(answer) } else { Err(refused(&answer)) }
     }
 
@@ -112,21 +129,21 @@ impl<'a> Client<'a> {
         };
         let action = self.access.bucket.get_object(Some(&self.access.credentials), name);
         let url = action.sign(SIGNED_FOR);
-        let answer = self.http.ask("GET", &url, &range, b"", sink)?;
+        let answer = self.send("GET", &url, &range, b"", sink)?;
         match answer.status {
             // A server that does not know ranges would lend the whole blob.
             200 if !range.is_empty() => Err(Error::Failed(anyhow!("the server ignores ranges"))),
             200 | 206 => Ok(true),
             // The range begins behind the blob's end.
             416 => Ok(true),
-            404 if answer.is_missing_blob() => Ok(false),
+            404 if is_missing_blob(&answer) => Ok(false),
             _ => Err(refused(&answer)),
         }
     }
 
     fn exists(&mut self, name: &str) -> Result<bool> {
         let action = self.access.bucket.head_object(Some(&self.access.credentials), name);
-        let answer = self.http.ask("HEAD", &action.sign(SIGNED_FOR), "", b"", &mut |_| {})?;
+        let answer = self.send("HEAD", &action.sign(SIGNED_FOR), "", b"", &mut |_| {})?;
         match answer.status {
             200 => Ok(true),
             404 => Ok(false),
@@ -136,10 +153,10 @@ impl<'a> Client<'a> {
 
     pub(super) fn delete(&mut self, name: &str) -> Result<()> {
         let action = self.access.bucket.delete_object(Some(&self.access.credentials), name);
-        let answer = self.http.ask("DELETE", &action.sign(SIGNED_FOR), "", b"", &mut |_| {})?;
+        let answer = self.send("DELETE", &action.sign(SIGNED_FOR), "", b"", &mut |_| {})?;
         match answer.status {
             200 | 204 => Ok(()),
-            404 if answer.is_missing_blob() => Ok(()),
+            404 if is_missing_blob(&answer) => Ok(()),
             _ => Err(refused(&answer)),
         }
     }
@@ -198,7 +215,7 @@ impl<'a> Client<'a> {
     /// What the server calls itself in its answers; empty where it does not.
     pub(super) fn server_name(&mut self) -> Result<String> {
         let url = self.access.bucket.head_bucket(Some(&self.access.credentials)).sign(SIGNED_FOR);
-        Ok(self.http.ask("HEAD", &url, "", b"", &mut |_| {})?.server)
+        Ok(self.send("HEAD", &url, "", b"", &mut |_| {})?.server)
     }
 }
 
@@ -212,8 +229,47 @@ pub(super) fn endpoint_of(url: &Url) -> Url {
 
 /// An answer that is none of those asked for.
 fn refused(answer: &Answer) -> Error {
-    if answer.status == 503 && answer.has_code("SlowDown") {
+    if answer.status == 503 && has_code(answer, "SlowDown") {
         return Error::Busy;
     }
-    Error::Failed(anyhow!("the server says `{}`", answer.words()))
+    Error::Failed(anyhow!("the server says `{}`", words(answer)))
+}
+
+/// Status, and the code and message of the protocol's error where there is one.
+fn words(answer: &Answer) -> String {
+    let text = String::from_utf8_lossy(&answer.refusal);
+    let inner = |tag: &str| {
+        let (_, rest) = text.split_once(&format!("<{tag}>"))?;
+        rest.split_once(&format!("</{tag}>")).map(|(inner, _)| inner.to_owned())
+    };
+    let said = [inner("Code"), inner("Message")].into_iter().flatten();
+    let status = format!("{} {}", answer.status, answer.reason);
+    std::iter::once(status.trim().to_owned()).chain(said).collect::<Vec<_>>().join(": ")
+}
+
+/// The code of the protocol's error.
+fn has_code(answer: &Answer, code: &str) -> bool {
+    String::from_utf8_lossy(&answer.refusal).contains(&format!("<Code>{code}</Code>"))
+}
+
+/// Whether a 404 means the blob, not the bucket around it.
+fn is_missing_blob(answer: &Answer) -> bool {
+    !has_code(answer, "NoSuchBucket")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_in_the_words_of_the_server() {
+        let said = b"<Error><Code>RequestTimeTooSkewed</Code><Message>The clocks differ</Message></Error>";
+        let mut answer = Answer::default();
+        (answer.status, answer.reason, answer.refusal) = (403, "Forbidden".into(), said.to_vec());
+        assert_eq!(words(&answer), "403 Forbidden: RequestTimeTooSkewed: The clocks differ");
+        assert!(has_code(&answer, "RequestTimeTooSkewed") && is_missing_blob(&answer));
+        (answer.status, answer.reason, answer.refusal) =
+            (502, "Bad Gateway".into(), b"<html>no</html>".to_vec());
+        assert_eq!(words(&answer), "502 Bad Gateway");
+    }
 }

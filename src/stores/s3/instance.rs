@@ -1,16 +1,18 @@
 //! The server behind S3's row: a private one, or objects with a prefix of our own in a bucket of the user's.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
+use rustls::ClientConfig;
 use rusty_s3::{Bucket, Credentials, UrlStyle};
 use url::Url;
 
 use super::super::database::{Owner, START_PATIENCE, STOP_PATIENCE, on_free_port, own_name};
-use super::super::wire;
+use super::super::http::{Endpoint, trust_in};
+use super::super::wire::{self, Address};
 use super::S3S_FS;
 use super::client::{Access, Client, endpoint_of};
-use super::http::Endpoint;
 use crate::server::{Launch, Server, password};
 use crate::store::*;
 
@@ -78,7 +80,25 @@ fn access(url: &Url, credentials: Credentials, setup: &Setup) -> Result<Access> 
     let region = setup.options.text("region").to_owned();
     let bucket = Bucket::new(endpoint_of(url), UrlStyle::Path, name, region)
         .with_context(|| format!("`{shown}` is not a URL of S3"))?;
-    Ok(Access { endpoint: Endpoint::of(url)?, bucket, credentials, timeout: setup.op_timeout })
+    Ok(Access { endpoint: endpoint(url)?, bucket, credentials, timeout: setup.op_timeout })
+}
+
+fn endpoint(url: &Url) -> Result<Endpoint> {
+    let address = Address::of(url, url.scheme(), url.port_or_known_default().unwrap_or(80))?;
+    Ok(Endpoint { address, tls: if url.scheme() == "https" { Some(trust()?) } else { None } })
+}
+
+/// The authorities that this machine trusts, or those of the file that `SSL_CERT_FILE` names.
+fn trust() -> Result<Arc<ClientConfig>> {
+    let found = rustls_native_certs::load_native_certs();
+    if found.certs.is_empty() {
+        let errors: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
+        return Err(Error::Failed(anyhow!(
+            "no authority for certificates is trusted here ({}); SSL_CERT_FILE names a file of them",
+            errors.join("; ")
+        )));
+    }
+    trust_in(found.certs)
 }
 
 /// How to reach a bucket of the user's, with keys from the environment.

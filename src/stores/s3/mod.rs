@@ -1,7 +1,6 @@
 //! S3: the blob as one object, in a small private server or in a bucket of the user's.
 
 mod client;
-mod http;
 mod instance;
 
 use self::client::{Access, Client};
@@ -54,6 +53,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         list: true,
         // There is a delete of many, and no put or get of many.
         batch: false,
+        get_many: false,
         many: true,
         catalogue: false,
         // Parts of 5 MiB or more, and 10,000 of them: more than blobwise handles.

@@ -1,14 +1,17 @@
 //! The web servers: how each is configured, started and stopped.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use rustix::process::Signal;
 
 use super::super::database::{START_PATIENCE, STOP_PATIENCE, on_free_port};
-use super::http::{Client, Request, Target};
-use super::{APACHE, LIGHTTPD, NGINX, PHP_FPM};
+use super::super::http::Endpoint;
+use super::super::wire::Address;
+use super::certificate::Certificate;
+use super::client::{Client, Request, Target};
+use super::{APACHE, LIGHTTPD, LIGHTTPD_TLS, NGINX, PHP_FPM};
 use crate::server::{Launch, Server, SocketDir};
 use crate::store::*;
 
@@ -34,7 +37,8 @@ pub(super) struct Site<'a> {
 /// Running web servers.
 pub(super) struct Web {
     servers: Vec<Server>,
-    pub(super) address: SocketAddr,
+    /// How it is reached; each session has its own client of this kind.
+    pub(super) target: Target,
     /// What the server calls itself.
     pub(super) version: String,
     sockets: SocketDir,
@@ -46,13 +50,14 @@ const SPARE_CONNECTIONS: usize = 16;
 impl Web {
     pub(super) fn start(setup: &Setup, site: &Site) -> Result<Web> {
         check_path(setup)?;
-        on_free_port(|port| Web::start_on(port, setup, site))
+        let certificate = setup.options.flag("tls").then(|| Certificate::make(setup)).transpose()?;
+        on_free_port(|port| Web::start_on(port, setup, site, certificate.as_ref()))
     }
 
-    fn start_on(port: u16, setup: &Setup, site: &Site) -> Result<Web> {
+    fn start_on(port: u16, setup: &Setup, site: &Site, certificate: Option<&Certificate>) -> Result<Web> {
         let sockets = SocketDir::make()?;
-        let plan =
-            Plan { setup, site, port, run: sockets.path(), connections: setup.workers + SPARE_CONNECTIONS };
+        let connections = setup.workers + SPARE_CONNECTIONS;
+        let plan = Plan { setup, site, port, certificate, run: sockets.path(), connections };
         let mut servers = Vec::new();
         if site.scripts.is_some() && site.front == Front::Nginx {
             servers.push(plan.start_fpm()?);
@@ -62,18 +67,22 @@ impl Web {
             Front::Nginx => plan.start_nginx()?,
             Front::Lighttpd => plan.start_lighttpd()?,
         });
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let target = Target { address, keep_alive: false, timeout: setup.op_timeout };
+        let address = Address::Host(Ipv4Addr::LOCALHOST.to_string(), port);
+        let tls = certificate.map(Certificate::trust).transpose()?;
+        let target = Target {
+            endpoint: Endpoint { address, tls },
+            keep_alive: setup.options.flag("keepalive"),
+            timeout: setup.op_timeout,
+        };
         let mut version = String::new();
         let last = servers.last_mut().ok_or_else(|| anyhow!("no server was started"))?;
         last.wait_until_ready(START_PATIENCE, || {
             // There is no such blob; what counts is that somebody answers.
             let mut client = Client::new(&target);
-            let head = client.exchange(&Request::new("HEAD", b"/ready"), &[404], &mut |_| {})?;
-            version = head.server.unwrap_or_default();
+            version = client.exchange(&Request::new("HEAD", "/ready"), &[404], &mut |_| {})?.server;
             Ok(())
         })?;
-        Ok(Web { servers, address, version, sockets })
+        Ok(Web { servers, target, version, sockets })
     }
 
     pub(super) fn servers(&self) -> impl Iterator<Item = &Server> {
@@ -108,6 +117,8 @@ struct Plan<'a> {
     setup: &'a Setup<'a>,
     site: &'a Site<'a>,
     port: u16,
+    /// For TLS.
+    certificate: Option<&'a Certificate>,
     /// A short private directory for sockets and what belongs to a running server.
     run: &'a Path,
     connections: usize,
@@ -143,6 +154,15 @@ impl Plan<'_> {
             log.display()
         );
         text += &load("authz_core", &modules.join("mod_authz_core.so"));
+        if let Some(Certificate { file, key, .. }) = self.certificate {
+            text += &load("ssl", &modules.join("mod_ssl.so"));
+            text += &format!(
+                "SSLEngine On\nSSLCertificateFile \"{}\"\nSSLCertificateKeyFile \"{}\"\nSSLProtocol TLSv1.3\n\
+                 SSLSessionCache none\nSSLSessionTickets Off\n",
+                file.display(),
+                key.display()
+            );
+        }
         let connections = self.connections;
         match self.site.scripts {
             None => {
@@ -191,6 +211,18 @@ impl Plan<'_> {
 
     fn nginx_text(&self) -> String {
         let (run, port, blobs) = (self.run.display(), self.port, self.site.blobs.display());
+        let (ssl, tls) = match self.certificate {
+            None => ("", String::new()),
+            Some(Certificate { file, key, .. }) => (
+                " ssl",
+                format!(
+                    "ssl_certificate \"{}\";\nssl_certificate_key \"{}\";\nssl_protocols TLSv1.3;\n\
+                     ssl_session_cache off;\nssl_session_tickets off;\n",
+                    file.display(),
+                    key.display()
+                ),
+            ),
+        };
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let served = match self.site.scripts {
             None => format!("root \"{blobs}\";"),
@@ -213,7 +245,7 @@ impl Plan<'_> {
              keepalive_timeout 1h;\nkeepalive_requests 1000000000;\nclient_max_body_size 0;\nserver_tokens on;\n\
              client_body_temp_path \"{dir}/body\";\nclient_body_buffer_size {body};\nproxy_temp_path \"{run}/proxy\";\nfastcgi_temp_path \"{run}/fastcgi\";\n\
              uwsgi_temp_path \"{run}/uwsgi\";\nscgi_temp_path \"{run}/scgi\";\n\
-             server {{\nlisten 127.0.0.1:{port};\n{served}\n}}\n}}\n",
+             server {{\nlisten 127.0.0.1:{port}{ssl};\n{tls}{served}\n}}\n}}\n",
             dir = self.setup.dir.display(),
             // Bodies of puts stay in memory.
             body = self.setup.blob_bytes_max.clamp(16 << 10, 64 << 20),
@@ -275,9 +307,20 @@ impl Plan<'_> {
             connections = self.connections,
             files = self.lighttpd_files(),
         );
-        let config = self.write("lighttpd.conf", &text)?;
+        let tls = self.certificate.map(|certificate| self.lighttpd_tls(certificate)).transpose()?;
+        let config = self.write("lighttpd.conf", &(text + &tls.unwrap_or_default()))?;
         let launch = Launch::new(&program.path, self.setup.dir);
         Ok(Server::start(&launch.arg("-D").arg("-f").arg(config))?)
+    }
+
+    fn lighttpd_tls(&self, certificate: &Certificate) -> Result<String> {
+        LIGHTTPD_TLS.find()?;
+        Ok(format!(
+            "server.modules += (\"mod_openssl\")\nssl.engine = \"enable\"\nssl.pemfile = \"{}\"\nssl.privkey = \"{}\"\n\
+             ssl.openssl.ssl-conf-cmd = (\"MinProtocol\" => \"TLSv1.3\", \"Options\" => \"-SessionTicket\")\n",
+            certificate.file.display(),
+            certificate.key.display()
+        ))
     }
 
     /// Each file that is asked for stays open for seconds, without the cache of stats as well; where no more can be opened, the

@@ -3,14 +3,20 @@
 //! Puts and deletes go to the store behind, whose durability and damage are the row's. Where the application keeps a cache, each
 //! put and delete goes on to it through a script, so that what is read is what was put.
 
+mod certificate;
+mod client;
 mod front;
-mod http;
 mod scripts;
+mod visitor;
 
+#[cfg(feature = "page")]
+pub(super) use self::certificate::{Certificate, OPENSSL};
+use self::client::{Client, Target};
+#[cfg(feature = "page")]
 pub(super) use self::front::check_path;
 use self::front::{Front, Site, Web};
-use self::http::{Client, Request, Target};
 use self::scripts::{Cache, Scripts};
+use self::visitor::{Copies, Visitor};
 use super::database::CONNECTION;
 use crate::server::{Program, Server};
 use crate::store::*;
@@ -43,6 +49,9 @@ const LIGHTTPD: Program = Program {
     never_says: None,
     install: "apt-get install lighttpd",
 };
+/// TLS for lighttpd.
+const LIGHTTPD_TLS: Program =
+    part("mod_openssl.so", &["/usr/lib/lighttpd"], "apt-get install lighttpd-mod-openssl");
 const PHP_FPM: Program = Program {
     name: "php-fpm*",
     places: &[],
@@ -77,6 +86,18 @@ const KEEP_ALIVE: OptionSpec = OptionSpec {
     default: "true",
     about: "false: a connection for each request, as a visitor's first one",
 };
+const TLS: OptionSpec = OptionSpec {
+    name: "tls",
+    values: Values::Flag,
+    default: "false",
+    about: "true: TLS 1.3 with a throwaway certificate, and a whole handshake for each connection",
+};
+const REVALIDATE: OptionSpec = OptionSpec {
+    name: "revalidate",
+    values: Values::Flag,
+    default: "false",
+    about: "true: a visitor keeps what it was sent, and only asks whether it is still so (ETag, If-None-Match, 304)",
+};
 const SEND: OptionSpec = OptionSpec {
     name: "send",
     values: Values::OneOf(&["script", "handover"]),
@@ -90,15 +111,15 @@ const PROTOCOL: OptionSpec = OptionSpec {
     about: "what the script sends: a prepared statement, its text, or a call of a procedure",
 };
 
-const STATIC_OPTIONS: &[OptionSpec] = &[KEEP_ALIVE];
-const FILE_OPTIONS: &[OptionSpec] = &[SEND, KEEP_ALIVE];
-const APCU_OPTIONS: &[OptionSpec] = &[KEEP_ALIVE];
+const STATIC_OPTIONS: &[OptionSpec] = &[KEEP_ALIVE, TLS, REVALIDATE];
+const FILE_OPTIONS: &[OptionSpec] = &[SEND, KEEP_ALIVE, TLS, REVALIDATE];
+const APCU_OPTIONS: &[OptionSpec] = &[KEEP_ALIVE, TLS];
 #[cfg(feature = "memcached")]
-const MEMCACHED_OPTIONS: &[OptionSpec] = &[CONNECTION, KEEP_ALIVE];
+const MEMCACHED_OPTIONS: &[OptionSpec] = &[CONNECTION, KEEP_ALIVE, TLS];
 #[cfg(feature = "mysql")]
-const MYSQL_OPTIONS: &[OptionSpec] = &[CONNECTION, PROTOCOL, KEEP_ALIVE];
+const MYSQL_OPTIONS: &[OptionSpec] = &[CONNECTION, PROTOCOL, KEEP_ALIVE, TLS];
 #[cfg(feature = "postgres")]
-const POSTGRES_OPTIONS: &[OptionSpec] = &[CONNECTION, KEEP_ALIVE];
+const POSTGRES_OPTIONS: &[OptionSpec] = &[CONNECTION, KEEP_ALIVE, TLS];
 
 /// A row of this family: its name, what it is, its programs, its options, and how it is put together.
 macro_rules! adapter {
@@ -293,8 +314,12 @@ fn caps(behind: &Behind, front: Front, content: Content, options: &Options) -> C
     let atomic_put = inner.atomic_put && !(front == Front::Apache && matches!(content, Content::Files));
     // No procedure tells the length beside the part.
     let range = inner.range && options.text("protocol") != "procedure";
-    // Several blobs in one request, and what is not the truth's alone, are not offered.
-    Caps { batch: false, catalogue: false, atomic_put, range, blob_bytes_max, ..inner }
+    // A script may send several blobs; a web server that sends files cannot.
+    let get_many = matches!(content, Content::Script(_) | Content::Cached(_))
+        && options.text("send") != "handover"
+        && options.text("protocol") != "procedure";
+    // A transaction over several blobs, and what is not the truth's alone, are not offered.
+    Caps { batch: false, get_many, catalogue: false, atomic_put, range, blob_bytes_max, ..inner }
 }
 
 fn damage(behind: &Behind, options: &Options, durability: Durability) -> Damage {
@@ -307,8 +332,9 @@ struct Delivery {
     /// The cache's server, where the application has one.
     cache: Option<Box<dyn Store>>,
     web: Web,
-    target: Target,
     route: Route,
+    /// What visitors keep, where they keep anything.
+    copies: Option<Copies>,
     scripts: Option<Scripts>,
     /// What the row can do.
     caps: Caps,
@@ -359,17 +385,12 @@ fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Resul
         php_settings: scripts.as_ref().map_or("", |scripts| &scripts.php_settings),
     };
     let web = Web::start(setup, &site)?;
-    let target = Target {
-        address: web.address,
-        keep_alive: setup.options.flag("keepalive"),
-        timeout: setup.op_timeout,
-    };
     Ok(Box::new(Delivery {
         behind: inner,
         cache,
         web,
-        target,
         route,
+        copies: setup.options.flag("revalidate").then(Copies::default),
         scripts,
         caps: caps(behind, front, content, setup.options),
         blob_bytes_max: setup.blob_bytes_max,
@@ -378,11 +399,7 @@ fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Resul
 
 impl Store for Delivery {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        let mut client = Client::new(&self.target);
-        if self.target.keep_alive {
-            client.connect()?;
-        }
-        Ok(Box::new(Visitor { store: self, behind: self.behind.session()?, client, path: Vec::new() }))
+        Ok(Box::new(Visitor::new(self)?))
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -394,7 +411,7 @@ impl Store for Delivery {
             }
         }
         if let Some(scripts) = &self.scripts {
-            let mut client = Client::new(&Target { keep_alive: false, ..self.target.clone() });
+            let mut client = Client::new(&Target { keep_alive: false, ..self.web.target.clone() });
             facts.extend(scripts.facts(&mut client)?);
         }
         Ok(facts)
@@ -414,99 +431,5 @@ impl Store for Delivery {
         web.stop()?;
         cache.map_or(Ok(()), |cache| cache.close())?;
         behind.close()
-    }
-}
-
-/// One worker: a session with the store behind, and a connection to the web server.
-struct Visitor<'s> {
-    store: &'s Delivery,
-    behind: Box<dyn Session + 's>,
-    client: Client,
-    path: Vec<u8>,
-}
-
-impl Visitor<'_> {
-    /// Lets the application's cache follow what was done to the store behind.
-    fn tell_cache(&mut self, method: &'static str, key: &Key, body: Option<&[u8]>) -> Result<()> {
-        match &self.store.scripts {
-            Some(scripts) if scripts.caches => scripts.tell_cache(&mut self.client, method, key, body),
-            _ => Ok(()),
-        }
-    }
-}
-
-fn spell(path: &mut Vec<u8>, route: Route, key: &Key) {
-    path.clear();
-    match route {
-        Route::Directory => {
-            path.push(b'/');
-            path.extend_from_slice(&key.hex[..2]);
-            path.push(b'/');
-        }
-        Route::Script(script) => {
-            path.push(b'/');
-            path.extend_from_slice(script.as_bytes());
-            path.extend_from_slice(b"?key=");
-        }
-    }
-    path.extend_from_slice(&key.hex);
-}
-
-impl Session for Visitor<'_> {
-    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
-        // Before it is in the one place and not in the other.
-        self.store.caps.blob_bytes_max.map_or(Ok(()), |limit| limit.check(blob))?;
-        self.behind.put(key, blob)?;
-        self.tell_cache("PUT", key, Some(blob))
-    }
-
-    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        if span != Span::Whole && !self.store.caps.range {
-            return Err(Error::Unsupported("a range read"));
-        }
-        spell(&mut self.path, self.store.route, key);
-        let (from, len) = span.below(self.store.blob_bytes_max);
-        let request = match span {
-            Span::Whole => Request::new("GET", &self.path),
-            // No header asks for nothing; whether the blob is there can still be asked.
-            Span::Part { .. } if len == 0 => Request::new("HEAD", &self.path),
-            Span::Part { .. } => Request { part: Some((from, len)), ..Request::new("GET", &self.path) },
-        };
-        let mut delivered = 0;
-        let head = self.client.exchange(&request, &[200, 206, 404, 416], &mut |piece| {
-            delivered += piece.len();
-            sink(piece);
-        })?;
-        match head.status {
-            // An empty blob has no part: it is sent whole. Any other one would be too much.
-            200 if request.part.is_some() && delivered > 0 => {
-                Err(Error::Failed(anyhow::anyhow!("the whole blob was sent where a part was asked for")))
-            }
-            404 => Ok(false),
-            // The part begins behind the blob's end.
-            416 => Ok(true),
-            _ if !head.is_blob => {
-                let what = "the answer is not of the type of a blob";
-                Err(Error::Failed(anyhow::anyhow!("{what} (application/octet-stream)")))
-            }
-            _ => Ok(true),
-        }
-    }
-
-    fn delete(&mut self, key: &Key) -> Result<()> {
-        self.behind.delete(key)?;
-        self.tell_cache("DELETE", key, None)
-    }
-
-    fn sync(&mut self) -> Result<()> {
-        self.behind.sync()
-    }
-
-    fn connect(&mut self) -> Result<()> {
-        self.client.connect()
-    }
-
-    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
-        self.behind.list(each)
     }
 }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use super::client::{Client, Request};
 use super::front::Front;
-use super::http::{Client, Request};
 use crate::server::password;
 use crate::store::*;
 
@@ -94,13 +94,13 @@ impl Scripts {
         body: Option<&[u8]>,
     ) -> Result<()> {
         let path = format!("/keep.php?key={}", key.as_str());
-        let request = Request { token: Some(&self.token), body, ..Request::new(method, path.as_bytes()) };
+        let request = Request { token: Some(&self.token), body, ..Request::new(method, &path) };
         client.exchange(&request, &[204], &mut |_| {}).map(drop)
     }
 
     /// Versions and settings, as PHP says them.
     pub(super) fn facts(&self, client: &mut Client) -> Result<Facts> {
-        let request = Request { token: Some(&self.token), ..Request::new("GET", b"/facts.php") };
+        let request = Request { token: Some(&self.token), ..Request::new("GET", "/facts.php") };
         let mut text = Vec::new();
         client.exchange(&request, &[200], &mut |piece| text.extend_from_slice(piece))?;
         let text = String::from_utf8_lossy(&text);

@@ -1,0 +1,168 @@
+//! A plan of plans: each is run as by its name, into a directory of its own, and one page holds all claims.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use super::run::{Flags, Signals, carry_out, check_out, default_out, ended, fresh, resumed};
+use super::{Ended, eprint, print};
+use crate::plan::PlanText;
+use crate::report::html::collection::{Member, render};
+use crate::result::{ClaimVerdict, RunResult, replace};
+
+/// Where the plan of a collection lies beside its page.
+const PLAN: &str = "plan.toml";
+/// The page.
+const PAGE: &str = "report.html";
+
+/// The collection that the flags ask for; nothing when they ask for one run.
+pub fn asked(flags: &Flags) -> Result<Option<PlanText>> {
+    let text = match (&flags.plan, &flags.resume) {
+        (Some(name), None) => PlanText::load(name)?,
+        (_, Some(dir)) if dir.join(PLAN).exists() && !dir.join("result.json").exists() => {
+            PlanText::load(&dir.join(PLAN).to_string_lossy())?
+        }
+        _ => return Ok(None),
+    };
+    if text.plans.is_empty() {
+        return Ok(None);
+    }
+    let text = flags.over(text)?;
+    let more = PlanText { plans: Vec::new(), name: None, about: None, ..text.clone() }.without_conditions();
+    if more != PlanText::default() {
+        bail!(
+            "a plan of plans runs each as it is: beside --dir, --out, --scale, --rounds, --budget, --precision, --seed, \
+             --verify, --op-timeout and --no-drop-caches nothing can be changed; name one of the plans to change it"
+        );
+    }
+    Ok(Some(text))
+}
+
+/// Runs every plan.
+pub fn main(flags: &Flags, mut text: PlanText) -> Result<Ended> {
+    let plans = members_of(&text)?;
+    let out = match &flags.resume {
+        Some(dir) => dir.clone(),
+        None => {
+            let out = flags.out.clone().unwrap_or_else(default_out);
+            check_out(&out)?;
+            std::fs::create_dir_all(&out).with_context(|| format!("cannot make `{}`", out.display()))?;
+            out
+        }
+    };
+    text.dir = text.dir.map(std::path::absolute).transpose()?;
+    replace(&out.join(PLAN), text.to_toml()?.as_bytes())?;
+    let signals = Signals::listen()?;
+    let mut members = Vec::new();
+    let mut whole = Ended::Well;
+    for (number, Asked { plan, name, about }) in plans.iter().enumerate() {
+        if !flags.quiet {
+            eprint(&format!("\n{name}: plan {} of {}", number + 1, plans.len()));
+        }
+        let outcome = one(flags, &text, plan, &out.join(name), &signals);
+        let (result, ended) = match outcome {
+            Ok((result, ended)) => (Ok(result), ended),
+            // One that cannot run here does not keep the others from running.
+            Err(error) => {
+                eprint(&format!("{name}: {error:#}"));
+                (Err(format!("{error:#}")), Ended::Failed)
+            }
+        };
+        members.push(Member { name: name.clone(), about: about.clone(), result });
+        replace(&out.join(PAGE), render(text.about.as_deref().unwrap_or_default(), &members).as_bytes())?;
+        whole = worse(whole, ended);
+        if matches!(whole, Ended::Stopped(_)) {
+            break;
+        }
+    }
+    print(&table(&members)?)?;
+    print(&format!("\nPage: {}\n", out.join(PAGE).display()))?;
+    Ok(whole)
+}
+
+/// One of its plans, as it was asked for.
+struct Asked {
+    /// A file or a name.
+    plan: String,
+    /// What its directory is called.
+    name: String,
+    about: String,
+}
+
+/// Reads every plan, before the first is run.
+fn members_of(text: &PlanText) -> Result<Vec<Asked>> {
+    let mut plans: Vec<Asked> = Vec::new();
+    for plan in &text.plans {
+        let of_plan = PlanText::load(plan)?;
+        if !of_plan.plans.is_empty() {
+            bail!("`{plan}` is a plan of plans itself");
+        }
+        let name =
+            of_plan.name.with_context(|| format!("the plan `{plan}` has no name for its directory"))?;
+        if name.contains('/') || name.starts_with('.') || plans.iter().any(|other| other.name == name) {
+            bail!("the plan `{plan}` is called `{name}`, and two are, or no directory can be");
+        }
+        plans.push(Asked { plan: plan.clone(), name, about: of_plan.about.unwrap_or_default() });
+    }
+    Ok(plans)
+}
+
+/// What a whole ended with, of which a part ended so.
+fn worse(whole: Ended, part: Ended) -> Ended {
+    match (whole, part) {
+        (Ended::Stopped(signal), _) | (_, Ended::Stopped(signal)) => Ended::Stopped(signal),
+        (Ended::Failed, _) | (_, Ended::Failed) => Ended::Failed,
+        _ => Ended::Well,
+    }
+}
+
+/// Runs one of them, goes on with it, or takes what is there.
+fn one(
+    flags: &Flags,
+    text: &PlanText,
+    plan: &str,
+    out: &Path,
+    signals: &Signals,
+) -> Result<(RunResult, Ended)> {
+    let known = if out.join("result.json").exists() { Some(RunResult::load(out)?) } else { None };
+    let job = match known {
+        Some(result) if result.complete => {
+            let ended = ended(&result, signals);
+            return Ok((result, ended));
+        }
+        Some(_) => resumed(out)?,
+        None => fresh(&Flags::of_member(flags, text, plan.to_owned(), out.to_owned()))?,
+    };
+    carry_out(job, flags.loudness(), signals)
+}
+
+/// How many claims of each plan got which verdict.
+fn table(members: &[Member]) -> Result<String> {
+    let verdicts = [
+        ClaimVerdict::Confirmed,
+        ClaimVerdict::Refuted,
+        ClaimVerdict::CannotTellApart,
+        ClaimVerdict::NotTestable,
+    ];
+    let width = members.iter().map(|member| member.name.len()).max().unwrap_or(0);
+    let mut text = format!("\n{:<width$}", "Claims");
+    for verdict in verdicts {
+        write!(text, "  {:>17}", verdict.name())?;
+    }
+    text.push('\n');
+    for Member { name, result, .. } in members {
+        write!(text, "{name:<width$}")?;
+        match result {
+            Ok(result) => {
+                for verdict in verdicts {
+                    let count = result.claims.iter().filter(|claim| claim.verdict == verdict).count();
+                    write!(text, "  {count:>17}")?;
+                }
+            }
+            Err(why) => write!(text, "  not run: {why}")?,
+        }
+        text.push('\n');
+    }
+    Ok(text)
+}

@@ -1,0 +1,107 @@
+//! One page of several repeated experiments: all claims, then each experiment's own tables.
+
+use maud::{Markup, html};
+
+use super::table::{Entry, Table};
+use super::{document, prose, size, then};
+use crate::report::then as told;
+use crate::result::{ClaimVerdict, RunResult};
+
+/// One plan of a collection.
+#[derive(Debug)]
+pub struct Member {
+    /// Its name, and that of its directory beside the page.
+    pub name: String,
+    /// What it is for.
+    pub about: String,
+    /// What was measured, or why nothing was.
+    pub result: Result<RunResult, String>,
+}
+
+/// The page's text.
+pub fn render(about: &str, members: &[Member]) -> String {
+    let body = html! {
+        header {
+            h1 { "blobwise: then and now" }
+            p { (prose(about)) }
+            (machine(members))
+            nav aria-label="Sections" {
+                a href="#claims" { "All claims" }
+                @for member in members { a href={ "#" (member.name) } { (member.name) } }
+            }
+        }
+        main {
+            (claims(members))
+            @for member in members { (section(member)) }
+        }
+    };
+    document("blobwise: then and now", env!("CARGO_PKG_VERSION"), &body).into_string()
+}
+
+fn measured(members: &[Member]) -> impl Iterator<Item = (&Member, &RunResult)> {
+    members.iter().filter_map(|member| Some((member, member.result.as_ref().ok()?)))
+}
+
+fn machine(members: &[Member]) -> Markup {
+    html! {
+        @if let Some((_, result)) = measured(members).next() {
+            @let machine = &result.machine;
+            p.facts {
+                (result.program.started) " · " (machine.processor) ", " (machine.processors) " processors, "
+                (size(machine.memory_bytes)) " · " (machine.filesystem)
+                @if let Some(device) = &machine.device { " on " (device) }
+                " · " (machine.system)
+            }
+        }
+    }
+}
+
+/// Every claim in a line, and how many got which verdict.
+fn claims(members: &[Member]) -> Markup {
+    let mut table = Table::new("All claims", &["plan", "claim", "what was said", "verdict", "figures"]);
+    let all =
+        measured(members).flat_map(|(member, result)| result.claims.iter().map(move |claim| (member, claim)));
+    let all: Vec<_> = all.collect();
+    for (member, claim) in &all {
+        table.push(vec![
+            Entry::new(html! { a href={ "#" (member.name) } { (member.name) } }, ""),
+            Entry::from(&claim.id),
+            Entry::new(html! { (prose(&claim.statement)) }, "words"),
+            Entry::new(html! { (told::verdict(claim)) }, "words"),
+            Entry::new(html! { (told::figures(claim)) }, "words"),
+        ]);
+    }
+    let count = |verdict: ClaimVerdict| all.iter().filter(|(_, claim)| claim.verdict == verdict).count();
+    html! {
+        section id="claims" {
+            h2 { "All claims" }
+            p {
+                "Of " (all.len()) " claims " (count(ClaimVerdict::Confirmed)) " are confirmed, "
+                (count(ClaimVerdict::Refuted)) " are refuted, " (count(ClaimVerdict::CannotTellApart))
+                " cannot be told apart, and " (count(ClaimVerdict::NotTestable)) " could not be tested."
+            }
+            (table)
+        }
+    }
+}
+
+fn section(member: &Member) -> Markup {
+    html! {
+        section id=(member.name) {
+            h2 { (member.name) }
+            p { (prose(&member.about)) }
+            @match &member.result {
+                Err(why) => p.warning { "It was not run: " (prose(why)) },
+                Ok(result) => {
+                    p.facts {
+                        (result.program.started) " · " (result.fixed.rounds) " rounds"
+                        @if let Some(scale) = result.plan.scale { " · at " (scale) " of its size" }
+                        @if !result.complete { " · not complete" }
+                        " · " a href={ (member.name) "/report.html" } { "its whole report" }
+                    }
+                    (then::contents(result))
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! HTTP/1.1 as object stores and web servers are asked: one connection, one request at a time, the body lent as it arrives.
+//!
+//! The kept clients for Rust cost more than the request: they hand bodies over as readers, which copies them once more, and keep
+//! pools that one worker with one connection does not need.
+
+use std::io::{IoSlice, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use rustls::client::Resumption;
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, RootCertStore};
+
+use super::wire::{Address, HUNG_UP, Wire};
+use crate::store::*;
+
+/// The one type that blobs are sent as.
+pub(super) const BLOB_TYPE: &str = "application/octet-stream";
+/// The most lines of a head.
+const HEADERS_MAX: usize = 100;
+/// Bytes of a refusal's text that are kept.
+const REFUSAL_BYTES: usize = 16 << 10;
+
+/// Where requests go.
+#[derive(Clone)]
+pub(super) struct Endpoint {
+    pub(super) address: Address,
+    /// With TLS: whom to trust.
+    pub(super) tls: Option<Arc<ClientConfig>>,
+}
+
+/// How a connection is used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manners {
+    /// Whether one connection serves many requests.
+    pub(super) keep_alive: bool,
+    /// Whether what comes is acknowledged as soon as it is read. A server that sends head and body apart, and in between waits
+    /// for what the kernel puts off, would otherwise take 40 ms.
+    pub(super) acknowledge_at_once: bool,
+    /// Whether a request is made once more when the server had closed the kept connection before it.
+    pub(super) repeat: bool,
+    /// For connecting, and for each wait of a request.
+    pub(super) timeout: Duration,
+}
+
+/// Trust in these authorities, or in these certificates themselves.
+pub(super) fn trust_in(certificates: Vec<CertificateDer<'_>>) -> Result<Arc<ClientConfig>> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(certificates);
+    if roots.is_empty() {
+        return Err(Error::Failed(anyhow!("there is no certificate to trust")));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.context("TLS cannot be set up")?;
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    // Every connection makes the whole handshake: that is what a connection costs a new visitor.
+    config.resumption = Resumption::disabled();
+    Ok(Arc::new(config))
+}
+
+/// One request.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) method: &'static str,
+    pub(super) host: &'a str,
+    pub(super) path: &'a str,
+    /// Lines, each with its end.
+    pub(super) headers: &'a str,
+    pub(super) body: Option<&'a [u8]>,
+}
+
+/// How the length of a body is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Framing {
+    Length(u64),
+    Chunked,
+    #[default]
+    UntilClose,
+}
+
+/// What came before a body, and the body itself where it tells of a refusal.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) reason: String,
+    /// Empty where there is none.
+    pub(super) etag: String,
+    /// The server's name for itself; empty where it gives none.
+    pub(super) server: String,
+    /// Whether the type is that of a blob.
+    pub(super) is_blob: bool,
+    pub(super) refusal: Vec<u8>,
+    framing: Framing,
+    close: bool,
+}
+
+impl Answer {
+    pub(super) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    fn header(&mut self, line: &[u8]) -> Result<()> {
+        let line = String::from_utf8_lossy(line);
+        let Some((name, value)) = line.split_once(':') else { return Ok(()) };
+        let value = value.trim();
+        let is = |other: &str| name.eq_ignore_ascii_case(other);
+        if is("content-length") {
+            let length =
+                value.parse().with_context(|| format!("the answer's length `{value}` is not a number"))?;
+            self.framing = Framing::Length(length);
+        } else if is("transfer-encoding") {
+            if !value.eq_ignore_ascii_case("chunked") {
+                return Err(Error::Failed(anyhow!("the answer has the transfer encoding `{value}`")));
+            }
+            self.framing = Framing::Chunked;
+        } else if is("content-encoding") {
+            return Err(Error::Failed(anyhow!(
+                "the answer is compressed (`{value}`), which nobody asked for"
+            )));
+        } else if is("connection") {
+            self.close = value.eq_ignore_ascii_case("close");
+        } else if is("content-type") {
+            self.is_blob = value == BLOB_TYPE;
+        } else if is("etag") {
+            value.clone_into(&mut self.etag);
+        } else if is("server") {
+            value.clone_into(&mut self.server);
+        }
+        Ok(())
+    }
+}
+
+/// One worker's connection, made when it is needed.
+pub(super) struct Http {
+    endpoint: Endpoint,
+    manners: Manners,
+    wire: Option<Wire>,
+    head: Vec<u8>,
+}
+
+impl Http {
+    pub(super) fn new(endpoint: Endpoint, manners: Manners) -> Http {
+        Http { endpoint, manners, wire: None, head: Vec::new() }
+    }
+
+    /// Connects anew.
+    pub(super) fn connect(&mut self) -> Result<()> {
+        self.wire = None;
+        self.wire = Some(self.connected()?);
+        Ok(())
+    }
+
+    fn connected(&self) -> Result<Wire> {
+        let Endpoint { address, tls } = &self.endpoint;
+        let wire = match tls {
+            Some(trust) => Wire::connect_tls(address, trust, self.manners.timeout),
+            None => Wire::connect(address, self.manners.timeout),
+        }?;
+        Ok(if self.manners.acknowledge_at_once { wire.acknowledging_at_once() } else { wire })
+    }
+
+    /// Sends a request and lends the body of an answer that says that it was done.
+    pub(super) fn ask(&mut self, request: &Request<'_>, sink: Sink) -> Result<Answer> {
+        self.write_head(request)?;
+        let (mut wire, mut answer) = self.begun(request)?;
+        let (mut refusal, success) = (Vec::new(), answer.is_success());
+        let mut take = |piece: &[u8]| match success {
+            true => sink(piece),
+            false => refusal.extend_from_slice(&piece[..piece.len().min(REFUSAL_BYTES - refusal.len())]),
+        };
+        let has_body = request.method != "HEAD" && ![204, 304].contains(&answer.status);
+        if has_body {
+            lend_body(&mut wire, answer.framing, &mut take)?;
+        }
+        answer.refusal = refusal;
+        // Where it is not taken for the next request it is closed, also when anything above failed: what it still has belongs to
+        // no request.
+        let ended = has_body && answer.framing == Framing::UntilClose;
+        if self.manners.keep_alive && !answer.close && !ended {
+            self.wire = Some(wire);
+        }
+        Ok(answer)
+    }
+
+    fn write_head(&mut self, request: &Request<'_>) -> Result<()> {
+        let Request { method, host, path, headers, body } = request;
+        self.head.clear();
+        write!(self.head, "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{headers}")?;
+        if let Some(body) = body {
+            write!(self.head, "Content-Length: {}\r\n", body.len())?;
+        }
+        if !self.manners.keep_alive {
+            self.head.extend_from_slice(b"Connection: close\r\n");
+        }
+        self.head.extend_from_slice(b"\r\n");
+        Ok(())
+    }
+
+    /// Sends the request and reads the head of its answer.
+    fn begun(&mut self, request: &Request<'_>) -> Result<(Wire, Answer)> {
+        let body = request.body.unwrap_or_default();
+        if let Some(kept) = self.wire.take() {
+            // A server may close a kept connection at any time between two requests. Of these all may be repeated but those
+            // that make something new each time.
+            let may_repeat = self.manners.repeat && request.method != "POST";
+            match begin(kept, &self.head, body) {
+                Err(Error::Failed(error)) if may_repeat && is_hang_up(&error) => {}
+                outcome => return outcome.map_err(unanswered),
+            }
+        }
+        begin(self.connected()?, &self.head, body).map_err(unanswered)
+    }
+}
+
+fn begin(mut wire: Wire, head: &[u8], body: &[u8]) -> Result<(Wire, Answer)> {
+    wire.send(&mut [IoSlice::new(head), IoSlice::new(body)])?;
+    let mut answer = read_head(&mut wire)?;
+    while (100..200).contains(&answer.status) {
+        answer = read_head(&mut wire)?;
+    }
+    Ok((wire, answer))
+}
+
+/// Whether the other side was gone.
+fn is_hang_up(error: &anyhow::Error) -> bool {
+    use std::io::ErrorKind;
+    match error.downcast_ref::<std::io::Error>() {
+        Some(error) => matches!(
+            error.kind(),
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted
+        ),
+        None => error.to_string() == HUNG_UP,
+    }
+}
+
+/// Says of the other side's silence what it means: in the middle of a body it is something else.
+fn unanswered(error: Error) -> Error {
+    ended(error, || format!("{HUNG_UP} before it answered"))
+}
+
+/// An error with other words where it is that the connection was closed.
+fn ended(error: Error, words: impl FnOnce() -> String) -> Error {
+    match error {
+        Error::Failed(error) if error.to_string() == HUNG_UP => Error::Failed(anyhow!(words())),
+        other => other,
+    }
+}
+
+fn read_head(wire: &mut Wire) -> Result<Answer> {
+    let line = String::from_utf8_lossy(wire.line()?);
+    let mut words = line.splitn(3, ' ');
+    let version = words.next().unwrap_or_default();
+    let status = words.next().and_then(|status| status.parse().ok());
+    let (true, Some(status)) = (version.starts_with("HTTP/1."), status) else {
+        return Err(Error::Failed(anyhow!("the answer is not HTTP: `{line}`")));
+    };
+    let reason = words.next().unwrap_or_default().to_owned();
+    let mut answer = Answer { status, reason, close: version == "HTTP/1.0", ..Answer::default() };
+    for _ in 0..=HEADERS_MAX {
+        let line = wire.line()?;
+        if line.is_empty() {
+            return Ok(answer);
+        }
+        answer.header(line)?;
+    }
+    Err(Error::Failed(anyhow!("the head of the answer has more than {HEADERS_MAX} lines")))
+}
+
+fn lend_body(wire: &mut Wire, framing: Framing, sink: Sink) -> Result<()> {
+    match framing {
+        Framing::Length(length) => lend_counted(wire, length, sink),
+        Framing::UntilClose => wire.lend_rest(sink),
+        Framing::Chunked => loop {
+            let length = chunk_length(wire)?;
+            if length == 0 {
+                // What may follow the last chunk ends with an empty line.
+                while !wire.line()?.is_empty() {}
+                return Ok(());
+            }
+            lend_counted(wire, length, sink)?;
+            wire.line_end()?;
+        },
+    }
+}
+
+fn lend_counted(wire: &mut Wire, length: u64, sink: Sink) -> Result<()> {
+    let mut came = 0;
+    let mut count = |piece: &[u8]| {
+        came += piece.len();
+        sink(piece);
+    };
+    let lent = wire.lend(length, &mut count);
+    lent.map_err(|error| {
+        ended(error, || format!("the connection ended after {came} of {length} B of the body"))
+    })
+}
+
+fn chunk_length(wire: &mut Wire) -> Result<u64> {
+    let line = wire
+        .line()
+        .map_err(|error| ended(error, || "the connection ended between two chunks of the body".to_owned()))?;
+    let line = String::from_utf8_lossy(line);
+    let digits = line.split(';').next().unwrap_or_default().trim();
+    let length = u64::from_str_radix(digits, 16);
+    Ok(length.with_context(|| format!("the body is not in chunks: `{line}` is no length of one"))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::{SocketAddr, TcpListener};
+
+    use super::*;
+
+    /// A server that answers the requests of each connection in turn, each in pieces, and closes the connection after the last
+    /// one. `ASKED` in an answer is the first line of the request.
+    fn server(connections: Vec<Vec<&'static [&'static str]>>) -> SocketAddr {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for answers in connections {
+                let (mut stream, _) = listener.accept().unwrap();
+                for answer in answers {
+                    let (mut asked, mut room) = (Vec::new(), [0; 4096]);
+                    while !asked.windows(4).any(|end| end == b"\r\n\r\n") {
+                        let read = stream.read(&mut room).unwrap();
+                        asked.extend_from_slice(&room[..read]);
+                    }
+                    let asked = String::from_utf8_lossy(&asked).into_owned();
+                    for piece in answer {
+                        let piece = piece.replace("ASKED", asked.lines().next().unwrap());
+                        stream.write_all(piece.as_bytes()).unwrap();
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                }
+            }
+        });
+        address
+    }
+
+    fn client(address: SocketAddr, repeat: bool) -> Http {
+        let address = Address::Host(address.ip().to_string(), address.port());
+        let timeout = Duration::from_secs(5);
+        let manners = Manners { keep_alive: true, acknowledge_at_once: true, repeat, timeout };
+        Http::new(Endpoint { address, tls: None }, manners)
+    }
+
+    fn ask(http: &mut Http, method: &'static str) -> Result<(Answer, String)> {
+        let mut body = Vec::new();
+        let request = Request { method, host: "h", path: "/b?q=1", headers: "", body: None };
+        let answer = http.ask(&request, &mut |piece| body.extend_from_slice(piece))?;
+        Ok((answer, String::from_utf8_lossy(&body).into_owned()))
+    }
+
+    fn get(http: &mut Http) -> Result<(Answer, String)> {
+        ask(http, "GET")
+    }
+
+    /// What a client says of a server that sends `pieces` and closes the connection.
+    fn error(pieces: &'static [&'static str]) -> String {
+        get(&mut client(server(vec![vec![pieces]]), false)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn bodies_arrive_whole_however_they_are_framed_and_cut() {
+        let address = server(vec![
+            vec![
+                &["HTTP/1.1 200 OK\r\nContent-Length: 19\r\nETag: \"x\"\r\n\r\nASKED"],
+                &["HTTP/1.1 200 OK\r\nContent-Le", "ngth: 10\r\n\r\n01", "234", "56789"],
+                &[
+                    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n01",
+                    "2\r\n7;x=y",
+                    "\r\n3456789\r",
+                    "\n0\r\nEnd: x\r\n\r\n",
+                ],
+                &["HTTP/1.1 204 No Content\r\n\r\n"],
+                &["HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\nto the", " end"],
+            ],
+            vec![&["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nagain"]],
+        ]);
+        let mut http = client(address, false);
+        let (answer, body) = get(&mut http).unwrap();
+        assert_eq!((answer.etag.as_str(), body.as_str()), ("\"x\"", "GET /b?q=1 HTTP/1.1"));
+        assert_eq!(get(&mut http).unwrap().1, "0123456789");
+        assert_eq!(get(&mut http).unwrap().1, "0123456789");
+        assert_eq!(get(&mut http).unwrap().0.status, 204);
+        assert_eq!(get(&mut http).unwrap().1, "to the end");
+        assert_eq!(get(&mut http).unwrap().1, "again");
+    }
+
+    #[test]
+    fn what_is_cut_short_is_an_error() {
+        assert_eq!(
+            error(&["HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123"]),
+            "the connection ended after 4 of 10 B of the body"
+        );
+        let chunked: &[&str] = &["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n012\r\n"];
+        assert_eq!(error(chunked), "the connection ended between two chunks of the body");
+        assert_eq!(error(&[""]), "the server closed the connection before it answered");
+    }
+
+    #[test]
+    fn what_is_no_answer_is_an_error() {
+        assert_eq!(error(&["220 hello\r\n\r\n"]), "the answer is not HTTP: `220 hello`");
+        assert!(error(&["HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"]).contains("`-1` is not a number"));
+        assert!(
+            error(&["HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"]).contains("compressed (`gzip`)")
+        );
+        assert!(error(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: x\r\n\r\n"]).contains("encoding `x`"));
+        let chunked: &[&str] = &["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nz\r\n"];
+        assert!(error(chunked).contains("not in chunks: `z`"));
+    }
+
+    #[test]
+    fn the_head_says_what_came_and_whether_the_connection_stays() {
+        let address = server(vec![
+            vec![&[
+                "HTTP/1.1 200 OK\r\nServer: x/1\r\nContent-Type: application/octet-stream\r\nContent-Length: 5\r\nConnection: close\r\n\r\n",
+            ]],
+            vec![&["HTTP/1.1 403 Forbidden\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nno"]],
+        ]);
+        let mut http = client(address, false);
+        let (answer, body) = ask(&mut http, "HEAD").unwrap();
+        assert!(answer.is_blob && body.is_empty() && answer.server == "x/1");
+        let (answer, body) = get(&mut http).unwrap();
+        assert!(!answer.is_blob && body.is_empty() && answer.refusal == b"no");
+    }
+
+    #[test]
+    fn a_connection_that_was_closed_in_between_is_made_again_where_that_is_asked() {
+        const ANSWER: &[&str] = &["HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"];
+        let mut http = client(server(vec![vec![ANSWER], vec![ANSWER]]), true);
+        assert_eq!(get(&mut http).unwrap().1, "ok");
+        assert_eq!(get(&mut http).unwrap().1, "ok");
+        assert!(get(&mut http).is_err());
+        let mut http = client(server(vec![vec![ANSWER], vec![ANSWER]]), false);
+        assert_eq!(get(&mut http).unwrap().1, "ok");
+        assert!(get(&mut http).is_err());
+    }
+}

@@ -1,0 +1,85 @@
+//! Several plans and the one page of them.
+
+use libtest_mimic::Trial;
+
+use crate::program::{Outcome, Work};
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        Trial::test("a plan of plans makes one page, also where one cannot run", one_page),
+        Trial::test("a plan of plans is gone on with where it was stopped", gone_on_with),
+        Trial::test("a plan of plans is run as it is", as_it_is),
+    ]
+}
+
+const CLAIM: &str = r#"
+[[claim]]
+id = "A-1"
+statement = "Memory is faster than files"
+phase = "read-warm"
+rows = ["memory", "files/hashed"]
+expect = { high = 1.0 }
+"#;
+
+/// Two plans that run, one that cannot, and the plan of all three.
+fn prepare(work: &Work) -> Outcome {
+    let plan = |name: &str, stores: &str, claim: &str| {
+        format!(
+            "name = '{name}'\nabout = 'About {name}.'\nstores = {stores}\nphases = ['fill', 'read-warm']\nrounds = 2\n\
+             [corpus]\nblobs = 10\n{claim}"
+        )
+    };
+    std::fs::write(work.path("a.toml"), plan("first", "['files/hashed', 'memory']", CLAIM))?;
+    std::fs::write(work.path("b.toml"), plan("second", "['mssql/filestream']", ""))?;
+    std::fs::write(work.path("c.toml"), plan("third", "['files/flat']", ""))?;
+    std::fs::write(
+        work.path("both.toml"),
+        "name = 'both'\nabout = 'All of them.'\nplans = ['a.toml', 'b.toml', 'c.toml']\n",
+    )?;
+    Ok(())
+}
+
+fn one_page() -> Outcome {
+    let work = Work::new();
+    prepare(&work)?;
+    let said = work.say("run both.toml --quiet --out out").ended(1);
+    let line = said.stdout.lines().find(|line| line.starts_with("second")).ok_or("no line of the second")?;
+    assert!(line.contains("not run: none of the stores can run here"), "{line}");
+    let page = std::fs::read_to_string(work.path("out/report.html"))?;
+    for text in
+        ["All of them.", "About first.", "A-1", "first/report.html", "It was not run: ", "third/report.html"]
+    {
+        assert!(page.contains(text), "no `{text}` in the page");
+    }
+    for file in ["first/result.json", "first/report.html", "third/result.json", "plan.toml"] {
+        assert!(work.path("out").join(file).is_file(), "no {file}");
+    }
+    Ok(())
+}
+
+fn gone_on_with() -> Outcome {
+    let work = Work::new();
+    prepare(&work)?;
+    work.say("run both.toml --quiet --out out --seed 7").ended(1);
+    let first = std::fs::read(work.path("out/first/result.json"))?;
+    std::fs::remove_dir_all(work.path("out/third"))?;
+    std::fs::remove_file(work.path("out/report.html"))?;
+    work.say("run --resume out --quiet").ended(1);
+    assert!(std::fs::read(work.path("out/first/result.json"))? == first, "what was complete was run again");
+    let third = std::fs::read_to_string(work.path("out/third/plan.toml"))?;
+    assert!(third.contains("seed = 7"), "another seed: {third}");
+    assert!(work.path("out/report.html").is_file());
+    Ok(())
+}
+
+fn as_it_is() -> Outcome {
+    let work = Work::new();
+    prepare(&work)?;
+    let said = work.say("run both.toml --stores null --out out").ended(2);
+    assert!(said.stderr.contains("runs each as it is"), "{}", said.stderr);
+    std::fs::write(work.path("twice.toml"), "plans = ['a.toml', 'a.toml']")?;
+    let said = work.say("run twice.toml --out out").ended(2);
+    assert!(said.stderr.contains("`a.toml` is called `first`, and two are"), "{}", said.stderr);
+    assert!(!work.path("out").exists());
+    Ok(())
+}
