@@ -95,7 +95,7 @@ fn nowhere() -> Outcome {
     let (closed, other) = (free_port()?, hanging_up()?);
     for (url, words) in [
         (format!("http://127.0.0.1:{closed}/bucket"), ["s3", "refused"]),
-        (format!("http://127.0.0.1:{other}/bucket"), ["s3", "`220 hello` is no answer of an HTTP server"]),
+        (format!("http://127.0.0.1:{other}/bucket"), ["s3", "the answer is not HTTP: `220 hello`"]),
         ("http://127.0.0.1/".to_owned(), ["s3", "does not name one bucket"]),
         ("http://127.0.0.1/a/b".to_owned(), ["s3", "does not name one bucket"]),
         ("ftp://127.0.0.1/bucket".to_owned(), ["s3", "neither `https://` nor `http://`"]),
