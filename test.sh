@@ -20,6 +20,7 @@ packages=(
     fio                                   # bench/
     postgresql mariadb-server             # private servers
     nginx-light apache2 lighttpd lighttpd-mod-openssl    # web servers, and PHP behind them
+    busybox vsftpd                        # plain file servers
     libapache2-mod-php libapache2-mod-xsendfile php-fpm php-mysql php-pgsql
     php-apcu php-memcached
     wrk                                   # bench/

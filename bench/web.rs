@@ -1,4 +1,4 @@
-//! Reads through `nginx` against wrk, from the same private server, with one connection on each side.
+//! Reads through `nginx` against wrk and ApacheBench, from the same private server, with one connection on each side.
 //!
 //! `cargo bench --bench web`
 
@@ -36,12 +36,13 @@ fn main() -> Result<ExitCode> {
     if let Some(supervisor) = blobwise::server::supervise_if_asked() {
         return Ok(supervisor);
     }
-    if !outside::are_there(&["wrk"], "apt-get install wrk nginx")? {
+    if !outside::are_there(&["wrk", "ab"], "apt-get install wrk apache2-utils nginx")? {
         return Ok(ExitCode::SUCCESS);
     }
     let mut met = true;
     for bytes in [1 << 10, 100 << 10] {
         met &= reads(bytes)?;
+        one_url(bytes)?;
     }
     Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -70,6 +71,32 @@ fn reads(bytes: u64) -> Result<bool> {
     };
     let title = format!("nginx against wrk, one connection: {BLOBS} files of {bytes} B");
     compare(&title, Some(PER_SECOND), || bed.ours(), theirs)
+}
+
+/// ApacheBench knows one address: the same file again and again, on both sides. It is shown beside, and no goal hangs on it.
+fn one_url(bytes: u64) -> Result<bool> {
+    let bed = Bed::make("nginx", Sizes::Fixed(bytes), BLOBS, Order::Same, BLOBS)?;
+    let config = std::fs::read_to_string(bed.dir().join("nginx.conf"))?;
+    let key = bed.corpus.keys[bed.gets[0].blob as usize].as_str();
+    let url = format!("http://{}/{}/{key}", address(&config)?, &key[..2]);
+    let theirs = || {
+        let mut command = Command::new("ab");
+        // -t sets its own number of requests, unless -n follows it.
+        command.args(["-k", "-q", "-c", "1", "-t", "1", "-n", "100000000"]);
+        let (text, cpu_seconds) = outside::run(command.arg(&url))?;
+        let figure = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|rest| rest.split_whitespace().next())
+                .with_context(|| format!("ab gave no `{name}`"))
+        };
+        if figure("Failed requests:")? != "0" || text.contains("Non-2xx") {
+            bail!("ab was refused: {text}");
+        }
+        let seconds = figure("Time taken for tests:")?.parse()?;
+        Ok(Turn { ops: figure("Complete requests:")?.parse()?, seconds, cpu_seconds })
+    };
+    let title = format!("nginx against ApacheBench, one connection: one file of {bytes} B");
+    compare(&title, None, || bed.ours(), theirs)
 }
 
 /// Where a server of this configuration listens.

@@ -8,6 +8,9 @@ use crate::result::{
     Status, StoreRound,
 };
 
+/// Above this share of the store's bytes in the page cache after opening, the store has loaded them itself.
+pub const RESIDENT_SHARE_OPENED_MAX: f64 = 0.10;
+
 /// A cell of the result: row, size of a sweep, phase.
 pub type CellKey = (String, Option<u64>, String);
 
@@ -120,6 +123,14 @@ impl Records {
         self.store_rounds
             .iter()
             .any(|visit| visit.round == round && visit.store == row && visit.sweep_bytes == sweep_bytes)
+    }
+
+    /// Whether a row was seen to read its data when it is opened, on this corpus.
+    pub fn is_resident(&self, row: &str, sweep_bytes: Option<u64>) -> bool {
+        let of_row = self.cells.iter().filter(|((store, size, _), _)| store == row && *size == sweep_bytes);
+        let proofs = of_row.flat_map(|(_, cell)| &cell.rounds).filter_map(|round| round.cache_proof.as_ref());
+        let shares = proofs.filter_map(|proof| proof.resident_share_opened);
+        shares.max_by(f64::total_cmp).is_some_and(|share| share > RESIDENT_SHARE_OPENED_MAX)
     }
 
     /// The row of a label.

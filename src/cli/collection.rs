@@ -1,13 +1,13 @@
 //! A plan of plans: each is run as by its name, into a directory of its own, and one page holds all claims.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
 use super::run::{Flags, Signals, carry_out, check_out, default_out, ended, fresh, resumed};
 use super::{Ended, eprint, print};
-use crate::plan::PlanText;
+use crate::plan::{NOTHING_RUNS, PlanText};
 use crate::report::html::collection::{Member, render};
 use crate::result::{ClaimVerdict, RunResult, replace};
 
@@ -41,7 +41,7 @@ pub fn asked(flags: &Flags) -> Result<Option<PlanText>> {
 
 /// Runs every plan.
 pub fn main(flags: &Flags, mut text: PlanText) -> Result<Ended> {
-    let plans = members_of(&text)?;
+    let plans = members_of(flags, &text)?;
     let out = match &flags.resume {
         Some(dir) => dir.clone(),
         None => {
@@ -90,13 +90,19 @@ struct Asked {
     about: String,
 }
 
-/// Reads every plan, before the first is run.
-fn members_of(text: &PlanText) -> Result<Vec<Asked>> {
+/// Reads and checks every plan, before the first is run.
+fn members_of(flags: &Flags, text: &PlanText) -> Result<Vec<Asked>> {
     let mut plans: Vec<Asked> = Vec::new();
     for plan in &text.plans {
         let of_plan = PlanText::load(plan)?;
         if !of_plan.plans.is_empty() {
             bail!("`{plan}` is a plan of plans itself");
+        }
+        let member = Flags::of_member(flags, text, plan.clone(), PathBuf::new());
+        if let Err(error) = member.over(of_plan.clone())?.resolve(false)
+            && !error.to_string().starts_with(NOTHING_RUNS)
+        {
+            return Err(error.context(format!("the plan `{plan}`")));
         }
         let name =
             of_plan.name.with_context(|| format!("the plan `{plan}` has no name for its directory"))?;

@@ -77,7 +77,7 @@ pub struct Flags {
     /// [default: 5%]
     #[arg(long, value_name = "SHARE")]
     precision: Option<String>,
-    /// Wall time from start to written report [default: 2m, unless --rounds is given]
+    /// Wall time from start to written report [default: 165s, unless --rounds is given]
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
     /// One store for each size from A to B, such as 1kB..10MB: at which size does the winner change?

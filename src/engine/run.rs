@@ -257,7 +257,7 @@ impl Course<'_> {
             for row in &plan.rows {
                 observer.event(Event::Pilot { row: &row.label, index: visits.len() + 1, of });
                 let subject = Subject { row, corpus: small, sweep_bytes: blobs[corpus].1 };
-                let turn = Turn { round: 0, position: 1, idle };
+                let turn = Turn { round: 0, position: 1, idle, resident: false };
                 let Some(visit) = visit(&self.context, &lengths, subject, turn, &mut |_| ())? else {
                     return Ok(lengths);
                 };
@@ -287,7 +287,7 @@ impl Course<'_> {
         fixed.lengths.values_mut().for_each(|length| length.seconds = length.seconds.min(0.05));
         for (corpus, planned) in self.corpora.iter().zip(&self.context.plan.corpora) {
             let subject = Subject { row: &row, corpus, sweep_bytes: planned.sweep_bytes };
-            let turn = Turn { round: 0, position: 1, idle };
+            let turn = Turn { round: 0, position: 1, idle, resident: false };
             let Some(visit) = visit(&self.context, &fixed, subject, turn, &mut |_| ())? else { break };
             for (phase, outcome) in visit.phases {
                 // An upload to the null store is a catalogue's work, not the harness's.
@@ -404,7 +404,8 @@ impl Course<'_> {
                     continue;
                 }
                 self.announce(round, &subject, observer);
-                let turn = Turn { round, position: place as u32 + 1, idle };
+                let resident = self.records.is_resident(&row.label, sweep_bytes);
+                let turn = Turn { round, position: place as u32 + 1, idle, resident };
                 let mut tell = |phase: &str| observer.event(Event::Phase(phase));
                 let Some(visit) = visit(&self.context, &self.records.fixed, subject, turn, &mut tell)? else {
                     return Ok(false);

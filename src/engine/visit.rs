@@ -69,6 +69,8 @@ pub struct Turn {
     pub position: u32,
     /// What the idle system uses.
     pub idle: Idle,
+    /// Whether this row was seen to read its data when it is opened: it is never cold, however often it is evicted.
+    pub resident: bool,
 }
 
 /// What became of one phase.
@@ -278,6 +280,8 @@ fn empty_footprint(subject: Subject) -> Footprint {
 const RESIDENCY_BLOBS_MAX: u64 = 20_000;
 /// An open loop is planned this much longer than asked: its last op is due before its end, and would make it too short.
 const OPEN_STRETCH: f64 = 1.1;
+/// Passes of a cold phase of a row that is never cold.
+const COLD_PASSES_RESIDENT: u32 = 2;
 /// A phase that opens the store does so this often, or for this long, whichever comes first; neither makes it too short.
 const REOPENS: u64 = SHORT_OPS;
 /// See [`REOPENS`].
@@ -950,7 +954,9 @@ impl<'a> Visitor<'a> {
             self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why));
             return Ok(());
         }
-        let passes = (length.cold_passes.max(1) as usize).min(all.len());
+        // The same ops in fewer passes: what opening brought in, nothing can evict, and opening that reads everything is slow.
+        let most = if self.turn.resident { COLD_PASSES_RESIDENT } else { length.cold_passes.max(1) };
+        let passes = (most.min(length.cold_passes.max(1)) as usize).min(all.len());
         let each = all.len().div_ceil(passes);
         let class = self.class(phase.class);
         let mut totals: Vec<Total<'_>> = Vec::new();

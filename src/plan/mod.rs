@@ -330,6 +330,12 @@ const BLOBS_MAX: u64 = 50_000_000;
 const WORKERS_MAX: usize = 1024;
 /// Blobs of one op at the most.
 const BATCH_MAX: usize = 100_000;
+/// Wall time of a run that says nothing of it: what a newcomer waits for. In less the default run has too few rounds for half of
+/// its intervals to be within 10 % on two processors.
+const DEFAULT_BUDGET: Duration = Duration::from_secs(165);
+
+/// How the error begins of a plan that is right, and of which nothing can run on this machine.
+pub const NOTHING_RUNS: &str = "none of the stores can run here";
 
 /// The plans that are shipped, by name.
 pub const SHIPPED: &[(&str, &str)] = &[
@@ -426,7 +432,7 @@ impl Resolver<'_> {
             let reasons: std::collections::BTreeSet<&str> =
                 missing.iter().map(|row| row.reason.as_str()).collect();
             let reasons: Vec<&str> = reasons.into_iter().collect();
-            bail!("none of the stores can run here: {}", reasons.join("; "));
+            bail!("{NOTHING_RUNS}: {}", reasons.join("; "));
         }
         text.claim.iter().try_for_each(ClaimText::check)?;
         let mut phases = self.phases()?;
@@ -526,7 +532,7 @@ impl Resolver<'_> {
         if scale < 0.1 && rounds.is_none() {
             rounds = Some(2);
         }
-        let default = (rounds.is_none() && budget.is_none()).then_some(Duration::from_secs(120));
+        let default = (rounds.is_none() && budget.is_none()).then_some(DEFAULT_BUDGET);
         Ok((rounds, budget.or(default)))
     }
 
@@ -960,7 +966,7 @@ mod tests {
     fn an_empty_plan_is_the_default_run() {
         let plan = PlanText::default().resolve(false).unwrap();
         assert_eq!(plan.durability, Durability::OnSync);
-        assert_eq!(plan.budget, Some(Duration::from_secs(120)));
+        assert_eq!(plan.budget, Some(DEFAULT_BUDGET));
         assert_eq!(plan.reference, "files/hashed");
         assert!(plan.rows.len() + plan.missing.len() >= 10);
         let again = PlanText::parse(&plan.text.to_toml().unwrap()).unwrap();

@@ -11,7 +11,7 @@ use super::interval::{self, rate};
 use super::{SHORT_OPS, SHORT_SECONDS};
 use super::{answer, claims, doubts};
 use crate::plan::{CacheState, Class, Missing, Phase, Plan, Row, Work, class_of, length_key};
-use crate::records::{CellRecord, Records};
+use crate::records::{CellRecord, RESIDENT_SHARE_OPENED_MAX, Records};
 use crate::result::{
     Against, Cache, CacheProof, Cell, Comparison, Footprint, Interval, PercentileIntervals, Picture, Round,
     RunResult, SCHEMA, SizeBand, Status, Step, Verdict,
@@ -22,8 +22,6 @@ use crate::store::{Durability, Kind};
 pub const HARNESS_SHARE_MAX: f64 = 0.30;
 /// Above this share of the store's bytes in the page cache after eviction, cold is lukewarm.
 const RESIDENT_SHARE_MAX: f64 = 0.01;
-/// Above this share of the store's bytes in the page cache after opening, the store has loaded them itself.
-const RESIDENT_SHARE_OPENED_MAX: f64 = 0.10;
 /// Below this many device bytes per byte delivered (and compressed), some of what was read came from somewhere else.
 const DEVICE_BYTES_PER_BYTE_MIN: f64 = 0.90;
 

@@ -91,6 +91,8 @@ pub(super) struct Answer {
     pub(super) server: String,
     /// Whether the type is that of a blob.
     pub(super) is_blob: bool,
+    /// Whether a type is given at all.
+    pub(super) is_typed: bool,
     pub(super) refusal: Vec<u8>,
     framing: Framing,
     close: bool,
@@ -123,6 +125,7 @@ impl Answer {
             self.close = value.eq_ignore_ascii_case("close");
         } else if is("content-type") {
             self.is_blob = value == BLOB_TYPE;
+            self.is_typed = true;
         } else if is("etag") {
             value.clone_into(&mut self.etag);
         } else if is("server") {
@@ -137,12 +140,14 @@ pub(super) struct Http {
     endpoint: Endpoint,
     manners: Manners,
     wire: Option<Wire>,
+    /// The buffer of the connection before, where that was closed.
+    spare: Box<[u8]>,
     head: Vec<u8>,
 }
 
 impl Http {
     pub(super) fn new(endpoint: Endpoint, manners: Manners) -> Http {
-        Http { endpoint, manners, wire: None, head: Vec::new() }
+        Http { endpoint, manners, wire: None, spare: Box::default(), head: Vec::new() }
     }
 
     /// Connects anew.
@@ -152,12 +157,13 @@ impl Http {
         Ok(())
     }
 
-    fn connected(&self) -> Result<Wire> {
+    fn connected(&mut self) -> Result<Wire> {
         let Endpoint { address, tls } = &self.endpoint;
         let wire = match tls {
             Some(trust) => Wire::connect_tls(address, trust, self.manners.timeout),
             None => Wire::connect(address, self.manners.timeout),
         }?;
+        let wire = wire.with_buffer(std::mem::take(&mut self.spare));
         Ok(if self.manners.acknowledge_at_once { wire.acknowledging_at_once() } else { wire })
     }
 
@@ -180,6 +186,8 @@ impl Http {
         let ended = has_body && answer.framing == Framing::UntilClose;
         if self.manners.keep_alive && !answer.close && !ended {
             self.wire = Some(wire);
+        } else {
+            self.spare = wire.into_buffer();
         }
         Ok(answer)
     }
@@ -210,7 +218,8 @@ impl Http {
                 outcome => return outcome.map_err(unanswered),
             }
         }
-        begin(self.connected()?, &self.head, body).map_err(unanswered)
+        let wire = self.connected()?;
+        begin(wire, &self.head, body).map_err(unanswered)
     }
 }
 

@@ -141,6 +141,8 @@ pub const TABLE: &[Entry] = &[
     line!("web", web::STATIC_NGINX as "nginx"),
     line!("web", web::STATIC_APACHE as "apache"),
     line!("web", web::STATIC_LIGHTTPD as "lighttpd"),
+    line!("web", web::PLAIN as "http"),
+    line!("web", web::FTP as "ftp"),
     line!("web", web::APACHE_READFILE as "apache-php/readfile"),
     line!("web", web::APACHE_APCU as "apache-php/apcu"),
     composed!("web", "memcached", web::APACHE_MEMCACHED as "apache-php/memcached"),

@@ -70,6 +70,7 @@ pub(super) const HUNG_UP: &str = "the server closed the connection";
 /// A connection. Once an op failed half way, what comes next is unknown: it is then good for nothing but to be dropped.
 pub(super) struct Wire {
     stream: Stream,
+    /// Empty until something is read.
     buffer: Box<[u8]>,
     /// What was read and not yet used is `buffer[begin..end]`.
     begin: usize,
@@ -84,8 +85,20 @@ impl Wire {
     }
 
     fn upon(stream: Stream) -> Wire {
-        let buffer = vec![0; BUFFER_BYTES].into();
-        Wire { stream, buffer, begin: 0, end: 0, acknowledges_at_once: false }
+        Wire { stream, buffer: Box::default(), begin: 0, end: 0, acknowledges_at_once: false }
+    }
+
+    /// Takes the buffer of a connection that was closed: to make one for each connection would cost more than a short answer.
+    #[cfg(feature = "http")]
+    pub(super) fn with_buffer(mut self, buffer: Box<[u8]>) -> Wire {
+        self.buffer = buffer;
+        self
+    }
+
+    /// Closes the connection, and gives its buffer to the next one.
+    #[cfg(feature = "http")]
+    pub(super) fn into_buffer(self) -> Box<[u8]> {
+        self.buffer
     }
 
     /// Connects with TLS, to a server that has a certificate for the name in its address.
@@ -146,7 +159,7 @@ impl Wire {
                 self.begin = 0;
             }
             looked = self.end;
-            if self.end == self.buffer.len() {
+            if self.end == self.buffer.len() && self.end > 0 {
                 return Err(Error::Failed(anyhow!("the server's answer is no line of its protocol")));
             }
             self.fill()?;
@@ -198,6 +211,9 @@ impl Wire {
 
     /// The same; 0 bytes when the server has closed the connection.
     fn read_more(&mut self) -> Result<usize> {
+        if self.buffer.is_empty() {
+            self.buffer = vec![0; BUFFER_BYTES].into();
+        }
         loop {
             match self.stream.read(&mut self.buffer[self.end..]) {
                 Ok(read) => {

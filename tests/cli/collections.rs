@@ -77,6 +77,8 @@ fn as_it_is() -> Outcome {
     prepare(&work)?;
     let said = work.say("run both.toml --stores null --out out").ended(2);
     assert!(said.stderr.contains("runs each as it is"), "{}", said.stderr);
+    let said = work.say("run both.toml --scale 1000 --out out").ended(2);
+    assert!(said.stderr.contains("the plan `a.toml`: `--scale 1000` is not between"), "{}", said.stderr);
     std::fs::write(work.path("twice.toml"), "plans = ['a.toml', 'a.toml']")?;
     let said = work.say("run twice.toml --out out").ended(2);
     assert!(said.stderr.contains("`a.toml` is called `first`, and two are"), "{}", said.stderr);

@@ -11,7 +11,7 @@ use super::super::http::Endpoint;
 use super::super::wire::Address;
 use super::certificate::Certificate;
 use super::client::{Client, Request, Target};
-use super::{APACHE, LIGHTTPD, LIGHTTPD_TLS, NGINX, PHP_FPM};
+use super::{APACHE, BUSYBOX, LIGHTTPD, LIGHTTPD_TLS, NGINX, PHP_FPM};
 use crate::server::{Launch, Server, SocketDir};
 use crate::store::*;
 
@@ -21,6 +21,8 @@ pub(super) enum Front {
     Apache,
     Nginx,
     Lighttpd,
+    /// One process for each connection, which serves one request.
+    Busybox,
 }
 
 /// What is served.
@@ -66,6 +68,7 @@ impl Web {
             Front::Apache => plan.start_apache()?,
             Front::Nginx => plan.start_nginx()?,
             Front::Lighttpd => plan.start_lighttpd()?,
+            Front::Busybox => plan.start_busybox()?,
         });
         let address = Address::Host(Ipv4Addr::LOCALHOST.to_string(), port);
         let tls = certificate.map(Certificate::trust).transpose()?;
@@ -82,6 +85,10 @@ impl Web {
             version = client.exchange(&Request::new("HEAD", "/ready"), &[404], &mut |_| {})?.server;
             Ok(())
         })?;
+        if version.is_empty() {
+            // It does not name itself.
+            version = BUSYBOX.find()?.version;
+        }
         Ok(Web { servers, target, version, sockets })
     }
 
@@ -329,6 +336,16 @@ impl Plan<'_> {
         let wanted = self.setup.keys_max + self.connections as u64 * 2 + 64;
         let allowed = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
         wanted.min(allowed.unwrap_or(u64::MAX))
+    }
+}
+
+impl Plan<'_> {
+    // ---- busybox ---------------------------------------------------------------------------------------------
+
+    fn start_busybox(&self) -> Result<Server> {
+        let program = BUSYBOX.find()?;
+        let launch = Launch::new(&program.path, self.setup.dir).args(["httpd", "-f", "-p"]);
+        Ok(Server::start(&launch.arg(format!("127.0.0.1:{}", self.port)).arg("-h").arg(self.site.blobs))?)
     }
 }
 

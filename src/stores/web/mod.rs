@@ -6,6 +6,7 @@
 mod certificate;
 mod client;
 mod front;
+mod ftp;
 mod scripts;
 mod visitor;
 
@@ -15,6 +16,7 @@ use self::client::{Client, Target};
 #[cfg(feature = "page")]
 pub(super) use self::front::check_path;
 use self::front::{Front, Site, Web};
+pub(super) use self::ftp::ADAPTER as FTP;
 use self::scripts::{Cache, Scripts};
 use self::visitor::{Copies, Visitor};
 use super::database::CONNECTION;
@@ -52,6 +54,15 @@ const LIGHTTPD: Program = Program {
 /// TLS for lighttpd.
 const LIGHTTPD_TLS: Program =
     part("mod_openssl.so", &["/usr/lib/lighttpd"], "apt-get install lighttpd-mod-openssl");
+const BUSYBOX: Program = Program {
+    name: "busybox",
+    places: &[],
+    variable: Some("BLOBWISE_BUSYBOX"),
+    ask: &["--help"],
+    says: "httpd",
+    never_says: None,
+    install: "apt-get install busybox",
+};
 const PHP_FPM: Program = Program {
     name: "php-fpm*",
     places: &[],
@@ -162,6 +173,15 @@ pub(super) const STATIC_LIGHTTPD: Adapter = adapter!(
     STATIC_OPTIONS,
     FILES,
     Front::Lighttpd,
+    Content::Files
+);
+pub(super) const PLAIN: Adapter = adapter!(
+    "http",
+    "a plain file server: busybox, with a process for each request, serving the files of `files/hashed`",
+    [BUSYBOX],
+    &[],
+    FILES,
+    Front::Busybox,
     Content::Files
 );
 pub(super) const APACHE_READFILE: Adapter = adapter!(
@@ -313,7 +333,8 @@ fn caps(behind: &Behind, front: Front, content: Content, options: &Options) -> C
     // the old one.
     let atomic_put = inner.atomic_put && !(front == Front::Apache && matches!(content, Content::Files));
     // No procedure tells the length beside the part.
-    let range = inner.range && options.text("protocol") != "procedure";
+    // Busybox sends the whole blob where a part begins behind its end.
+    let range = inner.range && options.text("protocol") != "procedure" && front != Front::Busybox;
     // A script may send several blobs; a web server that sends files cannot.
     let get_many = matches!(content, Content::Script(_) | Content::Cached(_))
         && options.text("send") != "handover"
@@ -332,6 +353,7 @@ struct Delivery {
     /// The cache's server, where the application has one.
     cache: Option<Box<dyn Store>>,
     web: Web,
+    front: Front,
     route: Route,
     /// What visitors keep, where they keep anything.
     copies: Option<Copies>,
@@ -389,6 +411,7 @@ fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Resul
         behind: inner,
         cache,
         web,
+        front,
         route,
         copies: setup.options.flag("revalidate").then(Copies::default),
         scripts,

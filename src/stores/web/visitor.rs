@@ -5,7 +5,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use anyhow::anyhow;
 
+use super::super::http::Answer;
 use super::client::{Client, Request};
+use super::front::Front;
 use super::{Delivery, Route};
 use crate::store::*;
 
@@ -88,8 +90,17 @@ impl Visitor<'_> {
             404 => Ok(false),
             // The part begins behind the blob's end.
             416 => Ok(true),
-            _ => of_a_blob(answer.is_blob).map(|()| true),
+            _ => self.of_a_blob(&answer).map(|()| true),
         }
+    }
+
+    /// A page that was sent with a status of success is no blob.
+    fn of_a_blob(&self, answer: &Answer) -> Result<()> {
+        // Busybox says the type of pages only.
+        if answer.is_blob || (!answer.is_typed && self.store.front == Front::Busybox) {
+            return Ok(());
+        }
+        Err(Error::Failed(anyhow!("the answer is not of the type of a blob (application/octet-stream)")))
     }
 
     /// Asks whether the visitor's copy is still what the server has, and reads it where it is not.
@@ -119,21 +130,13 @@ impl Visitor<'_> {
                 Err(Error::Failed(anyhow!("the server sent again what the visitor has (ETag {})", copy.etag)))
             }
             (200, _) => {
-                of_a_blob(answer.is_blob)?;
+                self.of_a_blob(&answer)?;
                 copies.keep(key, Kept { etag: answer.etag, blob });
                 Ok(true)
             }
             (status, _) => Err(Error::Failed(anyhow!("HTTP status {status}, which was not asked for"))),
         }
     }
-}
-
-/// A page that was sent with a status of success is no blob.
-fn of_a_blob(is_blob: bool) -> Result<()> {
-    if is_blob {
-        return Ok(());
-    }
-    Err(Error::Failed(anyhow!("the answer is not of the type of a blob (application/octet-stream)")))
 }
 
 fn spell(path: &mut String, route: Route, key: &Key) {
@@ -191,6 +194,9 @@ impl Session for Visitor<'_> {
     }
 
     fn connect(&mut self) -> Result<()> {
+        if self.store.front == Front::Busybox {
+            return Err(Error::Unsupported("a connection for each op: every request has one already"));
+        }
         self.client.connect()
     }
 
@@ -209,7 +215,7 @@ impl Session for Visitor<'_> {
         let mut parts = Parts::new(keys.len(), sink);
         let request = Request::new("GET", &self.path);
         let answer = self.client.exchange(&request, &[200], &mut |piece| parts.take(piece))?;
-        of_a_blob(answer.is_blob)?;
+        self.of_a_blob(&answer)?;
         parts.finish()
     }
 }
