@@ -117,7 +117,8 @@ pub fn main(kind: Kind, trials: u32, dir: &Path, signals: &Signals) -> Result<bo
         }
     }
     bar.clear();
-    let mut text = introduction(kind, trials);
+    // Fewer than were asked for when it was stopped.
+    let mut text = introduction(kind, stores.iter().map(|ended| ended.count.total()).max().unwrap_or(0));
     for (store, ended) in STORES.iter().zip(&stores) {
         text += &ended.text(kind, store)?;
     }

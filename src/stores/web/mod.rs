@@ -329,9 +329,10 @@ fn caps(behind: &Behind, front: Front, content: Content, options: &Options) -> C
         Content::Cached(Cache::Memcached) => (MEMCACHED.adapter.caps)(options).blob_bytes_max,
         _ => inner.blob_bytes_max,
     };
-    // Apache asks for a file's length before it opens the file: one that is replaced between the two is sent with the length of
+    // These ask for a file's length before they open the file: one that is replaced between the two is sent with the length of
     // the old one.
-    let atomic_put = inner.atomic_put && !(front == Front::Apache && matches!(content, Content::Files));
+    let asks_first = matches!(front, Front::Apache | Front::Busybox) && matches!(content, Content::Files);
+    let atomic_put = inner.atomic_put && !asks_first;
     // No procedure tells the length beside the part.
     // Busybox sends the whole blob where a part begins behind its end.
     let range = inner.range && options.text("protocol") != "procedure" && front != Front::Busybox;
