@@ -49,8 +49,7 @@ fn main() -> Result<ExitCode> {
 
 fn reads(bytes: u64) -> Result<bool> {
     let bed = Bed::make("nginx", Sizes::Fixed(bytes), BLOBS, Order::Once, BLOBS)?;
-    let config = std::fs::read_to_string(bed.dir().join("nginx.conf"))?;
-    let address = address(&config)?;
+    let address = address(&bed)?;
     let path = |key: &str| format!("/{}/{key}\n", &key[..2]);
     let paths: String = bed.gets.iter().map(|op| path(bed.corpus.keys[op.blob as usize].as_str())).collect();
     let (list, script) = (bed.dir().join("paths"), bed.dir().join("reads.lua"));
@@ -74,11 +73,10 @@ fn reads(bytes: u64) -> Result<bool> {
 }
 
 /// ApacheBench knows one address: the same file again and again, on both sides. It is shown beside, and no goal hangs on it.
-fn one_url(bytes: u64) -> Result<bool> {
+fn one_url(bytes: u64) -> Result<()> {
     let bed = Bed::make("nginx", Sizes::Fixed(bytes), BLOBS, Order::Same, BLOBS)?;
-    let config = std::fs::read_to_string(bed.dir().join("nginx.conf"))?;
     let key = bed.corpus.keys[bed.gets[0].blob as usize].as_str();
-    let url = format!("http://{}/{}/{key}", address(&config)?, &key[..2]);
+    let url = format!("http://{}/{}/{key}", address(&bed)?, &key[..2]);
     let theirs = || {
         let mut command = Command::new("ab");
         // -t sets its own number of requests, unless -n follows it.
@@ -96,11 +94,12 @@ fn one_url(bytes: u64) -> Result<bool> {
         Ok(Turn { ops: figure("Complete requests:")?.parse()?, seconds, cpu_seconds })
     };
     let title = format!("nginx against ApacheBench, one connection: one file of {bytes} B");
-    compare(&title, None, || bed.ours(), theirs)
+    compare(&title, None, || bed.ours(), theirs).map(drop)
 }
 
-/// Where a server of this configuration listens.
-fn address(config: &str) -> Result<&str> {
+/// Where the server of a bed listens.
+fn address(bed: &Bed) -> Result<String> {
+    let config = std::fs::read_to_string(bed.dir().join("nginx.conf"))?;
     let line = config.lines().find_map(|line| line.trim().strip_prefix("listen "));
-    Ok(line.context("the configuration has no `listen`")?.trim_end_matches(';'))
+    Ok(line.context("the configuration has no `listen`")?.trim_end_matches(';').to_owned())
 }

@@ -128,9 +128,9 @@ impl Records {
     /// Whether a row was seen to read its data when it is opened, on this corpus.
     pub fn is_resident(&self, row: &str, sweep_bytes: Option<u64>) -> bool {
         let of_row = self.cells.iter().filter(|((store, size, _), _)| store == row && *size == sweep_bytes);
-        let proofs = of_row.flat_map(|(_, cell)| &cell.rounds).filter_map(|round| round.cache_proof.as_ref());
-        let shares = proofs.filter_map(|proof| proof.resident_share_opened);
-        shares.max_by(f64::total_cmp).is_some_and(|share| share > RESIDENT_SHARE_OPENED_MAX)
+        let mut proofs =
+            of_row.flat_map(|(_, cell)| &cell.rounds).filter_map(|round| round.cache_proof.as_ref());
+        proofs.any(|proof| proof.resident_share_opened.is_some_and(|share| share > RESIDENT_SHARE_OPENED_MAX))
     }
 
     /// The row of a label.

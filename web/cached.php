@@ -20,17 +20,15 @@ function blob_into_cache(string $key): ?string
     return $blob;
 }
 
-if (asks_for_several()) {
-    $keys = asked_keys();
+answer_for_several(function (array $keys): array {
     $blobs = cache_get_several($keys);
     $missing = array_filter($keys, fn(string $key): bool => !isset($blobs[$key]));
     header('X-Cache: ' . ($missing === [] ? 'hit' : 'miss'));
     foreach ($missing as $key) {
         $blobs[$key] = blob_into_cache($key);
     }
-    send_several($keys, $blobs);
-    exit;
-}
+    return $blobs;
+});
 $key = asked_key();
 $blob = cache_get($key);
 header('X-Cache: ' . ($blob === null ? 'miss' : 'hit'));

@@ -24,32 +24,28 @@ function refuse(int $status): never
     exit;
 }
 
-/** The key in the query, which must be 32 hexadecimal digits: it becomes part of a path. */
+/** The same key, which must be 32 hexadecimal digits: it becomes part of a path. */
+function checked_key(string $key): string
+{
+    return preg_match('/^[0-9a-f]{32}$/D', $key) === 1 ? $key : refuse(400);
+}
+
+/** The key in the query. */
 function asked_key(): string
 {
     $key = $_GET['key'] ?? '';
-    if (!is_string($key) || preg_match('/^[0-9a-f]{32}$/D', $key) !== 1) {
-        refuse(400);
-    }
-    return $key;
+    return is_string($key) ? checked_key($key) : refuse(400);
 }
 
-/** Whether several blobs are asked for at once. */
-function asks_for_several(): bool
+/** Where several blobs are asked for at once, sends those that `$blobs` finds for their keys, by key, and ends the request. */
+function answer_for_several(callable $blobs): void
 {
-    return is_string($_GET['keys'] ?? null);
-}
-
-/** The keys in the query, with commas between them. */
-function asked_keys(): array
-{
-    $keys = explode(',', $_GET['keys']);
-    foreach ($keys as $key) {
-        if (preg_match('/^[0-9a-f]{32}$/D', $key) !== 1) {
-            refuse(400);
-        }
+    if (!is_string($_GET['keys'] ?? null)) {
+        return;
     }
-    return $keys;
+    $keys = array_map(checked_key(...), explode(',', $_GET['keys']));
+    send_several($keys, $blobs($keys));
+    exit;
 }
 
 /** Sends several blobs in the order of their keys: before each a line with its number of bytes, or `-` where there is none. */

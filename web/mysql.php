@@ -39,11 +39,7 @@ function several(mysqli $database, array $keys): array
 // `p:` keeps the connection for the next request of the same process.
 $host = (setting('connection') === 'kept' ? 'p:' : '') . setting('host');
 $database = new mysqli($host, setting('user'), setting('password'), setting('database'), 0, setting('socket'));
-if (asks_for_several()) {
-    $keys = asked_keys();
-    send_several($keys, several($database, $keys));
-    exit;
-}
+answer_for_several(fn(array $keys): array => several($database, $keys));
 $key = asked_key();
 $part = asked_part();
 if ($part !== null) {

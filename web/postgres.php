@@ -9,14 +9,17 @@ function quoted(string $value): string
     return "'" . addcslashes($value, "'\\") . "'";
 }
 
+/** What a statement with parameters answers. */
+function result_of(PgSql\Connection $database, string $sql, array $values): PgSql\Result
+{
+    $result = pg_query_params($database, $sql, $values);
+    return $result === false ? throw new RuntimeException(pg_last_error($database)) : $result;
+}
+
 /** The first row of a statement with parameters, or null when there is none. */
 function first_row(PgSql\Connection $database, string $sql, array $values): ?array
 {
-    $result = pg_query_params($database, $sql, $values);
-    if ($result === false) {
-        throw new RuntimeException(pg_last_error($database));
-    }
-    return pg_fetch_row($result) ?: null;
+    return pg_fetch_row(result_of($database, $sql, $values)) ?: null;
 }
 
 /** Several blobs by one statement, by key. */
@@ -24,10 +27,7 @@ function several(PgSql\Connection $database, array $keys): array
 {
     // Keys are hexadecimal digits: nothing in them means anything to an array's text.
     $list = ['{' . implode(',', $keys) . '}'];
-    $result = pg_query_params($database, 'SELECT key, data FROM blobs WHERE key = ANY($1::text[])', $list);
-    if ($result === false) {
-        throw new RuntimeException(pg_last_error($database));
-    }
+    $result = result_of($database, 'SELECT key, data FROM blobs WHERE key = ANY($1::text[])', $list);
     return array_map(pg_unescape_bytea(...), array_column(pg_fetch_all($result, PGSQL_NUM), 1, 0));
 }
 
@@ -43,11 +43,7 @@ $database = setting('connection') === 'kept' ? pg_pconnect($target) : pg_connect
 if ($database === false) {
     throw new RuntimeException('no connection to PostgreSQL');
 }
-if (asks_for_several()) {
-    $keys = asked_keys();
-    send_several($keys, several($database, $keys));
-    exit;
-}
+answer_for_several(fn(array $keys): array => several($database, $keys));
 $key = asked_key();
 $part = asked_part();
 if ($part !== null) {

@@ -3,11 +3,7 @@
 declare(strict_types=1);
 require __DIR__ . '/common.php';
 
-if (asks_for_several()) {
-    $keys = asked_keys();
-    send_several($keys, array_combine($keys, array_map(blob_from_file(...), $keys)));
-    exit;
-}
+answer_for_several(fn(array $keys): array => array_combine($keys, array_map(blob_from_file(...), $keys)));
 // Opened once: a file that is replaced between asking for its size and sending it would not fit its head.
 $file = @fopen(file_of(asked_key()), 'rb');
 if ($file === false) {

@@ -955,8 +955,8 @@ impl<'a> Visitor<'a> {
             return Ok(());
         }
         // The same ops in fewer passes: what opening brought in, nothing can evict, and opening that reads everything is slow.
-        let most = if self.turn.resident { COLD_PASSES_RESIDENT } else { length.cold_passes.max(1) };
-        let passes = (most.min(length.cold_passes.max(1)) as usize).min(all.len());
+        let most = if self.turn.resident { COLD_PASSES_RESIDENT } else { u32::MAX };
+        let passes = (length.cold_passes.clamp(1, most) as usize).min(all.len());
         let each = all.len().div_ceil(passes);
         let class = self.class(phase.class);
         let mut totals: Vec<Total<'_>> = Vec::new();

@@ -196,8 +196,18 @@ impl Client {
     }
 
     fn get(&mut self, prefix: &str, key: &Key, sink: Sink) -> Result<bool> {
-        self.send(&[b"mg ", prefix.as_bytes(), &key.hex, b" v\r\n"])?;
+        self.ask_for(prefix, std::slice::from_ref(key))?;
         self.value(sink)
+    }
+
+    /// Sends a get of each.
+    fn ask_for(&mut self, prefix: &str, keys: &[Key]) -> Result<()> {
+        self.request.clear();
+        for key in keys {
+            let words: [&[u8]; 4] = [b"mg ", prefix.as_bytes(), &key.hex, b" v\r\n"];
+            words.iter().for_each(|word| self.request.extend_from_slice(word));
+        }
+        self.wire.send(&mut [IoSlice::new(&self.request)])
     }
 
     /// The answer to one get.
@@ -218,13 +228,7 @@ impl Client {
         const AT_ONCE: usize = 100;
         let mut found = 0;
         for (part, keys) in keys.chunks(AT_ONCE).enumerate() {
-            self.request.clear();
-            for key in keys {
-                [b"mg ", prefix.as_bytes(), &key.hex, b" v\r\n"]
-                    .iter()
-                    .for_each(|word: &&[u8]| self.request.extend_from_slice(word));
-            }
-            self.wire.send(&mut [IoSlice::new(&self.request)])?;
+            self.ask_for(prefix, keys)?;
             for place in 0..keys.len() {
                 let index = part * AT_ONCE + place;
                 found += usize::from(self.value(&mut |piece| sink(index, piece))?);

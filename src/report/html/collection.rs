@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::table::{Entry, Table};
-use super::{document, prose, size, then};
+use super::{began_on, document, prose, then};
 use crate::report::then as told;
 use crate::result::{ClaimVerdict, RunResult};
 
@@ -24,7 +24,7 @@ pub fn render(about: &str, members: &[Member]) -> String {
         header {
             h1 { "blobwise: then and now" }
             p { (prose(about)) }
-            (machine(members))
+            @if let Some((_, result)) = measured(members).next() { (began_on(result)) }
             nav aria-label="Sections" {
                 a href="#claims" { "All claims" }
                 @for member in members { a href={ "#" (member.name) } { (member.name) } }
@@ -40,20 +40,6 @@ pub fn render(about: &str, members: &[Member]) -> String {
 
 fn measured(members: &[Member]) -> impl Iterator<Item = (&Member, &RunResult)> {
     members.iter().filter_map(|member| Some((member, member.result.as_ref().ok()?)))
-}
-
-fn machine(members: &[Member]) -> Markup {
-    html! {
-        @if let Some((_, result)) = measured(members).next() {
-            @let machine = &result.machine;
-            p.facts {
-                (result.program.started) " · " (machine.processor) ", " (machine.processors) " processors, "
-                (size(machine.memory_bytes)) " · " (machine.filesystem)
-                @if let Some(device) = &machine.device { " on " (device) }
-                " · " (machine.system)
-            }
-        }
-    }
 }
 
 /// Every claim in a line, and how many got which verdict.

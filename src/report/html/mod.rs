@@ -136,19 +136,26 @@ fn title(result: &RunResult) -> String {
     }
 }
 
-fn header(result: &RunResult, title: &str) -> Markup {
+/// When and on what it was measured.
+fn began_on(result: &RunResult) -> Markup {
     let machine = &result.machine;
+    html! {
+        p.facts {
+            (result.program.started) " · " (machine.processor) ", " (machine.processors) " processors, "
+            (size(machine.memory_bytes)) " · " (machine.filesystem)
+            @if let Some(device) = &machine.device { " on " (device) }
+            " · " (machine.system)
+        }
+    }
+}
+
+fn header(result: &RunResult, title: &str) -> Markup {
     let measured = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     html! {
         header {
             h1 { (title) }
             @if let Some(about) = &result.plan.about { p { (prose(about)) } }
-            p.facts {
-                (result.program.started) " · " (machine.processor) ", " (machine.processors) " processors, "
-                (size(machine.memory_bytes)) " · " (machine.filesystem)
-                @if let Some(device) = &machine.device { " on " (device) }
-                " · " (machine.system)
-            }
+            (began_on(result))
             @if !result.complete {
                 p.warning {
                     strong { "This run is not complete: " }

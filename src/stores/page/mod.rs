@@ -17,8 +17,7 @@ use serde_json::{Value, json};
 
 use self::server::Nginx;
 use self::site::{Form, Site};
-use super::web::NGINX;
-use super::web::{Certificate, OPENSSL};
+use super::web::{Certificate, NGINX, OPENSSL};
 use crate::browser::{Browser, CHROMIUM, DevTools};
 use crate::proxy::{Passed, Proxy};
 use crate::server::{Program, Server};

@@ -5,12 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use sha2::{Digest, Sha256};
 
 use super::super::database::START_PATIENCE;
 use super::super::http::trust_in;
@@ -47,7 +44,6 @@ subjectAltName = IP:127.0.0.1
 pub(in super::super) struct Certificate {
     pub(in super::super) file: PathBuf,
     pub(in super::super) key: PathBuf,
-    directory: PathBuf,
 }
 
 impl Certificate {
@@ -56,13 +52,17 @@ impl Certificate {
         if setup.mode == Mode::Create {
             from_cache(&setup.common.cache_dir, "certificate", &directory, make)?;
         }
-        Ok(Certificate { file: directory.join("certificate.pem"), key: directory.join("key.pem"), directory })
+        Ok(Certificate { file: directory.join("certificate.pem"), key: directory.join("key.pem") })
     }
 
     /// SHA-256 of its public key, base64: how a browser is told to accept it.
     #[cfg(feature = "page")]
     pub(in super::super) fn public_key_hash(&self) -> Result<String> {
-        let public_key = std::fs::read(self.directory.join("public.der"))?;
+        use base64::Engine;
+        use base64::engine::general_purpose::STANDARD as BASE64;
+        use sha2::{Digest, Sha256};
+
+        let public_key = std::fs::read(self.file.with_file_name("public.der"))?;
         Ok(BASE64.encode(Sha256::digest(public_key)))
     }
 

@@ -1,6 +1,6 @@
 //! What a visitor asks of a web server.
 
-use std::fmt::Write as _;
+use std::fmt::{Arguments, Write as _};
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -66,13 +66,16 @@ impl Client {
     pub(super) fn exchange(&mut self, request: &Request<'_>, good: &[u16], sink: Sink) -> Result<Answer> {
         let Request { method, path, part, etag, token, body } = *request;
         self.headers.clear();
-        let headers = &mut self.headers;
-        let written =
-            part.map_or(Ok(()), |(from, len)| write!(headers, "Range: bytes={from}-{}\r\n", from + len - 1));
-        written
-            .and(etag.map_or(Ok(()), |etag| write!(headers, "If-None-Match: {etag}\r\n")))
-            .and(token.map_or(Ok(()), |token| write!(headers, "X-Token: {token}\r\n")))
-            .map_err(anyhow::Error::from)?;
+        let mut line = |text: Arguments<'_>| self.headers.write_fmt(text).map_err(anyhow::Error::from);
+        if let Some((from, len)) = part {
+            line(format_args!("Range: bytes={from}-{}\r\n", from + len - 1))?;
+        }
+        if let Some(etag) = etag {
+            line(format_args!("If-None-Match: {etag}\r\n"))?;
+        }
+        if let Some(token) = token {
+            line(format_args!("X-Token: {token}\r\n"))?;
+        }
         let sent = Sent { method, host: &self.host, path, headers: &self.headers, body };
         let answer = self.http.ask(&sent, sink)?;
         if good.contains(&answer.status) { Ok(answer) } else { Err(refused(request, &answer)) }

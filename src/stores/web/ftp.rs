@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use super::super::database::{CONNECTION, START_PATIENCE, STOP_PATIENCE, on_free_port};
 use super::super::wire::{Address, Wire};
 use super::front::check_path;
-use super::{FILES, part};
+use super::{FILES, facts_of, part, spell_file};
 use crate::server::{Launch, Program, Server, SocketDir};
 use crate::store::*;
 
@@ -47,12 +47,7 @@ struct Ftp {
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     check_path(setup)?;
-    let blobs = setup.dir.join("blobs");
-    if setup.mode == Mode::Create {
-        std::fs::create_dir(&blobs)?;
-    }
-    let options = FILES.options(setup.options);
-    let behind = (FILES.adapter.open)(&Setup { dir: &blobs, options: &options, ..setup.clone() })?;
+    let (blobs, behind) = FILES.open(setup)?;
     let empty = SocketDir::make()?;
     let (server, greeting, address) = on_free_port(|port| {
         let text = configuration(port, &blobs.to_string_lossy(), &empty.path().to_string_lossy());
@@ -88,8 +83,7 @@ impl Store for Ftp {
 
     fn facts(&self) -> Result<Facts> {
         let mut facts = Facts::from([("server".into(), self.greeting.clone())]);
-        let named = |(name, value)| (format!("behind: {name}"), value);
-        facts.extend(self.behind.facts()?.into_iter().map(named));
+        facts.extend(facts_of("behind", self.behind.as_ref())?);
         Ok(facts)
     }
 
@@ -125,9 +119,10 @@ impl Session for FtpSession<'_> {
         if span != Span::Whole {
             return Err(Error::Unsupported("a range read"));
         }
-        let name = key.as_str();
         self.path.clear();
-        self.path.extend(["RETR ", name.get(..2).unwrap_or_default(), "/", name, "\r\n"]);
+        self.path.push_str("RETR ");
+        spell_file(&mut self.path, key);
+        self.path.push_str("\r\n");
         self.client.retrieve(&self.path, sink)
     }
 

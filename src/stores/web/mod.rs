@@ -10,6 +10,8 @@ mod ftp;
 mod scripts;
 mod visitor;
 
+use std::path::PathBuf;
+
 #[cfg(feature = "page")]
 pub(super) use self::certificate::{Certificate, OPENSSL};
 use self::client::{Client, Target};
@@ -297,7 +299,24 @@ const POSTGRES: Behind = Behind { adapter: &super::postgres::BYTEA, options: &[(
 #[cfg(feature = "memcached")]
 const MEMCACHED: Behind = Behind { adapter: &super::memcached::ADAPTER, options: &[] };
 
+/// Every process of PHP may hold a connection of its own.
+fn connections(setup: &Setup) -> usize {
+    setup.workers * 2 + 64
+}
+
 impl Behind {
+    /// Opens the store in a directory of its own, which is returned with it.
+    fn open(&self, setup: &Setup) -> Result<(PathBuf, Box<dyn Store>)> {
+        let dir = setup.dir.join("blobs");
+        if setup.mode == Mode::Create {
+            std::fs::create_dir(&dir)?;
+        }
+        let options = self.options(setup.options);
+        let workers = connections(setup);
+        let store = (self.adapter.open)(&Setup { dir: &dir, options: &options, workers, ..setup.clone() })?;
+        Ok((dir, store))
+    }
+
     fn options(&self, row: &Options) -> Options {
         let value = |spec: &OptionSpec| {
             let fixed = self.options.iter().find(|(name, _)| *name == spec.name).map(|(_, value)| *value);
@@ -365,6 +384,17 @@ struct Delivery {
     blob_bytes_max: u64,
 }
 
+/// The facts of a part, told apart from those of the others.
+fn facts_of(place: &str, store: &dyn Store) -> Result<Facts> {
+    Ok(store.facts()?.into_iter().map(|(name, value)| (format!("{place}: {name}"), value)).collect())
+}
+
+/// Where `files/hashed` keeps a blob: in a directory named after its first two digits.
+fn spell_file(path: &mut String, key: &Key) {
+    let name = key.as_str();
+    path.extend([name.get(..2).unwrap_or_default(), "/", name]);
+}
+
 /// How a blob's address is made from its key.
 #[derive(Clone, Copy, Debug)]
 enum Route {
@@ -373,18 +403,12 @@ enum Route {
 }
 
 fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Result<Box<dyn Store>> {
-    let blobs = setup.dir.join("blobs");
-    if setup.mode == Mode::Create {
-        std::fs::create_dir(&blobs)?;
-    }
-    let options = behind.options(setup.options);
-    // Every process of PHP may hold a connection of its own.
-    let workers = setup.workers * 2 + 64;
-    let inner = (behind.adapter.open)(&Setup { dir: &blobs, options: &options, workers, ..setup.clone() })?;
+    let (blobs, inner) = behind.open(setup)?;
     let cache = match content {
         #[cfg(feature = "memcached")]
         Content::Cached(Cache::Memcached) => {
             let options = MEMCACHED.options(setup.options);
+            let workers = connections(setup);
             Some((MEMCACHED.adapter.open)(&Setup { options: &options, workers, ..setup.clone() })?)
         }
         _ => None,
@@ -430,8 +454,7 @@ impl Store for Delivery {
         let mut facts = Facts::from([("server".into(), self.web.version.clone())]);
         for (place, store) in [("behind", Some(&self.behind)), ("cache", self.cache.as_ref())] {
             if let Some(store) = store {
-                let named = |(name, value)| (format!("{place}: {name}"), value);
-                facts.extend(store.facts()?.into_iter().map(named));
+                facts.extend(facts_of(place, store.as_ref())?);
             }
         }
         if let Some(scripts) = &self.scripts {

@@ -8,11 +8,11 @@ use anyhow::anyhow;
 use super::super::http::Answer;
 use super::client::{Client, Request};
 use super::front::Front;
-use super::{Delivery, Route};
+use super::{Delivery, Route, spell_file};
 use crate::store::*;
 
 /// The most blobs in one request: their keys fill a line that every server here takes.
-pub(super) const MANY_MAX: usize = 1000;
+const MANY_MAX: usize = 1000;
 
 /// What visitors were sent and kept, by key.
 #[derive(Default)]
@@ -143,23 +143,14 @@ fn spell(path: &mut String, route: Route, key: &Key) {
     path.clear();
     path.push('/');
     match route {
-        Route::Directory => {
-            path.push_str(key.as_str().get(..2).unwrap_or_default());
-            path.push('/');
-        }
-        Route::Script(script) => {
-            path.push_str(script);
-            path.push_str("?key=");
-        }
+        Route::Directory => spell_file(path, key),
+        Route::Script(script) => path.extend([script, "?key=", key.as_str()]),
     }
-    path.push_str(key.as_str());
 }
 
 fn spell_several(path: &mut String, script: &str, keys: &[Key]) {
     path.clear();
-    path.push('/');
-    path.push_str(script);
-    path.push_str("?keys=");
+    path.extend(["/", script, "?keys="]);
     for (index, key) in keys.iter().enumerate() {
         if index > 0 {
             path.push(',');
