@@ -19,13 +19,16 @@ use common::{Bed, PER_SECOND, Turn, compare};
 /// Files that are served.
 const BLOBS: u64 = 1000;
 
-/// Asks for one file after the other, in the order in which our side does.
+/// Asks for one file after the other, in the order in which our side does. Requests are made in `init`: before it, wrk does not know
+/// the host that each of them must name.
 const SCRIPT: &str = "
 local paths = {}
-for line in io.lines('PATHS') do
-  paths[#paths + 1] = wrk.format('GET', line)
-end
 local at = 0
+init = function()
+  for line in io.lines('PATHS') do
+    paths[#paths + 1] = wrk.format('GET', line)
+  end
+end
 request = function()
   at = at % #paths + 1
   return paths[at]
