@@ -1,4 +1,5 @@
-//! HTTP/1.1 as object stores and web servers are asked: one connection, one request at a time, the body lent as it arrives.
+//! HTTP as object stores and web servers are asked: one connection, one request at a time, the body lent as it arrives. HTTP/1.1 is
+//! spoken here, HTTP/2 in `http2.rs`.
 //!
 //! The kept clients for Rust cost more than the request: they hand bodies over as readers, which copies them once more, and keep
 //! pools that one worker with one connection does not need.
@@ -12,6 +13,7 @@ use rustls::client::Resumption;
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 
+use super::http2::{ALPN, Link, Take};
 use super::wire::{Address, HUNG_UP, Wire};
 use crate::store::*;
 
@@ -30,9 +32,19 @@ pub(super) struct Endpoint {
     pub(super) tls: Option<Arc<ClientConfig>>,
 }
 
+/// Which HTTP is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    /// HTTP/1.1.
+    One,
+    /// HTTP/2: agreed to in the handshake of TLS, or known before where there is none.
+    Two,
+}
+
 /// How a connection is used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manners {
+    pub(super) version: Version,
     /// Whether one connection serves many requests.
     pub(super) keep_alive: bool,
     /// Whether what comes is acknowledged as soon as it is read. A server that sends head and body apart, and in between waits
@@ -103,10 +115,18 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
+    /// The length of the body, where it is said.
+    pub(super) fn length(&self) -> Option<u64> {
+        if let Framing::Length(length) = self.framing { Some(length) } else { None }
+    }
+
     fn header(&mut self, line: &[u8]) -> Result<()> {
         let line = String::from_utf8_lossy(line);
-        let Some((name, value)) = line.split_once(':') else { return Ok(()) };
-        let value = value.trim();
+        line.split_once(':').map_or(Ok(()), |(name, value)| self.field(name, value.trim()))
+    }
+
+    /// Takes what the answer says of itself.
+    pub(super) fn field(&mut self, name: &str, value: &str) -> Result<()> {
         let is = |other: &str| name.eq_ignore_ascii_case(other);
         if is("content-length") {
             let length =
@@ -130,16 +150,24 @@ impl Answer {
             value.clone_into(&mut self.etag);
         } else if is("server") {
             value.clone_into(&mut self.server);
+        } else if is(":status") {
+            self.status = value.parse().with_context(|| format!("the status `{value}` is not a number"))?;
         }
         Ok(())
     }
+}
+
+/// A connection that waits for its next request.
+enum Kept {
+    One(Wire),
+    Two(Box<Link>),
 }
 
 /// One worker's connection, made when it is needed.
 pub(super) struct Http {
     endpoint: Endpoint,
     manners: Manners,
-    wire: Option<Wire>,
+    kept: Option<Kept>,
     /// The buffer of the connection before, where that was closed.
     spare: Box<[u8]>,
     head: Vec<u8>,
@@ -147,20 +175,30 @@ pub(super) struct Http {
 
 impl Http {
     pub(super) fn new(endpoint: Endpoint, manners: Manners) -> Http {
-        Http { endpoint, manners, wire: None, spare: Box::default(), head: Vec::new() }
+        Http { endpoint, manners, kept: None, spare: Box::default(), head: Vec::new() }
     }
 
     /// Connects anew.
     pub(super) fn connect(&mut self) -> Result<()> {
-        self.wire = None;
-        self.wire = Some(self.connected()?);
+        self.kept = None;
+        self.kept = Some(match self.manners.version {
+            Version::One => Kept::One(self.connected()?),
+            Version::Two => Kept::Two(self.linked()?),
+        });
         Ok(())
+    }
+
+    fn linked(&mut self) -> Result<Box<Link>> {
+        Ok(Box::new(Link::new(self.connected()?, self.endpoint.tls.is_some())?))
     }
 
     fn connected(&mut self) -> Result<Wire> {
         let Endpoint { address, tls } = &self.endpoint;
         let wire = match tls {
-            Some(trust) => Wire::connect_tls(address, trust, self.manners.timeout),
+            Some(trust) => {
+                let protocol = (self.manners.version == Version::Two).then_some(ALPN);
+                Wire::connect_tls(address, trust, protocol, self.manners.timeout)
+            }
             None => Wire::connect(address, self.manners.timeout),
         }?;
         let wire = wire.with_buffer(std::mem::take(&mut self.spare));
@@ -169,23 +207,56 @@ impl Http {
 
     /// Sends a request and lends the body of an answer that says that it was done.
     pub(super) fn ask(&mut self, request: &Request<'_>, sink: Sink) -> Result<Answer> {
-        self.write_head(request)?;
-        let (mut wire, mut answer) = self.begun(request)?;
-        let (mut refusal, success) = (Vec::new(), answer.is_success());
-        let mut take = |piece: &[u8]| match success {
+        let mut refusal = Vec::new();
+        let mut take = |success, piece: &[u8]| match success {
             true => sink(piece),
             false => refusal.extend_from_slice(&piece[..piece.len().min(REFUSAL_BYTES - refusal.len())]),
         };
+        let mut answer = match self.manners.version {
+            Version::One => self.ask_one(request, &mut take),
+            Version::Two => self.ask_two(request, &mut take),
+        }?;
+        answer.refusal = refusal;
+        Ok(answer)
+    }
+
+    fn ask_two(&mut self, request: &Request<'_>, take: Take) -> Result<Answer> {
+        // A server may close a connection between two requests. It says which requests it did nothing of: those are made again.
+        if let Some(Kept::Two(link)) = self.kept.take()
+            && link.is_open()
+            && let Some(answer) = self.ask_over(link, request, take)?
+        {
+            return Ok(answer);
+        }
+        let link = self.linked()?;
+        let answer = self.ask_over(link, request, take)?;
+        answer.ok_or_else(|| Error::Failed(anyhow!("the server turns requests away")))
+    }
+
+    /// Carries out a request and keeps the connection where it may be used again. A failed one is closed.
+    fn ask_over(&mut self, mut link: Box<Link>, request: &Request<'_>, take: Take) -> Result<Option<Answer>> {
+        let answer = link.ask(request, take)?;
+        if self.manners.keep_alive && link.is_open() {
+            self.kept = Some(Kept::Two(link));
+        } else {
+            self.spare = link.into_buffer();
+        }
+        Ok(answer)
+    }
+
+    fn ask_one(&mut self, request: &Request<'_>, take: Take) -> Result<Answer> {
+        self.write_head(request)?;
+        let (mut wire, answer) = self.begun(request)?;
+        let success = answer.is_success();
         let has_body = request.method != "HEAD" && ![204, 304].contains(&answer.status);
         if has_body {
-            lend_body(&mut wire, answer.framing, &mut take)?;
+            lend_body(&mut wire, answer.framing, &mut |piece| take(success, piece))?;
         }
-        answer.refusal = refusal;
         // Where it is not taken for the next request it is closed, also when anything above failed: what it still has belongs to
         // no request.
         let ended = has_body && answer.framing == Framing::UntilClose;
         if self.manners.keep_alive && !answer.close && !ended {
-            self.wire = Some(wire);
+            self.kept = Some(Kept::One(wire));
         } else {
             self.spare = wire.into_buffer();
         }
@@ -209,7 +280,7 @@ impl Http {
     /// Sends the request and reads the head of its answer.
     fn begun(&mut self, request: &Request<'_>) -> Result<(Wire, Answer)> {
         let body = request.body.unwrap_or_default();
-        if let Some(kept) = self.wire.take() {
+        if let Some(Kept::One(kept)) = self.kept.take() {
             // A server may close a kept connection at any time between two requests. Of these all may be repeated but those
             // that make something new each time.
             let may_repeat = self.manners.repeat && request.method != "POST";
@@ -245,12 +316,12 @@ fn is_hang_up(error: &anyhow::Error) -> bool {
 }
 
 /// Says of the other side's silence what it means: in the middle of a body it is something else.
-fn unanswered(error: Error) -> Error {
+pub(super) fn unanswered(error: Error) -> Error {
     ended(error, || format!("{HUNG_UP} before it answered"))
 }
 
 /// An error with other words where it is that the connection was closed.
-fn ended(error: Error, words: impl FnOnce() -> String) -> Error {
+pub(super) fn ended(error: Error, words: impl FnOnce() -> String) -> Error {
     match error {
         Error::Failed(error) if error.to_string() == HUNG_UP => Error::Failed(anyhow!(words())),
         other => other,
@@ -352,7 +423,8 @@ mod tests {
     fn client(address: SocketAddr, repeat: bool) -> Http {
         let address = Address::Host(address.ip().to_string(), address.port());
         let timeout = Duration::from_secs(5);
-        let manners = Manners { keep_alive: true, acknowledge_at_once: true, repeat, timeout };
+        let manners =
+            Manners { version: Version::One, keep_alive: true, acknowledge_at_once: true, repeat, timeout };
         Http::new(Endpoint { address, tls: None }, manners)
     }
 

@@ -20,6 +20,8 @@ mod files;
 mod fjall;
 #[cfg(feature = "http")]
 mod http;
+#[cfg(feature = "http")]
+mod http2;
 mod keys;
 #[cfg(feature = "lmdb")]
 mod lmdb;

@@ -101,11 +101,13 @@ impl Wire {
         self.buffer
     }
 
-    /// Connects with TLS, to a server that has a certificate for the name in its address.
+    /// Connects with TLS, to a server that has a certificate for the name in its address. `protocol` is what is to be spoken over
+    /// it, where the server is to agree to that (ALPN).
     #[cfg(feature = "http")]
     pub(super) fn connect_tls(
         address: &Address,
         trust: &std::sync::Arc<rustls::ClientConfig>,
+        protocol: Option<&[u8]>,
         timeout: Duration,
     ) -> Result<Wire> {
         let (Address::Host(name, _), Stream::Tcp(mut stream)) = (address, connected(address, timeout)?)
@@ -114,12 +116,23 @@ impl Wire {
         };
         let cannot = || format!("no TLS with `{name}`");
         let server = rustls::pki_types::ServerName::try_from(name.clone()).with_context(cannot)?;
+        let protocols = protocol.iter().map(|name| name.to_vec()).collect();
+        let trust = std::sync::Arc::clone(trust);
         let mut session =
-            rustls::ClientConnection::new(std::sync::Arc::clone(trust), server).with_context(cannot)?;
+            rustls::ClientConnection::new_with_alpn(trust, server, protocols).with_context(cannot)?;
         while session.is_handshaking() {
             session.complete_io(&mut stream).with_context(cannot)?;
         }
         Ok(Wire::upon(Stream::Tls(Box::new(rustls::StreamOwned::new(session, stream)))))
+    }
+
+    /// What the server agreed to speak over TLS.
+    #[cfg(feature = "http")]
+    pub(super) fn protocol(&self) -> Option<Vec<u8>> {
+        match &self.stream {
+            Stream::Tls(stream) => stream.conn.alpn_protocol().map(<[u8]>::to_vec),
+            Stream::Unix(_) | Stream::Tcp(_) => None,
+        }
     }
 
     /// Sends all parts, in as few system calls as the kernel allows.

@@ -1,4 +1,5 @@
-//! What is tried: every adapter of the table in every class it promises, and each of its options changed one at a time.
+//! What is tried: every adapter of the table in every class it promises, and each of its options changed one at a time, but for
+//! HTTP/2, which is tried over TLS as well.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -108,6 +109,10 @@ fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
         for value in other_values(adapter, spec) {
             subjects.push(Arc::new(Subject::new(adapter, &[(spec.name, value)], class)?));
         }
+    }
+    // Over TLS a protocol is agreed to in another way than without it.
+    if ["http", "tls"].iter().all(|name| defaults.has_option(name)) {
+        subjects.push(Arc::new(Subject::new(adapter, &[("http", "2"), ("tls", "true")], class)?));
     }
     Ok(subjects)
 }

@@ -7,7 +7,7 @@ use rusty_s3::actions::{CreateMultipartUpload, ListObjectsV2};
 use rusty_s3::{Bucket, Credentials, S3Action};
 use url::{Position, Url};
 
-use super::super::http::{Answer, Endpoint, Http, Manners, Request};
+use super::super::http::{Answer, Endpoint, Http, Manners, Request, Version};
 use crate::store::*;
 
 /// How long a signature holds: longer than any request of ours waits to be sent.
@@ -40,7 +40,13 @@ fn method_of<'a, A: S3Action<'a>>(_: &A) -> &'static str {
 impl<'a> Client<'a> {
     pub(super) fn new(access: &'a Access) -> Client<'a> {
         let timeout = access.timeout;
-        let manners = Manners { keep_alive: true, acknowledge_at_once: true, repeat: true, timeout };
+        let manners = Manners {
+            version: Version::One,
+            keep_alive: true,
+            acknowledge_at_once: true,
+            repeat: true,
+            timeout,
+        };
         Client { access, http: Http::new(access.endpoint.clone(), manners) }
     }
 

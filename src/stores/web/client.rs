@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 
-use super::super::http::{Answer, Endpoint, Http, Manners, Request as Sent};
+use super::super::http::{Answer, Endpoint, Http, Manners, Request as Sent, Version};
 use super::super::wire::Address;
 use crate::store::*;
 
@@ -13,6 +13,7 @@ use crate::store::*;
 #[derive(Clone)]
 pub(super) struct Target {
     pub(super) endpoint: Endpoint,
+    pub(super) version: Version,
     pub(super) keep_alive: bool,
     pub(super) timeout: Duration,
 }
@@ -46,13 +47,13 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new(target: &Target) -> Client {
-        let Target { endpoint, keep_alive, timeout } = target.clone();
+        let Target { endpoint, version, keep_alive, timeout } = target.clone();
         let host = match &endpoint.address {
             Address::Host(name, port) => format!("{name}:{port}"),
             Address::Socket(_) => "localhost".to_owned(),
         };
         // Web servers send head and body together, and a request that failed is to be seen.
-        let manners = Manners { keep_alive, acknowledge_at_once: false, repeat: false, timeout };
+        let manners = Manners { version, keep_alive, acknowledge_at_once: false, repeat: false, timeout };
         Client { http: Http::new(endpoint, manners), host, headers: String::new() }
     }
 

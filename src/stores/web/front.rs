@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use rustix::process::Signal;
 
 use super::super::database::{START_PATIENCE, STOP_PATIENCE, on_free_port};
-use super::super::http::Endpoint;
+use super::super::http::{Endpoint, Version};
 use super::super::wire::Address;
 use super::certificate::Certificate;
 use super::client::{Client, Request, Target};
@@ -74,6 +74,7 @@ impl Web {
         let tls = certificate.map(Certificate::trust).transpose()?;
         let target = Target {
             endpoint: Endpoint { address, tls },
+            version: version(setup.options),
             keep_alive: setup.options.flag("keepalive"),
             timeout: setup.op_timeout,
         };
@@ -105,6 +106,11 @@ impl Web {
         drop(sockets);
         Ok(())
     }
+}
+
+/// What is spoken to the row's server.
+fn version(options: &Options) -> Version {
+    if options.text("http") == "2" { Version::Two } else { Version::One }
 }
 
 /// Refuses a place whose path no configuration can say.
@@ -161,6 +167,10 @@ impl Plan<'_> {
             log.display()
         );
         text += &load("authz_core", &modules.join("mod_authz_core.so"));
+        if version(self.setup.options) == Version::Two {
+            text += &load("http2", &modules.join("mod_http2.so"));
+            text += if self.certificate.is_some() { "Protocols h2\n" } else { "Protocols h2c\n" };
+        }
         if let Some(Certificate { file, key, .. }) = self.certificate {
             text += &load("ssl", &modules.join("mod_ssl.so"));
             text += &format!(
@@ -218,6 +228,7 @@ impl Plan<'_> {
 
     fn nginx_text(&self) -> String {
         let (run, port, blobs) = (self.run.display(), self.port, self.site.blobs.display());
+        let http2 = if version(self.setup.options) == Version::Two { " http2" } else { "" };
         let (ssl, tls) = match self.certificate {
             None => ("", String::new()),
             Some(Certificate { file, key, .. }) => (
@@ -252,7 +263,7 @@ impl Plan<'_> {
              keepalive_timeout 1h;\nkeepalive_requests 1000000000;\nclient_max_body_size 0;\nserver_tokens on;\n\
              client_body_temp_path \"{dir}/body\";\nclient_body_buffer_size {body};\nproxy_temp_path \"{run}/proxy\";\nfastcgi_temp_path \"{run}/fastcgi\";\n\
              uwsgi_temp_path \"{run}/uwsgi\";\nscgi_temp_path \"{run}/scgi\";\n\
-             server {{\nlisten 127.0.0.1:{port}{ssl};\n{tls}{served}\n}}\n}}\n",
+             server {{\nlisten 127.0.0.1:{port}{ssl}{http2};\n{tls}{served}\n}}\n}}\n",
             dir = self.setup.dir.display(),
             // Bodies of puts stay in memory.
             body = self.setup.blob_bytes_max.clamp(16 << 10, 64 << 20),

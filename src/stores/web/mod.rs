@@ -105,6 +105,12 @@ const TLS: OptionSpec = OptionSpec {
     default: "false",
     about: "true: TLS 1.3 with a throwaway certificate, and a whole handshake for each connection",
 };
+const HTTP: OptionSpec = OptionSpec {
+    name: "http",
+    values: Values::OneOf(&["1.1", "2"]),
+    default: "1.1",
+    about: "2: HTTP/2, one request at a time over each connection",
+};
 const REVALIDATE: OptionSpec = OptionSpec {
     name: "revalidate",
     values: Values::Flag,
@@ -124,25 +130,15 @@ const PROTOCOL: OptionSpec = OptionSpec {
     about: "what the script sends: a prepared statement, its text, or a call of a procedure",
 };
 
-const STATIC_OPTIONS: &[OptionSpec] = &[KEEP_ALIVE, TLS, REVALIDATE];
-const FILE_OPTIONS: &[OptionSpec] = &[SEND, KEEP_ALIVE, TLS, REVALIDATE];
-const APCU_OPTIONS: &[OptionSpec] = &[KEEP_ALIVE, TLS];
-#[cfg(feature = "memcached")]
-const MEMCACHED_OPTIONS: &[OptionSpec] = &[CONNECTION, KEEP_ALIVE, TLS];
-#[cfg(feature = "mysql")]
-const MYSQL_OPTIONS: &[OptionSpec] = &[CONNECTION, PROTOCOL, KEEP_ALIVE, TLS];
-#[cfg(feature = "postgres")]
-const POSTGRES_OPTIONS: &[OptionSpec] = &[CONNECTION, KEEP_ALIVE, TLS];
-
 /// A row of this family: its name, what it is, its programs, its options, and how it is put together.
 macro_rules! adapter {
-    ($name:literal, $about:literal, [$($program:expr),*], $options:expr, $behind:expr, $front:expr, $content:expr) => {
+    ($name:literal, $about:literal, [$($program:expr),*], [$($option:expr),*], $behind:expr, $front:expr, $content:expr) => {
         Adapter {
             name: $name,
             about: $about,
             kind: Kind::Web,
             programs: &[$($program),*],
-            options: $options,
+            options: &[$($option),*],
             caps: |options| caps(&$behind, $front, $content, options),
             damage: |options, durability| damage(&$behind, options, durability),
             open: |setup| open(setup, &$behind, $front, $content),
@@ -154,7 +150,7 @@ pub(super) const STATIC_NGINX: Adapter = adapter!(
     "nginx",
     "nginx serving the files of `files/hashed`",
     [NGINX],
-    STATIC_OPTIONS,
+    [KEEP_ALIVE, TLS, HTTP, REVALIDATE],
     FILES,
     Front::Nginx,
     Content::Files
@@ -163,7 +159,7 @@ pub(super) const STATIC_APACHE: Adapter = adapter!(
     "apache",
     "Apache serving the files of `files/hashed`",
     [APACHE],
-    STATIC_OPTIONS,
+    [KEEP_ALIVE, TLS, HTTP, REVALIDATE],
     FILES,
     Front::Apache,
     Content::Files
@@ -172,7 +168,7 @@ pub(super) const STATIC_LIGHTTPD: Adapter = adapter!(
     "lighttpd",
     "lighttpd serving the files of `files/hashed`",
     [LIGHTTPD],
-    STATIC_OPTIONS,
+    [KEEP_ALIVE, TLS, HTTP, REVALIDATE],
     FILES,
     Front::Lighttpd,
     Content::Files
@@ -181,7 +177,7 @@ pub(super) const PLAIN: Adapter = adapter!(
     "http",
     "a plain file server: busybox, with a process for each request, serving the files of `files/hashed`",
     [BUSYBOX],
-    &[],
+    [],
     FILES,
     Front::Busybox,
     Content::Files
@@ -190,7 +186,7 @@ pub(super) const APACHE_READFILE: Adapter = adapter!(
     "apache-php/readfile",
     "Apache with PHP as a module; a script sends the files of `files/hashed`",
     [APACHE, PHP_MODULE],
-    FILE_OPTIONS,
+    [SEND, KEEP_ALIVE, TLS, REVALIDATE],
     FILES,
     Front::Apache,
     Content::Script("readfile.php")
@@ -199,7 +195,7 @@ pub(super) const NGINX_READFILE: Adapter = adapter!(
     "nginx-php/readfile",
     "nginx with php-fpm; a script sends the files of `files/hashed`",
     [NGINX, PHP_FPM],
-    FILE_OPTIONS,
+    [SEND, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
     FILES,
     Front::Nginx,
     Content::Script("readfile.php")
@@ -208,7 +204,7 @@ pub(super) const APACHE_APCU: Adapter = adapter!(
     "apache-php/apcu",
     "Apache with PHP as a module; a script sends blobs from APCu, filled from `files/hashed`",
     [APACHE, PHP_MODULE, APCU],
-    APCU_OPTIONS,
+    [KEEP_ALIVE, TLS],
     FILES,
     Front::Apache,
     Content::Cached(Cache::Apcu)
@@ -217,7 +213,7 @@ pub(super) const NGINX_APCU: Adapter = adapter!(
     "nginx-php/apcu",
     "nginx with php-fpm; a script sends blobs from APCu, filled from `files/hashed`",
     [NGINX, PHP_FPM, APCU],
-    APCU_OPTIONS,
+    [KEEP_ALIVE, TLS, HTTP],
     FILES,
     Front::Nginx,
     Content::Cached(Cache::Apcu)
@@ -227,7 +223,7 @@ pub(super) const APACHE_MYSQL: Adapter = adapter!(
     "apache-php/mysql",
     "Apache with PHP as a module; a script sends blobs out of `mariadb/blob`",
     [APACHE, PHP_MODULE, MYSQLI, super::mysql::MARIADBD],
-    MYSQL_OPTIONS,
+    [CONNECTION, PROTOCOL, KEEP_ALIVE, TLS],
     MARIADB,
     Front::Apache,
     Content::Script("mysql.php")
@@ -237,7 +233,7 @@ pub(super) const NGINX_MYSQL: Adapter = adapter!(
     "nginx-php/mysql",
     "nginx with php-fpm; a script sends blobs out of `mariadb/blob`",
     [NGINX, PHP_FPM, MYSQLI, super::mysql::MARIADBD],
-    MYSQL_OPTIONS,
+    [CONNECTION, PROTOCOL, KEEP_ALIVE, TLS, HTTP],
     MARIADB,
     Front::Nginx,
     Content::Script("mysql.php")
@@ -247,7 +243,7 @@ pub(super) const APACHE_MEMCACHED: Adapter = adapter!(
     "apache-php/memcached",
     "Apache with PHP as a module; a script sends blobs from memcached, filled from `files/hashed`",
     [APACHE, PHP_MODULE, PHP_MEMCACHED, super::memcached::MEMCACHED],
-    MEMCACHED_OPTIONS,
+    [CONNECTION, KEEP_ALIVE, TLS],
     FILES,
     Front::Apache,
     Content::Cached(Cache::Memcached)
@@ -257,7 +253,7 @@ pub(super) const NGINX_MEMCACHED: Adapter = adapter!(
     "nginx-php/memcached",
     "nginx with php-fpm; a script sends blobs from memcached, filled from `files/hashed`",
     [NGINX, PHP_FPM, PHP_MEMCACHED, super::memcached::MEMCACHED],
-    MEMCACHED_OPTIONS,
+    [CONNECTION, KEEP_ALIVE, TLS, HTTP],
     FILES,
     Front::Nginx,
     Content::Cached(Cache::Memcached)
@@ -267,7 +263,7 @@ pub(super) const APACHE_POSTGRES: Adapter = adapter!(
     "apache-php/postgres",
     "Apache with PHP as a module; a script sends blobs out of `postgres/bytea`",
     [APACHE, PHP_MODULE, PGSQL, super::postgres::POSTGRES],
-    POSTGRES_OPTIONS,
+    [CONNECTION, KEEP_ALIVE, TLS],
     POSTGRES,
     Front::Apache,
     Content::Script("postgres.php")
@@ -277,7 +273,7 @@ pub(super) const NGINX_POSTGRES: Adapter = adapter!(
     "nginx-php/postgres",
     "nginx with php-fpm; a script sends blobs out of `postgres/bytea`",
     [NGINX, PHP_FPM, PGSQL, super::postgres::POSTGRES],
-    POSTGRES_OPTIONS,
+    [CONNECTION, KEEP_ALIVE, TLS, HTTP],
     POSTGRES,
     Front::Nginx,
     Content::Script("postgres.php")
