@@ -60,12 +60,12 @@ pub(super) const URL: OptionSpec = OptionSpec {
 };
 
 /// Whose a private server is.
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(super) const SERVER: OptionSpec = OptionSpec {
     name: "server",
     values: Values::OneOf(&["private", "shared"]),
     default: "private",
-    about: "private: one for each store; shared: one for all such rows of a run, with a database for each store",
+    about: "private: one for each store; shared: one for all such rows of a run, with a schema or a database for each store",
 };
 
 /// Sizes of pieces, from the published comparison of ways to keep files in PostgreSQL.

@@ -1,21 +1,22 @@
 //! The server behind MySQL's and MariaDB's rows: a private one, or a database of our own in one of the user's.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, OptsBuilder};
 
-use super::super::database::{OURS, START_PATIENCE, STOP_PATIENCE, own_name};
+use super::super::database::{OURS, START_PATIENCE, STOP_PATIENCE};
 use super::{Flavour, MARIADBD, MYSQLD, flush_log_at_commit, from_mysql};
 use crate::server::{Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
 
 /// The table that marks a database as ours.
 const MARK: &str = "made_by_blobwise";
-/// The one database of a private server.
-const PRIVATE_DATABASE: &str = "store";
-/// Where the name of our database in a user's server is kept between closing and opening.
+/// The one database of a server that is ours alone.
+pub(super) const PRIVATE_DATABASE: &str = "store";
+/// Where the name of our database is kept between closing and opening.
 const DATABASE_FILE: &str = "database";
 /// What both sides are set to: the most there is.
 pub(super) const PACKET_MAX: usize = 1 << 30;
@@ -28,25 +29,44 @@ pub(super) struct Instance {
 
 impl Instance {
     pub(super) fn start(setup: &Setup, flavour: Flavour) -> Result<Instance> {
+        Instance::start_in(setup.dir, setup.mode, setup, flavour)
+    }
+
+    /// The server of all rows of the run that share one: those whose server would have the same settings.
+    pub(super) fn shared(setup: &Setup, flavour: Flavour) -> Result<Arc<Instance>> {
+        // All that its settings depend on.
+        let name = format!(
+            "{}-{}-{}-{}-{}-{}",
+            flavour.name(),
+            setup.options.text("profile"),
+            setup.options.text("compression"),
+            setup.durability.name(),
+            setup.workers,
+            setup.blob_bytes_max
+        );
+        setup.common.server(&name, |dir| Instance::start_in(dir, Mode::Create, setup, flavour))
+    }
+
+    fn start_in(dir: &Path, mode: Mode, setup: &Setup, flavour: Flavour) -> Result<Instance> {
         let program = match flavour {
             Flavour::MySql => MYSQLD.find()?,
             Flavour::MariaDb => MARIADBD.find()?,
         };
         let base = Base::of(flavour, &program.path);
-        let data = setup.dir.join("data");
+        let data = dir.join("data");
         let log_bytes = log_file_bytes(setup);
-        if setup.mode == Mode::Create {
+        if mode == Mode::Create {
             let version: String =
                 program.version.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
             let name = format!("{version}-log{log_bytes}");
             from_cache(&setup.common.cache_dir, &name, &data, |draft| {
-                base.initialise(setup.dir, draft, log_bytes)
+                base.initialise(dir, draft, log_bytes)
             })?;
         }
         let sockets = SocketDir::make()?;
         let socket = sockets.path().join("s");
-        let temporary = temporary_dir(setup.dir)?;
-        let launch = Launch::new(&program.path, setup.dir)
+        let temporary = temporary_dir(dir)?;
+        let launch = Launch::new(&program.path, dir)
             .args(base.arguments())
             .args(settings(setup, flavour, log_bytes))
             .arg(format!("--datadir={}", data.display()))
@@ -250,38 +270,32 @@ pub(super) fn check_server(keeper: &mut Conn, flavour: Flavour, setup: &Setup) -
     Ok(())
 }
 
-/// Makes the database of a store: a plain one in a private server, else one with our mark and our lock.
-pub(super) fn create_database(keeper: &mut Conn, external: bool) -> Result<String> {
-    if !external {
-        keeper.query_drop(format!("CREATE DATABASE {PRIVATE_DATABASE}")).map_err(from_mysql)?;
-        return Ok(PRIVATE_DATABASE.to_owned());
+/// Makes the database of a store, in a server of the user's with our mark and our lock.
+pub(super) fn create_database(keeper: &mut Conn, dir: &Path, database: &str, theirs: bool) -> Result<()> {
+    if theirs {
+        remove_stale(keeper)?;
+        lock(keeper, database)?;
     }
-    remove_stale(keeper)?;
-    let database = own_name();
-    lock(keeper, &database)?;
     keeper.query_drop(format!("CREATE DATABASE {database}")).map_err(from_mysql)?;
-    keeper.query_drop(format!("CREATE TABLE {database}.{MARK}(id INT)")).map_err(from_mysql)?;
-    Ok(database)
+    if theirs {
+        keeper.query_drop(format!("CREATE TABLE {database}.{MARK}(id INT)")).map_err(from_mysql)?;
+    }
+    Ok(std::fs::write(dir.join(DATABASE_FILE), database)?)
 }
 
 /// Finds the database again after the store was closed.
-pub(super) fn find_database(keeper: &mut Conn, dir: &Path, external: bool) -> Result<String> {
-    if !external {
-        return Ok(PRIVATE_DATABASE.to_owned());
-    }
+pub(super) fn find_database(keeper: &mut Conn, dir: &Path, theirs: bool) -> Result<String> {
     let database =
         std::fs::read_to_string(dir.join(DATABASE_FILE)).context("the name of our database is lost")?;
-    if !is_ours(keeper, &database)? {
-        return Err(Error::Failed(anyhow!(
-            "the database `{database}` does not carry our mark; it is left alone"
-        )));
+    if theirs {
+        if !is_ours(keeper, &database)? {
+            return Err(Error::Failed(anyhow!(
+                "the database `{database}` does not carry our mark; it is left alone"
+            )));
+        }
+        lock(keeper, &database)?;
     }
-    lock(keeper, &database)?;
     Ok(database)
-}
-
-pub(super) fn remember_database(dir: &Path, database: &str) -> Result<()> {
-    Ok(std::fs::write(dir.join(DATABASE_FILE), database)?)
 }
 
 fn is_ours(keeper: &mut Conn, database: &str) -> Result<bool> {

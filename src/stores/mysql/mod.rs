@@ -3,7 +3,7 @@
 mod instance;
 mod session;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
@@ -11,7 +11,7 @@ use mysql::{Conn, Opts};
 use self::instance::Instance;
 use self::session::MySession;
 use super::catalogue;
-use super::database::{CONNECTION, DELETE, PIECES, PROFILE, URL};
+use super::database::{CONNECTION, DELETE, PIECES, PROFILE, SERVER, URL, own_name};
 use super::keys::KeyForm;
 use crate::server::Program;
 use crate::store::*;
@@ -65,9 +65,9 @@ const PIECE: OptionSpec =
     OptionSpec { name: "piece", values: PIECES, default: "65536", about: "bytes of a piece" };
 
 const BLOB_OPTIONS: &[OptionSpec] =
-    &[KEY, PROTOCOL, CONNECTION, COMPRESSION, DELETE, ISOLATION, PROFILE, URL];
+    &[KEY, PROTOCOL, CONNECTION, COMPRESSION, DELETE, ISOLATION, PROFILE, SERVER, URL];
 const CHUNKED_OPTIONS: &[OptionSpec] =
-    &[PIECE, KEY, CONNECTION, COMPRESSION, DELETE, ISOLATION, PROFILE, URL];
+    &[PIECE, KEY, CONNECTION, COMPRESSION, DELETE, ISOLATION, PROFILE, SERVER, URL];
 
 pub(super) const MYSQL_BLOB: Adapter = Adapter {
     name: "mysql/blob",
@@ -213,19 +213,34 @@ struct MySql {
     /// database is in use.
     keeper: Mutex<Conn>,
     database: String,
-    /// The private server; stopped after everything above is gone.
-    instance: Option<Instance>,
+    /// Used after everything above is gone.
+    host: Host,
+}
+
+/// Whose server it is.
+enum Host {
+    /// Ours alone.
+    Private(Instance),
+    /// That of several rows, in which a database is ours.
+    Shared(Arc<Instance>),
+    /// Somebody's.
+    Theirs,
 }
 
 fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>> {
     let url = setup.options.text("url");
-    let (instance, base) = if url.is_empty() {
+    let (host, base) = if !url.is_empty() {
+        (Host::Theirs, instance::opts_of(url)?)
+    } else if setup.options.text("server") == "shared" {
+        let instance = Instance::shared(setup, flavour)?;
+        let opts = instance.opts();
+        (Host::Shared(instance), opts)
+    } else {
         let instance = Instance::start(setup, flavour)?;
         let opts = instance.opts();
-        (Some(instance), opts)
-    } else {
-        (None, instance::opts_of(url)?)
+        (Host::Private(instance), opts)
     };
+    let theirs = matches!(host, Host::Theirs);
     let isolation = setup.options.text("isolation").replace('-', " ");
     let opts = base
         .max_allowed_packet(Some(instance::PACKET_MAX))
@@ -234,12 +249,19 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
         .write_timeout(Some(setup.op_timeout))
         .init(vec![format!("SET SESSION TRANSACTION ISOLATION LEVEL {isolation}")]);
     let mut keeper = Conn::new(opts.clone().read_timeout(None)).map_err(from_mysql)?;
-    if instance.is_none() {
+    if theirs {
         instance::check_server(&mut keeper, flavour, setup)?;
     }
     let database = match setup.mode {
-        Mode::Create => instance::create_database(&mut keeper, instance.is_none())?,
-        Mode::Open => instance::find_database(&mut keeper, setup.dir, instance.is_none())?,
+        Mode::Create => {
+            let database = match host {
+                Host::Private(_) => instance::PRIVATE_DATABASE.to_owned(),
+                Host::Shared(_) | Host::Theirs => own_name(),
+            };
+            instance::create_database(&mut keeper, setup.dir, &database, theirs)?;
+            database
+        }
+        Mode::Open => instance::find_database(&mut keeper, setup.dir, theirs)?,
     };
     keeper.select_db(&database).map_err(from_mysql)?;
     let store = MySql {
@@ -257,13 +279,12 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
         opts: Opts::from(opts.db_name(Some(database.clone()))),
         keeper: Mutex::new(keeper),
         database,
-        instance,
+        host,
     };
     if setup.mode == Mode::Create {
         for statement in store.tables(setup.options.text("compression") == "page") {
             store.keeper().query_drop(statement).map_err(from_mysql)?;
         }
-        instance::remember_database(setup.dir, &store.database)?;
     }
     Ok(Box::new(store))
 }
@@ -351,7 +372,7 @@ impl MySql {
         if self.flavour == Flavour::MySql {
             return connection.query_drop("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS").map_err(from_mysql);
         }
-        if self.instance.is_none() {
+        if matches!(self.host, Host::Theirs) {
             return Ok(());
         }
         let mut keeper = self.keeper();
@@ -382,6 +403,20 @@ impl MySql {
             format!(
                 "CREATE PROCEDURE get_part(IN k {kind}, IN o BIGINT, IN l BIGINT)
                  SELECT SUBSTRING(content, o, l) FROM blobs WHERE {key} = k{here}"
+            ),
+            // A list is the one way to hand over any number of keys. Each statement has a result of its own.
+            format!(
+                "CREATE PROCEDURE get_several(IN list LONGTEXT CHARACTER SET ascii COLLATE ascii_bin)
+                 BEGIN
+                     DECLARE k {kind};
+                     DECLARE comma INT;
+                     REPEAT
+                         SET k = SUBSTRING_INDEX(list, ',', 1);
+                         SET comma = LOCATE(',', list);
+                         SET list = SUBSTRING(list, comma + 1);
+                         SELECT content FROM blobs WHERE {key} = k{here};
+                     UNTIL comma = 0 END REPEAT;
+                 END"
             ),
             format!("CREATE PROCEDURE delete_blob(IN k {kind}) {delete} WHERE {key} = k"),
         ]
@@ -423,15 +458,19 @@ impl Store for MySql {
             // Not every version has every setting.
             facts.extend(row);
         }
-        facts
-            .insert("server".into(), if self.instance.is_some() { "private" } else { "given by URL" }.into());
+        let whose = match self.host {
+            Host::Private(_) => "private",
+            Host::Shared(_) => "shared by rows of the run",
+            Host::Theirs => "given by URL",
+        };
+        facts.insert("server".into(), whose.into());
         Ok(facts)
     }
 
     /// Makes InnoDB write the tables' dirty pages, which it would otherwise do at leisure. (Waiting for the counter of dirty
     /// pages to reach 0 measures the page cleaner's naps of a second instead.)
     fn settle(&self) -> Result<()> {
-        if self.instance.is_none() {
+        if matches!(self.host, Host::Theirs) {
             return Ok(());
         }
         let tables = match self.shape {
@@ -460,11 +499,15 @@ impl Store for MySql {
     }
 
     fn servers(&self) -> Vec<&crate::server::Server> {
-        self.instance.iter().map(Instance::server).collect()
+        match &self.host {
+            Host::Private(instance) => vec![instance.server()],
+            Host::Shared(instance) => vec![instance.server()],
+            Host::Theirs => Vec::new(),
+        }
     }
 
     fn footprint_bytes(&self) -> Result<Option<u64>> {
-        if self.instance.is_some() {
+        if matches!(self.host, Host::Private(_)) {
             return Ok(None);
         }
         let mut keeper = self.keeper();
@@ -479,16 +522,16 @@ impl Store for MySql {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let MySql { keeper, instance, .. } = *self;
+        let MySql { keeper, host, .. } = *self;
         drop(keeper);
-        match instance {
-            Some(instance) => instance.stop(),
-            None => Ok(()),
+        match host {
+            Host::Private(instance) => instance.stop(),
+            Host::Shared(_) | Host::Theirs => Ok(()),
         }
     }
 
     fn remove(self: Box<Self>) -> Result<()> {
-        if self.instance.is_none() {
+        if !matches!(self.host, Host::Private(_)) {
             self.keeper().query_drop(format!("DROP DATABASE {}", self.database)).map_err(from_mysql)?;
         }
         self.close()

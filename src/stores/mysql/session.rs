@@ -179,24 +179,33 @@ impl<'s> MySession<'s> {
         }
     }
 
-    /// Several blobs by one statement with a list of their keys.
+    /// Several blobs by one statement with a list of their keys, or by one call with a statement for each.
     fn get_list(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
-        let asked = Asked::of(keys.iter().map(|key| self.name_of(key)));
         let column = self.store.key_column();
         let of = format!("SELECT {column}, content FROM blobs WHERE {column} IN");
+        let names = || keys.iter().map(|key| self.name_of(key));
         match self.store.protocol {
             Protocol::Text => {
+                let asked = Asked::of(names());
                 let list: Vec<String> = keys.iter().map(|key| self.literal(key)).collect();
                 let sql = format!("{of} ({}){}", list.join(","), self.here());
                 let mut answer = self.connection.query_iter(sql).map_err(from_mysql)?;
                 consume_list(&mut answer, &asked, sink)
             }
-            Protocol::Prepared | Protocol::Procedure => {
+            Protocol::Prepared => {
+                let asked = Asked::of(names());
                 let list = vec!["?"; keys.len()].join(",");
                 let params = keys.iter().map(|key| self.key(key)).collect();
                 let sql = format!("{of} ({list}){}", self.here());
                 let mut answer = self.connection.exec_iter(sql, positional(params)).map_err(from_mysql)?;
                 consume_list(&mut answer, &asked, sink)
+            }
+            Protocol::Procedure => {
+                let list = names().collect::<Vec<_>>().join(b",".as_slice());
+                let params = positional(vec![Value::Bytes(list)]);
+                let mut answer =
+                    self.connection.exec_iter("CALL get_several(?)", params).map_err(from_mysql)?;
+                consume_sets(&mut answer, keys.len(), sink)
             }
         }
     }
@@ -337,6 +346,33 @@ fn consume<P: Wire>(answer: &mut QueryResult<'_, '_, '_, P>, sink: Sink) -> Resu
     Ok(rows)
 }
 
+/// Lends the row of every result set to where the set comes in their order; returns how many there were.
+fn consume_sets<P: Wire>(
+    answer: &mut QueryResult<'_, '_, '_, P>,
+    asked: usize,
+    sink: ManySink,
+) -> Result<usize> {
+    let (mut found, mut sets) = (0, 0);
+    while let Some(set) = answer.iter() {
+        // The end of the call is one without columns.
+        if set.columns().as_ref().is_empty() {
+            continue;
+        }
+        for row in set {
+            let Some(Value::Bytes(blob)) = row.map_err(from_mysql)?.take::<Value, _>(0) else {
+                return Err(Error::Failed(anyhow!("a column has no bytes")));
+            };
+            found += 1;
+            sink(sets, &blob);
+        }
+        sets += 1;
+    }
+    if sets != asked {
+        return Err(Error::Failed(anyhow!("{sets} results for {asked} keys")));
+    }
+    Ok(found)
+}
+
 /// Lends the second column of every row to where the key in the first one was asked for; returns how many keys were found.
 fn consume_list<P: Wire>(
     answer: &mut QueryResult<'_, '_, '_, P>,
@@ -426,11 +462,9 @@ impl Session for MySession<'_> {
     }
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
-        match (self.store.shape, self.store.protocol) {
-            (Shape::Blob, Protocol::Text | Protocol::Prepared) if keys.len() <= LISTED_MAX => {
-                self.get_list(keys, sink)
-            }
-            // A procedure has a fixed number of parameters, and pieces are rows that belong to one blob each.
+        match self.store.shape {
+            Shape::Blob if keys.len() <= LISTED_MAX => self.get_list(keys, sink),
+            // Pieces are rows that belong to one blob each.
             _ => catalogue::transaction(self, |session| {
                 let mut found = 0;
                 for (index, key) in keys.iter().enumerate() {

@@ -14,13 +14,13 @@ use crate::store::*;
 
 /// The superuser of a private server.
 pub(super) const USER: &str = "blobwise";
-/// The one database of a private server that is used, where no rows share it.
+/// The database of a private server that is used, but for large objects of rows that share a server.
 pub(super) const DATABASE: &str = "postgres";
 /// What marks a schema as ours.
 const MARK: &str = "made by blobwise, removed by it";
-/// The one schema of a private server.
-const PRIVATE_SCHEMA: &str = "store";
-/// Where the name of our schema in a user's server is kept between closing and opening.
+/// The one schema of a server that is ours alone.
+pub(super) const PRIVATE_SCHEMA: &str = "store";
+/// Where the name of our schema is kept between closing and opening.
 const SCHEMA_FILE: &str = "schema";
 /// The same for the name of our database in a server that rows share.
 const DATABASE_FILE: &str = "database";
@@ -153,18 +153,17 @@ pub(super) fn config_of(url: &str, patience: Duration) -> Result<Config> {
     })?)
 }
 
-/// Makes the schema of a store: a plain one in a private server, else one with our mark and our lock.
-pub(super) fn create_schema(keeper: &mut Client, external: bool) -> Result<String> {
-    if !external {
-        keeper.run(&format!("CREATE SCHEMA {PRIVATE_SCHEMA}"))?;
-        return Ok(PRIVATE_SCHEMA.to_owned());
+/// Makes the schema of a store, in a server of the user's with our mark and our lock.
+pub(super) fn create_schema(keeper: &mut Client, dir: &Path, schema: &str, theirs: bool) -> Result<()> {
+    if theirs {
+        check_version(keeper)?;
+        remove_stale(keeper)?;
+        lock(keeper, schema)?;
+        keeper.run(&format!("CREATE SCHEMA {schema}; COMMENT ON SCHEMA {schema} IS '{MARK}'"))?;
+    } else {
+        keeper.run(&format!("CREATE SCHEMA {schema}"))?;
     }
-    check_version(keeper)?;
-    remove_stale(keeper)?;
-    let schema = own_name();
-    lock(keeper, &schema)?;
-    keeper.run(&format!("CREATE SCHEMA {schema}; COMMENT ON SCHEMA {schema} IS '{MARK}'"))?;
-    Ok(schema)
+    Ok(std::fs::write(dir.join(SCHEMA_FILE), schema)?)
 }
 
 /// ON CONFLICT, identity columns and column compression are needed.
@@ -177,22 +176,17 @@ fn check_version(keeper: &mut Client) -> Result<()> {
 }
 
 /// Finds the schema again after the store was closed.
-pub(super) fn find_schema(keeper: &mut Client, dir: &Path, external: bool) -> Result<String> {
-    if !external {
-        return Ok(PRIVATE_SCHEMA.to_owned());
-    }
+pub(super) fn find_schema(keeper: &mut Client, dir: &Path, theirs: bool) -> Result<String> {
     let schema = std::fs::read_to_string(dir.join(SCHEMA_FILE)).context("the name of our schema is lost")?;
-    if !is_ours(keeper, &schema)? {
-        return Err(Error::Failed(anyhow!(
-            "the schema `{schema}` does not carry our mark; it is left alone"
-        )));
+    if theirs {
+        if !is_ours(keeper, &schema)? {
+            return Err(Error::Failed(anyhow!(
+                "the schema `{schema}` does not carry our mark; it is left alone"
+            )));
+        }
+        lock(keeper, &schema)?;
     }
-    lock(keeper, &schema)?;
     Ok(schema)
-}
-
-pub(super) fn remember_schema(dir: &Path, schema: &str) -> Result<()> {
-    Ok(std::fs::write(dir.join(SCHEMA_FILE), schema)?)
 }
 
 fn is_ours(keeper: &mut Client, schema: &str) -> Result<bool> {

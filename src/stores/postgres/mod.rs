@@ -13,7 +13,7 @@ use self::instance::Instance;
 use self::session::PgSession;
 use self::wire::{Client, Config, Param, Trouble};
 use super::catalogue;
-use super::database::{CONNECTION, DELETE, PIECES, PROFILE, SERVER, URL};
+use super::database::{CONNECTION, DELETE, PIECES, PROFILE, SERVER, URL, own_name};
 use super::keys::KeyForm;
 use crate::server::Program;
 use crate::store::*;
@@ -221,8 +221,8 @@ struct Postgres {
 enum Host {
     /// Ours alone.
     Private(Instance),
-    /// That of several rows, in which this database is ours.
-    Shared { instance: Arc<Instance>, database: String },
+    /// That of several rows, in which a schema is ours, or a database.
+    Shared { instance: Arc<Instance>, database: Option<String> },
     /// Somebody's.
     Theirs,
 }
@@ -234,8 +234,10 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
         (Host::Theirs, instance::config_of(url, patience)?)
     } else if setup.options.text("server") == "shared" {
         let instance = Instance::shared(setup, patience)?;
-        let database = instance.own_database(setup, patience)?;
-        let config = instance.config_of_database(&database, patience);
+        // All large objects of a database lie in one table, which keeps the room of those that are gone.
+        let apart = matches!(shape, Shape::LargeObject { .. });
+        let database = apart.then(|| instance.own_database(setup, patience)).transpose()?;
+        let config = instance.config_of_database(database.as_deref().unwrap_or(instance::DATABASE), patience);
         (Host::Shared { instance, database }, config)
     } else {
         let instance = Instance::start(setup, patience)?;
@@ -249,7 +251,14 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
     config.set("default_transaction_isolation", &setup.options.text("isolation").replace('-', " "));
     let mut keeper = Client::connect(&config)?;
     let schema = match setup.mode {
-        Mode::Create => instance::create_schema(&mut keeper, theirs)?,
+        Mode::Create => {
+            let schema = match host {
+                Host::Private(_) => instance::PRIVATE_SCHEMA.to_owned(),
+                Host::Shared { .. } | Host::Theirs => own_name(),
+            };
+            instance::create_schema(&mut keeper, setup.dir, &schema, theirs)?;
+            schema
+        }
         Mode::Open => instance::find_schema(&mut keeper, setup.dir, theirs)?,
     };
     keeper.run(&format!("SET search_path = {schema}"))?;
@@ -266,7 +275,6 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
     };
     if setup.mode == Mode::Create {
         store.keeper().run(&store.tables())?;
-        instance::remember_schema(setup.dir, &store.schema)?;
     }
     Ok(Box::new(store))
 }
@@ -346,7 +354,9 @@ impl Store for Postgres {
     fn contact(&self) -> Option<Contact> {
         let (instance, database) = match &self.host {
             Host::Private(instance) => (instance, instance::DATABASE),
-            Host::Shared { instance, database } => (instance.as_ref(), database.as_str()),
+            Host::Shared { instance, database } => {
+                (instance.as_ref(), database.as_deref().unwrap_or(instance::DATABASE))
+            }
             // A server of the user's is not lent to others.
             Host::Theirs => return None,
         };
@@ -454,20 +464,24 @@ impl Store for Postgres {
     }
 
     fn remove(self: Box<Self>) -> Result<()> {
-        if let Host::Shared { instance, database } = &self.host {
-            let (instance, database) = (Arc::clone(instance), database.clone());
-            let patience = self.config.patience;
-            self.close()?;
-            return instance.drop_database(&database, patience);
-        }
-        if matches!(self.host, Host::Theirs) {
-            if matches!(self.shape, Shape::LargeObject { .. }) {
-                // The trigger unlinks the objects.
-                self.keeper().run("DELETE FROM blobs")?;
+        match &self.host {
+            Host::Private(_) => return self.close(),
+            Host::Shared { instance, database: Some(database) } => {
+                let (instance, database) = (Arc::clone(instance), database.clone());
+                let patience = self.config.patience;
+                self.close()?;
+                return instance.drop_database(&database, patience);
             }
-            let drop = format!("DROP SCHEMA {} CASCADE", self.schema);
-            self.keeper().run(&drop)?;
+            Host::Shared { database: None, .. } => {}
+            Host::Theirs => {
+                if matches!(self.shape, Shape::LargeObject { .. }) {
+                    // The trigger unlinks the objects.
+                    self.keeper().run("DELETE FROM blobs")?;
+                }
+            }
         }
+        let drop = format!("DROP SCHEMA {} CASCADE", self.schema);
+        self.keeper().run(&drop)?;
         self.close()
     }
 }
