@@ -13,6 +13,8 @@ use crate::result::{ClaimVerdict, RunResult, replace};
 
 /// Where the plan of a collection lies beside its page.
 const PLAN: &str = "plan.toml";
+/// What a run has there and a collection has not.
+const RESULT: &str = "result.json";
 /// The page.
 const PAGE: &str = "report.html";
 
@@ -20,7 +22,7 @@ const PAGE: &str = "report.html";
 pub fn asked(flags: &Flags) -> Result<Option<PlanText>> {
     let text = match (&flags.plan, &flags.resume) {
         (Some(name), None) => PlanText::load(name)?,
-        (_, Some(dir)) if dir.join(PLAN).exists() && !dir.join("result.json").exists() => {
+        (_, Some(dir)) if dir.join(PLAN).exists() && !dir.join(RESULT).exists() => {
             PlanText::load(&dir.join(PLAN).to_string_lossy())?
         }
         _ => return Ok(None),
@@ -70,15 +72,54 @@ pub fn main(flags: &Flags, mut text: PlanText) -> Result<Ended> {
             }
         };
         members.push(Member { name: name.clone(), about: about.clone(), result });
-        replace(&out.join(PAGE), render(text.about.as_deref().unwrap_or_default(), &members).as_bytes())?;
+        write(&text, &members, &out)?;
         whole = worse(whole, ended);
         if matches!(whole, Ended::Stopped(_)) {
             break;
         }
     }
-    print(&table(&members)?)?;
-    print(&format!("\nPage: {}\n", out.join(PAGE).display()))?;
+    told(&members, &out)?;
     Ok(whole)
+}
+
+fn write(text: &PlanText, members: &[Member], out: &Path) -> Result<()> {
+    replace(&out.join(PAGE), render(text.about.as_deref().unwrap_or_default(), members).as_bytes())
+}
+
+fn told(members: &[Member], out: &Path) -> Result<()> {
+    print(&table(members)?)?;
+    print(&format!("\nPage: {}\n", out.join(PAGE).display()))
+}
+
+/// What a collection has measured so far, and the plan that asked for it; nothing where the directory is not that of a collection.
+pub fn measured(dir: &Path) -> Result<Option<(PlanText, Vec<Member>)>> {
+    if !dir.join(PLAN).exists() || dir.join(RESULT).exists() {
+        return Ok(None);
+    }
+    let text = PlanText::load(&dir.join(PLAN).to_string_lossy())?;
+    if text.plans.is_empty() {
+        return Ok(None);
+    }
+    let mut members = Vec::new();
+    for plan in &text.plans {
+        let of_plan = PlanText::load(plan)?;
+        let (name, about) =
+            (of_plan.name.clone().unwrap_or_default(), of_plan.about.clone().unwrap_or_default());
+        let result = if dir.join(&name).join(RESULT).exists() {
+            RunResult::load(&dir.join(&name)).map_err(|error| format!("{error:#}"))
+        } else {
+            let why = of_plan.resolve(false).err().map(|error| format!("{error:#}"));
+            Err(why.unwrap_or_else(|| "it has no result yet".to_owned()))
+        };
+        members.push(Member { name, about, result });
+    }
+    Ok(Some((text, members)))
+}
+
+/// Writes the page of a collection anew.
+pub fn again(text: &PlanText, members: &[Member], dir: &Path) -> Result<()> {
+    write(text, members, dir)?;
+    told(members, dir)
 }
 
 /// One of its plans, as it was asked for.
@@ -131,7 +172,7 @@ fn one(
     out: &Path,
     signals: &Signals,
 ) -> Result<(RunResult, Ended)> {
-    let known = if out.join("result.json").exists() { Some(RunResult::load(out)?) } else { None };
+    let known = if out.join(RESULT).exists() { Some(RunResult::load(out)?) } else { None };
     let job = match known {
         Some(result) if result.complete => {
             let ended = ended(&result, signals);

@@ -2,5 +2,6 @@
 
 pub mod csv;
 pub mod html;
+pub mod markdown;
 pub mod terminal;
 pub mod then;

@@ -65,22 +65,30 @@ fn wrapped(text: &mut String, bullet: &str, paragraph: &str) {
 /// Phases that serve a check and would only lengthen the table; the HTML report has them.
 const LEFT_OUT: &[&str] = &["read-copy"];
 
-/// One block for each phase (and size of a sweep), one line for each row.
-fn table(text: &mut String, result: &RunResult) {
-    let mut blocks: Vec<(&str, Option<u64>)> = Vec::new();
+/// What the signs in a table mean.
+pub(super) const LEGEND: &str = "Ratios are rates over the best rate of their phase with 95 % intervals that hold for all rows of it \
+                                 at once; `?`: cannot be told apart from the best; `=`: equal within 3 %.";
+
+/// The phases (and sizes of a sweep) that are shown, in their order.
+pub(super) fn blocks(result: &RunResult) -> Vec<(&str, Option<u64>)> {
+    let mut blocks = Vec::new();
     for cell in result.results.iter().filter(|cell| !LEFT_OUT.contains(&cell.phase.as_str())) {
         let block = (cell.phase.as_str(), cell.sweep_bytes);
         if !blocks.contains(&block) {
             blocks.push(block);
         }
     }
+    blocks
+}
+
+/// One block for each phase (and size of a sweep), one line for each row.
+fn table(text: &mut String, result: &RunResult) {
+    let mut blocks = blocks(result);
     if blocks.iter().any(|(phase, _)| is_later_part(phase)) {
         wrapped(text, "", "Of phases in parts the first part is shown here, and all of them in the report.");
         blocks.retain(|(phase, _)| !is_later_part(phase));
     }
-    let legend = "Ratios are rates over the best rate of their phase with 95 % intervals that hold for all rows of it at \
-                  once; `?`: cannot be told apart from the best; `=`: equal within 3 %.";
-    wrapped(text, "", legend);
+    wrapped(text, "", LEGEND);
     // A row that failed as a whole says why once.
     let mut said: BTreeSet<(String, String)> = BTreeSet::new();
     for (phase, sweep_bytes) in blocks {
@@ -263,7 +271,7 @@ fn row(result: &RunResult, cell: &Cell, settled: bool) -> String {
 }
 
 /// The row's place: the best, or its ratio to the best and what it means.
-fn standing(result: &RunResult, cell: &Cell) -> String {
+pub(super) fn standing(result: &RunResult, cell: &Cell) -> String {
     if summary::is_yardstick(cell) {
         return "(yardstick)".to_owned();
     }

@@ -51,6 +51,14 @@ fn one_page() -> Outcome {
     {
         assert!(page.contains(text), "no `{text}` in the page");
     }
+    std::fs::remove_file(work.path("out/report.html"))?;
+    let said = work.say("report out").ended(0);
+    assert!(said.stdout.lines().any(|said| said == line), "{}", said.stdout);
+    assert_eq!(std::fs::read_to_string(work.path("out/report.html"))?, page);
+    let said = work.say("report out --markdown").ended(0);
+    assert!(said.stdout.contains("| `first` | A-1 | Memory is faster than files |"), "{}", said.stdout);
+    let said = work.say("report out/first --markdown").ended(0);
+    assert!(said.stdout.starts_with("# first\n"), "{}", said.stdout);
     for file in ["first/result.json", "first/report.html", "third/result.json", "plan.toml"] {
         assert!(work.path("out").join(file).is_file(), "no {file}");
     }

@@ -89,7 +89,38 @@ fn page(result: &RunResult) -> String {
         assert!(!rest.contains(wrong), "{wrong}");
     }
     assert_eq!(rest.matches("class=\"canvas\"").count(), plots(&rest).len());
+    markdown(result);
     rest
+}
+
+/// The same as Markdown: tables are whole, whatever stands in them.
+fn markdown(result: &RunResult) -> String {
+    let text = crate::report::markdown::render(result);
+    assert!(!text.contains("NaN"), "{text}");
+    for table in text.split("\n\n").filter(|block| block.starts_with('|')) {
+        let columns = |line: &str| line.replace("\\|", "").matches('|').count();
+        let (head, rest) = table.trim_end().split_once('\n').unwrap();
+        assert!(rest.lines().count() > 1, "{table}");
+        assert!(rest.lines().all(|line| columns(line) == columns(head)), "{table}");
+    }
+    text
+}
+
+#[test]
+fn markdown_has_every_figure_with_its_interval() {
+    let mut named = result(
+        &["a|b", "c"],
+        vec![
+            cell("a|b", "read-warm", json!({})),
+            cell("c", "read-warm", json!({"status": "failed", "rounds": []})),
+        ],
+        Vec::new(),
+    );
+    named.plan.name = Some("a plan".to_owned());
+    let text = markdown(&named);
+    assert!(text.starts_with("# a plan\n"), "{text}");
+    assert!(text.contains("| `a\\|b` | 1k [900, 1.1k] |"), "{text}");
+    assert!(text.contains("On this machine:"), "{text}");
 }
 
 #[test]

@@ -1,0 +1,252 @@
+//! The report as Markdown: for a page, an issue or a message.
+
+use std::fmt::Write;
+
+use super::then::{self, is_later_part};
+use super::{html::collection::Member, terminal};
+use crate::result::{Claim, RunResult, Status};
+use crate::stats::summary;
+use crate::units;
+
+/// The whole report.
+pub fn render(result: &RunResult) -> String {
+    let mut page = Page::default();
+    let plan = &result.plan;
+    page.paragraph(&format!("# {}", plan.name.as_deref().unwrap_or("Where should these files live?")));
+    plan.about.iter().for_each(|about| page.paragraph(about));
+    if let Some(command) = command(result) {
+        page.paragraph(&format!("```sh\n{command}\n```"));
+    }
+    page.paragraph(&began(result));
+    if !result.complete {
+        page.paragraph("**This run is not complete.**");
+    }
+    page.paragraph("## Answer");
+    result.answer.iter().for_each(|sentence| page.paragraph(sentence));
+    then_and_now(&mut page, result);
+    page.paragraph("## What was measured");
+    page.paragraph(terminal::LEGEND);
+    phases(&mut page, result);
+    absent(&mut page, result);
+    doubts(&mut page, result);
+    page.0
+}
+
+/// All claims of several repeated experiments.
+pub fn collection(members: &[Member]) -> String {
+    let mut page = Page::default();
+    let mut claims = Vec::new();
+    for member in members {
+        match &member.result {
+            Ok(result) => {
+                claims.extend(result.claims.iter().map(|claim| (Some(member.name.as_str()), claim)));
+            }
+            Err(why) => page.paragraph(&format!("`{}` was not run: {why}", member.name)),
+        }
+    }
+    let lines = claims.into_iter().map(|(plan, claim)| claim_line(plan, claim));
+    page.table(&["plan", "claim", "what was said", "published", "today", "verdict"], lines);
+    page.0
+}
+
+/// Text in blocks.
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn paragraph(&mut self, text: &str) {
+        if !self.0.is_empty() {
+            self.0.push('\n');
+        }
+        self.0.push_str(text);
+        self.0.push('\n');
+    }
+
+    fn table(&mut self, head: &[&str], lines: impl Iterator<Item = Vec<String>>) {
+        let line = |cells: &mut dyn Iterator<Item = &str>| {
+            let cells: Vec<String> = cells.map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
+            format!("| {} |", cells.join(" | "))
+        };
+        let mut text = vec![line(&mut head.iter().copied()), line(&mut head.iter().map(|_| "---"))];
+        text.extend(lines.map(|cells| line(&mut cells.iter().map(String::as_str))));
+        // Nothing is said by a head alone.
+        if text.len() > 2 {
+            self.paragraph(&text.join("\n"));
+        }
+    }
+}
+
+/// What repeats it, where everybody has the plan.
+fn command(result: &RunResult) -> Option<String> {
+    let (name, _) = (result.plan.name.as_ref()?, result.plan.document.as_ref()?);
+    let scale = result.plan.scale.map(|scale| format!(" --scale {scale}")).unwrap_or_default();
+    Some(format!("blobwise run {name}{scale}"))
+}
+
+/// When, how long, how and on what it ran.
+fn began(result: &RunResult) -> String {
+    let (program, machine) = (&result.program, &result.machine);
+    let minutes = units::seconds(program.seconds);
+    let rounds = result.fixed.rounds;
+    let device = machine.device.as_ref().map(|device| format!(" on {device}")).unwrap_or_default();
+    let scale = match result.plan.scale {
+        Some(scale) if scale < 1.0 => format!(" at {scale} of its size"),
+        _ => String::new(),
+    };
+    format!(
+        "Run on {}{scale}: {rounds} rounds, {minutes}, blobwise {}. {}, {} processors{}, {}, {}{device}, {}, Linux {}.",
+        program.started.split('T').next().unwrap_or_default(),
+        program.version,
+        machine.processor,
+        machine.processors,
+        if machine.virtual_machine { " in a virtual machine" } else { "" },
+        units::bytes(machine.memory_bytes as f64),
+        machine.filesystem,
+        machine.system,
+        machine.kernel,
+    )
+}
+
+fn code(text: &str) -> String {
+    format!("`{text}`")
+}
+
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
+}
+
+// ---- then and now ------------------------------------------------------------------------------------------------
+
+fn then_and_now(page: &mut Page, result: &RunResult) {
+    let plan = &result.plan;
+    if let Some(document) = &plan.document {
+        page.paragraph("## Then and now");
+        page.paragraph(&format!(
+            "{}, *{}*, {}. Measured on: {}",
+            document.author, document.title, document.date, document.machine
+        ));
+        page.paragraph("Ratios of times to the document's own reference; absolute times are not compared.");
+        for table in &plan.published {
+            // A line without a ratio is a fact about the experiment.
+            let lines: Vec<_> = then::lines(result, table)
+                .into_iter()
+                .filter(|line| line.series.unit.is_none())
+                .map(|line| {
+                    vec![
+                        line.series.name.clone(),
+                        or_dash(line.then.map(then::figure)),
+                        line.today.as_ref().map_or_else(|why| why.clone(), summary::interval_text),
+                        or_dash(line.row.map(code)),
+                    ]
+                })
+                .collect();
+            if !lines.is_empty() {
+                page.paragraph(&format!("### {}", table.title));
+                table.impossible.iter().for_each(|why| page.paragraph(why));
+                page.table(&["", "then", "today", "row today"], lines.into_iter());
+            }
+        }
+    }
+    if !result.claims.is_empty() {
+        page.paragraph("## Claims");
+        let lines = result.claims.iter().map(|claim| claim_line(None, claim));
+        page.table(&["claim", "what was said", "published", "today", "verdict"], lines);
+        let notes: Vec<String> = result
+            .claims
+            .iter()
+            .filter_map(|claim| Some(format!("- {}: {}", claim.id, claim.note.as_ref()?)))
+            .collect();
+        if !notes.is_empty() {
+            page.paragraph(&notes.join("\n"));
+        }
+    }
+    if !plan.unspecified.is_empty() {
+        page.paragraph("## What was not said, and what this plan does");
+        let lines: Vec<String> =
+            plan.unspecified.iter().map(|open| format!("- {}: {}", open.what, open.here)).collect();
+        page.paragraph(&lines.join("\n"));
+    }
+}
+
+fn claim_line(plan: Option<&str>, claim: &Claim) -> Vec<String> {
+    let mut line: Vec<String> = plan.map(code).into_iter().collect();
+    line.extend([
+        claim.id.clone(),
+        claim.statement.clone(),
+        or_dash(claim.published.map(then::figure)),
+        or_dash(claim.today.map(|today| summary::interval_text(&today))),
+        then::verdict(claim),
+    ]);
+    line
+}
+
+// ---- what was measured -------------------------------------------------------------------------------------------
+
+fn phases(page: &mut Page, result: &RunResult) {
+    for (phase, sweep_bytes) in terminal::blocks(result) {
+        if is_later_part(phase) {
+            continue;
+        }
+        let cells: Vec<_> = result
+            .results
+            .iter()
+            .filter(|cell| cell.phase == phase && cell.sweep_bytes == sweep_bytes && !cell.rounds.is_empty())
+            .collect();
+        let Some(first) = cells.first() else { continue };
+        let size = sweep_bytes.map(|bytes| format!(" at {}", units::bytes(bytes as f64))).unwrap_or_default();
+        page.paragraph(&format!("### {phase}{size}"));
+        page.paragraph(&format!("{}.", terminal::describe(result, first, &cells)));
+        let writes = cells.iter().any(|cell| summary::writes(cell));
+        let rate_title = if writes { "settled ops/s" } else { "ops/s" };
+        let lines = cells.iter().map(|cell| {
+            let rate = cell.settled_ops_per_s.or(cell.ops_per_s);
+            let times = cell.response_ns.or(cell.service_ns).unwrap_or_default();
+            let time = |time: Option<u64>| or_dash(time.map(|time| units::nanoseconds(time as f64)));
+            vec![
+                code(&cell.store),
+                or_dash(rate.map(|rate| rate_text(&rate))),
+                terminal::standing(result, cell),
+                time(times.p50),
+                time(times.p99),
+            ]
+        });
+        page.table(&["store", rate_title, "ratio to the best", "p50", "p99"], lines);
+    }
+}
+
+/// A rate with its interval.
+fn rate_text(rate: &crate::result::Interval) -> String {
+    let mut text = units::count(rate.median);
+    if let (Some(low), Some(high)) = (rate.low, rate.high) {
+        // Writing to a string cannot fail.
+        write!(text, " [{}, {}]", units::count(low), units::count(high)).ok();
+    }
+    text
+}
+
+/// Rows without a figure, and why.
+fn absent(page: &mut Page, result: &RunResult) {
+    let rows = result.rows.iter().filter(|row| row.status != Status::Measured);
+    let lines: Vec<String> = rows
+        .map(|row| {
+            let status = super::csv::kebab(&row.status).replace('-', " ");
+            format!("- `{}`: {status}: {}", row.store, row.reason.as_deref().unwrap_or("no reason"))
+        })
+        .collect();
+    if !lines.is_empty() {
+        page.paragraph(&lines.join("\n"));
+    }
+}
+
+fn doubts(page: &mut Page, result: &RunResult) {
+    let told = result.doubts.iter().map(|doubt| match &doubt.advice {
+        Some(advice) => format!("- {} To be surer: {advice}.", doubt.text),
+        None => format!("- {}", doubt.text),
+    });
+    let expected = terminal::expected_false(result).map(|text| format!("- {text}"));
+    let lines: Vec<String> = told.chain(expected).collect();
+    if !lines.is_empty() {
+        page.paragraph("## Doubts");
+        page.paragraph(&lines.join("\n"));
+    }
+}
