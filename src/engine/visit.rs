@@ -349,15 +349,20 @@ impl<'a> Visitor<'a> {
             let phase = phases[index];
             // A phase that repeats a cold one is done with it, in the same sessions.
             let repeat = phases.get(index + 1).copied().filter(|next| repeats_cold(phase, next));
-            if let Some(why) = impossible(self.plan(), self.subject.row, self.subject.corpus, phase) {
-                for phase in std::iter::once(phase).chain(repeat) {
-                    self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why.clone()));
+            let impossible =
+                |phase: &Phase| impossible(self.plan(), self.subject.row, self.subject.corpus, phase);
+            match impossible(phase) {
+                None => self.timed(phase, repeat)?,
+                Some(why) => {
+                    let single = phase.without_batches();
+                    if phase.id == "fill" && impossible(&single).is_none() {
+                        // Later phases need what it puts.
+                        self.timed(&single, None)?;
+                    }
+                    for phase in std::iter::once(phase).chain(repeat) {
+                        self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why.clone()));
+                    }
                 }
-            } else {
-                (self.tell)(&phase.id);
-                let begin = machine::uptime();
-                self.phase(phase, repeat).with_context(|| format!("phase `{}`", phase.id))?;
-                self.visit.wall_seconds.insert(phase.id.clone(), (machine::uptime() - begin).as_secs_f64());
             }
             index += 1 + usize::from(repeat.is_some());
         }
@@ -373,6 +378,14 @@ impl<'a> Visitor<'a> {
             Some((_, store)) => store.remove().context("removing the store failed"),
             None => Ok(()),
         }
+    }
+
+    fn timed(&mut self, phase: &Phase, repeat: Option<&Phase>) -> Result<()> {
+        (self.tell)(&phase.id);
+        let begin = machine::uptime();
+        self.phase(phase, repeat).with_context(|| format!("phase `{}`", phase.id))?;
+        self.visit.wall_seconds.insert(phase.id.clone(), (machine::uptime() - begin).as_secs_f64());
+        Ok(())
     }
 
     /// Once in a run, for the first row of each adapter: a picture of what is there to see.

@@ -203,6 +203,15 @@ impl Phase {
             Work::Age(_) | Work::Purge => true,
         }
     }
+
+    /// The same with one op at a time.
+    pub fn without_batches(&self) -> Phase {
+        let mut single = self.clone();
+        if let Work::Ops(load) | Work::Ramp(load) = &mut single.work {
+            load.batch = Some(1);
+        }
+        single
+    }
 }
 
 /// The phases of a run that names none.

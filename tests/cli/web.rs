@@ -9,6 +9,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         needing("a ladder of rates ends below its first failure", missing("nginx"), ladder),
         needing("a limit that nothing keeps to is no rate", missing("nginx"), no_rate),
+        needing("a thousand blobs come in one request", missing("nginx-php/readfile"), a_thousand),
         needing("a script's row tells its settings", missing("nginx-php/memcached"), facts),
     ]
 }
@@ -45,6 +46,26 @@ fn no_rate() -> Outcome {
     assert_eq!(cell.status, Status::NotPossible);
     let reason = cell.reason.as_deref().unwrap_or_default();
     assert!(reason.contains("response p50 above the limit"), "{reason}");
+    Ok(())
+}
+
+/// The fill cannot be done in batches, and what is asked of it is not done otherwise: it is done for what comes after it.
+fn a_thousand() -> Outcome {
+    let work = Work::new();
+    let line = "run --stores nginx-php/readfile,apache-php/readfile --set nginx-php/readfile.http=1.1,2 --batch 1000";
+    let more = "--corpus fixed:200 --blobs 1000 --phases fill,read-warm --rounds 1 --quiet --out out";
+    work.say(&format!("{line} {more}")).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    assert_eq!(result.results.len(), 6);
+    for cell in &result.results {
+        if cell.phase == "fill" {
+            assert_eq!(cell.status, Status::NotPossible, "{}", cell.store);
+            assert!(cell.reason.as_deref().is_some_and(|reason| reason.starts_with("no batches")));
+        } else {
+            assert_eq!(cell.status, Status::Measured, "{}: {:?}", cell.store, cell.reason);
+            assert_eq!((cell.errors, cell.blobs_per_op), (0, Some(1000.0)), "{}", cell.store);
+        }
+    }
     Ok(())
 }
 

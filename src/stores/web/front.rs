@@ -36,6 +36,9 @@ pub(super) struct Site<'a> {
     pub(super) php_settings: &'a str,
 }
 
+/// The longest first line of a request: the keys of [`super::visitor::MANY_MAX`] blobs fill half of it.
+const LINE_BYTES: usize = 65_536;
+
 /// Running web servers.
 pub(super) struct Web {
     servers: Vec<Server>,
@@ -163,7 +166,8 @@ impl Plan<'_> {
             "ServerRoot \"{run}\"\nServerName 127.0.0.1\nListen 127.0.0.1:{port}\nPidFile \"{run}/pid\"\n\
              DefaultRuntimeDir \"{run}\"\nMutex \"file:{run}\" default\nErrorLog \"{}\"\nLogLevel warn\n\
              # As many requests of one connection as there are, and no end while a run thinks.\n\
-             KeepAlive On\nMaxKeepAliveRequests 0\nKeepAliveTimeout 3600\nTimeout 600\nEnableSendfile On\n",
+             KeepAlive On\nMaxKeepAliveRequests 0\nKeepAliveTimeout 3600\nTimeout 600\nEnableSendfile On\n\
+             LimitRequestLine {LINE_BYTES}\n",
             log.display()
         );
         text += &load("authz_core", &modules.join("mod_authz_core.so"));
@@ -261,6 +265,7 @@ impl Plan<'_> {
              http {{\ndefault_type application/octet-stream;\naccess_log off;\nsendfile on;\ntcp_nopush on;\n\
              # As many requests of one connection as there are, and no end while a run thinks.\n\
              keepalive_timeout 1h;\nkeepalive_requests 1000000000;\nclient_max_body_size 0;\nserver_tokens on;\n\
+             large_client_header_buffers 4 {LINE_BYTES};\n\
              client_body_temp_path \"{dir}/body\";\nclient_body_buffer_size {body};\nproxy_temp_path \"{run}/proxy\";\nfastcgi_temp_path \"{run}/fastcgi\";\n\
              uwsgi_temp_path \"{run}/uwsgi\";\nscgi_temp_path \"{run}/scgi\";\n\
              server {{\nlisten 127.0.0.1:{port}{ssl}{http2};\n{tls}{served}\n}}\n}}\n",

@@ -11,8 +11,8 @@ use super::front::Front;
 use super::{Delivery, Route, spell_file};
 use crate::store::*;
 
-/// The most blobs in one request: their keys fill a line that every server here takes.
-const MANY_MAX: usize = 1000;
+/// The most blobs in one request: their keys fill a line that every server here is set to take.
+pub(super) const MANY_MAX: usize = 1000;
 
 /// What visitors were sent and kept, by key.
 #[derive(Default)]
