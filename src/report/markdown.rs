@@ -149,7 +149,8 @@ fn then_and_now(page: &mut Page, result: &RunResult) {
     }
     if !result.claims.is_empty() {
         page.paragraph("## Claims");
-        let lines = result.claims.iter().map(|claim| claim_line(None, claim));
+        let all = result.claims.iter().flat_map(|claim| std::iter::once(claim).chain(&claim.parts));
+        let lines = all.map(|claim| claim_line(None, claim));
         page.table(&["claim", "what was said", "published", "today", "verdict"], lines);
         let notes: Vec<String> = result
             .claims

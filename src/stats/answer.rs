@@ -371,7 +371,8 @@ fn options(plan: &Plan, result: &RunResult) -> Option<String> {
     ))
 }
 
-/// Whether a row is faster than another in one phase and equal or faster in every phase the other is ranked in.
+/// Whether a row is faster than another in one phase and equal or faster in every phase the other was measured in. What was
+/// measured and not ranked says neither.
 fn dominates(result: &RunResult, row: &str, other: &str) -> bool {
     let cell = |label: &str, phase: &str| {
         result.results.iter().find(|cell| {
@@ -385,7 +386,7 @@ fn dominates(result: &RunResult, row: &str, other: &str) -> bool {
     let phases: std::collections::BTreeSet<&str> = result
         .results
         .iter()
-        .filter(|cell| cell.store == other && cell.not_ranked.is_none())
+        .filter(|cell| cell.store == other && !cell.rounds.is_empty())
         .map(|cell| cell.phase.as_str())
         .collect();
     for phase in &phases {
@@ -582,3 +583,6 @@ fn stretches_text(result: &RunResult, phase: &str, stretches: &[Stretch]) -> Str
     let last = stretches.last().map(|stretch| names(&stretch.rows)).unwrap_or_default();
     format!("{}; above that {last}.", parts.join("; then "))
 }
+
+#[cfg(test)]
+mod tests;

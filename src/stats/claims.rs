@@ -770,4 +770,4 @@ fn rounds_in_order(result: &RunResult, target: &Target) -> Vec<u32> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

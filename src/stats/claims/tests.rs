@@ -9,13 +9,13 @@ use crate::result::{Claim, ClaimVerdict, Magnitude, RunResult};
 const ROUNDS: usize = 10;
 
 /// Seconds of 1,000 ops in each round: noise of one per cent around a level, other for each `salt`.
-fn around(level: f64, salt: usize) -> Vec<f64> {
+pub(in crate::stats) fn around(level: f64, salt: usize) -> Vec<f64> {
     let noise = [0.4, -1.1, 0.7, 1.3, -0.6, -1.2, 0.9, -0.3, 0.2, -0.3];
     (0..ROUNDS).map(|round| level * (1.0 + 0.01 * noise[(round * 3 + salt * 7) % ROUNDS])).collect()
 }
 
 /// A cell of 1,000 ops a round; what differs is put over it.
-fn cell(store: &str, phase: &str, seconds: &[f64], over: Value) -> Value {
+pub(in crate::stats) fn cell(store: &str, phase: &str, seconds: &[f64], over: Value) -> Value {
     let round = |(index, seconds): (usize, &f64)| {
         json!({"round": index + 1, "position": 1, "seed": 1, "ops": 1000, "blobs": 1000, "bytes": 1000, "seconds": seconds,
                "passes": 1, "errors": 0, "retries": 0, "timeouts": 0, "histogram": {"service": {}},
@@ -39,7 +39,8 @@ fn judged(claims: &str, cells: Vec<Value>) -> Vec<Claim> {
     judge(&result(claims, cells, vec![]))
 }
 
-fn result(claims: &str, cells: Vec<Value>, visits: Vec<Value>) -> RunResult {
+/// A result with these cells, of a plan.
+pub(in crate::stats) fn result(claims: &str, cells: Vec<Value>, visits: Vec<Value>) -> RunResult {
     let value = json!({
         "schema": 1, "complete": true, "plan": PlanText::parse(claims).unwrap(),
         "program": {"version": "0", "build": "release", "command": "c", "started": "s", "seconds": 1.0},
