@@ -119,8 +119,8 @@ impl Link {
             settings.extend(setting.to_be_bytes());
             settings.extend(value.to_be_bytes());
         }
-        frame(&mut out, SETTINGS, 0, 0, &settings);
-        frame(&mut out, WINDOW_UPDATE, 0, 0, &(OUR_WINDOW - WINDOW).to_be_bytes());
+        push_frame(&mut out, SETTINGS, 0, 0, &settings);
+        push_frame(&mut out, WINDOW_UPDATE, 0, 0, &(OUR_WINDOW - WINDOW).to_be_bytes());
         Ok(Link {
             wire,
             decoder: Decoder::new(),
@@ -207,7 +207,7 @@ impl Link {
         for (index, part) in block.chunks(FRAME_MAX).enumerate() {
             let kind = if index == 0 { HEADERS } else { CONTINUATION };
             let flags = if index == 0 { ending } else { 0 } | if index == last { END_HEADERS } else { 0 };
-            frame(&mut self.out, kind, flags, id, part);
+            push_frame(&mut self.out, kind, flags, id, part);
         }
         Ok(())
     }
@@ -232,7 +232,7 @@ impl Link {
             }
             let (piece, rest) = left.split_at(room.min(self.frame_max).min(left.len()));
             let flags = if rest.is_empty() { END_STREAM } else { 0 };
-            head(&mut self.out, DATA, flags, stream.id, piece.len());
+            push_head(&mut self.out, DATA, flags, stream.id, piece.len());
             self.wire.send(&mut [IoSlice::new(&self.out), IoSlice::new(piece)])?;
             self.out.clear();
             self.room -= piece.len() as i64;
@@ -265,7 +265,7 @@ impl Link {
             SETTINGS if frame.flags & ACK == 0 => self.settings(&frame, stream)?,
             PING if frame.flags & ACK == 0 => {
                 let said: [u8; 8] = self.number(&frame)?;
-                self::frame(&mut self.out, PING, ACK, 0, &said);
+                push_frame(&mut self.out, PING, ACK, 0, &said);
                 self.flush()?;
             }
             WINDOW_UPDATE => {
@@ -330,19 +330,21 @@ impl Link {
         })?;
         self.wire.lend(padding.after as u64, &mut |_| {})?;
         stream.done |= success.is_some() && frame.flags & END_STREAM != 0;
-        self.grant(frame.length as u32, stream)
+        self.grant(frame.length as u32, frame.stream == stream.id, stream)
     }
 
     /// Says again how much we can take, from time to time.
-    fn grant(&mut self, came: u32, stream: &mut Stream) -> Result<()> {
+    fn grant(&mut self, came: u32, ours: bool, stream: &mut Stream) -> Result<()> {
         self.owed += came;
-        stream.owed += came;
+        if ours {
+            stream.owed += came;
+        }
         if self.owed >= GRANT {
-            frame(&mut self.out, WINDOW_UPDATE, 0, 0, &self.owed.to_be_bytes());
+            push_frame(&mut self.out, WINDOW_UPDATE, 0, 0, &self.owed.to_be_bytes());
             self.owed = 0;
         }
         if stream.owed >= GRANT && !stream.done {
-            frame(&mut self.out, WINDOW_UPDATE, 0, stream.id, &stream.owed.to_be_bytes());
+            push_frame(&mut self.out, WINDOW_UPDATE, 0, stream.id, &stream.owed.to_be_bytes());
             stream.owed = 0;
         }
         self.flush()
@@ -413,7 +415,7 @@ impl Link {
                 _ => {}
             }
         }
-        self::frame(&mut self.out, SETTINGS, ACK, 0, &[]);
+        push_frame(&mut self.out, SETTINGS, ACK, 0, &[]);
         // It goes with the next request, unless a body waits for room.
         Ok(())
     }
@@ -476,13 +478,13 @@ struct Padding {
 }
 
 /// Writes a frame.
-fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, content: &[u8]) {
-    head(out, kind, flags, stream, content.len());
+fn push_frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, content: &[u8]) {
+    push_head(out, kind, flags, stream, content.len());
     out.extend_from_slice(content);
 }
 
 /// Writes what comes before a frame's content.
-fn head(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, length: usize) {
+fn push_head(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, length: usize) {
     let [_, high, middle, low] = (length as u32).to_be_bytes();
     out.extend([high, middle, low, kind, flags]);
     out.extend(stream.to_be_bytes());
@@ -580,7 +582,7 @@ mod tests {
     fn written(frames: &[(u8, u8, u32, &[u8])]) -> Vec<u8> {
         let mut out = Vec::new();
         for (kind, flags, stream, content) in frames {
-            frame(&mut out, *kind, *flags, *stream, content);
+            push_frame(&mut out, *kind, *flags, *stream, content);
         }
         out
     }
