@@ -114,6 +114,32 @@ fn machine() -> String {
     }
 }
 
+#[cfg(all(test, feature = "http"))]
+mod port_tests {
+    use std::cell::Cell;
+
+    use super::on_free_port;
+    use crate::store::Error;
+
+    /// How often it was tried when the first `failures` tries end with `why`, and whether it came to something.
+    fn tried(failures: u32, why: &'static str) -> (u32, bool) {
+        let tries = Cell::new(0);
+        let outcome = on_free_port(|_port| {
+            tries.set(tries.get() + 1);
+            if tries.get() > failures { Ok(()) } else { Err(Error::Failed(anyhow::anyhow!(why))) }
+        });
+        (tries.get(), outcome.is_ok())
+    }
+
+    #[test]
+    fn a_port_that_was_taken_is_changed_for_another_but_not_for_ever() {
+        let taken = "bind() to 127.0.0.1:4 failed (98: Address already in use)";
+        assert_eq!(tried(2, taken), (3, true));
+        assert_eq!(tried(9, taken), (3, false));
+        assert_eq!(tried(2, "no such module"), (1, false));
+    }
+}
+
 #[cfg(all(test, any(feature = "mongodb", feature = "redis")))]
 mod tests {
     use super::*;

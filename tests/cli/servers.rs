@@ -37,6 +37,7 @@ pub fn trials() -> Vec<Trial> {
             postgres().or_else(no_mounts),
             disk_fills_up,
         ),
+        needing("a data directory that cannot be made fails its row", postgres(), no_data_directory),
         needing("a missing program is an error before the run", mariadb(), missing_program),
     ];
     for store in [
@@ -339,6 +340,37 @@ fn disk_too_small() -> Outcome {
 /// Two data directories of 39 MB fit, the blobs and their log do not.
 fn disk_fills_up() -> Outcome {
     on_a_small_disk("size=92m", "--corpus fixed:500kB --blobs 14")
+}
+
+fn no_data_directory() -> Outcome {
+    use std::os::unix::fs::PermissionsExt;
+    let work = Work::new();
+    let program =
+        stores::adapters().find(|store| store.name == "postgres/bytea").ok_or("no store")?.programs[0];
+    let real = program.find()?.path;
+    let script = |name: &str, text: &str| {
+        let path = work.path(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n"))?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))
+    };
+    script("postgres", &format!("exec '{}' \"$@\"", real.display()))?;
+    script("initdb", "echo 'initdb: error: no room for a cluster' >&2\nexit 1")?;
+    let mut command = work.command(BLOBWISE);
+    let line = quick("postgres/bytea,files/hashed", "");
+    command.args(line.split_whitespace()).env("BLOBWISE_POSTGRES", work.path("postgres"));
+    crate::program::finish(&mut command).ended(1);
+    let result = RunResult::load(&work.path("out"))?;
+    for cell in &result.results {
+        let expected = if cell.store == "files/hashed" { Status::Measured } else { Status::Failed };
+        assert_eq!(cell.status, expected, "{}", cell.store);
+        let reason = cell.reason.as_deref().unwrap_or_default();
+        assert!(
+            expected == Status::Measured
+                || (reason.contains("initdb") && reason.contains("no room for a cluster")),
+            "{reason}"
+        );
+    }
+    Ok(())
 }
 
 fn missing_program() -> Outcome {
