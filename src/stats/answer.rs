@@ -520,7 +520,10 @@ fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str, group: &str) ->
         match stretches.last_mut() {
             Some(stretch) if !common(&stretch.rows).is_empty() => {
                 stretch.rows = common(&stretch.rows);
-                stretch.to = *size;
+                // Who is not ranked at a size does not lead at it.
+                if stretch.rows.iter().any(|row| leaders.contains(row)) {
+                    stretch.to = *size;
+                }
             }
             _ => stretches.push(Stretch { from: *size, to: *size, rows: leaders }),
         }
@@ -533,7 +536,12 @@ fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str, group: &str) ->
                 true => format!("at {}, the only size with a ranked row", units::bytes(only.from as f64)),
                 false => {
                     let (from, to) = (units::bytes(only.from as f64), units::bytes(only.to as f64));
-                    format!("at every size from {from} to {to}; the winner does not change")
+                    let between = |size: &u64| (only.from..only.to).contains(size);
+                    let gap = unranked
+                        .iter()
+                        .any(|(row, sizes)| only.rows.contains(row) && sizes.iter().any(between));
+                    let which = if gap { " at which it is ranked" } else { "" };
+                    format!("at every size from {from} to {to}{which}; the winner does not change")
                 }
             };
             format!("{} {verb} {range}.", names(&only.rows))

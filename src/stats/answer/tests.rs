@@ -88,3 +88,36 @@ fn nobody_is_beaten_where_a_phase_shows_nothing() {
     let said = sentences(&[("fill", [1.0, 2.0, 0.5]), ("read-warm", [1.0, 2.0, 3.0])], &[short]);
     with(&said, "No row is beaten everywhere by another");
 }
+
+#[test]
+fn nobody_leads_at_a_size_at_which_it_is_not_ranked() {
+    let stores = some_stores();
+    let text = format!("stores = {stores:?}\nphases = ['fill', 'read-warm']\nsweep = '1kB..100kB'");
+    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
+    let sizes: Vec<u64> = plan.corpora.iter().filter_map(|corpus| corpus.sweep_bytes).collect();
+    // The first row leads wherever it is ranked.
+    let said = |unranked: &[usize]| {
+        let mut cells = Vec::new();
+        for (index, size) in sizes.iter().enumerate() {
+            let (first, second) = match unranked.contains(&index) {
+                true => (json!({"leader": false, "not_ranked": "client-bound"}), true),
+                false => (json!({"leader": true}), false),
+            };
+            for (store, over) in [(&stores[0], first), (&stores[1], json!({"leader": second}))] {
+                let mut value = cell(store, "read-warm", &around(1.0, 0), over);
+                value["sweep_bytes"] = json!(size);
+                cells.push(value);
+            }
+        }
+        let said = answer(&plan, &result(&text, cells, vec![]));
+        with(&said, "Warm reads").replace(&stores[0], "a").replace(&stores[1], "b")
+    };
+    let last = sizes.len() - 1;
+    let to = |index: usize| format!(" to {}", crate::units::bytes(sizes[index] as f64));
+    assert!(said(&[]).contains(&format!("{}; the winner does not change", to(last))), "{}", said(&[]));
+    let cut = said(&[last - 1, last]);
+    assert!(cut.contains("`a` leads at every size") && cut.contains(&to(last - 2)), "{cut}");
+    assert!(!cut.contains(&to(last)) && cut.contains("Not ranked: `a` at"), "{cut}");
+    let gap = said(&[1]);
+    assert!(gap.contains(&to(last)) && gap.contains("at which it is ranked"), "{gap}");
+}
