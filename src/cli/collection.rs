@@ -22,10 +22,11 @@ const PAGE: &str = "report.html";
 pub fn asked(flags: &Flags) -> Result<Option<PlanText>> {
     let text = match (&flags.plan, &flags.resume) {
         (Some(name), None) => PlanText::load(name)?,
-        (_, Some(dir)) if dir.join(PLAN).exists() && !dir.join(RESULT).exists() => {
-            PlanText::load(&dir.join(PLAN).to_string_lossy())?
-        }
-        _ => return Ok(None),
+        (_, Some(dir)) => match kept(dir)? {
+            Some(text) => text,
+            None => return Ok(None),
+        },
+        (None, None) => return Ok(None),
     };
     if text.plans.is_empty() {
         return Ok(None);
@@ -39,6 +40,15 @@ pub fn asked(flags: &Flags) -> Result<Option<PlanText>> {
         );
     }
     Ok(Some(text))
+}
+
+/// The plan of plans that a directory keeps; nothing where it is not that of a collection.
+fn kept(dir: &Path) -> Result<Option<PlanText>> {
+    if !dir.join(PLAN).exists() || dir.join(RESULT).exists() {
+        return Ok(None);
+    }
+    let text = PlanText::load(&dir.join(PLAN).to_string_lossy())?;
+    Ok((!text.plans.is_empty()).then_some(text))
 }
 
 /// Runs every plan.
@@ -93,13 +103,7 @@ fn told(members: &[Member], out: &Path) -> Result<()> {
 
 /// What a collection has measured so far, and the plan that asked for it; nothing where the directory is not that of a collection.
 pub fn measured(dir: &Path) -> Result<Option<(PlanText, Vec<Member>)>> {
-    if !dir.join(PLAN).exists() || dir.join(RESULT).exists() {
-        return Ok(None);
-    }
-    let text = PlanText::load(&dir.join(PLAN).to_string_lossy())?;
-    if text.plans.is_empty() {
-        return Ok(None);
-    }
+    let Some(text) = kept(dir)? else { return Ok(None) };
     let mut members = Vec::new();
     for plan in &text.plans {
         let of_plan = PlanText::load(plan)?;

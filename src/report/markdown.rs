@@ -1,9 +1,7 @@
 //! The report as Markdown: for a page, an issue or a message.
 
-use std::fmt::Write;
-
 use super::then::{self, is_later_part};
-use super::{html::collection::Member, terminal};
+use super::{html::collection::Member, terminal, words};
 use crate::result::{Claim, RunResult, Status};
 use crate::stats::summary;
 use crate::units;
@@ -194,8 +192,7 @@ fn phases(page: &mut Page, result: &RunResult) {
             .filter(|cell| cell.phase == phase && cell.sweep_bytes == sweep_bytes && !cell.rounds.is_empty())
             .collect();
         let Some(first) = cells.first() else { continue };
-        let size = sweep_bytes.map(|bytes| format!(" at {}", units::bytes(bytes as f64))).unwrap_or_default();
-        page.paragraph(&format!("### {phase}{size}"));
+        page.paragraph(&format!("### {}", words::phase(phase, sweep_bytes)));
         page.paragraph(&format!("{}.", terminal::describe(result, first, &cells)));
         let writes = cells.iter().any(|cell| summary::writes(cell));
         let rate_title = if writes { "settled ops/s" } else { "ops/s" };
@@ -205,7 +202,7 @@ fn phases(page: &mut Page, result: &RunResult) {
             let time = |time: Option<u64>| or_dash(time.map(|time| units::nanoseconds(time as f64)));
             vec![
                 code(&cell.store),
-                or_dash(rate.map(|rate| rate_text(&rate))),
+                or_dash(rate.map(|rate| words::with_interval(&rate, units::count))),
                 terminal::standing(result, cell),
                 time(times.p50),
                 time(times.p99),
@@ -215,22 +212,12 @@ fn phases(page: &mut Page, result: &RunResult) {
     }
 }
 
-/// A rate with its interval.
-fn rate_text(rate: &crate::result::Interval) -> String {
-    let mut text = units::count(rate.median);
-    if let (Some(low), Some(high)) = (rate.low, rate.high) {
-        // Writing to a string cannot fail.
-        write!(text, " [{}, {}]", units::count(low), units::count(high)).ok();
-    }
-    text
-}
-
 /// Rows without a figure, and why.
 fn absent(page: &mut Page, result: &RunResult) {
     let rows = result.rows.iter().filter(|row| row.status != Status::Measured);
     let lines: Vec<String> = rows
         .map(|row| {
-            let status = super::csv::kebab(&row.status).replace('-', " ");
+            let status = words::status(row.status);
             format!("- `{}`: {status}: {}", row.store, row.reason.as_deref().unwrap_or("no reason"))
         })
         .collect();

@@ -5,3 +5,4 @@ pub mod html;
 pub mod markdown;
 pub mod terminal;
 pub mod then;
+mod words;

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use super::then::{self, is_later_part};
+use super::words;
 use crate::plan::PublishedText;
-use crate::report::then::{self, is_later_part};
 use crate::result::{Against, Cache, Cell, Footprint, RunResult, Status, Verdict};
 use crate::stats::summary;
 use crate::units;
@@ -107,8 +108,8 @@ fn block(
     said: &mut BTreeSet<(String, String)>,
 ) {
     let Some(first) = cells.iter().find(|cell| !cell.rounds.is_empty()).or(cells.first()) else { return };
-    let size = sweep_bytes.map(|bytes| format!(" at {}", units::bytes(bytes as f64))).unwrap_or_default();
-    heading(text, &format!("{phase}{size}: {}", describe(result, first, cells)));
+    let title = words::phase(phase, sweep_bytes);
+    heading(text, &format!("{title}: {}", describe(result, first, cells)));
     if cells.iter().any(|cell| !cell.counts.is_empty()) {
         return loads(text, result, cells);
     }
@@ -246,13 +247,7 @@ fn row(result: &RunResult, cell: &Cell, settled: bool) -> String {
     let rate = cell.settled_ops_per_s.or(cell.ops_per_s);
     let name = named(&cell.store);
     let Some(rate) = rate else {
-        let status = match cell.status {
-            Status::Measured => "no figures",
-            Status::Failed => "failed",
-            Status::NotPossible => "not possible",
-            Status::NotAvailable => "not available",
-        };
-        return format!("  {name} {status}");
+        return format!("  {name} {}", words::status(cell.status));
     };
     // In an open loop the rate is the one offered, and says nothing of an op's time.
     let time = match cell.offered_ops_per_s {

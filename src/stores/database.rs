@@ -1,5 +1,9 @@
 //! What the adapters of servers share: options that mean the same for all of them, patience, names and ports.
 
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+use crate::store::Options;
+#[cfg(any(feature = "http", feature = "postgres", feature = "mysql"))]
+use crate::store::Result;
 use crate::store::{OptionSpec, Values};
 
 /// How long a server may take to become ready. A first start after a crash replays its log.
@@ -11,7 +15,7 @@ pub(super) const STOP_PATIENCE: std::time::Duration = std::time::Duration::from_
 /// Starts a server that listens on a free loopback port. One that was free may be taken before the server has it: then another
 /// one is tried.
 #[cfg(feature = "http")]
-pub(super) fn on_free_port<T>(start: impl Fn(u16) -> crate::store::Result<T>) -> crate::store::Result<T> {
+pub(super) fn on_free_port<T>(start: impl Fn(u16) -> Result<T>) -> Result<T> {
     use crate::store::Error;
     const ATTEMPTS_MAX: u32 = 3;
     let mut attempt = 1;
@@ -67,6 +71,72 @@ pub(super) const SERVER: OptionSpec = OptionSpec {
     default: "private",
     about: "private: one for each store; shared: one for all such rows of a run, with a schema or a database for each store",
 };
+
+/// Whose server it is.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+pub(super) enum Host<I> {
+    /// Ours alone.
+    Private(I),
+    /// That of several rows of the run, in which something with a name of its own is ours.
+    Shared(std::sync::Arc<I>),
+    /// Somebody's, given by its URL, in which likewise.
+    Theirs,
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+impl<I> Host<I> {
+    /// What the options `url` and `server` ask for.
+    pub(super) fn of(
+        options: &Options,
+        private: impl FnOnce() -> Result<I>,
+        shared: impl FnOnce() -> Result<std::sync::Arc<I>>,
+    ) -> Result<Host<I>> {
+        Ok(match (options.text(URL.name), options.text(SERVER.name)) {
+            ("", "shared") => Host::Shared(shared()?),
+            ("", _) => Host::Private(private()?),
+            _ => Host::Theirs,
+        })
+    }
+
+    /// The server, where we started it.
+    pub(super) fn instance(&self) -> Option<&I> {
+        match self {
+            Host::Private(instance) => Some(instance),
+            Host::Shared(instance) => Some(instance),
+            Host::Theirs => None,
+        }
+    }
+
+    pub(super) fn is_private(&self) -> bool {
+        matches!(self, Host::Private(_))
+    }
+
+    pub(super) fn is_theirs(&self) -> bool {
+        matches!(self, Host::Theirs)
+    }
+
+    /// A name for what is ours in it: the given one where nobody else is there.
+    pub(super) fn name_ours(&self, private: &str) -> String {
+        if self.is_private() { private.to_owned() } else { own_name() }
+    }
+
+    /// As a fact of the store.
+    pub(super) fn whose(&self) -> &'static str {
+        match self {
+            Host::Private(_) => "private",
+            Host::Shared(_) => "shared by rows of the run",
+            Host::Theirs => "given by URL",
+        }
+    }
+
+    /// Stops it where nobody else uses it.
+    pub(super) fn close(self, stop: impl FnOnce(I) -> Result<()>) -> Result<()> {
+        match self {
+            Host::Private(instance) => stop(instance),
+            Host::Shared(_) | Host::Theirs => Ok(()),
+        }
+    }
+}
 
 /// Sizes of pieces, from the published comparison of ways to keep files in PostgreSQL.
 #[cfg(any(feature = "postgres", feature = "mysql"))]

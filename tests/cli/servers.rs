@@ -40,6 +40,15 @@ pub fn trials() -> Vec<Trial> {
         needing("a data directory that cannot be made fails its row", postgres(), no_data_directory),
         needing("a missing program is an error before the run", mariadb(), missing_program),
     ];
+    for stores in [
+        "postgres/bytea,postgres/chunked,postgres/large-object",
+        "mariadb/blob,mariadb/chunked",
+        "mysql/blob,mysql/chunked",
+    ] {
+        let (first, _) = stores.split_once(',').unwrap_or_default();
+        let name = format!("{stores} share a server and leave nothing");
+        trials.push(needing(&name, missing(first), move || shared(stores)));
+    }
     for store in [
         "postgres/bytea",
         "mariadb/blob",
@@ -287,6 +296,23 @@ fn dies() -> Outcome {
     let rounds = result.store_rounds.iter().filter(|visit| visit.store == "files/hashed").count();
     assert_eq!(rounds, 2, "the other store goes on");
     assert!(processes(&work.path("place")).is_empty());
+    Ok(())
+}
+
+fn shared(stores: &'static str) -> Outcome {
+    let work = Work::new();
+    let (family, _) = stores.split_once('/').unwrap_or_default();
+    let run = "--blobs 12 --rounds 2 --phases fill,read-warm,overwrite --quiet --dir place --out out";
+    work.say(&format!("run --stores {stores} --set {family}.server=shared {run}")).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    assert_eq!(result.rows.len(), stores.split(',').count());
+    for row in &result.rows {
+        assert_eq!(row.status, Status::Measured, "{}: {:?}", row.store, row.reason);
+        let whose = row.facts.get("server").map(String::as_str);
+        assert_eq!(whose, Some("shared by rows of the run"), "{}", row.store);
+    }
+    assert!(processes(&work.path("place")).is_empty());
+    assert!(work.names("place").is_empty());
     Ok(())
 }
 

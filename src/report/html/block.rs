@@ -1,6 +1,7 @@
 //! One phase (and size of a sweep): its cells in the order in which they are shown, and their places.
 
-use crate::result::{Against, Cell, Comparison, Interval, RunResult, Status};
+use super::super::words;
+use crate::result::{Against, Cell, Comparison, RunResult};
 use crate::stats::summary;
 
 /// The cells of one phase, at one size of a sweep.
@@ -77,7 +78,7 @@ impl<'r> Place<'r> {
     /// The place of a cell.
     pub fn of(result: &'r RunResult, cell: &Cell) -> Place<'r> {
         if cell.rounds.is_empty() {
-            return Place::Absent(status(cell.status));
+            return Place::Absent(words::status(cell.status));
         }
         if cell.not_ranked.is_some() {
             return Place::NotRanked;
@@ -112,22 +113,4 @@ pub fn compared<'r>(result: &'r RunResult, cell: &Cell, against: Against) -> Opt
             && comparison.phase == cell.phase
             && comparison.sweep_bytes == cell.sweep_bytes
     })
-}
-
-/// A status in words.
-pub fn status(status: Status) -> &'static str {
-    match status {
-        Status::Measured => "no figures",
-        Status::Failed => "failed",
-        Status::NotPossible => "not possible",
-        Status::NotAvailable => "not available",
-    }
-}
-
-/// A rate for people, with its interval.
-pub fn with_interval(value: &Interval, show: impl Fn(f64) -> String) -> String {
-    match (value.low, value.high) {
-        (Some(low), Some(high)) => format!("{} [{}, {}]", show(value.median), show(low), show(high)),
-        _ => show(value.median),
-    }
 }

@@ -90,7 +90,7 @@ fn row_facts(row: &RowResult) -> Markup {
         details.row {
             summary {
                 code { (row.store) } " " span.conditions { (row.kind) }
-                @if let Some(reason) = &row.reason { " " span.failed { (super::block::status(row.status)) ": " (reason) } }
+                @if let Some(reason) = &row.reason { " " span.failed { (super::super::words::status(row.status)) ": " (reason) } }
             }
             @if table.is_empty() { p { "Nothing is known of it: it never ran." } } @else { (table) }
         }

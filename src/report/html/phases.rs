@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use super::block::{Block, Place, compared, with_interval};
+use super::super::words::with_interval;
+use super::block::{Block, Place, compared};
 use super::figure::{Across, Curve, Dot, Figure, Mark, Point, Scale, curves, dots};
 use super::table::{Entry, Table, named, shown};
 use super::{Looks, ratio, size};

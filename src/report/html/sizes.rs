@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use super::block::{Block, compared, with_interval};
+use super::super::words::with_interval;
+use super::block::{Block, compared};
 use super::figure::{Across, Bands, Curve, Figure, Point, Scale, curves};
 use super::phases::{self, RATE, TIME, hover};
 use super::table::{Table, named, shown};

@@ -3,7 +3,7 @@
 mod instance;
 mod session;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
@@ -11,7 +11,7 @@ use mysql::{Conn, Opts};
 use self::instance::Instance;
 use self::session::MySession;
 use super::catalogue;
-use super::database::{CONNECTION, DELETE, PIECES, PROFILE, SERVER, URL, own_name};
+use super::database::{CONNECTION, DELETE, Host, PIECES, PROFILE, SERVER, URL};
 use super::keys::KeyForm;
 use crate::server::Program;
 use crate::store::*;
@@ -214,33 +214,16 @@ struct MySql {
     keeper: Mutex<Conn>,
     database: String,
     /// Used after everything above is gone.
-    host: Host,
-}
-
-/// Whose server it is.
-enum Host {
-    /// Ours alone.
-    Private(Instance),
-    /// That of several rows, in which a database is ours.
-    Shared(Arc<Instance>),
-    /// Somebody's.
-    Theirs,
+    host: Host<Instance>,
 }
 
 fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>> {
-    let url = setup.options.text("url");
-    let (host, base) = if !url.is_empty() {
-        (Host::Theirs, instance::opts_of(url)?)
-    } else if setup.options.text("server") == "shared" {
-        let instance = Instance::shared(setup, flavour)?;
-        let opts = instance.opts();
-        (Host::Shared(instance), opts)
-    } else {
-        let instance = Instance::start(setup, flavour)?;
-        let opts = instance.opts();
-        (Host::Private(instance), opts)
+    let host =
+        Host::of(setup.options, || Instance::start(setup, flavour), || Instance::shared(setup, flavour))?;
+    let base = match host.instance() {
+        Some(instance) => instance.opts(),
+        None => instance::opts_of(setup.options.text("url"))?,
     };
-    let theirs = matches!(host, Host::Theirs);
     let isolation = setup.options.text("isolation").replace('-', " ");
     let opts = base
         .max_allowed_packet(Some(instance::PACKET_MAX))
@@ -249,19 +232,16 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
         .write_timeout(Some(setup.op_timeout))
         .init(vec![format!("SET SESSION TRANSACTION ISOLATION LEVEL {isolation}")]);
     let mut keeper = Conn::new(opts.clone().read_timeout(None)).map_err(from_mysql)?;
-    if theirs {
+    if host.is_theirs() {
         instance::check_server(&mut keeper, flavour, setup)?;
     }
     let database = match setup.mode {
         Mode::Create => {
-            let database = match host {
-                Host::Private(_) => instance::PRIVATE_DATABASE.to_owned(),
-                Host::Shared(_) | Host::Theirs => own_name(),
-            };
-            instance::create_database(&mut keeper, setup.dir, &database, theirs)?;
+            let database = host.name_ours(instance::PRIVATE_DATABASE);
+            instance::create_database(&mut keeper, setup.dir, &database, host.is_theirs())?;
             database
         }
-        Mode::Open => instance::find_database(&mut keeper, setup.dir, theirs)?,
+        Mode::Open => instance::find_database(&mut keeper, setup.dir, host.is_theirs())?,
     };
     keeper.select_db(&database).map_err(from_mysql)?;
     let store = MySql {
@@ -372,7 +352,7 @@ impl MySql {
         if self.flavour == Flavour::MySql {
             return connection.query_drop("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS").map_err(from_mysql);
         }
-        if matches!(self.host, Host::Theirs) {
+        if self.host.is_theirs() {
             return Ok(());
         }
         let mut keeper = self.keeper();
@@ -458,19 +438,14 @@ impl Store for MySql {
             // Not every version has every setting.
             facts.extend(row);
         }
-        let whose = match self.host {
-            Host::Private(_) => "private",
-            Host::Shared(_) => "shared by rows of the run",
-            Host::Theirs => "given by URL",
-        };
-        facts.insert("server".into(), whose.into());
+        facts.insert("server".into(), self.host.whose().into());
         Ok(facts)
     }
 
     /// Makes InnoDB write the tables' dirty pages, which it would otherwise do at leisure. (Waiting for the counter of dirty
     /// pages to reach 0 measures the page cleaner's naps of a second instead.)
     fn settle(&self) -> Result<()> {
-        if matches!(self.host, Host::Theirs) {
+        if self.host.is_theirs() {
             return Ok(());
         }
         let tables = match self.shape {
@@ -499,15 +474,11 @@ impl Store for MySql {
     }
 
     fn servers(&self) -> Vec<&crate::server::Server> {
-        match &self.host {
-            Host::Private(instance) => vec![instance.server()],
-            Host::Shared(instance) => vec![instance.server()],
-            Host::Theirs => Vec::new(),
-        }
+        self.host.instance().map(Instance::server).into_iter().collect()
     }
 
     fn footprint_bytes(&self) -> Result<Option<u64>> {
-        if matches!(self.host, Host::Private(_)) {
+        if self.host.is_private() {
             return Ok(None);
         }
         let mut keeper = self.keeper();
@@ -524,14 +495,11 @@ impl Store for MySql {
     fn close(self: Box<Self>) -> Result<()> {
         let MySql { keeper, host, .. } = *self;
         drop(keeper);
-        match host {
-            Host::Private(instance) => instance.stop(),
-            Host::Shared(_) | Host::Theirs => Ok(()),
-        }
+        host.close(Instance::stop)
     }
 
     fn remove(self: Box<Self>) -> Result<()> {
-        if !matches!(self.host, Host::Private(_)) {
+        if !self.host.is_private() {
             self.keeper().query_drop(format!("DROP DATABASE {}", self.database)).map_err(from_mysql)?;
         }
         self.close()

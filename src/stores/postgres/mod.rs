@@ -13,7 +13,7 @@ use self::instance::Instance;
 use self::session::PgSession;
 use self::wire::{Client, Config, Param, Trouble};
 use super::catalogue;
-use super::database::{CONNECTION, DELETE, PIECES, PROFILE, SERVER, URL, own_name};
+use super::database::{CONNECTION, DELETE, Host, PIECES, PROFILE, SERVER, URL};
 use super::keys::KeyForm;
 use crate::server::Program;
 use crate::store::*;
@@ -213,38 +213,30 @@ struct Postgres {
     /// schema is in use.
     keeper: Mutex<Client>,
     schema: String,
+    /// A database that is ours, in a server that rows share.
+    own_database: Option<String>,
     /// Used after everything above is gone.
-    host: Host,
-}
-
-/// Whose server it is.
-enum Host {
-    /// Ours alone.
-    Private(Instance),
-    /// That of several rows, in which a schema is ours, or a database.
-    Shared { instance: Arc<Instance>, database: Option<String> },
-    /// Somebody's.
-    Theirs,
+    host: Host<Instance>,
 }
 
 fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
     let url = setup.options.text("url");
     let patience = setup.op_timeout + SOCKET_PATIENCE;
-    let (host, mut config) = if !url.is_empty() {
-        (Host::Theirs, instance::config_of(url, patience)?)
-    } else if setup.options.text("server") == "shared" {
-        let instance = Instance::shared(setup, patience)?;
+    let host =
+        Host::of(setup.options, || Instance::start(setup, patience), || Instance::shared(setup, patience))?;
+    let own_database = match &host {
         // All large objects of a database lie in one table, which keeps the room of those that are gone.
-        let apart = matches!(shape, Shape::LargeObject { .. });
-        let database = apart.then(|| instance.own_database(setup, patience)).transpose()?;
-        let config = instance.config_of_database(database.as_deref().unwrap_or(instance::DATABASE), patience);
-        (Host::Shared { instance, database }, config)
-    } else {
-        let instance = Instance::start(setup, patience)?;
-        let config = instance.config(patience);
-        (Host::Private(instance), config)
+        Host::Shared(instance) if matches!(shape, Shape::LargeObject { .. }) => {
+            Some(instance.own_database(setup, patience)?)
+        }
+        _ => None,
     };
-    let theirs = matches!(host, Host::Theirs);
+    let mut config = match host.instance() {
+        Some(instance) => {
+            instance.config_of_database(own_database.as_deref().unwrap_or(instance::DATABASE), patience)
+        }
+        None => instance::config_of(url, patience)?,
+    };
     let timeout_ms = setup.op_timeout.as_millis().to_string();
     config.set("statement_timeout", &timeout_ms);
     config.set("synchronous_commit", synchronous_commit(setup.durability));
@@ -252,14 +244,11 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
     let mut keeper = Client::connect(&config)?;
     let schema = match setup.mode {
         Mode::Create => {
-            let schema = match host {
-                Host::Private(_) => instance::PRIVATE_SCHEMA.to_owned(),
-                Host::Shared { .. } | Host::Theirs => own_name(),
-            };
-            instance::create_schema(&mut keeper, setup.dir, &schema, theirs)?;
+            let schema = host.name_ours(instance::PRIVATE_SCHEMA);
+            instance::create_schema(&mut keeper, setup.dir, &schema, host.is_theirs())?;
             schema
         }
-        Mode::Open => instance::find_schema(&mut keeper, setup.dir, theirs)?,
+        Mode::Open => instance::find_schema(&mut keeper, setup.dir, host.is_theirs())?,
     };
     keeper.run(&format!("SET search_path = {schema}"))?;
     config.set("search_path", &schema);
@@ -270,6 +259,7 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
         config,
         keeper: Mutex::new(keeper),
         schema,
+        own_database,
         host,
         shape,
     };
@@ -352,20 +342,14 @@ impl Store for Postgres {
     }
 
     fn contact(&self) -> Option<Contact> {
-        let (instance, database) = match &self.host {
-            Host::Private(instance) => (instance, instance::DATABASE),
-            Host::Shared { instance, database } => {
-                (instance.as_ref(), database.as_deref().unwrap_or(instance::DATABASE))
-            }
-            // A server of the user's is not lent to others.
-            Host::Theirs => return None,
-        };
+        // A server of the user's is not lent to others.
+        let instance = self.host.instance()?;
         Some(Contact {
             host: "localhost".into(),
             socket: instance.socket_directory().to_string_lossy().into_owned(),
             user: instance::USER.into(),
             password: String::new(),
-            database: database.into(),
+            database: self.own_database.as_deref().unwrap_or(instance::DATABASE).into(),
             schema: self.schema.clone(),
         })
     }
@@ -399,12 +383,7 @@ impl Store for Postgres {
             let values = self.keeper().texts("SELECT current_setting($1)", &asked)?;
             facts.insert((*setting).to_owned(), values.concat());
         }
-        let whose = match self.host {
-            Host::Private(_) => "private",
-            Host::Shared { .. } => "shared by rows of the run",
-            Host::Theirs => "given by URL",
-        };
-        facts.insert("server".into(), whose.into());
+        facts.insert("server".into(), self.host.whose().into());
         Ok(facts)
     }
 
@@ -429,15 +408,11 @@ impl Store for Postgres {
     }
 
     fn servers(&self) -> Vec<&crate::server::Server> {
-        match &self.host {
-            Host::Private(instance) => vec![instance.server()],
-            Host::Shared { instance, .. } => vec![instance.server()],
-            Host::Theirs => Vec::new(),
-        }
+        self.host.instance().map(Instance::server).into_iter().collect()
     }
 
     fn footprint_bytes(&self) -> Result<Option<u64>> {
-        if matches!(self.host, Host::Private(_)) {
+        if self.host.is_private() {
             return Ok(None);
         }
         let sizes = "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
@@ -457,31 +432,25 @@ impl Store for Postgres {
     fn close(self: Box<Self>) -> Result<()> {
         let Postgres { keeper, host, .. } = *self;
         drop(keeper);
-        match host {
-            Host::Private(instance) => instance.stop(),
-            Host::Shared { .. } | Host::Theirs => Ok(()),
-        }
+        host.close(Instance::stop)
     }
 
     fn remove(self: Box<Self>) -> Result<()> {
-        match &self.host {
-            Host::Private(_) => return self.close(),
-            Host::Shared { instance, database: Some(database) } => {
-                let (instance, database) = (Arc::clone(instance), database.clone());
-                let patience = self.config.patience;
-                self.close()?;
-                return instance.drop_database(&database, patience);
-            }
-            Host::Shared { database: None, .. } => {}
-            Host::Theirs => {
-                if matches!(self.shape, Shape::LargeObject { .. }) {
-                    // The trigger unlinks the objects.
-                    self.keeper().run("DELETE FROM blobs")?;
-                }
-            }
+        if let (Host::Shared(instance), Some(database)) = (&self.host, &self.own_database) {
+            let (instance, database) = (Arc::clone(instance), database.clone());
+            let patience = self.config.patience;
+            // Its sessions end first.
+            self.close()?;
+            return instance.drop_database(&database, patience);
         }
-        let drop = format!("DROP SCHEMA {} CASCADE", self.schema);
-        self.keeper().run(&drop)?;
+        if !self.host.is_private() {
+            if matches!(self.shape, Shape::LargeObject { .. }) {
+                // The trigger unlinks the objects.
+                self.keeper().run("DELETE FROM blobs")?;
+            }
+            let drop = format!("DROP SCHEMA {} CASCADE", self.schema);
+            self.keeper().run(&drop)?;
+        }
         self.close()
     }
 }
