@@ -357,8 +357,11 @@ pub struct Cell {
     /// The first failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_error: Option<String>,
-    /// Attempts that were made again because the store was busy.
+    /// Attempts that were made again because the store was busy or had closed the connection.
     pub retries: u64,
+    /// Answers that the cache in front of the blobs had not, so that the store behind gave them.
+    #[serde(default)]
+    pub cache_misses: u64,
     /// Ops that were given up.
     pub timeouts: u64,
     /// What was measured, round by round.
@@ -486,6 +489,9 @@ pub struct Round {
     pub errors: u64,
     /// Attempts made again.
     pub retries: u64,
+    /// Answers that the cache in front of the blobs had not.
+    #[serde(default)]
+    pub cache_misses: u64,
     /// Ops given up.
     pub timeouts: u64,
     /// The first failure.

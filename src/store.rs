@@ -573,6 +573,15 @@ pub enum Told {
     Count(&'static str, u64),
 }
 
+/// What happened in ops that succeeded, beside what was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Incidents {
+    /// Answers that the cache in front of the blobs had not, or not all of.
+    pub cache_misses: u64,
+    /// Requests that were made once more because the other side had closed the connection.
+    pub repeats: u64,
+}
+
 /// One worker's handle. What a store cannot do it refuses; it never emulates.
 pub trait Session {
     /// Creates or replaces a blob. A reader sees the old bytes or the new ones, never a mixture.
@@ -603,6 +612,11 @@ pub trait Session {
     /// [`Store::is_staged`].
     fn tell(&mut self, _each: &mut dyn FnMut(Told)) -> Result<()> {
         Ok(())
+    }
+
+    /// What happened beside the ops since it was last asked. Asked before and after a phase's ops, off the clock.
+    fn take_incidents(&mut self) -> Incidents {
+        Incidents::default()
     }
 
     /// The catalogue of uploads in the same database, over the same connection.

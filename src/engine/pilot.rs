@@ -208,7 +208,8 @@ fn length_of(
     // What repeats another phase has its ops.
     let repeated = load.repeats.as_ref().and_then(|id| earlier.get(&length_key(id, sweep_bytes)));
     let of_share = |share: f64| ((blobs as f64 * share).ceil() as u64).max(1);
-    let scaled = |ops: u64| ((ops as f64 * plan.scale) as u64).max(ops.min(8));
+    // As many as blobs are kept, at the least.
+    let scaled = |ops: u64| ((ops as f64 * plan.scale) as u64).max(ops.min(8).min(blobs));
     let cold = phase.cache == CacheState::Cold;
     let (ops, seconds) = match load.length {
         Length::Share(share) => (of_share(share), 0.0),

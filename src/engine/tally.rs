@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::result::Histograms;
 use crate::stats::histogram::{self, BANDS, Histogram};
-use crate::store::Told;
+use crate::store::{Incidents, Told};
 
 /// When an op was due, begun and done, in nanoseconds of the loop's clock.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +37,10 @@ pub struct Tally {
     pub errors: u64,
     /// The first failure.
     pub first_error: Option<String>,
-    /// Attempts made again because the store was busy.
+    /// Attempts made again because the store was busy or had closed the connection.
     pub retries: u64,
+    /// Answers that a cache in front of the blobs had not.
+    pub cache_misses: u64,
     /// Ops given up.
     pub timeouts: u64,
     /// The first op of the session is kept apart from the rest.
@@ -85,6 +87,7 @@ impl Tally {
             errors: 0,
             first_error: None,
             retries: 0,
+            cache_misses: 0,
             timeouts: 0,
             first_apart: true,
             first_ops_ns: Vec::new(),
@@ -150,6 +153,12 @@ impl Tally {
         }
     }
 
+    /// Counts what a session says of the ops so far.
+    pub fn happened(&mut self, incidents: Incidents) {
+        self.retries += incidents.repeats;
+        self.cache_misses += incidents.cache_misses;
+    }
+
     fn count(&mut self, name: &'static str, number: u64, ops: u64) {
         match self.counts.iter_mut().find(|(known, ..)| *known == name) {
             Some((_, sum, all)) => (*sum, *all) = (*sum + number, *all + ops),
@@ -193,6 +202,7 @@ impl Tally {
         self.errors += other.errors;
         self.first_error = self.first_error.take().or_else(|| other.first_error.clone());
         self.retries += other.retries;
+        self.cache_misses += other.cache_misses;
         self.timeouts += other.timeouts;
         self.syncs += other.syncs;
         self.sync_ns += other.sync_ns;

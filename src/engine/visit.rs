@@ -818,6 +818,7 @@ impl<'a> Visitor<'a> {
         round.errors = tally.errors;
         round.first_error = tally.first_error.clone();
         round.retries = tally.retries;
+        round.cache_misses = tally.cache_misses;
         round.timeouts = tally.timeouts;
         round.first_ops_ns = tally.first_ops_ns.clone();
         round.syncs = tally.syncs;

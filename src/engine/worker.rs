@@ -182,6 +182,8 @@ pub fn work<'s, C: Clock>(
     let mut writer = Writer { shared, unsynced_ops: 0, unsynced_bytes: 0, wrote: false, room: Vec::new() };
     let mut cursor = Cursor { source, keys: shared.keys, batch: shared.batch, at: 0, begin };
     let staged = shared.store.is_staged();
+    // What was before the phase is not the phase's.
+    hands.session.take_incidents();
     let mut now = begin;
     (tally.begin, tally.end) = (begin, begin);
     while let Some(next) = cursor.next(now, &mut tally) {
@@ -230,6 +232,7 @@ pub fn work<'s, C: Clock>(
             Err(error) => {
                 if matches!(error, Error::TimedOut) {
                     tally.timeouts += 1;
+                    tally.happened(hands.session.take_incidents());
                     *hands = Hands::open(shared.store, shared.uploads)?;
                     now = shared.clock.now();
                 }
@@ -244,6 +247,7 @@ pub fn work<'s, C: Clock>(
         tally.fail(|| "the socket that bytes were sent to broke".to_owned());
     }
     tally.end = now;
+    tally.happened(hands.session.take_incidents());
     tally.cpu_ns = crate::machine::thread_cpu_ns().saturating_sub(cpu_before);
     Ok(tally)
 }

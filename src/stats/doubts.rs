@@ -259,11 +259,25 @@ fn cold(result: &RunResult) -> Vec<Doubt> {
 fn attempts(result: &RunResult) -> Vec<Doubt> {
     let count = |of: &dyn Fn(&Cell) -> u64| result.results.iter().map(of).sum::<u64>();
     let (retries, timeouts) = (count(&|cell| cell.retries), count(&|cell| cell.timeouts));
+    // A cold phase is about caches that are empty.
+    let misses_of = |cell: &Cell| if cell.cache == Cache::Cold { 0 } else { cell.cache_misses };
+    let misses = count(&misses_of);
     let mut doubts = Vec::new();
     if retries > 0 {
-        let text =
-            |list: &str| format!("{retries} attempts were made again because a store was busy: {list}.");
+        let text = |list: &str| {
+            format!(
+                "{retries} attempts were made again because a store was busy or had closed the connection: {list}."
+            )
+        };
         doubts.extend(collect(result, "retries", |cell| cell.retries > 0, text, Some("fewer `--workers`")));
+    }
+    if misses > 0 {
+        let text = |list: &str| {
+            format!(
+                "{misses} answers were not in the cache that stands before the blobs and came from behind it: {list}."
+            )
+        };
+        doubts.extend(collect(result, "cache-misses", |cell| misses_of(cell) > 0, text, None));
     }
     if timeouts > 0 {
         let text = |list: &str| {

@@ -134,6 +134,7 @@ fn blank(plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
         errors: 0,
         first_error: None,
         retries: 0,
+        cache_misses: 0,
         timeouts: 0,
         rounds: Vec::new(),
         ops_per_s: None,
@@ -221,6 +222,7 @@ fn fill_in(cell: &mut Cell, record: &CellRecord, phase: &Phase) -> Result<()> {
     cell.ops = rounds.iter().map(|round| round.ops).sum();
     cell.errors = rounds.iter().map(|round| round.errors).sum();
     cell.retries = rounds.iter().map(|round| round.retries).sum();
+    cell.cache_misses = rounds.iter().map(|round| round.cache_misses).sum();
     cell.timeouts = rounds.iter().map(|round| round.timeouts).sum();
     cell.first_error = rounds.iter().find_map(|round| round.first_error.clone());
     let over = |value: &dyn Fn(&Round) -> f64| rate(&rounds.iter().map(value).collect::<Vec<f64>>());
@@ -475,6 +477,9 @@ fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<String> {
     if let Some(why) = client_is_the_limit(records, cell) {
         return Some(why);
     }
+    if let Some(why) = misses_its_cache(cell) {
+        return Some(why);
+    }
     if cell.rounds.iter().any(|round| round.open.as_ref().is_some_and(|open| !open.sustained)) {
         return Some("not sustained: the offered rate was more than it could do".to_owned());
     }
@@ -517,6 +522,15 @@ fn client_is_the_limit(records: &Records, cell: &Cell) -> Option<String> {
         let (client, server) = (client * 100.0, server * 100.0);
         format!("client-bound: the client's processors were {client:.0} % busy, the server's {server:.0} %")
     })
+}
+
+/// A cache that often has not what it is asked for stands for a mixture of itself and the store behind. A cold phase is about that.
+fn misses_its_cache(cell: &Cell) -> Option<String> {
+    /// Above this share of the ops. A miss may take ten times as long as a hit: then one in a hundred moves the mean by a tenth.
+    const MISSES: f64 = 0.01;
+    let share = cell.cache_misses as f64 / cell.ops.max(1) as f64;
+    (cell.cache != Cache::Cold && share > MISSES)
+        .then(|| format!("{:.0} % of its ops were misses of its cache", share * 100.0))
 }
 
 /// What makes two cells of a phase comparable, as words for the reason when they are not.

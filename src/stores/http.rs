@@ -105,6 +105,8 @@ pub(super) struct Answer {
     pub(super) is_blob: bool,
     /// Whether a type is given at all.
     pub(super) is_typed: bool,
+    /// Whether it says that a cache did not have it.
+    pub(super) is_cache_miss: bool,
     pub(super) refusal: Vec<u8>,
     framing: Framing,
     close: bool,
@@ -113,6 +115,11 @@ pub(super) struct Answer {
 impl Answer {
     pub(super) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
+    }
+
+    /// Whether there is a body at all: an answer to HEAD has none, nor has one that says so by its status.
+    pub(super) fn has_body(&self, request: &Request<'_>) -> bool {
+        request.method != "HEAD" && ![204, 304].contains(&self.status)
     }
 
     /// The length of the body, where it is said.
@@ -150,6 +157,8 @@ impl Answer {
             value.clone_into(&mut self.etag);
         } else if is("server") {
             value.clone_into(&mut self.server);
+        } else if is("x-cache") {
+            self.is_cache_miss = value.eq_ignore_ascii_case("miss");
         } else if is(":status") {
             self.status = value.parse().with_context(|| format!("the status `{value}` is not a number"))?;
         }
@@ -171,11 +180,18 @@ pub(super) struct Http {
     /// The buffer of the connection before, where that was closed.
     spare: Box<[u8]>,
     head: Vec<u8>,
+    /// Requests that were made once more.
+    repeats: u64,
 }
 
 impl Http {
     pub(super) fn new(endpoint: Endpoint, manners: Manners) -> Http {
-        Http { endpoint, manners, kept: None, spare: Box::default(), head: Vec::new() }
+        Http { endpoint, manners, kept: None, spare: Box::default(), head: Vec::new(), repeats: 0 }
+    }
+
+    /// How many requests were made once more since this was last asked.
+    pub(super) fn take_repeats(&mut self) -> u64 {
+        std::mem::take(&mut self.repeats)
     }
 
     /// Connects anew.
@@ -224,9 +240,11 @@ impl Http {
         // A server may close a connection between two requests. It says which requests it did nothing of: those are made again.
         if let Some(Kept::Two(link)) = self.kept.take()
             && link.is_open()
-            && let Some(answer) = self.ask_over(link, request, take)?
         {
-            return Ok(answer);
+            if let Some(answer) = self.ask_over(link, request, take)? {
+                return Ok(answer);
+            }
+            self.repeats += 1;
         }
         let link = self.linked()?;
         let answer = self.ask_over(link, request, take)?;
@@ -248,7 +266,7 @@ impl Http {
         self.write_head(request)?;
         let (mut wire, answer) = self.begun(request)?;
         let success = answer.is_success();
-        let has_body = request.method != "HEAD" && ![204, 304].contains(&answer.status);
+        let has_body = answer.has_body(request);
         if has_body {
             lend_body(&mut wire, answer.framing, &mut |piece| take(success, piece))?;
         }
@@ -285,7 +303,7 @@ impl Http {
             // that make something new each time.
             let may_repeat = self.manners.repeat && request.method != "POST";
             match begin(kept, &self.head, body) {
-                Err(Error::Failed(error)) if may_repeat && is_hang_up(&error) => {}
+                Err(Error::Failed(error)) if may_repeat && is_hang_up(&error) => self.repeats += 1,
                 outcome => return outcome.map_err(unanswered),
             }
         }

@@ -87,8 +87,6 @@ pub(super) struct Link {
 /// A request under way.
 struct Stream {
     id: u32,
-    /// Whether an answer has a body at all.
-    bodiless: bool,
     room: i64,
     owed: u32,
     answer: Option<Answer>,
@@ -110,7 +108,7 @@ struct Frame {
 impl Link {
     /// A connection on which nothing was said yet. With TLS, the server must have agreed to the protocol.
     pub(super) fn new(wire: Wire, secure: bool) -> Result<Link> {
-        if secure && wire.protocol().as_deref() != Some(ALPN) {
+        if secure && wire.protocol() != Some(ALPN) {
             return Err(Error::Failed(anyhow!("the server does not speak HTTP/2 over TLS")));
         }
         let mut out = PREFACE.to_vec();
@@ -152,7 +150,6 @@ impl Link {
         let body = request.body.unwrap_or_default();
         let mut stream = Stream {
             id: self.next,
-            bodiless: request.method == "HEAD",
             room: self.stream_room,
             owed: 0,
             answer: None,
@@ -170,8 +167,10 @@ impl Link {
             return Ok(None);
         }
         let answer = stream.answer.context("the server ended the stream before it answered")?;
-        let has_body = !stream.bodiless && ![204, 304].contains(&answer.status);
-        if let Some(length) = answer.length().filter(|length| has_body && *length != stream.came) {
+        if let Some(length) = answer.length()
+            && answer.has_body(request)
+            && length != stream.came
+        {
             return Err(Error::Failed(anyhow!(
                 "the stream ended after {} of {length} B of the body",
                 stream.came
@@ -252,12 +251,16 @@ impl Link {
 
     // ---- what comes ------------------------------------------------------------------------------------------
 
-    /// Takes one frame.
+    /// Takes one frame, or says where the answer was when the connection ended.
     fn receive(&mut self, stream: &mut Stream, take: Take) -> Result<()> {
-        let frame = self.frame_head().map_err(|error| match &stream.answer {
+        self.frame(stream, take).map_err(|error| match &stream.answer {
             None => unanswered(error),
             Some(_) => ended(error, || format!("the connection ended after {} B of the body", stream.came)),
-        })?;
+        })
+    }
+
+    fn frame(&mut self, stream: &mut Stream, take: Take) -> Result<()> {
+        let frame = self.frame_head()?;
         let ours = frame.stream == stream.id;
         match frame.kind {
             DATA => self.data(&frame, stream, take)?,
@@ -319,14 +322,11 @@ impl Link {
             _ => None,
         };
         let came = &mut stream.came;
-        let lent = self.wire.lend(length as u64, &mut |piece| {
+        self.wire.lend(length as u64, &mut |piece| {
             if let Some(success) = success {
                 *came += piece.len() as u64;
                 take(success, piece);
             }
-        });
-        lent.map_err(|error| {
-            ended(error, || format!("the connection ended after {} B of the body", stream.came))
         })?;
         self.wire.lend(padding.after as u64, &mut |_| {})?;
         stream.done |= success.is_some() && frame.flags & END_STREAM != 0;

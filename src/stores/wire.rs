@@ -128,9 +128,9 @@ impl Wire {
 
     /// What the server agreed to speak over TLS.
     #[cfg(feature = "http")]
-    pub(super) fn protocol(&self) -> Option<Vec<u8>> {
+    pub(super) fn protocol(&self) -> Option<&[u8]> {
         match &self.stream {
-            Stream::Tls(stream) => stream.conn.alpn_protocol().map(<[u8]>::to_vec),
+            Stream::Tls(stream) => stream.conn.alpn_protocol(),
             Stream::Unix(_) | Stream::Tcp(_) => None,
         }
     }

@@ -10,6 +10,7 @@ pub fn trials() -> Vec<Trial> {
         needing("a ladder of rates ends below its first failure", missing("nginx"), ladder),
         needing("a limit that nothing keeps to is no rate", missing("nginx"), no_rate),
         needing("a thousand blobs come in one request", missing("nginx-php/readfile"), a_thousand),
+        needing("misses of a cache are counted", missing("apache-php/memcached"), misses),
         needing("a script's row tells its settings", missing("nginx-php/memcached"), facts),
     ]
 }
@@ -65,6 +66,22 @@ fn a_thousand() -> Outcome {
             assert_eq!(cell.status, Status::Measured, "{}: {:?}", cell.store, cell.reason);
             assert_eq!((cell.errors, cell.blobs_per_op), (0, Some(1000.0)), "{}", cell.store);
         }
+    }
+    Ok(())
+}
+
+/// Caches are empty when they are cold and have everything when they are warm, and the answers say so.
+fn misses() -> Outcome {
+    let work = Work::new();
+    let line = "run --stores apache-php/memcached,apache-php/apcu --blobs 20 --rounds 1 --quiet --out out";
+    work.say(&format!("{line} --phases fill,read-cold,read-warm")).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let reads: Vec<_> = result.results.iter().filter(|cell| cell.phase != "fill").collect();
+    assert_eq!(reads.len(), 4);
+    for cell in reads {
+        assert_eq!(cell.status, Status::Measured, "{}: {:?}", cell.store, cell.reason);
+        let misses = if cell.phase == "read-cold" { cell.ops } else { 0 };
+        assert_eq!(cell.cache_misses, misses, "{} {}", cell.store, cell.phase);
     }
     Ok(())
 }

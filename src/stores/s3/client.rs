@@ -88,6 +88,11 @@ impl<'a> Client<'a> {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
+    /// How many requests were made once more since this was last asked.
+    pub(super) fn take_repeats(&mut self) -> u64 {
+        self.http.take_repeats()
+    }
+
     pub(super) fn put(&mut self, name: &str, blob: &[u8]) -> Result<()> {
         let action = self.access.bucket.put_object(Some(&self.access.credentials), name);
         self.ask(&action, "", blob, &mut |_| {}).map(drop)

@@ -161,6 +161,10 @@ impl S3Session<'_> {
 }
 
 impl Session for S3Session<'_> {
+    fn take_incidents(&mut self) -> Incidents {
+        Incidents { repeats: self.client.take_repeats(), ..Incidents::default() }
+    }
+
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         self.name(key);
         if blob.len() > self.store.part_bytes {

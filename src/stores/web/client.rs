@@ -62,6 +62,11 @@ impl Client {
         self.http.connect()
     }
 
+    /// How many requests were made once more since this was last asked.
+    pub(super) fn take_repeats(&mut self) -> u64 {
+        self.http.take_repeats()
+    }
+
     /// Carries out a request; the body goes to `sink`. An answer of another status than `good` is an error with the beginning of
     /// its text.
     pub(super) fn exchange(&mut self, request: &Request<'_>, good: &[u16], sink: Sink) -> Result<Answer> {
