@@ -122,9 +122,12 @@ pub struct Fixed {
 /// The length of a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FixedLength {
-    /// Ops in one pass over the order, or in the fixed list; of all workers together.
+    /// Ops in the list; of all workers together.
     pub ops: u64,
-    /// Passes are repeated until this many seconds are over; 0 for fixed lists.
+    /// Passes over the blobs that the list is made of, where it may end after each of them when that took 0.5 s; else 0.
+    #[serde(default)]
+    pub passes: u32,
+    /// The list is repeated until this many seconds are over; 0 for doing it once.
     pub seconds: f64,
     /// Cold phases: how often the store is evicted and opened again, with other keys each time.
     pub cold_passes: u32,
@@ -483,7 +486,7 @@ pub struct Round {
     /// Of that, the file system's flush.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub syncfs_seconds: Option<f64>,
-    /// Passes over the order.
+    /// Passes over the blobs, or over the list.
     pub passes: u64,
     /// Ops that failed.
     pub errors: u64,

@@ -85,6 +85,7 @@ impl Bed {
     /// Our side: the engine, with all that it measures in a run.
     pub fn ours(&self) -> Result<Turn> {
         let job = Job {
+            passes: 1,
             lists: vec![self.gets.clone()],
             nanoseconds: (TURN_SECONDS * 1e9) as u64,
             open: None,

@@ -20,7 +20,9 @@ use crate::store::{Key, Span, Store};
 pub struct Job {
     /// A list for each worker; a single one when `open` is given.
     pub lists: Vec<Vec<PlannedOp>>,
-    /// Whole passes for at least this long; 0 for one pass.
+    /// Passes over the blobs that a list is made of, after each of which it may end where ops are slow.
+    pub passes: usize,
+    /// Whole lists for at least this long; 0 for doing each once.
     pub nanoseconds: u64,
     /// An open loop instead.
     pub open: Option<Open>,
@@ -210,7 +212,9 @@ impl<C: Clock> Crew<'_, C> {
         };
         let source = match schedule {
             Some(schedule) => Source::Planned { list: &job.lists[0], schedule },
-            None => Source::Own { list: &job.lists[worker], nanoseconds: job.nanoseconds },
+            None => {
+                Source::Own { list: &job.lists[worker], passes: job.passes, nanoseconds: job.nanoseconds }
+            }
         };
         let mut tally = Tally::new(bands(&job.lists), job.open.is_some());
         tally.first_apart = job.first_apart;

@@ -147,7 +147,7 @@ impl Bench {
             stop,
         };
         let mut hands = Hands::open(shared.store, None)?;
-        let source = Source::Own { list: &self.list, nanoseconds: 0 };
+        let source = Source::Own { list: &self.list, passes: 1, nanoseconds: 0 };
         Ok(work(&shared, &source, &mut hands, tally, clock.now())?.ops)
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::corpus::Corpus;
 use crate::plan::{CacheState, Length, Phase, Plan, Work, length_key};
 use crate::result::{Fixed, FixedLength};
-use crate::stats::SHORT_OPS as OPS_MIN;
+use crate::stats::{SHORT_OPS as OPS_MIN, SHORT_SECONDS};
 
 use super::ramp;
 use super::visit::{Outcome, Visit};
@@ -211,18 +211,22 @@ fn length_of(
     // As many as blobs are kept, at the least.
     let scaled = |ops: u64| ((ops as f64 * plan.scale) as u64).max(ops.min(8).min(blobs));
     let cold = phase.cache == CacheState::Cold;
+    let mut passes = 0;
     let (ops, seconds) = match load.length {
         Length::Share(share) => (of_share(share), 0.0),
         Length::Ops(ops) => (scaled(ops), 0.0),
         Length::Seconds(seconds) => (blobs, seconds * plan.scale.min(1.0)),
         Length::Pilot if cold => (choice.cold_ops.max(1).min(blobs), 0.0),
         // Whole passes over all blobs, as many as make a cell that is not too short.
-        Length::Pilot if load.only_reads() => (blobs * OPS_MIN.div_ceil(blobs).max(1), choice.read_seconds),
+        Length::Pilot if load.only_reads() => {
+            passes = OPS_MIN.div_ceil(blobs).max(1);
+            (blobs * passes, choice.read_seconds)
+        }
         Length::Pilot => (blobs.min(scaled(OPS_MIN).max(OPS_MIN.min(blobs))), 0.0),
     };
     let ops = repeated.map_or(ops, |length| length.ops);
     if !cold {
-        return FixedLength { ops, seconds, ..FixedLength::default() };
+        return FixedLength { ops, passes: passes as u32, seconds, ..FixedLength::default() };
     }
     let each = ((blobs as f64 * COLD_SHARE) as u64).max(1);
     let passes = ops.div_ceil(each).max(COLD_PASSES_MIN);
@@ -279,7 +283,9 @@ fn visit_seconds(
                 per_pass * f64::from(length.cold_passes)
             }
             Work::Ops(load) if load.only_reads() => {
-                beside * growth.max(1.0) + length.seconds.max(per_op * length.ops as f64)
+                let all = per_op * length.ops as f64;
+                let pass = all / f64::from(length.passes.max(1));
+                beside * growth.max(1.0) + length.seconds.max(all.min(SHORT_SECONDS + pass))
             }
             Work::Ops(_) => beside * growth.max(1.0) + per_op * length.ops as f64,
         };

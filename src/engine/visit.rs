@@ -627,6 +627,7 @@ impl<'a> Visitor<'a> {
     fn job(&self, load: &Load, lists: Vec<Vec<PlannedOp>>, length: FixedLength, class: Durability) -> Job {
         Job {
             lists,
+            passes: length.passes.max(1) as usize,
             nanoseconds: (length.seconds * 1e9) as u64,
             open: None,
             use_bytes: load.use_bytes,
@@ -926,6 +927,7 @@ impl<'a> Visitor<'a> {
         let store_class = self.store()?.1;
         let job = Job {
             lists: by_blob(ops.clone(), plan.workers),
+            passes: 1,
             nanoseconds: 0,
             open: None,
             use_bytes: crate::plan::Use::Touch,

@@ -11,6 +11,7 @@ use super::tally::{Tally, Times};
 use super::uploads::{Desk, Steps};
 use crate::corpus::Contents;
 use crate::plan::{OpKind, SyncRule, Use};
+use crate::stats::SHORT_SECONDS;
 use crate::stats::histogram::{BANDS, band_of};
 use crate::store::{Error, Key, Result, Session, Span, Store};
 
@@ -73,11 +74,14 @@ impl<'s> Hands<'s> {
 
 /// Where a worker's ops come from.
 pub enum Source<'a> {
-    /// Its own list, in whole passes, until this many nanoseconds are over.
+    /// Its own list, again and again until this many nanoseconds are over.
     Own {
         /// The list.
         list: &'a [PlannedOp],
-        /// 0 for one pass.
+        /// Passes over the blobs that the list is made of. After each of them it may end when it has lasted for [`ENOUGH_NS`]: ops
+        /// that slow need not be as many as the list has.
+        passes: usize,
+        /// 0 for doing the list once.
         nanoseconds: u64,
     },
     /// The list all workers share, each op at its planned instant.
@@ -89,6 +93,8 @@ pub enum Source<'a> {
     },
 }
 
+/// So long is enough to average over, however few ops there were.
+pub const ENOUGH_NS: u64 = (SHORT_SECONDS * 1e9) as u64;
 /// Attempts at an op whose store is busy.
 const ATTEMPTS_MAX: u32 = 100;
 /// Failures after which a worker gives up: the phase has failed, and more would only take time.
@@ -128,20 +134,40 @@ struct Cursor<'a> {
     keys: &'a [Key],
     batch: usize,
     at: usize,
+    /// Where the pass under way ends.
+    pass_end: usize,
     begin: u64,
 }
 
+/// Where the pass ends that begins at a place of the list.
+fn pass_end(list: &[PlannedOp], passes: usize, begin: usize) -> usize {
+    (begin + list.len().div_ceil(passes)).min(list.len())
+}
+
 impl<'a> Cursor<'a> {
+    fn new(source: &'a Source<'a>, keys: &'a [Key], batch: usize, begin: u64) -> Cursor<'a> {
+        let pass_end = match source {
+            Source::Own { list, passes, .. } => pass_end(list, *passes, 0),
+            Source::Planned { .. } => 0,
+        };
+        Cursor { source, keys, batch, at: 0, pass_end, begin }
+    }
+
     #[inline]
     fn next(&mut self, now: u64, tally: &mut Tally) -> Option<Next<'a>> {
         match self.source {
-            Source::Own { list, nanoseconds } => {
-                if self.at == list.len() {
+            Source::Own { list, passes, nanoseconds } => {
+                if self.at >= self.pass_end {
                     tally.passes += 1;
-                    if list.is_empty() || now - self.begin >= *nanoseconds {
+                    let is_done = self.at == list.len();
+                    let enough = if is_done { *nanoseconds } else { ENOUGH_NS.max(*nanoseconds) };
+                    if list.is_empty() || now - self.begin >= enough {
                         return None;
                     }
-                    self.at = 0;
+                    if is_done {
+                        (self.at, self.pass_end) = (0, 0);
+                    }
+                    self.pass_end = pass_end(list, *passes, self.pass_end);
                 }
                 let end = (self.at + self.batch).min(list.len());
                 let ops = &list[self.at..end];
@@ -180,7 +206,7 @@ pub fn work<'s, C: Clock>(
     let cpu_before = crate::machine::thread_cpu_ns();
     let mut consumer = Consumer::new(shared.use_bytes)?;
     let mut writer = Writer { shared, unsynced_ops: 0, unsynced_bytes: 0, wrote: false, room: Vec::new() };
-    let mut cursor = Cursor { source, keys: shared.keys, batch: shared.batch, at: 0, begin };
+    let mut cursor = Cursor::new(source, shared.keys, shared.batch, begin);
     let staged = shared.store.is_staged();
     // What was before the phase is not the phase's.
     hands.session.take_incidents();

@@ -89,6 +89,7 @@ impl Yardstick {
     pub fn read(&self, clock: &impl Clock, seconds: f64, use_bytes: Use) -> Result<Tally> {
         let job = Job {
             lists: vec![self.gets(Order::Uniform)],
+            passes: 1,
             nanoseconds: (seconds * 1e9) as u64,
             open: None,
             use_bytes,

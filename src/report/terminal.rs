@@ -125,6 +125,8 @@ fn block(
     for (index, (name, members)) in summary::grouped(cells).into_iter().enumerate() {
         if index > 0 {
             wrapped(text, "  ", &format!("apart from them: {name}"));
+        } else if name.starts_with(summary::CACHES) {
+            wrapped(text, "  ", &name);
         }
         for cell in members {
             line(text, &row(result, cell, settled));
@@ -281,6 +283,7 @@ pub(super) fn standing(result: &RunResult, cell: &Cell) -> String {
     });
     match compared {
         None if summary::is_alone(result, cell) => "alone".to_owned(),
+        None if summary::is_cache(cell) => "best cache".to_owned(),
         None => "best".to_owned(),
         Some(comparison) => {
             let ratio = comparison.ratio.map(|ratio| summary::interval_text(&ratio)).unwrap_or_default();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::compare::{Ranking, Series, rank, with_reference};
-use super::summary::{self, op_ns, series, writes};
+use super::summary::{self, op_ns, series};
 use crate::plan::{MIX_PHASES, Plan};
 use crate::result::{Cache, Cell, RunResult, Status, Verdict};
 use crate::store::Kind;
@@ -125,14 +125,30 @@ fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
         let why = format!("the phase `{}` was not part of it", question.phases[0]);
         return unanswered(question, &why);
     };
+    let (caches, places): (Vec<&Cell>, Vec<&Cell>) = cells
+        .into_iter()
+        .filter(|cell| !summary::is_yardstick(cell))
+        .partition(|cell| summary::is_cache(cell));
+    let mut sentence = of_places(plan, question, &places, !caches.is_empty());
+    for (_, cells) in summary::grouped(&caches) {
+        let group = summary::group_of(cells[0]);
+        let apart = if group.is_empty() { String::new() } else { format!(" ({group})") };
+        sentence +=
+            &format!(" Among caches, no places where files live{apart}: {}", leaders(&cells, question.does));
+    }
+    sentence
+}
+
+/// What is answered to a question about places where files may live.
+fn of_places(plan: &Plan, question: &Question, cells: &[&Cell], has_caches: bool) -> String {
     let ranked: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.not_ranked.is_none()).collect();
     if ranked.is_empty() {
-        let why = cells
-            .iter()
-            .filter(|cell| !summary::is_yardstick(cell))
-            .find_map(|cell| cell.not_ranked.clone())
-            .unwrap_or_else(|| "nothing was measured".to_owned());
-        return unanswered(question, &format!("no row is ranked ({why})"));
+        let why = match cells.iter().find_map(|cell| cell.not_ranked.clone()) {
+            Some(why) => format!("no row is ranked ({why})"),
+            None if has_caches => "only caches were measured".to_owned(),
+            None => "nothing was measured".to_owned(),
+        };
+        return unanswered(question, &why);
     }
     let mut parts = Vec::new();
     // The largest group first: it is the one with something to choose from.
@@ -318,14 +334,14 @@ fn mix(plan: &Plan, result: &RunResult) -> Option<String> {
 /// Mixed ops a second of each row that is ranked in every phase of the mix, of the largest group that may be compared.
 fn mixed(plan: &Plan, result: &RunResult) -> Vec<Series> {
     let mut rows: Vec<(String, Series)> = Vec::new();
-    for row in plan.rows.iter().filter(|row| !row.is_reference()) {
+    for row in plan.rows.iter().filter(|row| is_place_for_files(result, &row.label)) {
         let mut cost: BTreeMap<u32, f64> = BTreeMap::new();
         let mut group = String::new();
         let complete = plan.mix.iter().all(|(kind, share)| {
             let phase = MIX_PHASES.iter().find(|(known, _)| known == kind).map_or("", |(_, phase)| phase);
             let cell = result.results.iter().find(|cell| cell.store == row.label && cell.phase == phase);
             let Some(cell) = cell.filter(|cell| cell.not_ranked.is_none()) else { return false };
-            group += &summary::group_of(cell, writes(cell));
+            group += &summary::group_of(cell);
             for (round, rate) in series(cell).rates {
                 *cost.entry(round).or_insert(0.0) += share * 1000.0 / rate;
             }
@@ -391,7 +407,7 @@ fn dominates(result: &RunResult, row: &str, other: &str) -> bool {
         .collect();
     for phase in &phases {
         let (Some(own), Some(others)) = (cell(row, phase), cell(other, phase)) else { return false };
-        if summary::group_of(own, writes(own)) != summary::group_of(others, writes(others)) {
+        if summary::group_of(own) != summary::group_of(others) {
             return false;
         }
         match with_reference(&series(own), &series(others)).map(|(_, verdict)| verdict) {
@@ -410,6 +426,7 @@ fn left_out(result: &RunResult) -> Option<String> {
         let why = match (&row.reason, row.kind == Kind::Reference.name()) {
             (_, true) => continue,
             (Some(reason), _) => reason.clone(),
+            (None, _) if row.kind == Kind::Cache.name() => "a cache, not a place where files live".to_owned(),
             (None, _) => {
                 let cells = || result.results.iter().filter(|cell| cell.store == row.store);
                 if cells().any(|cell| cell.not_ranked.is_none()) {
@@ -448,7 +465,8 @@ fn by_size(plan: &Plan, result: &RunResult) -> Vec<String> {
             };
             let mut groups = groups(result, &phase.id).into_iter();
             let (main, _) = groups.next().unwrap_or_default();
-            let mut text = format!("{title}: {}", winners_by_size(plan, result, &phase.id, &main));
+            let only = if main.starts_with(summary::CACHES) { format!(" ({main})") } else { String::new() };
+            let mut text = format!("{title}{only}: {}", winners_by_size(plan, result, &phase.id, &main));
             for (group, rows) in groups {
                 text += &match rows.as_slice() {
                     [row] => format!(" `{row}` is ranked apart from them: {group}."),
@@ -467,13 +485,13 @@ fn by_size(plan: &Plan, result: &RunResult) -> Vec<String> {
 fn groups(result: &RunResult, phase: &str) -> Vec<(String, Vec<String>)> {
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for cell in result.results.iter().filter(|cell| cell.phase == phase && is_candidate(cell)) {
-        let rows = groups.entry(summary::group_of(cell, writes(cell))).or_default();
+        let rows = groups.entry(summary::ranked_with(cell)).or_default();
         if !rows.contains(&cell.store) {
             rows.push(cell.store.clone());
         }
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|(_, rows)| std::cmp::Reverse(rows.len()));
+    groups.sort_by_key(|(name, rows)| (name.starts_with(summary::CACHES), std::cmp::Reverse(rows.len())));
     groups
 }
 
@@ -491,7 +509,7 @@ struct Stretch {
 /// Rows that could be the fastest at a size: those that nothing is proved to beat, and those that are not ranked at it for
 /// reasons of measuring, such as a time that is mostly the harness's.
 fn candidates(result: &RunResult, phase: &str, size: u64, group: &str) -> (Vec<String>, Vec<String>) {
-    let of_group = |cell: &&Cell| is_candidate(cell) && summary::group_of(cell, writes(cell)) == group;
+    let of_group = |cell: &&Cell| is_candidate(cell) && summary::ranked_with(cell) == group;
     let at_size = |cell: &&Cell| cell.phase == phase && cell.sweep_bytes == Some(size);
     let cells = || result.results.iter().filter(at_size).filter(of_group);
     let leaders = cells().filter(|cell| cell.leader).map(|cell| cell.store.clone()).collect();

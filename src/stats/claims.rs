@@ -534,7 +534,7 @@ fn comparable(result: &RunResult, targets: &[Target]) -> Result<(), String> {
         }
         let groups = |target: &Target| -> Result<Vec<String>, String> {
             let cells = cells(result, target)?;
-            Ok(cells.iter().map(|cell| summary::group_of(cell, summary::writes(cell))).collect())
+            Ok(cells.iter().map(|cell| summary::group_of(cell)).collect())
         };
         let (one, other) = (groups(&pair[0])?, groups(&pair[1])?);
         if let Some((one, other)) = one.iter().zip(&other).find(|(one, other)| one != other) {
@@ -657,13 +657,12 @@ fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
     }
 }
 
-/// Why a cell is not ranked. Caches and yardsticks never are, for what they are: a claim may be about them all the same.
+/// Why a cell is not ranked. Yardsticks never are, for what they are: a claim may be about them all the same.
 fn kept_from_ranking(cell: &Cell) -> Option<String> {
     if let Some(why) = summary::mostly_harness(cell) {
         return Some(why);
     }
-    let kinds = [Kind::Cache.name(), Kind::Reference.name()];
-    let never = cell.status == Status::Measured && kinds.contains(&cell.kind.as_str());
+    let never = cell.status == Status::Measured && summary::is_yardstick(cell);
     cell.not_ranked.clone().filter(|_| !never)
 }
 

@@ -462,14 +462,10 @@ fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<String> {
         .then(|| format!("runs in class {}, the strongest it has", cell.durability.name()));
     match row.adapter.kind {
         Kind::Reference => return Some("a yardstick, not a place for files".to_owned()),
-        Kind::Cache => {
-            let cache = "a cache, not a place where files live".to_owned();
-            return Some(weaker.map_or(cache.clone(), |weaker| format!("{cache}; {weaker}")));
-        }
+        // Of caches nobody expects that class; they rank among themselves, those of each class apart.
+        Kind::Cache => {}
+        Kind::Files | Kind::Embedded | Kind::Server | Kind::Web if weaker.is_some() => return weaker,
         Kind::Files | Kind::Embedded | Kind::Server | Kind::Web => {}
-    }
-    if weaker.is_some() {
-        return weaker;
     }
     if let Some(why) = mostly_harness(cell) {
         return Some(why);
@@ -533,10 +529,28 @@ fn misses_its_cache(cell: &Cell) -> Option<String> {
         .then(|| format!("{:.0} % of its ops were misses of its cache", share * 100.0))
 }
 
+/// What caches are called, which rank among themselves and are never where files should live.
+pub const CACHES: &str = "caches, no places where files live";
+
+/// Whether a cell belongs to a cache.
+pub fn is_cache(cell: &Cell) -> bool {
+    cell.kind == Kind::Cache.name()
+}
+
+/// What the cells have in common that a cell is ranked with, in words.
+pub fn ranked_with(cell: &Cell) -> String {
+    let group = group_of(cell);
+    match (is_cache(cell), group.is_empty()) {
+        (false, _) => group,
+        (true, true) => CACHES.to_owned(),
+        (true, false) => format!("{CACHES}; {group}"),
+    }
+}
+
 /// What makes two cells of a phase comparable, as words for the reason when they are not.
-pub fn group_of(cell: &Cell, writes: bool) -> String {
+pub fn group_of(cell: &Cell) -> String {
     let mut parts = Vec::new();
-    if writes {
+    if writes(cell) {
         let (kill, power) =
             cell.damage.map_or(("", ""), |damage| (damage.after_kill.name(), damage.after_power_cut.name()));
         parts
@@ -555,17 +569,17 @@ pub fn group_of(cell: &Cell, writes: bool) -> String {
     parts.join("; ")
 }
 
-/// The ranked cells of one phase by what may be compared, the largest group first, the fastest cell first.
+/// The ranked cells of one phase by what they rank with, the largest group first and caches last, the fastest cell first.
 pub fn grouped<'c>(cells: &[&'c Cell]) -> Vec<(String, Vec<&'c Cell>)> {
     let mut groups: Vec<(String, Vec<&Cell>)> = Vec::new();
     for cell in cells.iter().filter(|cell| cell.not_ranked.is_none()) {
-        let name = group_of(cell, writes(cell));
+        let name = ranked_with(cell);
         match groups.iter_mut().find(|(known, _)| *known == name) {
             Some((_, members)) => members.push(cell),
             None => groups.push((name, vec![cell])),
         }
     }
-    groups.sort_by_key(|(_, members)| std::cmp::Reverse(members.len()));
+    groups.sort_by_key(|(_, members)| (is_cache(members[0]), std::cmp::Reverse(members.len())));
     for (_, members) in &mut groups {
         members
             .sort_by(|a, b| op_ns(a).unwrap_or(f64::INFINITY).total_cmp(&op_ns(b).unwrap_or(f64::INFINITY)));
@@ -584,7 +598,7 @@ pub fn is_alone(result: &RunResult, cell: &Cell) -> bool {
         other.phase == cell.phase
             && other.sweep_bytes == cell.sweep_bytes
             && other.not_ranked.is_none()
-            && group_of(other, writes(other)) == group_of(cell, writes(cell))
+            && ranked_with(other) == ranked_with(cell)
     };
     result.results.iter().filter(same).count() == 1
 }
@@ -645,7 +659,7 @@ fn rankings(cells: &mut [Cell]) -> Vec<Group> {
             phases.push(cell.phase.clone());
         }
         let phase = phases.iter().position(|phase| *phase == cell.phase).unwrap_or(0);
-        groups.entry((phase, cell.sweep_bytes, group_of(cell, writes(cell)))).or_default().push(index);
+        groups.entry((phase, cell.sweep_bytes, ranked_with(cell))).or_default().push(index);
     }
     let mut ranked = Vec::new();
     for ((phase, sweep_bytes, name), members) in groups {
@@ -688,7 +702,7 @@ fn comparisons(plan: &Plan, cells: &[Cell], groups: &[Group]) -> Vec<Comparison>
 }
 
 fn with_plan_reference(cell: &Cell, reference: &Cell) -> Comparison {
-    let (own, other) = (group_of(cell, writes(cell)), group_of(reference, writes(reference)));
+    let (own, other) = (ranked_with(cell), ranked_with(reference));
     let reason = match (&cell.not_ranked, &reference.not_ranked) {
         (Some(why), _) => Some(why.clone()),
         (None, Some(why)) => Some(format!("the reference is not ranked: {why}")),
@@ -797,7 +811,7 @@ pub fn pairs(
     sizes
         .filter_map(|bytes| {
             let (a, b) = (find(a, bytes)?, find(b, bytes)?);
-            if group_of(a, writes(a)) != group_of(b, writes(b)) {
+            if ranked_with(a) != ranked_with(b) {
                 return None;
             }
             let (a, b) = (series(a), series(b));

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use blobwise::result::{RunResult, Status};
+use blobwise::result::{RunResult, Status, Verdict};
 use blobwise::server::{Launch, Server, free_port};
 use libtest_mimic::Trial;
 use rustix::process::Signal;
@@ -277,20 +277,20 @@ fn evicted() -> Outcome {
 
 fn no_answer() -> Outcome {
     let work = Work::new();
-    let line = "run --stores files/hashed,memcached,redis --blobs 12 --rounds 1 --phases fill,read-warm --quiet --out out";
+    let line = "run --stores files/hashed,memcached,redis --blobs 12 --rounds 2 --phases fill,read-warm --quiet --out out";
     let said = work.say(line).ended(0);
     let result = RunResult::load(&work.path("out"))?;
-    let reason = |store: &str| {
-        let cell = result.results.iter().find(|cell| cell.store == store && cell.phase == "fill");
-        cell.and_then(|cell| cell.not_ranked.clone()).unwrap_or_default()
-    };
-    let cache = "a cache, not a place where files live";
-    assert_eq!(reason("memcached"), format!("{cache}; runs in class none, the strongest it has"));
-    assert_eq!(reason("redis"), cache);
     let (_, answer) = said.stdout.split_once("\nAnswer").ok_or("no answer")?;
     assert!(
         answer.contains("Disk: `files/hashed` takes least") && !answer.contains("takes most"),
         "{answer}"
     );
+    // They are compared with each other, and not with what is one.
+    let ranked = result.comparisons.iter().filter(|comparison| comparison.verdict != Verdict::NotRanked);
+    let pairs: Vec<_> = ranked.filter(|comparison| comparison.phase == "read-warm").collect();
+    let [pair] = pairs.as_slice() else { return Err(format!("{pairs:?}").into()) };
+    assert!(pair.store != "files/hashed" && pair.reference != "files/hashed", "{pair:?}");
+    let answer = answer.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(answer.contains("Not in the running: `memcached` and `redis` (a cache, not a place"), "{answer}");
     Ok(())
 }

@@ -127,7 +127,12 @@ pub fn no_mounts() -> Option<String> {
 /// Runs the program with a file system in memory at `mounted`, in a namespace that ends with it.
 pub fn mounted(work: &Work, options: &str, arguments: &[String]) -> Said {
     std::fs::create_dir(work.path("mounted")).unwrap();
-    let script = format!("mount -t tmpfs -o {options} none mounted && exec \"$0\" \"$@\"");
+    mounted_over("mounted", work, options, arguments)
+}
+
+/// The same over a directory that is there, whose contents it then does not see.
+pub fn mounted_over(directory: &str, work: &Work, options: &str, arguments: &[String]) -> Said {
+    let script = format!("mount -t tmpfs -o {options} none {directory} && exec \"$0\" \"$@\"");
     let mut command = work.command("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script, BLOBWISE]).args(arguments);
     finish(&mut command)

@@ -3,6 +3,7 @@
 use blobwise::result::{RunResult, Status};
 use libtest_mimic::Trial;
 
+use crate::places::{mounted_over, no_mounts};
 use crate::program::{Outcome, Work, missing, needing};
 
 pub fn trials() -> Vec<Trial> {
@@ -10,6 +11,11 @@ pub fn trials() -> Vec<Trial> {
         needing("a ladder of rates ends below its first failure", missing("nginx"), ladder),
         needing("a limit that nothing keeps to is no rate", missing("nginx"), no_rate),
         needing("a thousand blobs come in one request", missing("nginx-php/readfile"), a_thousand),
+        needing(
+            "a missing module is an error before the run",
+            missing("apache-php/memcached").or_else(no_mounts),
+            missing_module,
+        ),
         needing("misses of a cache are counted", missing("apache-php/memcached"), misses),
         needing("a script's row tells its settings", missing("nginx-php/memcached"), facts),
     ]
@@ -66,6 +72,28 @@ fn a_thousand() -> Outcome {
             assert_eq!(cell.status, Status::Measured, "{}: {:?}", cell.store, cell.reason);
             assert_eq!((cell.errors, cell.blobs_per_op), (0, Some(1000.0)), "{}", cell.store);
         }
+    }
+    Ok(())
+}
+
+fn missing_module() -> Outcome {
+    for (directory, store, words) in [
+        (
+            "/usr/lib/php",
+            "apache-php/memcached",
+            ["no `memcached.so` was found", "apt-get install php-memcached"],
+        ),
+        (
+            "/usr/lib/apache2/modules",
+            "apache-php/readfile",
+            ["no `libphp*.so` was found", "libapache2-mod-php"],
+        ),
+    ] {
+        let work = Work::new();
+        let line = format!("run --stores {store} --blobs 5 --rounds 1 --phases fill --quiet --out out");
+        let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        mounted_over(directory, &work, "ro", &arguments).refused(&words);
+        assert!(work.names(".").is_empty());
     }
     Ok(())
 }

@@ -64,6 +64,8 @@ impl<'r> Block<'r> {
 pub enum Place<'r> {
     /// The highest rate.
     Best,
+    /// The highest rate of caches.
+    BestCache,
     /// The only one of its kind.
     Alone,
     /// What it is to the best.
@@ -86,6 +88,7 @@ impl<'r> Place<'r> {
         match compared(result, cell, Against::Best) {
             Some(comparison) => Place::Ratio(comparison),
             None if summary::is_alone(result, cell) => Place::Alone,
+            None if summary::is_cache(cell) => Place::BestCache,
             None => Place::Best,
         }
     }
@@ -94,6 +97,7 @@ impl<'r> Place<'r> {
     pub fn text(&self) -> String {
         match self {
             Place::Best => "best".to_owned(),
+            Place::BestCache => "best cache".to_owned(),
             Place::Alone => "alone".to_owned(),
             Place::Ratio(comparison) => comparison
                 .ratio

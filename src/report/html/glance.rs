@@ -7,6 +7,7 @@ use super::size;
 use super::table::{Entry, Table, named, shown};
 use crate::result::{Cell, Interval, RunResult, Verdict};
 use crate::stats::summary;
+use crate::store::Kind;
 use crate::units;
 
 /// The section: one table, or one for each phase of a sweep.
@@ -29,7 +30,7 @@ pub fn section(result: &RunResult, blocks: &[Block<'_>]) -> Markup {
                 p {
                     "Rate over the best rate of its column; below it ops/s, for writes the settled ones. "
                     span.leader { "Green" } ": no other is proved to be faster. "
-                    b { "=" } " equal within 3 %. " b { "?" } " cannot be told apart from the best. " b { "alone" } ": nothing may be compared with it. Intervals are below, phase by phase."
+                    "Caches rank among themselves. " b { "=" } " equal within 3 %. " b { "?" } " cannot be told apart from the best. " b { "alone" } ": nothing may be compared with it. Intervals are below, phase by phase."
                 }
                 @if sweep {
                     @for phase in unique {
@@ -67,7 +68,8 @@ fn table(result: &RunResult, caption: &str, columns: &[(String, &Block<'_>)]) ->
         if cells.iter().flatten().any(|cell| summary::is_yardstick(cell)) {
             continue;
         }
-        let mut line = vec![named(&row.store)];
+        let name = named(&row.store);
+        let mut line = vec![if row.kind == Kind::Cache.name() { name.remarked("cache") } else { name }];
         line.extend(
             cells.iter().map(|cell| cell.map_or(shown(None::<String>, |text| text), |c| entry(result, c))),
         );
@@ -90,15 +92,17 @@ fn entry(result: &RunResult, cell: &Cell) -> Entry {
     };
     let (text, class) = match &place {
         Place::Best => (place.text(), "leader"),
-        Place::Alone => (place.text(), ""),
+        Place::BestCache | Place::Alone => (place.text(), ""),
         Place::Ratio(comparison) => {
             let sign = match comparison.verdict {
                 Verdict::Equal => " =",
                 Verdict::CannotTellApart => " ?",
                 Verdict::Faster | Verdict::Slower | Verdict::NotRanked => "",
             };
-            let ratio = comparison.ratio.map_or(String::new(), |ratio| factor(ratio.median));
-            (format!("{ratio}{sign}"), if cell.leader { "leader" } else { "" })
+            let median =
+                |ratio: Interval| summary::interval_text(&Interval { low: None, high: None, ..ratio });
+            let ratio = comparison.ratio.map_or(String::new(), median);
+            (format!("{ratio}{sign}"), if cell.leader && !summary::is_cache(cell) { "leader" } else { "" })
         }
         Place::NotRanked | Place::Absent(_) => (place.text(), "unranked"),
     };
@@ -107,9 +111,4 @@ fn entry(result: &RunResult, cell: &Cell) -> Entry {
         @if let Some(below) = below { br; small { (below) } }
     };
     Entry::new(markup, class)
-}
-
-/// A ratio with as many digits as tell.
-fn factor(value: f64) -> String {
-    if value >= 0.1 { format!("{value:.2}") } else { format!("{value:.3}") }
 }

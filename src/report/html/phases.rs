@@ -55,14 +55,18 @@ pub fn conditions(result: &RunResult, block: &Block<'_>) -> String {
     cell.map(|cell| at + &describe(result, cell, &block.cells)).unwrap_or_default()
 }
 
-/// Who leads, for readers who do not open the phase.
+/// Who leads, for readers who do not open the phase: caches where nothing else is ranked.
 fn leaders(block: &Block<'_>) -> Markup {
-    let leaders: Vec<&str> =
-        block.cells.iter().filter(|cell| cell.leader).map(|cell| cell.store.as_str()).collect();
+    let of = |caches: bool| -> Vec<&str> {
+        let leading = block.cells.iter().filter(|cell| cell.leader && summary::is_cache(cell) == caches);
+        leading.map(|cell| cell.store.as_str()).collect()
+    };
+    let (places, caches) = (of(false), of(true));
+    let (leaders, among) = if places.is_empty() { (caches, " among caches") } else { (places, "") };
     html! {
         span.leads {
             @if leaders.is_empty() { "nothing is ranked" } @else {
-                @if leaders.len() == 1 { "leads: " } @else { "lead: " }
+                @if leaders.len() == 1 { "leads" } @else { "lead" } (among) ": "
                 @for (index, store) in leaders.iter().enumerate() {
                     @if index > 0 { ", " } code { (store) }
                 }
@@ -75,7 +79,7 @@ fn leaders(block: &Block<'_>) -> Markup {
 fn groups(block: &Block<'_>) -> Markup {
     let groups = summary::grouped(&block.cells);
     html! {
-        @if groups.len() > 1 {
+        @if groups.len() > 1 || groups.first().is_some_and(|(name, _)| name.starts_with(summary::CACHES)) {
             p { "Ranked apart, because they promise or start from different things:" }
             ul {
                 @for (name, members) in &groups {
@@ -207,7 +211,9 @@ fn ratios(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Option<Figure
     let mut names = Vec::new();
     for cell in &block.cells {
         let (value, best, verdict) = match Place::of(result, cell) {
-            Place::Best => (Interval { median: 1.0, low: None, high: None }, cell.store.as_str(), "best"),
+            Place::Best | Place::BestCache => {
+                (Interval { median: 1.0, low: None, high: None }, cell.store.as_str(), "best")
+            }
             Place::Ratio(comparison) => {
                 let Some(ratio) = comparison.ratio else { continue };
                 (ratio, comparison.reference.as_str(), comparison.verdict.name())

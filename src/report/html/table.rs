@@ -31,6 +31,11 @@ impl Entry {
     pub fn new(markup: Markup, class: &'static str) -> Entry {
         Entry { markup, class }
     }
+
+    /// The same with a remark behind it.
+    pub fn remarked(self, remark: &str) -> Entry {
+        Entry { markup: html! { (self.markup) " " small { (remark) } }, ..self }
+    }
 }
 
 impl From<String> for Entry {

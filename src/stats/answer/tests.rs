@@ -75,6 +75,22 @@ fn what_was_not_ranked_is_no_answer() {
 }
 
 #[test]
+fn caches_are_compared_with_caches_and_are_no_answer() {
+    let cache = |number| (number, "read-warm", json!({"kind": Kind::Cache.name()}));
+    let levels = [("read-warm", [3.0, 1.0, 2.0])];
+    let among = "Among caches, no places where files live: `b` reads at least 1.9";
+    let said = sentences(&levels, &[1, 2].map(cache));
+    let warm = with(&said, "Warm reads");
+    assert!(
+        warm.starts_with("Warm reads: `a` has nobody to be compared with") && warm.contains(among),
+        "{warm}"
+    );
+    let said = sentences(&levels, &[0, 1, 2].map(cache));
+    let warm = with(&said, "Warm reads");
+    assert!(warm.contains("does not answer it: only caches were measured") && warm.contains(among), "{warm}");
+}
+
+#[test]
 fn who_is_beaten_everywhere_is_no_option() {
     let said = sentences(&[("fill", [1.0, 2.0, 0.5]), ("read-warm", [1.0, 2.0, 3.0])], &[]);
     let left = with(&said, "That leaves");

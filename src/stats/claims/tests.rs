@@ -152,7 +152,7 @@ fn what_is_not_ranked_decides_nothing_but_a_cache_may() {
     let bound = with(json!({"not_ranked": "client-bound: 40 % of an op is the harness"}));
     assert_eq!(bound.verdict, ClaimVerdict::NotTestable);
     assert!(bound.note.unwrap().contains("client-bound"));
-    let cache = with(json!({"not_ranked": "a cache", "kind": "cache"}));
+    let cache = with(json!({"kind": "cache"}));
     assert_eq!(cache.verdict, ClaimVerdict::Confirmed);
     let failed = with(json!({"not_ranked": "failed: lost", "kind": "cache", "status": "failed"}));
     assert_eq!(failed.verdict, ClaimVerdict::NotTestable);
