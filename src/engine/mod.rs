@@ -16,6 +16,7 @@ pub mod resources;
 pub mod run;
 pub mod tally;
 pub mod uploads;
+pub mod verify;
 pub mod visit;
 pub mod worker;
 pub mod yardstick;

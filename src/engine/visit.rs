@@ -14,7 +14,8 @@ use super::ramp;
 use super::resources::{Idle, MemoryBaseline, Meter, free_bytes};
 use super::tally::Tally;
 use super::uploads::content_key;
-use super::worker::{self, Uploads, verify, verify_uploads};
+use super::verify::verify;
+use super::worker::{self, Uploads, verify_uploads};
 use crate::corpus::Corpus;
 use crate::machine::{self, Device};
 use crate::plan::{
@@ -516,8 +517,9 @@ impl<'a> Visitor<'a> {
             return Ok(());
         }
         let corpus = self.subject.corpus;
-        let verified = verify(self.store()?.0, &corpus.keys, &corpus.contents, &self.state)
-            .map_err(|wrong| self.blame(wrong))?;
+        let verified =
+            verify(self.store()?.0, self.caps().get_many, &corpus.keys, &corpus.contents, &self.state)
+                .map_err(|wrong| self.blame(wrong))?;
         if let Some(desk) = &self.desk {
             verify_uploads(self.store()?.0, desk.uploads(), &corpus.contents, &self.state)
                 .map_err(|wrong| self.blame(wrong))?;

@@ -13,7 +13,7 @@ use crate::corpus::Contents;
 use crate::plan::{OpKind, SyncRule, Use};
 use crate::stats::SHORT_SECONDS;
 use crate::stats::histogram::{BANDS, band_of};
-use crate::store::{Error, Key, Result, Session, Span, Store};
+use crate::store::{Error, Key, Result, Session, Store};
 
 /// What all workers of a phase share.
 pub struct Shared<'a, C: Clock> {
@@ -534,31 +534,6 @@ pub fn reopen<C: Clock>(
     tally.bytes += bytes;
     tally.record(band_of(bytes), Times { due: start, start, end });
     Ok(store)
-}
-
-/// Compares every blob with what it must be, deleted ones with nothing, and returns how many were compared. Reads
-/// through a session of its own, off every clock.
-pub fn verify(store: &dyn Store, keys: &[Key], contents: &Contents, state: &State) -> anyhow::Result<u64> {
-    let mut session = store.session()?;
-    let mut room = Vec::new();
-    for (id, key) in keys.iter().enumerate() {
-        let wanted = contents.blob(id as u64, state.generation[id], state.len[id], &mut room);
-        let (mut at, mut same) = (0, true);
-        let found = session.get(key, Span::Whole, &mut |piece| {
-            same &= wanted.get(at..at + piece.len()) == Some(piece);
-            at += piece.len();
-        })?;
-        let what = match (state.alive[id], found) {
-            (false, false) => continue,
-            (false, true) => "is there, though it was deleted or never put".to_owned(),
-            (true, false) => "is missing".to_owned(),
-            (true, true) if at != wanted.len() => format!("has {at} B instead of {}", wanted.len()),
-            (true, true) if !same => "has other bytes than were put".to_owned(),
-            (true, true) => continue,
-        };
-        anyhow::bail!("blob {} (generation {}) {what}", key.as_str(), state.generation[id]);
-    }
-    Ok(keys.len() as u64)
 }
 
 /// Compares uploads and their catalogue with what they must be, off every clock.
