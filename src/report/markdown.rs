@@ -2,7 +2,7 @@
 
 use super::then::{self, is_later_part};
 use super::{html::collection::Member, terminal, words};
-use crate::result::{Claim, RunResult, Status};
+use crate::result::{Cell, Claim, RunResult, Status};
 use crate::stats::summary;
 use crate::units;
 
@@ -186,7 +186,7 @@ fn phases(page: &mut Page, result: &RunResult) {
         if is_later_part(phase) {
             continue;
         }
-        let cells: Vec<_> = result
+        let cells: Vec<&Cell> = result
             .results
             .iter()
             .filter(|cell| cell.phase == phase && cell.sweep_bytes == sweep_bytes && !cell.rounds.is_empty())
@@ -194,22 +194,52 @@ fn phases(page: &mut Page, result: &RunResult) {
         let Some(first) = cells.first() else { continue };
         page.paragraph(&format!("### {}", words::phase(phase, sweep_bytes)));
         page.paragraph(&format!("{}.", terminal::describe(result, first, &cells)));
-        let writes = cells.iter().any(|cell| summary::writes(cell));
-        let rate_title = if writes { "settled ops/s" } else { "ops/s" };
-        let lines = cells.iter().map(|cell| {
-            let rate = cell.settled_ops_per_s.or(cell.ops_per_s);
-            let times = cell.response_ns.or(cell.service_ns).unwrap_or_default();
-            let time = |time: Option<u64>| or_dash(time.map(|time| units::nanoseconds(time as f64)));
-            vec![
-                code(&cell.store),
-                or_dash(rate.map(|rate| words::with_interval(&rate, units::count))),
-                terminal::standing(result, cell),
-                time(times.p50),
-                time(times.p99),
-            ]
-        });
-        page.table(&["store", rate_title, "ratio to the best", "p50", "p99"], lines);
+        let groups = summary::grouped(&cells);
+        let several = groups.len() > 1;
+        for (name, members) in groups {
+            if several {
+                page.paragraph(&format!(
+                    "Ranked apart: {}.",
+                    if name.is_empty() { "the others" } else { &name }
+                ));
+            }
+            cells_of(page, result, &members);
+        }
+        let rest: Vec<&Cell> = cells.into_iter().filter(|cell| cell.not_ranked.is_some()).collect();
+        if several && !rest.is_empty() {
+            page.paragraph("Not ranked:");
+        }
+        cells_of(page, result, &rest);
     }
+}
+
+/// A table of cells of one phase.
+fn cells_of(page: &mut Page, result: &RunResult, cells: &[&Cell]) {
+    if cells.iter().any(|cell| !cell.counts.is_empty()) {
+        let mut head = vec!["store", "ratio to the best"];
+        head.extend(terminal::LOADED);
+        let lines = cells.iter().map(|cell| {
+            let mut line = vec![code(&cell.store), terminal::standing(result, cell)];
+            line.extend(terminal::loaded(cell));
+            line
+        });
+        return page.table(&head, lines);
+    }
+    let writes = cells.iter().any(|cell| summary::writes(cell));
+    let rate_title = if writes { "settled ops/s" } else { "ops/s" };
+    let lines = cells.iter().map(|cell| {
+        let rate = cell.settled_ops_per_s.or(cell.ops_per_s);
+        let times = cell.response_ns.or(cell.service_ns).unwrap_or_default();
+        let time = |time: Option<u64>| or_dash(time.map(|time| units::nanoseconds(time as f64)));
+        vec![
+            code(&cell.store),
+            or_dash(rate.map(|rate| words::with_interval(&rate, units::count))),
+            terminal::standing(result, cell),
+            time(times.p50),
+            time(times.p99),
+        ]
+    });
+    page.table(&["store", rate_title, "ratio to the best", "p50", "p99"], lines);
 }
 
 /// Rows without a figure, and why.

@@ -148,45 +148,48 @@ fn block(
 }
 
 /// Room for the label of a page with its protocol and distance.
-const LOADED: usize = 33;
+const PAGE: usize = 33;
+/// What is told of loads: the whole load, when everything was shown, the first paint; requests, connections, bytes.
+pub(super) const LOADED: [&str; 6] = ["load", "shown", "paint", "reqs", "conns", "bytes"];
 
 /// A block of loads: what the browser told of them beside what the loop measured. Each group has a table of its own.
 fn loads(text: &mut String, result: &RunResult, cells: &[&Cell]) {
     for (name, members) in summary::grouped(cells) {
         heading(text, &format!("  {name}"));
-        line(
-            text,
-            &format!(
-                "  {:<LOADED$} {:>7} {:>7} {:>7}  {:<19} {:>4} {:>5} {:>7}",
-                "store", "load", "shown", "paint", "ratio to the best", "reqs", "conns", "bytes"
-            ),
-        );
-        members.iter().for_each(|cell| line(text, &load(result, cell)));
+        line(text, &load("store", "ratio to the best", &LOADED.map(str::to_owned)));
+        for cell in members {
+            line(text, &load(&cell.store, &standing(result, cell), &loaded(cell)));
+        }
     }
     for cell in cells.iter().filter(|cell| cell.not_ranked.is_some()) {
-        line(text, &load(result, cell));
+        line(text, &load(&cell.store, &standing(result, cell), &loaded(cell)));
         wrapped(text, "    ", cell.not_ranked.as_deref().unwrap_or_default());
     }
 }
 
-fn load(result: &RunResult, cell: &Cell) -> String {
+fn load(page: &str, standing: &str, loaded: &[String; 6]) -> String {
+    let [load, shown, paint, requests, connections, bytes] = loaded;
+    format!(
+        "  {page:<PAGE$} {load:>7} {shown:>7} {paint:>7}  {standing:<19} {requests:>4} {connections:>5} {bytes:>7}"
+    )
+}
+
+/// What is known of a cell's loads, as [`LOADED`] names it.
+pub(super) fn loaded(cell: &Cell) -> [String; 6] {
     let time = |ns: Option<f64>| ns.map_or("-".to_owned(), units::nanoseconds);
     let step = |is: &dyn Fn(&str) -> bool| {
         time(cell.steps.iter().find(|step| is(&step.name)).and_then(|step| Some(step.mean_ns?.median)))
     };
     let count =
         |name: &str, show: fn(f64) -> String| cell.counts.get(name).map_or("-".to_owned(), |n| show(*n));
-    format!(
-        "  {:<LOADED$} {:>7} {:>7} {:>7}  {:<19} {:>4} {:>5} {:>7}",
-        cell.store,
+    [
         time(cell.ops_per_s.map(|rate| 1e9 / rate.median)),
         step(&|name| ["icons", "content"].contains(&name)),
         step(&|name| name == "first paint"),
-        standing(result, cell),
         count("requests", whole),
         count("connections", whole),
         count("bytes", units::bytes),
-    )
+    ]
 }
 
 /// A mean of whole numbers: with a digit behind the point only where they differed.
