@@ -13,6 +13,7 @@ use crate::units;
 /// The section: one table, or one for each phase of a sweep.
 pub fn section(result: &RunResult, blocks: &[Block<'_>]) -> Markup {
     let sweep = blocks.iter().any(|block| block.sweep_bytes.is_some());
+    let caches = result.rows.iter().any(|row| row.kind == Kind::Cache.name());
     let mut phases: Vec<&str> = blocks.iter().map(|block| block.phase).collect();
     phases.dedup();
     let mut unique: Vec<&str> = Vec::new();
@@ -30,7 +31,8 @@ pub fn section(result: &RunResult, blocks: &[Block<'_>]) -> Markup {
                 p {
                     "Rate over the best rate of its column; below it ops/s, for writes the settled ones. "
                     span.leader { "Green" } ": no other is proved to be faster. "
-                    "Caches rank among themselves. " b { "=" } " equal within 3 %. " b { "?" } " cannot be told apart from the best. " b { "alone" } ": nothing may be compared with it. Intervals are below, phase by phase."
+                    @if caches { "Caches rank among themselves. " }
+                    b { "=" } " equal within 3 %. " b { "?" } " cannot be told apart from the best. " b { "alone" } ": nothing may be compared with it. Intervals are below, phase by phase."
                 }
                 @if sweep {
                     @for phase in unique {
@@ -52,7 +54,8 @@ pub fn section(result: &RunResult, blocks: &[Block<'_>]) -> Markup {
 }
 
 fn table(result: &RunResult, caption: &str, columns: &[(String, &Block<'_>)]) -> Table {
-    let disk = columns.iter().all(|(_, block)| block.sweep_bytes.is_none());
+    let disk = columns.iter().all(|(_, block)| block.sweep_bytes.is_none())
+        && result.footprints.iter().any(|footprint| footprint.space_amplification.is_some());
     let titles: Vec<String> = columns.iter().map(|(title, _)| format!("#{title}")).collect();
     let mut head = vec!["store"];
     head.extend(titles.iter().map(String::as_str));
