@@ -614,7 +614,7 @@ pub trait Session {
         Ok(())
     }
 
-    /// What happened beside the ops since it was last asked. Asked before and after a phase's ops, off the clock.
+    /// What happened beside the ops since it was last asked. Asked after a phase's ops, off the clock.
     fn take_incidents(&mut self) -> Incidents {
         Incidents::default()
     }

@@ -147,6 +147,7 @@ fn behind(k: u64) -> u64 {
 #[test]
 fn an_open_loop_counts_everyone_who_waited() -> anyhow::Result<()> {
     let tally = run(true, 1)?;
+    assert_eq!(tally.ops, OPS);
     let (service, response) = (tally.service(), tally.response());
     assert_eq!((service.len(), response.len()), (OPS, OPS));
     // Service: one slow op.
@@ -176,6 +177,7 @@ fn an_open_loop_counts_everyone_who_waited() -> anyhow::Result<()> {
 #[test]
 fn a_closed_loop_sees_one_slow_op() -> anyhow::Result<()> {
     let tally = run(false, 1)?;
+    assert_eq!(tally.ops, OPS);
     for times in [tally.service(), tally.response()] {
         for rank in [1, 5_000, 9_000, 9_900, 9_990, 9_999] {
             expect(&times, rank, SERVICE);

@@ -186,6 +186,8 @@ impl<C: Clock> Crew<'_, C> {
         let mut hands = Hands::open(self.store, self.uploads)?;
         if let Some(stranger) = &self.stranger {
             hands.session.get(stranger, Span::Whole, &mut |_| {})?;
+            // What was before the phase is not the phase's.
+            hands.session.take_incidents();
         }
         Ok(hands)
     }

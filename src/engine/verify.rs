@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 
 use super::ops::State;
 use crate::corpus::Contents;
-use crate::store::{Error, Key, Session, Span, Store};
+use crate::store::{Key, Session, Span, Store};
 
 /// So many blobs, evenly from the whole, are read one by one, as ops read them. The others come together where the store can do
 /// that: millions of small rows would take longer to verify than to measure.
@@ -90,14 +90,8 @@ impl Check<'_> {
         let blob = |(id, room)| contents.blob(id as u64, state.generation[id], state.len[id], room);
         let wanted: Vec<&[u8]> = ids.iter().copied().zip(&mut rooms).map(blob).collect();
         let mut came = vec![Came::default(); ids.len()];
-        let found = match self
-            .session
-            .get_many(&keys, &mut |index, piece| came[index].take(piece, wanted[index]))
-        {
-            // One by one, then.
-            Err(Error::Unsupported(_)) => return ids.iter().try_for_each(|id| self.one(*id)).map(|()| true),
-            found => found?,
-        };
+        let found =
+            self.session.get_many(&keys, &mut |index, piece| came[index].take(piece, wanted[index]))?;
         let alive = ids.iter().filter(|id| state.alive[**id]).count();
         let is_right = |((id, came), wanted): ((&usize, &Came), &&[u8])| {
             let bytes = if state.alive[*id] { wanted.len() } else { 0 };

@@ -208,8 +208,6 @@ pub fn work<'s, C: Clock>(
     let mut writer = Writer { shared, unsynced_ops: 0, unsynced_bytes: 0, wrote: false, room: Vec::new() };
     let mut cursor = Cursor::new(source, shared.keys, shared.batch, begin);
     let staged = shared.store.is_staged();
-    // What was before the phase is not the phase's.
-    hands.session.take_incidents();
     let mut now = begin;
     (tally.begin, tally.end) = (begin, begin);
     while let Some(next) = cursor.next(now, &mut tally) {

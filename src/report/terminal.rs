@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use super::place::Place;
 use super::then::{self, is_later_part};
 use super::words;
 use crate::plan::PublishedText;
@@ -125,7 +126,7 @@ fn block(
     for (index, (name, members)) in summary::grouped(cells).into_iter().enumerate() {
         if index > 0 {
             wrapped(text, "  ", &format!("apart from them: {name}"));
-        } else if name.starts_with(summary::CACHES) {
+        } else if members.iter().any(|cell| summary::is_cache(cell)) {
             wrapped(text, "  ", &name);
         }
         for cell in members {
@@ -275,20 +276,9 @@ pub(super) fn standing(result: &RunResult, cell: &Cell) -> String {
     if summary::is_yardstick(cell) {
         return "(yardstick)".to_owned();
     }
-    if cell.not_ranked.is_some() {
-        return "not ranked".to_owned();
-    }
-    let compared = result.comparisons.iter().find(|comparison| {
-        comparison.against == Against::Best
-            && comparison.store == cell.store
-            && comparison.phase == cell.phase
-            && comparison.sweep_bytes == cell.sweep_bytes
-    });
-    match compared {
-        None if summary::is_alone(result, cell) => "alone".to_owned(),
-        None if summary::is_cache(cell) => "best cache".to_owned(),
-        None => "best".to_owned(),
-        Some(comparison) => {
+    match Place::of(result, cell) {
+        Place::Absent(_) => Place::NotRanked.text(),
+        Place::Ratio(comparison) => {
             let ratio = comparison.ratio.map(|ratio| summary::interval_text(&ratio)).unwrap_or_default();
             let sign = match comparison.verdict {
                 Verdict::Slower => "",
@@ -299,6 +289,7 @@ pub(super) fn standing(result: &RunResult, cell: &Cell) -> String {
             };
             format!("{ratio}{sign}")
         }
+        place => place.text(),
     }
 }
 

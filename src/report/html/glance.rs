@@ -2,7 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::block::{Block, Place};
+use super::super::place::Place;
+use super::block::Block;
 use super::size;
 use super::table::{Entry, Table, named, shown};
 use crate::result::{Cell, Interval, RunResult, Verdict};

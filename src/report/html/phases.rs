@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
+use super::super::place::{Place, compared};
 use super::super::words::with_interval;
-use super::block::{Block, Place, compared};
+use super::block::Block;
 use super::figure::{Across, Curve, Dot, Figure, Mark, Point, Scale, curves, dots};
 use super::table::{Entry, Table, named, shown};
 use super::{Looks, ratio, size};
@@ -79,7 +80,7 @@ fn leaders(block: &Block<'_>) -> Markup {
 fn groups(block: &Block<'_>) -> Markup {
     let groups = summary::grouped(&block.cells);
     html! {
-        @if groups.len() > 1 || groups.first().is_some_and(|(name, _)| name.starts_with(summary::CACHES)) {
+        @if groups.len() > 1 || groups.iter().any(|(_, members)| summary::is_cache(members[0])) {
             p { "Ranked apart, because they promise or start from different things:" }
             ul {
                 @for (name, members) in &groups {

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
+use super::super::place::compared;
 use super::super::words::with_interval;
-use super::block::{Block, compared};
+use super::block::Block;
 use super::figure::{Across, Bands, Curve, Figure, Point, Scale, curves};
 use super::phases::{self, RATE, TIME, hover};
 use super::table::{Table, named, shown};

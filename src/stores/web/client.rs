@@ -43,6 +43,8 @@ pub(super) struct Client {
     http: Http,
     host: String,
     headers: String,
+    /// Answers that the application's cache had not, or not all of.
+    cache_misses: u64,
 }
 
 impl Client {
@@ -54,7 +56,7 @@ impl Client {
         };
         // Web servers send head and body together, and a request that failed is to be seen.
         let manners = Manners { version, keep_alive, acknowledge_at_once: false, repeat: false, timeout };
-        Client { http: Http::new(endpoint, manners), host, headers: String::new() }
+        Client { http: Http::new(endpoint, manners), host, headers: String::new(), cache_misses: 0 }
     }
 
     /// Connects anew.
@@ -62,9 +64,9 @@ impl Client {
         self.http.connect()
     }
 
-    /// How many requests were made once more since this was last asked.
-    pub(super) fn take_repeats(&mut self) -> u64 {
-        self.http.take_repeats()
+    /// What happened beside the requests since this was last asked.
+    pub(super) fn take_incidents(&mut self) -> Incidents {
+        Incidents { cache_misses: std::mem::take(&mut self.cache_misses), repeats: self.http.take_repeats() }
     }
 
     /// Carries out a request; the body goes to `sink`. An answer of another status than `good` is an error with the beginning of
@@ -84,6 +86,7 @@ impl Client {
         }
         let sent = Sent { method, host: &self.host, path, headers: &self.headers, body };
         let answer = self.http.ask(&sent, sink)?;
+        self.cache_misses += u64::from(answer.is_success() && answer.is_cache_miss);
         if good.contains(&answer.status) { Ok(answer) } else { Err(refused(request, &answer)) }
     }
 }

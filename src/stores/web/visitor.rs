@@ -43,8 +43,6 @@ pub(super) struct Visitor<'s> {
     behind: Box<dyn Session + 's>,
     client: Client,
     path: String,
-    /// Blobs, or answers with several, that the application's cache had not.
-    cache_misses: u64,
 }
 
 impl Visitor<'_> {
@@ -53,7 +51,7 @@ impl Visitor<'_> {
         if store.web.target.keep_alive {
             client.connect()?;
         }
-        Ok(Visitor { store, behind: store.behind.session()?, client, path: String::new(), cache_misses: 0 })
+        Ok(Visitor { store, behind: store.behind.session()?, client, path: String::new() })
     }
 
     /// Lets the application's cache follow what was done to the store behind, and drops the visitor's copy: a web server that
@@ -97,8 +95,7 @@ impl Visitor<'_> {
     }
 
     /// A page that was sent with a status of success is no blob.
-    fn of_a_blob(&mut self, answer: &Answer) -> Result<()> {
-        self.cache_misses += u64::from(answer.is_cache_miss);
+    fn of_a_blob(&self, answer: &Answer) -> Result<()> {
         // Busybox says the type of pages only.
         if answer.is_blob || (!answer.is_typed && self.store.front == Front::Busybox) {
             return Ok(());
@@ -195,8 +192,7 @@ impl Session for Visitor<'_> {
     }
 
     fn take_incidents(&mut self) -> Incidents {
-        let cache_misses = std::mem::take(&mut self.cache_misses);
-        Incidents { cache_misses, repeats: self.client.take_repeats() }
+        self.client.take_incidents()
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {

@@ -1,0 +1,64 @@
+//! Where a cell stands in its phase: the same in every kind of report.
+
+use super::words;
+use crate::result::{Against, Cell, Comparison, RunResult};
+use crate::stats::summary;
+
+/// A cell's place in its phase.
+pub enum Place<'r> {
+    /// The highest rate.
+    Best,
+    /// The highest rate of caches.
+    BestCache,
+    /// The only one of its kind.
+    Alone,
+    /// What it is to the best.
+    Ratio(&'r Comparison),
+    /// Measured, and not ranked.
+    NotRanked,
+    /// Without figures.
+    Absent(&'static str),
+}
+
+impl<'r> Place<'r> {
+    /// The place of a cell.
+    pub fn of(result: &'r RunResult, cell: &Cell) -> Place<'r> {
+        if cell.rounds.is_empty() {
+            return Place::Absent(words::status(cell.status));
+        }
+        if cell.not_ranked.is_some() {
+            return Place::NotRanked;
+        }
+        match compared(result, cell, Against::Best) {
+            Some(comparison) => Place::Ratio(comparison),
+            None if summary::is_alone(result, cell) => Place::Alone,
+            None if summary::is_cache(cell) => Place::BestCache,
+            None => Place::Best,
+        }
+    }
+
+    /// In words, with the interval.
+    pub fn text(&self) -> String {
+        match self {
+            Place::Best => "best".to_owned(),
+            Place::BestCache => "best cache".to_owned(),
+            Place::Alone => "alone".to_owned(),
+            Place::Ratio(comparison) => comparison
+                .ratio
+                .map(|ratio| format!("{} {}", summary::interval_text(&ratio), comparison.verdict.name()))
+                .unwrap_or_default(),
+            Place::NotRanked => "not ranked".to_owned(),
+            Place::Absent(why) => (*why).to_owned(),
+        }
+    }
+}
+
+/// The comparison of a cell with the plan's reference or with the best.
+pub fn compared<'r>(result: &'r RunResult, cell: &Cell, against: Against) -> Option<&'r Comparison> {
+    result.comparisons.iter().find(|comparison| {
+        comparison.against == against
+            && comparison.store == cell.store
+            && comparison.phase == cell.phase
+            && comparison.sweep_bytes == cell.sweep_bytes
+    })
+}
