@@ -58,6 +58,20 @@ const ROWS_AT_ONCE: usize = 16;
 /// The most keys in one statement; the protocol takes 65,535 parameters.
 const LISTED_MAX: usize = 10_000;
 
+/// The most blobs of one INSERT, together: hexadecimal digits are twice as many, and a server of the user's may take no packet
+/// above 1 MB.
+const INSERTED_BYTES: usize = 256 << 10;
+
+/// How many of the blobs that are left one INSERT takes: a power of two, so that batches of any length need few prepared statements.
+fn rows_at_once(left: &[(Key, &[u8])]) -> usize {
+    let mut bytes = 0;
+    let fits = left.iter().take(128).take_while(|(_, blob)| {
+        bytes += blob.len();
+        bytes <= INSERTED_BYTES
+    });
+    1 << fits.count().max(1).ilog2()
+}
+
 /// What a get reads.
 #[derive(Clone, Copy)]
 struct Wanted {
@@ -111,35 +125,30 @@ impl<'s> MySession<'s> {
 
     // ---- one column ------------------------------------------------------------------------------------------
 
-    fn put_column(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
-        let column = self.store.key_column();
+    /// Puts blobs by one statement, or by a call of the procedure for each.
+    fn put_rows(&mut self, rows: &[(Key, &[u8])]) -> Result<()> {
+        let into = format!("INSERT INTO blobs({}, content) VALUES", self.store.key_column());
+        let or = "ON DUPLICATE KEY UPDATE content = VALUES(content), gone = FALSE";
         match self.store.protocol {
             Protocol::Prepared => {
-                let sql = format!(
-                    "INSERT INTO blobs({column}, content) VALUES (?, ?)
-                     ON DUPLICATE KEY UPDATE content = VALUES(content), gone = FALSE"
-                );
-                self.run(&sql, vec![self.key(key), Value::Bytes(blob.to_vec())])
-            }
-            Protocol::Procedure => {
-                let mut answer = self
-                    .connection
-                    .exec_iter(
-                        "CALL put_blob(?, ?)",
-                        positional(vec![self.key(key), Value::Bytes(blob.to_vec())]),
-                    )
-                    .map_err(from_mysql)?;
-                consume(&mut answer, &mut |_| {}).map(drop)
+                let sql = format!("{into} {} {or}", vec!["(?, ?)"; rows.len()].join(", "));
+                let params = rows.iter().flat_map(|(key, blob)| [self.key(key), Value::Bytes(blob.to_vec())]);
+                self.run(&sql, params.collect())
             }
             Protocol::Text => {
-                let sql = format!(
-                    "INSERT INTO blobs({column}, content) VALUES ({}, X'{}')
-                     ON DUPLICATE KEY UPDATE content = VALUES(content), gone = FALSE",
-                    self.literal(key),
-                    hexadecimal(blob)
-                );
+                let literals: Vec<String> = rows
+                    .iter()
+                    .map(|(key, blob)| format!("({}, X'{}')", self.literal(key), hexadecimal(blob)))
+                    .collect();
+                let sql = format!("{into} {} {or}", literals.join(", "));
                 self.connection.query_drop(sql).map_err(from_mysql)
             }
+            Protocol::Procedure => rows.iter().try_for_each(|(key, blob)| {
+                let params = positional(vec![self.key(key), Value::Bytes(blob.to_vec())]);
+                let mut answer =
+                    self.connection.exec_iter("CALL put_blob(?, ?)", params).map_err(from_mysql)?;
+                consume(&mut answer, &mut |_| {}).map(drop)
+            }),
         }
     }
 
@@ -288,7 +297,7 @@ impl<'s> MySession<'s> {
 
     fn put_one(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         match self.store.shape {
-            Shape::Blob => self.put_column(key, blob),
+            Shape::Blob => self.put_rows(&[(*key, blob)]),
             Shape::Chunked { piece } => self.put_pieces(key, blob, piece),
         }
     }
@@ -456,8 +465,17 @@ impl Session for MySession<'_> {
 
     fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
         blobs.iter().try_for_each(|(_, blob)| self.store.limit.check(blob))?;
-        catalogue::transaction(self, |session| {
-            blobs.iter().try_for_each(|(key, blob)| session.put_one(key, blob))
+        catalogue::transaction(self, |session| match session.store.shape {
+            Shape::Blob => {
+                let mut left = blobs;
+                while !left.is_empty() {
+                    let (rows, later) = left.split_at(rows_at_once(left));
+                    session.put_rows(rows)?;
+                    left = later;
+                }
+                Ok(())
+            }
+            Shape::Chunked { .. } => blobs.iter().try_for_each(|(key, blob)| session.put_one(key, blob)),
         })
     }
 
@@ -483,6 +501,25 @@ impl Session for MySession<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_insert_takes_a_power_of_two_of_rows_and_a_large_blob_alone() {
+        let of = |lens: &[usize]| {
+            let blobs: Vec<Vec<u8>> = lens.iter().map(|len| vec![0; *len]).collect();
+            let rows: Vec<(Key, &[u8])> = blobs
+                .iter()
+                .enumerate()
+                .map(|(id, blob)| (Key::of_digest(id as u64, id as u128), blob.as_slice()))
+                .collect();
+            rows_at_once(&rows)
+        };
+        assert_eq!((of(&[10]), of(&[10; 3]), of(&[10; 100]), of(&[0; 1000])), (1, 2, 64, 128));
+        assert_eq!(of(&[INSERTED_BYTES / 3; 9]), 2);
+        assert_eq!(
+            (of(&[INSERTED_BYTES]), of(&[INSERTED_BYTES + 1, 1]), of(&[1, INSERTED_BYTES])),
+            (1, 1, 1)
+        );
+    }
 
     #[test]
     fn bytes_are_written_as_hexadecimal() {
