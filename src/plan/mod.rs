@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use claims::{ClaimText, Expect, Metric, Operand, Quantity, Target};
 pub use phases::{
     CacheState, Class, DEFAULT_PHASES, Length, Load, OpKind, Order, Phase, PhaseText, RangeRule,
-    STANDARD_PHASES, Use, Work, standard,
+    STANDARD_PHASES, Use, Work, part_of, standard, whole_of,
 };
 pub use published::{By, Derived, Document, PublishedText, Series, Unspecified};
 pub use rows::{

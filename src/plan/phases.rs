@@ -386,12 +386,27 @@ pub struct PhaseText {
     pub corpora: Vec<String>,
 }
 
+fn part_named(phase: &str, number: u32) -> String {
+    format!("{phase}.{number:02}")
+}
+
+/// The phase that this one is a part of, and the part's number, from 1.
+pub fn part_of(id: &str) -> Option<(&str, u32)> {
+    let (whole, number) = id.rsplit_once('.')?;
+    Some((whole, number.parse().ok()?))
+}
+
+/// The phase that this one is a part of, or itself.
+pub fn whole_of(id: &str) -> &str {
+    part_of(id).map_or(id, |(whole, _)| whole)
+}
+
 impl PhaseText {
     /// The phase, or each part of it.
     pub fn expanded(&self) -> Vec<PhaseText> {
         let Some(parts) = self.parts else { return vec![self.clone()] };
         let part = |number: u32| {
-            let named = |id: &String| format!("{id}.{number:02}");
+            let named = |id: &String| part_named(id, number);
             let cache = if number == 1 { self.cache.clone() } else { Some("as-is".to_owned()) };
             let repeats = self.repeats.as_ref().map(named);
             PhaseText { id: named(&self.id), cache, repeats, parts: None, ..self.clone() }

@@ -1,6 +1,6 @@
 //! Then and now: published tables beside this run's, as ratios to the document's own reference, for every form of report.
 
-use crate::plan::{Operand, PublishedText, Series, Target};
+use crate::plan::{Operand, PublishedText, Series, Target, part_of};
 use crate::result::{Claim, Interval, RunResult};
 use crate::stats::{claims, summary};
 
@@ -77,6 +77,5 @@ pub fn verdict(claim: &Claim) -> String {
 
 /// Whether a phase is the second or a later part of another: there are many of them, and they are told together.
 pub fn is_later_part(phase: &str) -> bool {
-    let number = phase.rsplit_once('.').map(|(_, number)| number);
-    number.and_then(|number| number.parse::<u32>().ok()).is_some_and(|number| number > 1)
+    part_of(phase).is_some_and(|(_, number)| number > 1)
 }

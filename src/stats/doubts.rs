@@ -2,8 +2,8 @@
 
 use super::compare::{Series, rank};
 use super::summary::{self, series};
-use crate::plan::{Order, Phase, Plan, Use, Work};
-use crate::result::{Cache, Cell, Doubt, RunResult, Status};
+use crate::plan::{Order, Phase, Plan, Use, Work, whole_of};
+use crate::result::{Cache, Cell, Doubt, RowResult, RunResult, Status};
 use crate::store::Kind;
 use crate::units;
 
@@ -144,20 +144,41 @@ fn collect(
     if cells.is_empty() {
         return None;
     }
-    let mut by_phase: Vec<(&str, Vec<&str>)> = Vec::new();
-    for cell in &cells {
-        match by_phase.iter_mut().find(|(phase, _)| *phase == cell.phase) {
-            Some((_, stores)) if stores.contains(&cell.store.as_str()) => {}
-            Some((_, stores)) => stores.push(&cell.store),
-            None => by_phase.push((&cell.phase, vec![&cell.store])),
-        }
-    }
-    let list: Vec<String> =
-        by_phase.iter().map(|(phase, stores)| format!("{phase} ({})", stores.join(", "))).collect();
     let mut stores: Vec<String> = cells.iter().map(|cell| cell.store.clone()).collect();
     stores.sort();
     stores.dedup();
-    Some(Doubt { stores, ..doubt(kind, text(&list.join("; ")), advice) })
+    Some(Doubt { stores, ..doubt(kind, text(&places(result, &cells)), advice) })
+}
+
+/// The phases and rows of these cells in few words: the parts of a phase are told as one, phases with the same rows together.
+fn places(result: &RunResult, cells: &[&Cell]) -> String {
+    let is_row = |row: &&RowResult| row.status == Status::Measured && row.kind != Kind::Reference.name();
+    let every: Vec<&str> = result.rows.iter().filter(is_row).map(|row| row.store.as_str()).collect();
+    let mut by_phase: Vec<(&str, Vec<&str>)> = Vec::new();
+    for cell in cells {
+        let (phase, store) = (whole_of(&cell.phase), cell.store.as_str());
+        match by_phase.iter_mut().find(|(other, _)| *other == phase) {
+            Some((_, stores)) if stores.contains(&store) => {}
+            Some((_, stores)) => stores.push(store),
+            None => by_phase.push((phase, vec![store])),
+        }
+    }
+    let mut by_rows: Vec<(String, Vec<String>)> = Vec::new();
+    for (phase, stores) in by_phase {
+        let of_these = |cell: &&Cell| whole_of(&cell.phase) == phase && stores.contains(&cell.store.as_str());
+        let all = result.results.iter().filter(of_these).count();
+        let meant = cells.iter().copied().filter(of_these).count();
+        let name = if meant < all { format!("{phase} in part") } else { phase.to_owned() };
+        let are_all = every.len() > 2 && every.iter().all(|row| stores.contains(row));
+        let rows = if are_all { "every row".to_owned() } else { stores.join(", ") };
+        match by_rows.iter_mut().find(|(other, _)| *other == rows) {
+            Some((_, phases)) => phases.push(name),
+            None => by_rows.push((rows, vec![name])),
+        }
+    }
+    let list: Vec<String> =
+        by_rows.iter().map(|(rows, phases)| format!("{} ({rows})", phases.join(", "))).collect();
+    list.join("; ")
 }
 
 fn short(result: &RunResult) -> Option<Doubt> {
@@ -364,4 +385,33 @@ fn contents(plan: &Plan, result: &RunResult) -> Option<Doubt> {
         );
         doubt("compressible", text, None)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::claims::tests::{cell, result};
+    use super::places;
+    use crate::result::Cell;
+
+    #[test]
+    fn parts_and_phases_with_the_same_rows_are_told_once() {
+        let phases = ["fill", "first.01", "first.02", "second.01", "second.02"];
+        let cells =
+            ["a", "b", "c"].iter().flat_map(|store| phases.map(|phase| cell(store, phase, &[], json!({}))));
+        let mut result = result("", cells.collect(), vec![]);
+        let of = |result: &crate::result::RunResult, is: &dyn Fn(&Cell) -> bool| {
+            places(result, &result.results.iter().filter(|cell| is(cell)).collect::<Vec<_>>())
+        };
+        let row = |store: &str| json!({"store": store, "adapter": "a", "kind": "embedded", "options": {}, "status": "measured", "facts": {}});
+        result.rows =
+            ["a", "b", "c"].iter().map(|store| serde_json::from_value(row(store)).unwrap()).collect();
+        assert_eq!(of(&result, &|_| true), "fill, first, second (every row)");
+        assert_eq!(of(&result, &|cell| cell.store != "b" && cell.phase != "fill"), "first, second (a, c)");
+        assert_eq!(
+            of(&result, &|cell| cell.phase == "first.02" || cell.store == "a" && cell.phase == "fill"),
+            "fill (a); first in part (every row)"
+        );
+    }
 }
