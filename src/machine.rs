@@ -48,7 +48,7 @@ pub fn facts(dir: &Path) -> Machine {
         governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
             .map(|text| text.trim().to_owned()),
         virtual_machine: flags.split(' ').any(|flag| flag == "hypervisor"),
-        memory_bytes: kibibytes(&read("/proc/meminfo").unwrap_or_default(), "MemTotal").unwrap_or(0),
+        memory_bytes: memory_bytes(),
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         system: read("/etc/os-release")
             .and_then(|text| {
@@ -63,6 +63,11 @@ pub fn facts(dir: &Path) -> Machine {
         free_bytes: free_bytes(dir).unwrap_or(0),
         root: rustix::process::geteuid().is_root(),
     }
+}
+
+/// Bytes of memory; 0 where the kernel does not say.
+pub fn memory_bytes() -> u64 {
+    kibibytes(&read("/proc/meminfo").unwrap_or_default(), "MemTotal").unwrap_or(0)
 }
 
 /// Processors this process may use.

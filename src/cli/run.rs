@@ -10,7 +10,7 @@ use clap::Args;
 use super::progress::{Loudness, Progress, summarize};
 use super::{Ended, collection, eprint, print};
 use crate::corpus::Corpus;
-use crate::engine::preflight::{check_servers, check_space};
+use crate::engine::preflight::{check_memory, check_servers, check_space};
 use crate::engine::run::{Start, run};
 use crate::machine;
 use crate::place::{Place, make_directories, remove_if_empty};
@@ -247,6 +247,7 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place)> {
     }
     for corpus in corpora {
         check_space(above, corpus)?;
+        check_memory(&plan, corpus)?;
     }
     let place = Place::make(&plan.dir)?;
     check_servers(&plan, corpora, place.path())?;

@@ -1,4 +1,4 @@
-//! What can be tried before anything is measured: space on the disk, and servers of the user's.
+//! What can be tried before anything is measured: space on the disk, memory for caches, and servers of the user's.
 
 use std::path::Path;
 
@@ -21,6 +21,21 @@ pub fn check_space(dir: &Path, corpus: &Corpus) -> Result<()> {
         bail!(
             "`{}` has {free} free, and this corpus may need {need}; use a smaller --corpus-bytes or another --dir",
             dir.display()
+        );
+    }
+    Ok(())
+}
+
+/// Refuses caches that would push the machine into its swap.
+pub fn check_memory(plan: &Plan, corpus: &Corpus) -> Result<()> {
+    const SHARE_MAX: f64 = 0.75;
+    let (cache, memory) = (plan.cache.bytes(corpus.bytes()), machine::memory_bytes());
+    if memory > 0 && cache as f64 > SHARE_MAX * memory as f64 {
+        bail!(
+            "`cache` gives each store {}, and this machine has {} of memory, of which three quarters are the limit; use a smaller \
+             cache, or a smaller corpus (--scale, --corpus-bytes)",
+            units::bytes(cache as f64),
+            units::bytes(memory as f64)
         );
     }
     Ok(())

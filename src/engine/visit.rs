@@ -127,7 +127,7 @@ pub fn setup<'a>(
         common,
         mode,
         durability,
-        cache_bytes: plan.cache_bytes,
+        cache_bytes: plan.cache.bytes(corpus.bytes()),
         blob_bytes_max: corpus.largest(),
         store_bytes_max: corpus.bytes() * copies + corpus.largest() * 4,
         // Strangers have ids behind the corpus.

@@ -98,7 +98,7 @@ pub struct PlanText {
     /// The row that ratios are given to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
-    /// Memory for each store's own cache.
+    /// Memory for each store's own cache: bytes, or per cent of the corpus, such as `150%`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<String>,
     /// On-sync: ops between two syncs of a worker.
@@ -253,8 +253,8 @@ pub struct Plan {
     pub missing: Vec<Missing>,
     /// The label of the row that ratios are given to.
     pub reference: String,
-    /// Memory for each store's own cache, in bytes.
-    pub cache_bytes: u64,
+    /// Memory for each store's own cache.
+    pub cache: CacheSize,
     /// When a worker syncs in the class on-sync.
     pub sync: SyncRule,
     /// How long an op may take.
@@ -462,7 +462,7 @@ impl Resolver<'_> {
             phases,
             rows,
             missing,
-            cache_bytes: bytes_or("cache", &text.cache, 64 << 20)?,
+            cache: text.cache.as_deref().map_or(Ok(CacheSize::default()), CacheSize::parse)?,
             sync: SyncRule {
                 ops: text.sync_every_ops.unwrap_or(100).max(1),
                 bytes: bytes_or("sync_every_bytes", &text.sync_every_bytes, 16_000_000)?.max(1),
@@ -737,7 +737,7 @@ impl Resolver<'_> {
             text.phases = Some(default.iter().map(|phase| (*phase).to_owned()).collect());
         }
         text.reference = Some(plan.reference.clone());
-        text.cache = Some(plan.cache_bytes.to_string());
+        text.cache = Some(plan.cache.to_string());
         text.sync_every_ops = Some(plan.sync.ops);
         text.sync_every_bytes = Some(plan.sync.bytes.to_string());
         text.rail_limit = Some(plan.rail_limit);
@@ -851,6 +851,52 @@ fn positive_rate(rate: f64) -> Result<f64> {
         bail!("`--rate {rate}` is not between 0 and 100000000 ops a second");
     }
     Ok(rate)
+}
+
+/// Memory for a store's own cache.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CacheSize {
+    /// Bytes.
+    Bytes(u64),
+    /// Times the bytes of the corpus: a plan that is scaled down keeps its shape.
+    OfCorpus(f64),
+}
+
+impl Default for CacheSize {
+    fn default() -> CacheSize {
+        CacheSize::Bytes(64 << 20)
+    }
+}
+
+impl CacheSize {
+    fn parse(text: &str) -> Result<CacheSize> {
+        let Some(percent) = text.trim().strip_suffix('%') else {
+            return Ok(CacheSize::Bytes(parse_bytes(text).context("`cache`")?));
+        };
+        match percent.trim_end().parse::<f64>() {
+            Ok(percent) if percent >= 0.0 && percent.is_finite() => Ok(CacheSize::OfCorpus(percent / 100.0)),
+            _ => bail!(
+                "`cache`: `{text}` is neither a size such as 64MiB nor a part of the corpus such as 150%"
+            ),
+        }
+    }
+
+    /// Bytes of it beside a corpus of so many bytes.
+    pub fn bytes(self, corpus_bytes: u64) -> u64 {
+        match self {
+            CacheSize::Bytes(bytes) => bytes,
+            CacheSize::OfCorpus(times) => (corpus_bytes as f64 * times) as u64,
+        }
+    }
+}
+
+impl std::fmt::Display for CacheSize {
+    fn fmt(&self, to: &mut std::fmt::Formatter) -> std::fmt::Result {
+        match self {
+            CacheSize::Bytes(bytes) => write!(to, "{bytes}"),
+            CacheSize::OfCorpus(times) => write!(to, "{}%", times * 100.0),
+        }
+    }
 }
 
 fn bytes_or(key: &str, text: &Option<String>, default: u64) -> Result<u64> {
@@ -987,11 +1033,23 @@ mod tests {
         assert!(error("phases = ['read-warn']").contains("read-warm"));
         assert!(error("durability = 'always'").contains("each-write"));
         assert!(error("colour = 'red'").contains("colour"));
+        assert!(error("cache = 'much'").contains("cache"));
+        assert!(error("cache = '-5%'").contains("150%"));
         assert!(error("sweep = '10MB..1kB'").contains("--sweep"));
         assert!(error("[corpus]\nblobs = 0").contains("--blobs"));
         assert!(error("mix = {reed = 1.0}").contains("read"));
         assert!(error("phases = ['fill', 'read-again']").contains("read phase before it"));
         assert!(error("[[phase]]\nid = 'mixed'\nops = {put = 1.0}\nseconds = 2.0").contains("fixed list"));
+    }
+
+    #[test]
+    fn a_cache_has_bytes_or_a_part_of_the_corpus() {
+        let cache = |text: &str| resolve(text).unwrap().cache;
+        assert_eq!(cache("").bytes(1000), 64 << 20);
+        assert_eq!(cache("cache = '1kB'").bytes(1), 1000);
+        assert_eq!(cache("cache = '150 %'").bytes(1000), 1500);
+        let again = resolve("cache = '150%'").unwrap().cache.to_string();
+        assert_eq!(cache(&format!("cache = '{again}'")), CacheSize::OfCorpus(1.5));
     }
 
     #[test]

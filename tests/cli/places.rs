@@ -16,6 +16,7 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("an out that cannot be made is refused", out_not_writable),
         Trial::test("an out that holds something is left alone", out_not_empty),
         Trial::test("a corpus larger than the free space is refused", larger_than_the_disk),
+        Trial::test("a cache larger than the memory is refused", larger_than_the_memory),
         needing("a read-only file system is refused", no_mounts.clone(), read_only),
         needing("a full file system is refused", no_mounts.clone(), full),
         needing("a file system that fills up fails the row, not the run", no_mounts.clone(), fills_up),
@@ -104,6 +105,20 @@ fn larger_than_the_disk() -> Outcome {
     let arguments = "run --corpus fixed:1GB --corpus-bytes 900TB --stores files/flat --out out";
     work.say(arguments).refused(&["free", "--corpus-bytes"]);
     assert!(work.names(".").is_empty());
+    Ok(())
+}
+
+fn larger_than_the_memory() -> Outcome {
+    let work = Work::new();
+    let plan = "cache = '1000TB'\nstores = ['files/hashed']\nphases = ['fill']\n[corpus]\nblobs = 12";
+    std::fs::write(work.path("plan.toml"), plan).unwrap();
+    work.say("run plan.toml --out out").refused(&["`cache`", "of memory", "--scale"]);
+    assert!(!work.path("out").exists());
+    // Of the corpus: within bounds, whatever the machine.
+    std::fs::write(work.path("plan.toml"), plan.replace("1000TB", "150%")).unwrap();
+    work.say("run plan.toml --rounds 1 --quiet --out out").ended(0);
+    let stored = std::fs::read_to_string(work.path("out/plan.toml")).unwrap();
+    assert!(stored.contains("cache = \"150%\""), "{stored}");
     Ok(())
 }
 

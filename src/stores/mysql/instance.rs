@@ -36,13 +36,14 @@ impl Instance {
     pub(super) fn shared(setup: &Setup, flavour: Flavour) -> Result<Arc<Instance>> {
         // All that its settings depend on.
         let name = format!(
-            "{}-{}-{}-{}-{}-{}",
+            "{}-{}-{}-{}-{}-{}-{}",
             flavour.name(),
             setup.options.text("profile"),
             setup.options.text("compression"),
             setup.durability.name(),
             setup.workers,
-            setup.blob_bytes_max
+            setup.blob_bytes_max,
+            setup.cache_bytes
         );
         setup.common.server(&name, |dir| Instance::start_in(dir, Mode::Create, setup, flavour))
     }

@@ -41,7 +41,7 @@ impl Instance {
     /// The server of all rows of the run that share one.
     pub(super) fn shared(setup: &Setup, patience: Duration) -> Result<Arc<Instance>> {
         let (profile, sessions) = (setup.options.text("profile"), setup.workers);
-        let name = format!("postgres-{profile}-{sessions}");
+        let name = format!("postgres-{profile}-{sessions}-{}", setup.cache_bytes);
         setup.common.server(&name, |dir| Instance::start_in(dir, Mode::Create, setup, patience))
     }
 
