@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use blobwise::plan::SHIPPED;
 use blobwise::stores::{Entry, TABLE};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -188,8 +189,15 @@ fn every_store_is_in_the_table() {
 
 // ---- documents ------------------------------------------------------------------------------------------------------
 
-const DOCUMENTS: &[&str] =
-    &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/method.md", "bench/README.md"];
+const DOCUMENTS: &[&str] = &[
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/method.md",
+    "docs/plans.md",
+    "bench/README.md",
+];
 
 /// The README's table of stores is what the program has. `BLOBWISE_BLESS=1` writes it anew.
 #[test]
@@ -219,10 +227,31 @@ fn the_readme_lists_the_stores_that_there_are() {
     assert!(shown == table, "README.md lists other stores than there are: run with BLOBWISE_BLESS=1");
 }
 
+/// Pages of published experiments, by the names of their plans.
+fn published() -> BTreeMap<String, String> {
+    let pages = std::fs::read_dir(Path::new(ROOT).join("docs/published")).unwrap();
+    let names = pages.map(|page| page.unwrap().file_name().into_string().unwrap());
+    names
+        .map(|name| (name.strip_suffix(".md").unwrap().to_owned(), format!("docs/published/{name}")))
+        .collect()
+}
+
+/// Each can be repeated by the command that it shows, and found from the README.
+#[test]
+fn pages_of_published_experiments_are_found_and_can_be_repeated() {
+    let readme = document("README.md");
+    for (plan, page) in published() {
+        assert!(SHIPPED.iter().any(|(name, _)| *name == plan), "{page}: no plan is called `{plan}`");
+        assert!(document(&page).contains(&format!("```sh\nblobwise run {plan}")), "{page} lacks its command");
+        assert!(readme.contains(&format!("]({page})")), "README.md does not lead to {page}");
+    }
+}
+
 #[test]
 fn links_between_documents_lead_somewhere() {
     let mut wrong = Vec::new();
-    for name in DOCUMENTS {
+    let pages = published();
+    for name in DOCUMENTS.iter().copied().chain(pages.values().map(String::as_str)) {
         let text = document(name);
         let here = Path::new(ROOT).join(name);
         for (at, _) in text.match_indices("](") {
