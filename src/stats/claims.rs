@@ -163,7 +163,10 @@ fn statement(text: &ClaimText, rows: &[String]) -> String {
     if !text.statement.is_empty() {
         return text.statement.clone();
     }
-    let names: Vec<String> = text
+    if rows.is_empty() {
+        return "all of its parts".to_owned();
+    }
+    let places: Vec<(String, String)> = text
         .rows
         .iter()
         .map(|operand| {
@@ -171,11 +174,21 @@ fn statement(text: &ClaimText, rows: &[String]) -> String {
             let order = [("after", target.after), ("before", target.before)];
             let order = order.into_iter().filter_map(|(word, other)| Some(format!("{word} {}", other?)));
             let at: Vec<String> = [target.phase, target.corpus].into_iter().flatten().chain(order).collect();
-            if at.is_empty() { target.row } else { format!("{} ({})", target.row, at.join(", ")) }
+            (target.row, if at.is_empty() { String::new() } else { format!(" ({})", at.join(", ")) })
         })
         .collect();
-    if rows.is_empty() { "all of its parts".to_owned() } else { names.join(" against ") }
+    match places.as_slice() {
+        [(first, at), .., (last, _)]
+            if places.len() > NAMED_MAX && places.iter().all(|place| place.1 == *at) =>
+        {
+            format!("{} rows from {first} to {last}{at}", places.len())
+        }
+        _ => places.iter().map(|(row, at)| format!("{row}{at}")).collect::<Vec<String>>().join(" against "),
+    }
 }
+
+/// More rows than these are not named one by one: the report has them all.
+const NAMED_MAX: usize = 4;
 
 /// With its full stop.
 fn sentence(text: &str) -> String {

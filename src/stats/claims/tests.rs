@@ -344,6 +344,18 @@ fn what_sessions_count_is_compared_like_times_but_needs_no_length() {
     }
 }
 
+#[test]
+fn a_part_without_words_says_what_is_compared() {
+    let said = |rows: &str| {
+        let claim = format!(
+            "[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\n[[claim.all-of]]\nquantity = 'max-over-min'\nrows = {rows}"
+        );
+        judged(&claim, vec![])[0].parts[0].statement.clone()
+    };
+    assert_eq!(said("['a', {row = 'b', phase = 'fill'}]"), "a (read) against b (fill)");
+    assert_eq!(said("['a', 'b', 'c', 'd', 'e']"), "5 rows from a to e (read)");
+}
+
 /// A noisy row that may be the largest keeps the largest over the smallest open, whichever pair looks most extreme.
 #[test]
 fn extremes_allow_for_a_noisy_row_that_may_be_the_largest() {
