@@ -10,13 +10,13 @@ use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
 use super::interval::{CONFIDENCE, EQUAL_WITHIN, Moments, t_two_sided};
 use super::{histogram, summary};
-use crate::plan::{ClaimText, Expect, Metric, Quantity, Target};
+use crate::plan::{ClaimText, Expect, Metric, Quantity, Target, whole_of};
 use crate::result::{Cache, Cell, Claim, ClaimVerdict, Interval, Magnitude, Round, RunResult, Status};
 use crate::store::Kind;
 
 /// A figure of today holds when it is within this factor of the published one.
 const FACTOR: f64 = 2.0;
-/// Between a phase, or a claim, and the number of its part.
+/// Between a claim and the number of its part.
 const PART: char = '.';
 
 /// What a run says of every claim of its plan.
@@ -529,7 +529,7 @@ fn cells<'r>(result: &'r RunResult, target: &Target) -> Result<Vec<&'r Cell>, St
 
 /// Whether a phase is the one that is meant, or a part of it.
 fn is_of_phase(phase: &str, meant: &str) -> bool {
-    phase == meant || phase.strip_prefix(meant).is_some_and(|rest| rest.starts_with(PART))
+    phase == meant || whole_of(phase) == meant
 }
 
 /// A target of each part of its phase.
@@ -663,8 +663,7 @@ fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
     match (summary::too_short(cells.iter().copied()), cells) {
         (Some(why), [cell]) => Err(format!("`{}` in `{}`: {why}.", cell.store, cell.phase)),
         (Some(why), [cell, ..]) => {
-            let phase = cell.phase.rsplit_once(PART).map_or(cell.phase.as_str(), |(phase, _)| phase);
-            Err(format!("`{}` in all parts of `{phase}`: {why}.", cell.store))
+            Err(format!("`{}` in all parts of `{}`: {why}.", cell.store, whole_of(&cell.phase)))
         }
         _ => Ok(()),
     }

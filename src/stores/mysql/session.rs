@@ -58,14 +58,17 @@ const ROWS_AT_ONCE: usize = 16;
 /// The most keys in one statement; the protocol takes 65,535 parameters.
 const LISTED_MAX: usize = 10_000;
 
-/// The most blobs of one INSERT, together: hexadecimal digits are twice as many, and a server of the user's may take no packet
+/// The most blobs of one INSERT.
+const INSERTED_MAX: usize = 128;
+
+/// The most bytes of them, together: hexadecimal digits are twice as many, and a server of the user's may take no packet
 /// above 1 MB.
 const INSERTED_BYTES: usize = 256 << 10;
 
 /// How many of the blobs that are left one INSERT takes: a power of two, so that batches of any length need few prepared statements.
-fn rows_at_once(left: &[(Key, &[u8])]) -> usize {
+fn inserted_at_once(left: &[(Key, &[u8])]) -> usize {
     let mut bytes = 0;
-    let fits = left.iter().take(128).take_while(|(_, blob)| {
+    let fits = left.iter().take(INSERTED_MAX).take_while(|(_, blob)| {
         bytes += blob.len();
         bytes <= INSERTED_BYTES
     });
@@ -125,13 +128,20 @@ impl<'s> MySession<'s> {
 
     // ---- one column ------------------------------------------------------------------------------------------
 
+    /// The statement that puts these rows, whatever was there under their keys.
+    fn upsert(&self, rows: &str) -> String {
+        let column = self.store.key_column();
+        format!(
+            "INSERT INTO blobs({column}, content) VALUES {rows}
+             ON DUPLICATE KEY UPDATE content = VALUES(content), gone = FALSE"
+        )
+    }
+
     /// Puts blobs by one statement, or by a call of the procedure for each.
     fn put_rows(&mut self, rows: &[(Key, &[u8])]) -> Result<()> {
-        let into = format!("INSERT INTO blobs({}, content) VALUES", self.store.key_column());
-        let or = "ON DUPLICATE KEY UPDATE content = VALUES(content), gone = FALSE";
         match self.store.protocol {
             Protocol::Prepared => {
-                let sql = format!("{into} {} {or}", vec!["(?, ?)"; rows.len()].join(", "));
+                let sql = self.upsert(&vec!["(?, ?)"; rows.len()].join(", "));
                 let params = rows.iter().flat_map(|(key, blob)| [self.key(key), Value::Bytes(blob.to_vec())]);
                 self.run(&sql, params.collect())
             }
@@ -140,8 +150,7 @@ impl<'s> MySession<'s> {
                     .iter()
                     .map(|(key, blob)| format!("({}, X'{}')", self.literal(key), hexadecimal(blob)))
                     .collect();
-                let sql = format!("{into} {} {or}", literals.join(", "));
-                self.connection.query_drop(sql).map_err(from_mysql)
+                self.connection.query_drop(self.upsert(&literals.join(", "))).map_err(from_mysql)
             }
             Protocol::Procedure => rows.iter().try_for_each(|(key, blob)| {
                 let params = positional(vec![self.key(key), Value::Bytes(blob.to_vec())]);
@@ -469,7 +478,7 @@ impl Session for MySession<'_> {
             Shape::Blob => {
                 let mut left = blobs;
                 while !left.is_empty() {
-                    let (rows, later) = left.split_at(rows_at_once(left));
+                    let (rows, later) = left.split_at(inserted_at_once(left));
                     session.put_rows(rows)?;
                     left = later;
                 }
@@ -511,7 +520,7 @@ mod tests {
                 .enumerate()
                 .map(|(id, blob)| (Key::of_digest(id as u64, id as u128), blob.as_slice()))
                 .collect();
-            rows_at_once(&rows)
+            inserted_at_once(&rows)
         };
         assert_eq!((of(&[10]), of(&[10; 3]), of(&[10; 100]), of(&[0; 1000])), (1, 2, 64, 128));
         assert_eq!(of(&[INSERTED_BYTES / 3; 9]), 2);
