@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use blobwise::plan::SHIPPED;
+use blobwise::plan::{PlanText, SHIPPED};
 use blobwise::stores::{Entry, TABLE};
+use serde_json::Value;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -199,7 +200,20 @@ const DOCUMENTS: &[&str] = &[
     "bench/README.md",
 ];
 
-/// The README's table of stores is what the program has. `BLOBWISE_BLESS=1` writes it anew.
+/// What stands in a document between `<!-- name -->` and `<!-- /name -->` is what was made. `BLOBWISE_BLESS=1` writes it anew.
+fn holds(name: &str, section: &str, made: &str) {
+    let (begin, end) = (format!("<!-- {section} -->\n"), format!("<!-- /{section} -->"));
+    let text = document(name);
+    let (before, rest) = text.split_once(&begin).unwrap();
+    let (shown, after) = rest.split_once(&end).unwrap();
+    if std::env::var_os("BLOBWISE_BLESS").is_some() {
+        std::fs::write(Path::new(ROOT).join(name), format!("{before}{begin}{made}{end}{after}")).unwrap();
+        return;
+    }
+    assert!(shown == made, "{name} has other {section} than there are: run with BLOBWISE_BLESS=1");
+}
+
+/// The README's table of stores is what the program has.
 #[test]
 fn the_readme_lists_the_stores_that_there_are() {
     let mut table = String::from("| store | kind | what it is |\n| --- | --- | --- |\n");
@@ -215,16 +229,86 @@ fn the_readme_lists_the_stores_that_there_are() {
         };
         table += &about;
     }
-    let (begin, end) = ("<!-- stores -->\n", "<!-- /stores -->");
-    let readme = document("README.md");
-    let (before, rest) = readme.split_once(begin).unwrap();
-    let (shown, after) = rest.split_once(end).unwrap();
-    if std::env::var_os("BLOBWISE_BLESS").is_some() {
-        std::fs::write(Path::new(ROOT).join("README.md"), format!("{before}{begin}{table}{end}{after}"))
-            .unwrap();
-        return;
+    holds("README.md", "stores", &table);
+}
+
+/// So is the list of a plan's keys.
+#[test]
+fn the_keys_of_a_plan_are_those_of_the_types() {
+    holds("docs/plans.md", "keys", &keys_of_a_plan());
+}
+
+/// The examples in the document are plans that can be run.
+#[test]
+fn examples_of_plans_are_plans() {
+    let text = document("docs/plans.md");
+    let examples: Vec<&str> =
+        text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(examples.len() >= 2);
+    for example in examples {
+        PlanText::parse(example)
+            .and_then(|plan| plan.resolve(true))
+            .unwrap_or_else(|error| panic!("{error:#}\n{example}"));
     }
-    assert!(shown == table, "README.md lists other stores than there are: run with BLOBWISE_BLESS=1");
+}
+
+/// A table for each part of a plan.
+fn keys_of_a_plan() -> String {
+    let plan = serde_json::to_value(schemars::schema_for!(PlanText)).unwrap();
+    let part = |name: &str| plan["$defs"][name].clone();
+    let parts = [
+        ("The plan itself", plan.clone()),
+        ("`[corpus]` and each `[[corpora]]`", part("CorpusText")),
+        ("Each `[[phase]]`", part("PhaseText")),
+        ("Each `[[claim]]`", part("ClaimText")),
+        ("`expect` of a claim", part("Expect")),
+        ("A row of a claim, where its label is not enough", part("Target")),
+        ("`[document]`", part("Document")),
+        ("Each `[[unspecified]]`", part("Unspecified")),
+        ("Each `[[published]]`", part("PublishedText")),
+        ("Each of `series`", part("Series")),
+        ("Each `[[derived]]`", part("Derived")),
+    ];
+    let mut text = String::new();
+    for (title, schema) in parts {
+        text += &format!("\n### {title}\n\n| key | value | what it says |\n| --- | --- | --- |\n");
+        for (key, value) in schema["properties"].as_object().unwrap() {
+            text += &format!("| `{key}` | {} | {} |\n", form(value), about(value));
+        }
+    }
+    for (title, name) in [("`metric`", "Metric"), ("`quantity`", "Quantity"), ("`by`", "By")] {
+        text += &format!("\n### Values of {title}\n\n| value | meaning |\n| --- | --- |\n");
+        for choice in part(name)["oneOf"].as_array().unwrap() {
+            text += &format!("| `{}` | {} |\n", choice["const"].as_str().unwrap(), about(choice));
+        }
+    }
+    text
+}
+
+/// The type of a value in a word; that of a choice is its own table or told where it is described.
+fn form(schema: &Value) -> &'static str {
+    let named = |kind: &str| match kind {
+        "integer" => "whole number",
+        "number" => "number",
+        "boolean" => "true or false",
+        "array" => "list",
+        "object" => "table",
+        _ => "text",
+    };
+    match &schema["type"] {
+        Value::String(kind) => named(kind),
+        Value::Array(kinds) => kinds.first().and_then(Value::as_str).map_or("text", named),
+        _ => match schema["anyOf"][0]["$ref"].as_str().or(schema["$ref"].as_str()) {
+            Some(name) if ["CorpusText", "Document", "Expect"].iter().any(|table| name.ends_with(table)) => {
+                "table"
+            }
+            _ => "text",
+        },
+    }
+}
+
+fn about(schema: &Value) -> String {
+    schema["description"].as_str().unwrap_or_default().replace('\n', " ").replace('|', "\\|")
 }
 
 /// Pages of published experiments, by the names of their plans.
