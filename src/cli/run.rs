@@ -14,7 +14,7 @@ use crate::engine::preflight::{check_memory, check_servers, check_space};
 use crate::engine::run::{Start, run};
 use crate::machine;
 use crate::place::{Place, make_directories, remove_if_empty};
-use crate::plan::{CorpusText, OneOrMany, Plan, PlanText, split_list, split_pair};
+use crate::plan::{CorpusText, LOOK_SCALE, OneOrMany, Plan, PlanText, split_list, split_pair};
 use crate::records::Records;
 use crate::report;
 use crate::result::{Program, RunResult, Status, replace};
@@ -458,7 +458,7 @@ impl Flags {
         put(&mut text.op_timeout, &self.op_timeout);
         put(&mut text.phases, &self.phases.as_deref().map(split_list));
         put(&mut text.stores, &self.stores.as_deref().map(split_list));
-        if self.scale.is_some_and(|scale| scale < 0.1) && self.rounds.is_none() {
+        if self.scale.is_some_and(|scale| scale < LOOK_SCALE) && self.rounds.is_none() {
             // A look at the plan's shape: two rounds, whatever the plan wants for verdicts.
             (text.rounds, text.budget) = (None, self.budget.clone());
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::corpus::Corpus;
-use crate::plan::{CacheState, Length, Phase, Plan, Work, length_key};
+use crate::plan::{CacheState, LOOK_SCALE, Length, Phase, Plan, Work, length_key};
 use crate::result::{Fixed, FixedLength};
 use crate::stats::{SHORT_OPS as OPS_MIN, SHORT_SECONDS};
 
@@ -44,6 +44,7 @@ const PILOT_BYTES: u64 = 32_000_000;
 struct Choice {
     corpus_share: f64,
     read_seconds: f64,
+    read_ops: u64,
     cold_ops: u64,
     rounds: u32,
 }
@@ -60,7 +61,8 @@ pub fn pilot_blobs(corpus: &Corpus) -> u64 {
 
 /// The short lengths of the pilot's own visit.
 pub fn pilot_lengths(plan: &Plan, blobs: &[(u64, Option<u64>)]) -> Fixed {
-    let choice = Choice { corpus_share: 1.0, read_seconds: 0.02, cold_ops: OPS_MIN, rounds: 0 };
+    let choice =
+        Choice { corpus_share: 1.0, read_seconds: 0.02, read_ops: OPS_MIN, cold_ops: OPS_MIN, rounds: 0 };
     let mut fixed = fixed_for(plan, blobs, choice);
     for (key, length) in &mut fixed.lengths {
         let phase = plan.phases.iter().find(|phase| key.split('@').next() == Some(phase.id.as_str()));
@@ -75,10 +77,13 @@ pub fn pilot_lengths(plan: &Plan, blobs: &[(u64, Option<u64>)]) -> Fixed {
 
 /// The lengths of a run without a budget.
 pub fn full_lengths(plan: &Plan, blobs: &[(u64, Option<u64>)]) -> Fixed {
+    let scaled_ops = ((OPS_MIN as f64 * plan.scale.min(1.0)) as u64).max(8);
     let choice = Choice {
         corpus_share: 1.0,
         read_seconds: (READ_SECONDS * plan.scale.min(1.0)).max(READ_SECONDS_MIN),
-        cold_ops: ((OPS_MIN as f64 * plan.scale.min(1.0)) as u64).max(8),
+        // A look at a plan's shape decides nothing.
+        read_ops: if plan.scale < LOOK_SCALE { scaled_ops } else { OPS_MIN },
+        cold_ops: scaled_ops,
         rounds: plan.rounds.unwrap_or(ROUNDS_WANTED),
     };
     let mut fixed = fixed_for(plan, blobs, choice);
@@ -97,7 +102,13 @@ pub fn fitting_lengths(
 ) -> (Fixed, Option<String>) {
     let wanted = plan.rounds.unwrap_or(ROUNDS_WANTED);
     let hoped = plan.rounds.unwrap_or(ROUNDS_HOPED);
-    let first = Choice { corpus_share: 1.0, read_seconds: READ_SECONDS, cold_ops: OPS_MIN, rounds: hoped };
+    let first = Choice {
+        corpus_share: 1.0,
+        read_seconds: READ_SECONDS,
+        read_ops: OPS_MIN,
+        cold_ops: OPS_MIN,
+        rounds: hoped,
+    };
     let mut choices = vec![first];
     for read_seconds in [0.35, 0.25, 0.18, 0.13, READ_SECONDS_MIN] {
         choices.push(Choice { read_seconds, ..first });
@@ -219,7 +230,7 @@ fn length_of(
         Length::Pilot if cold => (choice.cold_ops.max(1).min(blobs), 0.0),
         // Whole passes over all blobs, as many as make a cell that is not too short.
         Length::Pilot if load.only_reads() => {
-            passes = OPS_MIN.div_ceil(blobs).max(1);
+            passes = choice.read_ops.div_ceil(blobs).max(1);
             (blobs * passes, choice.read_seconds)
         }
         Length::Pilot => (blobs.min(scaled(OPS_MIN).max(OPS_MIN.min(blobs))), 0.0),
@@ -310,6 +321,15 @@ mod tests {
         assert_eq!(fixed.lengths["read-again"].ops, 200);
         let many = full_lengths(&plan("stores = ['files/flat']"), &[(100_000, None)]);
         assert_eq!(many.lengths["read-cold"].cold_passes, 10);
+    }
+
+    #[test]
+    fn short_reads_are_repeated_until_they_can_be_ranked_but_not_for_a_look() {
+        let reads = |scale: f64| {
+            let plan = plan(&format!("stores = ['files/flat']\nscale = {scale}\nrounds = 2"));
+            full_lengths(&plan, &[(8, None)]).lengths["read-warm"].passes
+        };
+        assert_eq!((reads(1.0), reads(0.1), reads(0.01)), (25, 25, 1));
     }
 
     #[test]

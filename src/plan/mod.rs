@@ -322,8 +322,14 @@ const DEFAULT_BYTES: u64 = 32_000_000;
 const PRECISION: &str = "5%";
 /// What visitors hardly notice.
 const LIMIT: &str = "p99=50ms";
-/// Blobs that every corpus keeps when it is scaled down.
+/// Below this part of its size a run is a look at a plan's shape: of two rounds, with verdicts that are not to be quoted.
+pub const LOOK_SCALE: f64 = 0.1;
+/// Blobs that every corpus keeps when it is scaled down, unless they are large.
 const SCALED_BLOBS_MIN: u64 = 8;
+/// Blobs that even a corpus of large ones keeps: a class, not a single case.
+const SCALED_BLOBS_LEAST: u64 = 2;
+/// Bytes that are not exceeded for the sake of eight blobs: a look would spend most of its time on the largest class.
+const SCALED_BYTES: u64 = 16_000_000;
 /// The most blobs a corpus may have: keys and sizes are held in memory, about 60 B each.
 const BLOBS_MAX: u64 = 50_000_000;
 /// Workers at the most.
@@ -529,7 +535,7 @@ impl Resolver<'_> {
         if budget.is_some_and(|budget| budget.is_zero()) {
             bail!("`--budget` must be above 0");
         }
-        if scale < 0.1 && rounds.is_none() {
+        if scale < LOOK_SCALE && rounds.is_none() {
             rounds = Some(2);
         }
         let default = (rounds.is_none() && budget.is_none()).then_some(DEFAULT_BUDGET);
@@ -690,11 +696,13 @@ impl Resolver<'_> {
             given => given,
         };
         let scaled = |value: Option<u64>| value.map(|value| ((value as f64 * scale) as u64).max(1));
-        let blobs_max = match (scaled(blobs_max), scale < 1.0) {
-            (Some(blobs), _) => Some(blobs.max(SCALED_BLOBS_MIN.min(blobs_max.unwrap_or(SCALED_BLOBS_MIN)))),
-            (None, _) => None,
+        let least = match &source {
+            Source::Synthetic { sizes, .. } => scaled_blobs_min(sizes.at(0.5)),
+            Source::Files(_) => SCALED_BLOBS_MIN,
         };
-        // A scaled corpus keeps at least 8 blobs, whatever their bytes.
+        let kept = |blobs: u64| blobs.max(least.min(blobs_max.unwrap_or(least)));
+        let blobs_max = scaled(blobs_max).map(kept);
+        // What a scaled corpus keeps, it keeps whatever its bytes.
         let bytes_max = if scale < 1.0 && blobs_max.is_some() { bytes_max } else { scaled(bytes_max) };
         Ok(CorpusPlan {
             request: Request { source, blobs_max, bytes_max, seed },
@@ -924,6 +932,11 @@ const SWEEP_BYTES_MAX: f64 = 256e6;
 /// Blobs of each size at the most, so that small sizes do not take for ever.
 const SWEEP_BLOBS_MAX: u64 = 2_000;
 
+/// Blobs that a corpus keeps when it is scaled down, by its middle size in bytes.
+fn scaled_blobs_min(middle: u64) -> u64 {
+    (SCALED_BYTES / middle.max(1)).clamp(SCALED_BLOBS_LEAST, SCALED_BLOBS_MIN)
+}
+
 /// One corpus for each size: centres half a decade apart, moved off the powers of two, sizes within 20 % of them.
 fn sweep_corpora(
     sweep: &str,
@@ -955,7 +968,7 @@ fn sweep_corpora(
         let enough = crate::stats::SHORT_OPS;
         let least = if enough as f64 * centre <= SWEEP_BYTES_MAX { enough } else { SWEEP_BLOBS_MIN };
         let blobs = corpus.blobs.unwrap_or(by_bytes.clamp(least, SWEEP_BLOBS_MAX));
-        let blobs = ((blobs as f64 * scale) as u64).max(SCALED_BLOBS_MIN);
+        let blobs = ((blobs as f64 * scale) as u64).max(scaled_blobs_min(centre as u64));
         let name = format!("about {}", crate::units::bytes(centre));
         let source = Source::Synthetic { name, sizes, content };
         // Each size has a seed of its own, or all corpora would have the same keys.
@@ -1040,6 +1053,20 @@ mod tests {
         assert!(error("mix = {reed = 1.0}").contains("read"));
         assert!(error("phases = ['fill', 'read-again']").contains("read phase before it"));
         assert!(error("[[phase]]\nid = 'mixed'\nops = {put = 1.0}\nseconds = 2.0").contains("fixed list"));
+    }
+
+    #[test]
+    fn a_scaled_corpus_keeps_eight_blobs_and_fewer_of_large_ones() {
+        let blobs = |corpus: &str, scale: f64| {
+            let plan = resolve(&format!("scale = {scale}\n[corpus]\n{corpus}")).unwrap();
+            plan.corpora[0].request.blobs_max
+        };
+        assert_eq!(blobs("source = 'fixed:1kB'\nblobs = 1000", 0.1), Some(100));
+        assert_eq!(blobs("source = 'fixed:1kB'\nblobs = 1000", 0.001), Some(8));
+        assert_eq!(blobs("source = 'fixed:1kB'\nblobs = 5", 0.001), Some(5));
+        assert_eq!(blobs("source = 'fixed:4MB'\nblobs = 1000", 0.001), Some(4));
+        assert_eq!(blobs("source = 'fixed:100MB'\nblobs = 1000", 0.001), Some(2));
+        assert_eq!(blobs("source = 'fixed:100MB'\nblobs = 1", 0.001), Some(1));
     }
 
     #[test]

@@ -310,6 +310,10 @@ fn shared(stores: &'static str) -> Outcome {
         assert_eq!(row.status, Status::Measured, "{}: {:?}", row.store, row.reason);
         let whose = row.facts.get("server").map(String::as_str);
         assert_eq!(whose, Some("shared by rows of the run"), "{}", row.store);
+        // What the second round uses again holds nothing of the first.
+        let visits = result.store_rounds.iter().filter(|visit| visit.store == row.store);
+        let empty: Vec<_> = visits.map(|visit| visit.footprint.empty_bytes).collect();
+        assert!(empty[0].is_some() && empty == [empty[0]; 2], "{}: {empty:?}", row.store);
     }
     assert!(processes(&work.path("place")).is_empty());
     assert!(work.names("place").is_empty());

@@ -1,7 +1,7 @@
 //! The server behind PostgreSQL's rows: a private one, or a schema of our own in one of the user's.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -31,6 +31,9 @@ const LOCK_CLASS: i32 = 0x626c_6f62;
 pub(super) struct Instance {
     server: Server,
     sockets: SocketDir,
+    /// Databases whose stores were removed, empty again. To drop one and make another takes most of a second, nearly all of it for
+    /// the 300 files that a database has.
+    free_databases: Mutex<Vec<String>>,
 }
 
 impl Instance {
@@ -65,7 +68,7 @@ impl Instance {
             launch = launch.arg("-c").arg(setting);
         }
         let server = Server::start(&launch)?;
-        let mut instance = Instance { server, sockets };
+        let mut instance = Instance { server, sockets, free_databases: Mutex::default() };
         let config = instance.config(patience);
         instance.server.wait_until_ready(START_PATIENCE, || {
             Client::connect(&config)?.run("SELECT 1")?;
@@ -93,22 +96,33 @@ impl Instance {
         self.sockets.path()
     }
 
-    /// The database of a store in a server that rows share, made with the store.
+    /// The database of a store in a server that rows share: one that a removed store left empty, or a new one.
     pub(super) fn own_database(&self, setup: &Setup, patience: Duration) -> Result<String> {
         let kept = setup.dir.join(DATABASE_FILE);
         if setup.mode == Mode::Open {
             return Ok(std::fs::read_to_string(kept).context("the name of our database is lost")?);
         }
-        let database = own_name();
-        Client::connect(&self.config(patience))?.run(&format!("CREATE DATABASE {database}"))?;
+        let free = self.free_databases.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let database = match free {
+            Some(database) => database,
+            None => self.new_database(patience)?,
+        };
         std::fs::write(kept, &database)?;
         Ok(database)
     }
 
-    /// Removes a store's database when all its sessions are over.
-    pub(super) fn drop_database(&self, database: &str, patience: Duration) -> Result<()> {
-        Client::connect(&self.config(patience))?.run(&format!("DROP DATABASE {database} WITH (FORCE)"))?;
-        Ok(())
+    fn new_database(&self, patience: Duration) -> Result<String> {
+        let database = own_name();
+        let mut client = Client::connect(&self.config(patience))?;
+        client.run(&format!("CREATE DATABASE {database}"))?;
+        // Or its files would be synced by the first checkpoint of the store, which settling counts.
+        client.run("CHECKPOINT")?;
+        Ok(database)
+    }
+
+    /// Takes a database back that holds nothing of its store any more.
+    pub(super) fn free_database(&self, database: String) {
+        self.free_databases.lock().unwrap_or_else(PoisonError::into_inner).push(database);
     }
 
     /// Fast shutdown: sessions end, everything is written.

@@ -421,9 +421,16 @@ impl Store for Postgres {
         let schema = [Param::Bytes(self.schema.as_bytes())];
         let mut bytes = keeper.number(sizes, &schema)?.context("no answer to the size of our tables")?;
         if matches!(self.shape, Shape::LargeObject { .. }) {
-            // Objects lie in one catalogue of the whole database: ours are counted by their pages.
-            let objects = "SELECT coalesce(sum(length(data) + 32), 0)::bigint FROM pg_largeobject
-                WHERE loid IN (SELECT object FROM blobs)";
+            // Objects lie in one catalogue of the whole database. Where that is not ours alone, they are counted by their pages.
+            let objects = match self.own_database {
+                Some(_) => {
+                    "SELECT pg_total_relation_size('pg_largeobject') + pg_total_relation_size('pg_largeobject_metadata')"
+                }
+                None => {
+                    "SELECT coalesce(sum(length(data) + 32), 0)::bigint FROM pg_largeobject
+                    WHERE loid IN (SELECT object FROM blobs)"
+                }
+            };
             bytes += keeper.number(objects, &[])?.context("no answer to the size of our objects")?;
         }
         Ok(Some(bytes as u64))
@@ -436,20 +443,27 @@ impl Store for Postgres {
     }
 
     fn remove(self: Box<Self>) -> Result<()> {
+        let drop_schema = format!("DROP SCHEMA {} CASCADE", self.schema);
         if let (Host::Shared(instance), Some(database)) = (&self.host, &self.own_database) {
             let (instance, database) = (Arc::clone(instance), database.clone());
-            let patience = self.config.patience;
-            // Its sessions end first.
+            {
+                let mut keeper = self.keeper();
+                keeper.run(&drop_schema)?;
+                // Truncated, the tables of large objects begin new files: no room that was used is left for the next store.
+                keeper.run("SET allow_system_table_mods = on")?;
+                keeper.run("TRUNCATE pg_largeobject, pg_largeobject_metadata")?;
+                keeper.run("CHECKPOINT")?;
+            }
             self.close()?;
-            return instance.drop_database(&database, patience);
+            instance.free_database(database);
+            return Ok(());
         }
         if !self.host.is_private() {
             if matches!(self.shape, Shape::LargeObject { .. }) {
                 // The trigger unlinks the objects.
                 self.keeper().run("DELETE FROM blobs")?;
             }
-            let drop = format!("DROP SCHEMA {} CASCADE", self.schema);
-            self.keeper().run(&drop)?;
+            self.keeper().run(&drop_schema)?;
         }
         self.close()
     }
