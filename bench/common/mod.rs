@@ -15,8 +15,8 @@ use blobwise::engine::ops::{Deal, PlannedOp, State, lists};
 use blobwise::engine::resources::{Idle, Meter};
 use blobwise::place::Place;
 use blobwise::plan::{Length, Load, OpKind, Order, RangeRule, Row, Sets, Use, rows};
+use blobwise::stats::interval;
 use blobwise::stats::interval::{paired_ratio, rate};
-use blobwise::stats::summary::interval_text;
 use blobwise::store::{Common, Durability, Mode, Setup, Store};
 
 /// Turns of each side.
@@ -216,7 +216,7 @@ fn line(what: &str, us: &[Turn], them: &[Turn], value: fn(&Turn) -> f64) -> Resu
     let middle = |values: &[f64]| rate(values).map_or(f64::NAN, |rate| rate.median);
     println!(
         "  {what:<19} ours / theirs {} ({:.0} / {:.0})",
-        interval_text(&ratio),
+        interval::text(&ratio),
         middle(&us),
         middle(&them)
     );

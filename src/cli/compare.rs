@@ -7,8 +7,8 @@ use clap::Args;
 
 use super::{Ended, print};
 use crate::result::RunResult;
+use crate::stats::interval;
 use crate::stats::runs::{Change, ChangeVerdict, compare};
-use crate::stats::summary::interval_text;
 use crate::units;
 
 /// Flags of the command.
@@ -37,7 +37,7 @@ fn render(changes: &[Change], threshold: f64) -> String {
     for change in changes {
         let size =
             change.sweep_bytes.map(|bytes| format!(" {}", units::bytes(bytes as f64))).unwrap_or_default();
-        let ratio = change.ratio.map(|ratio| interval_text(&ratio)).unwrap_or_else(|| "-".to_owned());
+        let ratio = change.ratio.map(|ratio| interval::text(&ratio)).unwrap_or_else(|| "-".to_owned());
         let regressed = if change.regressed { " (regressed)" } else { "" };
         text += &format!(
             "{:<28} {:<22} {ratio:<22} {}{regressed}\n",

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use crate::corpus::Corpus;
-use crate::plan::{CacheState, LOOK_SCALE, Length, Phase, Plan, Work, length_key};
+use crate::plan::{CacheState, LOOK_SCALE, Length, Phase, Plan, Row, Work, length_key};
 use crate::result::{Fixed, FixedLength};
 use crate::stats::{SHORT_OPS as OPS_MIN, SHORT_SECONDS};
 
 use super::ramp;
-use super::visit::{Outcome, Visit};
+use super::visit::{COLD_PASSES_SERVERS, Outcome, Visit};
 
 /// Rounds that verdicts need.
 pub const ROUNDS_WANTED: u32 = 5;
@@ -29,8 +29,6 @@ const RUNG_SECONDS_MIN: f64 = 0.3;
 const COLD_SHARE: f64 = 0.02;
 /// Passes of a cold phase, so that its proof has ten parts.
 const COLD_PASSES_MIN: u64 = 10;
-/// Passes of a cold phase at the most, for all rows, when one of them is a server: each pass starts it anew.
-const COLD_PASSES_SERVERS: u64 = 2;
 /// Blobs that a corpus keeps when it is shrunk to fit a budget.
 const BLOBS_MIN: u64 = 100;
 /// Passes of the pilot's cold phases.
@@ -180,6 +178,8 @@ pub struct PilotVisit {
     pub corpus: usize,
     /// Blobs it had.
     pub blobs: u64,
+    /// Whether a server restarted for each pass of a cold phase.
+    pub restarts: bool,
     /// What it took.
     pub visit: Visit,
 }
@@ -195,9 +195,12 @@ fn fixed_for(plan: &Plan, blobs: &[(u64, Option<u64>)], choice: Choice) -> Fixed
     Fixed { rounds: choice.rounds, rounds_final: false, corpus_share: choice.corpus_share, lengths }
 }
 
-/// Whether a row has to be started and stopped like a server.
-fn has_servers(plan: &Plan) -> bool {
-    plan.rows.iter().any(|row| !row.adapter.programs.is_empty())
+/// Passes that a cold phase of so many ops takes, with `each` of them in a pass. A server starts anew for each: where the few
+/// that it can do are enough, all rows do as many, and can be compared. Where they are not, only servers do so few, and have no rank.
+fn cold_passes(ops: u64, each: u64, servers: bool, others: bool) -> u64 {
+    let passes = ops.div_ceil(each).max(COLD_PASSES_MIN);
+    let few = u64::from(COLD_PASSES_SERVERS);
+    if servers && (few * each >= ops || !others) { passes.min(few) } else { passes }
 }
 
 fn length_of(
@@ -240,8 +243,9 @@ fn length_of(
         return FixedLength { ops, passes: passes as u32, seconds, ..FixedLength::default() };
     }
     let each = ((blobs as f64 * COLD_SHARE) as u64).max(1);
-    let passes = ops.div_ceil(each).max(COLD_PASSES_MIN);
-    let passes = if has_servers(plan) { passes.min(COLD_PASSES_SERVERS) } else { passes };
+    let servers = plan.rows.iter().any(Row::restarts);
+    let others = plan.rows.iter().any(|row| !row.restarts() && !row.is_reference());
+    let passes = cold_passes(ops, each, servers, others);
     let ops = ops.min(passes * each);
     FixedLength { ops, seconds, cold_passes: passes.min(ops) as u32, ..FixedLength::default() }
 }
@@ -290,8 +294,9 @@ fn visit_seconds(
             }
             Work::Ops(_) if phase.cache == CacheState::Cold => {
                 let per_pass = visit.pass_seconds.get(&phase.id).copied().unwrap_or(*wall);
+                let most = if pilot.restarts { COLD_PASSES_SERVERS } else { u32::MAX };
                 // A pass has about the same number of keys as the pilot's.
-                per_pass * f64::from(length.cold_passes)
+                per_pass * f64::from(length.cold_passes.min(most))
             }
             Work::Ops(load) if load.only_reads() => {
                 let all = per_op * length.ops as f64;
@@ -321,6 +326,18 @@ mod tests {
         assert_eq!(fixed.lengths["read-again"].ops, 200);
         let many = full_lengths(&plan("stores = ['files/flat']"), &[(100_000, None)]);
         assert_eq!(many.lengths["read-cold"].cold_passes, 10);
+    }
+
+    #[test]
+    fn a_server_restarts_for_few_passes_and_takes_no_rank_from_others() {
+        // Two per cent of 400 blobs, and of 10,000.
+        assert_eq!(cold_passes(200, 8, false, true), 25);
+        assert_eq!(cold_passes(200, 8, true, true), 25);
+        assert_eq!(cold_passes(200, 8, true, false), 2);
+        assert_eq!(cold_passes(200, 200, true, true), 2);
+        // 5,000 blobs are enough, as doubts and `docs/method.md` say.
+        assert_eq!((cold_passes(200, 100, true, true), cold_passes(200, 99, true, true)), (2, 10));
+        assert_eq!(cold_passes(200, 200, false, true), 10);
     }
 
     #[test]
@@ -364,7 +381,7 @@ mod tests {
             error: None,
             seconds: 12.0,
         };
-        let visits = [PilotVisit { corpus: 0, blobs: 1000, visit }];
+        let visits = [PilotVisit { corpus: 0, blobs: 1000, restarts: false, visit }];
         let fit = |seconds| fitting_lengths(&plan, &blobs, &visits, seconds);
         assert_eq!(fit(1e6).0.corpus_share, 1.0);
         let (half, why) = fit(40.0);

@@ -1,9 +1,11 @@
 //! A plan: corpus, stores, workload, rounds. Read from TOML, from flags or from both; written beside every result.
 
 mod claims;
+mod corpora;
 mod phases;
 mod published;
 mod rows;
+mod values;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,6 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use claims::{ClaimText, Expect, Metric, Operand, Quantity, Target};
+pub use corpora::{CorpusPlan, CorpusText};
 pub use phases::{
     CacheState, Class, DEFAULT_PHASES, Length, Load, OpKind, Order, Phase, PhaseText, RangeRule,
     STANDARD_PHASES, Use, Work, part_of, standard, whole_of,
@@ -22,11 +25,15 @@ pub use published::{By, Derived, Document, PublishedText, Series, Unspecified};
 pub use rows::{
     COMMON, CatalogueOf, Missing, Row, Sets, defaults, missing_server, rows, split_list, split_pair,
 };
+pub use values::{CacheSize, ResponseLimit};
 
-use crate::corpus::{Content, PRESETS, Request, Sizes, Source};
+use corpora::{DEFAULT_BLOBS, DEFAULT_BYTES};
+use values::{at_most, bytes_or, duration_or, positive_rate};
+
+use crate::corpus::PRESETS;
 use crate::names::unknown;
 use crate::store::Durability;
-use crate::units::{parse_bytes, parse_duration, parse_share};
+use crate::units::{parse_duration, parse_share};
 
 /// A plan as it is written: everything is optional, and what is not given has a default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -148,30 +155,6 @@ pub struct PlanText {
     pub claim: Vec<ClaimText>,
 }
 
-/// The corpus of a plan.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CorpusText {
-    /// What it is called, where a plan has several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// A preset or a distribution.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<String>,
-    /// A directory of files instead.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub files: Option<PathBuf>,
-    /// At most this many blobs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blobs: Option<u64>,
-    /// At most this many bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bytes: Option<String>,
-    /// `random`, `text` or `ratio:R`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub content: Option<String>,
-}
-
 /// A value of an option, or several that make one row each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
@@ -268,6 +251,13 @@ impl Plan {
     pub fn shows_pages(&self) -> bool {
         self.rows.iter().all(Row::shows_pages)
     }
+
+    /// Whether a phase is done with the corpus of this size.
+    pub fn has(&self, phase: &str, sweep_bytes: Option<u64>) -> bool {
+        let Some(only) = self.only.get(phase) else { return true };
+        let corpus = self.corpora.iter().find(|corpus| corpus.sweep_bytes == sweep_bytes);
+        corpus.and_then(|corpus| corpus.name.as_ref()).is_some_and(|name| only.contains(name))
+    }
 }
 
 /// When a worker syncs in the class on-sync: after this many ops or bytes, whichever comes first, and at the end.
@@ -277,27 +267,6 @@ pub struct SyncRule {
     pub ops: u64,
     /// Bytes.
     pub bytes: u64,
-}
-
-/// One corpus of a plan.
-#[derive(Clone, Debug)]
-pub struct CorpusPlan {
-    /// What to build.
-    pub request: Request,
-    /// The size that a sweep varies, in bytes: the centre of the sizes of this corpus. Corpora of a plan are told apart by
-    /// their middle size.
-    pub sweep_bytes: Option<u64>,
-    /// What a plan with several corpora calls it.
-    pub name: Option<String>,
-}
-
-impl Plan {
-    /// Whether a phase is done with the corpus of this size.
-    pub fn has(&self, phase: &str, sweep_bytes: Option<u64>) -> bool {
-        let Some(only) = self.only.get(phase) else { return true };
-        let corpus = self.corpora.iter().find(|corpus| corpus.sweep_bytes == sweep_bytes);
-        corpus.and_then(|corpus| corpus.name.as_ref()).is_some_and(|name| only.contains(name))
-    }
 }
 
 /// Rows of a run that names none: the stores that need no server, and two yardsticks.
@@ -314,24 +283,12 @@ pub const DEFAULT_STORES: &[&str] = &[
     "fjall[kv_separation=true]",
 ];
 
-/// Blobs of the default corpus.
-const DEFAULT_BLOBS: u64 = 400;
-/// Bytes of the default corpus at the most.
-const DEFAULT_BYTES: u64 = 32_000_000;
 /// Narrow enough to answer the questions people have.
 const PRECISION: &str = "5%";
 /// What visitors hardly notice.
 const LIMIT: &str = "p99=50ms";
 /// Below this part of its size a run is a look at a plan's shape: of two rounds, with verdicts that are not to be quoted.
 pub const LOOK_SCALE: f64 = 0.1;
-/// Blobs that every corpus keeps when it is scaled down, unless they are large.
-const SCALED_BLOBS_MIN: u64 = 8;
-/// Blobs that even a corpus of large ones keeps: a class, not a single case.
-const SCALED_BLOBS_LEAST: u64 = 2;
-/// Bytes that are not exceeded for the sake of eight blobs: a look would spend most of its time on the largest class.
-const SCALED_BYTES: u64 = 16_000_000;
-/// The most blobs a corpus may have: keys and sizes are held in memory, about 60 B each.
-const BLOBS_MAX: u64 = 50_000_000;
 /// Workers at the most.
 const WORKERS_MAX: usize = 1024;
 /// Blobs of one op at the most.
@@ -458,7 +415,7 @@ impl Resolver<'_> {
             limit: text.limit.as_deref().unwrap_or(LIMIT).parse()?,
             arrivals: text.arrivals.unwrap_or_default(),
             mix: self.mix(&phases)?,
-            corpora: self.corpora(scale, seed)?,
+            corpora: corpora::corpora(text, scale, seed)?,
             only: BTreeMap::new(),
             scale,
             verify: text.verify.unwrap_or(false),
@@ -626,107 +583,6 @@ impl Resolver<'_> {
         Ok(chosen.map(|row| row.label.clone()).unwrap_or_default())
     }
 
-    fn corpora(&self, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
-        let corpus = self.text.corpus.clone().unwrap_or_default();
-        let bytes_max = corpus.bytes.as_deref().map(parse_bytes).transpose().context("--corpus-bytes")?;
-        if corpus.blobs == Some(0) || bytes_max == Some(0) {
-            bail!("a corpus of nothing measures nothing: `--blobs` and `--corpus-bytes` must be above 0");
-        }
-        if let Some(blobs) = corpus.blobs.filter(|blobs| *blobs > BLOBS_MAX) {
-            bail!("`--blobs {blobs}` is above {BLOBS_MAX}, the most that blobwise keeps track of");
-        }
-        if let Some(sweep) = &self.text.sweep {
-            if !self.text.corpora.is_empty() {
-                bail!("this plan has corpora of its own, which `--sweep` cannot vary");
-            }
-            if corpus.files.is_some() || corpus.source.is_some() {
-                bail!("`--sweep` draws its own sizes: leave out `--files` and `--corpus`");
-            }
-            return sweep_corpora(sweep, &corpus, bytes_max, scale, seed);
-        }
-        if self.text.corpora.is_empty() {
-            return Ok(vec![self.one_corpus(&corpus, bytes_max, scale, seed)?]);
-        }
-        if corpus != CorpusText::default() {
-            bail!(
-                "this plan has corpora of its own: leave out `--files`, `--corpus`, `--blobs` and `--corpus-bytes`"
-            );
-        }
-        self.several_corpora(scale, seed)
-    }
-
-    /// The corpora of a plan that has several.
-    fn several_corpora(&self, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
-        let mut corpora: Vec<CorpusPlan> = Vec::new();
-        for (index, corpus) in self.text.corpora.iter().enumerate() {
-            let name = corpus.name.clone().ok_or_else(|| anyhow!("each of several corpora needs a name"))?;
-            let bytes_max = corpus.bytes.as_deref().map(parse_bytes).transpose()?;
-            // Each has a seed of its own, or all would have the same keys.
-            let own_seed = seed.wrapping_add((index as u64) << 32);
-            let mut planned = self.one_corpus(corpus, bytes_max, scale, own_seed)?;
-            let Source::Synthetic { name: source, sizes, .. } = &mut planned.request.source else {
-                bail!("the corpus `{name}` is a directory, which one of several cannot be");
-            };
-            source.clone_from(&name);
-            planned.sweep_bytes = Some(sizes.at(0.5));
-            planned.name = Some(name);
-            if corpora
-                .iter()
-                .any(|known| known.name == planned.name || known.sweep_bytes == planned.sweep_bytes)
-            {
-                bail!("two corpora have the same name or the same middle size");
-            }
-            corpora.push(planned);
-        }
-        Ok(corpora)
-    }
-
-    fn one_corpus(
-        &self,
-        corpus: &CorpusText,
-        bytes_max: Option<u64>,
-        scale: f64,
-        seed: u64,
-    ) -> Result<CorpusPlan> {
-        let source = self.source(corpus)?;
-        let real = matches!(source, Source::Files(_));
-        let (blobs_max, bytes_max) = match (corpus.blobs, bytes_max) {
-            (None, None) if real => (None, Some(DEFAULT_BYTES)),
-            (None, None) => (Some(DEFAULT_BLOBS), Some(DEFAULT_BYTES)),
-            given => given,
-        };
-        let scaled = |value: Option<u64>| value.map(|value| ((value as f64 * scale) as u64).max(1));
-        let least = match &source {
-            Source::Synthetic { sizes, .. } => scaled_blobs_min(sizes.at(0.5)),
-            Source::Files(_) => SCALED_BLOBS_MIN,
-        };
-        let kept = |blobs: u64| blobs.max(least.min(blobs_max.unwrap_or(least)));
-        let blobs_max = scaled(blobs_max).map(kept);
-        // What a scaled corpus keeps, it keeps whatever its bytes.
-        let bytes_max = if scale < 1.0 && blobs_max.is_some() { bytes_max } else { scaled(bytes_max) };
-        Ok(CorpusPlan {
-            request: Request { source, blobs_max, bytes_max, seed },
-            sweep_bytes: None,
-            name: None,
-        })
-    }
-
-    fn source(&self, corpus: &CorpusText) -> Result<Source> {
-        if let Some(files) = &corpus.files {
-            if corpus.source.is_some() {
-                bail!("`--files` and `--corpus` exclude each other");
-            }
-            if corpus.content.is_some() {
-                bail!("`--content` is for synthetic blobs; real files keep their bytes");
-            }
-            return Ok(Source::Files(files.clone()));
-        }
-        let name = corpus.source.clone().unwrap_or_else(|| PRESETS[0].name.to_owned());
-        let sizes = Sizes::parse(&name)?;
-        let content = corpus.content.as_deref().map_or(Ok(Content::Random), Content::parse)?;
-        Ok(Source::Synthetic { name, sizes, content })
-    }
-
     /// The text with the defaults that a later version might change written out.
     fn complete(&self, plan: &Plan) -> PlanText {
         let mut text = self.text.clone();
@@ -791,39 +647,6 @@ pub const MIX_PHASES: &[(&str, &str)] = &[
 /// The phases of a sweep that names none.
 const SWEEP_PHASES: &[&str] = &["fill", "read-warm"];
 
-/// A response time that a share of the ops must stay below.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ResponseLimit {
-    /// The share, such as 0.99.
-    pub share: f64,
-    /// Nanoseconds.
-    pub ns: u64,
-}
-
-impl ResponseLimit {
-    /// As in reports: `response p99`.
-    pub fn name(&self) -> String {
-        format!("response p{}", (self.share * 1e4).round() / 100.0)
-    }
-}
-
-impl std::str::FromStr for ResponseLimit {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> Result<ResponseLimit> {
-        const KNOWN: &[(&str, f64)] = &[("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
-        let (name, time) =
-            split_pair(text).map_err(|_error| anyhow!("`--limit {text}` is not of the form p99=50ms"))?;
-        let share = KNOWN.iter().find(|(known, _)| *known == name).map(|(_, share)| *share);
-        let share = share.ok_or_else(|| unknown("percentile", &name, KNOWN.iter().map(|(name, _)| *name)))?;
-        let time = parse_duration(&time).with_context(|| format!("`--limit {text}`"))?;
-        if time.is_zero() {
-            bail!("`--limit {text}`: no op takes no time");
-        }
-        Ok(ResponseLimit { share, ns: time.as_nanos() as u64 })
-    }
-}
-
 /// `read-again` repeats the read phase before it; a phase that names what it repeats must name an earlier one.
 fn link_repeats(phases: &mut [Phase]) -> Result<()> {
     for index in 0..phases.len() {
@@ -845,150 +668,6 @@ fn link_repeats(phases: &mut [Phase]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn at_most(flag: &str, value: usize, max: usize) -> Result<usize> {
-    if value == 0 || value > max {
-        bail!("`{flag} {value}` is not between 1 and {max}");
-    }
-    Ok(value)
-}
-
-fn positive_rate(rate: f64) -> Result<f64> {
-    if !(rate.is_finite() && rate > 0.0 && rate <= 1e8) {
-        bail!("`--rate {rate}` is not between 0 and 100000000 ops a second");
-    }
-    Ok(rate)
-}
-
-/// Memory for a store's own cache.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum CacheSize {
-    /// Bytes.
-    Bytes(u64),
-    /// Times the bytes of the corpus: a plan that is scaled down keeps its shape.
-    OfCorpus(f64),
-}
-
-impl Default for CacheSize {
-    fn default() -> CacheSize {
-        CacheSize::Bytes(64 << 20)
-    }
-}
-
-impl CacheSize {
-    fn parse(text: &str) -> Result<CacheSize> {
-        let Some(percent) = text.trim().strip_suffix('%') else {
-            return Ok(CacheSize::Bytes(parse_bytes(text).context("`cache`")?));
-        };
-        match percent.trim_end().parse::<f64>() {
-            Ok(percent) if percent >= 0.0 && percent.is_finite() => Ok(CacheSize::OfCorpus(percent / 100.0)),
-            _ => bail!(
-                "`cache`: `{text}` is neither a size such as 64MiB nor a part of the corpus such as 150%"
-            ),
-        }
-    }
-
-    /// Bytes of it beside a corpus of so many bytes.
-    pub fn bytes(self, corpus_bytes: u64) -> u64 {
-        match self {
-            CacheSize::Bytes(bytes) => bytes,
-            CacheSize::OfCorpus(times) => (corpus_bytes as f64 * times) as u64,
-        }
-    }
-}
-
-impl std::fmt::Display for CacheSize {
-    fn fmt(&self, to: &mut std::fmt::Formatter) -> std::fmt::Result {
-        match self {
-            CacheSize::Bytes(bytes) => write!(to, "{bytes}"),
-            CacheSize::OfCorpus(times) => write!(to, "{}%", times * 100.0),
-        }
-    }
-}
-
-fn bytes_or(key: &str, text: &Option<String>, default: u64) -> Result<u64> {
-    text.as_deref()
-        .map(parse_bytes)
-        .transpose()
-        .with_context(|| format!("`{key}`"))
-        .map(|bytes| bytes.unwrap_or(default))
-}
-
-fn duration_or(key: &str, text: &Option<String>, default: Duration) -> Result<Duration> {
-    let duration = text.as_deref().map(parse_duration).transpose().with_context(|| format!("`{key}`"))?;
-    match duration {
-        Some(duration) if duration.is_zero() => bail!("`{key}` must be above 0"),
-        duration => Ok(duration.unwrap_or(default)),
-    }
-}
-
-/// Bytes that each size of a sweep has, unless 100 blobs are more.
-const SWEEP_BYTES: u64 = 16_000_000;
-/// Blobs of each size at the least.
-const SWEEP_BLOBS_MIN: u64 = 100;
-/// Twice as many, so that a fill is not too short, where they have no more bytes than this.
-const SWEEP_BYTES_MAX: f64 = 256e6;
-/// Blobs of each size at the most, so that small sizes do not take for ever.
-const SWEEP_BLOBS_MAX: u64 = 2_000;
-
-/// Blobs that a corpus keeps when it is scaled down, by its middle size in bytes.
-fn scaled_blobs_min(middle: u64) -> u64 {
-    (SCALED_BYTES / middle.max(1)).clamp(SCALED_BLOBS_LEAST, SCALED_BLOBS_MIN)
-}
-
-/// One corpus for each size: centres half a decade apart, moved off the powers of two, sizes within 20 % of them.
-fn sweep_corpora(
-    sweep: &str,
-    corpus: &CorpusText,
-    bytes_max: Option<u64>,
-    scale: f64,
-    seed: u64,
-) -> Result<Vec<CorpusPlan>> {
-    let (from, to) =
-        sweep.split_once("..").ok_or_else(|| anyhow!("`--sweep {sweep}` is not of the form 1kB..10MB"))?;
-    let (from, to) = (parse_bytes(from).context("--sweep")?, parse_bytes(to).context("--sweep")?);
-    if from == 0 || to <= from {
-        bail!("`--sweep {sweep}` must go from a size above 0 to a larger one");
-    }
-    if to > crate::corpus::BLOB_BYTES_MAX {
-        bail!(
-            "`--sweep {sweep}` goes above {} B, the largest blob that blobwise handles",
-            crate::corpus::BLOB_BYTES_MAX
-        );
-    }
-    let content = corpus.content.as_deref().map_or(Ok(Content::Random), Content::parse)?;
-    let steps = ((to as f64 / from as f64).log10() * 2.0).round().max(1.0) as u32;
-    let mut corpora = Vec::new();
-    for step in 0..=steps {
-        let ideal = from as f64 * (to as f64 / from as f64).powf(f64::from(step) / f64::from(steps));
-        let centre = off_powers_of_two(ideal);
-        let sizes = Sizes::Uniform((centre * 0.8) as u64, ((centre * 1.2) as u64).max(1));
-        let by_bytes = (bytes_max.unwrap_or(SWEEP_BYTES) as f64 / centre) as u64;
-        let enough = crate::stats::SHORT_OPS;
-        let least = if enough as f64 * centre <= SWEEP_BYTES_MAX { enough } else { SWEEP_BLOBS_MIN };
-        let blobs = corpus.blobs.unwrap_or(by_bytes.clamp(least, SWEEP_BLOBS_MAX));
-        let blobs = ((blobs as f64 * scale) as u64).max(scaled_blobs_min(centre as u64));
-        let name = format!("about {}", crate::units::bytes(centre));
-        let source = Source::Synthetic { name, sizes, content };
-        // Each size has a seed of its own, or all corpora would have the same keys.
-        let request = Request {
-            source,
-            blobs_max: Some(blobs),
-            bytes_max: None,
-            seed: seed.wrapping_add(u64::from(step) << 32),
-        };
-        corpora.push(CorpusPlan { request, sweep_bytes: Some(centre.round() as u64), name: None });
-    }
-    Ok(corpora)
-}
-
-/// The size itself, or 1.5 times a power of two that is less than a third away from one: files and pages of exactly a
-/// power of two are a special case for many stores.
-fn off_powers_of_two(size: f64) -> f64 {
-    let exponent = size.log2();
-    let distance = exponent - exponent.round();
-    if distance.abs() < 0.1 { size * 1.15 } else { size }
 }
 
 /// The name of a phase's length, which in a sweep depends on the size.
@@ -1053,41 +732,6 @@ mod tests {
         assert!(error("mix = {reed = 1.0}").contains("read"));
         assert!(error("phases = ['fill', 'read-again']").contains("read phase before it"));
         assert!(error("[[phase]]\nid = 'mixed'\nops = {put = 1.0}\nseconds = 2.0").contains("fixed list"));
-    }
-
-    #[test]
-    fn a_scaled_corpus_keeps_eight_blobs_and_fewer_of_large_ones() {
-        let blobs = |corpus: &str, scale: f64| {
-            let plan = resolve(&format!("scale = {scale}\n[corpus]\n{corpus}")).unwrap();
-            plan.corpora[0].request.blobs_max
-        };
-        assert_eq!(blobs("source = 'fixed:1kB'\nblobs = 1000", 0.1), Some(100));
-        assert_eq!(blobs("source = 'fixed:1kB'\nblobs = 1000", 0.001), Some(8));
-        assert_eq!(blobs("source = 'fixed:1kB'\nblobs = 5", 0.001), Some(5));
-        assert_eq!(blobs("source = 'fixed:4MB'\nblobs = 1000", 0.001), Some(4));
-        assert_eq!(blobs("source = 'fixed:100MB'\nblobs = 1000", 0.001), Some(2));
-        assert_eq!(blobs("source = 'fixed:100MB'\nblobs = 1", 0.001), Some(1));
-    }
-
-    #[test]
-    fn a_cache_has_bytes_or_a_part_of_the_corpus() {
-        let cache = |text: &str| resolve(text).unwrap().cache;
-        assert_eq!(cache("").bytes(1000), 64 << 20);
-        assert_eq!(cache("cache = '1kB'").bytes(1), 1000);
-        assert_eq!(cache("cache = '150 %'").bytes(1000), 1500);
-        let again = resolve("cache = '150%'").unwrap().cache.to_string();
-        assert_eq!(cache(&format!("cache = '{again}'")), CacheSize::OfCorpus(1.5));
-    }
-
-    #[test]
-    fn a_sweep_is_a_ladder_of_sizes() {
-        let plan = resolve("sweep = '1kB..10MB'").unwrap();
-        let centres: Vec<u64> = plan.corpora.iter().filter_map(|corpus| corpus.sweep_bytes).collect();
-        assert_eq!(centres.len(), 9);
-        assert!(centres.windows(2).all(|pair| pair[0] < pair[1]));
-        for corpus in &plan.corpora {
-            assert!(corpus.request.blobs_max.unwrap() >= SWEEP_BLOBS_MIN);
-        }
     }
 
     #[test]

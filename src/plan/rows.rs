@@ -26,6 +26,12 @@ impl Row {
         self.adapter.kind == Kind::Reference
     }
 
+    /// Whether a server of ours stops and starts again when the row is made cold.
+    pub fn restarts(&self) -> bool {
+        let ours = self.options.text("url").is_empty() && self.options.text("server") != "shared";
+        !self.adapter.programs.is_empty() && ours && (self.adapter.caps)(&self.options).persistent
+    }
+
     /// Whether its blobs are pages that a browser loads.
     pub fn shows_pages(&self) -> bool {
         !self.options.text("shows").is_empty()

@@ -3,7 +3,7 @@
 use super::then::{self, is_later_part};
 use super::{html::collection::Member, terminal, words};
 use crate::result::{Cell, Claim, RunResult, Status};
-use crate::stats::summary;
+use crate::stats::{cells, interval, ranking};
 use crate::units;
 
 /// The whole report.
@@ -133,7 +133,7 @@ fn then_and_now(page: &mut Page, result: &RunResult) {
                     vec![
                         line.series.name.clone(),
                         or_dash(line.then.map(then::figure)),
-                        line.today.as_ref().map_or_else(|why| why.clone(), summary::interval_text),
+                        line.today.as_ref().map_or_else(|why| why.clone(), interval::text),
                         or_dash(line.row.map(code)),
                     ]
                 })
@@ -173,7 +173,7 @@ fn claim_line(plan: Option<&str>, claim: &Claim) -> Vec<String> {
         claim.id.clone(),
         claim.statement.clone(),
         or_dash(claim.published.map(then::figure)),
-        or_dash(claim.today.map(|today| summary::interval_text(&today))),
+        or_dash(claim.today.map(|today| interval::text(&today))),
         then::verdict(claim),
     ]);
     line
@@ -194,7 +194,7 @@ fn phases(page: &mut Page, result: &RunResult) {
         let Some(first) = cells.first() else { continue };
         page.paragraph(&format!("### {}", words::phase(phase, sweep_bytes)));
         page.paragraph(&format!("{}.", terminal::describe(result, first, &cells)));
-        let groups = summary::grouped(&cells);
+        let groups = ranking::grouped(&cells);
         let several = groups.len() > 1;
         for (name, members) in groups {
             if several {
@@ -225,7 +225,7 @@ fn cells_of(page: &mut Page, result: &RunResult, cells: &[&Cell]) {
         });
         return page.table(&head, lines);
     }
-    let writes = cells.iter().any(|cell| summary::writes(cell));
+    let writes = cells.iter().any(|cell| cells::writes(cell));
     let rate_title = if writes { "settled ops/s" } else { "ops/s" };
     let lines = cells.iter().map(|cell| {
         let rate = cell.settled_ops_per_s.or(cell.ops_per_s);

@@ -2,7 +2,7 @@
 
 use super::words;
 use crate::result::{Against, Cell, Comparison, RunResult};
-use crate::stats::summary;
+use crate::stats::{interval, ranking};
 
 /// A cell's place in its phase.
 pub enum Place<'r> {
@@ -31,8 +31,8 @@ impl<'r> Place<'r> {
         }
         match compared(result, cell, Against::Best) {
             Some(comparison) => Place::Ratio(comparison),
-            None if summary::is_alone(result, cell) => Place::Alone,
-            None if summary::is_cache(cell) => Place::BestCache,
+            None if ranking::is_alone(result, cell) => Place::Alone,
+            None if ranking::is_cache(cell) => Place::BestCache,
             None => Place::Best,
         }
     }
@@ -45,7 +45,7 @@ impl<'r> Place<'r> {
             Place::Alone => "alone".to_owned(),
             Place::Ratio(comparison) => comparison
                 .ratio
-                .map(|ratio| format!("{} {}", summary::interval_text(&ratio), comparison.verdict.name()))
+                .map(|ratio| format!("{} {}", interval::text(&ratio), comparison.verdict.name()))
                 .unwrap_or_default(),
             Place::NotRanked => "not ranked".to_owned(),
             Place::Absent(why) => (*why).to_owned(),

@@ -8,7 +8,7 @@ use super::then::{self, is_later_part};
 use super::words;
 use crate::plan::PublishedText;
 use crate::result::{Against, Cache, Cell, Footprint, RunResult, Status, Verdict};
-use crate::stats::summary;
+use crate::stats::{cells, interval, ranking};
 use crate::units;
 
 /// Columns of every line.
@@ -114,7 +114,7 @@ fn block(
     if cells.iter().any(|cell| !cell.counts.is_empty()) {
         return loads(text, result, cells);
     }
-    let settled = cells.iter().any(|cell| summary::writes(cell));
+    let settled = cells.iter().any(|cell| cells::writes(cell));
     let (rate_title, last_title) = if settled { ("settled/s", "acked/s") } else { ("ops/s", "p50, p99") };
     line(
         text,
@@ -123,10 +123,10 @@ fn block(
             "store", "time", "ratio to the best"
         ),
     );
-    for (index, (name, members)) in summary::grouped(cells).into_iter().enumerate() {
+    for (index, (name, members)) in ranking::grouped(cells).into_iter().enumerate() {
         if index > 0 {
             wrapped(text, "  ", &format!("apart from them: {name}"));
-        } else if members.iter().any(|cell| summary::is_cache(cell)) {
+        } else if members.iter().any(|cell| ranking::is_cache(cell)) {
             wrapped(text, "  ", &name);
         }
         for cell in members {
@@ -135,11 +135,11 @@ fn block(
         }
     }
     let mut rest: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.not_ranked.is_some()).collect();
-    rest.sort_by_key(|cell| summary::is_yardstick(cell));
+    rest.sort_by_key(|cell| ranking::is_yardstick(cell));
     for cell in rest {
         line(text, &row(result, cell, settled));
         steps(text, cell);
-        let Some(why) = cell.not_ranked.as_ref().filter(|_| !summary::is_yardstick(cell)) else { continue };
+        let Some(why) = cell.not_ranked.as_ref().filter(|_| !ranking::is_yardstick(cell)) else { continue };
         let repeats = matches!(cell.status, Status::Failed | Status::NotAvailable)
             && !said.insert((cell.store.clone(), why.clone()));
         if !repeats {
@@ -155,7 +155,7 @@ pub(super) const LOADED: [&str; 6] = ["load", "shown", "paint", "reqs", "conns",
 
 /// A block of loads: what the browser told of them beside what the loop measured. Each group has a table of its own.
 fn loads(text: &mut String, result: &RunResult, cells: &[&Cell]) {
-    for (name, members) in summary::grouped(cells) {
+    for (name, members) in ranking::grouped(cells) {
         heading(text, &format!("  {name}"));
         line(text, &load("store", "ratio to the best", &LOADED.map(str::to_owned)));
         for cell in members {
@@ -215,7 +215,7 @@ pub(super) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> Stri
         Cache::Lukewarm => parts.push("lukewarm".to_owned()),
         Cache::None => {}
     }
-    if cells.iter().any(|cell| summary::writes(cell)) {
+    if cells.iter().any(|cell| cells::writes(cell)) {
         let class = cells.iter().map(|cell| cell.durability).max().unwrap_or(cell.durability);
         parts.push(format!("class {}", class.name()));
         if class == crate::store::Durability::OnSync {
@@ -236,14 +236,14 @@ pub(super) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> Stri
     if cell.batch > 1 {
         parts.push(format!("batches of {}", cell.batch));
     }
-    if cells.iter().any(|cell| summary::is_ladder(cell)) {
+    if cells.iter().any(|cell| ranking::is_ladder(cell)) {
         let limit = result.plan.limit.as_deref().unwrap_or_default();
         parts.push(format!("the highest rate at which response times keep to {limit}"));
     } else if let Some(rate) = cell.offered_ops_per_s {
         parts.push(format!("{} ops/s offered", units::count(rate)));
     } else if cells.iter().any(|cell| !cell.counts.is_empty()) {
         parts.push("each in a fresh context of the browser".to_owned());
-    } else if !cells.iter().any(|cell| summary::writes(cell)) {
+    } else if !cells.iter().any(|cell| cells::writes(cell)) {
         parts.push("service time, not what visitors wait".to_owned());
     }
     parts.join(", ")
@@ -258,7 +258,7 @@ fn row(result: &RunResult, cell: &Cell, settled: bool) -> String {
     // In an open loop the rate is the one offered, and says nothing of an op's time.
     let time = match cell.offered_ops_per_s {
         Some(_) => "-".to_owned(),
-        None if summary::is_ladder(cell) => "-".to_owned(),
+        None if ranking::is_ladder(cell) => "-".to_owned(),
         None => units::nanoseconds(1e9 / rate.median * cell.workers as f64),
     };
     let last = if settled {
@@ -273,13 +273,13 @@ fn row(result: &RunResult, cell: &Cell, settled: bool) -> String {
 
 /// The row's place: the best, or its ratio to the best and what it means.
 pub(super) fn standing(result: &RunResult, cell: &Cell) -> String {
-    if summary::is_yardstick(cell) {
+    if ranking::is_yardstick(cell) {
         return "(yardstick)".to_owned();
     }
     match Place::of(result, cell) {
         Place::Absent(_) => Place::NotRanked.text(),
         Place::Ratio(comparison) => {
-            let ratio = comparison.ratio.map(|ratio| summary::interval_text(&ratio)).unwrap_or_default();
+            let ratio = comparison.ratio.map(|ratio| interval::text(&ratio)).unwrap_or_default();
             let sign = match comparison.verdict {
                 Verdict::Slower => "",
                 Verdict::Faster => " +",
@@ -389,7 +389,7 @@ fn published(text: &mut String, result: &RunResult, table: &PublishedText) {
     line(text, &format!("  {:<32} {:>12}  {:<26} {}", "", "then", "today", "row today"));
     for found in shown {
         let then = found.then.map_or("-".to_owned(), then::figure);
-        let today = found.today.as_ref().map_or("-".to_owned(), summary::interval_text);
+        let today = found.today.as_ref().map_or("-".to_owned(), interval::text);
         let name = found.series.name.as_str();
         line(text, &format!("  {name:<32} {then:>12}  {today:<26} {}", found.row.unwrap_or("-")));
         if let Some(words) = &found.series.words {

@@ -2,7 +2,7 @@
 
 use crate::plan::{Operand, PublishedText, Series, Target, part_of};
 use crate::result::{Claim, Interval, RunResult};
-use crate::stats::{claims, summary};
+use crate::stats::{claims, interval};
 
 /// One system of a published table, then and now.
 pub struct Line<'r> {
@@ -56,13 +56,13 @@ fn today(
 
 /// A published figure or ratio for people.
 pub fn figure(value: f64) -> String {
-    summary::interval_text(&Interval { median: value, low: None, high: None })
+    interval::text(&Interval { median: value, low: None, high: None })
 }
 
 /// Published and today's figure of a claim in a sentence; empty where there is neither.
 pub fn figures(claim: &Claim) -> String {
     let published = claim.published.map(|value| format!("published {}", figure(value)));
-    let today = claim.today.map(|today| format!("today {}", summary::interval_text(&today)));
+    let today = claim.today.map(|today| format!("today {}", interval::text(&today)));
     let known: Vec<String> = published.into_iter().chain(today).collect();
     known.join(", ")
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::cells::{op_ns, series};
 use super::compare::{Ranking, Series, rank, with_reference};
-use super::summary::{self, op_ns, series};
+use super::ranking;
 use crate::plan::{MIX_PHASES, Plan};
 use crate::result::{Cache, Cell, RunResult, Status, Verdict};
 use crate::store::Kind;
@@ -50,7 +51,7 @@ fn loads(result: &RunResult) -> Vec<String> {
     let rounds = cells.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     let mut sentences =
         vec![format!("On this machine, {rounds} rounds, each load in a fresh context of the browser:")];
-    for (name, members) in summary::grouped(&cells) {
+    for (name, members) in ranking::grouped(&cells) {
         let title = if name.is_empty() { "Loads".to_owned() } else { format!("Loads ({name})") };
         sentences.push(format!("{title}: {}", leaders(&members, "loads")));
     }
@@ -127,11 +128,11 @@ fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
     };
     let (caches, places): (Vec<&Cell>, Vec<&Cell>) = cells
         .into_iter()
-        .filter(|cell| !summary::is_yardstick(cell))
-        .partition(|cell| summary::is_cache(cell));
+        .filter(|cell| !ranking::is_yardstick(cell))
+        .partition(|cell| ranking::is_cache(cell));
     let mut sentence = of_places(plan, question, &places, !caches.is_empty());
-    for (_, cells) in summary::grouped(&caches) {
-        let group = summary::group_of(cells[0]);
+    for (_, cells) in ranking::grouped(&caches) {
+        let group = ranking::group_of(cells[0]);
         let apart = if group.is_empty() { String::new() } else { format!(" ({group})") };
         sentence +=
             &format!(" Among caches, no places where files live{apart}: {}", leaders(&cells, question.does));
@@ -152,7 +153,7 @@ fn of_places(plan: &Plan, question: &Question, cells: &[&Cell], has_caches: bool
     }
     let mut parts = Vec::new();
     // The largest group first: it is the one with something to choose from.
-    for (index, (name, cells)) in summary::grouped(&ranked).iter().enumerate() {
+    for (index, (name, cells)) in ranking::grouped(&ranked).iter().enumerate() {
         parts.push(match (index, cells.as_slice()) {
             (0, cells) => leaders(cells, question.does),
             (_, [one]) => {
@@ -341,7 +342,7 @@ fn mixed(plan: &Plan, result: &RunResult) -> Vec<Series> {
             let phase = MIX_PHASES.iter().find(|(known, _)| known == kind).map_or("", |(_, phase)| phase);
             let cell = result.results.iter().find(|cell| cell.store == row.label && cell.phase == phase);
             let Some(cell) = cell.filter(|cell| cell.not_ranked.is_none()) else { return false };
-            group += &summary::group_of(cell);
+            group += &ranking::group_of(cell);
             for (round, rate) in series(cell).rates {
                 *cost.entry(round).or_insert(0.0) += share * 1000.0 / rate;
             }
@@ -407,7 +408,7 @@ fn dominates(result: &RunResult, row: &str, other: &str) -> bool {
         .collect();
     for phase in &phases {
         let (Some(own), Some(others)) = (cell(row, phase), cell(other, phase)) else { return false };
-        if summary::group_of(own) != summary::group_of(others) {
+        if ranking::group_of(own) != ranking::group_of(others) {
             return false;
         }
         match with_reference(&series(own), &series(others)).map(|(_, verdict)| verdict) {
@@ -465,7 +466,7 @@ fn by_size(plan: &Plan, result: &RunResult) -> Vec<String> {
             };
             let mut groups = groups(result, &phase.id).into_iter();
             let (main, _) = groups.next().unwrap_or_default();
-            let only = if main.starts_with(summary::CACHES) { format!(" ({main})") } else { String::new() };
+            let only = if main.starts_with(ranking::CACHES) { format!(" ({main})") } else { String::new() };
             let mut text = format!("{title}{only}: {}", winners_by_size(plan, result, &phase.id, &main));
             for (group, rows) in groups {
                 text += &match rows.as_slice() {
@@ -485,18 +486,18 @@ fn by_size(plan: &Plan, result: &RunResult) -> Vec<String> {
 fn groups(result: &RunResult, phase: &str) -> Vec<(String, Vec<String>)> {
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for cell in result.results.iter().filter(|cell| cell.phase == phase && is_candidate(cell)) {
-        let rows = groups.entry(summary::ranked_with(cell)).or_default();
+        let rows = groups.entry(ranking::ranked_with(cell)).or_default();
         if !rows.contains(&cell.store) {
             rows.push(cell.store.clone());
         }
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|(name, rows)| (name.starts_with(summary::CACHES), std::cmp::Reverse(rows.len())));
+    groups.sort_by_key(|(name, rows)| (name.starts_with(ranking::CACHES), std::cmp::Reverse(rows.len())));
     groups
 }
 
 fn is_candidate(cell: &Cell) -> bool {
-    cell.status == Status::Measured && !summary::is_yardstick(cell)
+    cell.status == Status::Measured && !ranking::is_yardstick(cell)
 }
 
 /// A stretch of sizes and the rows that lead throughout.
@@ -509,7 +510,7 @@ struct Stretch {
 /// Rows that could be the fastest at a size: those that nothing is proved to beat, and those that are not ranked at it for
 /// reasons of measuring, such as a time that is mostly the harness's.
 fn candidates(result: &RunResult, phase: &str, size: u64, group: &str) -> (Vec<String>, Vec<String>) {
-    let of_group = |cell: &&Cell| is_candidate(cell) && summary::ranked_with(cell) == group;
+    let of_group = |cell: &&Cell| is_candidate(cell) && ranking::ranked_with(cell) == group;
     let at_size = |cell: &&Cell| cell.phase == phase && cell.sweep_bytes == Some(size);
     let cells = || result.results.iter().filter(at_size).filter(of_group);
     let leaders = cells().filter(|cell| cell.leader).map(|cell| cell.store.clone()).collect();

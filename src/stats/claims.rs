@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
 use super::interval::{CONFIDENCE, EQUAL_WITHIN, Moments, t_two_sided};
-use super::{histogram, summary};
+use super::{cells, histogram, ranking};
 use crate::plan::{ClaimText, Expect, Metric, Quantity, Target, whole_of};
 use crate::result::{Cache, Cell, Claim, ClaimVerdict, Interval, Magnitude, Round, RunResult, Status};
 use crate::store::Kind;
@@ -173,7 +173,9 @@ fn statement(text: &ClaimText, rows: &[String]) -> String {
             let target = text.target(operand);
             let order = [("after", target.after), ("before", target.before)];
             let order = order.into_iter().filter_map(|(word, other)| Some(format!("{word} {}", other?)));
-            let at: Vec<String> = [target.phase, target.corpus].into_iter().flatten().chain(order).collect();
+            let measured = target.metric.and_then(beside_time).map(str::to_owned);
+            let at: Vec<String> =
+                [target.phase, target.corpus, measured].into_iter().flatten().chain(order).collect();
             (target.row, if at.is_empty() { String::new() } else { format!(" ({})", at.join(", ")) })
         })
         .collect();
@@ -185,6 +187,25 @@ fn statement(text: &ClaimText, rows: &[String]) -> String {
         }
         _ => places.iter().map(|(row, at)| format!("{row}{at}")).collect::<Vec<String>>().join(" against "),
     }
+}
+
+/// What a part of a claim compares, where it is not the time of an op.
+fn beside_time(metric: Metric) -> Option<&'static str> {
+    Some(match metric {
+        Metric::Time | Metric::AcknowledgedTime => return None,
+        Metric::TimeForABlob => "for a blob",
+        Metric::FirstOp => "first op",
+        Metric::P50 => "p50",
+        Metric::P90 => "p90",
+        Metric::P99 => "p99",
+        Metric::P999 => "p99.9",
+        Metric::Disk => "disk",
+        Metric::Memory => "memory",
+        Metric::DeviceRead => "read from the device",
+        Metric::Requests => "requests",
+        Metric::Received => "bytes received",
+        Metric::FailedAttempts => "failed attempts",
+    })
 }
 
 /// More rows than these are not named one by one: the report has them all.
@@ -547,7 +568,7 @@ fn comparable(result: &RunResult, targets: &[Target]) -> Result<(), String> {
         }
         let groups = |target: &Target| -> Result<Vec<String>, String> {
             let cells = cells(result, target)?;
-            Ok(cells.iter().map(|cell| summary::group_of(cell)).collect())
+            Ok(cells.iter().map(|cell| ranking::group_of(cell)).collect())
         };
         let (one, other) = (groups(&pair[0])?, groups(&pair[1])?);
         if let Some((one, other)) = one.iter().zip(&other).find(|(one, other)| one != other) {
@@ -655,12 +676,12 @@ fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
     }
     for cell in cells {
         // Parts that are short by themselves may be long enough together.
-        let short = summary::too_short([*cell]);
+        let short = ranking::too_short([*cell]);
         if let Some(why) = kept_from_ranking(cell).filter(|why| Some(why) != short.as_ref()) {
             return Err(format!("`{}` in `{}`: {why}.", cell.store, cell.phase));
         }
     }
-    match (summary::too_short(cells.iter().copied()), cells) {
+    match (ranking::too_short(cells.iter().copied()), cells) {
         (Some(why), [cell]) => Err(format!("`{}` in `{}`: {why}.", cell.store, cell.phase)),
         (Some(why), [cell, ..]) => {
             Err(format!("`{}` in all parts of `{}`: {why}.", cell.store, whole_of(&cell.phase)))
@@ -671,10 +692,10 @@ fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
 
 /// Why a cell is not ranked. Yardsticks never are, for what they are: a claim may be about them all the same.
 fn kept_from_ranking(cell: &Cell) -> Option<String> {
-    if let Some(why) = summary::mostly_harness(cell) {
+    if let Some(why) = ranking::mostly_harness(cell) {
         return Some(why);
     }
-    let never = cell.status == Status::Measured && summary::is_yardstick(cell);
+    let never = cell.status == Status::Measured && ranking::is_yardstick(cell);
     cell.not_ranked.clone().filter(|_| !never)
 }
 
@@ -682,7 +703,7 @@ fn kept_from_ranking(cell: &Cell) -> Option<String> {
 fn time(cells: &[&Cell]) -> Values {
     let mut sums: BTreeMap<u32, (f64, f64, usize)> = BTreeMap::new();
     for cell in cells {
-        let rates = summary::series(cell).rates;
+        let rates = cells::series(cell).rates;
         for round in &cell.rounds {
             let Some(rate) = rates.get(&round.round) else { continue };
             let sum = sums.entry(round.round).or_default();

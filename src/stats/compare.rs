@@ -43,7 +43,7 @@ pub fn with_reference(row: &Series, reference: &Series) -> Option<(Interval, Ver
 pub struct Ranking {
     /// The row with the highest rate.
     pub best: String,
-    /// Rows that no other one is proved to be faster than.
+    /// Rows that no other one is proved to be faster than, and those that are proved to be equal to the best.
     pub leaders: Vec<String>,
     /// For every other row: its ratio to the best one, with an interval that holds for all of them at once.
     pub ratios: BTreeMap<String, (Interval, Verdict)>,
@@ -63,14 +63,18 @@ pub fn rank(rows: &[Series]) -> Option<Ranking> {
                 moments.degrees > 0.0 && moments.mean - t(moments.degrees) * moments.error > 0.0
             })
         });
-        if !beaten {
-            ranking.leaders.push(row.label.clone());
-        }
+        let mut equal = false;
         if row.label != best.label
             && let Some(moments) = row.over(best)
         {
             let interval = moments.exp_interval(t(moments.degrees));
-            ranking.ratios.insert(row.label.clone(), (interval, verdict(&interval)));
+            let verdict = verdict(&interval);
+            equal = verdict == Verdict::Equal;
+            ranking.ratios.insert(row.label.clone(), (interval, verdict));
+        }
+        // A difference that is proved, and proved to be small, is no reason to choose.
+        if !beaten || equal {
+            ranking.leaders.push(row.label.clone());
         }
     }
     Some(ranking)
@@ -99,6 +103,18 @@ mod tests {
         let (ratio, verdict) = ranking.ratios["slow"];
         assert!((ratio.median - 0.5).abs() < 0.01);
         assert_eq!(verdict, Verdict::Slower);
+    }
+
+    #[test]
+    fn a_winner_by_next_to_nothing_does_not_lead_alone() {
+        let rows = [
+            series("a", &[100.0, 100.1, 99.9, 100.0, 100.05]),
+            series("b", &[99.0, 99.1, 98.9, 99.0, 99.05]),
+            series("c", &[90.0, 90.1, 89.9, 90.0, 90.1]),
+        ];
+        let ranking = rank(&rows).unwrap();
+        assert!(ranking.ratios["b"].0.high.unwrap() < 1.0, "it is slower: {ranking:?}");
+        assert_eq!(ranking.leaders, ["a", "b"]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Doubts that follow from the figures: reasons not to trust a number, as data.
 
+use super::cells::series;
 use super::compare::{Series, rank};
-use super::summary::{self, series};
+use super::ranking;
 use crate::plan::{Order, Phase, Plan, Use, Work, whole_of};
 use crate::result::{Cache, Cell, Doubt, RowResult, RunResult, Status};
 use crate::store::Kind;
@@ -182,21 +183,26 @@ fn places(result: &RunResult, cells: &[&Cell]) -> String {
 }
 
 fn short(result: &RunResult) -> Option<Doubt> {
-    collect(
-        result,
-        "too-short",
-        |cell| {
-            cell.not_ranked.as_ref().is_some_and(|why| why.starts_with("too short")) && cell.phase != "reopen"
-        },
-        |list| format!("Too short to be ranked: {list}."),
-        Some("more blobs (`--blobs`), a larger `--budget`, or `--rounds`"),
-    )
+    let is_short = |cell: &Cell| {
+        cell.not_ranked.as_ref().is_some_and(|why| why.starts_with("too short")) && cell.phase != "reopen"
+    };
+    // A server restarts for each pass of at most 2 % of the keys, and does two: 200 reads are 2 % of 5,000, twice.
+    let restarts = |cell: &Cell| {
+        cell.cache == Cache::Cold && [Kind::Server, Kind::Web].map(Kind::name).contains(&cell.kind.as_str())
+    };
+    let help = if result.results.iter().any(|cell| is_short(cell) && restarts(cell)) {
+        "`--blobs 5000` or more, which servers need to be ranked cold, and a larger `--budget`"
+    } else {
+        "more blobs (`--blobs`), a larger `--budget`, or `--rounds`"
+    };
+    let text = |list: &str| format!("Too short to be ranked: {list}.");
+    collect(result, "too-short", is_short, text, Some(help))
 }
 
 fn harness(result: &RunResult) -> Vec<Doubt> {
-    let measured = |cell: &Cell| !summary::is_yardstick(cell);
+    let measured = |cell: &Cell| !ranking::is_yardstick(cell);
     let share = |cell: &Cell| cell.harness_share.unwrap_or(0.0);
-    let limit = summary::HARNESS_SHARE_MAX;
+    let limit = ranking::HARNESS_SHARE_MAX;
     let some = collect(
         result,
         "harness-share",
@@ -252,7 +258,7 @@ fn use_of_bytes(plan: &Plan, result: &RunResult) -> Option<Doubt> {
 }
 
 fn cold(result: &RunResult) -> Vec<Doubt> {
-    let measured = |cell: &Cell| !summary::is_yardstick(cell);
+    let measured = |cell: &Cell| !ranking::is_yardstick(cell);
     let resident = collect(
         result,
         "resident",

@@ -129,6 +129,23 @@ pub fn rounds_needed(comparisons: &[Vec<f64>], wanted: f64, most: u32) -> u32 {
         .unwrap_or(most.max(first))
 }
 
+/// An interval as text: `1.30 [1.21, 1.40]`, `0.0142 [0.0131, 0.0154]`.
+pub fn text(interval: &Interval) -> String {
+    /// Wider than this by a factor, an interval says that there are too few rounds, and nothing else.
+    const WIDEST: f64 = 100.0;
+    let digits = if interval.median >= 0.1 {
+        2
+    } else {
+        (1.0 - interval.median.log10().floor()).clamp(2.0, 6.0) as usize
+    };
+    let number = |value: f64| format!("{value:.digits$}");
+    match (interval.low, interval.high) {
+        (Some(low), Some(high)) if high / low > WIDEST => format!("{} [?]", number(interval.median)),
+        (Some(low), Some(high)) => format!("{} [{}, {}]", number(interval.median), number(low), number(high)),
+        _ => number(interval.median),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

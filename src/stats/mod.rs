@@ -1,12 +1,14 @@
 //! Statistics: pure functions of what was measured.
 
 pub mod answer;
+pub mod cells;
 pub mod claims;
 pub mod compare;
 pub mod crossover;
 pub mod doubts;
 pub mod histogram;
 pub mod interval;
+pub mod ranking;
 pub mod runs;
 pub mod summary;
 

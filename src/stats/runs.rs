@@ -1,7 +1,7 @@
 //! Comparing two runs: unpaired, and only where the machine was the same.
 
+use super::cells::series;
 use super::interval::{unpaired_ratio, verdict};
-use super::summary::series;
 use crate::result::{Cell, Interval, RunResult, Verdict};
 
 /// The largest difference of the processor's rails at which two runs can be compared.

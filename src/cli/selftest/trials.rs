@@ -19,7 +19,7 @@ use crate::plan::{CorpusText, Length, Plan, PlanText, Work};
 use crate::records::Records;
 use crate::result::{Interval, RunResult, Verdict};
 use crate::stats::compare::with_reference;
-use crate::stats::summary;
+use crate::stats::{cells, summary};
 use crate::units;
 
 /// Stores that are compared with themselves.
@@ -179,7 +179,7 @@ impl Ended {
             *self.reasons.entry(reason.clone()).or_insert(0) += 1;
             return Ok(());
         }
-        let compared = with_reference(&summary::series(second), &summary::series(first));
+        let compared = with_reference(&cells::series(second), &cells::series(first));
         let (ratio, verdict) = compared.context("the rows have no round in common")?;
         self.count.add(verdict);
         self.ratios.push(ratio);

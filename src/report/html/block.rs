@@ -1,7 +1,7 @@
 //! One phase (and size of a sweep): its cells in the order in which they are shown.
 
 use crate::result::{Cell, RunResult};
-use crate::stats::summary;
+use crate::stats::{cells, ranking};
 
 /// The cells of one phase, at one size of a sweep.
 pub struct Block<'r> {
@@ -29,12 +29,12 @@ pub fn blocks(result: &RunResult) -> Vec<Block<'_>> {
     }
     for block in &mut blocks {
         let mut ordered: Vec<&Cell> =
-            summary::grouped(&block.cells).into_iter().flat_map(|(_, members)| members).collect();
+            ranking::grouped(&block.cells).into_iter().flat_map(|(_, members)| members).collect();
         let mut rest: Vec<&Cell> =
             block.cells.iter().copied().filter(|cell| cell.not_ranked.is_some()).collect();
-        let time = |cell: &Cell| summary::op_ns(cell).unwrap_or(f64::INFINITY);
+        let time = |cell: &Cell| cells::op_ns(cell).unwrap_or(f64::INFINITY);
         rest.sort_by(|a, b| time(a).total_cmp(&time(b)));
-        rest.sort_by_key(|cell| (summary::is_yardstick(cell), cell.rounds.is_empty()));
+        rest.sort_by_key(|cell| (ranking::is_yardstick(cell), cell.rounds.is_empty()));
         ordered.extend(rest);
         block.cells = ordered;
     }
@@ -44,13 +44,13 @@ pub fn blocks(result: &RunResult) -> Vec<Block<'_>> {
 impl<'r> Block<'r> {
     /// The cells that are drawn: those with figures that are no yardsticks, whose speed would flatten the others.
     pub fn drawn(&self) -> Vec<&'r Cell> {
-        let drawn = |cell: &&Cell| !cell.rounds.is_empty() && !summary::is_yardstick(cell);
+        let drawn = |cell: &&Cell| !cell.rounds.is_empty() && !ranking::is_yardstick(cell);
         self.cells.iter().copied().filter(drawn).collect()
     }
 
     /// Whether settled rates are what is ranked.
     pub fn writes(&self) -> bool {
-        self.cells.iter().any(|cell| summary::writes(cell))
+        self.cells.iter().any(|cell| cells::writes(cell))
     }
 
     /// Whether ops came due at planned instants.

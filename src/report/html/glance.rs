@@ -7,7 +7,7 @@ use super::block::Block;
 use super::size;
 use super::table::{Entry, Table, named, shown};
 use crate::result::{Cell, Interval, RunResult, Verdict};
-use crate::stats::summary;
+use crate::stats::{interval, ranking};
 use crate::store::Kind;
 use crate::units;
 
@@ -69,7 +69,7 @@ fn table(result: &RunResult, caption: &str, columns: &[(String, &Block<'_>)]) ->
             .iter()
             .map(|(_, block)| block.cells.iter().copied().find(|cell| cell.store == row.store))
             .collect();
-        if cells.iter().flatten().any(|cell| summary::is_yardstick(cell)) {
+        if cells.iter().flatten().any(|cell| ranking::is_yardstick(cell)) {
             continue;
         }
         let name = named(&row.store);
@@ -103,10 +103,9 @@ fn entry(result: &RunResult, cell: &Cell) -> Entry {
                 Verdict::CannotTellApart => " ?",
                 Verdict::Faster | Verdict::Slower | Verdict::NotRanked => "",
             };
-            let median =
-                |ratio: Interval| summary::interval_text(&Interval { low: None, high: None, ..ratio });
+            let median = |ratio: Interval| interval::text(&Interval { low: None, high: None, ..ratio });
             let ratio = comparison.ratio.map_or(String::new(), median);
-            (format!("{ratio}{sign}"), if cell.leader && !summary::is_cache(cell) { "leader" } else { "" })
+            (format!("{ratio}{sign}"), if cell.leader && !ranking::is_cache(cell) { "leader" } else { "" })
         }
         Place::NotRanked | Place::Absent(_) => (place.text(), "unranked"),
     };

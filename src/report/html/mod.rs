@@ -23,7 +23,7 @@ use self::table::{Entry, Table, named, shown};
 use crate::report::terminal;
 use crate::report::then::is_later_part;
 use crate::result::{Against, RunResult};
-use crate::stats::summary;
+use crate::stats::{interval, ranking};
 use crate::units;
 
 const STYLE: &str = include_str!("style.css");
@@ -97,7 +97,7 @@ impl Looks {
             result
                 .results
                 .iter()
-                .any(|cell| cell.store == store && !cell.rounds.is_empty() && !summary::is_yardstick(cell))
+                .any(|cell| cell.store == store && !cell.rounds.is_empty() && !ranking::is_yardstick(cell))
         };
         let rows = result.rows.iter().map(|row| &row.store).filter(|store| drawn(store));
         Looks(rows.enumerate().map(|(index, store)| (store.clone(), Look(index))).collect())
@@ -310,7 +310,7 @@ type Reason<'r> = (&'r str, Vec<String>, Vec<(&'r str, &'r str)>);
 /// Why cells are not ranked: each reason once for all rows and phases that share it.
 fn reasons(result: &RunResult) -> Vec<Reason<'_>> {
     let mut of_rows: Vec<(&str, &str, Vec<String>)> = Vec::new();
-    for cell in result.results.iter().filter(|cell| !summary::is_yardstick(cell)) {
+    for cell in result.results.iter().filter(|cell| !ranking::is_yardstick(cell)) {
         let Some(why) = &cell.not_ranked else { continue };
         let phase = match cell.sweep_bytes {
             Some(bytes) => format!("{} at {}", cell.phase, size(bytes)),
@@ -371,7 +371,7 @@ fn comparisons(result: &RunResult) -> Markup {
             Entry::from(&comparison.phase),
             comparison.sweep_bytes.map_or("mixed".into(), |bytes| size(bytes).into()),
             named(&comparison.reference),
-            shown(comparison.ratio, |ratio| summary::interval_text(&ratio)),
+            shown(comparison.ratio, |ratio| interval::text(&ratio)),
             comparison.verdict.name().into(),
             shown(comparison.reason.as_ref(), Clone::clone),
         ]);

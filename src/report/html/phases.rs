@@ -14,7 +14,7 @@ use crate::plan::STANDARD_PHASES;
 use crate::report::terminal::describe;
 use crate::result::{Against, Cell, Interval, Percentiles, RunResult, Verdict};
 use crate::stats::interval::EQUAL_WITHIN;
-use crate::stats::{histogram, summary};
+use crate::stats::{cells, histogram, interval, ranking};
 use crate::units;
 
 /// Phases that are open when the report is: the questions of the answer.
@@ -59,7 +59,7 @@ pub fn conditions(result: &RunResult, block: &Block<'_>) -> String {
 /// Who leads, for readers who do not open the phase: caches where nothing else is ranked.
 fn leaders(block: &Block<'_>) -> Markup {
     let of = |caches: bool| -> Vec<&str> {
-        let leading = block.cells.iter().filter(|cell| cell.leader && summary::is_cache(cell) == caches);
+        let leading = block.cells.iter().filter(|cell| cell.leader && ranking::is_cache(cell) == caches);
         leading.map(|cell| cell.store.as_str()).collect()
     };
     let (places, caches) = (of(false), of(true));
@@ -78,9 +78,9 @@ fn leaders(block: &Block<'_>) -> Markup {
 
 /// The groups that are ranked apart, where there are several.
 fn groups(block: &Block<'_>) -> Markup {
-    let groups = summary::grouped(&block.cells);
+    let groups = ranking::grouped(&block.cells);
     html! {
-        @if groups.len() > 1 || groups.iter().any(|(_, members)| summary::is_cache(members[0])) {
+        @if groups.len() > 1 || groups.iter().any(|(_, members)| ranking::is_cache(members[0])) {
             p { "Ranked apart, because they promise or start from different things:" }
             ul {
                 @for (name, members) in &groups {
@@ -221,7 +221,7 @@ fn ratios(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Option<Figure
             }
             Place::Alone | Place::NotRanked | Place::Absent(_) => continue,
         };
-        let text = summary::interval_text(&value);
+        let text = interval::text(&value);
         marks.push(Dot {
             row: names.len(),
             look: looks.of(&cell.store),
@@ -331,7 +331,7 @@ fn rounds(looks: &Looks, block: &Block<'_>) -> Figure {
         let value = |rate: f64| if block.is_open() { 1e9 / rate } else { rate };
         let text =
             |rate: f64| if block.is_open() { units::nanoseconds(value(rate)) } else { units::count(rate) };
-        let series = summary::series(cell).rates;
+        let series = cells::series(cell).rates;
         let mut line = vec![named(&cell.store)];
         line.extend((1..=last).map(|round| shown(series.get(&round), |rate| text(*rate))));
         table.push(line);
@@ -420,14 +420,14 @@ fn service_title(block: &Block<'_>) -> &'static str {
 
 fn rates_line(result: &RunResult, cell: &Cell) -> Vec<Entry> {
     let reference = compared(result, cell, Against::Plan).map(|comparison| {
-        let ratio = comparison.ratio.map(|ratio| summary::interval_text(&ratio)).unwrap_or_default();
+        let ratio = comparison.ratio.map(|ratio| interval::text(&ratio)).unwrap_or_default();
         match comparison.verdict {
             Verdict::NotRanked => ratio,
             verdict => format!("{ratio} {}", verdict.name()),
         }
     });
     let place =
-        if summary::is_yardstick(cell) { "yardstick".to_owned() } else { Place::of(result, cell).text() };
+        if ranking::is_yardstick(cell) { "yardstick".to_owned() } else { Place::of(result, cell).text() };
     vec![
         named(&cell.store),
         place.into(),
@@ -555,7 +555,7 @@ fn cold(block: &Block<'_>) -> Table {
             shown(proof.resident_share_opened, percent),
             units::nanoseconds(proof.open_seconds * 1e9).into(),
             percent(proof.sample_share).into(),
-            shown(summary::device_bytes_per_byte(proof), number),
+            shown(cells::device_bytes_per_byte(proof), number),
         ]);
     }
     table

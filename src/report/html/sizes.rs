@@ -12,7 +12,7 @@ use super::phases::{self, RATE, TIME, hover};
 use super::table::{Table, named, shown};
 use super::{Looks, ratio, size};
 use crate::result::{Against, Cell, Crossover, Interval, RunResult, Verdict};
-use crate::stats::{compare, summary};
+use crate::stats::{cells, compare, interval};
 use crate::units;
 
 /// Sizes of blobs.
@@ -173,12 +173,12 @@ fn ratios(result: &RunResult, looks: &Looks, blocks: &[&Block<'_>]) -> Option<Fi
             let comparison = cell.and_then(|cell| compared(result, cell, Against::Plan));
             let ratio = comparison.and_then(|comparison| Some((comparison, comparison.ratio?)));
             line.push(shown(ratio, |(comparison, ratio)| {
-                format!("{} {}", summary::interval_text(&ratio), comparison.verdict.name())
+                format!("{} {}", interval::text(&ratio), comparison.verdict.name())
             }));
             let comparable = ratio.filter(|(comparison, _)| comparison.verdict != Verdict::NotRanked);
             if let (Some((comparison, ratio)), Some(bytes)) = (comparable, block.sweep_bytes) {
                 reference = &comparison.reference;
-                let text = summary::interval_text(&ratio);
+                let text = interval::text(&ratio);
                 let figures = format!("{}: {text} {}", size(bytes), comparison.verdict.name());
                 points.push(Point { x: bytes as f64, y: ratio, hover: hover(store, &figures) });
             }
@@ -215,9 +215,9 @@ fn pair(looks: &Looks, blocks: &[&Block<'_>], crossovers: &[&Crossover], a: &str
             block.drawn().into_iter().find(|cell| cell.store == store && cell.not_ranked.is_none())
         };
         let (Some(bytes), Some(over), Some(under)) = (block.sweep_bytes, find(a), find(b)) else { continue };
-        let compared = compare::with_reference(&summary::series(over), &summary::series(under));
+        let compared = compare::with_reference(&cells::series(over), &cells::series(under));
         let Some((ratio, verdict)) = compared else { continue };
-        let text = summary::interval_text(&ratio);
+        let text = interval::text(&ratio);
         let what = match verdict {
             Verdict::Faster => format!("{a} faster"),
             Verdict::Slower => format!("{b} faster"),

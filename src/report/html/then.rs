@@ -8,7 +8,7 @@ use super::{prose, ratio};
 use crate::plan::PublishedText;
 use crate::report::then::{self, Line};
 use crate::result::{Claim, Interval, RunResult};
-use crate::stats::summary;
+use crate::stats::interval;
 
 /// Colours of the two times.
 const THEN: Look = Look(7);
@@ -64,7 +64,7 @@ fn figure(table: &PublishedText, lines: &[Line<'_>]) -> Option<Figure> {
         let then = line.then.map(|then| Interval { median: then, low: None, high: None });
         for (when, look, value) in [("then", THEN, then), ("today", NOW, line.today.as_ref().ok().copied())] {
             let Some(value) = value else { continue };
-            let text = summary::interval_text(&value);
+            let text = interval::text(&value);
             marks.push(Dot {
                 row: names.len(),
                 look,
@@ -95,7 +95,7 @@ fn values(table: &PublishedText, lines: &[Line<'_>]) -> Table {
             (None, false) => format!("a histogram of {} bins", values.len()),
         };
         let (today, why) = match &line.today {
-            Ok(today) => (summary::interval_text(today), String::new()),
+            Ok(today) => (interval::text(today), String::new()),
             Err(why) => (ABSENT.to_owned(), why.clone()),
         };
         shown.push(vec![

@@ -55,6 +55,12 @@ fn one_leader_is_named_with_the_nearer_bound() {
 }
 
 #[test]
+fn a_winner_by_less_than_counts_is_equal() {
+    let said = sentences(&[("read-warm", [1.0, 1.01, 3.0])], &[]);
+    assert!(with(&said, "Warm reads").contains("`a` and `b` are equal within 3 %"), "{said:#?}");
+}
+
+#[test]
 fn leaders_that_cannot_be_told_apart_are_a_set() {
     let mut noisy = around(1.0, 0);
     noisy.iter_mut().enumerate().for_each(|(index, seconds)| *seconds *= [0.8, 1.25][index % 2]);

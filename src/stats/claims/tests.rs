@@ -208,6 +208,17 @@ fn more_questions_need_surer_answers() {
 }
 
 #[test]
+fn parts_that_compare_something_else_than_time_say_what() {
+    let pair = |metric: &str| format!("{{rows = ['a', 'b'], {metric}expect = {{low = 1.0}}}}");
+    let parts = [pair(""), pair("metric = 'requests', ")].join(",");
+    let claims = format!("[[claim]]\nid = 'X'\nstatement = 's'\nphase = 'read'\nall-of = [{parts}]");
+    let cells = ["a", "b"].map(|store| cell(store, "read", &[1.0; ROUNDS], json!({}))).to_vec();
+    let claim = judged(&claims, cells).remove(0);
+    let said: Vec<&str> = claim.parts.iter().map(|part| part.statement.as_str()).collect();
+    assert_eq!(said, ["a (read) against b (read)", "a (read, requests) against b (read, requests)"]);
+}
+
+#[test]
 fn differences_ratios_of_ratios_and_extremes() {
     let difference =
         one("quantity = 'difference'\nrows = ['a', 'b']\nexpect = {low = 0.0}\npublished = 0.0015", 2.5);
@@ -305,7 +316,7 @@ fn short_parts_may_be_long_enough_together() {
         for round in value["rounds"].as_array_mut().unwrap() {
             round["ops"] = json!(100);
         }
-        let why = crate::stats::summary::too_short([&serde_json::from_value(value.clone()).unwrap()]);
+        let why = crate::stats::ranking::too_short([&serde_json::from_value(value.clone()).unwrap()]);
         value["not_ranked"] = json!(why.unwrap());
         value
     };

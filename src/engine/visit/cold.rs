@@ -1,0 +1,179 @@
+//! Phases that read after eviction.
+
+use anyhow::Result;
+
+use super::super::ops::{Deal, in_turn, lists};
+use super::super::resources::Meter;
+use super::super::tally::Tally;
+use super::phases::load_of;
+use super::{Outcome, Visitor};
+use crate::machine;
+use crate::plan::{CacheState, Load, Phase};
+use crate::result::{CacheProof, FixedLength};
+use crate::store::{Durability, Mode};
+
+/// Passes of a cold phase of a row that is a server, which starts anew for each.
+pub const COLD_PASSES_SERVERS: u32 = 2;
+/// Passes of a cold phase of a row that is never cold.
+const COLD_PASSES_RESIDENT: u32 = 2;
+
+impl Visitor<'_> {
+    /// Reads after eviction: several passes over a few keys each, the store closed, evicted and opened before every pass, so
+    /// that no pass reads what an earlier one brought in. A phase that repeats this one reads each pass's keys again
+    /// at once, in the same sessions.
+    pub(super) fn cold(&mut self, phase: &Phase, load: &Load, repeat: Option<&Phase>) -> Result<()> {
+        let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
+        let workers = load.workers.unwrap_or(plan.workers);
+        let mut all = lists(load, &self.state, length.ops, Deal::Own(1), seed).remove(0);
+        if all.is_empty() {
+            let why = "the store holds nothing that this phase could use".to_owned();
+            self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why));
+            return Ok(());
+        }
+        // The same ops in fewer passes: what opening brought in, nothing can evict, and opening that reads everything is slow.
+        let most = if self.turn.resident { COLD_PASSES_RESIDENT } else { u32::MAX };
+        let passes = (length.cold_passes.clamp(1, most) as usize).min(all.len());
+        let each = all.len().div_ceil(passes);
+        if self.subject.row.restarts() {
+            all.truncate(each * COLD_PASSES_SERVERS as usize);
+        }
+        let passes = all.len().div_ceil(each);
+        let class = self.class(phase.class);
+        let mut totals: Vec<Total<'_>> = Vec::new();
+        let mut proof =
+            CacheProof { sample_share: each as f64 / self.state.alive.len() as f64, ..CacheProof::default() };
+        let mut ratios = Vec::new();
+        let mut begin = machine::uptime();
+        machine::reset_peak();
+        for (index, ops) in all.chunks(each).enumerate() {
+            if self.run.stopped() {
+                return Ok(());
+            }
+            self.evict(class, index == 0, &mut proof)?;
+            let mut jobs = Vec::new();
+            for load in std::iter::once(load).chain(repeat.and_then(load_of)) {
+                let fixed = FixedLength { seconds: 0.0, ..length };
+                let mut job = self.job(load, in_turn(ops, workers), fixed, class);
+                job.first_apart = false;
+                jobs.push(job);
+            }
+            let mut meters: Vec<Meter> = jobs.iter().map(|_| self.meter()).collect();
+            let tallies = {
+                let (store, _) = self.store()?;
+                let mut crew = self.crew(store, workers);
+                crew.stranger = Some(self.subject.corpus.stranger(0));
+                crew.run(&jobs, &mut meters)?
+            };
+            if index == 0 {
+                begin = machine::uptime();
+            }
+            ratios.push((meters[0].used().device.map(|device| device.read_bytes), tallies[0].bytes));
+            for (which, (tally, meter)) in tallies.into_iter().zip(meters).enumerate() {
+                let seconds = (tally.end - tally.begin) as f64 / 1e9;
+                match totals.get_mut(which) {
+                    Some(total) => total.add(tally, meter, seconds),
+                    None => totals.push(Total { tally, meter, seconds }),
+                }
+            }
+        }
+        let later = (ratios.len() - 1).max(1) as f64;
+        self.visit.pass_seconds.insert(phase.id.clone(), (machine::uptime() - begin).as_secs_f64() / later);
+        proof.device_bytes_per_byte = tenths(&ratios);
+        let done = std::iter::once(phase).chain(repeat);
+        for (which, (phase, total)) in done.zip(totals).enumerate() {
+            let mut round = self.new_round(seed);
+            round.seconds = total.seconds;
+            self.finish(&mut round, &total.tally, &total.meter)?;
+            round.passes = passes as u64;
+            round.cache_proof = (which == 0).then(|| proof.clone());
+            self.visit.phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
+        }
+        self.warm = false;
+        Ok(())
+    }
+
+    /// Closes the store, makes the kernel forget it, and opens it again.
+    pub(super) fn evict(&mut self, class: Durability, first: bool, proof: &mut CacheProof) -> Result<()> {
+        // What opening reads does not change from round to round, and looking means opening twice.
+        let prove = first && self.turn.round == 1;
+        self.close()?;
+        machine::sync_filesystem(&self.dir)?;
+        if self.run.drop_caches && machine::drop_caches() {
+            proof.method = "drop_caches".to_owned();
+        } else {
+            machine::evict(&self.dir);
+            proof.method = "fadvise".to_owned();
+        }
+        if prove {
+            proof.resident_share = Some(machine::resident_share(&self.dir));
+            // Looking brought inodes and dentries back.
+            if self.run.drop_caches {
+                machine::drop_caches();
+            }
+        }
+        let begin = machine::uptime();
+        self.open_as(class, Mode::Open)?;
+        if first {
+            proof.open_seconds = (machine::uptime() - begin).as_secs_f64();
+        }
+        if prove {
+            if self.share_opened.is_none() {
+                self.share_opened = Some(self.look_at_opening()?);
+            }
+            proof.resident_share_opened = self.share_opened;
+        }
+        Ok(())
+    }
+
+    /// What opening brought into the cache; the store is evicted again afterwards, because looking has side effects.
+    fn look_at_opening(&mut self) -> Result<f64> {
+        let share = machine::resident_share(&self.dir);
+        let class = self.store()?.1;
+        self.close()?;
+        if self.run.drop_caches {
+            machine::drop_caches();
+        } else {
+            machine::evict(&self.dir);
+        }
+        self.open_as(class, Mode::Open)?;
+        Ok(share)
+    }
+}
+
+/// Whether a phase repeats the cold one before it.
+pub(super) fn repeats_cold(phase: &Phase, next: &Phase) -> bool {
+    let repeats = load_of(next).and_then(|load| load.repeats.as_deref()) == Some(phase.id.as_str());
+    repeats && phase.cache == CacheState::Cold && next.cache == CacheState::AsIs && !next.writes()
+}
+
+/// The sum of several passes.
+struct Total<'a> {
+    tally: Tally,
+    meter: Meter<'a>,
+    seconds: f64,
+}
+
+impl<'a> Total<'a> {
+    fn add(&mut self, tally: Tally, meter: Meter<'a>, seconds: f64) {
+        self.tally.add(&tally);
+        self.meter.add(&meter);
+        self.seconds += seconds;
+    }
+}
+
+/// Device bytes per byte delivered in each tenth of the passes.
+fn tenths(passes: &[(Option<u64>, u64)]) -> Vec<f64> {
+    let Some(read) = passes.iter().map(|(read, _)| *read).collect::<Option<Vec<u64>>>() else {
+        return Vec::new();
+    };
+    let delivered: Vec<u64> = passes.iter().map(|(_, bytes)| *bytes).collect();
+    let count = passes.len().min(10);
+    (0..count)
+        .map(|tenth| {
+            let range = passes.len() * tenth / count..passes.len() * (tenth + 1) / count;
+            let read: u64 = read[range.clone()].iter().sum();
+            let delivered: u64 = delivered[range].iter().sum();
+            read as f64 / delivered.max(1) as f64
+        })
+        .collect()
+}

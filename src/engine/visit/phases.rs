@@ -1,0 +1,432 @@
+//! Phases within a visit: what each kind of load does, and what it leaves in the record of the round.
+
+use anyhow::{Context as _, Result, anyhow};
+
+use super::super::clock::HostClock;
+use super::super::crew::{Crew, Job, Open};
+use super::super::ops::{Deal, PlannedOp, ageing, by_blob, derived_seed, lists};
+use super::super::resources::{Meter, free_bytes};
+use super::super::tally::Tally;
+use super::super::{ramp, worker};
+use super::{Outcome, UploadDesk, Visitor};
+use crate::machine;
+use crate::plan::{CacheState, Load, OpKind, Phase, Work, length_key};
+use crate::result::{CacheProof, FixedLength, OpenLoop, Round};
+use crate::stats::histogram::{self, BANDS};
+use crate::stats::{SHORT_OPS, SHORT_SECONDS};
+use crate::store::{Durability, Mode, Store};
+
+/// Looking at the residency of more files than this after every phase would take longer than the phases.
+const RESIDENCY_BLOBS_MAX: u64 = 20_000;
+/// An open loop is planned this much longer than asked: its last op is due before its end, and would make it too short.
+const OPEN_STRETCH: f64 = 1.1;
+/// A phase that opens the store does so this often, or for this long, whichever comes first; neither makes it too short.
+const REOPENS: u64 = SHORT_OPS;
+/// See [`REOPENS`].
+const REOPEN_SECONDS: f64 = SHORT_SECONDS;
+
+impl<'a> Visitor<'a> {
+    pub(super) fn work(&mut self, phase: &Phase, repeat: Option<&Phase>) -> Result<()> {
+        match &phase.work {
+            Work::Reopen => self.reopen(phase)?,
+            Work::Purge => self.purge(phase)?,
+            Work::Age(times) => self.age(phase, *times)?,
+            Work::Ramp(load) => self.ramp(phase, load)?,
+            Work::Ops(load) if phase.cache == CacheState::Cold => self.cold(phase, load, repeat)?,
+            Work::Ops(load) => {
+                let mut proof = None;
+                match phase.cache {
+                    CacheState::Warm => self.warm_up()?,
+                    CacheState::ColdStart => {
+                        let mut looked = CacheProof::default();
+                        self.evict(self.class(phase.class), true, &mut looked)?;
+                        proof = Some(looked);
+                    }
+                    CacheState::Cold | CacheState::AsIs => {}
+                }
+                self.load(phase, load)?;
+                if let Some(Outcome::Measured(round)) = self.visit.phases.get_mut(&phase.id) {
+                    round.cache_proof = proof;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn length(&self, phase: &Phase) -> Result<FixedLength> {
+        let key = length_key(&phase.id, self.subject.sweep_bytes);
+        self.fixed.lengths.get(&key).copied().ok_or_else(|| anyhow!("the pilot fixed no length for `{key}`"))
+    }
+
+    /// What the keys of a phase are drawn from: the same for every store of a round.
+    pub(super) fn seed(&self, phase: &Phase, load: &Load) -> u64 {
+        let purpose = load.repeats.as_deref().unwrap_or(&phase.id);
+        derived_seed(self.plan().seed, self.turn.round, &length_key(purpose, self.subject.sweep_bytes))
+    }
+
+    pub(super) fn new_round(&self, seed: u64) -> Round {
+        Round { round: self.turn.round, position: self.turn.position, seed, ..Round::default() }
+    }
+
+    pub(super) fn job(
+        &self,
+        load: &Load,
+        lists: Vec<Vec<PlannedOp>>,
+        length: FixedLength,
+        class: Durability,
+    ) -> Job {
+        Job {
+            lists,
+            passes: length.passes.max(1) as usize,
+            nanoseconds: (length.seconds * 1e9) as u64,
+            open: None,
+            use_bytes: load.use_bytes,
+            batch: load.batch.unwrap_or(self.plan().batch),
+            connect: self.connects(load.only_reads()),
+            sync: (class == Durability::OnSync).then_some(self.plan().sync),
+            first_apart: true,
+        }
+    }
+
+    pub(super) fn crew<'s>(&'s self, store: &'s dyn Store, workers: usize) -> Crew<'s, HostClock> {
+        let corpus = self.subject.corpus;
+        Crew {
+            clock: &self.run.clock,
+            store,
+            keys: &corpus.keys,
+            contents: &corpus.contents,
+            workers,
+            stranger: None,
+            uploads: None,
+            stop: self.run.stop,
+        }
+    }
+
+    pub(super) fn meter(&self) -> Meter<'a> {
+        // Nothing is known of the device of a server that somebody else runs.
+        let device = self.run.device.as_ref().filter(|_| !self.is_external());
+        Meter::new(device, self.turn.idle)
+    }
+
+    /// Whether the row connects anew for every op of a phase.
+    fn connects(&self, only_reads: bool) -> bool {
+        let options = &self.subject.row.options;
+        match options.text("keepalive") {
+            "" => options.text("connection") == "per-op",
+            // Of a web server only reads ask, and behind it `connection` is the application's.
+            kept => kept == "false" && only_reads,
+        }
+    }
+
+    /// Whether the store is a server of the user's.
+    fn is_external(&self) -> bool {
+        !self.subject.row.options.text("url").is_empty()
+    }
+
+    /// A phase of ops in whatever state the caches are.
+    fn load(&mut self, phase: &Phase, load: &Load) -> Result<()> {
+        let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
+        let workers = load.workers.unwrap_or(plan.workers);
+        let rate = load.rate.or(plan.rate).filter(|_| phase.id != "fill");
+        let deal = if rate.is_some() { Deal::Shared } else { Deal::Own(workers) };
+        let lists = lists(load, &self.state, length.ops, deal, seed);
+        let ops: u64 = lists.iter().map(|list| list.len() as u64).sum();
+        if ops == 0 {
+            let why = "the store holds nothing that this phase could use".to_owned();
+            self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why));
+            return Ok(());
+        }
+        if load.has_uploads() {
+            self.open_desk()?;
+        }
+        let mut job = self.job(load, lists, length, self.store()?.1);
+        job.open = rate.map(|ops_per_s| {
+            let batches = ops.div_ceil(job.batch as u64);
+            let (seconds, ops_max) = if load.only_reads() {
+                (length.seconds * OPEN_STRETCH, u64::MAX)
+            } else {
+                (f64::INFINITY, batches)
+            };
+            Open { arrivals: plan.arrivals, ops_per_s, seconds, ops_max, seed }
+        });
+        machine::reset_peak();
+        let mut meters = [self.meter()];
+        let tally = {
+            let (store, _) = self.store()?;
+            let uploads = self.desk.as_ref().filter(|_| load.has_uploads()).map(UploadDesk::uploads);
+            let crew = Crew { uploads, ..self.crew(store, workers) };
+            crew.run(std::slice::from_ref(&job), &mut meters)?.remove(0)
+        };
+        job.lists.iter().flatten().for_each(|op| self.state.apply(op));
+        let mut round = self.new_round(seed);
+        round.seconds = tally.seconds(workers);
+        let [mut meter] = meters;
+        if phase.writes() {
+            self.settle(phase, &mut meter, &mut round)?;
+        }
+        self.finish(&mut round, &tally, &meter)?;
+        round.open = rate.map(|rate| open_loop(rate, &tally));
+        self.visit.phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
+        Ok(())
+    }
+
+    /// One offered rate after the other. In the pilot, which fixes where the ladder begins, a closed loop.
+    fn ramp(&mut self, phase: &Phase, load: &Load) -> Result<()> {
+        self.warm_up()?;
+        let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
+        let Some(first) = length.first_ops_per_s else { return self.load(phase, load) };
+        let workers = load.workers.unwrap_or(plan.workers);
+        let lists = lists(load, &self.state, length.ops, Deal::Shared, seed);
+        machine::reset_peak();
+        let (store, class) = self.store()?;
+        let crew = self.crew(store, workers);
+        let mut job = self.job(load, lists, length, class);
+        let (rungs, best) = ramp::climb(&plan.limit, first, |ops_per_s| -> Result<_> {
+            if self.run.stopped() {
+                return Ok(None);
+            }
+            let seconds = ramp::rung_seconds(&plan.limit, length.seconds, ops_per_s);
+            job.open = Some(Open { arrivals: plan.arrivals, ops_per_s, seconds, ops_max: u64::MAX, seed });
+            let mut meters = [self.meter()];
+            let tally = crew.run(std::slice::from_ref(&job), &mut meters)?.remove(0);
+            let rung = ramp::judge(&plan.limit, ops_per_s, &tally);
+            let [meter] = meters;
+            Ok(Some((rung, (ops_per_s, tally, meter))))
+        })?;
+        let outcome = match best {
+            Some((ops_per_s, tally, meter)) => {
+                let mut round = self.new_round(seed);
+                // What passed is the rate that was offered, not the one that chance made of it.
+                round.seconds = tally.ops as f64 / ops_per_s;
+                self.finish(&mut round, &tally, &meter)?;
+                round.open = Some(open_loop(ops_per_s, &tally));
+                round.rungs = rungs;
+                Outcome::Measured(Box::new(round))
+            }
+            None => {
+                let (rate, why) = rungs
+                    .last()
+                    .map(|rung| (rung.offered_ops_per_s, rung.failure.clone().unwrap_or_default()))
+                    .unwrap_or_default();
+                let rate = crate::units::count(rate);
+                Outcome::NotPossible(format!("not even {rate} ops/s, the lowest rate offered: {why}"))
+            }
+        };
+        self.visit.phases.insert(phase.id.clone(), outcome);
+        Ok(())
+    }
+
+    /// The work that writes put off: counted, and timed apart.
+    fn settle(&mut self, phase: &Phase, meter: &mut Meter, round: &mut Round) -> Result<()> {
+        let fill = phase.id == "fill" && self.caps().persistent;
+        let (store, _) = self.store()?;
+        let apart = self.desk.as_ref().filter(|_| phase.has_uploads()).and_then(|desk| desk.apart.as_deref());
+        let mut servers = store.servers();
+        servers.extend(apart.iter().flat_map(|apart| apart.servers()));
+        let mut syncfs = 0.0;
+        let mut before = None;
+        if fill {
+            meter.start(&servers);
+            machine::sync_filesystem(&self.dir)?;
+            syncfs += meter.stop(&servers);
+            before = Some(self.bytes_taken(store)?);
+        }
+        meter.start(&servers);
+        store.settle().context("settling failed")?;
+        apart.map_or(Ok(()), Store::settle).context("settling the catalogue failed")?;
+        round.settle_seconds = Some(meter.stop(&servers));
+        meter.start(&servers);
+        machine::sync_filesystem(&self.dir)?;
+        round.syncfs_seconds = Some(syncfs + meter.stop(&servers));
+        meter.look_at_memory(&servers);
+        if fill {
+            let after = self.bytes_taken(store)?;
+            let logical = self.subject.corpus.bytes().max(1) as f64;
+            let free = free_bytes(&self.run.place);
+            let footprint = &mut self.visit.footprint;
+            footprint.allocated_bytes = before;
+            footprint.after_settle_bytes = Some(after);
+            footprint.space_amplification = Some(after as f64 / logical);
+            footprint.statvfs_bytes =
+                footprint.statvfs_bytes.zip(free).map(|(before, now)| before.saturating_sub(now));
+            footprint.write_amplification =
+                meter.used().device.map(|device| device.written_bytes as f64 / logical);
+        }
+        Ok(())
+    }
+
+    /// Disk that the store takes: what it says itself when it is not below our directory, else what is allocated there.
+    pub(super) fn bytes_taken(&self, store: &dyn Store) -> Result<u64> {
+        Ok(store.footprint_bytes()?.unwrap_or_else(|| machine::allocated_bytes(&self.dir)))
+    }
+
+    /// Moves what was counted into the record of the round.
+    pub(super) fn finish(&self, round: &mut Round, tally: &Tally, meter: &Meter) -> Result<()> {
+        round.ops = tally.ops;
+        round.blobs = tally.blobs;
+        round.bytes = tally.bytes;
+        round.passes = tally.passes;
+        round.errors = tally.errors;
+        round.first_error = tally.first_error.clone();
+        round.retries = tally.retries;
+        round.cache_misses = tally.cache_misses;
+        round.timeouts = tally.timeouts;
+        round.first_ops_ns = tally.first_ops_ns.clone();
+        round.syncs = tally.syncs;
+        round.sync_seconds = tally.sync_ns as f64 / 1e9;
+        round.worker_cpu_ns = tally.cpu_ns;
+        let mean = |(name, sum, ops): &(&str, u64, u64)| ((*name).to_owned(), *sum as f64 / *ops as f64);
+        round.counts = tally.counts.iter().map(mean).collect();
+        if round.seconds == 0.0 {
+            round.seconds = (tally.end - tally.begin) as f64 / 1e9;
+        }
+        if let (Some(settle), Some(syncfs)) = (round.settle_seconds, round.syncfs_seconds) {
+            round.settled_seconds = Some(round.seconds + settle + syncfs);
+        }
+        round.histogram = tally.histograms()?;
+        let used = meter.used();
+        round.total_cpu_ns = used.busy_ns;
+        round.client_cpu_ns = used.process_ns;
+        if let Some(device) = used.device {
+            round.device_read_bytes = Some(device.read_bytes);
+            round.device_written_bytes = Some(device.written_bytes);
+            round.device_flushes = Some(device.flushes);
+        }
+        round.server_cpu_ns = used.server_ns;
+        round.server_peak_bytes = meter.server_peak_bytes();
+        let memory = self.memory.beyond();
+        round.client_peak_bytes = memory.peak_bytes;
+        round.anonymous_bytes = memory.anonymous_bytes;
+        round.mapped_bytes = memory.mapped_bytes;
+        if self.caps().persistent && self.subject.corpus.blobs() <= RESIDENCY_BLOBS_MAX {
+            round.page_cache_share = Some(machine::resident_share(&self.dir));
+        }
+        Ok(())
+    }
+
+    /// Opens the closed store and reads one blob, several times.
+    fn reopen(&mut self, phase: &Phase) -> Result<()> {
+        let seed = derived_seed(self.plan().seed, self.turn.round, &phase.id);
+        let ids: Vec<u32> =
+            (0..self.state.alive.len() as u32).filter(|id| self.state.alive[*id as usize]).collect();
+        if ids.is_empty() {
+            let why = "the store holds no blob to read".to_owned();
+            self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why));
+            return Ok(());
+        }
+        let class = self.class(phase.class);
+        let mut tally = Tally::new([true; BANDS.len()], false);
+        tally.first_apart = false;
+        let mut meter = self.meter();
+        let mut seconds = 0.0;
+        machine::reset_peak();
+        while tally.ops < REOPENS && seconds < REOPEN_SECONDS && !self.run.stopped() {
+            self.close()?;
+            let id = ids[(seed as usize).wrapping_add(tally.ops as usize * 7919) % ids.len()];
+            let op = PlannedOp {
+                blob: id,
+                kind: OpKind::Get,
+                len: self.state.len[id as usize] as u32,
+                generation: self.state.generation[id as usize],
+                offset: 0,
+            };
+            let key = &self.subject.corpus.keys[id as usize];
+            meter.start(&[]);
+            let cpu = machine::thread_cpu_ns();
+            let open = || self.opened(class, Mode::Open);
+            let store = worker::reopen(&self.run.clock, &open, key, &op, &mut tally)?;
+            tally.cpu_ns += machine::thread_cpu_ns().saturating_sub(cpu);
+            seconds += meter.stop(&store.servers());
+            self.open = Some((class, store));
+        }
+        let mut round = self.new_round(seed);
+        round.seconds = seconds;
+        self.finish(&mut round, &tally, &meter)?;
+        self.visit.phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
+        Ok(())
+    }
+
+    /// Carries out deletes that were only marked, as one op, and settles.
+    fn purge(&mut self, phase: &Phase) -> Result<()> {
+        if self.subject.row.options.text("delete") != "lazy" {
+            let why = "deletes at once: there is nothing to purge".to_owned();
+            self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why));
+            return Ok(());
+        }
+        let mut tally = Tally::new([true; BANDS.len()], false);
+        let mut meter = self.meter();
+        machine::reset_peak();
+        let (store, _) = self.store()?;
+        meter.start(&store.servers());
+        worker::purge(&self.run.clock, store, &mut tally)?;
+        meter.stop(&store.servers());
+        let mut round = self.new_round(0);
+        self.settle(phase, &mut meter, &mut round)?;
+        self.finish(&mut round, &tally, &meter)?;
+        self.visit.phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
+        Ok(())
+    }
+
+    /// Overwrites with new sizes until enough was overwritten since the fill.
+    fn age(&mut self, phase: &Phase, times: f64) -> Result<()> {
+        let plan = self.plan();
+        let seed = derived_seed(plan.seed, self.turn.round, &phase.id);
+        let target = ((times * self.subject.corpus.bytes() as f64) as u64).saturating_sub(self.aged_bytes);
+        let ops = ageing(self.subject.corpus, &self.state, target, seed);
+        self.aged_bytes += target;
+        let store_class = self.store()?.1;
+        let job = Job {
+            lists: by_blob(ops.clone(), plan.workers),
+            passes: 1,
+            nanoseconds: 0,
+            open: None,
+            use_bytes: crate::plan::Use::Touch,
+            batch: 1,
+            connect: self.connects(false),
+            sync: (store_class == Durability::OnSync).then_some(plan.sync),
+            first_apart: true,
+        };
+        machine::reset_peak();
+        let mut meters = [self.meter()];
+        let tally = {
+            let (store, _) = self.store()?;
+            self.crew(store, plan.workers).run(std::slice::from_ref(&job), &mut meters)?.remove(0)
+        };
+        ops.iter().for_each(|op| self.state.apply(op));
+        self.warm = false;
+        let mut round = self.new_round(seed);
+        let [mut meter] = meters;
+        self.settle(phase, &mut meter, &mut round)?;
+        self.finish(&mut round, &tally, &meter)?;
+        if self.caps().persistent {
+            round.allocated_bytes = Some(self.bytes_taken(self.store()?.0)?);
+        }
+        round.live_bytes = Some(self.state.live_bytes());
+        self.visit.phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
+        Ok(())
+    }
+}
+
+pub(super) fn load_of(phase: &Phase) -> Option<&Load> {
+    match &phase.work {
+        Work::Ops(load) | Work::Ramp(load) => Some(load),
+        Work::Reopen | Work::Purge | Work::Age(_) => None,
+    }
+}
+
+/// What an open loop has beside a closed one.
+fn open_loop(rate: f64, tally: &Tally) -> OpenLoop {
+    let drain_ns = tally.end.saturating_sub(tally.last_due.max(tally.begin));
+    let phase_ns = tally.last_due.saturating_sub(tally.begin).max(1);
+    let late = tally.wake_late.as_deref();
+    let late_at =
+        |share| late.filter(|late| !late.is_empty()).map_or(0, |late| late.value_at_quantile(share));
+    OpenLoop {
+        offered_ops_per_s: rate,
+        all_busy_share: tally.busy_when_due as f64 / tally.ops.max(1) as f64,
+        drain_seconds: drain_ns as f64 / 1e9,
+        sustained: (drain_ns as f64) <= 0.1 * phase_ns as f64,
+        wake_late_p50_ns: late_at(histogram::SHARES[0]),
+        wake_late_p99_ns: late_at(histogram::SHARES[2]),
+    }
+}

@@ -1,0 +1,250 @@
+//! The corpora of a plan: one, one for each size of a sweep, or several with names; and what `--scale` leaves of them.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, anyhow, bail};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::PlanText;
+use crate::corpus::{Content, PRESETS, Request, Sizes, Source};
+use crate::units::parse_bytes;
+
+/// The corpus of a plan.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CorpusText {
+    /// What it is called, where a plan has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// A preset or a distribution.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// A directory of files instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<PathBuf>,
+    /// At most this many blobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blobs: Option<u64>,
+    /// At most this many bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<String>,
+    /// `random`, `text` or `ratio:R`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+}
+
+/// One corpus of a plan.
+#[derive(Clone, Debug)]
+pub struct CorpusPlan {
+    /// What to build.
+    pub request: Request,
+    /// The size that a sweep varies, in bytes: the centre of the sizes of this corpus. Corpora of a plan are told apart by
+    /// their middle size.
+    pub sweep_bytes: Option<u64>,
+    /// What a plan with several corpora calls it.
+    pub name: Option<String>,
+}
+
+/// Blobs of the default corpus.
+pub(super) const DEFAULT_BLOBS: u64 = 400;
+/// Bytes of the default corpus at the most.
+pub(super) const DEFAULT_BYTES: u64 = 32_000_000;
+/// Blobs that every corpus keeps when it is scaled down, unless they are large.
+const SCALED_BLOBS_MIN: u64 = 8;
+/// Blobs that even a corpus of large ones keeps: a class, not a single case.
+const SCALED_BLOBS_LEAST: u64 = 2;
+/// Bytes that are not exceeded for the sake of eight blobs: a look would spend most of its time on the largest class.
+const SCALED_BYTES: u64 = 16_000_000;
+/// The most blobs a corpus may have: keys and sizes are held in memory, about 60 B each.
+const BLOBS_MAX: u64 = 50_000_000;
+/// Bytes that each size of a sweep has, unless 100 blobs are more.
+const SWEEP_BYTES: u64 = 16_000_000;
+/// Blobs of each size at the least.
+const SWEEP_BLOBS_MIN: u64 = 100;
+/// Twice as many, so that a fill is not too short, where they have no more bytes than this.
+const SWEEP_BYTES_MAX: f64 = 256e6;
+/// Blobs of each size at the most, so that small sizes do not take for ever.
+const SWEEP_BLOBS_MAX: u64 = 2_000;
+
+/// The corpora of a plan: one, one for each size of a sweep, or those that it names.
+pub(super) fn corpora(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
+    let corpus = text.corpus.clone().unwrap_or_default();
+    let bytes_max = corpus.bytes.as_deref().map(parse_bytes).transpose().context("--corpus-bytes")?;
+    if corpus.blobs == Some(0) || bytes_max == Some(0) {
+        bail!("a corpus of nothing measures nothing: `--blobs` and `--corpus-bytes` must be above 0");
+    }
+    if let Some(blobs) = corpus.blobs.filter(|blobs| *blobs > BLOBS_MAX) {
+        bail!("`--blobs {blobs}` is above {BLOBS_MAX}, the most that blobwise keeps track of");
+    }
+    if let Some(sweep) = &text.sweep {
+        if !text.corpora.is_empty() {
+            bail!("this plan has corpora of its own, which `--sweep` cannot vary");
+        }
+        if corpus.files.is_some() || corpus.source.is_some() {
+            bail!("`--sweep` draws its own sizes: leave out `--files` and `--corpus`");
+        }
+        return of_sweep(sweep, &corpus, bytes_max, scale, seed);
+    }
+    if text.corpora.is_empty() {
+        return Ok(vec![one(&corpus, bytes_max, scale, seed)?]);
+    }
+    if corpus != CorpusText::default() {
+        bail!(
+            "this plan has corpora of its own: leave out `--files`, `--corpus`, `--blobs` and `--corpus-bytes`"
+        );
+    }
+    several(text, scale, seed)
+}
+
+/// The corpora of a plan that has several.
+fn several(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
+    let mut corpora: Vec<CorpusPlan> = Vec::new();
+    for (index, corpus) in text.corpora.iter().enumerate() {
+        let name = corpus.name.clone().ok_or_else(|| anyhow!("each of several corpora needs a name"))?;
+        let bytes_max = corpus.bytes.as_deref().map(parse_bytes).transpose()?;
+        // Each has a seed of its own, or all would have the same keys.
+        let own_seed = seed.wrapping_add((index as u64) << 32);
+        let mut planned = one(corpus, bytes_max, scale, own_seed)?;
+        let Source::Synthetic { name: source, sizes, .. } = &mut planned.request.source else {
+            bail!("the corpus `{name}` is a directory, which one of several cannot be");
+        };
+        source.clone_from(&name);
+        planned.sweep_bytes = Some(sizes.at(0.5));
+        planned.name = Some(name);
+        if corpora.iter().any(|known| known.name == planned.name || known.sweep_bytes == planned.sweep_bytes)
+        {
+            bail!("two corpora have the same name or the same middle size");
+        }
+        corpora.push(planned);
+    }
+    Ok(corpora)
+}
+
+fn one(corpus: &CorpusText, bytes_max: Option<u64>, scale: f64, seed: u64) -> Result<CorpusPlan> {
+    let source = source_of(corpus)?;
+    let real = matches!(source, Source::Files(_));
+    let (blobs_max, bytes_max) = match (corpus.blobs, bytes_max) {
+        (None, None) if real => (None, Some(DEFAULT_BYTES)),
+        (None, None) => (Some(DEFAULT_BLOBS), Some(DEFAULT_BYTES)),
+        given => given,
+    };
+    let scaled = |value: Option<u64>| value.map(|value| ((value as f64 * scale) as u64).max(1));
+    let least = match &source {
+        Source::Synthetic { sizes, .. } => scaled_blobs_min(sizes.at(0.5)),
+        Source::Files(_) => SCALED_BLOBS_MIN,
+    };
+    let kept = |blobs: u64| blobs.max(least.min(blobs_max.unwrap_or(least)));
+    let blobs_max = scaled(blobs_max).map(kept);
+    // What a scaled corpus keeps, it keeps whatever its bytes.
+    let bytes_max = if scale < 1.0 && blobs_max.is_some() { bytes_max } else { scaled(bytes_max) };
+    Ok(CorpusPlan { request: Request { source, blobs_max, bytes_max, seed }, sweep_bytes: None, name: None })
+}
+
+fn source_of(corpus: &CorpusText) -> Result<Source> {
+    if let Some(files) = &corpus.files {
+        if corpus.source.is_some() {
+            bail!("`--files` and `--corpus` exclude each other");
+        }
+        if corpus.content.is_some() {
+            bail!("`--content` is for synthetic blobs; real files keep their bytes");
+        }
+        return Ok(Source::Files(files.clone()));
+    }
+    let name = corpus.source.clone().unwrap_or_else(|| PRESETS[0].name.to_owned());
+    let sizes = Sizes::parse(&name)?;
+    let content = corpus.content.as_deref().map_or(Ok(Content::Random), Content::parse)?;
+    Ok(Source::Synthetic { name, sizes, content })
+}
+
+/// Blobs that a corpus keeps when it is scaled down, by its middle size in bytes.
+fn scaled_blobs_min(middle: u64) -> u64 {
+    (SCALED_BYTES / middle.max(1)).clamp(SCALED_BLOBS_LEAST, SCALED_BLOBS_MIN)
+}
+
+/// One corpus for each size: centres half a decade apart, moved off the powers of two, sizes within 20 % of them.
+fn of_sweep(
+    sweep: &str,
+    corpus: &CorpusText,
+    bytes_max: Option<u64>,
+    scale: f64,
+    seed: u64,
+) -> Result<Vec<CorpusPlan>> {
+    let (from, to) =
+        sweep.split_once("..").ok_or_else(|| anyhow!("`--sweep {sweep}` is not of the form 1kB..10MB"))?;
+    let (from, to) = (parse_bytes(from).context("--sweep")?, parse_bytes(to).context("--sweep")?);
+    if from == 0 || to <= from {
+        bail!("`--sweep {sweep}` must go from a size above 0 to a larger one");
+    }
+    if to > crate::corpus::BLOB_BYTES_MAX {
+        bail!(
+            "`--sweep {sweep}` goes above {} B, the largest blob that blobwise handles",
+            crate::corpus::BLOB_BYTES_MAX
+        );
+    }
+    let content = corpus.content.as_deref().map_or(Ok(Content::Random), Content::parse)?;
+    let steps = ((to as f64 / from as f64).log10() * 2.0).round().max(1.0) as u32;
+    let mut corpora = Vec::new();
+    for step in 0..=steps {
+        let ideal = from as f64 * (to as f64 / from as f64).powf(f64::from(step) / f64::from(steps));
+        let centre = off_powers_of_two(ideal);
+        let sizes = Sizes::Uniform((centre * 0.8) as u64, ((centre * 1.2) as u64).max(1));
+        let by_bytes = (bytes_max.unwrap_or(SWEEP_BYTES) as f64 / centre) as u64;
+        let enough = crate::stats::SHORT_OPS;
+        let least = if enough as f64 * centre <= SWEEP_BYTES_MAX { enough } else { SWEEP_BLOBS_MIN };
+        let blobs = corpus.blobs.unwrap_or(by_bytes.clamp(least, SWEEP_BLOBS_MAX));
+        let blobs = ((blobs as f64 * scale) as u64).max(scaled_blobs_min(centre as u64));
+        let name = format!("about {}", crate::units::bytes(centre));
+        let source = Source::Synthetic { name, sizes, content };
+        // Each size has a seed of its own, or all corpora would have the same keys.
+        let request = Request {
+            source,
+            blobs_max: Some(blobs),
+            bytes_max: None,
+            seed: seed.wrapping_add(u64::from(step) << 32),
+        };
+        corpora.push(CorpusPlan { request, sweep_bytes: Some(centre.round() as u64), name: None });
+    }
+    Ok(corpora)
+}
+
+/// The size itself, or 15 % more where a power of two is within 7 % of it: files and pages of exactly a power of two are a
+/// special case for many stores.
+fn off_powers_of_two(size: f64) -> f64 {
+    let exponent = size.log2();
+    let distance = exponent - exponent.round();
+    if distance.abs() < 0.1 { size * 1.15 } else { size }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(toml: &str) -> Vec<CorpusPlan> {
+        PlanText::parse(toml).unwrap().resolve(false).unwrap().corpora
+    }
+
+    #[test]
+    fn a_scaled_corpus_keeps_eight_blobs_and_fewer_of_large_ones() {
+        let blobs = |corpus: &str, scale: f64| {
+            planned(&format!("scale = {scale}\n[corpus]\n{corpus}"))[0].request.blobs_max
+        };
+        assert_eq!(blobs("source = 'fixed:1kB'\nblobs = 1000", 0.1), Some(100));
+        assert_eq!(blobs("source = 'fixed:1kB'\nblobs = 1000", 0.001), Some(8));
+        assert_eq!(blobs("source = 'fixed:1kB'\nblobs = 5", 0.001), Some(5));
+        assert_eq!(blobs("source = 'fixed:4MB'\nblobs = 1000", 0.001), Some(4));
+        assert_eq!(blobs("source = 'fixed:100MB'\nblobs = 1000", 0.001), Some(2));
+        assert_eq!(blobs("source = 'fixed:100MB'\nblobs = 1", 0.001), Some(1));
+    }
+
+    #[test]
+    fn a_sweep_is_a_ladder_of_sizes() {
+        let corpora = planned("sweep = '1kB..10MB'");
+        let centres: Vec<u64> = corpora.iter().filter_map(|corpus| corpus.sweep_bytes).collect();
+        assert_eq!(centres.len(), 9);
+        assert!(centres.windows(2).all(|pair| pair[0] < pair[1]));
+        for corpus in &corpora {
+            assert!(corpus.request.blobs_max.unwrap() >= SWEEP_BLOBS_MIN);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Which cells are ranked, and which of them with each other.
+
+use super::cells::{device_bytes_per_byte, op_ns, writes};
+use super::{SHORT_OPS, SHORT_SECONDS};
+use crate::plan::{Class, Plan};
+use crate::records::{RESIDENT_SHARE_OPENED_MAX, Records};
+use crate::result::{Cache, Cell, RunResult, Status};
+use crate::store::{Durability, Kind};
+
+/// Above this share of harness in an op the cell is not ranked.
+pub const HARNESS_SHARE_MAX: f64 = 0.30;
+/// Below this many device bytes per byte delivered (and compressed), some of what was read came from somewhere else.
+const DEVICE_BYTES_PER_BYTE_MIN: f64 = 0.90;
+
+/// Why a cell says more of the harness than of the store, if it does.
+pub fn mostly_harness(cell: &Cell) -> Option<String> {
+    let share = cell.harness_share.filter(|share| *share > HARNESS_SHARE_MAX)?;
+    Some(format!("client-bound: {:.0} % of an op is the harness", share * 100.0))
+}
+
+/// Why a cell is not ranked, if it is not.
+pub(super) fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<String> {
+    let row = plan.rows.iter().find(|row| row.label == cell.store)?;
+    match cell.status {
+        Status::Measured => {}
+        Status::NotPossible => {
+            return Some(format!("not possible: {}", cell.reason.clone().unwrap_or_default()));
+        }
+        Status::NotAvailable => {
+            return Some(format!("not available: {}", cell.reason.clone().unwrap_or_default()));
+        }
+        Status::Failed => return Some(format!("failed: {}", cell.reason.clone().unwrap_or_default())),
+    }
+    let phase = plan.phases.iter().find(|phase| phase.id == cell.phase)?;
+    let wanted = match phase.class {
+        Class::Fill => plan.durability.min(Durability::OnSync),
+        Class::Asked => plan.durability,
+    };
+    let weaker = (phase.writes() && cell.durability < wanted)
+        .then(|| format!("runs in class {}, the strongest it has", cell.durability.name()));
+    match row.adapter.kind {
+        Kind::Reference => return Some("a yardstick, not a place for files".to_owned()),
+        // Of caches nobody expects that class; they rank among themselves, those of each class apart.
+        Kind::Cache => {}
+        Kind::Files | Kind::Embedded | Kind::Server | Kind::Web if weaker.is_some() => return weaker,
+        Kind::Files | Kind::Embedded | Kind::Server | Kind::Web => {}
+    }
+    if let Some(why) = mostly_harness(cell) {
+        return Some(why);
+    }
+    if let Some(why) = client_is_the_limit(records, cell) {
+        return Some(why);
+    }
+    if let Some(why) = misses_its_cache(cell) {
+        return Some(why);
+    }
+    if cell.rounds.iter().any(|round| round.open.as_ref().is_some_and(|open| !open.sustained)) {
+        return Some("not sustained: the offered rate was more than it could do".to_owned());
+    }
+    if let Some(why) = too_short([cell]) {
+        return Some(why);
+    }
+    if cell.rounds.len() < 2 {
+        return Some("one round only".to_owned());
+    }
+    resident(cell, records.corpora.iter().map(|corpus| corpus.zstd_ratio).fold(1.0, f64::max))
+}
+
+/// Why cells, taken together, have neither the time nor the ops to average over.
+pub fn too_short<'c>(cells: impl IntoIterator<Item = &'c Cell>) -> Option<String> {
+    let (mut ops, mut seconds) = (0.0, 0.0);
+    for cell in cells {
+        let rounds = cell.rounds.len().max(1) as f64;
+        ops += cell.ops as f64 / rounds;
+        let settled = cell.rounds.iter().map(|round| round.settled_seconds.unwrap_or(round.seconds));
+        seconds += settled.sum::<f64>() / rounds;
+    }
+    (ops < SHORT_OPS as f64 && seconds < SHORT_SECONDS)
+        .then(|| format!("too short: {ops:.0} ops in {} a round", crate::units::nanoseconds(seconds * 1e9)))
+}
+
+/// For stores behind a server: whether our own processors were busy while the server's were idle.
+fn client_is_the_limit(records: &Records, cell: &Cell) -> Option<String> {
+    /// Above this share our processors are busy.
+    const BUSY: f64 = 0.9;
+    /// Below this share the server's are idle.
+    const IDLE: f64 = 0.5;
+    let server_ns: f64 =
+        cell.rounds.iter().map(|round| round.server_cpu_ns.map(|ns| ns as f64)).sum::<Option<f64>>()?;
+    let client_ns: f64 = cell.rounds.iter().map(|round| round.worker_cpu_ns as f64).sum();
+    let wall_ns: f64 = cell.rounds.iter().map(|round| round.seconds * 1e9).sum();
+    let processors = records.machine.processors.max(1) as f64;
+    let client = client_ns / (wall_ns * processors.min(cell.workers as f64));
+    let server = server_ns / (wall_ns * processors);
+    (client > BUSY && server < IDLE).then(|| {
+        let (client, server) = (client * 100.0, server * 100.0);
+        format!("client-bound: the client's processors were {client:.0} % busy, the server's {server:.0} %")
+    })
+}
+
+/// A cache that often has not what it is asked for stands for a mixture of itself and the store behind. A cold phase is about that.
+fn misses_its_cache(cell: &Cell) -> Option<String> {
+    /// Above this share of the ops. A miss may take ten times as long as a hit: then one in a hundred moves the mean by a tenth.
+    const MISSES: f64 = 0.01;
+    let share = cell.cache_misses as f64 / cell.ops.max(1) as f64;
+    (cell.cache != Cache::Cold && share > MISSES)
+        .then(|| format!("{:.0} % of its ops were misses of its cache", share * 100.0))
+}
+
+/// Why a cold cell is not cold, though everything was evicted: the store read its data when it was opened.
+fn resident(cell: &Cell, zstd_ratio: f64) -> Option<String> {
+    let proof = cell.cache_proof.as_ref().filter(|_| cell.cache == Cache::Cold)?;
+    let start = crate::units::nanoseconds(proof.open_seconds * 1e9);
+    if let Some(share) = proof.resident_share_opened.filter(|share| *share > RESIDENT_SHARE_OPENED_MAX) {
+        return Some(format!("resident: opening loaded {:.0} % of it; start took {start}", share * 100.0));
+    }
+    let read = device_bytes_per_byte(proof)?;
+    (read < DEVICE_BYTES_PER_BYTE_MIN / zstd_ratio.max(1.0))
+        .then(|| format!("resident: the device read {read:.2} B for a byte delivered; start took {start}"))
+}
+
+/// What caches are called, which rank among themselves and are never where files should live.
+pub const CACHES: &str = "caches, no places where files live";
+
+/// Whether a cell belongs to a cache.
+pub fn is_cache(cell: &Cell) -> bool {
+    cell.kind == Kind::Cache.name()
+}
+
+/// What the cells have in common that a cell is ranked with, in words.
+pub fn ranked_with(cell: &Cell) -> String {
+    let group = group_of(cell);
+    match (is_cache(cell), group.is_empty()) {
+        (false, _) => group,
+        (true, true) => CACHES.to_owned(),
+        (true, false) => format!("{CACHES}; {group}"),
+    }
+}
+
+/// What makes two cells of a phase comparable, as words for the reason when they are not.
+pub fn group_of(cell: &Cell) -> String {
+    let mut parts = Vec::new();
+    if writes(cell) {
+        let (kill, power) =
+            cell.damage.map_or(("", ""), |damage| (damage.after_kill.name(), damage.after_power_cut.name()));
+        parts
+            .push(format!("class {}, {kill} when killed, {power} after a power cut", cell.durability.name()));
+    }
+    if cell.options.get("key").is_some_and(|key| key == "integer") {
+        parts.push("integer keys".to_owned());
+    }
+    parts.extend(cell.options.get("shows").cloned());
+    parts.extend(cell.options.get("rtt").map(|rtt| format!("{rtt} ms a round trip")));
+    match cell.cache {
+        Cache::Lukewarm if cell.kind == Kind::Files.name() => parts.push("lukewarm files".to_owned()),
+        Cache::Lukewarm => parts.push("lukewarm".to_owned()),
+        Cache::Cold | Cache::Warm | Cache::None => {}
+    }
+    parts.join("; ")
+}
+
+/// The ranked cells of one phase by what they rank with, the largest group first and caches last, the fastest cell first.
+pub fn grouped<'c>(cells: &[&'c Cell]) -> Vec<(String, Vec<&'c Cell>)> {
+    let mut groups: Vec<(String, Vec<&Cell>)> = Vec::new();
+    for cell in cells.iter().filter(|cell| cell.not_ranked.is_none()) {
+        let name = ranked_with(cell);
+        match groups.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, members)) => members.push(cell),
+            None => groups.push((name, vec![cell])),
+        }
+    }
+    groups.sort_by_key(|(_, members)| (is_cache(members[0]), std::cmp::Reverse(members.len())));
+    for (_, members) in &mut groups {
+        members
+            .sort_by(|a, b| op_ns(a).unwrap_or(f64::INFINITY).total_cmp(&op_ns(b).unwrap_or(f64::INFINITY)));
+    }
+    groups
+}
+
+/// Whether a cell's rate is the highest rung of a ladder, and not what ops took one after the other.
+pub fn is_ladder(cell: &Cell) -> bool {
+    cell.rounds.iter().any(|round| !round.rungs.is_empty())
+}
+
+/// Whether a cell has no other to be compared with.
+pub fn is_alone(result: &RunResult, cell: &Cell) -> bool {
+    let same = |other: &&Cell| {
+        other.phase == cell.phase
+            && other.sweep_bytes == cell.sweep_bytes
+            && other.not_ranked.is_none()
+            && ranked_with(other) == ranked_with(cell)
+    };
+    result.results.iter().filter(same).count() == 1
+}
+
+/// Whether a cell belongs to a yardstick.
+pub fn is_yardstick(cell: &Cell) -> bool {
+    cell.kind == Kind::Reference.name()
+}
