@@ -123,7 +123,7 @@ fn then_and_now(page: &mut Page, result: &RunResult) {
             "{}, *{}*, {}. Measured on: {}",
             document.author, document.title, document.date, document.machine
         ));
-        page.paragraph("Ratios of times to the document's own reference; absolute times are not compared.");
+        page.paragraph("Ratios to the document's own reference; absolute figures are not compared.");
         for table in &plan.published {
             // A line without a ratio is a fact about the experiment.
             let lines: Vec<_> = then::lines(result, table)

@@ -348,11 +348,7 @@ fn then_and_now(text: &mut String, result: &RunResult) {
         heading(text, "Then and now");
         let source = format!("{}, \"{}\", {}.", document.author, document.title, document.date);
         wrapped(text, "", &source);
-        wrapped(
-            text,
-            "",
-            "Ratios of times to the document's own reference; absolute times are not compared.",
-        );
+        wrapped(text, "", "Ratios to the document's own reference; absolute figures are not compared.");
         plan.published.iter().for_each(|table| published(text, result, table));
     }
     if !result.claims.is_empty() {

@@ -34,7 +34,7 @@ pub fn contents(result: &RunResult) -> Markup {
     html! {
             @if let Some(document) = &plan.document {
                 p { (document.author) ", " em { (document.title) } ", " (document.date) ". Measured on: " (document.machine) }
-                p.caveat { "Absolute times of two machines are not compared: all figures are ratios of times to the document's own reference, then and today." }
+                p.caveat { "Absolute figures of two machines are not compared: all are ratios to the document's own reference, then and today." }
             }
             @for table in &plan.published { (published(result, table)) }
             @if !result.claims.is_empty() { (claims(&result.claims)) }
