@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use crate::corpus::Corpus;
-use crate::plan::{CacheState, LOOK_SCALE, Length, Phase, Plan, Row, Work, length_key};
+use crate::plan::{COLD_PASSES_SERVERS, CacheState, LOOK_SCALE, Length, Phase, Plan, Row, Work, length_key};
 use crate::result::{Fixed, FixedLength};
 use crate::stats::{SHORT_OPS as OPS_MIN, SHORT_SECONDS};
 
 use super::ramp;
-use super::visit::{COLD_PASSES_SERVERS, Outcome, Visit};
+use super::visit::{Outcome, Visit};
 
 /// Rounds that verdicts need.
 pub const ROUNDS_WANTED: u32 = 5;

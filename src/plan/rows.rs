@@ -9,6 +9,9 @@ use crate::store::{Adapter, Kind, OptionSpec, Options, Values};
 use crate::stores::{self, Entry};
 use crate::units::parse_bytes;
 
+/// Passes of a cold phase that a server does: each costs it a restart.
+pub const COLD_PASSES_SERVERS: u32 = 2;
+
 /// One row of a run: a store with its settings.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -30,6 +33,11 @@ impl Row {
     pub fn restarts(&self) -> bool {
         let ours = self.options.text("url").is_empty() && self.options.text("server") != "shared";
         !self.adapter.programs.is_empty() && ours && (self.adapter.caps)(&self.options).persistent
+    }
+
+    /// How many of the passes of a cold phase it does.
+    pub fn cold_passes(&self, planned: u32) -> u32 {
+        if self.restarts() { planned.min(COLD_PASSES_SERVERS) } else { planned }
     }
 
     /// Whether its blobs are pages that a browser loads.

@@ -2,7 +2,7 @@
 
 use super::cells::{device_bytes_per_byte, op_ns, writes};
 use super::{SHORT_OPS, SHORT_SECONDS};
-use crate::plan::{Class, Plan};
+use crate::plan::{Class, Phase, Plan, Row, Work, length_key};
 use crate::records::{RESIDENT_SHARE_OPENED_MAX, Records};
 use crate::result::{Cache, Cell, RunResult, Status};
 use crate::store::{Durability, Kind};
@@ -57,7 +57,7 @@ pub(super) fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<
     if cell.rounds.iter().any(|round| round.open.as_ref().is_some_and(|open| !open.sustained)) {
         return Some("not sustained: the offered rate was more than it could do".to_owned());
     }
-    if let Some(why) = too_short([cell]) {
+    if let Some(why) = too_short([cell]).or_else(|| cut_short(records, row, phase, cell)) {
         return Some(why);
     }
     if cell.rounds.len() < 2 {
@@ -77,6 +77,20 @@ pub fn too_short<'c>(cells: impl IntoIterator<Item = &'c Cell>) -> Option<String
     }
     (ops < SHORT_OPS as f64 && seconds < SHORT_SECONDS)
         .then(|| format!("too short: {ops:.0} ops in {} a round", crate::units::nanoseconds(seconds * 1e9)))
+}
+
+/// Why a server read fewer keys cold than other rows: over different keys, rates cannot be compared, however long they took.
+fn cut_short(records: &Records, row: &Row, phase: &Phase, cell: &Cell) -> Option<String> {
+    let repeats = match &phase.work {
+        Work::Ops(load) => load.repeats.as_ref(),
+        _ => None,
+    };
+    let key = length_key(repeats.unwrap_or(&phase.id), cell.sweep_bytes);
+    let planned = records.fixed.lengths.get(&key)?.cold_passes;
+    let done = row.cold_passes(planned);
+    (done < planned).then(|| {
+        format!("too short: a server restarts for each pass, and does {done} where other rows do {planned}")
+    })
 }
 
 /// For stores behind a server: whether our own processors were busy while the server's were idle.

@@ -39,6 +39,11 @@ pub fn trials() -> Vec<Trial> {
         ),
         needing("a data directory that cannot be made fails its row", postgres(), no_data_directory),
         needing("a missing program is an error before the run", mariadb(), missing_program),
+        needing(
+            "a server that restarts takes no cold rank from others",
+            missing("nginx"),
+            cold_beside_a_server,
+        ),
     ];
     for stores in [
         "postgres/bytea,postgres/chunked,postgres/large-object",
@@ -296,6 +301,30 @@ fn dies() -> Outcome {
     let rounds = result.store_rounds.iter().filter(|visit| visit.store == "files/hashed").count();
     assert_eq!(rounds, 2, "the other store goes on");
     assert!(processes(&work.path("place")).is_empty());
+    Ok(())
+}
+
+/// It reads fewer keys than they do, so that nothing is compared with it.
+fn cold_beside_a_server() -> Outcome {
+    let work = Work::new();
+    let run =
+        "--corpus fixed:1kB --blobs 250 --rounds 2 --phases fill,read-cold,read-again --quiet --out out";
+    work.say(&format!("run --stores files/hashed,nginx {run}")).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    for phase in ["read-cold", "read-again"] {
+        let cell = |store: &str| {
+            let cell = result.results.iter().find(|cell| cell.store == store && cell.phase == phase);
+            cell.ok_or_else(|| format!("no cell of `{store}` in `{phase}`"))
+        };
+        let (files, nginx) = (cell("files/hashed")?, cell("nginx")?);
+        // Two per cent of the keys in a pass: of 40 passes a server does two.
+        assert_eq!((files.ops, nginx.ops), (2 * 200, 2 * 10), "{phase}");
+        let short = |why: &Option<String>| why.as_ref().is_some_and(|why| why.starts_with("too short"));
+        assert!(!short(&files.not_ranked) && short(&nginx.not_ranked), "{:?}", nginx.not_ranked);
+        let of_phase = |comparison: &&blobwise::result::Comparison| comparison.phase == phase;
+        let compared: Vec<_> = result.comparisons.iter().filter(of_phase).collect();
+        assert!(!compared.is_empty() && compared.iter().all(|comparison| comparison.ratio.is_none()));
+    }
     Ok(())
 }
 

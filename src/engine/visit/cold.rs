@@ -12,8 +12,6 @@ use crate::plan::{CacheState, Load, Phase};
 use crate::result::{CacheProof, FixedLength};
 use crate::store::{Durability, Mode};
 
-/// Passes of a cold phase of a row that is a server, which starts anew for each.
-pub const COLD_PASSES_SERVERS: u32 = 2;
 /// Passes of a cold phase of a row that is never cold.
 const COLD_PASSES_RESIDENT: u32 = 2;
 
@@ -34,8 +32,9 @@ impl Visitor<'_> {
         let most = if self.turn.resident { COLD_PASSES_RESIDENT } else { u32::MAX };
         let passes = (length.cold_passes.clamp(1, most) as usize).min(all.len());
         let each = all.len().div_ceil(passes);
-        if self.subject.row.restarts() {
-            all.truncate(each * COLD_PASSES_SERVERS as usize);
+        let done = self.subject.row.cold_passes(length.cold_passes);
+        if done < length.cold_passes {
+            all.truncate(each * done as usize);
         }
         let passes = all.len().div_ceil(each);
         let class = self.class(phase.class);

@@ -22,7 +22,6 @@ use crate::machine::{self, Device};
 use crate::plan::{CatalogueOf, Class, Phase, Plan, Row, Work, class_of, defaults};
 use crate::result::{Fixed, Footprint, Round};
 use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Mode, Options, Setup, Store};
-pub use cold::COLD_PASSES_SERVERS;
 use cold::repeats_cold;
 use possible::impossible;
 
