@@ -433,7 +433,7 @@ pub struct Cell {
     /// Share of an op that is the harness.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub harness_share: Option<f64>,
-    /// Whether it is among the best of its phase: no other is proved to be faster.
+    /// Whether it is among the best of its phase: no other is proved to be faster, or the best by less than 3 % only.
     pub leader: bool,
     /// Why it is not ranked, if it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -244,7 +244,7 @@ fn length_of(
     }
     let each = ((blobs as f64 * COLD_SHARE) as u64).max(1);
     let servers = plan.rows.iter().any(Row::restarts);
-    let others = plan.rows.iter().any(|row| !row.restarts() && !row.is_reference());
+    let others = plan.rows.iter().any(|row| row.can_be_cold() && !row.restarts() && !row.is_reference());
     let passes = cold_passes(ops, each, servers, others);
     let ops = ops.min(passes * each);
     FixedLength { ops, seconds, cold_passes: passes.min(ops) as u32, ..FixedLength::default() }

@@ -253,6 +253,16 @@ impl Plan {
         self.rows.iter().all(Row::shows_pages)
     }
 
+    /// The cold phase in whose passes a phase is done: it itself, or the one before it that it repeats.
+    pub fn cold_phase_of(&self, phase: &str, sweep_bytes: Option<u64>) -> Option<&Phase> {
+        let phases: Vec<&Phase> =
+            self.phases.iter().filter(|phase| self.has(&phase.id, sweep_bytes)).collect();
+        let place = phases.iter().position(|known| known.id == phase)?;
+        let before = place.checked_sub(1).map(|before| phases[before]);
+        let repeated = before.filter(|before| phases[place].repeats_cold(before));
+        repeated.or(Some(phases[place])).filter(|phase| phase.cache == CacheState::Cold)
+    }
+
     /// Whether a phase is done with the corpus of this size.
     pub fn has(&self, phase: &str, sweep_bytes: Option<u64>) -> bool {
         let Some(only) = self.only.get(phase) else { return true };
@@ -772,6 +782,15 @@ mod tests {
         let plan = resolve("phases = ['fill', 'read-cold', 'read-again']").unwrap();
         let Work::Ops(load) = &plan.phases[2].work else { panic!("read-again is a load") };
         assert_eq!(load.repeats.as_deref(), Some("read-cold"));
+        let passes_of = |phases: &str, phase: &str| {
+            let plan = resolve(&format!("phases = [{phases}]")).unwrap();
+            plan.cold_phase_of(phase, None).map(|cold| cold.id.clone())
+        };
+        let both = "'fill', 'read-cold', 'read-again'";
+        assert_eq!(passes_of(both, "read-cold").as_deref(), Some("read-cold"));
+        assert_eq!(passes_of(both, "read-again").as_deref(), Some("read-cold"));
+        assert_eq!(passes_of("'fill', 'read-cold', 'reopen', 'read-again'", "read-again"), None);
+        assert_eq!(passes_of("'fill', 'read-warm', 'read-again'", "read-again"), None);
     }
 }
 

@@ -204,6 +204,18 @@ impl Phase {
         }
     }
 
+    /// Whether it is done with the cold phase before it: it reads each pass's keys again at once, in the same sessions.
+    pub fn repeats_cold(&self, before: &Phase) -> bool {
+        let repeats = match &self.work {
+            Work::Ops(load) | Work::Ramp(load) => load.repeats.as_ref(),
+            Work::Reopen | Work::Purge | Work::Age(_) => None,
+        };
+        repeats == Some(&before.id)
+            && before.cache == CacheState::Cold
+            && self.cache == CacheState::AsIs
+            && !self.writes()
+    }
+
     /// The same with one op at a time.
     pub fn without_batches(&self) -> Phase {
         let mut single = self.clone();

@@ -29,10 +29,15 @@ impl Row {
         self.adapter.kind == Kind::Reference
     }
 
+    /// Whether it can be closed, evicted and opened again: it does not forget, and no one else uses its server.
+    pub fn can_be_cold(&self) -> bool {
+        let ours = self.options.text("url").is_empty() && self.options.text("server") != "shared";
+        ours && (self.adapter.caps)(&self.options).persistent
+    }
+
     /// Whether a server of ours stops and starts again when the row is made cold.
     pub fn restarts(&self) -> bool {
-        let ours = self.options.text("url").is_empty() && self.options.text("server") != "shared";
-        !self.adapter.programs.is_empty() && ours && (self.adapter.caps)(&self.options).persistent
+        !self.adapter.programs.is_empty() && self.can_be_cold()
     }
 
     /// How many of the passes of a cold phase it does.

@@ -198,10 +198,7 @@ fn leaders(cells: &[&Cell], does: &str) -> String {
     match (ranking.leaders.as_slice(), rest.first()) {
         ([alone], Some(next)) => one_leader(&ranking, alone, next, does, &time),
         (several, next) => {
-            let mut sentence = format!("{} cannot be told apart", names(several));
-            if ranking.leaders.iter().all(|leader| *leader == ranking.best || is_equal(&ranking, leader)) {
-                sentence = format!("{} are equal within 3 %", names(several));
-            }
+            let mut sentence = format!("{} {}", names(several), together(&ranking));
             let times: Vec<String> = several.iter().map(|label| units::nanoseconds(time(label))).collect();
             sentence += &format!(" ({} an op)", times.join(", "));
             if let Some(next) = next.filter(|next| ranking.ratios.contains_key(**next)) {
@@ -211,6 +208,22 @@ fn leaders(cells: &[&Cell], does: &str) -> String {
             sentence + &differences(cells, several)
         }
     }
+}
+
+/// What several leaders have in common.
+fn together(ranking: &Ranking) -> &'static str {
+    let mut others = ranking.leaders.iter().filter(|leader| **leader != ranking.best);
+    match others.clone().filter(|leader| is_equal(ranking, leader)).count() {
+        0 => "cannot be told apart",
+        equal if equal == others.clone().count() => "are equal within 3 %",
+        _ if others.any(|leader| is_proved_slower(ranking, leader)) => "lead together",
+        _ => "cannot be told apart",
+    }
+}
+
+/// Whether it leads all the same, because it is slower by next to nothing.
+fn is_proved_slower(ranking: &Ranking, label: &str) -> bool {
+    ranking.ratios.get(label).is_some_and(|(ratio, _)| ratio.high.is_some_and(|high| high < 1.0))
 }
 
 fn is_equal(ranking: &Ranking, label: &str) -> bool {
@@ -320,7 +333,7 @@ fn mix(plan: &Plan, result: &RunResult) -> Option<String> {
     Some(match (rank(&rows), rows.first()) {
         (Some(ranking), _) => {
             let costs: Vec<String> = ranking.leaders.iter().map(|label| cost(label)).collect();
-            let verb = if ranking.leaders.len() == 1 { "is fastest" } else { "cannot be told apart" };
+            let verb = if ranking.leaders.len() == 1 { "is fastest" } else { together(&ranking) };
             format!("{title}: {} {verb} ({}).", names(&ranking.leaders), costs.join(", "))
         }
         (None, Some(row)) => {
@@ -507,7 +520,7 @@ struct Stretch {
     rows: Vec<String>,
 }
 
-/// Rows that could be the fastest at a size: those that nothing is proved to beat, and those that are not ranked at it for
+/// Rows that could be the fastest at a size: those that nothing is proved to beat by what counts, and those that are not ranked at it for
 /// reasons of measuring, such as a time that is mostly the harness's.
 fn candidates(result: &RunResult, phase: &str, size: u64, group: &str) -> (Vec<String>, Vec<String>) {
     let of_group = |cell: &&Cell| is_candidate(cell) && ranking::ranked_with(cell) == group;
@@ -550,7 +563,7 @@ fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str, group: &str) ->
     let mut text = match stretches.as_slice() {
         [] => "no size has a ranked row.".to_owned(),
         [only] => {
-            let verb = if only.rows.len() == 1 { "leads" } else { "cannot be told apart" };
+            let verb = if only.rows.len() == 1 { "leads" } else { "lead together" };
             let range = match only.from == only.to {
                 true => format!("at {}, the only size with a ranked row", units::bytes(only.from as f64)),
                 false => {

@@ -186,12 +186,10 @@ fn short(result: &RunResult) -> Option<Doubt> {
     let is_short = |cell: &Cell| {
         cell.not_ranked.as_ref().is_some_and(|why| why.starts_with("too short")) && cell.phase != "reopen"
     };
-    // A server restarts for each pass of at most 2 % of the keys, and does two: 200 reads are 2 % of 5,000, twice.
-    let restarts = |cell: &Cell| {
-        cell.cache == Cache::Cold && [Kind::Server, Kind::Web].map(Kind::name).contains(&cell.kind.as_str())
-    };
-    let help = if result.results.iter().any(|cell| is_short(cell) && restarts(cell)) {
-        "`--blobs 5000` or more, which servers need to be ranked cold, and a larger `--budget`"
+    let cut = |cell: &Cell| cell.not_ranked.as_ref().is_some_and(|why| why.starts_with(ranking::CUT_SHORT));
+    let help = if result.results.iter().any(cut) && result.plan.corpora.is_empty() {
+        // 200 reads are 2 % of 5,000, twice.
+        "more blobs (`--blobs`; 5,000 for `read-cold` of a server), and a larger `--budget`"
     } else {
         "more blobs (`--blobs`), a larger `--budget`, or `--rounds`"
     };

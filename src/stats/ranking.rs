@@ -2,7 +2,7 @@
 
 use super::cells::{device_bytes_per_byte, op_ns, writes};
 use super::{SHORT_OPS, SHORT_SECONDS};
-use crate::plan::{Class, Phase, Plan, Row, Work, length_key};
+use crate::plan::{Class, Plan, length_key};
 use crate::records::{RESIDENT_SHARE_OPENED_MAX, Records};
 use crate::result::{Cache, Cell, RunResult, Status};
 use crate::store::{Durability, Kind};
@@ -57,7 +57,9 @@ pub(super) fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<
     if cell.rounds.iter().any(|round| round.open.as_ref().is_some_and(|open| !open.sustained)) {
         return Some("not sustained: the offered rate was more than it could do".to_owned());
     }
-    if let Some(why) = too_short([cell]).or_else(|| cut_short(records, row, phase, cell)) {
+    if let Some(why) =
+        opened_warm(cell).or_else(|| cut_short(plan, records, cell)).or_else(|| too_short([cell]))
+    {
         return Some(why);
     }
     if cell.rounds.len() < 2 {
@@ -79,18 +81,26 @@ pub fn too_short<'c>(cells: impl IntoIterator<Item = &'c Cell>) -> Option<String
         .then(|| format!("too short: {ops:.0} ops in {} a round", crate::units::nanoseconds(seconds * 1e9)))
 }
 
+/// How the reason begins of a server that did fewer passes of a cold phase than other rows.
+pub const CUT_SHORT: &str = "too short: a server restarts for each pass";
+
 /// Why a server read fewer keys cold than other rows: over different keys, rates cannot be compared, however long they took.
-fn cut_short(records: &Records, row: &Row, phase: &Phase, cell: &Cell) -> Option<String> {
-    let repeats = match &phase.work {
-        Work::Ops(load) => load.repeats.as_ref(),
-        _ => None,
-    };
-    let key = length_key(repeats.unwrap_or(&phase.id), cell.sweep_bytes);
-    let planned = records.fixed.lengths.get(&key)?.cold_passes;
-    let done = row.cold_passes(planned);
-    (done < planned).then(|| {
-        format!("too short: a server restarts for each pass, and does {done} where other rows do {planned}")
-    })
+fn cut_short(plan: &Plan, records: &Records, cell: &Cell) -> Option<String> {
+    let (done, planned) = cold_passes(plan, records, cell)?;
+    (done < planned).then(|| format!("{CUT_SHORT}, and does {done} where other rows do {planned}"))
+}
+
+/// Passes of a cold phase that a cell's row does, and those that are planned.
+fn cold_passes(plan: &Plan, records: &Records, cell: &Cell) -> Option<(u32, u32)> {
+    let cold = plan.cold_phase_of(&cell.phase, cell.sweep_bytes)?;
+    let planned = records.fixed.lengths.get(&length_key(&cold.id, cell.sweep_bytes))?.cold_passes;
+    let row = plan.rows.iter().find(|row| row.label == cell.store)?;
+    Some((row.cold_passes(planned), planned))
+}
+
+/// Whether two cells of a phase read the same keys.
+pub(super) fn same_keys(plan: &Plan, records: &Records, one: &Cell, other: &Cell) -> bool {
+    cold_passes(plan, records, one) == cold_passes(plan, records, other)
 }
 
 /// For stores behind a server: whether our own processors were busy while the server's were idle.
@@ -122,12 +132,17 @@ fn misses_its_cache(cell: &Cell) -> Option<String> {
 }
 
 /// Why a cold cell is not cold, though everything was evicted: the store read its data when it was opened.
+fn opened_warm(cell: &Cell) -> Option<String> {
+    let proof = cell.cache_proof.as_ref().filter(|_| cell.cache == Cache::Cold)?;
+    let share = proof.resident_share_opened.filter(|share| *share > RESIDENT_SHARE_OPENED_MAX)?;
+    let start = crate::units::nanoseconds(proof.open_seconds * 1e9);
+    Some(format!("resident: opening loaded {:.0} % of it; start took {start}", share * 100.0))
+}
+
+/// The same, seen by how little the device read.
 fn resident(cell: &Cell, zstd_ratio: f64) -> Option<String> {
     let proof = cell.cache_proof.as_ref().filter(|_| cell.cache == Cache::Cold)?;
     let start = crate::units::nanoseconds(proof.open_seconds * 1e9);
-    if let Some(share) = proof.resident_share_opened.filter(|share| *share > RESIDENT_SHARE_OPENED_MAX) {
-        return Some(format!("resident: opening loaded {:.0} % of it; start took {start}", share * 100.0));
-    }
     let read = device_bytes_per_byte(proof)?;
     (read < DEVICE_BYTES_PER_BYTE_MIN / zstd_ratio.max(1.0))
         .then(|| format!("resident: the device read {read:.2} B for a byte delivered; start took {start}"))

@@ -100,7 +100,12 @@ fn change(old: &Cell, new: &Cell, machine_changed: bool, threshold: f64) -> Chan
 
 /// Why two cells of one name measure different things.
 fn differs(old: &Cell, new: &Cell) -> Option<String> {
+    let share = |cell: &Cell| {
+        cell.cache_proof.as_ref().map_or(String::new(), |proof| format!("{:.2}", proof.sample_share))
+    };
     let pairs = [
+        // Longer passes find more of what they brought in themselves.
+        ("share of the keys in a cold pass", share(old), share(new)),
         ("workers", old.workers.to_string(), new.workers.to_string()),
         ("batch", old.batch.to_string(), new.batch.to_string()),
         ("class", old.durability.name().to_owned(), new.durability.name().to_owned()),

@@ -7,9 +7,9 @@ use anyhow::Result;
 use super::cells::{cell, missing_cell, series};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::crossover::{Point, crossovers};
-use super::ranking::{not_ranked, ranked_with};
+use super::ranking::{not_ranked, ranked_with, same_keys};
 use super::{answer, claims, doubts, interval};
-use crate::plan::{CacheState, Class, Phase, Plan, Row, Work, class_of};
+use crate::plan::{Class, Phase, Plan, Row, class_of};
 use crate::records::Records;
 use crate::result::{Against, Cell, Comparison, Footprint, Picture, RunResult, SCHEMA, Verdict};
 
@@ -50,7 +50,7 @@ pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
         corpora: if plan.corpora.len() > 1 { records.corpora.clone() } else { Vec::new() },
         rows,
         footprints: footprints(plan, records),
-        comparisons: comparisons(plan, &cells, &rankings),
+        comparisons: comparisons(plan, records, &cells, &rankings),
         crossovers: all_crossovers(plan, &cells),
         results: cells,
         answer: Vec::new(),
@@ -126,7 +126,7 @@ fn rankings(cells: &mut [Cell]) -> Vec<Group> {
     ranked
 }
 
-fn comparisons(plan: &Plan, cells: &[Cell], groups: &[Group]) -> Vec<Comparison> {
+fn comparisons(plan: &Plan, records: &Records, cells: &[Cell], groups: &[Group]) -> Vec<Comparison> {
     let mut all = Vec::new();
     for cell in cells.iter().filter(|cell| cell.store != plan.reference) {
         let same = |other: &&Cell| {
@@ -135,7 +135,7 @@ fn comparisons(plan: &Plan, cells: &[Cell], groups: &[Group]) -> Vec<Comparison>
                 && other.sweep_bytes == cell.sweep_bytes
         };
         let Some(reference) = cells.iter().find(same) else { continue };
-        all.push(with_plan_reference(plan, cell, reference));
+        all.push(with_plan_reference(cell, reference, same_keys(plan, records, cell, reference)));
     }
     for group in groups {
         for (store, (ratio, verdict)) in &group.ranking.ratios {
@@ -154,18 +154,8 @@ fn comparisons(plan: &Plan, cells: &[Cell], groups: &[Group]) -> Vec<Comparison>
     all
 }
 
-/// Whether both read the same keys. Of those that a cold phase draws, a server may have read the first few only, and rates over
-/// different keys have no ratio.
-fn same_keys(plan: &Plan, cell: &Cell, reference: &Cell) -> bool {
-    let sampled = |phase: &Phase| {
-        let repeats = matches!(&phase.work, Work::Ops(load) if load.repeats.is_some());
-        phase.id == cell.phase && (phase.cache == CacheState::Cold || repeats)
-    };
-    let ops = |cell: &Cell| cell.rounds.first().map(|round| round.ops);
-    !plan.phases.iter().any(sampled) || ops(cell) == ops(reference)
-}
-
-fn with_plan_reference(plan: &Plan, cell: &Cell, reference: &Cell) -> Comparison {
+/// Over different keys there is no ratio.
+fn with_plan_reference(cell: &Cell, reference: &Cell, same_keys: bool) -> Comparison {
     let (own, other) = (ranked_with(cell), ranked_with(reference));
     let reason = match (&cell.not_ranked, &reference.not_ranked) {
         (Some(why), _) => Some(why.clone()),
@@ -174,9 +164,8 @@ fn with_plan_reference(plan: &Plan, cell: &Cell, reference: &Cell) -> Comparison
         (None, None) => None,
     };
     let measured = !cell.rounds.is_empty() && !reference.rounds.is_empty();
-    let compared = (measured && same_keys(plan, cell, reference))
-        .then(|| with_reference(&series(cell), &series(reference)))
-        .flatten();
+    let compared =
+        (measured && same_keys).then(|| with_reference(&series(cell), &series(reference))).flatten();
     let (ratio, verdict) = match (&reason, compared) {
         (None, Some((ratio, verdict))) => (Some(ratio), verdict),
         // The ratio is a fact all the same; it is the verdict that is withheld.

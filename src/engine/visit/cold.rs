@@ -8,7 +8,7 @@ use super::super::tally::Tally;
 use super::phases::load_of;
 use super::{Outcome, Visitor};
 use crate::machine;
-use crate::plan::{CacheState, Load, Phase};
+use crate::plan::{Load, Phase};
 use crate::result::{CacheProof, FixedLength};
 use crate::store::{Durability, Mode};
 
@@ -28,15 +28,16 @@ impl Visitor<'_> {
             self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why));
             return Ok(());
         }
+        let row = self.subject.row;
+        let planned = (length.cold_passes.max(1) as usize).min(all.len());
+        let done = row.cold_passes(length.cold_passes);
+        if done < length.cold_passes {
+            all.truncate(all.len().div_ceil(planned) * done as usize);
+        }
         // The same ops in fewer passes: what opening brought in, nothing can evict, and opening that reads everything is slow.
         let most = if self.turn.resident { COLD_PASSES_RESIDENT } else { u32::MAX };
-        let passes = (length.cold_passes.clamp(1, most) as usize).min(all.len());
+        let passes = (done.clamp(1, most) as usize).min(all.len());
         let each = all.len().div_ceil(passes);
-        let done = self.subject.row.cold_passes(length.cold_passes);
-        if done < length.cold_passes {
-            all.truncate(each * done as usize);
-        }
-        let passes = all.len().div_ceil(each);
         let class = self.class(phase.class);
         let mut totals: Vec<Total<'_>> = Vec::new();
         let mut proof =
@@ -137,12 +138,6 @@ impl Visitor<'_> {
         self.open_as(class, Mode::Open)?;
         Ok(share)
     }
-}
-
-/// Whether a phase repeats the cold one before it.
-pub(super) fn repeats_cold(phase: &Phase, next: &Phase) -> bool {
-    let repeats = load_of(next).and_then(|load| load.repeats.as_deref()) == Some(phase.id.as_str());
-    repeats && phase.cache == CacheState::Cold && next.cache == CacheState::AsIs && !next.writes()
 }
 
 /// The sum of several passes.

@@ -22,7 +22,6 @@ use crate::machine::{self, Device};
 use crate::plan::{CatalogueOf, Class, Phase, Plan, Row, Work, class_of, defaults};
 use crate::result::{Fixed, Footprint, Round};
 use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Mode, Options, Setup, Store};
-use cold::repeats_cold;
 use possible::impossible;
 
 /// What all visits of a run share.
@@ -272,7 +271,7 @@ impl<'a> Visitor<'a> {
         while index < phases.len() && !self.run.stopped() {
             let phase = phases[index];
             // A phase that repeats a cold one is done with it, in the same sessions.
-            let repeat = phases.get(index + 1).copied().filter(|next| repeats_cold(phase, next));
+            let repeat = phases.get(index + 1).copied().filter(|next| next.repeats_cold(phase));
             let impossible =
                 |phase: &Phase| impossible(self.plan(), self.subject.row, self.subject.corpus, phase);
             match impossible(phase) {

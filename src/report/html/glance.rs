@@ -31,7 +31,7 @@ pub fn section(result: &RunResult, blocks: &[Block<'_>]) -> Markup {
             } @else {
                 p {
                     "Rate over the best rate of its column; below it ops/s, for writes the settled ones. "
-                    span.leader { "Green" } ": no other is proved to be faster. "
+                    span.leader { "Green" } ": no other is proved to be faster, or only by less than 3 %. "
                     @if caches { "Caches rank among themselves. " }
                     b { "=" } " equal within 3 %. " b { "?" } " cannot be told apart from the best. " b { "alone" } ": nothing may be compared with it. Intervals are below, phase by phase."
                 }
