@@ -634,7 +634,7 @@ pub struct Step {
 }
 
 /// Disk taken by one row.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Footprint {
     /// The row's label.
     pub store: String,

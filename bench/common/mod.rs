@@ -15,8 +15,7 @@ use blobwise::engine::ops::{Deal, PlannedOp, State, lists};
 use blobwise::engine::resources::{Idle, Meter};
 use blobwise::place::Place;
 use blobwise::plan::{Length, Load, OpKind, Order, RangeRule, Row, Sets, Use, rows};
-use blobwise::stats::interval;
-use blobwise::stats::interval::{paired_ratio, rate};
+use blobwise::stats::interval::{self, paired_ratio, rate};
 use blobwise::store::{Common, Durability, Mode, Setup, Store};
 
 /// Turns of each side.

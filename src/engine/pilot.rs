@@ -95,7 +95,7 @@ pub fn full_lengths(plan: &Plan, blobs: &[(u64, Option<u64>)]) -> Fixed {
 pub fn fitting_lengths(
     plan: &Plan,
     blobs: &[(u64, Option<u64>)],
-    visits: &[PilotVisit],
+    visits: &[PilotVisit<'_>],
     seconds: f64,
 ) -> (Fixed, Option<String>) {
     let wanted = plan.rounds.unwrap_or(ROUNDS_WANTED);
@@ -147,7 +147,7 @@ pub fn fitting_lengths(
 }
 
 /// Where ladders of rates begin: the same rung for every row.
-fn begin_ladders(plan: &Plan, blobs: &[(u64, Option<u64>)], visits: &[PilotVisit], fixed: &mut Fixed) {
+fn begin_ladders(plan: &Plan, blobs: &[(u64, Option<u64>)], visits: &[PilotVisit<'_>], fixed: &mut Fixed) {
     for phase in plan.phases.iter().filter(|phase| matches!(phase.work, Work::Ramp(_))) {
         for (corpus, (_, sweep_bytes)) in blobs.iter().enumerate() {
             let of_corpus = visits.iter().filter(|pilot| pilot.corpus == corpus);
@@ -173,13 +173,13 @@ pub fn part_of(blobs: u64, share: f64) -> u64 {
 }
 
 /// One row's visit by the pilot.
-pub struct PilotVisit {
+pub struct PilotVisit<'a> {
+    /// The row.
+    pub row: &'a Row,
     /// Which corpus.
     pub corpus: usize,
     /// Blobs it had.
     pub blobs: u64,
-    /// Whether a server restarted for each pass of a cold phase.
-    pub restarts: bool,
     /// What it took.
     pub visit: Visit,
 }
@@ -187,7 +187,7 @@ pub struct PilotVisit {
 fn fixed_for(plan: &Plan, blobs: &[(u64, Option<u64>)], choice: Choice) -> Fixed {
     let mut lengths = BTreeMap::new();
     for (blobs, sweep_bytes) in blobs {
-        for phase in plan.phases.iter().filter(|phase| plan.has(&phase.id, *sweep_bytes)) {
+        for phase in plan.phases_of(*sweep_bytes) {
             let length = length_of(plan, phase, *blobs, choice, &lengths, *sweep_bytes);
             lengths.insert(length_key(&phase.id, *sweep_bytes), length);
         }
@@ -251,7 +251,12 @@ fn length_of(
 }
 
 /// What a round of all rows would take.
-fn round_seconds(plan: &Plan, blobs: &[(u64, Option<u64>)], visits: &[PilotVisit], choice: Choice) -> f64 {
+fn round_seconds(
+    plan: &Plan,
+    blobs: &[(u64, Option<u64>)],
+    visits: &[PilotVisit<'_>],
+    choice: Choice,
+) -> f64 {
     let fixed = fixed_for(plan, &shares(blobs, choice.corpus_share), choice);
     visits
         .iter()
@@ -268,7 +273,7 @@ fn round_seconds(plan: &Plan, blobs: &[(u64, Option<u64>)], visits: &[PilotVisit
 fn visit_seconds(
     plan: &Plan,
     fixed: &Fixed,
-    pilot: &PilotVisit,
+    pilot: &PilotVisit<'_>,
     growth: f64,
     sweep_bytes: Option<u64>,
 ) -> f64 {
@@ -294,9 +299,8 @@ fn visit_seconds(
             }
             Work::Ops(_) if phase.cache == CacheState::Cold => {
                 let per_pass = visit.pass_seconds.get(&phase.id).copied().unwrap_or(*wall);
-                let most = if pilot.restarts { COLD_PASSES_SERVERS } else { u32::MAX };
                 // A pass has about the same number of keys as the pilot's.
-                per_pass * f64::from(length.cold_passes.min(most))
+                per_pass * f64::from(pilot.row.cold_passes(length.cold_passes))
             }
             Work::Ops(load) if load.only_reads() => {
                 let all = per_op * length.ops as f64;
@@ -364,24 +368,14 @@ mod tests {
             phases,
             wall_seconds,
             pass_seconds: BTreeMap::from([("read-cold".to_owned(), 0.02)]),
-            footprint: crate::result::Footprint {
-                store: String::new(),
-                sweep_bytes: None,
-                logical_bytes: 0,
-                empty_bytes: None,
-                allocated_bytes: None,
-                after_settle_bytes: None,
-                statvfs_bytes: None,
-                write_amplification: None,
-                space_amplification: None,
-            },
+            footprint: crate::result::Footprint::default(),
             facts: BTreeMap::new(),
             picture: None,
             verified: 0,
             error: None,
             seconds: 12.0,
         };
-        let visits = [PilotVisit { corpus: 0, blobs: 1000, restarts: false, visit }];
+        let visits = [PilotVisit { row: &plan.rows[0], corpus: 0, blobs: 1000, visit }];
         let fit = |seconds| fitting_lengths(&plan, &blobs, &visits, seconds);
         assert_eq!(fit(1e6).0.corpus_share, 1.0);
         let (half, why) = fit(40.0);

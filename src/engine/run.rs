@@ -261,7 +261,7 @@ impl Course<'_> {
                 let Some(visit) = visit(&self.context, &lengths, subject, turn, &mut |_| ())? else {
                     return Ok(lengths);
                 };
-                visits.push(PilotVisit { corpus, blobs: small.blobs(), restarts: row.restarts(), visit });
+                visits.push(PilotVisit { row, corpus, blobs: small.blobs(), visit });
             }
         }
         let rails = 0.3 + IDLE_SECONDS_A_ROUND;

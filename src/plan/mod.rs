@@ -255,12 +255,16 @@ impl Plan {
 
     /// The cold phase in whose passes a phase is done: it itself, or the one before it that it repeats.
     pub fn cold_phase_of(&self, phase: &str, sweep_bytes: Option<u64>) -> Option<&Phase> {
-        let phases: Vec<&Phase> =
-            self.phases.iter().filter(|phase| self.has(&phase.id, sweep_bytes)).collect();
+        let phases: Vec<&Phase> = self.phases_of(sweep_bytes).collect();
         let place = phases.iter().position(|known| known.id == phase)?;
         let before = place.checked_sub(1).map(|before| phases[before]);
         let repeated = before.filter(|before| phases[place].repeats_cold(before));
         repeated.or(Some(phases[place])).filter(|phase| phase.cache == CacheState::Cold)
+    }
+
+    /// The phases that are done with the corpus of this size, in order.
+    pub fn phases_of(&self, sweep_bytes: Option<u64>) -> impl Iterator<Item = &Phase> {
+        self.phases.iter().filter(move |phase| self.has(&phase.id, sweep_bytes))
     }
 
     /// Whether a phase is done with the corpus of this size.

@@ -29,10 +29,17 @@ impl Row {
         self.adapter.kind == Kind::Reference
     }
 
-    /// Whether it can be closed, evicted and opened again: it does not forget, and no one else uses its server.
+    /// Why its server is not stopped for the row alone, if it is not.
+    pub fn kept_running(&self) -> Option<&'static str> {
+        if !self.options.text("url").is_empty() {
+            return Some("a server given by URL is not ours to stop");
+        }
+        (self.options.text("server") == "shared").then_some("its server is there for other rows too")
+    }
+
+    /// Whether it can be closed, evicted and opened again.
     pub fn can_be_cold(&self) -> bool {
-        let ours = self.options.text("url").is_empty() && self.options.text("server") != "shared";
-        ours && (self.adapter.caps)(&self.options).persistent
+        self.kept_running().is_none() && (self.adapter.caps)(&self.options).persistent
     }
 
     /// Whether a server of ours stops and starts again when the row is made cold.

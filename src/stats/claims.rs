@@ -671,8 +671,7 @@ fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
     if let Some(cell) = cells.iter().find(failed) {
         return Err(format!("`{}`: {}.", cell.store, cell.reason.as_deref().unwrap_or("it failed")));
     }
-    let cut = |cell: &&&Cell| cell.not_ranked.as_ref().is_some_and(|why| why.starts_with(ranking::CUT_SHORT));
-    if let Some(cell) = cells.iter().find(cut) {
+    if let Some(cell) = cells.iter().find(|cell| ranking::is_cut_short(cell)) {
         let why = cell.not_ranked.as_deref().unwrap_or_default();
         return Err(format!("`{}` in `{}`: {why}.", cell.store, cell.phase));
     }

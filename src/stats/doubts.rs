@@ -186,8 +186,7 @@ fn short(result: &RunResult) -> Option<Doubt> {
     let is_short = |cell: &Cell| {
         cell.not_ranked.as_ref().is_some_and(|why| why.starts_with("too short")) && cell.phase != "reopen"
     };
-    let cut = |cell: &Cell| cell.not_ranked.as_ref().is_some_and(|why| why.starts_with(ranking::CUT_SHORT));
-    let help = if result.results.iter().any(cut) && result.plan.corpora.is_empty() {
+    let help = if result.results.iter().any(ranking::is_cut_short) && result.plan.corpora.is_empty() {
         // 200 reads are 2 % of 5,000, twice.
         "more blobs (`--blobs`; 5,000 for `read-cold` of a server), and a larger `--budget`"
     } else {

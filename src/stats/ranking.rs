@@ -82,12 +82,17 @@ pub fn too_short<'c>(cells: impl IntoIterator<Item = &'c Cell>) -> Option<String
 }
 
 /// How the reason begins of a server that did fewer passes of a cold phase than other rows.
-pub const CUT_SHORT: &str = "too short: a server restarts for each pass";
+const CUT_SHORT: &str = "too short: a server restarts for each pass";
 
 /// Why a server read fewer keys cold than other rows: over different keys, rates cannot be compared, however long they took.
 fn cut_short(plan: &Plan, records: &Records, cell: &Cell) -> Option<String> {
     let (done, planned) = cold_passes(plan, records, cell)?;
     (done < planned).then(|| format!("{CUT_SHORT}, and does {done} where other rows do {planned}"))
+}
+
+/// Whether that is why a cell is not ranked.
+pub fn is_cut_short(cell: &Cell) -> bool {
+    cell.not_ranked.as_ref().is_some_and(|why| why.starts_with(CUT_SHORT))
 }
 
 /// Passes of a cold phase that a cell's row does, and those that are planned.

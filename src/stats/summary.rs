@@ -9,7 +9,7 @@ use super::compare::{Ranking, Series, rank, with_reference};
 use super::crossover::{Point, crossovers};
 use super::ranking::{not_ranked, ranked_with, same_keys};
 use super::{answer, claims, doubts, interval};
-use crate::plan::{Class, Phase, Plan, Row, class_of};
+use crate::plan::{Class, Plan, Row, class_of};
 use crate::records::Records;
 use crate::result::{Against, Cell, Comparison, Footprint, Picture, RunResult, SCHEMA, Verdict};
 
@@ -17,8 +17,7 @@ use crate::result::{Against, Cell, Comparison, Footprint, Picture, RunResult, SC
 pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
     let mut cells = Vec::new();
     for planned in &plan.corpora {
-        let has = |phase: &&Phase| !phase.only_prepares() && plan.has(&phase.id, planned.sweep_bytes);
-        for phase in plan.phases.iter().filter(has) {
+        for phase in plan.phases_of(planned.sweep_bytes).filter(|phase| !phase.only_prepares()) {
             for row in &plan.rows {
                 cells.extend(cell(plan, records, row, phase, planned.sweep_bytes)?);
             }

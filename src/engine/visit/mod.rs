@@ -201,12 +201,7 @@ fn empty_footprint(subject: Subject) -> Footprint {
         store: subject.row.label.clone(),
         sweep_bytes: subject.sweep_bytes,
         logical_bytes: subject.corpus.bytes(),
-        empty_bytes: None,
-        allocated_bytes: None,
-        after_settle_bytes: None,
-        statvfs_bytes: None,
-        write_amplification: None,
-        space_amplification: None,
+        ..Footprint::default()
     }
 }
 
@@ -265,8 +260,7 @@ impl<'a> Visitor<'a> {
 
     fn everything(&mut self) -> Result<()> {
         self.create()?;
-        let of_corpus = |phase: &&Phase| self.plan().has(&phase.id, self.subject.sweep_bytes);
-        let phases: Vec<&Phase> = self.plan().phases.iter().filter(of_corpus).collect();
+        let phases: Vec<&Phase> = self.plan().phases_of(self.subject.sweep_bytes).collect();
         let mut index = 0;
         while index < phases.len() && !self.run.stopped() {
             let phase = phases[index];

@@ -10,11 +10,8 @@ pub(super) fn impossible(plan: &Plan, row: &Row, corpus: &Corpus, phase: &Phase)
     if let Some(limit) = caps.blob_bytes_max.filter(|limit| corpus.largest() > limit.bytes) {
         return Some(format!("blobs above {} B ({})", limit.bytes, limit.source));
     }
-    if phase.cache.is_cold() && !row.options.text("url").is_empty() {
-        return Some("cannot be made cold: a server given by URL is not ours to stop".to_owned());
-    }
-    if phase.cache.is_cold() && row.options.text("server") == "shared" {
-        return Some("cannot be made cold: its server is there for other rows too".to_owned());
+    if let Some(why) = row.kept_running().filter(|_| phase.cache.is_cold()) {
+        return Some(format!("cannot be made cold: {why}"));
     }
     if phase.has_uploads() {
         match row.catalogue() {
