@@ -21,7 +21,7 @@ const ROUNDS_MIN: u32 = 2;
 /// A read phase lasts at least this long in a run without a budget, and at most in one with: longer phases find no
 /// more than more rounds would.
 const READ_SECONDS: f64 = 0.5;
-/// A read phase lasts at least this long in any run.
+/// A read phase lasts at least this long in any run that is more than a look.
 const READ_SECONDS_MIN: f64 = 0.1;
 /// A rung of a ladder of rates lasts at least this long.
 const RUNG_SECONDS_MIN: f64 = 0.3;
@@ -76,11 +76,13 @@ pub fn pilot_lengths(plan: &Plan, blobs: &[(u64, Option<u64>)]) -> Fixed {
 /// The lengths of a run without a budget.
 pub fn full_lengths(plan: &Plan, blobs: &[(u64, Option<u64>)]) -> Fixed {
     let scaled_ops = ((OPS_MIN as f64 * plan.scale.min(1.0)) as u64).max(8);
+    let scaled_seconds = READ_SECONDS * plan.scale.min(1.0);
+    // A look at a plan's shape decides nothing.
+    let is_look = plan.scale < LOOK_SCALE;
     let choice = Choice {
         corpus_share: 1.0,
-        read_seconds: (READ_SECONDS * plan.scale.min(1.0)).max(READ_SECONDS_MIN),
-        // A look at a plan's shape decides nothing.
-        read_ops: if plan.scale < LOOK_SCALE { scaled_ops } else { OPS_MIN },
+        read_seconds: if is_look { scaled_seconds } else { scaled_seconds.max(READ_SECONDS_MIN) },
+        read_ops: if is_look { scaled_ops } else { OPS_MIN },
         cold_ops: scaled_ops,
         rounds: plan.rounds.unwrap_or(ROUNDS_WANTED),
     };
@@ -316,7 +318,7 @@ fn visit_seconds(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::PlanText;
+    use crate::plan::{COLD_BLOBS_SERVERS, PlanText};
 
     fn plan(toml: &str) -> Plan {
         PlanText::parse(toml).unwrap().resolve(true).unwrap()
@@ -339,8 +341,11 @@ mod tests {
         assert_eq!(cold_passes(200, 8, true, true), 25);
         assert_eq!(cold_passes(200, 8, true, false), 2);
         assert_eq!(cold_passes(200, 200, true, true), 2);
-        // 5,000 blobs are enough, as doubts and `docs/method.md` say.
-        assert_eq!((cold_passes(200, 100, true, true), cold_passes(200, 99, true, true)), (2, 10));
+        let of_enough = (COLD_BLOBS_SERVERS as f64 * COLD_SHARE) as u64;
+        assert_eq!(
+            (cold_passes(200, of_enough, true, true), cold_passes(200, of_enough - 1, true, true)),
+            (2, 10)
+        );
         assert_eq!(cold_passes(200, 200, false, true), 10);
     }
 
@@ -348,9 +353,10 @@ mod tests {
     fn short_reads_are_repeated_until_they_can_be_ranked_but_not_for_a_look() {
         let reads = |scale: f64| {
             let plan = plan(&format!("stores = ['files/flat']\nscale = {scale}\nrounds = 2"));
-            full_lengths(&plan, &[(8, None)]).lengths["read-warm"].passes
+            let length = full_lengths(&plan, &[(8, None)]).lengths["read-warm"];
+            (length.passes, length.seconds)
         };
-        assert_eq!((reads(1.0), reads(0.1), reads(0.01)), (25, 25, 1));
+        assert_eq!([reads(1.0), reads(0.1), reads(0.01)], [(25, 0.5), (25, 0.1), (1, 0.005)]);
     }
 
     #[test]

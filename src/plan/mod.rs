@@ -23,8 +23,8 @@ pub use phases::{
 };
 pub use published::{By, Derived, Document, PublishedText, Series, Unspecified};
 pub use rows::{
-    COLD_PASSES_SERVERS, COMMON, CatalogueOf, Missing, Row, Sets, defaults, missing_server, rows, split_list,
-    split_pair,
+    COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, COMMON, CatalogueOf, Missing, Row, Sets, defaults,
+    missing_server, rows, split_list, split_pair,
 };
 pub use values::{CacheSize, ResponseLimit};
 

@@ -11,6 +11,8 @@ use crate::units::parse_bytes;
 
 /// Passes of a cold phase that a server does: each costs it a restart.
 pub const COLD_PASSES_SERVERS: u32 = 2;
+/// Blobs from which on these passes have ops enough for a rank.
+pub const COLD_BLOBS_SERVERS: u64 = 5_000;
 
 /// One row of a run: a store with its settings.
 #[derive(Clone, Debug)]

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::cells::{op_ns, series};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::ranking;
-use crate::plan::{MIX_PHASES, Plan};
+use crate::plan::{COLD_BLOBS_SERVERS, MIX_PHASES, Plan, Row};
 use crate::result::{Cache, Cell, RunResult, Status, Verdict};
-use crate::store::Kind;
+use crate::store::{Durability, Kind};
 use crate::units;
 
 /// Differences below this share and below [`SMALL_NS`] are no reason to choose.
@@ -93,28 +93,11 @@ struct Question {
     phases: &'static [&'static str],
     /// What the rows do, in the third person.
     does: &'static str,
-    /// What would answer it.
-    command: &'static str,
 }
 
-const WARM: Question = Question {
-    title: "Warm reads",
-    phases: &["read-warm"],
-    does: "reads",
-    command: "blobwise run --phases fill,read-warm",
-};
-const COLD: Question = Question {
-    title: "Cold reads",
-    phases: &["read-cold"],
-    does: "reads",
-    command: "blobwise run --phases fill,read-cold --blobs 2000 --corpus-bytes 200MB",
-};
-const WRITES: Question = Question {
-    title: "Durable writes",
-    phases: &["overwrite", "fill"],
-    does: "writes",
-    command: "blobwise run --phases fill,overwrite --durability each-write",
-};
+const WARM: Question = Question { title: "Warm reads", phases: &["read-warm"], does: "reads" };
+const COLD: Question = Question { title: "Cold reads", phases: &["read-cold"], does: "reads" };
+const WRITES: Question = Question { title: "Durable writes", phases: &["overwrite", "fill"], does: "writes" };
 
 fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
     let cells = question.phases.iter().find_map(|phase| {
@@ -124,13 +107,13 @@ fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
     });
     let Some(cells) = cells else {
         let why = format!("the phase `{}` was not part of it", question.phases[0]);
-        return unanswered(question, &why);
+        return unanswered(plan, result, question, &why, true);
     };
     let (caches, places): (Vec<&Cell>, Vec<&Cell>) = cells
         .into_iter()
         .filter(|cell| !ranking::is_yardstick(cell))
         .partition(|cell| ranking::is_cache(cell));
-    let mut sentence = of_places(plan, question, &places, !caches.is_empty());
+    let mut sentence = of_places(plan, result, question, &places, !caches.is_empty());
     for (_, cells) in ranking::grouped(&caches) {
         let group = ranking::group_of(cells[0]);
         let apart = if group.is_empty() { String::new() } else { format!(" ({group})") };
@@ -141,15 +124,22 @@ fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
 }
 
 /// What is answered to a question about places where files may live.
-fn of_places(plan: &Plan, question: &Question, cells: &[&Cell], has_caches: bool) -> String {
+fn of_places(
+    plan: &Plan,
+    result: &RunResult,
+    question: &Question,
+    cells: &[&Cell],
+    has_caches: bool,
+) -> String {
     let ranked: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.not_ranked.is_none()).collect();
     if ranked.is_empty() {
-        let why = match cells.iter().find_map(|cell| cell.not_ranked.clone()) {
-            Some(why) => format!("no row is ranked ({why})"),
-            None if has_caches => "only caches were measured".to_owned(),
-            None => "nothing was measured".to_owned(),
+        let of = |cell: &&Cell| Some((cell.not_ranked.clone()?, ranking::is_too_short(cell)));
+        let (why, short) = match cells.iter().find_map(of) {
+            Some((why, short)) => (format!("no row is ranked ({why})"), short),
+            None if has_caches => ("only caches were measured".to_owned(), false),
+            None => ("nothing was measured".to_owned(), false),
         };
-        return unanswered(question, &why);
+        return unanswered(plan, result, question, &why, short);
     }
     let mut parts = Vec::new();
     // The largest group first: it is the one with something to choose from.
@@ -167,13 +157,30 @@ fn of_places(plan: &Plan, question: &Question, cells: &[&Cell], has_caches: bool
         Some(Cache::Lukewarm) => "Lukewarm reads",
         _ => question.title,
     };
-    let class =
-        if question.title == WRITES.title { format!(" ({})", plan.durability.name()) } else { String::new() };
+    let (title, class) = match (question.title == WRITES.title, plan.durability) {
+        (false, _) => (title, String::new()),
+        (true, Durability::None) => ("Writes that nothing made durable", " (none)".to_owned()),
+        (true, class) => (title, format!(" ({})", class.name())),
+    };
     format!("{title}{class}: {}", parts.join(" "))
 }
 
-fn unanswered(question: &Question, why: &str) -> String {
-    format!("{}: this run does not answer it: {why}; to find out: `{}`.", question.title, question.command)
+/// Why a question stays open; with the command that answers it about the same files and stores, where one does.
+fn unanswered(plan: &Plan, result: &RunResult, question: &Question, why: &str, can_be: bool) -> String {
+    let mut sentence = format!("{}: this run does not answer it: {why}", question.title);
+    if can_be {
+        let phase = question.phases[0];
+        sentence += &format!("; to find out: `blobwise run DIR/plan.toml --phases fill,{phase}");
+        let corpus = &result.corpus;
+        if phase == COLD.phases[0] && plan.rows.iter().any(Row::restarts) && corpus.blobs < COLD_BLOBS_SERVERS
+        {
+            let bytes = corpus.bytes as f64 / corpus.blobs.max(1) as f64 * COLD_BLOBS_SERVERS as f64;
+            sentence +=
+                &format!(" --blobs {COLD_BLOBS_SERVERS} --corpus-bytes {:.0}MB", (bytes / 1e6).ceil());
+        }
+        sentence.push('`');
+    }
+    sentence + "."
 }
 
 fn leaders(cells: &[&Cell], does: &str) -> String {

@@ -566,13 +566,15 @@ fn comparable(result: &RunResult, targets: &[Target]) -> Result<(), String> {
         if !timed || pair[0].row == pair[1].row {
             continue;
         }
-        let groups = |target: &Target| -> Result<Vec<String>, String> {
-            let cells = cells(result, target)?;
-            Ok(cells.iter().map(|cell| ranking::group_of(cell)).collect())
-        };
-        let (one, other) = (groups(&pair[0])?, groups(&pair[1])?);
-        if let Some((one, other)) = one.iter().zip(&other).find(|(one, other)| one != other) {
-            let named = |group: &str| if group.is_empty() { "neither".to_owned() } else { group.to_owned() };
+        let (one, other) = (cells(result, &pair[0])?, cells(result, &pair[1])?);
+        // What was not measured belongs nowhere, and has a reason of its own.
+        let measured = one
+            .iter()
+            .zip(&other)
+            .filter(|(one, other)| [one, other].iter().all(|cell| !cell.rounds.is_empty()));
+        let mut groups = measured.map(|(one, other)| (ranking::group_of(one), ranking::group_of(other)));
+        if let Some((one, other)) = groups.find(|(one, other)| one != other) {
+            let named = |group: String| if group.is_empty() { "neither".to_owned() } else { group };
             return Err(format!(
                 "`{}` ({}) and `{}` ({}) are not comparable.",
                 pair[0].row,

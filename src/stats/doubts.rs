@@ -3,7 +3,7 @@
 use super::cells::series;
 use super::compare::{Series, rank};
 use super::ranking;
-use crate::plan::{Order, Phase, Plan, Use, Work, whole_of};
+use crate::plan::{COLD_BLOBS_SERVERS, Order, Phase, Plan, Use, Work, whole_of};
 use crate::result::{Cache, Cell, Doubt, RowResult, RunResult, Status};
 use crate::store::Kind;
 use crate::units;
@@ -183,17 +183,16 @@ fn places(result: &RunResult, cells: &[&Cell]) -> String {
 }
 
 fn short(result: &RunResult) -> Option<Doubt> {
-    let is_short = |cell: &Cell| {
-        cell.not_ranked.as_ref().is_some_and(|why| why.starts_with("too short")) && cell.phase != "reopen"
-    };
+    let is_short = |cell: &Cell| ranking::is_too_short(cell) && cell.phase != "reopen";
     let help = if result.results.iter().any(ranking::is_cut_short) && result.plan.corpora.is_empty() {
-        // 200 reads are 2 % of 5,000, twice.
-        "more blobs (`--blobs`; 5,000 for `read-cold` of a server), and a larger `--budget`"
+        format!(
+            "more blobs (`--blobs`; {COLD_BLOBS_SERVERS} for `read-cold` of a server), and a larger `--budget`"
+        )
     } else {
-        "more blobs (`--blobs`), a larger `--budget`, or `--rounds`"
+        "more blobs (`--blobs`), a larger `--budget`, or `--rounds`".to_owned()
     };
     let text = |list: &str| format!("Too short to be ranked: {list}.");
-    collect(result, "too-short", is_short, text, Some(help))
+    collect(result, "too-short", is_short, text, Some(&help))
 }
 
 fn harness(result: &RunResult) -> Vec<Doubt> {

@@ -78,7 +78,15 @@ pub fn too_short<'c>(cells: impl IntoIterator<Item = &'c Cell>) -> Option<String
         seconds += settled.sum::<f64>() / rounds;
     }
     (ops < SHORT_OPS as f64 && seconds < SHORT_SECONDS)
-        .then(|| format!("too short: {ops:.0} ops in {} a round", crate::units::nanoseconds(seconds * 1e9)))
+        .then(|| format!("{TOO_SHORT}: {ops:.0} ops in {} a round", crate::units::nanoseconds(seconds * 1e9)))
+}
+
+/// How the reason begins of a cell that more time or more ops would help.
+const TOO_SHORT: &str = "too short";
+
+/// Whether that is why a cell is not ranked.
+pub fn is_too_short(cell: &Cell) -> bool {
+    cell.not_ranked.as_ref().is_some_and(|why| why.starts_with(TOO_SHORT))
 }
 
 /// How the reason begins of a server that did fewer passes of a cold phase than other rows.

@@ -25,6 +25,7 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("an aged store's result has the published schema", || valid("--phases fill,age")),
         Trial::test("the table is in the CSV file", csv),
         Trial::test("the stored plan repeats the run", plan_repeats),
+        Trial::test("the advice of an answer can be followed", advice_is_followed),
         Trial::test("the report of a run can be printed again", report_again),
         Trial::test("a run compared with itself has not regressed", compared_with_itself),
         Trial::test("a run that is slower has regressed", regressed),
@@ -99,6 +100,22 @@ fn plan_repeats() -> Outcome {
         result.store_rounds.iter().map(|visit| (visit.round, visit.store.clone())).collect()
     };
     assert_eq!(order(&first), order(&second));
+    Ok(())
+}
+
+fn advice_is_followed() -> Outcome {
+    let work = Work::new();
+    let first = run(&work, "--phases fill --seed 5", "first")?;
+    let open =
+        first.answer.iter().find(|sentence| sentence.starts_with("Cold reads")).ok_or("no sentence")?;
+    let command = open.split("to find out: `blobwise ").nth(1).and_then(|rest| rest.split('`').next());
+    let command = command.ok_or_else(|| format!("no command in: {open}"))?.replace("DIR", "first");
+    work.say(&format!("{command} --quiet --out second")).ended(0);
+    let second = RunResult::load(&work.path("second"))?;
+    assert_eq!(first.corpus, second.corpus);
+    let stores = |result: &RunResult| result.rows.iter().map(|row| row.store.clone()).collect::<Vec<_>>();
+    assert_eq!(stores(&first), stores(&second));
+    assert!(second.results.iter().any(|cell| cell.phase == "read-cold" && !cell.rounds.is_empty()));
     Ok(())
 }
 

@@ -78,6 +78,37 @@ fn what_was_not_ranked_is_no_answer() {
     let said = sentences(&[("read-warm", [1.0, 2.0, 3.0])], &[0, 1, 2].map(short));
     let warm = with(&said, "Warm reads");
     assert!(warm.contains("does not answer it") && warm.contains("too short: 3 ops"), "{warm}");
+    assert!(warm.contains("to find out: `blobwise run DIR/plan.toml --phases fill,read-warm`"), "{warm}");
+    // Longer phases would not make them comparable.
+    let wrong = |number| (number, "read-warm", json!({"not_ranked": "an op failed"}));
+    let said = sentences(&[("read-warm", [1.0, 2.0, 3.0])], &[0, 1, 2].map(wrong));
+    assert!(!with(&said, "Warm reads").contains("to find out"), "{said:#?}");
+}
+
+#[test]
+fn cold_reads_of_servers_need_as_many_blobs_as_the_advice_says() {
+    let advice = |stores: &str| {
+        let text = format!("stores = [{stores}]\nphases = ['fill']");
+        let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
+        let mut result = result(&text, vec![], vec![]);
+        (result.corpus.blobs, result.corpus.bytes) = (400, 29_200_000);
+        with(&answer(&plan, &result), "Cold reads").to_owned()
+    };
+    let of_files = advice("'files/flat'");
+    assert!(of_files.ends_with("`blobwise run DIR/plan.toml --phases fill,read-cold`."), "{of_files}");
+    let with_server = advice("'files/flat', 'postgres/bytea'");
+    assert!(with_server.ends_with("fill,read-cold --blobs 5000 --corpus-bytes 365MB`."), "{with_server}");
+}
+
+#[test]
+fn writes_that_nothing_makes_durable_are_not_called_so() {
+    let stores = some_stores();
+    let text = format!("stores = {stores:?}\ndurability = 'none'");
+    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
+    let cells =
+        stores.iter().enumerate().map(|(salt, store)| cell(store, "fill", &around(1.0, salt), json!({})));
+    let said = answer(&plan, &result(&text, cells.collect(), vec![]));
+    assert!(with(&said, "Writes").starts_with("Writes that nothing made durable (none): "), "{said:#?}");
 }
 
 #[test]
@@ -93,7 +124,10 @@ fn caches_are_compared_with_caches_and_are_no_answer() {
     );
     let said = sentences(&levels, &[0, 1, 2].map(cache));
     let warm = with(&said, "Warm reads");
-    assert!(warm.contains("does not answer it: only caches were measured") && warm.contains(among), "{warm}");
+    assert!(
+        warm.contains("does not answer it: only caches were measured. Among") && warm.contains(among),
+        "{warm}"
+    );
 }
 
 #[test]

@@ -134,9 +134,12 @@ fn what_is_missing_is_not_testable_and_said() {
     let claim = "[[claim]]\nid = 'X'\nstatement = 's'\nrows = ['a', 'b']\nexpect = {low = 1.0}";
     let missing =
         cell("b", "read", &[], json!({"status": "not-available", "not_ranked": "not available: no `x`"}));
-    let found = judged(claim, vec![cell("a", "read", &around(1.0, 0), json!({})), missing]).remove(0);
-    assert_eq!(found.verdict, ClaimVerdict::NotTestable);
-    assert!(found.note.unwrap().contains("no `x`"));
+    // Also where what was measured is of a group of its own.
+    for over in [json!({}), json!({"options": {"key": "integer"}})] {
+        let found = judged(claim, vec![cell("a", "read", &around(1.0, 0), over), missing.clone()]).remove(0);
+        assert_eq!(found.verdict, ClaimVerdict::NotTestable);
+        assert!(found.note.unwrap().contains("no `x`"));
+    }
     let once =
         judged(claim, vec![cell("a", "read", &[1.0], json!({})), cell("b", "read", &[2.0], json!({}))]);
     assert!(once[0].note.as_ref().unwrap().contains("one round only"));
