@@ -62,9 +62,9 @@ fn claims(members: &[Member]) -> Markup {
         section id="claims" {
             h2 { "All claims" }
             p {
-                "Of " (all.len()) " claims " (count(ClaimVerdict::Confirmed)) " are confirmed, "
-                (count(ClaimVerdict::Refuted)) " are refuted, " (count(ClaimVerdict::CannotTellApart))
-                " cannot be told apart, and " (count(ClaimVerdict::NotTestable)) " could not be tested; why stands below each plan's tables."
+                (all.len()) " claims: " (count(ClaimVerdict::Confirmed)) " confirmed, "
+                (count(ClaimVerdict::Refuted)) " refuted, " (count(ClaimVerdict::CannotTellApart))
+                " neither, " (count(ClaimVerdict::NotTestable)) " not testable. Why stands below each plan's tables."
             }
             @if measured(members).any(|(_, result)| result.plan.scale.is_some_and(|scale| scale < 1.0)) {
                 p.warning { "Not every plan was run at its published size: verdicts of smaller ones are a look at their shape, and not to be quoted." }

@@ -6,6 +6,7 @@ use super::answer;
 use crate::plan::{PlanText, Row};
 use crate::stats::claims::tests::{around, cell, result};
 use crate::store::Kind;
+use crate::stores;
 
 /// The answer to rounds of three rows at these levels: seconds of 1,000 ops in each phase, and what differs from an ordinary cell of
 /// the row of a number. The rows are called `a`, `b` and `c` in it.
@@ -37,6 +38,16 @@ fn some_stores() -> Vec<String> {
     let plain = |row: &&Row| row.adapter.kind != Kind::Reference && !row.label.contains('[');
     let labels: Vec<String> = plan.rows.iter().filter(plain).map(|row| row.label.clone()).collect();
     labels.into_iter().take(3).collect()
+}
+
+/// A store that starts its server anew for each pass of a cold phase.
+fn a_server() -> String {
+    let restarts = |name: &&str| {
+        let text = format!("stores = ['{name}']");
+        let plan = PlanText::parse(&text).unwrap().resolve(false);
+        plan.is_ok_and(|plan| plan.rows.iter().any(Row::restarts))
+    };
+    stores::names().find(restarts).unwrap().to_owned()
 }
 
 /// The sentence that has these words.
@@ -94,9 +105,10 @@ fn cold_reads_of_servers_need_as_many_blobs_as_the_advice_says() {
         (result.corpus.blobs, result.corpus.bytes) = (400, 29_200_000);
         with(&answer(&plan, &result), "Cold reads").to_owned()
     };
-    let of_files = advice("'files/flat'");
-    assert!(of_files.ends_with("`blobwise run DIR/plan.toml --phases fill,read-cold`."), "{of_files}");
-    let with_server = advice("'files/flat', 'postgres/bytea'");
+    let own = &some_stores()[0];
+    let alone = advice(&format!("'{own}'"));
+    assert!(alone.ends_with("`blobwise run DIR/plan.toml --phases fill,read-cold`."), "{alone}");
+    let with_server = advice(&format!("'{own}', '{}'", a_server()));
     assert!(with_server.ends_with("fill,read-cold --blobs 5000 --corpus-bytes 365MB`."), "{with_server}");
 }
 
