@@ -236,7 +236,10 @@ fn length_of(
         // Whole passes over all blobs, as many as make a cell that is not too short.
         Length::Pilot if load.only_reads() => {
             passes = choice.read_ops.div_ceil(blobs).max(1);
-            (blobs * passes, choice.read_seconds)
+            // An open loop waits for ops that are due: in less time there may be none.
+            let is_open = load.rate.or(plan.rate).is_some();
+            let least = if is_open { READ_SECONDS_MIN } else { 0.0 };
+            (blobs * passes, choice.read_seconds.max(least))
         }
         Length::Pilot => (blobs.min(scaled(OPS_MIN).max(OPS_MIN.min(blobs))), 0.0),
     };
@@ -357,6 +360,9 @@ mod tests {
             (length.passes, length.seconds)
         };
         assert_eq!([reads(1.0), reads(0.1), reads(0.01)], [(25, 0.5), (25, 0.1), (1, 0.005)]);
+        let open =
+            plan("stores = ['files/flat']\nscale = 0.01\nrate = 100.0\nphases = ['fill', 'read-warm']");
+        assert_eq!(full_lengths(&open, &[(8, None)]).lengths["read-warm"].seconds, READ_SECONDS_MIN);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::cells::{op_ns, series};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::ranking;
-use crate::plan::{COLD_BLOBS_SERVERS, MIX_PHASES, Plan, Row};
+use crate::plan::{MIX_PHASES, Plan, Row};
 use crate::result::{Cache, Cell, RunResult, Status, Verdict};
 use crate::store::{Durability, Kind};
 use crate::units;
@@ -101,19 +101,20 @@ const WRITES: Question = Question { title: "Durable writes", phases: &["overwrit
 
 fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
     let cells = question.phases.iter().find_map(|phase| {
-        let cells: Vec<&Cell> =
-            result.results.iter().filter(|cell| cell.phase == *phase && cell.sweep_bytes.is_none()).collect();
+        let cells: Vec<&Cell> = result.results.iter().filter(|cell| cell.phase == *phase).collect();
         (!cells.is_empty()).then_some(cells)
     });
     let Some(cells) = cells else {
-        let why = format!("the phase `{}` was not part of it", question.phases[0]);
-        return unanswered(plan, result, question, &why, true);
+        let phase = question.phases[0];
+        let why = format!("the phase `{phase}` was not part of it");
+        let help = to_find_out(plan, phase).map_or(String::new(), |how| format!("; to find out: `{how}`"));
+        return unanswered(question, &why) + &help + ".";
     };
     let (caches, places): (Vec<&Cell>, Vec<&Cell>) = cells
         .into_iter()
         .filter(|cell| !ranking::is_yardstick(cell))
         .partition(|cell| ranking::is_cache(cell));
-    let mut sentence = of_places(plan, result, question, &places, !caches.is_empty());
+    let mut sentence = of_places(plan, question, &places, !caches.is_empty());
     for (_, cells) in ranking::grouped(&caches) {
         let group = ranking::group_of(cells[0]);
         let apart = if group.is_empty() { String::new() } else { format!(" ({group})") };
@@ -124,22 +125,15 @@ fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
 }
 
 /// What is answered to a question about places where files may live.
-fn of_places(
-    plan: &Plan,
-    result: &RunResult,
-    question: &Question,
-    cells: &[&Cell],
-    has_caches: bool,
-) -> String {
+fn of_places(plan: &Plan, question: &Question, cells: &[&Cell], has_caches: bool) -> String {
     let ranked: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.not_ranked.is_none()).collect();
     if ranked.is_empty() {
-        let of = |cell: &&Cell| Some((cell.not_ranked.clone()?, ranking::is_too_short(cell)));
-        let (why, short) = match cells.iter().find_map(of) {
-            Some((why, short)) => (format!("no row is ranked ({why})"), short),
-            None if has_caches => ("only caches were measured".to_owned(), false),
-            None => ("nothing was measured".to_owned(), false),
+        let why = match cells.iter().find_map(|cell| cell.not_ranked.clone()) {
+            Some(why) => format!("no row is ranked ({why})"),
+            None if has_caches => "only caches were measured".to_owned(),
+            None => "nothing was measured".to_owned(),
         };
-        return unanswered(plan, result, question, &why, short);
+        return unanswered(question, &why) + ".";
     }
     let mut parts = Vec::new();
     // The largest group first: it is the one with something to choose from.
@@ -165,22 +159,25 @@ fn of_places(
     format!("{title}{class}: {}", parts.join(" "))
 }
 
-/// Why a question stays open; with the command that answers it about the same files and stores, where one does.
-fn unanswered(plan: &Plan, result: &RunResult, question: &Question, why: &str, can_be: bool) -> String {
-    let mut sentence = format!("{}: this run does not answer it: {why}", question.title);
-    if can_be {
-        let phase = question.phases[0];
-        sentence += &format!("; to find out: `blobwise run DIR/plan.toml --phases fill,{phase}");
-        let corpus = &result.corpus;
-        if phase == COLD.phases[0] && plan.rows.iter().any(Row::restarts) && corpus.blobs < COLD_BLOBS_SERVERS
-        {
-            let bytes = corpus.bytes as f64 / corpus.blobs.max(1) as f64 * COLD_BLOBS_SERVERS as f64;
-            sentence +=
-                &format!(" --blobs {COLD_BLOBS_SERVERS} --corpus-bytes {:.0}MB", (bytes / 1e6).ceil());
-        }
-        sentence.push('`');
+fn unanswered(question: &Question, why: &str) -> String {
+    format!("{}: this run does not answer it: {why}", question.title)
+}
+
+/// The command that measures a phase that was left out, with the same files and stores; none where no row could do it.
+fn to_find_out(plan: &Plan, phase: &str) -> Option<String> {
+    let is_place = |row: &&Row| ![Kind::Reference, Kind::Cache].contains(&row.adapter.kind);
+    let can = |row: &Row| phase != COLD.phases[0] || row.can_be_cold();
+    // Phases of the plan's own may be needed by what it says of them.
+    if !plan.text.phase.is_empty() || !plan.rows.iter().filter(is_place).any(can) {
+        return None;
     }
-    sentence + "."
+    let mut phases = vec!["fill"];
+    if !plan.mix.is_empty() {
+        phases = plan.phases.iter().map(|phase| phase.id.as_str()).collect();
+    }
+    phases.push(phase);
+    let scale = if plan.scale < 1.0 { " --scale 1" } else { "" };
+    Some(format!("blobwise run DIR/plan.toml --phases {}{scale}", phases.join(",")))
 }
 
 fn leaders(cells: &[&Cell], does: &str) -> String {
@@ -297,7 +294,7 @@ fn disk(result: &RunResult) -> String {
     let mut taken: Vec<(&str, f64, u64)> = result
         .footprints
         .iter()
-        .filter(|footprint| footprint.sweep_bytes.is_none() && is_place_for_files(result, &footprint.store))
+        .filter(|footprint| is_place_for_files(result, &footprint.store))
         .filter_map(|footprint| {
             Some((footprint.store.as_str(), footprint.space_amplification?, footprint.after_settle_bytes?))
         })
@@ -412,12 +409,10 @@ fn options(plan: &Plan, result: &RunResult) -> Option<String> {
 /// measured and not ranked says neither.
 fn dominates(result: &RunResult, row: &str, other: &str) -> bool {
     let cell = |label: &str, phase: &str| {
-        result.results.iter().find(|cell| {
-            cell.store == label
-                && cell.phase == phase
-                && cell.not_ranked.is_none()
-                && cell.sweep_bytes.is_none()
-        })
+        result
+            .results
+            .iter()
+            .find(|cell| cell.store == label && cell.phase == phase && cell.not_ranked.is_none())
     };
     let mut faster = false;
     let phases: std::collections::BTreeSet<&str> = result

@@ -354,7 +354,7 @@ fn delivery(result: &RunResult) -> Option<Doubt> {
     let asked = measured().any(|row| !is_web(&row.kind) && row.kind != Kind::Reference.name());
     (!web.is_empty() && asked).then(|| {
         let text = format!(
-            "{} answer over HTTP, the others are asked by the program itself: what a visitor waits for and what a program waits \
+            "Asked over HTTP: {}. The others are asked by the program itself: what a visitor waits for and what a program waits \
              for are two questions.",
             web.join(", ")
         );

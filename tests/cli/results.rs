@@ -105,17 +105,26 @@ fn plan_repeats() -> Outcome {
 
 fn advice_is_followed() -> Outcome {
     let work = Work::new();
-    let first = run(&work, "--phases fill --seed 5", "first")?;
-    let open =
-        first.answer.iter().find(|sentence| sentence.starts_with("Cold reads")).ok_or("no sentence")?;
-    let command = open.split("to find out: `blobwise ").nth(1).and_then(|rest| rest.split('`').next());
-    let command = command.ok_or_else(|| format!("no command in: {open}"))?.replace("DIR", "first");
-    work.say(&format!("{command} --quiet --out second")).ended(0);
-    let second = RunResult::load(&work.path("second"))?;
-    assert_eq!(first.corpus, second.corpus);
-    let stores = |result: &RunResult| result.rows.iter().map(|row| row.store.clone()).collect::<Vec<_>>();
-    assert_eq!(stores(&first), stores(&second));
-    assert!(second.results.iter().any(|cell| cell.phase == "read-cold" && !cell.rounds.is_empty()));
+    for (name, more) in [("plain", ""), ("mixed", "--mix read=0.9,overwrite=0.1")] {
+        let first = format!(
+            "run --stores files/hashed,sqlite --blobs 200 --rounds 2 --phases fill,read-warm,overwrite {more} --quiet --out {name}"
+        );
+        work.say(&first).ended(0);
+        let first = RunResult::load(&work.path(name))?;
+        let open =
+            first.answer.iter().find(|sentence| sentence.starts_with("Cold reads")).ok_or("no sentence")?;
+        let command = open.split("to find out: `blobwise ").nth(1).and_then(|rest| rest.split('`').next());
+        let command = command.ok_or_else(|| format!("no command in: {open}"))?.replace("DIR", name);
+        work.say(&format!("{command} --quiet --out {name}-again")).ended(0);
+        let second = RunResult::load(&work.path(&format!("{name}-again")))?;
+        assert_eq!(first.corpus, second.corpus);
+        let stores = |result: &RunResult| result.rows.iter().map(|row| row.store.clone()).collect::<Vec<_>>();
+        assert_eq!(stores(&first), stores(&second));
+        let answered = |sentence: &&String| {
+            ["Cold reads: `", "Lukewarm reads: `"].iter().any(|begin| sentence.starts_with(begin))
+        };
+        assert!(second.answer.iter().any(|sentence| answered(&sentence)), "{:#?}", second.answer);
+    }
     Ok(())
 }
 

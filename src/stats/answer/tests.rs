@@ -6,7 +6,6 @@ use super::answer;
 use crate::plan::{PlanText, Row};
 use crate::stats::claims::tests::{around, cell, result};
 use crate::store::Kind;
-use crate::stores;
 
 /// The answer to rounds of three rows at these levels: seconds of 1,000 ops in each phase, and what differs from an ordinary cell of
 /// the row of a number. The rows are called `a`, `b` and `c` in it.
@@ -38,16 +37,6 @@ fn some_stores() -> Vec<String> {
     let plain = |row: &&Row| row.adapter.kind != Kind::Reference && !row.label.contains('[');
     let labels: Vec<String> = plan.rows.iter().filter(plain).map(|row| row.label.clone()).collect();
     labels.into_iter().take(3).collect()
-}
-
-/// A store that starts its server anew for each pass of a cold phase.
-fn a_server() -> String {
-    let restarts = |name: &&str| {
-        let text = format!("stores = ['{name}']");
-        let plan = PlanText::parse(&text).unwrap().resolve(false);
-        plan.is_ok_and(|plan| plan.rows.iter().any(Row::restarts))
-    };
-    stores::names().find(restarts).unwrap().to_owned()
 }
 
 /// The sentence that has these words.
@@ -89,27 +78,40 @@ fn what_was_not_ranked_is_no_answer() {
     let said = sentences(&[("read-warm", [1.0, 2.0, 3.0])], &[0, 1, 2].map(short));
     let warm = with(&said, "Warm reads");
     assert!(warm.contains("does not answer it") && warm.contains("too short: 3 ops"), "{warm}");
-    assert!(warm.contains("to find out: `blobwise run DIR/plan.toml --phases fill,read-warm`"), "{warm}");
-    // Longer phases would not make them comparable.
-    let wrong = |number| (number, "read-warm", json!({"not_ranked": "an op failed"}));
-    let said = sentences(&[("read-warm", [1.0, 2.0, 3.0])], &[0, 1, 2].map(wrong));
-    assert!(!with(&said, "Warm reads").contains("to find out"), "{said:#?}");
+    assert!(!warm.contains("to find out"), "{warm}");
 }
 
 #[test]
-fn cold_reads_of_servers_need_as_many_blobs_as_the_advice_says() {
-    let advice = |stores: &str| {
-        let text = format!("stores = [{stores}]\nphases = ['fill']");
+fn a_phase_that_was_left_out_comes_with_the_command_that_measures_it() {
+    let advice = |more: &str| {
+        let text = format!("phases = ['fill', 'read-warm', 'overwrite']\n{more}");
         let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
-        let mut result = result(&text, vec![], vec![]);
-        (result.corpus.blobs, result.corpus.bytes) = (400, 29_200_000);
-        with(&answer(&plan, &result), "Cold reads").to_owned()
+        with(&answer(&plan, &result(&text, vec![], vec![])), "Cold reads").to_owned()
     };
-    let own = &some_stores()[0];
-    let alone = advice(&format!("'{own}'"));
-    assert!(alone.ends_with("`blobwise run DIR/plan.toml --phases fill,read-cold`."), "{alone}");
-    let with_server = advice(&format!("'{own}', '{}'", a_server()));
-    assert!(with_server.ends_with("fill,read-cold --blobs 5000 --corpus-bytes 365MB`."), "{with_server}");
+    let own = format!("stores = ['{}']", some_stores()[0]);
+    assert!(advice(&own).ends_with(": `blobwise run DIR/plan.toml --phases fill,read-cold`."));
+    // A mix needs its phases.
+    let mixed = advice(&format!("{own}\nmix = {{read = 0.9, overwrite = 0.1}}"));
+    assert!(mixed.ends_with(" --phases fill,read-warm,overwrite,read-cold`."), "{mixed}");
+    let look = advice(&format!("{own}\nscale = 0.01"));
+    assert!(look.ends_with(" --phases fill,read-cold --scale 1`."), "{look}");
+    // What keeps nothing when it is closed has no cold reads.
+    assert!(advice("stores = ['memory']").ends_with("`read-cold` was not part of it."));
+}
+
+#[test]
+fn one_size_is_answered_as_a_store_of_any_size_is() {
+    let stores = some_stores();
+    let corpus = "[[corpora]]\nname = 'one'\nsource = 'fixed:1000'\nblobs = 9";
+    let text = format!("stores = {stores:?}\nphases = ['fill', 'read-warm']\n{corpus}");
+    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
+    let size = plan.corpora[0].sweep_bytes;
+    assert!(plan.corpora.len() == 1 && size.is_some());
+    let cells = stores.iter().zip([1.0, 2.0, 3.0]).enumerate().map(|(salt, (store, level))| {
+        cell(store, "read-warm", &around(level, salt), json!({"sweep_bytes": size}))
+    });
+    let said = answer(&plan, &result(&text, cells.collect(), vec![]));
+    assert!(with(&said, "Warm reads").contains("times as fast as"), "{said:#?}");
 }
 
 #[test]
