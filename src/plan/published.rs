@@ -93,6 +93,11 @@ impl Series {
 }
 
 impl PublishedText {
+    /// What stands above its ratios: those of rates are turned over, so that everywhere less is faster.
+    pub fn heading(&self) -> String {
+        if self.rates { format!("{}, as ratios of times", self.title) } else { self.title.clone() }
+    }
+
     /// A series over the reference, as a ratio of times; nothing for one of another unit.
     pub fn ratio(&self, series: &Series) -> Option<f64> {
         if series.unit.is_some() {
@@ -303,8 +308,10 @@ mod tests {
     fn ratios_are_of_times_whichever_is_printed() {
         let mut table = tables().remove(0);
         assert_eq!(table.ratio(&table.series[1]), Some(7.0 / 3.0));
+        assert_eq!(table.heading(), table.title);
         table.rates = true;
         assert_eq!(table.ratio(&table.series[1]), Some(3.0 / 7.0));
+        assert!(table.heading().ends_with("as ratios of times"));
         table.series[1].unit = Some("%".into());
         assert_eq!(table.ratio(&table.series[1]), None);
     }

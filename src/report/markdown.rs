@@ -139,7 +139,7 @@ fn then_and_now(page: &mut Page, result: &RunResult) {
                 })
                 .collect();
             if !lines.is_empty() {
-                page.paragraph(&format!("### {}", table.title));
+                page.paragraph(&format!("### {}", table.heading()));
                 table.impossible.iter().for_each(|why| page.paragraph(why));
                 page.table(&["", "then", "today", "row today"], lines.into_iter());
             }

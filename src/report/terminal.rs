@@ -381,7 +381,7 @@ fn published(text: &mut String, result: &RunResult, table: &PublishedText) {
     if shown.is_empty() {
         return;
     }
-    line(text, &format!("\n  {}", table.title));
+    line(text, &format!("\n  {}", table.heading()));
     line(text, &format!("  {:<32} {:>12}  {:<26} {}", "", "then", "today", "row today"));
     for found in shown {
         let then = found.then.map_or("-".to_owned(), then::figure);

@@ -74,7 +74,8 @@ fn context(plan: &Plan, result: &RunResult) -> String {
         format!("stores of {} sizes", result.corpora.len())
     } else {
         let median = units::bytes(corpus.quantiles.get("p50").copied().unwrap_or(0) as f64);
-        format!("{} blobs of median {median} ({})", corpus.blobs, units::bytes(corpus.bytes as f64))
+        let noun = if corpus.blobs == 1 { "blob" } else { "blobs" };
+        format!("{} {noun} of median {median} ({})", corpus.blobs, units::bytes(corpus.bytes as f64))
     };
     let workers = if plan.workers == 1 { "1 worker".to_owned() } else { format!("{} workers", plan.workers) };
     let batch = if plan.batch > 1 { format!(", batches of {}", plan.batch) } else { String::new() };

@@ -49,7 +49,7 @@ pub fn contents(result: &RunResult) -> Markup {
 fn published(result: &RunResult, table: &PublishedText) -> Markup {
     let lines = then::lines(result, table);
     html! {
-        h3 { (table.title) }
+        h3 { (table.heading()) }
         @if let Some(impossible) = &table.impossible { p.warning { (prose(impossible)) } }
         div.plots { @if let Some(figure) = figure(table, &lines) { (figure) } }
         details.everything { summary { "Published values and today's ratios" } (values(table, &lines)) }
@@ -59,7 +59,7 @@ fn published(result: &RunResult, table: &PublishedText) -> Markup {
 /// Then and today in two lines for each system.
 fn figure(table: &PublishedText, lines: &[Line<'_>]) -> Option<Figure> {
     let (mut names, mut marks) = (Vec::new(), Vec::new());
-    let mut numbers = Table::new(&table.title, &["system", "when", "#ratio"]);
+    let mut numbers = Table::new(table.heading(), &["system", "when", "#ratio"]);
     for line in lines {
         let then = line.then.map(|then| Interval { median: then, low: None, high: None });
         for (when, look, value) in [("then", THEN, then), ("today", NOW, line.today.as_ref().ok().copied())] {
