@@ -76,13 +76,13 @@ pub fn pilot_lengths(plan: &Plan, blobs: &[(u64, Option<u64>)]) -> Fixed {
 /// The lengths of a run without a budget.
 pub fn full_lengths(plan: &Plan, blobs: &[(u64, Option<u64>)]) -> Fixed {
     let scaled_ops = ((OPS_MIN as f64 * plan.scale.min(1.0)) as u64).max(8);
-    let scaled_seconds = READ_SECONDS * plan.scale.min(1.0);
     // A look at a plan's shape decides nothing.
-    let is_look = plan.scale < LOOK_SCALE;
+    let (read_seconds_min, read_ops) =
+        if plan.scale < LOOK_SCALE { (0.0, scaled_ops) } else { (READ_SECONDS_MIN, OPS_MIN) };
     let choice = Choice {
         corpus_share: 1.0,
-        read_seconds: if is_look { scaled_seconds } else { scaled_seconds.max(READ_SECONDS_MIN) },
-        read_ops: if is_look { scaled_ops } else { OPS_MIN },
+        read_seconds: (READ_SECONDS * plan.scale.min(1.0)).max(read_seconds_min),
+        read_ops,
         cold_ops: scaled_ops,
         rounds: plan.rounds.unwrap_or(ROUNDS_WANTED),
     };

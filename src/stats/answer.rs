@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::cells::{op_ns, series};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::ranking;
-use crate::plan::{MIX_PHASES, Plan, Row};
+use crate::plan::{MIX_PHASES, Phase, Plan, Row};
 use crate::result::{Cache, Cell, RunResult, Status, Verdict};
 use crate::store::{Durability, Kind};
 use crate::units;
@@ -31,7 +31,7 @@ pub fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
         sentences.push(question(plan, result, &WARM));
         sentences.push(question(plan, result, &COLD));
         sentences.push(question(plan, result, &WRITES));
-        sentences.push(disk(result));
+        sentences.push(disk(plan, result));
         sentences.extend(mix(plan, result));
         sentences.extend(options(plan, result));
         sentences.extend(left_out(result));
@@ -108,8 +108,7 @@ fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
     let Some(cells) = cells else {
         let phase = question.phases[0];
         let why = format!("the phase `{phase}` was not part of it");
-        let help = to_find_out(plan, phase).map_or(String::new(), |how| format!("; to find out: `{how}`"));
-        return unanswered(question, &why) + &help + ".";
+        return unanswered(question, &why, to_find_out(plan, question));
     };
     let (caches, places): (Vec<&Cell>, Vec<&Cell>) = cells
         .into_iter()
@@ -134,7 +133,7 @@ fn of_places(plan: &Plan, question: &Question, cells: &[&Cell], has_caches: bool
             None if has_caches => "only caches were measured".to_owned(),
             None => "nothing was measured".to_owned(),
         };
-        return unanswered(question, &why) + ".";
+        return unanswered(question, &why, None);
     }
     let mut parts = Vec::new();
     // The largest group first: it is the one with something to choose from.
@@ -160,23 +159,24 @@ fn of_places(plan: &Plan, question: &Question, cells: &[&Cell], has_caches: bool
     format!("{title}{class}: {}", parts.join(" "))
 }
 
-fn unanswered(question: &Question, why: &str) -> String {
-    format!("{}: this run does not answer it: {why}", question.title)
+/// Why a question stays open, and the command that answers it, where there is one.
+fn unanswered(question: &Question, why: &str, command: Option<String>) -> String {
+    let help = command.map_or(String::new(), |command| format!("; to find out: `{command}`"));
+    format!("{}: this run does not answer it: {why}{help}.", question.title)
 }
 
-/// The command that measures a phase that was left out, with the same files and stores; none where no row could do it.
-fn to_find_out(plan: &Plan, phase: &str) -> Option<String> {
-    let is_place = |row: &&Row| ![Kind::Reference, Kind::Cache].contains(&row.adapter.kind);
-    let can = |row: &Row| phase != COLD.phases[0] || row.can_be_cold();
+/// The command that measures the phase of a question with the same files and stores; none where no row could do it.
+fn to_find_out(plan: &Plan, question: &Question) -> Option<String> {
+    let can = |row: &Row| question.title != COLD.title || row.can_be_cold();
+    let can_be = plan.rows.iter().any(|row| is_place_for_files(row) && can(row));
     // Phases of the plan's own may be needed by what it says of them.
-    if !plan.text.phase.is_empty() || !plan.rows.iter().filter(is_place).any(can) {
+    if !can_be || !plan.text.phase.is_empty() {
         return None;
     }
-    let mut phases = vec!["fill"];
-    if !plan.mix.is_empty() {
-        phases = plan.phases.iter().map(|phase| phase.id.as_str()).collect();
-    }
-    phases.push(phase);
+    // A mix needs its phases; otherwise only what fills the stores goes before.
+    let needed = |phase: &&Phase| phase.id == "fill" || !plan.mix.is_empty();
+    let before = plan.phases.iter().filter(needed).map(|phase| phase.id.as_str());
+    let phases: Vec<&str> = before.chain([question.phases[0]]).collect();
     let scale = if plan.scale < 1.0 { " --scale 1" } else { "" };
     Some(format!("blobwise run DIR/plan.toml --phases {}{scale}", phases.join(",")))
 }
@@ -286,16 +286,21 @@ fn names(labels: &[String]) -> String {
 }
 
 /// Whether a row may be where files live: yardsticks and caches are not.
-fn is_place_for_files(result: &RunResult, label: &str) -> bool {
-    let others = [Kind::Reference, Kind::Cache].map(Kind::name);
-    result.rows.iter().find(|row| row.store == label).is_none_or(|row| !others.contains(&row.kind.as_str()))
+fn is_place_for_files(row: &Row) -> bool {
+    ![Kind::Reference, Kind::Cache].contains(&row.adapter.kind)
 }
 
-fn disk(result: &RunResult) -> String {
+/// The labels of the rows that may be.
+fn places_for_files(plan: &Plan) -> Vec<&str> {
+    plan.rows.iter().filter(|row| is_place_for_files(row)).map(|row| row.label.as_str()).collect()
+}
+
+fn disk(plan: &Plan, result: &RunResult) -> String {
+    let places = places_for_files(plan);
     let mut taken: Vec<(&str, f64, u64)> = result
         .footprints
         .iter()
-        .filter(|footprint| is_place_for_files(result, &footprint.store))
+        .filter(|footprint| places.contains(&footprint.store.as_str()))
         .filter_map(|footprint| {
             Some((footprint.store.as_str(), footprint.space_amplification?, footprint.after_settle_bytes?))
         })
@@ -353,7 +358,7 @@ fn mix(plan: &Plan, result: &RunResult) -> Option<String> {
 /// Mixed ops a second of each row that is ranked in every phase of the mix, of the largest group that may be compared.
 fn mixed(plan: &Plan, result: &RunResult) -> Vec<Series> {
     let mut rows: Vec<(String, Series)> = Vec::new();
-    for row in plan.rows.iter().filter(|row| is_place_for_files(result, &row.label)) {
+    for row in plan.rows.iter().filter(|row| is_place_for_files(row)) {
         let mut cost: BTreeMap<u32, f64> = BTreeMap::new();
         let mut group = String::new();
         let complete = plan.mix.iter().all(|(kind, share)| {
@@ -380,8 +385,7 @@ fn mixed(plan: &Plan, result: &RunResult) -> Vec<Series> {
 
 /// Which rows are beaten everywhere by another, and which are left to choose from.
 fn options(plan: &Plan, result: &RunResult) -> Option<String> {
-    let labels = plan.rows.iter().map(|row| row.label.as_str());
-    let rows: Vec<&str> = labels.filter(|label| is_place_for_files(result, label)).collect();
+    let rows = places_for_files(plan);
     if rows.len() < 3 {
         return None;
     }

@@ -568,11 +568,9 @@ fn comparable(result: &RunResult, targets: &[Target]) -> Result<(), String> {
         }
         let (one, other) = (cells(result, &pair[0])?, cells(result, &pair[1])?);
         // What was not measured belongs nowhere, and has a reason of its own.
-        let measured = one
-            .iter()
-            .zip(&other)
-            .filter(|(one, other)| [one, other].iter().all(|cell| !cell.rounds.is_empty()));
-        let mut groups = measured.map(|(one, other)| (ranking::group_of(one), ranking::group_of(other)));
+        let is_measured = |cell: &Cell| !cell.rounds.is_empty();
+        let both = one.iter().zip(&other).filter(|(one, other)| is_measured(one) && is_measured(other));
+        let mut groups = both.map(|(one, other)| (ranking::group_of(one), ranking::group_of(other)));
         if let Some((one, other)) = groups.find(|(one, other)| one != other) {
             let named = |group: String| if group.is_empty() { "neither".to_owned() } else { group };
             return Err(format!(

@@ -86,10 +86,14 @@ const TOO_SHORT: &str = "too short";
 
 /// Whether that is why a cell is not ranked.
 pub fn is_too_short(cell: &Cell) -> bool {
-    cell.not_ranked.as_ref().is_some_and(|why| why.starts_with(TOO_SHORT))
+    is_because(cell, TOO_SHORT)
 }
 
-/// How the reason begins of a server that did fewer passes of a cold phase than other rows.
+fn is_because(cell: &Cell, reason: &str) -> bool {
+    cell.not_ranked.as_ref().is_some_and(|why| why.starts_with(reason))
+}
+
+/// How the reason begins of a server that did fewer passes of a cold phase than other rows: it is too short as well.
 const CUT_SHORT: &str = "too short: a server restarts for each pass";
 
 /// Why a server read fewer keys cold than other rows: over different keys, rates cannot be compared, however long they took.
@@ -100,7 +104,7 @@ fn cut_short(plan: &Plan, records: &Records, cell: &Cell) -> Option<String> {
 
 /// Whether that is why a cell is not ranked.
 pub fn is_cut_short(cell: &Cell) -> bool {
-    cell.not_ranked.as_ref().is_some_and(|why| why.starts_with(CUT_SHORT))
+    is_because(cell, CUT_SHORT)
 }
 
 /// Passes of a cold phase that a cell's row does, and those that are planned.
