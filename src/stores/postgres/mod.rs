@@ -34,6 +34,24 @@ const KEY: OptionSpec = OptionSpec {
     default: "digest",
     about: "digest: a unique index over 32 hexadecimal digits; integer: a bigint primary key",
 };
+const STORAGE: OptionSpec = OptionSpec {
+    name: "storage",
+    values: Values::OneOf(&["external", "extended"]),
+    default: "external",
+    about: "external: out of line as it is; extended: compressed first (the vendor's default)",
+};
+const COMPRESSION: OptionSpec = OptionSpec {
+    name: "compression",
+    values: Values::OneOf(&["pglz", "lz4"]),
+    default: "pglz",
+    about: "how extended storage compresses",
+};
+const PROTOCOL: OptionSpec = OptionSpec {
+    name: "protocol",
+    values: Values::OneOf(&["binary", "text"]),
+    default: "binary",
+    about: "binary: parameters and results as they are; text: as digits in text, as old drivers do",
+};
 const ISOLATION: OptionSpec = OptionSpec {
     name: "isolation",
     values: Values::OneOf(&["read-committed", "repeatable-read", "serializable"]),
@@ -46,33 +64,7 @@ pub(super) const BYTEA: Adapter = Adapter {
     about: "PostgreSQL: the blob in a bytea column",
     kind: Kind::Server,
     programs: &[POSTGRES],
-    options: &[
-        OptionSpec {
-            name: "storage",
-            values: Values::OneOf(&["external", "extended"]),
-            default: "external",
-            about: "external: out of line as it is; extended: compressed first (the vendor's default)",
-        },
-        OptionSpec {
-            name: "compression",
-            values: Values::OneOf(&["pglz", "lz4"]),
-            default: "pglz",
-            about: "how extended storage compresses",
-        },
-        OptionSpec {
-            name: "protocol",
-            values: Values::OneOf(&["binary", "text"]),
-            default: "binary",
-            about: "binary: parameters and results as they are; text: as escaped text, as old drivers do",
-        },
-        KEY,
-        CONNECTION,
-        DELETE,
-        ISOLATION,
-        PROFILE,
-        SERVER,
-        URL,
-    ],
+    options: &[STORAGE, COMPRESSION, PROTOCOL, KEY, CONNECTION, DELETE, ISOLATION, PROFILE, SERVER, URL],
     caps: |options| caps(options, &bytea(options)),
     damage,
     open: |setup| open(setup, bytea(setup.options)),
@@ -85,6 +77,9 @@ pub(super) const CHUNKED: Adapter = Adapter {
     programs: &[POSTGRES],
     options: &[
         OptionSpec { name: "piece", values: PIECES, default: "65536", about: "bytes of a piece" },
+        STORAGE,
+        COMPRESSION,
+        PROTOCOL,
         KEY,
         CONNECTION,
         DELETE,
@@ -130,20 +125,30 @@ const BINARY_LIMIT: Limit = Limit { bytes: 1023 << 20, source: "PostgreSQL's Max
 /// A little below half of that: 511 MiB.
 const TEXT_LIMIT: Limit =
     Limit { bytes: 511 << 20, source: "PostgreSQL's MaxAllocSize, two digits for a byte" };
+/// The same, with a few characters more around the digits of each piece, of which the smallest has 512 B.
+const CHUNKED_TEXT_LIMIT: Limit = Limit { bytes: 500 << 20, ..TEXT_LIMIT };
 /// The documented 4 TB: 2^31 - 1 pages of 2 kB. Above what blobwise handles.
 const LARGE_OBJECT_LIMIT: Limit =
     Limit { bytes: (i32::MAX as u64) << 11, source: "PostgreSQL's MAX_LARGE_OBJECT_SIZE" };
 
 fn bytea(options: &Options) -> Shape {
-    Shape::Bytea {
-        text: options.text("protocol") == "text",
-        storage: options.text("storage").to_uppercase(),
-        compression: options.text("compression").to_owned(),
-    }
+    Shape::Bytea { text: is_text(options), column: column(options) }
 }
 
 fn chunked(options: &Options) -> Shape {
-    Shape::Chunked { piece: options.number("piece") as usize }
+    let piece = options.number("piece") as usize;
+    Shape::Chunked { piece, text: is_text(options), column: column(options) }
+}
+
+fn is_text(options: &Options) -> bool {
+    options.text("protocol") == "text"
+}
+
+fn column(options: &Options) -> Column {
+    Column {
+        storage: options.text("storage").to_uppercase(),
+        compression: options.text("compression").to_owned(),
+    }
 }
 
 fn large_object(options: &Options) -> Shape {
@@ -183,12 +188,30 @@ fn damage(_: &Options, durability: Durability) -> Damage {
     Damage { after_kill: loss, after_power_cut: loss }
 }
 
-/// How a blob is kept.
+/// How a blob is kept, and whether it is sent as text.
 #[derive(Clone, Debug)]
 enum Shape {
-    Bytea { text: bool, storage: String, compression: String },
-    Chunked { piece: usize },
+    Bytea { text: bool, column: Column },
+    Chunked { piece: usize, text: bool, column: Column },
     LargeObject { buffer: Option<usize> },
+}
+
+/// How a column of bytes is stored.
+#[derive(Clone, Debug)]
+struct Column {
+    storage: String,
+    compression: String,
+}
+
+impl Column {
+    /// The statements that set it up.
+    fn setting(&self, table: &str) -> String {
+        let Column { storage, compression } = self;
+        format!(
+            "ALTER TABLE {table} ALTER COLUMN data SET STORAGE {storage};
+             ALTER TABLE {table} ALTER COLUMN data SET COMPRESSION {compression};"
+        )
+    }
 }
 
 impl Shape {
@@ -196,6 +219,7 @@ impl Shape {
     fn limit(&self) -> Limit {
         match self {
             Shape::Bytea { text: true, .. } => TEXT_LIMIT,
+            Shape::Chunked { text: true, .. } => CHUNKED_TEXT_LIMIT,
             Shape::LargeObject { buffer: Some(_) } => LARGE_OBJECT_LIMIT,
             Shape::Bytea { .. } | Shape::Chunked { .. } | Shape::LargeObject { buffer: None } => BINARY_LIMIT,
         }
@@ -309,19 +333,20 @@ impl Postgres {
         let key = self.key_type();
         let marker = "CREATE TABLE marker(id int PRIMARY KEY, count bigint NOT NULL); INSERT INTO marker VALUES (1, 0);";
         let tables = match &self.shape {
-            Shape::Bytea { storage, compression, .. } => format!(
+            Shape::Bytea { column, .. } => format!(
                 "CREATE TABLE blobs(key {key} PRIMARY KEY, data bytea NOT NULL, gone boolean NOT NULL DEFAULT false);
-                 ALTER TABLE blobs ALTER COLUMN data SET STORAGE {storage};
-                 ALTER TABLE blobs ALTER COLUMN data SET COMPRESSION {compression};"
+                 {}",
+                column.setting("blobs")
             ),
             // Pieces carry a version, so that a new blob's pieces can be put and the old ones removed by one statement.
-            Shape::Chunked { .. } => format!(
+            Shape::Chunked { column, .. } => format!(
                 "CREATE TABLE blobs(id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key {key} NOT NULL UNIQUE,
                      version bigint NOT NULL, gone boolean NOT NULL DEFAULT false);
                  CREATE TABLE pieces(blob bigint NOT NULL REFERENCES blobs ON DELETE CASCADE,
                      version bigint NOT NULL, number int NOT NULL, data bytea NOT NULL,
                      PRIMARY KEY (blob, version, number));
-                 ALTER TABLE pieces ALTER COLUMN data SET STORAGE EXTERNAL;"
+                 {}",
+                column.setting("pieces")
             ),
             // A trigger unlinks the old object with its row, so that none is orphaned.
             Shape::LargeObject { .. } => format!(

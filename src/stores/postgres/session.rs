@@ -225,10 +225,7 @@ impl<'s> PgSession<'s> {
 
     /// Runs a statement that adds or replaces so many rows.
     fn put_rows(&mut self, ask: Ask, params: &[Param], rows: usize) -> Result<()> {
-        match self.run(ask, params)? {
-            changed if changed == rows as u64 => Ok(()),
-            changed => Err(Error::Failed(anyhow!("a put changed {changed} rows instead of {rows}"))),
-        }
+        all_rows(self.run(ask, params)?, rows)
     }
 
     fn query(&mut self, ask: Ask, params: &[Param], each: Each) -> Result<Done> {
@@ -244,61 +241,56 @@ impl<'s> PgSession<'s> {
 
     /// Lends the values of one column as they arrive; NULL is no bytes. Returns whether there was a row.
     fn lend(&mut self, ask: Ask, params: &[Param], sink: Sink) -> Result<bool> {
-        let done = self.query(ask, params, &mut |_, value| {
-            if let Some(bytes) = value {
-                sink(bytes);
+        let done = match &self.store.shape {
+            Shape::Bytea { text: true, .. } => self.lend_text(ask, params, Digits::default(), sink)?,
+            Shape::Chunked { text: true, piece, .. } => {
+                self.lend_text(ask, params, Digits::in_pieces_of(*piece), sink)?
             }
-        })?;
+            _ => self.query(ask, params, &mut |_, value| {
+                if let Some(bytes) = value {
+                    sink(bytes);
+                }
+            })?,
+        };
         Ok(done.rows > 0)
     }
 
-    // ---- text: what escaping costs ---------------------------------------------------------------------------
+    // ---- text: what digits cost ------------------------------------------------------------------------------
 
-    fn put_text(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
-        let mut sql = String::with_capacity(2 * blob.len() + 200);
-        sql.push_str("INSERT INTO blobs(key, data) VALUES (");
-        sql.push_str(&self.literal(key));
-        sql.push_str(", '\\x");
-        for byte in blob {
-            for nibble in [byte >> 4, byte & 15] {
-                sql.push(char::from(HEX[usize::from(nibble)]));
+    fn put_text(&mut self, key: &Key, values: &[&[u8]]) -> Result<()> {
+        let is_array = matches!(self.store.shape, Shape::Chunked { .. });
+        let sql = with_literals(&self.sql(Ask::Put), &[self.key(key)]);
+        let (head, tail) = sql.split_once("$2").unwrap_or((&sql, ""));
+        let digits: usize = values.iter().map(|value| 2 * value.len() + "'\\x',".len()).sum();
+        let mut text = String::with_capacity(sql.len() + digits + "ARRAY[]".len());
+        text.push_str(head);
+        text.push_str(if is_array { "ARRAY[" } else { "" });
+        for (index, value) in values.iter().enumerate() {
+            text.push_str(if index > 0 { ",'\\x" } else { "'\\x" });
+            for byte in *value {
+                for nibble in [byte >> 4, byte & 15] {
+                    text.push(char::from(HEX[usize::from(nibble)]));
+                }
             }
+            text.push('\'');
         }
-        sql.push_str("') ON CONFLICT (key) DO UPDATE SET data = EXCLUDED.data, gone = false");
-        match self.client.run(&sql)?.count {
-            1 => Ok(()),
-            changed => Err(Error::Failed(anyhow!("a put changed {changed} rows instead of 1"))),
-        }
+        text.push_str(if is_array { "]" } else { "" });
+        text.push_str(tail);
+        let changed = self.client.run(&text)?.count;
+        all_rows(changed, values.len())
     }
 
-    fn get_text(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        let here = if self.store.lazy_delete { " AND NOT gone" } else { "" };
-        let column = match span {
-            Span::Whole => "data".to_owned(),
-            Span::Part { .. } => {
-                let (offset, len) = span.below(self.store.shape.limit().bytes);
-                format!("substring(data FROM {} FOR {len})", offset + 1)
-            }
-        };
-        let sql = format!("SELECT {column} FROM blobs WHERE key = {}{here}", self.literal(key));
-        let mut digits = Digits::default();
+    fn lend_text(&mut self, ask: Ask, params: &[Param], mut digits: Digits, sink: Sink) -> Result<Done> {
+        let sql = with_literals(&self.sql(ask), params);
         let done = self.client.simple(&sql, &mut |_, value| {
             if let Some(text) = value {
                 digits.decode(text, sink);
             }
         })?;
-        if done.rows > 0 && !digits.are_whole() {
+        if !digits.are_whole() {
             return Err(Error::Failed(anyhow!("bytea_output is not hex")));
         }
-        Ok(done.rows > 0)
-    }
-
-    /// A key as a literal; both forms consist of characters that need no escaping.
-    fn literal(&self, key: &Key) -> String {
-        match self.store.key_form {
-            KeyForm::Digest => format!("'{}'", key.as_str()),
-            KeyForm::Integer => key.id.to_string(),
-        }
+        Ok(done)
     }
 
     // ---- large objects through a buffer ----------------------------------------------------------------------
@@ -344,6 +336,27 @@ impl<'s> PgSession<'s> {
     }
 }
 
+/// Refuses a put that changed other rows than it has.
+fn all_rows(changed: u64, rows: usize) -> Result<()> {
+    if changed != rows as u64 {
+        return Err(Error::Failed(anyhow!("a put changed {changed} rows instead of {rows}")));
+    }
+    Ok(())
+}
+
+/// A statement with the first of its parameters written into it: keys, which need no escaping, and numbers.
+fn with_literals(sql: &str, params: &[Param]) -> String {
+    params.iter().enumerate().fold(sql.to_owned(), |sql, (index, param)| {
+        let literal = match param {
+            Param::Bytes(key) => format!("'{}'", String::from_utf8_lossy(key)),
+            Param::Int(number) => number.to_string(),
+            Param::Bigint(number) => number.to_string(),
+            Param::Array(..) => return sql,
+        };
+        sql.replace(&format!("${}", index + 1), &literal)
+    })
+}
+
 /// Without the blobs that a later one of the same batch replaces: one statement cannot change a row twice.
 fn last_of_each<'b>(blobs: &'b [(Key, &'b [u8])]) -> Vec<(&'b Key, &'b [u8])> {
     let mut seen = HashSet::with_capacity(blobs.len());
@@ -355,9 +368,13 @@ fn last_of_each<'b>(blobs: &'b [(Key, &'b [u8])]) -> Vec<(&'b Key, &'b [u8])> {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Bytes as PostgreSQL writes them in text, `\x` and then two digits each, taken apart piece by piece.
+/// Bytes as PostgreSQL writes them in text, `\x` and then two digits each, taken apart as they come.
 #[derive(Default)]
 struct Digits {
+    /// Characters of a value that another one follows, where there may be several.
+    each: Option<usize>,
+    /// Characters of the value at hand.
+    seen: usize,
     /// Characters of the prefix that were seen.
     begun: usize,
     /// The first digit of a byte whose second one is not there yet.
@@ -370,8 +387,15 @@ struct Digits {
 impl Digits {
     const PREFIX: &[u8] = b"\\x";
 
+    /// Several values, all but the last of so many bytes.
+    fn in_pieces_of(piece: usize) -> Digits {
+        Digits { each: Some(Self::PREFIX.len() + 2 * piece), ..Digits::default() }
+    }
+
+    /// The text of a value, or of a part of one.
     fn decode(&mut self, mut text: &[u8], sink: Sink) {
         self.room.clear();
+        self.seen += text.len();
         while let (Some(meant), Some((first, rest))) = (Self::PREFIX.get(self.begun), text.split_first()) {
             self.wrong |= first != meant;
             self.begun += 1;
@@ -386,6 +410,9 @@ impl Digits {
         self.half = rest.first().copied().or(self.half);
         self.bytes(pairs.iter());
         sink(&self.room);
+        if self.each == Some(self.seen) {
+            (self.seen, self.begun) = (0, 0);
+        }
     }
 
     fn bytes<'t>(&mut self, pairs: impl Iterator<Item = &'t [u8; 2]>) {
@@ -396,9 +423,9 @@ impl Digits {
         }));
     }
 
-    /// Whether all of it was bytes in this form.
+    /// Whether all of it was bytes in this form; nothing at all is.
     fn are_whole(&self) -> bool {
-        !self.wrong && self.begun == Self::PREFIX.len() && self.half.is_none()
+        !self.wrong && [0, Self::PREFIX.len()].contains(&self.begun) && self.half.is_none()
     }
 }
 
@@ -428,11 +455,12 @@ impl Session for PgSession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         self.store.shape.limit().check(blob)?;
         match self.store.shape {
-            Shape::Bytea { text: true, .. } => self.put_text(key, blob),
+            Shape::Bytea { text: true, .. } => self.put_text(key, &[blob]),
+            Shape::Chunked { text: true, piece, .. } => self.put_text(key, &pieces(blob, piece)),
             Shape::Bytea { .. } | Shape::LargeObject { buffer: None } => {
                 self.put_rows(Ask::Put, &[self.key(key), Param::Bytes(blob)], 1)
             }
-            Shape::Chunked { piece } => {
+            Shape::Chunked { piece, .. } => {
                 let pieces = pieces(blob, piece);
                 self.put_rows(Ask::Put, &[self.key(key), Param::Array(BYTEA, &pieces)], pieces.len())
             }
@@ -445,7 +473,6 @@ impl Session for PgSession<'_> {
         // No blob reaches further, and the statements count in smaller numbers than a span does.
         let (offset, len) = span.below(self.store.shape.limit().bytes);
         match (&self.store.shape, span) {
-            (Shape::Bytea { text: true, .. }, span) => self.get_text(key, span, sink),
             (Shape::LargeObject { buffer: Some(buffer) }, span) => self.get_object(key, span, *buffer, sink),
             (_, Span::Whole) => self.lend(Ask::Get, &[value], sink),
             // Positions in SQL count from 1.
@@ -455,7 +482,7 @@ impl Session for PgSession<'_> {
             (Shape::LargeObject { .. }, Span::Part { .. }) => {
                 self.lend(Ask::Part, &[value, Param::Bigint(offset as i64), Param::Int(len as i32)], sink)
             }
-            (Shape::Chunked { piece }, Span::Part { .. }) => {
+            (Shape::Chunked { piece, .. }, Span::Part { .. }) => {
                 let (first, last, mut skip) = pieces_of(offset, len, *piece as u64);
                 // A span of nothing asks for no piece, only whether the blob is there.
                 let last = if len == 0 { first - 1 } else { last };
@@ -561,6 +588,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn values_follow_each_other_and_the_last_may_be_shorter() {
+        for last in ["", "\\x62", "\\x6263"] {
+            let (mut digits, mut bytes) = (Digits::in_pieces_of(2), Vec::new());
+            let mut decode =
+                |text: &str| digits.decode(text.as_bytes(), &mut |more| bytes.extend_from_slice(more));
+            ["\\x6", "161", "\\x6161", last].into_iter().for_each(&mut decode);
+            assert!(digits.are_whole());
+            assert_eq!(bytes.len(), 4 + last.len().saturating_sub(2) / 2);
+        }
+    }
+
+    #[test]
     fn digits_may_be_split_anywhere() {
         let blob: Vec<u8> = (0..=255).collect();
         let text =
@@ -571,7 +610,7 @@ mod tests {
                 .for_each(|piece| digits.decode(piece, &mut |more| bytes.extend_from_slice(more)));
             assert!(digits.are_whole() && bytes == blob, "{step}");
         }
-        for wrong in ["", "\\", "61", "\\x6", "\\x6g", "\\x616"] {
+        for wrong in ["\\", "61", "\\x6", "\\x6g", "\\x616"] {
             let mut digits = Digits::default();
             digits.decode(wrong.as_bytes(), &mut |_| {});
             assert!(!digits.are_whole(), "{wrong}");
