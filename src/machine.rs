@@ -134,6 +134,8 @@ pub struct Device {
 /// What a device has done since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DeviceCounters {
+    /// Read requests finished, of whatever size.
+    pub reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
@@ -157,6 +159,7 @@ impl Device {
         let text = read(self.sys.join("stat"))?;
         let fields: Vec<u64> = text.split_whitespace().filter_map(|field| field.parse().ok()).collect();
         Some(DeviceCounters {
+            reads: *fields.first()?,
             read_bytes: fields.get(2)? * 512,
             written_bytes: fields.get(6)? * 512,
             flushes: fields.get(15).copied().unwrap_or(0),

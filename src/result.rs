@@ -421,6 +421,9 @@ pub struct Cell {
     /// Most memory of servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_peak_bytes: Option<u64>,
+    /// Read requests the device finished, a round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_reads: Option<u64>,
     /// Bytes the device read, a round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_read_bytes: Option<u64>,
@@ -536,6 +539,9 @@ pub struct Round {
     /// Share of the store's files in the page cache at the end, by mincore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_cache_share: Option<f64>,
+    /// Read requests the device finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_reads: Option<u64>,
     /// Bytes the device read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_read_bytes: Option<u64>,

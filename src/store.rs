@@ -284,12 +284,14 @@ pub enum Kind {
     Files,
     /// A library inside the process.
     Embedded,
-    /// A database server.
+    /// A server that keeps blobs: a database, or an object store.
     Server,
     /// Forgets, or may forget.
     Cache,
-    /// Reached over HTTP.
+    /// Hands out over HTTP or FTP what another store keeps.
     Web,
+    /// A page that a browser loads.
+    Page,
 }
 
 impl Kind {
@@ -302,6 +304,7 @@ impl Kind {
             Kind::Server => "server",
             Kind::Cache => "cache",
             Kind::Web => "web",
+            Kind::Page => "page",
         }
     }
 }

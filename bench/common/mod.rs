@@ -161,6 +161,7 @@ fn load(order: Order) -> Load {
         workers: None,
         batch: None,
         rate: None,
+        duplicates: 0.0,
     }
 }
 

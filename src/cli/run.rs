@@ -459,7 +459,7 @@ impl Flags {
         put(&mut text.phases, &self.phases.as_deref().map(split_list));
         put(&mut text.stores, &self.stores.as_deref().map(split_list));
         if self.scale.is_some_and(|scale| scale < LOOK_SCALE) && self.rounds.is_none() {
-            // A look at the plan's shape: two rounds, whatever the plan wants for verdicts.
+            // A look at the plan's shape: a round or two, whatever the plan wants for verdicts.
             (text.rounds, text.budget) = (None, self.budget.clone());
         }
         if self.rounds.is_some() && self.budget.is_none() {

@@ -48,6 +48,10 @@ pub struct State {
     pub references: Vec<u32>,
     /// Bytes of what is uploaded: the blobs before they were overwritten.
     pub uploaded_len: Vec<u64>,
+    /// When each blob was written last, by the number of the write; 0 is never.
+    pub written: Vec<u64>,
+    /// Writes so far.
+    pub writes: u64,
 }
 
 impl State {
@@ -60,6 +64,8 @@ impl State {
             alive: vec![false; blobs],
             references: vec![0; blobs],
             uploaded_len: corpus.sizes.clone(),
+            written: vec![0; blobs],
+            writes: 0,
         }
     }
 
@@ -78,6 +84,8 @@ impl State {
         match op.kind {
             OpKind::Put | OpKind::Overwrite => {
                 self.alive[id] = true;
+                self.writes += 1;
+                self.written[id] = self.writes;
                 self.generation[id] = op.generation;
                 self.len[id] = u64::from(op.len);
             }
@@ -129,7 +137,7 @@ pub fn lists(load: &Load, state: &State, ops: u64, deal: Deal, seed: u64) -> Vec
     let count = ops as usize;
     match (load.mix.as_slice(), deal) {
         ([(kind, _)], deal) if kind.is_upload() => {
-            let ops = uploads(*kind, state, count, &mut random);
+            let ops = uploads(*kind, state, count, load.duplicates, &mut random);
             match deal {
                 Deal::Own(workers) => in_turn(&ops, workers),
                 Deal::Shared => vec![ops],
@@ -141,10 +149,13 @@ pub fn lists(load: &Load, state: &State, ops: u64, deal: Deal, seed: u64) -> Vec
                 // A part of nothing cannot be asked for.
                 ids.retain(|id| state.len[*id as usize] > 0);
             }
+            if load.order == Order::Written {
+                ids.sort_by_key(|id| state.written[*id as usize]);
+            }
             let ids = ordered(ids, load.order, count, kind.reads(), &mut random);
             let ops = ids.into_iter().map(|id| state.op(*kind, id, load.range, &mut random)).collect();
             match deal {
-                Deal::Own(workers) => dealt(ops, workers, load.order == Order::Sequential),
+                Deal::Own(workers) => dealt(ops, workers, load.order.has_neighbours()),
                 Deal::Shared => vec![ops],
             }
         }
@@ -158,11 +169,14 @@ pub fn lists(load: &Load, state: &State, ops: u64, deal: Deal, seed: u64) -> Vec
     }
 }
 
-/// Uploads of contents that are already there, among all uploads.
-const DUPLICATES: f64 = 0.2;
-
-/// Uploads of contents, some of them twice or more; or the end of as many uploads.
-fn uploads(kind: OpKind, state: &State, count: usize, random: &mut SmallRng) -> Vec<PlannedOp> {
+/// Uploads of contents, a share of them of what is there already; or the end of as many uploads.
+fn uploads(
+    kind: OpKind,
+    state: &State,
+    count: usize,
+    duplicates: f64,
+    random: &mut SmallRng,
+) -> Vec<PlannedOp> {
     let blobs = 0..state.references.len() as u32;
     let mut ids: Vec<u32> = match kind {
         OpKind::Register => blobs.filter(|id| state.references[*id as usize] == 0).collect(),
@@ -171,7 +185,7 @@ fn uploads(kind: OpKind, state: &State, count: usize, random: &mut SmallRng) -> 
     ids.shuffle(random);
     ids.truncate(count);
     if kind == OpKind::Register && ids.len() > 1 {
-        let again = (ids.len() as f64 * DUPLICATES) as usize;
+        let again = (ids.len() as f64 * duplicates) as usize;
         ids.truncate(ids.len() - again);
         let first = ids.len();
         ids.extend(
@@ -201,13 +215,13 @@ pub fn ageing(corpus: &Corpus, state: &State, bytes: u64, seed: u64) -> Vec<Plan
     ops
 }
 
-/// `count` ids in the asked order. Writes use each id once at the most.
+/// `count` ids in the asked order; where one follows from the one before, that in which they are. Writes use each id once at the most.
 fn ordered(mut ids: Vec<u32>, order: Order, count: usize, again: bool, random: &mut SmallRng) -> Vec<u32> {
     match order {
-        Order::Sequential if again && !ids.is_empty() => {
+        Order::Sequential | Order::Written if again && !ids.is_empty() => {
             return ids.iter().copied().cycle().take(count).collect();
         }
-        Order::Sequential => ids.truncate(count),
+        Order::Sequential | Order::Written => ids.truncate(count),
         Order::Same if again && !ids.is_empty() => {
             return vec![ids[random.random_range(0..ids.len())]; count];
         }
@@ -300,7 +314,11 @@ impl<'a> Mixer<'a> {
     }
 
     fn list(mut self, count: usize, random: &mut SmallRng) -> Vec<PlannedOp> {
-        self.readable.shuffle(random);
+        match self.load.order {
+            Order::Sequential => self.readable.sort_unstable(),
+            Order::Written => self.readable.sort_by_key(|id| self.state.written[*id as usize]),
+            Order::Once | Order::Same | Order::Uniform | Order::Zipfian(_) => self.readable.shuffle(random),
+        }
         self.absent.shuffle(random);
         if let Order::Zipfian(theta) = self.load.order {
             self.ranks = Zipf::new(self.readable.len().max(1) as f64, theta).ok();
@@ -342,7 +360,7 @@ impl<'a> Mixer<'a> {
         }
         Some(match (self.load.order, &self.ranks) {
             (Order::Zipfian(_), Some(ranks)) => (ranks.sample(random) as usize).saturating_sub(1) % choices,
-            (Order::Once | Order::Sequential, _) => step % choices,
+            (Order::Once | Order::Sequential | Order::Written, _) => step % choices,
             (Order::Same, _) => 0,
             _ => random.random_range(0..choices),
         })
@@ -377,6 +395,7 @@ mod tests {
             workers: None,
             batch: None,
             rate: None,
+            duplicates: 0.2,
         }
     }
 
@@ -387,6 +406,8 @@ mod tests {
             alive: vec![alive; blobs],
             references: vec![0; blobs],
             uploaded_len: vec![10_000; blobs],
+            written: vec![0; blobs],
+            writes: 0,
         }
     }
 
@@ -403,6 +424,35 @@ mod tests {
             assert_eq!(lists.len(), workers);
             let ids: HashSet<u32> = lists.iter().flatten().map(|op| op.blob).collect();
             assert_eq!((ids.len(), lists.iter().map(Vec::len).sum::<usize>()), (1000, 1000));
+        }
+    }
+
+    #[test]
+    fn what_was_written_together_is_read_together() {
+        let fill = load(&[(OpKind::Put, 1.0)], Order::Once);
+        let mut state = state(1000, false);
+        let filled = lists(&fill, &state, 1000, Deal::Own(1), 7).remove(0);
+        filled.iter().for_each(|op| state.apply(op));
+        let ids = |ops: &[PlannedOp]| ops.iter().map(|op| op.blob).collect::<Vec<u32>>();
+        for workers in [1, 3] {
+            let reads = load(&[(OpKind::Get, 1.0)], Order::Written);
+            let lists = lists(&reads, &state, 300, Deal::Own(workers), 8);
+            assert_eq!(ids(&lists.concat()), ids(&filled[..300]));
+        }
+        // What is overwritten goes to the end.
+        let first = filled[0].blob;
+        state.apply(&PlannedOp { kind: OpKind::Overwrite, generation: 1, ..filled[0] });
+        let reads = lists(&load(&[(OpKind::Get, 1.0)], Order::Written), &state, 1000, Deal::Own(1), 8);
+        assert_eq!(reads[0].last().map(|op| op.blob), Some(first));
+    }
+
+    #[test]
+    fn uploads_have_the_duplicates_that_were_asked_for() {
+        for (duplicates, contents) in [(0.0, 1000), (0.2, 800), (0.9, 100)] {
+            let load = Load { duplicates, ..load(&[(OpKind::Register, 1.0)], Order::Once) };
+            let list = lists(&load, &state(1000, true), 1000, Deal::Own(1), 7).remove(0);
+            let distinct: HashSet<u32> = list.iter().map(|op| op.blob).collect();
+            assert_eq!((list.len(), distinct.len()), (1000, contents));
         }
     }
 

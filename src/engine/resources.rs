@@ -10,6 +10,8 @@ use crate::server::Server;
 pub struct Idle {
     /// Processor time, in nanoseconds.
     pub busy_ns: f64,
+    /// Read requests of the device.
+    pub reads: f64,
     /// Device bytes read.
     pub read_bytes: f64,
     /// Device bytes written.
@@ -25,6 +27,7 @@ impl Idle {
         let used = after.since(&before);
         Idle {
             busy_ns: used.busy_ns.map_or(0.0, |ns| ns as f64 / seconds),
+            reads: used.device.map_or(0.0, |device| device.reads as f64 / seconds),
             read_bytes: used.device.map_or(0.0, |device| device.read_bytes as f64 / seconds),
             written_bytes: used.device.map_or(0.0, |device| device.written_bytes as f64 / seconds),
         }
@@ -59,6 +62,7 @@ impl Counters {
             // A server that was not there before has used all its time since.
             server_ns: self.server_ns.map(|now| now.saturating_sub(before.server_ns.unwrap_or(0))),
             device: both.map(|(now, then)| DeviceCounters {
+                reads: now.reads.saturating_sub(then.reads),
                 read_bytes: now.read_bytes.saturating_sub(then.read_bytes),
                 written_bytes: now.written_bytes.saturating_sub(then.written_bytes),
                 flushes: now.flushes.saturating_sub(then.flushes),
@@ -89,6 +93,7 @@ impl Used {
             (all, more) => all.or(more),
         };
         self.device = self.device.zip(more.device).map(|(all, more)| DeviceCounters {
+            reads: all.reads + more.reads,
             read_bytes: all.read_bytes + more.read_bytes,
             written_bytes: all.written_bytes + more.written_bytes,
             flushes: all.flushes + more.flushes,
@@ -163,6 +168,7 @@ impl<'a> Meter<'a> {
             process_ns: self.used.process_ns,
             server_ns: self.used.server_ns,
             device: self.used.device.map(|device| DeviceCounters {
+                reads: less(device.reads, self.idle.reads),
                 read_bytes: less(device.read_bytes, self.idle.read_bytes),
                 written_bytes: less(device.written_bytes, self.idle.written_bytes),
                 flushes: device.flushes,

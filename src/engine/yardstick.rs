@@ -81,6 +81,7 @@ impl Yardstick {
             workers: None,
             batch: None,
             rate: None,
+            duplicates: 0.0,
         };
         lists(&load, &self.state, self.corpus.blobs(), Deal::Own(1), 1).remove(0)
     }

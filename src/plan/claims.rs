@@ -85,6 +85,8 @@ pub enum Metric {
     Memory,
     /// Bytes that the device read for an op.
     DeviceRead,
+    /// Read requests that the device finished for an op, of whatever size.
+    DeviceReads,
     /// Requests that an op took, where sessions tell.
     Requests,
     /// Bytes that came over the line for an op, where sessions tell.

@@ -304,6 +304,8 @@ const PRECISION: &str = "5%";
 const LIMIT: &str = "p99=50ms";
 /// Below this part of its size a run is a look at a plan's shape: of two rounds, with verdicts that are not to be quoted.
 pub const LOOK_SCALE: f64 = 0.1;
+/// Visits of a look: where two rounds would be more there is one, which shows the shape as well and in half the time.
+const LOOK_VISITS_MAX: usize = 150;
 /// Workers at the most.
 const WORKERS_MAX: usize = 1024;
 /// Blobs of one op at the most.
@@ -415,7 +417,8 @@ impl Resolver<'_> {
         text.claim.iter().try_for_each(ClaimText::check)?;
         let mut phases = self.phases()?;
         add_purge(&mut phases, &rows)?;
-        let (rounds, budget) = self.rounds(scale)?;
+        let corpora = corpora::corpora(text, scale, seed)?;
+        let (rounds, budget) = self.rounds(scale, rows.len() * corpora.len())?;
         let mut plan = Plan {
             text: text.clone(),
             name: text.name.clone().unwrap_or_else(|| "run".to_owned()),
@@ -430,7 +433,7 @@ impl Resolver<'_> {
             limit: text.limit.as_deref().unwrap_or(LIMIT).parse()?,
             arrivals: text.arrivals.unwrap_or_default(),
             mix: self.mix(&phases)?,
-            corpora: corpora::corpora(text, scale, seed)?,
+            corpora,
             only: BTreeMap::new(),
             scale,
             verify: text.verify.unwrap_or(false),
@@ -498,7 +501,8 @@ impl Resolver<'_> {
         })
     }
 
-    fn rounds(&self, scale: f64) -> Result<(Option<u32>, Option<Duration>)> {
+    /// Rounds and budget of a plan with so many visits a round.
+    fn rounds(&self, scale: f64, visits: usize) -> Result<(Option<u32>, Option<Duration>)> {
         let mut rounds = self.text.rounds;
         if rounds == Some(0) {
             bail!("`--rounds 0` measures nothing; at least 1 is needed, 5 for verdicts");
@@ -508,7 +512,7 @@ impl Resolver<'_> {
             bail!("`--budget` must be above 0");
         }
         if scale < LOOK_SCALE && rounds.is_none() {
-            rounds = Some(2);
+            rounds = Some(if 2 * visits > LOOK_VISITS_MAX { 1 } else { 2 });
         }
         let default = (rounds.is_none() && budget.is_none()).then_some(DEFAULT_BUDGET);
         Ok((rounds, budget.or(default)))
@@ -730,13 +734,23 @@ mod tests {
     fn rounds_switch_the_default_budget_off() {
         assert_eq!(resolve("rounds = 5").unwrap().budget, None);
         assert!(resolve("rounds = 5\nbudget = '1m'").unwrap().budget.is_some());
-        assert_eq!(resolve("scale = 0.01").unwrap().rounds, Some(2));
+    }
+
+    #[test]
+    fn a_look_has_two_rounds_unless_they_are_long() {
+        let rounds = |more: &str| resolve(&format!("scale = 0.01\n{more}")).unwrap().rounds;
+        assert_eq!(rounds(""), Some(2));
+        assert_eq!(rounds("sweep = '100B..1GB'"), Some(1));
+        assert_eq!(rounds("sweep = '100B..1GB'\nrounds = 3"), Some(3));
     }
 
     #[test]
     fn nonsense_is_refused_with_its_name_and_limit() {
         assert!(error("workers = 0").contains("--workers 0"));
         assert!(error("rate = -1.0").contains("--rate"));
+        let phase = |more: &str| error(&format!("[[phase]]\nid = 'p'\n{more}"));
+        assert!(phase("ops = {register = 1.0}\nduplicates = 1.0").contains("not from 0 to 0.9"));
+        assert!(phase("ops = {put = 1.0}\nduplicates = 0.1").contains("for `register`"));
         assert!(error("phases = ['read-warn']").contains("read-warm"));
         assert!(error("durability = 'always'").contains("each-write"));
         assert!(error("colour = 'red'").contains("colour"));

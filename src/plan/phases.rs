@@ -48,12 +48,21 @@ pub enum Order {
     Once,
     /// In the order of ids.
     Sequential,
+    /// In the order in which they were written last: what came together is asked for together.
+    Written,
     /// Always the same key.
     Same,
     /// Each draw as likely for every key.
     Uniform,
     /// The k-th most popular key as likely as 1/k^theta.
     Zipfian(f64),
+}
+
+impl Order {
+    /// Whether one key follows from the one before, so that each worker needs a stretch of them.
+    pub fn has_neighbours(self) -> bool {
+        matches!(self, Order::Sequential | Order::Written)
+    }
 }
 
 /// What the caches hold when a phase begins.
@@ -170,7 +179,14 @@ pub struct Load {
     pub batch: Option<usize>,
     /// Ops a second of an open loop; differs from the run's.
     pub rate: Option<f64>,
+    /// Share of uploads whose content is there already.
+    pub duplicates: f64,
 }
+
+/// Uploads of contents that are already there, among all uploads, where a plan says nothing.
+const DUPLICATES: f64 = 0.2;
+/// A share above this leaves too few that are stored.
+const DUPLICATES_MAX: f64 = 0.9;
 
 impl Load {
     /// Whether every op leaves the store as it was.
@@ -345,6 +361,7 @@ fn load(kind: OpKind, length: Length) -> Load {
         workers: None,
         batch: None,
         rate: None,
+        duplicates: DUPLICATES,
     }
 }
 
@@ -354,9 +371,9 @@ fn load(kind: OpKind, length: Length) -> Load {
 pub struct PhaseText {
     /// Its name.
     pub id: String,
-    /// Kinds of op (`put`, `get`, `range`, `overwrite`, `delete`) and their weights.
+    /// Kinds of op (`put`, `get`, `range`, `overwrite`, `delete`, `register`, `release`) and their weights.
     pub ops: BTreeMap<OpKind, f64>,
-    /// `once` (default), `sequential`, `same` (always one blob), `uniform` or `zipfian:THETA`.
+    /// `once` (default), `sequential` (by id), `written` (as they were written), `same` (always one blob), `uniform` or `zipfian:THETA`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
     /// `warm` (default for reads), `cold` (again before every few keys), `cold-start` (once) or `as-is`.
@@ -389,6 +406,9 @@ pub struct PhaseText {
     /// Ops a second of an open loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
+    /// Share of uploads (`register`) whose content is there already, from 0 to 0.9; 0.2 where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duplicates: Option<f64>,
     /// So many phases of this length, one after the other, called `ID.01` and so on: the first finds the caches as asked, the
     /// others as the one before left them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -455,6 +475,14 @@ impl PhaseText {
             (None, None, None) => Length::Pilot,
             _ => bail!("give one of `share` (0 to 1), `count` (above 0) and `seconds` (above 0)"),
         };
+        if let Some(share) = self.duplicates {
+            if mix.iter().any(|(kind, _)| *kind != OpKind::Register) {
+                bail!("`duplicates` is for `register`: other ops upload nothing");
+            }
+            if !(0.0..=DUPLICATES_MAX).contains(&share) {
+                bail!("`duplicates = {share}` is not from 0 to {DUPLICATES_MAX}");
+            }
+        }
         let order = self.order.as_deref().map_or(Ok(Order::Once), parse_order)?;
         let cache = match self.cache.as_deref() {
             None if only_reads => CacheState::Warm,
@@ -480,6 +508,7 @@ impl PhaseText {
             workers: self.workers,
             batch: self.batch,
             rate: self.rate,
+            duplicates: self.duplicates.unwrap_or(DUPLICATES),
         };
         Ok(Phase { id: self.id.clone(), work: Work::Ops(load), class: Class::Asked, cache })
     }
@@ -489,13 +518,16 @@ fn parse_order(text: &str) -> Result<Order> {
     match text.split_once(':') {
         None if text == "once" => Ok(Order::Once),
         None if text == "sequential" => Ok(Order::Sequential),
+        None if text == "written" => Ok(Order::Written),
         None if text == "same" => Ok(Order::Same),
         None if text == "uniform" => Ok(Order::Uniform),
         Some(("zipfian", theta)) => match theta.parse::<f64>() {
             Ok(theta) if (0.0..=10.0).contains(&theta) => Ok(Order::Zipfian(theta)),
             _ => bail!("`{text}` needs an exponent from 0 to 10"),
         },
-        _ => Err(unknown("order", text, ["once", "sequential", "same", "uniform", "zipfian:0.99"])),
+        _ => {
+            Err(unknown("order", text, ["once", "sequential", "written", "same", "uniform", "zipfian:0.99"]))
+        }
     }
 }
 

@@ -40,6 +40,7 @@ const COLUMNS: &[&str] = &[
     "server_cpu_ns_per_op",
     "client_peak_bytes",
     "server_peak_bytes",
+    "device_reads",
     "device_read_bytes",
     "device_written_bytes",
     "leader",
@@ -92,10 +93,8 @@ fn line(cell: &Cell) -> Vec<String> {
     line.extend([service.p50, service.p90, service.p99, service.p999, service.max].map(text));
     line.extend([response.p50, response.p90, response.p99, response.p999].map(text));
     line.extend([cell.total_cpu_ns_per_op, cell.client_cpu_ns_per_op, cell.server_cpu_ns_per_op].map(text));
-    line.extend(
-        [cell.client_peak_bytes, cell.server_peak_bytes, cell.device_read_bytes, cell.device_written_bytes]
-            .map(text),
-    );
+    line.extend([cell.client_peak_bytes, cell.server_peak_bytes].map(text));
+    line.extend([cell.device_reads, cell.device_read_bytes, cell.device_written_bytes].map(text));
     line.push(cell.leader.to_string());
     line.push(text(cell.not_ranked.as_ref()));
     line

@@ -1,12 +1,14 @@
 //! The answer in sentences: only what is proved, the absolute difference beside every ratio, and what is not answered.
 
+mod sizes;
+
 use std::collections::BTreeMap;
 
 use super::cells::{op_ns, series};
 use super::compare::{Ranking, Series, rank, with_reference};
-use super::ranking;
+use super::ranking::{self, League};
 use crate::plan::{MIX_PHASES, Phase, Plan, Row};
-use crate::result::{Cache, Cell, RunResult, Status, Verdict};
+use crate::result::{Cache, Cell, RunResult, Verdict};
 use crate::store::{Durability, Kind};
 use crate::units;
 
@@ -18,15 +20,15 @@ const SMALL_NS: f64 = 5_000.0;
 /// The sentences, in the order in which they are printed.
 pub fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
     if plan.shows_pages() {
-        return loads(result);
+        return loads(plan, result);
     }
     let mut sentences = vec![context(plan, result)];
     sentences.extend(super::claims::in_a_hurry(result));
     if !plan.text.claim.is_empty() {
         // Its phases are the document's, not those that the questions of a reader are asked by.
-        sentences.extend(left_out(result));
+        sentences.extend(left_out(plan, result));
     } else if plan.corpora.len() > 1 {
-        sentences.extend(by_size(plan, result));
+        sentences.extend(sizes::by_size(plan, result));
     } else {
         sentences.push(question(plan, result, &WARM));
         sentences.push(question(plan, result, &COLD));
@@ -34,7 +36,7 @@ pub fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
         sentences.push(disk(plan, result));
         sentences.extend(mix(plan, result));
         sentences.extend(options(plan, result));
-        sentences.extend(left_out(result));
+        sentences.extend(left_out(plan, result));
     }
     sentences.push(
         "Intervals cover repetition on this machine today, not other machines, corpora or versions."
@@ -46,7 +48,7 @@ pub fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
 /// The phase whose ops are loads of pages.
 const LOAD: &str = "load";
 
-fn loads(result: &RunResult) -> Vec<String> {
+fn loads(plan: &Plan, result: &RunResult) -> Vec<String> {
     let cells: Vec<&Cell> = result.results.iter().filter(|cell| cell.phase == LOAD).collect();
     let rounds = cells.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     let mut sentences =
@@ -60,7 +62,7 @@ fn loads(result: &RunResult) -> Vec<String> {
         let why = why.unwrap_or_else(|| "nothing was measured".to_owned());
         sentences.push(format!("Loads: this run does not answer it: no row is ranked ({why})."));
     }
-    sentences.extend(left_out(result));
+    sentences.extend(left_out(plan, result));
     sentences.push(
         "Intervals cover repetition on this machine today, not other machines, browsers or networks."
             .to_owned(),
@@ -110,22 +112,32 @@ fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
         let why = format!("the phase `{phase}` was not part of it");
         return unanswered(question, &why, to_find_out(plan, question));
     };
-    let (caches, places): (Vec<&Cell>, Vec<&Cell>) = cells
-        .into_iter()
-        .filter(|cell| !ranking::is_yardstick(cell))
-        .partition(|cell| ranking::is_cache(cell));
-    let mut sentence = of_places(plan, question, &places, !caches.is_empty());
-    for (_, cells) in ranking::grouped(&caches) {
-        let group = ranking::group_of(cells[0]);
-        let apart = if group.is_empty() { String::new() } else { format!(" ({group})") };
-        sentence +=
-            &format!(" Among caches, no places where files live{apart}: {}", leaders(&cells, question.does));
+    let of = |league: League| -> Vec<&Cell> {
+        let is_of = |cell: &&Cell| !ranking::is_yardstick(cell) && ranking::league(cell) == league;
+        cells.iter().copied().filter(is_of).collect()
+    };
+    let subject = subject(plan);
+    let mut sentence = of_subject(plan, question, &of(subject), !of(League::Caches).is_empty());
+    let writes = question.title == WRITES.title;
+    for league in
+        [League::Delivery, League::Caches].into_iter().filter(|league| is_told(*league, subject, writes))
+    {
+        for (_, cells) in ranking::grouped(&of(league)) {
+            let group = ranking::group_of(cells[0]);
+            let apart = if group.is_empty() { String::new() } else { format!(" ({group})") };
+            sentence += &format!(" Among {}{apart}: {}", league.name(), leaders(&cells, question.does));
+        }
     }
     sentence
 }
 
-/// What is answered to a question about places where files may live.
-fn of_places(plan: &Plan, question: &Question, cells: &[&Cell], has_caches: bool) -> String {
+/// Whether a league is told of beside the one that an answer is about. What servers hand out is written to the store behind them.
+fn is_told(league: League, subject: League, writes: bool) -> bool {
+    league != subject && !(writes && league == League::Delivery)
+}
+
+/// What is answered to a question about the rows that the answer is about.
+fn of_subject(plan: &Plan, question: &Question, cells: &[&Cell], has_caches: bool) -> String {
     let ranked: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.not_ranked.is_none()).collect();
     if ranked.is_empty() {
         let why = match cells.iter().find_map(|cell| cell.not_ranked.clone()) {
@@ -137,14 +149,15 @@ fn of_places(plan: &Plan, question: &Question, cells: &[&Cell], has_caches: bool
     }
     let mut parts = Vec::new();
     // The largest group first: it is the one with something to choose from.
-    for (index, (name, cells)) in ranking::grouped(&ranked).iter().enumerate() {
+    for (index, (_, cells)) in ranking::grouped(&ranked).iter().enumerate() {
+        let group = ranking::group_of(cells[0]);
         parts.push(match (index, cells.as_slice()) {
             (0, cells) => leaders(cells, question.does),
             (_, [one]) => {
                 let time = units::nanoseconds(op_ns(one).unwrap_or(0.0));
-                format!("Not comparable with them: `{}`, {time} ({name}).", one.store)
+                format!("Not comparable with them: `{}`, {time} ({group}).", one.store)
             }
-            (_, cells) => format!("Not comparable with them ({name}): {}", leaders(cells, question.does)),
+            (_, cells) => format!("Not comparable with them ({group}): {}", leaders(cells, question.does)),
         });
     }
     let title = match ranked.first().map(|cell| cell.cache) {
@@ -168,7 +181,7 @@ fn unanswered(question: &Question, why: &str, command: Option<String>) -> String
 /// The command that measures the phase of a question with the same files and stores; none where no row could do it.
 fn to_find_out(plan: &Plan, question: &Question) -> Option<String> {
     let can = |row: &Row| question.title != COLD.title || row.can_be_cold();
-    let can_be = plan.rows.iter().any(|row| is_place_for_files(row) && can(row));
+    let can_be = eligible(plan).into_iter().any(can);
     // Phases of the plan's own may be needed by what it says of them.
     if !can_be || !plan.text.phase.is_empty() {
         return None;
@@ -285,22 +298,34 @@ fn names(labels: &[String]) -> String {
     }
 }
 
-/// Whether a row may be where files live: yardsticks and caches are not.
-fn is_place_for_files(row: &Row) -> bool {
-    ![Kind::Reference, Kind::Cache].contains(&row.adapter.kind)
+/// The league that the answer is about: places where files may live or, in a run without any, servers that hand them out.
+fn subject(plan: &Plan) -> League {
+    let has = |league: League| plan.rows.iter().any(|row| is_of(row, league));
+    if has(League::Delivery) && !has(League::Direct) { League::Delivery } else { League::Direct }
 }
 
-/// The labels of the rows that may be.
-fn places_for_files(plan: &Plan) -> Vec<&str> {
-    plan.rows.iter().filter(|row| is_place_for_files(row)).map(|row| row.label.as_str()).collect()
+/// Yardsticks belong to no league.
+fn is_of(row: &Row, league: League) -> bool {
+    !row.is_reference() && League::of(row.adapter.kind.name()) == league
+}
+
+/// The rows that the answer is about.
+fn eligible(plan: &Plan) -> Vec<&Row> {
+    let subject = subject(plan);
+    plan.rows.iter().filter(|row| is_of(row, subject)).collect()
+}
+
+/// Their labels.
+fn eligible_labels(plan: &Plan) -> Vec<&str> {
+    eligible(plan).into_iter().map(|row| row.label.as_str()).collect()
 }
 
 fn disk(plan: &Plan, result: &RunResult) -> String {
-    let places = places_for_files(plan);
+    let eligible = eligible_labels(plan);
     let mut taken: Vec<(&str, f64, u64)> = result
         .footprints
         .iter()
-        .filter(|footprint| places.contains(&footprint.store.as_str()))
+        .filter(|footprint| eligible.contains(&footprint.store.as_str()))
         .filter_map(|footprint| {
             Some((footprint.store.as_str(), footprint.space_amplification?, footprint.after_settle_bytes?))
         })
@@ -358,7 +383,7 @@ fn mix(plan: &Plan, result: &RunResult) -> Option<String> {
 /// Mixed ops a second of each row that is ranked in every phase of the mix, of the largest group that may be compared.
 fn mixed(plan: &Plan, result: &RunResult) -> Vec<Series> {
     let mut rows: Vec<(String, Series)> = Vec::new();
-    for row in plan.rows.iter().filter(|row| is_place_for_files(row)) {
+    for row in eligible(plan) {
         let mut cost: BTreeMap<u32, f64> = BTreeMap::new();
         let mut group = String::new();
         let complete = plan.mix.iter().all(|(kind, share)| {
@@ -385,7 +410,7 @@ fn mixed(plan: &Plan, result: &RunResult) -> Vec<Series> {
 
 /// Which rows are beaten everywhere by another, and which are left to choose from.
 fn options(plan: &Plan, result: &RunResult) -> Option<String> {
-    let rows = places_for_files(plan);
+    let rows = eligible_labels(plan);
     if rows.len() < 3 {
         return None;
     }
@@ -441,13 +466,19 @@ fn dominates(result: &RunResult, row: &str, other: &str) -> bool {
 }
 
 /// Rows that are no candidates, and why.
-fn left_out(result: &RunResult) -> Option<String> {
+fn left_out(plan: &Plan, result: &RunResult) -> Option<String> {
+    let subject = subject(plan);
     let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
     for row in &result.rows {
         let why = match (&row.reason, row.kind == Kind::Reference.name()) {
             (_, true) => continue,
             (Some(reason), _) => reason.clone(),
-            (None, _) if row.kind == Kind::Cache.name() => "a cache, not a place where files live".to_owned(),
+            (None, _) if League::of(&row.kind) == League::Caches => {
+                "a cache, not a place where files live".to_owned()
+            }
+            (None, _) if League::of(&row.kind) != subject => {
+                "it hands out what another store keeps".to_owned()
+            }
             (None, _) => {
                 let cells = || result.results.iter().filter(|cell| cell.store == row.store);
                 if cells().any(|cell| cell.not_ranked.is_none()) {
@@ -469,166 +500,6 @@ fn left_out(result: &RunResult) -> Option<String> {
     }
     let list: Vec<String> = reasons.iter().map(|(why, rows)| format!("{} ({why})", names(rows))).collect();
     Some(format!("Not in the running: {}.", list.join("; ")))
-}
-
-// ---- sweeps ------------------------------------------------------------------------------------------------------
-
-/// One sentence for each phase of a sweep: who leads up to which size.
-fn by_size(plan: &Plan, result: &RunResult) -> Vec<String> {
-    plan.phases
-        .iter()
-        .map(|phase| {
-            let title = match phase.id.as_str() {
-                "fill" => "Writes (the fill)",
-                "read-warm" => "Warm reads",
-                "read-cold" => "Cold reads",
-                other => other,
-            };
-            let mut groups = groups(result, &phase.id).into_iter();
-            let (main, _) = groups.next().unwrap_or_default();
-            let only = if main.starts_with(ranking::CACHES) { format!(" ({main})") } else { String::new() };
-            let mut text = format!("{title}{only}: {}", winners_by_size(plan, result, &phase.id, &main));
-            for (group, rows) in groups {
-                text += &match rows.as_slice() {
-                    [row] => format!(" `{row}` is ranked apart from them: {group}."),
-                    _ => {
-                        let winners = winners_by_size(plan, result, &phase.id, &group);
-                        format!(" Apart from them ({group}): {winners}")
-                    }
-                };
-            }
-            text
-        })
-        .collect()
-}
-
-/// What may be compared in a phase of a sweep, with its rows: the largest group first.
-fn groups(result: &RunResult, phase: &str) -> Vec<(String, Vec<String>)> {
-    let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for cell in result.results.iter().filter(|cell| cell.phase == phase && is_candidate(cell)) {
-        let rows = groups.entry(ranking::ranked_with(cell)).or_default();
-        if !rows.contains(&cell.store) {
-            rows.push(cell.store.clone());
-        }
-    }
-    let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|(name, rows)| (name.starts_with(ranking::CACHES), std::cmp::Reverse(rows.len())));
-    groups
-}
-
-fn is_candidate(cell: &Cell) -> bool {
-    cell.status == Status::Measured && !ranking::is_yardstick(cell)
-}
-
-/// A stretch of sizes and the rows that lead throughout.
-struct Stretch {
-    from: u64,
-    to: u64,
-    rows: Vec<String>,
-}
-
-/// Rows that could be the fastest at a size: those that nothing is proved to beat by what counts, and those that are not ranked at it for
-/// reasons of measuring, such as a time that is mostly the harness's.
-fn candidates(result: &RunResult, phase: &str, size: u64, group: &str) -> (Vec<String>, Vec<String>) {
-    let of_group = |cell: &&Cell| is_candidate(cell) && ranking::ranked_with(cell) == group;
-    let at_size = |cell: &&Cell| cell.phase == phase && cell.sweep_bytes == Some(size);
-    let cells = || result.results.iter().filter(at_size).filter(of_group);
-    let leaders = cells().filter(|cell| cell.leader).map(|cell| cell.store.clone()).collect();
-    let unknown = cells().filter(|cell| cell.not_ranked.is_some()).map(|cell| cell.store.clone()).collect();
-    (leaders, unknown)
-}
-
-fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str, group: &str) -> String {
-    let sizes: Vec<u64> = plan.corpora.iter().filter_map(|corpus| corpus.sweep_bytes).collect();
-    let mut stretches: Vec<Stretch> = Vec::new();
-    let mut unranked: Vec<(String, Vec<u64>)> = Vec::new();
-    for size in &sizes {
-        let (leaders, unknown) = candidates(result, phase, *size, group);
-        for row in &unknown {
-            match unranked.iter_mut().find(|(known, _)| known == row) {
-                Some((_, sizes)) => sizes.push(*size),
-                None => unranked.push((row.clone(), vec![*size])),
-            }
-        }
-        if leaders.is_empty() {
-            continue;
-        }
-        let common = |rows: &[String]| -> Vec<String> {
-            rows.iter().filter(|row| leaders.contains(row) || unknown.contains(row)).cloned().collect()
-        };
-        match stretches.last_mut() {
-            Some(stretch) if !common(&stretch.rows).is_empty() => {
-                stretch.rows = common(&stretch.rows);
-                // Who is not ranked at a size does not lead at it.
-                if stretch.rows.iter().any(|row| leaders.contains(row)) {
-                    stretch.to = *size;
-                }
-            }
-            _ => stretches.push(Stretch { from: *size, to: *size, rows: leaders }),
-        }
-    }
-    let mut text = match stretches.as_slice() {
-        [] => "no size has a ranked row.".to_owned(),
-        [only] => {
-            let verb = if only.rows.len() == 1 { "leads" } else { "lead together" };
-            let range = match only.from == only.to {
-                true => format!("at {}, the only size with a ranked row", units::bytes(only.from as f64)),
-                false => {
-                    let (from, to) = (units::bytes(only.from as f64), units::bytes(only.to as f64));
-                    let between = |size: &u64| (only.from..only.to).contains(size);
-                    let gap = unranked
-                        .iter()
-                        .any(|(row, sizes)| only.rows.contains(row) && sizes.iter().any(between));
-                    let which = if gap { " at which it is ranked" } else { "" };
-                    format!("at every size from {from} to {to}{which}; the winner does not change")
-                }
-            };
-            format!("{} {verb} {range}.", names(&only.rows))
-        }
-        several => stretches_text(result, phase, several),
-    };
-    let list: Vec<String> = unranked
-        .iter()
-        .map(|(row, sizes)| {
-            let sizes: Vec<String> = sizes.iter().map(|size| units::bytes(*size as f64)).collect();
-            format!("`{row}` at {}", sizes.join(", "))
-        })
-        .collect();
-    if !list.is_empty() {
-        text += &format!(" Not ranked: {}.", list.join("; "));
-    }
-    text
-}
-
-fn stretches_text(result: &RunResult, phase: &str, stretches: &[Stretch]) -> String {
-    let mut parts = Vec::new();
-    for pair in stretches.windows(2) {
-        let [below, above] = pair else { continue };
-        let crossover = result.crossovers.iter().find(|crossover| {
-            crossover.phase == phase
-                && below.rows.contains(&crossover.below)
-                && above.rows.contains(&crossover.above)
-                && crossover.low <= above.from
-                && crossover.high >= below.to
-        });
-        parts.push(match crossover {
-            Some(crossover) => format!(
-                "up to about {} [{}, {}] {}",
-                units::bytes(crossover.bytes as f64),
-                units::bytes(crossover.low as f64),
-                units::bytes(crossover.high as f64),
-                names(&below.rows)
-            ),
-            None => format!(
-                "up to {} {}, undecided from there to {}",
-                units::bytes(below.to as f64),
-                names(&below.rows),
-                units::bytes(above.from as f64)
-            ),
-        });
-    }
-    let last = stretches.last().map(|stretch| names(&stretch.rows)).unwrap_or_default();
-    format!("{}; above that {last}.", parts.join("; then "))
 }
 
 #[cfg(test)]

@@ -67,6 +67,7 @@ fn blank(plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
         server_cpu_ns_per_op: None,
         client_peak_bytes: None,
         server_peak_bytes: None,
+        device_reads: None,
         device_read_bytes: None,
         device_written_bytes: None,
         device_flushes: None,
@@ -268,6 +269,7 @@ fn resources(cell: &mut Cell) {
     cell.server_peak_bytes = rounds.iter().filter_map(|round| round.server_peak_bytes).max();
     let peaks: Option<Vec<u64>> = rounds.iter().map(|round| round.client_peak_bytes).collect();
     cell.client_peak_bytes = peaks.and_then(|peaks| peaks.into_iter().max());
+    cell.device_reads = mean(&|round| round.device_reads);
     cell.device_read_bytes = mean(&|round| round.device_read_bytes);
     cell.device_written_bytes = mean(&|round| round.device_written_bytes);
     cell.device_flushes = mean(&|round| round.device_flushes);

@@ -202,6 +202,7 @@ fn beside_time(metric: Metric) -> Option<&'static str> {
         Metric::Disk => "disk",
         Metric::Memory => "memory",
         Metric::DeviceRead => "read from the device",
+        Metric::DeviceReads => "reads of the device",
         Metric::Requests => "requests",
         Metric::Received => "bytes received",
         Metric::FailedAttempts => "failed attempts",
@@ -591,6 +592,7 @@ fn is_of_time(metric: Metric) -> bool {
         Metric::Disk
             | Metric::Memory
             | Metric::DeviceRead
+            | Metric::DeviceReads
             | Metric::Requests
             | Metric::Received
             | Metric::FailedAttempts
@@ -606,6 +608,7 @@ fn values(result: &RunResult, target: &Target) -> Result<Values, String> {
         Metric::Time => time(&cells),
         Metric::AcknowledgedTime => per_op(&cells, |round| Some(round.seconds)),
         Metric::TimeForABlob => for_a_blob(&cells),
+        Metric::DeviceReads => per_op(&cells, |round| round.device_reads.map(|reads| reads as f64)),
         Metric::DeviceRead => per_op(&cells, |round| round.device_read_bytes.map(|bytes| bytes as f64)),
         Metric::Requests => of_one(&cells, |round| round.counts.get("requests").copied())?,
         Metric::Received => of_one(&cells, |round| round.counts.get("bytes").copied())?,

@@ -47,7 +47,6 @@ pub fn from_figures(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
     doubts.extend(contents(plan, result));
     doubts.extend(distance(result));
     doubts.extend(same_blob(plan));
-    doubts.extend(delivery(result));
     doubts
 }
 
@@ -343,23 +342,6 @@ fn distance(result: &RunResult) -> Option<Doubt> {
                     14 kB in the first round trip), loses packets and has a limited bandwidth: what is large or comes over many \
                     connections is slower there than here.";
         doubt("distance", text.to_owned(), None)
-    })
-}
-
-/// Rows that answer over HTTP beside rows that a program asks itself.
-fn delivery(result: &RunResult) -> Option<Doubt> {
-    let is_web = |kind: &str| kind == Kind::Web.name();
-    let measured = || result.rows.iter().filter(|row| row.status == Status::Measured);
-    let web: Vec<String> = measured().filter(|row| is_web(&row.kind)).map(|row| row.store.clone()).collect();
-    let asked = measured().any(|row| !is_web(&row.kind) && row.kind != Kind::Reference.name());
-    (!web.is_empty() && asked).then(|| {
-        let text = format!(
-            "Asked over HTTP: {}. The others are asked by the program itself: what a visitor waits for and what a program waits \
-             for are two questions.",
-            web.join(", ")
-        );
-        let advice = "compare delivery with delivery, and places with places";
-        Doubt { stores: web, ..doubt("delivery", text, Some(advice)) }
     })
 }
 

@@ -40,10 +40,9 @@ pub(super) fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<
         .then(|| format!("runs in class {}, the strongest it has", cell.durability.name()));
     match row.adapter.kind {
         Kind::Reference => return Some("a yardstick, not a place for files".to_owned()),
-        // Of caches nobody expects that class; they rank among themselves, those of each class apart.
-        Kind::Cache => {}
-        Kind::Files | Kind::Embedded | Kind::Server | Kind::Web if weaker.is_some() => return weaker,
-        Kind::Files | Kind::Embedded | Kind::Server | Kind::Web => {}
+        // Of caches nobody expects that class: those of each class rank apart.
+        kind if kind != Kind::Cache && weaker.is_some() => return weaker,
+        _ => {}
     }
     if let Some(why) = mostly_harness(cell) {
         return Some(why);
@@ -165,22 +164,54 @@ fn resident(cell: &Cell, zstd_ratio: f64) -> Option<String> {
         .then(|| format!("resident: the device read {read:.2} B for a byte delivered; start took {start}"))
 }
 
-/// What caches are called, which rank among themselves and are never where files should live.
-pub const CACHES: &str = "caches, no places where files live";
+/// The rows that answer the same question and so rank with each other: in the order in which they are told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum League {
+    /// What a program asks itself: places where files may live; in a run of pages, those.
+    #[default]
+    Direct,
+    /// Servers that hand out what another store keeps: what a visitor waits for.
+    Delivery,
+    /// They forget, and are never where files should live.
+    Caches,
+}
+
+impl League {
+    /// That of a row of this kind, by its name.
+    pub fn of(kind: &str) -> League {
+        if kind == Kind::Web.name() {
+            League::Delivery
+        } else if kind == Kind::Cache.name() {
+            League::Caches
+        } else {
+            League::Direct
+        }
+    }
+
+    /// What its rows are called; nothing where they are what a run is about anyway.
+    pub fn name(self) -> &'static str {
+        match self {
+            League::Direct => "",
+            League::Delivery => "servers that hand out what another store keeps",
+            League::Caches => "caches, no places where files live",
+        }
+    }
+}
+
+/// The league of a cell's row.
+pub fn league(cell: &Cell) -> League {
+    League::of(&cell.kind)
+}
 
 /// Whether a cell belongs to a cache.
 pub fn is_cache(cell: &Cell) -> bool {
-    cell.kind == Kind::Cache.name()
+    league(cell) == League::Caches
 }
 
 /// What the cells have in common that a cell is ranked with, in words.
 pub fn ranked_with(cell: &Cell) -> String {
-    let group = group_of(cell);
-    match (is_cache(cell), group.is_empty()) {
-        (false, _) => group,
-        (true, true) => CACHES.to_owned(),
-        (true, false) => format!("{CACHES}; {group}"),
-    }
+    let parts = [league(cell).name().to_owned(), group_of(cell)];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 /// What makes two cells of a phase comparable, as words for the reason when they are not.
@@ -205,7 +236,7 @@ pub fn group_of(cell: &Cell) -> String {
     parts.join("; ")
 }
 
-/// The ranked cells of one phase by what they rank with, the largest group first and caches last, the fastest cell first.
+/// The ranked cells of one phase by what they rank with, by league and the largest group of each first, the fastest cell first.
 pub fn grouped<'c>(cells: &[&'c Cell]) -> Vec<(String, Vec<&'c Cell>)> {
     let mut groups: Vec<(String, Vec<&Cell>)> = Vec::new();
     for cell in cells.iter().filter(|cell| cell.not_ranked.is_none()) {
@@ -215,7 +246,7 @@ pub fn grouped<'c>(cells: &[&'c Cell]) -> Vec<(String, Vec<&'c Cell>)> {
             None => groups.push((name, vec![cell])),
         }
     }
-    groups.sort_by_key(|(_, members)| (is_cache(members[0]), std::cmp::Reverse(members.len())));
+    groups.sort_by_key(|(_, members)| (league(members[0]), std::cmp::Reverse(members.len())));
     for (_, members) in &mut groups {
         members
             .sort_by(|a, b| op_ns(a).unwrap_or(f64::INFINITY).total_cmp(&op_ns(b).unwrap_or(f64::INFINITY)));

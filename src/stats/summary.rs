@@ -159,6 +159,7 @@ fn with_plan_reference(cell: &Cell, reference: &Cell, same_keys: bool) -> Compar
     let reason = match (&cell.not_ranked, &reference.not_ranked) {
         (Some(why), _) => Some(why.clone()),
         (None, Some(why)) => Some(format!("the reference is not ranked: {why}")),
+        (None, None) if own != other && own.is_empty() => Some(format!("not comparable with {other}")),
         (None, None) if own != other => Some(format!("not comparable: {own}")),
         (None, None) => None,
     };

@@ -288,6 +288,7 @@ impl<'a> Visitor<'a> {
         round.total_cpu_ns = used.busy_ns;
         round.client_cpu_ns = used.process_ns;
         if let Some(device) = used.device {
+            round.device_reads = Some(device.reads);
             round.device_read_bytes = Some(device.read_bytes);
             round.device_written_bytes = Some(device.written_bytes);
             round.device_flushes = Some(device.flushes);

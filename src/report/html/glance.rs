@@ -1,5 +1,7 @@
 //! All rows in all phases in one table: what an engineer looks at first.
 
+use std::collections::BTreeSet;
+
 use maud::{Markup, html};
 
 use super::super::place::Place;
@@ -7,6 +9,7 @@ use super::block::Block;
 use super::size;
 use super::table::{Entry, Table, named, shown};
 use crate::result::{Cell, Interval, RunResult, Verdict};
+use crate::stats::ranking::League;
 use crate::stats::{interval, ranking};
 use crate::store::Kind;
 use crate::units;
@@ -14,7 +17,12 @@ use crate::units;
 /// The section: one table, or one for each phase of a sweep.
 pub fn section(result: &RunResult, blocks: &[Block<'_>]) -> Markup {
     let sweep = blocks.iter().any(|block| block.sweep_bytes.is_some());
-    let caches = result.rows.iter().any(|row| row.kind == Kind::Cache.name());
+    let leagues: BTreeSet<League> = blocks
+        .iter()
+        .flat_map(|block| &block.cells)
+        .filter(|cell| !ranking::is_yardstick(cell))
+        .map(|cell| ranking::league(cell))
+        .collect();
     let mut phases: Vec<&str> = blocks.iter().map(|block| block.phase).collect();
     phases.dedup();
     let mut unique: Vec<&str> = Vec::new();
@@ -32,7 +40,9 @@ pub fn section(result: &RunResult, blocks: &[Block<'_>]) -> Markup {
                 p {
                     "Rate over the best rate of its column; below it ops/s, for writes the settled ones. "
                     span.leader { "Green" } ": no other is proved to be faster, or only by less than 3 %. "
-                    @if caches { "Caches rank among themselves. " }
+                    @if leagues.len() > 1 {
+                        "Places where files live, servers that hand them out, and caches: each rank among themselves. "
+                    }
                     b { "=" } " equal within 3 %. " b { "?" } " cannot be told apart from the best. " b { "alone" } ": nothing may be compared with it. Intervals are below, phase by phase."
                 }
                 @if sweep {

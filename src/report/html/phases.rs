@@ -14,6 +14,7 @@ use crate::plan::STANDARD_PHASES;
 use crate::report::terminal::describe;
 use crate::result::{Against, Cell, Interval, Percentiles, RunResult, Verdict};
 use crate::stats::interval::EQUAL_WITHIN;
+use crate::stats::ranking::League;
 use crate::stats::{cells, histogram, interval, ranking};
 use crate::units;
 
@@ -56,14 +57,17 @@ pub fn conditions(result: &RunResult, block: &Block<'_>) -> String {
     cell.map(|cell| at + &describe(result, cell, &block.cells)).unwrap_or_default()
 }
 
-/// Who leads, for readers who do not open the phase: caches where nothing else is ranked.
+/// Who leads, for readers who do not open the phase: of the first league in which anything is ranked.
 fn leaders(block: &Block<'_>) -> Markup {
-    let of = |caches: bool| -> Vec<&str> {
-        let leading = block.cells.iter().filter(|cell| cell.leader && ranking::is_cache(cell) == caches);
-        leading.map(|cell| cell.store.as_str()).collect()
+    let leading = || block.cells.iter().filter(|cell| cell.leader);
+    let league = leading().map(|cell| ranking::league(cell)).min().unwrap_or_default();
+    let leaders: Vec<&str> =
+        leading().filter(|cell| ranking::league(cell) == league).map(|cell| cell.store.as_str()).collect();
+    let among = match league {
+        League::Direct => "",
+        League::Delivery => " in delivery",
+        League::Caches => " among caches",
     };
-    let (places, caches) = (of(false), of(true));
-    let (leaders, among) = if places.is_empty() { (caches, " among caches") } else { (places, "") };
     html! {
         span.leads {
             @if leaders.is_empty() { "nothing is ranked" } @else {
@@ -393,7 +397,8 @@ pub fn everything(result: &RunResult, block: &Block<'_>) -> Markup {
             "#of servers",
             "#peak memory",
             "#of servers",
-            "#device read a round",
+            "#device reads a round",
+            "#bytes read a round",
             "#written a round",
             "#flushes",
         ],
@@ -453,6 +458,7 @@ fn resources_line(cell: &Cell) -> Vec<Entry> {
         shown(cell.server_cpu_ns_per_op, units::nanoseconds),
         bytes(cell.client_peak_bytes),
         bytes(cell.server_peak_bytes),
+        shown(cell.device_reads, |reads| reads.to_string()),
         bytes(cell.device_read_bytes),
         bytes(cell.device_written_bytes),
         shown(cell.device_flushes, |flushes| flushes.to_string()),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::answer;
 use crate::plan::{PlanText, Row};
 use crate::stats::claims::tests::{around, cell, result};
-use crate::store::Kind;
+use crate::store::{Adapter, Kind};
 
 /// The answer to rounds of three rows at these levels: seconds of 1,000 ops in each phase, and what differs from an ordinary cell of
 /// the row of a number. The rows are called `a`, `b` and `c` in it.
@@ -142,6 +142,49 @@ fn caches_are_compared_with_caches_and_are_no_answer() {
         warm.contains("does not answer it: only caches were measured. Among") && warm.contains(among),
         "{warm}"
     );
+}
+
+#[test]
+fn who_hands_files_out_is_no_place_for_them() {
+    // Of three rows these hand out what another store keeps.
+    let said = |web: &[usize]| {
+        let stores = some_stores();
+        let text = format!("stores = {stores:?}\nphases = ['fill', 'read-warm']");
+        let mut plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
+        for number in web {
+            let adapter = Adapter { kind: Kind::Web, ..*plan.rows[*number].adapter };
+            plan.rows[*number].adapter = Box::leak(Box::new(adapter));
+        }
+        let mut result = result(&text, vec![], vec![]);
+        for (salt, (row, level)) in plan.rows.iter().zip([3.0, 2.0, 1.0]).enumerate() {
+            let kind = row.adapter.kind.name();
+            let facts = json!({"store": row.label, "adapter": "a", "kind": kind, "options": {}, "status": "measured", "facts": {}});
+            result.rows.push(serde_json::from_value(facts).unwrap());
+            for phase in ["fill", "read-warm"] {
+                let over = json!({"kind": kind, "ops_per_s": {"median": 1000.0 / level}});
+                let cell = cell(&row.label, phase, &around(level, salt), over);
+                result.results.push(serde_json::from_value(cell).unwrap());
+            }
+        }
+        let renamed = |text: String| {
+            stores.iter().zip(["a", "b", "c"]).fold(text, |text, (store, name)| text.replace(store, name))
+        };
+        answer(&plan, &result).into_iter().map(renamed).collect::<Vec<_>>()
+    };
+    let beside = said(&[1, 2]);
+    let warm = with(&beside, "Warm reads");
+    let among = "Among servers that hand out what another store keeps: `c` reads at least 1.9";
+    assert!(warm.starts_with("Warm reads: `a` has nobody") && warm.contains(among), "{warm}");
+    // They write to the store behind them.
+    let writes = with(&beside, "Durable writes");
+    assert!(writes.contains("`a` has nobody") && !writes.contains("`c`"), "{writes}");
+    assert!(with(&beside, "Not in the running").contains("`b` and `c` (it hands out"), "{beside:#?}");
+    // Where nothing else was asked they are what the answer is about.
+    let alone = said(&[0, 1, 2]);
+    let warm = with(&alone, "Warm reads");
+    assert!(warm.starts_with("Warm reads: `c` reads at least 1.9"), "{warm}");
+    assert!(with(&alone, "Durable writes").contains("`c` writes at least"), "{alone:#?}");
+    assert!(!alone.iter().any(|sentence| sentence.contains("Not in the running")), "{alone:#?}");
 }
 
 #[test]

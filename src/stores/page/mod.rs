@@ -102,7 +102,7 @@ const fn adapter(
     Adapter {
         name: variant.name,
         about: variant.about,
-        kind: Kind::Web,
+        kind: Kind::Page,
         programs: PROGRAMS,
         options,
         caps: |_| Caps {

@@ -24,7 +24,7 @@ const S3S_FS: Program = Program {
 pub(super) const ADAPTER: Adapter = Adapter {
     name: "s3",
     about: "S3: the blob as one object, over HTTP; the private server is s3s-fs, which keeps files",
-    kind: Kind::Web,
+    kind: Kind::Server,
     programs: &[S3S_FS],
     options: &[
         OptionSpec {

@@ -1,0 +1,172 @@
+//! The answer to a sweep: which rows lead up to which size.
+
+use std::collections::BTreeMap;
+
+use super::super::cells::writes;
+use super::super::ranking::{self, League};
+use super::{is_told, names, subject};
+use crate::plan::Plan;
+use crate::result::{Cell, RunResult, Status};
+use crate::units;
+
+/// One sentence for each phase of a sweep: who leads up to which size.
+pub(super) fn by_size(plan: &Plan, result: &RunResult) -> Vec<String> {
+    plan.phases
+        .iter()
+        .map(|phase| {
+            let title = match phase.id.as_str() {
+                "fill" => "Writes (the fill)",
+                "read-warm" => "Warm reads",
+                "read-cold" => "Cold reads",
+                other => other,
+            };
+            let mut groups = groups(result, &phase.id, subject(plan)).into_iter();
+            let ((league, main), _) = groups.next().unwrap_or_default();
+            let only = if league == League::Caches { format!(" ({main})") } else { String::new() };
+            let mut text = format!("{title}{only}: {}", winners_by_size(plan, result, &phase.id, &main));
+            for ((_, group), rows) in groups {
+                text += &match rows.as_slice() {
+                    [row] => format!(" `{row}` is ranked apart from them: {group}."),
+                    _ => {
+                        let winners = winners_by_size(plan, result, &phase.id, &group);
+                        format!(" Apart from them ({group}): {winners}")
+                    }
+                };
+            }
+            text
+        })
+        .collect()
+}
+
+/// What may be compared in a phase of a sweep, in its league and as words, with its rows: the largest group of each league first.
+fn groups(result: &RunResult, phase: &str, subject: League) -> Vec<((League, String), Vec<String>)> {
+    let mut groups: BTreeMap<(League, String), Vec<String>> = BTreeMap::new();
+    let is_meant = |cell: &&Cell| {
+        let league = ranking::league(cell);
+        is_candidate(cell) && (league == subject || is_told(league, subject, writes(cell)))
+    };
+    for cell in result.results.iter().filter(|cell| cell.phase == phase).filter(is_meant) {
+        let rows = groups.entry((ranking::league(cell), ranking::ranked_with(cell))).or_default();
+        if !rows.contains(&cell.store) {
+            rows.push(cell.store.clone());
+        }
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|((league, _), rows)| (*league, std::cmp::Reverse(rows.len())));
+    groups
+}
+
+fn is_candidate(cell: &Cell) -> bool {
+    cell.status == Status::Measured && !ranking::is_yardstick(cell)
+}
+
+/// A stretch of sizes and the rows that lead throughout.
+struct Stretch {
+    from: u64,
+    to: u64,
+    rows: Vec<String>,
+}
+
+/// Rows that could be the fastest at a size: those that nothing is proved to beat by what counts, and those that are not ranked at it for
+/// reasons of measuring, such as a time that is mostly the harness's.
+fn candidates(result: &RunResult, phase: &str, size: u64, group: &str) -> (Vec<String>, Vec<String>) {
+    let of_group = |cell: &&Cell| is_candidate(cell) && ranking::ranked_with(cell) == group;
+    let at_size = |cell: &&Cell| cell.phase == phase && cell.sweep_bytes == Some(size);
+    let cells = || result.results.iter().filter(at_size).filter(of_group);
+    let leaders = cells().filter(|cell| cell.leader).map(|cell| cell.store.clone()).collect();
+    let unknown = cells().filter(|cell| cell.not_ranked.is_some()).map(|cell| cell.store.clone()).collect();
+    (leaders, unknown)
+}
+
+fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str, group: &str) -> String {
+    let sizes: Vec<u64> = plan.corpora.iter().filter_map(|corpus| corpus.sweep_bytes).collect();
+    let mut stretches: Vec<Stretch> = Vec::new();
+    let mut unranked: Vec<(String, Vec<u64>)> = Vec::new();
+    for size in &sizes {
+        let (leaders, unknown) = candidates(result, phase, *size, group);
+        for row in &unknown {
+            match unranked.iter_mut().find(|(known, _)| known == row) {
+                Some((_, sizes)) => sizes.push(*size),
+                None => unranked.push((row.clone(), vec![*size])),
+            }
+        }
+        if leaders.is_empty() {
+            continue;
+        }
+        let common = |rows: &[String]| -> Vec<String> {
+            rows.iter().filter(|row| leaders.contains(row) || unknown.contains(row)).cloned().collect()
+        };
+        match stretches.last_mut() {
+            Some(stretch) if !common(&stretch.rows).is_empty() => {
+                stretch.rows = common(&stretch.rows);
+                // Who is not ranked at a size does not lead at it.
+                if stretch.rows.iter().any(|row| leaders.contains(row)) {
+                    stretch.to = *size;
+                }
+            }
+            _ => stretches.push(Stretch { from: *size, to: *size, rows: leaders }),
+        }
+    }
+    let mut text = match stretches.as_slice() {
+        [] => "no size has a ranked row.".to_owned(),
+        [only] => {
+            let verb = if only.rows.len() == 1 { "leads" } else { "lead together" };
+            let range = match only.from == only.to {
+                true => format!("at {}, the only size with a ranked row", units::bytes(only.from as f64)),
+                false => {
+                    let (from, to) = (units::bytes(only.from as f64), units::bytes(only.to as f64));
+                    let between = |size: &u64| (only.from..only.to).contains(size);
+                    let gap = unranked
+                        .iter()
+                        .any(|(row, sizes)| only.rows.contains(row) && sizes.iter().any(between));
+                    let which = if gap { " at which it is ranked" } else { "" };
+                    format!("at every size from {from} to {to}{which}; the winner does not change")
+                }
+            };
+            format!("{} {verb} {range}.", names(&only.rows))
+        }
+        several => stretches_text(result, phase, several),
+    };
+    let list: Vec<String> = unranked
+        .iter()
+        .map(|(row, sizes)| {
+            let sizes: Vec<String> = sizes.iter().map(|size| units::bytes(*size as f64)).collect();
+            format!("`{row}` at {}", sizes.join(", "))
+        })
+        .collect();
+    if !list.is_empty() {
+        text += &format!(" Not ranked: {}.", list.join("; "));
+    }
+    text
+}
+
+fn stretches_text(result: &RunResult, phase: &str, stretches: &[Stretch]) -> String {
+    let mut parts = Vec::new();
+    for pair in stretches.windows(2) {
+        let [below, above] = pair else { continue };
+        let crossover = result.crossovers.iter().find(|crossover| {
+            crossover.phase == phase
+                && below.rows.contains(&crossover.below)
+                && above.rows.contains(&crossover.above)
+                && crossover.low <= above.from
+                && crossover.high >= below.to
+        });
+        parts.push(match crossover {
+            Some(crossover) => format!(
+                "up to about {} [{}, {}] {}",
+                units::bytes(crossover.bytes as f64),
+                units::bytes(crossover.low as f64),
+                units::bytes(crossover.high as f64),
+                names(&below.rows)
+            ),
+            None => format!(
+                "up to {} {}, undecided from there to {}",
+                units::bytes(below.to as f64),
+                names(&below.rows),
+                units::bytes(above.from as f64)
+            ),
+        });
+    }
+    let last = stretches.last().map(|stretch| names(&stretch.rows)).unwrap_or_default();
+    format!("{}; above that {last}.", parts.join("; then "))
+}
