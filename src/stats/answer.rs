@@ -477,7 +477,7 @@ fn left_out(plan: &Plan, result: &RunResult) -> Option<String> {
                 "a cache, not a place where files live".to_owned()
             }
             (None, _) if League::of(&row.kind) != subject => {
-                "it hands out what another store keeps".to_owned()
+                "delivery of what another store keeps".to_owned()
             }
             (None, _) => {
                 let cells = || result.results.iter().filter(|cell| cell.store == row.store);

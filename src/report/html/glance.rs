@@ -11,7 +11,6 @@ use super::table::{Entry, Table, named, shown};
 use crate::result::{Cell, Interval, RunResult, Verdict};
 use crate::stats::ranking::League;
 use crate::stats::{interval, ranking};
-use crate::store::Kind;
 use crate::units;
 
 /// The section: one table, or one for each phase of a sweep.
@@ -83,7 +82,11 @@ fn table(result: &RunResult, caption: &str, columns: &[(String, &Block<'_>)]) ->
             continue;
         }
         let name = named(&row.store);
-        let mut line = vec![if row.kind == Kind::Cache.name() { name.remarked("cache") } else { name }];
+        let mut line = vec![match League::of(&row.kind) {
+            League::Direct => name,
+            League::Delivery => name.remarked("delivery"),
+            League::Caches => name.remarked("cache"),
+        }];
         line.extend(
             cells.iter().map(|cell| cell.map_or(shown(None::<String>, |text| text), |c| entry(result, c))),
         );

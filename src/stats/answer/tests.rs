@@ -178,7 +178,10 @@ fn who_hands_files_out_is_no_place_for_them() {
     // They write to the store behind them.
     let writes = with(&beside, "Durable writes");
     assert!(writes.contains("`a` has nobody") && !writes.contains("`c`"), "{writes}");
-    assert!(with(&beside, "Not in the running").contains("`b` and `c` (it hands out"), "{beside:#?}");
+    assert!(
+        with(&beside, "Not in the running").contains("`b` and `c` (delivery of what another store keeps)"),
+        "{beside:#?}"
+    );
     // Where nothing else was asked they are what the answer is about.
     let alone = said(&[0, 1, 2]);
     let warm = with(&alone, "Warm reads");
