@@ -14,7 +14,7 @@ use blobwise::engine::crew::{Crew, Job};
 use blobwise::engine::ops::{Deal, PlannedOp, State, lists};
 use blobwise::engine::resources::{Idle, Meter};
 use blobwise::place::Place;
-use blobwise::plan::{Length, Load, OpKind, Order, RangeRule, Row, Sets, Use, rows};
+use blobwise::plan::{Length, Load, OpKind, Order, Row, Sets, Use, rows};
 use blobwise::stats::interval::{self, paired_ratio, rate};
 use blobwise::store::{Common, Durability, Mode, Setup, Store};
 
@@ -151,18 +151,7 @@ fn fill(store: &dyn Store, corpus: &Corpus, state: &mut State) -> Result<()> {
 }
 
 fn load(order: Order) -> Load {
-    Load {
-        mix: vec![(OpKind::Get, 1.0)],
-        order,
-        range: RangeRule::Head(0),
-        length: Length::Pilot,
-        use_bytes: Use::Touch,
-        repeats: None,
-        workers: None,
-        batch: None,
-        rate: None,
-        duplicates: 0.0,
-    }
+    Load { order, ..Load::of(OpKind::Get, Length::Pilot) }
 }
 
 /// A line that a goal may be about.

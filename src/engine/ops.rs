@@ -381,22 +381,12 @@ impl<'a> Mixer<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Length, Use};
+    use crate::plan::Length;
     use std::collections::HashSet;
 
     fn load(mix: &[(OpKind, f64)], order: Order) -> Load {
-        Load {
-            mix: mix.to_vec(),
-            order,
-            range: RangeRule::Random(4096),
-            length: Length::Pilot,
-            use_bytes: Use::Touch,
-            repeats: None,
-            workers: None,
-            batch: None,
-            rate: None,
-            duplicates: 0.2,
-        }
+        let mix = mix.to_vec();
+        Load { mix, order, range: RangeRule::Random(4096), ..Load::of(OpKind::Get, Length::Pilot) }
     }
 
     fn state(blobs: usize, alive: bool) -> State {

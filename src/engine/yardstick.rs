@@ -10,7 +10,7 @@ use super::ops::{Deal, PlannedOp, State, lists};
 use super::resources::{Idle, Meter};
 use super::tally::Tally;
 use crate::corpus::{Content, Corpus, Request, Sizes, Source};
-use crate::plan::{Length, Load, OpKind, Order, RangeRule, Use};
+use crate::plan::{Length, Load, OpKind, Order, Use};
 use crate::store::{Common, Durability, Mode, Options, Setup, Store};
 use crate::stores;
 
@@ -71,18 +71,7 @@ impl Yardstick {
 
     /// As many gets as there are blobs.
     pub fn gets(&self, order: Order) -> Vec<PlannedOp> {
-        let load = Load {
-            mix: vec![(OpKind::Get, 1.0)],
-            order,
-            range: RangeRule::Head(0),
-            length: Length::Share(1.0),
-            use_bytes: Use::Touch,
-            repeats: None,
-            workers: None,
-            batch: None,
-            rate: None,
-            duplicates: 0.0,
-        };
+        let load = Load { order, ..Load::of(OpKind::Get, Length::Share(1.0)) };
         lists(&load, &self.state, self.corpus.blobs(), Deal::Own(1), 1).remove(0)
     }
 

@@ -302,7 +302,7 @@ pub const DEFAULT_STORES: &[&str] = &[
 const PRECISION: &str = "5%";
 /// What visitors hardly notice.
 const LIMIT: &str = "p99=50ms";
-/// Below this part of its size a run is a look at a plan's shape: of two rounds, with verdicts that are not to be quoted.
+/// Below this part of its size a run is a look at a plan's shape: of a round or two, with verdicts that are not to be quoted.
 pub const LOOK_SCALE: f64 = 0.1;
 /// Visits of a look: where two rounds would be more there is one, which shows the shape as well and in half the time.
 const LOOK_VISITS_MAX: usize = 150;

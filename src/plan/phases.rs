@@ -189,6 +189,22 @@ const DUPLICATES: f64 = 0.2;
 const DUPLICATES_MAX: f64 = 0.9;
 
 impl Load {
+    /// One kind of op on each blob once, as standard phases have it.
+    pub fn of(kind: OpKind, length: Length) -> Load {
+        Load {
+            mix: vec![(kind, 1.0)],
+            order: Order::Once,
+            range: RangeRule::Head(4096),
+            length,
+            use_bytes: Use::Touch,
+            repeats: None,
+            workers: None,
+            batch: None,
+            rate: None,
+            duplicates: DUPLICATES,
+        }
+    }
+
     /// Whether every op leaves the store as it was.
     pub fn only_reads(&self) -> bool {
         self.mix.iter().all(|(kind, _)| kind.reads())
@@ -298,32 +314,34 @@ const LOADS: u64 = 20;
 /// The phases a standard name stands for (`age` is six).
 pub fn standard(id: &str, range_bytes: u64) -> Result<Vec<Phase>> {
     use {CacheState::*, OpKind::*};
-    let get = || load(Get, Length::Pilot);
+    let get = || Load::of(Get, Length::Pilot);
     let ops =
         |work: Load, class, cache| vec![Phase { id: id.to_owned(), work: Work::Ops(work), class, cache }];
     Ok(match id {
-        "fill" => ops(load(Put, Length::Share(1.0)), Class::Fill, AsIs),
+        "fill" => ops(Load::of(Put, Length::Share(1.0)), Class::Fill, AsIs),
         "read-warm" => ops(get(), Class::Fill, Warm),
         "read-copy" => ops(Load { use_bytes: Use::Copy, ..get() }, Class::Fill, Warm),
         "read-cold" => ops(get(), Class::Fill, Cold),
         "read-again" => ops(get(), Class::Fill, AsIs),
-        "range-head" => {
-            ops(Load { range: RangeRule::Head(range_bytes), ..load(Range, Length::Pilot) }, Class::Fill, Warm)
-        }
+        "range-head" => ops(
+            Load { range: RangeRule::Head(range_bytes), ..Load::of(Range, Length::Pilot) },
+            Class::Fill,
+            Warm,
+        ),
         "range-random" => ops(
-            Load { range: RangeRule::Random(range_bytes), ..load(Range, Length::Pilot) },
+            Load { range: RangeRule::Random(range_bytes), ..Load::of(Range, Length::Pilot) },
             Class::Fill,
             Warm,
         ),
         "ramp" => {
             vec![Phase { id: id.to_owned(), work: Work::Ramp(get()), class: Class::Fill, cache: Warm }]
         }
-        "overwrite" => ops(load(Overwrite, Length::Pilot), Class::Asked, AsIs),
-        "delete-half" => ops(load(Delete, Length::Share(0.5)), Class::Asked, AsIs),
-        "register" => ops(load(Register, Length::Share(1.0)), Class::Asked, AsIs),
-        "publish" => ops(load(Put, Length::Share(1.0)), Class::Fill, AsIs),
-        "load" => ops(load(Get, Length::Ops(LOADS)), Class::Fill, AsIs),
-        "release" => ops(load(Release, Length::Share(0.5)), Class::Asked, AsIs),
+        "overwrite" => ops(Load::of(Overwrite, Length::Pilot), Class::Asked, AsIs),
+        "delete-half" => ops(Load::of(Delete, Length::Share(0.5)), Class::Asked, AsIs),
+        "register" => ops(Load::of(Register, Length::Share(1.0)), Class::Asked, AsIs),
+        "publish" => ops(Load::of(Put, Length::Share(1.0)), Class::Fill, AsIs),
+        "load" => ops(Load::of(Get, Length::Ops(LOADS)), Class::Fill, AsIs),
+        "release" => ops(Load::of(Release, Length::Share(0.5)), Class::Asked, AsIs),
         "purge" => {
             vec![Phase { id: id.to_owned(), work: Work::Purge, class: Class::Asked, cache: AsIs }]
         }
@@ -348,21 +366,6 @@ pub fn standard(id: &str, range_bytes: u64) -> Result<Vec<Phase>> {
             .collect(),
         _ => return Err(unknown("phase", id, STANDARD_PHASES.iter().map(|(id, _)| *id))),
     })
-}
-
-fn load(kind: OpKind, length: Length) -> Load {
-    Load {
-        mix: vec![(kind, 1.0)],
-        order: Order::Once,
-        range: RangeRule::Head(4096),
-        length,
-        use_bytes: Use::Touch,
-        repeats: None,
-        workers: None,
-        batch: None,
-        rate: None,
-        duplicates: DUPLICATES,
-    }
 }
 
 /// A phase as a plan describes it.

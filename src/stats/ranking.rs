@@ -38,11 +38,12 @@ pub(super) fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<
     };
     let weaker = (phase.writes() && cell.durability < wanted)
         .then(|| format!("runs in class {}, the strongest it has", cell.durability.name()));
-    match row.adapter.kind {
-        Kind::Reference => return Some("a yardstick, not a place for files".to_owned()),
-        // Of caches nobody expects that class: those of each class rank apart.
-        kind if kind != Kind::Cache && weaker.is_some() => return weaker,
-        _ => {}
+    if row.is_reference() {
+        return Some("a yardstick, not a place for files".to_owned());
+    }
+    // Of caches nobody expects that class: those of each class rank apart.
+    if weaker.is_some() && row.adapter.kind != Kind::Cache {
+        return weaker;
     }
     if let Some(why) = mostly_harness(cell) {
         return Some(why);

@@ -375,8 +375,6 @@ struct Digits {
     each: Option<usize>,
     /// Characters of the value at hand.
     seen: usize,
-    /// Characters of the prefix that were seen.
-    begun: usize,
     /// The first digit of a byte whose second one is not there yet.
     half: Option<u8>,
     /// Whether something else came.
@@ -395,12 +393,12 @@ impl Digits {
     /// The text of a value, or of a part of one.
     fn decode(&mut self, mut text: &[u8], sink: Sink) {
         self.room.clear();
-        self.seen += text.len();
-        while let (Some(meant), Some((first, rest))) = (Self::PREFIX.get(self.begun), text.split_first()) {
+        while let (Some(meant), Some((first, rest))) = (Self::PREFIX.get(self.seen), text.split_first()) {
             self.wrong |= first != meant;
-            self.begun += 1;
+            self.seen += 1;
             text = rest;
         }
+        self.seen += text.len();
         if let (Some(high), Some((low, rest))) = (self.half, text.split_first()) {
             self.half = None;
             self.bytes([[high, *low]].iter());
@@ -411,7 +409,7 @@ impl Digits {
         self.bytes(pairs.iter());
         sink(&self.room);
         if self.each == Some(self.seen) {
-            (self.seen, self.begun) = (0, 0);
+            self.seen = 0;
         }
     }
 
@@ -425,7 +423,8 @@ impl Digits {
 
     /// Whether all of it was bytes in this form; nothing at all is.
     fn are_whole(&self) -> bool {
-        !self.wrong && [0, Self::PREFIX.len()].contains(&self.begun) && self.half.is_none()
+        let is_begun = (1..Self::PREFIX.len()).contains(&self.seen);
+        !self.wrong && !is_begun && self.half.is_none()
     }
 }
 
