@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need (when it may), builds, and runs every test.
 #
-#   ./test.sh                       as root, or with sudo that asks for nothing, packages are installed; else a test whose
+#   ./test.sh                       as root, or with passwordless sudo, packages are installed; else a test whose
 #                                   program is missing is ignored, with the reason
 #   BLOBWISE_INSTALL=never ./test.sh    installs nothing
 #   BLOBWISE_REQUIRE_ALL=1 ./test.sh    a missing program is a failure (continuous integration)

@@ -11,8 +11,8 @@ pub fn unknown<'a>(what: &str, name: &str, known: impl IntoIterator<Item = &'a s
         .max_by(|a, b| a.0.total_cmp(&b.0));
     match nearest {
         Some((likeness, other)) if likeness > 0.75 => {
-            anyhow!("unknown {what} `{name}`; did you mean `{other}`?")
+            anyhow!("no {what} is called `{name}`; did you mean `{other}`?")
         }
-        _ => anyhow!("unknown {what} `{name}`; there are {}", known.join(", ")),
+        _ => anyhow!("no {what} is called `{name}`; the choices are: {}", known.join(", ")),
     }
 }

@@ -118,6 +118,12 @@ impl Records {
         }
     }
 
+    /// Whether a visit was finished. Before that there is nothing to go on from, and the pilot or the measuring of the harness
+    /// may have been cut short.
+    pub fn has_begun(&self) -> bool {
+        !self.store_rounds.is_empty()
+    }
+
     /// Whether a row was measured in a round.
     pub fn has(&self, row: &str, sweep_bytes: Option<u64>, round: u32) -> bool {
         self.store_rounds

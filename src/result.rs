@@ -418,7 +418,7 @@ pub struct Cell {
     /// Most memory of blobwise beyond what it had before the store was opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_peak_bytes: Option<u64>,
-    /// Most memory of servers.
+    /// Most memory of servers, or of the file system in memory that is the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_peak_bytes: Option<u64>,
     /// Read requests the device finished, a round.
@@ -524,7 +524,7 @@ pub struct Round {
     /// Processor time of the store's servers, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_cpu_ns: Option<u64>,
-    /// Most memory of the servers, when it was looked at.
+    /// Most memory of the servers, or of the file system in memory that is the store, when it was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_peak_bytes: Option<u64>,
     /// Most memory beyond the baseline.

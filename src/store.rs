@@ -547,6 +547,12 @@ pub trait Store: Sync + Send {
         Ok(None)
     }
 
+    /// Memory that the store takes outside of this process and of its servers, in bytes now, such as that of a file system
+    /// in memory; `None` for a store that has none there.
+    fn memory_bytes(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// Whether its sessions have something to make ready before each op and to tell after it. Neither is on the clock: see
     /// [`Session::prepare`] and [`Session::tell`].
     fn is_staged(&self) -> bool {

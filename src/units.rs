@@ -1,5 +1,6 @@
 //! Sizes, durations, rates and counts: how people write them and how they are shown.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -72,6 +73,12 @@ pub fn count(value: f64) -> String {
     scaled(value, &["", "k", "M", "G"]).replace(' ', "")
 }
 
+/// A number of things with their name in the singular or plural: `1 round`, `10 rounds`.
+pub fn counted<N: Display + PartialEq + From<u8>>(number: N, thing: &str) -> String {
+    let plural = if number == N::from(1) { "" } else { "s" };
+    format!("{number} {thing}{plural}")
+}
+
 /// A duration for people, from nanoseconds: `61 ns`, `17 us`, `3.4 ms`, `1.2 s`.
 pub fn nanoseconds(value: f64) -> String {
     scaled(value, &["ns", "us", "ms", "s"])
@@ -121,6 +128,14 @@ mod tests {
         }
         assert!(parse_bytes("-5").is_err());
         assert!(parse_bytes("many").is_err());
+    }
+
+    #[test]
+    fn one_thing_is_no_plural() {
+        assert_eq!(
+            [counted(0_usize, "round"), counted(1_u32, "round"), counted(10_u64, "round")],
+            ["0 rounds", "1 round", "10 rounds"]
+        );
     }
 
     #[test]

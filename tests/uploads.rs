@@ -1,4 +1,5 @@
-//! Registered uploads survive a crash at every step: what is catalogued has its blob, what was acknowledged is catalogued.
+//! Registered uploads survive a crash at every step: what is catalogued has its blob, what was acknowledged is catalogued. And
+//! files with the same bytes are one upload.
 //!
 //! A child process uploads, and dies in the middle of a put: before the blob is stored, or after it and before its entry counts.
 //! Ending a process proves what the death of a process costs; it says nothing of a power cut.
@@ -10,10 +11,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use blobwise::corpus::{Corpus, Request, Source};
 use blobwise::engine::clock::HostClock;
+use blobwise::engine::ops::{Deal, State, lists};
 use blobwise::engine::tally::Tally;
-use blobwise::engine::uploads::{Desk, Steps, content_key};
-use blobwise::plan::defaults;
+use blobwise::engine::uploads::{Desk, Steps, content_key, verify};
+use blobwise::plan::{Length, Load, OpKind, defaults};
 use blobwise::stats::histogram::BANDS;
 use blobwise::store::*;
 use blobwise::stores::{self, Entry};
@@ -208,4 +211,75 @@ fn one_sqlite_database_in_steps() {
 #[test]
 fn one_sqlite_database_in_one_transaction() {
     check(Form::SqliteInOneTransaction, "whole");
+}
+
+/// Five files, two of them the same and two of them empty: three contents.
+fn files_with_copies(dir: &Path) {
+    std::fs::create_dir(dir).unwrap();
+    for (name, bytes) in [("a", "the same"), ("b", "the same"), ("c", ""), ("d", ""), ("e", "another")] {
+        std::fs::write(dir.join(name), bytes).unwrap();
+    }
+}
+
+/// Uploads all contents and takes them back, twice; the second time one is uploaded again instead of another.
+fn check_copies(form: Form) {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let files = dir.path().join("files");
+    files_with_copies(&files);
+    let request = Request { source: Source::Files(files), blobs_max: None, bytes_max: None, seed: 1 };
+    let corpus = Corpus::build(&request).unwrap();
+    let contents = &corpus.contents;
+    let mut room = Vec::new();
+    let mut keys = Vec::new();
+    for (id, len) in corpus.sizes.iter().enumerate() {
+        keys.push(content_key(id as u64, contents.blob(id as u64, 0, *len, &mut room)));
+    }
+    let mut state = State::empty(&corpus);
+    state.find_copies(&keys);
+    let kept = kept(form, dir.path(), Mode::Create);
+    let mut session = kept.blobs.session().unwrap();
+    let mut apart = kept.catalogue.as_ref().map(|catalogue| catalogue.session().unwrap());
+    let mut desk = Desk {
+        session: session.as_mut(),
+        apart: apart.as_deref_mut(),
+        one_transaction: kept.one_transaction,
+    };
+    let clock = HostClock::best();
+    let mut tally = Tally::new([true; BANDS.len()], false);
+    for (kind, duplicates) in
+        [(OpKind::Register, 0.0), (OpKind::Release, 0.0), (OpKind::Register, 0.5), (OpKind::Release, 0.0)]
+    {
+        let load = Load { duplicates, ..Load::of(kind, Length::Share(1.0)) };
+        let ops = lists(&load, &state, corpus.blobs(), Deal::Own(1), 1).remove(0);
+        assert_eq!(ops.len(), 3, "{form:?}, {kind:?}");
+        for op in &ops {
+            let steps = Steps::begin(&clock, &mut tally);
+            let id = u64::from(op.blob);
+            if kind == OpKind::Register {
+                desk.upload(id, contents.blob(id, 0, u64::from(op.len), &mut room), steps).unwrap();
+            } else {
+                desk.withdraw(&keys[op.blob as usize], steps).unwrap();
+            }
+            state.apply(op);
+        }
+        verify(&mut desk, &keys, contents, &state).unwrap();
+    }
+}
+
+#[test]
+fn files_with_the_same_bytes_are_one_upload() {
+    for form in [Form::FilesAndSqlite, Form::SqliteInSteps, Form::SqliteInOneTransaction] {
+        check_copies(form);
+    }
+}
+
+/// The same through the program, in which no row may fail.
+#[test]
+fn a_directory_with_copies_is_uploaded_and_taken_back() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    files_with_copies(&dir.path().join("files"));
+    let line = "run --files files --phases fill,register,release --stores files/hashed,sqlite --rounds 1 --quiet --out out";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_blobwise"));
+    let output = command.args(line.split(' ')).current_dir(dir.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
 }

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use super::run::{Flags, Signals, carry_out, check_out, default_out, ended, fresh, resumed};
 use super::{Ended, eprint, print};
+use crate::machine;
 use crate::plan::{NOTHING_RUNS, PlanText};
 use crate::report::html::collection::{Member, render};
 use crate::result::{ClaimVerdict, RunResult, replace};
@@ -35,8 +36,8 @@ pub fn asked(flags: &Flags) -> Result<Option<PlanText>> {
     let more = PlanText { plans: Vec::new(), name: None, about: None, ..text.clone() }.without_conditions();
     if more != PlanText::default() {
         bail!(
-            "a plan of plans runs each as it is: beside --dir, --out, --scale, --rounds, --budget, --precision, --seed, \
-             --verify, --op-timeout and --no-drop-caches nothing can be changed; name one of the plans to change it"
+            "with a plan of plans only --dir, --out, --scale, --rounds, --budget, --precision, --seed, --verify, --op-timeout and \
+             --no-drop-caches may be given; to change anything else run one of its plans by name"
         );
     }
     Ok(Some(text))
@@ -152,7 +153,9 @@ fn members_of(flags: &Flags, text: &PlanText) -> Result<Vec<Asked>> {
         let name =
             of_plan.name.with_context(|| format!("the plan `{plan}` has no name for its directory"))?;
         if name.contains('/') || name.starts_with('.') || plans.iter().any(|other| other.name == name) {
-            bail!("the plan `{plan}` is called `{name}`, and two are, or no directory can be");
+            bail!(
+                "the plan `{plan}` cannot use the directory `{name}`: another plan has that name, it contains `/`, or it begins with `.`"
+            );
         }
         plans.push(Asked { plan: plan.clone(), name, about: of_plan.about.unwrap_or_default() });
     }
@@ -168,7 +171,7 @@ fn worse(whole: Ended, part: Ended) -> Ended {
     }
 }
 
-/// Runs one of them, goes on with it, or takes what is there.
+/// Runs one of them, goes on with it, or takes what is there. Each has its budget for itself.
 fn one(
     flags: &Flags,
     text: &PlanText,
@@ -176,6 +179,7 @@ fn one(
     out: &Path,
     signals: &Signals,
 ) -> Result<(RunResult, Ended)> {
+    let since = machine::uptime();
     let known = if out.join(RESULT).exists() { Some(RunResult::load(out)?) } else { None };
     let job = match known {
         Some(result) if result.complete => {
@@ -185,7 +189,7 @@ fn one(
         Some(_) => resumed(out)?,
         None => fresh(&Flags::of_member(flags, text, plan.to_owned(), out.to_owned()))?,
     };
-    carry_out(job, flags.loudness(), signals)
+    carry_out(job, flags.loudness(), signals, since)
 }
 
 /// How many claims of each plan got which verdict.

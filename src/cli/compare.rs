@@ -8,7 +8,7 @@ use clap::Args;
 use super::{Ended, print};
 use crate::result::RunResult;
 use crate::stats::interval;
-use crate::stats::runs::{Change, ChangeVerdict, compare};
+use crate::stats::runs::{Change, ChangeVerdict, compare, differences};
 use crate::units;
 
 /// Flags of the command.
@@ -18,7 +18,7 @@ pub struct Flags {
     old: PathBuf,
     /// The later run
     new: PathBuf,
-    /// Exit with 1 when a rate fell by more than this, with its whole interval
+    /// Exit with 1 when a rate fell by more than this, with its whole interval, or when nothing could be compared
     #[arg(long, value_name = "SHARE", default_value = "5%")]
     threshold: String,
 }
@@ -28,11 +28,17 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     let threshold = units::parse_share(&flags.threshold).context("--threshold")?;
     let (old, new) = (RunResult::load(&flags.old)?, RunResult::load(&flags.new)?);
     let changes = compare(&old, &new, threshold);
-    print(&render(&changes, threshold))?;
-    Ok(if changes.iter().any(|change| change.regressed) { Ended::Failed } else { Ended::Well })
+    print(&render(&changes, &differences(&old, &new), threshold))?;
+    // A guard that compared nothing has not let anything pass.
+    let passed = changes.iter().any(is_known) && !changes.iter().any(|change| change.regressed);
+    Ok(if passed { Ended::Well } else { Ended::Failed })
 }
 
-fn render(changes: &[Change], threshold: f64) -> String {
+fn is_known(change: &Change) -> bool {
+    matches!(change.verdict, ChangeVerdict::Known(_))
+}
+
+fn render(changes: &[Change], differences: &[String], threshold: f64) -> String {
     let mut text = format!("{:<28} {:<22} {:<22} {}\n", "store", "phase", "new / old", "verdict");
     for change in changes {
         let size =
@@ -47,7 +53,7 @@ fn render(changes: &[Change], threshold: f64) -> String {
         );
     }
     let regressed = changes.iter().filter(|change| change.regressed).count();
-    let known = changes.iter().filter(|change| matches!(change.verdict, ChangeVerdict::Known(_))).count();
+    let known = changes.iter().filter(|change| is_known(change)).count();
     text += &format!(
         "\n{known} compared, {regressed} slower by more than {:.0} % with their whole interval; expect about {:.0} false differences.\n",
         threshold * 100.0,
@@ -55,6 +61,13 @@ fn render(changes: &[Change], threshold: f64) -> String {
     );
     if changes.iter().any(|change| change.verdict == ChangeVerdict::MachineChanged) {
         text += "The processor's rail differs between the runs: this machine is not what it was, and rates say nothing.\n";
+    }
+    if known == 0 {
+        text += "Nothing could be compared, so that nothing is known to be as fast as it was: this ends with exit code 1.\n";
+    }
+    if !differences.is_empty() {
+        text += "\nWhat else is not the same in the two runs:\n";
+        text.extend(differences.iter().map(|difference| format!("  {difference}\n")));
     }
     text
 }

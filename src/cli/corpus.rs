@@ -30,7 +30,7 @@ pub struct Flags {
     /// At most this many bytes
     #[arg(long, value_name = "N")]
     corpus_bytes: Option<String>,
-    /// What everything random follows from
+    /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// As JSON

@@ -125,7 +125,7 @@ fn values(values: &Values, default: &str) -> String {
         Values::Flag => "false | true".to_owned(),
         Values::Integer { min, max } => format!("{default} ({min} to {max})"),
         Values::Word => default.to_owned(),
-        Values::Url => "none, or NAME://USER:PASSWORD@HOST/...".to_owned(),
+        Values::Url => "(not set), or NAME://USER:PASSWORD@HOST/...".to_owned(),
         Values::Bytes { min, max } => {
             format!("{default} ({} to {})", units::bytes(*min as f64), units::bytes(*max as f64))
         }

@@ -26,7 +26,7 @@ struct Arguments {
 enum Command {
     /// Measure: the default plan, a plan by name or file, or what the flags say
     Run(Box<run::Flags>),
-    /// Measure how the parts of a page should come, in a real browser: `run page`
+    /// Measure ways to deliver a page's icons and late content in a real browser (same as `run page`)
     Page(page::Flags),
     /// Show what there is: stores, plans, corpora
     List(list::Flags),

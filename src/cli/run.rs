@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -10,7 +11,7 @@ use clap::Args;
 use super::progress::{Loudness, Progress, summarize};
 use super::{Ended, collection, eprint, print};
 use crate::corpus::Corpus;
-use crate::engine::preflight::{check_memory, check_servers, check_space};
+use crate::engine::preflight::{check_memory, check_servers, check_space, difference};
 use crate::engine::run::{Start, run};
 use crate::machine;
 use crate::place::{Place, make_directories, remove_if_empty};
@@ -25,7 +26,8 @@ use crate::result::{Program, RunResult, Status, replace};
 pub struct Flags {
     /// A plan: a file, or the name of a shipped one (see `blobwise list plans`)
     pub plan: Option<String>,
-    /// Measure with the files below this directory, read only
+    /// Measure with a sample of the files below this directory, read only (at most 32 MB unless --blobs or --corpus-bytes says
+    /// otherwise)
     #[arg(long, value_name = "DIR")]
     files: Option<PathBuf>,
     /// Measure with blobs of these sizes: a preset, fixed:N, uniform:A-B, list:N,N,..., lognormal:MU,SIGMA or quantiles:P=N,...
@@ -46,7 +48,8 @@ pub struct Flags {
     /// A setting of a store: store.option=value; a list of values makes one row each
     #[arg(long, value_name = "STORE.OPTION=VALUE[,VALUE]")]
     set: Vec<String>,
-    /// The phases, separated by commas
+    /// The phases, separated by commas [default: fill, read-warm, read-copy, read-cold, read-again, range-head, range-random,
+    /// overwrite, delete-half, reopen]; there are also ramp, register, release, purge and age
     #[arg(long, value_name = "A,B")]
     phases: Option<String>,
     /// When writes must be on stable storage: none, on-sync or each-write
@@ -70,20 +73,20 @@ pub struct Flags {
     /// Shares of ops, such as read=0.95,overwrite=0.05, for which the cost of 1,000 ops is worked out
     #[arg(long, value_name = "KIND=SHARE,...")]
     mix: Option<String>,
-    /// Exactly this many rounds
+    /// Exactly this many rounds (fewer where --budget does not allow them)
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
-    /// Half the width that half of the intervals are to have at most; more rounds are made for it while the budget lasts
-    /// [default: 5%]
+    /// Add rounds, while the budget lasts, until half of the ratios' intervals are within ± this share [default: 5%]
     #[arg(long, value_name = "SHARE")]
     precision: Option<String>,
-    /// Wall time from start to written report [default: 165s, unless --rounds is given]
+    /// Wall time from start to written report [default: 165s; none where --rounds, the plan or a --scale below 0.1 fixes the rounds]
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
     /// One store for each size from A to B, such as 1kB..10MB: at which size does the winner change?
     #[arg(long, value_name = "A..B")]
     sweep: Option<String>,
-    /// Multiply corpus and phases by this factor, such as 0.01; every row stays
+    /// Multiply corpus and phases by this factor, such as 0.1; below 0.1 a look of one or two rounds, with verdicts not to be
+    /// quoted; every row stays
     #[arg(long, value_name = "F")]
     scale: Option<f64>,
     /// How long an op may take [default: 30s]
@@ -92,16 +95,16 @@ pub struct Flags {
     /// Compare every blob after each phase that writes, not only after the fill and at the end
     #[arg(long)]
     verify: bool,
-    /// What everything random follows from
+    /// Seed of everything random [default: 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// The place, that is the disk, to measure [default: the current directory]
+    /// Directory on the disk to measure [default: the current directory]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Where plan, result and report go [default: blobwise-runs/<time>]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Go on with the run in this directory; its plan and seed are used
+    /// Continue the run in this directory with its own plan and seed; of the other flags only --quiet and --verbose count
     #[arg(long, value_name = "DIR")]
     pub resume: Option<PathBuf>,
     /// Do not drop the kernel's caches; cold reads are then lukewarm
@@ -161,11 +164,17 @@ pub fn main(flags: Flags) -> Result<Ended> {
     }
     let job = if let Some(dir) = &flags.resume { resumed(dir)? } else { fresh(&flags)? };
     let signals = Signals::listen()?;
-    carry_out(job, flags.loudness(), &signals).map(|(_, ended)| ended)
+    // This process does nothing else: the budget counts from its start.
+    carry_out(job, flags.loudness(), &signals, Duration::ZERO).map(|(_, ended)| ended)
 }
 
-/// Measures, writes every report and prints one.
-pub fn carry_out(job: Job, loudness: Loudness, signals: &Signals) -> Result<(RunResult, Ended)> {
+/// Measures, writes every report and prints one. The budget counts from `since`, by [`machine::uptime`].
+pub fn carry_out(
+    job: Job,
+    loudness: Loudness,
+    signals: &Signals,
+    since: Duration,
+) -> Result<(RunResult, Ended)> {
     let mut progress = Progress::new(&job.plan, job.out.path.clone(), loudness);
     let start = Start {
         plan: &job.plan,
@@ -173,7 +182,7 @@ pub fn carry_out(job: Job, loudness: Loudness, signals: &Signals) -> Result<(Run
         earlier: job.earlier,
         program: program(),
         place: job.place,
-        since: std::time::Duration::ZERO,
+        since,
         stop: &signals.stop,
     };
     let outcome = run(start, &mut progress);
@@ -222,7 +231,7 @@ pub fn fresh(flags: &Flags) -> Result<Job> {
     Ok(Job { plan, corpora, earlier: None, place, out })
 }
 
-/// An earlier run that is to be gone on with.
+/// An earlier run that is to be gone on with. One that was stopped before its first visit ended is begun anew.
 pub fn resumed(dir: &Path) -> Result<Job> {
     let result = RunResult::load(dir)?;
     if result.complete {
@@ -230,9 +239,23 @@ pub fn resumed(dir: &Path) -> Result<Job> {
     }
     let plan = result.plan.resolve(false)?;
     let corpora = build(&plan)?;
+    let earlier = Some(Records::resume(result)).filter(Records::has_begun);
+    let machine = machine::facts(that_exists(&plan.dir));
+    if let Some(earlier) = &earlier
+        && let Some(difference) = difference(earlier, &program(), &machine, &corpora)
+    {
+        let dir = dir.display();
+        bail!(
+            "the run in `{dir}` cannot be continued: {difference}, and new rounds would be compared with the old ones; start a new run \
+             with `blobwise run {dir}/plan.toml`"
+        );
+    }
     let (plan, place) = prepare_place(plan, &corpora)?;
+    if earlier.is_none() {
+        write_manifest(&corpora, dir)?;
+    }
     let out = Out { path: dir.to_owned(), made: Vec::new() };
-    Ok(Job { plan, corpora, earlier: Some(Records::resume(result)), place, out })
+    Ok(Job { plan, corpora, earlier, place, out })
 }
 
 fn build(plan: &Plan) -> Result<Vec<Corpus>> {
@@ -241,7 +264,7 @@ fn build(plan: &Plan) -> Result<Vec<Corpus>> {
 
 /// Checks the place and makes it. The plan gets absolute paths, so that it means the same from anywhere.
 fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place)> {
-    let above = plan.dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    let above = that_exists(&plan.dir);
     if machine::is_read_only(above) {
         bail!("`{}` is on a read-only file system; name another place with --dir", plan.dir.display());
     }
@@ -259,6 +282,11 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place)> {
         *files = std::path::absolute(&*files)?;
     }
     Ok((plan, place))
+}
+
+/// A directory or, where that is still to be made, the nearest one above it.
+fn that_exists(dir: &Path) -> &Path {
+    dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."))
 }
 
 /// A class that was asked for by flag and that no store has is an error.
@@ -310,9 +338,13 @@ pub fn default_out() -> PathBuf {
 pub fn check_out(out: &Path) -> Result<()> {
     match std::fs::read_dir(out).map(Iterator::count) {
         Ok(entries) if entries > 0 => {
-            let hint =
-                if out.join("result.json").exists() { "; go on with it with --resume, or" } else { ";" };
-            bail!("`{}` is not empty{hint} name another directory with --out", out.display())
+            let shown = out.display();
+            if out.join("result.json").exists() {
+                bail!(
+                    "`{shown}` is not empty: continue with `--resume {shown}`, or name another directory with --out"
+                );
+            }
+            bail!("`{shown}` is not empty: name another directory with --out")
         }
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
@@ -376,7 +408,7 @@ pub fn paths(out: &Path) -> String {
 pub fn ended(result: &RunResult, signals: &Signals) -> Ended {
     if let Some(signal) = signals.received() {
         eprint(&format!(
-            "stopped by {}; what was measured is kept, go on with `--resume`",
+            "stopped by {}; what was measured is kept: continue with `blobwise run --resume DIR`",
             if signal == signal_hook::consts::SIGINT { "Ctrl-C" } else { "a signal" }
         ));
         return Ended::Stopped(signal);

@@ -5,6 +5,7 @@ mod real;
 mod sizes;
 
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -92,14 +93,16 @@ impl Corpus {
             Source::Synthetic { name, sizes, content } => Corpus::synthetic(request, name, sizes, *content),
             Source::Files(dir) => {
                 let real = real::read(dir, request.blobs_max, request.bytes_max, request.seed)?;
-                let keys = real.names.iter().enumerate();
-                let keys = keys.map(|(id, name)| key_of(request.seed, id as u64, name.as_bytes())).collect();
+                // By the bytes of paths: those that are no UTF-8 may look alike as text.
+                let paths = real.paths.iter().map(|path| path.as_os_str().as_bytes()).enumerate();
+                let keys = paths.map(|(id, path)| key_of(request.seed, id as u64, path)).collect();
+                let names = real.paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
                 let sampled = real.found.0 > real.sizes.len() as u64;
                 Ok(Corpus {
                     name: dir.display().to_string(),
                     sizes: real.sizes,
                     keys,
-                    names: Some(real.names),
+                    names: Some(names),
                     skipped: real.skipped,
                     sampled_from: sampled.then_some(real.found),
                     contents: Arc::new(real.contents),
@@ -229,6 +232,9 @@ fn key_of(seed: u64, id: u64, identity: &[u8]) -> Key {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+    use std::ffi::OsStr;
+
     use super::*;
 
     fn request(name: &str, blobs: Option<u64>, bytes: Option<u64>) -> Request {
@@ -261,9 +267,25 @@ mod tests {
     #[test]
     fn keys_are_distinct_and_lower_case_hexadecimal() {
         let corpus = Corpus::build(&request("fixed:10", Some(1000), None)).unwrap();
-        let distinct: std::collections::HashSet<_> = corpus.keys.iter().map(|key| key.hex).collect();
+        let distinct: HashSet<_> = corpus.keys.iter().map(|key| key.hex).collect();
         assert_eq!(distinct.len(), 1000);
         assert!(corpus.keys[0].as_str().chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c)));
         assert!(!distinct.contains(&corpus.stranger(0).hex));
+    }
+
+    #[test]
+    fn files_whose_names_look_alike_have_keys_of_their_own() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        for name in [&b"\xe4.jpg"[..], b"\xf6.jpg", b"plain.jpg"] {
+            std::fs::write(dir.path().join(OsStr::from_bytes(name)), name).unwrap();
+        }
+        let source = Source::Files(dir.path().to_owned());
+        let request = Request { source, blobs_max: None, bytes_max: None, seed: 1 };
+        let corpus = Corpus::build(&request).unwrap();
+        let distinct: HashSet<_> = corpus.keys.iter().map(|key| key.hex).collect();
+        assert_eq!(distinct.len(), 3);
+        // Of a name in UTF-8 the bytes are those of its text.
+        let plain = corpus.names.iter().flatten().position(|name| name == "plain.jpg").unwrap();
+        assert_eq!(corpus.keys[plain], key_of(1, plain as u64, b"plain.jpg"));
     }
 }

@@ -31,6 +31,8 @@ pub struct Skipped {
     pub special: u64,
     /// Files above the largest blob that blobwise handles.
     pub too_large: u64,
+    /// Directories of blobwise's own, with all that is in them.
+    pub ours: u64,
     /// The first few of them.
     pub examples: Vec<String>,
 }
@@ -49,6 +51,7 @@ impl Skipped {
             (self.unreadable, "unreadable"),
             (self.special, "special files"),
             (self.too_large, "too large"),
+            (self.ours, "directories of blobwise itself"),
         ]
         .iter()
         .filter(|(count, _)| *count > 0)
@@ -60,7 +63,8 @@ impl Skipped {
 
 /// A directory's files, or a sample of them.
 pub(super) struct Real {
-    pub names: Vec<String>,
+    /// Relative to the directory.
+    pub paths: Vec<PathBuf>,
     pub sizes: Vec<u64>,
     pub contents: Contents,
     pub skipped: Skipped,
@@ -88,8 +92,8 @@ pub(super) fn read(dir: &Path, blobs_max: Option<u64>, bytes_max: Option<u64>, s
         bail!("no file in `{}` could be read", dir.display());
     }
     Ok(Real {
-        names: sample.iter().map(|file| file.path.to_string_lossy().into_owned()).collect(),
         sizes: sample.iter().map(|file| file.bytes).collect(),
+        paths: sample.into_iter().map(|file| file.path).collect(),
         contents,
         skipped,
         found: all,
@@ -101,7 +105,8 @@ fn walk(dir: &Path, skipped: &mut Skipped) -> Result<Vec<Found>> {
     // The first entry is the directory itself: a missing or unreadable one is an error, not an empty corpus.
     std::fs::read_dir(dir).with_context(|| format!("cannot read the directory `{}`", dir.display()))?;
     let mut found = Vec::new();
-    for entry in walkdir::WalkDir::new(dir).sort_by_file_name() {
+    let mut entries = walkdir::WalkDir::new(dir).sort_by_file_name().into_iter();
+    while let Some(entry) = entries.next() {
         let entry = match entry {
             Ok(entry) => entry,
             Err(error) => {
@@ -112,6 +117,12 @@ fn walk(dir: &Path, skipped: &mut Skipped) -> Result<Vec<Found>> {
         };
         let kind = entry.file_type();
         if kind.is_dir() {
+            // One that was asked for by name is measured, whatever it holds.
+            if entry.depth() > 0 && is_ours(entry.path()) {
+                skipped.ours += 1;
+                skipped.note(entry.path(), "of blobwise");
+                entries.skip_current_dir();
+            }
             continue;
         }
         if kind.is_symlink() {
@@ -140,6 +151,16 @@ fn walk(dir: &Path, skipped: &mut Skipped) -> Result<Vec<Found>> {
         }
     }
     Ok(found)
+}
+
+/// Whether a directory is one of blobwise's own: results of runs, or the place where one works or was killed. They come and go
+/// with every run, and one that is gone on with must find the blobs that it began with.
+fn is_ours(dir: &Path) -> bool {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    let has = |file: &str| dir.join(file).is_file();
+    name == "blobwise-runs"
+        || (name.starts_with("blobwise-") && has("BLOBWISE"))
+        || (has("plan.toml") && has("result.json"))
 }
 
 /// Takes evenly spaced files from the list ordered by size, from a random start: every stratum of sizes keeps its
@@ -255,6 +276,32 @@ fn append(path: &Path, pool: &mut Vec<u8>) -> std::io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_runs_left_is_no_blob_unless_it_is_asked_for() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        for file in [
+            "a/1",
+            "b/plan.toml",
+            "blobwise-0123abcd/BLOBWISE",
+            "blobwise-0123abcd/r1-sqlite/2",
+            "blobwise-runs/20260131-120000/report.html",
+            "blobwise-theirs/3",
+            "out/plan.toml",
+            "out/result.json",
+        ] {
+            let path = dir.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, file).unwrap();
+        }
+        let mut skipped = Skipped::default();
+        let found = walk(dir.path(), &mut skipped).unwrap();
+        let names: Vec<String> = found.iter().map(|file| file.path.to_string_lossy().into_owned()).collect();
+        assert_eq!(names, ["a/1", "b/plan.toml", "blobwise-theirs/3"]);
+        assert_eq!(skipped.ours, 3);
+        assert!(skipped.summary().unwrap().starts_with("3 directories of blobwise itself (such as "));
+        assert_eq!(walk(&dir.path().join("out"), &mut skipped).unwrap().len(), 2);
+    }
 
     #[test]
     fn a_sample_keeps_the_shares_of_sizes() {

@@ -87,6 +87,8 @@ impl<C: Clock> Crew<'_, C> {
             workers: self.workers as u64,
             main: std::thread::current(),
         };
+        // A phase may end with less than it began with.
+        let memory_before = self.store.memory_bytes()?;
         let counted: Mutex<Vec<(usize, Tally)>> = Mutex::default();
         let first_error: Mutex<Option<anyhow::Error>> = Mutex::default();
         std::thread::scope(|scope| {
@@ -128,6 +130,8 @@ impl<C: Clock> Crew<'_, C> {
         if let Some(error) = first_error.into_inner().unwrap_or_else(PoisonError::into_inner) {
             return Err(error);
         }
+        let memory = memory_before.max(self.store.memory_bytes()?);
+        meters.iter_mut().for_each(|meter| meter.note_store_memory(memory));
         let mut totals: Vec<Option<Tally>> = jobs.iter().map(|_| None).collect();
         for (index, tally) in counted.into_inner().unwrap_or_else(PoisonError::into_inner) {
             match &mut totals[index] {

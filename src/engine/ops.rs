@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::corpus::Corpus;
 use crate::plan::{Load, OpKind, Order, RangeRule};
-use crate::store::Span;
+use crate::store::{Key, Span};
 
 /// One op of a list. Everything a worker must know or check is in it, so that it looks nothing up on the clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,6 +48,9 @@ pub struct State {
     pub references: Vec<u32>,
     /// Bytes of what is uploaded: the blobs before they were overwritten.
     pub uploaded_len: Vec<u64>,
+    /// Whether what would be uploaded of each blob is what would be of an earlier one: to a catalogue they are one upload, and the
+    /// earlier one stands for both. Known from [`State::find_copies`] on.
+    pub is_copy: Vec<bool>,
     /// When each blob was written last, by the number of the write; 0 is never.
     pub written: Vec<u64>,
     /// Writes so far.
@@ -64,9 +67,16 @@ impl State {
             alive: vec![false; blobs],
             references: vec![0; blobs],
             uploaded_len: corpus.sizes.clone(),
+            is_copy: vec![false; blobs],
             written: vec![0; blobs],
             writes: 0,
         }
+    }
+
+    /// Finds the blobs that are no uploads of their own, by the keys of contents by id. To be called before anything is uploaded.
+    pub fn find_copies(&mut self, content_keys: &[Key]) {
+        let mut known = std::collections::HashSet::new();
+        self.is_copy = content_keys.iter().map(|key| !known.insert(key.hex)).collect();
     }
 
     /// Bytes of the blobs that are there.
@@ -178,8 +188,9 @@ fn uploads(
     random: &mut SmallRng,
 ) -> Vec<PlannedOp> {
     let blobs = 0..state.references.len() as u32;
+    let is_new = |id: &u32| state.references[*id as usize] == 0 && !state.is_copy[*id as usize];
     let mut ids: Vec<u32> = match kind {
-        OpKind::Register => blobs.filter(|id| state.references[*id as usize] == 0).collect(),
+        OpKind::Register => blobs.filter(is_new).collect(),
         _ => blobs.flat_map(|id| std::iter::repeat_n(id, state.references[id as usize] as usize)).collect(),
     };
     ids.shuffle(random);
@@ -396,6 +407,7 @@ mod tests {
             alive: vec![alive; blobs],
             references: vec![0; blobs],
             uploaded_len: vec![10_000; blobs],
+            is_copy: vec![false; blobs],
             written: vec![0; blobs],
             writes: 0,
         }
@@ -444,6 +456,18 @@ mod tests {
             let distinct: HashSet<u32> = list.iter().map(|op| op.blob).collect();
             assert_eq!((list.len(), distinct.len()), (1000, contents));
         }
+    }
+
+    #[test]
+    fn of_blobs_with_the_same_content_one_is_uploaded() {
+        let mut state = state(4, true);
+        let keys: Vec<Key> = (0..4).map(|id| Key::of_digest(id, u128::from(id % 2))).collect();
+        state.find_copies(&keys);
+        let load = Load { duplicates: 0.0, ..load(&[(OpKind::Register, 1.0)], Order::Once) };
+        let list = lists(&load, &state, 4, Deal::Own(1), 7).remove(0);
+        let mut ids: Vec<u32> = list.iter().map(|op| op.blob).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, [0, 1]);
     }
 
     #[test]

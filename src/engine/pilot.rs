@@ -136,7 +136,7 @@ pub fn fitting_lengths(
         gave.push(format!("the corpus was cut to {:.0} % of its blobs", chosen.corpus_share * 100.0));
     }
     if chosen.rounds < wanted {
-        gave.push(format!("there are {} rounds instead of {wanted}", chosen.rounds));
+        gave.push(format!("rounds were cut from {wanted} to {}", chosen.rounds));
     }
     if chosen.cold_ops < OPS_MIN {
         gave.push("cold phases are short".to_owned());
@@ -169,8 +169,13 @@ fn shares(blobs: &[(u64, Option<u64>)], share: f64) -> Vec<(u64, Option<u64>)> {
     blobs.iter().map(|(blobs, sweep)| (part_of(*blobs, share), *sweep)).collect()
 }
 
+/// What a share of the planned corpora leaves of them.
+pub fn cut(corpora: &[Corpus], share: f64) -> Vec<Corpus> {
+    corpora.iter().map(|corpus| corpus.part(part_of(corpus.blobs(), share))).collect()
+}
+
 /// Blobs of a part of a corpus.
-pub fn part_of(blobs: u64, share: f64) -> u64 {
+fn part_of(blobs: u64, share: f64) -> u64 {
     ((blobs as f64 * share).round() as u64).clamp(1, blobs.max(1))
 }
 

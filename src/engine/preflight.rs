@@ -1,13 +1,18 @@
-//! What can be tried before anything is measured: space on the disk, memory for caches, and servers of the user's.
+//! What can be tried before anything is measured: space on the disk, memory for caches, servers of the user's, and whether an
+//! earlier run can be continued here.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use super::pilot;
 use super::visit::setup;
 use crate::corpus::Corpus;
 use crate::machine;
 use crate::plan::{Class, Plan, Row, class_of};
+use crate::records::Records;
+use crate::result::{CorpusResult, Machine, Program};
 use crate::store::{Common, Mode};
 use crate::units;
 
@@ -66,4 +71,112 @@ fn check_server(plan: &Plan, corpus: &Corpus, place: &Path, dir: &Path, row: &Ro
     let session = store.session().map(drop);
     store.remove()?;
     Ok(session?)
+}
+
+// ---- going on with an earlier run --------------------------------------------------------------------------------
+
+/// What this program, this machine or these corpora have that an earlier run was not made with, so that its rounds could not be
+/// compared with those of now; nothing when they can. The corpora are the planned ones, before the pilot's share is taken of them.
+pub fn difference(
+    earlier: &Records,
+    program: &Program,
+    machine: &Machine,
+    corpora: &[Corpus],
+) -> Option<String> {
+    let mut before = conditions(&earlier.program, &earlier.machine);
+    for corpus in &earlier.corpora {
+        let CorpusResult { blobs, bytes, largest_bytes, quantiles, sampled_from, .. } = corpus;
+        before.extend(of_corpus([*blobs, *bytes, *largest_bytes], quantiles, *sampled_from));
+    }
+    let mut now = conditions(program, machine);
+    for corpus in pilot::cut(corpora, earlier.fixed.corpus_share) {
+        let sizes = [corpus.blobs(), corpus.bytes(), corpus.largest()];
+        now.extend(of_corpus(sizes, &corpus.quantiles(), corpus.sampled_from));
+    }
+    let differs = |((_, before), (_, now)): &(Condition, Condition)| before != now;
+    let ((what, before), (_, now)) = before.into_iter().zip(now).find(differs)?;
+    Some(format!("{what} was {before} and is {now}"))
+}
+
+/// What something is called, and what it is.
+type Condition = (&'static str, String);
+
+fn conditions(program: &Program, machine: &Machine) -> Vec<Condition> {
+    let user = if machine.root { "root" } else { "another than root" };
+    vec![
+        ("blobwise", format!("version {} ({} build)", program.version, program.build)),
+        ("the processor", machine.processor.clone()),
+        ("the number of processors", machine.processors.to_string()),
+        ("the kernel", machine.kernel.clone()),
+        ("the file system", machine.filesystem.clone()),
+        ("the device", machine.device.clone().unwrap_or_else(|| "unknown".to_owned())),
+        ("the user", user.to_owned()),
+    ]
+}
+
+/// Of a corpus: blobs, bytes and largest blob, quantiles, and what it is a sample of.
+fn of_corpus(
+    [blobs, bytes, largest]: [u64; 3],
+    quantiles: &BTreeMap<String, u64>,
+    sampled_from: Option<(u64, u64)>,
+) -> [Condition; 3] {
+    let quantiles: Vec<String> = quantiles.iter().map(|(name, bytes)| format!("{name} {bytes} B")).collect();
+    let choice = match sampled_from {
+        Some((files, bytes)) => format!("from {} ({bytes} B)", units::counted(files, "file")),
+        None => "all".to_owned(),
+    };
+    [
+        ("the corpus", format!("{} ({bytes} B, the largest {largest} B)", units::counted(blobs, "blob"))),
+        ("the distribution of sizes", quantiles.join(", ")),
+        ("the choice of files", choice),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::PlanText;
+
+    fn planned(blobs: u64) -> Plan {
+        let text = format!("stores = ['files/flat']\n[corpus]\nsource = 'fixed:100'\nblobs = {blobs}");
+        PlanText::parse(&text).unwrap().resolve(true).unwrap()
+    }
+
+    fn corpora(plan: &Plan) -> Vec<Corpus> {
+        plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request).unwrap()).collect()
+    }
+
+    #[test]
+    fn rounds_of_other_blobs_machines_and_programs_are_not_joined() {
+        let plan = planned(40);
+        let program = Program { version: "1.0".into(), build: "release".into(), ..Program::default() };
+        let machine = Machine { kernel: "6.1".into(), device: Some("sda".into()), ..Machine::default() };
+        let mut earlier = Records::new(&plan, program.clone(), machine.clone());
+        earlier.fixed.corpus_share = 0.5;
+        earlier.corpora = pilot::cut(&corpora(&plan), 0.5)
+            .iter()
+            .map(|corpus| CorpusResult {
+                blobs: corpus.blobs(),
+                bytes: corpus.bytes(),
+                quantiles: corpus.quantiles(),
+                largest_bytes: corpus.largest(),
+                ..CorpusResult::default()
+            })
+            .collect();
+        let same = corpora(&plan);
+        assert_eq!(difference(&earlier, &program, &machine, &same), None);
+        let larger = difference(&earlier, &program, &machine, &corpora(&planned(44)));
+        let text =
+            "the corpus was 20 blobs (2000 B, the largest 100 B) and is 22 blobs (2200 B, the largest 100 B)";
+        assert_eq!(larger.as_deref(), Some(text));
+        let debug = Program { build: "debug".into(), ..program.clone() };
+        let text = "blobwise was version 1.0 (release build) and is version 1.0 (debug build)";
+        assert_eq!(difference(&earlier, &debug, &machine, &same).as_deref(), Some(text));
+        let elsewhere = Machine { device: None, ..machine.clone() };
+        let text = "the device was sda and is unknown";
+        assert_eq!(difference(&earlier, &program, &elsewhere, &same).as_deref(), Some(text));
+        let root = Machine { root: true, ..machine };
+        let text = "the user was another than root and is root";
+        assert_eq!(difference(&earlier, &program, &root, &same).as_deref(), Some(text));
+    }
 }

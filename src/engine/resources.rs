@@ -110,6 +110,7 @@ pub struct Meter<'a> {
     seconds: f64,
     used: Used,
     server_peak_bytes: Option<u64>,
+    store_peak_bytes: Option<u64>,
 }
 
 impl<'a> Meter<'a> {
@@ -121,7 +122,15 @@ impl<'a> Meter<'a> {
             server_ns: None,
             device: device.map(|_| DeviceCounters::default()),
         };
-        Meter { device, idle, running: None, seconds: 0.0, used, server_peak_bytes: None }
+        Meter {
+            device,
+            idle,
+            running: None,
+            seconds: 0.0,
+            used,
+            server_peak_bytes: None,
+            store_peak_bytes: None,
+        }
     }
 
     /// Starts or goes on; `servers` are those of the open store.
@@ -148,9 +157,17 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// The most memory that servers had when it was looked at.
+    /// Notes what memory the store says it takes outside of this process and of its servers.
+    pub fn note_store_memory(&mut self, bytes: Option<u64>) {
+        self.store_peak_bytes = self.store_peak_bytes.max(bytes);
+    }
+
+    /// The most memory outside of this process when it was looked at: of the servers, and what the store says it takes beside.
     pub fn server_peak_bytes(&self) -> Option<u64> {
-        self.server_peak_bytes
+        match (self.server_peak_bytes, self.store_peak_bytes) {
+            (Some(servers), Some(store)) => Some(servers + store),
+            (servers, store) => servers.or(store),
+        }
     }
 
     /// Adds what another meter has counted.
@@ -158,6 +175,7 @@ impl<'a> Meter<'a> {
         self.seconds += other.seconds;
         self.used.add(&other.used);
         self.server_peak_bytes = self.server_peak_bytes.max(other.server_peak_bytes);
+        self.store_peak_bytes = self.store_peak_bytes.max(other.store_peak_bytes);
     }
 
     /// What was used, less what the idle system would have used in the same time.
@@ -220,4 +238,21 @@ impl MemoryBaseline {
 /// Free bytes of a file system, for the cross-check of footprints.
 pub fn free_bytes(dir: &Path) -> Option<u64> {
     machine::free_bytes(dir).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_outside_of_the_process_is_the_most_that_was_seen() {
+        let mut meter = Meter::new(None, Idle::default());
+        assert_eq!(meter.server_peak_bytes(), None);
+        for bytes in [Some(2), Some(3), Some(1), None] {
+            meter.note_store_memory(bytes);
+        }
+        assert_eq!(meter.server_peak_bytes(), Some(3));
+        meter.server_peak_bytes = Some(10);
+        assert_eq!(meter.server_peak_bytes(), Some(13));
+    }
 }

@@ -16,12 +16,13 @@ use super::yardstick::Yardstick;
 use crate::corpus::Corpus;
 use crate::machine::{self, Device};
 use crate::place::Place;
-use crate::plan::{Plan, Row, Work, length_key};
+use crate::plan::{Phase, Plan, Row, Work, length_key};
 use crate::records::Records;
-use crate::result::{CorpusResult, Harness, Picture, Program, Status, StoreRound};
+use crate::result::{CorpusResult, Fixed, Harness, Picture, Program, Status, StoreRound};
 use crate::stats::histogram;
 use crate::store::{Common, Options};
 use crate::stores;
+use crate::units;
 
 /// What a run tells while it goes on.
 #[derive(Debug)]
@@ -74,7 +75,7 @@ pub struct Start<'a> {
     pub plan: &'a Plan,
     /// Its corpora, in order.
     pub corpora: Vec<Corpus>,
-    /// What an earlier run left.
+    /// What an earlier run left, if it has begun to measure: with this program, machine and corpora.
     pub earlier: Option<Records>,
     /// The program, for the records.
     pub program: Program,
@@ -198,25 +199,33 @@ impl Course<'_> {
 
     /// Everything before round 1.
     fn prepare(&mut self, resumed: bool, observer: &mut dyn Observer) -> Result<()> {
-        if resumed {
-            return self.cut_corpora();
-        }
         let idle = Idle::watch(self.context.device.as_ref(), IDLE_SECONDS);
+        if resumed {
+            self.cut_corpora()?;
+            if !is_whole(&self.records.harness, self.context.plan) {
+                self.records.harness = self.harness(idle)?;
+            }
+            return Ok(());
+        }
         if self.context.drop_caches && self.has_cold_phase() {
             observer.event(Event::Note(
                 "the kernel's caches are dropped before cold reads (--no-drop-caches prevents it)",
             ));
         }
-        self.records.fixed = match self.context.plan.budget {
+        let fixed = match self.context.plan.budget {
             Some(_) => self.pilot(idle, observer)?,
             None => pilot::full_lengths(self.context.plan, &self.blobs()),
         };
+        // A pilot that was cut short has fixed nothing.
+        if !self.stopped() {
+            self.records.fixed = fixed;
+            self.cut_corpora()?;
+        }
+        self.records.corpora =
+            self.corpora.iter().zip(&self.context.plan.corpora).map(corpus_result).collect();
         if self.stopped() {
             return Ok(());
         }
-        self.cut_corpora()?;
-        self.records.corpora =
-            self.corpora.iter().zip(&self.context.plan.corpora).map(corpus_result).collect();
         let (plan, clock) = (self.context.plan, self.context.clock);
         environment::look(&mut self.records, plan, &clock, &self.context.place, idle);
         self.records.harness = self.harness(idle)?;
@@ -233,17 +242,13 @@ impl Course<'_> {
             bail!("the earlier run ended before anything was fixed; start a new one");
         }
         if share < 1.0 {
-            self.corpora = self
-                .corpora
-                .iter()
-                .map(|corpus| corpus.part(pilot::part_of(corpus.blobs(), share)))
-                .collect();
+            self.corpora = pilot::cut(&self.corpora, share);
         }
         Ok(())
     }
 
     /// Visits every row briefly and fixes what fits the budget.
-    fn pilot(&mut self, idle: Idle, observer: &mut dyn Observer) -> Result<crate::result::Fixed> {
+    fn pilot(&mut self, idle: Idle, observer: &mut dyn Observer) -> Result<Fixed> {
         let plan = self.context.plan;
         let small: Vec<Corpus> =
             self.corpora.iter().map(|corpus| corpus.part(pilot::pilot_blobs(corpus))).collect();
@@ -259,7 +264,7 @@ impl Course<'_> {
                 let subject = Subject { row, corpus: small, sweep_bytes: blobs[corpus].1 };
                 let turn = Turn { round: 0, position: 1, idle, resident: false };
                 let Some(visit) = visit(&self.context, &lengths, subject, turn, &mut |_| ())? else {
-                    return Ok(lengths);
+                    return Ok(Fixed::default());
                 };
                 visits.push(PilotVisit { row, corpus, blobs: small.blobs(), visit });
             }
@@ -272,7 +277,8 @@ impl Course<'_> {
             self.records.doubt("budget", gave, Some("give it more time with `--budget`"));
         }
         let took = (machine::uptime() - begin).as_secs_f64();
-        let note = format!("pilot done in {took:.0} s: {} rounds to begin with", fixed.rounds);
+        let note =
+            format!("pilot done in {took:.0} s: {} to begin with", units::counted(fixed.rounds, "round"));
         observer.event(Event::Note(&note));
         Ok(fixed)
     }
@@ -508,6 +514,14 @@ fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
     });
 }
 
+/// Whether the harness was measured with every corpus: a stop leaves those out that come after it.
+fn is_whole(harness: &Harness, plan: &Plan) -> bool {
+    plan.corpora.iter().all(|corpus| {
+        let key = |phase: &Phase| length_key(&phase.id, corpus.sweep_bytes);
+        plan.phases_of(corpus.sweep_bytes).any(|phase| harness.null_ns.contains_key(&key(phase)))
+    })
+}
+
 fn corpus_result((corpus, planned): (&Corpus, &crate::plan::CorpusPlan)) -> CorpusResult {
     CorpusResult {
         name: corpus.name.clone(),
@@ -526,4 +540,37 @@ fn corpus_result((corpus, planned): (&Corpus, &crate::plan::CorpusPlan)) -> Corp
 fn service_p50(round: &crate::result::Round) -> Option<f64> {
     let whole = histogram::whole(&round.histogram.service).ok().filter(|whole| !whole.is_empty())?;
     Some(whole.value_at_quantile(0.5) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::PlanText;
+    use crate::result::Machine;
+
+    fn planned(toml: &str) -> Plan {
+        PlanText::parse(toml).unwrap().resolve(true).unwrap()
+    }
+
+    #[test]
+    fn a_budget_counts_from_where_a_run_begins_or_goes_on() {
+        let plan = planned("stores = ['files/flat']\nbudget = '60s'");
+        let mut records = Records::new(&plan, Program::default(), Machine::default());
+        let (since, begin) = (Duration::from_secs(100), Duration::from_secs(103));
+        assert_eq!(deadline(&plan, since, begin, &records, false), Some(Duration::from_secs(160)));
+        records.program.seconds = 20.0;
+        assert_eq!(deadline(&plan, since, begin, &records, true), Some(Duration::from_secs(143)));
+    }
+
+    #[test]
+    fn a_harness_that_was_cut_short_is_told_from_a_whole_one() {
+        let plan = planned("stores = ['files/flat']\nsweep = '1kB..10kB'");
+        assert!(plan.corpora.len() > 1);
+        let mut harness = Harness::default();
+        for corpus in &plan.corpora {
+            assert!(!is_whole(&harness, &plan));
+            harness.null_ns.insert(length_key("read-warm", corpus.sweep_bytes), 50.0);
+        }
+        assert!(is_whole(&harness, &plan));
+    }
 }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::PlanText;
-use crate::corpus::{Content, PRESETS, Request, Sizes, Source};
+use crate::corpus::{BLOB_BYTES_MAX, Content, PRESETS, Request, Sizes, Source};
 use crate::units::parse_bytes;
 
 /// The corpus of a plan.
@@ -176,12 +176,6 @@ fn of_sweep(
     if from == 0 || to <= from {
         bail!("`--sweep {sweep}` must go from a size above 0 to a larger one");
     }
-    if to > crate::corpus::BLOB_BYTES_MAX {
-        bail!(
-            "`--sweep {sweep}` goes above {} B, the largest blob that blobwise handles",
-            crate::corpus::BLOB_BYTES_MAX
-        );
-    }
     let content = corpus.content.as_deref().map_or(Ok(Content::Random), Content::parse)?;
     let steps = ((to as f64 / from as f64).log10() * 2.0).round().max(1.0) as u32;
     let mut corpora = Vec::new();
@@ -189,6 +183,13 @@ fn of_sweep(
         let ideal = from as f64 * (to as f64 / from as f64).powf(f64::from(step) / f64::from(steps));
         let centre = off_powers_of_two(ideal);
         let sizes = Sizes::Uniform((centre * 0.8) as u64, ((centre * 1.2) as u64).max(1));
+        let largest = sizes.at(1.0);
+        if largest > BLOB_BYTES_MAX {
+            bail!(
+                "`--sweep {sweep}` has sizes around each step, up to {largest} B, above {BLOB_BYTES_MAX} B, the largest blob that \
+                 blobwise handles; end it at 3GB"
+            );
+        }
         let by_bytes = (bytes_max.unwrap_or(SWEEP_BYTES) as f64 / centre) as u64;
         let enough = crate::stats::SHORT_OPS;
         let least = if enough as f64 * centre <= SWEEP_BYTES_MAX { enough } else { SWEEP_BLOBS_MIN };

@@ -34,7 +34,7 @@ use values::{at_most, bytes_or, duration_or, positive_rate};
 use crate::corpus::PRESETS;
 use crate::names::unknown;
 use crate::store::Durability;
-use crate::units::{parse_duration, parse_share};
+use crate::units::{parse_duration, parse_share, without_passwords};
 
 /// A plan as it is written: everything is optional, and what is not given has a default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -169,10 +169,11 @@ pub enum OneOrMany {
 impl OneOrMany {
     /// The same with the passwords of URLs replaced.
     fn without_passwords(&self) -> OneOrMany {
-        use crate::units::without_passwords as shown;
         match self {
-            OneOrMany::One(value) => OneOrMany::One(shown(value)),
-            OneOrMany::Many(values) => OneOrMany::Many(values.iter().map(|value| shown(value)).collect()),
+            OneOrMany::One(value) => OneOrMany::One(without_passwords(value)),
+            OneOrMany::Many(values) => {
+                OneOrMany::Many(values.iter().map(|value| without_passwords(value)).collect())
+            }
         }
     }
 }
@@ -348,7 +349,7 @@ impl PlanText {
         }
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the plan `{name}`"))?;
         PlanText::parse(&text)
-            .map_err(|error| anyhow!("the plan `{name}` is damaged: {}", format!("{error:#}").trim_end()))
+            .map_err(|error| anyhow!("the plan `{name}` has an error: {}", format!("{error:#}").trim_end()))
     }
 
     /// Reads a plan from its text.
@@ -429,7 +430,7 @@ impl Resolver<'_> {
             durability: self.durability()?,
             workers: at_most("--workers", text.workers.unwrap_or(1), WORKERS_MAX)?,
             batch: at_most("--batch", text.batch.unwrap_or(1), BATCH_MAX)?,
-            rate: text.rate.map(positive_rate).transpose()?,
+            rate: text.rate.map(|rate| positive_rate("--rate", rate)).transpose()?,
             limit: text.limit.as_deref().unwrap_or(LIMIT).parse()?,
             arrivals: text.arrivals.unwrap_or_default(),
             mix: self.mix(&phases)?,
@@ -448,12 +449,13 @@ impl Resolver<'_> {
                 ops: text.sync_every_ops.unwrap_or(100).max(1),
                 bytes: bytes_or("sync_every_bytes", &text.sync_every_bytes, 16_000_000)?.max(1),
             },
-            op_timeout: duration_or("op_timeout", &text.op_timeout, Duration::from_secs(30))?,
+            op_timeout: duration_or("--op-timeout", &text.op_timeout, Duration::from_secs(30))?,
             rail_limit: text.rail_limit.unwrap_or(0.5),
         };
         if plan.shows_pages() && (plan.rate.is_some() || plan.text.limit.is_some()) {
             bail!("pages are loaded one after the other: `--rate` and `--limit` are for stores");
         }
+        plan.phases.iter().try_for_each(|phase| phase.check_batch(plan.batch))?;
         plan.only = self.only(&plan)?;
         plan.text = self.complete(&plan);
         Ok(plan)
@@ -591,9 +593,11 @@ impl Resolver<'_> {
 
     fn reference(&self, rows: &[Row]) -> Result<String> {
         if let Some(name) = &self.text.reference {
-            return match rows.iter().find(|row| row.label == *name) {
+            // A label has no password either.
+            let name = without_passwords(name);
+            return match rows.iter().find(|row| row.label == name) {
                 Some(row) => Ok(row.label.clone()),
-                None => Err(unknown("reference row", name, rows.iter().map(|row| row.label.as_str()))),
+                None => Err(unknown("reference row", &name, rows.iter().map(|row| row.label.as_str()))),
             };
         }
         let ranked = || rows.iter().filter(|row| !row.is_reference());
@@ -608,6 +612,9 @@ impl Resolver<'_> {
         text.seed = Some(plan.seed);
         for value in text.set.values_mut() {
             *value = value.without_passwords();
+        }
+        for store in text.stores.iter_mut().flatten() {
+            *store = without_passwords(store);
         }
         text.durability = Some(plan.durability.name().to_owned());
         text.workers = Some(plan.workers);
@@ -751,16 +758,31 @@ mod tests {
         let phase = |more: &str| error(&format!("[[phase]]\nid = 'p'\n{more}"));
         assert!(phase("ops = {register = 1.0}\nduplicates = 1.0").contains("not from 0 to 0.9"));
         assert!(phase("ops = {put = 1.0}\nduplicates = 0.1").contains("for `register`"));
+        assert!(phase("ops = {get = 1.0}\nworkers = 0").contains("phase `p`: `workers = 0` is not"));
+        assert!(phase("ops = {get = 1.0}\nbatch = 0").contains("phase `p`: `batch = 0` is not"));
+        assert!(phase("ops = {get = 1.0}\nrate = -1.0").contains("phase `p`: `rate = -1` is not"));
         assert!(error("phases = ['read-warn']").contains("read-warm"));
         assert!(error("durability = 'always'").contains("each-write"));
         assert!(error("colour = 'red'").contains("colour"));
         assert!(error("cache = 'much'").contains("cache"));
         assert!(error("cache = '-5%'").contains("150%"));
         assert!(error("sweep = '10MB..1kB'").contains("--sweep"));
+        // The size itself would do, those around it would not.
+        assert!(error("sweep = '1GB..4GB'").contains("4784000000 B"));
+        assert!(resolve("sweep = '1GB..3GB'").is_ok());
         assert!(error("[corpus]\nblobs = 0").contains("--blobs"));
         assert!(error("mix = {reed = 1.0}").contains("read"));
         assert!(error("phases = ['fill', 'read-again']").contains("read phase before it"));
         assert!(error("[[phase]]\nid = 'mixed'\nops = {put = 1.0}\nseconds = 2.0").contains("fixed list"));
+    }
+
+    #[test]
+    fn a_batch_has_one_kind_of_op() {
+        let mixed = "[[phase]]\nid = 'p'\nops = {get = 0.98, overwrite = 0.02}";
+        assert!(error(&format!("{mixed}\nbatch = 10")).contains("phase `p`: a batch of 10"));
+        assert!(error(&format!("batch = 10\n{mixed}")).contains("give the phase `batch = 1`"));
+        assert!(resolve(&format!("batch = 10\n{mixed}\nbatch = 1")).is_ok());
+        assert!(resolve("batch = 10\n[[phase]]\nid = 'p'\nops = {get = 1.0}").is_ok());
     }
 
     #[test]
@@ -793,6 +815,22 @@ mod tests {
             (plan.missing[0].label.as_str(), plan.missing[0].adapter.as_str()),
             ("ntfs[sync=none]", "ntfs")
         );
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn a_complete_plan_has_no_password() {
+        let plan = resolve(
+            "stores = ['postgres/bytea[url=postgres://me:s3cret@h/db]', 'postgres/chunked', 'files/flat']\n\
+             reference = 'postgres/bytea[url=postgres://me:s3cret@h/db]'\n\
+             [set]\n'postgres/chunked.url' = ['postgres://me:s3cret@h1/db', 'postgres://me:s3cret@h2/db']",
+        )
+        .unwrap();
+        assert_eq!(plan.reference, "postgres/bytea[url=postgres://me:***@h/db]");
+        assert_eq!(plan.rows[2].label, "postgres/chunked[url=postgres://me:***@h2/db]");
+        assert_eq!(plan.rows[2].options.text("url"), "postgres://me:s3cret@h2/db");
+        let text = plan.text.to_toml().unwrap();
+        assert!(text.contains("***@h2/db") && !text.contains("s3cret"), "{text}");
     }
 
     #[test]

@@ -6,6 +6,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::values::{at_most, positive_rate};
+use super::{BATCH_MAX, WORKERS_MAX};
 use crate::names::unknown;
 use crate::units::parse_bytes;
 
@@ -246,6 +248,21 @@ impl Phase {
             && before.cache == CacheState::Cold
             && self.cache == CacheState::AsIs
             && !self.writes()
+    }
+
+    /// Refuses batches of mixed ops: a batch is one request, and all of it would be done as its first op says. `of_run` is the
+    /// batch of a phase that has none of its own.
+    pub(super) fn check_batch(&self, of_run: usize) -> Result<()> {
+        let (Work::Ops(load) | Work::Ramp(load)) = &self.work else { return Ok(()) };
+        let batch = load.batch.unwrap_or(of_run);
+        if batch > 1 && load.mix.len() > 1 {
+            bail!(
+                "phase `{}`: a batch of {batch} is one request of one kind, and `ops` mixes {} kinds; give the phase `batch = 1`",
+                self.id,
+                load.mix.len()
+            );
+        }
+        Ok(())
     }
 
     /// The same with one op at a time.
@@ -508,9 +525,9 @@ impl PhaseText {
             length,
             use_bytes: self.use_bytes.unwrap_or_default(),
             repeats: self.repeats.clone(),
-            workers: self.workers,
-            batch: self.batch,
-            rate: self.rate,
+            workers: self.workers.map(|workers| at_most("workers =", workers, WORKERS_MAX)).transpose()?,
+            batch: self.batch.map(|batch| at_most("batch =", batch, BATCH_MAX)).transpose()?,
+            rate: self.rate.map(|rate| positive_rate("rate =", rate)).transpose()?,
             duplicates: self.duplicates.unwrap_or(DUPLICATES),
         };
         Ok(Phase { id: self.id.clone(), work: Work::Ops(load), class: Class::Asked, cache })

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use crate::names::unknown;
 use crate::store::{Adapter, Kind, OptionSpec, Options, Values};
 use crate::stores::{self, Entry};
-use crate::units::parse_bytes;
+use crate::units::{MASK, parse_bytes, without_passwords};
 
 /// Passes of a cold phase that a server does: each costs it a restart.
 pub const COLD_PASSES_SERVERS: u32 = 2;
@@ -146,13 +146,14 @@ pub fn rows(stores: &[String], sets: &Sets, strict: bool) -> Result<(Vec<Row>, V
                 if strict {
                     bail!("the store `{name}` is {reason}");
                 }
-                missing.push(Missing { label: store.clone(), adapter: name.to_owned(), reason });
+                let label = without_passwords(store);
+                missing.push(Missing { label, adapter: name.to_owned(), reason });
             }
             Some(Entry::Impossible { name, why }) if strict => {
                 bail!("the store `{name}` cannot be had: {why}");
             }
             Some(Entry::Impossible { name, why }) => missing.push(Missing {
-                label: store.clone(),
+                label: without_passwords(store),
                 adapter: name.to_owned(),
                 reason: why.to_owned(),
             }),
@@ -164,13 +165,25 @@ pub fn rows(stores: &[String], sets: &Sets, strict: bool) -> Result<(Vec<Row>, V
             return Err(unused_set(set));
         }
     }
-    let mut seen = std::collections::BTreeSet::new();
-    for row in &rows {
-        if !seen.insert(&row.label) {
+    tell_apart(&mut rows)?;
+    Ok((rows, missing))
+}
+
+/// Refuses a row that is there twice. URLs that differ in their passwords only have the same label: a number tells them apart.
+fn tell_apart(rows: &mut [Row]) -> Result<()> {
+    let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in rows {
+        let urls = seen.entry(row.label.clone()).or_default();
+        let url = row.options.text("url").to_owned();
+        if urls.contains(&url) {
             bail!("the row `{}` is named twice", row.label);
         }
+        urls.push(url);
+        if urls.len() > 1 {
+            row.label = format!("{} #{}", row.label, urls.len());
+        }
     }
-    Ok((rows, missing))
+    Ok(())
 }
 
 /// Why a row cannot run here: it has no server, or its catalogue has none.
@@ -225,15 +238,18 @@ pub fn split_list(text: &str) -> Vec<String> {
 /// `name[option=value,...]` as the name and the options.
 fn split_label(label: &str) -> Result<(&str, BTreeMap<String, String>)> {
     let Some((name, rest)) = label.split_once('[') else { return Ok((label.trim(), BTreeMap::new())) };
-    let inner = rest.strip_suffix(']').ok_or_else(|| anyhow!("`{label}` lacks its closing bracket"))?;
+    let inner = rest
+        .strip_suffix(']')
+        .ok_or_else(|| anyhow!("`{}` lacks its closing bracket", without_passwords(label)))?;
     let options = split_list(inner).iter().map(|pair| split_pair(pair)).collect::<Result<_>>()?;
     Ok((name.trim(), options))
 }
 
 /// `name=value`.
 pub fn split_pair(pair: &str) -> Result<(String, String)> {
-    let (name, value) =
-        pair.split_once('=').ok_or_else(|| anyhow!("`{pair}` is not of the form name=value"))?;
+    let (name, value) = pair
+        .split_once('=')
+        .ok_or_else(|| anyhow!("`{}` is not of the form name=value", without_passwords(pair)))?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
@@ -267,7 +283,8 @@ fn rows_of(
                     (all.clone(), label.clone());
                 all.insert(spec.name.to_owned(), checked.clone());
                 if in_label {
-                    label.insert(spec.name.to_owned(), value.clone());
+                    // What it is called is shown and stored.
+                    label.insert(spec.name.to_owned(), without_passwords(value));
                 }
                 next.push((all, label));
             }
@@ -374,8 +391,11 @@ fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
         Values::Word if is_word(value) => Ok(value.to_owned()),
         Values::Word => bail!("`{value}` is not one word of letters and digits"),
         Values::Url if value.is_empty() || value.contains("://") => {
-            if value.contains(crate::units::MASK) {
-                bail!("the password of this URL was not stored with the plan; give the URL again");
+            if value.contains(MASK) {
+                bail!(
+                    "the password of this URL was not stored: run DIR/plan.toml anew with --set NAME.url=URL, or with --stores where \
+                     that named the URL (a run whose URL came by either cannot be resumed; one from BLOBWISE_NAME_URL can)"
+                );
             }
             Ok(value.to_owned())
         }
@@ -413,19 +433,19 @@ mod tests {
     fn what_is_unknown_is_named_with_what_was_meant() {
         assert_eq!(
             labels(&["files/flatt"], &[]),
-            ["unknown store `files/flatt`; did you mean `files/flat`?"]
+            ["no store is called `files/flatt`; did you mean `files/flat`?"]
         );
         assert_eq!(
             labels(&["files/flat"], &[("files/flat.putt", &["atomic"])]),
-            ["unknown option of `files/flat` `putt`; did you mean `put`?"]
+            ["no option of `files/flat` is called `putt`; did you mean `put`?"]
         );
         assert_eq!(
             labels(&["files/flat"], &[("files/flat.put", &["atomicc"])]),
-            ["cannot set `files/flat.put`: unknown value `atomicc`; did you mean `atomic`?"]
+            ["cannot set `files/flat.put`: no value is called `atomicc`; did you mean `atomic`?"]
         );
         assert_eq!(
             labels(&["files/flat"], &[("memory.put", &["1"])]),
-            ["unknown option of `memory` `put`; there are catalogue"]
+            ["no option of `memory` is called `put`; the choices are: catalogue"]
         );
         assert_eq!(labels(&["files/flat", "files/flat"], &[]), ["the row `files/flat` is named twice"]);
         assert_eq!(
@@ -442,6 +462,27 @@ mod tests {
             labels(&["gridfs", "mongodb/document"], &[("mongodb.url", url)]),
             ["gridfs", "mongodb/document"]
         );
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn labels_have_no_password_and_still_differ() {
+        let urls: &[&str] =
+            &["postgres://me:s3cret@h1/db", "postgres://me:s3cret@h2/db", "postgres://me:other@h2/db"];
+        assert_eq!(
+            labels(&["postgres/bytea"], &[("postgres.url", urls)]),
+            [
+                "postgres/bytea[url=postgres://me:***@h1/db]",
+                "postgres/bytea[url=postgres://me:***@h2/db]",
+                "postgres/bytea[url=postgres://me:***@h2/db] #2",
+            ]
+        );
+        let named = "postgres/bytea[url=postgres://me:s3cret@h/db]";
+        assert_eq!(labels(&[named], &[]), ["postgres/bytea[url=postgres://me:***@h/db]"]);
+        let twice = "the row `postgres/bytea[url=postgres://me:***@h/db]` is named twice";
+        assert_eq!(labels(&[named, named], &[]), [twice]);
+        let masked = labels(&["postgres/bytea[url=postgres://me:***@h/db]"], &[]);
+        assert!(masked[0].contains("the password of this URL was not stored"), "{masked:?}");
     }
 
     #[test]

@@ -94,9 +94,9 @@ pub(super) fn at_most(flag: &str, value: usize, max: usize) -> Result<usize> {
     Ok(value)
 }
 
-pub(super) fn positive_rate(rate: f64) -> Result<f64> {
+pub(super) fn positive_rate(flag: &str, rate: f64) -> Result<f64> {
     if !(rate.is_finite() && rate > 0.0 && rate <= 1e8) {
-        bail!("`--rate {rate}` is not between 0 and 100000000 ops a second");
+        bail!("`{flag} {rate}` is not between 0 and 100000000 ops a second");
     }
     Ok(rate)
 }

@@ -85,18 +85,18 @@ fn command(result: &RunResult) -> Option<String> {
 fn began(result: &RunResult) -> String {
     let (program, machine) = (&result.program, &result.machine);
     let minutes = units::seconds(program.seconds);
-    let rounds = result.fixed.rounds;
+    let rounds = units::counted(result.fixed.rounds, "round");
     let device = machine.device.as_ref().map(|device| format!(" on {device}")).unwrap_or_default();
     let scale = match result.plan.scale {
         Some(scale) if scale < 1.0 => format!(" at {scale} of its size"),
         _ => String::new(),
     };
     format!(
-        "Run on {}{scale}: {rounds} rounds, {minutes}, blobwise {}. {}, {} processors{}, {}, {}{device}, {}, Linux {}.",
+        "Run on {}{scale}: {rounds}, {minutes}, blobwise {}. {}, {}{}, {}, {}{device}, {}, Linux {}.",
         program.started.split('T').next().unwrap_or_default(),
         program.version,
         machine.processor,
-        machine.processors,
+        units::counted(machine.processors, "processor"),
         if machine.virtual_machine { " in a virtual machine" } else { "" },
         units::bytes(machine.memory_bytes as f64),
         machine.filesystem,

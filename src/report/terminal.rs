@@ -68,8 +68,8 @@ fn wrapped(text: &mut String, bullet: &str, paragraph: &str) {
 const LEFT_OUT: &[&str] = &["read-copy"];
 
 /// What the signs in a table mean.
-pub(super) const LEGEND: &str = "Ratios are rates over the best rate of their phase with 95 % intervals that hold for all rows of it \
-                                 at once; `?`: cannot be told apart from the best; `=`: equal within 3 %.";
+pub(super) const LEGEND: &str = "Ratios are rates over the best rate of their phase; their 95 % intervals allow for comparing the \
+                                 best with all other rows at once; `?`: cannot be told apart from the best; `=`: equal within 3 %.";
 
 /// The phases (and sizes of a sweep) that are shown, in their order.
 pub(super) fn blocks(result: &RunResult) -> Vec<(&str, Option<u64>)> {
@@ -229,10 +229,7 @@ pub(super) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> Stri
             parts.push(format!("a sync every {ops} ops or {}", units::bytes(bytes)));
         }
     }
-    parts.push(match cell.workers {
-        1 => "1 worker".to_owned(),
-        workers => format!("{workers} workers"),
-    });
+    parts.push(units::counted(cell.workers, "worker"));
     if cell.batch > 1 {
         parts.push(format!("batches of {}", cell.batch));
     }

@@ -4,11 +4,11 @@ mod sizes;
 
 use std::collections::BTreeMap;
 
-use super::cells::{op_ns, series};
+use super::cells::{op_ns, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::ranking::{self, League};
 use crate::plan::{MIX_PHASES, Phase, Plan, Row};
-use crate::result::{Cache, Cell, RunResult, Verdict};
+use crate::result::{Cache, Cell, Round, RunResult, Status, Verdict};
 use crate::store::{Durability, Kind};
 use crate::units;
 
@@ -19,6 +19,11 @@ const SMALL_NS: f64 = 5_000.0;
 
 /// The sentences, in the order in which they are printed.
 pub fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
+    if !result.complete && result.store_rounds.is_empty() {
+        return vec![
+            "Nothing was measured: the run was ended before it was through with its first row.".to_owned(),
+        ];
+    }
     if plan.shows_pages() {
         return loads(plan, result);
     }
@@ -51,8 +56,10 @@ const LOAD: &str = "load";
 fn loads(plan: &Plan, result: &RunResult) -> Vec<String> {
     let cells: Vec<&Cell> = result.results.iter().filter(|cell| cell.phase == LOAD).collect();
     let rounds = cells.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
-    let mut sentences =
-        vec![format!("On this machine, {rounds} rounds, each load in a fresh context of the browser:")];
+    let mut sentences = vec![format!(
+        "On this machine, {}, each load in a fresh context of the browser:",
+        units::counted(rounds, "round")
+    )];
     for (name, members) in ranking::grouped(&cells) {
         let title = if name.is_empty() { "Loads".to_owned() } else { format!("Loads ({name})") };
         sentences.push(format!("{title}: {}", leaders(&members, "loads")));
@@ -76,17 +83,20 @@ fn context(plan: &Plan, result: &RunResult) -> String {
         format!("stores of {} sizes", result.corpora.len())
     } else {
         let median = units::bytes(corpus.quantiles.get("p50").copied().unwrap_or(0) as f64);
-        let noun = if corpus.blobs == 1 { "blob" } else { "blobs" };
-        format!("{} {noun} of median {median} ({})", corpus.blobs, units::bytes(corpus.bytes as f64))
+        let blobs = units::counted(corpus.blobs, "blob");
+        format!("{blobs} of median {median} ({})", units::bytes(corpus.bytes as f64))
     };
-    let workers = if plan.workers == 1 { "1 worker".to_owned() } else { format!("{} workers", plan.workers) };
+    let workers = units::counted(plan.workers, "worker");
     let batch = if plan.batch > 1 { format!(", batches of {}", plan.batch) } else { String::new() };
     let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     let aged = plan.phases.iter().any(|phase| phase.id.starts_with("age-"));
     let fresh = if aged { "" } else { ", freshly filled" };
+    // The class of what was written: where nothing but the fill writes, that of the fill.
+    let written = result.results.iter().filter(|cell| writes(cell)).map(|cell| cell.durability).max();
     format!(
-        "On this machine and disk, {blobs}{fresh}, class {}, {workers}{batch}, {rounds} rounds:",
-        plan.durability.name()
+        "On this machine and disk, {blobs}{fresh}, class {}, {workers}{batch}, {}:",
+        written.unwrap_or(plan.durability).name(),
+        units::counted(rounds, "round")
     )
 }
 
@@ -117,15 +127,15 @@ fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
         cells.iter().copied().filter(is_of).collect()
     };
     let subject = subject(plan);
-    let mut sentence = of_subject(plan, question, &of(subject), !of(League::Caches).is_empty());
+    let mut sentence = of_subject(question, &of(subject), !of(League::Caches).is_empty());
     let writes = question.title == WRITES.title;
     for league in
         [League::Delivery, League::Caches].into_iter().filter(|league| is_told(*league, subject, writes))
     {
         for (_, cells) in ranking::grouped(&of(league)) {
             let group = ranking::group_of(cells[0]);
-            let apart = if group.is_empty() { String::new() } else { format!(" ({group})") };
-            sentence += &format!(" Among {}{apart}: {}", league.name(), leaders(&cells, question.does));
+            let (among, apart) = (league.name(), in_brackets(&group));
+            sentence += &format!(" Among {among}{apart}: {}", leaders(&cells, question.does));
         }
     }
     sentence
@@ -137,7 +147,7 @@ fn is_told(league: League, subject: League, writes: bool) -> bool {
 }
 
 /// What is answered to a question about the rows that the answer is about.
-fn of_subject(plan: &Plan, question: &Question, cells: &[&Cell], has_caches: bool) -> String {
+fn of_subject(question: &Question, cells: &[&Cell], has_caches: bool) -> String {
     let ranked: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.not_ranked.is_none()).collect();
     if ranked.is_empty() {
         let why = match cells.iter().find_map(|cell| cell.not_ranked.clone()) {
@@ -149,27 +159,38 @@ fn of_subject(plan: &Plan, question: &Question, cells: &[&Cell], has_caches: boo
     }
     let mut parts = Vec::new();
     // The largest group first: it is the one with something to choose from.
-    for (index, (_, cells)) in ranking::grouped(&ranked).iter().enumerate() {
+    let groups = ranking::grouped(&ranked);
+    for (index, (_, cells)) in groups.iter().enumerate() {
         let group = ranking::group_of(cells[0]);
         parts.push(match (index, cells.as_slice()) {
             (0, cells) => leaders(cells, question.does),
             (_, [one]) => {
                 let time = units::nanoseconds(op_ns(one).unwrap_or(0.0));
-                format!("Not comparable with them: `{}`, {time} ({group}).", one.store)
+                format!("Not comparable with them: `{}`, {time}{}.", one.store, in_brackets(&group))
             }
-            (_, cells) => format!("Not comparable with them ({group}): {}", leaders(cells, question.does)),
+            (_, cells) => {
+                format!("Not comparable with them{}: {}", in_brackets(&group), leaders(cells, question.does))
+            }
         });
     }
     let title = match ranked.first().map(|cell| cell.cache) {
         Some(Cache::Lukewarm) => "Lukewarm reads",
         _ => question.title,
     };
-    let (title, class) = match (question.title == WRITES.title, plan.durability) {
-        (false, _) => (title, String::new()),
-        (true, Durability::None) => ("Writes that nothing made durable", " (none)".to_owned()),
-        (true, class) => (title, format!(" ({})", class.name())),
+    // The fill has a class of its own, which is not always the one that was asked for.
+    let class =
+        groups.first().map(|(_, cells)| cells[0].durability).filter(|_| question.title == WRITES.title);
+    let (title, class) = match class {
+        None => (title, String::new()),
+        Some(Durability::None) => ("Writes that nothing made durable", " (none)".to_owned()),
+        Some(class) => (title, format!(" ({})", class.name())),
     };
     format!("{title}{class}: {}", parts.join(" "))
+}
+
+/// What rows have in common, behind a sentence's words; nothing where it needs no words.
+fn in_brackets(group: &str) -> String {
+    if group.is_empty() { String::new() } else { format!(" ({group})") }
 }
 
 /// Why a question stays open, and the command that answers it, where there is one.
@@ -252,14 +273,17 @@ fn one_leader(ranking: &Ranking, alone: &str, next: &str, does: &str, time: &dyn
     let (fast, slow) = (time(alone), time(next));
     let against = format!("({} against {})", units::nanoseconds(fast), units::nanoseconds(slow));
     let high = ranking.ratios.get(next).and_then(|(ratio, _)| ratio.high).unwrap_or(1.0);
-    let at_least = 1.0 / high;
+    // Down, or it would be more than what is proved.
+    let at_least = (100.0 / high).floor() / 100.0;
     if at_least < 1.0 + SMALL_SHARE && slow - fast < SMALL_NS {
         return format!("`{alone}` {does} faster than `{next}`, by too little to decide by {against}.");
     }
-    format!(
-        "`{alone}` {does} at least {at_least:.2} times as fast as `{next}` {against}, the next of {}.",
-        ranking.ratios.len() + 1
-    )
+    let faster = if at_least > 1.0 {
+        format!("at least {at_least:.2} times as fast as")
+    } else {
+        "faster than".to_owned()
+    };
+    format!("`{alone}` {does} {faster} `{next}` {against}, the next of {}.", ranking.ratios.len() + 1)
 }
 
 /// What tells apart rows that are equally fast: processor time, where that is proved.
@@ -267,25 +291,25 @@ fn differences(cells: &[&Cell], several: &[String]) -> String {
     if several.len() < 2 {
         return String::new();
     }
-    let rows: Vec<Series> = cells
-        .iter()
-        .filter(|cell| several.contains(&cell.store))
-        .map(|cell| Series {
-            label: cell.store.clone(),
-            rates: cell
-                .rounds
-                .iter()
-                .filter(|round| round.client_cpu_ns > 0)
-                .map(|round| (round.round, round.ops as f64 / round.client_cpu_ns as f64))
-                .collect(),
-        })
-        .collect();
+    let cells: Vec<&Cell> = cells.iter().copied().filter(|cell| several.contains(&cell.store)).collect();
+    let row = |cell: &&Cell| Series {
+        label: cell.store.clone(),
+        rates: cell.rounds.iter().filter_map(ops_per_cpu).collect(),
+    };
+    let rows: Vec<Series> = cells.iter().map(row).collect();
+    let is_known = rows.iter().zip(&cells).all(|(row, cell)| row.rates.len() == cell.rounds.len());
     match rank(&rows) {
-        Some(ranking) if ranking.leaders.len() == 1 => {
+        Some(ranking) if is_known && ranking.leaders.len() == 1 => {
             format!(" Of these, `{}` needs least processor time.", ranking.leaders[0])
         }
         _ => String::new(),
     }
+}
+
+/// Ops that a round did for each nanosecond of processor time, that of servers and browsers included; with its number.
+fn ops_per_cpu(round: &Round) -> Option<(u32, f64)> {
+    let spent = round.total_cpu_ns.filter(|ns| *ns > 0)?;
+    Some((round.round, round.ops as f64 / spent as f64))
 }
 
 /// `a`, `b` and `c`.
@@ -321,7 +345,10 @@ fn eligible_labels(plan: &Plan) -> Vec<&str> {
 }
 
 fn disk(plan: &Plan, result: &RunResult) -> String {
-    let eligible = eligible_labels(plan);
+    // What is left of a store that failed says nothing of what its blobs take.
+    let failed =
+        |label: &str| result.rows.iter().any(|row| row.store == label && row.status == Status::Failed);
+    let eligible: Vec<&str> = eligible_labels(plan).into_iter().filter(|label| !failed(label)).collect();
     let mut taken: Vec<(&str, f64, u64)> = result
         .footprints
         .iter()
@@ -358,39 +385,52 @@ fn mix(plan: &Plan, result: &RunResult) -> Option<String> {
     let shares: Vec<String> =
         plan.mix.iter().map(|(kind, share)| format!("{:.0} % {kind}", share * 100.0)).collect();
     let title = format!("1,000 ops of {}", shares.join(", "));
-    let rows = mixed(plan, result);
-    let cost = |label: &str| {
-        let row = rows.iter().find(|row| row.label == label);
-        let mean =
-            |row: &Series| row.rates.values().map(|rate| 1e9 / rate).sum::<f64>() / row.rates.len() as f64;
-        units::nanoseconds(row.map_or(0.0, mean))
-    };
-    Some(match (rank(&rows), rows.first()) {
-        (Some(ranking), _) => {
-            let costs: Vec<String> = ranking.leaders.iter().map(|label| cost(label)).collect();
-            let verb = if ranking.leaders.len() == 1 { "is fastest" } else { together(&ranking) };
-            format!("{title}: {} {verb} ({}).", names(&ranking.leaders), costs.join(", "))
-        }
-        (None, Some(row)) => {
-            format!("{title}: `{}` has nobody to be compared with ({}).", row.label, cost(&row.label))
-        }
-        (None, None) => {
-            format!("{title}: this run does not answer it: no row is ranked in every phase of the mix.")
-        }
-    })
+    let groups = mixed(plan, result);
+    if groups.is_empty() {
+        return Some(format!(
+            "{title}: this run does not answer it: no row is ranked in every phase of the mix."
+        ));
+    }
+    let told = groups.iter().enumerate().map(|(index, (group, rows))| match index {
+        0 => cheapest(rows),
+        _ => format!("Not comparable with them{}: {}", in_brackets(group), cheapest(rows)),
+    });
+    Some(format!("{title}: {}", told.collect::<Vec<String>>().join(" ")))
 }
 
-/// Mixed ops a second of each row that is ranked in every phase of the mix, of the largest group that may be compared.
-fn mixed(plan: &Plan, result: &RunResult) -> Vec<Series> {
-    let mut rows: Vec<(String, Series)> = Vec::new();
+/// Which rows of one group do a mix fastest.
+fn cheapest(rows: &[Series]) -> String {
+    let cost = |row: &Series| {
+        let mean = row.rates.values().map(|rate| 1e9 / rate).sum::<f64>() / row.rates.len().max(1) as f64;
+        units::nanoseconds(mean)
+    };
+    match (rows, rank(rows)) {
+        ([], _) | (_, None) => "nothing was measured.".to_owned(),
+        ([alone], _) => format!("`{}` has nobody to be compared with ({}).", alone.label, cost(alone)),
+        (_, Some(ranking)) => {
+            let leads = |label: &String| rows.iter().find(|row| row.label == *label);
+            let costs: Vec<String> = ranking.leaders.iter().filter_map(leads).map(cost).collect();
+            let verb = if ranking.leaders.len() == 1 { "is fastest" } else { together(&ranking) };
+            format!("{} {verb} ({}).", names(&ranking.leaders), costs.join(", "))
+        }
+    }
+}
+
+/// Mixed ops a second of each row that is ranked in every phase of the mix, by what they may be compared with, the largest group
+/// first.
+fn mixed(plan: &Plan, result: &RunResult) -> Vec<(String, Vec<Series>)> {
+    let mut groups: Vec<(String, Vec<Series>)> = Vec::new();
     for row in eligible(plan) {
         let mut cost: BTreeMap<u32, f64> = BTreeMap::new();
-        let mut group = String::new();
+        let mut conditions: Vec<String> = Vec::new();
         let complete = plan.mix.iter().all(|(kind, share)| {
             let phase = MIX_PHASES.iter().find(|(known, _)| known == kind).map_or("", |(_, phase)| phase);
             let cell = result.results.iter().find(|cell| cell.store == row.label && cell.phase == phase);
             let Some(cell) = cell.filter(|cell| cell.not_ranked.is_none()) else { return false };
-            group += &ranking::group_of(cell);
+            let condition = ranking::group_of(cell);
+            if !condition.is_empty() && !conditions.contains(&condition) {
+                conditions.push(condition);
+            }
             for (round, rate) in series(cell).rates {
                 *cost.entry(round).or_insert(0.0) += share * 1000.0 / rate;
             }
@@ -398,14 +438,15 @@ fn mixed(plan: &Plan, result: &RunResult) -> Vec<Series> {
         });
         if complete {
             let rates = cost.into_iter().map(|(round, seconds)| (round, 1.0 / seconds)).collect();
-            rows.push((group, Series { label: row.label.clone(), rates }));
+            let (group, series) = (conditions.join("; "), Series { label: row.label.clone(), rates });
+            match groups.iter_mut().find(|(known, _)| *known == group) {
+                Some((_, members)) => members.push(series),
+                None => groups.push((group, vec![series])),
+            }
         }
     }
-    let members = |group: &str| rows.iter().filter(|(other, _)| other == group).count();
-    let Some(common) = rows.iter().map(|(group, _)| group.clone()).max_by_key(|group| members(group)) else {
-        return Vec::new();
-    };
-    rows.into_iter().filter(|(group, _)| *group == common).map(|(_, series)| series).collect()
+    groups.sort_by_key(|(_, members)| std::cmp::Reverse(members.len()));
+    groups
 }
 
 /// Which rows are beaten everywhere by another, and which are left to choose from.

@@ -120,6 +120,9 @@ pub(super) fn cell(
     fill_in(&mut cell, record, phase)?;
     if let Some(failed) = failed {
         (cell.status, cell.reason) = (Status::Failed, failed.reason.clone());
+    } else if let Some(why) = &record.not_possible {
+        // What it did in its lucky rounds does not stand for all of them.
+        (cell.status, cell.reason) = (Status::NotPossible, Some(why.clone()));
     } else if cell.errors > 0 {
         let first = cell.first_error.clone().unwrap_or_default();
         (cell.status, cell.reason) =
@@ -339,18 +342,25 @@ pub fn writes(cell: &Cell) -> bool {
     cell.settled_ops_per_s.is_some()
 }
 
+/// Whether a cell was offered the same rate as all others, so that its response times are what tells it from them. On a ladder
+/// each row has a rate of its own.
+pub fn is_offered(cell: &Cell) -> bool {
+    cell.rounds.iter().any(|round| round.open.is_some() && round.rungs.is_empty())
+}
+
+/// The mean response time of a round, in nanoseconds; none where no op has one.
+fn mean_response_ns(round: &Round) -> Option<f64> {
+    let all = histogram::whole(&round.histogram.response).ok()?;
+    (!all.is_empty()).then(|| all.mean().max(1.0))
+}
+
 /// The rates by which a cell is compared: settled ones where there are any; in an open loop the inverse of the mean
 /// response time, because the rate is the same for all.
 pub fn series(cell: &Cell) -> Series {
-    let value = |round: &Round| {
-        if round.open.is_some() {
-            let response: Result<Vec<Histogram>> =
-                round.histogram.response.values().map(|text| histogram::decode(text)).collect();
-            let mut all = histogram::new();
-            response.unwrap_or_default().iter().for_each(|band| histogram::add(&mut all, band));
-            return 1e9 / all.mean().max(1.0);
-        }
-        round.ops as f64 / round.settled_seconds.unwrap_or(round.seconds)
+    let is_offered = is_offered(cell);
+    let value = |round: &Round| match is_offered {
+        true => mean_response_ns(round).map_or(0.0, |ns| 1e9 / ns),
+        false => round.ops as f64 / round.settled_seconds.unwrap_or(round.seconds),
     };
     Series {
         label: cell.store.clone(),
@@ -363,8 +373,12 @@ pub fn series(cell: &Cell) -> Series {
     }
 }
 
-/// The mean time of an op, in nanoseconds, as rates are compared.
+/// The mean time of an op, in nanoseconds, as rates are compared: in an open loop its response time.
 pub fn op_ns(cell: &Cell) -> Option<f64> {
+    if is_offered(cell) {
+        let rates: Vec<f64> = series(cell).rates.into_values().collect();
+        return Some(1e9 / rate(&rates)?.median);
+    }
     let rate = cell.settled_ops_per_s.or(cell.ops_per_s)?;
     Some(1e9 / rate.median * cell.workers as f64)
 }
@@ -372,4 +386,59 @@ pub fn op_ns(cell: &Cell) -> Option<f64> {
 /// The median percentile of a cell's service time.
 pub fn p50(cell: &Cell) -> Option<u64> {
     cell.service_ns.unwrap_or_default().p50
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::claims::tests::{around, cell};
+    use serde_json::json;
+
+    /// A cell of an open loop: the rate that it was offered, its mean response time, and whether that was a rung of a ladder.
+    fn open(offered: f64, response_ns: u64, is_rung: bool) -> Cell {
+        let mut response = histogram::new();
+        response.record_n(response_ns, 1000).unwrap();
+        let text = histogram::encode(&response).unwrap();
+        let over = json!({"workers": 2, "ops_per_s": {"median": offered}});
+        let mut value = cell("a", "read-warm", &around(1000.0 / offered, 0), over);
+        for round in value["rounds"].as_array_mut().unwrap() {
+            round["histogram"]["response"] = json!({"0-1 kB": text});
+            round["open"] = json!({"offered_ops_per_s": offered, "all_busy_share": 0.0, "drain_seconds": 0.0, "sustained": true,
+                                   "wake_late_p50_ns": 0, "wake_late_p99_ns": 0});
+            if is_rung {
+                round["rungs"] = json!([{"offered_ops_per_s": offered, "achieved_share": 1.0, "response_ns": response_ns,
+                                         "ops": 1000}]);
+            }
+        }
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn middle(cell: &Cell) -> f64 {
+        let rates: Vec<f64> = series(cell).rates.into_values().collect();
+        rate(&rates).unwrap().median
+    }
+
+    #[test]
+    fn at_one_offered_rate_response_times_are_compared() {
+        let (quick, slow) = (open(100.0, 1_000_000, false), open(100.0, 10_000_000, false));
+        assert!((middle(&quick) / middle(&slow) - 10.0).abs() < 0.1);
+        // The time of an op is what it took, not the pause between two of them.
+        let times = [op_ns(&quick).unwrap(), op_ns(&slow).unwrap()];
+        assert!((times[0] / 1e6 - 1.0).abs() < 0.01 && (times[1] / 1e7 - 1.0).abs() < 0.01, "{times:?}");
+    }
+
+    #[test]
+    fn on_a_ladder_the_rates_themselves_are_compared() {
+        // The better one is slower at its own, higher, rate.
+        let (better, worse) = (open(10_000.0, 8_000_000, true), open(2_000.0, 3_000_000, true));
+        assert!((middle(&better) / middle(&worse) - 5.0).abs() < 0.1);
+        assert!(op_ns(&better) < op_ns(&worse));
+    }
+
+    #[test]
+    fn a_round_without_a_response_time_is_not_the_fastest() {
+        let mut cell = open(100.0, 1_000_000, false);
+        cell.rounds[0].histogram.response.clear();
+        assert_eq!(series(&cell).rates.len(), cell.rounds.len() - 1);
+    }
 }

@@ -13,6 +13,7 @@ use super::{cells, histogram, ranking};
 use crate::plan::{ClaimText, Expect, Metric, Quantity, Target, whole_of};
 use crate::result::{Cache, Cell, Claim, ClaimVerdict, Interval, Magnitude, Round, RunResult, Status};
 use crate::store::Kind;
+use crate::units;
 
 /// A figure of today holds when it is within this factor of the published one.
 const FACTOR: f64 = 2.0;
@@ -45,7 +46,8 @@ pub fn in_a_hurry(result: &RunResult) -> Option<String> {
     let source = result.plan.document.as_ref().map_or_else(
         || "Claims".to_owned(),
         |document| {
-            format!("Then and now: {} claims of {} ({})", result.claims.len(), document.author, document.date)
+            let claims = units::counted(result.claims.len(), "claim");
+            format!("Then and now: {claims} of {} ({})", document.author, document.date)
         },
     );
     let parts: Vec<String> = [

@@ -53,7 +53,7 @@ pub fn from_figures(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
 fn rounds(result: &RunResult) -> Vec<Doubt> {
     let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     let mut doubts = Vec::new();
-    if rounds < ROUNDS_WANTED {
+    if (1..ROUNDS_WANTED).contains(&rounds) {
         let text = if rounds < 2 {
             "There is one round: nothing can be said about repetition, and nothing is ranked.".to_owned()
         } else {
@@ -64,7 +64,8 @@ fn rounds(result: &RunResult) -> Vec<Doubt> {
         doubts.push(doubt("few-rounds", text, Some("`--rounds 5`, or a larger `--budget`")));
     }
     if !result.complete {
-        let text = "The run was ended early: some rounds are missing.".to_owned();
+        let missing = if rounds == 0 { "all rounds are missing" } else { "some rounds are missing" };
+        let text = format!("The run was ended early: {missing}.");
         doubts.push(doubt("incomplete", text, Some("go on with `blobwise run --resume DIR`")));
     }
     doubts
@@ -310,7 +311,7 @@ fn attempts(result: &RunResult) -> Vec<Doubt> {
             "timeouts",
             |cell| cell.timeouts > 0,
             text,
-            Some("a longer `op_timeout`"),
+            Some("a longer `--op-timeout`"),
         ));
     }
     doubts

@@ -129,18 +129,30 @@ pub fn rounds_needed(comparisons: &[Vec<f64>], wanted: f64, most: u32) -> u32 {
         .unwrap_or(most.max(first))
 }
 
-/// An interval as text: `1.30 [1.21, 1.40]`, `0.0142 [0.0131, 0.0154]`.
+/// An interval of a ratio or a difference as text: `1.30 [1.21, 1.40]`, `0.014 [0.013, 0.015]`.
 pub fn text(interval: &Interval) -> String {
-    /// Wider than this by a factor, an interval says that there are too few rounds, and nothing else.
-    const WIDEST: f64 = 100.0;
-    let digits = if interval.median >= 0.1 {
-        2
-    } else {
-        (1.0 - interval.median.log10().floor()).clamp(2.0, 6.0) as usize
+    /// An upper bound that is so many times the median says that there are too few rounds, and nothing else. That of a
+    /// difference above nought never is.
+    const WIDEST: f64 = 10.0;
+    // The median of a difference may be next to nought: then its bounds say how fine it is.
+    let size = match (interval.low, interval.high) {
+        (Some(low), Some(high)) if low <= 0.0 => high.max(-low),
+        _ => interval.median.abs(),
     };
-    let number = |value: f64| format!("{value:.digits$}");
+    let digits =
+        if size >= 0.1 || size == 0.0 { 2 } else { (1.0 - size.log10().floor()).clamp(2.0, 6.0) as usize };
+    let number = |value: f64| {
+        let text = format!("{value:.digits$}");
+        // Nought has no sign.
+        match text.strip_prefix('-') {
+            Some(rest) if rest.chars().all(|c| matches!(c, '0' | '.')) => rest.to_owned(),
+            _ => text,
+        }
+    };
     match (interval.low, interval.high) {
-        (Some(low), Some(high)) if high / low > WIDEST => format!("{} [?]", number(interval.median)),
+        (Some(low), Some(high)) if low > 0.0 && high / interval.median > WIDEST => {
+            format!("{} [?]", number(interval.median))
+        }
         (Some(low), Some(high)) => format!("{} [{}, {}]", number(interval.median), number(low), number(high)),
         _ => number(interval.median),
     }
@@ -169,6 +181,21 @@ mod tests {
         assert!((ratio.median.ln() - 0.2).abs() < 1e-9);
         assert!((ratio.low.unwrap().ln() - (0.2 - half)).abs() < 1e-3);
         assert!((ratio.high.unwrap().ln() - (0.2 + half)).abs() < 1e-3);
+    }
+
+    #[test]
+    fn intervals_are_shown_with_the_digits_that_say_something() {
+        let shown =
+            |median: f64, low: f64, high: f64| text(&Interval { median, low: Some(low), high: Some(high) });
+        assert_eq!(shown(1.3, 1.21, 1.4), "1.30 [1.21, 1.40]");
+        assert_eq!(shown(0.0142, 0.0131, 0.0154), "0.014 [0.013, 0.015]");
+        assert_eq!(shown(1.3, 0.01, 140.0), "1.30 [?]");
+        // Differences, of seconds.
+        assert_eq!(shown(0.0088, 0.00005, 0.0175), "0.0088 [0.0001, 0.0175]");
+        assert_eq!(shown(-0.0088, -0.012, -0.005), "-0.009 [-0.012, -0.005]");
+        assert_eq!(shown(-0.00001, -0.00009, 0.00007), "-0.000010 [-0.000090, 0.000070]");
+        assert_eq!(shown(-3.7, -4.0, -3.4), "-3.70 [-4.00, -3.40]");
+        assert_eq!(shown(-0.0001, -20.0, 20.0), "0.00 [-20.00, 20.00]");
     }
 
     #[test]

@@ -37,9 +37,9 @@ pub(super) fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<
         Class::Asked => plan.durability,
     };
     let weaker = (phase.writes() && cell.durability < wanted)
-        .then(|| format!("runs in class {}, the strongest it has", cell.durability.name()));
+        .then(|| format!("{WEAKER} {}, the strongest it has", cell.durability.name()));
     if row.is_reference() {
-        return Some("a yardstick, not a place for files".to_owned());
+        return Some(format!("{YARDSTICK}, not a place for files"));
     }
     // Of caches nobody expects that class: those of each class rank apart.
     if weaker.is_some() && row.adapter.kind != Kind::Cache {
@@ -54,7 +54,10 @@ pub(super) fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<
     if let Some(why) = misses_its_cache(cell) {
         return Some(why);
     }
-    if cell.rounds.iter().any(|round| round.open.as_ref().is_some_and(|open| !open.sustained)) {
+    // The rungs of a ladder are judged one by one, by the limit that was asked for.
+    if !is_ladder(cell)
+        && cell.rounds.iter().any(|round| round.open.as_ref().is_some_and(|open| !open.sustained))
+    {
         return Some("not sustained: the offered rate was more than it could do".to_owned());
     }
     if let Some(why) =
@@ -87,6 +90,20 @@ const TOO_SHORT: &str = "too short";
 /// Whether that is why a cell is not ranked.
 pub fn is_too_short(cell: &Cell) -> bool {
     is_because(cell, TOO_SHORT)
+}
+
+/// How the reason begins of a row that is no candidate.
+const YARDSTICK: &str = "a yardstick";
+/// How the reason begins of a row that has not the class which was asked for.
+const WEAKER: &str = "runs in class";
+
+/// Why the figures of a cell say nothing of its row, whatever they are held against: they are missing, or are those of a failure,
+/// of the harness, or of too little time. A row that ranks with no other, because of what it is, has figures all the same.
+pub fn says_nothing(cell: &Cell) -> Option<String> {
+    if is_because(cell, YARDSTICK) || is_because(cell, WEAKER) {
+        return mostly_harness(cell).or_else(|| too_short([cell]));
+    }
+    cell.not_ranked.clone()
 }
 
 fn is_because(cell: &Cell, reason: &str) -> bool {

@@ -1,11 +1,17 @@
-//! Comparing two runs: unpaired, and only where the machine was the same.
+//! Comparing two runs: unpaired, only where both measured the same thing, and with what else differs between them.
+
+use std::collections::BTreeMap;
 
 use super::cells::series;
 use super::interval::{unpaired_ratio, verdict};
-use crate::result::{Cell, Interval, RunResult, Verdict};
+use super::ranking;
+use crate::result::{Cell, CorpusResult, Interval, RowResult, RunResult, Verdict};
+use crate::units;
 
 /// The largest difference of the processor's rails at which two runs can be compared.
 const RAIL_LIMIT: f64 = 0.15;
+/// The largest difference of two corpora that are the same for a rate: a file more or less in a directory.
+const CORPUS_LIMIT: f64 = 0.01;
 
 /// What became of one row in one phase.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,8 +61,12 @@ pub fn compare(old: &RunResult, new: &RunResult, threshold: f64) -> Vec<Change> 
     let mut changes = Vec::new();
     for cell in old.results.iter().filter(|cell| !cell.rounds.is_empty()) {
         let counterpart = new.results.iter().find(|other| same(cell, other) && !other.rounds.is_empty());
+        let corpora = || other_corpus(corpus_of(old, cell)?, corpus_of(new, cell)?);
         changes.push(match counterpart {
-            Some(counterpart) => change(cell, counterpart, changed, threshold),
+            Some(counterpart) => {
+                let why = differs(cell, counterpart).or_else(corpora);
+                change(cell, counterpart, why, changed, threshold)
+            }
             None => gone(cell, "old"),
         });
     }
@@ -84,10 +94,16 @@ fn gone(cell: &Cell, which: &'static str) -> Change {
     }
 }
 
-fn change(old: &Cell, new: &Cell, machine_changed: bool, threshold: f64) -> Change {
+fn change(
+    old: &Cell,
+    new: &Cell,
+    not_comparable: Option<String>,
+    machine_changed: bool,
+    threshold: f64,
+) -> Change {
     let rates = |cell: &Cell| series(cell).rates.into_values().collect::<Vec<f64>>();
     let ratio = unpaired_ratio(&rates(new), &rates(old));
-    let verdict = match (&ratio, differs(old, new)) {
+    let verdict = match (&ratio, not_comparable) {
         (_, Some(why)) => ChangeVerdict::NotComparable(why),
         _ if machine_changed => ChangeVerdict::MachineChanged,
         (Some(ratio), None) => ChangeVerdict::Known(verdict(ratio)),
@@ -98,8 +114,81 @@ fn change(old: &Cell, new: &Cell, machine_changed: bool, threshold: f64) -> Chan
     Change { ratio, verdict, regressed, ..gone(new, "new") }
 }
 
-/// Why two cells of one name measure different things.
+/// The corpus that a cell's row kept.
+fn corpus_of<'r>(result: &'r RunResult, cell: &Cell) -> Option<&'r CorpusResult> {
+    let of_size = result.corpora.iter().find(|corpus| corpus.sweep_bytes == cell.sweep_bytes);
+    of_size.or(result.corpora.is_empty().then_some(&result.corpus))
+}
+
+/// In what two corpora differ by more than a rate bears.
+fn other_corpus(old: &CorpusResult, new: &CorpusResult) -> Option<String> {
+    let figures = |corpus: &CorpusResult| {
+        let middle = corpus.quantiles.get("p50").copied().unwrap_or(0);
+        [corpus.blobs as f64, corpus.bytes as f64, middle as f64, corpus.zstd_ratio]
+    };
+    let is_other = figures(old).into_iter().zip(figures(new)).any(|(old, new)| {
+        let most = old.max(new);
+        most > 0.0 && (old - new).abs() / most > CORPUS_LIMIT
+    });
+    let name = |corpus: &CorpusResult| {
+        format!("{} of {}", units::counted(corpus.blobs, "blob"), units::bytes(corpus.bytes as f64))
+    };
+    is_other.then(|| format!("other blobs: {} and {}", name(old), name(new)))
+}
+
+/// What else is not the same in two runs, in the order in which it is told: the machine, the program, then each row's settings and
+/// versions. It may be what a comparison is made for, or what spoils it; which of the two only its reader knows.
+pub fn differences(old: &RunResult, new: &RunResult) -> Vec<String> {
+    let mut found = Vec::new();
+    let facts = |result: &RunResult| {
+        let (machine, program) = (&result.machine, &result.program);
+        let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
+        [
+            ("processor", machine.processor.clone()),
+            ("processors", machine.processors.to_string()),
+            ("memory", units::bytes(machine.memory_bytes as f64)),
+            ("kernel", machine.kernel.clone()),
+            ("system", machine.system.clone()),
+            ("file system", machine.filesystem.clone()),
+            ("device", known(&machine.device)),
+            ("blobwise", format!("{} ({})", program.version, program.build)),
+        ]
+    };
+    for ((what, before), (_, now)) in facts(old).into_iter().zip(facts(new)) {
+        found.extend(changed(what, &before, &now));
+    }
+    for row in &old.rows {
+        let Some(other) = new.rows.iter().find(|other| other.store == row.store) else { continue };
+        let told = settings(row, other);
+        if !told.is_empty() {
+            found.push(format!("`{}`: {}", row.store, told.join(", ")));
+        }
+    }
+    found
+}
+
+fn changed(what: &str, before: &str, now: &str) -> Option<String> {
+    (before != now).then(|| format!("{what} {before}, now {now}"))
+}
+
+/// Options and facts of a row that have another value in the other run. Facts are known only of rows that were opened.
+fn settings(old: &RowResult, new: &RowResult) -> Vec<String> {
+    let of = |old: &BTreeMap<String, String>, new: &BTreeMap<String, String>| -> Vec<String> {
+        old.iter().filter_map(|(name, before)| changed(name, before, new.get(name)?)).collect()
+    };
+    let mut told = of(&old.options, &new.options);
+    told.extend(of(&old.facts, &new.facts));
+    told
+}
+
+/// Why two cells of one name measure different things, or nothing.
 fn differs(old: &Cell, new: &Cell) -> Option<String> {
+    let silent = |cell: &Cell, which: &str| {
+        ranking::says_nothing(cell).map(|why| format!("not ranked in the {which} run: {why}"))
+    };
+    if let Some(why) = silent(old, "old").or_else(|| silent(new, "new")) {
+        return Some(why);
+    }
     let share = |cell: &Cell| {
         cell.cache_proof.as_ref().map_or(String::new(), |proof| format!("{:.2}", proof.sample_share))
     };

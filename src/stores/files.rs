@@ -79,7 +79,7 @@ pub(super) const RAMDISK: Adapter = Adapter {
     open: |setup| {
         let bytes_max = ramdisk_bytes(setup);
         let facts = [("file_system", "tmpfs".to_owned()), ("limit_bytes", bytes_max.to_string())];
-        open_upon(ramdisk::make(bytes_max)?, setup, hashed(setup), facts)
+        open_upon(ramdisk::make(bytes_max)?, true, setup, hashed(setup), facts)
     },
 };
 
@@ -131,6 +131,8 @@ struct Layout {
 
 struct Files {
     base: File,
+    /// Whether `base` is of a file system in memory that is the store's alone.
+    in_memory: bool,
     layout: Layout,
     atomic: bool,
     sync_whole_filesystem: bool,
@@ -147,12 +149,13 @@ fn hashed(setup: &Setup) -> Layout {
 
 fn open(setup: &Setup, layout: Layout) -> Result<Box<dyn Store>> {
     let base = File::open(setup.dir).with_context(|| format!("cannot open `{}`", setup.dir.display()))?;
-    open_upon(base, setup, layout, [("flush", setup.options.text("sync").to_owned())])
+    open_upon(base, false, setup, layout, [("flush", setup.options.text("sync").to_owned())])
 }
 
 /// Opens a store of files in a directory, with what is to be said of it.
 fn open_upon<const N: usize>(
     base: File,
+    in_memory: bool,
     setup: &Setup,
     layout: Layout,
     facts: [(&str, String); N],
@@ -162,6 +165,7 @@ fn open_upon<const N: usize>(
     facts.insert("directories".into(), directories.to_string());
     Ok(Box::new(Files {
         base,
+        in_memory,
         layout,
         atomic: setup.options.text("put") == "atomic",
         sync_whole_filesystem: setup.options.text("sync") == "syncfs",
@@ -187,6 +191,10 @@ impl Store for Files {
 
     fn facts(&self) -> Result<Facts> {
         Ok(self.facts.clone())
+    }
+
+    fn memory_bytes(&self) -> Result<Option<u64>> {
+        Ok(if self.in_memory { Some(ramdisk::memory_bytes(&self.base)?) } else { None })
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::IoSlice;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use anyhow::{Context, anyhow};
@@ -144,6 +144,8 @@ struct Pack {
     bytes: AtomicU64,
     /// Bytes of records that the index points at.
     live_bytes: AtomicU64,
+    /// Whether something was written that no flush has covered; set behind the write, before `Packed::appended` tells of it.
+    is_dirty: AtomicBool,
 }
 
 /// Where a blob is.
@@ -216,7 +218,7 @@ fn open_pack(dir: &Path, number: u64) -> Result<Pack> {
     let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
     let file = file.with_context(|| format!("cannot open `{}`", path.display()))?;
     let bytes = AtomicU64::new(file.metadata()?.len());
-    Ok(Pack { number, file, bytes, live_bytes: AtomicU64::new(0) })
+    Ok(Pack { number, file, bytes, live_bytes: AtomicU64::new(0), is_dirty: AtomicBool::new(false) })
 }
 
 /// Opening and closing.
@@ -240,6 +242,10 @@ impl Packed {
         let path = self.dir.join(INDEX);
         let Ok(bytes) = std::fs::read(&path) else { return Ok(false) };
         std::fs::remove_file(&path)?;
+        if !self.atomic && self.durability != Durability::None {
+            // A power cut must not bring it back: packs that were written over in place are still as long as it says.
+            File::open(&self.dir)?.sync_all()?;
+        }
         let packs = lock(&self.packs);
         let Some(places) = decode_index(&bytes, &packs) else { return Ok(false) };
         for (hex, place) in places {
@@ -254,6 +260,10 @@ impl Packed {
         for pack in &packs {
             let end = self.rebuild_from(pack)?;
             pack.file.set_len(end)?;
+            if self.durability != Durability::None {
+                // What was found may be in the page cache only, and no pack has a mark yet.
+                pack.file.sync_data()?;
+            }
             pack.bytes.store(end, Ordering::Relaxed);
         }
         Ok(())
@@ -398,9 +408,18 @@ impl Packed {
             Some(last) if last.bytes.load(Ordering::Relaxed) < self.pack_bytes => {
                 return Ok(Arc::clone(last));
             }
-            Some(full) if self.durability != Durability::None => full.file.sync_data()?,
+            Some(full) if self.durability != Durability::None => {
+                full.file.sync_data()?;
+                // Nobody writes while `packs` is held. Not earlier: whoever finds no mark takes the pack for flushed.
+                full.is_dirty.store(false, Ordering::Release);
+            }
             _ => {}
         }
+        self.begin_pack(packs)
+    }
+
+    /// Begins the next pack. Its name is on stable storage before anything that is in it.
+    fn begin_pack(&self, packs: &mut Vec<Arc<Pack>>) -> Result<Arc<Pack>> {
         let number = packs.last().map_or(1, |last| last.number + 1);
         let pack = Arc::new(open_pack(&self.dir, number)?);
         if self.durability != Durability::None {
@@ -424,6 +443,7 @@ impl Packed {
             offset += header.record_bytes();
         }
         pack.bytes.store(offset, Ordering::Relaxed);
+        pack.is_dirty.store(true, Ordering::Release);
         self.appended.fetch_add(offset - start, Ordering::Relaxed);
         offset = start;
         for (header, _) in records {
@@ -458,6 +478,7 @@ impl Packed {
             sum: place.sum,
         };
         write_record(&place.pack.file, &header, blob, place.offset)?;
+        place.pack.is_dirty.store(true, Ordering::Release);
         self.appended.fetch_add(header.record_bytes(), Ordering::Relaxed);
         self.point(key.hex, Some(place));
         Ok(true)
@@ -472,8 +493,8 @@ impl Packed {
         if self.durability == Durability::EachWrite { self.flush() } else { Ok(()) }
     }
 
-    /// Brings what was appended so far to stable storage. Whoever waits behind a running flush finds its own
-    /// bytes covered by the next one, so that many writers share flushes.
+    /// Brings what was written so far to stable storage: the packs that have a mark. Whoever waits behind a running
+    /// flush finds its own bytes covered by the next one, so that many writers share flushes.
     fn flush(&self) -> Result<()> {
         let mine = self.appended.load(Ordering::Relaxed);
         let mut flushed = lock(&self.flushed);
@@ -481,11 +502,17 @@ impl Packed {
             return Ok(());
         }
         let covered = self.appended.load(Ordering::Relaxed);
-        // Full packs were flushed when they were closed, unless blobs were written in place.
+        // Whoever added to `covered` held the packs meanwhile: behind this lock its mark is seen.
         let packs = lock(&self.packs).clone();
-        let from = if self.atomic { packs.len().saturating_sub(1) } else { 0 };
-        for pack in &packs[from..] {
-            pack.file.sync_data()?;
+        for pack in &packs {
+            // The mark goes first: what is written during the flush sets it again, for the next one.
+            if !pack.is_dirty.swap(false, Ordering::AcqRel) {
+                continue;
+            }
+            if let Err(error) = pack.file.sync_data() {
+                pack.is_dirty.store(true, Ordering::Release);
+                return Err(error.into());
+            }
         }
         *flushed = covered;
         Ok(())
@@ -507,7 +534,7 @@ impl Packed {
             let mut packs = lock(&self.packs);
             if packs.last().is_some_and(|last| last.number == old.number) {
                 old.file.sync_data()?;
-                packs.push(Arc::new(open_pack(&self.dir, old.number + 1)?));
+                self.begin_pack(&mut packs)?;
             }
         }
         let mut header_bytes = [0; Header::BYTES];
@@ -710,5 +737,37 @@ mod tests {
         assert_eq!(Header::decode(&bytes), Some(header));
         bytes[20] ^= 1;
         assert_eq!(Header::decode(&bytes), None);
+    }
+
+    #[test]
+    fn packs_are_marked_by_writes_until_they_are_flushed() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let store = Packed {
+            dir: dir.path().to_owned(),
+            durability: Durability::OnSync,
+            atomic: false,
+            // Every record fills a pack.
+            pack_bytes: 1,
+            buffer_bytes: 4096,
+            index: (0..SHARDS).map(|_| Shard::default()).collect(),
+            packs: Mutex::default(),
+            appended: AtomicU64::new(0),
+            flushed: Mutex::new(0),
+        };
+        let marks = || -> Vec<bool> {
+            lock(&store.packs).iter().map(|pack| pack.is_dirty.load(Ordering::Acquire)).collect()
+        };
+        let keys = [1_u64, 2, 3].map(|id| Key::of_digest(id, u128::from(id)));
+        for key in &keys {
+            store.write(&[(put_header(key, b"old", 0), b"old")]).unwrap();
+        }
+        // A pack that is closed is flushed.
+        assert_eq!(marks(), [false, false, true]);
+        assert!(store.put_in_place(&keys[0], b"new").unwrap());
+        assert_eq!(marks(), [true, false, true]);
+        store.flush().unwrap();
+        assert_eq!(marks(), [false, false, false]);
+        assert!(store.put_in_place(&keys[1], b"new").unwrap());
+        assert_eq!(marks(), [false, true, false]);
     }
 }

@@ -43,6 +43,12 @@ fn mounted(bytes_max: u64) -> rustix::io::Result<File> {
     Ok(rustix::fs::openat(&mount, ".", flags, rustix::fs::Mode::empty())?.into())
 }
 
+/// Memory that its files take, in bytes: whole pages, without what the kernel keeps for their names.
+pub(super) fn memory_bytes(directory: &File) -> rustix::io::Result<u64> {
+    let space = rustix::fs::fstatvfs(directory)?;
+    Ok(space.f_blocks.saturating_sub(space.f_bfree).saturating_mul(space.f_frsize))
+}
+
 /// Why there can be none here, if so.
 pub(super) fn refusal() -> Option<anyhow::Error> {
     make(1 << 20).err()
@@ -54,4 +60,23 @@ fn available_bytes() -> anyhow::Result<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     Ok(kib.context("`/proc/meminfo` does not say what is available")? << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn what_files_take_is_counted() {
+        // Where mounting is not allowed there is nothing to count.
+        let Ok(directory) = make(16 << 20) else { return };
+        let empty = memory_bytes(&directory).unwrap();
+        let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CREATE | rustix::fs::OFlags::CLOEXEC;
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        let mut file: File = rustix::fs::openat(&directory, "file", flags, mode).unwrap().into();
+        file.write_all(&vec![1_u8; 1 << 20]).unwrap();
+        assert!(memory_bytes(&directory).unwrap() >= empty + (1 << 20));
+    }
 }

@@ -32,7 +32,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
             name: "journal",
             values: Values::OneOf(&["wal", "delete", "truncate", "persist"]),
             default: "wal",
-            about: "how a transaction is made atomic",
+            about: "how a transaction is made atomic; delete, in the durable classes, is synchronous=EXTRA",
         },
         OptionSpec {
             name: "mmap",
@@ -76,17 +76,20 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// SQLite's documentation of `PRAGMA synchronous`: OFF may corrupt the database on power loss; NORMAL in WAL mode
 /// keeps it consistent and may lose recent transactions; FULL flushes the log at every commit. With a rollback
-/// journal NORMAL still leaves a small chance of corruption, so FULL is used for both durable classes there.
-fn synchronous(wal: bool, durability: Durability) -> &'static str {
-    match durability {
-        Durability::None => "OFF",
-        Durability::OnSync if wal => "NORMAL",
-        Durability::OnSync | Durability::EachWrite => "FULL",
+/// journal NORMAL still leaves a small chance of corruption, so that both durable classes are the same there: FULL, and
+/// where a commit unlinks the journal EXTRA, which flushes the directory as well. Without that a power cut may bring the
+/// journal back, and opening would roll an acknowledged transaction back.
+fn synchronous(journal: &str, durability: Durability) -> &'static str {
+    match (durability, journal) {
+        (Durability::None, _) => "OFF",
+        (Durability::OnSync, "wal") => "NORMAL",
+        (Durability::OnSync | Durability::EachWrite, "delete") => "EXTRA",
+        (Durability::OnSync | Durability::EachWrite, _) => "FULL",
     }
 }
 
 fn damage(options: &Options, durability: Durability) -> Damage {
-    let after_power_cut = match synchronous(options.text("journal") == "wal", durability) {
+    let after_power_cut = match synchronous(options.text("journal"), durability) {
         "OFF" => Loss::StoreUnusable,
         "NORMAL" => Loss::RecentWrites,
         _ => Loss::Nothing,
@@ -96,10 +99,12 @@ fn damage(options: &Options, durability: Durability) -> Damage {
 
 struct Sqlite {
     path: PathBuf,
-    durability: Durability,
+    /// The pragma's value.
+    synchronous: &'static str,
     incremental: bool,
     by_digest: bool,
-    wal: bool,
+    /// The pragma's value.
+    journal: String,
     mmap_bytes: u64,
     cache_bytes_each: u64,
     op_timeout: Duration,
@@ -109,14 +114,14 @@ struct Sqlite {
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let path = setup.dir.join("blobs.sqlite");
-    let wal = setup.options.text("journal") == "wal";
+    let journal = setup.options.text("journal");
     let keeper = Connection::open(&path).with_context(|| format!("cannot open `{}`", path.display()))?;
     let store = Sqlite {
         path,
-        durability: setup.durability,
+        synchronous: synchronous(journal, setup.durability),
         incremental: setup.options.text("api") == "incremental",
         by_digest: setup.options.text("key") == "digest",
-        wal,
+        journal: journal.to_owned(),
         mmap_bytes: setup.options.number("mmap"),
         // SQLite's page cache belongs to a connection.
         cache_bytes_each: (setup.cache_bytes / setup.workers.max(1) as u64).max(1 << 20),
@@ -128,7 +133,6 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         if setup.mode == Mode::Create {
             pragma(&keeper, "page_size", setup.options.text("page_size"))?;
         }
-        pragma(&keeper, "journal_mode", setup.options.text("journal"))?;
         store.configure(&keeper)?;
         keeper.execute_batch(store.statements().table).map_err(from_sqlite)?;
         keeper.execute_batch(MARKER).map_err(from_sqlite)?;
@@ -168,7 +172,9 @@ impl Sqlite {
     fn configure(&self, connection: &Connection) -> Result<()> {
         connection.busy_timeout(self.op_timeout).map_err(from_sqlite)?;
         connection.set_prepared_statement_cache_capacity(32);
-        pragma(connection, "synchronous", synchronous(self.wal, self.durability))?;
+        // Of the ways to keep a journal the file remembers the log only: the others belong to a connection.
+        pragma(connection, "journal_mode", &self.journal)?;
+        pragma(connection, "synchronous", self.synchronous)?;
         pragma(connection, "mmap_size", &self.mmap_bytes.to_string())?;
         // A negative cache_size is in KiB.
         pragma(connection, "cache_size", &format!("-{}", self.cache_bytes_each >> 10))
@@ -214,7 +220,7 @@ impl Store for Sqlite {
 
     /// Folds the log into the database: the work that WAL mode puts off.
     fn settle(&self) -> Result<()> {
-        if !self.wal {
+        if self.journal != "wal" {
             return Ok(());
         }
         let busy: i64 = self
@@ -445,9 +451,9 @@ impl Session for SqliteSession<'_> {
     }
 
     /// Commits a marker with FULL: its flush of the log covers every earlier commit. In the class none nothing
-    /// is asked for, and with FULL everything is flushed already.
+    /// is asked for, and with FULL or EXTRA everything is flushed already.
     fn sync(&mut self) -> Result<()> {
-        if synchronous(self.store.wal, self.store.durability) != "NORMAL" {
+        if self.store.synchronous != "NORMAL" {
             return Ok(());
         }
         self.connection

@@ -84,12 +84,12 @@ fn as_it_is() -> Outcome {
     let work = Work::new();
     prepare(&work)?;
     let said = work.say("run both.toml --stores null --out out").ended(2);
-    assert!(said.stderr.contains("runs each as it is"), "{}", said.stderr);
+    assert!(said.stderr.contains("to change anything else run one of its plans by name"), "{}", said.stderr);
     let said = work.say("run both.toml --scale 1000 --out out").ended(2);
     assert!(said.stderr.contains("the plan `a.toml`: `--scale 1000` is not between"), "{}", said.stderr);
     std::fs::write(work.path("twice.toml"), "plans = ['a.toml', 'a.toml']")?;
     let said = work.say("run twice.toml --out out").ended(2);
-    assert!(said.stderr.contains("`a.toml` is called `first`, and two are"), "{}", said.stderr);
+    assert!(said.stderr.contains("`a.toml` cannot use the directory `first`"), "{}", said.stderr);
     assert!(!work.path("out").exists());
     Ok(())
 }

@@ -30,6 +30,10 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("a run compared with itself has not regressed", compared_with_itself),
         Trial::test("a run that is slower has regressed", regressed),
         Trial::test("runs on different machines are not compared", machine_changed),
+        Trial::test(
+            "what failed and what had other blobs is not compared, and what else differs is listed",
+            not_comparable,
+        ),
         Trial::test("a mix has a cost", mix),
         Trial::test("a list of values makes one row each", list_of_values),
     ];
@@ -146,17 +150,21 @@ fn report_again() -> Outcome {
 fn compared_with_itself() -> Outcome {
     let work = Work::new();
     run(&work, "--phases fill,read-warm", "out")?;
-    let said = work.say("compare out out/result.json").ended(0);
+    doctored(&work, "whole", |_| {})?;
+    let said = work.say("compare whole whole/result.json").ended(0);
     assert!(said.stdout.contains("0 slower by more than 5 %"), "{}", said.stdout);
+    assert!(!said.stdout.contains("not the same"), "{}", said.stdout);
     Ok(())
 }
 
-/// A copy of a run in which something was changed.
-fn doctored(work: &Work, change: impl Fn(&mut RunResult)) -> Outcome {
+/// A copy of the run `out` in which something was changed, and every cell is ranked: in a slow build the harness may keep some
+/// from being it.
+fn doctored(work: &Work, name: &str, change: impl Fn(&mut RunResult)) -> Outcome {
     let mut result = RunResult::load(&work.path("out"))?;
+    result.results.iter_mut().for_each(|cell| cell.not_ranked = None);
     change(&mut result);
-    std::fs::create_dir(work.path("changed"))?;
-    result.save(&work.path("changed"))?;
+    std::fs::create_dir(work.path(name))?;
+    result.save(&work.path(name))?;
     Ok(())
 }
 
@@ -165,24 +173,59 @@ fn regressed() -> Outcome {
     let line =
         "run --stores files/hashed,sqlite --blobs 40 --rounds 5 --phases fill,read-warm --quiet --out out";
     work.say(line).ended(0);
-    doctored(&work, |result| {
+    doctored(&work, "whole", |_| {})?;
+    doctored(&work, "changed", |result| {
         let rounds =
             result.results.iter_mut().filter(|cell| cell.store == "sqlite" && cell.phase == "read-warm");
         rounds.flat_map(|cell| &mut cell.rounds).for_each(|round| round.seconds *= 50.0);
     })?;
-    let said = work.say("compare out changed").ended(1);
+    let said = work.say("compare whole changed").ended(1);
     let line = said.stdout.lines().find(|line| line.contains("(regressed)")).ok_or("no line says so")?;
     assert!(line.starts_with("sqlite ") && line.contains("read-warm") && line.contains("slower"), "{line}");
     assert_eq!(said.stdout.matches("(regressed)").count(), 1, "{}", said.stdout);
-    work.say("compare changed out").ended(0);
+    work.say("compare changed whole").ended(0);
+    Ok(())
+}
+
+fn not_comparable() -> Outcome {
+    let work = Work::new();
+    run(&work, "--phases fill,read-warm", "out")?;
+    doctored(&work, "whole", |_| {})?;
+    // A failure is no rate, however fast it was.
+    doctored(&work, "failed", |result| {
+        result
+            .results
+            .iter_mut()
+            .for_each(|cell| cell.not_ranked = Some("failed: 3 of 9 ops failed".to_owned()));
+    })?;
+    let said = work.say("compare whole failed").ended(1);
+    assert!(said.stdout.contains("not ranked in the new run: failed: 3 of 9 ops failed"), "{}", said.stdout);
+    assert!(said.stdout.contains("Nothing could be compared"), "{}", said.stdout);
+    doctored(&work, "larger", |result| result.corpus.bytes *= 2)?;
+    let said = work.say("compare whole larger").ended(1);
+    assert!(said.stdout.contains("not comparable: other blobs: "), "{}", said.stdout);
+    doctored(&work, "newer", |result| {
+        result.machine.kernel = "99.9".to_owned();
+        result.rows.iter_mut().for_each(|row| drop(row.facts.insert("version".to_owned(), "2".to_owned())));
+    })?;
+    doctored(&work, "older", |result| {
+        result.rows.iter_mut().for_each(|row| drop(row.facts.insert("version".to_owned(), "1".to_owned())));
+    })?;
+    let said = work.say("compare older newer").ended(0);
+    assert!(
+        said.stdout.contains(", now 99.9") && said.stdout.contains("version 1, now 2"),
+        "{}",
+        said.stdout
+    );
     Ok(())
 }
 
 fn machine_changed() -> Outcome {
     let work = Work::new();
     run(&work, "--phases fill,read-warm", "out")?;
-    doctored(&work, |result| result.rails.iter_mut().for_each(|rail| rail.processor_ns *= 3.0))?;
-    let said = work.say("compare out changed").ended(0);
+    doctored(&work, "changed", |result| result.rails.iter_mut().for_each(|rail| rail.processor_ns *= 3.0))?;
+    doctored(&work, "whole", |_| {})?;
+    let said = work.say("compare whole changed").ended(1);
     assert!(said.stdout.contains("machine changed"), "{}", said.stdout);
     Ok(())
 }

@@ -28,6 +28,9 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("a server that hangs up is an error before the run", hangs_up),
         needing("a server given by URL is used and left as it was", postgres(), used_and_left),
         needing("a wrong password is an error that does not show it", postgres(), wrong_password),
+        needing("large objects that a run left behind go with its schema", postgres(), stale_objects),
+        needing("a server that does not flush serves class none only", postgres(), no_fsync),
+        needing("a binary log that is not flushed serves class none only", mariadb(), no_sync_binlog),
         needing("a server that is too old is an error before the run", mariadb(), too_old),
         needing("a packet limit below the largest blob is an error before the run", mariadb(), packet_limit),
         needing("a private server that dies fails its row only", postgres(), dies),
@@ -51,8 +54,11 @@ pub fn trials() -> Vec<Trial> {
         "mysql/blob,mysql/chunked",
     ] {
         let (first, _) = stores.split_once(',').unwrap_or_default();
-        let name = format!("{stores} share a server and leave nothing");
-        trials.push(needing(&name, missing(first), move || shared(stores)));
+        // The fill is in another class than each-write: what it put must be there for `overwrite`.
+        for class in ["on-sync", "each-write"] {
+            let name = format!("{stores} share a server in class {class} and leave nothing");
+            trials.push(needing(&name, missing(first), move || shared(stores, class)));
+        }
     }
     for store in [
         "postgres/bytea",
@@ -96,7 +102,7 @@ pub fn program(store: &str) -> std::path::PathBuf {
     adapter(store).unwrap().programs[0].find().unwrap().path
 }
 
-fn their_postgres(work: &Work) -> Theirs {
+fn their_postgres(work: &Work, more: &[&str]) -> Theirs {
     let program = program("postgres/bytea");
     let (dir, sockets) = (work.path("theirs"), SocketDir::make().unwrap());
     std::fs::create_dir(&dir).unwrap();
@@ -111,6 +117,7 @@ fn their_postgres(work: &Work) -> Theirs {
     let directory = format!("unix_socket_directories={}", sockets.path().display());
     let launch =
         launch.args(["-c", "listen_addresses=127.0.0.1", "-c", &directory, "-c", &format!("port={port}")]);
+    let launch = launch.args(more);
     let url = format!("postgres://owner:{PASSWORD}@127.0.0.1:{port}/postgres");
     let mut server = Server::start(&launch).unwrap();
     server.wait_until_ready(PATIENCE, || psql(&url, "SELECT 1").map(drop)).unwrap();
@@ -197,7 +204,7 @@ fn hangs_up() -> Outcome {
 /// Ours goes, and nothing else: not even what has a name like ours without the mark.
 fn used_and_left() -> Outcome {
     let work = Work::new();
-    let theirs = their_postgres(&work);
+    let theirs = their_postgres(&work, &[]);
     psql(
         &theirs.url,
         "CREATE TABLE public.blobs(key text); INSERT INTO public.blobs VALUES ('theirs');
@@ -225,12 +232,54 @@ fn used_and_left() -> Outcome {
 
 fn wrong_password() -> Outcome {
     let work = Work::new();
-    let theirs = their_postgres(&work);
+    let theirs = their_postgres(&work, &[]);
     let url = theirs.url.replace(PASSWORD, "a-wrong-one");
     let said = work.say(&quick("postgres/bytea", &format!("--set postgres.url={url}")));
     let said = said.refused(&["postgres/bytea", "password authentication failed"]);
     assert!(!said.stderr.contains("a-wrong-one"), "{}", said.stderr);
     assert_eq!(work.names("."), ["theirs"]);
+    Ok(())
+}
+
+/// They lie in a table of the whole database, and only the rows of the schema know which they are.
+fn stale_objects() -> Outcome {
+    let work = Work::new();
+    let theirs = their_postgres(&work, &[]);
+    psql(
+        &theirs.url,
+        "CREATE SCHEMA blobwise_0000000000000000;
+         COMMENT ON SCHEMA blobwise_0000000000000000 IS 'made by blobwise, removed by it';
+         SET search_path = blobwise_0000000000000000;
+         CREATE TABLE blobs(key text PRIMARY KEY, object oid NOT NULL);
+         CREATE FUNCTION unlink() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN PERFORM lo_unlink(OLD.object); RETURN NULL; END $$;
+         CREATE TRIGGER unlink_old AFTER DELETE ON blobs FOR EACH ROW EXECUTE FUNCTION unlink();
+         INSERT INTO blobs SELECT n, lo_create(0) FROM generate_series(1, 2500) n;",
+    )?;
+    let objects = "SELECT count(*) FROM pg_largeobject_metadata";
+    assert_eq!(psql(&theirs.url, objects)?, "2500");
+    work.say(&quick("postgres/bytea", &format!("--set postgres.url={}", theirs.url))).ended(0);
+    assert_eq!(psql(&theirs.url, objects)?, "0");
+    let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'blobwise%'";
+    assert_eq!(psql(&theirs.url, schemas)?, "0");
+    Ok(())
+}
+
+fn no_fsync() -> Outcome {
+    let work = Work::new();
+    let theirs = their_postgres(&work, &["-c", "fsync=off"]);
+    let line = quick("postgres/bytea", &format!("--set postgres.url={}", theirs.url));
+    work.say(&line).refused(&["fsync off", "class on-sync", "--durability none"]);
+    work.say(&format!("{line} --durability none")).ended(0);
+    Ok(())
+}
+
+fn no_sync_binlog() -> Outcome {
+    let work = Work::new();
+    let theirs = their_mariadb(&work, &["--log-bin=changes", "--sync-binlog=0"]);
+    let line = quick("mariadb/blob", &format!("--set mariadb.url={}", theirs.url));
+    work.say(&line).refused(&["sync_binlog 0", "class on-sync", "--durability none"]);
+    work.say(&format!("{line} --durability none")).ended(0);
     Ok(())
 }
 
@@ -328,13 +377,17 @@ fn cold_beside_a_server() -> Outcome {
     Ok(())
 }
 
-fn shared(stores: &'static str) -> Outcome {
+fn shared(stores: &str, class: &str) -> Outcome {
     let work = Work::new();
     let (family, _) = stores.split_once('/').unwrap_or_default();
     let run = "--blobs 12 --rounds 2 --phases fill,read-warm,overwrite --quiet --dir place --out out";
-    work.say(&format!("run --stores {stores} --set {family}.server=shared {run}")).ended(0);
+    let line = format!("run --stores {stores} --durability {class} --set {family}.server=shared {run}");
+    work.say(&line).ended(0);
     let result = RunResult::load(&work.path("out"))?;
     assert_eq!(result.rows.len(), stores.split(',').count());
+    for cell in result.results.iter().filter(|cell| cell.phase == "overwrite") {
+        assert_eq!((cell.status, cell.durability.name()), (Status::Measured, class), "{}", cell.store);
+    }
     for row in &result.rows {
         assert_eq!(row.status, Status::Measured, "{}: {:?}", row.store, row.reason);
         let whose = row.facts.get("server").map(String::as_str);

@@ -22,6 +22,9 @@ pub fn trials() -> Vec<Trial> {
         }
     }
     trials.push(Trial::test("a run that was stopped goes on with --resume", goes_on));
+    trials.push(Trial::test("a run goes on in the directory of its files", goes_on_beside_its_files));
+    trials.push(Trial::test("a run that was stopped in the pilot is begun anew", stopped_in_the_pilot));
+    trials.push(Trial::test("a run does not go on with other files", other_files));
     trials.push(Trial::test("a directory that another run holds is left alone", locked));
     trials
 }
@@ -126,6 +129,55 @@ fn goes_on() -> Outcome {
         assert_eq!(rounds_of(&kept, at), rounds_of(&whole, at), "a measured round was measured again");
     }
     work.say("run --resume out").refused(&["complete"]);
+    Ok(())
+}
+
+/// Plan, result and report lie among the files, and are none of them.
+fn goes_on_beside_its_files() -> Outcome {
+    let work = prepared();
+    let run = "run plan.toml --files . --verbose --dir place --out out";
+    let child = run_until(&work, run, "read-warm", 3);
+    send(&child, Signal::INT);
+    wait(child).ended(130);
+    work.say("run --resume out --quiet").ended(0);
+    let whole = RunResult::load(&work.path("out"))?;
+    assert!(whole.complete);
+    assert_eq!(whole.corpus.blobs, 42, "forty files, a plan and what lies in the place");
+    Ok(())
+}
+
+fn stopped_in_the_pilot() -> Outcome {
+    let work = prepared();
+    let run = "run plan.toml --phases fill,read-warm --budget 30s --dir place --out out";
+    let child = run_until(&work, run, "pilot: files/hashed", 1);
+    send(&child, Signal::INT);
+    let said = wait(child).ended(130);
+    assert!(said.stdout.contains("Nothing was measured"), "{}", said.stdout);
+    let kept = RunResult::load(&work.path("out"))?;
+    assert!(!kept.complete);
+    assert_eq!((kept.fixed.rounds, kept.store_rounds.len(), kept.corpus.blobs), (0, 0, 40));
+    work.say("run --resume out --quiet").ended(0);
+    let whole = RunResult::load(&work.path("out"))?;
+    assert!(whole.complete);
+    assert_eq!(whole.store_rounds.len(), 4);
+    assert!(whole.harness.null_ns.contains_key("read-warm"), "{:?}", whole.harness);
+    Ok(())
+}
+
+/// Rounds of different blobs are never compared: it is refused, and what was measured stays as it is.
+fn other_files() -> Outcome {
+    let work = prepared();
+    let child = run_until(&work, RUN, "read-warm", 3);
+    send(&child, Signal::INT);
+    wait(child).ended(130);
+    let kept = std::fs::read(work.path("out/result.json"))?;
+    std::fs::write(work.path("files/another"), "another")?;
+    let words = ["the corpus was 40 blobs", "is 41 blobs", "`blobwise run out/plan.toml`"];
+    work.say("run --resume out").refused(&words);
+    assert!(std::fs::read(work.path("out/result.json"))? == kept, "the result was changed");
+    assert_eq!(work.names("place"), ["theirs"]);
+    std::fs::remove_file(work.path("files/another"))?;
+    work.say("run --resume out --quiet").ended(0);
     Ok(())
 }
 

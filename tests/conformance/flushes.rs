@@ -207,6 +207,8 @@ fn between(text: &str, open: char, close: char) -> Option<&str> {
 /// One call of ours and the lines between its borders.
 struct Interval {
     call: String,
+    /// The process or thread that called.
+    pid: String,
     after: usize,
     before: usize,
 }
@@ -219,7 +221,8 @@ impl Trace {
             match (border, begun.take()) {
                 ("begin", None) => begun = Some((name, call.end)),
                 ("end", Some((same, after))) if same == name => {
-                    intervals.push(Interval { call: name.to_owned(), after, before: call.begin });
+                    let (name, pid) = (name.to_owned(), call.pid.clone());
+                    intervals.push(Interval { call: name, pid, after, before: call.begin });
                 }
                 _ => bail!("the marks of the trace do not match at line {}", call.begin + 1),
             }
@@ -278,6 +281,45 @@ impl Trace {
         Ok(())
     }
 
+    /// A file that the caller renamed or removed is so for good when its directory was flushed behind that: a journal whose
+    /// removal commits comes back after a power cut otherwise. (What a store's own threads tidy up is not what the call promises.)
+    fn expect_names_flushed(&self, intervals: &[Interval]) -> Result<()> {
+        const CHANGES: &[&str] = &["rename", "renameat", "renameat2", "unlink", "unlinkat"];
+        for interval in intervals {
+            let within =
+                |call: &&Call| call.succeeded() && call.begin > interval.after && call.end < interval.before;
+            let changes = |call: &&Call| call.pid == interval.pid && CHANGES.contains(&call.name.as_str());
+            for change in self.calls.iter().filter(within).filter(changes) {
+                // The last path is what a rename leads to.
+                let Some(path) = self.touched(change).pop() else { continue };
+                if !path.starts_with(&self.home) {
+                    continue;
+                }
+                let mut later = self.calls.iter().filter(within).filter(|call| call.begin > change.end);
+                ensure!(
+                    later.any(|call| self.flushes_names(call, path.parent())),
+                    "the directory of `{}` is not flushed in `{}` after {}:\n{}",
+                    path.display(),
+                    interval.call,
+                    change.name,
+                    self.lines(interval)
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a call brings the names in a directory of the store's to stable storage.
+    fn flushes_names(&self, call: &Call, directory: Option<&Path>) -> bool {
+        let file = call.file().map(Path::new);
+        match call.name.as_str() {
+            "fsync" | "fdatasync" => file.is_some() && file == directory,
+            "syncfs" => file.is_some_and(|file| file.starts_with(&self.home)),
+            "sync" => true,
+            _ => false,
+        }
+    }
+
     /// The first lines of what happened in a call.
     fn lines(&self, interval: &Interval) -> String {
         const SHOWN: usize = 20;
@@ -287,10 +329,12 @@ impl Trace {
     }
 }
 
-/// At least one flush between the call of every put and delete and its return.
+/// At least one flush between the call of every put and delete and its return, and of every name that was changed in it.
 pub fn flushes_each_write(case: &Case) -> Result<()> {
     let trace = Trace::of(case)?;
-    trace.expect_flushes(&trace.intervals()?, 12)
+    let intervals = trace.intervals()?;
+    trace.expect_flushes(&intervals, 12)?;
+    trace.expect_names_flushed(&intervals)
 }
 
 /// At least one flush between the call of the last write before a sync and the sync's return: "at the latest" lets a store
@@ -301,10 +345,13 @@ pub fn flushes_on_sync(case: &Case) -> Result<()> {
     let syncs = intervals.windows(2).filter(|pair| pair[1].call == "sync");
     let with_last_write = syncs.map(|pair| Interval {
         call: format!("{} and sync", pair[0].call),
+        pid: pair[1].pid.clone(),
         after: pair[0].after,
         before: pair[1].before,
     });
-    trace.expect_flushes(&with_last_write.collect::<Vec<_>>(), 9)
+    let with_last_write: Vec<Interval> = with_last_write.collect();
+    trace.expect_flushes(&with_last_write, 9)?;
+    trace.expect_names_flushed(&with_last_write)
 }
 
 // ---- where it writes ---------------------------------------------------------------------------------------------------

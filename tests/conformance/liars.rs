@@ -68,6 +68,8 @@ const LIARS: &[Liar] = &[
     liar("skips-the-sync", &["flushes-on-sync"]),
     Liar { durability: Durability::EachWrite, ..liar("skips-the-flush", &["flushes-each-write"]) },
     Liar { durability: Durability::EachWrite, ..liar("flushes-something-else", &["flushes-each-write"]) },
+    Liar { durability: Durability::EachWrite, ..liar("leaves-a-name-unflushed", &["flushes-each-write"]) },
+    liar("leaves-a-name-unflushed", &["flushes-on-sync"]),
     Liar { durability: Durability::EachWrite, ..liar("holds-puts-back", &["survives-process-kill"]) },
     liar("holds-puts-back-beyond-the-sync", &["survives-process-kill"]),
     Liar { adapter: &SERVER, ..liar("leaves-a-process", &["leaves-nothing-open", "ends-with-the-program"]) },
@@ -364,6 +366,12 @@ impl Session for LyingSession<'_> {
                 std::thread::yield_now();
             }
             "writes-outside" => std::fs::write(self.store.dir.with_file_name("outside"), blob)?,
+            "leaves-a-name-unflushed" => {
+                self.inner.put(key, blob)?;
+                let draft = self.store.dir.join("draft");
+                std::fs::write(&draft, blob)?;
+                return Ok(std::fs::rename(draft, self.store.dir.join("unflushed"))?);
+            }
             "flushes-something-else" => {
                 self.inner.put(key, blob)?;
                 return Ok(File::open(self.store.dir.parent().unwrap_or(&self.store.dir))?.sync_all()?);

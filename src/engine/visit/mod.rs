@@ -361,7 +361,7 @@ impl<'a> Visitor<'a> {
         (adapter.open)(&setup(self.plan(), self.subject.corpus, dir, &self.run.common, options, class, mode))
     }
 
-    /// Opens the catalogue of uploads, in the class that the blobs are in.
+    /// Opens the catalogue of uploads, in the class that the blobs are in, and finds out which blobs are one upload to it.
     fn open_desk(&mut self) -> Result<()> {
         if self.desk.is_some() {
             return Ok(());
@@ -386,7 +386,8 @@ impl<'a> Visitor<'a> {
             let len = self.state.uploaded_len[id];
             content_key(id as u64, corpus.contents.blob(id as u64, 0, len, &mut room))
         };
-        let keys = (0..corpus.sizes.len()).map(key).collect();
+        let keys: Vec<Key> = (0..corpus.sizes.len()).map(key).collect();
+        self.state.find_copies(&keys);
         self.desk = Some(UploadDesk { apart, one_transaction, keys });
         Ok(())
     }

@@ -127,6 +127,9 @@ impl<'a> Visitor<'a> {
     fn load(&mut self, phase: &Phase, load: &Load) -> Result<()> {
         let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
         let workers = load.workers.unwrap_or(plan.workers);
+        if load.has_uploads() {
+            self.open_desk()?;
+        }
         let rate = load.rate.or(plan.rate).filter(|_| phase.id != "fill");
         let deal = if rate.is_some() { Deal::Shared } else { Deal::Own(workers) };
         let lists = lists(load, &self.state, length.ops, deal, seed);
@@ -135,9 +138,6 @@ impl<'a> Visitor<'a> {
             let why = "the store holds nothing that this phase could use".to_owned();
             self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why));
             return Ok(());
-        }
-        if load.has_uploads() {
-            self.open_desk()?;
         }
         let mut job = self.job(load, lists, length, self.store()?.1);
         job.open = rate.map(|ops_per_s| {

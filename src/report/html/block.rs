@@ -57,4 +57,9 @@ impl<'r> Block<'r> {
     pub fn is_open(&self) -> bool {
         self.cells.iter().any(|cell| cell.response_ns.is_some())
     }
+
+    /// Whether all rows were offered the same rate, so that response times are what is compared.
+    pub fn is_offered(&self) -> bool {
+        self.cells.iter().any(|cell| cells::is_offered(cell))
+    }
 }

@@ -6,6 +6,7 @@ use super::table::{Entry, Table};
 use super::{began_on, document, prose, then};
 use crate::report::then as told;
 use crate::result::{ClaimVerdict, RunResult};
+use crate::units;
 
 /// One plan of a collection.
 #[derive(Debug)]
@@ -62,7 +63,7 @@ fn claims(members: &[Member]) -> Markup {
         section id="claims" {
             h2 { "All claims" }
             p {
-                (all.len()) " claims: " (count(ClaimVerdict::Confirmed)) " confirmed, "
+                (units::counted(all.len(), "claim")) ": " (count(ClaimVerdict::Confirmed)) " confirmed, "
                 (count(ClaimVerdict::Refuted)) " refuted, " (count(ClaimVerdict::CannotTellApart))
                 " neither, " (count(ClaimVerdict::NotTestable)) " not testable. Why stands below each plan's tables."
             }
@@ -83,7 +84,7 @@ fn section(member: &Member) -> Markup {
                 Err(why) => p.warning { "It was not run: " (prose(why)) },
                 Ok(result) => {
                     p.facts {
-                        (result.program.started) " · " (result.fixed.rounds) " rounds"
+                        (result.program.started) " · " (units::counted(result.fixed.rounds, "round"))
                         @if let Some(scale) = result.plan.scale { " · at " (scale) " of its size" }
                         @if !result.complete { " · not complete" }
                         " · " a href={ (member.name) "/report.html" } { "its whole report" }

@@ -130,7 +130,11 @@ fn harness(result: &RunResult) -> Markup {
         table.push(vec![Entry::from(phase), units::nanoseconds(*ns).into()]);
     }
     html! {
-        p { "Time is read by the " (harness.clock) "; one reading takes " (units::nanoseconds(harness.clock_read_ns)) "." }
+        @if harness.clock.is_empty() {
+            p { "It was not measured: the run was ended before." }
+        } @else {
+            p { "Time is read by the " (harness.clock) "; one reading takes " (units::nanoseconds(harness.clock_read_ns)) "." }
+        }
         (table)
     }
 }
@@ -148,7 +152,11 @@ fn fixed(result: &RunResult) -> Markup {
         ]);
     }
     html! {
-        p { (fixed.rounds) " rounds" @if !fixed.rounds_final { " (not yet final)" } ", " (format!("{:.0}", fixed.corpus_share * 100.0)) " % of the planned blobs." }
+        @if fixed.rounds == 0 {
+            p { "Nothing: the run was ended before." }
+        } @else {
+            p { (units::counted(fixed.rounds, "round")) @if !fixed.rounds_final { " (not yet final)" } ", " (format!("{:.0}", fixed.corpus_share * 100.0)) " % of the planned blobs." }
+        }
         (table)
     }
 }

@@ -141,7 +141,7 @@ fn began_on(result: &RunResult) -> Markup {
     let machine = &result.machine;
     html! {
         p.facts {
-            (result.program.started) " · " (machine.processor) ", " (machine.processors) " processors, "
+            (result.program.started) " · " (machine.processor) ", " (units::counted(machine.processors, "processor")) ", "
             (size(machine.memory_bytes)) " · " (machine.filesystem)
             @if let Some(device) = &machine.device { " on " (device) }
             " · " (machine.system)
@@ -159,7 +159,8 @@ fn header(result: &RunResult, title: &str) -> Markup {
             @if !result.complete {
                 p.warning {
                     strong { "This run is not complete: " }
-                    (measured) " of " (result.fixed.rounds) " rounds were begun. Go on with " code { "blobwise run --resume" } "."
+                    @if result.fixed.rounds == 0 { "no round was" } @else { (measured) " of " (units::counted(result.fixed.rounds, "round")) " were" }
+                    " begun. Go on with " code { "blobwise run --resume" } "."
                 }
             }
             nav aria-label="Sections" {

@@ -38,7 +38,7 @@ pub fn section(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Markup {
                 p { "No row has figures of this phase; the reasons are under " a href="#not-ranked" { "Not ranked" } "." }
             } @else {
                 div.plots {
-                    @if block.is_open() { (response(looks, block)) } @else { (rates(result, looks, block)) }
+                    @if block.is_offered() { (response(looks, block)) } @else { (rates(result, looks, block)) }
                     @if let Some(figure) = ratios(result, looks, block) { (figure) }
                     @if let Some(figure) = latency(looks, block) { (figure) }
                     (rounds(looks, block))
@@ -238,8 +238,8 @@ fn ratios(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Option<Figure
         table.push(vec![named(&cell.store), best.into(), text.into(), verdict.into()]);
     }
     (names.len() > 1).then(|| {
-        let note = "Rate over the best rate, paired by round; intervals hold for all rows at once. One that \
-                    reaches the line cannot be told apart from the best; one inside the grey band is equal.";
+        let note = "Rate over the best rate, paired by round; intervals are those of a comparison of the best with \
+                    all other rows at once. One that reaches the line cannot be told apart from the best; one inside the grey band is equal.";
         let scale = Scale { title: "rate / best rate", show: ratio };
         let equal = Mark { at: 1.0, around: Some((1.0 - EQUAL_WITHIN, 1.0 + EQUAL_WITHIN)) };
         dots("Ratio to the best", note, scale, &names, &marks, Some(equal), table)
@@ -321,7 +321,8 @@ fn rounds(looks: &Looks, block: &Block<'_>) -> Figure {
     let last = cells.iter().flat_map(|cell| &cell.rounds).map(|round| round.round).max().unwrap_or(0);
     let titles: Vec<String> = (1..=last).map(|round| format!("#round {round}")).collect();
     let head: Vec<&str> = std::iter::once("store").chain(titles.iter().map(String::as_str)).collect();
-    let (what, unit) = if block.is_open() {
+    let is_offered = block.is_offered();
+    let (what, unit) = if is_offered {
         ("Mean response time in each round", "")
     } else if block.writes() {
         ("Settled rate in each round", " ops/s")
@@ -331,10 +332,9 @@ fn rounds(looks: &Looks, block: &Block<'_>) -> Figure {
     let mut table = Table::new(what, &head);
     let mut lines = Vec::new();
     for cell in &cells {
-        // What is compared in an open loop is the inverse of the mean response time, in seconds.
-        let value = |rate: f64| if block.is_open() { 1e9 / rate } else { rate };
-        let text =
-            |rate: f64| if block.is_open() { units::nanoseconds(value(rate)) } else { units::count(rate) };
+        // What is compared at one offered rate is the inverse of the mean response time, in seconds.
+        let value = |rate: f64| if is_offered { 1e9 / rate } else { rate };
+        let text = |rate: f64| if is_offered { units::nanoseconds(value(rate)) } else { units::count(rate) };
         let series = cells::series(cell).rates;
         let mut line = vec![named(&cell.store)];
         line.extend((1..=last).map(|round| shown(series.get(&round), |rate| text(*rate))));
@@ -352,7 +352,7 @@ fn rounds(looks: &Looks, block: &Block<'_>) -> Figure {
             marks: true,
         });
     }
-    let up = if block.is_open() { TIME } else { RATE };
+    let up = if is_offered { TIME } else { RATE };
     let note = "Every round is a new store. Rows that move together saw the machine change, not the stores.";
     curves(what, note, (Across::Whole("round"), up), &lines, (None, Vec::new()), table)
 }
@@ -396,7 +396,7 @@ pub fn everything(result: &RunResult, block: &Block<'_>) -> Markup {
             "#of that background",
             "#of servers",
             "#peak memory",
-            "#of servers",
+            "#outside of blobwise",
             "#device reads a round",
             "#bytes read a round",
             "#written a round",

@@ -107,6 +107,7 @@ fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str, group: &str) ->
             _ => stretches.push(Stretch { from: *size, to: *size, rows: leaders }),
         }
     }
+    let shared = shared(result, phase, group, &sizes, &stretches);
     let mut text = match stretches.as_slice() {
         [] => "no size has a ranked row.".to_owned(),
         [only] => {
@@ -120,24 +121,58 @@ fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str, group: &str) ->
                         .iter()
                         .any(|(row, sizes)| only.rows.contains(row) && sizes.iter().any(between));
                     let which = if gap { " at which it is ranked" } else { "" };
-                    format!("at every size from {from} to {to}{which}; the winner does not change")
+                    let always = if shared.is_empty() { "; the winner does not change" } else { "" };
+                    format!("at every size from {from} to {to}{which}{always}")
                 }
             };
             format!("{} {verb} {range}.", names(&only.rows))
         }
         several => stretches_text(result, phase, several),
     };
-    let list: Vec<String> = unranked
+    if !shared.is_empty() {
+        text += &format!(" The lead is shared with {}.", at_sizes(&shared));
+    }
+    if !unranked.is_empty() {
+        text += &format!(" Not ranked: {}.", at_sizes(&unranked));
+    }
+    text
+}
+
+/// Rows, each with sizes.
+fn at_sizes(rows: &[(String, Vec<u64>)]) -> String {
+    let list: Vec<String> = rows
         .iter()
         .map(|(row, sizes)| {
             let sizes: Vec<String> = sizes.iter().map(|size| units::bytes(*size as f64)).collect();
             format!("`{row}` at {}", sizes.join(", "))
         })
         .collect();
-    if !list.is_empty() {
-        text += &format!(" Not ranked: {}.", list.join("; "));
+    list.join("; ")
+}
+
+/// Rows that cannot be told from those which lead throughout a stretch, at some of its sizes: they do not lead at all of them, and
+/// nothing is proved to beat them at these.
+fn shared(
+    result: &RunResult,
+    phase: &str,
+    group: &str,
+    sizes: &[u64],
+    stretches: &[Stretch],
+) -> Vec<(String, Vec<u64>)> {
+    let mut shared: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for stretch in stretches {
+        for size in sizes.iter().filter(|size| (stretch.from..=stretch.to).contains(*size)) {
+            let (leaders, _) = candidates(result, phase, *size, group);
+            // Where those that lead throughout are not ranked there is nothing to share.
+            if !leaders.iter().any(|row| stretch.rows.contains(row)) {
+                continue;
+            }
+            for row in leaders.into_iter().filter(|row| !stretch.rows.contains(row)) {
+                shared.entry(row).or_default().push(*size);
+            }
+        }
     }
-    text
+    shared.into_iter().collect()
 }
 
 fn stretches_text(result: &RunResult, phase: &str, stretches: &[Stretch]) -> String {

@@ -119,10 +119,89 @@ fn writes_that_nothing_makes_durable_are_not_called_so() {
     let stores = some_stores();
     let text = format!("stores = {stores:?}\ndurability = 'none'");
     let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
+    let none = || json!({"durability": "none"});
     let cells =
-        stores.iter().enumerate().map(|(salt, store)| cell(store, "fill", &around(1.0, salt), json!({})));
+        stores.iter().enumerate().map(|(salt, store)| cell(store, "fill", &around(1.0, salt), none()));
     let said = answer(&plan, &result(&text, cells.collect(), vec![]));
     assert!(with(&said, "Writes").starts_with("Writes that nothing made durable (none): "), "{said:#?}");
+}
+
+#[test]
+fn a_fill_is_not_called_more_durable_than_it_was() {
+    let stores = some_stores();
+    let text = format!("stores = {stores:?}\ndurability = 'each-write'\nphases = ['fill', 'read-warm']");
+    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
+    let settled = || json!({"settled_ops_per_s": {"median": 1000.0}});
+    let cells =
+        stores.iter().enumerate().map(|(salt, store)| cell(store, "fill", &around(1.0, salt), settled()));
+    let said = answer(&plan, &result(&text, cells.collect(), vec![]));
+    assert!(with(&said, "Durable writes").starts_with("Durable writes (on-sync): "), "{said:#?}");
+    assert!(said[0].contains("class on-sync"), "{said:#?}");
+}
+
+#[test]
+fn processor_time_is_that_of_the_whole_machine() {
+    // Alike in what they take; what the program itself spends says nothing.
+    let spent = |nanoseconds: u64| {
+        let mut value = cell("any", "read-warm", &around(1.0, 0), json!({}));
+        for round in value["rounds"].as_array_mut().unwrap() {
+            round["total_cpu_ns"] = json!(nanoseconds);
+            round["client_cpu_ns"] = json!(1_000_000 / nanoseconds);
+        }
+        json!({"rounds": value["rounds"]})
+    };
+    let levels = [("read-warm", [1.0, 1.0, 3.0])];
+    let said = sentences(&levels, &[(0, "read-warm", spent(2000)), (1, "read-warm", spent(1000))]);
+    assert!(with(&said, "Warm reads").ends_with("Of these, `b` needs least processor time."), "{said:#?}");
+    let said = sentences(&levels, &[(1, "read-warm", spent(1000))]);
+    assert!(!with(&said, "Warm reads").contains("processor time"), "{said:#?}");
+}
+
+#[test]
+fn a_mix_has_no_winner_among_rows_that_are_not_comparable() {
+    let stores = some_stores();
+    let text = format!(
+        "stores = {stores:?}\nphases = ['fill', 'read-warm', 'overwrite']\nmix = {{read = 0.9, overwrite = 0.1}}"
+    );
+    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
+    let said = |kept: &[usize]| {
+        let mut cells = Vec::new();
+        for (salt, store) in stores.iter().enumerate().filter(|(number, _)| kept.contains(number)) {
+            let killed = ["nothing", "recent-writes", "nothing"][salt];
+            let over = json!({"settled_ops_per_s": {"median": 1000.0},
+                "damage": {"after_kill": killed, "after_power_cut": killed}});
+            cells.push(cell(store, "read-warm", &around(1.0 + salt as f64, salt), json!({})));
+            cells.push(cell(store, "overwrite", &around(1.0 + salt as f64, salt), over));
+        }
+        let said = with(&answer(&plan, &result(&text, cells, vec![])), "1,000 ops").to_owned();
+        stores.iter().zip(["a", "b", "c"]).fold(said, |text, (store, name)| text.replace(store, name))
+    };
+    let two = said(&[0, 1]);
+    assert!(
+        !two.contains("fastest") && two.contains("`a` has nobody") && two.contains("`b` has nobody"),
+        "{two}"
+    );
+    let three = said(&[0, 1, 2]);
+    assert!(three.contains("`a` is fastest") && three.contains("Not comparable with them"), "{three}");
+    assert!(three.contains("`b` has nobody"), "{three}");
+}
+
+#[test]
+fn a_store_that_failed_takes_no_disk_that_counts() {
+    let stores = some_stores();
+    let text = format!("stores = {stores:?}");
+    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
+    let mut result = result(&text, vec![], vec![]);
+    for (store, (share, status)) in stores.iter().zip([(0.5, "failed"), (1.0, "measured"), (1.5, "measured")])
+    {
+        let row = json!({"store": store, "adapter": "a", "kind": "embedded", "options": {}, "status": status, "facts": {}});
+        result.rows.push(serde_json::from_value(row).unwrap());
+        let taken = json!({"store": store, "logical_bytes": 100, "after_settle_bytes": 100, "space_amplification": share});
+        result.footprints.push(serde_json::from_value(taken).unwrap());
+    }
+    let said = answer(&plan, &result);
+    let disk = with(&said, "Disk");
+    assert!(disk.contains(&stores[1]) && !disk.contains(&format!("`{}`", stores[0])), "{disk}");
 }
 
 #[test]
@@ -236,4 +315,24 @@ fn nobody_leads_at_a_size_at_which_it_is_not_ranked() {
     assert!(!cut.contains(&to(last)) && cut.contains("Not ranked: `a` at"), "{cut}");
     let gap = said(&[1]);
     assert!(gap.contains(&to(last)) && gap.contains("at which it is ranked"), "{gap}");
+}
+
+#[test]
+fn who_shares_the_lead_at_some_sizes_is_named() {
+    let stores = some_stores();
+    let text = format!("stores = {stores:?}\nphases = ['fill', 'read-warm']\nsweep = '1kB..100kB'");
+    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
+    let sizes: Vec<u64> = plan.corpora.iter().filter_map(|corpus| corpus.sweep_bytes).collect();
+    let mut cells = Vec::new();
+    for (index, size) in sizes.iter().enumerate() {
+        for (store, leader) in [(&stores[0], true), (&stores[1], index == 1)] {
+            let over = json!({"leader": leader, "sweep_bytes": size});
+            cells.push(cell(store, "read-warm", &around(1.0, 0), over));
+        }
+    }
+    let said = answer(&plan, &result(&text, cells, vec![]));
+    let warm = with(&said, "Warm reads").replace(&stores[0], "a").replace(&stores[1], "b");
+    let at = crate::units::bytes(sizes[1] as f64);
+    assert!(warm.contains("`a` leads at every size") && !warm.contains("does not change"), "{warm}");
+    assert!(warm.contains(&format!("The lead is shared with `b` at {at}.")), "{warm}");
 }

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use mysql::prelude::Queryable;
-use mysql::{Conn, Opts, OptsBuilder};
+use mysql::{Conn, Opts, OptsBuilder, Row, Value};
 
 use super::super::database::{OURS, START_PATIENCE, STOP_PATIENCE};
 use super::{Flavour, MARIADBD, MYSQLD, flush_log_at_commit, from_mysql};
@@ -34,13 +35,13 @@ impl Instance {
 
     /// The server of all rows of the run that share one: those whose server would have the same settings.
     pub(super) fn shared(setup: &Setup, flavour: Flavour) -> Result<Arc<Instance>> {
-        // All that its settings depend on.
+        // All that its settings depend on, but for the class, which each store sets when it is opened: a store that is opened
+        // again in another class must find its database.
         let name = format!(
-            "{}-{}-{}-{}-{}-{}-{}",
+            "{}-{}-{}-{}-{}-{}",
             flavour.name(),
             setup.options.text("profile"),
             setup.options.text("compression"),
-            setup.durability.name(),
             setup.workers,
             setup.blob_bytes_max,
             setup.cache_bytes
@@ -261,6 +262,19 @@ pub(super) fn check_server(keeper: &mut Conn, flavour: Flavour, setup: &Setup) -
             flush.unwrap_or_default()
         )));
     }
+    let binary_log: Option<(u8, u64)> =
+        keeper.query_first("SELECT @@log_bin, @@sync_binlog").map_err(from_mysql)?;
+    if let Some((log_bin, sync_binlog)) = binary_log
+        && log_bin != 0
+        && sync_binlog != 1
+        && needs_binary_log(flavour, setup.durability)
+    {
+        return Err(Error::Failed(anyhow!(
+            "the server has log_bin on and sync_binlog {sync_binlog}: a power cut may roll back what it has committed, so that \
+             class {} cannot be had; use --durability none, or a server with sync_binlog 1 or without a binary log",
+            setup.durability.name()
+        )));
+    }
     let packet: Option<u64> = keeper.query_first("SELECT @@max_allowed_packet").map_err(from_mysql)?;
     let (packet, need) = (packet.unwrap_or(0), setup.blob_bytes_max + (64 << 10));
     if packet < need {
@@ -269,6 +283,58 @@ pub(super) fn check_server(keeper: &mut Conn, flavour: Flavour, setup: &Setup) -
         )));
     }
     Ok(())
+}
+
+/// Whether a class is kept only where the binary log is flushed as well. Beside one, a commit flushes InnoDB's log no further
+/// than to where the transaction is prepared, and what is prepared is rolled back after a crash unless the binary log has it.
+/// A sync of MySQL's flushes InnoDB's commits too; one of MariaDB's in a server of the user's relies on every commit.
+fn needs_binary_log(flavour: Flavour, durability: Durability) -> bool {
+    match durability {
+        Durability::None => false,
+        Durability::OnSync => flavour == Flavour::MariaDb,
+        Durability::EachWrite => true,
+    }
+}
+
+/// Waits until InnoDB's purge has nothing left to do, at most for a minute. It must have been woken: by itself it looks once a
+/// second for what little there is. It is asked whether it works, not how long its list is, because MySQL shortens that with
+/// every 128th batch only, and rests above 0.
+pub(super) fn wait_for_purge(keeper: &mut Conn) -> Result<()> {
+    /// So often in a row it must be found idle: its thread may need a moment to wake.
+    const IDLE_POLLS: u32 = 3;
+    const IDLE_POLL: Duration = Duration::from_millis(1);
+    const BUSY_POLL: Duration = Duration::from_millis(5);
+    const POLLS_MAX: u32 = 12_000;
+    let mut idle = 0;
+    for _ in 0..POLLS_MAX {
+        if is_purging(keeper)? {
+            idle = 0;
+            std::thread::sleep(BUSY_POLL);
+            continue;
+        }
+        idle += 1;
+        if idle == IDLE_POLLS {
+            break;
+        }
+        std::thread::sleep(IDLE_POLL);
+    }
+    Ok(())
+}
+
+fn is_purging(keeper: &mut Conn) -> Result<bool> {
+    let row: Option<Row> = keeper.query_first("SHOW ENGINE INNODB STATUS").map_err(from_mysql)?;
+    // Type, name, status.
+    match row.and_then(|mut row| row.take::<Value, _>(2)) {
+        // The statements that it shows may be any bytes.
+        Some(Value::Bytes(status)) => Ok(says_purging(&String::from_utf8_lossy(&status))),
+        other => Err(Error::Failed(anyhow!("InnoDB's status has no text but {other:?}"))),
+    }
+}
+
+/// Whether InnoDB's monitor says that the purge is at work. When it waits for more it is "running but idle".
+fn says_purging(status: &str) -> bool {
+    let line = status.lines().find(|line| line.starts_with("Purge done for trx's"));
+    line.is_some_and(|line| line.trim_end().ends_with("state: running"))
 }
 
 /// Makes the database of a store, in a server of the user's with our mark and our lock.
@@ -314,7 +380,9 @@ fn lock(keeper: &mut Conn, database: &str) -> Result<bool> {
 /// Removes databases that runs left behind when they were killed: marked, and no longer locked.
 fn remove_stale(keeper: &mut Conn) -> Result<()> {
     let pattern = format!("{}%", OURS.replace('_', "\\_"));
-    let databases: Vec<String> = keeper.exec("SHOW DATABASES LIKE ?", (pattern,)).map_err(from_mysql)?;
+    // MariaDB cannot prepare `SHOW DATABASES LIKE ?`.
+    let named = "SELECT schema_name FROM information_schema.schemata WHERE schema_name LIKE ?";
+    let databases: Vec<String> = keeper.exec(named, (pattern,)).map_err(from_mysql)?;
     for database in databases {
         if !is_ours(keeper, &database)? || !lock(keeper, &database)? {
             continue;
@@ -323,4 +391,32 @@ fn remove_stale(keeper: &mut Conn) -> Result<()> {
         keeper.exec_drop("DO RELEASE_LOCK(?)", (&database,)).map_err(from_mysql)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_monitor_says_whether_the_purge_is_at_work() {
+        let monitor = |state: &str| {
+            format!(
+                "------------\nTRANSACTIONS\n------------\nTrx id counter 4940\n\
+                 Purge done for trx's n:o < 4893 undo n:o < 0 state: {state}\nHistory list length 12\n\
+                 Process ID=1, Main thread ID=2, state: running\n"
+            )
+        };
+        assert!(says_purging(&monitor("running")));
+        for state in ["running but idle", "stopped", "disabled", "exited"] {
+            assert!(!says_purging(&monitor(state)), "{state}");
+        }
+        assert!(!says_purging(""));
+    }
+
+    #[test]
+    fn a_binary_log_is_needed_where_nothing_else_flushes_commits() {
+        let classes = |flavour| Durability::ALL.iter().map(move |class| needs_binary_log(flavour, *class));
+        assert!(classes(Flavour::MySql).eq([false, false, true]));
+        assert!(classes(Flavour::MariaDb).eq([false, true, true]));
+    }
 }

@@ -232,8 +232,11 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
         .write_timeout(Some(setup.op_timeout))
         .init(vec![format!("SET SESSION TRANSACTION ISOLATION LEVEL {isolation}")]);
     let mut keeper = Conn::new(opts.clone().read_timeout(None)).map_err(from_mysql)?;
-    if host.is_theirs() {
-        instance::check_server(&mut keeper, flavour, setup)?;
+    match &host {
+        Host::Theirs => instance::check_server(&mut keeper, flavour, setup)?,
+        // It was started in the class of the row that came first. Rows follow each other, so that the setting is ours alone.
+        Host::Shared(_) => flush_at_commit(&mut keeper, flush_log_at_commit(setup.durability))?,
+        Host::Private(_) => {}
     }
     let database = match setup.mode {
         Mode::Create => {
@@ -267,6 +270,18 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
         }
     }
     Ok(Box::new(store))
+}
+
+/// Sets how a server of ours flushes its log at each commit.
+fn flush_at_commit(connection: &mut Conn, flush: u8) -> Result<()> {
+    let set = format!("SET GLOBAL innodb_flush_log_at_trx_commit = {flush}");
+    connection.query_drop(set).map_err(from_mysql)
+}
+
+/// Makes InnoDB write the dirty pages of tables. Its purge stands still meanwhile, and is woken afterwards.
+fn export(keeper: &mut Conn, tables: &str) -> Result<()> {
+    keeper.query_drop(format!("FLUSH TABLES {tables} FOR EXPORT")).map_err(from_mysql)?;
+    keeper.query_drop("UNLOCK TABLES").map_err(from_mysql)
 }
 
 /// Keeps what may be tried again, and what took too long, apart from failures.
@@ -356,13 +371,10 @@ impl MySql {
             return Ok(());
         }
         let mut keeper = self.keeper();
-        let usual = flush_log_at_commit(self.durability);
-        keeper.query_drop("SET GLOBAL innodb_flush_log_at_trx_commit = 1").map_err(from_mysql)?;
+        flush_at_commit(&mut keeper, flush_log_at_commit(Durability::EachWrite))?;
         let committed = keeper.query_drop("UPDATE marker SET count = count + 1");
         // Also after a failure, or every later commit would be flushed.
-        keeper
-            .query_drop(format!("SET GLOBAL innodb_flush_log_at_trx_commit = {usual}"))
-            .map_err(from_mysql)?;
+        flush_at_commit(&mut keeper, flush_log_at_commit(self.durability))?;
         committed.map_err(from_mysql)
     }
 
@@ -442,8 +454,10 @@ impl Store for MySql {
         Ok(facts)
     }
 
-    /// Makes InnoDB write the tables' dirty pages, which it would otherwise do at leisure. (Waiting for the counter of dirty
-    /// pages to reach 0 measures the page cleaner's naps of a second instead.)
+    /// Makes InnoDB purge, and then write the tables' dirty pages, both of which it would otherwise do at leisure. (Waiting for
+    /// the counter of dirty pages to reach 0 measures the page cleaner's naps of a second instead.) A delete only marks its
+    /// row, and a put keeps the blob that it replaces: freeing their pages is the purge's work. Nothing is stopped or flushed in a
+    /// server of the user's, whose own work goes on.
     fn settle(&self) -> Result<()> {
         if self.host.is_theirs() {
             return Ok(());
@@ -453,8 +467,11 @@ impl Store for MySql {
             Shape::Chunked { .. } => "blobs, pieces",
         };
         let mut keeper = self.keeper();
-        keeper.query_drop(format!("FLUSH TABLES {tables} FOR EXPORT")).map_err(from_mysql)?;
-        keeper.query_drop("UNLOCK TABLES").map_err(from_mysql)
+        // The purge naps for up to a second too. It is woken at the end of an export, here of a table with one row.
+        export(&mut keeper, "marker")?;
+        instance::wait_for_purge(&mut keeper)?;
+        // The pages that it changed are written as well.
+        export(&mut keeper, tables)
     }
 
     fn purge(&self) -> Result<()> {

@@ -189,6 +189,26 @@ fn check_version(keeper: &mut Client) -> Result<()> {
     Ok(())
 }
 
+/// Refuses a server that does not flush what it says is durable, or cannot mend a page that a power cut tore, unless nothing is
+/// to be durable. Both are settings of the whole server, which are not ours to change.
+pub(super) fn check_durability(keeper: &mut Client, durability: Durability) -> Result<()> {
+    if durability == Durability::None {
+        return Ok(());
+    }
+    for setting in ["fsync", "full_page_writes"] {
+        let asked = [Param::Bytes(setting.as_bytes())];
+        let value = keeper.texts("SELECT current_setting($1)", &asked)?.concat();
+        if value != "on" {
+            return Err(Error::Failed(anyhow!(
+                "the server has {setting} {value}, so that class {} cannot be had; use --durability none, or a server with \
+                 {setting} on",
+                durability.name()
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Finds the schema again after the store was closed.
 pub(super) fn find_schema(keeper: &mut Client, dir: &Path, theirs: bool) -> Result<String> {
     let schema = std::fs::read_to_string(dir.join(SCHEMA_FILE)).context("the name of our schema is lost")?;
@@ -224,8 +244,33 @@ fn remove_stale(keeper: &mut Client) -> Result<()> {
         if !is_ours(keeper, &schema)? || !lock(keeper, &schema)? {
             continue;
         }
+        if has_objects(keeper, &schema)? {
+            unlink_objects(keeper, &format!("{schema}.blobs")).with_context(|| {
+                format!(
+                    "the large objects of `{schema}`, left behind by an earlier run, cannot be removed, so that it is kept; \
+                     `DELETE FROM {schema}.blobs` and then `DROP SCHEMA {schema} CASCADE` remove both"
+                )
+            })?;
+        }
         keeper.run(&format!("DROP SCHEMA {schema} CASCADE"))?;
         keeper.number("SELECT pg_advisory_unlock($1, hashtext($2))", &lock_key(&schema))?;
     }
+    Ok(())
+}
+
+/// Whether a schema's blobs are large objects, which do not lie in it.
+fn has_objects(keeper: &mut Client, schema: &str) -> Result<bool> {
+    let columns = "SELECT count(*) FROM pg_attribute
+        WHERE attrelid = to_regclass($1)::oid AND attname = 'object' AND NOT attisdropped";
+    let table = format!("{schema}.blobs");
+    Ok(keeper.number(columns, &[Param::Bytes(table.as_bytes())])? == Some(1))
+}
+
+/// Deletes the rows of large objects, whose trigger unlinks these: a schema that is dropped runs no trigger, and they would stay
+/// for ever. A part at a time, because each object is locked until its transaction ends, and the server has room for some
+/// thousands of locks.
+pub(super) fn unlink_objects(keeper: &mut Client, table: &str) -> Result<()> {
+    let part = format!("DELETE FROM {table} WHERE ctid = ANY (ARRAY(SELECT ctid FROM {table} LIMIT 1000))");
+    while keeper.run(&part)?.count > 0 {}
     Ok(())
 }

@@ -266,6 +266,9 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
     config.set("synchronous_commit", synchronous_commit(setup.durability));
     config.set("default_transaction_isolation", &setup.options.text("isolation").replace('-', " "));
     let mut keeper = Client::connect(&config)?;
+    if host.is_theirs() {
+        instance::check_durability(&mut keeper, setup.durability)?;
+    }
     let schema = match setup.mode {
         Mode::Create => {
             let schema = host.name_ours(instance::PRIVATE_SCHEMA);
@@ -330,11 +333,10 @@ impl Postgres {
         }
     }
 
-    /// The statements that make the tables. `marker` is what `sync` commits.
+    /// The statements that make the tables.
     fn tables(&self) -> String {
         let key = self.key_type();
-        let marker = "CREATE TABLE marker(id int PRIMARY KEY, count bigint NOT NULL); INSERT INTO marker VALUES (1, 0);";
-        let tables = match &self.shape {
+        match &self.shape {
             Shape::Bytea { column, .. } => format!(
                 "CREATE TABLE blobs(key {key} PRIMARY KEY, data bytea NOT NULL, gone boolean NOT NULL DEFAULT false);
                  {}",
@@ -358,8 +360,7 @@ impl Postgres {
                  CREATE TRIGGER unlink_old AFTER UPDATE OF object OR DELETE ON blobs
                      FOR EACH ROW EXECUTE FUNCTION unlink();"
             ),
-        };
-        tables + marker
+        }
     }
 }
 
@@ -487,8 +488,7 @@ impl Store for Postgres {
         }
         if !self.host.is_private() {
             if matches!(self.shape, Shape::LargeObject { .. }) {
-                // The trigger unlinks the objects.
-                self.keeper().run("DELETE FROM blobs")?;
+                instance::unlink_objects(&mut self.keeper(), "blobs")?;
             }
             self.keeper().run(&drop_schema)?;
         }
