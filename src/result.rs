@@ -208,6 +208,9 @@ pub struct CorpusResult {
     /// Real files: how many files and bytes the sample was taken from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled_from: Option<(u64, u64)>,
+    /// Real files: a digest (xxh3, 128 bits, in hexadecimal digits) of their paths, sizes and bytes, before a budget cut them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     /// Real files: what was not taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
@@ -864,6 +867,12 @@ pub struct Rail {
     /// A direct read of 4 KiB, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ns: Option<f64>,
+    /// A byte to a thread on another processor and back over a pair of sockets, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trip_ns: Option<f64>,
+    /// The same with both threads on one processor, so that none has to be woken, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near_trip_ns: Option<f64>,
     /// Whether the round was repeated because of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeated: bool,

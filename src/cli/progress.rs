@@ -1,11 +1,13 @@
 //! Progress on standard error: a bar with the time left on a terminal, plain lines elsewhere.
 
 use std::io::IsTerminal;
+use std::time::Duration;
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::engine::run::{Event, Observer};
+use crate::machine;
 use crate::plan::Plan;
 use crate::records::Records;
 use crate::result::RunResult;
@@ -77,6 +79,9 @@ pub enum Loudness {
     Verbose,
 }
 
+/// A visit that has lasted this long tells its phases, too, where there is no bar to show them.
+const LONG_VISIT: Duration = Duration::from_secs(60);
+
 /// Shows progress and keeps the result file up to date.
 pub struct Progress<'a> {
     plan: &'a Plan,
@@ -85,16 +90,20 @@ pub struct Progress<'a> {
     loudness: Loudness,
     /// The visit that the bar shows.
     visit: String,
+    /// When it began, by [`machine::uptime`].
+    since: Duration,
 }
 
 impl<'a> Progress<'a> {
     /// Progress of a plan whose result goes to `out`.
     pub fn new(plan: &'a Plan, out: std::path::PathBuf, loudness: Loudness) -> Progress<'a> {
-        Progress { plan, out, bar: Bar::new(loudness == Loudness::Quiet), loudness, visit: String::new() }
+        let (bar, since) = (Bar::new(loudness == Loudness::Quiet), machine::uptime());
+        Progress { plan, out, bar, loudness, visit: String::new(), since }
     }
 
     fn step(&mut self, index: usize, of: usize, text: String) {
         self.visit.clone_from(&text);
+        self.since = machine::uptime();
         self.bar.step(index, of, text);
     }
 
@@ -102,7 +111,12 @@ impl<'a> Progress<'a> {
         match &self.bar.bar {
             Some(bar) => bar.set_message(format!("{}: {phase}", self.visit)),
             None if self.loudness == Loudness::Verbose => self.bar.line(&format!("  {phase}")),
-            None => {}
+            None => {
+                let lasted = machine::uptime().saturating_sub(self.since);
+                if lasted > LONG_VISIT {
+                    self.bar.line(&format!("  {phase}, after {}", units::seconds(lasted.as_secs_f64())));
+                }
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use clap::Args;
 use super::progress::{Loudness, Progress, summarize};
 use super::{Ended, collection, eprint, print};
 use crate::corpus::Corpus;
-use crate::engine::preflight::{check_memory, check_servers, check_space, difference};
+use crate::engine::preflight::{check_lists, check_memory, check_servers, check_space, difference};
 use crate::engine::run::{Start, run};
 use crate::machine;
 use crate::place::{Place, make_directories, remove_if_empty};
@@ -268,6 +268,7 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place)> {
     if machine::is_read_only(above) {
         bail!("`{}` is on a read-only file system; name another place with --dir", plan.dir.display());
     }
+    check_lists(&plan)?;
     for corpus in corpora {
         check_space(above, corpus)?;
         check_memory(&plan, corpus)?;

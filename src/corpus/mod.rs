@@ -13,7 +13,7 @@ use anyhow::{Result, bail};
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
-use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed, xxh3_128_with_seed};
 
 pub use contents::{Content, Contents};
 pub use real::Skipped;
@@ -65,6 +65,8 @@ pub struct Corpus {
     pub skipped: Skipped,
     /// Files and bytes of a user's directory, when only a sample of it was taken.
     pub sampled_from: Option<(u64, u64)>,
+    /// What tells a user's files from others of the same names or sizes: a digest of paths, sizes and bytes.
+    pub digest: Option<String>,
     /// The bytes.
     pub contents: Arc<Contents>,
     seed: u64,
@@ -82,6 +84,7 @@ impl Corpus {
             names: self.names.as_ref().map(|names| names[..blobs].to_vec()),
             skipped: self.skipped.clone(),
             sampled_from: self.sampled_from,
+            digest: self.digest.clone(),
             contents: Arc::clone(&self.contents),
             seed: self.seed,
         }
@@ -95,11 +98,12 @@ impl Corpus {
                 let real = real::read(dir, request.blobs_max, request.bytes_max, request.seed)?;
                 // By the bytes of paths: those that are no UTF-8 may look alike as text.
                 let paths = real.paths.iter().map(|path| path.as_os_str().as_bytes()).enumerate();
-                let keys = paths.map(|(id, path)| key_of(request.seed, id as u64, path)).collect();
+                let keys: Vec<Key> = paths.map(|(id, path)| key_of(request.seed, id as u64, path)).collect();
                 let names = real.paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
                 let sampled = real.found.0 > real.sizes.len() as u64;
                 Ok(Corpus {
                     name: dir.display().to_string(),
+                    digest: Some(digest(&keys, &real.sizes, &real.contents)),
                     sizes: real.sizes,
                     keys,
                     names: Some(names),
@@ -124,6 +128,7 @@ impl Corpus {
             names: None,
             skipped: Skipped::default(),
             sampled_from: None,
+            digest: None,
             contents: Arc::new(Contents::synthetic(request.seed, &sizes, content)),
             sizes,
             seed: request.seed,
@@ -223,6 +228,17 @@ fn draw(sizes: &Sizes, blobs_max: Option<u64>, bytes_max: Option<u64>, seed: u64
         }
         blobs -= (blobs / 50).max(1);
     }
+}
+
+/// Of real files: their keys, which are digests of paths, their sizes, and the bytes that were read of them.
+fn digest(keys: &[Key], sizes: &[u64], contents: &Contents) -> String {
+    let mut digest = Xxh3::new();
+    for (key, size) in keys.iter().zip(sizes) {
+        digest.update(&key.hex);
+        digest.update(&size.to_le_bytes());
+    }
+    digest.update(contents.pool());
+    format!("{:032x}", digest.digest128())
 }
 
 /// A key whose digest is a hash of the seed and what identifies the blob.

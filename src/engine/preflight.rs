@@ -6,11 +6,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use super::ops::PlannedOp;
 use super::pilot;
 use super::visit::setup;
 use crate::corpus::Corpus;
 use crate::machine;
-use crate::plan::{Class, Plan, Row, class_of};
+use crate::plan::{Class, Length, Load, Plan, Row, Work, class_of};
 use crate::records::Records;
 use crate::result::{CorpusResult, Machine, Program};
 use crate::store::{Common, Mode};
@@ -42,6 +43,26 @@ pub fn check_memory(plan: &Plan, corpus: &Corpus) -> Result<()> {
             units::bytes(cache as f64),
             units::bytes(memory as f64)
         );
+    }
+    Ok(())
+}
+
+/// Refuses lists of ops that would fill the memory: each phase's is made before its first op, so that nothing is drawn on the clock.
+pub fn check_lists(plan: &Plan) -> Result<()> {
+    const SHARE_MAX: f64 = 0.25;
+    let room = SHARE_MAX * machine::memory_bytes() as f64;
+    for phase in &plan.phases {
+        let Work::Ops(Load { length: Length::Ops(count), .. }) = phase.work else { continue };
+        let bytes = count as f64 * plan.scale * size_of::<PlannedOp>() as f64;
+        if room > 0.0 && bytes > room {
+            bail!(
+                "phase `{}`: a list of `count = {count}` ops takes {}, and a quarter of this machine's memory is {}; give it a smaller \
+                 `count`, or `seconds`, which repeats a list",
+                phase.id,
+                units::bytes(bytes),
+                units::bytes(room)
+            );
+        }
     }
     Ok(())
 }
@@ -85,13 +106,13 @@ pub fn difference(
 ) -> Option<String> {
     let mut before = conditions(&earlier.program, &earlier.machine);
     for corpus in &earlier.corpora {
-        let CorpusResult { blobs, bytes, largest_bytes, quantiles, sampled_from, .. } = corpus;
-        before.extend(of_corpus([*blobs, *bytes, *largest_bytes], quantiles, *sampled_from));
+        let CorpusResult { blobs, bytes, largest_bytes, quantiles, sampled_from, digest, .. } = corpus;
+        before.extend(of_corpus([*blobs, *bytes, *largest_bytes], quantiles, *sampled_from, digest));
     }
     let mut now = conditions(program, machine);
     for corpus in pilot::cut(corpora, earlier.fixed.corpus_share) {
         let sizes = [corpus.blobs(), corpus.bytes(), corpus.largest()];
-        now.extend(of_corpus(sizes, &corpus.quantiles(), corpus.sampled_from));
+        now.extend(of_corpus(sizes, &corpus.quantiles(), corpus.sampled_from, &corpus.digest));
     }
     let differs = |((_, before), (_, now)): &(Condition, Condition)| before != now;
     let ((what, before), (_, now)) = before.into_iter().zip(now).find(differs)?;
@@ -114,12 +135,13 @@ fn conditions(program: &Program, machine: &Machine) -> Vec<Condition> {
     ]
 }
 
-/// Of a corpus: blobs, bytes and largest blob, quantiles, and what it is a sample of.
+/// Of a corpus: blobs, bytes and largest blob, quantiles, what it is a sample of, and the digest of real files.
 fn of_corpus(
     [blobs, bytes, largest]: [u64; 3],
     quantiles: &BTreeMap<String, u64>,
     sampled_from: Option<(u64, u64)>,
-) -> [Condition; 3] {
+    digest: &Option<String>,
+) -> [Condition; 4] {
     let quantiles: Vec<String> = quantiles.iter().map(|(name, bytes)| format!("{name} {bytes} B")).collect();
     let choice = match sampled_from {
         Some((files, bytes)) => format!("from {} ({bytes} B)", units::counted(files, "file")),
@@ -129,6 +151,7 @@ fn of_corpus(
         ("the corpus", format!("{} ({bytes} B, the largest {largest} B)", units::counted(blobs, "blob"))),
         ("the distribution of sizes", quantiles.join(", ")),
         ("the choice of files", choice),
+        ("the digest of names and contents", digest.clone().unwrap_or_else(|| "unknown".to_owned())),
     ]
 }
 

@@ -1,10 +1,13 @@
-//! The yardsticks of a round: what the processor and the device do today, apart from any store.
+//! The yardsticks of a round: what the processor, the device and the way to another processor take today, apart from any store.
 
 use std::fs::File;
+use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use anyhow::Result;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::clock::{Clock, HostClock};
 use super::yardstick::Yardstick;
@@ -19,15 +22,28 @@ const READS: usize = 64;
 const FILE_BYTES: usize = 1 << 20;
 /// Bytes of one read or write.
 const BLOCK: usize = 4096;
+/// Round trips between two threads, of which the first few find neither awake.
+const TRIPS: usize = 200;
+const TRIPS_TO_BEGIN: usize = 20;
 
-/// Measures both rails.
+/// Measures all rails.
 pub fn measure(clock: &HostClock, yardstick: &Yardstick, dir: &Path, round: u32, at: &str) -> Result<Rail> {
     let path = dir.join("rail");
     let (flush_ns, read_ns) = device(clock, &path).unwrap_or((None, None));
     // A rail that was not written is not there to be removed.
     drop(std::fs::remove_file(&path));
     let processor_ns = yardstick.ns_per_op(clock, 0.02)?;
-    Ok(Rail { round, at: at.to_owned(), processor_ns, flush_ns, read_ns, repeated: false })
+    let [trip_ns, near_trip_ns] = trips(clock).map_or([None; 2], |trips| trips.map(Some));
+    Ok(Rail {
+        round,
+        at: at.to_owned(),
+        processor_ns,
+        flush_ns,
+        read_ns,
+        trip_ns,
+        near_trip_ns,
+        repeated: false,
+    })
 }
 
 /// Medians, so that one stall does not spoil a rail.
@@ -57,6 +73,52 @@ fn device(clock: &HostClock, path: &Path) -> Result<(Option<f64>, Option<f64>)> 
         }
     }
     Ok((median(&mut flushes), median(&mut reads)))
+}
+
+/// The median time of a byte to another thread and back over a pair of sockets, in nanoseconds, with the two threads on processors of
+/// their own, and with both on one, where none has to be woken: the difference is what waking takes. Nothing where one processor is
+/// all there is.
+fn trips(clock: &HostClock) -> Option<[f64; 2]> {
+    let allowed = sched_getaffinity(None).ok()?;
+    let mut processors = (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor));
+    let (first, second) = (processors.next()?, processors.next()?);
+    let trip = |other| trip(clock, [first, other]).ok().flatten();
+    Some([trip(second)?, trip(first)?])
+}
+
+/// The same between two processors.
+fn trip(clock: &HostClock, [first, second]: [usize; 2]) -> Result<Option<f64>> {
+    let (mut here, mut there) = UnixStream::pair()?;
+    let stay_on = |processor| {
+        let mut only = CpuSet::new();
+        only.set(processor);
+        sched_setaffinity(None, &only)
+    };
+    // Threads of their own: where this one may run is not to be changed.
+    std::thread::scope(|scope| {
+        let echo = scope.spawn(move || -> Result<()> {
+            stay_on(second)?;
+            let mut byte = [0];
+            while there.read(&mut byte)? == 1 {
+                there.write_all(&byte)?;
+            }
+            Ok(())
+        });
+        let ask = scope.spawn(move || -> Result<Option<f64>> {
+            stay_on(first)?;
+            let mut times = Vec::with_capacity(TRIPS);
+            for _ in 0..TRIPS {
+                let start = clock.now();
+                here.write_all(&[7])?;
+                here.read_exact(&mut [0])?;
+                times.push(clock.now() - start);
+            }
+            Ok(median(&mut times[TRIPS_TO_BEGIN..]))
+        });
+        let time = ask.join().unwrap_or(Ok(None));
+        echo.join().unwrap_or(Ok(()))?;
+        time
+    })
 }
 
 fn median(times: &mut [u64]) -> Option<f64> {

@@ -761,6 +761,13 @@ mod tests {
         assert!(phase("ops = {get = 1.0}\nworkers = 0").contains("phase `p`: `workers = 0` is not"));
         assert!(phase("ops = {get = 1.0}\nbatch = 0").contains("phase `p`: `batch = 0` is not"));
         assert!(phase("ops = {get = 1.0}\nrate = -1.0").contains("phase `p`: `rate = -1` is not"));
+        assert!(
+            phase("ops = {get = 1.0}\nparts = 0")
+                .contains("phase `p`: `parts = 0` is not between 1 and 1000")
+        );
+        assert!(phase("ops = {get = 1.0}\nparts = 4000000000").contains("1 and 1000"));
+        assert!(phase("ops = {get = 1.0}\nseconds = inf").contains("more than a day"));
+        assert!(phase("ops = {get = 1.0}\nseconds = nan").contains("above 0"));
         assert!(error("phases = ['read-warn']").contains("read-warm"));
         assert!(error("durability = 'always'").contains("each-write"));
         assert!(error("colour = 'red'").contains("colour"));

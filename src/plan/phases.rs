@@ -325,6 +325,11 @@ pub const STANDARD_PHASES: &[(&str, &str)] = &[
     ("age", "overwrites 1, 2 and 4 times the live bytes with new sizes; reads after each"),
 ];
 
+/// The longest phase, in seconds.
+const SECONDS_MAX: f64 = 86_400.0;
+/// Parts of a phase: each has a column in tables and a point in figures.
+const PARTS_MAX: usize = 1000;
+
 /// Loads of a page in each round: of the quickest pages they still take the time that a ranked cell must have.
 const LOADS: u64 = 20;
 
@@ -454,9 +459,11 @@ pub fn whole_of(id: &str) -> &str {
 }
 
 impl PhaseText {
-    /// The phase, or each part of it.
+    /// The phase, or each part of it. A number of parts that cannot be is left for [`PhaseText::parse`] to refuse.
     pub fn expanded(&self) -> Vec<PhaseText> {
-        let Some(parts) = self.parts else { return vec![self.clone()] };
+        let Some(parts) = self.parts.filter(|parts| (1..=PARTS_MAX).contains(&(*parts as usize))) else {
+            return vec![self.clone()];
+        };
         let part = |number: u32| {
             let named = |id: &String| part_named(id, number);
             let cache = if number == 1 { self.cache.clone() } else { Some("as-is".to_owned()) };
@@ -488,6 +495,9 @@ impl PhaseText {
         let length = match (self.share, self.count, self.seconds) {
             (Some(share), None, None) if (0.0..=1.0).contains(&share) => Length::Share(share),
             (None, Some(count), None) if count > 0 => Length::Ops(count),
+            (None, None, Some(seconds)) if seconds > SECONDS_MAX => {
+                bail!("`seconds = {seconds}` is more than a day ({SECONDS_MAX:.0})")
+            }
             (None, None, Some(seconds)) if seconds > 0.0 && only_reads => Length::Seconds(seconds),
             (None, None, Some(_)) if !only_reads => {
                 bail!("a phase that writes is a fixed list: give `count` or `share`, not `seconds`")
@@ -495,6 +505,9 @@ impl PhaseText {
             (None, None, None) => Length::Pilot,
             _ => bail!("give one of `share` (0 to 1), `count` (above 0) and `seconds` (above 0)"),
         };
+        if let Some(parts) = self.parts {
+            at_most("parts =", parts as usize, PARTS_MAX)?;
+        }
         if let Some(share) = self.duplicates {
             if mix.iter().any(|(kind, _)| *kind != OpKind::Register) {
                 bail!("`duplicates` is for `register`: other ops upload nothing");

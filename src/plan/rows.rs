@@ -390,6 +390,10 @@ fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
         Values::Bytes { min, max } => within(parse_bytes(value)?, min, max),
         Values::Word if is_word(value) => Ok(value.to_owned()),
         Values::Word => bail!("`{value}` is not one word of letters and digits"),
+        // Not shown: what cannot be read as a URL cannot be rid of its password.
+        Values::Url if value.contains(char::is_whitespace) => {
+            bail!("the URL has white space in it; write a space as %20")
+        }
         Values::Url if value.is_empty() || value.contains("://") => {
             if value.contains(MASK) {
                 bail!(

@@ -10,6 +10,7 @@ use super::interval::rate;
 use crate::plan::{CacheState, Missing, Phase, Plan, Row, Work, class_of, length_key};
 use crate::records::{CellRecord, Records};
 use crate::result::{Cache, CacheProof, Cell, PercentileIntervals, Round, SizeBand, Status, Step};
+use crate::store::Kind;
 
 /// Above this share of the store's bytes in the page cache after eviction, cold is lukewarm.
 const RESIDENT_SHARE_MAX: f64 = 0.01;
@@ -381,6 +382,11 @@ pub fn op_ns(cell: &Cell) -> Option<f64> {
     }
     let rate = cell.settled_ops_per_s.or(cell.ops_per_s)?;
     Some(1e9 / rate.median * cell.workers as f64)
+}
+
+/// Whether a row's ops are answered by another process, as those of servers, caches and web servers are.
+pub fn has_process(cell: &Cell) -> bool {
+    [Kind::Server, Kind::Cache, Kind::Web].map(Kind::name).contains(&cell.kind.as_str())
 }
 
 /// The median percentile of a cell's service time.

@@ -12,7 +12,6 @@ use super::interval::{CONFIDENCE, EQUAL_WITHIN, Moments, t_two_sided};
 use super::{cells, histogram, ranking};
 use crate::plan::{ClaimText, Expect, Metric, Quantity, Target, whole_of};
 use crate::result::{Cache, Cell, Claim, ClaimVerdict, Interval, Magnitude, Round, RunResult, Status};
-use crate::store::Kind;
 use crate::units;
 
 /// A figure of today holds when it is within this factor of the published one.
@@ -644,10 +643,7 @@ fn values(result: &RunResult, target: &Target) -> Result<Values, String> {
 
 /// Whether a part of the row's memory belongs to a server that somebody else started.
 fn has_unseen_server(cell: &Cell) -> bool {
-    let behind_a_server =
-        [Kind::Server, Kind::Cache, Kind::Web].map(Kind::name).contains(&cell.kind.as_str());
-    let is_given = cell.options.get("url").is_some_and(|url| !url.is_empty());
-    behind_a_server && is_given
+    cells::has_process(cell) && cell.options.get("url").is_some_and(|url| !url.is_empty())
 }
 
 /// Why there are no values of a target.

@@ -1,8 +1,8 @@
 //! Doubts that follow from the figures: reasons not to trust a number, as data.
 
-use super::cells::series;
+use super::cells::{has_process, p50, series};
 use super::compare::{Series, rank};
-use super::ranking;
+use super::{rails, ranking};
 use crate::plan::{COLD_BLOBS_SERVERS, Order, Phase, Plan, Use, Work, whole_of};
 use crate::result::{Cache, Cell, Doubt, RowResult, RunResult, Status};
 use crate::store::Kind;
@@ -12,16 +12,14 @@ use crate::units;
 const ROUNDS_WANTED: usize = 5;
 /// A share of harness in an op above which the figure says something about the harness too.
 const HARNESS_SHARE: f64 = 0.10;
-/// The largest spread of the processor's rail over a run that needs no mention.
-const RAIL_SPREAD: f64 = 0.15;
-/// The same for the device's rails, which are a few dozen operations each.
-const DEVICE_RAIL_SPREAD: f64 = 1.0;
+/// A share of an op from which waking another processor colours it.
+const WAKING_SHARE: f64 = 1.0 / 3.0;
 /// Waking this much later than due, as a share of the median response, colours an open loop.
 const WAKE_LATE_SHARE: f64 = 0.10;
 /// zstd ratio from which stores that compress have an advantage that depends on the contents.
 const COMPRESSIBLE: f64 = 1.2;
 
-fn doubt(kind: &str, text: String, advice: Option<&str>) -> Doubt {
+pub(super) fn doubt(kind: &str, text: String, advice: Option<&str>) -> Doubt {
     Doubt {
         kind: kind.to_owned(),
         text,
@@ -37,9 +35,11 @@ pub fn from_figures(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     doubts.extend(rounds(result));
     doubts.extend(budget(plan, result));
-    doubts.extend(rails(result));
+    doubts.extend(rails::drift(result));
+    doubts.extend(rails::repeated(result));
     doubts.extend(short(result));
     doubts.extend(harness(result));
+    doubts.extend(waking(result));
     doubts.extend(use_of_bytes(plan, result));
     doubts.extend(cold(result));
     doubts.extend(attempts(result));
@@ -85,52 +85,6 @@ fn budget(plan: &Plan, result: &RunResult) -> Option<Doubt> {
         );
         doubt("over-budget", text, Some("fewer stores (`--stores`) or phases (`--phases`)"))
     })
-}
-
-fn spread(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    let values: Vec<f64> = values.collect();
-    let low = values.iter().copied().min_by(f64::total_cmp)?;
-    let high = values.iter().copied().max_by(f64::total_cmp)?;
-    Some((low, high))
-}
-
-fn rails(result: &RunResult) -> Vec<Doubt> {
-    let kept = || result.rails.iter().filter(|rail| !rail.repeated);
-    let rails = [
-        ("processor", "a null op", RAIL_SPREAD, spread(kept().map(|rail| rail.processor_ns))),
-        ("device", "a flush", DEVICE_RAIL_SPREAD, spread(kept().filter_map(|rail| rail.flush_ns))),
-        (
-            "device",
-            "a direct read of 4 KiB",
-            DEVICE_RAIL_SPREAD,
-            spread(kept().filter_map(|rail| rail.read_ns)),
-        ),
-    ];
-    let mut doubts: Vec<Doubt> = rails
-        .into_iter()
-        .filter_map(|(what, op, limit, spread)| {
-            let (low, high) = spread?;
-            (high / low - 1.0 > limit).then(|| {
-                let (low, high) = (units::nanoseconds(low), units::nanoseconds(high));
-                let text =
-                    format!("The {what} changed its speed during the run: {op} took from {low} to {high}.");
-                doubt(
-                    "drift",
-                    text,
-                    Some("ratios are paired by round and bear it; for times, run again at a quieter time"),
-                )
-            })
-        })
-        .collect();
-    let repeated: std::collections::BTreeSet<u32> =
-        result.rails.iter().filter(|rail| rail.repeated).map(|rail| rail.round).collect();
-    if !repeated.is_empty() {
-        let rounds: Vec<String> = repeated.iter().map(u32::to_string).collect();
-        let text =
-            format!("Repeated because the processor's speed had changed: round {}.", rounds.join(", "));
-        doubts.push(doubt("repeated-rounds", text, None));
-    }
-    doubts
 }
 
 /// One doubt for all cells of a kind, or a long table of them would hide the others.
@@ -214,6 +168,29 @@ fn harness(result: &RunResult) -> Vec<Doubt> {
         None,
     );
     some.into_iter().chain(much).collect()
+}
+
+/// Ops of one worker that are mostly two processors waking each other: another machine, or more workers, may make them several
+/// times faster, and stores inside the process no faster at all.
+fn waking(result: &RunResult) -> Option<Doubt> {
+    let trips = rails::trips(result)?;
+    let waits = |cell: &Cell| {
+        let is_local = cell.options.get("url").is_none_or(String::is_empty);
+        let is_near = cell.options.get("rtt").is_none_or(|rtt| rtt == "0");
+        let takes = p50(cell).map_or(0.0, |p50| p50 as f64);
+        // Where an op takes less than the way, the kernel has put both sides on one processor.
+        let wakes = trips.ns <= takes && trips.waking_ns() > WAKING_SHARE * takes;
+        wakes && cell.workers == 1 && has_process(cell) && is_local && is_near
+    };
+    let (far, near) = (units::nanoseconds(trips.ns), units::nanoseconds(trips.near_ns));
+    let text = |list: &str| {
+        format!(
+            "A third of an op or more is processors waking each other: a byte to a thread on another and back takes {far} here, \
+             and {near} to one on the same. Where waking takes less, these are faster, and stores inside the process are not: {list}."
+        )
+    };
+    let advice = "measure on a machine like the one that is to serve; `--workers` above the number of processors keeps them awake";
+    collect(result, "waking", waits, text, Some(advice))
 }
 
 /// Whether the winner of warm reads is another one when every byte is copied.

@@ -8,6 +8,7 @@ pub mod crossover;
 pub mod doubts;
 pub mod histogram;
 pub mod interval;
+pub mod rails;
 pub mod ranking;
 pub mod runs;
 pub mod summary;

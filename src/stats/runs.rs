@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::cells::series;
+use super::cells::{has_process, series};
 use super::interval::{unpaired_ratio, verdict};
-use super::ranking;
+use super::{rails, ranking};
 use crate::result::{Cell, CorpusResult, Interval, RowResult, RunResult, Verdict};
 use crate::units;
 
-/// The largest difference of the processor's rails at which two runs can be compared.
-const RAIL_LIMIT: f64 = 0.15;
 /// The largest difference of two corpora that are the same for a rate: a file more or less in a directory.
 const CORPUS_LIMIT: f64 = 0.01;
 
@@ -57,7 +55,8 @@ impl ChangeVerdict {
 
 /// Compares every cell of two runs.
 pub fn compare(old: &RunResult, new: &RunResult, threshold: f64) -> Vec<Change> {
-    let changed = machine_changed(old, new);
+    let speed_changed = rails::speed_changed(old, new);
+    let trips_changed = rails::trips_changed(old, new);
     let mut changes = Vec::new();
     for cell in old.results.iter().filter(|cell| !cell.rounds.is_empty()) {
         let counterpart = new.results.iter().find(|other| same(cell, other) && !other.rounds.is_empty());
@@ -65,6 +64,7 @@ pub fn compare(old: &RunResult, new: &RunResult, threshold: f64) -> Vec<Change> 
         changes.push(match counterpart {
             Some(counterpart) => {
                 let why = differs(cell, counterpart).or_else(corpora);
+                let changed = speed_changed || trips_changed && has_process(cell);
                 change(cell, counterpart, why, changed, threshold)
             }
             None => gone(cell, "old"),
@@ -205,18 +205,4 @@ fn differs(old: &Cell, new: &Cell) -> Option<String> {
         .into_iter()
         .find(|(_, old, new)| old != new)
         .map(|(what, old, new)| format!("{what} {old} and {new}"))
-}
-
-/// Whether the rails of two runs differ by more than they do within a run.
-fn machine_changed(old: &RunResult, new: &RunResult) -> bool {
-    let middle = |result: &RunResult| {
-        let mut rails: Vec<f64> =
-            result.rails.iter().filter(|rail| !rail.repeated).map(|rail| rail.processor_ns).collect();
-        rails.sort_unstable_by(f64::total_cmp);
-        rails.get(rails.len() / 2).copied()
-    };
-    match (middle(old), middle(new)) {
-        (Some(old), Some(new)) => (new / old - 1.0).abs() > RAIL_LIMIT,
-        _ => true,
-    }
 }

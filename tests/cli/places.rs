@@ -114,6 +114,10 @@ fn larger_than_the_memory() -> Outcome {
     std::fs::write(work.path("plan.toml"), plan).unwrap();
     work.say("run plan.toml --out out").refused(&["`cache`", "of memory", "--scale"]);
     assert!(!work.path("out").exists());
+    let list = "stores = ['files/hashed']\n[corpus]\nblobs = 12\n[[phase]]\nid = 'p'\nops = {get = 1.0}\ncount = 900000000000000";
+    std::fs::write(work.path("list.toml"), list).unwrap();
+    work.say("run list.toml --out out").refused(&["phase `p`", "`count = 900000000000000`", "`seconds`"]);
+    assert!(!work.path("out").exists());
     // Of the corpus: within bounds, whatever the machine.
     std::fs::write(work.path("plan.toml"), plan.replace("1000TB", "150%")).unwrap();
     work.say("run plan.toml --rounds 1 --quiet --out out").ended(0);

@@ -31,6 +31,7 @@ pub fn trials() -> Vec<Trial> {
         needing("large objects that a run left behind go with its schema", postgres(), stale_objects),
         needing("a server that does not flush serves class none only", postgres(), no_fsync),
         needing("a binary log that is not flushed serves class none only", mariadb(), no_sync_binlog),
+        needing("pages that a power cut may tear serve class none only", mariadb(), no_doublewrite),
         needing("a server that is too old is an error before the run", mariadb(), too_old),
         needing("a packet limit below the largest blob is an error before the run", mariadb(), packet_limit),
         needing("a private server that dies fails its row only", postgres(), dies),
@@ -280,6 +281,20 @@ fn no_sync_binlog() -> Outcome {
     let line = quick("mariadb/blob", &format!("--set mariadb.url={}", theirs.url));
     work.say(&line).refused(&["sync_binlog 0", "class on-sync", "--durability none"]);
     work.say(&format!("{line} --durability none")).ended(0);
+    Ok(())
+}
+
+fn no_doublewrite() -> Outcome {
+    for (option, words) in [
+        ("--innodb-doublewrite=0", "innodb_doublewrite OFF"),
+        ("--innodb-flush-method=nosync", "innodb_flush_method nosync"),
+    ] {
+        let work = Work::new();
+        let theirs = their_mariadb(&work, &[option]);
+        let line = quick("mariadb/blob", &format!("--set mariadb.url={}", theirs.url));
+        work.say(&line).refused(&[words, "class on-sync", "--durability none"]);
+        work.say(&format!("{line} --durability none")).ended(0);
+    }
     Ok(())
 }
 

@@ -177,6 +177,13 @@ fn other_files() -> Outcome {
     assert!(std::fs::read(work.path("out/result.json"))? == kept, "the result was changed");
     assert_eq!(work.names("place"), ["theirs"]);
     std::fs::remove_file(work.path("files/another"))?;
+    // Other bytes of the same length, too.
+    let one = work.path("files").join(&work.names("files")[0]);
+    let bytes = std::fs::read(&one)?;
+    std::fs::write(&one, bytes.iter().map(|byte| !byte).collect::<Vec<u8>>())?;
+    work.say("run --resume out")
+        .refused(&["the digest of names and contents was", "`blobwise run out/plan.toml`"]);
+    std::fs::write(&one, bytes)?;
     work.say("run --resume out --quiet").ended(0);
     Ok(())
 }

@@ -29,7 +29,7 @@ pub fn section(result: &RunResult) -> Markup {
     html! {
         section id="rounds" {
             h2 { "Rounds, and whether the machine stayed the same" }
-            p { "At the start and the end of each round three yardsticks are measured. They correct nothing: they show how far to trust times from different rounds. Ratios are paired by round and bear a slow change." }
+            p { "At the start and the end of each round four yardsticks are measured. They correct nothing: they show how far to trust times from different rounds. Ratios are paired by round and bear a slow change." }
             @if result.rails.is_empty() { p { "No round was begun." } } @else { div.plots { (rails(&result.rails)) } }
             @if !visits.is_empty() {
                 details.everything { summary { "Every row of every round" } (visits) }
@@ -43,15 +43,17 @@ struct Yardstick {
     value: fn(&Rail) -> Option<f64>,
 }
 
-const YARDSTICKS: [Yardstick; 3] = [
+const YARDSTICKS: [Yardstick; 4] = [
     Yardstick { name: "processor: a null op", value: |rail| Some(rail.processor_ns) },
     Yardstick { name: "device: a flush", value: |rail| rail.flush_ns },
     Yardstick { name: "device: a direct read", value: |rail| rail.read_ns },
+    Yardstick { name: "to another processor and back", value: |rail| rail.trip_ns },
 ];
 
 fn rails(rails: &[Rail]) -> Figure {
     let title = "Yardsticks over the run";
-    let mut table = Table::new(title, &["round", "at its", "#null op", "#flush", "#direct read", "repeated"]);
+    let mut table =
+        Table::new(title, &["round", "at its", "#null op", "#flush", "#direct read", "#trip", "repeated"]);
     for rail in rails {
         let mut line = vec![Entry::from(rail.round.to_string()), Entry::from(&rail.at)];
         line.extend(YARDSTICKS.iter().map(|yardstick| shown((yardstick.value)(rail), units::nanoseconds)));

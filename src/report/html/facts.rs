@@ -6,6 +6,7 @@ use maud::{Markup, html};
 use super::size;
 use super::table::{ABSENT, Entry, Table, shown};
 use crate::result::{CorpusResult, RowResult, RunResult};
+use crate::stats::rails;
 use crate::units;
 
 /// The section.
@@ -134,6 +135,9 @@ fn harness(result: &RunResult) -> Markup {
             p { "It was not measured: the run was ended before." }
         } @else {
             p { "Time is read by the " (harness.clock) "; one reading takes " (units::nanoseconds(harness.clock_read_ns)) "." }
+        }
+        @if let Some(trips) = rails::trips(result) {
+            p { "A byte to a thread on another processor and back over a pair of sockets takes " (units::nanoseconds(trips.ns)) ", and " (units::nanoseconds(trips.near_ns)) " to one on the same: the difference is what waking a processor takes, and part of the answer of a server that waits on another one." }
         }
         (table)
     }

@@ -275,12 +275,37 @@ pub(super) fn check_server(keeper: &mut Conn, flavour: Flavour, setup: &Setup) -
             setup.durability.name()
         )));
     }
+    if setup.durability > Durability::None {
+        check_pages(keeper, setup.durability)?;
+    }
     let packet: Option<u64> = keeper.query_first("SELECT @@max_allowed_packet").map_err(from_mysql)?;
     let (packet, need) = (packet.unwrap_or(0), setup.blob_bytes_max + (64 << 10));
     if packet < need {
         return Err(Error::Failed(anyhow!(
             "the server's max_allowed_packet is {packet} B, and the largest blob needs {need} B"
         )));
+    }
+    Ok(())
+}
+
+/// Refuses a server whose pages do not survive a power cut: one that writes them in place without a second copy may find half of a
+/// page afterwards, and one that does not flush them finds what the device had, whatever its log says.
+fn check_pages(keeper: &mut Conn, durability: Durability) -> Result<()> {
+    const UNSAFE: &[(&str, &[&str], &str)] = &[
+        ("innodb_doublewrite", &["OFF", "DETECT_ONLY"], "ON"),
+        ("innodb_flush_method", &["nosync", "littlesync"], "fsync or O_DIRECT"),
+    ];
+    for (setting, unsafe_values, safe) in UNSAFE {
+        let row: Option<(String, String)> =
+            keeper.query_first(format!("SHOW GLOBAL VARIABLES LIKE '{setting}'")).map_err(from_mysql)?;
+        let Some((_, value)) = row else { continue };
+        if unsafe_values.iter().any(|other| value.eq_ignore_ascii_case(other)) {
+            return Err(Error::Failed(anyhow!(
+                "the server has {setting} {value}, so that class {} cannot be had; use --durability none, or a server with \
+                 {setting} {safe}",
+                durability.name()
+            )));
+        }
     }
     Ok(())
 }

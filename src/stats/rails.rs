@@ -1,0 +1,178 @@
+//! What the yardsticks of the rounds say: whether the machine stayed the same, what the way to another processor takes on it, and
+//! whether two runs were on one machine.
+
+use super::cells::has_process;
+use super::doubts::doubt;
+use crate::result::{Doubt, Rail, RunResult};
+use crate::units;
+
+/// The largest spread of the processor's rail over a run that needs no mention.
+const SPREAD: f64 = 0.15;
+/// The same for the rails of the device and of round trips, which are a few dozen operations each.
+const WIDE_SPREAD: f64 = 1.0;
+/// The largest difference of the processor's rails at which two runs can be compared.
+const SPEED_LIMIT: f64 = 0.15;
+/// The largest difference of round trips at which what other processes answer can be compared in two runs: from round to round they
+/// vary by a third.
+const TRIP_LIMIT: f64 = 0.5;
+
+fn kept(result: &RunResult) -> impl Iterator<Item = &Rail> {
+    result.rails.iter().filter(|rail| !rail.repeated)
+}
+
+/// The median of a rail over a run.
+fn middle(result: &RunResult, pick: impl Fn(&Rail) -> Option<f64>) -> Option<f64> {
+    let mut values: Vec<f64> = kept(result).filter_map(pick).collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+/// What a byte to another thread and back takes on a machine over a pair of sockets, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Trips {
+    /// With the threads on two processors.
+    pub ns: f64,
+    /// With both on one processor.
+    pub near_ns: f64,
+}
+
+impl Trips {
+    /// What is added to an answer by processors that have to be woken for it.
+    pub fn waking_ns(self) -> f64 {
+        (self.ns - self.near_ns).max(0.0)
+    }
+}
+
+/// The medians of a run; `None` where they were not measured.
+pub fn trips(result: &RunResult) -> Option<Trips> {
+    let ns = middle(result, |rail| rail.trip_ns)?;
+    Some(Trips { ns, near_ns: middle(result, |rail| rail.near_trip_ns)? })
+}
+
+/// Whether the processors of two runs differ by more than one does within a run.
+pub fn speed_changed(old: &RunResult, new: &RunResult) -> bool {
+    let speed = |result| middle(result, |rail: &Rail| Some(rail.processor_ns));
+    match (speed(old), speed(new)) {
+        (Some(old), Some(new)) => differ(old, new, SPEED_LIMIT),
+        _ => true,
+    }
+}
+
+/// Whether round trips differ so much that two runs cannot be compared in what other processes answer. Where an earlier program
+/// did not measure them, nothing is known against it.
+pub fn trips_changed(old: &RunResult, new: &RunResult) -> bool {
+    match (trips(old), trips(new)) {
+        (Some(old), Some(new)) => differ(old.ns, new.ns, TRIP_LIMIT),
+        _ => false,
+    }
+}
+
+fn differ(old: f64, new: f64, limit: f64) -> bool {
+    old.max(new) / old.min(new) - 1.0 > limit
+}
+
+/// Rails that changed while the run went on.
+pub fn drift(result: &RunResult) -> Vec<Doubt> {
+    type Pick = fn(&Rail) -> Option<f64>;
+    let rails: [(&str, &str, f64, Pick); 4] = [
+        ("The processor", "a null op", SPREAD, |rail| Some(rail.processor_ns)),
+        ("The device", "a flush", WIDE_SPREAD, |rail| rail.flush_ns),
+        ("The device", "a direct read of 4 KiB", WIDE_SPREAD, |rail| rail.read_ns),
+        (
+            "The way from processor to processor",
+            "a byte to a thread on another and back",
+            WIDE_SPREAD,
+            |rail| rail.trip_ns,
+        ),
+    ];
+    // Only what another process answers comes from another processor.
+    let of_interest = if result.results.iter().any(has_process) { 4 } else { 3 };
+    let told = rails.into_iter().take(of_interest).filter_map(|(what, op, limit, pick)| {
+        let values = || kept(result).filter_map(pick);
+        let (low, high) = (values().min_by(f64::total_cmp)?, values().max_by(f64::total_cmp)?);
+        (high / low - 1.0 > limit).then(|| {
+            let (low, high) = (units::nanoseconds(low), units::nanoseconds(high));
+            let text = format!("{what} changed its speed during the run: {op} took from {low} to {high}.");
+            let advice = "ratios are paired by round and bear it; for times, run again at a quieter time";
+            doubt("drift", text, Some(advice))
+        })
+    });
+    told.collect()
+}
+
+/// Rounds that were measured again.
+pub fn repeated(result: &RunResult) -> Option<Doubt> {
+    let repeated: std::collections::BTreeSet<u32> =
+        result.rails.iter().filter(|rail| rail.repeated).map(|rail| rail.round).collect();
+    let rounds: Vec<String> = repeated.iter().map(u32::to_string).collect();
+    (!rounds.is_empty()).then(|| {
+        let text =
+            format!("Repeated because the processor's speed had changed: round {}.", rounds.join(", "));
+        doubt("repeated-rounds", text, None)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::claims::tests::{cell, result};
+    use super::super::doubts;
+    use super::*;
+    use crate::plan::PlanText;
+
+    /// A run of one row of this kind whose calls take 100 us, on a machine with these trips in three rounds.
+    fn run(kind: &str, trips: [f64; 3], over: serde_json::Value) -> RunResult {
+        let mut over = over;
+        over["kind"] = json!(kind);
+        over["service_ns"] = json!({"p50": 100_000});
+        let mut run = result("", vec![cell("a", "read-warm", &[], over)], vec![]);
+        run.rails = trips
+            .map(|trip| Rail {
+                processor_ns: 50.0,
+                trip_ns: Some(trip),
+                near_trip_ns: Some(10e3),
+                ..Rail::default()
+            })
+            .to_vec();
+        run
+    }
+
+    fn kinds(run: &RunResult) -> Vec<String> {
+        let plan = PlanText::parse("stores = ['files/flat']").unwrap().resolve(true).unwrap();
+        let told = doubts::from_figures(&plan, run).into_iter().map(|doubt| doubt.kind);
+        told.filter(|kind| kind == "waking" || kind == "drift").collect()
+    }
+
+    #[test]
+    fn who_waits_for_another_processor_is_doubted() {
+        let slow = [60e3; 3];
+        assert_eq!(kinds(&run("server", slow, json!({}))), ["waking"]);
+        assert!(kinds(&run("embedded", slow, json!({}))).is_empty());
+        assert!(kinds(&run("server", [30e3; 3], json!({}))).is_empty());
+        // An op that takes less than the way was not made on two processors.
+        assert!(kinds(&run("server", [120e3; 3], json!({}))).is_empty());
+        // Other workers keep processors awake; elsewhere the other side is not of this machine.
+        assert!(kinds(&run("cache", slow, json!({"workers": 4}))).is_empty());
+        assert!(kinds(&run("server", slow, json!({"options": {"url": "there://elsewhere"}}))).is_empty());
+        assert!(kinds(&run("web", slow, json!({"options": {"url": "", "rtt": "10ms"}}))).is_empty());
+        assert_eq!(kinds(&run("web", slow, json!({"options": {"url": "", "rtt": "0"}}))), ["waking"]);
+    }
+
+    #[test]
+    fn ways_that_change_are_told_of_where_they_matter() {
+        let changing = [20e3, 30e3, 45e3];
+        assert_eq!(kinds(&run("server", changing, json!({}))), ["drift"]);
+        assert!(kinds(&run("files", changing, json!({}))).is_empty());
+    }
+
+    #[test]
+    fn runs_with_other_ways_are_not_of_one_machine() {
+        let of = |trip: f64| run("server", [trip; 3], json!({}));
+        assert!(trips_changed(&of(20e3), &of(60e3)) && trips_changed(&of(60e3), &of(20e3)));
+        assert!(!trips_changed(&of(60e3), &of(80e3)));
+        let mut older = of(60e3);
+        older.rails.iter_mut().for_each(|rail| (rail.trip_ns, rail.near_trip_ns) = (None, None));
+        assert!(!trips_changed(&older, &of(20e3)) && trips(&older).is_none());
+    }
+}
