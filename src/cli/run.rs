@@ -42,6 +42,9 @@ pub struct Flags {
     /// At most this many bytes of blobs, such as 200MB
     #[arg(long, value_name = "N")]
     corpus_bytes: Option<String>,
+    /// Of a plan with several corpora, only these, separated by commas
+    #[arg(long, value_name = "A,B")]
+    corpora: Option<String>,
     /// The stores, separated by commas (see `blobwise list stores`)
     #[arg(long, value_name = "A,B")]
     stores: Option<String>,
@@ -537,6 +540,9 @@ impl Flags {
             text.set.insert(name, OneOrMany::Many(values));
         }
         self.corpus_over(&mut text);
+        if let Some(names) = &self.corpora {
+            text.keep_corpora(&split_list(names))?;
+        }
         Ok(text)
     }
 

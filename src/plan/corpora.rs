@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, anyhow, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::PlanText;
 use crate::corpus::{BLOB_BYTES_MAX, Content, PRESETS, Request, Sizes, Source};
+use crate::names::unknown;
 use crate::units::parse_bytes;
 
 /// The corpus of a plan.
@@ -67,6 +69,40 @@ const SWEEP_BYTES_MAX: f64 = 256e6;
 /// Blobs of each size at the most, so that small sizes do not take for ever.
 const SWEEP_BLOBS_MAX: u64 = 2_000;
 
+impl PlanText {
+    /// Takes away all corpora but those with these names, and the phases that are done with others only. What a plan claims of the
+    /// others is not testable then.
+    pub fn keep_corpora(&mut self, names: &[String]) -> Result<()> {
+        if self.corpora.is_empty() {
+            bail!(
+                "`--corpora` is for plans that have several; `--corpus` and `--files` say what the one corpus of others is"
+            );
+        }
+        let known = || self.corpora.iter().filter_map(|corpus| corpus.name.as_deref());
+        if names.is_empty() {
+            bail!("no corpus is named; there are {}", known().collect::<Vec<_>>().join(", "));
+        }
+        if let Some(stranger) = names.iter().find(|name| !known().any(|known| known == *name)) {
+            return Err(unknown("corpus", stranger, known()));
+        }
+        self.corpora.retain(|corpus| corpus.name.as_ref().is_some_and(|name| names.contains(name)));
+        let mut without: Vec<String> = Vec::new();
+        self.phase.retain_mut(|phase| {
+            let was_for_some = !phase.corpora.is_empty();
+            phase.corpora.retain(|name| names.contains(name));
+            let is_left = !was_for_some || !phase.corpora.is_empty();
+            if !is_left {
+                without.push(phase.id.clone());
+            }
+            is_left
+        });
+        if let Some(phases) = &mut self.phases {
+            phases.retain(|phase| !without.contains(phase));
+        }
+        Ok(())
+    }
+}
+
 /// The corpora of a plan: one, one for each size of a sweep, or those that it names.
 pub(super) fn corpora(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
     let corpus = text.corpus.clone().unwrap_or_default();
@@ -100,11 +136,11 @@ pub(super) fn corpora(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<Corp
 /// The corpora of a plan that has several.
 fn several(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
     let mut corpora: Vec<CorpusPlan> = Vec::new();
-    for (index, corpus) in text.corpora.iter().enumerate() {
+    for corpus in &text.corpora {
         let name = corpus.name.clone().ok_or_else(|| anyhow!("each of several corpora needs a name"))?;
         let bytes_max = corpus.bytes.as_deref().map(parse_bytes).transpose()?;
-        // Each has a seed of its own, or all would have the same keys.
-        let own_seed = seed.wrapping_add((index as u64) << 32);
+        // Each has a seed of its own, or all would have the same keys; by its name, so that it has the same blobs without the others.
+        let own_seed = xxh3_64_with_seed(name.as_bytes(), seed);
         let mut planned = one(corpus, bytes_max, scale, own_seed)?;
         let Source::Synthetic { name: source, sizes, .. } = &mut planned.request.source else {
             bail!("the corpus `{name}` is a directory, which one of several cannot be");

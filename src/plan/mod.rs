@@ -814,6 +814,32 @@ mod tests {
     }
 
     #[test]
+    fn some_of_several_corpora_are_what_they_are_with_all() {
+        let (_, shipped) = SHIPPED.iter().find(|(name, _)| *name == "horak-2010").unwrap();
+        let with = |names: &[&str]| {
+            let mut text = PlanText::parse(shipped).unwrap();
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            text.keep_corpora(&names).map(|()| text)
+        };
+        let (all, small) = (with(&["small", "large"]).unwrap(), with(&["small"]).unwrap());
+        let whole = PlanText::parse(shipped).unwrap();
+        assert_eq!(all.phase, whole.phase);
+        assert!(whole.phase.iter().any(|phase| phase.id == "large-1"));
+        assert!(small.phase.iter().all(|phase| phase.corpora.iter().all(|name| name == "small")));
+        assert!(small.phase.iter().all(|phase| !phase.id.starts_with("large")));
+        let seeds = |text: &PlanText| -> Vec<u64> {
+            corpora::corpora(text, 1.0, 7).unwrap().iter().map(|corpus| corpus.request.seed).collect()
+        };
+        assert_eq!(seeds(&small)[0], seeds(&whole)[0]);
+        assert_ne!(seeds(&whole)[0], seeds(&whole)[1]);
+        let said = |names: &[&str]| format!("{:#}", with(names).unwrap_err());
+        assert!(said(&["smal"]).contains("small"), "{}", said(&["smal"]));
+        assert!(said(&[]).contains("there are small, large"), "{}", said(&[]));
+        let error = PlanText::default().keep_corpora(&["small".to_owned()]).unwrap_err();
+        assert!(format!("{error:#}").contains("`--files`"));
+    }
+
+    #[test]
     fn a_row_that_cannot_be_had_is_missing_with_its_reason() {
         let plan =
             resolve("stores = ['files/flat']\n[absent]\n'ntfs[sync=none]' = 'a file system of Windows'")
