@@ -115,14 +115,9 @@ impl Contents {
         (next - self.starts[id as usize] == len as usize).then(|| &self.pool[begin..begin + len as usize])
     }
 
-    /// The bytes that every blob is a part of.
+    /// The bytes that every blob is a part of, which every worker shares.
     pub fn pool(&self) -> &[u8] {
         &self.pool
-    }
-
-    /// Bytes of the pool, which every worker shares.
-    pub fn pool_bytes(&self) -> u64 {
-        self.pool.len() as u64
     }
 }
 

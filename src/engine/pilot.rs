@@ -326,19 +326,15 @@ fn visit_seconds(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{COLD_BLOBS_SERVERS, PlanText};
-
-    fn plan(toml: &str) -> Plan {
-        PlanText::parse(toml).unwrap().resolve(true).unwrap()
-    }
+    use crate::plan::{COLD_BLOBS_SERVERS, resolved};
 
     #[test]
     fn cold_phases_have_ten_passes_of_at_most_two_per_cent() {
-        let fixed = full_lengths(&plan("stores = ['files/flat']"), &[(400, None)]);
+        let fixed = full_lengths(&resolved("stores = ['files/flat']"), &[(400, None)]);
         let cold = fixed.lengths["read-cold"];
         assert_eq!((cold.ops, cold.cold_passes), (200, 25));
         assert_eq!(fixed.lengths["read-again"].ops, 200);
-        let many = full_lengths(&plan("stores = ['files/flat']"), &[(100_000, None)]);
+        let many = full_lengths(&resolved("stores = ['files/flat']"), &[(100_000, None)]);
         assert_eq!(many.lengths["read-cold"].cold_passes, 10);
     }
 
@@ -360,19 +356,19 @@ mod tests {
     #[test]
     fn short_reads_are_repeated_until_they_can_be_ranked_but_not_for_a_look() {
         let reads = |scale: f64| {
-            let plan = plan(&format!("stores = ['files/flat']\nscale = {scale}\nrounds = 2"));
+            let plan = resolved(&format!("stores = ['files/flat']\nscale = {scale}\nrounds = 2"));
             let length = full_lengths(&plan, &[(8, None)]).lengths["read-warm"];
             (length.passes, length.seconds)
         };
         assert_eq!([reads(1.0), reads(0.1), reads(0.01)], [(25, 0.5), (25, 0.1), (1, 0.005)]);
         let open =
-            plan("stores = ['files/flat']\nscale = 0.01\nrate = 100.0\nphases = ['fill', 'read-warm']");
+            resolved("stores = ['files/flat']\nscale = 0.01\nrate = 100.0\nphases = ['fill', 'read-warm']");
         assert_eq!(full_lengths(&open, &[(8, None)]).lengths["read-warm"].seconds, READ_SECONDS_MIN);
     }
 
     #[test]
     fn what_does_not_fit_shrinks_reads_first_then_the_corpus_then_the_rounds() {
-        let plan = plan("stores = ['files/flat']");
+        let plan = resolved("stores = ['files/flat']");
         let blobs = [(1000, None)];
         let mut phases = BTreeMap::new();
         let mut wall_seconds = BTreeMap::new();

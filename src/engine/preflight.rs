@@ -158,11 +158,11 @@ fn of_corpus(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::PlanText;
+    use crate::plan::resolved;
 
     fn planned(blobs: u64) -> Plan {
         let text = format!("stores = ['files/flat']\n[corpus]\nsource = 'fixed:100'\nblobs = {blobs}");
-        PlanText::parse(&text).unwrap().resolve(true).unwrap()
+        resolved(&text)
     }
 
     fn corpora(plan: &Plan) -> Vec<Corpus> {

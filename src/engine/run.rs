@@ -546,16 +546,12 @@ fn service_p50(round: &crate::result::Round) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::PlanText;
+    use crate::plan::resolved;
     use crate::result::Machine;
-
-    fn planned(toml: &str) -> Plan {
-        PlanText::parse(toml).unwrap().resolve(true).unwrap()
-    }
 
     #[test]
     fn a_budget_counts_from_where_a_run_begins_or_goes_on() {
-        let plan = planned("stores = ['files/flat']\nbudget = '60s'");
+        let plan = resolved("stores = ['files/flat']\nbudget = '60s'");
         let mut records = Records::new(&plan, Program::default(), Machine::default());
         let (since, begin) = (Duration::from_secs(100), Duration::from_secs(103));
         assert_eq!(deadline(&plan, since, begin, &records, false), Some(Duration::from_secs(160)));
@@ -565,7 +561,7 @@ mod tests {
 
     #[test]
     fn a_harness_that_was_cut_short_is_told_from_a_whole_one() {
-        let plan = planned("stores = ['files/flat']\nsweep = '1kB..10kB'");
+        let plan = resolved("stores = ['files/flat']\nsweep = '1kB..10kB'");
         assert!(plan.corpora.len() > 1);
         let mut harness = Harness::default();
         for corpus in &plan.corpora {

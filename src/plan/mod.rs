@@ -385,6 +385,12 @@ impl PlanText {
     }
 }
 
+/// The plan of a text, for tests.
+#[cfg(test)]
+pub fn resolved(toml: &str) -> Plan {
+    PlanText::parse(toml).unwrap().resolve(true).unwrap()
+}
+
 /// The steps from text to plan.
 struct Resolver<'a> {
     text: &'a PlanText,

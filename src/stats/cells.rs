@@ -389,6 +389,11 @@ pub fn has_process(cell: &Cell) -> bool {
     [Kind::Server, Kind::Cache, Kind::Web].map(Kind::name).contains(&cell.kind.as_str())
 }
 
+/// Whether that process is one of the user's, given by URL.
+pub fn has_url(cell: &Cell) -> bool {
+    cell.options.get("url").is_some_and(|url| !url.is_empty())
+}
+
 /// The median percentile of a cell's service time.
 pub fn p50(cell: &Cell) -> Option<u64> {
     cell.service_ns.unwrap_or_default().p50

@@ -643,7 +643,7 @@ fn values(result: &RunResult, target: &Target) -> Result<Values, String> {
 
 /// Whether a part of the row's memory belongs to a server that somebody else started.
 fn has_unseen_server(cell: &Cell) -> bool {
-    cells::has_process(cell) && cell.options.get("url").is_some_and(|url| !url.is_empty())
+    cells::has_process(cell) && cells::has_url(cell)
 }
 
 /// Why there are no values of a target.

@@ -1,6 +1,6 @@
 //! Doubts that follow from the figures: reasons not to trust a number, as data.
 
-use super::cells::{has_process, p50, series};
+use super::cells::{has_process, has_url, p50, series};
 use super::compare::{Series, rank};
 use super::{rails, ranking};
 use crate::plan::{COLD_BLOBS_SERVERS, Order, Phase, Plan, Use, Work, whole_of};
@@ -175,12 +175,10 @@ fn harness(result: &RunResult) -> Vec<Doubt> {
 fn waking(result: &RunResult) -> Option<Doubt> {
     let trips = rails::trips(result)?;
     let waits = |cell: &Cell| {
-        let is_local = cell.options.get("url").is_none_or(String::is_empty);
-        let is_near = cell.options.get("rtt").is_none_or(|rtt| rtt == "0");
         let takes = p50(cell).map_or(0.0, |p50| p50 as f64);
         // Where an op takes less than the way, the kernel has put both sides on one processor.
         let wakes = trips.ns <= takes && trips.waking_ns() > WAKING_SHARE * takes;
-        wakes && cell.workers == 1 && has_process(cell) && is_local && is_near
+        wakes && cell.workers == 1 && has_process(cell) && !has_url(cell) && !is_far(cell)
     };
     let (far, near) = (units::nanoseconds(trips.ns), units::nanoseconds(trips.near_ns));
     let text = |list: &str| {
@@ -312,9 +310,13 @@ fn open_loops(result: &RunResult) -> Vec<Doubt> {
     .collect()
 }
 
+/// Whether answers come from a distance that was made.
+fn is_far(cell: &Cell) -> bool {
+    cell.options.get("rtt").is_some_and(|rtt| rtt != "0")
+}
+
 /// Round trips that were made by delaying are not yet a network.
 fn distance(result: &RunResult) -> Option<Doubt> {
-    let is_far = |cell: &Cell| cell.options.get("rtt").is_some_and(|rtt| rtt != "0");
     result.results.iter().any(is_far).then(|| {
         let text = "Distance was made by a proxy that delays and does nothing else. A real network also begins slowly (about \
                     14 kB in the first round trip), loses packets and has a limited bandwidth: what is large or comes over many \

@@ -74,20 +74,17 @@ fn differ(old: f64, new: f64, limit: f64) -> bool {
 /// Rails that changed while the run went on.
 pub fn drift(result: &RunResult) -> Vec<Doubt> {
     type Pick = fn(&Rail) -> Option<f64>;
-    let rails: [(&str, &str, f64, Pick); 4] = [
+    let mut rails: Vec<(&str, &str, f64, Pick)> = vec![
         ("The processor", "a null op", SPREAD, |rail| Some(rail.processor_ns)),
         ("The device", "a flush", WIDE_SPREAD, |rail| rail.flush_ns),
         ("The device", "a direct read of 4 KiB", WIDE_SPREAD, |rail| rail.read_ns),
-        (
-            "The way from processor to processor",
-            "a byte to a thread on another and back",
-            WIDE_SPREAD,
-            |rail| rail.trip_ns,
-        ),
     ];
     // Only what another process answers comes from another processor.
-    let of_interest = if result.results.iter().any(has_process) { 4 } else { 3 };
-    let told = rails.into_iter().take(of_interest).filter_map(|(what, op, limit, pick)| {
+    if result.results.iter().any(has_process) {
+        let (what, op) = ("The way from processor to processor", "a byte to a thread on another and back");
+        rails.push((what, op, WIDE_SPREAD, |rail| rail.trip_ns));
+    }
+    let told = rails.into_iter().filter_map(|(what, op, limit, pick)| {
         let values = || kept(result).filter_map(pick);
         let (low, high) = (values().min_by(f64::total_cmp)?, values().max_by(f64::total_cmp)?);
         (high / low - 1.0 > limit).then(|| {
@@ -119,7 +116,7 @@ mod tests {
     use super::super::claims::tests::{cell, result};
     use super::super::doubts;
     use super::*;
-    use crate::plan::PlanText;
+    use crate::plan::resolved;
 
     /// A run of one row of this kind whose calls take 100 us, on a machine with these trips in three rounds.
     fn run(kind: &str, trips: [f64; 3], over: serde_json::Value) -> RunResult {
@@ -139,7 +136,7 @@ mod tests {
     }
 
     fn kinds(run: &RunResult) -> Vec<String> {
-        let plan = PlanText::parse("stores = ['files/flat']").unwrap().resolve(true).unwrap();
+        let plan = resolved("stores = ['files/flat']");
         let told = doubts::from_figures(&plan, run).into_iter().map(|doubt| doubt.kind);
         told.filter(|kind| kind == "waking" || kind == "drift").collect()
     }

@@ -266,34 +266,44 @@ fn stale_objects() -> Outcome {
     Ok(())
 }
 
+/// A setting of the user's server is named when a class above none is asked for, and matters to no other.
+fn serves_class_none_only(work: &Work, store: &str, url: &str, setting: &str) -> Outcome {
+    let line = quick(store, url);
+    work.say(&line).refused(&[setting, "class on-sync", "--durability none"]);
+    work.say(&format!("{line} --durability none")).ended(0);
+    Ok(())
+}
+
 fn no_fsync() -> Outcome {
     let work = Work::new();
     let theirs = their_postgres(&work, &["-c", "fsync=off"]);
-    let line = quick("postgres/bytea", &format!("--set postgres.url={}", theirs.url));
-    work.say(&line).refused(&["fsync off", "class on-sync", "--durability none"]);
-    work.say(&format!("{line} --durability none")).ended(0);
-    Ok(())
+    serves_class_none_only(
+        &work,
+        "postgres/bytea",
+        &format!("--set postgres.url={}", theirs.url),
+        "fsync off",
+    )
 }
 
 fn no_sync_binlog() -> Outcome {
     let work = Work::new();
     let theirs = their_mariadb(&work, &["--log-bin=changes", "--sync-binlog=0"]);
-    let line = quick("mariadb/blob", &format!("--set mariadb.url={}", theirs.url));
-    work.say(&line).refused(&["sync_binlog 0", "class on-sync", "--durability none"]);
-    work.say(&format!("{line} --durability none")).ended(0);
-    Ok(())
+    serves_class_none_only(
+        &work,
+        "mariadb/blob",
+        &format!("--set mariadb.url={}", theirs.url),
+        "sync_binlog 0",
+    )
 }
 
 fn no_doublewrite() -> Outcome {
-    for (option, words) in [
+    for (option, setting) in [
         ("--innodb-doublewrite=0", "innodb_doublewrite OFF"),
         ("--innodb-flush-method=nosync", "innodb_flush_method nosync"),
     ] {
         let work = Work::new();
         let theirs = their_mariadb(&work, &[option]);
-        let line = quick("mariadb/blob", &format!("--set mariadb.url={}", theirs.url));
-        work.say(&line).refused(&[words, "class on-sync", "--durability none"]);
-        work.say(&format!("{line} --durability none")).ended(0);
+        serves_class_none_only(&work, "mariadb/blob", &format!("--set mariadb.url={}", theirs.url), setting)?;
     }
     Ok(())
 }

@@ -108,11 +108,16 @@ fn in_phase(signal: Signal, phase: &str) -> Outcome {
     Ok(())
 }
 
+/// A run that is stopped by Ctrl-C when it says `line` for the `nth` time.
+fn interrupted(work: &Work, arguments: &str, line: &str, nth: usize) -> Said {
+    let child = run_until(work, arguments, line, nth);
+    send(&child, Signal::INT);
+    wait(child).ended(130)
+}
+
 fn goes_on() -> Outcome {
     let work = prepared();
-    let child = run_until(&work, RUN, "read-warm", 3);
-    send(&child, Signal::INT);
-    wait(child).ended(130);
+    interrupted(&work, RUN, "read-warm", 3);
     let kept = RunResult::load(&work.path("out"))?;
     work.say("run --resume out --quiet").ended(0);
     let whole = RunResult::load(&work.path("out"))?;
@@ -136,9 +141,7 @@ fn goes_on() -> Outcome {
 fn goes_on_beside_its_files() -> Outcome {
     let work = prepared();
     let run = "run plan.toml --files . --verbose --dir place --out out";
-    let child = run_until(&work, run, "read-warm", 3);
-    send(&child, Signal::INT);
-    wait(child).ended(130);
+    interrupted(&work, run, "read-warm", 3);
     work.say("run --resume out --quiet").ended(0);
     let whole = RunResult::load(&work.path("out"))?;
     assert!(whole.complete);
@@ -149,9 +152,7 @@ fn goes_on_beside_its_files() -> Outcome {
 fn stopped_in_the_pilot() -> Outcome {
     let work = prepared();
     let run = "run plan.toml --phases fill,read-warm --budget 30s --dir place --out out";
-    let child = run_until(&work, run, "pilot: files/hashed", 1);
-    send(&child, Signal::INT);
-    let said = wait(child).ended(130);
+    let said = interrupted(&work, run, "pilot: files/hashed", 1);
     assert!(said.stdout.contains("Nothing was measured"), "{}", said.stdout);
     let kept = RunResult::load(&work.path("out"))?;
     assert!(!kept.complete);
@@ -167,9 +168,7 @@ fn stopped_in_the_pilot() -> Outcome {
 /// Rounds of different blobs are never compared: it is refused, and what was measured stays as it is.
 fn other_files() -> Outcome {
     let work = prepared();
-    let child = run_until(&work, RUN, "read-warm", 3);
-    send(&child, Signal::INT);
-    wait(child).ended(130);
+    interrupted(&work, RUN, "read-warm", 3);
     let kept = std::fs::read(work.path("out/result.json"))?;
     std::fs::write(work.path("files/another"), "another")?;
     let words = ["the corpus was 40 blobs", "is 41 blobs", "`blobwise run out/plan.toml`"];

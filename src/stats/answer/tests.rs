@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::answer;
-use crate::plan::{PlanText, Row};
+use crate::plan::{Plan, PlanText, Row};
 use crate::stats::claims::tests::{around, cell, result};
 use crate::store::{Adapter, Kind};
 
@@ -284,12 +284,18 @@ fn nobody_is_beaten_where_a_phase_shows_nothing() {
     with(&said, "No row is beaten everywhere by another");
 }
 
-#[test]
-fn nobody_leads_at_a_size_at_which_it_is_not_ranked() {
-    let stores = some_stores();
+/// A sweep of these stores: its text, the plan, and its sizes.
+fn sweep_of(stores: &[String]) -> (String, Plan, Vec<u64>) {
     let text = format!("stores = {stores:?}\nphases = ['fill', 'read-warm']\nsweep = '1kB..100kB'");
     let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
     let sizes: Vec<u64> = plan.corpora.iter().filter_map(|corpus| corpus.sweep_bytes).collect();
+    (text, plan, sizes)
+}
+
+#[test]
+fn nobody_leads_at_a_size_at_which_it_is_not_ranked() {
+    let stores = some_stores();
+    let (text, plan, sizes) = sweep_of(&stores);
     // The first row leads wherever it is ranked.
     let said = |unranked: &[usize]| {
         let mut cells = Vec::new();
@@ -320,9 +326,7 @@ fn nobody_leads_at_a_size_at_which_it_is_not_ranked() {
 #[test]
 fn who_shares_the_lead_at_some_sizes_is_named() {
     let stores = some_stores();
-    let text = format!("stores = {stores:?}\nphases = ['fill', 'read-warm']\nsweep = '1kB..100kB'");
-    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
-    let sizes: Vec<u64> = plan.corpora.iter().filter_map(|corpus| corpus.sweep_bytes).collect();
+    let (text, plan, sizes) = sweep_of(&stores);
     let mut cells = Vec::new();
     for (index, size) in sizes.iter().enumerate() {
         for (store, leader) in [(&stores[0], true), (&stores[1], index == 1)] {
