@@ -1,6 +1,7 @@
 //! The machine: what it is, what it is doing, and its page cache. Everything here reads or steers the kernel.
 
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -140,8 +141,8 @@ pub struct DeviceCounters {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Flush requests finished.
-    pub flushes: u64,
+    /// Flush requests finished, where the kernel counts them.
+    pub flushes: Option<u64>,
 }
 
 impl Device {
@@ -162,8 +163,18 @@ impl Device {
             reads: *fields.first()?,
             read_bytes: fields.get(2)? * 512,
             written_bytes: fields.get(6)? * 512,
-            flushes: fields.get(15).copied().unwrap_or(0),
+            flushes: self.flushes(&fields),
         })
+    }
+
+    /// The 16th field, since Linux 5.5. It is not kept for partitions (`Documentation/block/stat.rst`): theirs is their disk's.
+    fn flushes(&self, fields: &[u64]) -> Option<u64> {
+        if !self.sys.join("partition").exists() {
+            return fields.get(15).copied();
+        }
+        // Of the place itself: above a link lies another directory.
+        let of_disk = read(self.sys.canonicalize().ok()?.parent()?.join("stat"))?;
+        of_disk.split_whitespace().nth(15)?.parse().ok()
     }
 
     fn rotational(&self) -> Option<bool> {
@@ -238,6 +249,39 @@ pub fn thread_cpu_ns() -> u64 {
 pub fn wake_me_on_time() {
     // SAFETY: PR_SET_TIMERSLACK takes a number and touches no memory of ours.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
+}
+
+/// Gives back to the kernel what was freed and is kept for later, so that what is taken next is seen as taken.
+pub fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    #[expect(unsafe_code, reason = "malloc_trim has no safe wrapper")]
+    // SAFETY: it takes a number and frees nothing that is in use.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Idle processors that are kept from sleeping, until this is dropped.
+#[derive(Debug)]
+pub struct Awake {
+    /// The kernel keeps a request for as long as the file is open, so that none outlives this process.
+    _request: File,
+}
+
+/// Asks the kernel for processors that answer at once, in place of some 10 to 100 us after they were woken: idle ones then poll.
+/// Fails where this user may not ask.
+pub fn keep_awake() -> Result<Awake> {
+    const REQUESTS: &str = "/dev/cpu_dma_latency";
+    // The longest that waking may take, in microseconds (`Documentation/power/pm_qos_interface.rst` of Linux).
+    const LATENCY_US: i32 = 0;
+    let ask = || {
+        let mut request = File::options().write(true).open(REQUESTS)?;
+        request.write_all(&LATENCY_US.to_ne_bytes())?;
+        Ok::<_, std::io::Error>(Awake { _request: request })
+    };
+    ask().with_context(|| {
+        format!("`--awake` cannot keep the processors from sleeping: it needs to write to `{REQUESTS}`; run as root, or without it")
+    })
 }
 
 /// Memory of this process.

@@ -605,22 +605,32 @@ struct ControlGroup {
 impl ControlGroup {
     /// Makes one and moves a process into it; `None` where that is not allowed.
     fn make(pid: u32) -> Option<ControlGroup> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("blobwise-{}-{number}", std::process::id());
-        for root in ["/sys/fs/cgroup/cpuacct", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"] {
-            let path = Path::new(root).join(&name);
-            let counts = |file: &str| Path::new(root).join(file).exists();
-            if !(counts("cpuacct.usage") || counts("cgroup.controllers"))
-                || std::fs::create_dir(&path).is_err()
-            {
+        for root in ["/sys/fs/cgroup/cpuacct", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(Path::new) {
+            let counts = |file: &str| root.join(file).exists();
+            if !(counts("cpuacct.usage") || counts("cgroup.controllers")) {
                 continue;
             }
-            let group = ControlGroup { path };
+            let Some(group) = ControlGroup::new_below(root) else { continue };
             if std::fs::write(group.path.join("cgroup.procs"), pid.to_string()).is_ok()
                 && group.cpu_ns().is_some()
             {
                 return Some(group);
+            }
+        }
+        None
+    }
+
+    /// An empty one with a name that nothing has, not even what a killed process with our number left behind.
+    fn new_below(root: &Path) -> Option<ControlGroup> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        const NAMES: usize = 1000;
+        for _ in 0..NAMES {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = root.join(format!("blobwise-{}-{number}", std::process::id()));
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Some(ControlGroup { path }),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(_) => return None,
             }
         }
         None
@@ -638,8 +648,16 @@ impl ControlGroup {
 
 impl Drop for ControlGroup {
     fn drop(&mut self) {
-        // One that is not empty stays behind, without effect.
-        std::fs::remove_dir(&self.path).ok();
+        // A process that has just ended is in it a moment longer. One that is not empty stays behind, without effect.
+        const TRIES: usize = 20;
+        for _ in 0..TRIES {
+            match std::fs::remove_dir(&self.path) {
+                Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                _ => return,
+            }
+        }
     }
 }
 

@@ -11,11 +11,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use blobwise::corpus::{Content, Corpus, Request, Sizes, Source as From};
 use blobwise::engine::clock::Clock;
+use blobwise::engine::consumer::Consumer;
 use blobwise::engine::ops::PlannedOp;
 use blobwise::engine::pace::Schedule;
 use blobwise::engine::tally::Tally;
 use blobwise::engine::worker::{Hands, Shared, Source, bands, work};
-use blobwise::plan::{Arrivals, OpKind, Use};
+use blobwise::plan::{Arrivals, OpKind};
 use blobwise::stats::histogram::Histogram;
 use blobwise::store::{Facts, Key, Result, Session, Sink, Span, Store};
 
@@ -110,14 +111,13 @@ fn run(open: bool, passes: usize) -> anyhow::Result<Tally> {
         store: &store,
         keys: &corpus.keys,
         contents: &corpus.contents,
-        use_bytes: Use::Touch,
         uploads: None,
         batch: 1,
         connect: false,
         sync: None,
         stop: &stop,
     };
-    let mut tally = Tally::new(bands(std::slice::from_ref(&list)), open);
+    let mut tally = Tally::new(bands(std::slice::from_ref(&list), 1), open);
     tally.first_apart = false;
     let mut hands = Hands::open(&store, None)?;
     let rate = S as f64 / GAP as f64;
@@ -126,7 +126,7 @@ fn run(open: bool, passes: usize) -> anyhow::Result<Tally> {
         true => Source::Planned { list: &list, schedule: &schedule },
         false => Source::Own { list: &list, passes, nanoseconds: 0 },
     };
-    let tally = work(&shared, &source, &mut hands, tally, 0)?;
+    let tally = work(&shared, &source, &mut hands, tally, Consumer::Touch, 0)?;
     assert_eq!(tally.errors, 0, "{:?}", tally.first_error);
     Ok(tally)
 }

@@ -36,8 +36,8 @@ pub fn asked(flags: &Flags) -> Result<Option<PlanText>> {
     let more = PlanText { plans: Vec::new(), name: None, about: None, ..text.clone() }.without_conditions();
     if more != PlanText::default() {
         bail!(
-            "with a plan of plans only --dir, --out, --scale, --rounds, --budget, --precision, --seed, --verify, --op-timeout and \
-             --no-drop-caches may be given; to change anything else run one of its plans by name"
+            "with a plan of plans only --dir, --out, --scale, --rounds, --budget, --precision, --seed, --verify, --op-timeout, \
+             --no-drop-caches and --awake may be given; to change anything else run one of its plans by name"
         );
     }
     Ok(Some(text))

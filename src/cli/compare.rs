@@ -62,6 +62,10 @@ fn render(changes: &[Change], differences: &[String], threshold: f64) -> String 
     if changes.iter().any(|change| change.verdict == ChangeVerdict::MachineChanged) {
         text += "The processor's rail differs between the runs: this machine is not what it was, and rates say nothing.\n";
     }
+    if changes.iter().any(|change| change.verdict == ChangeVerdict::WayChanged) {
+        text += "The way to another processor differs between the runs, by a twentieth or more of these ops: what another process \
+                 answers says nothing there.\n";
+    }
     if known == 0 {
         text += "Nothing could be compared, so that nothing is known to be as fast as it was: this ends with exit code 1.\n";
     }

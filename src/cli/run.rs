@@ -113,6 +113,10 @@ pub struct Flags {
     /// Do not drop the kernel's caches; cold reads are then lukewarm
     #[arg(long)]
     no_drop_caches: bool,
+    /// Keep idle processors from sleeping while the run lasts (as root): what another process answers then does not wait for one to
+    /// wake
+    #[arg(long)]
+    awake: bool,
     /// Print the report only, no progress
     #[arg(long, conflicts_with = "verbose")]
     pub quiet: bool,
@@ -150,6 +154,7 @@ impl Flags {
             op_timeout: text.op_timeout.clone(),
             verify: text.verify == Some(true),
             no_drop_caches: text.drop_caches == Some(false),
+            awake: text.awake == Some(true),
             quiet: of.quiet,
             verbose: of.verbose,
             ..Flags::default()
@@ -245,7 +250,7 @@ pub fn resumed(dir: &Path) -> Result<Job> {
     let earlier = Some(Records::resume(result)).filter(Records::has_begun);
     let machine = machine::facts(that_exists(&plan.dir));
     if let Some(earlier) = &earlier
-        && let Some(difference) = difference(earlier, &program(), &machine, &corpora)
+        && let Some(difference) = difference(earlier, &program(), &machine, &plan, &corpora)
     {
         let dir = dir.display();
         bail!(
@@ -270,6 +275,9 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place)> {
     let above = that_exists(&plan.dir);
     if machine::is_read_only(above) {
         bail!("`{}` is on a read-only file system; name another place with --dir", plan.dir.display());
+    }
+    if plan.awake {
+        machine::keep_awake()?;
     }
     check_lists(&plan)?;
     for corpus in corpora {
@@ -522,6 +530,9 @@ impl Flags {
         }
         if self.no_drop_caches {
             text.drop_caches = Some(false);
+        }
+        if self.awake {
+            text.awake = Some(true);
         }
         if let Some(mix) = &self.mix {
             let share = |pair: &String| -> Result<(String, f64)> {

@@ -99,9 +99,9 @@ impl Clock for HostClock {
     }
 
     fn sleep_until(&self, moment: u64) {
-        let now = self.now();
-        if moment > now {
-            std::thread::sleep(Duration::from_nanos(moment - now));
+        // The system's clock, by which a sleep is measured, may run a little faster than the counter.
+        while let Some(left) = moment.checked_sub(self.now()).filter(|left| *left > 0) {
+            std::thread::sleep(Duration::from_nanos(left));
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Barrier, Mutex, PoisonError};
 use anyhow::{Result, anyhow};
 
 use super::clock::Clock;
+use super::consumer::Consumer;
 use super::ops::PlannedOp;
 use super::pace::Schedule;
 use super::resources::Meter;
@@ -112,10 +113,14 @@ impl<C: Clock> Crew<'_, C> {
                 let mut servers = self.store.servers();
                 servers
                     .extend(self.uploads.iter().filter_map(|uploads| uploads.apart).flat_map(Store::servers));
+                // Before the clock starts: what it takes says how often it may be done while the clock runs.
+                let begin = crate::machine::uptime();
+                meter.look_at_memory(&servers);
+                let look = crate::machine::uptime() - begin;
                 meter.start(&servers);
                 meeting.begin.store(self.clock.now(), Ordering::SeqCst);
                 meeting.barrier.wait();
-                meeting.wait_for_the_end(meter, &servers);
+                meeting.wait_for_the_end(meter, &servers, look);
                 meter.stop(&servers);
                 meter.look_at_memory(&servers);
             }
@@ -152,11 +157,16 @@ impl<C: Clock> Crew<'_, C> {
         keep: &dyn Fn(usize, Tally),
     ) -> Result<()> {
         crate::machine::wake_me_on_time();
-        let opened = self.hands();
+        // Before the first job, or what the second one needs would be made while the first one's meter runs.
+        let mut opened = caught(|| {
+            let ready = |(job, schedule)| self.ready(worker, job, schedule);
+            let all: Result<Vec<Ready<'_, C>>> =
+                jobs.iter().zip(schedules.iter().map(Option::as_ref)).map(ready).collect();
+            Ok((self.hands()?, all?.into_iter()))
+        });
         if opened.is_err() {
             meeting.failed.store(true, Ordering::SeqCst);
         }
-        let mut hands = opened;
         let mut outcome = Ok(());
         for (index, job) in jobs.iter().enumerate() {
             meeting.barrier.wait();
@@ -164,25 +174,25 @@ impl<C: Clock> Crew<'_, C> {
                 break;
             }
             meeting.barrier.wait();
-            let begin = meeting.begin.load(Ordering::SeqCst);
-            if let (Ok(hands), Ok(())) = (&mut hands, &outcome) {
-                // A panic in a driver must not leave the others waiting.
-                let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    self.job(worker, job, schedules[index].as_ref(), hands, begin)
-                }));
-                match done {
-                    Ok(Ok(tally)) => keep(index, tally),
-                    Ok(Err(error)) => outcome = Err(error),
-                    Err(_panic) => {
-                        outcome = Err(anyhow!("the store's driver panicked; its message is above"))
-                    }
+            let begin = match job.open {
+                // Due times are counted from one moment for all workers.
+                Some(_) => meeting.begin.load(Ordering::SeqCst),
+                // Until now it was woken, which is no part of an op: most of a pass of few ops would be that.
+                None => self.clock.now(),
+            };
+            if let (Ok((hands, all)), Ok(())) = (&mut opened, &outcome)
+                && let Some(Ready { shared, source, tally, consumer }) = all.next()
+            {
+                match caught(|| Ok(work(&shared, &source, hands, tally, consumer, begin)?)) {
+                    Ok(tally) => keep(index, tally),
+                    Err(error) => outcome = Err(error),
                 }
             }
             meeting.finished.fetch_add(1, Ordering::SeqCst);
             meeting.main.unpark();
             meeting.barrier.wait();
         }
-        hands?;
+        opened?;
         outcome
     }
 
@@ -196,20 +206,19 @@ impl<C: Clock> Crew<'_, C> {
         Ok(hands)
     }
 
-    fn job<'s>(
-        &'s self,
+    /// What a worker needs for a job beside its sessions. It is made before the clock starts: histograms and buffers are pages that
+    /// the kernel has to clear.
+    fn ready<'j>(
+        &'j self,
         worker: usize,
-        job: &Job,
-        schedule: Option<&Mutex<(Schedule, usize)>>,
-        hands: &mut Hands<'s>,
-        begin: u64,
-    ) -> Result<Tally> {
+        job: &'j Job,
+        schedule: Option<&'j Mutex<(Schedule, usize)>>,
+    ) -> Result<Ready<'j, C>> {
         let shared = Shared {
             clock: self.clock,
             store: self.store,
             keys: self.keys,
             contents: self.contents,
-            use_bytes: job.use_bytes,
             uploads: self.uploads,
             batch: job.batch,
             connect: job.connect,
@@ -222,10 +231,24 @@ impl<C: Clock> Crew<'_, C> {
                 Source::Own { list: &job.lists[worker], passes: job.passes, nanoseconds: job.nanoseconds }
             }
         };
-        let mut tally = Tally::new(bands(&job.lists), job.open.is_some());
+        let mut tally = Tally::new(bands(&job.lists, job.batch), job.open.is_some());
         tally.first_apart = job.first_apart;
-        Ok(work(&shared, &source, hands, tally, begin)?)
+        Ok(Ready { shared, source, tally, consumer: Consumer::new(job.use_bytes)? })
     }
+}
+
+/// A worker's side of a job.
+struct Ready<'j, C: Clock> {
+    shared: Shared<'j, C>,
+    source: Source<'j>,
+    tally: Tally,
+    consumer: Consumer,
+}
+
+/// A panic in a driver must not leave the other threads waiting for this one.
+fn caught<T>(act: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(act))
+        .unwrap_or_else(|_panic| Err(anyhow!("the store's driver panicked; its message is above")))
 }
 
 /// Where workers meet before and after each job.
@@ -241,15 +264,20 @@ struct Meeting {
 }
 
 impl Meeting {
-    /// Waits until every worker has finished a job, and looks at the servers' memory now and then meanwhile.
-    fn wait_for_the_end(&self, meter: &mut Meter, servers: &[&Server]) {
-        const LOOK: std::time::Duration = std::time::Duration::from_millis(250);
+    /// Waits until every worker has finished a job, and looks at the servers' memory now and then meanwhile. A look takes a processor
+    /// from what is measured (the kernel walks through all pages of a server), and only rows with servers need it: no more than a small
+    /// share of the time.
+    fn wait_for_the_end(&self, meter: &mut Meter, servers: &[&Server], look: std::time::Duration) {
+        /// Looks are this much of the time at the most.
+        const SHARE_MAX: f64 = 0.005;
+        const OFTEN: std::time::Duration = std::time::Duration::from_millis(250);
         if !servers.is_empty() {
+            let pause = OFTEN.max(look.div_f64(SHARE_MAX));
             while self.finished.load(Ordering::SeqCst) < self.workers {
                 let begin = crate::machine::uptime();
-                std::thread::park_timeout(LOOK);
+                std::thread::park_timeout(pause);
                 // Whoever finishes wakes us; a look then would fall into the measured time of a short job.
-                if crate::machine::uptime() - begin >= LOOK {
+                if crate::machine::uptime() - begin >= pause {
                     meter.look_at_memory(servers);
                 }
             }

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Result;
 
 use super::clock::{Clock, HostClock};
+use super::consumer::Consumer;
 use super::ops::PlannedOp;
 use super::order::williams;
 use super::tally::Tally;
 use super::worker::{Hands, Shared, Source, bands, work};
 use super::yardstick::Yardstick;
-use crate::plan::{Order, Use};
+use crate::plan::Order;
 
 /// Blobs of the null store, and ops of one pass: more keys than the processor's nearest caches hold.
 const BLOBS: u64 = 100_000;
@@ -133,13 +134,12 @@ impl Bench {
     /// One pass over the list; returns the ops done.
     fn pass<C: Clock>(&self, clock: &C, stage: &Stage, stop: &AtomicBool) -> Result<u64> {
         let (corpus, lists) = (self.yardstick.corpus(), std::slice::from_ref(&self.list));
-        let tally = Tally::new(bands(lists), false).keep(stage.service, stage.response);
+        let tally = Tally::new(bands(lists, 1), false).keep(stage.service, stage.response);
         let shared = Shared {
             clock,
             store: self.yardstick.store(),
             keys: &corpus.keys,
             contents: &corpus.contents,
-            use_bytes: Use::Touch,
             uploads: None,
             batch: 1,
             connect: false,
@@ -148,7 +148,7 @@ impl Bench {
         };
         let mut hands = Hands::open(shared.store, None)?;
         let source = Source::Own { list: &self.list, passes: 1, nanoseconds: 0 };
-        Ok(work(&shared, &source, &mut hands, tally, clock.now())?.ops)
+        Ok(work(&shared, &source, &mut hands, tally, Consumer::Touch, clock.now())?.ops)
     }
 }
 

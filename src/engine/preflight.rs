@@ -13,7 +13,7 @@ use crate::corpus::Corpus;
 use crate::machine;
 use crate::plan::{Class, Length, Load, Plan, Row, Work, class_of};
 use crate::records::Records;
-use crate::result::{CorpusResult, Machine, Program};
+use crate::result::{CorpusResult, Machine, Program, RowResult};
 use crate::store::{Common, Mode};
 use crate::units;
 
@@ -96,12 +96,14 @@ fn check_server(plan: &Plan, corpus: &Corpus, place: &Path, dir: &Path, row: &Ro
 
 // ---- going on with an earlier run --------------------------------------------------------------------------------
 
-/// What this program, this machine or these corpora have that an earlier run was not made with, so that its rounds could not be
-/// compared with those of now; nothing when they can. The corpora are the planned ones, before the pilot's share is taken of them.
+/// What this program, this machine, these rows or these corpora have that an earlier run was not made with, so that its rounds could
+/// not be compared with those of now; nothing when they can. The corpora are the planned ones, before the pilot's share is taken of
+/// them.
 pub fn difference(
     earlier: &Records,
     program: &Program,
     machine: &Machine,
+    plan: &Plan,
     corpora: &[Corpus],
 ) -> Option<String> {
     let mut before = conditions(&earlier.program, &earlier.machine);
@@ -115,8 +117,35 @@ pub fn difference(
         now.extend(of_corpus(sizes, &corpus.quantiles(), corpus.sampled_from, &corpus.digest));
     }
     let differs = |((_, before), (_, now)): &(Condition, Condition)| before != now;
-    let ((what, before), (_, now)) = before.into_iter().zip(now).find(differs)?;
-    Some(format!("{what} was {before} and is {now}"))
+    let found = before.into_iter().zip(now).find(differs);
+    found
+        .map(|((what, before), (_, now))| format!("{what} was {before} and is {now}"))
+        .or_else(|| other_row(&earlier.rows, plan))
+}
+
+/// A row that is another store than it was: a URL came from the environment and is not there, a program came or went.
+fn other_row(earlier: &[RowResult], plan: &Plan) -> Option<String> {
+    let ready = plan.rows.iter().map(|row| (&row.label, row.options.shown()));
+    for (label, now) in ready {
+        let Some(before) = earlier.iter().find(|row| row.store == *label) else { continue };
+        if is_missing(before) {
+            return Some(format!("`{label}` was not available and is"));
+        }
+        let differs = |(name, value): &(&String, &String)| before.options.get(*name) != Some(*value);
+        if let Some((name, value)) = now.iter().find(differs) {
+            let before = before.options.get(name).map_or("", String::as_str);
+            return Some(format!("`{label}` had {name} `{before}` and has `{value}`"));
+        }
+    }
+    plan.missing.iter().find_map(|row| {
+        let before = earlier.iter().find(|before| before.store == row.label)?;
+        (!is_missing(before)).then(|| format!("`{}` was available and is not: {}", row.label, row.reason))
+    })
+}
+
+/// Whether a row was left out when its plan was read, so that not even its kind is known.
+fn is_missing(row: &RowResult) -> bool {
+    row.kind.is_empty()
 }
 
 /// What something is called, and what it is.
@@ -158,6 +187,8 @@ fn of_corpus(
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(feature = "redis")]
+    use crate::plan::Missing;
     use crate::plan::resolved;
 
     fn planned(blobs: u64) -> Plan {
@@ -187,19 +218,43 @@ mod tests {
             })
             .collect();
         let same = corpora(&plan);
-        assert_eq!(difference(&earlier, &program, &machine, &same), None);
-        let larger = difference(&earlier, &program, &machine, &corpora(&planned(44)));
+        assert_eq!(difference(&earlier, &program, &machine, &plan, &same), None);
+        let larger = difference(&earlier, &program, &machine, &plan, &corpora(&planned(44)));
         let text =
             "the corpus was 20 blobs (2000 B, the largest 100 B) and is 22 blobs (2200 B, the largest 100 B)";
         assert_eq!(larger.as_deref(), Some(text));
         let debug = Program { build: "debug".into(), ..program.clone() };
         let text = "blobwise was version 1.0 (release build) and is version 1.0 (debug build)";
-        assert_eq!(difference(&earlier, &debug, &machine, &same).as_deref(), Some(text));
+        assert_eq!(difference(&earlier, &debug, &machine, &plan, &same).as_deref(), Some(text));
         let elsewhere = Machine { device: None, ..machine.clone() };
         let text = "the device was sda and is unknown";
-        assert_eq!(difference(&earlier, &program, &elsewhere, &same).as_deref(), Some(text));
+        assert_eq!(difference(&earlier, &program, &elsewhere, &plan, &same).as_deref(), Some(text));
         let root = Machine { root: true, ..machine };
         let text = "the user was another than root and is root";
-        assert_eq!(difference(&earlier, &program, &root, &same).as_deref(), Some(text));
+        assert_eq!(difference(&earlier, &program, &root, &plan, &same).as_deref(), Some(text));
+    }
+
+    #[test]
+    #[cfg(feature = "redis")]
+    fn rounds_of_other_servers_are_not_joined() {
+        let of = |url: &str| resolved(&format!("stores = ['redis']\nset = {{ 'redis.url' = '{url}' }}"));
+        let records = |plan: &Plan| Records::new(plan, Program::default(), Machine::default());
+        let differs = |before: &Plan, now: &Plan| other_row(&records(before).rows, now);
+        let (here, there) = (of("redis://here"), of("redis://u:secret@there"));
+        assert_eq!(differs(&here, &here), None);
+        assert_eq!(differs(&there, &there), None);
+        let text = "`redis` had url `redis://u:***@there` and has `redis://here`";
+        assert_eq!(differs(&there, &here).as_deref(), Some(text));
+        let mut gone = of("redis://here");
+        gone.rows.clear();
+        gone.missing.push(Missing {
+            label: "redis".to_owned(),
+            adapter: "redis".to_owned(),
+            reason: "no `redis-server`".to_owned(),
+        });
+        let text = "`redis` was available and is not: no `redis-server`";
+        assert_eq!(differs(&here, &gone).as_deref(), Some(text));
+        assert_eq!(differs(&gone, &here).as_deref(), Some("`redis` was not available and is"));
+        assert_eq!(differs(&gone, &gone), None);
     }
 }

@@ -5,9 +5,8 @@
 use super::tally::Tally;
 use crate::plan::ResponseLimit;
 use crate::result::Rung;
+use crate::stats::LADDER_STEP;
 
-/// A rung's rate over that of the one below it: the resolution of the answer.
-const FACTOR: f64 = 1.25;
 /// Where the ladder begins when no pilot has looked how fast the stores are, in ops a second.
 const FIRST_OPS_PER_S: f64 = 100.0;
 /// The ladder begins at this share of what the slowest store did in a closed loop.
@@ -40,7 +39,7 @@ pub fn first_rate(limit: &ResponseLimit, closed_ops_per_s: impl Iterator<Item = 
 
 /// How many rungs it takes to climb from the first one to what a store did in a closed loop, and one to fail.
 pub fn rungs(first_ops_per_s: f64, closed_ops_per_s: f64) -> f64 {
-    ((closed_ops_per_s / first_ops_per_s).ln() / FACTOR.ln()).max(0.0).ceil() + 1.0
+    ((closed_ops_per_s / first_ops_per_s).ln() / LADDER_STEP.ln()).max(0.0).ceil() + 1.0
 }
 
 /// How long a rung is: as long as asked, or as many ops need, within bounds.
@@ -68,19 +67,19 @@ pub fn climb<T, E>(
     while rate <= OPS_PER_S_MAX {
         let Some(left) = passes(rate)? else { break };
         best = Some(left);
-        rate *= FACTOR;
+        rate *= LADDER_STEP;
     }
     let lowest = lowest_rate(limit);
     if best.is_none() && lowest < first_ops_per_s {
         // Whoever fails the lowest rung fails all: the way down would be long.
         best = passes(lowest)?;
-        rate = first_ops_per_s / FACTOR;
+        rate = first_ops_per_s / LADDER_STEP;
         while best.is_some() && rate > lowest {
             if let Some(left) = passes(rate)? {
                 best = Some(left);
                 break;
             }
-            rate /= FACTOR;
+            rate /= LADDER_STEP;
         }
     }
     Ok((tried, best))

@@ -195,6 +195,12 @@ impl Tally {
         merge(&mut self.response, &other.response);
         merge(std::slice::from_mut(&mut self.wake_late), std::slice::from_ref(&other.wake_late));
         self.first_ops_ns.extend(&other.first_ops_ns);
+        // Who had nothing to do was only woken.
+        if other.ops > 0 {
+            let (begin, end) = (other.begin, other.end);
+            (self.begin, self.end) =
+                if self.ops > 0 { (self.begin.min(begin), self.end.max(end)) } else { (begin, end) };
+        }
         self.ops += other.ops;
         self.blobs += other.blobs;
         self.bytes += other.bytes;
@@ -207,8 +213,6 @@ impl Tally {
         self.syncs += other.syncs;
         self.sync_ns += other.sync_ns;
         self.busy_when_due += other.busy_when_due;
-        self.begin = self.begin.min(other.begin);
-        self.end = self.end.max(other.end);
         self.last_due = self.last_due.max(other.last_due);
         self.cpu_ns += other.cpu_ns;
         self.aside_ns += other.aside_ns;

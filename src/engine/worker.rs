@@ -10,7 +10,7 @@ use super::pace::Schedule;
 use super::tally::{Tally, Times};
 use super::uploads::{Desk, Steps};
 use crate::corpus::Contents;
-use crate::plan::{OpKind, SyncRule, Use};
+use crate::plan::{OpKind, SyncRule};
 use crate::stats::SHORT_SECONDS;
 use crate::stats::histogram::{BANDS, band_of};
 use crate::store::{Error, Key, Result, Session, Store};
@@ -25,8 +25,6 @@ pub struct Shared<'a, C: Clock> {
     pub keys: &'a [Key],
     /// The bytes of blobs.
     pub contents: &'a Contents,
-    /// What is done with what is read.
-    pub use_bytes: Use,
     /// Where uploads are registered; `None` where there are none.
     pub uploads: Option<Uploads<'a>>,
     /// Blobs in one op.
@@ -194,17 +192,17 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Does a phase's ops with an open session and returns what was counted. `begin` is the moment at which the phase
-/// began, the same for all workers.
+/// Does a phase's ops with an open session and returns what was counted. `begin` is the moment at which its first op may begin: in an
+/// open loop the same for all workers.
 pub fn work<'s, C: Clock>(
     shared: &Shared<'s, C>,
     source: &Source<'_>,
     hands: &mut Hands<'s>,
     mut tally: Tally,
+    mut consumer: Consumer,
     begin: u64,
 ) -> Result<Tally> {
     let cpu_before = crate::machine::thread_cpu_ns();
-    let mut consumer = Consumer::new(shared.use_bytes)?;
     let mut writer = Writer { shared, unsynced_ops: 0, unsynced_bytes: 0, wrote: false, room: Vec::new() };
     let mut cursor = Cursor::new(source, shared.keys, shared.batch, begin);
     let staged = shared.store.is_staged();
@@ -230,7 +228,7 @@ pub fn work<'s, C: Clock>(
             && now <= due
             && let Some(late) = &mut tally.wake_late
         {
-            late.saturating_record(u64::max(start - due, 1));
+            late.saturating_record(u64::max(start.saturating_sub(due), 1));
         }
         let connected = ready
             .and_then(|()| if shared.connect { connect(shared, hands, start, &mut tally) } else { Ok(()) });
@@ -494,11 +492,17 @@ fn describe(error: &Error, op: &PlannedOp, keys: &[Key]) -> String {
     format!("{kind} of {}: {error}", keys[op.blob as usize].as_str())
 }
 
-/// The bands of a list.
-pub fn bands(lists: &[Vec<PlannedOp>]) -> [bool; BANDS.len()] {
+/// The bands that ops of some lists fall into, each of so many blobs. An op of several falls into that of their mean, which may be one
+/// of which there is no blob.
+pub fn bands(lists: &[Vec<PlannedOp>], batch: usize) -> [bool; BANDS.len()] {
     let mut bands = [false; BANDS.len()];
     for op in lists.iter().flatten() {
         bands[band_of(u64::from(op.len))] = true;
+    }
+    if batch > 1
+        && let (Some(low), Some(high)) = (bands.iter().position(|is| *is), bands.iter().rposition(|is| *is))
+    {
+        bands[low..=high].fill(true);
     }
     bands
 }
@@ -543,4 +547,18 @@ pub fn verify_uploads(
 ) -> anyhow::Result<()> {
     let mut hands = Hands::open(store, Some(uploads))?;
     super::uploads::verify(&mut desk(&uploads, &mut hands), uploads.keys, contents, state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_of_several_blobs_falls_into_a_band_that_is_counted() {
+        let op = |len| PlannedOp { blob: 0, kind: OpKind::Get, len, generation: 0, offset: 0 };
+        let lists = [vec![op(900), op(200_000)]];
+        assert_eq!(bands(&lists, 1), [true, false, false, true, false, false]);
+        assert_eq!(bands(&lists, 16), [true, true, true, true, false, false]);
+        assert_eq!(bands(&[vec![]], 16), [false; BANDS.len()]);
+    }
 }

@@ -96,8 +96,22 @@ impl PlanText {
             }
             is_left
         });
-        if let Some(phases) = &mut self.phases {
-            phases.retain(|phase| !without.contains(phase));
+        match &mut self.phases {
+            Some(phases) => {
+                phases.retain(|phase| !without.contains(phase));
+                if phases.is_empty() {
+                    bail!(
+                        "no phase is left: {} are of other corpora than {}",
+                        without.join(", "),
+                        names.join(", ")
+                    );
+                }
+            }
+            // All phases of the plan's own are gone, and the standard ones were not asked for.
+            None if self.phase.is_empty() && !without.is_empty() => {
+                self.phases = Some(vec!["fill".to_owned()])
+            }
+            None => {}
         }
         Ok(())
     }

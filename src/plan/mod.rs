@@ -94,6 +94,9 @@ pub struct PlanText {
     /// Whether the kernel's caches may be dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drop_caches: Option<bool>,
+    /// Whether idle processors are kept from sleeping while the run lasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awake: Option<bool>,
     /// The place to measure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,
@@ -226,6 +229,8 @@ pub struct Plan {
     pub verify: bool,
     /// Whether the kernel's caches may be dropped.
     pub drop_caches: bool,
+    /// Whether idle processors are kept from sleeping while the run lasts.
+    pub awake: bool,
     /// The place to measure.
     pub dir: PathBuf,
     /// The phases, in order.
@@ -362,6 +367,11 @@ impl PlanText {
         Ok(toml::to_string_pretty(self)?)
     }
 
+    /// What response times must stay below in a ladder of rates.
+    pub fn limit(&self) -> &str {
+        self.limit.as_deref().unwrap_or(LIMIT)
+    }
+
     /// The plan without what says how it is carried out: what is left is what is measured.
     pub fn without_conditions(self) -> PlanText {
         PlanText {
@@ -372,6 +382,7 @@ impl PlanText {
             scale: None,
             verify: None,
             drop_caches: None,
+            awake: None,
             dir: None,
             op_timeout: None,
             ..self
@@ -437,7 +448,7 @@ impl Resolver<'_> {
             workers: at_most("--workers", text.workers.unwrap_or(1), WORKERS_MAX)?,
             batch: at_most("--batch", text.batch.unwrap_or(1), BATCH_MAX)?,
             rate: text.rate.map(|rate| positive_rate("--rate", rate)).transpose()?,
-            limit: text.limit.as_deref().unwrap_or(LIMIT).parse()?,
+            limit: text.limit().parse()?,
             arrivals: text.arrivals.unwrap_or_default(),
             mix: self.mix(&phases)?,
             corpora,
@@ -445,6 +456,7 @@ impl Resolver<'_> {
             scale,
             verify: text.verify.unwrap_or(false),
             drop_caches: text.drop_caches.unwrap_or(true),
+            awake: text.awake.unwrap_or(false),
             dir: text.dir.clone().unwrap_or_else(|| PathBuf::from(".")),
             reference: self.reference(&rows)?,
             phases,
@@ -592,6 +604,16 @@ impl Resolver<'_> {
             if !phases.iter().any(|known| known.id == *phase) {
                 bail!("`--mix {name}=...` needs the phase `{phase}`, which is not part of this run");
             }
+        }
+        if mix.contains_key("put") && self.durability()? == Durability::EachWrite {
+            bail!(
+                "`--mix put=...` is worked out from the fill, which is not in class each-write; `overwrite` is: --mix overwrite=..."
+            );
+        }
+        if self.text.rate.is_some() {
+            bail!(
+                "`--mix` adds up what ops take one after the other, and with `--rate` they wait for each other; leave out one of them"
+            );
         }
         let total: f64 = mix.values().sum();
         Ok(mix.iter().map(|(name, share)| (name.clone(), share / total)).collect())
@@ -828,6 +850,7 @@ mod tests {
             text.keep_corpora(&names).map(|()| text)
         };
         let (all, small) = (with(&["small", "large"]).unwrap(), with(&["small"]).unwrap());
+        let large = with(&["large"]).unwrap();
         let whole = PlanText::parse(shipped).unwrap();
         assert_eq!(all.phase, whole.phase);
         assert!(whole.phase.iter().any(|phase| phase.id == "large-1"));
@@ -837,6 +860,7 @@ mod tests {
             corpora::corpora(text, 1.0, 7).unwrap().iter().map(|corpus| corpus.request.seed).collect()
         };
         assert_eq!(seeds(&small)[0], seeds(&whole)[0]);
+        assert_eq!(seeds(&large)[0], seeds(&whole)[1]);
         assert_ne!(seeds(&whole)[0], seeds(&whole)[1]);
         let said = |names: &[&str]| format!("{:#}", with(names).unwrap_err());
         assert!(said(&["smal"]).contains("small"), "{}", said(&["smal"]));

@@ -68,8 +68,8 @@ fn wrapped(text: &mut String, bullet: &str, paragraph: &str) {
 const LEFT_OUT: &[&str] = &["read-copy"];
 
 /// What the signs in a table mean.
-pub(super) const LEGEND: &str = "Ratios are rates over the best rate of their phase; their 95 % intervals allow for comparing the \
-                                 best with all other rows at once; `?`: cannot be told apart from the best; `=`: equal within 3 %.";
+pub(super) const LEGEND: &str = "Ratios are rates over the best rate of their phase, or where one rate was offered to all the best \
+                                 response time over theirs; their 95 % intervals allow for comparing the best with all other rows at once; `?`: cannot be told apart from the best; `=`: equal within 3 %.";
 
 /// The phases (and sizes of a sweep) that are shown, in their order.
 pub(super) fn blocks(result: &RunResult) -> Vec<(&str, Option<u64>)> {
@@ -115,7 +115,13 @@ fn block(
         return loads(text, result, cells);
     }
     let settled = cells.iter().any(|cell| cells::writes(cell));
-    let (rate_title, last_title) = if settled { ("settled/s", "acked/s") } else { ("ops/s", "p50, p99") };
+    let offered = cells.iter().any(|cell| cells::is_offered(cell));
+    let rate_title = if settled { "settled/s" } else { "ops/s" };
+    let last_title = match (offered, settled) {
+        (true, _) => "response p50, p99",
+        (false, true) => "acked/s",
+        (false, false) => "p50, p99",
+    };
     line(
         text,
         &format!(
@@ -130,14 +136,14 @@ fn block(
             wrapped(text, "  ", &name);
         }
         for cell in members {
-            line(text, &row(result, cell, settled));
+            line(text, &row(result, cell, settled && !offered));
             steps(text, cell);
         }
     }
     let mut rest: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.not_ranked.is_some()).collect();
     rest.sort_by_key(|cell| ranking::is_yardstick(cell));
     for cell in rest {
-        line(text, &row(result, cell, settled));
+        line(text, &row(result, cell, settled && !offered));
         steps(text, cell);
         let Some(why) = cell.not_ranked.as_ref().filter(|_| !ranking::is_yardstick(cell)) else { continue };
         let repeats = matches!(cell.status, Status::Failed | Status::NotAvailable)
@@ -184,7 +190,8 @@ pub(super) fn loaded(cell: &Cell) -> [String; 6] {
     let count =
         |name: &str, show: fn(f64) -> String| cell.counts.get(name).map_or("-".to_owned(), |n| show(*n));
     [
-        time(cell.ops_per_s.map(|rate| 1e9 / rate.median)),
+        // Each worker has a tab of its own.
+        time(cell.ops_per_s.map(|rate| 1e9 / rate.median * cell.workers as f64)),
         step(&|name| ["icons", "content"].contains(&name)),
         step(&|name| name == "first paint"),
         count("requests", whole),
@@ -246,7 +253,8 @@ pub(super) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> Stri
     parts.join(", ")
 }
 
-fn row(result: &RunResult, cell: &Cell, settled: bool) -> String {
+/// A row, behind whose ratio stand its acknowledged ops a second or its times.
+fn row(result: &RunResult, cell: &Cell, acked: bool) -> String {
     let rate = cell.settled_ops_per_s.or(cell.ops_per_s);
     let name = named(&cell.store);
     let Some(rate) = rate else {
@@ -258,7 +266,7 @@ fn row(result: &RunResult, cell: &Cell, settled: bool) -> String {
         None if ranking::is_ladder(cell) => "-".to_owned(),
         None => units::nanoseconds(1e9 / rate.median * cell.workers as f64),
     };
-    let last = if settled {
+    let last = if acked {
         cell.ops_per_s.map(|rate| units::count(rate.median)).unwrap_or_default()
     } else {
         let times = cell.response_ns.or(cell.service_ns).unwrap_or_default();

@@ -4,7 +4,7 @@ mod sizes;
 
 use std::collections::BTreeMap;
 
-use super::cells::{op_ns, series, writes};
+use super::cells::{has_url, is_offered, op_ns, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::ranking::{self, League};
 use crate::plan::{MIX_PHASES, Phase, Plan, Row};
@@ -57,8 +57,9 @@ fn loads(plan: &Plan, result: &RunResult) -> Vec<String> {
     let cells: Vec<&Cell> = result.results.iter().filter(|cell| cell.phase == LOAD).collect();
     let rounds = cells.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     let mut sentences = vec![format!(
-        "On this machine, {}, each load in a fresh context of the browser:",
-        units::counted(rounds, "round")
+        "On this machine, {}{}, each load in a fresh context of the browser:",
+        units::counted(rounds, "round"),
+        asked_awake(plan)
     )];
     for (name, members) in ranking::grouped(&cells) {
         let title = if name.is_empty() { "Loads".to_owned() } else { format!("Loads ({name})") };
@@ -94,10 +95,16 @@ fn context(plan: &Plan, result: &RunResult) -> String {
     // The class of what was written: where nothing but the fill writes, that of the fill.
     let written = result.results.iter().filter(|cell| writes(cell)).map(|cell| cell.durability).max();
     format!(
-        "On this machine and disk, {blobs}{fresh}, class {}, {workers}{batch}, {}:",
+        "On this machine and disk, {blobs}{fresh}, class {}, {workers}{batch}{}, {}:",
         written.unwrap_or(plan.durability).name(),
+        asked_awake(plan),
         units::counted(rounds, "round")
     )
+}
+
+/// A condition of which nothing is said where it is as usual.
+fn asked_awake(plan: &Plan) -> &'static str {
+    if plan.awake { ", processors asked not to sleep" } else { "" }
 }
 
 /// One of the questions that every run is asked.
@@ -173,19 +180,43 @@ fn of_subject(question: &Question, cells: &[&Cell], has_caches: bool) -> String 
             }
         });
     }
-    let title = match ranked.first().map(|cell| cell.cache) {
+    let first = groups.first().map(|(_, cells)| cells[0]);
+    let title = match first.map(|cell| cell.cache) {
         Some(Cache::Lukewarm) => "Lukewarm reads",
         _ => question.title,
     };
+    let offered = first.filter(|cell| is_offered(cell)).and_then(|cell| cell.offered_ops_per_s);
     // The fill has a class of its own, which is not always the one that was asked for.
-    let class =
-        groups.first().map(|(_, cells)| cells[0].durability).filter(|_| question.title == WRITES.title);
+    let class = first.map(|cell| cell.durability).filter(|_| question.title == WRITES.title);
     let (title, class) = match class {
         None => (title, String::new()),
         Some(Durability::None) => ("Writes that nothing made durable", " (none)".to_owned()),
+        // Syncs come between responses, and are in none of them.
+        Some(Durability::OnSync) if offered.is_some() => {
+            ("Writes before their sync", " (on-sync)".to_owned())
+        }
         Some(class) => (title, format!(" ({})", class.name())),
     };
-    format!("{title}{class}: {}", parts.join(" "))
+    let rate = offered.map_or(String::new(), |rate| format!(" at {} ops/s offered", units::count(rate)));
+    format!("{title}{class}{rate}: {}{}", parts.join(" "), unranked(cells))
+}
+
+/// Rows that are not ranked where others are: their figures may look better than those of the leaders.
+fn unranked(cells: &[&Cell]) -> String {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for cell in cells.iter().filter(|cell| !cell.rounds.is_empty()) {
+        let Some(why) = cell.not_ranked.as_deref() else { continue };
+        let why = why.split(':').next().unwrap_or(why);
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, rows)) => rows.push(cell.store.clone()),
+            None => reasons.push((why, vec![cell.store.clone()])),
+        }
+    }
+    if reasons.is_empty() {
+        return String::new();
+    }
+    let list: Vec<String> = reasons.iter().map(|(why, rows)| format!("{} ({why})", names(rows))).collect();
+    format!(" Not ranked in it: {}.", list.join("; "))
 }
 
 /// What rows have in common, behind a sentence's words; nothing where it needs no words.
@@ -218,6 +249,10 @@ fn to_find_out(plan: &Plan, question: &Question) -> Option<String> {
 fn leaders(cells: &[&Cell], does: &str) -> String {
     let rows: Vec<Series> = cells.iter().map(|cell| series(cell)).collect();
     let Some(ranking) = rank(&rows) else { return "nothing was measured.".to_owned() };
+    // What was offered the same rate is told apart by how soon it answers, and nobody is faster than what was asked for.
+    let offered = cells.iter().any(|cell| is_offered(cell));
+    let (does, fast, each) =
+        if offered { ("answers", "soon", "a response") } else { (does, "fast", "an op") };
     let cell = |label: &str| cells.iter().find(|cell| cell.store == label).copied();
     let time = |label: &str| cell(label).and_then(op_ns).unwrap_or(0.0);
     if cells.len() == 1 {
@@ -235,11 +270,11 @@ fn leaders(cells: &[&Cell], does: &str) -> String {
         .collect();
     rest.sort_by(|a, b| time(a).total_cmp(&time(b)));
     match (ranking.leaders.as_slice(), rest.first()) {
-        ([alone], Some(next)) => one_leader(&ranking, alone, next, does, &time),
+        ([alone], Some(next)) => one_leader(&ranking, [alone, next], [does, fast], &time),
         (several, next) => {
             let mut sentence = format!("{} {}", names(several), together(&ranking));
             let times: Vec<String> = several.iter().map(|label| units::nanoseconds(time(label))).collect();
-            sentence += &format!(" ({} an op)", times.join(", "));
+            sentence += &format!(" ({} {each})", times.join(", "));
             if let Some(next) = next.filter(|next| ranking.ratios.contains_key(**next)) {
                 sentence += &format!("; next is `{next}` ({})", units::nanoseconds(time(next)));
             }
@@ -269,19 +304,24 @@ fn is_equal(ranking: &Ranking, label: &str) -> bool {
     ranking.ratios.get(label).is_some_and(|(_, verdict)| *verdict == Verdict::Equal)
 }
 
-fn one_leader(ranking: &Ranking, alone: &str, next: &str, does: &str, time: &dyn Fn(&str) -> f64) -> String {
-    let (fast, slow) = (time(alone), time(next));
-    let against = format!("({} against {})", units::nanoseconds(fast), units::nanoseconds(slow));
+fn one_leader(
+    ranking: &Ranking,
+    [alone, next]: [&str; 2],
+    [does, fast]: [&str; 2],
+    time: &dyn Fn(&str) -> f64,
+) -> String {
+    let (short, long) = (time(alone), time(next));
+    let against = format!("({} against {})", units::nanoseconds(short), units::nanoseconds(long));
     let high = ranking.ratios.get(next).and_then(|(ratio, _)| ratio.high).unwrap_or(1.0);
     // Down, or it would be more than what is proved.
     let at_least = (100.0 / high).floor() / 100.0;
-    if at_least < 1.0 + SMALL_SHARE && slow - fast < SMALL_NS {
-        return format!("`{alone}` {does} faster than `{next}`, by too little to decide by {against}.");
+    if at_least < 1.0 + SMALL_SHARE && long - short < SMALL_NS {
+        return format!("`{alone}` {does} {fast}er than `{next}`, by too little to decide by {against}.");
     }
     let faster = if at_least > 1.0 {
-        format!("at least {at_least:.2} times as fast as")
+        format!("at least {at_least:.2} times as {fast} as")
     } else {
-        "faster than".to_owned()
+        format!("{fast}er than")
     };
     format!("`{alone}` {does} {faster} `{next}` {against}, the next of {}.", ranking.ratios.len() + 1)
 }
@@ -295,7 +335,12 @@ fn differences(cells: &[&Cell], several: &[String]) -> String {
     let row = |cell: &&Cell| Series {
         label: cell.store.clone(),
         rates: cell.rounds.iter().filter_map(ops_per_cpu).collect(),
+        slack: 0.0,
     };
+    // The processors of a server of the user's are elsewhere, or not only its own.
+    if cells.iter().any(|cell| has_url(cell)) {
+        return String::new();
+    }
     let rows: Vec<Series> = cells.iter().map(row).collect();
     let is_known = rows.iter().zip(&cells).all(|(row, cell)| row.rates.len() == cell.rounds.len());
     match rank(&rows) {
@@ -348,7 +393,10 @@ fn disk(plan: &Plan, result: &RunResult) -> String {
     // What is left of a store that failed says nothing of what its blobs take.
     let failed =
         |label: &str| result.rows.iter().any(|row| row.store == label && row.status == Status::Failed);
-    let eligible: Vec<&str> = eligible_labels(plan).into_iter().filter(|label| !failed(label)).collect();
+    // A server of the user's tells the sizes of its blobs, or the memory that they take, and not what is allocated.
+    let elsewhere = |row: &&Row| !row.options.text("url").is_empty();
+    let here = eligible(plan).into_iter().filter(|row| !elsewhere(row)).map(|row| row.label.as_str());
+    let eligible: Vec<&str> = here.filter(|label| !failed(label)).collect();
     let mut taken: Vec<(&str, f64, u64)> = result
         .footprints
         .iter()
@@ -438,7 +486,8 @@ fn mixed(plan: &Plan, result: &RunResult) -> Vec<(String, Vec<Series>)> {
         });
         if complete {
             let rates = cost.into_iter().map(|(round, seconds)| (round, 1.0 / seconds)).collect();
-            let (group, series) = (conditions.join("; "), Series { label: row.label.clone(), rates });
+            let (group, series) =
+                (conditions.join("; "), Series { label: row.label.clone(), rates, slack: 0.0 });
             match groups.iter_mut().find(|(known, _)| *known == group) {
                 Some((_, members)) => members.push(series),
                 None => groups.push((group, vec![series])),
@@ -464,16 +513,34 @@ fn options(plan: &Plan, result: &RunResult) -> Option<String> {
         }
     }
     if beaten.is_empty() {
-        return Some(
+        let depends = rows.iter().any(|row| rows.iter().any(|other| each_wins(result, row, other)));
+        return depends.then(|| {
             "No row is beaten everywhere by another: which one is best depends on what you do most."
-                .to_owned(),
-        );
+                .to_owned()
+        });
     }
     Some(format!(
         "Worse in one phase and no better in any other: {}. That leaves {}.",
         beaten.join(", "),
         names(&left)
     ))
+}
+
+/// Whether each of two rows is proved to be faster than the other in some phase.
+fn each_wins(result: &RunResult, row: &str, other: &str) -> bool {
+    let ranked = |label: &str| {
+        let label = label.to_owned();
+        result.results.iter().filter(move |cell| cell.store == label && cell.not_ranked.is_none())
+    };
+    let verdicts: Vec<Verdict> = ranked(row)
+        .filter_map(|own| {
+            let same =
+                |cell: &&Cell| cell.phase == own.phase && ranking::group_of(cell) == ranking::group_of(own);
+            let others = ranked(other).find(same)?;
+            with_reference(&series(own), &series(others)).map(|(_, verdict)| verdict)
+        })
+        .collect();
+    verdicts.contains(&Verdict::Faster) && verdicts.contains(&Verdict::Slower)
 }
 
 /// Whether a row is faster than another in one phase and equal or faster in every phase the other was measured in. What was

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
+use super::LADDER_STEP;
 use super::compare::Series;
 use super::histogram::{self, Histogram, SHARES};
 use super::interval::rate;
+use super::ranking::is_ladder;
 use crate::plan::{CacheState, Missing, Phase, Plan, Row, Work, class_of, length_key};
 use crate::records::{CellRecord, Records};
 use crate::result::{Cache, CacheProof, Cell, PercentileIntervals, Round, SizeBand, Status, Step};
@@ -314,9 +316,10 @@ fn cache(phase: &Phase, rounds: &[Round]) -> (Cache, Option<CacheProof>) {
 }
 
 /// Device bytes per byte delivered over a whole cold phase.
-pub fn device_bytes_per_byte(proof: &CacheProof) -> Option<f64> {
-    let tenths = &proof.device_bytes_per_byte;
-    (!tenths.is_empty()).then(|| tenths.iter().sum::<f64>() / tenths.len() as f64)
+pub fn device_bytes_per_byte(cell: &Cell) -> Option<f64> {
+    let read = cell.rounds.iter().map(|round| round.device_read_bytes).sum::<Option<u64>>()?;
+    let delivered: u64 = cell.rounds.iter().map(|round| round.bytes).sum();
+    (delivered > 0).then(|| read as f64 / delivered as f64)
 }
 
 fn harness_share(plan: &Plan, records: &Records, cell: &Cell, phase: &Phase) -> Option<f64> {
@@ -371,6 +374,7 @@ pub fn series(cell: &Cell) -> Series {
             .map(|round| (round.round, value(round)))
             .filter(|(_, rate)| *rate > 0.0)
             .collect(),
+        slack: if is_ladder(cell) { LADDER_STEP.ln() } else { 0.0 },
     }
 }
 
@@ -392,6 +396,17 @@ pub fn has_process(cell: &Cell) -> bool {
 /// Whether that process is one of the user's, given by URL.
 pub fn has_url(cell: &Cell) -> bool {
     cell.options.get("url").is_some_and(|url| !url.is_empty())
+}
+
+/// Whether answers come from a distance that was made.
+pub fn is_far(cell: &Cell) -> bool {
+    cell.options.get("rtt").is_some_and(|rtt| rtt != "0")
+}
+
+/// Whether a cell's ops wait, one after the other, for a process of this machine: what waking a processor takes is then part of each.
+/// More workers than one keep the processors awake.
+pub fn waits_for_a_process(cell: &Cell) -> bool {
+    cell.workers == 1 && has_process(cell) && !has_url(cell) && !is_far(cell)
 }
 
 /// The median percentile of a cell's service time.

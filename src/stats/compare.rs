@@ -12,12 +12,14 @@ pub struct Series {
     pub label: String,
     /// Rate by round.
     pub rates: BTreeMap<u32, f64>,
+    /// How much higher than its rate the row may be in every round, as a logarithm: the step of a ladder, else 0.
+    pub slack: f64,
 }
 
 impl Series {
     /// The mean of logarithms over the rounds that both have, of this over that.
     pub fn over(&self, other: &Series) -> Option<Moments> {
-        Moments::of(&self.logs_over(other))
+        Some(Moments { slack: self.slack.max(other.slack), ..Moments::of(&self.logs_over(other))? })
     }
 
     /// The logarithm of this over that, by round.
@@ -62,7 +64,8 @@ pub fn rank(rows: &[Series]) -> Option<Ranking> {
     for row in rows {
         let beaten = rows.iter().filter(|other| other.label != row.label).any(|other| {
             other.over(row).is_some_and(|moments| {
-                moments.degrees > 0.0 && moments.mean - t(moments.degrees) * moments.error > 0.0
+                let low = moments.mean - t(moments.degrees) * moments.error - moments.slack;
+                moments.degrees > 0.0 && low > 0.0
             })
         });
         let mut equal = false;
@@ -90,7 +93,7 @@ mod tests {
     use rand_distr::{Distribution, StandardNormal};
 
     fn series(label: &str, rates: &[f64]) -> Series {
-        Series { label: label.into(), rates: (1..).zip(rates.iter().copied()).collect() }
+        Series { label: label.into(), rates: (1..).zip(rates.iter().copied()).collect(), slack: 0.0 }
     }
 
     #[test]
@@ -105,6 +108,20 @@ mod tests {
         let (ratio, verdict) = ranking.ratios["slow"];
         assert!((ratio.median - 0.5).abs() < 0.01);
         assert_eq!(verdict, Verdict::Slower);
+    }
+
+    #[test]
+    fn rungs_of_a_ladder_are_no_closer_than_its_step() {
+        let on = |label: &str, rung: f64| Series { slack: 1.25_f64.ln(), ..series(label, &[rung; 5]) };
+        let of = |a: f64, b: f64| with_reference(&on("a", a), &on("b", b)).unwrap();
+        // On one rung each may be almost a rung faster than the other, and on the next one it may be faster by next to nothing.
+        let (same, verdict) = of(100.0, 100.0);
+        assert_eq!(verdict, Verdict::CannotTellApart);
+        assert!((same.low.unwrap() - 0.8).abs() < 1e-9 && (same.high.unwrap() - 1.25).abs() < 1e-9);
+        assert_eq!(of(100.0, 125.0).1, Verdict::CannotTellApart);
+        assert_eq!(of(100.0, 156.25).1, Verdict::Slower);
+        let ranking = rank(&[on("a", 156.25), on("b", 125.0), on("c", 100.0)]).unwrap();
+        assert_eq!(ranking.leaders, ["a", "b"]);
     }
 
     #[test]

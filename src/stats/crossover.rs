@@ -85,7 +85,7 @@ mod tests {
     use crate::stats::compare::with_reference;
 
     fn series(label: &str, rates: &[f64]) -> Series {
-        Series { label: label.into(), rates: (1..).zip(rates.iter().copied()).collect() }
+        Series { label: label.into(), rates: (1..).zip(rates.iter().copied()).collect(), slack: 0.0 }
     }
 
     #[test]

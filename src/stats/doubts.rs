@@ -1,6 +1,6 @@
 //! Doubts that follow from the figures: reasons not to trust a number, as data.
 
-use super::cells::{has_process, has_url, p50, series};
+use super::cells::{is_far, p50, series, waits_for_a_process};
 use super::compare::{Series, rank};
 use super::{rails, ranking};
 use crate::plan::{COLD_BLOBS_SERVERS, Order, Phase, Plan, Use, Work, whole_of};
@@ -14,6 +14,8 @@ const ROUNDS_WANTED: usize = 5;
 const HARNESS_SHARE: f64 = 0.10;
 /// A share of an op from which waking another processor colours it.
 const WAKING_SHARE: f64 = 1.0 / 3.0;
+/// From round to round the way to another processor varies by as much where waking is dear.
+const WAY_VARIES: f64 = 2.0;
 /// Waking this much later than due, as a share of the median response, colours an open loop.
 const WAKE_LATE_SHARE: f64 = 0.10;
 /// zstd ratio from which stores that compress have an advantage that depends on the contents.
@@ -39,7 +41,8 @@ pub fn from_figures(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
     doubts.extend(rails::repeated(result));
     doubts.extend(short(result));
     doubts.extend(harness(result));
-    doubts.extend(waking(result));
+    doubts.extend(waking(plan, result));
+    doubts.extend(kept_awake(plan, result));
     doubts.extend(use_of_bytes(plan, result));
     doubts.extend(cold(result));
     doubts.extend(attempts(result));
@@ -172,13 +175,13 @@ fn harness(result: &RunResult) -> Vec<Doubt> {
 
 /// Ops of one worker that are mostly two processors waking each other: another machine, or more workers, may make them several
 /// times faster, and stores inside the process no faster at all.
-fn waking(result: &RunResult) -> Option<Doubt> {
+fn waking(plan: &Plan, result: &RunResult) -> Option<Doubt> {
     let trips = rails::trips(result)?;
     let waits = |cell: &Cell| {
         let takes = p50(cell).map_or(0.0, |p50| p50 as f64);
-        // Where an op takes less than the way, the kernel has put both sides on one processor.
-        let wakes = trips.ns <= takes && trips.waking_ns() > WAKING_SHARE * takes;
-        wakes && cell.workers == 1 && has_process(cell) && !has_url(cell) && !is_far(cell)
+        // Where an op takes much less than the way, the kernel has put both sides on one processor.
+        let wakes = trips.ns <= WAY_VARIES * takes && trips.waking_ns() > WAKING_SHARE * takes;
+        wakes && waits_for_a_process(cell)
     };
     let (far, near) = (units::nanoseconds(trips.ns), units::nanoseconds(trips.near_ns));
     let text = |list: &str| {
@@ -187,8 +190,24 @@ fn waking(result: &RunResult) -> Option<Doubt> {
              and {near} to one on the same. Where waking takes less, these are faster, and stores inside the process are not: {list}."
         )
     };
-    let advice = "measure on a machine like the one that is to serve; `--workers` above the number of processors keeps them awake";
+    let advice = if plan.awake {
+        "measure on a machine like the one that is to serve"
+    } else {
+        "measure on a machine like the one that is to serve, or with `--awake` (as root): such a machine is seldom idle"
+    };
     collect(result, "waking", waits, text, Some(advice))
+}
+
+/// Processors that were asked not to sleep: what is served where they do is served later.
+fn kept_awake(plan: &Plan, result: &RunResult) -> Option<Doubt> {
+    let trips =
+        rails::trips(result).filter(|_| plan.awake && result.results.iter().any(waits_for_a_process))?;
+    let (far, near) = (units::nanoseconds(trips.ns), units::nanoseconds(trips.near_ns));
+    let text = format!(
+        "The processors were asked not to sleep (`--awake`): a byte to a thread on another and back took {far}, and {near} to one on \
+         the same. Where they sleep, other processes answer later."
+    );
+    Some(doubt("awake", text, Some("run again without `--awake` to see how much later here")))
 }
 
 /// Whether the winner of warm reads is another one when every byte is copied.
@@ -308,11 +327,6 @@ fn open_loops(result: &RunResult) -> Vec<Doubt> {
     )
     .into_iter()
     .collect()
-}
-
-/// Whether answers come from a distance that was made.
-fn is_far(cell: &Cell) -> bool {
-    cell.options.get("rtt").is_some_and(|rtt| rtt != "0")
 }
 
 /// Round trips that were made by delaying are not yet a network.

@@ -33,6 +33,8 @@ pub struct Moments {
     pub error: f64,
     /// Degrees of freedom of that error; 0 with one value.
     pub degrees: f64,
+    /// How far the mean may be from the truth on either side, however often it is measured: the step of a ladder.
+    pub slack: f64,
 }
 
 impl Moments {
@@ -45,7 +47,7 @@ impl Moments {
         let mean = values.iter().sum::<f64>() / n;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         let error = if n > 1.0 { (squares / (n - 1.0) / n).sqrt() } else { 0.0 };
-        Some(Moments { mean, error, degrees: n - 1.0 })
+        Some(Moments { mean, error, degrees: n - 1.0, slack: 0.0 })
     }
 
     /// This less another mean, not paired (Welch).
@@ -59,12 +61,15 @@ impl Moments {
         } else {
             (a + b).powi(2) / (a.powi(2) / self.degrees + b.powi(2) / other.degrees)
         };
-        Moments { mean: self.mean - other.mean, error, degrees }
+        // Each may lie above its value: the one moves their difference up by that, the other one down.
+        Moments { mean: self.mean - other.mean, error, degrees, slack: self.slack.max(other.slack) }
     }
 
-    /// The mean and `t` standard errors on both sides, as powers of e.
+    /// The mean, and `t` standard errors and what it may be off on both sides, as powers of e.
     pub fn exp_interval(&self, t: f64) -> Interval {
-        let bound = |side: f64| (self.degrees > 0.0).then(|| (self.mean + side * t * self.error).exp());
+        let bound = |side: f64| {
+            (self.degrees > 0.0).then(|| (self.mean + side * (t * self.error + self.slack)).exp())
+        };
         Interval { median: self.mean.exp(), low: bound(-1.0), high: bound(1.0) }
     }
 }
@@ -87,10 +92,11 @@ pub fn paired_ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
     Some(moments.exp_interval(t_two_sided(CONFIDENCE, moments.degrees)))
 }
 
-/// The ratio of two rates of different runs, not paired (Welch).
-pub fn unpaired_ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
+/// The ratio of two rates of different runs, not paired (Welch), each of which may be higher by `slack`, a logarithm.
+pub fn unpaired_ratio(a: &[f64], b: &[f64], slack: f64) -> Option<Interval> {
     let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
-    let moments = Moments::of(&logs(a))?.less(&Moments::of(&logs(b))?);
+    let difference = Moments::of(&logs(a))?.less(&Moments::of(&logs(b))?);
+    let moments = Moments { slack, ..difference };
     Some(moments.exp_interval(t_two_sided(CONFIDENCE, moments.degrees)))
 }
 

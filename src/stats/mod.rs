@@ -17,3 +17,6 @@ pub mod summary;
 pub const SHORT_SECONDS: f64 = 0.5;
 /// See [`SHORT_SECONDS`].
 pub const SHORT_OPS: u64 = 200;
+
+/// A rung's rate over that of the one below it: how closely a ladder of offered rates tells what a store can do.
+pub const LADDER_STEP: f64 = 1.25;

@@ -12,8 +12,8 @@ const SPREAD: f64 = 0.15;
 const WIDE_SPREAD: f64 = 1.0;
 /// The largest difference of the processor's rails at which two runs can be compared.
 const SPEED_LIMIT: f64 = 0.15;
-/// The largest difference of round trips at which what other processes answer can be compared in two runs: from round to round they
-/// vary by a third.
+/// The largest difference of round trips that two runs on one machine may have: from round to round they vary by a third, and more
+/// where waking is dear.
 const TRIP_LIMIT: f64 = 0.5;
 
 fn kept(result: &RunResult) -> impl Iterator<Item = &Rail> {
@@ -58,13 +58,11 @@ pub fn speed_changed(old: &RunResult, new: &RunResult) -> bool {
     }
 }
 
-/// Whether round trips differ so much that two runs cannot be compared in what other processes answer. Where an earlier program
+/// By how much round trips of two runs differ, in nanoseconds, where that is more than they do within a run. Where an earlier program
 /// did not measure them, nothing is known against it.
-pub fn trips_changed(old: &RunResult, new: &RunResult) -> bool {
-    match (trips(old), trips(new)) {
-        (Some(old), Some(new)) => differ(old.ns, new.ns, TRIP_LIMIT),
-        _ => false,
-    }
+pub fn trips_changed(old: &RunResult, new: &RunResult) -> Option<f64> {
+    let (old, new) = (trips(old)?.ns, trips(new)?.ns);
+    differ(old, new, TRIP_LIMIT).then(|| (old - new).abs())
 }
 
 fn differ(old: f64, new: f64, limit: f64) -> bool {
@@ -115,8 +113,10 @@ mod tests {
 
     use super::super::claims::tests::{cell, result};
     use super::super::doubts;
+    use super::super::runs::{self, ChangeVerdict};
     use super::*;
     use crate::plan::resolved;
+    use crate::result::Verdict;
 
     /// A run of one row of this kind whose calls take 100 us, on a machine with these trips in three rounds.
     fn run(kind: &str, trips: [f64; 3], over: serde_json::Value) -> RunResult {
@@ -136,9 +136,13 @@ mod tests {
     }
 
     fn kinds(run: &RunResult) -> Vec<String> {
-        let plan = resolved("stores = ['files/flat']");
+        kinds_of("", run)
+    }
+
+    fn kinds_of(keys: &str, run: &RunResult) -> Vec<String> {
+        let plan = resolved(&format!("stores = ['files/flat']\n{keys}"));
         let told = doubts::from_figures(&plan, run).into_iter().map(|doubt| doubt.kind);
-        told.filter(|kind| kind == "waking" || kind == "drift").collect()
+        told.filter(|kind| ["waking", "awake", "drift"].contains(&kind.as_str())).collect()
     }
 
     #[test]
@@ -147,13 +151,24 @@ mod tests {
         assert_eq!(kinds(&run("server", slow, json!({}))), ["waking"]);
         assert!(kinds(&run("embedded", slow, json!({}))).is_empty());
         assert!(kinds(&run("server", [30e3; 3], json!({}))).is_empty());
-        // An op that takes less than the way was not made on two processors.
-        assert!(kinds(&run("server", [120e3; 3], json!({}))).is_empty());
+        // The way varies; an op that takes far less was not made on two processors.
+        assert_eq!(kinds(&run("server", [120e3; 3], json!({}))), ["waking"]);
+        assert!(kinds(&run("server", [250e3; 3], json!({}))).is_empty());
         // Other workers keep processors awake; elsewhere the other side is not of this machine.
         assert!(kinds(&run("cache", slow, json!({"workers": 4}))).is_empty());
         assert!(kinds(&run("server", slow, json!({"options": {"url": "there://elsewhere"}}))).is_empty());
         assert!(kinds(&run("web", slow, json!({"options": {"url": "", "rtt": "10ms"}}))).is_empty());
         assert_eq!(kinds(&run("web", slow, json!({"options": {"url": "", "rtt": "0"}}))), ["waking"]);
+    }
+
+    #[test]
+    fn processors_that_were_kept_awake_are_told_of_where_they_matter() {
+        let quick = [12e3; 3];
+        assert_eq!(kinds_of("awake = true", &run("server", quick, json!({}))), ["awake"]);
+        assert!(kinds_of("awake = true", &run("embedded", quick, json!({}))).is_empty());
+        assert!(kinds_of("awake = false", &run("server", quick, json!({}))).is_empty());
+        // Where asking for it did not help, both are told.
+        assert_eq!(kinds_of("awake = true", &run("server", [60e3; 3], json!({}))), ["waking", "awake"]);
     }
 
     #[test]
@@ -166,10 +181,28 @@ mod tests {
     #[test]
     fn runs_with_other_ways_are_not_of_one_machine() {
         let of = |trip: f64| run("server", [trip; 3], json!({}));
-        assert!(trips_changed(&of(20e3), &of(60e3)) && trips_changed(&of(60e3), &of(20e3)));
-        assert!(!trips_changed(&of(60e3), &of(80e3)));
+        assert_eq!(trips_changed(&of(20e3), &of(60e3)), Some(40e3));
+        assert_eq!(trips_changed(&of(60e3), &of(20e3)), Some(40e3));
+        assert_eq!(trips_changed(&of(60e3), &of(80e3)), None);
+        // What waits for a process there is not judged, where the difference is much of an op.
+        let judged = |kind: &str, seconds: f64, over: serde_json::Value| {
+            let with = |trip: f64| {
+                let mut run = run(kind, [trip; 3], over.clone());
+                let mut over = over.clone();
+                over["kind"] = json!(kind);
+                over["ops_per_s"] = json!({"median": 1000.0 / seconds});
+                run.results = result("", vec![cell("a", "read-warm", &[seconds; 5], over)], vec![]).results;
+                run
+            };
+            runs::compare(&with(20e3), &with(60e3), 0.05).remove(0).verdict
+        };
+        // Of 1,000 ops.
+        assert_eq!(judged("server", 0.1, json!({})), ChangeVerdict::WayChanged);
+        assert_eq!(judged("server", 1.0, json!({})), ChangeVerdict::Known(Verdict::Equal));
+        assert_eq!(judged("server", 0.1, json!({"workers": 4})), ChangeVerdict::Known(Verdict::Equal));
+        assert_eq!(judged("embedded", 0.1, json!({})), ChangeVerdict::Known(Verdict::Equal));
         let mut older = of(60e3);
         older.rails.iter_mut().for_each(|rail| (rail.trip_ns, rail.near_trip_ns) = (None, None));
-        assert!(!trips_changed(&older, &of(20e3)) && trips(&older).is_none());
+        assert!(trips_changed(&older, &of(20e3)).is_none() && trips(&older).is_none());
     }
 }

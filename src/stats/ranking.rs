@@ -4,7 +4,7 @@ use super::cells::{device_bytes_per_byte, op_ns, writes};
 use super::{SHORT_OPS, SHORT_SECONDS};
 use crate::plan::{Class, Plan, length_key};
 use crate::records::{RESIDENT_SHARE_OPENED_MAX, Records};
-use crate::result::{Cache, Cell, RunResult, Status};
+use crate::result::{Cache, CacheProof, Cell, RunResult, Status};
 use crate::store::{Durability, Kind};
 
 /// Above this share of harness in an op the cell is not ranked.
@@ -175,9 +175,11 @@ fn opened_warm(cell: &Cell) -> Option<String> {
 
 /// The same, seen by how little the device read.
 fn resident(cell: &Cell, zstd_ratio: f64) -> Option<String> {
-    let proof = cell.cache_proof.as_ref().filter(|_| cell.cache == Cache::Cold)?;
+    // Where keys are read more than once, as from a cold start on, later reads find what earlier ones brought in.
+    let once = |proof: &&CacheProof| cell.cache == Cache::Cold && !proof.device_bytes_per_byte.is_empty();
+    let proof = cell.cache_proof.as_ref().filter(once)?;
     let start = crate::units::nanoseconds(proof.open_seconds * 1e9);
-    let read = device_bytes_per_byte(proof)?;
+    let read = device_bytes_per_byte(cell)?;
     (read < DEVICE_BYTES_PER_BYTE_MIN / zstd_ratio.max(1.0))
         .then(|| format!("resident: the device read {read:.2} B for a byte delivered; start took {start}"))
 }

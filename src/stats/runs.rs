@@ -2,14 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use super::cells::{has_process, series};
+use super::cells::{op_ns, series, waits_for_a_process, writes};
+use super::compare::Series;
 use super::interval::{unpaired_ratio, verdict};
 use super::{rails, ranking};
+use crate::plan::{PhaseText, PlanText, whole_of};
 use crate::result::{Cell, CorpusResult, Interval, RowResult, RunResult, Verdict};
+use crate::store::Durability;
 use crate::units;
 
 /// The largest difference of two corpora that are the same for a rate: a file more or less in a directory.
 const CORPUS_LIMIT: f64 = 0.01;
+
+/// Of an op: where the way to another processor differs by more than this share of it, that is what a comparison would show.
+const WAY_SHARE: f64 = 0.05;
 
 /// What became of one row in one phase.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,8 +39,10 @@ pub struct Change {
 pub enum ChangeVerdict {
     /// One of the five verdicts.
     Known(Verdict),
-    /// The rails differ: the machine is not what it was.
+    /// The processor's rails differ: the machine is not what it was.
     MachineChanged,
+    /// The way to another processor differs by much of an op that waits for a process there.
+    WayChanged,
     /// Only one of the runs has it.
     Gone(&'static str),
     /// It cannot be compared.
@@ -47,6 +55,7 @@ impl ChangeVerdict {
         match self {
             ChangeVerdict::Known(verdict) => verdict.name().to_owned(),
             ChangeVerdict::MachineChanged => "machine changed".to_owned(),
+            ChangeVerdict::WayChanged => "way to a processor changed".to_owned(),
             ChangeVerdict::Gone(which) => format!("only in the {which} run"),
             ChangeVerdict::NotComparable(why) => format!("not comparable: {why}"),
         }
@@ -56,15 +65,17 @@ impl ChangeVerdict {
 /// Compares every cell of two runs.
 pub fn compare(old: &RunResult, new: &RunResult, threshold: f64) -> Vec<Change> {
     let speed_changed = rails::speed_changed(old, new);
-    let trips_changed = rails::trips_changed(old, new);
+    let way_changed = rails::trips_changed(old, new).map(Way);
     let mut changes = Vec::new();
     for cell in old.results.iter().filter(|cell| !cell.rounds.is_empty()) {
         let counterpart = new.results.iter().find(|other| same(cell, other) && !other.rounds.is_empty());
         let corpora = || other_corpus(corpus_of(old, cell)?, corpus_of(new, cell)?);
         changes.push(match counterpart {
             Some(counterpart) => {
-                let why = differs(cell, counterpart).or_else(corpora);
-                let changed = speed_changed || trips_changed && has_process(cell);
+                let why =
+                    differs(cell, counterpart).or_else(|| planned_otherwise(old, new, cell)).or_else(corpora);
+                let way = || way_changed?.of_much([cell, counterpart]);
+                let changed = speed_changed.then_some(ChangeVerdict::MachineChanged).or_else(way);
                 change(cell, counterpart, why, changed, threshold)
             }
             None => gone(cell, "old"),
@@ -77,6 +88,19 @@ pub fn compare(old: &RunResult, new: &RunResult, threshold: f64) -> Vec<Change> 
         changes.push(gone(cell, "new"));
     }
     changes
+}
+
+/// By how much the way to another processor differs between two runs, in nanoseconds.
+#[derive(Clone, Copy)]
+struct Way(f64);
+
+impl Way {
+    /// What it means for an op that waits for a process on the other side; nothing where it is little of it.
+    fn of_much(self, cells: [&Cell; 2]) -> Option<ChangeVerdict> {
+        let shortest = cells.into_iter().filter_map(op_ns).fold(f64::INFINITY, f64::min);
+        let is_much = self.0 > WAY_SHARE * shortest && cells.into_iter().all(waits_for_a_process);
+        is_much.then_some(ChangeVerdict::WayChanged)
+    }
 }
 
 fn same(a: &Cell, b: &Cell) -> bool {
@@ -98,16 +122,17 @@ fn change(
     old: &Cell,
     new: &Cell,
     not_comparable: Option<String>,
-    machine_changed: bool,
+    machine_changed: Option<ChangeVerdict>,
     threshold: f64,
 ) -> Change {
-    let rates = |cell: &Cell| series(cell).rates.into_values().collect::<Vec<f64>>();
-    let ratio = unpaired_ratio(&rates(new), &rates(old));
-    let verdict = match (&ratio, not_comparable) {
-        (_, Some(why)) => ChangeVerdict::NotComparable(why),
-        _ if machine_changed => ChangeVerdict::MachineChanged,
-        (Some(ratio), None) => ChangeVerdict::Known(verdict(ratio)),
-        (None, None) => ChangeVerdict::NotComparable("no rates".to_owned()),
+    let (before, now) = (series(old), series(new));
+    let rates = |series: &Series| series.rates.values().copied().collect::<Vec<f64>>();
+    let ratio = unpaired_ratio(&rates(&now), &rates(&before), now.slack.max(before.slack));
+    let verdict = match (&ratio, not_comparable, machine_changed) {
+        (_, Some(why), _) => ChangeVerdict::NotComparable(why),
+        (_, None, Some(changed)) => changed,
+        (Some(ratio), None, None) => ChangeVerdict::Known(verdict(ratio)),
+        (None, None, None) => ChangeVerdict::NotComparable("no rates".to_owned()),
     };
     let high = ratio.and_then(|ratio| ratio.high).unwrap_or(f64::INFINITY);
     let regressed = matches!(verdict, ChangeVerdict::Known(_)) && high < 1.0 - threshold;
@@ -151,6 +176,10 @@ pub fn differences(old: &RunResult, new: &RunResult) -> Vec<String> {
             ("system", machine.system.clone()),
             ("file system", machine.filesystem.clone()),
             ("device", known(&machine.device)),
+            (
+                "processors asked not to sleep",
+                if result.plan.awake == Some(true) { "yes" } else { "no" }.to_owned(),
+            ),
             ("blobwise", format!("{} ({})", program.version, program.build)),
         ]
     };
@@ -205,4 +234,30 @@ fn differs(old: &Cell, new: &Cell) -> Option<String> {
         .into_iter()
         .find(|(_, old, new)| old != new)
         .map(|(what, old, new)| format!("{what} {old} and {new}"))
+}
+
+/// What two plans ask differently of a cell, or nothing. Lengths may differ: rates are means.
+fn planned_otherwise(old: &RunResult, new: &RunResult, cell: &Cell) -> Option<String> {
+    let (old, new) = (&old.plan, &new.plan);
+    let is_ladder = ranking::is_ladder(cell);
+    if is_ladder && old.limit() != new.limit() {
+        return Some(format!("limit {} and {}", old.limit(), new.limit()));
+    }
+    let rule = |plan: &PlanText| (plan.sync_every_ops, plan.sync_every_bytes.clone());
+    if writes(cell) && cell.durability == Durability::OnSync && rule(old) != rule(new) {
+        let text = |plan: &PlanText| match rule(plan) {
+            (Some(ops), Some(bytes)) => format!("{ops} ops or {bytes} B"),
+            _ => "another number of ops".to_owned(),
+        };
+        return Some(format!("a sync every {} and {}", text(old), text(new)));
+    }
+    let is_open = cell.offered_ops_per_s.is_some() || is_ladder;
+    if is_open && old.arrivals.unwrap_or_default() != new.arrivals.unwrap_or_default() {
+        return Some("other arrivals".to_owned());
+    }
+    let own = |plan: &PlanText| {
+        let phase = plan.phase.iter().find(|phase| phase.id == whole_of(&cell.phase))?;
+        Some(PhaseText { count: None, seconds: None, share: None, corpora: Vec::new(), ..phase.clone() })
+    };
+    (own(old) != own(new)).then(|| "the phase is described otherwise".to_owned())
 }

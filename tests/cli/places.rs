@@ -1,8 +1,10 @@
 //! Places that cannot be used: refused before anything is written. And a user's directory that can: never touched.
 
+use std::fs::File;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 
+use blobwise::result::RunResult;
 use libtest_mimic::Trial;
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, needing};
@@ -25,6 +27,8 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("a blob over a store's limit is not possible", over_the_limit),
         Trial::test("a directory that was made is removed again", made_and_removed),
         Trial::test("a file system in memory is refused where mounting is", no_ramdisk),
+        needing("processors are kept awake for those who may, and noted", no_requests(), kept_awake),
+        needing("processors are not kept awake for those who may not", nobody_else(), not_kept_awake),
     ]
 }
 
@@ -179,7 +183,7 @@ fn fills_up() -> Outcome {
     let arguments: Vec<String> = arguments.split_whitespace().map(str::to_owned).collect();
     let said = mounted(&work, "size=256m,nr_inodes=100", &arguments).ended(1);
     assert!(said.stdout.contains("No space left on device"), "{}", said.stdout);
-    let result = blobwise::result::RunResult::load(&work.path("out"))?;
+    let result = RunResult::load(&work.path("out"))?;
     let status = |store: &str| result.rows.iter().find(|row| row.store == store).map(|row| row.status);
     assert_eq!(status("files/flat"), Some(blobwise::result::Status::Failed));
     assert_eq!(status("memory"), Some(blobwise::result::Status::Measured));
@@ -217,7 +221,7 @@ fn users_files() -> Outcome {
             .collect();
     without_override(&work, &arguments).ended(0);
     assert_eq!(work.snapshot("files"), before);
-    let result = blobwise::result::RunResult::load(&work.path("out"))?;
+    let result = RunResult::load(&work.path("out"))?;
     assert_eq!(result.corpus.blobs, 4);
     let skipped = result.corpus.skipped.unwrap_or_default();
     for word in ["2 symbolic links", "1 special", "1 unreadable"] {
@@ -236,7 +240,7 @@ fn over_the_limit() -> Outcome {
     let line = "run --stores sqlite,null --corpus fixed:1001MB --content text --blobs 1 --rounds 1 --phases fill --quiet --out out";
     let said = work.say(line).ended(0);
     assert!(said.stdout.contains("not possible"), "{}", said.stdout);
-    let result = blobwise::result::RunResult::load(&work.path("out"))?;
+    let result = RunResult::load(&work.path("out"))?;
     let cell = result.results.iter().find(|cell| cell.store == "sqlite").ok_or("no cell")?;
     assert_eq!(cell.status, blobwise::result::Status::NotPossible);
     assert!(
@@ -261,5 +265,62 @@ fn made_and_removed() -> Outcome {
     let work = Work::new();
     work.run(quick("--dir new/place --out out")).ended(0);
     assert_eq!(work.names("."), ["out"]);
+    Ok(())
+}
+
+/// Where the kernel is asked to keep the processors awake.
+const REQUESTS: &str = "/dev/cpu_dma_latency";
+
+fn may_ask() -> bool {
+    File::options().write(true).open(REQUESTS).is_ok()
+}
+
+/// Why the kernel cannot be asked by somebody who may; nothing where it can.
+fn no_requests() -> Option<String> {
+    (!may_ask()).then(|| format!("`{REQUESTS}` cannot be opened"))
+}
+
+/// Another user.
+const NOBODY: [&str; 5] = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+
+/// Why nobody can be refused here.
+fn nobody_else() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return may_ask().then(|| format!("this user may open `{REQUESTS}`, and cannot be another one"));
+    }
+    let there = env!("CARGO_TARGET_TMPDIR");
+    let reached = Command::new("setpriv").args(NOBODY).args(["test", "-x", there]).status();
+    (!reached.is_ok_and(|status| status.success())).then(|| format!("another user cannot reach `{there}`"))
+}
+
+fn kept_awake() -> Outcome {
+    let work = Work::new();
+    work.run(&quick("--out asleep")).ended(0);
+    let words = |said: Said| said.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = words(work.run(&quick("--awake --out awake")).ended(0));
+    assert!(told.contains("1 worker, processors asked not to sleep, 1 round"), "{told}");
+    assert_eq!(RunResult::load(&work.path("awake"))?.plan.awake, Some(true));
+    let told = words(work.say("compare asleep awake"));
+    assert!(told.contains("processors asked not to sleep no, now yes"), "{told}");
+    Ok(())
+}
+
+fn not_kept_awake() -> Outcome {
+    let work = Work::new();
+    let arguments = quick("--awake --dir place --out out");
+    let said = if rustix::process::geteuid().is_root() {
+        // Another user, who may read the program and write here, but not ask the kernel.
+        std::fs::set_permissions(work.path("."), PermissionsExt::from_mode(0o777))?;
+        std::fs::copy(BLOBWISE, work.path("program"))?;
+        let mut command = work.command("setpriv");
+        command.args(NOBODY).arg(work.path("program"));
+        let said = finish(command.args(arguments));
+        std::fs::remove_file(work.path("program"))?;
+        said
+    } else {
+        work.run(&arguments)
+    };
+    said.refused(&["--awake", REQUESTS, "as root"]);
+    assert!(work.names(".").is_empty());
     Ok(())
 }

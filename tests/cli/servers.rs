@@ -300,6 +300,7 @@ fn no_doublewrite() -> Outcome {
     for (option, setting) in [
         ("--innodb-doublewrite=0", "innodb_doublewrite OFF"),
         ("--innodb-flush-method=nosync", "innodb_flush_method nosync"),
+        ("--innodb-flush-method=O_DIRECT_NO_FSYNC", "innodb_flush_method O_DIRECT_NO_FSYNC"),
     ] {
         let work = Work::new();
         let theirs = their_mariadb(&work, &[option]);

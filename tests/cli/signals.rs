@@ -8,7 +8,7 @@ use blobwise::result::RunResult;
 use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::program::{BLOBWISE, Outcome, Said, Work, start};
+use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start};
 
 /// The phases of the default plan, and those that a user asks for.
 const PHASES: &[&str] =
@@ -25,6 +25,7 @@ pub fn trials() -> Vec<Trial> {
     trials.push(Trial::test("a run goes on in the directory of its files", goes_on_beside_its_files));
     trials.push(Trial::test("a run that was stopped in the pilot is begun anew", stopped_in_the_pilot));
     trials.push(Trial::test("a run does not go on with other files", other_files));
+    trials.push(needing("a run does not go on with another server", missing("redis"), other_server));
     trials.push(Trial::test("a directory that another run holds is left alone", locked));
     trials
 }
@@ -183,6 +184,21 @@ fn other_files() -> Outcome {
     work.say("run --resume out")
         .refused(&["the digest of names and contents was", "`blobwise run out/plan.toml`"]);
     std::fs::write(&one, bytes)?;
+    work.say("run --resume out --quiet").ended(0);
+    Ok(())
+}
+
+/// Nor are rounds of different servers, whose URL is in the environment of one shell and not of another.
+fn other_server() -> Outcome {
+    let work = prepared();
+    let run =
+        "run plan.toml --stores files/hashed,redis --phases fill,read-warm --verbose --dir place --out out";
+    interrupted(&work, run, "read-warm", 3);
+    let mut command = work.command(BLOBWISE);
+    command.args(["run", "--resume", "out"]).env("BLOBWISE_REDIS_URL", "redis://elsewhere");
+    finish(&mut command)
+        .refused(&["`redis` had url `` and has `redis://elsewhere`", "`blobwise run out/plan.toml`"]);
+    assert_eq!(work.names("place"), ["theirs"]);
     work.say("run --resume out --quiet").ended(0);
     Ok(())
 }

@@ -291,7 +291,7 @@ impl<'a> Visitor<'a> {
             round.device_reads = Some(device.reads);
             round.device_read_bytes = Some(device.read_bytes);
             round.device_written_bytes = Some(device.written_bytes);
-            round.device_flushes = Some(device.flushes);
+            round.device_flushes = device.flushes;
         }
         round.server_cpu_ns = used.server_ns;
         round.server_peak_bytes = meter.server_peak_bytes();
@@ -320,6 +320,7 @@ impl<'a> Visitor<'a> {
         tally.first_apart = false;
         let mut meter = self.meter();
         let mut seconds = 0.0;
+        let kept_running = self.subject.row.kept_running().is_some();
         machine::reset_peak();
         while tally.ops < REOPENS && seconds < REOPEN_SECONDS && !self.run.stopped() {
             self.close()?;
@@ -337,7 +338,9 @@ impl<'a> Visitor<'a> {
             let open = || self.opened(class, Mode::Open);
             let store = worker::reopen(&self.run.clock, &open, key, &op, &mut tally)?;
             tally.cpu_ns += machine::thread_cpu_ns().saturating_sub(cpu);
-            seconds += meter.stop(&store.servers());
+            // A server that goes on while the store is closed has used its time for others too.
+            let servers = if kept_running { Vec::new() } else { store.servers() };
+            seconds += meter.stop(&servers);
             self.open = Some((class, store));
         }
         let mut round = self.new_round(seed);

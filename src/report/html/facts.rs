@@ -118,6 +118,7 @@ fn machine(result: &RunResult) -> Table {
         ("read ahead", machine.read_ahead_bytes.map_or_else(absent, |bytes| units::bytes(bytes as f64))),
         ("free space", size(machine.free_bytes)),
         ("as root", yes(machine.root)),
+        ("processors asked not to sleep", yes(result.plan.awake == Some(true))),
     ] {
         table.push(vec![name.into(), value.into()]);
     }

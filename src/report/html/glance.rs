@@ -37,7 +37,7 @@ pub fn section(result: &RunResult, blocks: &[Block<'_>]) -> Markup {
                 p { "Nothing was measured." }
             } @else {
                 p {
-                    "Rate over the best rate of its column; below it ops/s, for writes the settled ones. "
+                    "Rate over the best rate of its column (where one rate was offered to all: best response time over its own); below it ops/s, for writes the settled ones. "
                     span.leader { "Green" } ": no other is proved to be faster, or only by less than 3 %. "
                     @if leagues.len() > 1 {
                         "Places where files live, servers that hand them out, and caches: each rank among themselves. "

@@ -57,12 +57,14 @@ pub fn conditions(result: &RunResult, block: &Block<'_>) -> String {
     cell.map(|cell| at + &describe(result, cell, &block.cells)).unwrap_or_default()
 }
 
-/// Who leads, for readers who do not open the phase: of the first league in which anything is ranked.
+/// Who leads, for readers who do not open the phase: of the first league in which anything is ranked, those that may be compared with
+/// each other.
 fn leaders(block: &Block<'_>) -> Markup {
-    let leading = || block.cells.iter().filter(|cell| cell.leader);
-    let league = leading().map(|cell| ranking::league(cell)).min().unwrap_or_default();
+    let groups = ranking::grouped(&block.cells);
+    let first = groups.first().map_or(&[][..], |(_, members)| members.as_slice());
+    let league = first.first().map(|cell| ranking::league(cell)).unwrap_or_default();
     let leaders: Vec<&str> =
-        leading().filter(|cell| ranking::league(cell) == league).map(|cell| cell.store.as_str()).collect();
+        first.iter().filter(|cell| cell.leader).map(|cell| cell.store.as_str()).collect();
     let among = match league {
         League::Direct => "",
         League::Delivery => " in delivery",
@@ -238,11 +240,18 @@ fn ratios(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Option<Figure
         table.push(vec![named(&cell.store), best.into(), text.into(), verdict.into()]);
     }
     (names.len() > 1).then(|| {
-        let note = "Rate over the best rate, paired by round; intervals are those of a comparison of the best with \
-                    all other rows at once. One that reaches the line cannot be told apart from the best; one inside the grey band is equal.";
-        let scale = Scale { title: "rate / best rate", show: ratio };
+        let what = match block.is_offered() {
+            true => "Best response time over the row's",
+            false => "Rate over the best rate",
+        };
+        let note = format!(
+            "{what}, paired by round; intervals are those of a comparison of the best with all other rows at once. One that reaches \
+             the line cannot be told apart from the best; one inside the grey band is equal."
+        );
+        let title = if block.is_offered() { "best response / response" } else { "rate / best rate" };
+        let scale = Scale { title, show: ratio };
         let equal = Mark { at: 1.0, around: Some((1.0 - EQUAL_WITHIN, 1.0 + EQUAL_WITHIN)) };
-        dots("Ratio to the best", note, scale, &names, &marks, Some(equal), table)
+        dots("Ratio to the best", &note, scale, &names, &marks, Some(equal), table)
     })
 }
 
@@ -546,7 +555,7 @@ fn cold(block: &Block<'_>) -> Table {
             "#in the page cache after eviction",
             "#after opening",
             "#opening took",
-            "#keys read",
+            "#keys in a pass",
             "#device bytes per byte delivered",
         ],
     );
@@ -560,8 +569,8 @@ fn cold(block: &Block<'_>) -> Table {
             shown(proof.resident_share, percent),
             shown(proof.resident_share_opened, percent),
             units::nanoseconds(proof.open_seconds * 1e9).into(),
-            percent(proof.sample_share).into(),
-            shown(cells::device_bytes_per_byte(proof), number),
+            shown((proof.sample_share > 0.0).then_some(proof.sample_share), percent),
+            shown(cells::device_bytes_per_byte(cell), number),
         ]);
     }
     table

@@ -236,8 +236,8 @@ fn pair(looks: &Looks, blocks: &[&Block<'_>], crossovers: &[&Crossover], a: &str
         .map(|crossover| (crossover.low as f64, crossover.bytes as f64, crossover.high as f64))
         .collect();
     let note = format!(
-        "Rate of {a} over rate of {b}. The grey range is where the winner changes: outside it the faster one is \
-         proved, and the dashed line is where they would be equal."
+        "Rate of {a} over rate of {b}. The grey range is where the winner changes: at its two ends the faster \
+         one is proved, and the dashed line is where they would be equal."
     );
     let curve = Curve { label: title.clone(), look: looks.of(a), points, marks: true };
     let up = Scale { title: "rate / rate", show: ratio };

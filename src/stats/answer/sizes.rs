@@ -6,7 +6,7 @@ use super::super::cells::writes;
 use super::super::ranking::{self, League};
 use super::{is_told, names, subject};
 use crate::plan::Plan;
-use crate::result::{Cell, RunResult, Status};
+use crate::result::{Cache, Cell, RunResult, Status};
 use crate::units;
 
 /// One sentence for each phase of a sweep: who leads up to which size.
@@ -14,14 +14,17 @@ pub(super) fn by_size(plan: &Plan, result: &RunResult) -> Vec<String> {
     plan.phases
         .iter()
         .map(|phase| {
+            let mut groups = groups(result, &phase.id, subject(plan)).into_iter();
+            let ((league, main), _) = groups.next().unwrap_or_default();
+            let of_main = |cell: &&Cell| cell.phase == phase.id && ranking::ranked_with(cell) == main;
+            let is_lukewarm = result.results.iter().filter(of_main).any(|cell| cell.cache == Cache::Lukewarm);
             let title = match phase.id.as_str() {
                 "fill" => "Writes (the fill)",
                 "read-warm" => "Warm reads",
+                "read-cold" if is_lukewarm => "Lukewarm reads",
                 "read-cold" => "Cold reads",
                 other => other,
             };
-            let mut groups = groups(result, &phase.id, subject(plan)).into_iter();
-            let ((league, main), _) = groups.next().unwrap_or_default();
             let only = if league == League::Caches { format!(" ({main})") } else { String::new() };
             let mut text = format!("{title}{only}: {}", winners_by_size(plan, result, &phase.id, &main));
             for ((_, group), rows) in groups {
@@ -82,14 +85,11 @@ fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str, group: &str) ->
     let sizes: Vec<u64> = plan.corpora.iter().filter_map(|corpus| corpus.sweep_bytes).collect();
     let mut stretches: Vec<Stretch> = Vec::new();
     let mut unranked: Vec<(String, Vec<u64>)> = Vec::new();
+    // Who leads at a size at which those that lead before it are not ranked.
+    let mut instead: Vec<(String, Vec<u64>)> = Vec::new();
     for size in &sizes {
         let (leaders, unknown) = candidates(result, phase, *size, group);
-        for row in &unknown {
-            match unranked.iter_mut().find(|(known, _)| known == row) {
-                Some((_, sizes)) => sizes.push(*size),
-                None => unranked.push((row.clone(), vec![*size])),
-            }
-        }
+        unknown.iter().for_each(|row| note(&mut unranked, row, *size));
         if leaders.is_empty() {
             continue;
         }
@@ -102,6 +102,8 @@ fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str, group: &str) ->
                 // Who is not ranked at a size does not lead at it.
                 if stretch.rows.iter().any(|row| leaders.contains(row)) {
                     stretch.to = *size;
+                } else {
+                    leaders.iter().for_each(|row| note(&mut instead, row, *size));
                 }
             }
             _ => stretches.push(Stretch { from: *size, to: *size, rows: leaders }),
@@ -113,7 +115,10 @@ fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str, group: &str) ->
         [only] => {
             let verb = if only.rows.len() == 1 { "leads" } else { "lead together" };
             let range = match only.from == only.to {
-                true => format!("at {}, the only size with a ranked row", units::bytes(only.from as f64)),
+                true if instead.is_empty() => {
+                    format!("at {}, the only size with a ranked row", units::bytes(only.from as f64))
+                }
+                true => format!("at {}", units::bytes(only.from as f64)),
                 false => {
                     let (from, to) = (units::bytes(only.from as f64), units::bytes(only.to as f64));
                     let between = |size: &u64| (only.from..only.to).contains(size);
@@ -121,7 +126,11 @@ fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str, group: &str) ->
                         .iter()
                         .any(|(row, sizes)| only.rows.contains(row) && sizes.iter().any(between));
                     let which = if gap { " at which it is ranked" } else { "" };
-                    let always = if shared.is_empty() { "; the winner does not change" } else { "" };
+                    let always = if shared.is_empty() && instead.is_empty() {
+                        "; the winner does not change"
+                    } else {
+                        ""
+                    };
                     format!("at every size from {from} to {to}{which}{always}")
                 }
             };
@@ -129,6 +138,9 @@ fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str, group: &str) ->
         }
         several => stretches_text(result, phase, several),
     };
+    if !instead.is_empty() {
+        text += &format!(" Where they are not ranked, others lead: {}.", at_sizes(&instead));
+    }
     if !shared.is_empty() {
         text += &format!(" The lead is shared with {}.", at_sizes(&shared));
     }
@@ -136,6 +148,14 @@ fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str, group: &str) ->
         text += &format!(" Not ranked: {}.", at_sizes(&unranked));
     }
     text
+}
+
+/// Adds a size to those of a row.
+fn note(rows: &mut Vec<(String, Vec<u64>)>, row: &str, size: u64) {
+    match rows.iter_mut().find(|(known, _)| known == row) {
+        Some((_, sizes)) => sizes.push(size),
+        None => rows.push((row.to_owned(), vec![size])),
+    }
 }
 
 /// Rows, each with sizes.

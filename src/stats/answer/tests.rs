@@ -319,6 +319,7 @@ fn nobody_leads_at_a_size_at_which_it_is_not_ranked() {
     let cut = said(&[last - 1, last]);
     assert!(cut.contains("`a` leads at every size") && cut.contains(&to(last - 2)), "{cut}");
     assert!(!cut.contains(&to(last)) && cut.contains("Not ranked: `a` at"), "{cut}");
+    assert!(!cut.contains("does not change") && cut.contains("others lead: `b` at"), "{cut}");
     let gap = said(&[1]);
     assert!(gap.contains(&to(last)) && gap.contains("at which it is ranked"), "{gap}");
 }
