@@ -295,9 +295,9 @@ fn nobody_else() -> Option<String> {
 
 fn kept_awake() -> Outcome {
     let work = Work::new();
-    work.run(&quick("--out asleep")).ended(0);
+    work.run(quick("--out asleep")).ended(0);
     let words = |said: Said| said.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-    let told = words(work.run(&quick("--awake --out awake")).ended(0));
+    let told = words(work.run(quick("--awake --out awake")).ended(0));
     assert!(told.contains("1 worker, processors asked not to sleep, 1 round"), "{told}");
     assert_eq!(RunResult::load(&work.path("awake"))?.plan.awake, Some(true));
     let told = words(work.say("compare asleep awake"));
