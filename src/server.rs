@@ -87,8 +87,20 @@ impl Program {
                 Err(error) => others.push(format!("`{}`: {error:#}", path.display())),
             }
         }
+        if let (Some(variable), Some(_)) = (self.variable, self.named()) {
+            bail!(
+                "`{variable}` does not name `{}`: {}; name another, or unset it",
+                self.name,
+                others.join("; ")
+            );
+        }
         let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join("; ")) };
         bail!("no `{}` was found{others}; install it with `{}`", self.name, self.install)
+    }
+
+    /// The file that the program's variable names.
+    fn named(&self) -> Option<PathBuf> {
+        self.variable.and_then(std::env::var_os).filter(|path| !path.is_empty()).map(PathBuf::from)
     }
 
     fn is_meant(&self, answer: &str) -> bool {
@@ -96,8 +108,11 @@ impl Program {
     }
 
     fn candidates(&self) -> Vec<PathBuf> {
-        let mut candidates: Vec<PathBuf> =
-            self.variable.and_then(std::env::var_os).map(PathBuf::from).into_iter().collect();
+        // What was named and is not it is not replaced by another.
+        if let Some(named) = self.named() {
+            return vec![named];
+        }
+        let mut candidates: Vec<PathBuf> = Vec::new();
         let path = std::env::var_os("PATH").unwrap_or_default();
         let mut directories: Vec<PathBuf> = std::env::split_paths(&path).collect();
         // Debian keeps servers where a user's PATH does not look.

@@ -14,7 +14,7 @@ pub struct ClaimText {
     /// What was said, in our words. A sub-claim without one says what is compared.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub statement: String,
-    /// What is measured; `time` when left out. Sub-claims take it over, and `quantity`, `phase` and `corpus` too.
+    /// What is measured; `time` when left out. Sub-claims take it over, and `quantity`, `phase`, `corpus`, `expect` and `impossible` too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<Metric>,
     /// What is made of it; `ratio` when left out.
@@ -35,10 +35,14 @@ pub struct ClaimText {
     /// The published figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<f64>,
+    /// Where today's figure is about as large as the published one; within a factor of 2 of it when left out, which says little
+    /// of a ratio near 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub magnitude: Option<Expect>,
     /// Rows from the smallest to the largest: every adjacent pair is a sub-claim.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<Operand>,
-    /// The published ratios of adjacent pairs of `order`, each row over the one before it.
+    /// The published ratios of adjacent pairs of `order`, each row over the one before it: shown, and no part of the claim.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published_steps: Vec<f64>,
     /// Confirmed when all of these are.
@@ -67,7 +71,7 @@ pub enum Metric {
     Time,
     /// Wall time of an op until it was acknowledged.
     AcknowledgedTime,
-    /// The same for each blob of an op.
+    /// `time` divided by the number of blobs in an op.
     TimeForABlob,
     /// The first op of a session.
     FirstOp,
@@ -176,7 +180,7 @@ pub struct Expect {
     /// Not above this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
-    /// Within 3 % of 1.
+    /// Within 3 % of 1. With `low` and `high` beside it, what lies between those and 3 % is neither confirmed nor refuted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub equal: bool,
 }
@@ -257,12 +261,23 @@ impl ClaimText {
         if !wanted.contains(&self.rows.len()) {
             bail!("this quantity does not have {} rows", self.rows.len());
         }
-        let expect = self.expect.unwrap_or_default();
-        match (expect.low, expect.high, expect.equal) {
-            (None, None, false) => bail!("`expect` is missing"),
-            (Some(low), Some(high), false) if low >= high => bail!("`expect` is empty"),
+        self.expect.unwrap_or_default().check("expect")?;
+        match (self.magnitude, self.published) {
+            (Some(_), None) => bail!("`magnitude` is about a figure that was `published`, and there is none"),
+            (Some(magnitude), _) => magnitude.check("magnitude"),
+            (None, _) => Ok(()),
+        }
+    }
+}
+
+impl Expect {
+    fn check(&self, name: &str) -> Result<()> {
+        match (self.low, self.high, self.equal) {
+            (None, None, false) => bail!("`{name}` is missing"),
+            (Some(low), Some(high), false) if low >= high => bail!("`{name}` is empty"),
             (None, None, true) | (_, _, false) => Ok(()),
-            _ => bail!("`expect` is `equal` or has bounds, not both"),
+            (Some(low), Some(high), true) if low < 1.0 && high > 1.0 => Ok(()),
+            _ => bail!("`{name}` is `equal` with bounds that do not lie on both sides of 1"),
         }
     }
 }
@@ -297,7 +312,10 @@ mod tests {
         assert!(error("rows = ['a', 'b']").contains("`expect` is missing"));
         assert!(error("rows = ['a']\nexpect = {low = 1.0}").contains("1 rows"));
         assert!(error("rows = ['a', 'b']\nexpect = {low = 2.0, high = 1.0}").contains("empty"));
-        assert!(error("rows = ['a', 'b']\nexpect = {low = 2.0, equal = true}").contains("not both"));
+        assert!(error("rows = ['a', 'b']\nexpect = {low = 2.0, equal = true}").contains("both sides of 1"));
+        assert!(
+            error("rows = ['a', 'b']\nexpect = {low = 1.0}\nmagnitude = {low = 2.0}").contains("`published`")
+        );
         assert!(error("rows = ['a', 'b']\norder = ['a', 'b']\nexpect = {low = 1.0}").contains("one of"));
         claim("not-testable = 'there is nothing to measure'").check().unwrap();
     }

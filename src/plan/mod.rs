@@ -70,22 +70,23 @@ pub struct PlanText {
     /// Blobs in one op.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<usize>,
-    /// Ops a second: an open loop.
+    /// Ops a second: an open loop, but for `fill`, `age`, `purge`, `reopen` and cold phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
     /// `poisson` (default) or `constant`: how the ops of an open loop arrive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<Arrivals>,
-    /// What response times must stay below in the phase `ramp`, such as `p99=50ms`.
+    /// What response times must stay below in the phase `ramp`, such as `p99=50ms`; p50, p90, p99 or p99.9.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
-    /// Shares of reads and writes for which the cost of 1,000 ops is worked out.
+    /// Shares of `read`, `read-cold`, `range`, `put`, `overwrite` and `delete`, for which the cost of 1,000 ops is worked out from their
+    /// standard phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mix: Option<BTreeMap<String, f64>>,
     /// Sizes from A to B, such as `1kB..10MB`: one store for each size, to find where the winner changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<String>,
-    /// Shrinks corpus and phases; every row stays.
+    /// Shrinks corpus and phases (or enlarges them, up to 100 times); every row stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<f64>,
     /// Compares every blob after each phase that writes, in every round.
@@ -124,7 +125,8 @@ pub struct PlanText {
     /// How long an op may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op_timeout: Option<String>,
-    /// The largest allowed difference between the rails of a round and those of the rounds before it.
+    /// How much slower or faster a fixed piece of work may be at the start or end of a round than before (0.5, by half, when left
+    /// out): beyond it the round is measured again, at most twice a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rail_limit: Option<f64>,
     /// Where the blobs come from.

@@ -398,7 +398,8 @@ pub struct PhaseText {
     pub id: String,
     /// Kinds of op (`put`, `get`, `range`, `overwrite`, `delete`, `register`, `release`) and their weights.
     pub ops: BTreeMap<OpKind, f64>,
-    /// `once` (default), `sequential` (by id), `written` (as they were written), `same` (always one blob), `uniform` or `zipfian:THETA`.
+    /// `once` (default), `sequential` (by id), `written` (as they were written), or for phases that read `same` (always one blob),
+    /// `uniform` or `zipfian:THETA`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
     /// `warm` (default for reads), `cold` (again before every few keys), `cold-start` (once) or `as-is`.
@@ -410,7 +411,7 @@ pub struct PhaseText {
     /// A fixed list of this share of the blobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
-    /// A fixed list of this many ops.
+    /// A fixed list of this many ops; where they only write, of as many as there are blobs to write at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// Whole passes for at least this long. Reads only.
@@ -517,6 +518,20 @@ impl PhaseText {
             }
         }
         let order = self.order.as_deref().map_or(Ok(Order::Once), parse_order)?;
+        if let Some(text) = &self.order
+            && mix.iter().any(|(kind, _)| kind.is_upload())
+        {
+            bail!("`order = \"{text}\"`: uploads come in an order of their own; leave it out");
+        }
+        if matches!(order, Order::Same | Order::Uniform | Order::Zipfian(_))
+            && mix.iter().all(|(kind, _)| !kind.reads())
+        {
+            let text = self.order.as_deref().unwrap_or_default();
+            bail!(
+                "`order = \"{text}\"` comes back to blobs, and a phase that only writes uses each of them once: give `once`, \
+                 `sequential` or `written`, or mix in a read"
+            );
+        }
         let cache = match self.cache.as_deref() {
             None if only_reads => CacheState::Warm,
             None | Some("as-is") => CacheState::AsIs,
@@ -529,6 +544,11 @@ impl PhaseText {
         };
         if cache.is_cold() && !only_reads {
             bail!("a cold phase only reads");
+        }
+        if self.rate.is_some() && (cache == CacheState::Cold || self.id == "fill") {
+            bail!(
+                "has no `rate`: cold passes are a few ops each, and the fill is what comes before, one after the other"
+            );
         }
         let range = self.range.as_deref().map_or(Ok(RangeRule::Head(4096)), parse_range)?;
         let load = Load {

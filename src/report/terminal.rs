@@ -243,7 +243,7 @@ pub(super) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> Stri
     if cells.iter().any(|cell| ranking::is_ladder(cell)) {
         let limit = result.plan.limit.as_deref().unwrap_or_default();
         parts.push(format!("the highest rate at which response times keep to {limit}"));
-    } else if let Some(rate) = cell.offered_ops_per_s {
+    } else if let Some(rate) = cells.iter().find_map(|cell| cell.offered_ops_per_s) {
         parts.push(format!("{} ops/s offered", units::count(rate)));
     } else if cells.iter().any(|cell| !cell.counts.is_empty()) {
         parts.push("each in a fresh context of the browser".to_owned());

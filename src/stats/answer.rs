@@ -8,7 +8,7 @@ use super::cells::{has_url, is_offered, op_ns, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::ranking::{self, League};
 use crate::plan::{MIX_PHASES, Phase, Plan, Row};
-use crate::result::{Cache, Cell, Round, RunResult, Status, Verdict};
+use crate::result::{Cache, Cell, Round, RowResult, RunResult, Status, Verdict};
 use crate::store::{Durability, Kind};
 use crate::units;
 
@@ -203,20 +203,24 @@ fn of_subject(question: &Question, cells: &[&Cell], has_caches: bool) -> String 
 
 /// Rows that are not ranked where others are: their figures may look better than those of the leaders.
 fn unranked(cells: &[&Cell]) -> String {
-    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-    for cell in cells.iter().filter(|cell| !cell.rounds.is_empty()) {
-        let Some(why) = cell.not_ranked.as_deref() else { continue };
-        let why = why.split(':').next().unwrap_or(why);
+    let silent = cells.iter().filter(|cell| !cell.rounds.is_empty()).filter_map(|cell| {
+        let why = cell.not_ranked.as_deref()?;
+        Some((why.split(':').next().unwrap_or(why).to_owned(), cell.store.clone()))
+    });
+    with_reasons(silent).map_or(String::new(), |list| format!(" Not ranked in it: {list}."))
+}
+
+/// Rows by what is said of them, in the order in which that comes first; `None` without any.
+fn with_reasons(rows: impl Iterator<Item = (String, String)>) -> Option<String> {
+    let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
+    for (why, row) in rows {
         match reasons.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, rows)) => rows.push(cell.store.clone()),
-            None => reasons.push((why, vec![cell.store.clone()])),
+            Some((_, rows)) => rows.push(row),
+            None => reasons.push((why, vec![row])),
         }
     }
-    if reasons.is_empty() {
-        return String::new();
-    }
     let list: Vec<String> = reasons.iter().map(|(why, rows)| format!("{} ({why})", names(rows))).collect();
-    format!(" Not ranked in it: {}.", list.join("; "))
+    (!list.is_empty()).then(|| list.join("; "))
 }
 
 /// What rows have in common, behind a sentence's words; nothing where it needs no words.
@@ -397,12 +401,15 @@ fn disk(plan: &Plan, result: &RunResult) -> String {
     let elsewhere = |row: &&Row| !row.options.text("url").is_empty();
     let here = eligible(plan).into_iter().filter(|row| !elsewhere(row)).map(|row| row.label.as_str());
     let eligible: Vec<&str> = here.filter(|label| !failed(label)).collect();
-    let mut taken: Vec<(&str, f64, u64)> = result
+    // Bytes for each byte of blobs, and those of them that the empty store took already.
+    let mut taken: Vec<(&str, f64, f64)> = result
         .footprints
         .iter()
         .filter(|footprint| eligible.contains(&footprint.store.as_str()))
         .filter_map(|footprint| {
-            Some((footprint.store.as_str(), footprint.space_amplification?, footprint.after_settle_bytes?))
+            let logical = footprint.logical_bytes.max(1) as f64;
+            let empty = footprint.empty_bytes.unwrap_or(0) as f64 / logical;
+            Some((footprint.store.as_str(), footprint.space_amplification?, empty))
         })
         .collect();
     taken.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -411,18 +418,27 @@ fn disk(plan: &Plan, result: &RunResult) -> String {
             .to_owned();
     };
     let logical = units::bytes(result.corpus.bytes as f64);
-    let least_names: Vec<String> = taken
-        .iter()
-        .filter(|row| row.1 <= least.1 * (1.0 + SMALL_SHARE))
-        .map(|row| row.0.to_owned())
-        .collect();
+    let leasts = || taken.iter().filter(|row| row.1 <= least.1 * (1.0 + SMALL_SHARE));
+    let least_names: Vec<String> = leasts().map(|row| row.0.to_owned()).collect();
     let verb = if least_names.len() == 1 { "takes" } else { "take" };
-    let mut sentence =
-        format!("Disk: {} {verb} least, {:.2} bytes for each of the {logical}", names(&least_names), least.1);
+    let empty = leasts().map(|row| row.2).fold(0.0, f64::max);
+    let mut sentence = format!(
+        "Disk: {} {verb} least, {:.2} bytes for each of the {logical}{}",
+        names(&least_names),
+        least.1,
+        taken_empty(empty)
+    );
     if most.1 > least.1 * (1.0 + SMALL_SHARE) {
-        sentence += &format!("; `{}` takes most, {:.2}", most.0, most.1);
+        sentence += &format!("; `{}` takes most, {:.2}{}", most.0, most.1, taken_empty(most.2));
     }
     sentence + "."
+}
+
+/// What is taken before anything is put, such as a log of a fixed size, is no price of a blob.
+fn taken_empty(share: f64) -> String {
+    /// Less than this of a byte is not worth words.
+    const WORDS_FROM: f64 = 0.05;
+    if share < WORDS_FROM { String::new() } else { format!(" ({share:.2} of them by the empty store)") }
 }
 
 /// The cost of 1,000 ops of the mix, per round from settled times, compared like any rate.
@@ -576,38 +592,19 @@ fn dominates(result: &RunResult, row: &str, other: &str) -> bool {
 /// Rows that are no candidates, and why.
 fn left_out(plan: &Plan, result: &RunResult) -> Option<String> {
     let subject = subject(plan);
-    let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
-    for row in &result.rows {
-        let why = match (&row.reason, row.kind == Kind::Reference.name()) {
-            (_, true) => continue,
-            (Some(reason), _) => reason.clone(),
-            (None, _) if League::of(&row.kind) == League::Caches => {
-                "a cache, not a place where files live".to_owned()
-            }
-            (None, _) if League::of(&row.kind) != subject => {
-                "delivery of what another store keeps".to_owned()
-            }
-            (None, _) => {
-                let cells = || result.results.iter().filter(|cell| cell.store == row.store);
-                if cells().any(|cell| cell.not_ranked.is_none()) {
-                    continue;
-                }
-                match cells().find_map(|cell| cell.not_ranked.clone()) {
-                    Some(why) => why,
-                    None => continue,
-                }
-            }
-        };
-        match reasons.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, rows)) => rows.push(row.store.clone()),
-            None => reasons.push((why, vec![row.store.clone()])),
+    let why = |row: &RowResult| match (&row.reason, League::of(&row.kind)) {
+        _ if row.kind == Kind::Reference.name() => None,
+        (Some(reason), _) => Some(reason.clone()),
+        (None, League::Caches) => Some("a cache, not a place where files live".to_owned()),
+        (None, league) if league != subject => Some("delivery of what another store keeps".to_owned()),
+        (None, _) => {
+            let cells = || result.results.iter().filter(|cell| cell.store == row.store);
+            let is_ranked = cells().any(|cell| cell.not_ranked.is_none());
+            if is_ranked { None } else { cells().find_map(|cell| cell.not_ranked.clone()) }
         }
-    }
-    if reasons.is_empty() {
-        return None;
-    }
-    let list: Vec<String> = reasons.iter().map(|(why, rows)| format!("{} ({why})", names(rows))).collect();
-    Some(format!("Not in the running: {}.", list.join("; ")))
+    };
+    let rows = result.rows.iter().filter_map(|row| Some((why(row)?, row.store.clone())));
+    with_reasons(rows).map(|list| format!("Not in the running: {list}."))
 }
 
 #[cfg(test)]

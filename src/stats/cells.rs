@@ -19,15 +19,12 @@ const RESIDENT_SHARE_MAX: f64 = 0.01;
 
 /// A cell without figures.
 fn blank(plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
-    let (workers, batch, rate) = match &phase.work {
-        Work::Ops(load) => {
-            let rate =
-                load.rate.or(plan.rate).filter(|_| phase.id != "fill" && phase.cache != CacheState::Cold);
-            (load.workers.unwrap_or(plan.workers), load.batch.unwrap_or(plan.batch), rate)
+    let (workers, batch) = match &phase.work {
+        Work::Ops(load) | Work::Ramp(load) => {
+            (load.workers.unwrap_or(plan.workers), load.batch.unwrap_or(plan.batch))
         }
-        Work::Ramp(load) => (load.workers.unwrap_or(plan.workers), load.batch.unwrap_or(plan.batch), None),
-        Work::Age(_) => (plan.workers, 1, None),
-        Work::Reopen | Work::Purge => (1, 1, None),
+        Work::Age(_) => (plan.workers, 1),
+        Work::Reopen | Work::Purge => (1, 1),
     };
     Cell {
         store: String::new(),
@@ -44,7 +41,7 @@ fn blank(plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
         batch,
         cache: Cache::None,
         cache_proof: None,
-        offered_ops_per_s: rate,
+        offered_ops_per_s: None,
         ops: 0,
         errors: 0,
         first_error: None,
@@ -138,6 +135,9 @@ pub(super) fn cell(
 fn fill_in(cell: &mut Cell, record: &CellRecord, phase: &Phase) -> Result<()> {
     let rounds = &record.rounds;
     cell.rounds.clone_from(rounds);
+    // What was done, and not what was asked: some phases are closed loops whatever rate there is. Each rung of a ladder has its own.
+    let open = rounds.first().filter(|round| round.rungs.is_empty()).and_then(|round| round.open.as_ref());
+    cell.offered_ops_per_s = open.map(|open| open.offered_ops_per_s);
     cell.ops = rounds.iter().map(|round| round.ops).sum();
     cell.errors = rounds.iter().map(|round| round.errors).sum();
     cell.retries = rounds.iter().map(|round| round.retries).sum();

@@ -6,8 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use statrs::distribution::{ContinuousCDF, FisherSnedecor};
-
 use super::interval::{CONFIDENCE, EQUAL_WITHIN, Moments, t_two_sided};
 use super::{cells, histogram, ranking};
 use crate::plan::{ClaimText, Expect, Metric, Quantity, Target, whole_of};
@@ -125,8 +123,12 @@ impl<'c> Tree<'c> {
     }
 
     fn claim(&self) -> Claim {
-        let parts: Vec<Claim> = self.parts.iter().map(Tree::claim).collect();
+        let mut parts: Vec<Claim> = self.parts.iter().map(Tree::claim).collect();
         let text = &self.text;
+        if !text.order.is_empty() {
+            // An order says nothing of how far its rows are apart.
+            parts.iter_mut().for_each(|part| part.magnitude = None);
+        }
         let rows: Vec<String> = text.rows.iter().map(|row| row.row().to_owned()).collect();
         let mut claim = Claim {
             id: text.id.clone(),
@@ -255,8 +257,12 @@ impl Leaf {
                 "Today both are equal within 3 %: a difference that small is no side to take.".to_owned(),
             );
         }
-        if let Some(published) = text.published.filter(|_| text.impossible.is_none()) {
-            claim.magnitude = magnitude(&interval, published);
+        // Of what is refuted nobody asks how much of it there is, and seconds of another machine are not held against today's.
+        let is_apart = claim.verdict != ClaimVerdict::Refuted
+            && text.quantity.unwrap_or_default() != Quantity::Difference
+            && text.impossible.is_none();
+        if let Some(published) = text.published.filter(|_| is_apart) {
+            claim.magnitude = magnitude(&interval, published, text.magnitude);
         }
     }
 
@@ -269,16 +275,15 @@ impl Leaf {
     }
 }
 
-/// Whether today's figure is about the published one.
-fn magnitude(today: &Interval, published: f64) -> Option<Magnitude> {
-    let (low, high) = (today.low? / published, today.high? / published);
-    let (low, high) = (low.min(high), low.max(high));
-    Some(if low >= 1.0 / FACTOR && high <= FACTOR {
-        Magnitude::Holds
-    } else if high < 1.0 / FACTOR || low > FACTOR {
-        Magnitude::Refuted
-    } else {
-        Magnitude::Open
+/// Whether today's figure is about the published one: where the plan says, else within a factor.
+fn magnitude(today: &Interval, published: f64, within: Option<Expect>) -> Option<Magnitude> {
+    let (one, other) = (published / FACTOR, published * FACTOR);
+    let by_factor = Expect { low: Some(one.min(other)), high: Some(one.max(other)), equal: false };
+    today.low.zip(today.high)?;
+    Some(match place(today, &within.unwrap_or(by_factor)) {
+        Found::Inside => Magnitude::Holds,
+        Found::Outside => Magnitude::Refuted,
+        Found::Across => Magnitude::Open,
     })
 }
 
@@ -286,14 +291,14 @@ fn magnitude(today: &Interval, published: f64) -> Option<Magnitude> {
 
 fn place(interval: &Interval, expect: &Expect) -> Found {
     let (Some(low), Some(high)) = (interval.low, interval.high) else { return Found::Across };
-    let (from, to) = if expect.equal {
-        (1.0 - EQUAL_WITHIN, 1.0 + EQUAL_WITHIN)
-    } else {
-        (expect.low.unwrap_or(f64::NEG_INFINITY), expect.high.unwrap_or(f64::INFINITY))
-    };
+    let equal = (1.0 - EQUAL_WITHIN, 1.0 + EQUAL_WITHIN);
+    let or = |(low, high): (f64, f64)| (expect.low.unwrap_or(low), expect.high.unwrap_or(high));
+    // Where it is confirmed, and outside of what it is refuted.
+    let (from, to) = if expect.equal { equal } else { or((f64::NEG_INFINITY, f64::INFINITY)) };
+    let (least, most) = if expect.equal { or(equal) } else { (from, to) };
     if low >= from && high <= to {
         Found::Inside
-    } else if high < from || low > to {
+    } else if high < least || low > most {
         Found::Outside
     } else {
         Found::Across
@@ -303,13 +308,16 @@ fn place(interval: &Interval, expect: &Expect) -> Found {
 /// Judges quantities together (Holm): the surest at the strictest confidence, and none after the first that is not decided.
 fn hold(mut leaves: Vec<&mut Leaf>) {
     leaves.sort_by(|a, b| a.doubt().total_cmp(&b.doubt()));
-    let count = leaves.len();
+    // How many are left to be decided: as many as when the first one was not.
+    let mut left = leaves.len();
     let mut still = true;
-    for (rank, leaf) in leaves.into_iter().enumerate() {
-        leaf.confidence = 1.0 - (1.0 - CONFIDENCE) / (count - rank) as f64;
+    for leaf in leaves {
+        leaf.confidence = 1.0 - (1.0 - CONFIDENCE) / left as f64;
         let found = place(&leaf.estimate.interval(leaf.confidence), &leaf.expect);
         still &= found != Found::Across;
-        leaf.found = if still { found } else { Found::Across };
+        if still {
+            (leaf.found, left) = (found, left - 1);
+        }
     }
 }
 
@@ -336,8 +344,6 @@ enum Estimate {
     Mean { moments: Moments, logs: bool },
     /// The largest of the ratios of all pairs, by their logarithms.
     Extremes(Vec<Moments>),
-    /// A ratio of standard deviations with the degrees of freedom above and below.
-    Variation { ratio: f64, above: f64, below: f64 },
 }
 
 impl Estimate {
@@ -348,8 +354,10 @@ impl Estimate {
                 if *logs {
                     return moments.exp_interval(t);
                 }
-                let bound =
-                    |side: f64| (moments.degrees > 0.0).then_some(moments.mean + side * t * moments.error);
+                let bound = |side: f64| {
+                    let reach = t * moments.error + moments.slack;
+                    (moments.degrees > 0.0).then_some(moments.mean + side * reach)
+                };
                 Interval { median: moments.mean, low: bound(-1.0), high: bound(1.0) }
             }
             Estimate::Extremes(pairs) => {
@@ -371,16 +379,55 @@ impl Estimate {
                     high: most.high.zip(ratio.high).map(|(one, other)| one.max(other)),
                 })
             }
-            &Estimate::Variation { ratio, above, below } => {
-                let tail = (1.0 - confidence) / 2.0;
-                let bound = |share: f64| {
-                    let distribution = FisherSnedecor::new(above, below).ok()?;
-                    Some(ratio / distribution.inverse_cdf(share).sqrt())
-                };
-                Interval { median: ratio, low: bound(1.0 - tail), high: bound(tail) }
-            }
         }
     }
+}
+
+impl Estimate {
+    /// Wider by how much higher than on its last rung each row of a ladder may be, as a logarithm.
+    fn on_ladders(mut self, slack: f64) -> Result<Estimate, String> {
+        match &mut self {
+            _ if slack == 0.0 => {}
+            Estimate::Mean { moments, logs: true } => moments.slack = slack,
+            Estimate::Extremes(pairs) => pairs.iter_mut().for_each(|pair| pair.slack = slack),
+            Estimate::Mean { logs: false, .. } => {
+                return Err(
+                    "Rates of a ladder are known to a factor only: compare them by their ratio.".to_owned()
+                );
+            }
+        }
+        Ok(self)
+    }
+
+    /// Wider by the share of attempts that may fail though none, or hardly any, was seen to.
+    fn with_unseen_failures(mut self, share: f64) -> Estimate {
+        if let Estimate::Mean { moments, logs: false } = &mut self {
+            moments.slack = share;
+        }
+        self
+    }
+}
+
+/// The share of attempts that may fail where none of so many did, with 97.5 % confidence (the exact bound of a binomial share): the
+/// rounds agree then, and say nothing of chance. 0 where a claim is about something else.
+fn unseen_failures(result: &RunResult, targets: &[Target]) -> Result<f64, String> {
+    let mut most = 0.0_f64;
+    for target in targets.iter().filter(|target| target.metric == Some(Metric::FailedAttempts)) {
+        let attempts: u64 = cells(result, target)?.iter().map(|cell| cell.ops).sum();
+        most = most.max(1.0 - 0.025_f64.powf(1.0 / attempts.max(1) as f64));
+    }
+    Ok(most)
+}
+
+/// How far a quantity of these rows may be off because some of them climbed a ladder, as a logarithm: by its step for each two.
+fn slack(result: &RunResult, targets: &[Target]) -> Result<f64, String> {
+    let mut most = 0.0_f64;
+    for target in targets.iter().filter(|target| target.metric.unwrap_or_default() == Metric::Time) {
+        for cell in cells(result, target)? {
+            most = most.max(cells::series(cell).slack);
+        }
+    }
+    Ok(most * (targets.len() as f64 / 2.0).max(1.0))
 }
 
 /// Values by round.
@@ -391,7 +438,9 @@ fn measured(result: &RunResult, text: &ClaimText) -> Result<Leaf, String> {
     let quantity = text.quantity.unwrap_or_default();
     let targets: Vec<Target> = text.rows.iter().map(|operand| text.target(operand)).collect();
     comparable(result, &targets)?;
-    let estimate = estimate(result, quantity, &targets)?;
+    let estimate = estimate(result, quantity, &targets)?
+        .on_ladders(slack(result, &targets)?)?
+        .with_unseen_failures(unseen_failures(result, &targets)?);
     let interval = estimate.interval(CONFIDENCE);
     if !interval.median.is_finite() {
         return Err("What was measured is not a number.".to_owned());
@@ -468,16 +517,29 @@ fn extremes(all: &[Values]) -> Result<Estimate, String> {
     Ok(Estimate::Extremes(pairs))
 }
 
-/// How much one row varies over how much another does, of logarithms.
+/// How much one row varies over how much another does: the mean distances of their logarithms from the middle one. A round that
+/// stalls pulls a variance much more, so that F calls every fifth pair of equal rows different where a tenth of the rounds stall.
 fn variation(all: &[Values]) -> Result<Estimate, String> {
     let spread = |values: &Values| {
         let logs: Vec<f64> = values.values().map(|value| value.ln()).collect();
-        let moments = Moments::of(&logs).filter(|moments| moments.degrees > 0.0 && moments.error > 0.0);
+        let middle = median(&logs);
+        let distances: Vec<f64> = logs.iter().map(|log| (log - middle).abs()).collect();
+        let moments = Moments::of(&distances).filter(|moments| moments.mean > 0.0);
         let moments = moments.ok_or("There are too few rounds, or they do not vary.")?;
-        Ok::<_, String>((moments.error * (moments.degrees + 1.0).sqrt(), moments.degrees))
+        // Of its logarithm.
+        Ok::<_, String>(Moments { mean: moments.mean.ln(), error: moments.error / moments.mean, ..moments })
     };
-    let ((a, above), (b, below)) = (spread(&all[0])?, spread(&all[1])?);
-    Ok(Estimate::Variation { ratio: a / b, above, below })
+    let (one, other) = (spread(&all[0])?, spread(&all[1])?);
+    // As few degrees of freedom as the smaller has: distances of few rounds are not quite normal.
+    let moments = Moments { degrees: one.degrees.min(other.degrees), ..one.less(&other) };
+    Ok(Estimate::Mean { moments, logs: true })
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
 }
 
 /// The factor from step to step.

@@ -27,9 +27,14 @@ impl Series {
         self.rates.iter().filter_map(|(round, rate)| Some((rate / other.rates.get(round)?).ln())).collect()
     }
 
-    fn mean(&self) -> f64 {
+    /// The mean of its logarithms by itself.
+    fn moments(&self) -> Option<Moments> {
         let logs: Vec<f64> = self.rates.values().map(|rate| rate.ln()).collect();
-        Moments::of(&logs).map_or(f64::NEG_INFINITY, |moments| moments.mean)
+        Some(Moments { slack: self.slack, ..Moments::of(&logs)? })
+    }
+
+    fn mean(&self) -> f64 {
+        self.moments().map_or(f64::NEG_INFINITY, |moments| moments.mean)
     }
 }
 
@@ -38,6 +43,12 @@ pub fn with_reference(row: &Series, reference: &Series) -> Option<(Interval, Ver
     let moments = row.over(reference)?;
     let interval = moments.exp_interval(t_two_sided(CONFIDENCE, moments.degrees));
     Some((interval, verdict(&interval)))
+}
+
+/// The ratio of a row in one run to the same in another, not paired (Welch).
+pub fn unpaired(new: &Series, old: &Series) -> Option<Interval> {
+    let moments = new.moments()?.less(&old.moments()?);
+    Some(moments.exp_interval(t_two_sided(CONFIDENCE, moments.degrees)))
 }
 
 /// How the rows of one ranking compare with the best of them.

@@ -1,6 +1,6 @@
 //! Doubts that follow from the figures: reasons not to trust a number, as data.
 
-use super::cells::{is_far, p50, series, waits_for_a_process};
+use super::cells::{has_url, is_far, p50, series, waits_for_a_process, writes};
 use super::compare::{Series, rank};
 use super::{rails, ranking};
 use crate::plan::{COLD_BLOBS_SERVERS, Order, Phase, Plan, Use, Work, whole_of};
@@ -46,6 +46,7 @@ pub fn from_figures(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
     doubts.extend(use_of_bytes(plan, result));
     doubts.extend(cold(result));
     doubts.extend(attempts(result));
+    doubts.extend(put_off(result));
     doubts.extend(open_loops(result));
     doubts.extend(contents(plan, result));
     doubts.extend(distance(result));
@@ -353,6 +354,18 @@ fn same_blob(plan: &Plan) -> Option<Doubt> {
         );
         doubt("same-blob", text, Some("`order = \"once\"` or `\"zipfian:0.99\"` in the plan's phase"))
     })
+}
+
+/// Whose put-off work nobody waits for.
+fn put_off(result: &RunResult) -> Option<Doubt> {
+    let is = |cell: &Cell| has_url(cell) && writes(cell) && !cell.rounds.is_empty();
+    let text = |places: &str| {
+        format!(
+            "What servers given by URL put off, such as checkpoints, is not asked for and not waited for: their writes are counted until \
+             they were acknowledged, where those of other rows are counted until all is done ({places})."
+        )
+    };
+    collect(result, "not-settled", is, text, Some("private servers, or the column of acknowledged rates"))
 }
 
 fn contents(plan: &Plan, result: &RunResult) -> Option<Doubt> {

@@ -92,14 +92,6 @@ pub fn paired_ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
     Some(moments.exp_interval(t_two_sided(CONFIDENCE, moments.degrees)))
 }
 
-/// The ratio of two rates of different runs, not paired (Welch), each of which may be higher by `slack`, a logarithm.
-pub fn unpaired_ratio(a: &[f64], b: &[f64], slack: f64) -> Option<Interval> {
-    let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
-    let difference = Moments::of(&logs(a))?.less(&Moments::of(&logs(b))?);
-    let moments = Moments { slack, ..difference };
-    Some(moments.exp_interval(t_two_sided(CONFIDENCE, moments.degrees)))
-}
-
 /// What an interval of a ratio of rates says. Equal comes before faster and slower: a difference that is proved to be
 /// smaller than 3 % is no reason to choose.
 pub fn verdict(ratio: &Interval) -> Verdict {
@@ -155,11 +147,21 @@ pub fn text(interval: &Interval) -> String {
             _ => text,
         }
     };
+    // On which side of 1 a bound lies is what it is read for.
+    let bound = |value: f64| {
+        let rounded = number(value);
+        let is_one = |text: &str| text.parse::<f64>() == Ok(1.0);
+        if value == 1.0 || !is_one(&rounded) {
+            return rounded;
+        }
+        let finer = (digits..=4).map(|digits| format!("{value:.digits$}"));
+        finer.into_iter().find(|text| !is_one(text)).unwrap_or(rounded)
+    };
     match (interval.low, interval.high) {
         (Some(low), Some(high)) if low > 0.0 && high / interval.median > WIDEST => {
             format!("{} [?]", number(interval.median))
         }
-        (Some(low), Some(high)) => format!("{} [{}, {}]", number(interval.median), number(low), number(high)),
+        (Some(low), Some(high)) => format!("{} [{}, {}]", number(interval.median), bound(low), bound(high)),
         _ => number(interval.median),
     }
 }
@@ -196,6 +198,9 @@ mod tests {
         assert_eq!(shown(1.3, 1.21, 1.4), "1.30 [1.21, 1.40]");
         assert_eq!(shown(0.0142, 0.0131, 0.0154), "0.014 [0.013, 0.015]");
         assert_eq!(shown(1.3, 0.01, 140.0), "1.30 [?]");
+        assert_eq!(shown(0.94, 0.89, 0.996), "0.94 [0.89, 0.996]");
+        assert_eq!(shown(1.08, 1.0003, 1.17), "1.08 [1.0003, 1.17]");
+        assert_eq!(shown(1.0, 1.0, 1.0), "1.00 [1.00, 1.00]");
         // Differences, of seconds.
         assert_eq!(shown(0.0088, 0.00005, 0.0175), "0.0088 [0.0001, 0.0175]");
         assert_eq!(shown(-0.0088, -0.012, -0.005), "-0.009 [-0.012, -0.005]");

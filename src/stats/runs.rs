@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::cells::{op_ns, series, waits_for_a_process, writes};
-use super::compare::Series;
-use super::interval::{unpaired_ratio, verdict};
+use super::compare::unpaired;
+use super::interval::verdict;
 use super::{rails, ranking};
 use crate::plan::{PhaseText, PlanText, whole_of};
 use crate::result::{Cell, CorpusResult, Interval, RowResult, RunResult, Verdict};
@@ -65,7 +65,7 @@ impl ChangeVerdict {
 /// Compares every cell of two runs.
 pub fn compare(old: &RunResult, new: &RunResult, threshold: f64) -> Vec<Change> {
     let speed_changed = rails::speed_changed(old, new);
-    let way_changed = rails::trips_changed(old, new).map(Way);
+    let way_changed = rails::trips_changed(old, new);
     let mut changes = Vec::new();
     for cell in old.results.iter().filter(|cell| !cell.rounds.is_empty()) {
         let counterpart = new.results.iter().find(|other| same(cell, other) && !other.rounds.is_empty());
@@ -74,8 +74,11 @@ pub fn compare(old: &RunResult, new: &RunResult, threshold: f64) -> Vec<Change> 
             Some(counterpart) => {
                 let why =
                     differs(cell, counterpart).or_else(|| planned_otherwise(old, new, cell)).or_else(corpora);
-                let way = || way_changed?.of_much([cell, counterpart]);
-                let changed = speed_changed.then_some(ChangeVerdict::MachineChanged).or_else(way);
+                let changed = match (speed_changed, way_changed) {
+                    (true, _) => Some(ChangeVerdict::MachineChanged),
+                    (_, Some(ns)) if is_much_of(ns, [cell, counterpart]) => Some(ChangeVerdict::WayChanged),
+                    _ => None,
+                };
                 change(cell, counterpart, why, changed, threshold)
             }
             None => gone(cell, "old"),
@@ -90,17 +93,10 @@ pub fn compare(old: &RunResult, new: &RunResult, threshold: f64) -> Vec<Change> 
     changes
 }
 
-/// By how much the way to another processor differs between two runs, in nanoseconds.
-#[derive(Clone, Copy)]
-struct Way(f64);
-
-impl Way {
-    /// What it means for an op that waits for a process on the other side; nothing where it is little of it.
-    fn of_much(self, cells: [&Cell; 2]) -> Option<ChangeVerdict> {
-        let shortest = cells.into_iter().filter_map(op_ns).fold(f64::INFINITY, f64::min);
-        let is_much = self.0 > WAY_SHARE * shortest && cells.into_iter().all(waits_for_a_process);
-        is_much.then_some(ChangeVerdict::WayChanged)
-    }
+/// Whether a difference of the way to another processor, in nanoseconds, is much of an op that waits for a process there.
+fn is_much_of(way_ns: f64, cells: [&Cell; 2]) -> bool {
+    let shortest = cells.into_iter().filter_map(op_ns).fold(f64::INFINITY, f64::min);
+    way_ns > WAY_SHARE * shortest && cells.into_iter().all(waits_for_a_process)
 }
 
 fn same(a: &Cell, b: &Cell) -> bool {
@@ -125,9 +121,7 @@ fn change(
     machine_changed: Option<ChangeVerdict>,
     threshold: f64,
 ) -> Change {
-    let (before, now) = (series(old), series(new));
-    let rates = |series: &Series| series.rates.values().copied().collect::<Vec<f64>>();
-    let ratio = unpaired_ratio(&rates(&now), &rates(&before), now.slack.max(before.slack));
+    let ratio = unpaired(&series(new), &series(old));
     let verdict = match (&ratio, not_comparable, machine_changed) {
         (_, Some(why), _) => ChangeVerdict::NotComparable(why),
         (_, None, Some(changed)) => changed,

@@ -100,6 +100,8 @@ impl Store for Fjall {
             ("memtable_bytes".into(), self.memtable_bytes.to_string()),
             ("cache_bytes".into(), self.database.cache_capacity().to_string()),
             ("kv_separated".into(), self.blobs.is_kv_separated().to_string()),
+            // What `KeyspaceCreateOptions` and `KvSeparationOptions` begin with.
+            ("compression".into(), "LZ4, from the third level and in files of separated values".into()),
         ]))
     }
 

@@ -380,7 +380,8 @@ fn decode_index(bytes: &[u8], packs: &[Arc<Pack>]) -> Option<Vec<([u8; 32], Plac
 /// Changing and reading.
 impl Packed {
     fn shard(&self, hex: &[u8; 32]) -> &Shard {
-        &self.index[hex[31] as usize % SHARDS]
+        let digit = |place: usize| char::from(hex[place]).to_digit(16).unwrap_or(0) as usize;
+        &self.index[(digit(30) * 16 + digit(31)) % SHARDS]
     }
 
     fn find(&self, hex: &[u8; 32]) -> Option<Place> {

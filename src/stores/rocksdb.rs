@@ -131,6 +131,7 @@ impl Store for Rocks {
             ("block_cache_bytes".into(), self.property(properties::BLOCK_CACHE_CAPACITY)?.to_string()),
             ("blob_files".into(), self.blob_files.to_string()),
             ("bloom_filter".into(), "10 bits a key".into()),
+            ("compression".into(), "none: it is built without any".into()),
         ]))
     }
 

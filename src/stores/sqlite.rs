@@ -20,7 +20,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
             name: "api",
             values: Values::OneOf(&["column", "incremental"]),
             default: "column",
-            about: "column: bind and select the value; incremental: the blob handle, in pieces of 64 KiB",
+            about: "column: bind and select the value, all of it even for a range; incremental: the blob handle, in pieces of 64 KiB",
         },
         OptionSpec {
             name: "page_size",
@@ -190,7 +190,11 @@ impl Store for Sqlite {
 
     fn facts(&self) -> Result<Facts> {
         let keeper = self.keeper();
-        let mut facts = Facts::from([("version".into(), rusqlite::version().to_owned())]);
+        let mut facts = Facts::from([
+            ("version".into(), rusqlite::version().to_owned()),
+            // With HAVE_FDATASYNC it flushes as distributions' builds do (`.cargo/config.toml`), else by fsync.
+            ("built_with".into(), option_env!("LIBSQLITE3_FLAGS").unwrap_or("nothing more").to_owned()),
+        ]);
         for name in [
             "page_size",
             "journal_mode",

@@ -43,6 +43,7 @@ pub fn trials() -> Vec<Trial> {
         ),
         needing("a data directory that cannot be made fails its row", postgres(), no_data_directory),
         needing("a missing program is an error before the run", mariadb(), missing_program),
+        Trial::test("a variable that names another program is an error before the run", other_program),
         needing(
             "a server that restarts takes no cold rank from others",
             missing("nginx"),
@@ -508,6 +509,18 @@ fn no_data_directory() -> Outcome {
             "{reason}"
         );
     }
+    Ok(())
+}
+
+/// What was named is not replaced by what is found elsewhere: two builds of a server are told apart by it.
+fn other_program() -> Outcome {
+    let work = Work::new();
+    let line = quick("postgres/bytea", "");
+    let mut command = work.command(BLOBWISE);
+    command.args(line.split_whitespace()).env("BLOBWISE_POSTGRES", "/bin/echo");
+    crate::program::finish(&mut command)
+        .refused(&["`BLOBWISE_POSTGRES` does not name `postgres`", "/bin/echo"]);
+    assert!(work.names(".").is_empty());
     Ok(())
 }
 

@@ -56,6 +56,8 @@ const LIARS: &[Liar] = &[
     liar("get-of-several-undeclared", &["refuses-to-get-several"]),
     liar("connection-undeclared", &["refuses-to-connect"]),
     liar("claims-a-catalogue-and-refuses", &["catalogues-uploads"]),
+    Liar { adapter: &SQLITE, ..liar("finds-without-counting", &["catalogues-uploads"]) },
+    Liar { adapter: &SQLITE, ..liar("rolls-nothing-back", &["catalogues-uploads"]) },
     Liar { adapter: &SQLITE, ..liar("keeps-unfinished-uploads", &["forgets-unfinished-uploads"]) },
     liar("catalogue-undeclared", &["refuses-a-catalogue"]),
     liar("over-the-limit-accepted", &["refuses-a-blob-over-the-limit"]),
@@ -156,7 +158,13 @@ fn caps(options: &Options) -> Caps {
         batch: lie != "batch-undeclared",
         get_many: lie != "get-of-several-undeclared",
         many: lie != "many-undeclared",
-        catalogue: ["claims-a-catalogue-and-refuses", "keeps-unfinished-uploads"].contains(&lie),
+        catalogue: [
+            "claims-a-catalogue-and-refuses",
+            "finds-without-counting",
+            "rolls-nothing-back",
+            "keeps-unfinished-uploads",
+        ]
+        .contains(&lie),
         blob_bytes_max: Some(LIMIT).filter(|_| lie == "over-the-limit-accepted"),
     }
 }
@@ -439,7 +447,10 @@ impl Session for LyingSession<'_> {
     }
 
     fn catalogue(&mut self) -> blobwise::store::Result<&mut dyn Catalogue> {
-        self.inner.catalogue()
+        match self.store.lie.as_str() {
+            "finds-without-counting" | "rolls-nothing-back" => Ok(self),
+            _ => self.inner.catalogue(),
+        }
     }
 
     fn connect(&mut self) -> blobwise::store::Result<()> {
@@ -485,5 +496,51 @@ impl Session for LyingSession<'_> {
     fn delete_batch(&mut self, keys: &[Key]) -> blobwise::store::Result<()> {
         keys.iter().for_each(|key| drop(self.store.held().remove(&key.id)));
         self.inner.delete_batch(keys)
+    }
+}
+
+impl Catalogue for LyingSession<'_> {
+    fn begin(&mut self) -> blobwise::store::Result<()> {
+        self.inner.catalogue()?.begin()
+    }
+
+    fn commit(&mut self) -> blobwise::store::Result<()> {
+        self.inner.catalogue()?.commit()
+    }
+
+    fn rollback(&mut self) -> blobwise::store::Result<()> {
+        if self.store.lie == "rolls-nothing-back" {
+            self.commit()
+        } else {
+            self.inner.catalogue()?.rollback()
+        }
+    }
+
+    fn find(&mut self, digest: &Key) -> blobwise::store::Result<bool> {
+        let found = self.inner.catalogue()?.find(digest)?;
+        if found && self.store.lie == "finds-without-counting" {
+            self.release(digest)?;
+        }
+        Ok(found)
+    }
+
+    fn insert(&mut self, digest: &Key, bytes: u64) -> blobwise::store::Result<()> {
+        self.inner.catalogue()?.insert(digest, bytes)
+    }
+
+    fn confirm(&mut self, digest: &Key) -> blobwise::store::Result<()> {
+        self.inner.catalogue()?.confirm(digest)
+    }
+
+    fn release(&mut self, digest: &Key) -> blobwise::store::Result<bool> {
+        self.inner.catalogue()?.release(digest)
+    }
+
+    fn forget(&mut self, digest: &Key) -> blobwise::store::Result<()> {
+        self.inner.catalogue()?.forget(digest)
+    }
+
+    fn references(&mut self, digest: &Key) -> blobwise::store::Result<u64> {
+        self.inner.catalogue()?.references(digest)
     }
 }

@@ -20,7 +20,7 @@ pub fn section(result: &RunResult, looks: &Looks) -> Markup {
             @if rows.is_empty() {
                 p { "No row that takes disk was measured." }
             } @else {
-                p { "Allocated blocks, directories included, after everything was flushed. Amplification is for each byte of blobs; 1 is the least that a store without compression can take." }
+                p { "Allocated blocks, directories included, after everything was flushed; of a server given by URL what it says itself. What a store keeps in memory only is not in it. Amplification is for each byte of blobs; 1 is the least that a store without compression can take." }
                 div.plots {
                     @for kind in [SPACE, WRITTEN] {
                         @if let Some(figure) = if sweep { over_sizes(looks, &rows, &kind) } else { bars(looks, &rows, &kind) } {
@@ -42,7 +42,7 @@ struct Kind {
 
 const SPACE: Kind = Kind {
     title: "Bytes taken for a byte of blobs",
-    note: "After the fill and the store's own settling.",
+    note: "After the fill and the store's own settling. What an empty store takes, such as a log of a fixed size, is in it; the table has both.",
     value: |footprint| footprint.space_amplification,
 };
 const WRITTEN: Kind = Kind {

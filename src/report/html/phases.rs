@@ -240,15 +240,14 @@ fn ratios(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Option<Figure
         table.push(vec![named(&cell.store), best.into(), text.into(), verdict.into()]);
     }
     (names.len() > 1).then(|| {
-        let what = match block.is_offered() {
-            true => "Best response time over the row's",
-            false => "Rate over the best rate",
+        let (what, title) = match block.is_offered() {
+            true => ("Best response time over the row's", "best response / response"),
+            false => ("Rate over the best rate", "rate / best rate"),
         };
         let note = format!(
             "{what}, paired by round; intervals are those of a comparison of the best with all other rows at once. One that reaches \
              the line cannot be told apart from the best; one inside the grey band is equal."
         );
-        let title = if block.is_offered() { "best response / response" } else { "rate / best rate" };
         let scale = Scale { title, show: ratio };
         let equal = Mark { at: 1.0, around: Some((1.0 - EQUAL_WITHIN, 1.0 + EQUAL_WITHIN)) };
         dots("Ratio to the best", &note, scale, &names, &marks, Some(equal), table)

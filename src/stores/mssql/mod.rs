@@ -164,11 +164,6 @@ impl Store for MsSql {
         Ok(facts)
     }
 
-    /// Writes a checkpoint, where the user may: the server's own checkpoints go on anyway.
-    fn settle(&self) -> Result<()> {
-        self.keeper().batch_if_allowed("CHECKPOINT").map(drop)
-    }
-
     fn purge(&self) -> Result<()> {
         self.keeper().execute(&self.statements.purge(), &[]).map(drop)
     }

@@ -191,6 +191,7 @@ fn settings(setup: &Setup, flavour: Flavour, log_bytes: u64) -> Vec<String> {
         format!("--max-allowed-packet={PACKET_MAX}"),
         format!("--innodb-log-file-size={log_bytes}"),
         format!("--innodb-flush-log-at-trx-commit={flush}"),
+        format!("--transaction-isolation={}", setup.options.text("isolation").to_uppercase()),
         // Or a cold start would load what was warm.
         "--innodb-buffer-pool-load-at-startup=OFF".to_owned(),
         "--innodb-buffer-pool-dump-at-shutdown=OFF".to_owned(),

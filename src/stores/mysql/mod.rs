@@ -224,13 +224,15 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
         Some(instance) => instance.opts(),
         None => instance::opts_of(setup.options.text("url"))?,
     };
+    // Said by each connection that a server serves others beside: it is a request more for each.
     let isolation = setup.options.text("isolation").replace('-', " ");
+    let init = (!host.is_private()).then(|| format!("SET SESSION TRANSACTION ISOLATION LEVEL {isolation}"));
     let opts = base
         .max_allowed_packet(Some(instance::PACKET_MAX))
         .tcp_connect_timeout(Some(setup.op_timeout))
         .read_timeout(Some(setup.op_timeout))
         .write_timeout(Some(setup.op_timeout))
-        .init(vec![format!("SET SESSION TRANSACTION ISOLATION LEVEL {isolation}")]);
+        .init(init.into_iter().collect::<Vec<String>>());
     let mut keeper = Conn::new(opts.clone().read_timeout(None)).map_err(from_mysql)?;
     match &host {
         Host::Theirs => instance::check_server(&mut keeper, flavour, setup)?,

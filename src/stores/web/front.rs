@@ -193,7 +193,7 @@ impl Plan<'_> {
                 text += &format!(
                     "ThreadsPerChild {THREADS}\nThreadLimit {THREADS}\nServerLimit {processes}\nStartServers {processes}\n\
                      MaxRequestWorkers {}\nMinSpareThreads {THREADS}\nMaxSpareThreads {}\n\
-                     DocumentRoot \"{blobs}\"\n<Directory \"{blobs}\">\nRequire all granted\nAllowOverride None\nOptions None\n\
+                     DocumentRoot \"{blobs}\"\n<Directory \"{blobs}\">\nRequire all granted\nAllowOverride None\nOptions FollowSymLinks\n\
                      ForceType application/octet-stream\n</Directory>\n",
                     processes * THREADS,
                     processes * THREADS,
@@ -207,7 +207,7 @@ impl Plan<'_> {
                     "ServerLimit {connections}\nMaxRequestWorkers {connections}\nStartServers {0}\nMinSpareServers {0}\n\
                      MaxSpareServers {connections}\n\
                      PHPINIDir \"{1}\"\nDocumentRoot \"{scripts}\"\n<Directory \"{scripts}\">\nRequire all granted\nAllowOverride None\n\
-                     Options None\n</Directory>\n<FilesMatch \"\\.php$\">\nSetHandler application/x-httpd-php\n</FilesMatch>\n",
+                     Options FollowSymLinks\n</Directory>\n<FilesMatch \"\\.php$\">\nSetHandler application/x-httpd-php\n</FilesMatch>\n",
                     self.setup.workers.min(connections),
                     self.php_ini()?.display(),
                 );
