@@ -625,12 +625,21 @@ fn refuses_batches(bench: &mut Bench) -> Result<()> {
 }
 
 fn connects_anew(bench: &mut Bench) -> Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(5);
     let keys = bench.keys(1);
     let mut hand = bench.hand()?;
     for generation in 0..5 {
         let new = blob(keys[0].id, generation, 1000);
         hand.put(&keys[0], &new)?;
+        let before = processes::sockets(&bench.home.store);
         hand.bare().connect().context("cannot connect anew")?;
+        // Sockets of a server elsewhere are not seen. Web servers may take a connection only when a request comes, and end it then.
+        let is_seen = !before.is_empty() && !bench.subject.has_option("keepalive");
+        let missing = processes::wait_until_none(PATIENCE, || {
+            let has_come = || !processes::sockets(&bench.home.store).is_subset(&before);
+            if !is_seen || has_come() { Vec::new() } else { vec!["a new connection"] }
+        });
+        ensure!(missing.is_empty(), "{missing:?} has not come to the server");
         hand.expect(&keys[0], Some(&new)).context("after connecting anew")?;
     }
     Ok(())

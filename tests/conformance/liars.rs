@@ -76,6 +76,7 @@ const LIARS: &[Liar] = &[
     liar("holds-puts-back-beyond-the-sync", &["survives-process-kill"]),
     Liar { adapter: &SERVER, ..liar("leaves-a-process", &["leaves-nothing-open", "ends-with-the-program"]) },
     Liar { adapter: &SERVER, ..liar("claims-connections-and-refuses", &["connects-anew"]) },
+    Liar { adapter: &POSTGRES, ..liar("connects-to-nothing", &["connects-anew"]) },
     Liar { adapter: &POSTGRES, ..liar("never-purges", &["purges-lazy-deletes"]) },
 ];
 
@@ -110,7 +111,7 @@ fn adapter(name: &'static str, kind: Kind) -> Adapter {
         "liar" => (&[LIE], |setup| open(setup, INNER)),
         "liar-sqlite" => (&[LIE], |setup| open(setup, "sqlite")),
         "liar-server" => (&[LIE, CONNECTION], |setup| open(setup, INNER)),
-        _ => (&[LIE, LAZY], |setup| open(setup, "postgres/bytea")),
+        _ => (&[LIE, LAZY, CONNECTION], |setup| open(setup, "postgres/bytea")),
     };
     Adapter {
         name,
@@ -454,7 +455,10 @@ impl Session for LyingSession<'_> {
     }
 
     fn connect(&mut self) -> blobwise::store::Result<()> {
-        if self.store.lie == "connection-undeclared" { Ok(()) } else { self.inner.connect() }
+        match self.store.lie.as_str() {
+            "connection-undeclared" | "connects-to-nothing" => Ok(()),
+            _ => self.inner.connect(),
+        }
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> blobwise::store::Result<()> {

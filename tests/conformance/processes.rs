@@ -1,5 +1,6 @@
 //! Which processes and open files a store has, seen from outside.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -52,12 +53,21 @@ pub fn own_open_files(dir: &Path) -> Vec<PathBuf> {
     open_files(Path::new("/proc/self"), dir)
 }
 
+/// Sockets that other processes which have to do with a directory have open: where a server listens, and its ends of connections.
+pub fn sockets(dir: &Path) -> BTreeSet<PathBuf> {
+    let processes = using(dir).into_iter().map(|process| Path::new("/proc").join(process.pid.to_string()));
+    let open = processes.flat_map(|process| links(&process));
+    open.filter(|path| path.to_string_lossy().starts_with("socket:")).collect()
+}
+
 fn open_files(process: &Path, dir: &Path) -> Vec<PathBuf> {
+    links(process).into_iter().filter(|path| path.starts_with(dir)).collect()
+}
+
+/// What a process has open, by name.
+fn links(process: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| std::fs::read_link(entry.path()).ok())
-        .filter(|path| path.starts_with(dir))
-        .collect()
+    entries.filter_map(|entry| std::fs::read_link(entry.path()).ok()).collect()
 }
 
 /// Asks until the answer is empty, for as long as `patience`; returns the last answer.
