@@ -15,6 +15,10 @@ foreach (['memory_limit', 'output_buffering', 'opcache.enable', 'apc.shm_size'] 
         $facts["php $setting"] = ini_get($setting) ?: 'off';
     }
 }
+if (function_exists('opcache_is_script_cached')) {
+    // Asked of one that is as new as all others.
+    $facts['php scripts'] = opcache_is_script_cached(__FILE__) ? 'compiled once' : 'compiled for each request';
+}
 $text = '';
 foreach ($facts as $name => $value) {
     $text .= "$name\t$value\n";

@@ -121,7 +121,7 @@ fn facts() -> Outcome {
     work.say(line).ended(0);
     let result = RunResult::load(&work.path("out"))?;
     let facts = serde_json::to_string(&result.rows)?;
-    for name in ["php opcache.enable", "php memcached", "cache: item_size_max", "behind: "] {
+    for name in ["php opcache.enable", "compiled once", "php memcached", "cache: item_size_max", "behind: "] {
         assert!(facts.contains(name), "no `{name}` in {facts}");
     }
     Ok(())

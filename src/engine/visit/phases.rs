@@ -142,7 +142,8 @@ impl<'a> Visitor<'a> {
         let mut job = self.job(load, lists, length, self.store()?.1);
         job.open = rate.map(|ops_per_s| {
             let batches = ops.div_ceil(job.batch as u64);
-            let (seconds, ops_max) = if load.only_reads() {
+            // Reads go on for as long as planned; a fixed list ends with its last op.
+            let (seconds, ops_max) = if load.only_reads() && length.seconds > 0.0 {
                 (length.seconds * OPEN_STRETCH, u64::MAX)
             } else {
                 (f64::INFINITY, batches)
