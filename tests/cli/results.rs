@@ -16,6 +16,7 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("an open loop's result has the published schema", || {
             valid("--phases fill,read-warm --rate 2000 --workers 2")
         }),
+        Trial::test("a fixed list at a rate is done to its end", list_at_a_rate),
         Trial::test("a sweep's result has the published schema", || {
             valid("--phases fill,read-warm --sweep 1kB..10kB")
         }),
@@ -87,6 +88,20 @@ fn csv() -> Outcome {
     let cells: BTreeSet<(String, String)> =
         result.results.iter().map(|cell| (cell.store.clone(), cell.phase.clone())).collect();
     assert_eq!(lines, cells);
+    Ok(())
+}
+
+fn list_at_a_rate() -> Outcome {
+    let work = Work::new();
+    let plan = "stores = ['memory']\nphases = ['fill', 'visits']\nrounds = 1\n[corpus]\nsource = 'fixed:1kB'\nblobs = 100\n\
+                [[phase]]\nid = 'visits'\nops = { get = 1.0 }\ncount = 50\nrate = 1000.0\n";
+    std::fs::write(work.path("plan.toml"), plan)?;
+    work.say("run plan.toml --quiet --out out").ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let visits = result.results.iter().find(|cell| cell.phase == "visits").ok_or("no cell of `visits`")?;
+    assert_eq!((visits.ops, visits.offered_ops_per_s), (50, Some(1000.0)));
+    let fill = result.results.iter().find(|cell| cell.phase == "fill").ok_or("no cell of `fill`")?;
+    assert_eq!(fill.offered_ops_per_s, None);
     Ok(())
 }
 
