@@ -422,7 +422,9 @@ fn unseen_failures(result: &RunResult, targets: &[Target]) -> Result<f64, String
 /// How far a quantity of these rows may be off because some of them climbed a ladder, as a logarithm: by its step for each two.
 fn slack(result: &RunResult, targets: &[Target]) -> Result<f64, String> {
     let mut most = 0.0_f64;
-    for target in targets.iter().filter(|target| target.metric.unwrap_or_default() == Metric::Time) {
+    let by_rate =
+        |target: &&Target| matches!(target.metric.unwrap_or_default(), Metric::Time | Metric::TimeForABlob);
+    for target in targets.iter().filter(by_rate) {
         for cell in cells(result, target)? {
             most = most.max(cells::series(cell).slack);
         }

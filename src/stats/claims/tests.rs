@@ -271,6 +271,7 @@ fn rows_on_one_rung_of_a_ladder_are_not_proved_to_be_equal() {
     let verdict =
         |expect: &str, a: f64| judged(&form(expect), vec![on("a", a), on("b", 1.0)]).remove(0).verdict;
     assert_eq!(verdict("{equal = true}", 1.0), ClaimVerdict::CannotTellApart);
+    assert_eq!(verdict("{equal = true}\nmetric = 'time-for-a-blob'", 1.0), ClaimVerdict::CannotTellApart);
     assert_eq!(verdict("{low = 1.01}", 1.25), ClaimVerdict::CannotTellApart);
     assert_eq!(verdict("{low = 1.0}", 1.6), ClaimVerdict::Confirmed);
 }
