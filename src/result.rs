@@ -661,7 +661,10 @@ pub struct Footprint {
     /// After the store settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_settle_bytes: Option<u64>,
-    /// The same from the file system's free space: a cross-check.
+    /// What indexes beside the data take of that, where the store tells them apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index_bytes: Option<u64>,
+    /// The same as `after_settle_bytes` from the file system's free space: a cross-check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statvfs_bytes: Option<u64>,
     /// Bytes the device wrote from before the fill until after it settled, per byte of blobs.

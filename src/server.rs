@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -190,6 +191,8 @@ pub struct Launch<'a> {
     pub dir: &'a Path,
     /// Where its output goes.
     pub log: PathBuf,
+    /// A directory of ours that it inherits, under the same number, where no path leads to it.
+    pub inherited: Option<BorrowedFd<'a>>,
 }
 
 impl<'a> Launch<'a> {
@@ -202,6 +205,7 @@ impl<'a> Launch<'a> {
             environment: Vec::new(),
             dir,
             log: dir.join(format!("{name}.log")),
+            inherited: None,
         }
     }
 
@@ -226,6 +230,12 @@ impl<'a> Launch<'a> {
     /// Another file for its output.
     pub fn log(mut self, log: PathBuf) -> Launch<'a> {
         self.log = log;
+        self
+    }
+
+    /// Hands down a directory.
+    pub fn inherits(mut self, directory: Option<BorrowedFd<'a>>) -> Launch<'a> {
+        self.inherited = directory;
         self
     }
 
@@ -260,6 +270,9 @@ impl Server {
         supervisor.arg(SUPERVISE).arg(&launch.log).arg(launch.program).args(&launch.arguments);
         supervisor.envs(launch.environment.iter().map(|(name, value)| (name, value))).current_dir(launch.dir);
         supervisor.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        if let Some(directory) = launch.inherited {
+            hand_down(&mut supervisor, directory);
+        }
         #[expect(clippy::disallowed_methods, reason = "the home of starting processes")]
         let mut supervisor = supervisor.spawn()?;
         let group = ControlGroup::make(supervisor.id());
@@ -523,6 +536,19 @@ fn adopt_orphans() {
 /// The user and group that our own ids are called in a server's namespace: one that has an entry in the table of users,
 /// which `initdb` looks up.
 const NOBODY: u32 = 65534;
+
+/// Lets a descriptor outlive the command's start, and that of what the command starts.
+#[expect(unsafe_code, reason = "what runs between fork and exec is unsafe to get wrong")]
+fn hand_down(command: &mut Command, directory: BorrowedFd) {
+    let number = directory.as_raw_fd();
+    // SAFETY: one system call on a number; the descriptor is open for as long as the command can be started.
+    unsafe {
+        command.pre_exec(move || match libc::fcntl(number, libc::F_SETFD, 0) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+}
 
 /// For root only: lets the command run in a user namespace in which our ids are `nobody`'s. Where namespaces are refused,
 /// the command becomes `nobody` for real, and must be able to enter its directories.

@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -547,10 +548,20 @@ pub trait Store: Sync + Send {
         Ok(None)
     }
 
+    /// Bytes of the indexes that it keeps beside its data, where it tells the two apart.
+    fn index_bytes(&self) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// Memory that the store takes outside of this process and of its servers, in bytes now, such as that of a file system
     /// in memory; `None` for a store that has none there.
     fn memory_bytes(&self) -> Result<Option<u64>> {
         Ok(None)
+    }
+
+    /// The directory of its files, where no path leads to them: a server that is to serve them inherits it.
+    fn directory(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
 
     /// Whether its sessions have something to make ready before each op and to tell after it. Neither is on the clock: see

@@ -85,6 +85,8 @@ pub enum Metric {
     P999,
     /// Bytes allocated on disk after the fill has settled, per byte of blobs.
     Disk,
+    /// Bytes of indexes beside the data after the fill has settled, per byte of blobs, where the store tells them apart.
+    Index,
     /// Most memory of program and servers together.
     Memory,
     /// Bytes that the device read for an op.
@@ -117,6 +119,8 @@ pub enum Quantity {
     MaxOverMin,
     /// How much the first row varies from round to round, over how much the second does.
     Cv,
+    /// The one row by itself; for `disk` and `index`, which are no figures of a machine.
+    Value,
 }
 
 /// A row, or a row with where and when it is looked at.
@@ -257,9 +261,16 @@ impl ClaimText {
             Quantity::RatioOfRatios => 4..=4,
             Quantity::Slope => 1..=usize::MAX,
             Quantity::MaxOverMin => 2..=usize::MAX,
+            Quantity::Value => 1..=1,
         };
         if !wanted.contains(&self.rows.len()) {
             bail!("this quantity does not have {} rows", self.rows.len());
+        }
+        let is_share = |row| matches!(self.target(row).metric, Some(Metric::Disk | Metric::Index));
+        if self.quantity == Some(Quantity::Value) && !self.rows.iter().all(is_share) {
+            bail!(
+                "only `disk` and `index` have a `value` by themselves: other figures are those of a machine"
+            );
         }
         self.expect.unwrap_or_default().check("expect")?;
         match (self.magnitude, self.published) {
@@ -311,6 +322,10 @@ mod tests {
         assert!(error("").contains("not-testable"));
         assert!(error("rows = ['a', 'b']").contains("`expect` is missing"));
         assert!(error("rows = ['a']\nexpect = {low = 1.0}").contains("1 rows"));
+        assert!(
+            error("rows = ['a']\nquantity = 'value'\nexpect = {low = 1.0}").contains("`disk` and `index`")
+        );
+        claim("rows = ['a']\nmetric = 'index'\nquantity = 'value'\nexpect = {low = 1.0}").check().unwrap();
         assert!(error("rows = ['a', 'b']\nexpect = {low = 2.0, high = 1.0}").contains("empty"));
         assert!(error("rows = ['a', 'b']\nexpect = {low = 2.0, equal = true}").contains("both sides of 1"));
         assert!(

@@ -211,7 +211,7 @@ pub fn missing_server(adapter: &Adapter, options: &Options) -> Option<anyhow::Er
             url_variable(adapter)
         ));
     }
-    stores::refusal(adapter).or_else(|| adapter.missing_program())
+    stores::refusal(adapter, options).or_else(|| adapter.missing_program())
 }
 
 /// Splits a list at commas that are not inside brackets.

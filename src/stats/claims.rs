@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use super::interval::{CONFIDENCE, EQUAL_WITHIN, Moments, t_two_sided};
 use super::{cells, histogram, ranking};
 use crate::plan::{ClaimText, Expect, Metric, Quantity, Target, whole_of};
-use crate::result::{Cache, Cell, Claim, ClaimVerdict, Interval, Magnitude, Round, RunResult, Status};
+use crate::result::{
+    Cache, Cell, Claim, ClaimVerdict, Footprint, Interval, Magnitude, Round, RunResult, Status,
+};
 use crate::units;
 
 /// A figure of today holds when it is within this factor of the published one.
@@ -203,6 +205,7 @@ fn beside_time(metric: Metric) -> Option<&'static str> {
         Metric::P99 => "p99",
         Metric::P999 => "p99.9",
         Metric::Disk => "disk",
+        Metric::Index => "index",
         Metric::Memory => "memory",
         Metric::DeviceRead => "read from the device",
         Metric::DeviceReads => "reads of the device",
@@ -453,7 +456,7 @@ fn measured(result: &RunResult, text: &ClaimText) -> Result<Leaf, String> {
     Ok(Leaf {
         estimate,
         expect: text.expect.unwrap_or_default(),
-        is_ratio: !matches!(quantity, Quantity::Difference | Quantity::Slope),
+        is_ratio: !matches!(quantity, Quantity::Difference | Quantity::Slope | Quantity::Value),
         confidence: CONFIDENCE,
         found: Found::Across,
     })
@@ -474,6 +477,7 @@ fn estimate(result: &RunResult, quantity: Quantity, targets: &[Target]) -> Resul
         Quantity::MaxOverMin => extremes(&values()?),
         Quantity::Cv => variation(&values()?),
         Quantity::Slope => slope(result, targets),
+        Quantity::Value => paired(&values()?, |v| v[0].ln(), true),
     }
 }
 
@@ -655,6 +659,7 @@ fn is_of_time(metric: Metric) -> bool {
     !matches!(
         metric,
         Metric::Disk
+            | Metric::Index
             | Metric::Memory
             | Metric::DeviceRead
             | Metric::DeviceReads
@@ -691,7 +696,8 @@ fn values(result: &RunResult, target: &Target) -> Result<Values, String> {
                 Some((round.client_peak_bytes? + round.server_peak_bytes.unwrap_or(0)) as f64)
             })
         }
-        Metric::Disk => disk(result, &cells),
+        Metric::Disk => for_a_byte(result, &cells, |footprint| footprint.after_settle_bytes),
+        Metric::Index => for_a_byte(result, &cells, |footprint| footprint.index_bytes),
     };
     if is_by_order(target) {
         let kept = rounds_in_order(result, target);
@@ -836,14 +842,15 @@ fn percentile(round: &Round, which: usize) -> Option<f64> {
     Some(histogram::percentile(&whole, histogram::SHARES[which])? as f64 / 1e9)
 }
 
-fn disk(result: &RunResult, cells: &[&Cell]) -> Values {
+/// Bytes on disk for each byte of blobs.
+fn for_a_byte(result: &RunResult, cells: &[&Cell], of: impl Fn(&Footprint) -> Option<u64>) -> Values {
     let of_cell = |store: &str, bytes: Option<u64>| {
         cells.iter().any(|cell| cell.store == store && cell.sweep_bytes == bytes)
     };
     let rounds = result.store_rounds.iter().filter(|visit| of_cell(&visit.store, visit.sweep_bytes));
     rounds
         .filter_map(|visit| {
-            let taken = visit.footprint.after_settle_bytes? as f64;
+            let taken = of(&visit.footprint)? as f64;
             Some((visit.round, taken / visit.footprint.logical_bytes.max(1) as f64))
         })
         .collect()

@@ -213,6 +213,7 @@ fn footprints(plan: &Plan, records: &Records) -> Vec<Footprint> {
                 empty_bytes: middle(&|footprint| footprint.empty_bytes),
                 allocated_bytes: middle(&|footprint| footprint.allocated_bytes),
                 after_settle_bytes: middle(&|footprint| footprint.after_settle_bytes),
+                index_bytes: middle(&|footprint| footprint.index_bytes),
                 statvfs_bytes: middle(&|footprint| footprint.statvfs_bytes),
                 write_amplification: middle_share(&|footprint| footprint.write_amplification),
                 space_amplification: middle_share(&|footprint| footprint.space_amplification),

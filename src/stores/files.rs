@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -32,6 +32,10 @@ const BUFFER: OptionSpec = OptionSpec {
     default: "256KiB",
     about: "bytes read by one call",
 };
+
+/// The option of those who put files behind something else, and its value for a file system in memory.
+pub(super) const MEDIUM: &str = "medium";
+pub(super) const MEMORY: &str = "memory";
 
 pub(super) const FLAT: Adapter = Adapter {
     name: "files/flat",
@@ -195,6 +199,10 @@ impl Store for Files {
 
     fn memory_bytes(&self) -> Result<Option<u64>> {
         Ok(if self.in_memory { Some(ramdisk::memory_bytes(&self.base)?) } else { None })
+    }
+
+    fn directory(&self) -> Option<BorrowedFd<'_>> {
+        self.in_memory.then(|| self.base.as_fd())
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -1,6 +1,6 @@
 //! The table of stores: one line each. A new store is one file and one line here.
 
-use crate::store::Adapter;
+use crate::store::{Adapter, Options};
 
 #[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
 mod catalogue;
@@ -180,9 +180,10 @@ pub fn family(name: &str) -> &str {
 /// The yardstick that does nothing: what the harness itself costs.
 pub const NULL: &Adapter = &null::ADAPTER;
 
-/// Why this machine does not let a store be, beside programs that are missing.
-pub fn refusal(adapter: &Adapter) -> Option<anyhow::Error> {
-    if adapter.name == files::RAMDISK.name { ramdisk::refusal() } else { None }
+/// Why this machine does not let a store be with these settings, beside programs that are missing.
+pub fn refusal(adapter: &Adapter, options: &Options) -> Option<anyhow::Error> {
+    let in_memory = adapter.name == files::RAMDISK.name || options.text(files::MEDIUM) == files::MEMORY;
+    if in_memory { ramdisk::refusal() } else { None }
 }
 
 /// The compiled-in adapters.

@@ -1,6 +1,7 @@
 //! A file system in memory that is attached nowhere: only this process has it, and it is gone when its descriptor is closed.
 //!
-//! No path leads to it, so that nothing is left to unmount, however this process ends.
+//! No path leads to it, so that nothing is left to unmount, however this process ends. A server that is to serve its files inherits
+//! the descriptor.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -31,7 +32,7 @@ pub(super) fn make(bytes_max: u64) -> anyhow::Result<File> {
 fn mounted(bytes_max: u64) -> rustix::io::Result<File> {
     let options = rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     let settings =
-        [("size", bytes_max.to_string()), ("nr_inodes", "0".to_owned()), ("mode", "700".to_owned())];
+        [("size", bytes_max.to_string()), ("nr_inodes", "0".to_owned()), ("mode", "755".to_owned())];
     for (name, value) in settings {
         rustix::mount::fsconfig_set_string(options.as_fd(), name, value)?;
     }

@@ -222,6 +222,14 @@ impl Store for Sqlite {
         keeper.execute_batch(catalogue::UNFINISHED).map_err(from_sqlite)
     }
 
+    fn index_bytes(&self) -> Result<Option<u64>> {
+        // By name, so that only the pages of indexes are looked at.
+        let sizes = "SELECT coalesce(sum(size.pgsize), 0) FROM sqlite_schema AS entry CROSS JOIN dbstat('main', 1) AS size
+            WHERE entry.type = 'index' AND size.name = entry.name";
+        let bytes: i64 = self.keeper().query_row(sizes, [], |row| row.get(0)).map_err(from_sqlite)?;
+        Ok(Some(bytes as u64))
+    }
+
     /// Folds the log into the database: the work that WAL mode puts off.
     fn settle(&self) -> Result<()> {
         if self.journal != "wal" {

@@ -62,6 +62,10 @@ pub fn trials() -> Vec<Trial> {
             trials.push(needing(&name, missing(first), move || shared(stores, class)));
         }
     }
+    for store in ["sqlite", "postgres/bytea", "postgres/chunked", "mariadb/blob", "mysql/blob"] {
+        let name = format!("what the indexes of {store} take is told apart from its data");
+        trials.push(needing(&name, missing(store), move || indexes(store)));
+    }
     for store in [
         "postgres/bytea",
         "mariadb/blob",
@@ -426,6 +430,22 @@ fn shared(stores: &str, class: &str) -> Outcome {
     }
     assert!(processes(&work.path("place")).is_empty());
     assert!(work.names("place").is_empty());
+    Ok(())
+}
+
+fn indexes(store: &str) -> Outcome {
+    let work = Work::new();
+    const BLOBS: u64 = 4_000;
+    let line = format!(
+        "run --stores {store},files/hashed --corpus fixed:300 --blobs {BLOBS} --rounds 1 --phases fill --quiet --out out"
+    );
+    work.say(&line).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let of = |store: &str| result.footprints.iter().find(|footprint| footprint.store == store).unwrap();
+    // Keys of 32 digits: no entry of an index is shorter, and none is as long as key and blob together.
+    let index = of(store).index_bytes.ok_or("it tells nothing")?;
+    assert!(index > BLOBS * 32 && index < BLOBS * 300, "{index} B");
+    assert_eq!(of("files/hashed").index_bytes, None);
     Ok(())
 }
 

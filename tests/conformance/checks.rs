@@ -123,7 +123,7 @@ fn always(_: &Subject) -> bool {
 
 /// A file system that is attached nowhere has no path that could be told from the machine's.
 fn has_a_path(subject: &Subject) -> bool {
-    subject.adapter.name != "files/ramdisk"
+    subject.adapter.name != "files/ramdisk" && subject.options.text("medium") != "memory"
 }
 
 fn has_one_class(subject: &Subject) -> bool {

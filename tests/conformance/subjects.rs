@@ -95,24 +95,28 @@ pub fn all() -> Result<Vec<Arc<Subject>>> {
 }
 
 fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
-    let defaults = Subject::new(adapter, &[], Durability::None)?;
+    // Options are tried in one class: on-sync, or what comes nearest of those that are left with them.
+    let tried = |changed: &[(&str, &str)]| {
+        let any = Subject::new(adapter, changed, Durability::None)?;
+        let offered = any.caps().durability.iter().rfind(|class| **class <= Durability::OnSync);
+        Subject::new(adapter, changed, *offered.context("no class that is at most on-sync")?)
+    };
+    let defaults = tried(&[])?;
     let mut subjects = Vec::new();
-    // Options are tried in one class: on-sync, or what comes nearest.
-    let offered = defaults.caps().durability.iter().rfind(|class| **class <= Durability::OnSync);
-    let class = *offered.context("no class that is at most on-sync")?;
     // The class of what is composed is that of the store behind, which is tried in each for itself.
+    let class = defaults.durability;
     let in_each = if adapter.kind == Kind::Web { &[class] } else { defaults.caps().durability };
     for durability in in_each {
         subjects.push(Arc::new(Subject::new(adapter, &[], *durability)?));
     }
     for spec in adapter.options {
         for value in other_values(adapter, spec) {
-            subjects.push(Arc::new(Subject::new(adapter, &[(spec.name, value)], class)?));
+            subjects.push(Arc::new(tried(&[(spec.name, value)])?));
         }
     }
     // Over TLS a protocol is agreed to in another way than without it.
     if ["http", "tls"].iter().all(|name| defaults.has_option(name)) {
-        subjects.push(Arc::new(Subject::new(adapter, &[("http", "2"), ("tls", "true")], class)?));
+        subjects.push(Arc::new(tried(&[("http", "2"), ("tls", "true")])?));
     }
     Ok(subjects)
 }

@@ -242,11 +242,13 @@ impl<'a> Visitor<'a> {
         meter.look_at_memory(&servers);
         if fill {
             let after = self.bytes_taken(store)?;
+            let index = store.index_bytes().context("asking for the size of indexes failed")?;
             let logical = self.subject.corpus.bytes().max(1) as f64;
             let free = free_bytes(&self.run.place);
             let footprint = &mut self.visit.footprint;
             footprint.allocated_bytes = before;
             footprint.after_settle_bytes = Some(after);
+            footprint.index_bytes = index;
             footprint.space_amplification = Some(after as f64 / logical);
             footprint.statvfs_bytes =
                 footprint.statvfs_bytes.zip(free).map(|(before, now)| before.saturating_sub(now));

@@ -406,6 +406,26 @@ fn order_effects_compare_other_rounds_of_the_same_row() {
 }
 
 #[test]
+fn a_share_of_disk_is_a_figure_by_itself() {
+    let claims = "[[claim]]\nid = 'X'\nstatement = 's'\nphase = 'fill'\nmetric = 'index'\nquantity = 'value'\n\
+                  rows = ['a']\nexpect = {low = 0.015, high = 0.06}\npublished = 0.03";
+    let of_index = |bytes: u64| {
+        let visits = (1..=ROUNDS).map(|round| {
+            json!({"round": round, "store": "a", "position": 1, "seconds": 1.0, "verified": 1,
+                   "footprint": {"store": "a", "logical_bytes": 1000, "after_settle_bytes": 1500, "index_bytes": bytes}})
+        });
+        let cells = vec![cell("a", "fill", &around(1.0, 0), json!({}))];
+        judge(&result(claims, cells, visits.collect())).remove(0)
+    };
+    let claim = of_index(32);
+    assert_eq!((claim.verdict, claim.magnitude), (ClaimVerdict::Confirmed, Some(Magnitude::Holds)));
+    assert!((claim.today.unwrap().median - 0.032).abs() < 1e-9, "{claim:?}");
+    assert_eq!(of_index(150).verdict, ClaimVerdict::Refuted);
+    // A store that has no index beside its data.
+    assert_eq!(of_index(0).verdict, ClaimVerdict::NotTestable);
+}
+
+#[test]
 fn short_parts_may_be_long_enough_together() {
     let claims =
         "[[claim]]\nid = 'X'\nstatement = 's'\nphase = 'pass'\nrows = ['a', 'b']\nexpect = {high = 1.0}";

@@ -359,6 +359,20 @@ impl MySql {
         statements
     }
 
+    /// A sum over all of our tables, of what the server says of each.
+    fn bytes_of(&self, what: &str) -> Result<Option<u64>> {
+        let mut keeper = self.keeper();
+        let tables: Vec<String> = keeper.query("SHOW TABLES").map_err(from_mysql)?;
+        for table in tables {
+            // Sizes are estimates that are only brought up to date by this.
+            keeper.query_drop(format!("ANALYZE TABLE {table}")).map_err(from_mysql)?;
+        }
+        let sum = format!(
+            "SELECT CAST(COALESCE(SUM({what}), 0) AS UNSIGNED) FROM information_schema.tables WHERE table_schema = ?"
+        );
+        keeper.exec_first(sum, (&self.database,)).map_err(from_mysql)
+    }
+
     /// Flushes InnoDB's log, which holds every earlier commit.
     ///
     /// MySQL has a statement for that. MariaDB has the same statement, which writes the log and flushes it only where every
@@ -500,15 +514,12 @@ impl Store for MySql {
         if self.host.is_private() {
             return Ok(None);
         }
-        let mut keeper = self.keeper();
-        let tables: Vec<String> = keeper.query("SHOW TABLES").map_err(from_mysql)?;
-        for table in tables {
-            // Sizes are estimates that are only brought up to date by this.
-            keeper.query_drop(format!("ANALYZE TABLE {table}")).map_err(from_mysql)?;
-        }
-        let sizes = "SELECT CAST(COALESCE(SUM(data_length + index_length), 0) AS UNSIGNED)
-            FROM information_schema.tables WHERE table_schema = ?";
-        keeper.exec_first(sizes, (&self.database,)).map_err(from_mysql)
+        self.bytes_of("data_length + index_length")
+    }
+
+    /// Of all indexes but the primary one, in which the rows lie.
+    fn index_bytes(&self) -> Result<Option<u64>> {
+        self.bytes_of("index_length")
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -463,6 +463,16 @@ impl Store for Postgres {
         Ok(Some(bytes as u64))
     }
 
+    /// Without those of what is stored aside, which hold the places of its pieces.
+    fn index_bytes(&self) -> Result<Option<u64>> {
+        let sizes = "SELECT coalesce(sum(pg_indexes_size(c.oid)), 0)::bigint FROM pg_class c
+            JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'";
+        let mut keeper = self.keeper();
+        let schema = [Param::Bytes(self.schema.as_bytes())];
+        let bytes = keeper.number(sizes, &schema)?.context("no answer to the size of our indexes")?;
+        Ok(Some(bytes as u64))
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         let Postgres { keeper, host, .. } = *self;
         drop(keeper);

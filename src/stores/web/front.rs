@@ -1,6 +1,7 @@
 //! The web servers: how each is configured, started and stopped.
 
 use std::net::Ipv4Addr;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
@@ -30,6 +31,8 @@ pub(super) struct Site<'a> {
     pub(super) front: Front,
     /// The directory of blobs.
     pub(super) blobs: &'a Path,
+    /// The same, where no path leads to it but that of a server which inherits it.
+    pub(super) inherited: Option<BorrowedFd<'a>>,
     /// The directory of scripts, where there are any.
     pub(super) scripts: Option<&'a Path>,
     /// Settings of PHP that are fixed when it starts.
@@ -151,7 +154,7 @@ impl Plan<'_> {
 
     fn start_apache(&self) -> Result<Server> {
         let program = APACHE.find()?;
-        let launch = Launch::new(&program.path, self.setup.dir);
+        let launch = Launch::new(&program.path, self.setup.dir).inherits(self.site.inherited);
         let text = self.apache_text(&program.path, &launch.log)?;
         let config = self.write("apache.conf", &text)?;
         Ok(Server::start(&launch.arg("-f").arg(config).arg("-DFOREGROUND"))?)
@@ -225,7 +228,7 @@ impl Plan<'_> {
     fn start_nginx(&self) -> Result<Server> {
         let program = NGINX.find()?;
         let config = self.write("nginx.conf", &self.nginx_text())?;
-        let launch = Launch::new(&program.path, self.setup.dir);
+        let launch = Launch::new(&program.path, self.setup.dir).inherits(self.site.inherited);
         let launch = launch.arg("-p").arg(self.setup.dir).args(["-e", "stderr"]).arg("-c").arg(config);
         Ok(Server::start(&launch)?)
     }
@@ -334,7 +337,7 @@ impl Plan<'_> {
         );
         let tls = self.certificate.map(|certificate| self.lighttpd_tls(certificate)).transpose()?;
         let config = self.write("lighttpd.conf", &(text + &tls.unwrap_or_default()))?;
-        let launch = Launch::new(&program.path, self.setup.dir);
+        let launch = Launch::new(&program.path, self.setup.dir).inherits(self.site.inherited);
         Ok(Server::start(&launch.arg("-D").arg("-f").arg(config))?)
     }
 

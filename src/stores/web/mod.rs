@@ -10,6 +10,7 @@ mod ftp;
 mod scripts;
 mod visitor;
 
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
 #[cfg(feature = "page")]
@@ -22,6 +23,7 @@ pub(super) use self::ftp::ADAPTER as FTP;
 use self::scripts::{Cache, Scripts};
 use self::visitor::{Copies, Visitor};
 use super::database::CONNECTION;
+use super::files;
 use crate::server::{Program, Server};
 use crate::store::*;
 use crate::units::parse_bytes;
@@ -117,6 +119,12 @@ const REVALIDATE: OptionSpec = OptionSpec {
     default: "false",
     about: "true: a visitor keeps what it was sent, and only asks whether it is still so (ETag, If-None-Match, 304)",
 };
+const MEDIUM: OptionSpec = OptionSpec {
+    name: files::MEDIUM,
+    values: Values::OneOf(&["disk", files::MEMORY]),
+    default: "disk",
+    about: "memory: the files lie in a file system in memory, as those of `files/ramdisk` do, which needs root",
+};
 const SEND: OptionSpec = OptionSpec {
     name: "send",
     values: Values::OneOf(&["script", "handover"]),
@@ -139,9 +147,9 @@ macro_rules! adapter {
             kind: Kind::Web,
             programs: &[$($program),*],
             options: &[$($option),*],
-            caps: |options| caps(&$behind, $front, $content, options),
-            damage: |options, durability| damage(&$behind, options, durability),
-            open: |setup| open(setup, &$behind, $front, $content),
+            caps: |options| caps($behind.or_in_memory(options), $front, $content, options),
+            damage: |options, durability| damage($behind.or_in_memory(options), options, durability),
+            open: |setup| open(setup, $behind.or_in_memory(setup.options), $front, $content),
         }
     };
 }
@@ -150,7 +158,7 @@ pub(super) const STATIC_NGINX: Adapter = adapter!(
     "nginx",
     "nginx serving the files of `files/hashed`",
     [NGINX],
-    [KEEP_ALIVE, TLS, HTTP, REVALIDATE],
+    [MEDIUM, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
     FILES,
     Front::Nginx,
     Content::Files
@@ -159,7 +167,7 @@ pub(super) const STATIC_APACHE: Adapter = adapter!(
     "apache",
     "Apache serving the files of `files/hashed`",
     [APACHE],
-    [KEEP_ALIVE, TLS, HTTP, REVALIDATE],
+    [MEDIUM, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
     FILES,
     Front::Apache,
     Content::Files
@@ -168,7 +176,7 @@ pub(super) const STATIC_LIGHTTPD: Adapter = adapter!(
     "lighttpd",
     "lighttpd serving the files of `files/hashed`",
     [LIGHTTPD],
-    [KEEP_ALIVE, TLS, HTTP, REVALIDATE],
+    [MEDIUM, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
     FILES,
     Front::Lighttpd,
     Content::Files
@@ -285,12 +293,14 @@ struct Behind {
     options: &'static [(&'static str, &'static str)],
 }
 
-const FILES: Behind = Behind { adapter: &super::files::HASHED, options: &[] };
+static FILES: Behind = Behind { adapter: &files::HASHED, options: &[] };
+/// The same files where the row asks for memory.
+static FILES_IN_MEMORY: Behind = Behind { adapter: &files::RAMDISK, options: &[] };
 /// The scripts ask by the digits of a digest.
 #[cfg(feature = "mysql")]
-const MARIADB: Behind = Behind { adapter: &super::mysql::MARIADB_BLOB, options: &[("key", "digest")] };
+static MARIADB: Behind = Behind { adapter: &super::mysql::MARIADB_BLOB, options: &[("key", "digest")] };
 #[cfg(feature = "postgres")]
-const POSTGRES: Behind = Behind { adapter: &super::postgres::BYTEA, options: &[("key", "digest")] };
+static POSTGRES: Behind = Behind { adapter: &super::postgres::BYTEA, options: &[("key", "digest")] };
 /// What an application keeps copies in.
 #[cfg(feature = "memcached")]
 const MEMCACHED: Behind = Behind { adapter: &super::memcached::ADAPTER, options: &[] };
@@ -301,6 +311,11 @@ fn connections(setup: &Setup) -> usize {
 }
 
 impl Behind {
+    /// This, or the files in memory of a row that asks for them.
+    fn or_in_memory(&'static self, row: &Options) -> &'static Behind {
+        if row.text(files::MEDIUM) == files::MEMORY { &FILES_IN_MEMORY } else { self }
+    }
+
     /// Opens the store in a directory of its own, which is returned with it.
     fn open(&self, setup: &Setup) -> Result<(PathBuf, Box<dyn Store>)> {
         let dir = setup.dir.join("blobs");
@@ -421,9 +436,13 @@ fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Resul
         Content::Script(script) => Route::Script(script),
         Content::Cached(_) => Route::Script("cached.php"),
     };
+    // As each process of the server sees what it inherited.
+    let handed =
+        inner.directory().map(|directory| PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())));
     let site = Site {
         front,
-        blobs: &blobs,
+        blobs: handed.as_ref().unwrap_or(&blobs),
+        inherited: inner.directory(),
         scripts: scripts.as_ref().map(|scripts| scripts.dir.as_path()),
         php_settings: scripts.as_ref().map_or("", |scripts| &scripts.php_settings),
     };
@@ -462,6 +481,10 @@ impl Store for Delivery {
 
     fn settle(&self) -> Result<()> {
         self.behind.settle()
+    }
+
+    fn memory_bytes(&self) -> Result<Option<u64>> {
+        self.behind.memory_bytes()
     }
 
     fn servers(&self) -> Vec<&Server> {
