@@ -154,7 +154,7 @@ pub fn text(interval: &Interval) -> String {
         if value == 1.0 || !is_one(&rounded) {
             return rounded;
         }
-        let finer = (digits..=4).map(|digits| format!("{value:.digits$}"));
+        let finer = (digits..=6).map(|digits| format!("{value:.digits$}"));
         finer.into_iter().find(|text| !is_one(text)).unwrap_or(rounded)
     };
     match (interval.low, interval.high) {
