@@ -196,6 +196,13 @@ fn settings(setup: &Setup, flavour: Flavour, log_bytes: u64) -> Vec<String> {
         "--innodb-buffer-pool-load-at-startup=OFF".to_owned(),
         "--innodb-buffer-pool-dump-at-shutdown=OFF".to_owned(),
     ];
+    if setup.options.text("charset") == "binary" {
+        // Whatever clients say of their strings. In a string that is called text the server counts the characters, and escapes them
+        // where it writes statements down: of a blob that took longer than to keep it.
+        settings.extend(
+            ["--character-set-server=binary", "--skip-character-set-client-handshake"].map(str::to_owned),
+        );
+    }
     if flavour == Flavour::MySql {
         // A second listener that would need a second socket.
         settings.push("--skip-mysqlx".to_owned());
@@ -370,7 +377,7 @@ pub(super) fn create_database(keeper: &mut Conn, dir: &Path, database: &str, the
         remove_stale(keeper)?;
         lock(keeper, database)?;
     }
-    keeper.query_drop(format!("CREATE DATABASE {database}")).map_err(from_mysql)?;
+    keeper.query_drop(format!("CREATE DATABASE {database} CHARACTER SET utf8mb4")).map_err(from_mysql)?;
     if theirs {
         keeper.query_drop(format!("CREATE TABLE {database}.{MARK}(id INT)")).map_err(from_mysql)?;
     }

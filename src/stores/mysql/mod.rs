@@ -61,13 +61,19 @@ const ISOLATION: OptionSpec = OptionSpec {
     default: "repeatable-read",
     about: "isolation of every transaction",
 };
+const CHARSET: OptionSpec = OptionSpec {
+    name: "charset",
+    values: Values::OneOf(&["binary", "utf8mb4"]),
+    default: "binary",
+    about: "what a connection calls the strings that it sends: binary: bytes; utf8mb4: text, as most drivers say, of which the server counts the characters",
+};
 const PIECE: OptionSpec =
     OptionSpec { name: "piece", values: PIECES, default: "65536", about: "bytes of a piece" };
 
 const BLOB_OPTIONS: &[OptionSpec] =
-    &[KEY, PROTOCOL, CONNECTION, COMPRESSION, DELETE, ISOLATION, PROFILE, SERVER, URL];
+    &[KEY, PROTOCOL, CONNECTION, CHARSET, COMPRESSION, DELETE, ISOLATION, PROFILE, SERVER, URL];
 const CHUNKED_OPTIONS: &[OptionSpec] =
-    &[PIECE, KEY, CONNECTION, COMPRESSION, DELETE, ISOLATION, PROFILE, SERVER, URL];
+    &[PIECE, KEY, CONNECTION, CHARSET, COMPRESSION, DELETE, ISOLATION, PROFILE, SERVER, URL];
 
 pub(super) const MYSQL_BLOB: Adapter = Adapter {
     name: "mysql/blob",
@@ -182,6 +188,19 @@ impl Flavour {
             Flavour::MariaDb => "MariaDB",
         }
     }
+
+    /// What a session of a row says of itself.
+    fn of_session(self, options: &Options) -> String {
+        let (charset, isolation) = (options.text("charset"), options.text("isolation").to_uppercase());
+        let variable = match self {
+            Flavour::MySql => "transaction_isolation",
+            Flavour::MariaDb => "tx_isolation",
+        };
+        format!(
+            "SET character_set_client = {charset}, character_set_connection = {charset}, character_set_results = {charset}, \
+             SESSION {variable} = '{isolation}'"
+        )
+    }
 }
 
 /// How a blob is kept.
@@ -225,8 +244,7 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
         None => instance::opts_of(setup.options.text("url"))?,
     };
     // Said by each connection that a server serves others beside: it is a request more for each.
-    let isolation = setup.options.text("isolation").replace('-', " ");
-    let init = (!host.is_private()).then(|| format!("SET SESSION TRANSACTION ISOLATION LEVEL {isolation}"));
+    let init = (!host.is_private()).then(|| flavour.of_session(setup.options));
     let opts = base
         .max_allowed_packet(Some(instance::PACKET_MAX))
         .tcp_connect_timeout(Some(setup.op_timeout))
@@ -466,6 +484,9 @@ impl Store for MySql {
             // Not every version has every setting.
             facts.extend(row);
         }
+        let charset =
+            self.keeper().query_first("SELECT @@SESSION.character_set_client").map_err(from_mysql)?;
+        facts.extend(charset.map(|charset: String| ("character_set_client".to_owned(), charset)));
         facts.insert("server".into(), self.host.whose().into());
         Ok(facts)
     }
