@@ -361,6 +361,16 @@ impl Postgres {
             ),
         }
     }
+
+    /// A sum over all of our tables, by a function of the server's.
+    fn bytes_of(&self, size: &str) -> Result<u64> {
+        let sum = format!(
+            "SELECT coalesce(sum({size}(c.oid)), 0)::bigint FROM pg_class c
+            JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'"
+        );
+        let bytes = self.keeper().number(&sum, &[Param::Bytes(self.schema.as_bytes())])?;
+        Ok(bytes.context("no answer to the size of our tables")? as u64)
+    }
 }
 
 impl Store for Postgres {
@@ -442,11 +452,7 @@ impl Store for Postgres {
         if self.host.is_private() {
             return Ok(None);
         }
-        let sizes = "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
-            JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'";
-        let mut keeper = self.keeper();
-        let schema = [Param::Bytes(self.schema.as_bytes())];
-        let mut bytes = keeper.number(sizes, &schema)?.context("no answer to the size of our tables")?;
+        let mut bytes = self.bytes_of("pg_total_relation_size")?;
         if matches!(self.shape, Shape::LargeObject { .. }) {
             // Objects lie in one catalogue of the whole database. Where that is not ours alone, they are counted by their pages.
             let objects = match self.own_database {
@@ -458,19 +464,15 @@ impl Store for Postgres {
                     WHERE loid IN (SELECT object FROM blobs)"
                 }
             };
-            bytes += keeper.number(objects, &[])?.context("no answer to the size of our objects")?;
+            let objects = self.keeper().number(objects, &[])?;
+            bytes += objects.context("no answer to the size of our objects")? as u64;
         }
-        Ok(Some(bytes as u64))
+        Ok(Some(bytes))
     }
 
     /// Without those of what is stored aside, which hold the places of its pieces.
     fn index_bytes(&self) -> Result<Option<u64>> {
-        let sizes = "SELECT coalesce(sum(pg_indexes_size(c.oid)), 0)::bigint FROM pg_class c
-            JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'";
-        let mut keeper = self.keeper();
-        let schema = [Param::Bytes(self.schema.as_bytes())];
-        let bytes = keeper.number(sizes, &schema)?.context("no answer to the size of our indexes")?;
-        Ok(Some(bytes as u64))
+        self.bytes_of("pg_indexes_size").map(Some)
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -150,11 +150,16 @@ impl Plan<'_> {
         Ok(path)
     }
 
+    /// A program that may serve the blobs, wherever they lie.
+    fn launch<'l>(&'l self, program: &'l Path) -> Launch<'l> {
+        Launch::new(program, self.setup.dir).inherits(self.site.inherited)
+    }
+
     // ---- Apache ----------------------------------------------------------------------------------------------
 
     fn start_apache(&self) -> Result<Server> {
         let program = APACHE.find()?;
-        let launch = Launch::new(&program.path, self.setup.dir).inherits(self.site.inherited);
+        let launch = self.launch(&program.path);
         let text = self.apache_text(&program.path, &launch.log)?;
         let config = self.write("apache.conf", &text)?;
         Ok(Server::start(&launch.arg("-f").arg(config).arg("-DFOREGROUND"))?)
@@ -228,7 +233,7 @@ impl Plan<'_> {
     fn start_nginx(&self) -> Result<Server> {
         let program = NGINX.find()?;
         let config = self.write("nginx.conf", &self.nginx_text())?;
-        let launch = Launch::new(&program.path, self.setup.dir).inherits(self.site.inherited);
+        let launch = self.launch(&program.path);
         let launch = launch.arg("-p").arg(self.setup.dir).args(["-e", "stderr"]).arg("-c").arg(config);
         Ok(Server::start(&launch)?)
     }
@@ -291,7 +296,7 @@ impl Plan<'_> {
         );
         let config = self.write("fpm.conf", &text)?;
         let ini = self.php_ini()?.join("php.ini");
-        let launch = Launch::new(&program.path, self.setup.dir);
+        let launch = self.launch(&program.path);
         let mut server = Server::start(&launch.arg("-F").arg("-c").arg(ini).arg("-y").arg(config))?;
         let socket = self.run.join("fpm");
         server.wait_until_ready(START_PATIENCE, || {
@@ -337,7 +342,7 @@ impl Plan<'_> {
         );
         let tls = self.certificate.map(|certificate| self.lighttpd_tls(certificate)).transpose()?;
         let config = self.write("lighttpd.conf", &(text + &tls.unwrap_or_default()))?;
-        let launch = Launch::new(&program.path, self.setup.dir).inherits(self.site.inherited);
+        let launch = self.launch(&program.path);
         Ok(Server::start(&launch.arg("-D").arg("-f").arg(config))?)
     }
 
@@ -365,7 +370,7 @@ impl Plan<'_> {
 
     fn start_busybox(&self) -> Result<Server> {
         let program = BUSYBOX.find()?;
-        let launch = Launch::new(&program.path, self.setup.dir).args(["httpd", "-f", "-p"]);
+        let launch = self.launch(&program.path).args(["httpd", "-f", "-p"]);
         Ok(Server::start(&launch.arg(format!("127.0.0.1:{}", self.port)).arg("-h").arg(self.site.blobs))?)
     }
 }

@@ -303,7 +303,7 @@ static MARIADB: Behind = Behind { adapter: &super::mysql::MARIADB_BLOB, options:
 static POSTGRES: Behind = Behind { adapter: &super::postgres::BYTEA, options: &[("key", "digest")] };
 /// What an application keeps copies in.
 #[cfg(feature = "memcached")]
-const MEMCACHED: Behind = Behind { adapter: &super::memcached::ADAPTER, options: &[] };
+static MEMCACHED: Behind = Behind { adapter: &super::memcached::ADAPTER, options: &[] };
 
 /// Every process of PHP may hold a connection of its own.
 fn connections(setup: &Setup) -> usize {
