@@ -88,6 +88,11 @@ pub const ALL: &[Check] = &[
         refuses_over_the_limit,
     ),
     open("purges-lazy-deletes", |subject| subject.options.text("delete") == "lazy", lazy::purges),
+    open(
+        "leaves-nothing-to-vacuum",
+        |subject| subject.family() == "postgres" && subject.plain,
+        lazy::leaves_nothing_to_vacuum,
+    ),
     open("catalogues-uploads", |subject| subject.caps().catalogue, catalogues::catalogues_uploads),
     open("refuses-a-catalogue", |subject| !subject.caps().catalogue, catalogues::refuses_a_catalogue),
     own(

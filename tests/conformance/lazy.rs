@@ -1,4 +1,4 @@
-//! Deletes that are only marked: a connection of our own counts the rows that are left.
+//! What deletes leave behind, marked or not: a connection of our own counts the rows.
 
 use std::path::Path;
 #[cfg(feature = "postgres")]
@@ -35,10 +35,35 @@ pub fn purges(bench: &mut Bench) -> Result<()> {
     keys[8..].iter().try_for_each(|key| hand.expect(key, Some(&blob(key.id, 0, 3000))))
 }
 
+/// After settling nothing is left that PostgreSQL's autovacuum would come for at its next look: no table has more than 50 dead
+/// rows and a fifth of the living, also where values out of line and large objects lie.
+pub fn leaves_nothing_to_vacuum(bench: &mut Bench) -> Result<()> {
+    const DUE: &str = "SELECT count(*) FROM pg_stat_all_tables s JOIN pg_class c ON c.oid = s.relid
+        WHERE (schemaname IN ('store', 'pg_toast') OR s.relname = 'pg_largeobject')
+            AND n_dead_tup > 50 + 0.2 * greatest(reltuples, 0)";
+    let keys = bench.keys(200);
+    let mut hand = bench.hand()?;
+    for (generation, key) in keys.iter().chain(&keys).enumerate() {
+        hand.put(key, &blob(key.id, generation as u64, 5000))?;
+    }
+    keys[..150].iter().try_for_each(|key| hand.delete(key))?;
+    // What a session did may be told as late as when it ends.
+    drop(hand);
+    bench.store()?.settle().context("settle")?;
+    let due = number_in_postgres(&bench.subject, &bench.home.store, DUE)?;
+    ensure!(due == 0, "{due} tables are due for a vacuum after settling");
+    let mut hand = bench.hand()?;
+    keys[..150].iter().try_for_each(|key| hand.expect(key, None))?;
+    for (place, key) in keys.iter().enumerate().skip(150) {
+        hand.expect(key, Some(&blob(key.id, (200 + place) as u64, 5000)))?;
+    }
+    Ok(())
+}
+
 /// Rows of the table of blobs, marked ones too.
 fn rows(subject: &Subject, dir: &Path) -> Result<i64> {
     match subject.family() {
-        "postgres" => rows_in_postgres(subject, dir),
+        "postgres" => number_in_postgres(subject, dir, "SELECT count(*) FROM store.blobs"),
         "mongodb" => documents_in_mongodb(subject, dir),
         _ => rows_in_mysql(dir),
     }
@@ -56,12 +81,12 @@ fn argument(dir: &Path, name: &str) -> Result<String> {
 }
 
 #[cfg(feature = "postgres")]
-fn rows_in_postgres(subject: &Subject, dir: &Path) -> Result<i64> {
+fn number_in_postgres(subject: &Subject, dir: &Path, query: &str) -> Result<i64> {
     let sockets = argument(dir, "unix_socket_directories=")?;
     // PostgreSQL's own client, so that ours does not vouch for itself.
     let psql = subject.adapter.programs[0].find()?.path.canonicalize()?.with_file_name("psql");
-    let count = ["-U", "blobwise", "-d", "postgres", "-Atc", "SELECT count(*) FROM store.blobs"];
-    let output = Command::new(psql).args(["-X", "-h", &sockets]).args(count).output()?;
+    let ask = ["-X", "-U", "blobwise", "-d", "postgres", "-h", &sockets, "-Atc", query];
+    let output = Command::new(psql).args(ask).output()?;
     ensure!(output.status.success(), "psql: {}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?.trim().parse()?)
 }
@@ -99,7 +124,7 @@ fn documents_in_mongodb(_: &Subject, _: &Path) -> Result<i64> {
 }
 
 #[cfg(not(feature = "postgres"))]
-fn rows_in_postgres(_: &Subject, _: &Path) -> Result<i64> {
+fn number_in_postgres(_: &Subject, _: &Path, _: &str) -> Result<i64> {
     anyhow::bail!("built without PostgreSQL")
 }
 

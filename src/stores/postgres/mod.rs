@@ -2,6 +2,7 @@
 
 mod instance;
 mod session;
+mod vacuum;
 mod wire;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -237,6 +238,8 @@ struct Postgres {
     /// schema is in use.
     keeper: Mutex<Client>,
     schema: String,
+    /// Held by every session too, so that the open ones can be counted.
+    sessions: Arc<()>,
     /// A database that is ours, in a server that rows share.
     own_database: Option<String>,
     /// Used after everything above is gone.
@@ -261,11 +264,11 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
         }
         None => instance::config_of(url, patience)?,
     };
-    let timeout_ms = setup.op_timeout.as_millis().to_string();
-    config.set("statement_timeout", &timeout_ms);
     config.set("synchronous_commit", synchronous_commit(setup.durability));
     config.set("default_transaction_isolation", &setup.options.text("isolation").replace('-', " "));
-    let mut keeper = Client::connect(&config)?;
+    let patient = config.clone().with_patience(KEEPER_PATIENCE);
+    config.set("statement_timeout", &setup.op_timeout.as_millis().to_string());
+    let mut keeper = Client::connect(if host.is_theirs() { &config } else { &patient })?;
     if host.is_theirs() {
         instance::check_durability(&mut keeper, setup.durability)?;
     }
@@ -279,6 +282,9 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
     };
     keeper.run(&format!("SET search_path = {schema}"))?;
     config.set("search_path", &schema);
+    if !host.is_theirs() {
+        config.set("application_name", &schema);
+    }
     let store = Postgres {
         key_form: KeyForm::of(setup.options),
         lazy_delete: setup.options.text("delete") == "lazy",
@@ -286,6 +292,7 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
         config,
         keeper: Mutex::new(keeper),
         schema,
+        sessions: Arc::default(),
         own_database,
         host,
         shape,
@@ -301,6 +308,9 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
 /// The server itself ends a statement that lasts too long, and the connection goes on. The socket waits a little longer: for
 /// a server that says nothing any more.
 const SOCKET_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long the keeper waits for the server. What it asks for, a checkpoint or a vacuum, grows with the store and is no op.
+const KEEPER_PATIENCE: Duration = Duration::from_secs(3600);
 
 /// What the server says when somebody else was faster: `serialization_failure`, `deadlock_detected`, `lock_not_available`.
 const BUSY: [&str; 3] = ["40001", "40P01", "55P03"];
@@ -424,18 +434,15 @@ impl Store for Postgres {
         Ok(facts)
     }
 
-    /// Writes a checkpoint, then waits until no vacuum is at work. One that is due and has not begun is not waited for: the server
-    /// looks once a minute. Nothing is asked of a server of the user's, whose own checkpoints go on.
+    /// Takes the room of deleted and replaced rows back where the server would, then writes a checkpoint. Nothing is asked of a
+    /// server of the user's, whose own vacuums and checkpoints go on.
     fn settle(&self) -> Result<()> {
         if self.host.is_theirs() {
             return Ok(());
         }
-        const WORKING: &str = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'autovacuum worker' AND datname = current_database()";
         let mut keeper = self.keeper();
+        vacuum::catch_up(&mut keeper, &self.schema, || Arc::strong_count(&self.sessions) as i64 - 1)?;
         keeper.run("CHECKPOINT")?;
-        while keeper.number(WORKING, &[])? != Some(0) {
-            std::thread::sleep(Duration::from_millis(10));
-        }
         Ok(())
     }
 

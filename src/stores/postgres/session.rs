@@ -1,6 +1,7 @@
 //! One worker's connection to PostgreSQL: the statements of each shape.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use anyhow::anyhow;
 
@@ -30,6 +31,8 @@ enum Ask {
 pub(super) struct PgSession<'s> {
     store: &'s Postgres,
     client: Client,
+    /// One of those that are open, until the connection is closed.
+    _open: Arc<()>,
     prepared: Vec<(Ask, Statement)>,
     /// The catalogue's statements.
     prepared_for_catalogue: Vec<(&'static str, Statement)>,
@@ -99,6 +102,7 @@ impl<'s> PgSession<'s> {
         Ok(PgSession {
             store,
             client: Client::connect(&store.config)?,
+            _open: Arc::clone(&store.sessions),
             prepared: Vec::new(),
             prepared_for_catalogue: Vec::new(),
             within: false,

@@ -28,7 +28,7 @@ pub(in super::super) struct Config {
     /// What is sent when a connection begins: the database, and settings of the server for this connection.
     pub(super) settings: Vec<(String, String)>,
     /// How long connecting, a read or a write may take.
-    pub(in super::super) patience: Duration,
+    pub(super) patience: Duration,
 }
 
 impl Config {
@@ -80,6 +80,11 @@ impl Config {
     /// Sets a setting of the server for this connection.
     pub(in super::super) fn set(&mut self, name: &str, value: &str) {
         self.settings.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// The same, with more or less patience.
+    pub(in super::super) fn with_patience(self, patience: Duration) -> Config {
+        Config { patience, ..self }
     }
 
     pub(super) fn password(&self) -> super::Result<&[u8]> {
