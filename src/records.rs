@@ -93,6 +93,7 @@ impl Records {
 
     /// What an earlier run left, to be gone on with.
     pub fn resume(result: RunResult) -> Records {
+        let corpora = result.all_corpora().to_vec();
         let mut cells: BTreeMap<CellKey, CellRecord> = BTreeMap::new();
         for cell in result.results {
             let not_possible = (cell.status == Status::NotPossible).then_some(cell.reason).flatten();
@@ -101,7 +102,6 @@ impl Records {
                 CellRecord { rounds: cell.rounds, not_possible },
             );
         }
-        let corpora = if result.corpora.is_empty() { vec![result.corpus] } else { result.corpora };
         Records {
             program: result.program,
             fixed: result.fixed,
@@ -157,6 +157,37 @@ impl Records {
         self.store_rounds.retain(|visit| visit.round != round);
         for rail in self.rails.iter_mut().filter(|rail| rail.round == round) {
             rail.repeated = true;
+        }
+    }
+
+    /// Adds what a later run of the same plan measured with other corpora.
+    pub fn add(&mut self, later: Records) {
+        self.complete &= later.complete;
+        self.program.command = format!("{}; {}", self.program.command, later.program.command);
+        self.program.seconds += later.program.seconds;
+        self.fixed.lengths.extend(later.fixed.lengths);
+        self.harness.null_ns.extend(later.harness.null_ns);
+        self.corpora.extend(later.corpora);
+        for row in later.rows {
+            if let Some(known) = self.row_mut(&row.store)
+                && row.status == Status::Failed
+                && known.status != Status::Failed
+            {
+                *known = row;
+            }
+        }
+        self.cells.extend(later.cells);
+        self.rails.extend(later.rails);
+        self.store_rounds.extend(later.store_rounds);
+        let pictures = later
+            .pictures
+            .into_iter()
+            .filter(|new| self.pictures.iter().all(|known| known.store != new.store));
+        self.pictures.extend(pictures.collect::<Vec<_>>());
+        for doubt in later.doubts {
+            if !self.doubts.contains(&doubt) {
+                self.doubts.push(doubt);
+            }
         }
     }
 

@@ -918,6 +918,11 @@ impl RunResult {
         serde_json::from_str(&text).with_context(|| format!("`{}` is damaged", file.display()))
     }
 
+    /// Its corpora: one, or those of a sweep or of a plan that has several.
+    pub fn all_corpora(&self) -> &[CorpusResult] {
+        if self.corpora.is_empty() { std::slice::from_ref(&self.corpus) } else { &self.corpora }
+    }
+
     /// Replaces the result file of a run's directory as a whole: a reader sees the old one or the new one.
     pub fn save(&self, out: &Path) -> Result<()> {
         let text = serde_json::to_string(self)?;

@@ -3,6 +3,7 @@
 mod collection;
 mod compare;
 mod corpus;
+mod joined;
 mod list;
 mod page;
 mod progress;

@@ -2,38 +2,67 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use super::joined::joined;
+use super::run::check_out;
 use super::{Ended, collection, print};
 use crate::report;
-use crate::result::RunResult;
+use crate::result::{RunResult, replace};
 
 /// Flags of the command.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// The run: its directory or result.json
-    run: PathBuf,
+    /// The run: its directory or result.json. Several runs of one plan, each with other corpora of it (`run --corpora`), are
+    /// reported as one
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<PathBuf>,
     /// Print it as Markdown, and write nothing
     #[arg(long)]
     markdown: bool,
+    /// Where the report and result of several runs go
+    #[arg(long, value_name = "DIR", conflicts_with = "markdown")]
+    out: Option<PathBuf>,
 }
 
 /// Runs the command.
 pub fn main(flags: &Flags) -> Result<Ended> {
-    if let Some((text, members)) = collection::measured(&flags.run)? {
+    let [run] = flags.runs.as_slice() else { return of_several(flags) };
+    if flags.out.is_some() {
+        bail!("`--out` is for the report of several runs; that of one lies beside its result");
+    }
+    if let Some((text, members)) = collection::measured(run)? {
         match flags.markdown {
             true => print(&report::markdown::collection(&members))?,
-            false => collection::again(&text, &members, &flags.run)?,
+            false => collection::again(&text, &members, run)?,
         }
         return Ok(Ended::Well);
     }
-    let result = RunResult::load(&flags.run)?;
+    let result = RunResult::load(run)?;
     if flags.markdown {
         print(&report::markdown::render(&result))?;
         return Ok(Ended::Well);
     }
-    let out = if flags.run.is_dir() { flags.run.as_path() } else { flags.run.parent().unwrap_or(&flags.run) };
+    let out = if run.is_dir() { run.as_path() } else { run.parent().unwrap_or(run) };
+    super::run::write_reports(&result, out)?;
+    print(&report::terminal::render(&result))?;
+    print(&super::run::paths(out))?;
+    Ok(Ended::Well)
+}
+
+fn of_several(flags: &Flags) -> Result<Ended> {
+    if flags.markdown {
+        print(&report::markdown::render(&joined(&flags.runs)?))?;
+        return Ok(Ended::Well);
+    }
+    let out = flags.out.as_ref().context(
+        "several runs are reported with --markdown, or in a directory of their own: name it with --out",
+    )?;
+    check_out(out)?;
+    let result = joined(&flags.runs)?;
+    std::fs::create_dir_all(out).with_context(|| format!("cannot make `{}`", out.display()))?;
+    replace(&out.join("plan.toml"), result.plan.to_toml()?.as_bytes())?;
     super::run::write_reports(&result, out)?;
     print(&report::terminal::render(&result))?;
     print(&super::run::paths(out))?;

@@ -106,25 +106,32 @@ pub fn difference(
     plan: &Plan,
     corpora: &[Corpus],
 ) -> Option<String> {
-    let mut before = conditions(&earlier.program, &earlier.machine);
+    let mut before = conditions((&earlier.program, &earlier.machine));
     for corpus in &earlier.corpora {
         let CorpusResult { blobs, bytes, largest_bytes, quantiles, sampled_from, digest, .. } = corpus;
         before.extend(of_corpus([*blobs, *bytes, *largest_bytes], quantiles, *sampled_from, digest));
     }
-    let mut now = conditions(program, machine);
+    let mut now = conditions((program, machine));
     for corpus in pilot::cut(corpora, earlier.fixed.corpus_share) {
         let sizes = [corpus.blobs(), corpus.bytes(), corpus.largest()];
         now.extend(of_corpus(sizes, &corpus.quantiles(), corpus.sampled_from, &corpus.digest));
     }
+    first_difference(before, now).or_else(|| other_row(&earlier.rows, plan))
+}
+
+/// What keeps the figures of a later run from being put beside those of an earlier one: another program, or another machine.
+pub fn other_conditions(before: Made<'_>, now: Made<'_>) -> Option<String> {
+    first_difference(conditions(before), conditions(now))
+}
+
+fn first_difference(before: Vec<Condition>, now: Vec<Condition>) -> Option<String> {
     let differs = |((_, before), (_, now)): &(Condition, Condition)| before != now;
-    let found = before.into_iter().zip(now).find(differs);
-    found
-        .map(|((what, before), (_, now))| format!("{what} was {before} and is {now}"))
-        .or_else(|| other_row(&earlier.rows, plan))
+    let ((what, before), (_, now)) = before.into_iter().zip(now).find(differs)?;
+    Some(format!("{what} was {before} and is {now}"))
 }
 
 /// A row that is another store than it was: a URL came from the environment and is not there, a program came or went.
-fn other_row(earlier: &[RowResult], plan: &Plan) -> Option<String> {
+pub fn other_row(earlier: &[RowResult], plan: &Plan) -> Option<String> {
     let ready = plan.rows.iter().map(|row| (&row.label, row.options.shown()));
     for (label, now) in ready {
         let Some(before) = earlier.iter().find(|row| row.store == *label) else { continue };
@@ -151,7 +158,10 @@ fn is_missing(row: &RowResult) -> bool {
 /// What something is called, and what it is.
 type Condition = (&'static str, String);
 
-fn conditions(program: &Program, machine: &Machine) -> Vec<Condition> {
+/// What a run was made with.
+type Made<'a> = (&'a Program, &'a Machine);
+
+fn conditions((program, machine): Made<'_>) -> Vec<Condition> {
     let user = if machine.root { "root" } else { "another than root" };
     vec![
         ("blobwise", format!("version {} ({} build)", program.version, program.build)),

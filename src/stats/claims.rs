@@ -598,7 +598,7 @@ fn cells<'r>(result: &'r RunResult, target: &Target) -> Result<Vec<&'r Cell>, St
     let sweep_bytes = match &target.corpus {
         None => None,
         Some(name) => {
-            let corpus = result.corpora.iter().find(|corpus| corpus.name == *name);
+            let corpus = result.all_corpora().iter().find(|corpus| corpus.name == *name);
             Some(corpus.ok_or_else(|| format!("The corpus `{name}` is not part of this run."))?.sweep_bytes)
         }
     };

@@ -135,8 +135,10 @@ fn change(
 
 /// The corpus that a cell's row kept.
 fn corpus_of<'r>(result: &'r RunResult, cell: &Cell) -> Option<&'r CorpusResult> {
-    let of_size = result.corpora.iter().find(|corpus| corpus.sweep_bytes == cell.sweep_bytes);
-    of_size.or(result.corpora.is_empty().then_some(&result.corpus))
+    match result.corpora.as_slice() {
+        [] => Some(&result.corpus),
+        corpora => corpora.iter().find(|corpus| corpus.sweep_bytes == cell.sweep_bytes),
+    }
 }
 
 /// In what two corpora differ by more than a rate bears.

@@ -28,6 +28,8 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("the stored plan repeats the run", plan_repeats),
         Trial::test("the advice of an answer can be followed", advice_is_followed),
         Trial::test("the report of a run can be printed again", report_again),
+        Trial::test("runs of some corpora each are reported as one", reported_as_one),
+        Trial::test("runs that are not parts of one are not reported as one", not_reported_as_one),
         Trial::test("a run compared with itself has not regressed", compared_with_itself),
         Trial::test("a run that is slower has regressed", regressed),
         Trial::test("runs on different machines are not compared", machine_changed),
@@ -159,6 +161,71 @@ fn report_again() -> Outcome {
     for line in first.stdout.lines().filter(|line| !line.starts_with(['R', 'P'])) {
         assert!(line.chars().count() <= 100, "wider than 100 columns: {line}");
     }
+    Ok(())
+}
+
+/// A plan of two corpora, with a phase that only one of them has and a claim about both.
+const TWO_CORPORA: &str = "name = 'two'\nstores = ['sqlite', 'files/hashed']\nrounds = 2\nphases = ['fill', 'read', 'again']\n\
+    [[corpora]]\nname = 'small'\nsource = 'fixed:1kB'\nblobs = 20\n\
+    [[corpora]]\nname = 'large'\nsource = 'fixed:10kB'\nblobs = 20\n\
+    [[phase]]\nid = 'read'\nops = {get = 1.0}\n\
+    [[phase]]\nid = 'again'\nops = {get = 1.0}\ncorpora = ['large']\n\
+    [[claim]]\nid = 'T-1'\nstatement = 'SQLite is read faster'\n\
+    all-of = [{phase = 'read', corpus = 'small', rows = ['sqlite', 'files/hashed'], expect = {high = 1.0}},\n\
+              {phase = 'read', corpus = 'large', rows = ['sqlite', 'files/hashed'], expect = {high = 1.0}}]\n";
+
+fn reported_as_one() -> Outcome {
+    let work = Work::new();
+    std::fs::write(work.path("two.toml"), TWO_CORPORA)?;
+    work.say("run two.toml --quiet --out whole").ended(0);
+    for corpus in ["large", "small"] {
+        work.say(&format!("run two.toml --corpora {corpus} --quiet --out {corpus}")).ended(0);
+        let claims = RunResult::load(&work.path(corpus))?.claims;
+        let (tested, not): (Vec<&Claim>, Vec<&Claim>) =
+            claims[0].parts.iter().partition(|part| part.verdict != ClaimVerdict::NotTestable);
+        assert!(tested.len() == 1 && not.len() == 1, "{corpus}: {:#?}", claims[0]);
+    }
+    let said = work.say("report small large --out both").ended(0);
+    assert!(!said.stdout.contains("not testable"), "{}", said.stdout);
+    let (whole, both) = (RunResult::load(&work.path("whole"))?, RunResult::load(&work.path("both"))?);
+    let cells = |result: &RunResult| -> Vec<(String, String, Option<u64>, usize)> {
+        let name = |cell: &blobwise::result::Cell| {
+            (cell.store.clone(), cell.phase.clone(), cell.sweep_bytes, cell.rounds.len())
+        };
+        result.results.iter().map(name).collect()
+    };
+    assert_eq!(cells(&both), cells(&whole));
+    assert_eq!(both.plan.to_toml()?, whole.plan.to_toml()?);
+    assert_eq!(both.corpora, whole.corpora);
+    assert!(both.complete);
+    for file in ["report.html", "result.json", "results.csv", "plan.toml"] {
+        assert!(work.path("both").join(file).is_file(), "no {file}");
+    }
+    let markdown = work.say("report small large --markdown").ended(0);
+    assert_eq!(markdown.stdout, work.say("report both --markdown").ended(0).stdout);
+    Ok(())
+}
+
+fn not_reported_as_one() -> Outcome {
+    let work = Work::new();
+    std::fs::write(work.path("two.toml"), TWO_CORPORA)?;
+    std::fs::write(work.path("other.toml"), TWO_CORPORA.replace("stores = [", "stores = ['null', "))?;
+    work.say("run two.toml --corpora small --quiet --out small").ended(0);
+    work.say("run other.toml --corpora large --quiet --out other").ended(0);
+    work.say("run two.toml --corpora large --rounds 3 --quiet --out three").ended(0);
+    run(&work, "--phases fill", "one")?;
+    for (line, why) in [
+        ("small small --out both", "the corpus `small` is in both"),
+        ("small other --out both", "another plan"),
+        ("small three --out both", "it has 3 rounds, and they have 2"),
+        ("one small --out both", "only runs of a plan with several corpora"),
+        ("small three", "name it with --out"),
+        ("small --out both", "that of one lies beside its result"),
+        ("small three --out small", "is not empty"),
+    ] {
+        work.say(&format!("report {line}")).refused(&[why]);
+    }
+    assert!(!work.path("both").exists());
     Ok(())
 }
 

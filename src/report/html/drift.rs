@@ -70,19 +70,16 @@ fn rails(rails: &[Rail]) -> Figure {
 fn starts(rails: &[Rail]) -> Vec<(f64, String)> {
     /// Labels that fit beside each other on a narrow screen.
     const MOST: usize = 8;
-    let starts: Vec<(usize, u32)> = rails
-        .iter()
-        .enumerate()
-        .filter(|(_, rail)| rail.at == "start")
-        .map(|(n, rail)| (n, rail.round))
-        .collect();
+    let starts: Vec<(usize, &Rail)> =
+        rails.iter().enumerate().filter(|(_, rail)| rail.at == "start").collect();
     let step = starts.len().div_ceil(MOST).max(1);
-    let label = |index: usize, round: u32| {
-        let again = starts[..index].iter().any(|(_, earlier)| *earlier == round);
-        if again { format!("{round} again") } else { round.to_string() }
+    let label = |index: usize, rail: &Rail| {
+        let is_again = |(_, earlier): &(usize, &Rail)| earlier.round == rail.round && earlier.repeated;
+        let again = starts[..index].iter().any(is_again);
+        if again { format!("{} again", rail.round) } else { rail.round.to_string() }
     };
     let shown = starts.iter().enumerate().step_by(step);
-    shown.map(|(index, (place, round))| (*place as f64, label(index, *round))).collect()
+    shown.map(|(index, (place, rail))| (*place as f64, label(index, rail))).collect()
 }
 
 fn line(rails: &[Rail], index: usize, yardstick: &Yardstick) -> Option<Curve> {

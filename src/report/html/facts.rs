@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 use super::size;
 use super::table::{ABSENT, Entry, Table, shown};
-use crate::result::{CorpusResult, RowResult, RunResult};
+use crate::result::{RowResult, RunResult};
 use crate::stats::rails;
 use crate::units;
 
@@ -49,8 +49,7 @@ fn program(result: &RunResult) -> Markup {
 }
 
 fn corpora(result: &RunResult) -> Markup {
-    let all: Vec<&CorpusResult> =
-        if result.corpora.is_empty() { vec![&result.corpus] } else { result.corpora.iter().collect() };
+    let all = result.all_corpora();
     let mut quantiles: Vec<&String> = all.iter().flat_map(|corpus| corpus.quantiles.keys()).collect();
     quantiles.sort();
     quantiles.dedup();

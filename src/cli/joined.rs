@@ -1,0 +1,81 @@
+//! Runs of one plan, each with other corpora of it, as the one run that they would have been.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::engine::preflight::{other_conditions, other_row};
+use crate::plan::PlanText;
+use crate::records::Records;
+use crate::result::RunResult;
+use crate::stats::summary::summarize;
+
+/// Joins runs. An error when anything but their corpora differs: the plan, the rounds, the program or the machine.
+pub fn joined(runs: &[PathBuf]) -> Result<RunResult> {
+    let mut whole: Option<(PlanText, Records)> = None;
+    for run in runs {
+        let result = RunResult::load(run)?;
+        let (complete, text) = (result.complete, result.plan.clone());
+        let mut records = Records::resume(result);
+        records.complete = complete;
+        match &mut whole {
+            None => whole = Some((text, records)),
+            Some(whole) => add(whole, text, records)
+                .with_context(|| format!("`{}` cannot be joined with those before it", run.display()))?,
+        }
+    }
+    let (text, records) = whole.context("there is no run")?;
+    let plan = text.resolve(false)?;
+    // Whether a row can be had, and what its options mean, is read from this machine again.
+    if let Some(difference) = other_row(&records.rows, &plan) {
+        bail!("the runs cannot be joined here: {difference}");
+    }
+    summarize(&plan, &records)
+}
+
+fn add(whole: &mut (PlanText, Records), text: PlanText, records: Records) -> Result<()> {
+    let (whole_text, whole_records) = whole;
+    let conditions = other_conditions(
+        (&whole_records.program, &whole_records.machine),
+        (&records.program, &records.machine),
+    );
+    if let Some(difference) = conditions {
+        bail!("{difference}");
+    }
+    let (rounds, others) = (whole_records.fixed.rounds, records.fixed.rounds);
+    ensure!(rounds == others, "it has {others} rounds, and they have {rounds}");
+    add_corpora(whole_text, text)?;
+    whole_records.add(records);
+    Ok(())
+}
+
+/// Adds the corpora of a text, and the phases that only they have.
+fn add_corpora(whole: &mut PlanText, text: PlanText) -> Result<()> {
+    ensure!(
+        !text.corpora.is_empty() && !whole.corpora.is_empty(),
+        "only runs of a plan with several corpora, each with some of them (`--corpora`), are parts of one"
+    );
+    ensure!(apart_from_corpora(whole) == apart_from_corpora(&text), "it is a run of another plan");
+    for corpus in text.corpora {
+        if whole.corpora.iter().any(|known| known.name == corpus.name) {
+            bail!("the corpus `{}` is in both", corpus.name.unwrap_or_default());
+        }
+        whole.corpora.push(corpus);
+    }
+    for phase in text.phase {
+        match whole.phase.iter_mut().find(|known| known.id == phase.id) {
+            Some(known) => known.corpora.extend(phase.corpora),
+            None => whole.phase.push(phase),
+        }
+    }
+    if let (Some(known), Some(phases)) = (&mut whole.phases, text.phases) {
+        let new: Vec<String> = phases.into_iter().filter(|phase| !known.contains(phase)).collect();
+        known.extend(new);
+    }
+    Ok(())
+}
+
+/// What must be the same in all of them.
+fn apart_from_corpora(text: &PlanText) -> PlanText {
+    PlanText { corpora: Vec::new(), phase: Vec::new(), phases: None, dir: None, ..text.clone() }
+}
