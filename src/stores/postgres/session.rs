@@ -266,21 +266,20 @@ impl<'s> PgSession<'s> {
         let sql = with_literals(&self.sql(Ask::Put), &[self.key(key)]);
         let (head, tail) = sql.split_once("$2").unwrap_or((&sql, ""));
         let digits: usize = values.iter().map(|value| 2 * value.len() + "'\\x',".len()).sum();
-        let mut text = String::with_capacity(sql.len() + digits + "ARRAY[]".len());
-        text.push_str(head);
-        text.push_str(if is_array { "ARRAY[" } else { "" });
+        let mut text = Vec::with_capacity(sql.len() + digits + "ARRAY[]".len());
+        text.extend_from_slice(head.as_bytes());
+        text.extend_from_slice(if is_array { b"ARRAY[" } else { b"" });
         for (index, value) in values.iter().enumerate() {
-            text.push_str(if index > 0 { ",'\\x" } else { "'\\x" });
-            for byte in *value {
-                for nibble in [byte >> 4, byte & 15] {
-                    text.push(char::from(HEX[usize::from(nibble)]));
-                }
-            }
-            text.push('\'');
+            text.extend_from_slice(if index > 0 { b",'\\x" } else { b"'\\x" });
+            let start = text.len();
+            text.resize(start + 2 * value.len(), 0);
+            const_hex::encode_to_slice(value, &mut text[start..])
+                .map_err(|error| anyhow!(error.to_string()))?;
+            text.push(b'\'');
         }
-        text.push_str(if is_array { "]" } else { "" });
-        text.push_str(tail);
-        let changed = self.client.run(&text)?.count;
+        text.extend_from_slice(if is_array { b"]" } else { b"" });
+        text.extend_from_slice(tail.as_bytes());
+        let changed = self.client.run(std::str::from_utf8(&text).map_err(Error::failed)?)?.count;
         all_rows(changed, values.len())
     }
 
@@ -370,8 +369,6 @@ fn last_of_each<'b>(blobs: &'b [(Key, &'b [u8])]) -> Vec<(&'b Key, &'b [u8])> {
     last
 }
 
-const HEX: &[u8; 16] = b"0123456789abcdef";
-
 /// Bytes as PostgreSQL writes them in text, `\x` and then two digits each, taken apart as they come.
 #[derive(Default)]
 struct Digits {
@@ -383,6 +380,7 @@ struct Digits {
     half: Option<u8>,
     /// Whether something else came.
     wrong: bool,
+    /// The bytes of the digits that came last; what is behind them is old.
     room: Vec<u8>,
 }
 
@@ -396,33 +394,33 @@ impl Digits {
 
     /// The text of a value, or of a part of one.
     fn decode(&mut self, mut text: &[u8], sink: Sink) {
-        self.room.clear();
         while let (Some(meant), Some((first, rest))) = (Self::PREFIX.get(self.seen), text.split_first()) {
             self.wrong |= first != meant;
             self.seen += 1;
             text = rest;
         }
         self.seen += text.len();
+        self.room.resize(self.room.len().max(text.len().div_ceil(2)), 0);
+        let mut len = 0;
         if let (Some(high), Some((low, rest))) = (self.half, text.split_first()) {
             self.half = None;
-            self.bytes([[high, *low]].iter());
+            len += self.bytes(&[high, *low], len);
             text = rest;
         }
-        let (pairs, rest) = text.as_chunks();
+        let (pairs, rest) = text.split_at(text.len() / 2 * 2);
         self.half = rest.first().copied().or(self.half);
-        self.bytes(pairs.iter());
-        sink(&self.room);
+        len += self.bytes(pairs, len);
+        sink(&self.room[..len]);
         if self.each == Some(self.seen) {
             self.seen = 0;
         }
     }
 
-    fn bytes<'t>(&mut self, pairs: impl Iterator<Item = &'t [u8; 2]>) {
-        self.room.extend(pairs.map(|pair| {
-            let (high, low) = (VALUES[usize::from(pair[0])], VALUES[usize::from(pair[1])]);
-            self.wrong |= (high | low) > 15;
-            high << 4 | low
-        }));
+    /// Puts the bytes of pairs of digits into the room, and says how many they are.
+    fn bytes(&mut self, pairs: &[u8], at: usize) -> usize {
+        let len = pairs.len() / 2;
+        self.wrong |= const_hex::decode_to_slice(pairs, &mut self.room[at..at + len]).is_err();
+        len
     }
 
     /// Whether all of it was bytes in this form; nothing at all is.
@@ -431,17 +429,6 @@ impl Digits {
         !self.wrong && !is_begun && self.half.is_none()
     }
 }
-
-/// What each character is worth as a digit; 255 where it is none.
-const VALUES: [u8; 256] = {
-    let mut values = [255; 256];
-    let mut digit = 0;
-    while digit < 16 {
-        values[HEX[digit] as usize] = digit as u8;
-        digit += 1;
-    }
-    values
-};
 
 /// The pieces of a blob, as an array parameter.
 fn pieces(blob: &[u8], piece: usize) -> Vec<&[u8]> {
