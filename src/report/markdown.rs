@@ -2,7 +2,8 @@
 
 use super::then::{self, is_later_part};
 use super::{html::collection::Member, terminal, words};
-use crate::result::{Cell, Claim, RunResult, Status};
+use crate::plan::{PlanText, SHIPPED};
+use crate::result::{Cell, Claim, ClaimVerdict, RunResult, Status};
 use crate::stats::{cells, interval, ranking};
 use crate::units;
 
@@ -76,9 +77,24 @@ impl Page {
 
 /// What repeats it, where everybody has the plan.
 fn command(result: &RunResult) -> Option<String> {
-    let (name, _) = (result.plan.name.as_ref()?, result.plan.document.as_ref()?);
-    let scale = result.plan.scale.map(|scale| format!(" --scale {scale}")).unwrap_or_default();
-    Some(format!("blobwise run {name}{scale}"))
+    let plan = &result.plan;
+    let (name, _) = (plan.name.as_ref()?, plan.document.as_ref()?);
+    let (_, shipped) = SHIPPED.iter().find(|(known, _)| known == name)?;
+    let names = |plan: &PlanText| -> Vec<String> {
+        plan.corpora.iter().filter_map(|corpus| corpus.name.clone()).collect()
+    };
+    let corpora = names(plan);
+    let mut command = format!("blobwise run {name}");
+    if PlanText::parse(shipped).is_ok_and(|shipped| names(&shipped).len() > corpora.len()) {
+        command += &format!(" --corpora {}", corpora.join(","));
+    }
+    if let Some(scale) = plan.scale {
+        command += &format!(" --scale {scale}");
+    }
+    if plan.awake == Some(true) {
+        command += " --awake";
+    }
+    Some(command)
 }
 
 /// When, how long, how and on what it ran.
@@ -126,28 +142,38 @@ fn then_and_now(page: &mut Page, result: &RunResult) {
         page.paragraph("Ratios to the document's own reference; absolute figures are not compared.");
         for table in &plan.published {
             // A line without a ratio is a fact about the experiment.
-            let lines: Vec<_> = then::lines(result, table)
-                .into_iter()
-                .filter(|line| line.series.unit.is_none())
-                .map(|line| {
-                    vec![
-                        line.series.name.clone(),
-                        or_dash(line.then.map(then::figure)),
-                        line.today.as_ref().map_or_else(|why| why.clone(), interval::text),
-                        or_dash(line.row.map(code)),
-                    ]
-                })
-                .collect();
-            if !lines.is_empty() {
-                page.paragraph(&format!("### {}", table.heading()));
-                table.impossible.iter().for_each(|why| page.paragraph(why));
-                page.table(&["", "then", "today", "row today"], lines.into_iter());
+            let mut lines = then::lines(result, table);
+            lines.retain(|line| line.series.unit.is_none());
+            let Some(first) = lines.first() else { continue };
+            page.paragraph(&format!("### {}", table.heading()));
+            table.impossible.iter().for_each(|why| page.paragraph(why));
+            // One reason for all of them, such as a corpus that was left out, is told once.
+            let common =
+                first.today.clone().err().filter(|_| lines.iter().all(|line| line.today == first.today));
+            if let Some(why) = &common {
+                page.paragraph(why);
+                lines.retain(|line| line.then.is_some());
             }
+            let lines = lines.iter().map(|line| {
+                let why = |why: &String| if common.is_some() { "-".to_owned() } else { why.clone() };
+                vec![
+                    line.series.name.clone(),
+                    or_dash(line.then.map(then::figure)),
+                    line.today.as_ref().map_or_else(why, interval::text),
+                    or_dash(line.row.map(code)),
+                ]
+            });
+            page.table(&["", "then", "today", "row today"], lines);
         }
     }
     if !result.claims.is_empty() {
         page.paragraph("## Claims");
-        let all = result.claims.iter().flat_map(|claim| std::iter::once(claim).chain(&claim.parts));
+        // How many parts could not be tested, and why, is told with the claim.
+        let tested = |part: &&Claim| part.verdict != ClaimVerdict::NotTestable;
+        let all = result
+            .claims
+            .iter()
+            .flat_map(|claim| std::iter::once(claim).chain(claim.parts.iter().filter(tested)));
         let lines = all.map(|claim| claim_line(None, claim));
         page.table(&["claim", "what was said", "published", "today", "verdict"], lines);
         let notes: Vec<String> = result

@@ -270,7 +270,7 @@ fn a_round_that_was_repeated_stands_twice_and_in_order() {
     let rails = json!([
         rail(1, "start", 60.0),
         rail(1, "end", 60.0),
-        rail(2, "start", 60.0),
+        rail(2, "start", 91.0),
         rail(2, "end", 99.0),
         rail(2, "start", 60.0),
         rail(2, "end", 60.0)
@@ -279,6 +279,10 @@ fn a_round_that_was_repeated_stands_twice_and_in_order() {
     let plot = plots(&page(&repeated)).pop().unwrap();
     assert_eq!(plot["data"][0]["x"], json!([0.0, 1.0, 2.0, 3.0, 4.0, 5.0]));
     assert_eq!(plot["layout"]["xaxis"]["ticktext"], json!(["1", "2", "2 again"]));
+    // Rounds of runs that were joined have the same numbers, and none was repeated.
+    repeated.rails.iter_mut().for_each(|rail| rail.repeated = false);
+    let plot = plots(&page(&repeated)).pop().unwrap();
+    assert_eq!(plot["layout"]["xaxis"]["ticktext"], json!(["1", "2", "2"]));
 }
 
 #[test]
