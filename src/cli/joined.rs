@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::engine::preflight::{other_conditions, other_row};
-use crate::plan::PlanText;
+use crate::plan::{PhaseText, PlanText};
 use crate::records::Records;
 use crate::result::RunResult;
 use crate::stats::summary::summarize;
@@ -64,7 +64,10 @@ fn add_corpora(whole: &mut PlanText, text: PlanText) -> Result<()> {
     }
     for phase in text.phase {
         match whole.phase.iter_mut().find(|known| known.id == phase.id) {
-            Some(known) => known.corpora.extend(phase.corpora),
+            Some(known) => {
+                ensure!(what_is_done(known) == what_is_done(&phase), "its phase `{}` is another", phase.id);
+                known.corpora.extend(phase.corpora);
+            }
             None => whole.phase.push(phase),
         }
     }
@@ -75,7 +78,13 @@ fn add_corpora(whole: &mut PlanText, text: PlanText) -> Result<()> {
     Ok(())
 }
 
-/// What must be the same in all of them.
+fn what_is_done(phase: &PhaseText) -> PhaseText {
+    PhaseText { corpora: Vec::new(), ..phase.clone() }
+}
+
+/// What must be the same in all of them, with the phases that all corpora have.
 fn apart_from_corpora(text: &PlanText) -> PlanText {
-    PlanText { corpora: Vec::new(), phase: Vec::new(), phases: None, dir: None, ..text.clone() }
+    let mut text = PlanText { corpora: Vec::new(), phases: None, dir: None, ..text.clone() };
+    text.phase.retain(|phase| phase.corpora.is_empty());
+    text
 }

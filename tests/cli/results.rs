@@ -210,13 +210,16 @@ fn not_reported_as_one() -> Outcome {
     let work = Work::new();
     std::fs::write(work.path("two.toml"), TWO_CORPORA)?;
     std::fs::write(work.path("other.toml"), TWO_CORPORA.replace("stores = [", "stores = ['null', "))?;
+    std::fs::write(work.path("reads.toml"), TWO_CORPORA.replacen("{get = 1.0}", "{range = 1.0}", 1))?;
     work.say("run two.toml --corpora small --quiet --out small").ended(0);
+    work.say("run reads.toml --corpora large --quiet --out reads").ended(0);
     work.say("run other.toml --corpora large --quiet --out other").ended(0);
     work.say("run two.toml --corpora large --rounds 3 --quiet --out three").ended(0);
     run(&work, "--phases fill", "one")?;
     for (line, why) in [
         ("small small --out both", "the corpus `small` is in both"),
         ("small other --out both", "another plan"),
+        ("small reads --out both", "another plan"),
         ("small three --out both", "it has 3 rounds, and they have 2"),
         ("one small --out both", "only runs of a plan with several corpora"),
         ("small three", "name it with --out"),
