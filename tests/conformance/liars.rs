@@ -78,6 +78,7 @@ const LIARS: &[Liar] = &[
     Liar { adapter: &SERVER, ..liar("claims-connections-and-refuses", &["connects-anew"]) },
     Liar { adapter: &POSTGRES, ..liar("connects-to-nothing", &["connects-anew"]) },
     Liar { adapter: &POSTGRES, ..liar("never-purges", &["purges-lazy-deletes"]) },
+    Liar { adapter: &POSTGRES, ..liar("never-settles", &["leaves-nothing-to-vacuum"]) },
 ];
 
 /// What the liars wrap: has every flag and every class.
@@ -324,7 +325,7 @@ impl Store for LyingStore {
     }
 
     fn settle(&self) -> blobwise::store::Result<()> {
-        self.inner.settle()
+        if self.lie == "never-settles" { Ok(()) } else { self.inner.settle() }
     }
 
     fn open_catalogue(&self) -> blobwise::store::Result<()> {
