@@ -8,10 +8,6 @@ use super::wire::{Client, Param, Result};
 /// How often the server is asked again.
 const NAP: Duration = Duration::from_millis(2);
 
-/// How often is looked for what is due: an analyze counts rows anew, by which more may be due. No more often, because rows that a
-/// transaction still sees stay due.
-const LOOKS_MAX: u32 = 3;
-
 /// What is due, as statements. The tables of a schema and those of large objects, each with what it stores aside, which has
 /// counts and limits of its own; the conditions are those of PostgreSQL's documentation of the autovacuum daemon. One process
 /// vacuums, as a worker of autovacuum does, but without its pauses.
@@ -51,12 +47,8 @@ pub(super) fn catch_up(keeper: &mut Client, schema: &str, sessions: impl Fn() ->
     while keeper.number(OPEN, &schema)?.is_some_and(|open| open > sessions()) {
         std::thread::sleep(NAP);
     }
-    for _ in 0..LOOKS_MAX {
-        let due = keeper.texts(DUE, &schema)?;
-        if due.is_empty() {
-            break;
-        }
-        due.iter().try_for_each(|statement| keeper.run(statement).map(drop))?;
+    for statement in keeper.texts(DUE, &schema)? {
+        keeper.run(&statement)?;
     }
     while keeper.number(WORKING, &[])? != Some(0) {
         std::thread::sleep(NAP);
