@@ -179,11 +179,7 @@ impl Records {
         self.cells.extend(later.cells);
         self.rails.extend(later.rails);
         self.store_rounds.extend(later.store_rounds);
-        let pictures = later
-            .pictures
-            .into_iter()
-            .filter(|new| self.pictures.iter().all(|known| known.store != new.store));
-        self.pictures.extend(pictures.collect::<Vec<_>>());
+        self.pictures.extend(later.pictures);
         for doubt in later.doubts {
             if !self.doubts.contains(&doubt) {
                 self.doubts.push(doubt);

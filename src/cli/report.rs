@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::joined::joined;
-use super::run::check_out;
+use super::run::{check_out, write_and_print};
 use super::{Ended, collection, print};
 use crate::report;
 use crate::result::{RunResult, replace};
@@ -45,9 +45,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
         return Ok(Ended::Well);
     }
     let out = if run.is_dir() { run.as_path() } else { run.parent().unwrap_or(run) };
-    super::run::write_reports(&result, out)?;
-    print(&report::terminal::render(&result))?;
-    print(&super::run::paths(out))?;
+    write_and_print(&result, out)?;
     Ok(Ended::Well)
 }
 
@@ -63,8 +61,6 @@ fn of_several(flags: &Flags) -> Result<Ended> {
     let result = joined(&flags.runs)?;
     std::fs::create_dir_all(out).with_context(|| format!("cannot make `{}`", out.display()))?;
     replace(&out.join("plan.toml"), result.plan.to_toml()?.as_bytes())?;
-    super::run::write_reports(&result, out)?;
-    print(&report::terminal::render(&result))?;
-    print(&super::run::paths(out))?;
+    write_and_print(&result, out)?;
     Ok(Ended::Well)
 }

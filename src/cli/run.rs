@@ -203,9 +203,7 @@ pub fn carry_out(
         }
     };
     let result = summarize(&job.plan, &records)?;
-    write_reports(&result, &job.out.path)?;
-    print(&report::terminal::render(&result))?;
-    print(&paths(&job.out.path))?;
+    write_and_print(&result, &job.out.path)?;
     let ended = ended(&result, signals);
     Ok((result, ended))
 }
@@ -396,7 +394,7 @@ fn write_manifest(corpora: &[Corpus], out: &Path) -> Result<()> {
 }
 
 /// Writes every report of a result.
-pub fn write_reports(result: &RunResult, out: &Path) -> Result<()> {
+fn write_reports(result: &RunResult, out: &Path) -> Result<()> {
     result.save(out)?;
     for picture in &result.pictures {
         replace(&out.join(picture.file()), &picture.bytes()?)?;
@@ -405,8 +403,15 @@ pub fn write_reports(result: &RunResult, out: &Path) -> Result<()> {
     replace(&out.join("report.html"), report::html::render(result)?.as_bytes())
 }
 
+/// Writes every report into a directory, and prints one.
+pub fn write_and_print(result: &RunResult, out: &Path) -> Result<()> {
+    write_reports(result, out)?;
+    print(&report::terminal::render(result))?;
+    print(&paths(out))
+}
+
 /// Where everything is.
-pub fn paths(out: &Path) -> String {
+fn paths(out: &Path) -> String {
     let path = |name: &str| out.join(name).display().to_string();
     format!(
         "\nReport: {}\nResult: {}\nPlan:   {}\n",
