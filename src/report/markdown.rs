@@ -13,7 +13,7 @@ pub fn render(result: &RunResult) -> String {
     let plan = &result.plan;
     page.paragraph(&format!("# {}", plan.name.as_deref().unwrap_or("Where should these files live?")));
     plan.about.iter().for_each(|about| page.paragraph(about));
-    if let Some(command) = command(result) {
+    if let Some(command) = command(&result.plan) {
         page.paragraph(&format!("```sh\n{command}\n```"));
     }
     page.paragraph(&began(result));
@@ -76,8 +76,7 @@ impl Page {
 }
 
 /// What repeats it, where everybody has the plan.
-fn command(result: &RunResult) -> Option<String> {
-    let plan = &result.plan;
+fn command(plan: &PlanText) -> Option<String> {
     let (name, _) = (plan.name.as_ref()?, plan.document.as_ref()?);
     let (_, shipped) = SHIPPED.iter().find(|(known, _)| known == name)?;
     let names = |plan: &PlanText| -> Vec<String> {
@@ -140,20 +139,25 @@ fn then_and_now(page: &mut Page, result: &RunResult) {
             document.author, document.title, document.date, document.machine
         ));
         page.paragraph("Ratios to the document's own reference; absolute figures are not compared.");
+        let mut silent = Vec::new();
         for table in &plan.published {
             // A line without a ratio is a fact about the experiment.
             let mut lines = then::lines(result, table);
             lines.retain(|line| line.series.unit.is_none());
             let Some(first) = lines.first() else { continue };
-            page.paragraph(&format!("### {}", table.heading()));
-            table.impossible.iter().for_each(|why| page.paragraph(why));
             // One reason for all of them, such as a corpus that was left out, is told once.
             let common =
                 first.today.clone().err().filter(|_| lines.iter().all(|line| line.today == first.today));
             if let Some(why) = &common {
-                page.paragraph(why);
                 lines.retain(|line| line.then.is_some());
+                if lines.is_empty() && table.impossible.is_none() {
+                    silent.push(format!("- {}: {why}", table.heading()));
+                    continue;
+                }
             }
+            page.paragraph(&format!("### {}", table.heading()));
+            table.impossible.iter().for_each(|why| page.paragraph(why));
+            common.iter().for_each(|why| page.paragraph(why));
             let lines = lines.iter().map(|line| {
                 let why = |why: &String| if common.is_some() { "-".to_owned() } else { why.clone() };
                 vec![
@@ -164,6 +168,10 @@ fn then_and_now(page: &mut Page, result: &RunResult) {
                 ]
             });
             page.table(&["", "then", "today", "row today"], lines);
+        }
+        if !silent.is_empty() {
+            page.paragraph("### Tables without a figure, then or today");
+            page.paragraph(&silent.join("\n"));
         }
     }
     if !result.claims.is_empty() {
@@ -292,5 +300,26 @@ fn doubts(page: &mut Page, result: &RunResult) {
     if !lines.is_empty() {
         page.paragraph("## Doubts");
         page.paragraph(&lines.join("\n"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_names_what_differs_from_the_shipped_plan() {
+        let (_, shipped) = SHIPPED.iter().find(|(name, _)| *name == "vondra-2009").unwrap();
+        let mut plan = PlanText::parse(shipped).unwrap();
+        assert_eq!(command(&plan).unwrap(), "blobwise run vondra-2009");
+        plan.corpora.truncate(2);
+        plan.scale = Some(0.2);
+        plan.awake = Some(true);
+        assert_eq!(
+            command(&plan).unwrap(),
+            "blobwise run vondra-2009 --corpora tiny,small --scale 0.2 --awake"
+        );
+        plan.name = Some("of-my-own".to_owned());
+        assert_eq!(command(&plan), None);
     }
 }
