@@ -139,38 +139,11 @@ fn then_and_now(page: &mut Page, result: &RunResult) {
             document.author, document.title, document.date, document.machine
         ));
         page.paragraph("Ratios to the document's own reference; absolute figures are not compared.");
-        let mut silent = Vec::new();
-        for table in &plan.published {
-            // A line without a ratio is a fact about the experiment.
-            let mut lines = then::lines(result, table);
-            lines.retain(|line| line.series.unit.is_none());
-            let Some(first) = lines.first() else { continue };
-            // One reason for all of them, such as a corpus that was left out, is told once.
-            let common =
-                first.today.clone().err().filter(|_| lines.iter().all(|line| line.today == first.today));
-            if let Some(why) = &common {
-                lines.retain(|line| line.then.is_some());
-                if lines.is_empty() && table.impossible.is_none() {
-                    silent.push(format!("- {}: {why}", table.heading()));
-                    continue;
-                }
-            }
-            page.paragraph(&format!("### {}", table.heading()));
-            table.impossible.iter().for_each(|why| page.paragraph(why));
-            common.iter().for_each(|why| page.paragraph(why));
-            let lines = lines.iter().map(|line| {
-                let why = |why: &String| if common.is_some() { "-".to_owned() } else { why.clone() };
-                vec![
-                    line.series.name.clone(),
-                    or_dash(line.then.map(then::figure)),
-                    line.today.as_ref().map_or_else(why, interval::text),
-                    or_dash(line.row.map(code)),
-                ]
-            });
-            page.table(&["", "then", "today", "row today"], lines);
-        }
+        let (tables, silent) = then::tables(result);
+        tables.iter().for_each(|table| published(page, table));
+        let silent: Vec<String> = then::silent(&silent).iter().map(|line| format!("- {line}")).collect();
         if !silent.is_empty() {
-            page.paragraph("### Tables without a figure, then or today");
+            page.paragraph(&format!("### {}", then::SILENT));
             page.paragraph(&silent.join("\n"));
         }
     }
@@ -199,6 +172,26 @@ fn then_and_now(page: &mut Page, result: &RunResult) {
             plan.unspecified.iter().map(|open| format!("- {}: {}", open.what, open.here)).collect();
         page.paragraph(&lines.join("\n"));
     }
+}
+
+fn published(page: &mut Page, table: &then::Table<'_>) {
+    page.paragraph(&format!("### {}", table.text.heading()));
+    table.text.impossible.iter().for_each(|why| page.paragraph(why));
+    // One reason for all of them, such as a corpus that was left out, is told once.
+    let common = table.compared().next().and_then(|line| line.today.as_ref().err());
+    let common = common
+        .filter(|why| table.compared().all(|line| line.today.as_ref().is_err_and(|other| other == *why)));
+    common.iter().for_each(|why| page.paragraph(why));
+    let lines = table.compared().filter(|line| common.is_none() || line.then.is_some()).map(|line| {
+        let why = |why: &String| if common.is_some() { "-".to_owned() } else { why.clone() };
+        vec![
+            line.series.name.clone(),
+            or_dash(line.then.map(then::figure)),
+            line.today.as_ref().map_or_else(why, interval::text),
+            or_dash(line.row.map(code)),
+        ]
+    });
+    page.table(&["", "then", "today", "row today"], lines);
 }
 
 fn claim_line(plan: Option<&str>, claim: &Claim) -> Vec<String> {

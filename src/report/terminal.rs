@@ -6,7 +6,6 @@ use std::fmt::Write;
 use super::place::Place;
 use super::then::{self, is_later_part};
 use super::words;
-use crate::plan::PublishedText;
 use crate::result::{Against, Cache, Cell, Footprint, RunResult, Status, Verdict};
 use crate::stats::{cells, interval, ranking};
 use crate::units;
@@ -354,7 +353,13 @@ fn then_and_now(text: &mut String, result: &RunResult) {
         let source = format!("{}, \"{}\", {}.", document.author, document.title, document.date);
         wrapped(text, "", &source);
         wrapped(text, "", "Ratios to the document's own reference; absolute figures are not compared.");
-        plan.published.iter().for_each(|table| published(text, result, table));
+        let (tables, silent) = then::tables(result);
+        tables.iter().for_each(|table| published(text, table));
+        let silent = then::silent(&silent);
+        if !silent.is_empty() {
+            line(text, &format!("\n  {}", then::SILENT));
+            silent.iter().for_each(|why| wrapped(text, "- ", why));
+        }
     }
     if !result.claims.is_empty() {
         heading(text, "Claims");
@@ -379,26 +384,35 @@ fn capital(text: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// A table without ratios is facts about the experiment: the HTML report has those.
-fn published(text: &mut String, result: &RunResult, table: &PublishedText) {
-    let lines = then::lines(result, table);
-    let shown: Vec<&then::Line<'_>> = lines.iter().filter(|line| line.series.unit.is_none()).collect();
-    if shown.is_empty() {
-        return;
-    }
-    line(text, &format!("\n  {}", table.heading()));
-    line(text, &format!("  {:<32} {:>12}  {:<26} {}", "", "then", "today", "row today"));
-    for found in shown {
-        let then = found.then.map_or("-".to_owned(), then::figure);
-        let today = found.today.as_ref().map_or("-".to_owned(), interval::text);
-        let name = found.series.name.as_str();
-        line(text, &format!("  {name:<32} {then:>12}  {today:<26} {}", found.row.unwrap_or("-")));
-        if let Some(words) = &found.series.words {
-            wrapped(text, "    ", words);
+fn published(text: &mut String, table: &then::Table<'_>) {
+    let longest = table.compared().map(|line| line.series.name.len()).max().unwrap_or_default();
+    let width = longest.max(32);
+    let lines: Vec<(String, &str, Option<&str>)> = table
+        .compared()
+        .map(|found| {
+            let then = found.then.map_or("-".to_owned(), then::figure);
+            let today = found.today.as_ref().map_or("-".to_owned(), interval::text);
+            let figures = format!("  {:<width$} {then:>9}  {today:<26}", found.series.name);
+            (figures, found.row.unwrap_or("-"), found.series.words.as_deref())
+        })
+        .collect();
+    // Rows with many options stand below their figures.
+    let is_wide = lines.iter().any(|(figures, row, _)| figures.len() + 1 + row.len() > WIDTH);
+    line(text, &format!("\n  {}", table.text.heading()));
+    let head =
+        format!("  {:<width$} {:>9}  {:<26} {}", "", "then", "today", if is_wide { "" } else { "row today" });
+    line(text, head.trim_end());
+    for (figures, row, words) in lines {
+        if is_wide {
+            line(text, figures.trim_end());
+            let words = words.map_or(String::new(), |words| format!("; then: {words}"));
+            wrapped(text, "    ", &format!("{row}{words}"));
+        } else {
+            line(text, &format!("{figures} {row}"));
+            words.iter().for_each(|words| wrapped(text, "    ", words));
         }
     }
-    let why = lines.iter().filter(|line| line.row.is_some()).find_map(|line| line.today.as_ref().err());
-    if let Some(why) = why {
+    if let Some(why) = table.why_not() {
         wrapped(text, "  ", why);
     }
 }

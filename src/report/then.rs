@@ -16,23 +16,60 @@ pub struct Line<'r> {
     pub today: Result<Interval, String>,
 }
 
-/// The lines of a published table.
-pub fn lines<'r>(result: &RunResult, table: &'r PublishedText) -> Vec<Line<'r>> {
-    let reference = table.series.iter().find(|series| series.name == table.reference);
-    let reference = reference.and_then(|series| series.today.as_ref());
-    table
-        .series
-        .iter()
-        .map(|series| {
+/// A published table beside today.
+pub struct Table<'r> {
+    /// As it is in the plan.
+    pub text: &'r PublishedText,
+    /// Of its series, in their order.
+    pub lines: Vec<Line<'r>>,
+}
+
+impl<'r> Table<'r> {
+    fn of(result: &RunResult, text: &'r PublishedText) -> Table<'r> {
+        let reference = text.series.iter().find(|series| series.name == text.reference);
+        let reference = reference.and_then(|series| series.today.as_ref());
+        let line = |series: &'r Series| {
             let today = match (&series.today, reference) {
-                (Some(own), Some(reference)) => today(result, table, own, reference),
+                (Some(own), Some(reference)) => today(result, text, own, reference),
                 (None, _) => Err("Nothing stands for it.".to_owned()),
                 (_, None) => Err("Nothing stands for the reference.".to_owned()),
             };
             let row = series.today.as_ref().map(Operand::row);
-            Line { series, row, then: table.ratio(series), today }
-        })
-        .collect()
+            Line { series, row, then: text.ratio(series), today }
+        };
+        Table { text, lines: text.series.iter().map(line).collect() }
+    }
+
+    /// The lines that can have a ratio: the others are facts about the experiment.
+    pub fn compared(&self) -> impl Iterator<Item = &Line<'r>> {
+        self.lines.iter().filter(|line| line.series.unit.is_none())
+    }
+
+    /// Whether there is a ratio, then or today.
+    fn has_ratio(&self) -> bool {
+        self.lines.iter().any(|line| line.then.is_some() || line.today.is_ok())
+    }
+
+    /// Why a row that stands for something has no figure today, as the first of them tells it.
+    pub fn why_not(&self) -> Option<&str> {
+        let mut lines = self.compared().filter(|line| line.row.is_some());
+        lines.find_map(|line| line.today.as_ref().err()).map(String::as_str)
+    }
+}
+
+/// The published tables of a plan that have a ratio, then or today, and those that have none: of words, of facts, or of corpora
+/// that are not in this run.
+pub fn tables(result: &RunResult) -> (Vec<Table<'_>>, Vec<Table<'_>>) {
+    result.plan.published.iter().map(|text| Table::of(result, text)).partition(Table::has_ratio)
+}
+
+/// What is said of tables without a ratio where they are not shown.
+pub const SILENT: &str = "Published tables without a ratio to compare";
+
+/// Their headings, and why there is nothing of today; those of facts alone are left out.
+pub fn silent(tables: &[Table<'_>]) -> Vec<String> {
+    let told = |table: &Table<'_>| Some(format!("{}: {}", table.text.heading(), table.why_not()?));
+    tables.iter().filter_map(told).collect()
 }
 
 fn today(

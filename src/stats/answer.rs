@@ -203,11 +203,16 @@ fn of_subject(question: &Question, cells: &[&Cell], has_caches: bool) -> String 
 
 /// Rows that are not ranked where others are: their figures may look better than those of the leaders.
 fn unranked(cells: &[&Cell]) -> String {
-    let silent = cells.iter().filter(|cell| !cell.rounds.is_empty()).filter_map(|cell| {
-        let why = cell.not_ranked.as_deref()?;
-        Some((why.split(':').next().unwrap_or(why).to_owned(), cell.store.clone()))
-    });
+    let silent = cells
+        .iter()
+        .filter(|cell| !cell.rounds.is_empty())
+        .filter_map(|cell| Some((brief(cell.not_ranked.as_deref()?), cell.store.clone())));
     with_reasons(silent).map_or(String::new(), |list| format!(" Not ranked in it: {list}."))
+}
+
+/// Why a cell is not ranked, without its figures: those stand beside the cell.
+fn brief(why: &str) -> String {
+    why.split(':').next().unwrap_or(why).to_owned()
 }
 
 /// Rows by what is said of them, in the order in which that comes first; `None` without any.
@@ -593,18 +598,28 @@ fn dominates(result: &RunResult, row: &str, other: &str) -> bool {
 fn left_out(plan: &Plan, result: &RunResult) -> Option<String> {
     let subject = subject(plan);
     let why = |row: &RowResult| match (&row.reason, League::of(&row.kind)) {
-        _ if row.kind == Kind::Reference.name() => None,
         (Some(reason), _) => Some(reason.clone()),
         (None, League::Caches) => Some("a cache, not a place where files live".to_owned()),
         (None, league) if league != subject => Some("delivery of what another store keeps".to_owned()),
         (None, _) => {
             let cells = || result.results.iter().filter(|cell| cell.store == row.store);
             let is_ranked = cells().any(|cell| cell.not_ranked.is_none());
-            if is_ranked { None } else { cells().find_map(|cell| cell.not_ranked.clone()) }
+            if is_ranked { None } else { cells().find_map(|cell| cell.not_ranked.as_deref().map(brief)) }
         }
     };
-    let rows = result.rows.iter().filter_map(|row| Some((why(row)?, row.store.clone())));
-    with_reasons(rows).map(|list| format!("Not in the running: {list}."))
+    let rows: Vec<(Option<String>, String)> = result
+        .rows
+        .iter()
+        .filter(|row| row.kind != Kind::Reference.name())
+        .map(|row| (why(row), row.store.clone()))
+        .collect();
+    let list = match rows.as_slice() {
+        [(Some(why), _), _, _, ..] if rows.iter().all(|(other, _)| other.as_ref() == Some(why)) => {
+            Some(format!("every row ({why})"))
+        }
+        _ => with_reasons(rows.into_iter().filter_map(|(why, row)| Some((why?, row)))),
+    };
+    list.map(|list| format!("Not in the running: {list}."))
 }
 
 #[cfg(test)]

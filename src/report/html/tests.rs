@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use super::render;
+use crate::plan::{PlanText, SHIPPED};
+use crate::report::then::SILENT;
 use crate::result::RunResult;
 use crate::stats::histogram;
 
@@ -294,4 +296,27 @@ fn yardsticks_are_in_tables_only() {
     let page = page(&result(&["y", "a"], cells, Vec::new()));
     assert_eq!(plots(&page)[0]["data"].as_array().unwrap().len(), 1);
     assert!(page.contains("yardstick</td>"));
+}
+
+#[test]
+fn published_tables_without_a_ratio_are_put_away() {
+    let result_of = |plan: &str| {
+        let (_, shipped) = SHIPPED.iter().find(|(name, _)| *name == plan).unwrap();
+        let mut result = result(&["a"], vec![], vec![]);
+        result.plan = PlanText::parse(shipped).unwrap();
+        result
+    };
+    let forms = |result: &RunResult| {
+        let page = super::then::contents(result).into_string();
+        [page, crate::report::markdown::render(result), crate::report::terminal::render(result)]
+    };
+    // Its charts are lost, and none of its rows is in this run.
+    for form in forms(&result_of("vondra-2009")) {
+        let (before, after) = form.split_once(SILENT).unwrap();
+        assert!(!before.contains("Write, tiny files") && after.contains("Write, tiny files"), "{form}");
+    }
+    // Figures were published of this one.
+    for form in forms(&result_of("fragfrog-2010")) {
+        assert!(!form.contains(SILENT), "{form}");
+    }
 }

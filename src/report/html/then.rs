@@ -36,7 +36,7 @@ pub fn contents(result: &RunResult) -> Markup {
                 p { (document.author) ", " em { (document.title) } ", " (document.date) ". Measured on: " (document.machine) }
                 p.caveat { "Absolute figures of two machines are not compared: all are ratios to the document's own reference, then and today." }
             }
-            @for table in &plan.published { (published(result, table)) }
+            (published(result))
             @if !result.claims.is_empty() { (claims(&result.claims)) }
             @if !plan.unspecified.is_empty() {
                 h3 { "What was not said, and what this plan does" }
@@ -46,14 +46,31 @@ pub fn contents(result: &RunResult) -> Markup {
     }
 }
 
-fn published(result: &RunResult, table: &PublishedText) -> Markup {
-    let lines = then::lines(result, table);
+/// The published tables; those without a ratio, then or today, are put away.
+fn published(result: &RunResult) -> Markup {
+    let (tables, silent) = then::tables(result);
     html! {
-        h3 { (table.heading()) }
-        @if let Some(impossible) = &table.impossible { p.warning { (prose(impossible)) } }
-        div.plots { @if let Some(figure) = figure(table, &lines) { (figure) } }
-        details.everything { summary { "Published values and today's ratios" } (values(table, &lines)) }
+        @for then::Table { text, lines } in &tables {
+            h3 { (text.heading()) }
+            (impossible(text))
+            div.plots { @if let Some(figure) = figure(text, lines) { (figure) } }
+            details.everything { summary { "Published values and today's ratios" } (values(text, lines)) }
+        }
+        @if !silent.is_empty() {
+            details.everything {
+                summary { (then::SILENT) " (" (silent.len()) ")" }
+                @for then::Table { text, lines } in &silent {
+                    h3 { (text.heading()) }
+                    (impossible(text))
+                    (values(text, lines))
+                }
+            }
+        }
     }
+}
+
+fn impossible(table: &PublishedText) -> Markup {
+    html! { @if let Some(why) = &table.impossible { p.warning { (prose(why)) } } }
 }
 
 /// Then and today in two lines for each system.

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::answer;
 use crate::plan::{Plan, PlanText, Row};
+use crate::result::RowResult;
 use crate::stats::claims::tests::{around, cell, result};
 use crate::store::{Adapter, Kind};
 
@@ -25,11 +26,19 @@ fn sentences(levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)]) -> Vec<
     }
     let text = format!("stores = {stores:?}\nphases = ['fill', 'read-warm']");
     let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
-    let said = answer(&plan, &result(&text, cells, vec![]));
+    let mut result = result(&text, cells, vec![]);
+    result.rows.extend(plan.rows.iter().map(measured_row));
+    let said = answer(&plan, &result);
     let renamed = |text: String| {
         stores.iter().zip(["a", "b", "c"]).fold(text, |text, (store, name)| text.replace(store, name))
     };
     said.into_iter().map(renamed).collect()
+}
+
+fn measured_row(row: &Row) -> RowResult {
+    let kind = row.adapter.kind.name();
+    let facts = json!({"store": row.label, "adapter": "a", "kind": kind, "options": {}, "status": "measured", "facts": {}});
+    serde_json::from_value(facts).unwrap()
 }
 
 fn some_stores() -> Vec<String> {
@@ -79,6 +88,7 @@ fn what_was_not_ranked_is_no_answer() {
     let warm = with(&said, "Warm reads");
     assert!(warm.contains("does not answer it") && warm.contains("too short: 3 ops"), "{warm}");
     assert!(!warm.contains("to find out"), "{warm}");
+    assert!(with(&said, "Not in the running").ends_with("every row (too short)."), "{said:#?}");
 }
 
 #[test]
@@ -237,8 +247,7 @@ fn who_hands_files_out_is_no_place_for_them() {
         let mut result = result(&text, vec![], vec![]);
         for (salt, (row, level)) in plan.rows.iter().zip([3.0, 2.0, 1.0]).enumerate() {
             let kind = row.adapter.kind.name();
-            let facts = json!({"store": row.label, "adapter": "a", "kind": kind, "options": {}, "status": "measured", "facts": {}});
-            result.rows.push(serde_json::from_value(facts).unwrap());
+            result.rows.push(measured_row(row));
             for phase in ["fill", "read-warm"] {
                 let over = json!({"kind": kind, "ops_per_s": {"median": 1000.0 / level}});
                 let cell = cell(&row.label, phase, &around(level, salt), over);
