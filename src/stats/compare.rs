@@ -40,8 +40,13 @@ impl Series {
 
 /// The ratio of a row to a reference that was fixed before, and what it means.
 pub fn with_reference(row: &Series, reference: &Series) -> Option<(Interval, Verdict)> {
-    let moments = row.over(reference)?;
-    let interval = moments.exp_interval(t_two_sided(CONFIDENCE, moments.degrees));
+    compared(row, reference, CONFIDENCE)
+}
+
+/// The ratio of a row to another at a confidence (0 to 1), and what it means.
+pub fn compared(row: &Series, other: &Series, confidence: f64) -> Option<(Interval, Verdict)> {
+    let moments = row.over(other)?;
+    let interval = moments.exp_interval(t_two_sided(confidence, moments.degrees));
     Some((interval, verdict(&interval)))
 }
 

@@ -1,38 +1,43 @@
 //! Sizes at which the winner changes.
 
-use std::collections::BTreeMap;
-
-use super::compare::Series;
-use super::interval::Moments;
+use super::compare::{Series, compared};
+use super::interval::{CONFIDENCE, Moments};
 use crate::result::{Crossover, Verdict};
 
 /// What two rows did at one size of a sweep.
 #[derive(Clone, Debug)]
-pub struct Point<'a> {
+pub struct Point {
     /// The centre of the sizes.
     pub bytes: u64,
     /// The first row.
-    pub a: &'a Series,
+    pub a: Series,
     /// The second row.
-    pub b: &'a Series,
-    /// What the first is to the second.
-    pub verdict: Verdict,
+    pub b: Series,
 }
 
-/// Where one row is proved to be faster at a size and the other at a larger one. `points` are in the order of sizes.
-pub fn crossovers(phase: &str, points: &[Point<'_>]) -> Vec<Crossover> {
+/// Where one row is proved to be faster at a size and the other at a larger one, for all pairs of a phase: a list for each, in the
+/// order of sizes. Every pair is looked at at every size, so that each proof has to be as sure as lets all of them hold at once with
+/// 95 % confidence (Bonferroni): of rows that are equal, some pair would otherwise cross by chance.
+pub fn crossovers(phase: &str, pairs: &[Vec<Point>]) -> Vec<Crossover> {
+    let compared: usize = pairs.iter().map(Vec::len).sum();
+    let confidence = 1.0 - (1.0 - CONFIDENCE) / compared.max(1) as f64;
+    pairs.iter().flat_map(|points| of_pair(phase, points, confidence)).collect()
+}
+
+fn of_pair(phase: &str, points: &[Point], confidence: f64) -> Vec<Crossover> {
     let mut found = Vec::new();
-    let proved: Vec<(usize, &Point)> = points
+    let proved: Vec<(usize, &Point, Verdict)> = points
         .iter()
         .enumerate()
-        .filter(|(_, point)| matches!(point.verdict, Verdict::Faster | Verdict::Slower))
+        .filter_map(|(index, point)| Some((index, point, compared(&point.a, &point.b, confidence)?.1)))
+        .filter(|(_, _, verdict)| matches!(verdict, Verdict::Faster | Verdict::Slower))
         .collect();
     for pair in proved.windows(2) {
-        let [(from, low), (to, high)] = pair else { continue };
-        if low.verdict == high.verdict {
+        let [(from, low, below), (to, high, above)] = pair else { continue };
+        if below == above {
             continue;
         }
-        let (below, above) = if low.verdict == Verdict::Faster {
+        let (below, above) = if *below == Verdict::Faster {
             (&low.a.label, &low.b.label)
         } else {
             (&low.b.label, &low.a.label)
@@ -51,7 +56,7 @@ pub fn crossovers(phase: &str, points: &[Point<'_>]) -> Vec<Crossover> {
 
 /// The size at which the logarithm of the ratio is 0, by straight lines over the logarithm of sizes, in each round; the
 /// mean over rounds in which it crosses 0.
-fn interpolated(points: &[Point<'_>]) -> Option<u64> {
+fn interpolated(points: &[Point]) -> Option<u64> {
     let mut crossings = Vec::new();
     for round in points.first()?.a.rates.keys() {
         let curve: Vec<(f64, f64)> = points
@@ -69,20 +74,13 @@ fn interpolated(points: &[Point<'_>]) -> Option<u64> {
     Some(Moments::of(&crossings)?.mean.exp().round() as u64)
 }
 
-/// Sizes between which the fastest of two rows is open: neighbours without a proof.
-pub fn undecided(points: &[Point<'_>]) -> Option<(u64, u64)> {
-    let open: BTreeMap<u64, Verdict> = points
-        .iter()
-        .filter(|point| matches!(point.verdict, Verdict::CannotTellApart | Verdict::NotRanked))
-        .map(|point| (point.bytes, point.verdict))
-        .collect();
-    Some((*open.keys().next()?, *open.keys().next_back()?))
-}
-
 #[cfg(test)]
 mod tests {
+    use rand::SeedableRng;
+    use rand::rngs::SmallRng;
+    use rand_distr::{Distribution, StandardNormal};
+
     use super::*;
-    use crate::stats::compare::with_reference;
 
     fn series(label: &str, rates: &[f64]) -> Series {
         Series { label: label.into(), rates: (1..).zip(rates.iter().copied()).collect(), slack: 0.0 }
@@ -97,13 +95,8 @@ mod tests {
             series("a", &[50.0, 50.5, 49.5]),
         ];
         let b = series("b", &[100.0, 100.5, 99.5]);
-        let points: Vec<Point> = sizes
-            .iter()
-            .zip(&a)
-            .map(|(bytes, a)| Point { bytes: *bytes, a, b: &b, verdict: with_reference(a, &b).unwrap().1 })
-            .collect();
-        assert_ne!(points[1].verdict, Verdict::Faster);
-        let found = crossovers("read-warm", &points);
+        let points = sizes.iter().zip(a).map(|(bytes, a)| Point { bytes: *bytes, a, b: b.clone() }).collect();
+        let found = crossovers("read-warm", &[points]);
         assert_eq!(found.len(), 1);
         let crossover = &found[0];
         assert_eq!((crossover.below.as_str(), crossover.above.as_str()), ("a", "b"));
@@ -115,8 +108,37 @@ mod tests {
     fn without_two_proofs_there_is_none() {
         let b = series("b", &[100.0, 100.5, 99.5]);
         let fast = series("a", &[200.0, 201.0, 199.0]);
-        let points = [1_000, 10_000].map(|bytes| Point { bytes, a: &fast, b: &b, verdict: Verdict::Faster });
-        assert!(crossovers("read-warm", &points).is_empty());
-        assert_eq!(undecided(&points), None);
+        let points =
+            [1_000, 10_000].map(|bytes| Point { bytes, a: fast.clone(), b: b.clone() }).into_iter().collect();
+        assert!(crossovers("read-warm", &[points]).is_empty());
+    }
+
+    #[test]
+    fn among_many_rows_few_cross_by_chance() {
+        // The worst case: half of the rows are faster at the smaller size, and all are equal at the larger one.
+        const ROWS: usize = 16;
+        let mut random = SmallRng::seed_from_u64(7);
+        let mut rates = |level: f64| -> Vec<f64> {
+            let noise = || -> f64 { StandardNormal.sample(&mut random) };
+            std::iter::repeat_with(noise).take(10).map(|noise| level * (0.1 * noise).exp()).collect()
+        };
+        let wrong = (0..200).filter(|_| {
+            let small: Vec<Series> = (0..ROWS)
+                .map(|row| series(&row.to_string(), &rates(if row < ROWS / 2 { 200.0 } else { 100.0 })))
+                .collect();
+            let large: Vec<Series> = (0..ROWS).map(|row| series(&row.to_string(), &rates(10.0))).collect();
+            let point = |bytes: u64, of: &[Series], a: usize, b: usize| Point {
+                bytes,
+                a: of[a].clone(),
+                b: of[b].clone(),
+            };
+            let pairs: Vec<Vec<Point>> = (0..ROWS)
+                .flat_map(|a| (a + 1..ROWS).map(move |b| (a, b)))
+                .map(|(a, b)| vec![point(1_000, &small, a, b), point(10_000, &large, a, b)])
+                .collect();
+            !crossovers("read-warm", &pairs).is_empty()
+        });
+        let wrong = wrong.count();
+        assert!(wrong <= 10, "{wrong} of 200 runs have a crossover that is none");
     }
 }

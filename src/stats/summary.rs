@@ -229,28 +229,18 @@ fn all_crossovers(plan: &Plan, cells: &[Cell]) -> Vec<crate::result::Crossover> 
         return all;
     }
     for phase in &plan.phases {
+        let mut pairs = Vec::new();
         for (index, a) in plan.rows.iter().enumerate() {
-            for b in &plan.rows[index + 1..] {
-                let pairs = pairs(plan, cells, &phase.id, &a.label, &b.label);
-                let points: Vec<Point> = pairs
-                    .iter()
-                    .map(|(bytes, a, b, verdict)| Point { bytes: *bytes, a, b, verdict: *verdict })
-                    .collect();
-                all.extend(crossovers(&phase.id, &points));
-            }
+            let others = plan.rows[index + 1..].iter();
+            pairs.extend(others.map(|b| points(plan, cells, &phase.id, &a.label, &b.label)));
         }
+        all.extend(crossovers(&phase.id, &pairs));
     }
     all
 }
 
-/// Two rows at every size of a sweep: the size, their rates, and the verdict on the first.
-pub fn pairs(
-    plan: &Plan,
-    cells: &[Cell],
-    phase: &str,
-    a: &str,
-    b: &str,
-) -> Vec<(u64, Series, Series, Verdict)> {
+/// Two rows at every size of a sweep at which they rank with each other.
+fn points(plan: &Plan, cells: &[Cell], phase: &str, a: &str, b: &str) -> Vec<Point> {
     let find = |label: &str, bytes: u64| {
         cells.iter().find(|cell| {
             cell.store == label
@@ -267,9 +257,7 @@ pub fn pairs(
             if ranked_with(a) != ranked_with(b) {
                 return None;
             }
-            let (a, b) = (series(a), series(b));
-            let verdict = with_reference(&a, &b)?.1;
-            Some((bytes, a, b, verdict))
+            Some(Point { bytes, a: series(a), b: series(b) })
         })
         .collect()
 }
