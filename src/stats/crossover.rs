@@ -19,8 +19,8 @@ pub struct Point {
 /// order of sizes. Every pair is looked at at every size, so that each proof has to be as sure as lets all of them hold at once with
 /// 95 % confidence (Bonferroni): of rows that are equal, some pair would otherwise cross by chance.
 pub fn crossovers(phase: &str, pairs: &[Vec<Point>]) -> Vec<Crossover> {
-    let compared: usize = pairs.iter().map(Vec::len).sum();
-    let confidence = 1.0 - (1.0 - CONFIDENCE) / compared.max(1) as f64;
+    let looks: usize = pairs.iter().map(Vec::len).sum();
+    let confidence = 1.0 - (1.0 - CONFIDENCE) / looks.max(1) as f64;
     pairs.iter().flat_map(|points| of_pair(phase, points, confidence)).collect()
 }
 
@@ -95,7 +95,10 @@ mod tests {
             series("a", &[50.0, 50.5, 49.5]),
         ];
         let b = series("b", &[100.0, 100.5, 99.5]);
-        let points = sizes.iter().zip(a).map(|(bytes, a)| Point { bytes: *bytes, a, b: b.clone() }).collect();
+        let points: Vec<Point> =
+            sizes.iter().zip(a).map(|(bytes, a)| Point { bytes: *bytes, a, b: b.clone() }).collect();
+        let middle = compared(&points[1].a, &points[1].b, CONFIDENCE).unwrap().1;
+        assert_ne!(middle, Verdict::Faster);
         let found = crossovers("read-warm", &[points]);
         assert_eq!(found.len(), 1);
         let crossover = &found[0];
