@@ -387,17 +387,17 @@ fn capital(text: &str) -> String {
 fn published(text: &mut String, table: &then::Table<'_>) {
     let longest = table.compared().map(|line| line.series.name.len()).max().unwrap_or_default();
     let width = longest.max(32);
-    let lines: Vec<(String, &str, Option<&str>)> = table
+    let lines: Vec<(String, Option<&str>, Option<&str>)> = table
         .compared()
         .map(|found| {
             let then = found.then.map_or("-".to_owned(), then::figure);
             let today = found.today.as_ref().map_or("-".to_owned(), interval::text);
             let figures = format!("  {:<width$} {then:>9}  {today:<26}", found.series.name);
-            (figures, found.row.unwrap_or("-"), found.series.words.as_deref())
+            (figures, found.row, found.series.words.as_deref())
         })
         .collect();
     // Rows with many options stand below their figures.
-    let is_wide = lines.iter().any(|(figures, row, _)| figures.len() + 1 + row.len() > WIDTH);
+    let is_wide = lines.iter().any(|(figures, row, _)| figures.len() + 1 + row.map_or(1, str::len) > WIDTH);
     line(text, &format!("\n  {}", table.text.heading()));
     let head =
         format!("  {:<width$} {:>9}  {:<26} {}", "", "then", "today", if is_wide { "" } else { "row today" });
@@ -405,10 +405,13 @@ fn published(text: &mut String, table: &then::Table<'_>) {
     for (figures, row, words) in lines {
         if is_wide {
             line(text, figures.trim_end());
-            let words = words.map_or(String::new(), |words| format!("; then: {words}"));
-            wrapped(text, "    ", &format!("{row}{words}"));
+            let words = words.map(|words| format!("then: {words}"));
+            let below: Vec<String> = row.map(str::to_owned).into_iter().chain(words).collect();
+            if !below.is_empty() {
+                wrapped(text, "    ", &below.join("; "));
+            }
         } else {
-            line(text, &format!("{figures} {row}"));
+            line(text, &format!("{figures} {}", row.unwrap_or("-")));
             words.iter().for_each(|words| wrapped(text, "    ", words));
         }
     }
