@@ -165,9 +165,12 @@ impl Records {
         self.complete &= later.complete;
         self.program.command = format!("{}; {}", self.program.command, later.program.command);
         self.program.seconds += later.program.seconds;
+        // In UTC and of one form, so that the order of texts is that of times.
+        self.program.started = self.program.started.clone().min(later.program.started);
         self.fixed.lengths.extend(later.fixed.lengths);
         self.harness.null_ns.extend(later.harness.null_ns);
         self.corpora.extend(later.corpora);
+        self.corpora.sort_by_key(|corpus| corpus.sweep_bytes);
         for row in later.rows {
             if let Some(known) = self.row_mut(&row.store)
                 && row.status == Status::Failed

@@ -48,7 +48,7 @@ pub struct RunResult {
     pub comparisons: Vec<Comparison>,
     /// The sentences of the answer.
     pub answer: Vec<String>,
-    /// Sizes at which the winner changes.
+    /// Sizes at which one row overtakes another.
     pub crossovers: Vec<Crossover>,
     /// Published statements and what this run says of them.
     pub claims: Vec<Claim>,
@@ -739,7 +739,7 @@ pub enum Against {
     Best,
 }
 
-/// A size at which the winner changes.
+/// A size at which one row overtakes another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Crossover {
     /// The phase.

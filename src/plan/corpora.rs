@@ -147,7 +147,7 @@ pub(super) fn corpora(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<Corp
     several(text, scale, seed)
 }
 
-/// The corpora of a plan that has several.
+/// The corpora of a plan that has several, from small to large, whichever it names first: so are those of a sweep.
 fn several(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
     let mut corpora: Vec<CorpusPlan> = Vec::new();
     for corpus in &text.corpora {
@@ -168,6 +168,7 @@ fn several(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
         }
         corpora.push(planned);
     }
+    corpora.sort_by_key(|corpus| corpus.sweep_bytes);
     Ok(corpora)
 }
 
@@ -286,6 +287,15 @@ mod tests {
         assert_eq!(blobs("source = 'fixed:4MB'\nblobs = 1000", 0.001), Some(4));
         assert_eq!(blobs("source = 'fixed:100MB'\nblobs = 1000", 0.001), Some(2));
         assert_eq!(blobs("source = 'fixed:100MB'\nblobs = 1", 0.001), Some(1));
+    }
+
+    #[test]
+    fn several_corpora_come_from_small_to_large() {
+        let corpus =
+            |name: &str| format!("[[corpora]]\nname = '{name}'\nsource = 'fixed:{name}'\nblobs = 10\n");
+        let corpora = planned(&["2MB", "1kB", "40kB"].map(corpus).concat());
+        let names: Vec<&str> = corpora.iter().filter_map(|corpus| corpus.name.as_deref()).collect();
+        assert_eq!(names, ["1kB", "40kB", "2MB"]);
     }
 
     #[test]

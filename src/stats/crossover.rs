@@ -1,4 +1,4 @@
-//! Sizes at which the winner changes.
+//! Sizes at which one row overtakes another.
 
 use super::compare::{Series, compared};
 use super::interval::{CONFIDENCE, Moments};

@@ -198,9 +198,16 @@ fn reported_as_one() -> Outcome {
     assert_eq!(both.plan.to_toml()?, whole.plan.to_toml()?);
     assert_eq!(both.corpora, whole.corpora);
     assert!(both.complete);
+    // The large files went first.
+    assert_eq!(both.program.started, RunResult::load(&work.path("large"))?.program.started);
     for file in ["report.html", "result.json", "results.csv", "plan.toml"] {
         assert!(work.path("both").join(file).is_file(), "no {file}");
     }
+    // In whichever order they are named.
+    work.say("report large small --out turned").ended(0);
+    let turned = RunResult::load(&work.path("turned"))?;
+    assert_eq!(cells(&turned), cells(&whole));
+    assert_eq!((turned.corpora, turned.claims), (both.corpora, both.claims));
     let markdown = work.say("report small large --markdown").ended(0);
     assert_eq!(markdown.stdout, work.say("report both --markdown").ended(0).stdout);
     Ok(())

@@ -44,7 +44,7 @@ pub fn render(result: &RunResult) -> Result<String> {
         (header(result, &title))
         main {
             (answer(result))
-            (crossovers(result))
+            (sizes::winners(result))
             (then::section(result))
             (glance::section(result, &early))
             (pictures(result))
@@ -208,25 +208,6 @@ fn answer(result: &RunResult) -> Markup {
             @if let Some(last) = last { p.caveat { (prose(last)) } }
         }
     }
-}
-
-/// Where the winner changes: the answer of a sweep.
-fn crossovers(result: &RunResult) -> Markup {
-    let mut table = Table::new(
-        "Sizes at which the winner changes",
-        &["phase", "faster below", "faster above", "#at about", "#proved below up to", "#proved above from"],
-    );
-    for crossover in &result.crossovers {
-        table.push(vec![
-            Entry::from(&crossover.phase),
-            named(&crossover.below),
-            named(&crossover.above),
-            size(crossover.bytes).into(),
-            size(crossover.low).into(),
-            size(crossover.high).into(),
-        ]);
-    }
-    html! { (table) }
 }
 
 /// What a visitor sees of each row that has something to see.

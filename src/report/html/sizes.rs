@@ -9,7 +9,7 @@ use super::super::words::with_interval;
 use super::block::Block;
 use super::figure::{Across, Bands, Curve, Figure, Point, Scale, curves};
 use super::phases::{self, RATE, TIME, hover};
-use super::table::{Table, named, shown};
+use super::table::{Entry, Table, named, shown};
 use super::{Looks, ratio, size};
 use crate::result::{Against, Cell, Crossover, Interval, RunResult, Verdict};
 use crate::stats::{cells, compare, interval};
@@ -20,8 +20,9 @@ const SIZES: Scale = Scale { title: "size of blob", show: units::bytes };
 
 /// One phase at all sizes.
 pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<'_>]) -> Markup {
-    let crossovers: Vec<&Crossover> =
-        result.crossovers.iter().filter(|crossover| crossover.phase == phase).collect();
+    let of_phase = result.crossovers.iter().filter(|crossover| crossover.phase == phase);
+    let (winners, others): (Vec<&Crossover>, Vec<&Crossover>) =
+        of_phase.partition(|crossover| is_of_winners(result, crossover));
     let first = blocks.first();
     html! {
         details.phase id={ "phase-" (phase) } open {
@@ -30,10 +31,16 @@ pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<
                     (phases::conditions(result, &Block { sweep_bytes: None, phase, cells: block.cells.clone() }))
                 }
             } }
-            @if crossovers.is_empty() {
-                p { "No size was found at which one row is proved to be faster and another at a larger one." }
+            @if winners.is_empty() {
+                p { "No size was found at which one row is proved to lead and another at a larger one." }
             } @else {
-                (table_of(&crossovers))
+                (table_of("Where the winner changes", &winners))
+            }
+            @if !others.is_empty() {
+                details.everything {
+                    summary { "Other rows of which one overtakes the other (" (others.len()) ")" }
+                    (table_of("Where other rows overtake", &others))
+                }
             }
             @if blocks.iter().all(|block| block.drawn().is_empty()) {
                 p { "No row has figures of this phase; the reasons are under " a href="#not-ranked" { "Not ranked" } "." }
@@ -41,8 +48,8 @@ pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<
                 div.plots {
                     (over_sizes(looks, blocks, &rate(blocks)))
                     @if let Some(figure) = ratios(result, looks, blocks) { (figure) }
-                    @for (below, above) in pairs(&crossovers) {
-                        @if let Some(figure) = pair(looks, blocks, &crossovers, below, above) { (figure) }
+                    @for (below, above) in pairs(&winners) {
+                        @if let Some(figure) = pair(looks, blocks, &winners, below, above) { (figure) }
                     }
                     (over_sizes(looks, blocks, &median_time(blocks)))
                 }
@@ -58,13 +65,30 @@ pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<
     }
 }
 
-fn table_of(crossovers: &[&Crossover]) -> Markup {
+/// Where the winner changes, of all phases: the answer of a sweep.
+pub fn winners(result: &RunResult) -> Table {
+    let winners: Vec<&Crossover> =
+        result.crossovers.iter().filter(|crossover| is_of_winners(result, crossover)).collect();
+    table_of("Sizes at which the winner changes", &winners)
+}
+
+/// Whether one row leads where it is proved to be the faster one, and the other leads where that one is.
+fn is_of_winners(result: &RunResult, crossover: &Crossover) -> bool {
+    let leads = |store: &str, bytes: u64| {
+        let mut cells = result.results.iter().filter(|cell| cell.phase == crossover.phase);
+        cells.any(|cell| cell.leader && cell.store == store && cell.sweep_bytes == Some(bytes))
+    };
+    leads(&crossover.below, crossover.low) && leads(&crossover.above, crossover.high)
+}
+
+fn table_of(title: &str, crossovers: &[&Crossover]) -> Table {
     let mut table = Table::new(
-        "Where the winner changes",
-        &["faster below", "faster above", "#at about", "#proved below up to", "#proved above from"],
+        title,
+        &["phase", "faster below", "faster above", "#at about", "#proved below up to", "#proved above from"],
     );
     for crossover in crossovers {
         table.push(vec![
+            Entry::from(&crossover.phase),
             named(&crossover.below),
             named(&crossover.above),
             size(crossover.bytes).into(),
@@ -72,7 +96,7 @@ fn table_of(crossovers: &[&Crossover]) -> Markup {
             size(crossover.high).into(),
         ]);
     }
-    html! { (table) }
+    table
 }
 
 /// What is drawn over sizes.

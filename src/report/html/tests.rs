@@ -241,6 +241,12 @@ fn a_sweep_draws_sizes_and_where_the_winner_changes() {
     let ratios: Vec<f64> =
         pair["data"][0]["y"].as_array().unwrap().iter().filter_map(Value::as_f64).collect();
     assert!((ratios[0] - 2.0).abs() < 0.01 && (ratios[2] - 0.5).abs() < 0.01, "{ratios:?}");
+    // Of rows that do not lead, it is a fact to look up.
+    sweep.results.iter_mut().for_each(|cell| cell.leader = false);
+    let behind = render(&sweep).unwrap();
+    assert!(!behind.contains("Sizes at which the winner changes"));
+    assert!(behind.contains("Other rows of which one overtakes the other (1)"));
+    assert_eq!(plots(&behind).len() + 1, plots(&page).len());
 }
 
 #[test]
