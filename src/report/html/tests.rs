@@ -326,3 +326,22 @@ fn published_tables_without_a_ratio_are_put_away() {
         assert!(!form.contains(SILENT), "{form}");
     }
 }
+
+#[test]
+fn parts_of_a_claim_are_folded_away() {
+    let claim = |id: &str, note: Option<&str>, parts: Vec<Value>| {
+        json!({"id": id, "statement": format!("what {id} says"), "rows": [], "published": null, "today": null,
+               "verdict": "confirmed", "magnitude": null, "note": note, "parts": parts})
+    };
+    let parts = vec![claim("A-1.1", None, vec![]), claim("A-1.2", None, vec![])];
+    let mut judged = result(&["a"], vec![], vec![]);
+    judged.claims =
+        serde_json::from_value(json!([claim("A-1", Some("a note"), parts), claim("A-2", None, vec![])]))
+            .unwrap();
+    let page = super::then::contents(&judged).into_string();
+    let (claims, parts) = page.split_once("<summary>A-1 has 2 parts</summary>").unwrap();
+    assert!(claims.contains("what A-2 says") && claims.contains("notes</th>") && !claims.contains("A-1.1"));
+    // A column that would be empty is left out.
+    assert!(parts.contains("what A-1.2 says") && !parts.contains("notes</th>"));
+    assert_eq!(page.matches("<details").count(), 1);
+}

@@ -9,6 +9,7 @@ use crate::plan::PublishedText;
 use crate::report::then::{self, Line};
 use crate::result::{Claim, Interval, RunResult};
 use crate::stats::interval;
+use crate::units;
 
 /// Colours of the two times.
 const THEN: Look = Look(7);
@@ -128,14 +129,6 @@ fn values(table: &PublishedText, lines: &[Line<'_>]) -> Table {
 }
 
 fn claims(claims: &[Claim]) -> Markup {
-    let mut table =
-        Table::new("Claims and verdicts", &["claim", "what was said", "verdict", "figures", "notes"]);
-    for claim in claims {
-        line(&mut table, claim);
-        for part in claim.parts.iter() {
-            line(&mut table, part);
-        }
-    }
     html! {
         h3 { "Claims" }
         p {
@@ -144,18 +137,34 @@ fn claims(claims: &[Claim]) -> Markup {
             "Parts of one claim are judged together, at a confidence that holds for all of them (Holm). "
             strong { "magnitude holds" } ": the whole interval is within a factor of 2 of the published figure."
         }
-        (table)
+        (verdicts("Claims and verdicts", "what was said", claims))
+        @for claim in claims.iter().filter(|claim| !claim.parts.is_empty()) {
+            details.everything {
+                summary { (claim.id) " has " (units::counted(claim.parts.len(), "part")) }
+                (verdicts(&format!("Parts of {}", claim.id), "what is compared", &claim.parts))
+            }
+        }
     }
 }
 
-fn line(table: &mut Table, claim: &Claim) {
-    table.push(vec![
-        Entry::from(&claim.id),
-        Entry::new(html! { (prose(&claim.statement)) }, "words"),
-        Entry::new(html! { (then::verdict(claim)) }, "words"),
-        Entry::new(html! { (then::figures(claim)) }, "words"),
-        Entry::new(html! { (prose(claim.note.as_deref().unwrap_or_default())) }, "words"),
-    ]);
+fn verdicts(title: &str, said: &str, claims: &[Claim]) -> Table {
+    let has_notes = claims.iter().any(|claim| claim.note.is_some());
+    let columns = ["claim", said, "verdict", "figures", "notes"];
+    let shown = if has_notes { columns.len() } else { columns.len() - 1 };
+    let mut table = Table::new(title, &columns[..shown]);
+    for claim in claims {
+        let words = |words: Markup| Entry::new(words, "words");
+        let mut entries = vec![
+            Entry::from(&claim.id),
+            words(prose(&claim.statement)),
+            words(html! { (then::verdict(claim)) }),
+            words(html! { (then::figures(claim)) }),
+            words(prose(claim.note.as_deref().unwrap_or_default())),
+        ];
+        entries.truncate(shown);
+        table.push(entries);
+    }
+    table
 }
 
 /// Where the document's own arithmetic does not come out.
