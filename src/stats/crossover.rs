@@ -6,30 +6,30 @@ use crate::result::{Crossover, Verdict};
 
 /// What two rows did at one size of a sweep.
 #[derive(Clone, Debug)]
-pub struct Point {
+pub struct Point<'s> {
     /// The centre of the sizes.
     pub bytes: u64,
     /// The first row.
-    pub a: Series,
+    pub a: &'s Series,
     /// The second row.
-    pub b: Series,
+    pub b: &'s Series,
 }
 
 /// Where one row is proved to be faster at a size and the other at a larger one, for all pairs of a phase: a list for each, in the
 /// order of sizes. Every pair is looked at at every size, so that each proof has to be as sure as lets all of them hold at once with
 /// 95 % confidence (Bonferroni): of rows that are equal, some pair would otherwise cross by chance.
-pub fn crossovers(phase: &str, pairs: &[Vec<Point>]) -> Vec<Crossover> {
+pub fn crossovers(phase: &str, pairs: &[Vec<Point<'_>>]) -> Vec<Crossover> {
     let looks: usize = pairs.iter().map(Vec::len).sum();
     let confidence = 1.0 - (1.0 - CONFIDENCE) / looks.max(1) as f64;
     pairs.iter().flat_map(|points| of_pair(phase, points, confidence)).collect()
 }
 
-fn of_pair(phase: &str, points: &[Point], confidence: f64) -> Vec<Crossover> {
+fn of_pair(phase: &str, points: &[Point<'_>], confidence: f64) -> Vec<Crossover> {
     let mut found = Vec::new();
-    let proved: Vec<(usize, &Point, Verdict)> = points
+    let proved: Vec<(usize, &Point<'_>, Verdict)> = points
         .iter()
         .enumerate()
-        .filter_map(|(index, point)| Some((index, point, compared(&point.a, &point.b, confidence)?.1)))
+        .filter_map(|(index, point)| Some((index, point, compared(point.a, point.b, confidence)?.1)))
         .filter(|(_, _, verdict)| matches!(verdict, Verdict::Faster | Verdict::Slower))
         .collect();
     for pair in proved.windows(2) {
@@ -56,7 +56,7 @@ fn of_pair(phase: &str, points: &[Point], confidence: f64) -> Vec<Crossover> {
 
 /// The size at which the logarithm of the ratio is 0, by straight lines over the logarithm of sizes, in each round; the
 /// mean over rounds in which it crosses 0.
-fn interpolated(points: &[Point]) -> Option<u64> {
+fn interpolated(points: &[Point<'_>]) -> Option<u64> {
     let mut crossings = Vec::new();
     for round in points.first()?.a.rates.keys() {
         let curve: Vec<(f64, f64)> = points
@@ -95,9 +95,9 @@ mod tests {
             series("a", &[50.0, 50.5, 49.5]),
         ];
         let b = series("b", &[100.0, 100.5, 99.5]);
-        let points: Vec<Point> =
-            sizes.iter().zip(a).map(|(bytes, a)| Point { bytes: *bytes, a, b: b.clone() }).collect();
-        let middle = compared(&points[1].a, &points[1].b, CONFIDENCE).unwrap().1;
+        let points: Vec<Point<'_>> =
+            sizes.iter().zip(&a).map(|(bytes, a)| Point { bytes: *bytes, a, b: &b }).collect();
+        let middle = compared(points[1].a, points[1].b, CONFIDENCE).unwrap().1;
         assert_ne!(middle, Verdict::Faster);
         let found = crossovers("read-warm", &[points]);
         assert_eq!(found.len(), 1);
@@ -111,9 +111,8 @@ mod tests {
     fn without_two_proofs_there_is_none() {
         let b = series("b", &[100.0, 100.5, 99.5]);
         let fast = series("a", &[200.0, 201.0, 199.0]);
-        let points =
-            [1_000, 10_000].map(|bytes| Point { bytes, a: fast.clone(), b: b.clone() }).into_iter().collect();
-        assert!(crossovers("read-warm", &[points]).is_empty());
+        let points = [1_000, 10_000].map(|bytes| Point { bytes, a: &fast, b: &b });
+        assert!(crossovers("read-warm", &[points.into()]).is_empty());
     }
 
     #[test]
@@ -130,14 +129,13 @@ mod tests {
                 .map(|row| series(&row.to_string(), &rates(if row < ROWS / 2 { 200.0 } else { 100.0 })))
                 .collect();
             let large: Vec<Series> = (0..ROWS).map(|row| series(&row.to_string(), &rates(10.0))).collect();
-            let point = |bytes: u64, of: &[Series], a: usize, b: usize| Point {
-                bytes,
-                a: of[a].clone(),
-                b: of[b].clone(),
-            };
-            let pairs: Vec<Vec<Point>> = (0..ROWS)
+            let pairs: Vec<Vec<Point<'_>>> = (0..ROWS)
                 .flat_map(|a| (a + 1..ROWS).map(move |b| (a, b)))
-                .map(|(a, b)| vec![point(1_000, &small, a, b), point(10_000, &large, a, b)])
+                .map(|(a, b)| {
+                    [(1_000, &small), (10_000, &large)]
+                        .map(|(bytes, rows)| Point { bytes, a: &rows[a], b: &rows[b] })
+                        .into()
+                })
                 .collect();
             !crossovers("read-warm", &pairs).is_empty()
         });

@@ -9,7 +9,7 @@ use super::compare::{Ranking, Series, rank, with_reference};
 use super::crossover::{Point, crossovers};
 use super::ranking::{not_ranked, ranked_with, same_keys};
 use super::{answer, claims, doubts, interval};
-use crate::plan::{Class, Plan, Row, class_of};
+use crate::plan::{Class, Phase, Plan, Row, class_of};
 use crate::records::Records;
 use crate::result::{Against, Cell, Comparison, Footprint, Picture, RunResult, SCHEMA, Verdict};
 
@@ -224,40 +224,34 @@ fn footprints(plan: &Plan, records: &Records) -> Vec<Footprint> {
 }
 
 fn all_crossovers(plan: &Plan, cells: &[Cell]) -> Vec<crate::result::Crossover> {
-    let mut all = Vec::new();
     if plan.corpora.len() < 2 {
-        return all;
+        return Vec::new();
     }
-    for phase in &plan.phases {
+    let of_phase = |phase: &Phase| {
+        let rows: Vec<AtSizes> = plan.rows.iter().map(|row| at_sizes(cells, &phase.id, &row.label)).collect();
         let mut pairs = Vec::new();
-        for (index, a) in plan.rows.iter().enumerate() {
-            let others = plan.rows[index + 1..].iter();
-            pairs.extend(others.map(|b| points(plan, cells, &phase.id, &a.label, &b.label)));
+        for (index, a) in rows.iter().enumerate() {
+            pairs.extend(rows[index + 1..].iter().map(|b| points(a, b)));
         }
-        all.extend(crossovers(&phase.id, &pairs));
-    }
-    all
+        crossovers(&phase.id, &pairs)
+    };
+    plan.phases.iter().flat_map(of_phase).collect()
 }
 
-/// Two rows at every size of a sweep at which they rank with each other.
-fn points(plan: &Plan, cells: &[Cell], phase: &str, a: &str, b: &str) -> Vec<Point> {
-    let find = |label: &str, bytes: u64| {
-        cells.iter().find(|cell| {
-            cell.store == label
-                && cell.phase == phase
-                && cell.sweep_bytes == Some(bytes)
-                && cell.not_ranked.is_none()
-                && !cell.rounds.is_empty()
-        })
-    };
-    let sizes = plan.corpora.iter().filter_map(|corpus| corpus.sweep_bytes);
-    sizes
-        .filter_map(|bytes| {
-            let (a, b) = (find(a, bytes)?, find(b, bytes)?);
-            if ranked_with(a) != ranked_with(b) {
-                return None;
-            }
-            Some(Point { bytes, a: series(a), b: series(b) })
-        })
+/// What a row did at each size of a sweep at which it ranks, and with what it ranks there.
+type AtSizes = BTreeMap<u64, (String, Series)>;
+
+fn at_sizes(cells: &[Cell], phase: &str, label: &str) -> AtSizes {
+    let own = cells.iter().filter(|cell| cell.store == label && cell.phase == phase);
+    own.filter(|cell| cell.not_ranked.is_none() && !cell.rounds.is_empty())
+        .filter_map(|cell| Some((cell.sweep_bytes?, (ranked_with(cell), series(cell)))))
+        .collect()
+}
+
+/// Two rows at every size at which they rank with each other.
+fn points<'s>(a: &'s AtSizes, b: &'s AtSizes) -> Vec<Point<'s>> {
+    let both = a.iter().filter_map(|(bytes, a)| Some((*bytes, a, b.get(bytes)?)));
+    both.filter(|(_, (group, _), (other, _))| group == other)
+        .map(|(bytes, (_, a), (_, b))| Point { bytes, a, b })
         .collect()
 }

@@ -65,7 +65,7 @@ fn claims(members: &[Member]) -> Markup {
             p {
                 (units::counted(all.len(), "claim")) ": " (count(ClaimVerdict::Confirmed)) " confirmed, "
                 (count(ClaimVerdict::Refuted)) " refuted, " (count(ClaimVerdict::CannotTellApart))
-                " neither, " (count(ClaimVerdict::NotTestable)) " not testable. Why stands below each plan's tables."
+                " neither, " (count(ClaimVerdict::NotTestable)) " not testable. Why stands with the claims of each plan."
             }
             @if measured(members).any(|(_, result)| result.plan.scale.is_some_and(|scale| scale < 1.0)) {
                 p.warning { "Not every plan was run at its published size: verdicts of smaller ones are a look at their shape, and not to be quoted." }

@@ -34,12 +34,12 @@ pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<
             @if winners.is_empty() {
                 p { "No size was found at which one row is proved to lead and another at a larger one." }
             } @else {
-                (table_of("Where the winner changes", &winners))
+                (table_of("Where the winner changes", false, &winners))
             }
             @if !others.is_empty() {
                 details.everything {
                     summary { "Other rows of which one overtakes the other (" (others.len()) ")" }
-                    (table_of("Where other rows overtake", &others))
+                    (table_of("Where other rows overtake", false, &others))
                 }
             }
             @if blocks.iter().all(|block| block.drawn().is_empty()) {
@@ -69,7 +69,7 @@ pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<
 pub fn winners(result: &RunResult) -> Table {
     let winners: Vec<&Crossover> =
         result.crossovers.iter().filter(|crossover| is_of_winners(result, crossover)).collect();
-    table_of("Sizes at which the winner changes", &winners)
+    table_of("Sizes at which the winner changes", true, &winners)
 }
 
 /// Whether one row leads where it is proved to be the faster one, and the other leads where that one is.
@@ -81,20 +81,21 @@ fn is_of_winners(result: &RunResult, crossover: &Crossover) -> bool {
     leads(&crossover.below, crossover.low) && leads(&crossover.above, crossover.high)
 }
 
-fn table_of(title: &str, crossovers: &[&Crossover]) -> Table {
-    let mut table = Table::new(
-        title,
-        &["phase", "faster below", "faster above", "#at about", "#proved below up to", "#proved above from"],
-    );
+fn table_of(title: &str, of_all_phases: bool, crossovers: &[&Crossover]) -> Table {
+    let head =
+        ["phase", "faster below", "faster above", "#at about", "#proved below up to", "#proved above from"];
+    let skipped = usize::from(!of_all_phases);
+    let mut table = Table::new(title, &head[skipped..]);
     for crossover in crossovers {
-        table.push(vec![
+        let entries = [
             Entry::from(&crossover.phase),
             named(&crossover.below),
             named(&crossover.above),
             size(crossover.bytes).into(),
             size(crossover.low).into(),
             size(crossover.high).into(),
-        ]);
+        ];
+        table.push(entries.into_iter().skip(skipped).collect());
     }
     table
 }

@@ -235,6 +235,9 @@ fn a_sweep_draws_sizes_and_where_the_winner_changes() {
     let page = page(&sweep);
     assert!(page.contains("Sizes at which the winner changes"));
     assert!(page.contains("read-warm by size of blob"));
+    // The phase stands where all are together, and not in its own section.
+    assert_eq!(page.matches("proved above from</th>").count(), 2);
+    assert_eq!(page.matches("phase</th><th scope=\"col\">faster below").count(), 1);
     let pair = plots(&page).into_iter().find(|plot| !plot["layout"]["shapes"][1].is_null()).unwrap();
     let band = &pair["layout"]["shapes"][1];
     assert_eq!((band["x0"].as_f64(), band["x1"].as_f64()), (Some(1e3), Some(1e5)));

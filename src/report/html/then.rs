@@ -37,8 +37,8 @@ pub fn contents(result: &RunResult) -> Markup {
                 p { (document.author) ", " em { (document.title) } ", " (document.date) ". Measured on: " (document.machine) }
                 p.caveat { "Absolute figures of two machines are not compared: all are ratios to the document's own reference, then and today." }
             }
-            (published(result))
             @if !result.claims.is_empty() { (claims(&result.claims)) }
+            (published(result))
             @if !plan.unspecified.is_empty() {
                 h3 { "What was not said, and what this plan does" }
                 dl { @for open in &plan.unspecified { dt { (prose(&open.what)) } dd { (prose(&open.here)) } } }
