@@ -17,6 +17,9 @@ pub struct ClaimText {
     /// What is measured; `time` when left out. Sub-claims take it over, and `quantity`, `phase`, `corpus`, `expect` and `impossible` too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<Metric>,
+    /// Which steps of an op `metric = "steps"` is about, all of them together. Sub-claims take them over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<String>,
     /// What is made of it; `ratio` when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantity: Option<Quantity>,
@@ -75,6 +78,8 @@ pub enum Metric {
     TimeForABlob,
     /// The first op of a session.
     FirstOp,
+    /// The steps of an op that `steps` names: of uploads, of connections, of scripts that time themselves (`timed=true`).
+    Steps,
     /// Time that half of the ops did not exceed.
     P50,
     /// 90 %.
@@ -148,12 +153,41 @@ pub struct Target {
     /// The metric, where it differs from the claim's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<Metric>,
+    /// The steps, where they differ from the claim's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<String>,
     /// Only rounds in which it came after this row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
     /// Only rounds in which it came before this row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
+}
+
+impl Target {
+    /// With what it does not say itself as those around it have it: the row and the order of rows are its own.
+    pub(super) fn within(self, around: &Target) -> Target {
+        Target {
+            phase: self.phase.or_else(|| around.phase.clone()),
+            corpus: self.corpus.or_else(|| around.corpus.clone()),
+            metric: self.metric.or(around.metric),
+            steps: first_of(self.steps, &around.steps),
+            ..self
+        }
+    }
+
+    /// Refuses steps without their metric, and the metric without steps.
+    pub(super) fn check(&self) -> Result<()> {
+        if (self.metric == Some(Metric::Steps)) == self.steps.is_empty() {
+            bail!("`metric = \"steps\"` goes with `steps`, the names of those that are meant");
+        }
+        Ok(())
+    }
+}
+
+/// What is said here, or what is taken over where that is nothing.
+fn first_of(own: Vec<String>, taken_over: &[String]) -> Vec<String> {
+    if own.is_empty() { taken_over.to_vec() } else { own }
 }
 
 impl Operand {
@@ -208,6 +242,7 @@ impl ClaimText {
             part.id = format!("{}.{}", self.id, index + 1);
         }
         part.metric = part.metric.or(self.metric);
+        part.steps = first_of(part.steps, &self.steps);
         part.quantity = part.quantity.or(self.quantity);
         part.phase = part.phase.or_else(|| self.phase.clone());
         part.corpus = part.corpus.or_else(|| self.corpus.clone());
@@ -221,15 +256,15 @@ impl ClaimText {
         !self.any_of.is_empty()
     }
 
-    /// A row with the claim's phase, corpus and metric where it names none.
+    /// A row with the claim's phase, corpus, metric and steps where it names none.
     pub fn target(&self, operand: &Operand) -> Target {
-        let target = operand.target();
-        Target {
-            phase: target.phase.or_else(|| self.phase.clone()),
-            corpus: target.corpus.or_else(|| self.corpus.clone()),
-            metric: target.metric.or(self.metric),
-            ..target
-        }
+        operand.target().within(&Target {
+            phase: self.phase.clone(),
+            corpus: self.corpus.clone(),
+            metric: self.metric,
+            steps: self.steps.clone(),
+            ..Target::default()
+        })
     }
 
     /// Refuses a claim whose form says nothing.
@@ -272,6 +307,7 @@ impl ClaimText {
                 "only `disk` and `index` have a `value` by themselves: other figures are those of a machine"
             );
         }
+        self.rows.iter().try_for_each(|row| self.target(row).check())?;
         self.expect.unwrap_or_default().check("expect")?;
         match (self.magnitude, self.published) {
             (Some(_), None) => bail!("`magnitude` is about a figure that was `published`, and there is none"),
@@ -326,6 +362,15 @@ mod tests {
             error("rows = ['a']\nquantity = 'value'\nexpect = {low = 1.0}").contains("`disk` and `index`")
         );
         claim("rows = ['a']\nmetric = 'index'\nquantity = 'value'\nexpect = {low = 1.0}").check().unwrap();
+        assert!(
+            error("rows = ['a', 'b']\nmetric = 'steps'\nexpect = {low = 1.0}").contains("goes with `steps`")
+        );
+        assert!(
+            error("rows = ['a', 'b']\nsteps = ['put']\nexpect = {low = 1.0}").contains("goes with `steps`")
+        );
+        let steps =
+            "rows = ['a', {row = 'b', steps = ['put']}]\nmetric = 'steps'\nsteps = ['find', 'insert']";
+        claim(&format!("{steps}\nexpect = {{low = 1.0}}")).check().unwrap();
         assert!(error("rows = ['a', 'b']\nexpect = {low = 2.0, high = 1.0}").contains("empty"));
         assert!(error("rows = ['a', 'b']\nexpect = {low = 2.0, equal = true}").contains("both sides of 1"));
         assert!(

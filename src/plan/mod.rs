@@ -435,6 +435,7 @@ impl Resolver<'_> {
             bail!("{NOTHING_RUNS}: {}", reasons.join("; "));
         }
         text.claim.iter().try_for_each(ClaimText::check)?;
+        text.published.iter().try_for_each(PublishedText::check)?;
         let mut phases = self.phases()?;
         add_purge(&mut phases, &rows)?;
         let corpora = corpora::corpora(text, scale, seed)?;

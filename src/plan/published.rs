@@ -1,10 +1,10 @@
 //! What a plan says of the document it repeats: its tables, the figures it derives from them, and what it left open.
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::claims::{Metric, Operand};
+use super::claims::{Metric, Operand, Target};
 
 /// Where an experiment was published.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,6 +38,9 @@ pub struct PublishedText {
     /// What is measured today in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<Metric>,
+    /// Which steps of an op that is, where `metric = "steps"`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<String>,
     /// The phase of series that name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
@@ -93,6 +96,25 @@ impl Series {
 }
 
 impl PublishedText {
+    /// A row with the table's phase, corpus, metric and steps where it names none.
+    pub fn target(&self, operand: &Operand) -> Target {
+        operand.target().within(&Target {
+            phase: self.phase.clone(),
+            corpus: self.corpus.clone(),
+            metric: self.metric,
+            steps: self.steps.clone(),
+            ..Target::default()
+        })
+    }
+
+    /// Refuses a table whose rows of today say nothing.
+    pub fn check(&self) -> Result<()> {
+        let rows = self.series.iter().filter_map(|series| series.today.as_ref());
+        rows.map(|row| self.target(row).check())
+            .collect::<Result<()>>()
+            .with_context(|| format!("published table `{}`", self.id))
+    }
+
     /// What stands above its ratios: those of rates are turned over, so that everywhere less is faster.
     pub fn heading(&self) -> String {
         if self.rates { format!("{}, as ratios of times", self.title) } else { self.title.clone() }

@@ -95,10 +95,7 @@ fn claims_and_tables_name_what_the_plan_has() {
                     series.name
                 );
                 let Some(operand) = &series.today else { continue };
-                let own = operand.target();
-                let phase = own.phase.clone().or_else(|| table.phase.clone());
-                let corpus = own.corpus.clone().or_else(|| table.corpus.clone());
-                check(&table.id, &Target { phase, corpus, ..own });
+                check(&table.id, &table.target(operand));
             }
         }
     }

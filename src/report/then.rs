@@ -1,6 +1,6 @@
 //! Then and now: published tables beside this run's, as ratios to the document's own reference, for every form of report.
 
-use crate::plan::{Operand, PublishedText, Series, Target, part_of};
+use crate::plan::{Operand, PublishedText, Series, part_of};
 use crate::result::{Claim, Interval, RunResult};
 use crate::stats::{claims, interval};
 
@@ -78,16 +78,7 @@ fn today(
     own: &Operand,
     reference: &Operand,
 ) -> Result<Interval, String> {
-    let target = |operand: &Operand| {
-        let target = operand.target();
-        Target {
-            phase: target.phase.or_else(|| table.phase.clone()),
-            corpus: target.corpus.or_else(|| table.corpus.clone()),
-            metric: target.metric.or(table.metric),
-            ..target
-        }
-    };
-    let ratio = claims::ratio(result, &target(own), &target(reference))?;
+    let ratio = claims::ratio(result, &table.target(own), &table.target(reference))?;
     Ok(if own == reference { Interval { median: 1.0, low: None, high: None } } else { ratio })
 }
 

@@ -4,7 +4,7 @@
 //! elsewhere, and neither while the interval reaches across. Sub-claims of one claim are judged together: Holm's
 //! procedure keeps the chance of any false one among them at 5 %.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::interval::{CONFIDENCE, EQUAL_WITHIN, Moments, t_two_sided};
 use super::{cells, histogram, ranking};
@@ -178,7 +178,10 @@ fn statement(text: &ClaimText, rows: &[String]) -> String {
             let target = text.target(operand);
             let order = [("after", target.after), ("before", target.before)];
             let order = order.into_iter().filter_map(|(word, other)| Some(format!("{word} {}", other?)));
-            let measured = target.metric.and_then(beside_time).map(str::to_owned);
+            let measured = match target.metric {
+                Some(Metric::Steps) => Some(target.steps.join(" and ")),
+                other => other.and_then(beside_time).map(str::to_owned),
+            };
             let at: Vec<String> =
                 [target.phase, target.corpus, measured].into_iter().flatten().chain(order).collect();
             (target.row, if at.is_empty() { String::new() } else { format!(" ({})", at.join(", ")) })
@@ -197,7 +200,7 @@ fn statement(text: &ClaimText, rows: &[String]) -> String {
 /// What a part of a claim compares, where it is not the time of an op.
 fn beside_time(metric: Metric) -> Option<&'static str> {
     Some(match metric {
-        Metric::Time | Metric::AcknowledgedTime => return None,
+        Metric::Time | Metric::AcknowledgedTime | Metric::Steps => return None,
         Metric::TimeForABlob => "for a blob",
         Metric::FirstOp => "first op",
         Metric::P50 => "p50",
@@ -684,6 +687,7 @@ fn values(result: &RunResult, target: &Target) -> Result<Values, String> {
         Metric::Received => of_one(&cells, |round| round.counts.get("bytes").copied())?,
         Metric::FailedAttempts => per_op(&cells, |round| Some((round.errors + round.retries) as f64)),
         Metric::FirstOp => of_one(&cells, first_op)?,
+        Metric::Steps => in_steps(&cells, &target.steps)?,
         Metric::P50 => of_one(&cells, |round| percentile(round, 0))?,
         Metric::P90 => of_one(&cells, |round| percentile(round, 1))?,
         Metric::P99 => of_one(&cells, |round| percentile(round, 2))?,
@@ -797,6 +801,33 @@ fn per_op(cells: &[&Cell], of: impl Fn(&Round) -> Option<f64>) -> Values {
         *sum = (sum.0 + value, sum.1 + round.ops as f64, sum.2 + 1);
     }
     complete(sums, cells.len())
+}
+
+/// Time of an op in some of its steps, in seconds: one that only some ops take counts as nothing in the others.
+fn in_steps(cells: &[&Cell], names: &[String]) -> Result<Values, String> {
+    let mut known: BTreeSet<&str> = BTreeSet::new();
+    let rounds = cells.iter().flat_map(|cell| &cell.rounds);
+    known.extend(rounds.flat_map(|round| round.histogram.steps.keys()).map(String::as_str));
+    if let Some(unknown) = names.iter().find(|name| !known.contains(name.as_str())) {
+        let store = cells.first().map_or("", |cell| cell.store.as_str());
+        let known: Vec<&str> = known.into_iter().collect();
+        let others = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        return Err(format!("Ops of `{store}` have no step `{unknown}` here, but {others}."));
+    }
+    let seconds = |text: &String| {
+        let times = histogram::decode(text).ok()?;
+        Some(times.mean() * times.len() as f64 / 1e9)
+    };
+    Ok(per_op(cells, |round| {
+        let all: f64 = names
+            .iter()
+            .filter_map(|name| round.histogram.steps.get(name))
+            .map(seconds)
+            .sum::<Option<_>>()?;
+        // First ops of sessions are kept apart, with their steps.
+        let timed = round.ops.saturating_sub(round.first_ops_ns.len() as u64).max(1);
+        Some(all * round.ops as f64 / timed as f64)
+    }))
 }
 
 /// Wall time of a blob: of an op, over the blobs that one has.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::judge;
 use crate::plan::PlanText;
 use crate::result::{Claim, ClaimVerdict, Magnitude, RunResult};
+use crate::stats::histogram;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
@@ -101,6 +102,46 @@ fn a_tie_takes_no_side_and_only_equal_confirms_equality() {
     let about = "rows = ['a', 'b']\nexpect = {equal = true, low = 0.9, high = 1.1}";
     assert_eq!((verdict(about, 1.0), verdict(about, 1.06)), (Confirmed, CannotTellApart));
     assert_eq!((verdict(about, 1.2), verdict(about, 0.8)), (Refuted, Refuted));
+}
+
+/// A cell whose ops have steps of these times, in nanoseconds, each in so many of the ops.
+fn stepped(store: &str, steps: &[(&str, u64, u64)]) -> Value {
+    let mut value = cell(store, "read", &around(1.0, 0), json!({}));
+    let encoded = steps.iter().map(|(name, ns, times)| {
+        let mut histogram = histogram::new();
+        histogram.record_n(*ns, u32::try_from(*times).unwrap()).unwrap();
+        ((*name).to_owned(), Value::from(histogram::encode(&histogram).unwrap()))
+    });
+    let encoded: serde_json::Map<String, Value> = encoded.collect();
+    for round in value["rounds"].as_array_mut().unwrap() {
+        round["histogram"]["steps"] = Value::Object(encoded.clone());
+    }
+    value
+}
+
+#[test]
+fn steps_are_added_up_and_divided_among_all_ops() {
+    let claim = |rows: &str| {
+        format!(
+            "[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\nmetric = 'steps'\nexpect = {{low = 1.0}}\n{rows}"
+        )
+    };
+    // Of 1,000 ops the first is kept apart: 999 have steps.
+    let cells = || {
+        vec![
+            stepped("a", &[("find", 3_000, 999), ("insert", 30_000, 111), ("put", 90_000, 999)]),
+            stepped("b", &[("find", 2_000, 999)]),
+        ]
+    };
+    let found =
+        judged(&claim("steps = ['find', 'insert']\nrows = ['a', {row = 'b', steps = ['find']}]"), cells())
+            .remove(0);
+    // 3 us and a ninth of 30 us, over 2 us.
+    assert!((found.today.unwrap().median - 3.1667).abs() < 0.01, "{:?}", found.today);
+    assert_eq!(found.verdict, ClaimVerdict::Confirmed);
+    let none = judged(&claim("steps = ['put']\nrows = ['a', 'b']"), cells()).remove(0);
+    assert_eq!(none.verdict, ClaimVerdict::NotTestable);
+    assert_eq!(none.note.unwrap(), "Ops of `b` have no step `put` here, but find.");
 }
 
 #[test]
