@@ -21,7 +21,7 @@ function blob_into_cache(string $key): ?string
 }
 
 answer_for_several(function (array $keys): array {
-    $blobs = cache_get_several($keys);
+    $blobs = timed('fetch', fn(): array => cache_get_several($keys));
     $missing = array_filter($keys, fn(string $key): bool => !isset($blobs[$key]));
     header('X-Cache: ' . ($missing === [] ? 'hit' : 'miss'));
     foreach ($missing as $key) {
@@ -30,6 +30,6 @@ answer_for_several(function (array $keys): array {
     return $blobs;
 });
 $key = asked_key();
-$blob = cache_get($key);
+$blob = timed('fetch', fn(): ?string => cache_get($key));
 header('X-Cache: ' . ($blob === null ? 'miss' : 'hit'));
 send_blob($blob ?? blob_into_cache($key) ?? refuse(404));

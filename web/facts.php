@@ -5,7 +5,7 @@ require __DIR__ . '/common.php';
 
 require_token();
 $facts = ['php' => PHP_VERSION, 'php interface' => PHP_SAPI];
-foreach (['apcu', 'memcached', 'mysqli', 'pgsql', 'Zend OPcache'] as $extension) {
+foreach (['apcu', 'memcached', 'mysqli', 'pdo_mysql', 'pgsql', 'Zend OPcache'] as $extension) {
     if (phpversion($extension) !== false) {
         $facts["php $extension"] = phpversion($extension);
     }

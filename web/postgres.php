@@ -39,23 +39,31 @@ $target = sprintf(
     quoted(setting('database')),
     quoted('-c search_path=' . setting('schema'))
 );
-$database = setting('connection') === 'kept' ? pg_pconnect($target) : pg_connect($target, PGSQL_CONNECT_FORCE_NEW);
+$database = timed(
+    'connect',
+    fn(): PgSql\Connection|false => setting('connection') === 'kept'
+        ? pg_pconnect($target)
+        : pg_connect($target, PGSQL_CONNECT_FORCE_NEW)
+);
 if ($database === false) {
     throw new RuntimeException('no connection to PostgreSQL');
 }
-answer_for_several(fn(array $keys): array => several($database, $keys));
+answer_for_several(fn(array $keys): array => timed('fetch', fn(): array => several($database, $keys)));
 $key = asked_key();
 $part = asked_part();
 if ($part !== null) {
     // Positions in SQL count from 1.
-    $row = first_row(
+    $row = timed('fetch', fn(): ?array => first_row(
         $database,
         'SELECT substring(data FROM $1::int FOR $2::int), octet_length(data) FROM blobs WHERE key = $3',
         [min($part[0], 0x7ffffffe) + 1, min($part[1], 0x7fffffff), $key]
-    ) ?? refuse(404);
+    )) ?? refuse(404);
     $length = send_head((int) $row[1], $part);
     echo substr(pg_unescape_bytea($row[0]), 0, $length);
     exit;
 }
-$row = first_row($database, 'SELECT data FROM blobs WHERE key = $1', [$key]);
-send_blob(pg_unescape_bytea($row[0] ?? refuse(404)));
+$blob = timed('fetch', function () use ($database, $key): ?string {
+    $row = first_row($database, 'SELECT data FROM blobs WHERE key = $1', [$key]);
+    return $row === null ? null : pg_unescape_bytea($row[0]);
+});
+send_blob($blob ?? refuse(404));

@@ -239,6 +239,8 @@ pub struct Plan {
     pub phases: Vec<Phase>,
     /// Names of corpora by phase, for phases that are done with some of them only.
     only: BTreeMap<String, Vec<String>>,
+    /// Rows and stores by phase, for phases that are done by some of them only.
+    only_by: BTreeMap<String, Vec<String>>,
     /// The rows, in order.
     pub rows: Vec<Row>,
     /// Rows of the plan that cannot run here.
@@ -273,6 +275,12 @@ impl Plan {
     /// The phases that are done with the corpus of this size, in order.
     pub fn phases_of(&self, sweep_bytes: Option<u64>) -> impl Iterator<Item = &Phase> {
         self.phases.iter().filter(move |phase| self.has(&phase.id, sweep_bytes))
+    }
+
+    /// Whether a phase is done by a row of this name and store, if not by all.
+    pub fn is_done_by(&self, phase: &str, label: &str, store: &str) -> bool {
+        let Some(only) = self.only_by.get(phase) else { return true };
+        only.iter().any(|name| name == label || name == store)
     }
 
     /// Whether a phase is done with the corpus of this size.
@@ -456,6 +464,7 @@ impl Resolver<'_> {
             mix: self.mix(&phases)?,
             corpora,
             only: BTreeMap::new(),
+            only_by: self.only_by()?,
             scale,
             verify: text.verify.unwrap_or(false),
             drop_caches: text.drop_caches.unwrap_or(true),
@@ -505,6 +514,21 @@ impl Resolver<'_> {
                 let ids = phase.expanded().into_iter().map(|part| part.id);
                 only.extend(ids.map(|id| (id, phase.corpora.clone())));
             }
+        }
+        Ok(only)
+    }
+
+    /// Which phases are done by some rows only.
+    fn only_by(&self) -> Result<BTreeMap<String, Vec<String>>> {
+        let mut only = BTreeMap::new();
+        for phase in self.text.phase.iter().filter(|phase| !phase.stores.is_empty()) {
+            // Any that there are: `--stores` may have left some of the plan's out.
+            let mut names = phase.stores.iter().filter(|name| !self.text.absent.contains_key(*name));
+            names
+                .try_for_each(|name| rows::check_name(name))
+                .with_context(|| format!("phase `{}`", phase.id))?;
+            let ids = phase.expanded().into_iter().map(|part| part.id);
+            only.extend(ids.map(|id| (id, phase.stores.clone())));
         }
         Ok(only)
     }
@@ -842,6 +866,30 @@ mod tests {
         assert!(!plan.has("pass.02", Some(1_000)));
         assert_eq!(plan.corpora[0].request.blobs_max, Some(1000));
         assert_ne!(plan.corpora[0].request.seed, plan.corpora[1].request.seed);
+    }
+
+    #[test]
+    fn a_phase_may_be_for_some_rows_only() {
+        let phase = |stores: &str| {
+            format!(
+                "stores = ['files/flat', 'sqlite', 'sqlite[page_size=4096]']\n[[phase]]\nid = 'p'\nops = {{get = 1.0}}\nparts = 2\ncount = 5\nstores = [{stores}]"
+            )
+        };
+        let plan = resolve(&phase("'files/flat', 'sqlite[page_size=4096]'")).unwrap();
+        assert!(
+            plan.is_done_by("p.02", "files/flat", "files/flat")
+                && plan.is_done_by("fill", "sqlite", "sqlite")
+        );
+        assert!(!plan.is_done_by("p.01", "sqlite", "sqlite"));
+        assert!(plan.is_done_by("p.01", "sqlite[page_size=4096]", "sqlite"));
+        // Left out by `--stores`, and no error.
+        resolve(&phase("'lmdb'")).unwrap();
+        let error = |text: &str| format!("{:#}", resolve(text).unwrap_err());
+        assert!(error(&phase("'lmbd'")).contains("lmdb"));
+        assert!(
+            error(&phase("'lmdb'").replace("id = 'p'", "id = 'fill'").replace("parts = 2\n", ""))
+                .contains("every row is filled")
+        );
     }
 
     #[test]

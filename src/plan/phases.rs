@@ -411,7 +411,8 @@ pub struct PhaseText {
     /// A fixed list of this share of the blobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
-    /// A fixed list of this many ops; where they only write, of as many as there are blobs to write at most.
+    /// A fixed list of this many blobs, an op for each or for `batch` of them; where they only write, of as many as there are blobs
+    /// to write at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// Whole passes for at least this long. Reads only.
@@ -442,6 +443,10 @@ pub struct PhaseText {
     /// Only with these corpora, where a plan has several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub corpora: Vec<String>,
+    /// Only by these rows (`sqlite[page_size=4096]`) or all rows of these stores (`sqlite`), and by yardsticks; the others leave
+    /// it out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stores: Vec<String>,
 }
 
 fn part_named(phase: &str, number: u32) -> String {
@@ -508,6 +513,9 @@ impl PhaseText {
         };
         if let Some(parts) = self.parts {
             at_most("parts =", parts as usize, PARTS_MAX)?;
+        }
+        if !self.stores.is_empty() && self.id == "fill" {
+            bail!("has no `stores`: every row is filled");
         }
         if let Some(share) = self.duplicates {
             if mix.iter().any(|(kind, _)| *kind != OpKind::Register) {

@@ -109,9 +109,8 @@ impl PublishedText {
 
     /// Refuses a table whose rows of today say nothing.
     pub fn check(&self) -> Result<()> {
-        let rows = self.series.iter().filter_map(|series| series.today.as_ref());
-        rows.map(|row| self.target(row).check())
-            .collect::<Result<()>>()
+        let mut rows = self.series.iter().filter_map(|series| series.today.as_ref());
+        rows.try_for_each(|row| self.target(row).check())
             .with_context(|| format!("published table `{}`", self.id))
     }
 

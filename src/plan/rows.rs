@@ -169,6 +169,12 @@ pub fn rows(stores: &[String], sets: &Sets, strict: bool) -> Result<(Vec<Row>, V
     Ok((rows, missing))
 }
 
+/// Refuses the name of a row or a store that nothing is called by.
+pub(super) fn check_name(label: &str) -> Result<()> {
+    let (name, _) = split_label(label)?;
+    stores::find(name).map(drop).ok_or_else(|| unknown("store", name, stores::names()))
+}
+
 /// Refuses a row that is there twice. URLs that differ in their passwords only have the same label: a number tells them apart.
 fn tell_apart(rows: &mut [Row]) -> Result<()> {
     let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();

@@ -182,11 +182,11 @@ fn published(page: &mut Page, table: &then::Table<'_>) {
     let common = common
         .filter(|why| table.compared().all(|line| line.today.as_ref().is_err_and(|other| other == *why)));
     common.iter().for_each(|why| page.paragraph(why));
-    let lines = table.compared().filter(|line| common.is_none() || line.then.is_some()).map(|line| {
+    let lines = table.compared().filter(|line| common.is_none() || line.said().is_some()).map(|line| {
         let why = |why: &String| if common.is_some() { "-".to_owned() } else { why.clone() };
         vec![
             line.series.name.clone(),
-            or_dash(line.then.map(then::figure)),
+            or_dash(line.said()),
             line.today.as_ref().map_or_else(why, interval::text),
             or_dash(line.row.map(code)),
         ]

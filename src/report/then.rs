@@ -24,6 +24,14 @@ pub struct Table<'r> {
     pub lines: Vec<Line<'r>>,
 }
 
+impl Line<'_> {
+    /// What was published of it: the ratio, the words, or both.
+    pub fn said(&self) -> Option<String> {
+        let parts: Vec<String> = self.then.map(figure).into_iter().chain(self.series.words.clone()).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
 impl<'r> Table<'r> {
     fn of(result: &RunResult, text: &'r PublishedText) -> Table<'r> {
         let reference = text.series.iter().find(|series| series.name == text.reference);

@@ -194,6 +194,8 @@ fn percentiles(cell: &mut Cell) -> Result<()> {
 /// Steps in the order in which ops take them.
 const STEPS: &[&str] = &[
     "connect",
+    "script connects",
+    "script fetches",
     "digest",
     "begin",
     "find",

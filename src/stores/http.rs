@@ -107,6 +107,8 @@ pub(super) struct Answer {
     pub(super) is_typed: bool,
     /// Whether it says that a cache did not have it.
     pub(super) is_cache_miss: bool,
+    /// What the server says of the time that it took (`Server-Timing`); empty where it says nothing.
+    pub(super) timing: String,
     pub(super) refusal: Vec<u8>,
     framing: Framing,
     close: bool,
@@ -159,6 +161,12 @@ impl Answer {
             value.clone_into(&mut self.server);
         } else if is("x-cache") {
             self.is_cache_miss = value.eq_ignore_ascii_case("miss");
+        } else if is("server-timing") {
+            // Lines of one name are one list.
+            if !self.timing.is_empty() {
+                self.timing.push(',');
+            }
+            self.timing.push_str(value);
         } else if is(":status") {
             self.status = value.parse().with_context(|| format!("the status `{value}` is not a number"))?;
         }

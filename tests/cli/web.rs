@@ -18,6 +18,13 @@ pub fn trials() -> Vec<Trial> {
         ),
         needing("misses of a cache are counted", missing("apache-php/memcached"), misses),
         needing("a script's row tells its settings", missing("nginx-php/memcached"), facts),
+        needing(
+            "a script that is timed tells how long it connects and fetches",
+            missing("apache-php/mysql")
+                .or_else(|| missing("nginx-php/apcu"))
+                .or_else(|| missing("apache-php/postgres")),
+            timed,
+        ),
     ]
 }
 
@@ -124,5 +131,59 @@ fn facts() -> Outcome {
     for name in ["php opcache.enable", "compiled once", "php memcached", "cache: item_size_max", "behind: "] {
         assert!(facts.contains(name), "no `{name}` in {facts}");
     }
+    Ok(())
+}
+
+/// What scripts take is told as steps, which are parts of the op; a phase that is for timed rows only is done by no other.
+fn timed() -> Outcome {
+    let work = Work::new();
+    let plan = r#"
+        stores = ["apache-php/mysql[driver=pdo,protocol=text,timed=true]", "apache-php/mysql", "apache-php/postgres[timed=true]",
+                  "nginx-php/apcu[http=2,timed=true]"]
+        phases = ["fill", "one", "several"]
+        rounds = 1
+        [corpus]
+        source = "fixed:2000"
+        blobs = 20
+        [[phase]]
+        id = "one"
+        ops = { get = 1.0 }
+        count = 300
+        order = "uniform"
+        [[phase]]
+        id = "several"
+        ops = { get = 1.0 }
+        count = 300
+        order = "uniform"
+        batch = 10
+        stores = ["apache-php/mysql[driver=pdo,protocol=text,timed=true]", "nginx-php/apcu"]
+    "#;
+    std::fs::write(work.path("timed.toml"), plan)?;
+    work.say("run timed.toml --quiet --out out").ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let steps_of = |store: &str, phase: &str| -> Option<Vec<(String, f64)>> {
+        let of = |cell: &&blobwise::result::Cell| cell.store.starts_with(store) && cell.phase == phase;
+        let cell = result.results.iter().find(of)?;
+        assert_eq!((cell.status, cell.errors), (Status::Measured, 0), "{store}: {:?}", cell.reason);
+        Some(cell.steps.iter().map(|step| (step.name.clone(), step.share)).collect())
+    };
+    let (connects, fetches) = ("script connects", "script fetches");
+    for (store, phase, names) in [
+        ("apache-php/mysql[driver=pdo", "one", &[connects, fetches][..]),
+        ("apache-php/mysql[driver=pdo", "several", &[connects, fetches]),
+        ("apache-php/postgres[", "one", &[connects, fetches]),
+        ("nginx-php/apcu[", "one", &[fetches]),
+        ("nginx-php/apcu[", "several", &[fetches]),
+    ] {
+        let steps = steps_of(store, phase).ok_or("no cell")?;
+        let told: Vec<&str> = steps.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(told, names, "{store} {phase}");
+        let share: f64 = steps.iter().map(|(_, share)| share).sum();
+        assert!(share > 0.0 && share < 1.0, "{store} {phase}: {steps:?}");
+    }
+    let untimed = result.results.iter().find(|cell| cell.store == "apache-php/mysql" && cell.phase == "one");
+    assert_eq!(untimed.ok_or("no cell")?.steps.len(), 0);
+    let several = result.results.iter().filter(|cell| cell.phase == "several");
+    assert_eq!(several.count(), 2);
     Ok(())
 }

@@ -135,7 +135,7 @@ fn claims(claims: &[Claim]) -> Markup {
             strong { "confirmed" } ": the whole 95 % interval lies where the statement says; "
             strong { "refuted" } ": all of it lies elsewhere; " strong { "cannot tell apart" } ": it reaches across. "
             "Parts of one claim are judged together, at a confidence that holds for all of them (Holm). "
-            strong { "magnitude holds" } ": the whole interval is within a factor of 2 of the published figure."
+            strong { "magnitude holds" } ": the whole interval is within a factor of 2 of the published figure, or within the bounds that the plan has for it."
         }
         (verdicts("Claims and verdicts", "what was said", claims))
         @for claim in claims.iter().filter(|claim| !claim.parts.is_empty()) {

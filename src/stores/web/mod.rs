@@ -84,6 +84,8 @@ const XSENDFILE: Program =
     part("mod_xsendfile.so", &["/usr/lib/apache2/modules"], "apt-get install libapache2-mod-xsendfile");
 #[cfg(feature = "mysql")]
 const MYSQLI: Program = part("mysqli.so", &["/usr/lib/php/*"], "apt-get install php-mysql");
+#[cfg(feature = "mysql")]
+const PDO_MYSQL: Program = part("pdo_mysql.so", &["/usr/lib/php/*"], "apt-get install php-mysql");
 #[cfg(feature = "postgres")]
 const PGSQL: Program = part("pgsql.so", &["/usr/lib/php/*"], "apt-get install php-pgsql");
 #[cfg(feature = "memcached")]
@@ -130,6 +132,18 @@ const SEND: OptionSpec = OptionSpec {
     values: Values::OneOf(&["script", "handover"]),
     default: "script",
     about: "script: PHP sends the file; handover: PHP names it, and the web server sends it (X-Sendfile, X-Accel-Redirect)",
+};
+const TIMED: OptionSpec = OptionSpec {
+    name: "timed",
+    values: Values::Flag,
+    default: "false",
+    about: "true: the script times how long it connects and fetches, and says so in a header (Server-Timing): steps of an op",
+};
+const DRIVER: OptionSpec = OptionSpec {
+    name: "driver",
+    values: Values::OneOf(&["mysqli", "pdo"]),
+    default: "mysqli",
+    about: "the library by which the script asks the database",
 };
 const PROTOCOL: OptionSpec = OptionSpec {
     name: "protocol",
@@ -212,7 +226,7 @@ pub(super) const APACHE_APCU: Adapter = adapter!(
     "apache-php/apcu",
     "Apache with PHP as a module; a script sends blobs from APCu, filled from `files/hashed`",
     [APACHE, PHP_MODULE, APCU],
-    [KEEP_ALIVE, TLS],
+    [TIMED, KEEP_ALIVE, TLS],
     FILES,
     Front::Apache,
     Content::Cached(Cache::Apcu)
@@ -221,7 +235,7 @@ pub(super) const NGINX_APCU: Adapter = adapter!(
     "nginx-php/apcu",
     "nginx with php-fpm; a script sends blobs from APCu, filled from `files/hashed`",
     [NGINX, PHP_FPM, APCU],
-    [KEEP_ALIVE, TLS, HTTP],
+    [TIMED, KEEP_ALIVE, TLS, HTTP],
     FILES,
     Front::Nginx,
     Content::Cached(Cache::Apcu)
@@ -230,8 +244,8 @@ pub(super) const NGINX_APCU: Adapter = adapter!(
 pub(super) const APACHE_MYSQL: Adapter = adapter!(
     "apache-php/mysql",
     "Apache with PHP as a module; a script sends blobs out of `mariadb/blob`",
-    [APACHE, PHP_MODULE, MYSQLI, super::mysql::MARIADBD],
-    [CONNECTION, PROTOCOL, KEEP_ALIVE, TLS],
+    [APACHE, PHP_MODULE, MYSQLI, PDO_MYSQL, super::mysql::MARIADBD],
+    [DRIVER, CONNECTION, PROTOCOL, TIMED, KEEP_ALIVE, TLS],
     MARIADB,
     Front::Apache,
     Content::Script("mysql.php")
@@ -240,8 +254,8 @@ pub(super) const APACHE_MYSQL: Adapter = adapter!(
 pub(super) const NGINX_MYSQL: Adapter = adapter!(
     "nginx-php/mysql",
     "nginx with php-fpm; a script sends blobs out of `mariadb/blob`",
-    [NGINX, PHP_FPM, MYSQLI, super::mysql::MARIADBD],
-    [CONNECTION, PROTOCOL, KEEP_ALIVE, TLS, HTTP],
+    [NGINX, PHP_FPM, MYSQLI, PDO_MYSQL, super::mysql::MARIADBD],
+    [DRIVER, CONNECTION, PROTOCOL, TIMED, KEEP_ALIVE, TLS, HTTP],
     MARIADB,
     Front::Nginx,
     Content::Script("mysql.php")
@@ -251,7 +265,7 @@ pub(super) const APACHE_MEMCACHED: Adapter = adapter!(
     "apache-php/memcached",
     "Apache with PHP as a module; a script sends blobs from memcached, filled from `files/hashed`",
     [APACHE, PHP_MODULE, PHP_MEMCACHED, super::memcached::MEMCACHED],
-    [CONNECTION, KEEP_ALIVE, TLS],
+    [CONNECTION, TIMED, KEEP_ALIVE, TLS],
     FILES,
     Front::Apache,
     Content::Cached(Cache::Memcached)
@@ -261,7 +275,7 @@ pub(super) const NGINX_MEMCACHED: Adapter = adapter!(
     "nginx-php/memcached",
     "nginx with php-fpm; a script sends blobs from memcached, filled from `files/hashed`",
     [NGINX, PHP_FPM, PHP_MEMCACHED, super::memcached::MEMCACHED],
-    [CONNECTION, KEEP_ALIVE, TLS, HTTP],
+    [CONNECTION, TIMED, KEEP_ALIVE, TLS, HTTP],
     FILES,
     Front::Nginx,
     Content::Cached(Cache::Memcached)
@@ -271,7 +285,7 @@ pub(super) const APACHE_POSTGRES: Adapter = adapter!(
     "apache-php/postgres",
     "Apache with PHP as a module; a script sends blobs out of `postgres/bytea`",
     [APACHE, PHP_MODULE, PGSQL, super::postgres::POSTGRES],
-    [CONNECTION, KEEP_ALIVE, TLS],
+    [CONNECTION, TIMED, KEEP_ALIVE, TLS],
     POSTGRES,
     Front::Apache,
     Content::Script("postgres.php")
@@ -281,7 +295,7 @@ pub(super) const NGINX_POSTGRES: Adapter = adapter!(
     "nginx-php/postgres",
     "nginx with php-fpm; a script sends blobs out of `postgres/bytea`",
     [NGINX, PHP_FPM, PGSQL, super::postgres::POSTGRES],
-    [CONNECTION, KEEP_ALIVE, TLS, HTTP],
+    [CONNECTION, TIMED, KEEP_ALIVE, TLS, HTTP],
     POSTGRES,
     Front::Nginx,
     Content::Script("postgres.php")
@@ -389,6 +403,8 @@ struct Delivery {
     /// What visitors keep, where they keep anything.
     copies: Option<Copies>,
     scripts: Option<Scripts>,
+    /// Whether scripts tell how long they took.
+    timed: bool,
     /// What the row can do.
     caps: Caps,
     /// Offsets beyond it are beyond every blob.
@@ -455,6 +471,7 @@ fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Resul
         route,
         copies: setup.options.flag("revalidate").then(Copies::default),
         scripts,
+        timed: setup.options.flag("timed"),
         caps: caps(behind, front, content, setup.options),
         blob_bytes_max: setup.blob_bytes_max,
     }))
@@ -485,6 +502,10 @@ impl Store for Delivery {
 
     fn memory_bytes(&self) -> Result<Option<u64>> {
         self.behind.memory_bytes()
+    }
+
+    fn is_staged(&self) -> bool {
+        self.timed
     }
 
     fn servers(&self) -> Vec<&Server> {

@@ -64,11 +64,12 @@ impl Scripts {
         if let Some(source) = source {
             std::fs::write(dir.join("cache.php"), source)?;
         }
+        std::fs::write(dir.join("driver.php"), driver(setup.options))?;
         let token = password();
         let handover = if front == Front::Nginx { "X-Accel-Redirect" } else { "X-Sendfile" };
         let blobs = blobs.to_str().context("PHP's settings are text, and the path of the store is not")?;
         let mut settings = vec![("token", token.as_str()), ("blobs", blobs), ("handover", handover)];
-        for name in ["connection", "protocol"] {
+        for name in ["connection", "protocol", "timed"] {
             settings.push((name, setup.options.text(name)));
         }
         if let Some(contact) = &contact {
@@ -109,6 +110,26 @@ impl Scripts {
     }
 }
 
+/// The library by which scripts ask MySQL or MariaDB.
+fn driver(options: &Options) -> &'static str {
+    match options.text("driver") {
+        "pdo" => include_str!("../../../web/driver_pdo.php"),
+        _ => include_str!("../../../web/driver_mysqli.php"),
+    }
+}
+
+/// Parts of a request that scripts time, as they are called in the header `Server-Timing` and as steps of an op.
+const PARTS: &[(&str, &str)] = &[("connect", "script connects"), ("fetch", "script fetches")];
+
+/// The steps in the header of an answer, in nanoseconds: `connect;dur=0.0123, fetch;dur=1.5`, in milliseconds.
+pub(super) fn steps(header: &str) -> impl Iterator<Item = Told> {
+    header.split(',').filter_map(|part| {
+        let (name, milliseconds) = part.trim().split_once(";dur=")?;
+        let (_, step) = PARTS.iter().find(|(known, _)| *known == name)?;
+        Some(Told::Time(step, (milliseconds.parse::<f64>().ok()? * 1e6) as u64))
+    })
+}
+
 /// Room for every blob and for what the cache keeps of each, so that nothing is forgotten.
 fn apcu_settings(setup: &Setup) -> String {
     /// More than the header, the key and the table of an entry take.
@@ -139,5 +160,13 @@ mod tests {
     fn settings_are_text_whatever_is_in_them() {
         let text = settings_text(&[("a", r"it's \ odd")]);
         assert_eq!(text, "<?php\nreturn [\n    'a' => 'it\\'s \\\\ odd',\n];\n");
+    }
+
+    #[test]
+    fn what_scripts_time_is_told_as_steps() {
+        let told: Vec<Told> =
+            steps("connect;dur=0.012345, fetch;dur=1.5, other;dur=9, fetch, fetch;dur=x").collect();
+        assert_eq!(told, [Told::Time("script connects", 12_345), Told::Time("script fetches", 1_500_000)]);
+        assert_eq!(steps("").count(), 0);
     }
 }

@@ -8,6 +8,7 @@ use anyhow::anyhow;
 use super::super::http::Answer;
 use super::client::{Client, Request};
 use super::front::Front;
+use super::scripts::steps;
 use super::{Delivery, Route, spell_file};
 use crate::store::*;
 
@@ -43,6 +44,8 @@ pub(super) struct Visitor<'s> {
     behind: Box<dyn Session + 's>,
     client: Client,
     path: String,
+    /// What the script behind the last answer with a blob says of the time that it took, until that is told.
+    timing: Option<String>,
 }
 
 impl Visitor<'_> {
@@ -51,7 +54,7 @@ impl Visitor<'_> {
         if store.web.target.keep_alive {
             client.connect()?;
         }
-        Ok(Visitor { store, behind: store.behind.session()?, client, path: String::new() })
+        Ok(Visitor { store, behind: store.behind.session()?, client, path: String::new(), timing: None })
     }
 
     /// Lets the application's cache follow what was done to the store behind, and drops the visitor's copy: a web server that
@@ -78,10 +81,11 @@ impl Visitor<'_> {
             Span::Part { .. } => Request { part: Some((from, len)), ..Request::new("GET", &self.path) },
         };
         let mut delivered = 0;
-        let answer = self.client.exchange(&request, &[200, 206, 404, 416], &mut |piece| {
+        let mut answer = self.client.exchange(&request, &[200, 206, 404, 416], &mut |piece| {
             delivered += piece.len();
             sink(piece);
         })?;
+        self.timing = Some(std::mem::take(&mut answer.timing));
         match answer.status {
             // An empty blob has no part: it is sent whole. Any other one would be too much.
             200 if request.part.is_some() && delivered > 0 => {
@@ -191,6 +195,20 @@ impl Session for Visitor<'_> {
         self.client.connect()
     }
 
+    fn tell(&mut self, each: &mut dyn FnMut(Told)) -> Result<()> {
+        // Nothing that writes is timed by a script.
+        let Some(timing) = self.timing.take() else { return Ok(()) };
+        let mut told = 0;
+        steps(&timing).for_each(|step| {
+            each(step);
+            told += 1;
+        });
+        if told == 0 {
+            return Err(Error::Failed(anyhow!("the script does not say how long it took (`{timing}`)")));
+        }
+        Ok(())
+    }
+
     fn take_incidents(&mut self) -> Incidents {
         self.client.take_incidents()
     }
@@ -209,7 +227,8 @@ impl Session for Visitor<'_> {
         spell_several(&mut self.path, script, keys);
         let mut parts = Parts::new(keys.len(), sink);
         let request = Request::new("GET", &self.path);
-        let answer = self.client.exchange(&request, &[200], &mut |piece| parts.take(piece))?;
+        let mut answer = self.client.exchange(&request, &[200], &mut |piece| parts.take(piece))?;
+        self.timing = Some(std::mem::take(&mut answer.timing));
         self.of_a_blob(&answer)?;
         parts.finish()
     }
