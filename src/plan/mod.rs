@@ -5,6 +5,7 @@ mod corpora;
 mod phases;
 mod published;
 mod rows;
+mod selector;
 mod values;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ pub use rows::{
 pub use values::{CacheSize, ResponseLimit};
 
 use corpora::{DEFAULT_BLOBS, DEFAULT_BYTES};
+use selector::Selector;
 use values::{at_most, bytes_or, duration_or, positive_rate};
 
 use crate::corpus::PRESETS;
@@ -239,8 +241,8 @@ pub struct Plan {
     pub phases: Vec<Phase>,
     /// Names of corpora by phase, for phases that are done with some of them only.
     only: BTreeMap<String, Vec<String>>,
-    /// Rows and stores by phase, for phases that are done by some of them only.
-    only_by: BTreeMap<String, Vec<String>>,
+    /// Rows by phase, for phases that are done by some of them only.
+    only_by: BTreeMap<String, Vec<Selector>>,
     /// The rows, in order.
     pub rows: Vec<Row>,
     /// Rows of the plan that cannot run here.
@@ -277,10 +279,16 @@ impl Plan {
         self.phases.iter().filter(move |phase| self.has(&phase.id, sweep_bytes))
     }
 
-    /// Whether a phase is done by a row of this name and store, if not by all.
-    pub fn is_done_by(&self, phase: &str, label: &str, store: &str) -> bool {
-        let Some(only) = self.only_by.get(phase) else { return true };
-        only.iter().any(|name| name == label || name == store)
+    /// Whether a row does a phase. A yardstick does every one: it shows what the harness takes of it.
+    pub fn is_done_by(&self, phase: &str, row: &Row) -> bool {
+        let fits = |only: &Vec<Selector>| only.iter().any(|selector| selector.fits(row));
+        row.is_reference() || self.only_by.get(phase).is_none_or(fits)
+    }
+
+    /// Whether a row that cannot run here would do a phase.
+    pub fn would_be_done_by(&self, phase: &str, missing: &Missing) -> bool {
+        let names = |only: &Vec<Selector>| only.iter().any(|selector| selector.names(missing));
+        self.only_by.get(phase).is_none_or(names)
     }
 
     /// Whether a phase is done with the corpus of this size.
@@ -518,17 +526,14 @@ impl Resolver<'_> {
         Ok(only)
     }
 
-    /// Which phases are done by some rows only.
-    fn only_by(&self) -> Result<BTreeMap<String, Vec<String>>> {
+    /// Which phases are done by some rows only. That there are such rows is not asked: `--stores` may have left them out.
+    fn only_by(&self) -> Result<BTreeMap<String, Vec<Selector>>> {
         let mut only = BTreeMap::new();
         for phase in self.text.phase.iter().filter(|phase| !phase.stores.is_empty()) {
-            // Any that there are: `--stores` may have left some of the plan's out.
-            let mut names = phase.stores.iter().filter(|name| !self.text.absent.contains_key(*name));
-            names
-                .try_for_each(|name| rows::check_name(name))
-                .with_context(|| format!("phase `{}`", phase.id))?;
-            let ids = phase.expanded().into_iter().map(|part| part.id);
-            only.extend(ids.map(|id| (id, phase.stores.clone())));
+            let selectors = phase.stores.iter().map(|name| Selector::parse(name, &self.text.absent));
+            let selectors =
+                selectors.collect::<Result<Vec<_>>>().with_context(|| format!("phase `{}`", phase.id))?;
+            only.extend(phase.expanded().into_iter().map(|part| (part.id, selectors.clone())));
         }
         Ok(only)
     }
@@ -872,24 +877,23 @@ mod tests {
     fn a_phase_may_be_for_some_rows_only() {
         let phase = |stores: &str| {
             format!(
-                "stores = ['files/flat', 'sqlite', 'sqlite[page_size=4096]']\n[[phase]]\nid = 'p'\nops = {{get = 1.0}}\nparts = 2\ncount = 5\nstores = [{stores}]"
+                "stores = ['null', 'files/flat', 'sqlite', 'sqlite[page_size=16384]']\n[[phase]]\nid = 'p'\nops = {{get = 1.0}}\nparts = 2\ncount = 5\nstores = [{stores}]"
             )
         };
-        let plan = resolve(&phase("'files/flat', 'sqlite[page_size=4096]'")).unwrap();
-        assert!(
-            plan.is_done_by("p.02", "files/flat", "files/flat")
-                && plan.is_done_by("fill", "sqlite", "sqlite")
-        );
-        assert!(!plan.is_done_by("p.01", "sqlite", "sqlite"));
-        assert!(plan.is_done_by("p.01", "sqlite[page_size=4096]", "sqlite"));
+        let plan = resolve(&phase("'files/flat', 'sqlite[page_size=16384]'")).unwrap();
+        let does = |phase: &str| -> Vec<&str> {
+            plan.rows.iter().filter(|row| plan.is_done_by(phase, row)).map(|row| row.label.as_str()).collect()
+        };
+        assert_eq!(does("fill").len(), 4);
+        assert_eq!(does("p.02"), ["null", "files/flat", "sqlite[page_size=16384]"]);
         // Left out by `--stores`, and no error.
         resolve(&phase("'lmdb'")).unwrap();
         let error = |text: &str| format!("{:#}", resolve(text).unwrap_err());
-        assert!(error(&phase("'lmbd'")).contains("lmdb"));
-        assert!(
-            error(&phase("'lmdb'").replace("id = 'p'", "id = 'fill'").replace("parts = 2\n", ""))
-                .contains("every row is filled")
-        );
+        assert!(error(&phase("'lmbd'")).contains("`lmdb`"));
+        assert!(error(&phase("'sqlite[page_sise=4096]'")).contains("`page_size`"));
+        assert!(error(&phase("'sqlite[page_size=1]'")).contains("no value is called `1`"));
+        let fill = phase("'lmdb'").replace("'p'", "'fill'").replace("parts = 2\n", "");
+        assert!(error(&fill).contains("every row is filled"));
     }
 
     #[test]

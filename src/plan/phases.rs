@@ -443,8 +443,8 @@ pub struct PhaseText {
     /// Only with these corpora, where a plan has several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub corpora: Vec<String>,
-    /// Only by these rows (`sqlite[page_size=4096]`) or all rows of these stores (`sqlite`), and by yardsticks; the others leave
-    /// it out.
+    /// Only by rows of these stores (`sqlite`), or those of them with some settings (`sqlite[page_size=4096]`), and by yardsticks;
+    /// the others leave it out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stores: Vec<String>,
 }

@@ -169,12 +169,6 @@ pub fn rows(stores: &[String], sets: &Sets, strict: bool) -> Result<(Vec<Row>, V
     Ok((rows, missing))
 }
 
-/// Refuses the name of a row or a store that nothing is called by.
-pub(super) fn check_name(label: &str) -> Result<()> {
-    let (name, _) = split_label(label)?;
-    stores::find(name).map(drop).ok_or_else(|| unknown("store", name, stores::names()))
-}
-
 /// Refuses a row that is there twice. URLs that differ in their passwords only have the same label: a number tells them apart.
 fn tell_apart(rows: &mut [Row]) -> Result<()> {
     let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -242,7 +236,7 @@ pub fn split_list(text: &str) -> Vec<String> {
 }
 
 /// `name[option=value,...]` as the name and the options.
-fn split_label(label: &str) -> Result<(&str, BTreeMap<String, String>)> {
+pub(super) fn split_label(label: &str) -> Result<(&str, BTreeMap<String, String>)> {
     let Some((name, rest)) = label.split_once('[') else { return Ok((label.trim(), BTreeMap::new())) };
     let inner = rest
         .strip_suffix(']')
@@ -349,7 +343,7 @@ fn own_and_common(adapter: &'static Adapter) -> impl Iterator<Item = (&'static O
     adapter.options.iter().map(|spec| (spec, false)).chain(COMMON.iter().map(|spec| (spec, true)))
 }
 
-fn spec_of(adapter: &'static Adapter, name: &str) -> Result<&'static OptionSpec> {
+pub(super) fn spec_of(adapter: &'static Adapter, name: &str) -> Result<&'static OptionSpec> {
     let names = || own_and_common(adapter).map(|(spec, _)| spec.name);
     let found = own_and_common(adapter).map(|(spec, _)| spec).find(|spec| spec.name == name);
     found.ok_or_else(|| unknown(&format!("option of `{}`", adapter.name), name, names()))
@@ -377,7 +371,7 @@ fn is_word(value: &str) -> bool {
 }
 
 /// The value as adapters read it: sizes become plain bytes.
-fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
+pub(super) fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
     let within = |number: u64, min: u64, max: u64| {
         if (min..=max).contains(&number) {
             Ok(number.to_string())

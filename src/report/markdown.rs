@@ -79,13 +79,19 @@ impl Page {
 fn command(plan: &PlanText) -> Option<String> {
     let (name, _) = (plan.name.as_ref()?, plan.document.as_ref()?);
     let (_, shipped) = SHIPPED.iter().find(|(known, _)| known == name)?;
-    let names = |plan: &PlanText| -> Vec<String> {
-        plan.corpora.iter().filter_map(|corpus| corpus.name.clone()).collect()
-    };
-    let corpora = names(plan);
+    let mut shipped = PlanText::parse(shipped).ok()?;
     let mut command = format!("blobwise run {name}");
-    if PlanText::parse(shipped).is_ok_and(|shipped| names(&shipped).len() > corpora.len()) {
-        command += &format!(" --corpora {}", corpora.join(","));
+    if plan.corpora.len() < shipped.corpora.len() {
+        let names: Vec<String> = plan.corpora.iter().filter_map(|corpus| corpus.name.clone()).collect();
+        command += &format!(" --corpora {}", names.join(","));
+        // The phases of the other corpora are gone with them.
+        shipped.keep_corpora(&names).ok()?;
+    }
+    if plan.stores != shipped.stores {
+        command += &format!(" --stores '{}'", plan.stores.as_ref()?.join(","));
+    }
+    if plan.phases != shipped.phases {
+        command += &format!(" --phases {}", plan.phases.as_ref()?.join(","));
     }
     if let Some(scale) = plan.scale {
         command += &format!(" --scale {scale}");
@@ -267,6 +273,12 @@ fn cells_of(page: &mut Page, result: &RunResult, cells: &[&Cell]) {
         ]
     });
     page.table(&["store", rate_title, "ratio to the best", "p50", "p99"], lines);
+    let steps =
+        cells.iter().filter_map(|cell| Some(format!("- {}: {}", code(&cell.store), terminal::steps(cell)?)));
+    let steps: Vec<String> = steps.collect();
+    if !steps.is_empty() {
+        page.paragraph(&steps.join("\n"));
+    }
 }
 
 /// Rows without a figure, and why.
@@ -311,6 +323,16 @@ mod tests {
         assert_eq!(
             command(&plan).unwrap(),
             "blobwise run vondra-2009 --corpora tiny,small --scale 0.2 --awake"
+        );
+        let (_, shipped) = SHIPPED.iter().find(|(name, _)| *name == "horak-2010").unwrap();
+        let mut plan = PlanText::parse(shipped).unwrap();
+        plan.keep_corpora(&["small".to_owned()]).unwrap();
+        assert_eq!(command(&plan).unwrap(), "blobwise run horak-2010 --corpora small");
+        plan.stores = Some(vec!["files/flat".to_owned(), "mysql/blob".to_owned()]);
+        plan.phases = Some(vec!["fill".to_owned(), "small-1".to_owned()]);
+        assert_eq!(
+            command(&plan).unwrap(),
+            "blobwise run horak-2010 --corpora small --stores 'files/flat,mysql/blob' --phases fill,small-1"
         );
         plan.name = Some("of-my-own".to_owned());
         assert_eq!(command(&plan), None);

@@ -136,14 +136,14 @@ fn block(
         }
         for cell in members {
             line(text, &row(result, cell, settled && !offered));
-            steps(text, cell);
+            steps(cell).iter().for_each(|steps| wrapped(text, "    ", steps));
         }
     }
     let mut rest: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.not_ranked.is_some()).collect();
     rest.sort_by_key(|cell| ranking::is_yardstick(cell));
     for cell in rest {
         line(text, &row(result, cell, settled && !offered));
-        steps(text, cell);
+        steps(cell).iter().for_each(|steps| wrapped(text, "    ", steps));
         let Some(why) = cell.not_ranked.as_ref().filter(|_| !ranking::is_yardstick(cell)) else { continue };
         let repeats = matches!(cell.status, Status::Failed | Status::NotAvailable)
             && !said.insert((cell.store.clone(), why.clone()));
@@ -204,12 +204,13 @@ fn whole(mean: f64) -> String {
     if (mean - mean.round()).abs() < 0.05 { format!("{mean:.0}") } else { format!("{mean:.1}") }
 }
 
-/// The parts of an op that were timed by themselves.
-fn steps(text: &mut String, cell: &Cell) {
-    if !cell.steps.is_empty() {
-        let shares = cell.steps.iter().map(|step| format!("{} {:.0} %", step.name, step.share * 100.0));
-        wrapped(text, "    ", &format!("of an op: {}", shares.collect::<Vec<_>>().join(", ")));
-    }
+/// The parts of an op that were timed by themselves: their mean, and their share of the op.
+pub(super) fn steps(cell: &Cell) -> Option<String> {
+    let told = cell.steps.iter().map(|step| {
+        let mean = step.mean_ns.map(|mean| format!(" {}", units::nanoseconds(mean.median)));
+        format!("{}{} ({:.0} %)", step.name, mean.unwrap_or_default(), step.share * 100.0)
+    });
+    (!cell.steps.is_empty()).then(|| format!("of an op: {}", told.collect::<Vec<_>>().join(", ")))
 }
 
 /// What a phase's cells have in common, in words.

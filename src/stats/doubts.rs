@@ -50,7 +50,7 @@ pub fn from_figures(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
     doubts.extend(open_loops(result));
     doubts.extend(contents(plan, result));
     doubts.extend(distance(result));
-    doubts.extend(same_blob(plan));
+    doubts.extend(same_blob(plan, result));
     doubts
 }
 
@@ -341,12 +341,15 @@ fn distance(result: &RunResult) -> Option<Doubt> {
 }
 
 /// Reads that ask for one blob again and again, as load generators do by default.
-fn same_blob(plan: &Plan) -> Option<Doubt> {
+fn same_blob(plan: &Plan, result: &RunResult) -> Option<Doubt> {
     let asks_one = |phase: &&Phase| match &phase.work {
         Work::Ops(load) | Work::Ramp(load) => load.order == Order::Same && load.only_reads(),
         _ => false,
     };
-    let phases: Vec<&str> = plan.phases.iter().filter(asks_one).map(|phase| phase.id.as_str()).collect();
+    let was_done =
+        |phase: &&Phase| result.results.iter().any(|cell| cell.phase == phase.id && !cell.rounds.is_empty());
+    let phases = plan.phases.iter().filter(asks_one).filter(was_done);
+    let phases: Vec<&str> = phases.map(|phase| phase.id.as_str()).collect();
     (!phases.is_empty()).then(|| {
         let text = format!(
             "Every op of {} asks for one and the same blob: caches of every kind answer, down to the processor's.",

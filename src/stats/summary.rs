@@ -9,7 +9,7 @@ use super::compare::{Ranking, Series, rank, with_reference};
 use super::crossover::{Point, crossovers};
 use super::ranking::{not_ranked, ranked_with, same_keys};
 use super::{answer, claims, doubts, interval};
-use crate::plan::{Class, Missing, Phase, Plan, Row, class_of};
+use crate::plan::{Class, Phase, Plan, Row, class_of};
 use crate::records::Records;
 use crate::result::{Against, Cell, Comparison, Footprint, Picture, RunResult, SCHEMA, Verdict};
 
@@ -21,8 +21,7 @@ pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
             for row in &plan.rows {
                 cells.extend(cell(plan, records, row, phase, planned.sweep_bytes)?);
             }
-            let by = |missing: &&Missing| plan.is_done_by(&phase.id, &missing.label, &missing.adapter);
-            for missing in plan.missing.iter().filter(by) {
+            for missing in plan.missing.iter().filter(|missing| plan.would_be_done_by(&phase.id, missing)) {
                 cells.push(missing_cell(missing, plan, phase, planned.sweep_bytes));
             }
         }

@@ -1,0 +1,53 @@
+//! Which rows are meant by a name: those of a store, or those of it that have some settings.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+
+use super::rows::{Missing, Row, check_value, spec_of, split_label};
+use crate::names::unknown;
+use crate::stores::{self, Entry};
+
+/// `sqlite` for every row of the store, `sqlite[page_size=4096]` for those with this setting, by default or not.
+#[derive(Clone, Debug)]
+pub(super) struct Selector {
+    text: String,
+    store: String,
+    /// Values as adapters read them.
+    options: BTreeMap<String, String>,
+}
+
+impl Selector {
+    /// Reads one. `absent` are the labels of rows that the plan says cannot be had: those are what they are called.
+    pub(super) fn parse(text: &str, absent: &BTreeMap<String, String>) -> Result<Selector> {
+        let selector =
+            |store: &str, options| Selector { text: text.to_owned(), store: store.to_owned(), options };
+        if absent.contains_key(text) {
+            return Ok(selector(text, BTreeMap::new()));
+        }
+        let (store, mut options) = split_label(text)?;
+        match stores::find(store) {
+            Some(Entry::Ready(adapter)) => {
+                for (name, value) in &mut options {
+                    *value = check_value(spec_of(adapter, name)?, value)
+                        .with_context(|| format!("`{name}` of `{store}`"))?;
+                }
+            }
+            // Nothing is known of its options here.
+            Some(Entry::NotCompiled { .. } | Entry::Impossible { .. }) => {}
+            None => return Err(unknown("store", store, stores::names())),
+        }
+        Ok(selector(store, options))
+    }
+
+    /// Whether a row is meant.
+    pub(super) fn fits(&self, row: &Row) -> bool {
+        row.adapter.name == self.store
+            && self.options.iter().all(|(name, value)| row.options.text(name) == value)
+    }
+
+    /// Whether a row that cannot run here is meant, of whose settings only those in its name are known.
+    pub(super) fn names(&self, missing: &Missing) -> bool {
+        missing.label == self.text || (missing.adapter == self.store && self.options.is_empty())
+    }
+}
