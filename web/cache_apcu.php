@@ -2,6 +2,11 @@
 // A cache in the memory that all of PHP's processes share.
 declare(strict_types=1);
 
+/** Nothing has to be made ready. */
+function cache_ready(): void
+{
+}
+
 function cache_get(string $key): ?string
 {
     $blob = apcu_fetch($key, $found);

@@ -19,6 +19,12 @@ function cache(): Memcached
     return $cache;
 }
 
+/** Makes the client ready. A new one connects with its first request. */
+function cache_ready(): void
+{
+    cache();
+}
+
 function cache_get(string $key): ?string
 {
     $blob = cache()->get($key);

@@ -20,6 +20,7 @@ function blob_into_cache(string $key): ?string
     return $blob;
 }
 
+cache_ready();
 answer_for_several(function (array $keys): array {
     $blobs = timed('fetch', fn(): array => cache_get_several($keys));
     $missing = array_filter($keys, fn(string $key): bool => !isset($blobs[$key]));

@@ -253,8 +253,9 @@ fn length_of(
         return FixedLength { ops, passes: passes as u32, seconds, ..FixedLength::default() };
     }
     let each = ((blobs as f64 * COLD_SHARE) as u64).max(1);
-    let servers = plan.rows.iter().any(Row::restarts);
-    let others = plan.rows.iter().any(|row| row.can_be_cold() && !row.restarts() && !row.is_reference());
+    let rows = || plan.rows.iter().filter(|row| plan.is_done_by(&phase.id, row));
+    let servers = rows().any(Row::restarts);
+    let others = rows().any(|row| row.can_be_cold() && !row.restarts() && !row.is_reference());
     let passes = cold_passes(ops, each, servers, others);
     let ops = ops.min(passes * each);
     FixedLength { ops, seconds, cold_passes: passes.min(ops) as u32, ..FixedLength::default() }

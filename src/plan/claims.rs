@@ -170,8 +170,8 @@ impl Target {
         Target {
             phase: self.phase.or_else(|| around.phase.clone()),
             corpus: self.corpus.or_else(|| around.corpus.clone()),
+            steps: steps_within(self.metric, self.steps, &around.steps),
             metric: self.metric.or(around.metric),
-            steps: first_of(self.steps, &around.steps),
             ..self
         }
     }
@@ -185,9 +185,10 @@ impl Target {
     }
 }
 
-/// What is said here, or what is taken over where that is nothing.
-fn first_of(own: Vec<String>, taken_over: &[String]) -> Vec<String> {
-    if own.is_empty() { taken_over.to_vec() } else { own }
+/// The steps that are named here, or those that are taken over, where the metric of here is no other.
+fn steps_within(metric: Option<Metric>, own: Vec<String>, around: &[String]) -> Vec<String> {
+    let takes_over = own.is_empty() && metric.is_none_or(|metric| metric == Metric::Steps);
+    if takes_over { around.to_vec() } else { own }
 }
 
 impl Operand {
@@ -241,8 +242,8 @@ impl ClaimText {
         if part.id.is_empty() {
             part.id = format!("{}.{}", self.id, index + 1);
         }
+        part.steps = steps_within(part.metric, part.steps, &self.steps);
         part.metric = part.metric.or(self.metric);
-        part.steps = first_of(part.steps, &self.steps);
         part.quantity = part.quantity.or(self.quantity);
         part.phase = part.phase.or_else(|| self.phase.clone());
         part.corpus = part.corpus.or_else(|| self.corpus.clone());
@@ -368,6 +369,9 @@ mod tests {
         assert!(
             error("rows = ['a', 'b']\nsteps = ['put']\nexpect = {low = 1.0}").contains("goes with `steps`")
         );
+        claim("rows = ['a', {row = 'b', metric = 'p50'}]\nmetric = 'steps'\nsteps = ['put']\nexpect = {low = 1.0}")
+            .check()
+            .unwrap();
         let steps =
             "rows = ['a', {row = 'b', steps = ['put']}]\nmetric = 'steps'\nsteps = ['find', 'insert']";
         claim(&format!("{steps}\nexpect = {{low = 1.0}}")).check().unwrap();

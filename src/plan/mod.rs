@@ -242,7 +242,7 @@ pub struct Plan {
     /// Names of corpora by phase, for phases that are done with some of them only.
     only: BTreeMap<String, Vec<String>>,
     /// Rows by phase, for phases that are done by some of them only.
-    only_by: BTreeMap<String, Vec<Selector>>,
+    only_by: OnlyBy,
     /// The rows, in order.
     pub rows: Vec<Row>,
     /// Rows of the plan that cannot run here.
@@ -282,13 +282,13 @@ impl Plan {
     /// Whether a row does a phase. A yardstick does every one: it shows what the harness takes of it.
     pub fn is_done_by(&self, phase: &str, row: &Row) -> bool {
         let fits = |only: &Vec<Selector>| only.iter().any(|selector| selector.fits(row));
-        row.is_reference() || self.only_by.get(phase).is_none_or(fits)
+        row.is_reference() || self.only_by.get(phase).is_none_or(|every| every.iter().all(fits))
     }
 
     /// Whether a row that cannot run here would do a phase.
     pub fn would_be_done_by(&self, phase: &str, missing: &Missing) -> bool {
         let names = |only: &Vec<Selector>| only.iter().any(|selector| selector.names(missing));
-        self.only_by.get(phase).is_none_or(names)
+        self.only_by.get(phase).is_none_or(|every| every.iter().all(names))
     }
 
     /// Whether a phase is done with the corpus of this size.
@@ -298,6 +298,9 @@ impl Plan {
         corpus.and_then(|corpus| corpus.name.as_ref()).is_some_and(|name| only.contains(name))
     }
 }
+
+/// By phase, lists of rows: it is done by those that are in all of them.
+type OnlyBy = BTreeMap<String, Vec<Vec<Selector>>>;
 
 /// When a worker syncs in the class on-sync: after this many ops or bytes, whichever comes first, and at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -472,7 +475,7 @@ impl Resolver<'_> {
             mix: self.mix(&phases)?,
             corpora,
             only: BTreeMap::new(),
-            only_by: self.only_by()?,
+            only_by: self.only_by(&phases)?,
             scale,
             verify: text.verify.unwrap_or(false),
             drop_caches: text.drop_caches.unwrap_or(true),
@@ -527,13 +530,21 @@ impl Resolver<'_> {
     }
 
     /// Which phases are done by some rows only. That there are such rows is not asked: `--stores` may have left them out.
-    fn only_by(&self) -> Result<BTreeMap<String, Vec<Selector>>> {
-        let mut only = BTreeMap::new();
+    fn only_by(&self, phases: &[Phase]) -> Result<OnlyBy> {
+        let mut only = OnlyBy::new();
         for phase in self.text.phase.iter().filter(|phase| !phase.stores.is_empty()) {
             let selectors = phase.stores.iter().map(|name| Selector::parse(name, &self.text.absent));
             let selectors =
                 selectors.collect::<Result<Vec<_>>>().with_context(|| format!("phase `{}`", phase.id))?;
-            only.extend(phase.expanded().into_iter().map(|part| (part.id, selectors.clone())));
+            only.extend(phase.expanded().into_iter().map(|part| (part.id, vec![selectors.clone()])));
+        }
+        // Who left a phase out has nothing to repeat.
+        for phase in phases {
+            if let Work::Ops(Load { repeats: Some(repeated), .. }) = &phase.work
+                && let Some(theirs) = only.get(repeated).cloned()
+            {
+                only.entry(phase.id.clone()).or_default().extend(theirs);
+            }
         }
         Ok(only)
     }
@@ -892,6 +903,15 @@ mod tests {
         assert!(error(&phase("'lmbd'")).contains("`lmdb`"));
         assert!(error(&phase("'sqlite[page_sise=4096]'")).contains("`page_size`"));
         assert!(error(&phase("'sqlite[page_size=1]'")).contains("no value is called `1`"));
+        let again = phase("'sqlite'")
+            + "\n[[phase]]\nid = 'q'\nops = {get = 1.0}\nparts = 2\ncount = 5\nrepeats = 'p'";
+        let plan = resolve(&again).unwrap();
+        let does = |row: &&Row| plan.is_done_by("q.02", row) && !row.is_reference();
+        assert_eq!(plan.rows.iter().filter(does).count(), 2);
+        assert!(
+            error(&phase("'postgres/bytea[url=postgres://u:secret@h/d]'"))
+                .ends_with("are not chosen by their `url`")
+        );
         let fill = phase("'lmdb'").replace("'p'", "'fill'").replace("parts = 2\n", "");
         assert!(error(&fill).contains("every row is filled"));
     }

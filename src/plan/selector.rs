@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::rows::{Missing, Row, check_value, spec_of, split_label};
 use crate::names::unknown;
+use crate::store::Values;
 use crate::stores::{self, Entry};
 
 /// `sqlite` for every row of the store, `sqlite[page_size=4096]` for those with this setting, by default or not.
@@ -29,8 +30,13 @@ impl Selector {
         match stores::find(store) {
             Some(Entry::Ready(adapter)) => {
                 for (name, value) in &mut options {
-                    *value = check_value(spec_of(adapter, name)?, value)
-                        .with_context(|| format!("`{name}` of `{store}`"))?;
+                    let spec = spec_of(adapter, name)?;
+                    // It may hold a password, and what chooses rows is stored as it is written.
+                    ensure!(
+                        !matches!(spec.values, Values::Url),
+                        "rows of `{store}` are not chosen by their `{name}`"
+                    );
+                    *value = check_value(spec, value).with_context(|| format!("`{name}` of `{store}`"))?;
                 }
             }
             // Nothing is known of its options here.
@@ -42,12 +48,21 @@ impl Selector {
 
     /// Whether a row is meant.
     pub(super) fn fits(&self, row: &Row) -> bool {
-        row.adapter.name == self.store
-            && self.options.iter().all(|(name, value)| row.options.text(name) == value)
+        let value_of = |name: &str| match row.options.text(name) {
+            // An option that every store has is there where it was given.
+            "" => spec_of(row.adapter, name).map_or("", |spec| spec.default).to_owned(),
+            value => value.to_owned(),
+        };
+        row.adapter.name == self.store && self.options.iter().all(|(name, value)| value_of(name) == *value)
     }
 
     /// Whether a row that cannot run here is meant, of whose settings only those in its name are known.
     pub(super) fn names(&self, missing: &Missing) -> bool {
-        missing.label == self.text || (missing.adapter == self.store && self.options.is_empty())
+        if missing.label == self.text {
+            return true;
+        }
+        let Ok((_, known)) = split_label(&missing.label) else { return false };
+        missing.adapter == self.store
+            && self.options.iter().all(|(name, value)| known.get(name).is_none_or(|known| known == value))
     }
 }

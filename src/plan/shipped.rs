@@ -73,6 +73,16 @@ fn claims_and_tables_name_what_the_plan_has() {
                 assert!(rows.contains(row.as_str()), "{name}, {of}: no row `{row}` among {rows:?}");
             }
             assert!(target.phase.as_deref().is_none_or(phase), "{name}, {of}: no phase {:?}", target.phase);
+            let row = plan.rows.iter().find(|row| row.label == target.row);
+            let missing = plan.missing.iter().find(|row| row.label == target.row);
+            let is_meant = |known: &&Phase| {
+                [known.id.as_str(), whole_of(&known.id)].map(Some).contains(&target.phase.as_deref())
+            };
+            for phase in plan.phases.iter().filter(is_meant) {
+                let does = row.is_none_or(|row| plan.is_done_by(&phase.id, row));
+                let would = missing.is_none_or(|row| plan.would_be_done_by(&phase.id, row));
+                assert!(does && would, "{name}, {of}: `{}` does not do `{}`", target.row, phase.id);
+            }
             assert!(
                 target.corpus.as_deref().is_none_or(corpus),
                 "{name}, {of}: no corpus {:?}",

@@ -75,11 +75,31 @@ impl Page {
     }
 }
 
-/// What repeats it, where everybody has the plan.
+/// Whether a run asked for what its shipped plan asks for, but for what [`command`] tells.
+fn is_as_shipped(plan: &PlanText, shipped: &PlanText) -> bool {
+    let one = |number: Option<usize>| number.unwrap_or(1);
+    let class = |plan: &PlanText| plan.durability.clone().unwrap_or_else(|| "on-sync".to_owned());
+    // A look at the shape of a plan has rounds of its own.
+    let is_look = plan.rounds.is_none() && plan.scale.is_some();
+    (is_look || plan.rounds == shipped.rounds)
+        && plan.budget == shipped.budget
+        && class(plan) == class(shipped)
+        && one(plan.workers) == one(shipped.workers)
+        && one(plan.batch) == one(shipped.batch)
+        && plan.seed.unwrap_or(1) == shipped.seed.unwrap_or(1)
+        && (plan.rate, &plan.limit, &plan.mix) == (shipped.rate, &shipped.limit, &shipped.mix)
+        && (plan.verify, plan.drop_caches) == (shipped.verify, shipped.drop_caches)
+        && (&plan.set, &plan.corpus) == (&shipped.set, &shipped.corpus)
+}
+
+/// What repeats it, where everybody has the plan and this can be said in a line.
 fn command(plan: &PlanText) -> Option<String> {
     let (name, _) = (plan.name.as_ref()?, plan.document.as_ref()?);
     let (_, shipped) = SHIPPED.iter().find(|(known, _)| known == name)?;
     let mut shipped = PlanText::parse(shipped).ok()?;
+    if !is_as_shipped(plan, &shipped) {
+        return None;
+    }
     let mut command = format!("blobwise run {name}");
     if plan.corpora.len() < shipped.corpora.len() {
         let names: Vec<String> = plan.corpora.iter().filter_map(|corpus| corpus.name.clone()).collect();
@@ -90,7 +110,13 @@ fn command(plan: &PlanText) -> Option<String> {
     if plan.stores != shipped.stores {
         command += &format!(" --stores '{}'", plan.stores.as_ref()?.join(","));
     }
-    if plan.phases != shipped.phases {
+    // Joined runs have theirs in the order in which they were joined.
+    let sorted = |phases: &Option<Vec<String>>| {
+        let mut phases = phases.clone();
+        phases.iter_mut().for_each(|phases| phases.sort_unstable());
+        phases
+    };
+    if sorted(&plan.phases) != sorted(&shipped.phases) {
         command += &format!(" --phases {}", plan.phases.as_ref()?.join(","));
     }
     if let Some(scale) = plan.scale {
@@ -334,6 +360,8 @@ mod tests {
             command(&plan).unwrap(),
             "blobwise run horak-2010 --corpora small --stores 'files/flat,mysql/blob' --phases fill,small-1"
         );
+        plan.rounds = Some(3);
+        assert_eq!(command(&plan), None);
         plan.name = Some("of-my-own".to_owned());
         assert_eq!(command(&plan), None);
     }

@@ -192,7 +192,7 @@ fn percentiles(cell: &mut Cell) -> Result<()> {
 }
 
 /// Steps in the order in which ops take them.
-const STEPS: &[&str] = &[
+pub(super) const STEPS: &[&str] = &[
     "connect",
     "script connects",
     "script fetches",

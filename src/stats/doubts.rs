@@ -225,18 +225,29 @@ fn use_of_bytes(plan: &Plan, result: &RunResult) -> Option<Doubt> {
             _ => None,
         })
     };
-    let leaders = |phase: String| -> Option<Vec<String>> {
+    let (touch, copy) = (phase_of(Use::Touch)?, phase_of(Use::Copy)?);
+    let cell_of = |phase: &str, store: &str| {
+        result.results.iter().any(|cell| {
+            cell.phase == phase
+                && cell.store == store
+                && cell.sweep_bytes.is_none()
+                && !cell.rounds.is_empty()
+        })
+    };
+    let leaders = |phase: &str| -> Option<Vec<String>> {
         let rows: Vec<Series> = result
             .results
             .iter()
             .filter(|cell| cell.phase == phase && cell.sweep_bytes.is_none() && !cell.rounds.is_empty())
+            // A phase may be for some rows only.
+            .filter(|cell| cell_of(&touch, &cell.store) && cell_of(&copy, &cell.store))
             // Rows that copy so fast that the copying is most of an op still tell who wins.
             .filter(|cell| cell.not_ranked.as_ref().is_none_or(|why| why.starts_with("client-bound")))
             .map(series)
             .collect();
         rank(&rows).map(|ranking| ranking.leaders)
     };
-    let (touch, copy) = (leaders(phase_of(Use::Touch)?)?, leaders(phase_of(Use::Copy)?)?);
+    let (touch, copy) = (leaders(&touch)?, leaders(&copy)?);
     if touch.iter().any(|leader| copy.contains(leader)) {
         return None;
     }

@@ -18,7 +18,7 @@ pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
     let mut cells = Vec::new();
     for planned in &plan.corpora {
         for phase in plan.phases_of(planned.sweep_bytes).filter(|phase| !phase.only_prepares()) {
-            for row in &plan.rows {
+            for row in plan.rows.iter().filter(|row| plan.is_done_by(&phase.id, row)) {
                 cells.extend(cell(plan, records, row, phase, planned.sweep_bytes)?);
             }
             for missing in plan.missing.iter().filter(|missing| plan.would_be_done_by(&phase.id, missing)) {

@@ -1,5 +1,5 @@
 //! What is tried: every adapter of the table in every class it promises, and each of its options changed one at a time, but for
-//! HTTP/2, which is tried over TLS as well.
+//! HTTP/2, which is tried over TLS as well, and libraries of PHP, each with every way of asking.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -117,6 +117,15 @@ fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
     // Over TLS a protocol is agreed to in another way than without it.
     if ["http", "tls"].iter().all(|name| defaults.has_option(name)) {
         subjects.push(Arc::new(tried(&[("http", "2"), ("tls", "true")])?));
+    }
+    // What one library of PHP does with every way of asking, the other one must do too.
+    if let Some(spec) = adapter.options.iter().find(|spec| spec.name == "driver") {
+        let ways = [("protocol", "text"), ("protocol", "procedure"), ("connection", "per-op")];
+        for driver in other_values(adapter, spec) {
+            for way in ways {
+                subjects.push(Arc::new(tried(&[("driver", driver), way])?));
+            }
+        }
     }
     Ok(subjects)
 }

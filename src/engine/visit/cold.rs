@@ -69,7 +69,7 @@ impl Visitor<'_> {
             }
             ratios.push((meters[0].used().device.map(|device| device.read_bytes), tallies[0].bytes));
             for (which, (tally, meter)) in tallies.into_iter().zip(meters).enumerate() {
-                let seconds = (tally.end - tally.begin) as f64 / 1e9;
+                let seconds = tally.seconds(workers);
                 match totals.get_mut(which) {
                     Some(total) => total.add(tally, meter, seconds),
                     None => totals.push(Total { tally, meter, seconds }),
