@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::corpus::Corpus;
-use crate::plan::{COLD_PASSES_SERVERS, CacheState, LOOK_SCALE, Length, Phase, Plan, Row, Work, length_key};
+use crate::plan::{COLD_PASSES_SERVERS, CacheState, Length, Phase, Plan, Row, Work, length_key};
 use crate::result::{Fixed, FixedLength};
 use crate::stats::{SHORT_OPS as OPS_MIN, SHORT_SECONDS};
 
@@ -78,7 +78,7 @@ pub fn full_lengths(plan: &Plan, blobs: &[(u64, Option<u64>)]) -> Fixed {
     let scaled_ops = ((OPS_MIN as f64 * plan.scale.min(1.0)) as u64).max(8);
     // A look at a plan's shape decides nothing.
     let (read_seconds_min, read_ops) =
-        if plan.scale < LOOK_SCALE { (0.0, scaled_ops) } else { (READ_SECONDS_MIN, OPS_MIN) };
+        if plan.is_look() { (0.0, scaled_ops) } else { (READ_SECONDS_MIN, OPS_MIN) };
     let choice = Choice {
         corpus_share: 1.0,
         read_seconds: (READ_SECONDS * plan.scale.min(1.0)).max(read_seconds_min),

@@ -348,7 +348,9 @@ impl Course<'_> {
                 let fits = self.seconds_left().is_none_or(|left| {
                     left > pace.slowest * f64::from(self.records.fixed.rounds - round + 1) * 1.05
                 });
-                if drifted && !self.stopped() && repeats < REPEATS_MAX && fits {
+                // Of a look nothing is quoted: the doubt is enough.
+                let counts = drifted && !self.context.plan.is_look();
+                if counts && !self.stopped() && repeats < REPEATS_MAX && fits {
                     repeats += 1;
                     self.records.forget_round(round);
                     observer.event(Event::Note(

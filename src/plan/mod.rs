@@ -260,6 +260,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether it shows the shape of a larger plan only: its verdicts are not to be quoted.
+    pub fn is_look(&self) -> bool {
+        self.scale < LOOK_SCALE
+    }
+
     /// Whether it is about pages that a browser loads: what is asked of them is not what is asked of stores.
     pub fn shows_pages(&self) -> bool {
         self.rows.iter().all(Row::shows_pages)
