@@ -394,11 +394,20 @@ fn tiny(plan: &str) -> Outcome {
     let result = RunResult::load(&work.path("out"))?;
     assert!(result.complete);
     let planned = text.resolve(false)?;
-    for row in planned.rows.iter().map(|row| &row.label) {
+    for row in &planned.rows {
         for phase in planned.phases.iter().filter(|phase| !phase.only_prepares()) {
-            let cells = result.results.iter().filter(|cell| cell.store == *row && cell.phase == phase.id);
-            assert!(cells.count() > 0, "no cell of `{row}` in `{}`", phase.id);
+            let label = &row.label;
+            let cells = result.results.iter().filter(|cell| cell.store == *label && cell.phase == phase.id);
+            // Each of them where all do the phase, and none of a row that it is not for.
+            let does = planned.is_done_by(&phase.id, row);
+            assert_eq!(cells.count() > 0, does, "`{label}` in `{}`", phase.id);
         }
+    }
+    for phase in &planned.phases {
+        let by_a_row = planned.rows.iter().any(|row| planned.is_done_by(&phase.id, row));
+        let by_nobody =
+            !by_a_row && planned.missing.iter().all(|row| !planned.would_be_done_by(&phase.id, row));
+        assert!(!by_nobody, "no row does `{}`", phase.id);
     }
     for missing in &planned.missing {
         let row = result.rows.iter().find(|row| row.store == missing.label);
