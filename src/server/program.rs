@@ -1,0 +1,159 @@
+//! Server programs: where they may be, and how the right one is told from others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+
+/// A server program: where it may be, how it is told from others, what installs it.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// Its file name, which may contain one `*`; the last match in order of names wins.
+    pub name: &'static str,
+    /// Directories beside PATH; a part may contain one `*`, and the last match in order of names wins. `~cache` is the
+    /// user's directory for caches.
+    pub places: &'static [&'static str],
+    /// An environment variable that names the program's file.
+    pub variable: Option<&'static str>,
+    /// What it is asked, to say what it is; nothing where it is a file that another program loads, which cannot be asked.
+    pub ask: &'static [&'static str],
+    /// What the answer contains when it is the right one.
+    pub says: &'static str,
+    /// What the answer must not contain.
+    pub never_says: Option<&'static str>,
+    /// The command that installs it.
+    pub install: &'static str,
+}
+
+/// A program that was found, and what it said of itself.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The file.
+    pub path: PathBuf,
+    /// The first line of its answer.
+    pub version: String,
+}
+
+impl Program {
+    /// Looks for the program. A file of the right name that says it is something else is not it. What was found is asked once:
+    /// some take a second to answer.
+    pub fn find(&self) -> Result<Found> {
+        static KNOWN: Mutex<BTreeMap<(&str, &str), Found>> = Mutex::new(BTreeMap::new());
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.get(&(self.name, self.says)) {
+            return Ok(found.clone());
+        }
+        let found = self.look()?;
+        known.insert((self.name, self.says), found.clone());
+        Ok(found)
+    }
+
+    fn look(&self) -> Result<Found> {
+        let mut others = Vec::new();
+        for path in self.candidates() {
+            if self.ask.is_empty() {
+                let version = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                return Ok(Found { path, version });
+            }
+            match ask(&path, self.ask) {
+                Ok(answer) if self.is_meant(&answer) => {
+                    return Ok(Found {
+                        path,
+                        version: answer.lines().next().unwrap_or_default().trim().to_owned(),
+                    });
+                }
+                Ok(answer) => others.push(format!("`{}` says `{}`", path.display(), answer.trim())),
+                Err(error) => others.push(format!("`{}`: {error:#}", path.display())),
+            }
+        }
+        if let (Some(variable), Some(_)) = (self.variable, self.named()) {
+            bail!(
+                "`{variable}` does not name `{}`: {}; name another, or unset it",
+                self.name,
+                others.join("; ")
+            );
+        }
+        let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join("; ")) };
+        bail!("no `{}` was found{others}; install it with `{}`", self.name, self.install)
+    }
+
+    /// The file that the program's variable names.
+    fn named(&self) -> Option<PathBuf> {
+        self.variable.and_then(std::env::var_os).filter(|path| !path.is_empty()).map(PathBuf::from)
+    }
+
+    fn is_meant(&self, answer: &str) -> bool {
+        answer.contains(self.says) && self.never_says.is_none_or(|other| !answer.contains(other))
+    }
+
+    fn candidates(&self) -> Vec<PathBuf> {
+        // What was named and is not it is not replaced by another.
+        if let Some(named) = self.named() {
+            return vec![named];
+        }
+        let mut candidates: Vec<PathBuf> = Vec::new();
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut directories: Vec<PathBuf> = std::env::split_paths(&path).collect();
+        // Debian keeps servers where a user's PATH does not look.
+        directories.extend(["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from));
+        for place in self.places {
+            directories.extend(matches(place));
+        }
+        for directory in directories {
+            match self.name.split_once('*') {
+                Some((begin, end)) => candidates.extend(children(&directory, begin, end)),
+                None => candidates.push(directory.join(self.name)),
+            }
+        }
+        // `/sbin` is often a link to `/usr/sbin`: each file is asked once.
+        let mut seen = BTreeSet::new();
+        candidates.retain(|path| path.is_file() && path.canonicalize().is_ok_and(|file| seen.insert(file)));
+        candidates
+    }
+}
+
+/// Directories that match a path in which a part may contain one `*`, the last in order of names first. `~cache` is the
+/// user's directory for caches.
+fn matches(pattern: &str) -> Vec<PathBuf> {
+    let (mut found, rest) = match pattern.strip_prefix("~cache/") {
+        Some(rest) => (cache_home().into_iter().collect(), rest),
+        None => (vec![PathBuf::from("/")], pattern),
+    };
+    for part in rest.split('/').filter(|part| !part.is_empty()) {
+        found = match part.split_once('*') {
+            Some((begin, end)) => {
+                found.iter().flat_map(|directory| children(directory, begin, end)).collect()
+            }
+            None => found.into_iter().map(|directory| directory.join(part)).collect(),
+        };
+    }
+    found.retain(|directory| directory.is_dir());
+    found
+}
+
+fn cache_home() -> Option<PathBuf> {
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
+    std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)
+}
+
+/// What is in a directory whose name begins and ends so, the last in order of names first.
+fn children(directory: &Path, begin: &str, end: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().filter_map(|entry| entry.ok());
+    let named = entries.filter(|entry| {
+        entry.file_name().to_str().is_some_and(|name| {
+            name.len() >= begin.len() + end.len() && name.starts_with(begin) && name.ends_with(end)
+        })
+    });
+    let mut paths: Vec<PathBuf> = named.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.reverse();
+    paths
+}
+
+fn ask(path: &Path, arguments: &[&str]) -> Result<String> {
+    let output =
+        Command::new(path).args(arguments).stdin(Stdio::null()).output().context("cannot be started")?;
+    Ok(format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)))
+}
