@@ -18,7 +18,8 @@ pub struct Flags {
     /// The files below this directory
     #[arg(long, value_name = "DIR")]
     files: Option<PathBuf>,
-    /// A preset, fixed:N, uniform:A-B, list:N,N,..., lognormal:MU,SIGMA or quantiles:P=N,...
+    /// A preset, fixed:N, uniform:A-B, list:N,N,..., lognormal:MU,SIGMA, gamma:MEAN,SHAPE, pareto:LEAST,ALPHA, quantiles:P=N,... or
+    /// mix:0.99*FORM+0.01*FORM
     #[arg(long, value_name = "SIZES")]
     corpus: Option<String>,
     /// random, text or ratio:R
@@ -71,6 +72,7 @@ fn as_json(corpus: &Corpus) -> Result<String> {
             "from": from, "to": to, "blobs": blobs, "bytes": bytes,
         })).collect::<Vec<_>>(),
         "sampled_from": corpus.sampled_from.map(|(files, bytes)| json!({"files": files, "bytes": bytes})),
+        "cut": corpus.cut,
         "skipped": corpus.skipped.summary(),
     });
     Ok(format!("{}\n", serde_json::to_string_pretty(&value)?))
@@ -100,6 +102,9 @@ fn as_text(corpus: &Corpus) -> String {
     );
     if let Some((files, bytes)) = corpus.sampled_from {
         text += &format!("a sample of {files} files ({}), by size\n", units::bytes(bytes as f64));
+    }
+    if let Some(cut) = &corpus.cut {
+        text += &format!("{cut}\n");
     }
     if let Some(skipped) = corpus.skipped.summary() {
         text += &format!("not taken: {skipped}\n");

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::{Ended, print};
-use crate::corpus::PRESETS;
+use crate::corpus::{FORMS, PRESETS, Preset};
 use crate::plan::{COMMON, PlanText, SHIPPED, defaults, missing_server};
 use crate::store::{Adapter, Durability, OptionSpec, Values};
 use crate::stores::{Entry, TABLE};
@@ -47,7 +47,9 @@ pub fn main(flags: &Flags) -> Result<Ended> {
             all.insert("plans".into(), plans?.into());
         }
         if wanted(What::Corpora) {
-            let presets = PRESETS.iter().map(|preset| json!({"name": preset.name, "about": preset.about}));
+            let presets = PRESETS
+                .iter()
+                .map(|preset| json!({"name": preset.name, "about": about(preset), "cut": preset.cut()}));
             all.insert("corpora".into(), presets.collect());
         }
         print(&format!("{}\n", serde_json::to_string_pretty(&all)?))?;
@@ -62,10 +64,11 @@ pub fn main(flags: &Flags) -> Result<Ended> {
         parts.push(format!("Plans (`blobwise run NAME`)\n{}", lines.collect::<String>()));
     }
     if wanted(What::Corpora) {
-        let lines = PRESETS.iter().map(|preset| format!("{:<24} {}\n", preset.name, preset.about));
-        let forms =
-            "also fixed:N, uniform:A-B, list:N,N,..., lognormal:MU,SIGMA and quantiles:0.5=8kB,0.9=183kB\n";
-        parts.push(format!("Corpora (`--corpus NAME`)\n{}{forms}", lines.collect::<String>()));
+        let lines = PRESETS.iter().map(|preset| format!("{:<24} {}\n", preset.name, about(preset)));
+        parts.push(format!(
+            "Corpora (`--corpus NAME`)\n{}also {FORMS}, none of which is cut\n",
+            lines.collect::<String>()
+        ));
     }
     print(&parts.join("\n"))?;
     Ok(Ended::Well)
@@ -74,6 +77,11 @@ pub fn main(flags: &Flags) -> Result<Ended> {
 fn plans() -> Result<Vec<(String, String)>> {
     let about = |text: &str| -> Result<String> { Ok(PlanText::parse(text)?.about.unwrap_or_default()) };
     SHIPPED.iter().map(|(name, text)| Ok(((*name).to_owned(), about(text)?))).collect()
+}
+
+/// What a preset stands for, and what of it is not made.
+fn about(preset: &Preset) -> String {
+    [Some(preset.about.to_owned()), preset.cut()].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 /// Whether a store can run here, in words.

@@ -30,7 +30,8 @@ pub struct Flags {
     /// otherwise)
     #[arg(long, value_name = "DIR")]
     files: Option<PathBuf>,
-    /// Measure with blobs of these sizes: a preset, fixed:N, uniform:A-B, list:N,N,..., lognormal:MU,SIGMA or quantiles:P=N,...
+    /// Measure with blobs of these sizes: a preset, fixed:N, uniform:A-B, list:N,N,..., lognormal:MU,SIGMA, gamma:MEAN,SHAPE,
+    /// pareto:LEAST,ALPHA, quantiles:P=N,... or mix:0.99*FORM+0.01*FORM
     #[arg(long, value_name = "SIZES")]
     corpus: Option<String>,
     /// What synthetic blobs are made of: random, text or ratio:R

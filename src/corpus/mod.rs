@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed, xxh3_128_with_seed};
 
 pub use contents::{Content, Contents};
 pub use real::Skipped;
-pub use sizes::{BLOB_BYTES_MAX, PRESETS, Preset, Sizes};
+pub use sizes::{BLOB_BYTES_MAX, FORMS, PRESETS, Preset, Sizes};
 
 use crate::store::Key;
 
@@ -65,6 +65,8 @@ pub struct Corpus {
     pub skipped: Skipped,
     /// Files and bytes of a user's directory, when only a sample of it was taken.
     pub sampled_from: Option<(u64, u64)>,
+    /// What of a preset's distribution was not made.
+    pub cut: Option<String>,
     /// What tells a user's files from others of the same names or sizes: a digest of paths, sizes and bytes.
     pub digest: Option<String>,
     /// The bytes.
@@ -84,6 +86,7 @@ impl Corpus {
             names: self.names.as_ref().map(|names| names[..blobs].to_vec()),
             skipped: self.skipped.clone(),
             sampled_from: self.sampled_from,
+            cut: self.cut.clone(),
             digest: self.digest.clone(),
             contents: Arc::clone(&self.contents),
             seed: self.seed,
@@ -109,6 +112,7 @@ impl Corpus {
                     names: Some(names),
                     skipped: real.skipped,
                     sampled_from: sampled.then_some(real.found),
+                    cut: None,
                     contents: Arc::new(real.contents),
                     seed: request.seed,
                 })
@@ -121,6 +125,14 @@ impl Corpus {
         if sizes.is_empty() {
             bail!("the corpus `{name}` has no blob that fits into --corpus-bytes");
         }
+        let largest = sizes.iter().copied().max().unwrap_or(0);
+        if largest > BLOB_BYTES_MAX {
+            bail!(
+                "`{name}` makes a blob of {largest} B among {}, above {BLOB_BYTES_MAX} B, the largest that blobwise handles: take a \
+                 thinner tail, or fewer blobs",
+                sizes.len()
+            );
+        }
         let keys = (0..sizes.len() as u64).map(|id| key_of(request.seed, id, &id.to_le_bytes())).collect();
         Ok(Corpus {
             name: name.to_owned(),
@@ -128,6 +140,7 @@ impl Corpus {
             names: None,
             skipped: Skipped::default(),
             sampled_from: None,
+            cut: distribution.cut(),
             digest: None,
             contents: Arc::new(Contents::synthetic(request.seed, &sizes, content)),
             sizes,
@@ -222,7 +235,9 @@ fn draw(sizes: &Sizes, blobs_max: Option<u64>, bytes_max: Option<u64>, seed: u64
                 sizes.at((stratum as f64 + jitter) / blobs as f64)
             })
             .collect();
-        if drawn.iter().sum::<u64>() <= bytes_max || blobs == 0 {
+        // A tail may be larger than any number of bytes.
+        let together = drawn.iter().fold(0_u64, |sum, size| sum.saturating_add(*size));
+        if together <= bytes_max || blobs == 0 {
             drawn.shuffle(&mut random);
             return drawn;
         }
@@ -269,6 +284,14 @@ mod tests {
             let ratio = quantiles[name] as f64 / size;
             assert!((0.9..1.1).contains(&ratio), "{name} {ratio}");
         }
+    }
+
+    #[test]
+    fn a_tail_is_made_and_what_is_too_large_of_it_is_an_error() {
+        let corpus = Corpus::build(&request("quantiles:0.5=80,0.99=2580,0.999=20400", Some(4000), None));
+        assert!(corpus.unwrap().largest() > 20_400);
+        let error = Corpus::build(&request("pareto:1MB,0.6", Some(4000), None)).unwrap_err().to_string();
+        assert!(error.contains("`pareto:1MB,0.6` makes a blob of"), "{error}");
     }
 
     #[test]

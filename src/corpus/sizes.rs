@@ -1,9 +1,9 @@
 //! Distributions of blob sizes, as functions from a share of the blobs to a size.
 
-use anyhow::{Result, anyhow, bail};
-use statrs::distribution::{ContinuousCDF, Normal};
+use anyhow::{Context, Result, anyhow, bail};
+use statrs::distribution::{ContinuousCDF, Gamma, Normal};
 
-use crate::units::parse_bytes;
+use crate::units::{self, parse_bytes};
 
 /// How large blobs are.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,13 +21,31 @@ pub enum Sizes {
         /// Standard deviation of ln(size in bytes).
         sigma: f64,
     },
+    /// A gamma distribution.
+    Gamma {
+        /// Mean, in bytes.
+        mean: f64,
+        /// Shape: 1 is exponential, more is narrower.
+        shape: f64,
+    },
+    /// Of the blobs, (least / size)^alpha are larger than a size.
+    Pareto {
+        /// The smallest size, in bytes.
+        least: f64,
+        /// How fast the tail thins out: up to 1 it has no mean.
+        alpha: f64,
+    },
     /// Known quantiles, joined by straight lines between the normal score of the share and ln(size): lognormal
-    /// pieces. Below the first and above the last the outer piece goes on.
-    Quantiles {
-        /// Shares and sizes, growing.
-        points: Vec<(f64, f64)>,
-        /// Shares beyond this are not drawn.
-        cut: f64,
+    /// pieces. Below the first and above the last the outer piece goes on. Shares and sizes, growing.
+    Quantiles(Vec<(f64, f64)>),
+    /// Parts, each with its share of the blobs.
+    Mix(Vec<(f64, Sizes)>),
+    /// A distribution without its tail: the blobs beyond a share have the size that is there.
+    Cut {
+        /// The distribution with its tail.
+        whole: Box<Sizes>,
+        /// Where it is cut.
+        share: f64,
     },
 }
 
@@ -38,61 +56,89 @@ pub struct Preset {
     pub name: &'static str,
     /// What it stands for and its source.
     pub about: &'static str,
-    sizes: fn() -> Sizes,
+    whole: fn() -> Sizes,
+    /// Where a heavy tail is cut, which would put most of a small corpus into one blob.
+    cut: Option<f64>,
 }
 
-/// Shares beyond this are not drawn: a heavy tail would put most of a small corpus into one blob.
-const SHARE_MAX: f64 = 0.99;
+impl Preset {
+    fn sizes(&self) -> Sizes {
+        match self.cut {
+            Some(share) => Sizes::Cut { whole: Box::new((self.whole)()), share },
+            None => (self.whole)(),
+        }
+    }
+
+    /// What of the distribution is not made, if anything.
+    pub fn cut(&self) -> Option<String> {
+        self.sizes().cut()
+    }
+}
 
 /// The named distributions.
 pub const PRESETS: &[Preset] = &[
     Preset {
         name: "web-images",
-        about: "images of web pages: p10/25/50/75/90 of 0/1/8/48/183 kB, cut at p98 (1 MB); the published 0 kB is taken as 200 B",
-        sizes: || Sizes::Quantiles {
-            points: vec![
+        about: "images of web pages: p10/25/50/75/90 of 0/1/8/48/183 kB; the published 0 kB is taken as 200 B",
+        whole: || {
+            Sizes::Quantiles(vec![
                 (0.10, 200.0),
                 (0.25, 1_000.0),
                 (0.50, 8_000.0),
                 (0.75, 48_000.0),
                 (0.90, 183_000.0),
-            ],
-            // 400 blobs then have 29 MB.
-            cut: 0.98,
+            ])
         },
+        // 400 blobs then have 29 MB.
+        cut: Some(0.98),
     },
     Preset {
         name: "desktop",
-        about: "files of desktop computers: lognormal, mu 9.48, sigma 2.457 (Impressions), cut at p99",
-        sizes: || Sizes::Lognormal { mu: 9.48, sigma: 2.457 },
+        about: "files of desktop computers: lognormal, mu 9.48, sigma 2.457 (Impressions)",
+        whole: || Sizes::Lognormal { mu: 9.48, sigma: 2.457 },
+        cut: Some(0.99),
     },
     Preset {
         name: "unix",
-        about: "files of a Unix server: p10/20/50/90 of 164/485/2,475/56,788 B (Tanenbaum 2005), cut at p99",
-        sizes: || Sizes::Quantiles {
-            points: vec![(0.10, 164.0), (0.20, 485.0), (0.50, 2_475.0), (0.90, 56_788.0)],
-            cut: SHARE_MAX,
-        },
+        about: "files of a Unix server: p10/20/50/90 of 164/485/2,475/56,788 B (Tanenbaum 2005)",
+        whole: || Sizes::Quantiles(vec![(0.10, 164.0), (0.20, 485.0), (0.50, 2_475.0), (0.90, 56_788.0)]),
+        cut: Some(0.99),
     },
-    Preset { name: "tiny", about: "uniform from 10 to 100 kB", sizes: || Sizes::Uniform(10_000, 100_000) },
-    Preset { name: "small", about: "uniform from 128 to 512 kB", sizes: || Sizes::Uniform(128_000, 512_000) },
+    Preset {
+        name: "tiny",
+        about: "uniform from 10 to 100 kB",
+        whole: || Sizes::Uniform(10_000, 100_000),
+        cut: None,
+    },
+    Preset {
+        name: "small",
+        about: "uniform from 128 to 512 kB",
+        whole: || Sizes::Uniform(128_000, 512_000),
+        cut: None,
+    },
     Preset {
         name: "medium",
         about: "uniform from 0.5 to 1 MB",
-        sizes: || Sizes::Uniform(500_000, 1_000_000),
+        whole: || Sizes::Uniform(500_000, 1_000_000),
+        cut: None,
     },
     Preset {
         name: "large",
         about: "uniform from 5 to 10 MB",
-        sizes: || Sizes::Uniform(5_000_000, 10_000_000),
+        whole: || Sizes::Uniform(5_000_000, 10_000_000),
+        cut: None,
     },
 ];
 
+/// The forms in which sizes are written, for help.
+pub const FORMS: &str = "fixed:N, uniform:A-B, list:N,N,..., lognormal:MU,SIGMA, gamma:MEAN,SHAPE, pareto:LEAST,ALPHA, \
+                         quantiles:0.5=8kB,0.9=183kB,... and mix:0.99*FORM+0.01*FORM";
+
 impl Sizes {
-    /// Reads a preset's name, `fixed:N`, `uniform:A-B`, `list:N,N,...`, `lognormal:MU,SIGMA` or `quantiles:P=N,P=N,...`.
+    /// Reads a preset's name or one of the [`FORMS`].
     pub fn parse(text: &str) -> Result<Sizes> {
         if let Some(preset) = PRESETS.iter().find(|preset| preset.name == text) {
-            return Ok((preset.sizes)());
+            return Ok(preset.sizes());
         }
         let Some((form, numbers)) = text.split_once(':') else {
             return Err(crate::names::unknown(
@@ -102,80 +148,199 @@ impl Sizes {
             ));
         };
         let sizes = match form {
-            "fixed" => Sizes::Fixed(parse_bytes(numbers)?),
-            "uniform" => {
-                let (from, to) = numbers
-                    .split_once('-')
-                    .ok_or_else(|| anyhow!("`{text}` is not of the form uniform:A-B"))?;
-                Sizes::Uniform(parse_bytes(from)?, parse_bytes(to)?)
+            "mix" => {
+                Sizes::Mix(numbers.split('+').map(|part| parse_part(text, part)).collect::<Result<_>>()?)
             }
-            "list" => Sizes::Listed(numbers.split(',').map(parse_bytes).collect::<Result<_>>()?),
-            "lognormal" => {
-                let (mu, sigma) = numbers
-                    .split_once(',')
-                    .ok_or_else(|| anyhow!("`{text}` is not of the form lognormal:MU,SIGMA"))?;
-                Sizes::Lognormal { mu: mu.trim().parse()?, sigma: sigma.trim().parse()? }
-            }
-            "quantiles" => Sizes::Quantiles {
-                points: numbers.split(',').map(parse_quantile).collect::<Result<_>>()?,
-                cut: SHARE_MAX,
-            },
-            _ => bail!(
-                "`{form}` is not a size distribution; there are fixed, uniform, list, lognormal and quantiles"
-            ),
+            _ => parse_form(text, form, numbers)?,
         };
         sizes.check(text)?;
+        if sizes.most_are_below() > BLOB_BYTES_MAX {
+            bail!("`{text}` has blobs above {BLOB_BYTES_MAX} B, the largest that blobwise handles");
+        }
         Ok(sizes)
     }
 
     fn check(&self, text: &str) -> Result<()> {
-        let sane = match self {
-            Sizes::Fixed(_) => true,
-            Sizes::Uniform(from, to) => from <= to,
-            // Beyond that the outermost would be cut off with the outermost shares.
-            Sizes::Listed(sizes) => (1..=100).contains(&sizes.len()),
-            Sizes::Lognormal { mu, sigma } => {
-                mu.is_finite() && (0.0..=20.0).contains(sigma) && (0.0..=40.0).contains(mu)
+        let growing = "it must grow from left to right";
+        let must = match self {
+            Sizes::Uniform(from, to) if from > to => growing,
+            Sizes::Quantiles(points) if points.len() < 2 => "it needs two quantiles or more",
+            Sizes::Quantiles(points)
+                if points.windows(2).any(|pair| pair[0].0 >= pair[1].0 || pair[0].1 > pair[1].1) =>
+            {
+                growing
             }
-            Sizes::Quantiles { points, .. } => {
-                points.len() >= 2
-                    && points.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1)
+            Sizes::Lognormal { mu, sigma }
+                if !((0.0..=20.0).contains(sigma) && (0.0..=40.0).contains(mu)) =>
+            {
+                "MU must be from 0 to 40, and SIGMA from 0 to 20"
             }
+            Sizes::Gamma { mean, shape } if !(*mean >= 1.0 && (0.01..=10_000.0).contains(shape)) => {
+                "MEAN must be 1 B or more, and SHAPE from 0.01 to 10000"
+            }
+            Sizes::Pareto { least, alpha } if !(*least >= 1.0 && (0.1..=100.0).contains(alpha)) => {
+                "LEAST must be 1 B or more, and ALPHA from 0.1 to 100"
+            }
+            Sizes::Mix(parts) => {
+                let sum: f64 = parts.iter().map(|(share, _)| share).sum();
+                if (sum - 1.0).abs() > 1e-6 {
+                    bail!("the shares of `{text}` add up to {sum:.6}, and not to 1: change one of them");
+                }
+                return parts.iter().try_for_each(|(_, part)| part.check(text));
+            }
+            _ => return Ok(()),
         };
-        if !sane {
-            bail!("`{text}` makes no sense as a distribution of sizes: it must grow from left to right");
-        }
-        if self.at(SHARE_MAX) > BLOB_BYTES_MAX {
-            bail!("`{text}` has blobs above {BLOB_BYTES_MAX} B, the largest that blobwise handles");
-        }
-        Ok(())
+        bail!("`{text}` makes no sense as a distribution of sizes: {must}")
     }
 
-    /// The size below which `share` of the blobs are, in bytes.
+    /// The size at a share: evenly spaced shares have the distribution. It grows with the share but in a mix, whose parts
+    /// come one after the other, each with the shares that are its own. In bytes.
     pub fn at(&self, share: f64) -> u64 {
-        let share = share.clamp(0.0005, SHARE_MAX);
+        let share = share.clamp(SHARE_LEAST, 1.0 - SHARE_LEAST);
         let size = match self {
             Sizes::Fixed(size) => return *size,
             Sizes::Listed(sizes) => return sizes[(share * sizes.len() as f64) as usize],
-            Sizes::Uniform(from, to) => *from as f64 + share * (to - from) as f64,
+            Sizes::Cut { whole, share: cut } => return whole.at(share.min(*cut)),
+            Sizes::Mix(parts) => return at_part(parts, share),
+            Sizes::Uniform(from, to) => return (*from as f64 + share * (to - from) as f64).round() as u64,
             Sizes::Lognormal { mu, sigma } => (mu + sigma * normal_score(share)).exp(),
-            Sizes::Quantiles { points, cut } => at_quantile(points, share.min(*cut)),
+            Sizes::Gamma { mean, shape } => mean * gamma_quantile(*shape, share),
+            Sizes::Pareto { least, alpha } => least * (1.0 - share).powf(-1.0 / alpha),
+            Sizes::Quantiles(points) => at_quantile(points, share),
         };
-        size.round() as u64
+        // An empty blob is a case of its own: there are some where they are asked for by name.
+        size.round().max(1.0) as u64
+    }
+
+    /// The size below which half of the blobs are, in bytes.
+    pub fn middle(&self) -> u64 {
+        /// Odd, so that one is in the middle.
+        const STEPS: u32 = 2001;
+        if !matches!(self, Sizes::Mix(_)) {
+            return self.at(0.5);
+        }
+        let mut sizes: Vec<u64> =
+            (0..STEPS).map(|step| self.at((f64::from(step) + 0.5) / f64::from(STEPS))).collect();
+        sizes.sort_unstable();
+        sizes[sizes.len() / 2]
+    }
+
+    /// What of the distribution is not made, if anything.
+    pub fn cut(&self) -> Option<String> {
+        let Sizes::Cut { share, .. } = self else { return None };
+        let size = units::bytes(self.at(1.0) as f64);
+        Some(format!(
+            "cut at p{:.0}: the largest {:.0} % have {size} each",
+            share * 100.0,
+            (1.0 - share) * 100.0
+        ))
+    }
+
+    /// The size that at most one in a hundred exceeds: whether a tail beyond it is too large depends on the number of blobs.
+    fn most_are_below(&self) -> u64 {
+        match self {
+            Sizes::Fixed(_) | Sizes::Listed(_) | Sizes::Uniform(..) => self.largest(),
+            Sizes::Mix(parts) => {
+                let large = parts.iter().filter(|(share, _)| *share >= 0.01);
+                large.map(|(_, part)| part.most_are_below()).max().unwrap_or(0)
+            }
+            _ => self.at(0.99),
+        }
+    }
+
+    fn largest(&self) -> u64 {
+        match self {
+            Sizes::Listed(sizes) => sizes.iter().copied().max().unwrap_or(0),
+            _ => self.at(1.0),
+        }
     }
 }
+
+/// Shares nearer than this to 0 and 1 are taken for it: no corpus has so many blobs.
+const SHARE_LEAST: f64 = 1e-12;
 
 /// The largest blob that blobwise handles: a blob is held in memory as one slice.
 pub const BLOB_BYTES_MAX: u64 = u32::MAX as u64;
 
+/// A form of its own; `text` is the whole of what was written.
+fn parse_form(text: &str, form: &str, numbers: &str) -> Result<Sizes> {
+    let two = |names: &str| -> Result<(String, String)> {
+        let (first, second) =
+            numbers.split_once(',').ok_or_else(|| anyhow!("`{text}` is not of the form {form}:{names}"))?;
+        Ok((first.trim().to_owned(), second.trim().to_owned()))
+    };
+    let number = |digits: &str| -> Result<f64> {
+        digits.parse().ok().with_context(|| format!("`{digits}` in `{text}` is not a number"))
+    };
+    Ok(match form {
+        "fixed" => Sizes::Fixed(parse_bytes(numbers)?),
+        "uniform" => {
+            let (from, to) =
+                numbers.split_once('-').ok_or_else(|| anyhow!("`{text}` is not of the form uniform:A-B"))?;
+            Sizes::Uniform(parse_bytes(from)?, parse_bytes(to)?)
+        }
+        "list" => Sizes::Listed(numbers.split(',').map(parse_bytes).collect::<Result<_>>()?),
+        "lognormal" => {
+            let (mu, sigma) = two("MU,SIGMA")?;
+            Sizes::Lognormal { mu: number(&mu)?, sigma: number(&sigma)? }
+        }
+        "gamma" => {
+            let (mean, shape) = two("MEAN,SHAPE")?;
+            Sizes::Gamma { mean: parse_bytes(&mean)? as f64, shape: number(&shape)? }
+        }
+        "pareto" => {
+            let (least, alpha) = two("LEAST,ALPHA")?;
+            Sizes::Pareto { least: parse_bytes(&least)? as f64, alpha: number(&alpha)? }
+        }
+        "quantiles" => Sizes::Quantiles(numbers.split(',').map(parse_quantile).collect::<Result<_>>()?),
+        _ => bail!("`{form}` is not a size distribution; there are {FORMS}"),
+    })
+}
+
+/// A part of a mix: `0.99*lognormal:9,1`.
+fn parse_part(text: &str, part: &str) -> Result<(f64, Sizes)> {
+    let form = || format!("`{part}` in `{text}` is not of the form 0.99*lognormal:MU,SIGMA");
+    let (share, sizes) = part.split_once('*').with_context(form)?;
+    let share: f64 = share.trim().parse().ok().with_context(form)?;
+    if !(share > 0.0 && share <= 1.0) {
+        bail!("the share in `{part}` is not above 0 and at most 1");
+    }
+    let (form, numbers) = sizes.trim().split_once(':').with_context(form)?;
+    if form == "mix" {
+        bail!(
+            "`{part}` is a mix within a mix: write its parts beside the others, with their shares of the whole"
+        );
+    }
+    Ok((share, parse_form(text, form, numbers)?))
+}
+
 fn parse_quantile(text: &str) -> Result<(f64, f64)> {
     let (share, size) = text.split_once('=').ok_or_else(|| anyhow!("`{text}` is not of the form 0.5=8kB"))?;
-    let share: f64 = share.trim().parse()?;
+    let share: f64 =
+        share.trim().parse().ok().with_context(|| format!("the share in `{text}` is not a number"))?;
     if !(share > 0.0 && share < 1.0) {
         bail!("the share in `{text}` is not between 0 and 1");
     }
     // Sizes are joined on a logarithmic scale, where 0 has no place.
     Ok((share, parse_bytes(size)?.max(1) as f64))
+}
+
+/// The size at a share of a mix: the part that has the share, at the share of its own.
+fn at_part(parts: &[(f64, Sizes)], share: f64) -> u64 {
+    let mut before = 0.0;
+    for (own, sizes) in parts {
+        if share < before + own {
+            return sizes.at((share - before) / own);
+        }
+        before += own;
+    }
+    parts.last().map_or(0, |(_, sizes)| sizes.at(1.0))
+}
+
+/// The quantile of a gamma distribution with mean 1.
+fn gamma_quantile(shape: f64, share: f64) -> f64 {
+    // Only a shape that `check` refuses has none.
+    Gamma::new(shape, shape).map_or(0.0, |gamma| gamma.inverse_cdf(share))
 }
 
 fn at_quantile(points: &[(f64, f64)], share: f64) -> f64 {
@@ -208,6 +373,92 @@ mod tests {
         check("unix", &[(0.1, 164), (0.2, 485), (0.5, 2_475), (0.9, 56_788)]);
         check("desktop", &[(0.5, 13_095)]);
         check("tiny", &[(0.5, 55_000)]);
+    }
+
+    /// What evenly spaced shares make of a distribution, from small to large.
+    fn many(text: &str) -> Vec<f64> {
+        const BLOBS: u32 = 100_000;
+        let sizes = Sizes::parse(text).unwrap();
+        let share = |blob: u32| (f64::from(blob) + 0.5) / f64::from(BLOBS);
+        let mut drawn: Vec<f64> = (0..BLOBS).map(|blob| sizes.at(share(blob)) as f64).collect();
+        drawn.sort_by(f64::total_cmp);
+        drawn
+    }
+
+    fn assert_near(what: &str, is: f64, should: f64) {
+        assert!((is / should - 1.0).abs() < 0.01, "{what}: {is} and not {should}");
+    }
+
+    #[test]
+    fn what_was_said_of_the_tail_is_made() {
+        let sizes = Sizes::parse("quantiles:0.5=8kB,0.99=258000,0.999=2040000").unwrap();
+        assert_eq!([sizes.at(0.99), sizes.at(0.999)], [258_000, 2_040_000]);
+        assert!(sizes.at(0.9999) > 2_040_000, "{}", sizes.at(0.9999));
+        // exp(9 + 2 * 3.0902), the quantile in closed form.
+        assert_near("p99.9", Sizes::parse("lognormal:9,2").unwrap().at(0.999) as f64, 3_913_600.0);
+        assert_eq!(Sizes::parse("uniform:1000-2000").unwrap().at(1.0), 2000);
+    }
+
+    #[test]
+    fn quantiles_and_means_are_those_of_the_formulas() {
+        let mean = |drawn: &[f64]| drawn.iter().sum::<f64>() / drawn.len() as f64;
+        let lognormal = many("lognormal:9,1");
+        assert_near("mean of a lognormal", mean(&lognormal), 9.5_f64.exp());
+        // Of shape 1 it is exponential: the quantile is -MEAN ln(1 - share).
+        let exponential = many("gamma:100kB,1");
+        assert_near("mean of a gamma", mean(&exponential), 1e5);
+        for share in [0.1, 0.5, 0.9, 0.99, 0.999] {
+            let is = exponential[(share * exponential.len() as f64) as usize];
+            assert_near("quantile of a gamma", is, -1e5 * (1.0_f64 - share).ln());
+        }
+        // Of shape 0.5 it is a square of a normal: the median is 0.45494 of the mean.
+        let sizes = Sizes::parse("gamma:1MB,0.5").unwrap();
+        assert_near("median of a gamma", sizes.at(0.5) as f64, 454_936.0);
+        let pareto = many("pareto:10kB,3");
+        assert_near("mean of a pareto", mean(&pareto), 15_000.0);
+        for share in [0.1, 0.5, 0.99, 0.999] {
+            let is = pareto[(share * pareto.len() as f64) as usize];
+            assert_near("quantile of a pareto", is, 1e4 * (1.0_f64 - share).powf(-1.0 / 3.0));
+        }
+    }
+
+    #[test]
+    fn a_mix_has_the_quantiles_of_its_parts_together() {
+        let mix = many("mix:0.9*lognormal:9,1+0.1*pareto:50kB,1.5");
+        let (normal, pareto) = (Normal::standard(), |size: f64| 1.0 - (5e4 / size.max(5e4)).powf(1.5));
+        for (index, size) in mix.iter().enumerate().skip(1000).step_by(4999) {
+            let share = 0.9 * normal.cdf(size.ln() - 9.0) + 0.1 * pareto(*size);
+            assert_near("share", share, index as f64 / mix.len() as f64);
+        }
+        let sizes = Sizes::parse("mix:0.5*fixed:10+0.3*fixed:1MB+0.2*fixed:7").unwrap();
+        assert_eq!(sizes.middle(), 10);
+    }
+
+    #[test]
+    fn only_presets_are_cut_and_say_so() {
+        let cut = |text: &str| Sizes::parse(text).unwrap().cut();
+        assert_eq!(cut("web-images").unwrap(), "cut at p98: the largest 2 % have 1 MB each");
+        assert_eq!(cut("tiny"), None);
+        assert_eq!(cut("lognormal:9.48,2.457"), None);
+        let (cut, whole) = (Sizes::parse("desktop").unwrap(), Sizes::parse("lognormal:9.48,2.457").unwrap());
+        assert!(cut.at(0.9999) == cut.at(0.99) && cut.at(0.9999) < whole.at(0.9999));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_distribution_is_named() {
+        for (text, why) in [
+            ("gamma:9kB", "`gamma:9kB` is not of the form gamma:MEAN,SHAPE"),
+            ("gamma:9kB,x", "`x` in `gamma:9kB,x` is not a number"),
+            ("gamma:9kB,0", "SHAPE from 0.01 to 10000"),
+            ("pareto:9kB,0.01", "ALPHA from 0.1 to 100"),
+            ("mix:0.5*fixed:9", "add up to 0.500000, and not to 1"),
+            ("mix:fixed:9", "`fixed:9` in `mix:fixed:9` is not of the form 0.99*lognormal:MU,SIGMA"),
+            ("mix:0.5*mix:1*fixed:1+0.5*fixed:9", "a mix within a mix"),
+            ("mix:0.99*fixed:9+0.01*fixed:9GB", "the largest that blobwise handles"),
+        ] {
+            let error = Sizes::parse(text).unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
     }
 
     #[test]

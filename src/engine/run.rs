@@ -571,6 +571,7 @@ fn corpus_result((corpus, planned): (&Corpus, &crate::plan::CorpusPlan)) -> Corp
         zstd_ratio: corpus.zstd_ratio(),
         sweep_bytes: planned.sweep_bytes,
         sampled_from: corpus.sampled_from,
+        cut: corpus.cut.clone(),
         digest: corpus.digest.clone(),
         skipped: corpus.skipped.summary(),
     }

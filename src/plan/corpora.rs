@@ -19,7 +19,7 @@ pub struct CorpusText {
     /// What it is called, where a plan has several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// A preset or a distribution.
+    /// A preset or a distribution, as under "Sizes of blobs".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// A directory of files instead.
@@ -160,7 +160,7 @@ fn several(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
             bail!("the corpus `{name}` is a directory, which one of several cannot be");
         };
         source.clone_from(&name);
-        planned.sweep_bytes = Some(sizes.at(0.5));
+        planned.sweep_bytes = Some(sizes.middle());
         planned.name = Some(name);
         if corpora.iter().any(|known| known.name == planned.name || known.sweep_bytes == planned.sweep_bytes)
         {
@@ -182,7 +182,7 @@ fn one(corpus: &CorpusText, bytes_max: Option<u64>, scale: f64, seed: u64) -> Re
     };
     let scaled = |value: Option<u64>| value.map(|value| ((value as f64 * scale) as u64).max(1));
     let least = match &source {
-        Source::Synthetic { sizes, .. } => scaled_blobs_min(sizes.at(0.5)),
+        Source::Synthetic { sizes, .. } => scaled_blobs_min(sizes.middle()),
         Source::Files(_) => SCALED_BLOBS_MIN,
     };
     let kept = |blobs: u64| blobs.max(least.min(blobs_max.unwrap_or(least)));

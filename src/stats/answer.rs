@@ -85,7 +85,8 @@ fn context(plan: &Plan, result: &RunResult) -> String {
     } else {
         let median = units::bytes(corpus.quantiles.get("p50").copied().unwrap_or(0) as f64);
         let blobs = units::counted(corpus.blobs, "blob");
-        format!("{blobs} of median {median} ({})", units::bytes(corpus.bytes as f64))
+        let cut = corpus.cut.as_ref().map_or(String::new(), |cut| format!("; {cut}"));
+        format!("{blobs} of median {median} ({}{cut})", units::bytes(corpus.bytes as f64))
     };
     let workers = units::counted(plan.workers, "worker");
     let batch = if plan.batch > 1 { format!(", batches of {}", plan.batch) } else { String::new() };

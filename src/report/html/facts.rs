@@ -56,7 +56,7 @@ fn corpora(result: &RunResult) -> Markup {
     let titles: Vec<String> = quantiles.iter().map(|name| format!("#{name}")).collect();
     let mut head = vec!["made from", "#blobs", "#together"];
     head.extend(titles.iter().map(String::as_str));
-    head.extend(["#largest", "#zstd ratio", "sampled from", "not taken"]);
+    head.extend(["#largest", "#zstd ratio", "sampled from", "not taken", "tail"]);
     let mut table = Table::new("Blobs", &head);
     for corpus in all {
         let mut line =
@@ -66,6 +66,7 @@ fn corpora(result: &RunResult) -> Markup {
         line.push(format!("{:.2}", corpus.zstd_ratio).into());
         line.push(shown(corpus.sampled_from, |(files, bytes)| format!("{files} files, {}", size(bytes))));
         line.push(shown(corpus.skipped.as_ref(), Clone::clone));
+        line.push(shown(corpus.cut.as_ref(), Clone::clone));
         table.push(line);
     }
     html! { h3 { "Blobs" } (table) }

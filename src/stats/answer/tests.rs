@@ -64,6 +64,15 @@ fn one_leader_is_named_with_the_nearer_bound() {
 }
 
 #[test]
+fn a_tail_that_was_cut_is_said() {
+    let (text, cut) = ("phases = ['fill']", "cut at p98: the largest 2 % have 1 MB each");
+    let mut result = result(text, vec![], vec![]);
+    result.corpus.cut = Some(cut.to_owned());
+    let plan = PlanText::parse(text).unwrap().resolve(false).unwrap();
+    assert!(with(&answer(&plan, &result), "On this machine").contains(cut));
+}
+
+#[test]
 fn a_winner_by_less_than_counts_is_equal() {
     let said = sentences(&[("read-warm", [1.0, 1.01, 3.0])], &[]);
     assert!(with(&said, "Warm reads").contains("`a` and `b` are equal within 3 %"), "{said:#?}");
