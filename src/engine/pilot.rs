@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use crate::corpus::Corpus;
 use crate::plan::{COLD_PASSES_SERVERS, CacheState, Length, Phase, Plan, Row, Work, length_key};
 use crate::result::{Fixed, FixedLength};
-use crate::stats::{SHORT_OPS as OPS_MIN, SHORT_SECONDS};
+use crate::stats::{SHORT_OPS as OPS_MIN, SHORT_SECONDS, histogram};
+use crate::units;
 
 use super::ramp;
 use super::visit::{Outcome, Visit};
@@ -29,6 +30,8 @@ const RUNG_SECONDS_MIN: f64 = 0.3;
 const COLD_SHARE: f64 = 0.02;
 /// Passes of a cold phase, so that its proof has ten parts.
 const COLD_PASSES_MIN: u64 = 10;
+/// What is planned beyond the budget by less than this factor is not worth a word: the pilot is no more exact.
+const BEYOND: f64 = 1.25;
 /// Blobs that a corpus keeps when it is shrunk to fit a budget.
 const BLOBS_MIN: u64 = 100;
 /// Passes of the pilot's cold phases.
@@ -145,7 +148,17 @@ pub fn fitting_lengths(
     begin_ladders(plan, blobs, visits, &mut fixed);
     fixed.rounds = chosen.rounds.min(wanted);
     fixed.rounds_final = plan.rounds.is_some() || chosen.rounds < wanted;
-    (fixed, (!gave.is_empty()).then(|| format!("To keep to the budget {}.", gave.join(" and "))))
+    let mut text = match gave.as_slice() {
+        [] => String::new(),
+        gave => format!("To keep to the budget {}.", gave.join(" and ")),
+    };
+    let least = round_seconds(plan, blobs, visits, chosen) * f64::from(fixed.rounds);
+    if least > seconds * BEYOND {
+        let (needs, left) = (units::seconds(least), units::seconds(seconds));
+        text +=
+            &format!(" Even so the rounds will take about {needs}, and the budget leaves {left} for them.");
+    }
+    (fixed, (!text.is_empty()).then(|| text.trim_start().to_owned()))
 }
 
 /// Where ladders of rates begin: the same rung for every row.
@@ -305,8 +318,9 @@ fn visit_seconds(
             Work::Ramp(_) => {
                 let closed = round.ops as f64 / round.seconds;
                 let first = length.first_ops_per_s.unwrap_or(closed);
-                beside * growth.max(1.0)
-                    + ramp::rungs(first, closed) * ramp::rung_seconds(&plan.limit, length.seconds, closed)
+                let service = histogram::whole(&round.histogram.service).unwrap_or_else(|_| histogram::new());
+                let ladder = ramp::ladder_seconds(&plan.limit, length.seconds, first, closed, &service);
+                beside * growth.max(1.0) + ladder
             }
             Work::Ops(_) if phase.cache == CacheState::Cold => {
                 let per_pass = visit.pass_seconds.get(&phase.id).copied().unwrap_or(*wall);
@@ -397,6 +411,8 @@ mod tests {
         assert!(why.unwrap().contains("corpus"));
         let (least, why) = fit(1.0);
         assert_eq!(least.rounds, ROUNDS_MIN);
-        assert!(why.unwrap().contains("rounds"));
+        let why = why.unwrap();
+        assert!(why.contains("rounds were cut") && why.contains("Even so the rounds will take"), "{why}");
+        assert!(!fit(40.0).1.unwrap().contains("Even so"));
     }
 }

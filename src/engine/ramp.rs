@@ -2,10 +2,13 @@
 //!
 //! The ladder is the same for all stores of a run, and each rung is drained before the next one begins.
 
+use std::cell::Cell;
+
 use super::tally::Tally;
 use crate::plan::ResponseLimit;
 use crate::result::Rung;
 use crate::stats::LADDER_STEP;
+use crate::stats::histogram::Histogram;
 
 /// Where the ladder begins when no pilot has looked how fast the stores are, in ops a second.
 const FIRST_OPS_PER_S: f64 = 100.0;
@@ -42,9 +45,43 @@ pub fn rungs(first_ops_per_s: f64, closed_ops_per_s: f64) -> f64 {
     ((closed_ops_per_s / first_ops_per_s).ln() / LADDER_STEP.ln()).max(0.0).ceil() + 1.0
 }
 
+/// How long the ladder takes of a store of which this is known from a closed loop: up to its rate or, where its response times will not
+/// do, one rung and the way down.
+pub fn ladder_seconds(
+    limit: &ResponseLimit,
+    length_seconds: f64,
+    first_ops_per_s: f64,
+    closed_ops_per_s: f64,
+    service: &Histogram,
+) -> f64 {
+    let rung = |rate| rung_seconds(limit, length_seconds, rate);
+    if is_hopeless(limit, service) {
+        rung(first_ops_per_s)
+    } else if service.value_at_quantile(limit.share) > limit.ns {
+        rung(first_ops_per_s) + rung(lowest_rate(limit))
+    } else {
+        rungs(first_ops_per_s, closed_ops_per_s) * rung(closed_ops_per_s)
+    }
+}
+
+/// Whether half of the ops took longer than the limit by themselves: no lower rate helps then.
+pub fn is_hopeless(limit: &ResponseLimit, service: &Histogram) -> bool {
+    !service.is_empty() && service.value_at_quantile(0.5) > limit.ns
+}
+
 /// How long a rung is: as long as asked, or as many ops need, within bounds.
 pub fn rung_seconds(limit: &ResponseLimit, asked_seconds: f64, ops_per_s: f64) -> f64 {
     asked_seconds.max(ops_wanted(limit) / ops_per_s)
+}
+
+/// What came of a rate that was offered.
+pub struct Offered<T> {
+    /// The rung.
+    pub rung: Rung,
+    /// Whether no lower rate would help.
+    pub is_hopeless: bool,
+    /// What is left of it.
+    pub left: T,
 }
 
 /// Climbs. `offer` offers a rate and returns what came of it, or `None` when it was stopped. Returns every rung that was tried,
@@ -52,14 +89,16 @@ pub fn rung_seconds(limit: &ResponseLimit, asked_seconds: f64, ops_per_s: f64) -
 pub fn climb<T, E>(
     limit: &ResponseLimit,
     first_ops_per_s: f64,
-    mut offer: impl FnMut(f64) -> Result<Option<(Rung, T)>, E>,
+    mut offer: impl FnMut(f64) -> Result<Option<Offered<T>>, E>,
 ) -> Result<(Vec<Rung>, Option<T>), E> {
     let mut tried = Vec::new();
+    let hopeless = Cell::new(false);
     // What a rung that passed left.
     let mut passes = |rate: f64| -> Result<Option<T>, E> {
-        let Some((rung, left)) = offer(rate)? else { return Ok(None) };
+        let Some(Offered { rung, is_hopeless, left }) = offer(rate)? else { return Ok(None) };
         let passed = rung.failure.is_none();
         tried.push(rung);
+        hopeless.set(!passed && is_hopeless);
         Ok(passed.then_some(left))
     };
     let mut best = None;
@@ -70,7 +109,7 @@ pub fn climb<T, E>(
         rate *= LADDER_STEP;
     }
     let lowest = lowest_rate(limit);
-    if best.is_none() && lowest < first_ops_per_s {
+    if best.is_none() && lowest < first_ops_per_s && !hopeless.get() {
         // Whoever fails the lowest rung fails all: the way down would be long.
         best = passes(lowest)?;
         rate = first_ops_per_s / LADDER_STEP;
@@ -121,7 +160,7 @@ mod tests {
         let offer = |rate: f64| {
             let failure = (rate > can).then(|| "too much".to_owned());
             let rung = Rung { offered_ops_per_s: rate, achieved_share: 1.0, response_ns: 1, ops: 1, failure };
-            Ok::<_, ()>(Some((rung, rate)))
+            Ok::<_, ()>(Some(Offered { rung, is_hopeless: false, left: rate }))
         };
         let (tried, best) = climb(&MEDIAN, first, offer).unwrap();
         (tried.iter().map(|rung| rung.offered_ops_per_s).collect(), best)
@@ -151,13 +190,37 @@ mod tests {
         let (tried, best) = climb(&MEDIAN, 100.0, |rate| {
             offers += 1;
             let failure = (offers == 2).then(|| "a stall".to_owned());
-            Ok::<_, ()>(Some((
-                Rung { offered_ops_per_s: rate, achieved_share: 1.0, response_ns: 1, ops: 1, failure },
-                rate,
-            )))
+            let rung = Rung { offered_ops_per_s: rate, achieved_share: 1.0, response_ns: 1, ops: 1, failure };
+            Ok::<_, ()>(Some(Offered { rung, is_hopeless: false, left: rate }))
         })
         .unwrap();
         assert_eq!((tried.len(), best), (2, Some(100.0)));
+    }
+
+    #[test]
+    fn nobody_goes_down_where_no_rate_helps() {
+        let mut offers = Vec::new();
+        let (tried, best) = climb(&MEDIAN, 100.0, |rate| {
+            offers.push(rate);
+            let rung = Rung { failure: Some("too slow".to_owned()), ..Rung::default() };
+            Ok::<_, ()>(Some(Offered { rung, is_hopeless: true, left: () }))
+        })
+        .unwrap();
+        assert_eq!((offers, tried.len(), best), (vec![100.0], 1, None));
+    }
+
+    #[test]
+    fn ladders_that_will_fail_are_planned_with_their_way_down() {
+        let limit = ResponseLimit { share: 0.99, ns: 1_000_000 };
+        let of = |slow_ns: u64, many: u64| {
+            let mut service = crate::stats::histogram::new();
+            service.record_n(1000, 100).unwrap();
+            service.record_n(slow_ns, many as u32).unwrap();
+            ladder_seconds(&limit, 1.0, 2000.0, 2000.0, &service)
+        };
+        assert_eq!(of(1000, 10), 1.0, "all are fast");
+        assert_eq!(of(2_000_000, 10), 1.0 + SECONDS_MAX, "a tenth is slow");
+        assert_eq!(of(2_000_000, 1000), 1.0, "all are slow");
     }
 
     #[test]

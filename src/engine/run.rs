@@ -283,6 +283,7 @@ impl Course<'_> {
         let for_rounds = left * (1.0 - SPARE) - f64::from(ROUNDS_WANTED) * rails;
         let (fixed, gave) = pilot::fitting_lengths(plan, &self.blobs(), &visits, for_rounds.max(0.0));
         if let Some(gave) = gave {
+            observer.event(Event::Note(&gave));
             self.records.doubt("budget", gave, Some("give it more time with `--budget`"));
         }
         let took = (machine::uptime() - begin).as_secs_f64();

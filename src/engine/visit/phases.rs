@@ -192,7 +192,8 @@ impl<'a> Visitor<'a> {
             let tally = crew.run(std::slice::from_ref(&job), &mut meters)?.remove(0);
             let rung = ramp::judge(&plan.limit, ops_per_s, &tally);
             let [meter] = meters;
-            Ok(Some((rung, (ops_per_s, tally, meter))))
+            let is_hopeless = ramp::is_hopeless(&plan.limit, &tally.service());
+            Ok(Some(ramp::Offered { rung, is_hopeless, left: (ops_per_s, tally, meter) }))
         })?;
         let outcome = match best {
             Some((ops_per_s, tally, meter)) => {
