@@ -1,6 +1,8 @@
 //! The result of a run: the only types that are written to files and read back. `docs/result.schema.json` is made
 //! from them. A figure that could not be measured is absent, never 0.
 
+mod check;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -908,7 +910,7 @@ pub struct StoreRound {
 }
 
 impl RunResult {
-    /// Reads a result file, or the one in a run's directory.
+    /// Reads a result file, or the one in a run's directory, and checks every number in it.
     pub fn load(path: &Path) -> Result<RunResult> {
         let file = if path.is_dir() { path.join("result.json") } else { path.to_owned() };
         let text =
@@ -918,7 +920,10 @@ impl RunResult {
         if version.schema != SCHEMA {
             bail!("`{}` has format {}; this program reads format {SCHEMA}", file.display(), version.schema);
         }
-        serde_json::from_str(&text).with_context(|| format!("`{}` is damaged", file.display()))
+        let damaged = || format!("`{}` is damaged", file.display());
+        let result = serde_json::from_str(&text).with_context(damaged)?;
+        check::check(&serde_json::from_str(&text)?).with_context(damaged)?;
+        Ok(result)
     }
 
     /// Its corpora: one, or those of a sweep or of a plan that has several.

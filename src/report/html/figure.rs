@@ -61,7 +61,7 @@ pub fn library() -> String {
 
 /// Text as plotly shows it: plotly knows some tags and entities, and what comes from a user is neither.
 pub fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    crate::shown::on_terminal(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// A label on at most three lines.
@@ -158,7 +158,10 @@ impl Scale {
 
 /// The smallest and the largest positive value, and some room around them.
 fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    let positive = values.filter(|value| value.is_finite() && *value > 0.0);
+    // No axis reaches further: room around what is at the end of all numbers would lie beyond them.
+    const BOUNDS: (f64, f64) = (1e-30, 1e30);
+    let positive =
+        values.filter(|value| value.is_finite() && *value > 0.0).map(|value| value.clamp(BOUNDS.0, BOUNDS.1));
     let (low, high) = positive.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
     if high == 0.0 {
         return (0.5, 2.0);
@@ -496,6 +499,18 @@ mod tests {
             let ticks = ticks(low, high);
             assert!((2..=7).contains(&ticks.len()), "{low} to {high}: {ticks:?}");
             assert!(ticks.iter().all(|tick| (low..=high).contains(tick)), "{low} to {high}: {ticks:?}");
+        }
+    }
+
+    #[test]
+    fn axes_of_any_numbers_end() {
+        const WILD: [f64; 9] = [0.0, 5e-324, 1e-300, 1e-18, 1.0, 1e18, 1e300, f64::MAX, f64::INFINITY];
+        for one in WILD {
+            for other in WILD {
+                let (low, high) = extent([one, other].into_iter());
+                assert!(low.is_finite() && high.is_finite() && 0.0 < low && low < high, "{one} {other}");
+                assert!(ticks(low, high).len() < 100, "{one} {other}");
+            }
         }
     }
 

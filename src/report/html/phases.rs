@@ -326,8 +326,8 @@ fn percentiles(times: &Percentiles) -> Vec<Entry> {
 
 fn rounds(looks: &Looks, block: &Block<'_>) -> Figure {
     let cells = block.drawn();
-    let last = cells.iter().flat_map(|cell| &cell.rounds).map(|round| round.round).max().unwrap_or(0);
-    let titles: Vec<String> = (1..=last).map(|round| format!("#round {round}")).collect();
+    let all: BTreeSet<u32> = cells.iter().flat_map(|cell| &cell.rounds).map(|round| round.round).collect();
+    let titles: Vec<String> = all.iter().map(|round| format!("#round {round}")).collect();
     let head: Vec<&str> = std::iter::once("store").chain(titles.iter().map(String::as_str)).collect();
     let is_offered = block.is_offered();
     let (what, unit) = if is_offered {
@@ -345,7 +345,7 @@ fn rounds(looks: &Looks, block: &Block<'_>) -> Figure {
         let text = |rate: f64| if is_offered { units::nanoseconds(value(rate)) } else { units::count(rate) };
         let series = cells::series(cell).rates;
         let mut line = vec![named(&cell.store)];
-        line.extend((1..=last).map(|round| shown(series.get(&round), |rate| text(*rate))));
+        line.extend(all.iter().map(|round| shown(series.get(round), |rate| text(*rate))));
         table.push(line);
         let point = |(round, rate): (&u32, &f64)| {
             let position =

@@ -1,0 +1,167 @@
+//! Whether every number of a result is one that a run can have measured, so that nobody who reads it needs a guard of their own.
+
+use anyhow::{Result, bail, ensure};
+use serde_json::{Map, Number, Value};
+
+/// No count, time, size or rate is larger: 10^18 ns are 31 years, 10^18 B an exabyte.
+const MOST: f64 = 1e18;
+/// No run has more rounds, workers, processors or rows.
+const MOST_OF_FEW: f64 = 1e6;
+/// Counts of things of which there are few.
+const FEW: &[&str] =
+    &["batch", "cold_passes", "passes", "position", "processors", "round", "rounds", "workers"];
+/// What is worked out in floating point and should be 0 may be this far below it.
+const ROUNDING: f64 = 1e-6;
+/// Ends of an interval may lie this far on the wrong side of its middle, relative to that.
+const ROUNDING_SHARE: f64 = 1e-9;
+/// What rows, phases and adapters are called by; these names stand in lines of their own.
+const NAMES: &[&str] = &["adapter", "phase", "reference", "store"];
+/// Bytes of such a name at the most.
+const NAME_BYTES_MAX: usize = 4096;
+
+/// Where in a result something is, and what the numbers there may be.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    path: &'a str,
+    /// Differences and figures that others published may be below 0.
+    signed: bool,
+    /// What people wrote is checked where it is read as a plan.
+    text: bool,
+}
+
+/// Refuses a result with a number that no run measures. The error names the field.
+pub(super) fn check(result: &Value) -> Result<()> {
+    walk(result, "", Place { path: "", signed: false, text: false })
+}
+
+/// `key` is the name of the field, that of the list for what is in a list.
+fn walk(value: &Value, key: &str, place: Place<'_>) -> Result<()> {
+    match value {
+        Value::Number(found) => number(found, key, place),
+        Value::String(text) => name(text, key, place),
+        Value::Array(list) => {
+            for (index, item) in list.iter().enumerate() {
+                let path = format!("{}[{index}]", place.path);
+                walk(item, key, Place { path: &path, ..place })?;
+            }
+            if key == "curve" && list.first().is_some_and(Value::is_number) {
+                let share = list.first().and_then(Value::as_f64).unwrap_or(0.0);
+                ensure!(share <= 1.0, "`{}[0]` is {share}, and a share is at most 1", place.path);
+            }
+            Ok(())
+        }
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let dot = if place.path.is_empty() { "" } else { "." };
+                let path = format!("{}{dot}{key}", place.path);
+                let signed = place.signed || ["plan", "claims"].contains(&key.as_str());
+                walk(value, key, Place { path: &path, signed, text: place.text || key == "plan" })?;
+            }
+            ordered(fields, place.path)
+        }
+        Value::Null | Value::Bool(_) => Ok(()),
+    }
+}
+
+fn number(found: &Number, key: &str, place: Place<'_>) -> Result<()> {
+    let (path, value) = (place.path, found.as_f64().unwrap_or(f64::NAN));
+    // Anything drawn at random.
+    if key == "seed" && found.is_u64() {
+        return Ok(());
+    }
+    if !place.signed && value < -ROUNDING {
+        bail!("`{path}` is {found}, and it cannot be below 0");
+    }
+    let most = match key {
+        // With two rounds that differ much an interval may be as wide as numbers go.
+        "low" | "high" => f64::MAX,
+        few if FEW.contains(&few) && found.is_u64() && !place.text => MOST_OF_FEW,
+        _ => MOST,
+    };
+    ensure!(value.abs() <= most, "`{path}` is {found}, and no run has more than {most:e} there");
+    Ok(())
+}
+
+fn name(text: &str, key: &str, place: Place<'_>) -> Result<()> {
+    let path = place.path;
+    if place.text || !NAMES.contains(&key) {
+        return Ok(());
+    }
+    ensure!(
+        text.len() <= NAME_BYTES_MAX,
+        "`{path}` is a name of {} B, and {NAME_BYTES_MAX} B are the most",
+        text.len()
+    );
+    ensure!(!text.contains(char::is_control), "`{path}` is a name with control characters");
+    Ok(())
+}
+
+/// What must not fall within an object: the ends of an interval around its middle, percentiles, quantiles.
+fn ordered(fields: &Map<String, Value>, path: &str) -> Result<()> {
+    let of = |name: &str| fields.get(name).and_then(Value::as_f64);
+    if let Some(median) = of("median") {
+        let slack = median.abs() * ROUNDING_SHARE;
+        let low = of("low").unwrap_or(median);
+        let high = of("high").unwrap_or(median);
+        ensure!(
+            low <= median + slack && median - slack <= high,
+            "`{path}` is an interval from {low} to {high} around {median}"
+        );
+    }
+    let mut before: Option<(&str, f64)> = None;
+    for name in ["p10", "p25", "p50", "p75", "p90", "p95", "p99", "p999"] {
+        let Some(value) = of(name) else { continue };
+        if let Some((known, smaller)) = before {
+            ensure!(smaller <= value, "`{path}.{name}` is {value}, and `{known}` of the same is {smaller}");
+        }
+        before = Some((name, value));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn numbers_that_no_run_measures_are_named() {
+        for (result, words) in [
+            (
+                json!({"results": [{"ops_per_s": {"median": 1e308}}]}),
+                "`results[0].ops_per_s.median` is 1e+308",
+            ),
+            (json!({"results": [{"rounds": [{"seconds": -1.0}]}]}), "`results[0].rounds[0].seconds` is -1.0"),
+            (
+                json!({"results": [{"rounds": [{"round": 4_000_000_000_u32}]}]}),
+                "`results[0].rounds[0].round` is 4000000000",
+            ),
+            (json!({"results": [{"curve": [[0.5, 7], [1.5, 9]]}]}), "`results[0].curve[1][0]` is 1.5"),
+            (json!({"harness": {"null_ns": {"fill": 1e19}}}), "`harness.null_ns.fill` is 1e+19"),
+            (json!({"plan": {"claim": [{"published": 1e300}]}}), "`plan.claim[0].published` is 1e+300"),
+            (
+                json!({"ratio": {"median": 2.0, "low": 2.5, "high": 3.0}}),
+                "`ratio` is an interval from 2.5 to 3",
+            ),
+            (
+                json!({"service_ns": {"p50": 9, "p99": 7}}),
+                "`service_ns.p99` is 7, and `p50` of the same is 9",
+            ),
+            (json!({"rows": [{"store": "a\nb"}]}), "`rows[0].store` is a name with control characters"),
+        ] {
+            let error = check(&result).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_a_run_measures_pass() {
+        check(&json!({
+            "seed": u64::MAX, "share": -1e-9, "rounds": [{"seed": u64::MAX, "round": 1}],
+            "ratio": {"median": 1.0, "low": 0.0, "high": 1e300}, "service_ns": {"p50": 7, "p99": 7},
+            "claims": [{"today": {"median": -2.0, "low": -3.0, "high": -1.0}}], "plan": {"rounds": 5},
+        }))
+        .unwrap();
+    }
+}
