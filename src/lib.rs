@@ -16,6 +16,7 @@ pub mod records;
 pub mod report;
 pub mod result;
 pub mod server;
+pub mod shown;
 pub mod stats;
 pub mod store;
 pub mod stores;

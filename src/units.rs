@@ -37,32 +37,6 @@ pub fn parse_share(text: &str) -> Result<f64> {
     Ok(share / scale)
 }
 
-/// What stands for a password that is not shown.
-pub const MASK: &str = "***";
-
-/// Text with the passwords of all URLs in it replaced.
-pub fn without_passwords(text: &str) -> String {
-    let mut shown = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find("://") {
-        let (before, after) = rest.split_at(at + 3);
-        shown += before;
-        // Beyond the first `/` as well: a password may have one that should have been written as %2F.
-        let url = after.split(char::is_whitespace).next().unwrap_or(after);
-        rest = match url.rsplit_once('@') {
-            Some((login, _)) => {
-                shown += &match login.split_once(':') {
-                    Some((user, _)) => format!("{user}:{MASK}"),
-                    None => login.to_owned(),
-                };
-                &after[login.len()..]
-            }
-            None => after,
-        };
-    }
-    shown + rest
-}
-
 /// A size for people: `0 B`, `3.7 kB`, `32 MB`. Decimal units, as disks and networks are sold.
 pub fn bytes(value: f64) -> String {
     scaled(value, &["B", "kB", "MB", "GB", "TB"])
@@ -145,14 +119,6 @@ mod tests {
         assert!(parse_duration("-1s").is_err());
         assert_eq!(parse_share("5%").unwrap(), 0.05);
         assert!(parse_share("120%").is_err());
-    }
-
-    #[test]
-    fn passwords_are_not_shown() {
-        let shown = without_passwords("run --set a.url=postgres://me:s3cret:x@host:5432/db?x=y b://c/d");
-        assert_eq!(shown, "run --set a.url=postgres://me:***@host:5432/db?x=y b://c/d");
-        assert_eq!(without_passwords("postgres://me@host/db and files"), "postgres://me@host/db and files");
-        assert_eq!(without_passwords("postgres://me:half/half@host/db"), "postgres://me:***@host/db");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::machine;
 use crate::plan::{NOTHING_RUNS, PlanText};
 use crate::report::html::collection::{Member, render};
 use crate::result::{ClaimVerdict, RunResult, replace};
+use crate::shown;
 
 /// Where the plan of a collection lies beside its page.
 const PLAN: &str = "plan.toml";
@@ -78,8 +79,9 @@ pub fn main(flags: &Flags, mut text: PlanText) -> Result<Ended> {
             Ok((result, ended)) => (Ok(result), ended),
             // One that cannot run here does not keep the others from running.
             Err(error) => {
-                eprint(&format!("{name}: {error:#}"));
-                (Err(format!("{error:#}")), Ended::Failed)
+                let why = shown::of_error(&format!("{error:#}"));
+                eprint(&format!("{name}: {why}"));
+                (Err(why), Ended::Failed)
             }
         };
         members.push(Member { name: name.clone(), about: about.clone(), result });
@@ -111,9 +113,9 @@ pub fn measured(dir: &Path) -> Result<Option<(PlanText, Vec<Member>)>> {
         let (name, about) =
             (of_plan.name.clone().unwrap_or_default(), of_plan.about.clone().unwrap_or_default());
         let result = if dir.join(&name).join(RESULT).exists() {
-            RunResult::load(&dir.join(&name)).map_err(|error| format!("{error:#}"))
+            RunResult::load(&dir.join(&name)).map_err(|error| shown::of_error(&format!("{error:#}")))
         } else {
-            let why = of_plan.resolve(false).err().map(|error| format!("{error:#}"));
+            let why = of_plan.resolve(false).err().map(|error| shown::of_error(&format!("{error:#}")));
             Err(why.unwrap_or_else(|| "it has no result yet".to_owned()))
         };
         members.push(Member { name, about, result });

@@ -15,6 +15,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::shown;
+
 /// Measures where your files should live.
 #[derive(Debug, Parser)]
 #[command(name = "blobwise", version, about, long_about = None, max_term_width = 100, infer_subcommands = false)]
@@ -70,9 +72,12 @@ pub fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are no errors; everything else that clap refuses could not run.
-            let code = if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
-            drop(error.print());
-            return code;
+            if !error.use_stderr() {
+                drop(error.print());
+                return ExitCode::SUCCESS;
+            }
+            eprint(shown::of_error(&error.render().to_string()).trim_end());
+            return ExitCode::from(2);
         }
     };
     let outcome = match arguments.command {
@@ -88,7 +93,7 @@ pub fn main() -> ExitCode {
         Ok(ended) => ended.into(),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprint(&format!("error: {error:#}"));
+            eprint(&shown::of_error(&format!("error: {error:#}")));
             ExitCode::from(2)
         }
     }
@@ -103,11 +108,11 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     })
 }
 
-/// Data goes to standard output.
+/// Data goes to standard output. Names in it come from others: no terminal obeys them.
 fn print(text: &str) -> anyhow::Result<()> {
     use std::io::Write;
     let mut stdout = std::io::stdout().lock();
-    stdout.write_all(text.as_bytes())?;
+    stdout.write_all(shown::on_terminal(text).as_bytes())?;
     Ok(stdout.flush()?)
 }
 
@@ -115,5 +120,5 @@ fn print(text: &str) -> anyhow::Result<()> {
 fn eprint(line: &str) {
     use std::io::Write;
     // Nobody is left to be told that standard error is gone.
-    drop(writeln!(std::io::stderr(), "{line}"));
+    drop(writeln!(std::io::stderr(), "{}", shown::on_terminal(line)));
 }

@@ -11,6 +11,7 @@ use crate::machine;
 use crate::plan::Plan;
 use crate::records::Records;
 use crate::result::RunResult;
+use crate::shown;
 use crate::stats::summary;
 use crate::units;
 
@@ -47,7 +48,7 @@ impl Bar {
             Some(bar) => {
                 bar.set_length(of as u64);
                 bar.set_position(index as u64 - 1);
-                bar.set_message(text);
+                bar.set_message(shown::on_terminal(&text).into_owned());
             }
             None => self.line(&format!("[{index}/{of}] {text}")),
         }
@@ -109,7 +110,9 @@ impl<'a> Progress<'a> {
 
     fn phase(&self, phase: &str) {
         match &self.bar.bar {
-            Some(bar) => bar.set_message(format!("{}: {phase}", self.visit)),
+            Some(bar) => {
+                bar.set_message(shown::on_terminal(&format!("{}: {phase}", self.visit)).into_owned());
+            }
             None if self.loudness == Loudness::Verbose => self.bar.line(&format!("  {phase}")),
             None => {
                 let lasted = machine::uptime().saturating_sub(self.since);

@@ -19,6 +19,7 @@ use crate::plan::{CorpusText, LOOK_SCALE, OneOrMany, Plan, PlanText, split_list,
 use crate::records::Records;
 use crate::report;
 use crate::result::{Program, RunResult, Status, replace};
+use crate::shown;
 
 /// Every flag has its key in the plan file.
 #[derive(Debug, Default, Args)]
@@ -93,7 +94,8 @@ pub struct Flags {
     /// quoted; every row stays
     #[arg(long, value_name = "F")]
     scale: Option<f64>,
-    /// How long an op may take [default: 30s]
+    /// How long an op may wait for a server before it is given up, at least 10ms; files and libraries are not interrupted
+    /// [default: 30s]
     #[arg(long, value_name = "TIME")]
     op_timeout: Option<String>,
     /// Compare every blob after each phase that writes, not only after the fill and at the end
@@ -315,11 +317,12 @@ fn check_class(plan: &Plan) -> Result<()> {
 /// What is running.
 pub fn program() -> Program {
     let build = if cfg!(debug_assertions) { "debug" } else { "release" };
-    let command: Vec<String> = std::env::args().collect();
+    // Each by itself: a password with a space in it ends where its argument does.
+    let command: Vec<String> = std::env::args().map(|word| shown::without_passwords(&word)).collect();
     Program {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         build: build.to_owned(),
-        command: crate::units::without_passwords(&command.join(" ")),
+        command: command.join(" "),
         started: machine::timestamp(),
         seconds: 0.0,
     }
@@ -386,12 +389,12 @@ fn write_manifest(corpora: &[Corpus], out: &Path) -> Result<()> {
     else {
         return Ok(());
     };
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(["id", "key", "bytes", "name"])?;
-    for ((key, bytes), name) in corpus.keys.iter().zip(&corpus.sizes).zip(names) {
-        writer.write_record([&key.id.to_string(), key.as_str(), &bytes.to_string(), name])?;
-    }
-    replace(&out.join("corpus.csv"), &writer.into_inner()?)
+    let head = ["id", "key", "bytes", "name"].map(str::to_owned).to_vec();
+    let files = corpus.keys.iter().zip(&corpus.sizes).zip(names);
+    let lines = files.map(|((key, bytes), name)| {
+        vec![key.id.to_string(), key.as_str().to_owned(), bytes.to_string(), name.clone()]
+    });
+    replace(&out.join("corpus.csv"), report::csv::table(std::iter::once(head).chain(lines))?.as_bytes())
 }
 
 /// Writes every report of a result.

@@ -14,6 +14,7 @@ use crate::machine;
 use crate::plan::{Class, Length, Load, Plan, Row, Work, class_of};
 use crate::records::Records;
 use crate::result::{CorpusResult, Machine, Program, RowResult};
+use crate::shown;
 use crate::store::{Common, Mode};
 use crate::units;
 
@@ -77,7 +78,7 @@ pub fn check_servers(plan: &Plan, corpora: &[Corpus], place: &Path) -> Result<()
         let outcome = check_server(plan, largest, place, &dir, row);
         std::fs::remove_dir_all(&dir).with_context(|| format!("cannot remove `{}`", dir.display()))?;
         outcome.with_context(|| {
-            let url = units::without_passwords(row.options.text("url"));
+            let url = shown::without_passwords(row.options.text("url"));
             format!("`{}` cannot use the server at `{url}`", row.label)
         })?;
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 
 use crate::result::Histograms;
+use crate::shown;
 use crate::stats::histogram::{self, BANDS, Histogram};
 use crate::store::{Incidents, Told};
 
@@ -176,7 +177,7 @@ impl Tally {
     pub fn fail(&mut self, why: impl FnOnce() -> String) {
         self.errors += 1;
         if self.first_error.is_none() {
-            self.first_error = Some(why());
+            self.first_error = Some(shown::of_error(&why()));
         }
     }
 

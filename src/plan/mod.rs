@@ -35,8 +35,9 @@ use values::{at_most, bytes_or, duration_or, positive_rate};
 
 use crate::corpus::PRESETS;
 use crate::names::unknown;
+use crate::shown::without_passwords;
 use crate::store::Durability;
-use crate::units::{parse_duration, parse_share, without_passwords};
+use crate::units::{parse_duration, parse_share};
 
 /// A plan as it is written: everything is optional, and what is not given has a default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -124,7 +125,8 @@ pub struct PlanText {
     /// Bytes of a range read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range_bytes: Option<String>,
-    /// How long an op may take.
+    /// How long an op may wait for a server before it is given up, from `10ms` to `24h`. What a file system or a library does is not
+    /// interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op_timeout: Option<String>,
     /// How much slower or faster a fixed piece of work may be at the start or end of a round than before (0.5, by half, when left
@@ -342,6 +344,14 @@ const LOOK_VISITS_MAX: usize = 150;
 const WORKERS_MAX: usize = 1024;
 /// Blobs of one op at the most.
 const BATCH_MAX: usize = 100_000;
+/// How long an op may take where nothing is said.
+const OP_TIMEOUT: Duration = Duration::from_secs(30);
+/// The shortest that can be kept to: sockets' timeouts are counted in ticks of the kernel, 10 ms where it has 100 a second, and servers
+/// count theirs in milliseconds.
+const OP_TIMEOUT_MIN: Duration = Duration::from_millis(10);
+const OP_TIMEOUT_MAX: Duration = Duration::from_secs(86_400);
+/// Bytes of a row's, a phase's or a corpus's name at the most.
+const NAME_BYTES_MAX: usize = 4096;
 /// Wall time of a run that says nothing of it: what a newcomer waits for. In less the default run has too few rounds for half of
 /// its intervals to be within 10 % on two processors.
 const DEFAULT_BUDGET: Duration = Duration::from_secs(165);
@@ -495,13 +505,14 @@ impl Resolver<'_> {
                 ops: text.sync_every_ops.unwrap_or(100).max(1),
                 bytes: bytes_or("sync_every_bytes", &text.sync_every_bytes, 16_000_000)?.max(1),
             },
-            op_timeout: duration_or("--op-timeout", &text.op_timeout, Duration::from_secs(30))?,
+            op_timeout: self.op_timeout()?,
             rail_limit: text.rail_limit.unwrap_or(0.5),
         };
         if plan.shows_pages() && (plan.rate.is_some() || plan.text.limit.is_some()) {
             bail!("pages are loaded one after the other: `--rate` and `--limit` are for stores");
         }
         plan.phases.iter().try_for_each(|phase| phase.check_batch(plan.batch))?;
+        self.check_names(&plan)?;
         plan.only = self.only(&plan)?;
         plan.text = self.complete(&plan);
         Ok(plan)
@@ -584,6 +595,35 @@ impl Resolver<'_> {
         }
         let default = (rounds.is_none() && budget.is_none()).then_some(DEFAULT_BUDGET);
         Ok((rounds, budget.or(default)))
+    }
+
+    fn op_timeout(&self) -> Result<Duration> {
+        let timeout = duration_or("--op-timeout", &self.text.op_timeout, OP_TIMEOUT)?;
+        if !(OP_TIMEOUT_MIN..=OP_TIMEOUT_MAX).contains(&timeout) {
+            bail!(
+                "`--op-timeout {}` is not between 10ms and 24h: the kernel counts waits for a server in ticks of up to 10 ms",
+                self.text.op_timeout.as_deref().unwrap_or_default()
+            );
+        }
+        Ok(timeout)
+    }
+
+    /// Refuses names that would not be one word in one line: they stand in reports, tables and error messages.
+    fn check_names(&self, plan: &Plan) -> Result<()> {
+        let rows = plan.rows.iter().map(|row| &row.label);
+        let missing = plan.missing.iter().map(|missing| &missing.label);
+        let phases = plan.phases.iter().map(|phase| &phase.id);
+        let corpora = plan.corpora.iter().filter_map(|corpus| corpus.name.as_ref());
+        let names = rows.chain(missing).chain(phases).chain(corpora).chain(&self.text.name);
+        for name in names {
+            if name.contains(|c: char| c.is_control() || c == '`') || name.len() > NAME_BYTES_MAX {
+                bail!(
+                    "the name `{}` has control characters or backticks in it, or more than {NAME_BYTES_MAX} bytes",
+                    name.chars().take(80).collect::<String>().escape_debug()
+                );
+            }
+        }
+        Ok(())
     }
 
     fn precision(&self) -> Result<f64> {
@@ -689,7 +729,8 @@ impl Resolver<'_> {
         for value in text.set.values_mut() {
             *value = value.without_passwords();
         }
-        for store in text.stores.iter_mut().flatten() {
+        let of_phases = text.phase.iter_mut().flat_map(|phase| &mut phase.stores);
+        for store in text.stores.iter_mut().flatten().chain(of_phases) {
             *store = without_passwords(store);
         }
         text.durability = Some(plan.durability.name().to_owned());

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, anyhow, bail};
 
 use crate::names::unknown;
+use crate::shown::{self, MASK, without_passwords};
 use crate::store::{Adapter, Kind, OptionSpec, Options, Values};
 use crate::stores::{self, Entry};
-use crate::units::{MASK, parse_bytes, without_passwords};
+use crate::units::parse_bytes;
 
 /// Passes of a cold phase that a server does: each costs it a restart.
 pub const COLD_PASSES_SERVERS: u32 = 2;
@@ -135,7 +136,7 @@ pub fn rows(stores: &[String], sets: &Sets, strict: bool) -> Result<(Vec<Row>, V
                         Some(error) => missing.push(Missing {
                             label: row.label,
                             adapter: name.to_owned(),
-                            reason: format!("{error:#}"),
+                            reason: shown::of_error(&format!("{error:#}")),
                         }),
                     }
                 }
@@ -390,9 +391,9 @@ pub(super) fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
         Values::Bytes { min, max } => within(parse_bytes(value)?, min, max),
         Values::Word if is_word(value) => Ok(value.to_owned()),
         Values::Word => bail!("`{value}` is not one word of letters and digits"),
-        // Not shown: what cannot be read as a URL cannot be rid of its password.
-        Values::Url if value.contains(char::is_whitespace) => {
-            bail!("the URL has white space in it; write a space as %20")
+        // Neither is shown: what cannot be read as a URL cannot be rid of its password.
+        Values::Url if value.contains(char::is_whitespace) || value.contains(char::is_control) => {
+            bail!("the URL has white space or control characters in it; write a space as %20")
         }
         Values::Url if value.is_empty() || value.contains("://") => {
             if value.contains(MASK) {
@@ -401,9 +402,14 @@ pub(super) fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
                      that named the URL (a run whose URL came by either cannot be resumed; one from BLOBWISE_NAME_URL can)"
                 );
             }
+            shown::remember(value);
             Ok(value.to_owned())
         }
-        Values::Url => bail!("`{value}` is not a URL"),
+        Values::Url => {
+            bail!(
+                "it is not a URL such as NAME://USER:PASSWORD@HOST (a comma in a password is written as %2C)"
+            )
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use crate::result::{Cell, Interval, RunResult};
+use crate::shown;
 
 const COLUMNS: &[&str] = &[
     "store",
@@ -49,10 +50,15 @@ const COLUMNS: &[&str] = &[
 
 /// The table as CSV. What was not measured is empty.
 pub fn render(result: &RunResult) -> Result<String> {
+    let head: Vec<String> = COLUMNS.iter().map(|column| (*column).to_owned()).collect();
+    table(std::iter::once(head).chain(result.results.iter().map(line)))
+}
+
+/// Any table as CSV, of which no cell is a formula for a spreadsheet.
+pub fn table(lines: impl Iterator<Item = Vec<String>>) -> Result<String> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(COLUMNS)?;
-    for cell in &result.results {
-        writer.write_record(line(cell))?;
+    for line in lines {
+        writer.write_record(line.iter().map(|cell| shown::in_cell(cell).into_owned()))?;
     }
     Ok(String::from_utf8(writer.into_inner()?)?)
 }

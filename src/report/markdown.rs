@@ -54,23 +54,29 @@ struct Page(String);
 
 impl Page {
     fn paragraph(&mut self, text: &str) {
+        self.block(&escaped(text));
+    }
+
+    /// A paragraph that is Markdown already.
+    fn block(&mut self, markdown: &str) {
         if !self.0.is_empty() {
             self.0.push('\n');
         }
-        self.0.push_str(text);
+        self.0.push_str(markdown);
         self.0.push('\n');
     }
 
     fn table(&mut self, head: &[&str], lines: impl Iterator<Item = Vec<String>>) {
         let line = |cells: &mut dyn Iterator<Item = &str>| {
-            let cells: Vec<String> = cells.map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
+            let cells: Vec<String> =
+                cells.map(|cell| escaped(cell).replace('|', "\\|").replace('\n', " ")).collect();
             format!("| {} |", cells.join(" | "))
         };
         let mut text = vec![line(&mut head.iter().copied()), line(&mut head.iter().map(|_| "---"))];
         text.extend(lines.map(|cells| line(&mut cells.iter().map(String::as_str))));
         // Nothing is said by a head alone.
         if text.len() > 2 {
-            self.paragraph(&text.join("\n"));
+            self.block(&text.join("\n"));
         }
     }
 }
@@ -153,7 +159,39 @@ fn began(result: &RunResult) -> String {
 }
 
 fn code(text: &str) -> String {
-    format!("`{text}`")
+    format!("`{}`", text.replace('`', "'"))
+}
+
+/// Text in which nothing is a tag, a link or a picture; code stays as it is, where nothing is one anyway.
+fn escaped(text: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('`') {
+        let fence = rest[at..].len() - rest[at..].trim_start_matches('`').len();
+        let (before, code) = (&rest[..at], &rest[at + fence..]);
+        let end = end_of_code(code, fence);
+        shown += &escaped_prose(before);
+        shown += &rest[at..at + fence + end];
+        rest = &code[end..];
+    }
+    shown + &escaped_prose(rest)
+}
+
+/// Where code ends that so many backticks begin, behind those that end it; 0 where none do.
+fn end_of_code(code: &str, fence: usize) -> usize {
+    let mut at = 0;
+    while let Some(found) = code[at..].find('`') {
+        let run = code[at + found..].len() - code[at + found..].trim_start_matches('`').len();
+        at += found + run;
+        if run == fence {
+            return at;
+        }
+    }
+    0
+}
+
+fn escaped_prose(text: &str) -> String {
+    text.replace('<', "\\<").replace("![", "!\\[").replace("](", "]\\(")
 }
 
 fn or_dash(text: Option<String>) -> String {
@@ -337,6 +375,18 @@ fn doubts(page: &mut Page, result: &RunResult) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_others_write_is_no_tag_and_no_picture() {
+        let mut page = Page::default();
+        page.paragraph("`<b>` <b> ![x](http://y) ``a ` <b>`` [x](javascript:y) ` <i>");
+        page.table(&["a"], [vec!["<b>|`<b>|`\n# x".to_owned()]].into_iter());
+        assert_eq!(
+            page.0,
+            "`<b>` \\<b> !\\[x]\\(http://y) ``a ` <b>`` [x]\\(javascript:y) ` \\<i>\n\n\
+             | a |\n| --- |\n| \\<b>\\|`<b>\\|` # x |\n"
+        );
+    }
 
     #[test]
     fn the_command_names_what_differs_from_the_shipped_plan() {

@@ -42,7 +42,8 @@ fn wrapped(text: &mut String, bullet: &str, paragraph: &str) {
     let mut current = format!("{bullet:<2}");
     let mut width = current.chars().count();
     let mut empty = true;
-    for word in paragraph.split(' ') {
+    // What others wrote begins no line of its own.
+    for word in paragraph.split([' ', '\n']) {
         let len = word.chars().count();
         if !empty && width + 1 + len > WIDTH {
             line(text, &current);

@@ -10,7 +10,7 @@ use blobwise::store::Durability;
 use libtest_mimic::Trial;
 use rustix::process::Signal;
 
-use crate::program::{BLOBWISE, Outcome, Work, finish, missing, needing};
+use crate::program::{BLOBWISE, Outcome, Work, finish, missing, needing, start};
 use crate::servers::{hanging_up, program, quick};
 use crate::signals::{run_until, send, wait};
 
@@ -33,6 +33,7 @@ pub fn trials() -> Vec<Trial> {
         needing("a memcached with a limit below the largest blob is refused", memcached(), item_limit),
         needing("a blob that memcached evicted is an error", memcached(), evicted),
         needing("caches are no answer to where files live", memcached().or_else(redis), no_answer),
+        needing("no process and no file is told the secret of a URL", memcached().or_else(redis), untold),
     ]
 }
 
@@ -253,6 +254,41 @@ fn memcached_used_and_left() -> Outcome {
     work.say(&quick("memcached", &theirs.memcached_url())).ended(0);
     let left = lines(theirs.port, "lru_crawler metadump hash", 2);
     assert!(left[0].starts_with("key=precious ") && left[1] == "END", "{left:?}");
+    Ok(())
+}
+
+/// The URL comes by the environment, so that not even the program's own command line has it.
+fn untold() -> Outcome {
+    let work = Work::new();
+    let theirs = Theirs::memcached(&work, &[]);
+    let url = format!("memcached://me:{PASSWORD}@127.0.0.1:{}/?token={PASSWORD}#{PASSWORD}", theirs.port);
+    let mut command = work.command(BLOBWISE);
+    let line =
+        "run --stores memcached,redis,files/flat --blobs 12 --rounds 1 --phases fill,read-warm --out out";
+    command.args(line.split_whitespace()).env("BLOBWISE_MEMCACHED_URL", &url);
+    let mut child = start(&mut command);
+    let mut looks = 0;
+    while child.try_wait()?.is_none() {
+        for process in std::fs::read_dir("/proc")?.filter_map(Result::ok) {
+            // Others end while we look.
+            let told = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+            assert!(!String::from_utf8_lossy(&told).contains(PASSWORD), "{:?} was told", process.path());
+        }
+        looks += 1;
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(looks > 5, "it was over too soon");
+    let output = child.wait_with_output()?;
+    let mut written = vec![("what it said".to_owned(), [output.stdout, output.stderr].concat())];
+    for name in work.names("out") {
+        written.push((name.clone(), std::fs::read(work.path("out").join(name))?));
+    }
+    let markdown = work.say("report --markdown out").ended(0);
+    written.push(("Markdown".to_owned(), markdown.stdout.into_bytes()));
+    assert!(written.len() >= 6, "{:?}", work.names("out"));
+    for (name, bytes) in written {
+        assert!(!String::from_utf8_lossy(&bytes).contains(PASSWORD), "the secret is in {name}");
+    }
     Ok(())
 }
 

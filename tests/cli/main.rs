@@ -13,6 +13,7 @@ mod objects;
 mod places;
 mod program;
 mod results;
+mod secrets;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod servers;
 mod signals;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     let mut trials = places::trials();
     trials.extend(signals::trials());
     trials.extend(results::trials());
+    trials.extend(secrets::trials());
     trials.extend(collections::trials());
     #[cfg(all(feature = "postgres", feature = "mysql"))]
     trials.extend(servers::trials());

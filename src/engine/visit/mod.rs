@@ -21,6 +21,7 @@ use crate::corpus::Corpus;
 use crate::machine::{self, Device};
 use crate::plan::{CatalogueOf, Class, Phase, Plan, Row, Work, class_of, defaults};
 use crate::result::{Fixed, Footprint, Round};
+use crate::shown;
 use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Mode, Options, Setup, Store};
 use possible::impossible;
 
@@ -191,7 +192,7 @@ pub fn visit(
     match outcome {
         _ if run.stopped() => return Ok(None),
         Ok(()) => {}
-        Err(error) => visit.error = Some(format!("{error:#}")),
+        Err(error) => visit.error = Some(shown::of_error(&format!("{error:#}"))),
     }
     Ok(Some(visit))
 }

@@ -2,6 +2,7 @@
 
 use crate::corpus::Corpus;
 use crate::plan::{CatalogueOf, OpKind, Phase, Plan, Row, Work};
+use crate::shown;
 use crate::store::Caps;
 
 /// Why a row cannot do a phase at all, if it cannot.
@@ -15,7 +16,7 @@ pub(super) fn impossible(plan: &Plan, row: &Row, corpus: &Corpus, phase: &Phase)
     }
     if phase.has_uploads() {
         match row.catalogue() {
-            Err(error) => return Some(format!("{error:#}")),
+            Err(error) => return Some(shown::of_error(&format!("{error:#}"))),
             Ok(CatalogueOf::Own { .. }) if !caps.catalogue => {
                 return Some("no catalogue of its own: it is no SQL database".to_owned());
             }

@@ -62,6 +62,8 @@ pub fn render(result: &RunResult) -> Result<String> {
 
 /// A whole file around what it shows.
 fn document(title: &str, version: &str, body: &Markup) -> Markup {
+    // Names come from others: what turns the direction of writing around would make one look like another.
+    let (title, body) = (shown_signs(title), PreEscaped(shown_signs(&body.0)));
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -85,6 +87,10 @@ fn document(title: &str, version: &str, body: &Markup) -> Markup {
             }
         }
     }
+}
+
+fn shown_signs(text: &str) -> String {
+    crate::shown::on_terminal(text).into_owned()
 }
 
 /// Which look a row has in every plot.

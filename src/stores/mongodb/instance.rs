@@ -88,7 +88,7 @@ fn settings(setup: &Setup) -> Vec<String> {
 
 /// How to connect to a server of the user's.
 pub(super) fn options_of(url: &str) -> Result<ClientOptions> {
-    let shown = crate::units::without_passwords(url);
+    let shown = crate::shown::without_passwords(url);
     if url.starts_with("mongodb+srv:") {
         return Err(Error::Failed(anyhow!(
             "`{shown}` needs look-ups of DNS records, which are not compiled in; name the hosts with `mongodb://`"

@@ -25,7 +25,7 @@ pub(super) struct Address {
 
 impl Address {
     pub(super) fn of(text: &str) -> Result<Address> {
-        let shown = crate::units::without_passwords(text);
+        let shown = crate::shown::without_passwords(text);
         let address = Address::parse(text);
         Ok(address.with_context(|| format!("`{shown}` is not a URL of SQL Server that can be used"))?)
     }

@@ -233,7 +233,7 @@ fn settings(setup: &Setup, flavour: Flavour, log_bytes: u64) -> Vec<String> {
 
 /// How to connect to a server of the user's.
 pub(super) fn opts_of(url: &str) -> Result<OptsBuilder> {
-    let shown = crate::units::without_passwords(url);
+    let shown = crate::shown::without_passwords(url);
     let url = url.replacen("mariadb://", "mysql://", 1);
     let opts = Opts::from_url(&url).with_context(|| format!("`{shown}` is not a URL of MySQL or MariaDB"))?;
     Ok(OptsBuilder::from_opts(opts))

@@ -162,7 +162,7 @@ fn settings(setup: &Setup, sockets: &Path) -> Vec<String> {
 /// How to connect to a server of the user's.
 pub(super) fn config_of(url: &str, patience: Duration) -> Result<Config> {
     Ok(Config::parse(url, patience).with_context(|| {
-        format!("`{}` is not a URL of PostgreSQL that can be used", crate::units::without_passwords(url))
+        format!("`{}` is not a URL of PostgreSQL that can be used", crate::shown::without_passwords(url))
     })?)
 }
 

@@ -122,7 +122,7 @@ fn settings(setup: &Setup) -> Vec<String> {
 /// Where a URL leads: `redis://USER:PASSWORD@HOST:PORT/DATABASE`, or `redis+unix:///SOCKET`.
 pub(super) fn parse_url(text: &str) -> Result<(Address, Login)> {
     let url = wire::parse(text, "Redis or Valkey")?;
-    let shown = crate::units::without_passwords(text);
+    let shown = crate::shown::without_passwords(text);
     if url.scheme().starts_with("rediss") || url.scheme().starts_with("valkeys") {
         return Err(Error::Failed(anyhow!(
             "`{shown}` asks for TLS, which this adapter does not speak; use a server reached by socket or loopback, or a tunnel"

@@ -70,7 +70,7 @@ impl Instance {
 
 /// How to reach the bucket that a URL names.
 fn access(url: &Url, credentials: Credentials, setup: &Setup) -> Result<Access> {
-    let shown = crate::units::without_passwords(url.as_str());
+    let shown = crate::shown::without_passwords(url.as_str());
     let name = url.path().trim_matches('/').to_owned();
     if name.is_empty() || name.contains('/') {
         return Err(Error::Failed(anyhow!(
@@ -104,7 +104,7 @@ fn trust() -> Result<Arc<ClientConfig>> {
 /// How to reach a bucket of the user's, with keys from the environment.
 pub(super) fn access_to(text: &str, setup: &Setup) -> Result<Access> {
     let url = wire::parse(text, "S3")?;
-    let shown = crate::units::without_passwords(text);
+    let shown = crate::shown::without_passwords(text);
     if !["http", "https"].contains(&url.scheme()) {
         return Err(Error::Failed(anyhow!("`{shown}` begins with neither `https://` nor `http://`")));
     }
@@ -116,6 +116,7 @@ pub(super) fn access_to(text: &str, setup: &Setup) -> Result<Access> {
     let keys = Credentials::from_env().ok_or_else(|| {
         Error::Failed(anyhow!("no keys: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not both set"))
     })?;
+    [Some(keys.secret()), keys.token()].into_iter().flatten().for_each(crate::shown::remember_secret);
     access(&url, keys, setup)
 }
 

@@ -117,8 +117,8 @@ impl Parts {
                 ),
                 _ => bail!("`{value}` is no sslmode"),
             },
-            // Reports show URLs, with only what stands before the @ masked.
-            "password" => bail!("a password stands before the @, so that it is not shown"),
+            // It has its place, and one is enough.
+            "password" => bail!("a password stands before the @"),
             _ => bail!(
                 "`{name}` is not among the parameters application_name, dbname, host, options, port, sslmode, user"
             ),
