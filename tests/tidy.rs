@@ -196,6 +196,7 @@ const DOCUMENTS: &[&str] = &[
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
+    "SECURITY.md",
     "docs/method.md",
     "docs/plans.md",
     "bench/README.md",

@@ -8,10 +8,15 @@
 //!
 //! Started by root, a server runs in a user namespace in which our own id is called `nobody`: programs that refuse to be
 //! root run, and can still use directories that only we can enter.
+//!
+//! Command lines can be read by every user of the machine, so that no secret is in any: what is to be started is told to the
+//! supervisor through its pipe, and a server that takes secrets as arguments only finds them in its environment.
 
 mod control_group;
+mod files;
 mod processes;
 mod program;
+mod secrets;
 mod supervisor;
 
 use std::ffi::{OsStr, OsString};
@@ -26,6 +31,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal};
 
 use control_group::ControlGroup;
+pub use files::{Files, cannot_confine};
 use processes::{process_cpu_ns, proportional_bytes, tree};
 pub use program::{Found, Program};
 pub use supervisor::{SUPERVISE, supervise_if_asked};
@@ -37,6 +43,12 @@ pub struct Launch<'a> {
     pub program: &'a Path,
     /// Its arguments.
     pub arguments: Vec<OsString>,
+    /// Places of arguments that no other user may see.
+    pub secrets: Vec<usize>,
+    /// The files that it may use, where it is not to use all that we can.
+    pub files: Option<Files>,
+    /// What it has as descriptors 3 and 4, to be talked to.
+    pub channel: Option<BorrowedFd<'a>>,
     /// Variables of its environment, beside ours.
     pub environment: Vec<(OsString, OsString)>,
     /// Its working directory.
@@ -54,6 +66,9 @@ impl<'a> Launch<'a> {
         Launch {
             program,
             arguments: Vec::new(),
+            secrets: Vec::new(),
+            files: None,
+            channel: None,
             environment: Vec::new(),
             dir,
             log: dir.join(format!("{name}.log")),
@@ -70,6 +85,24 @@ impl<'a> Launch<'a> {
     /// Adds arguments.
     pub fn args<I: AsRef<OsStr>>(mut self, arguments: impl IntoIterator<Item = I>) -> Launch<'a> {
         self.arguments.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
+        self
+    }
+
+    /// Adds an argument that no other user may see: its command line shows something else in its place.
+    pub fn secret(mut self, argument: impl AsRef<OsStr>) -> Launch<'a> {
+        self.secrets.push(self.arguments.len());
+        self.arg(argument)
+    }
+
+    /// Lets it use these files only.
+    pub fn confined_to(mut self, files: Files) -> Launch<'a> {
+        self.files = Some(files);
+        self
+    }
+
+    /// Gives it a channel, as descriptors 3 and 4.
+    pub fn talks_through(mut self, channel: BorrowedFd<'a>) -> Launch<'a> {
+        self.channel = Some(channel);
         self
     }
 
@@ -119,18 +152,18 @@ impl Server {
     fn start_named(launch: &Launch, name: String) -> Result<Server> {
         let own = own_program()?;
         let mut supervisor = Command::new(own);
-        supervisor.arg(SUPERVISE).arg(&launch.log).arg(launch.program).args(&launch.arguments);
+        supervisor.arg(SUPERVISE).arg(&name);
         supervisor.envs(launch.environment.iter().map(|(name, value)| (name, value))).current_dir(launch.dir);
         supervisor.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        if let Some(directory) = launch.inherited {
-            hand_down(&mut supervisor, directory);
+        for descriptor in [launch.inherited, launch.channel].into_iter().flatten() {
+            hand_down(&mut supervisor, descriptor);
         }
         #[expect(clippy::disallowed_methods, reason = "the home of starting processes")]
         let mut supervisor = supervisor.spawn()?;
         let group = ControlGroup::make(supervisor.id());
         let mut pipe = supervisor.stdin.take().ok_or_else(|| anyhow!("no pipe to the supervisor"))?;
         // The supervisor waits for this line, so that the server is born in its control group.
-        pipe.write_all(b"go\n")?;
+        pipe.write_all(&supervisor::order(launch)?)?;
         let mut answers = BufReader::new(supervisor.stdout.take().ok_or_else(|| anyhow!("no pipe from it"))?);
         let mut answer = String::new();
         answers.read_line(&mut answer)?;
@@ -296,8 +329,8 @@ fn own_program() -> Result<PathBuf> {
 
 /// Lets a descriptor outlive the command's start, and that of what the command starts.
 #[expect(unsafe_code, reason = "what runs between fork and exec is unsafe to get wrong")]
-fn hand_down(command: &mut Command, directory: BorrowedFd) {
-    let number = directory.as_raw_fd();
+fn hand_down(command: &mut Command, descriptor: BorrowedFd) {
+    let number = descriptor.as_raw_fd();
     // SAFETY: one system call on a number; the descriptor is open for as long as the command can be started.
     unsafe {
         command.pre_exec(move || match libc::fcntl(number, libc::F_SETFD, 0) {
@@ -338,9 +371,12 @@ pub fn free_port() -> Result<u16> {
     Ok(listener.local_addr()?.port())
 }
 
-/// A password for a server that must listen on TCP: 32 hexadecimal digits.
-pub fn password() -> String {
-    format!("{:016x}{:016x}", crate::place::fresh_seed(), crate::place::fresh_seed())
+/// A secret for a server that must listen on TCP: 32 hexadecimal digits.
+pub fn password() -> Result<String> {
+    use rand::TryRng;
+
+    let half = || rand::rngs::SysRng.try_next_u64().context("the system has no random numbers");
+    Ok(format!("{:016x}{:016x}", half()?, half()?))
 }
 
 /// Copies a directory that was initialised once into the place where a round needs it, making it first if need be. `name`

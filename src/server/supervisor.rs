@@ -1,29 +1,55 @@
 //! The program as a supervisor: what stands between blobwise and a server, and ends the server's whole tree.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
 
 use super::processes::tree;
+use super::{Files, Launch, secrets};
 
 /// First argument of the program as a supervisor.
 pub const SUPERVISE: &str = "__supervise";
 
-/// Acts as a supervisor if the command line says so: `__supervise LOG PROGRAM ARGUMENTS...`.
+/// What a supervisor is told, in one line through its pipe.
+#[derive(Serialize, Deserialize)]
+struct Order {
+    log: OsString,
+    program: OsString,
+    arguments: Vec<OsString>,
+    secrets: Vec<usize>,
+    files: Option<Files>,
+    channel: Option<i32>,
+}
+
+/// The line that tells a supervisor what to start.
+pub(super) fn order(launch: &Launch) -> Result<Vec<u8>> {
+    let order = Order {
+        log: launch.log.clone().into(),
+        program: launch.program.into(),
+        arguments: launch.arguments.clone(),
+        secrets: launch.secrets.clone(),
+        files: launch.files.clone(),
+        channel: launch.channel.map(|channel| channel.as_raw_fd()),
+    };
+    let mut line = serde_json::to_vec(&order)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// Acts as a supervisor if the command line says so: `__supervise NAME`. The name is for whoever looks at processes.
 pub fn supervise_if_asked() -> Option<std::process::ExitCode> {
-    let mut arguments = std::env::args_os().skip(1);
-    if arguments.next()? != SUPERVISE {
+    if std::env::args_os().nth(1)? != SUPERVISE {
         return None;
     }
-    let (log, program) = (arguments.next()?, arguments.next()?);
-    Some(match supervise(Path::new(&log), &program, arguments) {
+    Some(match supervise() {
         Ok(code) => std::process::ExitCode::from(code),
         Err(error) => {
             answer(&format!("failed {}", format!("{error:#}").replace('\n', " ")));
@@ -37,18 +63,13 @@ fn answer(line: &str) {
     writeln!(std::io::stdout(), "{line}").ok();
 }
 
-fn supervise(log: &Path, program: &OsStr, arguments: impl Iterator<Item = OsString>) -> Result<u8> {
+fn supervise() -> Result<u8> {
     // A session of its own: Apache signals its whole process group when it stops.
     rustix::process::setsid().ok();
     adopt_orphans();
-    let mut go = [0; 3];
-    std::io::stdin().read_exact(&mut go)?;
-    let log = File::options().create(true).append(true).open(log).context("cannot open its log")?;
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-    in_a_user_namespace(&mut command);
-    #[expect(clippy::disallowed_methods, reason = "the home of starting processes")]
-    let server = command.spawn().map_err(|error| anyhow!("{error}"))?;
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    let server = start_as_ordered(&serde_json::from_str(&line).context("no order from blobwise")?)?;
     let pid = server.id() as i32;
     answer(&format!("started {pid}"));
     std::thread::spawn(|| {
@@ -65,6 +86,21 @@ fn supervise(log: &Path, program: &OsStr, arguments: impl Iterator<Item = OsStri
     let status = wait_for(pid);
     kill_all_children();
     Ok(status)
+}
+
+fn start_as_ordered(order: &Order) -> Result<Child> {
+    let channel = order.channel.map(as_three_and_four).transpose()?;
+    let log = File::options().create(true).append(true).open(&order.log).context("cannot open its log")?;
+    let mut command = Command::new(&order.program);
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    in_a_user_namespace(&mut command);
+    if let Some(files) = &order.files {
+        files.confine(&mut command)?;
+    }
+    let server = secrets::spawn(command, &order.arguments, &order.secrets)?;
+    // The other end is to see when the server closes it.
+    drop(channel);
+    Ok(server)
 }
 
 /// Reaps every child that ends until the server itself has, and returns its exit code.
@@ -109,6 +145,28 @@ fn adopt_orphans() {
 /// which `initdb` looks up.
 const NOBODY: u32 = 65534;
 
+/// Moves a descriptor to numbers 3 and 4, which whatever is started inherits.
+#[expect(unsafe_code, reason = "descriptors are put where another program looks for them")]
+fn as_three_and_four(number: i32) -> Result<[OwnedFd; 2]> {
+    let failed = || std::io::Error::last_os_error();
+    // SAFETY: this process has opened nothing but its standard streams yet, so that 3 and 4 are nobody's; both are owned from here
+    // on, and the two others are closed once.
+    unsafe {
+        // Out of the way first: it may be one of the two.
+        let spare = match libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 10) {
+            -1 => return Err(failed().into()),
+            spare => OwnedFd::from_raw_fd(spare),
+        };
+        libc::close(number);
+        for place in [3, 4] {
+            if libc::dup2(spare.as_raw_fd(), place) != place {
+                return Err(failed().into());
+            }
+        }
+        Ok([3, 4].map(|place| OwnedFd::from_raw_fd(place)))
+    }
+}
+
 /// For root only: lets the command run in a user namespace in which our ids are `nobody`'s. Where namespaces are refused,
 /// the command becomes `nobody` for real, and must be able to enter its directories.
 #[expect(unsafe_code, reason = "what runs between fork and exec is unsafe to get wrong")]
@@ -125,7 +183,11 @@ fn in_a_user_namespace(command: &mut Command) {
                 write_file(c"/proc/self/uid_map", user.as_bytes())?;
                 return write_file(c"/proc/self/gid_map", group.as_bytes());
             }
-            if libc::setgid(NOBODY) != 0 || libc::setuid(NOBODY) != 0 {
+            // Groups that are kept would open what they may read, whatever the user.
+            if libc::setgroups(0, std::ptr::null()) != 0
+                || libc::setgid(NOBODY) != 0
+                || libc::setuid(NOBODY) != 0
+            {
                 return Err(std::io::Error::last_os_error());
             }
             Ok(())

@@ -41,10 +41,14 @@ impl Instance {
         let program = S3S_FS.find()?;
         let data = setup.dir.join("data");
         std::fs::create_dir_all(&data)?;
-        let (key, secret) = (password(), password());
+        let (key, secret) = (password()?, password()?);
         let launch = Launch::new(&program.path, setup.dir)
             .args(["--host", "127.0.0.1", "--port", &port.to_string()])
-            .args(["--access-key", &key, "--secret-key", &secret])
+            // It takes them in no other way.
+            .arg("--access-key")
+            .secret(&key)
+            .arg("--secret-key")
+            .secret(&secret)
             .arg(&data)
             // Or every request would be a line of its log.
             .env("RUST_LOG", "warn");

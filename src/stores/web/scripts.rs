@@ -65,7 +65,7 @@ impl Scripts {
             std::fs::write(dir.join("cache.php"), source)?;
         }
         std::fs::write(dir.join("driver.php"), driver(setup.options))?;
-        let token = password();
+        let token = password()?;
         let handover = if front == Front::Nginx { "X-Accel-Redirect" } else { "X-Sendfile" };
         let blobs = blobs.to_str().context("PHP's settings are text, and the path of the store is not")?;
         let mut settings = vec![("token", token.as_str()), ("blobs", blobs), ("handover", handover)];

@@ -1,0 +1,137 @@
+//! Arguments that no other user of the machine may see, for programs that take a secret in no other way.
+//!
+//! Every user can read a command line, and nobody but its owner a process's environment. So the program is started with a word
+//! in place of each secret and the secrets in its environment, and is stopped before its first instruction: then the list of its
+//! arguments, which the kernel does not look at, is made to point at the secrets. There is no moment at which they can be seen.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, WaitOptions};
+
+/// What a command line shows in place of a secret.
+const SHOWN: &str = "hidden";
+const WORD_BYTES: u64 = size_of::<usize>() as u64;
+
+/// Starts a program with arguments of which those at `secrets` are to be unseen.
+pub(super) fn spawn(mut command: Command, arguments: &[OsString], secrets: &[usize]) -> Result<Child> {
+    let mut shown = arguments.to_vec();
+    for place in secrets {
+        if let (Some(secret), Some(shown)) = (arguments.get(*place), shown.get_mut(*place)) {
+            command.env(variable(*place), secret);
+            *shown = SHOWN.into();
+        }
+    }
+    command.args(shown);
+    if secrets.is_empty() {
+        return start(command);
+    }
+    stop_at_its_beginning(&mut command);
+    let mut child = start(command)?;
+    let outcome = point_at_secrets(&child, secrets);
+    if outcome.is_err() {
+        child.kill().and_then(|()| child.wait()).ok();
+    }
+    outcome.context("its secrets cannot be kept out of its command line on this machine").map(|()| child)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a part of the home of starting processes")]
+fn start(mut command: Command) -> Result<Child> {
+    command.spawn().map_err(|error| anyhow::anyhow!("{error}"))
+}
+
+fn variable(place: usize) -> String {
+    format!("BLOBWISE_ARGUMENT_{place}")
+}
+
+/// Lets the parent trace the program, which then waits for it as soon as it is loaded.
+#[expect(unsafe_code, reason = "what runs between fork and exec is unsafe to get wrong")]
+fn stop_at_its_beginning(command: &mut Command) {
+    // SAFETY: one system call on numbers.
+    unsafe {
+        command.pre_exec(|| match libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+}
+
+/// Waits until the program is loaded, changes its arguments, and lets it run.
+#[expect(unsafe_code, reason = "ptrace has no safe wrapper")]
+fn point_at_secrets(child: &Child, secrets: &[usize]) -> Result<()> {
+    let pid = child.id() as i32;
+    match rustix::process::waitpid(Pid::from_raw(pid), WaitOptions::UNTRACED)? {
+        Some((_, status)) if status.stopped() => {}
+        _ => bail!("it ended before it was loaded"),
+    }
+    let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem"))?;
+    Stack { memory, top: top_of_stack(pid)? }.point_at_secrets(secrets)?;
+    // SAFETY: a stopped child of ours is let go; no memory of ours is touched.
+    match unsafe { libc::ptrace(libc::PTRACE_DETACH, pid, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error().into()),
+    }
+}
+
+/// Where the kernel put what a program begins with, from the 28th field of proc(5)'s `stat`.
+fn top_of_stack(pid: i32) -> Result<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name in parentheses may contain anything; what follows begins with the third field.
+    let field = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(25));
+    field
+        .and_then(|field| field.parse().ok())
+        .filter(|top| *top != 0)
+        .context("the kernel does not say where its stack is")
+}
+
+/// What lies on the stack of a program that has not begun: the number of arguments, where each is, a zero, where each variable of
+/// the environment is, a zero.
+struct Stack {
+    memory: File,
+    top: u64,
+}
+
+impl Stack {
+    fn point_at_secrets(&self, secrets: &[usize]) -> Result<()> {
+        let arguments = self.top + WORD_BYTES;
+        let environment = arguments + (self.word(self.top)? + 1) * WORD_BYTES;
+        for place in secrets {
+            // The first argument is the program's name.
+            let slot = arguments + (*place as u64 + 1) * WORD_BYTES;
+            if !self.begins_with(self.word(slot)?, SHOWN)? {
+                bail!("its arguments are not where they should be");
+            }
+            let secret = self.variable(environment, &format!("{}=", variable(*place)))?;
+            self.memory.write_all_at(&(secret as usize).to_ne_bytes(), slot)?;
+        }
+        Ok(())
+    }
+
+    /// Where the value of a variable is, of those listed at `environment`.
+    fn variable(&self, environment: u64, begin: &str) -> Result<u64> {
+        let mut slot = environment;
+        loop {
+            match self.word(slot)? {
+                0 => bail!("its environment is not where it should be"),
+                text if self.begins_with(text, begin)? => return Ok(text + begin.len() as u64),
+                _ => slot += WORD_BYTES,
+            }
+        }
+    }
+
+    fn word(&self, at: u64) -> Result<u64> {
+        let mut bytes = [0; size_of::<usize>()];
+        self.memory.read_exact_at(&mut bytes, at)?;
+        Ok(usize::from_ne_bytes(bytes) as u64)
+    }
+
+    fn begins_with(&self, at: u64, begin: &str) -> Result<bool> {
+        let mut bytes = vec![0; begin.len()];
+        // What is shorter may be the last that there is.
+        Ok(self.memory.read_exact_at(&mut bytes, at).is_ok() && bytes == begin.as_bytes())
+    }
+}
