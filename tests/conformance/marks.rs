@@ -1,15 +1,16 @@
-//! MongoDB by URL: only databases with our mark are used or removed, and what cannot be used is refused without its password.
+//! MongoDB by URL: only databases with our mark are used or removed, what cannot be used is refused without its password, and so is
+//! a class or an option that the server does not show.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use blobwise::store::{Adapter, Common, Durability, Error, Mode, Options, Setup, Store};
+use blobwise::store::{Common, Durability, Error, Mode, Options, Setup, Store};
 use libtest_mimic::Trial;
 use mongodb::bson::{Document, doc};
 
 use crate::bench::{BLOB_BYTES_MAX, Home, KEYS_MAX, World};
-use crate::outside;
+use crate::outside::{self, Peer};
 use crate::subjects::{self, Subject};
 
 /// One check.
@@ -21,12 +22,13 @@ pub fn trials(world: &Arc<World>) -> Result<Vec<Trial>> {
         ("removes-only-what-is-ours", removes_only_what_is_ours),
         ("refuses-a-database-without-its-mark", refuses_a_database_without_its_mark),
         ("refuses-urls-that-lead-nowhere", refuses_urls_that_lead_nowhere),
+        ("refuses-what-the-server-does-not-show", refuses_what_the_server_does_not_show),
     ];
     let subjects = subjects::all()?;
     let plain = |subject: &&Arc<Subject>| {
-        subject.adapter.name == "gridfs" && subject.plain && subject.durability == Durability::OnSync
+        subject.adapter.name == "gridfs" && subject.plain && subject.durability <= Durability::OnSync
     };
-    let Some(subject) = subjects.iter().find(plain) else { return Ok(Vec::new()) };
+    let Some(subject) = subjects.iter().rfind(plain) else { return Ok(Vec::new()) };
     if !outside::is_outside(subject.adapter) {
         return Ok(Vec::new());
     }
@@ -41,16 +43,26 @@ pub fn trials(world: &Arc<World>) -> Result<Vec<Trial>> {
 }
 
 fn open(
-    adapter: &Adapter,
+    subject: &Subject,
     home: &Home,
     mode: Mode,
     options: &Options,
 ) -> blobwise::store::Result<Box<dyn Store>> {
-    (adapter.open)(&Setup {
+    open_as(subject, home, mode, options, subject.durability)
+}
+
+fn open_as(
+    subject: &Subject,
+    home: &Home,
+    mode: Mode,
+    options: &Options,
+    durability: Durability,
+) -> blobwise::store::Result<Box<dyn Store>> {
+    (subject.adapter.open)(&Setup {
         dir: &home.store,
         common: &Common::new(home.cache.clone()),
         mode,
-        durability: Durability::OnSync,
+        durability,
         cache_bytes: 8 << 20,
         blob_bytes_max: BLOB_BYTES_MAX,
         store_bytes_max: 256 << 20,
@@ -91,12 +103,12 @@ fn removes_only_what_is_ours(world: &World, subject: &Subject) -> Result<()> {
         collection.insert_one(doc! { "of": "the user" }).await
     })?;
     let (dead, alive, own) = (world.home()?, world.home()?, world.home()?);
-    open(subject.adapter, &dead, Mode::Create, &options)?.close()?;
+    open(subject, &dead, Mode::Create, &options)?.close()?;
     let dead_database = database_of(&dead)?;
     ensure!(databases(&options)?.contains(&dead_database), "the store has no database");
     drop(dead);
-    open(subject.adapter, &alive, Mode::Create, &options)?.close()?;
-    let store = open(subject.adapter, &own, Mode::Create, &options)?;
+    open(subject, &alive, Mode::Create, &options)?.close()?;
+    let store = open(subject, &own, Mode::Create, &options)?;
     let there = databases(&options)?;
     ensure!(!there.contains(&dead_database), "the database of a run that died is left");
     let own_database = database_of(&own)?;
@@ -110,19 +122,19 @@ fn removes_only_what_is_ours(world: &World, subject: &Subject) -> Result<()> {
         ensure!(left.contains(kept), "`{kept}` was removed with ours");
     }
     with_server(&options, async |client| client.database(&stranger).drop().await)?;
-    open(subject.adapter, &alive, Mode::Open, &options)?.remove()?;
+    open(subject, &alive, Mode::Open, &options)?.remove()?;
     Ok(())
 }
 
 fn refuses_a_database_without_its_mark(world: &World, subject: &Subject) -> Result<()> {
     let options = outside::options(subject)?;
     let home = world.home()?;
-    open(subject.adapter, &home, Mode::Create, &options)?.close()?;
+    open(subject, &home, Mode::Create, &options)?.close()?;
     let database = database_of(&home)?;
     with_server(&options, async |client| {
         client.database(&database).collection::<Document>("made_by_blobwise").drop().await
     })?;
-    let said = refusal(open(subject.adapter, &home, Mode::Open, &options))?;
+    let said = refusal(open(subject, &home, Mode::Open, &options))?;
     ensure!(said.contains("does not carry our mark"), "{said}");
     with_server(&options, async |client| client.database(&database).drop().await)
 }
@@ -138,12 +150,45 @@ fn refuses_urls_that_lead_nowhere(world: &World, subject: &Subject) -> Result<()
         let home = world.home()?;
         let mut values = subject.options.shown();
         values.insert("url".to_owned(), url.clone());
-        let outcome = open(subject.adapter, &home, Mode::Create, &Options::new(values));
+        let outcome = open(subject, &home, Mode::Create, &Options::new(values));
         let said = refusal(outcome).with_context(|| url.clone())?;
         ensure!(said.contains(why), "`{url}`: {said}");
         ensure!(!said.contains("secret"), "the password is shown: {said}");
     }
     Ok(())
+}
+
+/// The stand-in as it is, or a server of the user's that shows no more than it: each class that promises something, and each
+/// compression that is no default, is refused with the reason, and nothing is left of the attempt.
+fn refuses_what_the_server_does_not_show(world: &World, subject: &Subject) -> Result<()> {
+    let shows_nothing = subject.durability == Durability::None;
+    let peer = if shows_nothing { None } else { Some(Peer::start(&[])?) };
+    let with = |compression: &str| -> Result<Options> {
+        let mut values = outside::options(subject)?.shown();
+        values.extend(peer.iter().map(|peer| ("url".to_owned(), peer.url.clone())));
+        values.insert("compression".to_owned(), compression.to_owned());
+        Ok(Options::new(values))
+    };
+    let plain = with("snappy")?;
+    let before = databases(&plain)?;
+    for class in [Durability::OnSync, Durability::EachWrite] {
+        let said = refusal(open_as(subject, &world.home()?, Mode::Create, &plain, class))?;
+        ensure!(
+            said.contains("it says that it is MongoDB") || said.contains("a program that says"),
+            "{said}"
+        );
+        ensure!(said.contains(&format!("class {} {}", class.name(), outside::WAY_OUT)), "{said}");
+    }
+    let zlib = with("zlib")?;
+    let said = refusal(open_as(subject, &world.home()?, Mode::Create, &zlib, Durability::None))?;
+    ensure!(said.contains("compression=zlib cannot be read back"), "{said}");
+    let left: Vec<String> = databases(&plain)?.into_iter().filter(|name| !before.contains(name)).collect();
+    ensure!(left.is_empty(), "a refused store left its database: {left:?}");
+    let store = open_as(subject, &world.home()?, Mode::Create, &plain, Durability::None)?;
+    let facts = store.facts()?;
+    ensure!(facts.contains_key("says_that_it_is"), "{facts:?}");
+    ensure!(!facts["version"].starts_with("MongoDB"), "{facts:?}");
+    Ok(store.remove()?)
 }
 
 fn refusal(outcome: blobwise::store::Result<Box<dyn Store>>) -> Result<String> {

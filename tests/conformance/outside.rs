@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use blobwise::place::Place;
 use blobwise::server::{Launch, Server};
-use blobwise::store::{Adapter, Options};
+use blobwise::store::{Adapter, Common, Durability, Error, Mode, Options, Setup};
 use blobwise::stores;
 
 use crate::subjects::Subject;
@@ -71,11 +71,51 @@ pub fn turn(adapter: &Adapter) -> Option<MutexGuard<'static, ()>> {
     is_outside(adapter).then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// The strongest class that is tried: of a server of the user's none where it refuses a stronger one.
+pub fn strongest(adapter: &Adapter, options: &Options) -> Result<Durability> {
+    static KNOWN: Mutex<Option<Durability>> = Mutex::new(None);
+    let Some(url) = (stores::family(adapter.name) == "mongodb").then(|| given("mongodb")).flatten() else {
+        return Ok(Durability::EachWrite);
+    };
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(class) = *known {
+        return Ok(class);
+    }
+    let place = Place::make(Path::new(env!("CARGO_TARGET_TMPDIR")))?;
+    let mut values = options.shown();
+    values.insert("url".to_owned(), url);
+    let opened = (adapter.open)(&Setup {
+        dir: place.path(),
+        common: &Common::new(place.path().to_owned()),
+        mode: Mode::Create,
+        durability: Durability::EachWrite,
+        cache_bytes: 8 << 20,
+        blob_bytes_max: 1 << 20,
+        store_bytes_max: 1 << 20,
+        keys_max: 10,
+        workers: 1,
+        op_timeout: Duration::from_secs(20),
+        options: &Options::new(values),
+    });
+    let class = match opened {
+        Ok(store) => {
+            store.remove()?;
+            Durability::EachWrite
+        }
+        Err(Error::Failed(error)) if format!("{error:#}").contains(WAY_OUT) => Durability::None,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(*known.insert(class))
+}
+
+/// What the refusal of a class ends with.
+pub const WAY_OUT: &str = "cannot be promised; --durability none can";
+
 fn variable(family: &str) -> String {
     format!("BLOBWISE_{}_URL", family.to_uppercase())
 }
 
-fn given(family: &str) -> Option<String> {
+pub fn given(family: &str) -> Option<String> {
     std::env::var(variable(family)).ok().filter(|url| !url.is_empty())
 }
 
@@ -85,9 +125,9 @@ fn has_programs(adapter: &Adapter) -> bool {
 
 // ---- the stand-in for MongoDB ----------------------------------------------------------------------------------------
 
-/// A running stand-in. It ends with this process, because its supervisor does.
-struct Peer {
-    url: String,
+/// A running stand-in for MongoDB. It ends with this process, because its supervisor does.
+pub struct Peer {
+    pub url: String,
     _server: Server,
     _place: Place,
 }
@@ -116,28 +156,32 @@ fn peer_url() -> Result<String> {
     let mut peer = PEER.lock().unwrap_or_else(PoisonError::into_inner);
     let running = match peer.take() {
         Some(running) => running,
-        None => start_peer().context("the stand-in for MongoDB")?,
+        None => Peer::start(&["as-mongodb"]).context("the stand-in for MongoDB")?,
     };
     Ok(peer.insert(running).url.clone())
 }
 
-fn start_peer() -> Result<Peer> {
-    const PATIENCE: Duration = Duration::from_secs(30);
-    let (java, classes) = peer_program()?;
-    let place = Place::make(Path::new(env!("CARGO_TARGET_TMPDIR")))?;
-    let launch = Launch::new(&java, place.path())
-        .args(["-Xmx1g", "-cp"])
-        .arg(format!("{0}:{0}/*", classes.display()))
-        .arg("MongoPeer")
-        .arg(place.path().join("data.h2"));
-    let log = launch.log.clone();
-    let mut server = Server::start(&launch)?;
-    let mut url = String::new();
-    server.wait_until_ready(PATIENCE, || {
-        let said = std::fs::read_to_string(&log)?;
-        let line = said.lines().find(|line| line.starts_with("mongodb://"));
-        url = line.context("it has not said where it listens")?.to_owned();
-        Ok(())
-    })?;
-    Ok(Peer { url, _server: server, _place: place })
+impl Peer {
+    /// Without a word it says what it is; with `as-mongodb`, of itself what MongoDB would say.
+    pub fn start(words: &[&str]) -> Result<Peer> {
+        const PATIENCE: Duration = Duration::from_secs(30);
+        let (java, classes) = peer_program()?;
+        let place = Place::make(Path::new(env!("CARGO_TARGET_TMPDIR")))?;
+        let launch = Launch::new(&java, place.path())
+            .args(["-Xmx1g", "-cp"])
+            .arg(format!("{0}:{0}/*", classes.display()))
+            .arg("MongoPeer")
+            .arg(place.path().join("data.h2"))
+            .args(words.iter().copied());
+        let log = launch.log.clone();
+        let mut server = Server::start(&launch)?;
+        let mut url = String::new();
+        server.wait_until_ready(PATIENCE, || {
+            let said = std::fs::read_to_string(&log)?;
+            let line = said.lines().find(|line| line.starts_with("mongodb://"));
+            url = line.context("it has not said where it listens")?.to_owned();
+            Ok(())
+        })?;
+        Ok(Peer { url, _server: server, _place: place })
+    }
 }

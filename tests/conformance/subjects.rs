@@ -9,6 +9,8 @@ use blobwise::store::{Adapter, Caps, Damage, Durability, Kind, OptionSpec, Optio
 use blobwise::stores;
 use blobwise::units::parse_bytes;
 
+use crate::outside;
+
 /// A store with its settings in one durability class.
 #[derive(Debug)]
 pub struct Subject {
@@ -95,10 +97,12 @@ pub fn all() -> Result<Vec<Arc<Subject>>> {
 }
 
 fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
+    let strongest = outside::strongest(adapter, &Subject::new(adapter, &[], Durability::None)?.options)?;
     // Options are tried in one class: on-sync, or what comes nearest of those that are left with them.
     let tried = |changed: &[(&str, &str)]| {
         let any = Subject::new(adapter, changed, Durability::None)?;
-        let offered = any.caps().durability.iter().rfind(|class| **class <= Durability::OnSync);
+        let most = strongest.min(Durability::OnSync);
+        let offered = any.caps().durability.iter().rfind(|class| **class <= most);
         Subject::new(adapter, changed, *offered.context("no class that is at most on-sync")?)
     };
     let defaults = tried(&[])?;
@@ -106,10 +110,12 @@ fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
     // The class of what is composed is that of the store behind, which is tried in each for itself.
     let class = defaults.durability;
     let in_each = if adapter.kind == Kind::Web { &[class] } else { defaults.caps().durability };
-    for durability in in_each {
+    for durability in in_each.iter().filter(|class| **class <= strongest) {
         subjects.push(Arc::new(Subject::new(adapter, &[], *durability)?));
     }
-    for spec in adapter.options {
+    // A server that shows no class does not show how it compresses either: `marks` tries that it is refused.
+    let is_shown = |spec: &&OptionSpec| spec.name != "compression" || strongest > Durability::None;
+    for spec in adapter.options.iter().filter(is_shown) {
         for value in other_values(adapter, spec) {
             subjects.push(Arc::new(tried(&[(spec.name, value)])?));
         }

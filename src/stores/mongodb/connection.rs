@@ -74,11 +74,20 @@ impl Connection {
 
     /// Asks the server something that not every one knows or allows: `None` where it does not.
     pub(super) fn ask(&self, command: Document) -> Result<Option<Document>> {
+        self.ask_in(&self.client.database("admin"), command)
+    }
+
+    /// The same of our database.
+    pub(super) fn ask_of_database(&self, command: Document) -> Result<Option<Document>> {
+        self.ask_in(&self.database, command)
+    }
+
+    fn ask_in(&self, database: &Database, command: Document) -> Result<Option<Document>> {
         const UNAUTHORIZED: i32 = 13;
         const COMMAND_NOT_FOUND: i32 = 59;
         const INVALID_OPTIONS: i32 = 72;
         self.run(async {
-            match self.client.database("admin").run_command(command).await {
+            match database.run_command(command).await {
                 Ok(answer) => Ok(Some(answer)),
                 Err(error) => match code_of(&error) {
                     Some(UNAUTHORIZED | COMMAND_NOT_FOUND | INVALID_OPTIONS) => Ok(None),

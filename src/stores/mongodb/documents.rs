@@ -10,7 +10,7 @@ use super::super::keys::KeyForm;
 use super::connection::from_mongo;
 use crate::store::*;
 
-const NAME: &str = "blobs";
+pub(super) const NAME: &str = "blobs";
 
 pub(super) async fn make(database: &Database, engine: Option<Document>) -> Result<()> {
     super::files::make_collection(database, NAME, engine).await

@@ -23,7 +23,7 @@ use super::connection::{from_mongo, with_journal};
 use crate::store::*;
 
 const FILES: &str = "fs.files";
-const CHUNKS: &str = "fs.chunks";
+pub(super) const CHUNKS: &str = "fs.chunks";
 /// Chunks that are sent in one message: a message may have 48 MB.
 const BYTES_AT_ONCE: usize = 16 << 20;
 /// Files that are purged by one command.
@@ -297,9 +297,7 @@ impl Files {
     pub(super) async fn delete(&self, key: &Key) -> Result<()> {
         let filter = doc! { "filename": key.as_str() };
         if self.lazy_delete {
-            // Without its name it is not found, listed or replaced.
-            let marked = doc! { "$set": { "metadata.gone": true }, "$unset": { "filename": "" } };
-            return self.files.update_many(filter, marked).await.map_err(from_mongo).map(drop);
+            return self.files.update_many(filter, gone()).await.map_err(from_mongo).map(drop);
         }
         let old = ids_of(&self.files, filter).await?;
         for id in &old {
@@ -326,6 +324,12 @@ impl Files {
         }
         Ok(())
     }
+}
+
+/// What a lazy delete does to a file. Without its name it is not found, listed or replaced. The metadata is set as a whole: the
+/// driver's GridFS keeps null there, in which no server makes a field. Our files have none of their own.
+fn gone() -> Document {
+    doc! { "$set": { "metadata": { "gone": true } }, "$unset": { "filename": "" } }
 }
 
 /// What came of a download.
@@ -399,6 +403,16 @@ mod tests {
         assert_eq!(of(u64::MAX, u64::MAX).count, 0);
         assert_eq!(Needed::of(Span::Whole, 1001, 100), Needed { first: 0, count: 11, skip: 0, len: 1001 });
         assert_eq!(Needed::of(Span::Whole, 0, 100).count, 0);
+    }
+
+    /// MongoDB and FerretDB answer a dotted name with "Cannot create field 'gone' in element {metadata: null}".
+    #[test]
+    fn a_lazy_delete_sets_nothing_within_what_may_be_null() {
+        let update = gone();
+        let set = update.get_document("$set").unwrap();
+        assert!(set.keys().all(|name| !name.contains('.')), "{update}");
+        // What the purge looks for.
+        assert_eq!(set.get_document("metadata").unwrap(), &doc! { "gone": true });
     }
 
     #[test]

@@ -5,16 +5,20 @@ mod documents;
 mod files;
 mod instance;
 mod session;
+mod words;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mongodb::bson::{Bson, Document, doc};
+use anyhow::anyhow;
+use mongodb::bson::doc;
+use mongodb::bson::oid::ObjectId;
 use mongodb::options::ClientOptions;
 
 use self::connection::Connection;
 use self::instance::Instance;
 use self::session::MongoSession;
+use self::words::{Product, value_at};
 use super::database::{CONNECTION, DELETE, PROFILE, URL};
 use super::keys::{KEY, KeyForm};
 use crate::server::Program;
@@ -146,6 +150,9 @@ struct Mongo {
     instance: Option<Instance>,
 }
 
+/// Says, in a store's directory, that its server has shown that it keeps the class.
+const SHOWN_FILE: &str = "journal-shown";
+
 /// How long the keeper's commands may take: a checkpoint of much data, or counting it.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(600);
 
@@ -176,8 +183,11 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
         keeper: Mutex::new(keeper),
         instance,
     };
-    if setup.mode == Mode::Create {
-        store.make_collections(setup.options.text("compression"))?;
+    if let Err(refused) = store.prepare(setup) {
+        if setup.mode == Mode::Create {
+            Box::new(store).remove()?;
+        }
+        return Err(refused);
     }
     Ok(Box::new(store))
 }
@@ -187,9 +197,61 @@ impl Mongo {
         self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Makes what a new store needs, and refuses what the server cannot show.
+    fn prepare(&self, setup: &Setup) -> Result<()> {
+        if self.instance.is_none() {
+            self.check_class(setup)?;
+        }
+        if setup.mode == Mode::Create {
+            let compression = setup.options.text(COMPRESSION.name);
+            self.make_collections(compression)?;
+            let told = self.compressor()?;
+            words::check_compression(compression, COMPRESSION.default, told.as_deref())
+                .map_err(|why| Error::Failed(anyhow!(why)))?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a server of the user's that does not show that it keeps the class: a write with `j: true` must make it flush its
+    /// journal, by its own count. That is asked once for each store, because a class of it is opened again later.
+    fn check_class(&self, setup: &Setup) -> Result<()> {
+        let shown = setup.dir.join(SHOWN_FILE);
+        if self.durability == Durability::None || (setup.mode == Mode::Open && shown.exists()) {
+            return Ok(());
+        }
+        let keeper = self.keeper();
+        let flushes = || -> Result<std::result::Result<u64, String>> {
+            let (status, started) =
+                (keeper.ask(doc! { "serverStatus": 1 })?, keeper.ask(doc! { "getCmdLineOpts": 1 })?);
+            Ok(words::journal_flushes(status.as_ref(), started.as_ref()))
+        };
+        let why = match flushes()? {
+            Err(why) => why,
+            Ok(before) => {
+                session::mark(&keeper, ObjectId::new())?;
+                match flushes()? {
+                    Ok(after) if after > before => return Ok(std::fs::write(shown, "")?),
+                    _ => "it answered one, and flushed nothing by its own count".to_owned(),
+                }
+            }
+        };
+        let product = Product::of(&keeper.ask(doc! { "buildInfo": 1 })?.unwrap_or_default());
+        Err(Error::Failed(anyhow!(words::refusal(&product, self.durability, &why))))
+    }
+
+    /// What the collection of the blobs' bytes is compressed with; `None` where the server does not say it.
+    fn compressor(&self) -> Result<Option<String>> {
+        let collection = match self.shape {
+            Shape::Files { .. } => files::CHUNKS,
+            Shape::Documents => documents::NAME,
+        };
+        let stats = self.keeper().ask_of_database(doc! { "collStats": collection })?;
+        Ok(stats.as_ref().and_then(words::compressor))
+    }
+
     fn make_collections(&self, compression: &str) -> Result<()> {
         // The vendor's default needs no word, and other servers of this protocol know none.
-        let engine = (compression != "snappy").then(|| {
+        let engine = (compression != COMPRESSION.default).then(|| {
             doc! { "wiredTiger": { "configString": format!("block_compressor={compression}") } }
         });
         let keeper = self.keeper();
@@ -208,14 +270,17 @@ impl Store for Mongo {
     fn facts(&self) -> Result<Facts> {
         /// A command, the path to a value in its answer, and what the value is called.
         const ASKED: &[(&str, &[&str], &str)] = &[
-            ("buildInfo", &["version"], "version"),
-            ("serverStatus", &["storageEngine", "name"], "storage_engine"),
-            ("serverStatus", &["wiredTiger", "cache", "maximum bytes configured"], "cache_bytes"),
             ("serverStatus", &["process"], "process"),
+            ("serverStatus", &["storageEngine", "name"], "storage_engine"),
+            ("serverStatus", &["storageEngine", "persistent"], "persistent"),
+            ("serverStatus", &["wiredTiger", "cache", "maximum bytes configured"], "cache_bytes"),
             ("getCmdLineOpts", &["parsed", "storage", "journal", "enabled"], "journal"),
+            ("getDefaultRWConcern", &["defaultWriteConcern", "w"], "default_write_concern"),
+            ("hello", &["setName"], "replica_set"),
         ];
-        let mut facts = Facts::new();
+        let compressor = self.compressor()?;
         let keeper = self.keeper();
+        let mut facts = Product::of(&keeper.ask(doc! { "buildInfo": 1 })?.unwrap_or_default()).facts();
         for (command, path, name) in ASKED {
             let Some(answer) = keeper.ask(doc! { *command: 1 })? else { continue };
             facts.extend(value_at(&answer, path).map(|value| ((*name).to_owned(), value)));
@@ -224,8 +289,10 @@ impl Store for Mongo {
             let interval = value_at(&answer, &["journalCommitInterval"]);
             facts.extend(interval.map(|value| ("journal_commit_interval_ms".to_owned(), value)));
         }
+        facts.extend(compressor.map(|name| ("compression".to_owned(), name)));
+        // What is asked for is no word of the server's: that it is kept was shown before, or the class refused.
         let journal = self.durability == Durability::EachWrite;
-        facts.insert("write_concern".into(), format!("w=1 j={journal}"));
+        facts.insert("write_concern_asked".into(), format!("w=1 j={journal}"));
         facts
             .insert("server".into(), if self.instance.is_some() { "private" } else { "given by URL" }.into());
         Ok(facts)
@@ -273,35 +340,5 @@ impl Store for Mongo {
             self.keeper().drop_database()?;
         }
         self.close()
-    }
-}
-
-/// A word or number in an answer; `None` where the server does not say it.
-fn value_at(answer: &Document, path: &[&str]) -> Option<String> {
-    let (first, rest) = path.split_first()?;
-    match (answer.get(first)?, rest.is_empty()) {
-        (Bson::Document(inner), false) => value_at(inner, rest),
-        (Bson::String(text), true) => Some(text.clone()),
-        (Bson::Boolean(value), true) => Some(value.to_string()),
-        (Bson::Int32(number), true) => Some(number.to_string()),
-        (Bson::Int64(number), true) => Some(number.to_string()),
-        (Bson::Double(number), true) => Some(number.to_string()),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_are_found_in_answers() {
-        let answer = doc! { "a": { "b c": { "d": 8_i64 } }, "e": "wiredTiger", "f": true, "g": [1] };
-        assert_eq!(value_at(&answer, &["a", "b c", "d"]).as_deref(), Some("8"));
-        assert_eq!(value_at(&answer, &["e"]).as_deref(), Some("wiredTiger"));
-        assert_eq!(value_at(&answer, &["f"]).as_deref(), Some("true"));
-        assert_eq!(value_at(&answer, &["a"]), None);
-        assert_eq!(value_at(&answer, &["g"]), None);
-        assert_eq!(value_at(&answer, &["a", "x"]), None);
     }
 }

@@ -42,6 +42,14 @@ fn connect(store: &Mongo) -> Result<(Connection, Content)> {
     Ok((connection, content))
 }
 
+/// Writes to a document of its own, and waits until the journal is flushed.
+pub(super) fn mark(connection: &Connection, marker: ObjectId) -> Result<()> {
+    let markers = with_journal::<Document>(connection.database(), "markers", true);
+    let marker = doc! { "_id": marker };
+    let written = markers.update_one(marker, doc! { "$inc": { "count": 1_i64 } }).upsert(true);
+    connection.run(async { written.await.map_err(from_mongo).map(drop) })
+}
+
 impl Session for MongoSession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         match &self.content {
@@ -70,10 +78,7 @@ impl Session for MongoSession<'_> {
         if self.store.durability != Durability::OnSync {
             return Ok(());
         }
-        let markers = with_journal::<Document>(self.connection.database(), "markers", true);
-        let marker = doc! { "_id": self.marker };
-        let written = markers.update_one(marker, doc! { "$inc": { "count": 1_i64 } }).upsert(true);
-        self.connection.run(async { written.await.map_err(from_mongo).map(drop) })
+        mark(&self.connection, self.marker)
     }
 
     /// A client of the driver's makes two connections: one for ops, one that watches the server.
