@@ -337,6 +337,8 @@ impl Store for Memcached {
             "evictions",
             "cas_enabled",
             "num_threads",
+            "slab_automove",
+            "lru_segmented",
         ];
         let mut keeper = self.keeper();
         let mut facts = keeper.settings()?;

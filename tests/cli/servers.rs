@@ -34,6 +34,7 @@ pub fn trials() -> Vec<Trial> {
         needing("pages that a power cut may tear serve class none only", mariadb(), no_doublewrite),
         needing("a server that is too old is an error before the run", mariadb(), too_old),
         needing("a packet limit below the largest blob is an error before the run", mariadb(), packet_limit),
+        needing("servers tell what differs from version to version", postgres(), tells_what_differs),
         needing("a private server that dies fails its row only", postgres(), dies),
         needing("a disk too small for a server fails its row", postgres().or_else(no_mounts), disk_too_small),
         needing(
@@ -160,6 +161,18 @@ fn their_mariadb(work: &Work, more: &[&str]) -> Theirs {
     let mut server = Server::start(&launch).unwrap();
     server.wait_until_ready(PATIENCE, || Ok(mysql::Conn::new(url.as_str())?.ping()?)).unwrap();
     Theirs { _server: server, _sockets: sockets, url }
+}
+
+/// Whatever version is here: it has no checksums of pages, which 18 would make and 15 would not, and says so.
+fn tells_what_differs() -> Outcome {
+    let work = Work::new();
+    work.say("run --stores postgres/bytea --phases fill --blobs 10 --rounds 1 --quiet --out out").ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let facts = &result.rows[0].facts;
+    assert_eq!(facts.get("data_checksums").map(String::as_str), Some("off"), "{facts:?}");
+    let major = facts["server_version"].split('.').next().and_then(|major| major.parse::<u32>().ok());
+    assert_eq!(facts.contains_key("io_method"), major >= Some(18), "{facts:?}");
+    Ok(())
 }
 
 fn nonsense() -> Outcome {

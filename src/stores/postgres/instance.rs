@@ -52,13 +52,15 @@ impl Instance {
         let program = POSTGRES.find()?;
         let data = dir.join("data");
         if mode == Mode::Create {
-            let version: String =
+            let checksums = checksums(&program.version, setup.options.text("profile"));
+            let mut name: String =
                 program.version.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+            name.extend(checksums);
             let initdb = program.path.with_file_name("initdb");
-            from_cache(&setup.common.cache_dir, &version, &data, |draft| {
+            from_cache(&setup.common.cache_dir, &name, &data, |draft| {
                 // Without syncs: what a crash would spoil is made anew.
                 let options = ["-U", USER, "--auth=trust", "-E", "UTF8", "--locale=C", "--no-sync"];
-                let launch = Launch::new(&initdb, dir).arg("-D").arg(draft).args(options);
+                let launch = Launch::new(&initdb, dir).arg("-D").arg(draft).args(options).args(checksums);
                 run_to_end(&launch, START_PATIENCE)
             })?;
         }
@@ -129,6 +131,15 @@ impl Instance {
     pub(super) fn stop(mut self) -> Result<()> {
         Ok(self.server.stop(rustix::process::Signal::INT, STOP_PATIENCE)?)
     }
+}
+
+/// What `initdb` is told of checksums of pages, so that versions are compared alike: none, which is what it does by itself before
+/// version 18, where there is no word for it. `profile=default` is what the vendor ships, from 18 on with them. Whether there are some
+/// is among the facts.
+fn checksums(version: &str, profile: &str) -> Option<&'static str> {
+    let number = version.split(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty());
+    let major = number.and_then(|digits| digits.parse::<u32>().ok()).unwrap_or(0);
+    (profile == "tuned" && major >= 18).then_some("--no-data-checksums")
 }
 
 /// What a private server is started with. Sockets only: nobody but us can enter their directory.
@@ -272,4 +283,18 @@ pub(super) fn unlink_objects(keeper: &mut Client, table: &str) -> Result<()> {
     let part = format!("DELETE FROM {table} WHERE ctid = ANY (ARRAY(SELECT ctid FROM {table} LIMIT 1000))");
     while keeper.run(&part)?.count > 0 {}
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_that_would_make_checksums_are_told_not_to() {
+        let told = |version, profile| checksums(version, profile);
+        assert_eq!(told("postgres (PostgreSQL) 18.6", "tuned"), Some("--no-data-checksums"));
+        assert_eq!(told("postgres (PostgreSQL) 19beta1", "tuned"), Some("--no-data-checksums"));
+        assert_eq!(told("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)", "tuned"), None);
+        assert_eq!(told("postgres (PostgreSQL) 18.6", "default"), None);
+    }
 }

@@ -423,12 +423,18 @@ impl Store for Postgres {
             "wal_buffers",
             "effective_cache_size",
             "bytea_output",
+            "data_checksums",
+            "io_method",
+            "io_workers",
+            "effective_io_concurrency",
+            "wal_sync_method",
         ];
         let mut facts = Facts::new();
         for setting in SETTINGS {
             let asked = [Param::Bytes(setting.as_bytes())];
-            let values = self.keeper().texts("SELECT current_setting($1)", &asked)?;
-            facts.insert((*setting).to_owned(), values.concat());
+            // Not every version has every setting.
+            let values = self.keeper().texts("SELECT current_setting($1, true)", &asked)?;
+            facts.extend(values.into_iter().next().map(|value| ((*setting).to_owned(), value)));
         }
         facts.insert("server".into(), self.host.whose().into());
         Ok(facts)

@@ -204,6 +204,10 @@ impl Store for Redis {
             "maxmemory-policy",
             "proto-max-bulk-len",
             "io-threads",
+            "rdbchecksum",
+            "rdbcompression",
+            "lazyfree-lazy-user-del",
+            "lazyfree-lazy-server-del",
         ];
         let mut keeper = self.keeper();
         let info = instance::info(&mut keeper, "server")?;
