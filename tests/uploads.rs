@@ -250,7 +250,7 @@ fn check_copies(form: Form) {
         [(OpKind::Register, 0.0), (OpKind::Release, 0.0), (OpKind::Register, 0.5), (OpKind::Release, 0.0)]
     {
         let load = Load { duplicates, ..Load::of(kind, Length::Share(1.0)) };
-        let ops = lists(&load, &state, corpus.blobs(), Deal::Own(1), 1).remove(0);
+        let ops = lists(&load, &state, corpus.blobs(), 1, Deal::Own(1), 1).remove(0);
         assert_eq!(ops.len(), 3, "{form:?}, {kind:?}");
         for op in &ops {
             let steps = Steps::begin(&clock, &mut tally);

@@ -72,7 +72,7 @@ impl Bed {
         let store = open(row, &dir, place.path(), &corpus)?;
         let mut state = State::empty(&corpus);
         fill(store.as_ref(), &corpus, &mut state)?;
-        let gets = lists(&load(order), &state, gets, Deal::Own(1), 1).remove(0);
+        let gets = lists(&load(order), &state, gets, 1, Deal::Own(1), 1).remove(0);
         Ok(Bed { corpus, store, gets, clock: HostClock::best(), place })
     }
 

@@ -11,7 +11,9 @@ use clap::Args;
 use super::progress::{Loudness, Progress, summarize};
 use super::{Ended, collection, eprint, print};
 use crate::corpus::Corpus;
-use crate::engine::preflight::{check_lists, check_memory, check_servers, check_space, difference};
+use crate::engine::preflight::{
+    check_batches, check_lists, check_memory, check_servers, check_space, difference,
+};
 use crate::engine::run::{Start, run};
 use crate::machine;
 use crate::place::{Place, make_directories, remove_if_empty};
@@ -281,6 +283,7 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place)> {
         machine::keep_awake()?;
     }
     check_lists(&plan)?;
+    check_batches(&plan, corpora)?;
     for corpus in corpora {
         check_space(above, corpus)?;
         check_memory(&plan, corpus)?;

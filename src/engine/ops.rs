@@ -132,7 +132,7 @@ pub fn derived_seed(seed: u64, round: u32, purpose: &str) -> u64 {
     xxh3_64_with_seed(purpose.as_bytes(), seed ^ (u64::from(round) << 40))
 }
 
-/// How the ops of a phase are given to its workers.
+/// How the ops of a phase are given to its workers. Where an op is of several blobs, so many of a list are one op after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deal {
     /// Each of this many workers has a list of its own.
@@ -141,15 +141,24 @@ pub enum Deal {
     Shared,
 }
 
-/// The ops of one phase: `ops` together, or as many as the store's state allows.
-pub fn lists(load: &Load, state: &State, ops: u64, deal: Deal, seed: u64) -> Vec<Vec<PlannedOp>> {
+/// The ops of one phase: `ops` together, or as many as the store's state allows, in whole batches of `batch` blobs. Reads that are
+/// fewer than a batch come back to blobs. Of writes, each of which uses a blob once, those that make no batch are left out: of puts
+/// the first ones, so that whoever needs them too ([`left_out`]) puts them before.
+pub fn lists(
+    load: &Load,
+    state: &State,
+    ops: u64,
+    batch: usize,
+    deal: Deal,
+    seed: u64,
+) -> Vec<Vec<PlannedOp>> {
     let mut random = SmallRng::seed_from_u64(seed);
     let count = ops as usize;
     match (load.mix.as_slice(), deal) {
         ([(kind, _)], deal) if kind.is_upload() => {
             let ops = uploads(*kind, state, count, load.duplicates, &mut random);
             match deal {
-                Deal::Own(workers) => in_turn(&ops, workers),
+                Deal::Own(workers) => in_turn(&ops, 1, workers),
                 Deal::Shared => vec![ops],
             }
         }
@@ -162,10 +171,20 @@ pub fn lists(load: &Load, state: &State, ops: u64, deal: Deal, seed: u64) -> Vec
             if load.order == Order::Written {
                 ids.sort_by_key(|id| state.written[*id as usize]);
             }
-            let ids = ordered(ids, load.order, count, kind.reads(), &mut random);
-            let ops = ids.into_iter().map(|id| state.op(*kind, id, load.range, &mut random)).collect();
+            let count = if kind.reads() { (count - count % batch).max(batch) } else { count };
+            let mut ids = ordered(ids, load.order, count, kind.reads(), &mut random);
+            let over = ids.len() % batch;
+            match kind {
+                OpKind::Put => drop(ids.drain(..over)),
+                _ => ids.truncate(ids.len() - over),
+            }
+            let ops: Vec<PlannedOp> =
+                ids.into_iter().map(|id| state.op(*kind, id, load.range, &mut random)).collect();
             match deal {
-                Deal::Own(workers) => dealt(ops, workers, load.order.has_neighbours()),
+                Deal::Own(workers) if load.order.has_neighbours() && *kind != OpKind::Put => {
+                    stretches(&ops, batch, workers)
+                }
+                Deal::Own(workers) => in_turn(&ops, batch, workers),
                 Deal::Shared => vec![ops],
             }
         }
@@ -177,6 +196,16 @@ pub fn lists(load: &Load, state: &State, ops: u64, deal: Deal, seed: u64) -> Vec
             .collect(),
         (_, Deal::Shared) => vec![Mixer::of_all(load, state, &mut random).list(count, &mut random)],
     }
+}
+
+/// The blobs that lists of puts leave out of a store that is to have `all` of them, because they make no whole batch: put singly, in
+/// the order of their ids.
+pub fn left_out(lists: &[Vec<PlannedOp>], state: &State) -> Vec<PlannedOp> {
+    let mut listed = vec![false; state.alive.len()];
+    lists.iter().flatten().for_each(|op| listed[op.blob as usize] = true);
+    let mut random = SmallRng::seed_from_u64(0);
+    let ids = state.ids(false).into_iter().filter(|id| !listed[*id as usize]);
+    ids.map(|id| state.op(OpKind::Put, id, RangeRule::Head(0), &mut random)).collect()
 }
 
 /// Uploads of contents, a share of them of what is there already; or the end of as many uploads.
@@ -268,20 +297,19 @@ pub fn by_blob(ops: Vec<PlannedOp>, workers: usize) -> Vec<Vec<PlannedOp>> {
     hands
 }
 
-/// Gives every worker every n-th op.
-pub fn in_turn(ops: &[PlannedOp], workers: usize) -> Vec<Vec<PlannedOp>> {
-    (0..workers).map(|worker| ops.iter().skip(worker).step_by(workers).copied().collect()).collect()
+/// Gives every worker every n-th batch. Puts in the order of ids so come as from a counter that all share: those of each worker
+/// ascend, and all workers are near the end.
+pub fn in_turn(ops: &[PlannedOp], batch: usize, workers: usize) -> Vec<Vec<PlannedOp>> {
+    let hand = |worker| ops.chunks(batch).skip(worker).step_by(workers).flatten().copied().collect();
+    (0..workers).map(hand).collect()
 }
 
-/// Gives every worker its share: each one every n-th op, or a stretch of neighbours where the order matters.
-fn dealt(ops: Vec<PlannedOp>, workers: usize, stretches: bool) -> Vec<Vec<PlannedOp>> {
-    if stretches {
-        let each = ops.len().div_ceil(workers).max(1);
-        let mut hands: Vec<Vec<PlannedOp>> = ops.chunks(each).map(<[PlannedOp]>::to_vec).collect();
-        hands.resize(workers, Vec::new());
-        return hands;
-    }
-    in_turn(&ops, workers)
+/// Gives every worker a stretch of neighbours, where each op follows from the one before.
+fn stretches(ops: &[PlannedOp], batch: usize, workers: usize) -> Vec<Vec<PlannedOp>> {
+    let each = ops.len().div_ceil(batch).div_ceil(workers).max(1) * batch;
+    let mut hands: Vec<Vec<PlannedOp>> = ops.chunks(each).map(<[PlannedOp]>::to_vec).collect();
+    hands.resize(workers, Vec::new());
+    hands
 }
 
 /// Draws the ops of a mix.
@@ -420,6 +448,7 @@ mod tests {
                 &load(&[(OpKind::Get, 1.0)], Order::Once),
                 &state(1000, true),
                 1000,
+                1,
                 Deal::Own(workers),
                 7,
             );
@@ -430,21 +459,62 @@ mod tests {
     }
 
     #[test]
+    fn batches_are_whole_and_what_is_left_is_put_before_them() {
+        let ids = |ops: &[PlannedOp]| ops.iter().map(|op| op.blob).collect::<Vec<u32>>();
+        let (empty, full) = (state(1502, false), state(1502, true));
+        let fill = load(&[(OpKind::Put, 1.0)], Order::Sequential);
+        let list = lists(&fill, &empty, 1502, 1000, Deal::Own(1), 7).remove(0);
+        let rest = left_out(std::slice::from_ref(&list), &empty);
+        assert_eq!(ids(&rest), (0..502).collect::<Vec<u32>>());
+        assert_eq!(ids(&list), (502..1502).collect::<Vec<u32>>());
+        for (kind, batch, workers, all) in [
+            (OpKind::Put, 100, 3, 1500),
+            (OpKind::Delete, 100, 2, 700),
+            (OpKind::Delete, 1000, 1, 0),
+            (OpKind::Get, 100, 4, 700),
+            // As many reads as one batch at the least, some of them of the same blob.
+            (OpKind::Get, 4000, 1, 4000),
+        ] {
+            let before = if kind == OpKind::Put { &empty } else { &full };
+            let count = if kind == OpKind::Put { 1502 } else { 751 };
+            for order in [Order::Once, Order::Sequential] {
+                let lists = lists(&load(&[(kind, 1.0)], order), before, count, batch, Deal::Own(workers), 7);
+                assert!(lists.iter().all(|list| list.len() % batch == 0), "{kind:?} {batch}");
+                assert_eq!(lists.iter().map(Vec::len).sum::<usize>(), all, "{kind:?} {batch}");
+            }
+        }
+    }
+
+    #[test]
+    fn ids_ascend_as_from_a_counter_that_workers_share() {
+        let fill = load(&[(OpKind::Put, 1.0)], Order::Sequential);
+        for (workers, batch) in [(1, 1), (3, 1), (3, 10)] {
+            let lists = lists(&fill, &state(600, false), 600, batch, Deal::Own(workers), 7);
+            let ids = |list: &Vec<PlannedOp>| list.iter().map(|op| op.blob).collect::<Vec<u32>>();
+            assert!(lists.iter().all(|list| ids(list).is_sorted()));
+            // After as many ops each, all are at about the same place.
+            let places: Vec<u32> = lists.iter().map(|list| list[100].blob).collect();
+            let far = places.iter().max().unwrap() - places.iter().min().unwrap();
+            assert!(far as usize <= workers * batch, "{places:?}");
+        }
+    }
+
+    #[test]
     fn what_was_written_together_is_read_together() {
         let fill = load(&[(OpKind::Put, 1.0)], Order::Once);
         let mut state = state(1000, false);
-        let filled = lists(&fill, &state, 1000, Deal::Own(1), 7).remove(0);
+        let filled = lists(&fill, &state, 1000, 1, Deal::Own(1), 7).remove(0);
         filled.iter().for_each(|op| state.apply(op));
         let ids = |ops: &[PlannedOp]| ops.iter().map(|op| op.blob).collect::<Vec<u32>>();
         for workers in [1, 3] {
             let reads = load(&[(OpKind::Get, 1.0)], Order::Written);
-            let lists = lists(&reads, &state, 300, Deal::Own(workers), 8);
+            let lists = lists(&reads, &state, 300, 1, Deal::Own(workers), 8);
             assert_eq!(ids(&lists.concat()), ids(&filled[..300]));
         }
         // What is overwritten goes to the end.
         let first = filled[0].blob;
         state.apply(&PlannedOp { kind: OpKind::Overwrite, generation: 1, ..filled[0] });
-        let reads = lists(&load(&[(OpKind::Get, 1.0)], Order::Written), &state, 1000, Deal::Own(1), 8);
+        let reads = lists(&load(&[(OpKind::Get, 1.0)], Order::Written), &state, 1000, 1, Deal::Own(1), 8);
         assert_eq!(reads[0].last().map(|op| op.blob), Some(first));
     }
 
@@ -452,7 +522,7 @@ mod tests {
     fn uploads_have_the_duplicates_that_were_asked_for() {
         for (duplicates, contents) in [(0.0, 1000), (0.2, 800), (0.9, 100)] {
             let load = Load { duplicates, ..load(&[(OpKind::Register, 1.0)], Order::Once) };
-            let list = lists(&load, &state(1000, true), 1000, Deal::Own(1), 7).remove(0);
+            let list = lists(&load, &state(1000, true), 1000, 1, Deal::Own(1), 7).remove(0);
             let distinct: HashSet<u32> = list.iter().map(|op| op.blob).collect();
             assert_eq!((list.len(), distinct.len()), (1000, contents));
         }
@@ -464,7 +534,7 @@ mod tests {
         let keys: Vec<Key> = (0..4).map(|id| Key::of_digest(id, u128::from(id % 2))).collect();
         state.find_copies(&keys);
         let load = Load { duplicates: 0.0, ..load(&[(OpKind::Register, 1.0)], Order::Once) };
-        let list = lists(&load, &state, 4, Deal::Own(1), 7).remove(0);
+        let list = lists(&load, &state, 4, 1, Deal::Own(1), 7).remove(0);
         let mut ids: Vec<u32> = list.iter().map(|op| op.blob).collect();
         ids.sort_unstable();
         assert_eq!(ids, [0, 1]);
@@ -474,12 +544,12 @@ mod tests {
     fn same_seed_same_list() {
         let load = load(&[(OpKind::Get, 0.5), (OpKind::Overwrite, 0.5)], Order::Zipfian(0.99));
         assert_eq!(
-            lists(&load, &state(100, true), 500, Deal::Own(4), 1),
-            lists(&load, &state(100, true), 500, Deal::Own(4), 1)
+            lists(&load, &state(100, true), 500, 1, Deal::Own(4), 1),
+            lists(&load, &state(100, true), 500, 1, Deal::Own(4), 1)
         );
         assert_ne!(
-            lists(&load, &state(100, true), 500, Deal::Own(4), 1),
-            lists(&load, &state(100, true), 500, Deal::Own(4), 2)
+            lists(&load, &state(100, true), 500, 1, Deal::Own(4), 1),
+            lists(&load, &state(100, true), 500, 1, Deal::Own(4), 2)
         );
     }
 
@@ -488,7 +558,7 @@ mod tests {
         let mix = [(OpKind::Get, 0.4), (OpKind::Put, 0.2), (OpKind::Overwrite, 0.2), (OpKind::Delete, 0.2)];
         let mut state = state(100, true);
         state.alive[50..].fill(false);
-        for list in lists(&load(&mix, Order::Uniform), &state, 5000, Deal::Own(3), 9) {
+        for list in lists(&load(&mix, Order::Uniform), &state, 5000, 1, Deal::Own(3), 9) {
             for op in list {
                 let alive = state.alive[op.blob as usize];
                 assert_eq!(alive, op.kind != OpKind::Put, "{op:?}");
@@ -500,7 +570,7 @@ mod tests {
     #[test]
     fn a_shared_list_can_be_done_in_any_order() {
         let mix = [(OpKind::Get, 0.5), (OpKind::Overwrite, 0.3), (OpKind::Delete, 0.2)];
-        let list = lists(&load(&mix, Order::Uniform), &state(1000, true), 500, Deal::Shared, 9).remove(0);
+        let list = lists(&load(&mix, Order::Uniform), &state(1000, true), 500, 1, Deal::Shared, 9).remove(0);
         let written: Vec<u32> = list.iter().filter(|op| !op.kind.reads()).map(|op| op.blob).collect();
         let distinct: HashSet<u32> = written.iter().copied().collect();
         assert_eq!(written.len(), distinct.len());
@@ -512,7 +582,7 @@ mod tests {
         let top = |order| {
             let mut counts = vec![0; 100];
             for op in
-                &lists(&load(&[(OpKind::Get, 1.0)], order), &state(100, true), 10_000, Deal::Own(1), 3)[0]
+                &lists(&load(&[(OpKind::Get, 1.0)], order), &state(100, true), 10_000, 1, Deal::Own(1), 3)[0]
             {
                 counts[op.blob as usize] += 1;
             }
@@ -526,7 +596,7 @@ mod tests {
     fn ranges_lie_within_the_blob() {
         let mut state = state(3, true);
         state.len = vec![0, 100, 50_000];
-        let lists = lists(&load(&[(OpKind::Range, 1.0)], Order::Uniform), &state, 1000, Deal::Own(1), 3);
+        let lists = lists(&load(&[(OpKind::Range, 1.0)], Order::Uniform), &state, 1000, 1, Deal::Own(1), 3);
         for op in &lists[0] {
             assert!(op.blob != 0 && op.len > 0);
             assert!(op.offset + u64::from(op.len) <= state.len[op.blob as usize]);

@@ -34,6 +34,8 @@ const COLD_PASSES_MIN: u64 = 10;
 const BEYOND: f64 = 1.25;
 /// Blobs that a corpus keeps when it is shrunk to fit a budget.
 const BLOBS_MIN: u64 = 100;
+/// What is left of a corpus by each step in which it is shrunk.
+const CUT: f64 = 0.75;
 /// Passes of the pilot's cold phases.
 const PILOT_COLD_PASSES: u32 = 3;
 /// Blobs and bytes the pilot works with.
@@ -50,14 +52,14 @@ struct Choice {
     rounds: u32,
 }
 
-/// The part of a corpus that the pilot uses.
-pub fn pilot_blobs(corpus: &Corpus) -> u64 {
+/// The part of a corpus that the pilot uses: enough for a whole batch.
+pub fn pilot_blobs(plan: &Plan, corpus: &Corpus) -> u64 {
     let mut bytes = 0;
     let within = corpus.sizes.iter().take_while(|size| {
         bytes += **size;
         bytes <= PILOT_BYTES
     });
-    (within.count() as u64).clamp(1, PILOT_BLOBS).max(8).min(corpus.blobs())
+    (within.count() as u64).clamp(1, PILOT_BLOBS).max(8).max(plan.largest_batch()).min(corpus.blobs())
 }
 
 /// The short lengths of the pilot's own visit.
@@ -120,8 +122,10 @@ pub fn fitting_lengths(
     choices.push(short);
     let smallest = blobs.iter().map(|(blobs, _)| *blobs).min().unwrap_or(1).max(1);
     let mut corpus_share = 1.0;
-    while corpus_share * smallest as f64 > BLOBS_MIN as f64 * 1.25 {
-        corpus_share *= 0.75;
+    // A batch is whole.
+    let kept = (BLOBS_MIN as f64 * 1.25).max(plan.largest_batch() as f64 / CUT);
+    while corpus_share * smallest as f64 > kept {
+        corpus_share *= CUT;
         choices.push(Choice { corpus_share, ..short });
     }
     let least = Choice { corpus_share, ..short };
@@ -242,8 +246,9 @@ fn length_of(
     // What repeats another phase has its ops.
     let repeated = load.repeats.as_ref().and_then(|id| earlier.get(&length_key(id, sweep_bytes)));
     let of_share = |share: f64| ((blobs as f64 * share).ceil() as u64).max(1);
-    // As many as blobs are kept, at the least.
-    let scaled = |ops: u64| ((ops as f64 * plan.scale) as u64).max(ops.min(8).min(blobs));
+    let batch = plan.batch_of(load) as u64;
+    // As many as blobs are kept, or as make a batch, at the least.
+    let scaled = |ops: u64| ((ops as f64 * plan.scale) as u64).max(ops.min(batch.max(8)).min(blobs));
     let cold = phase.cache == CacheState::Cold;
     let mut passes = 0;
     let (ops, seconds) = match load.length {
@@ -259,19 +264,24 @@ fn length_of(
             let least = if is_open { READ_SECONDS_MIN } else { 0.0 };
             (blobs * passes, choice.read_seconds.max(least))
         }
-        Length::Pilot => (blobs.min(scaled(OPS_MIN).max(OPS_MIN.min(blobs))), 0.0),
+        Length::Pilot => (blobs.min(scaled(OPS_MIN).max(OPS_MIN).next_multiple_of(batch)), 0.0),
     };
     let ops = repeated.map_or(ops, |length| length.ops);
     if !cold {
         return FixedLength { ops, passes: passes as u32, seconds, ..FixedLength::default() };
     }
-    let each = ((blobs as f64 * COLD_SHARE) as u64).max(1);
+    let each = ((blobs as f64 * COLD_SHARE) as u64).max(1).next_multiple_of(batch);
     let rows = || plan.rows.iter().filter(|row| plan.is_done_by(&phase.id, row));
     let servers = rows().any(Row::restarts);
     let others = rows().any(|row| row.can_be_cold() && !row.restarts() && !row.is_reference());
     let passes = cold_passes(ops, each, servers, others);
     let ops = ops.min(passes * each);
-    FixedLength { ops, seconds, cold_passes: passes.min(ops) as u32, ..FixedLength::default() }
+    FixedLength {
+        ops,
+        seconds,
+        cold_passes: passes.min(ops.div_ceil(batch)) as u32,
+        ..FixedLength::default()
+    }
 }
 
 /// What a round of all rows would take.

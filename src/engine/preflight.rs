@@ -68,6 +68,21 @@ pub fn check_lists(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
+/// Refuses batches that no corpus of the run can fill.
+pub fn check_batches(plan: &Plan, corpora: &[Corpus]) -> Result<()> {
+    let most = corpora.iter().map(Corpus::blobs).max().unwrap_or(0);
+    for phase in plan.phases.iter().filter(|phase| phase.writes()) {
+        let batch = phase.load().map_or(1, |load| plan.batch_of(load) as u64);
+        if batch > most {
+            bail!(
+                "phase `{}`: a batch of {batch} is whole, and there are {most} blobs; use a smaller batch, or more blobs (--blobs)",
+                phase.id
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Opens a store in every server that a row names by URL, and removes it again: a wrong URL or password, a server that is too
 /// old or a limit that is too low is an error before the run, not a failed row after it.
 pub fn check_servers(plan: &Plan, corpora: &[Corpus], place: &Path) -> Result<()> {

@@ -259,8 +259,11 @@ impl Course<'_> {
     /// Visits every row briefly and fixes what fits the budget.
     fn pilot(&mut self, idle: Idle, observer: &mut dyn Observer) -> Result<Fixed> {
         let plan = self.context.plan;
-        let small: Vec<Corpus> =
-            self.corpora.iter().map(|corpus| corpus.part(pilot::pilot_blobs(corpus))).collect();
+        let small: Vec<Corpus> = self
+            .corpora
+            .iter()
+            .map(|corpus| corpus.part(pilot::pilot_blobs(self.context.plan, corpus)))
+            .collect();
         let blobs: Vec<_> =
             small.iter().map(Corpus::blobs).zip(self.blobs().into_iter().map(|(_, sweep)| sweep)).collect();
         let lengths = pilot::pilot_lengths(plan, &blobs);

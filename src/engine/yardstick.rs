@@ -72,7 +72,7 @@ impl Yardstick {
     /// As many gets as there are blobs.
     pub fn gets(&self, order: Order) -> Vec<PlannedOp> {
         let load = Load { order, ..Load::of(OpKind::Get, Length::Share(1.0)) };
-        lists(&load, &self.state, self.corpus.blobs(), Deal::Own(1), 1).remove(0)
+        lists(&load, &self.state, self.corpus.blobs(), 1, Deal::Own(1), 1).remove(0)
     }
 
     /// Gets in uniform order, in whole passes for at least this long.

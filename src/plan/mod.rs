@@ -70,9 +70,14 @@ pub struct PlanText {
     /// Threads that work at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
-    /// Blobs in one op.
+    /// Blobs in one op; see `batch` of a phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<usize>,
+    /// `key` (default): blobs are put in the order of their ids, as applications number what they insert, so that integer keys
+    /// ascend, and digests come in random order; `random`: integer keys come in random order too. For phases that only put and
+    /// have no `order`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fill_order: Option<FillOrder>,
     /// Ops a second: an open loop, but for `fill`, `age`, `purge`, `reopen` and cold phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
@@ -187,6 +192,17 @@ impl OneOrMany {
     }
 }
 
+/// In which order blobs are put that are not there yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FillOrder {
+    /// That of their ids, as from a counter that all workers share.
+    #[default]
+    Key,
+    /// None.
+    Random,
+}
+
 /// How the ops of an open loop arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -219,6 +235,8 @@ pub struct Plan {
     pub workers: usize,
     /// Blobs in one op.
     pub batch: usize,
+    /// In which order blobs are put.
+    pub fill_order: FillOrder,
     /// Ops a second of an open loop.
     pub rate: Option<f64>,
     /// What response times must stay below in a ladder of rates.
@@ -296,6 +314,17 @@ impl Plan {
     pub fn would_be_done_by(&self, phase: &str, missing: &Missing) -> bool {
         let names = |only: &Vec<Selector>| only.iter().any(|selector| selector.names(missing));
         self.only_by.get(phase).is_none_or(|every| every.iter().all(names))
+    }
+
+    /// Blobs in one op of a load.
+    pub fn batch_of(&self, load: &Load) -> usize {
+        load.batch.unwrap_or(self.batch)
+    }
+
+    /// The most blobs in one op of a phase that writes.
+    pub fn largest_batch(&self) -> u64 {
+        let writing = self.phases.iter().filter(|phase| phase.writes()).filter_map(Phase::load);
+        writing.map(|load| self.batch_of(load) as u64).max().unwrap_or(1)
     }
 
     /// Whether a phase is done with the corpus of this size.
@@ -484,6 +513,7 @@ impl Resolver<'_> {
             durability: self.durability()?,
             workers: at_most("--workers", text.workers.unwrap_or(1), WORKERS_MAX)?,
             batch: at_most("--batch", text.batch.unwrap_or(1), BATCH_MAX)?,
+            fill_order: text.fill_order.unwrap_or_default(),
             rate: text.rate.map(|rate| positive_rate("--rate", rate)).transpose()?,
             limit: text.limit().parse()?,
             arrivals: text.arrivals.unwrap_or_default(),
@@ -648,6 +678,8 @@ impl Resolver<'_> {
             None => default.iter().map(|name| (*name).to_owned()).collect(),
         };
         let range_bytes = bytes_or("range_bytes", &self.text.range_bytes, 4096)?;
+        let names_its_order =
+            |phase: &Phase| own.get(whole_of(&phase.id)).is_some_and(|text| text.order.is_some());
         let mut phases: Vec<Phase> = Vec::new();
         for name in &names {
             match own.get(name.as_str()) {
@@ -671,6 +703,9 @@ impl Resolver<'_> {
                 bail!("the phase `fill` must be the first one");
             }
             phases.splice(0..0, standard("fill", range_bytes)?);
+        }
+        if self.text.fill_order.unwrap_or_default() == FillOrder::Key {
+            phases.iter_mut().filter(|phase| !names_its_order(phase)).for_each(Phase::put_by_key);
         }
         link_repeats(&mut phases)?;
         let mut seen = std::collections::BTreeSet::new();
@@ -736,6 +771,7 @@ impl Resolver<'_> {
         text.durability = Some(plan.durability.name().to_owned());
         text.workers = Some(plan.workers);
         text.batch = Some(plan.batch);
+        text.fill_order = Some(plan.fill_order);
         if text.stores.is_none() {
             text.stores = Some(DEFAULT_STORES.iter().map(|store| (*store).to_owned()).collect());
         }
@@ -898,6 +934,24 @@ mod tests {
         assert!(error("mix = {reed = 1.0}").contains("read"));
         assert!(error("phases = ['fill', 'read-again']").contains("read phase before it"));
         assert!(error("[[phase]]\nid = 'mixed'\nops = {put = 1.0}\nseconds = 2.0").contains("fixed list"));
+    }
+
+    #[test]
+    fn blobs_are_put_in_the_order_of_ids_unless_something_else_is_said() {
+        let order = |toml: &str, phase: usize| match &resolve(toml).unwrap().phases[phase].work {
+            Work::Ops(load) => load.order,
+            _ => panic!("a load"),
+        };
+        assert_eq!(order("", 0), Order::Sequential);
+        assert_eq!(order("fill_order = 'random'", 0), Order::Once);
+        let own = "[[phase]]\nid = 'p'\nops = {put = 1.0}\n";
+        assert_eq!(order(own, 1), Order::Sequential);
+        assert_eq!(order(&format!("{own}order = 'once'"), 1), Order::Once);
+        // What does more than put has an order of its own.
+        assert_eq!(order(&own.replace("put = 1.0", "put = 1.0, delete = 1.0"), 1), Order::Once);
+        assert_eq!(order("phases = ['fill', 'read-warm']", 1), Order::Once);
+        assert_eq!(resolve("").unwrap().text.fill_order, Some(FillOrder::Key));
+        assert!(error("fill_order = 'id'").contains("random"));
     }
 
     #[test]

@@ -216,12 +216,39 @@ impl Load {
     pub fn has_uploads(&self) -> bool {
         self.mix.iter().any(|(kind, _)| kind.is_upload())
     }
+
+    /// Whether every op stores a blob that is not there.
+    fn only_puts(&self) -> bool {
+        self.mix.iter().all(|(kind, _)| *kind == OpKind::Put)
+    }
+
+    /// Whether nothing may be missing when it is over.
+    pub fn puts_all(&self) -> bool {
+        self.only_puts() && self.length == Length::Share(1.0)
+    }
 }
 
 impl Phase {
     /// Whether it is done only for the phases after it, and is no part of the result.
     pub fn only_prepares(&self) -> bool {
         self.id == "publish"
+    }
+
+    /// Its ops, where it is a load of some.
+    pub fn load(&self) -> Option<&Load> {
+        match &self.work {
+            Work::Ops(load) | Work::Ramp(load) => Some(load),
+            Work::Reopen | Work::Purge | Work::Age(_) => None,
+        }
+    }
+
+    /// Puts in the order of ids, where it only puts.
+    pub(super) fn put_by_key(&mut self) {
+        if let Work::Ops(load) = &mut self.work
+            && load.only_puts()
+        {
+            load.order = Order::Sequential;
+        }
     }
 
     /// Whether its ops go through a catalogue of uploads.
@@ -240,10 +267,7 @@ impl Phase {
 
     /// Whether it is done with the cold phase before it: it reads each pass's keys again at once, in the same sessions.
     pub fn repeats_cold(&self, before: &Phase) -> bool {
-        let repeats = match &self.work {
-            Work::Ops(load) | Work::Ramp(load) => load.repeats.as_ref(),
-            Work::Reopen | Work::Purge | Work::Age(_) => None,
-        };
+        let repeats = self.load().and_then(|load| load.repeats.as_ref());
         repeats == Some(&before.id)
             && before.cache == CacheState::Cold
             && self.cache == CacheState::AsIs
@@ -291,7 +315,7 @@ pub const DEFAULT_PHASES: &[&str] = &[
 
 /// Every standard phase and what it is.
 pub const STANDARD_PHASES: &[(&str, &str)] = &[
-    ("fill", "puts every blob once, in random order"),
+    ("fill", "puts every blob once, in the order of ids: integer keys ascend, digests come in random order"),
     ("read-warm", "reads whole blobs in random order; everything was read once before"),
     (
         "read-copy",
@@ -398,7 +422,7 @@ pub struct PhaseText {
     pub id: String,
     /// Kinds of op (`put`, `get`, `range`, `overwrite`, `delete`, `register`, `release`) and their weights.
     pub ops: BTreeMap<OpKind, f64>,
-    /// `once` (default), `sequential` (by id), `written` (as they were written), or for phases that read `same` (always one blob),
+    /// `once` (default, but for phases that only put: see `fill_order`), `sequential` (by id), `written` (as they were written), or for phases that read `same` (always one blob),
     /// `uniform` or `zipfian:THETA`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
@@ -427,7 +451,8 @@ pub struct PhaseText {
     /// Workers, where they differ from the run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<usize>,
-    /// Blobs per op, where they differ from the run's.
+    /// Blobs per op, where they differ from the run's. Batches are whole: reads come back to blobs, writes leave out what makes
+    /// none, and a fill puts that singly before it is timed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<usize>,
     /// Ops a second of an open loop.

@@ -92,6 +92,8 @@ fn is_as_shipped(plan: &PlanText, shipped: &PlanText) -> bool {
         && class(plan) == class(shipped)
         && one(plan.workers) == one(shipped.workers)
         && one(plan.batch) == one(shipped.batch)
+        // Older results have no word of it.
+        && plan.fill_order.is_none_or(|order| order == shipped.fill_order.unwrap_or_default())
         && plan.seed.unwrap_or(1) == shipped.seed.unwrap_or(1)
         && (plan.rate, &plan.limit, &plan.mix) == (shipped.rate, &shipped.limit, &shipped.mix)
         && (plan.verify, plan.drop_caches) == (shipped.verify, shipped.drop_caches)
@@ -324,19 +326,28 @@ fn cells_of(page: &mut Page, result: &RunResult, cells: &[&Cell]) {
     }
     let writes = cells.iter().any(|cell| cells::writes(cell));
     let rate_title = if writes { "settled ops/s" } else { "ops/s" };
+    let batches = cells.iter().any(|cell| cell.batch > 1);
     let lines = cells.iter().map(|cell| {
         let rate = cell.settled_ops_per_s.or(cell.ops_per_s);
         let times = cell.response_ns.or(cell.service_ns).unwrap_or_default();
         let time = |time: Option<u64>| or_dash(time.map(|time| units::nanoseconds(time as f64)));
-        vec![
+        let mut line = vec![
             code(&cell.store),
             or_dash(rate.map(|rate| words::with_interval(&rate, units::count))),
             terminal::standing(result, cell),
             time(times.p50),
             time(times.p99),
-        ]
+        ];
+        if batches {
+            line.insert(2, or_dash(cells::blob_ns(cell).map(units::nanoseconds)));
+        }
+        line
     });
-    page.table(&["store", rate_title, "ratio to the best", "p50", "p99"], lines);
+    let mut head = vec!["store", rate_title, "ratio to the best", "p50", "p99"];
+    if batches {
+        head.insert(2, "time for a blob");
+    }
+    page.table(&head, lines);
     let steps =
         cells.iter().filter_map(|cell| Some(format!("- {}: {}", code(&cell.store), terminal::steps(cell)?)));
     let steps: Vec<String> = steps.collect();

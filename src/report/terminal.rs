@@ -117,6 +117,7 @@ fn block(
     let settled = cells.iter().any(|cell| cells::writes(cell));
     let offered = cells.iter().any(|cell| cells::is_offered(cell));
     let rate_title = if settled { "settled/s" } else { "ops/s" };
+    let time_title = if first.batch > 1 { "a blob" } else { "time" };
     let last_title = match (offered, settled) {
         (true, _) => "response p50, p99",
         (false, true) => "acked/s",
@@ -125,8 +126,8 @@ fn block(
     line(
         text,
         &format!(
-            "  {:<28} {rate_title:>9} {:>8}  {:<26} {last_title:<18}",
-            "store", "time", "ratio to the best"
+            "  {:<28} {rate_title:>9} {time_title:>8}  {:<26} {last_title:<18}",
+            "store", "ratio to the best"
         ),
     );
     for (index, (name, members)) in ranking::grouped(cells).into_iter().enumerate() {
@@ -261,12 +262,7 @@ fn row(result: &RunResult, cell: &Cell, acked: bool) -> String {
     let Some(rate) = rate else {
         return format!("  {name} {}", words::status(cell.status));
     };
-    // In an open loop the rate is the one offered, and says nothing of an op's time.
-    let time = match cell.offered_ops_per_s {
-        Some(_) => "-".to_owned(),
-        None if ranking::is_ladder(cell) => "-".to_owned(),
-        None => units::nanoseconds(1e9 / rate.median * cell.workers as f64),
-    };
+    let time = cells::blob_ns(cell).map_or("-".to_owned(), units::nanoseconds);
     let last = if acked {
         cell.ops_per_s.map(|rate| units::count(rate.median)).unwrap_or_default()
     } else {

@@ -348,6 +348,14 @@ pub fn writes(cell: &Cell) -> bool {
     cell.settled_ops_per_s.is_some()
 }
 
+/// Time of a worker for each blob of an op, in nanoseconds, with the work that was put off where there is some; `None` in an open
+/// loop, whose rate says nothing of time.
+pub fn blob_ns(cell: &Cell) -> Option<f64> {
+    let rate = cell.settled_ops_per_s.or(cell.ops_per_s)?.median;
+    let is_closed = cell.offered_ops_per_s.is_none() && !is_ladder(cell);
+    is_closed.then(|| 1e9 / rate * cell.workers as f64 / cell.blobs_per_op.unwrap_or(1.0).max(1.0))
+}
+
 /// Whether a cell was offered the same rate as all others, so that its response times are what tells it from them. On a ladder
 /// each row has a rate of its own.
 pub fn is_offered(cell: &Cell) -> bool {

@@ -6,7 +6,7 @@ use super::cells::{op_ns, series, waits_for_a_process, writes};
 use super::compare::unpaired;
 use super::interval::verdict;
 use super::{rails, ranking};
-use crate::plan::{PhaseText, PlanText, whole_of};
+use crate::plan::{FillOrder, PhaseText, PlanText, whole_of};
 use crate::result::{Cell, CorpusResult, Interval, RowResult, RunResult, Verdict};
 use crate::store::Durability;
 use crate::units;
@@ -246,6 +246,12 @@ fn planned_otherwise(old: &RunResult, new: &RunResult, cell: &Cell) -> Option<St
             _ => "another number of ops".to_owned(),
         };
         return Some(format!("a sync every {} and {}", text(old), text(new)));
+    }
+    // Before results had a word of it, the order was random. A digest has no order anyway.
+    let filled = |plan: &PlanText| plan.fill_order.unwrap_or(FillOrder::Random);
+    let by_integer = cell.options.get("key").is_some_and(|form| form == "integer");
+    if by_integer && filled(old) != filled(new) {
+        return Some("integer keys were put in another order".to_owned());
     }
     let is_open = cell.offered_ops_per_s.is_some() || is_ladder;
     if is_open && old.arrivals.unwrap_or_default() != new.arrivals.unwrap_or_default() {

@@ -23,6 +23,8 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("a batch's result has the published schema", || {
             valid("--phases fill,read-warm --batch 4")
         }),
+        Trial::test("batches are whole, and every blob is there", batches_are_whole),
+        Trial::test("a batch that no corpus fills is refused", batch_is_too_large),
         Trial::test("an aged store's result has the published schema", || valid("--phases fill,age")),
         Trial::test("the table is in the CSV file", csv),
         Trial::test("the stored plan repeats the run", plan_repeats),
@@ -72,6 +74,33 @@ fn valid(more: &str) -> Outcome {
     let validator = jsonschema::validator_for(&schema)?;
     let errors: Vec<String> = validator.iter_errors(&result).map(|error| error.to_string()).take(5).collect();
     assert!(errors.is_empty(), "{errors:#?}");
+    Ok(())
+}
+
+/// 25 blobs are two batches of 10: the other 5 are put before them, and what follows finds all.
+fn batches_are_whole() -> Outcome {
+    let work = Work::new();
+    let phases = "--phases fill,read-warm,read-cold,overwrite,delete-half";
+    work.say(&format!(
+        "run --stores sqlite,lmdb --blobs 25 --rounds 2 --workers 2 --batch 10 --verify --quiet {phases} --out out"
+    ))
+    .ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    for cell in &result.results {
+        assert_eq!((cell.status, cell.blobs_per_op), (Status::Measured, Some(10.0)), "{}", cell.phase);
+        let (rounds, batches) = (2, if cell.phase == "delete-half" { 1 } else { 2 });
+        if !cell.phase.starts_with("read") {
+            assert_eq!(cell.ops, rounds * batches, "{} of {}", cell.phase, cell.store);
+        }
+    }
+    assert_eq!(result.results.len(), 10);
+    Ok(())
+}
+
+fn batch_is_too_large() -> Outcome {
+    Work::new()
+        .say("run --stores sqlite --blobs 25 --batch 30")
+        .refused(&["phase `fill`", "a batch of 30 is whole, and there are 25 blobs"]);
     Ok(())
 }
 

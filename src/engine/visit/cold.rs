@@ -5,7 +5,6 @@ use anyhow::Result;
 use super::super::ops::{Deal, in_turn, lists};
 use super::super::resources::Meter;
 use super::super::tally::Tally;
-use super::phases::load_of;
 use super::{Outcome, Visitor};
 use crate::machine;
 use crate::plan::{Load, Phase};
@@ -22,22 +21,24 @@ impl Visitor<'_> {
     pub(super) fn cold(&mut self, phase: &Phase, load: &Load, repeat: Option<&Phase>) -> Result<()> {
         let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
         let workers = load.workers.unwrap_or(plan.workers);
-        let mut all = lists(load, &self.state, length.ops, Deal::Own(1), seed).remove(0);
+        let batch = plan.batch_of(load);
+        let mut all = lists(load, &self.state, length.ops, batch, Deal::Own(1), seed).remove(0);
         if all.is_empty() {
             let why = "the store holds nothing that this phase could use".to_owned();
             self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why));
             return Ok(());
         }
         let row = self.subject.row;
-        let planned = (length.cold_passes.max(1) as usize).min(all.len());
+        let planned = (length.cold_passes.max(1) as usize).min(all.len() / batch);
         let done = row.cold_passes(length.cold_passes);
         if done < length.cold_passes {
-            all.truncate(all.len().div_ceil(planned) * done as usize);
+            all.truncate((all.len().div_ceil(planned) * done as usize).next_multiple_of(batch));
         }
         // The same ops in fewer passes: what opening brought in, nothing can evict, and opening that reads everything is slow.
         let most = if self.turn.resident { COLD_PASSES_RESIDENT } else { u32::MAX };
-        let passes = (done.clamp(1, most) as usize).min(all.len());
-        let each = all.len().div_ceil(passes);
+        let passes = (done.clamp(1, most) as usize).min(all.len() / batch);
+        let each = all.len().div_ceil(passes).next_multiple_of(batch);
+        let passes = all.len().div_ceil(each);
         let class = self.class(phase.class);
         let mut totals: Vec<Total<'_>> = Vec::new();
         let mut proof =
@@ -51,9 +52,9 @@ impl Visitor<'_> {
             }
             self.evict(class, index == 0, &mut proof)?;
             let mut jobs = Vec::new();
-            for load in std::iter::once(load).chain(repeat.and_then(load_of)) {
+            for load in std::iter::once(load).chain(repeat.and_then(Phase::load)) {
                 let fixed = FixedLength { seconds: 0.0, ..length };
-                let mut job = self.job(load, in_turn(ops, workers), fixed, class);
+                let mut job = self.job(load, in_turn(ops, plan.batch_of(load), workers), fixed, class);
                 job.first_apart = false;
                 jobs.push(job);
             }

@@ -1,10 +1,10 @@
 //! Phases within a visit: what each kind of load does, and what it leaves in the record of the round.
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::super::clock::HostClock;
 use super::super::crew::{Crew, Job, Open};
-use super::super::ops::{Deal, PlannedOp, ageing, by_blob, derived_seed, lists};
+use super::super::ops::{Deal, PlannedOp, ageing, by_blob, derived_seed, left_out, lists};
 use super::super::resources::{Meter, free_bytes};
 use super::super::tally::Tally;
 use super::super::{ramp, worker};
@@ -81,7 +81,7 @@ impl<'a> Visitor<'a> {
             nanoseconds: (length.seconds * 1e9) as u64,
             open: None,
             use_bytes: load.use_bytes,
-            batch: load.batch.unwrap_or(self.plan().batch),
+            batch: self.plan().batch_of(load),
             connect: self.connects(load.only_reads()),
             sync: (class == Durability::OnSync).then_some(self.plan().sync),
             first_apart: true,
@@ -132,10 +132,17 @@ impl<'a> Visitor<'a> {
         }
         let rate = load.rate.or(plan.rate).filter(|_| phase.id != "fill");
         let deal = if rate.is_some() { Deal::Shared } else { Deal::Own(workers) };
-        let lists = lists(load, &self.state, length.ops, deal, seed);
+        let batch = plan.batch_of(load);
+        let lists = lists(load, &self.state, length.ops, batch, deal, seed);
         let ops: u64 = lists.iter().map(|list| list.len() as u64).sum();
+        if load.puts_all() {
+            self.put_singly(load, left_out(&lists, &self.state))?;
+        }
         if ops == 0 {
-            let why = "the store holds nothing that this phase could use".to_owned();
+            let why = match batch {
+                1 => "the store holds nothing that this phase could use".to_owned(),
+                _ => format!("has fewer blobs to use than a batch of {batch}, and a batch is whole"),
+            };
             self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why));
             return Ok(());
         }
@@ -161,6 +168,7 @@ impl<'a> Visitor<'a> {
         job.lists.iter().flatten().for_each(|op| self.state.apply(op));
         let mut round = self.new_round(seed);
         round.seconds = tally.seconds(workers);
+        round.bytes = tally.bytes;
         let [mut meter] = meters;
         if phase.writes() {
             self.settle(phase, &mut meter, &mut round)?;
@@ -171,13 +179,31 @@ impl<'a> Visitor<'a> {
         Ok(())
     }
 
+    /// Puts what makes no whole batch, off every clock, and settles it, so that nothing of it is left to the phase.
+    fn put_singly(&mut self, load: &Load, ops: Vec<PlannedOp>) -> Result<()> {
+        if ops.is_empty() {
+            return Ok(());
+        }
+        let (store, class) = self.store()?;
+        let job = Job { batch: 1, ..self.job(load, vec![ops], FixedLength::default(), class) };
+        let mut meters = [self.meter()];
+        let tally = self.crew(store, 1).run(std::slice::from_ref(&job), &mut meters)?.remove(0);
+        if let Some(first) = tally.first_error {
+            bail!("putting the blobs that make no whole batch: {first}");
+        }
+        store.settle().context("settling failed")?;
+        machine::sync_filesystem(&self.dir)?;
+        job.lists.iter().flatten().for_each(|op| self.state.apply(op));
+        Ok(())
+    }
+
     /// One offered rate after the other. In the pilot, which fixes where the ladder begins, a closed loop.
     fn ramp(&mut self, phase: &Phase, load: &Load) -> Result<()> {
         self.warm_up()?;
         let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
         let Some(first) = length.first_ops_per_s else { return self.load(phase, load) };
         let workers = load.workers.unwrap_or(plan.workers);
-        let lists = lists(load, &self.state, length.ops, Deal::Shared, seed);
+        let lists = lists(load, &self.state, length.ops, plan.batch_of(load), Deal::Shared, seed);
         machine::reset_peak();
         let (store, class) = self.store()?;
         let crew = self.crew(store, workers);
@@ -253,8 +279,10 @@ impl<'a> Visitor<'a> {
             footprint.space_amplification = Some(after as f64 / logical);
             footprint.statvfs_bytes =
                 footprint.statvfs_bytes.zip(free).map(|(before, now)| before.saturating_sub(now));
+            // Of what was put while the device was watched: without blobs that made no whole batch.
+            let put = round.bytes.max(1) as f64;
             footprint.write_amplification =
-                meter.used().device.map(|device| device.written_bytes as f64 / logical);
+                meter.used().device.map(|device| device.written_bytes as f64 / put);
         }
         Ok(())
     }
@@ -412,13 +440,6 @@ impl<'a> Visitor<'a> {
         round.live_bytes = Some(self.state.live_bytes());
         self.visit.phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
         Ok(())
-    }
-}
-
-pub(super) fn load_of(phase: &Phase) -> Option<&Load> {
-    match &phase.work {
-        Work::Ops(load) | Work::Ramp(load) => Some(load),
-        Work::Reopen | Work::Purge | Work::Age(_) => None,
     }
 }
 

@@ -111,14 +111,15 @@ fn labels(cells: &[&Cell]) -> Vec<String> {
 fn rates(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Figure {
     let cells = block.drawn();
     let mut marks = Vec::new();
-    let mut table = if block.writes() {
-        Table::new(
-            "Rates",
-            &["store", "#settled ops/s", "#95 % interval", "#acknowledged ops/s", "#95 % interval"],
-        )
-    } else {
-        Table::new("Rates", &["store", "#ops/s", "#95 % interval"])
+    let batches = block.cells.iter().any(|cell| cell.batch > 1);
+    let mut head = match block.writes() {
+        true => vec!["store", "#settled ops/s", "#95 % interval", "#acknowledged ops/s", "#95 % interval"],
+        false => vec!["store", "#ops/s", "#95 % interval"],
     };
+    if batches {
+        head.push("#time for a blob");
+    }
+    let mut table = Table::new("Rates", &head);
     for (row, cell) in cells.iter().enumerate() {
         let look = looks.of(&cell.store);
         let kinds = [(cell.settled_ops_per_s, "settled"), (cell.ops_per_s, "acknowledged")];
@@ -143,6 +144,9 @@ fn rates(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Figure {
                 open: cell.not_ranked.is_some(),
                 beside: index > 0,
             });
+        }
+        if batches {
+            line.push(shown(cells::blob_ns(cell), units::nanoseconds));
         }
         table.push(line);
     }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::render;
 use crate::plan::{PlanText, SHIPPED};
 use crate::report::then::SILENT;
+use crate::report::{markdown, terminal};
 use crate::result::RunResult;
 use crate::stats::histogram;
 
@@ -97,7 +98,7 @@ fn page(result: &RunResult) -> String {
 
 /// The same as Markdown: tables are whole, whatever stands in them.
 fn markdown(result: &RunResult) -> String {
-    let text = crate::report::markdown::render(result);
+    let text = markdown::render(result);
     assert!(!text.contains("NaN"), "{text}");
     for table in text.split("\n\n").filter(|block| block.starts_with('|')) {
         let columns = |line: &str| line.replace("\\|", "").matches('|').count();
@@ -178,6 +179,22 @@ fn writes_have_two_rates_and_the_settled_one_is_first() {
     let rate = &plots(&page)[0]["data"];
     assert_eq!((rate[0]["x"][0].as_f64(), rate[1]["x"][0].as_f64()), (Some(500.0), Some(1000.0)));
     assert!(page.contains("settled: 500 [450, 550] ops/s"));
+}
+
+#[test]
+fn tables_of_batches_give_the_time_for_a_blob() {
+    let of = |batch: u32| {
+        let over = json!({"batch": batch, "blobs_per_op": batch, "settled_ops_per_s": {"median": 500.0}, "workers": 2});
+        result(&["a"], vec![cell("a", "fill", over)], Vec::new())
+    };
+    let batches = of(100);
+    // Two workers did 500 ops of 100 blobs a second.
+    assert!(page(&batches).contains("time for a blob") && page(&batches).contains("40 us"));
+    let text = terminal::render(&batches);
+    assert!(text.contains("a blob") && text.contains("40 us"), "{text}");
+    let markdown = markdown::render(&batches);
+    assert!(markdown.contains("time for a blob") && markdown.contains("40 us"), "{markdown}");
+    assert!(!page(&of(1)).contains("time for a blob") && !terminal::render(&of(1)).contains("a blob"));
 }
 
 /// Rounds of an open loop in which every visitor waits for 4 ms.
@@ -317,7 +334,7 @@ fn published_tables_without_a_ratio_are_put_away() {
     };
     let forms = |result: &RunResult| {
         let page = super::then::contents(result).into_string();
-        [page, crate::report::markdown::render(result), crate::report::terminal::render(result)]
+        [page, markdown::render(result), terminal::render(result)]
     };
     // Its charts are lost, and none of its rows is in this run.
     for form in forms(&result_of("vondra-2009")) {
