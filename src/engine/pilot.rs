@@ -6,14 +6,15 @@ use std::collections::BTreeMap;
 use crate::corpus::Corpus;
 use crate::plan::{COLD_PASSES_SERVERS, CacheState, Length, Phase, Plan, Row, Work, length_key};
 use crate::result::{Fixed, FixedLength};
-use crate::stats::{SHORT_OPS as OPS_MIN, SHORT_SECONDS, histogram};
+use crate::stats::ranking::is_long_enough;
+use crate::stats::{LEAST_SECONDS, SHORT_OPS as OPS_MIN, SHORT_SECONDS, VERDICT_ROUNDS, histogram};
 use crate::units;
 
 use super::ramp;
 use super::visit::{Outcome, Visit};
 
-/// Rounds that verdicts need.
-pub const ROUNDS_WANTED: u32 = 5;
+/// Rounds that a run has, as far as its plan and its budget allow.
+pub const ROUNDS_WANTED: u32 = VERDICT_ROUNDS;
 /// Rounds that a budget is planned for while read phases can give way: more rounds narrow every interval, longer reads only
 /// some of them.
 const ROUNDS_HOPED: u32 = 12;
@@ -163,6 +164,69 @@ pub fn fitting_lengths(
             &format!(" Even so the rounds will take about {needs}, and the budget leaves {left} for them.");
     }
     (fixed, (!text.is_empty()).then(|| text.trim_start().to_owned()))
+}
+
+/// What will be too short to be ranked, as far as that can be told before round 1, and what would be enough.
+pub fn foreseen(
+    plan: &Plan,
+    blobs: &[(u64, Option<u64>)],
+    visits: &[PilotVisit<'_>],
+    fixed: &Fixed,
+) -> Option<String> {
+    // Of a look nothing is quoted.
+    if plan.is_look() {
+        return None;
+    }
+    let (mut list, mut blobs_wanted) = (Vec::new(), 0);
+    for (corpus, (blobs, sweep_bytes)) in blobs.iter().enumerate() {
+        let of_corpus: Vec<_> = visits.iter().filter(|pilot| pilot.corpus == corpus).collect();
+        let phases = plan.phases_of(*sweep_bytes).filter(|phase| matches!(phase.work, Work::Ops(_)));
+        for phase in phases.filter(|phase| !phase.only_prepares()) {
+            let Some(length) = fixed.lengths.get(&length_key(&phase.id, *sweep_bytes)) else { continue };
+            let Some(rows) = too_short_for(phase, length, fixed.rounds, &of_corpus) else { continue };
+            list.push(format!("{} ({rows})", phase.id));
+            blobs_wanted = blobs_wanted.max(blobs * OPS_MIN.div_ceil(length.ops.max(1)));
+        }
+    }
+    list.dedup();
+    if list.is_empty() {
+        return None;
+    }
+    let mut enough = Vec::new();
+    if fixed.rounds < VERDICT_ROUNDS {
+        enough.push(format!(
+            "{VERDICT_ROUNDS} rounds of {LEAST_SECONDS} s or more (`--rounds {VERDICT_ROUNDS}`)"
+        ));
+    }
+    enough.push(match blobs {
+        [_] => format!("{blobs_wanted} blobs (`--blobs {blobs_wanted}`)"),
+        _ => format!("{OPS_MIN} ops (more blobs for each size)"),
+    });
+    Some(format!("too short to be ranked: {}; enough would be {}", list.join(", "), enough.join(" or ")))
+}
+
+/// Which rows a phase will be too short for, in words; nothing where it will be long enough.
+fn too_short_for(
+    phase: &Phase,
+    length: &FixedLength,
+    rounds: u32,
+    visits: &[&PilotVisit<'_>],
+) -> Option<String> {
+    let is_enough =
+        |seconds: f64| is_long_enough(length.ops as f64, seconds.max(length.seconds), u64::from(rounds));
+    if visits.is_empty() {
+        // How long it takes is not known, and five rounds are enough for all but the shortest.
+        let ops = units::counted(length.ops, "op");
+        return (rounds < VERDICT_ROUNDS && !is_enough(0.0))
+            .then(|| format!("rows that need less than {SHORT_SECONDS} s for {ops}"));
+    }
+    let short = visits.iter().filter(|pilot| !pilot.row.is_reference()).filter(|pilot| {
+        let Some(Outcome::Measured(round)) = pilot.visit.phases.get(&phase.id) else { return false };
+        let per_op = round.settled_seconds.unwrap_or(round.seconds) / round.ops.max(1) as f64;
+        !is_enough(per_op * length.ops as f64)
+    });
+    let labels: Vec<&str> = short.map(|pilot| pilot.row.label.as_str()).collect();
+    (!labels.is_empty()).then(|| labels.join(", "))
 }
 
 /// Where ladders of rates begin: the same rung for every row.
@@ -392,17 +456,43 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_shrinks_reads_first_then_the_corpus_then_the_rounds() {
-        let plan = resolved("stores = ['files/flat']");
-        let blobs = [(1000, None)];
+    fn what_will_be_too_short_is_said_with_what_would_be_enough() {
+        let said = |rounds: u32, blobs: u64| {
+            let text = format!("stores = ['files/flat']\nphases = ['fill', 'read-warm']\nrounds = {rounds}");
+            let (plan, blobs) = (resolved(&text), [(blobs, None)]);
+            foreseen(&plan, &blobs, &[], &full_lengths(&plan, &blobs))
+        };
+        assert_eq!(
+            said(3, 1).unwrap(),
+            "too short to be ranked: fill (rows that need less than 0.5 s for 1 op); enough would be 5 rounds of 0.01 s or more \
+             (`--rounds 5`) or 200 blobs (`--blobs 200`)"
+        );
+        assert_eq!([said(5, 1), said(3, 200)], [None, None]);
+    }
+
+    #[test]
+    fn the_pilot_foresees_which_rows_are_too_short() {
+        let plan = resolved("stores = ['files/flat']\nphases = ['fill']\nbudget = '1m'");
+        let said = |seconds: f64| {
+            let visit = visit_of(&plan, 1, seconds);
+            let visits = [PilotVisit { row: &plan.rows[0], corpus: 0, blobs: 1, visit }];
+            let (fixed, _) = fitting_lengths(&plan, &[(1, None)], &visits, 60.0);
+            foreseen(&plan, &[(1, None)], &visits, &fixed)
+        };
+        assert_eq!(said(0.2), None);
+        assert!(said(0.001).unwrap().starts_with("too short to be ranked: fill (files/flat); "));
+    }
+
+    /// A pilot's visit in which each phase did so many ops in so many seconds.
+    fn visit_of(plan: &Plan, ops: u64, seconds: f64) -> Visit {
         let mut phases = BTreeMap::new();
         let mut wall_seconds = BTreeMap::new();
         for phase in &plan.phases {
-            let round = crate::result::Round { ops: 1000, seconds: 1.0, passes: 10, ..Default::default() };
+            let round = crate::result::Round { ops, seconds, passes: 10, ..Default::default() };
             phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
-            wall_seconds.insert(phase.id.clone(), 1.0);
+            wall_seconds.insert(phase.id.clone(), seconds);
         }
-        let visit = Visit {
+        Visit {
             phases,
             wall_seconds,
             pass_seconds: BTreeMap::from([("read-cold".to_owned(), 0.02)]),
@@ -412,7 +502,14 @@ mod tests {
             verified: 0,
             error: None,
             seconds: 12.0,
-        };
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_shrinks_reads_first_then_the_corpus_then_the_rounds() {
+        let plan = resolved("stores = ['files/flat']");
+        let blobs = [(1000, None)];
+        let visit = visit_of(&plan, 1000, 1.0);
         let visits = [PilotVisit { row: &plan.rows[0], corpus: 0, blobs: 1000, visit }];
         let fit = |seconds| fitting_lengths(&plan, &blobs, &visits, seconds);
         assert_eq!(fit(1e6).0.corpus_share, 1.0);

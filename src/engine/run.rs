@@ -223,7 +223,11 @@ impl Course<'_> {
         }
         let fixed = match self.context.plan.budget {
             Some(_) => self.pilot(idle, observer)?,
-            None => pilot::full_lengths(self.context.plan, &self.blobs()),
+            None => {
+                let fixed = pilot::full_lengths(self.context.plan, &self.blobs());
+                self.foresee(&[], &fixed, observer);
+                fixed
+            }
         };
         // A pilot that was cut short has fixed nothing.
         if !self.stopped() {
@@ -293,7 +297,15 @@ impl Course<'_> {
         let note =
             format!("pilot done in {took:.0} s: {} to begin with", units::counted(fixed.rounds, "round"));
         observer.event(Event::Note(&note));
+        self.foresee(&visits, &fixed, observer);
         Ok(fixed)
+    }
+
+    /// Says what will be too short to be ranked.
+    fn foresee(&self, visits: &[PilotVisit<'_>], fixed: &Fixed, observer: &mut dyn Observer) {
+        if let Some(note) = pilot::foreseen(self.context.plan, &self.blobs(), visits, fixed) {
+            observer.event(Event::Note(&note));
+        }
     }
 
     /// What the null store costs in every phase.

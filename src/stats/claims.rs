@@ -774,7 +774,7 @@ fn kept_from_ranking(cell: &Cell) -> Option<String> {
     if let Some(why) = ranking::mostly_harness(cell) {
         return Some(why);
     }
-    let never = cell.status == Status::Measured && ranking::is_yardstick(cell);
+    let never = ranking::is_withheld(cell) || cell.status == Status::Measured && ranking::is_yardstick(cell);
     cell.not_ranked.clone().filter(|_| !never)
 }
 

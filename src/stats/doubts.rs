@@ -147,7 +147,7 @@ fn short(result: &RunResult) -> Option<Doubt> {
             "more blobs (`--blobs`; {COLD_BLOBS_SERVERS} for `read-cold` of a server), and a larger `--budget`"
         )
     } else {
-        "more blobs (`--blobs`), a larger `--budget`, or `--rounds`".to_owned()
+        "more blobs (`--blobs`), or five rounds (a larger `--budget`, or `--rounds 5`)".to_owned()
     };
     let text = |list: &str| format!("Too short to be ranked: {list}.");
     collect(result, "too-short", is_short, text, Some(&help))

@@ -274,6 +274,50 @@ mod tests {
         }
     }
 
+    /// The rate of a round of a few ops, each with a noise of 30 %, and one in twenty with a stall that makes it ten times as long.
+    fn few_ops(random: &mut SmallRng, ops: u32, times: f64) -> f64 {
+        let seconds: f64 = (0..ops)
+            .map(|_| {
+                let noise: f64 = StandardNormal.sample(random);
+                let stall = if random.random::<f64>() < 0.05 { 10.0 } else { 1.0 };
+                times * (noise * 0.3).exp() * stall
+            })
+            .sum();
+        f64::from(ops) / seconds
+    }
+
+    /// Of 10,000 comparisons of five rounds of a few ops, the shares that call the first row faster and slower; it takes `times` as long.
+    fn verdicts_on_few_ops(ops: u32, times: f64) -> [f64; 2] {
+        let mut random = SmallRng::seed_from_u64(11);
+        let mut called = [0.0; 2];
+        for _ in 0..10_000 {
+            let mut rates =
+                |times: f64| -> Vec<f64> { (0..5).map(|_| few_ops(&mut random, ops, times)).collect() };
+            let (a, b) = (rates(times), rates(1.0));
+            match verdict(&paired_ratio(&a, &b).unwrap()) {
+                Verdict::Faster => called[0] += 1e-4,
+                Verdict::Slower => called[1] += 1e-4,
+                _ => {}
+            }
+        }
+        called
+    }
+
+    #[test]
+    fn five_rounds_of_few_ops_do_not_turn_an_order_round() {
+        for ops in [1, 3, 20] {
+            let [faster, slower] = verdicts_on_few_ops(ops, 1.0);
+            let [wrong, right] = verdicts_on_few_ops(ops, 2.0);
+            println!(
+                "{ops} ops: equal rows {:.1} % different; of twice the time {:.1} % the wrong way, {:.1} % the right",
+                (faster + slower) * 100.0,
+                wrong * 100.0,
+                right * 100.0
+            );
+            assert!(faster + slower < 0.055 && wrong < 0.002, "{ops}: {faster} {slower} {wrong}");
+        }
+    }
+
     #[test]
     fn a_difference_of_ten_per_cent_is_found_with_noise_of_three() {
         let mut random = SmallRng::seed_from_u64(9);

@@ -1,7 +1,8 @@
 //! Which cells are ranked, and which of them with each other.
 
-use super::cells::{device_bytes_per_byte, op_ns, writes};
-use super::{SHORT_OPS, SHORT_SECONDS};
+use super::cells::{device_bytes_per_byte, op_ns, series, writes};
+use super::compare::{rank, with_reference};
+use super::{LEAST_SECONDS, SHORT_OPS, SHORT_SECONDS, VERDICT_ROUNDS};
 use crate::plan::{Class, Plan, length_key};
 use crate::records::{RESIDENT_SHARE_OPENED_MAX, Records};
 use crate::result::{Cache, CacheProof, Cell, RunResult, Status};
@@ -71,17 +72,28 @@ pub(super) fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<
     resident(cell, records.corpora.iter().map(|corpus| corpus.zstd_ratio).fold(1.0, f64::max))
 }
 
-/// Why cells, taken together, have neither the time nor the ops to average over.
+/// Why cells, taken together, are too short: they have neither the time nor the ops to average over, nor the rounds whose scatter would
+/// tell how much that matters. A limit of time alone would turn an order round: of rows that do the same, it leaves out the fast ones.
 pub fn too_short<'c>(cells: impl IntoIterator<Item = &'c Cell>) -> Option<String> {
-    let (mut ops, mut seconds) = (0.0, 0.0);
+    let (mut ops, mut seconds, mut least) = (0.0, 0.0, usize::MAX);
     for cell in cells {
         let rounds = cell.rounds.len().max(1) as f64;
         ops += cell.ops as f64 / rounds;
         let settled = cell.rounds.iter().map(|round| round.settled_seconds.unwrap_or(round.seconds));
         seconds += settled.sum::<f64>() / rounds;
+        least = least.min(cell.rounds.len());
     }
-    (ops < SHORT_OPS as f64 && seconds < SHORT_SECONDS)
-        .then(|| format!("{TOO_SHORT}: {ops:.0} ops in {} a round", crate::units::nanoseconds(seconds * 1e9)))
+    if is_long_enough(ops, seconds, least as u64) {
+        return None;
+    }
+    let time = crate::units::nanoseconds(seconds * 1e9);
+    Some(format!("{TOO_SHORT}: {} in {time} a round", crate::units::counted(ops.round() as u64, "op")))
+}
+
+/// Whether so many ops and seconds a round, in so many rounds, are enough to be ranked by.
+pub fn is_long_enough(ops: f64, seconds: f64, rounds: u64) -> bool {
+    let by_rounds = rounds >= u64::from(VERDICT_ROUNDS) && seconds >= LEAST_SECONDS;
+    ops >= SHORT_OPS as f64 || seconds >= SHORT_SECONDS || by_rounds
 }
 
 /// How the reason begins of a cell that more time or more ops would help.
@@ -90,6 +102,52 @@ const TOO_SHORT: &str = "too short";
 /// Whether that is why a cell is not ranked.
 pub fn is_too_short(cell: &Cell) -> bool {
     is_because(cell, TOO_SHORT)
+}
+
+/// How the reason begins of a cell beside which another was too short, and may be faster.
+const NO_BEST: &str = "no best";
+
+/// Ranks nothing where a row that is too short may be the fastest: without it, a slower one would be called the best for being slow.
+pub(super) fn withhold_bests(cells: &mut [Cell]) {
+    let short: Vec<usize> = (0..cells.len()).filter(|index| is_shorter(&cells[*index])).collect();
+    if short.is_empty() {
+        return;
+    }
+    let mut withheld: Vec<(usize, String)> = Vec::new();
+    for (index, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.not_ranked.is_none()) {
+        let with_cell = |other: &Cell| {
+            (other.phase == cell.phase && other.sweep_bytes == cell.sweep_bytes)
+                && ranked_with(other) == ranked_with(cell)
+        };
+        let ranked: Vec<_> =
+            cells.iter().filter(|other| other.not_ranked.is_none() && with_cell(other)).map(series).collect();
+        let best = rank(&ranked).and_then(|ranking| ranked.iter().find(|row| row.label == ranking.best));
+        let may_be_faster = |other: &&Cell| {
+            let ratio = best.and_then(|best| with_reference(&series(other), best));
+            with_cell(other) && !ratio.is_some_and(|(ratio, _)| ratio.high.is_some_and(|high| high < 1.0))
+        };
+        let faster: Vec<String> = short
+            .iter()
+            .map(|index| &cells[*index])
+            .filter(may_be_faster)
+            .map(|other| format!("`{}`", other.store))
+            .collect();
+        if !faster.is_empty() {
+            let why = format!("{NO_BEST}: too short to be ranked, and perhaps faster: {}", faster.join(", "));
+            withheld.push((index, why));
+        }
+    }
+    withheld.into_iter().for_each(|(index, why)| cells[index].not_ranked = Some(why));
+}
+
+/// Whether a cell is too short though it did what others did.
+fn is_shorter(cell: &Cell) -> bool {
+    is_too_short(cell) && !is_cut_short(cell)
+}
+
+/// Whether a cell is not ranked for the sake of another only: it may be compared with those that were measured.
+pub fn is_withheld(cell: &Cell) -> bool {
+    is_because(cell, NO_BEST)
 }
 
 /// How the reason begins of a row that is no candidate.
@@ -103,7 +161,7 @@ pub fn says_nothing(cell: &Cell) -> Option<String> {
     if is_because(cell, YARDSTICK) || is_because(cell, WEAKER) {
         return mostly_harness(cell).or_else(|| too_short([cell]));
     }
-    cell.not_ranked.clone()
+    cell.not_ranked.clone().filter(|_| !is_withheld(cell))
 }
 
 fn is_because(cell: &Cell, reason: &str) -> bool {
@@ -293,4 +351,65 @@ pub fn is_alone(result: &RunResult, cell: &Cell) -> bool {
 /// Whether a cell belongs to a yardstick.
 pub fn is_yardstick(cell: &Cell) -> bool {
     cell.kind == Kind::Reference.name()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::stats::claims::tests::cell;
+
+    /// Cells of one op a round, of rows that take these seconds for it, ranked as a run ranks them.
+    fn ranked(rows: &[(&str, f64)], rounds: usize) -> Vec<Cell> {
+        let one = |(store, seconds): &(&str, f64)| {
+            let times: Vec<f64> = (0..rounds).map(|round| seconds * [1.0, 1.04, 0.97][round % 3]).collect();
+            let mut value = cell(store, "fill", &times, json!({"ops": rounds}));
+            for round in value["rounds"].as_array_mut().unwrap() {
+                round["ops"] = json!(1);
+            }
+            let mut cell: Cell = serde_json::from_value(value).unwrap();
+            cell.not_ranked = too_short([&cell]);
+            cell
+        };
+        let mut cells: Vec<Cell> = rows.iter().map(one).collect();
+        withhold_bests(&mut cells);
+        cells
+    }
+
+    fn reasons(cells: &[Cell]) -> Vec<Option<&str>> {
+        cells.iter().map(|cell| cell.not_ranked.as_deref()).collect()
+    }
+
+    #[test]
+    fn a_row_is_not_the_best_for_being_slow_enough() {
+        // One blob of 100 MB: 5.4 a second, and 1.2.
+        let rows = [("files", 1.0 / 5.4), ("server", 1.0 / 1.2)];
+        assert_eq!(reasons(&ranked(&rows, 5)), [None, None]);
+        let few = ranked(&rows, 3);
+        assert!(
+            few[0].not_ranked.as_ref().unwrap().starts_with("too short: 1 op in 18"),
+            "{:?}",
+            reasons(&few)
+        );
+        let why = "no best: too short to be ranked, and perhaps faster: `files`";
+        assert_eq!(reasons(&few)[1], Some(why));
+        // A claim on the slow one is tested all the same.
+        assert_eq!(says_nothing(&few[1]), None);
+    }
+
+    #[test]
+    fn what_is_short_and_proved_to_be_slower_takes_no_rank_from_others() {
+        let mut rows = ranked(&[("slow", 0.3)], 3);
+        let many = cell("fast", "fill", &[0.2, 0.21, 0.2], json!({}));
+        rows.push(serde_json::from_value(many).unwrap());
+        withhold_bests(&mut rows);
+        assert!(is_too_short(&rows[0]) && rows[1].not_ranked.is_none(), "{:?}", reasons(&rows));
+    }
+
+    #[test]
+    fn what_is_over_before_it_began_is_short_however_many_rounds_there_are() {
+        let cells = ranked(&[("quick", 0.005), ("slow", 0.6)], 12);
+        assert!(is_too_short(&cells[0]) && is_withheld(&cells[1]), "{:?}", reasons(&cells));
+    }
 }

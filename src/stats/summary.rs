@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::cells::{cell, missing_cell, series};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::crossover::{Point, crossovers};
-use super::ranking::{not_ranked, ranked_with, same_keys};
+use super::ranking::{not_ranked, ranked_with, same_keys, withhold_bests};
 use super::{answer, claims, doubts, interval};
 use crate::plan::{Class, Phase, Plan, Row, class_of};
 use crate::records::Records;
@@ -29,6 +29,7 @@ pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
     for cell in cells.iter_mut().filter(|cell| cell.not_ranked.is_none()) {
         cell.not_ranked = not_ranked(plan, records, cell);
     }
+    withhold_bests(&mut cells);
     let rankings = rankings(&mut cells);
     let mut rows = records.rows.clone();
     for row in &mut rows {

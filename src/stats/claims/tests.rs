@@ -507,7 +507,7 @@ fn short_parts_may_be_long_enough_together() {
         value
     };
     let both = |parts: &[&str]| -> Vec<Value> {
-        let pairs = parts.iter().flat_map(|part| [short("a", part, 0.1, 0), short("b", part, 0.2, 1)]);
+        let pairs = parts.iter().flat_map(|part| [short("a", part, 0.005, 0), short("b", part, 0.008, 1)]);
         pairs.collect()
     };
     assert_eq!(judged(claims, both(&["pass.1"]))[0].verdict, ClaimVerdict::NotTestable);
