@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::cells::{has_url, is_offered, op_ns, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::ranking::{self, League};
-use crate::plan::{MIX_PHASES, Phase, Plan, Row};
+use crate::plan::{MIX_PHASES, OpKind, Phase, Plan, Row, Work, part_of, whole_of};
 use crate::result::{Cache, Cell, Round, RowResult, RunResult, Status, Verdict};
 use crate::store::{Durability, Kind};
 use crate::units;
@@ -35,9 +35,9 @@ pub fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
     } else if plan.corpora.len() > 1 {
         sentences.extend(sizes::by_size(plan, result));
     } else {
-        sentences.push(question(plan, result, &WARM));
-        sentences.push(question(plan, result, &COLD));
-        sentences.push(question(plan, result, &WRITES));
+        // First what was asked, in its order; then what every run is asked.
+        sentences.extend(asked(plan).iter().map(|phase| question(plan, result, phase)));
+        sentences.extend(standard(plan).iter().map(|usual| question(plan, result, usual)));
         sentences.push(disk(plan, result));
         sentences.extend(mix(plan, result));
         sentences.extend(options(plan, result));
@@ -108,17 +108,96 @@ fn asked_awake(plan: &Plan) -> &'static str {
     if plan.awake { ", processors asked not to sleep" } else { "" }
 }
 
-/// One of the questions that every run is asked.
+/// A question that a run is asked.
 struct Question {
-    title: &'static str,
-    phases: &'static [&'static str],
+    title: String,
+    /// The phases that answer it, the better one first.
+    phases: Vec<String>,
     /// What the rows do, in the third person.
     does: &'static str,
+    /// Whether it is about writes, and so about a class.
+    writes: bool,
+    /// Whether it is one that every run is asked.
+    is_usual: bool,
 }
 
-const WARM: Question = Question { title: "Warm reads", phases: &["read-warm"], does: "reads" };
-const COLD: Question = Question { title: "Cold reads", phases: &["read-cold"], does: "reads" };
-const WRITES: Question = Question { title: "Durable writes", phases: &["overwrite", "fill"], does: "writes" };
+impl Question {
+    fn usual(title: &str, phases: &[&str], does: &'static str) -> Question {
+        let phases = phases.iter().map(|phase| (*phase).to_owned()).collect();
+        Question { title: title.to_owned(), phases, does, writes: does == "writes", is_usual: true }
+    }
+
+    /// What a phase by itself is asked.
+    fn of_phase(phase: &Phase) -> Question {
+        let does = match &phase.work {
+            Work::Reopen => "opens",
+            Work::Purge => "purges",
+            Work::Age(_) => "writes",
+            Work::Ops(load) | Work::Ramp(load) if load.only_reads() => "reads",
+            Work::Ops(load) | Work::Ramp(load) => match load.mix.as_slice() {
+                [(OpKind::Put | OpKind::Overwrite, _)] => "writes",
+                [(OpKind::Delete, _)] => "deletes",
+                _ => "works",
+            },
+        };
+        let title = format!("`{}`", phase.id);
+        Question { title, phases: vec![phase.id.clone()], does, writes: phase.writes(), is_usual: false }
+    }
+
+    fn is_cold(&self) -> bool {
+        self.is_usual && self.phases[0] == COLD
+    }
+}
+
+const WARM: &str = "read-warm";
+const COLD: &str = "read-cold";
+
+/// The questions that every run is asked, as far as they are about what its rows do themselves and the plan does not ask others.
+fn standard(plan: &Plan) -> Vec<Question> {
+    let all = [
+        Question::usual("Warm reads", &[WARM], "reads"),
+        Question::usual("Cold reads", &[COLD], "reads"),
+        Question::usual("Durable writes", &["overwrite", "fill"], "writes"),
+    ];
+    let has = |question: &Question| plan.phases.iter().any(|phase| question.phases.contains(&phase.id));
+    let is_meant = |question: &Question| {
+        (plan.text.phase.is_empty() || has(question)) && is_of_subject(plan, question.writes)
+    };
+    all.into_iter().filter(is_meant).collect()
+}
+
+/// A question for each phase of the plan's own and, where the phases were chosen, for each that no usual question is about.
+fn asked(plan: &Plan) -> Vec<Question> {
+    let is_own = |phase: &Phase| plan.text.phase.iter().any(|own| own.id == whole_of(&phase.id));
+    let has = |id: &str| plan.phases.iter().any(|phase| phase.id == id);
+    let were_chosen = !(has(WARM) && has(COLD));
+    let is_usual = |phase: &Phase| [WARM, COLD, "overwrite", "fill"].contains(&phase.id.as_str());
+    let is_asked = |phase: &&Phase| {
+        (is_own(phase) || were_chosen && !is_usual(phase))
+            && !phase.only_prepares()
+            && !is_later_part(&phase.id)
+            && is_of_subject(plan, only_writes(phase))
+    };
+    plan.phases.iter().filter(is_asked).map(Question::of_phase).collect()
+}
+
+/// Whether a phase is not the first of those that a phase in parts is made of.
+fn is_later_part(phase: &str) -> bool {
+    part_of(phase).is_some_and(|(_, number)| number > 1)
+}
+
+fn only_writes(phase: &Phase) -> bool {
+    match &phase.work {
+        Work::Ops(load) | Work::Ramp(load) => load.mix.iter().all(|(kind, _)| !kind.reads()),
+        Work::Age(_) | Work::Purge => true,
+        Work::Reopen => false,
+    }
+}
+
+/// Whether what the answer is about does such work itself: what servers hand out is written to the store behind them.
+fn is_of_subject(plan: &Plan, writes: bool) -> bool {
+    !(writes && subject(plan) == League::Delivery)
+}
 
 fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
     let cells = question.phases.iter().find_map(|phase| {
@@ -127,8 +206,12 @@ fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
         cells.iter().any(|cell| !ranking::is_yardstick(cell)).then_some(cells)
     });
     let Some(cells) = cells else {
-        let phase = question.phases[0];
-        let why = format!("the phase `{phase}` was not part of it");
+        let phase = &question.phases[0];
+        let is_planned = plan.phases.iter().any(|known| known.id == *phase);
+        let why = match is_planned {
+            true => format!("the phase `{phase}` was not measured"),
+            false => format!("the phase `{phase}` was not part of it"),
+        };
         return unanswered(question, &why, to_find_out(plan, question));
     };
     let of = |league: League| -> Vec<&Cell> {
@@ -137,9 +220,9 @@ fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
     };
     let subject = subject(plan);
     let mut sentence = of_subject(question, &of(subject), !of(League::Caches).is_empty());
-    let writes = question.title == WRITES.title;
-    for league in
-        [League::Delivery, League::Caches].into_iter().filter(|league| is_told(*league, subject, writes))
+    for league in [League::Delivery, League::Caches]
+        .into_iter()
+        .filter(|league| is_told(*league, subject, question.writes))
     {
         for (_, cells) in ranking::grouped(&of(league)) {
             let group = ranking::group_of(cells[0]);
@@ -153,6 +236,11 @@ fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
 /// Whether a league is told of beside the one that an answer is about. What servers hand out is written to the store behind them.
 fn is_told(league: League, subject: League, writes: bool) -> bool {
     league != subject && !(writes && league == League::Delivery)
+}
+
+/// Whether a cell is about what its row does itself, and not about the store behind it.
+fn is_own_work(cell: &Cell) -> bool {
+    !(writes(cell) && ranking::league(cell) == League::Delivery)
 }
 
 /// What is answered to a question about the rows that the answer is about.
@@ -184,18 +272,20 @@ fn of_subject(question: &Question, cells: &[&Cell], has_caches: bool) -> String 
     }
     let first = groups.first().map(|(_, cells)| cells[0]);
     let title = match first.map(|cell| cell.cache) {
-        Some(Cache::Lukewarm) => "Lukewarm reads",
-        _ => question.title,
+        Some(Cache::Lukewarm) if question.is_usual => "Lukewarm reads".to_owned(),
+        Some(Cache::Lukewarm) => format!("{} (lukewarm)", question.title),
+        _ => question.title.clone(),
     };
     let offered = first.filter(|cell| is_offered(cell)).and_then(|cell| cell.offered_ops_per_s);
     // The fill has a class of its own, which is not always the one that was asked for.
-    let class = first.map(|cell| cell.durability).filter(|_| question.title == WRITES.title);
+    let class = first.map(|cell| cell.durability).filter(|_| question.writes);
     let (title, class) = match class {
         None => (title, String::new()),
-        Some(Durability::None) => ("Writes that nothing made durable", " (none)".to_owned()),
+        Some(class) if !question.is_usual => (title, format!(" (class {})", class.name())),
+        Some(Durability::None) => ("Writes that nothing made durable".to_owned(), " (none)".to_owned()),
         // Syncs come between responses, and are in none of them.
         Some(Durability::OnSync) if offered.is_some() => {
-            ("Writes before their sync", " (on-sync)".to_owned())
+            ("Writes before their sync".to_owned(), " (on-sync)".to_owned())
         }
         Some(class) => (title, format!(" ({})", class.name())),
     };
@@ -243,16 +333,16 @@ fn unanswered(question: &Question, why: &str, command: Option<String>) -> String
 
 /// The command that measures the phase of a question with the same files and stores; none where no row could do it.
 fn to_find_out(plan: &Plan, question: &Question) -> Option<String> {
-    let can = |row: &Row| question.title != COLD.title || row.can_be_cold();
+    let can = |row: &Row| !question.is_cold() || row.can_be_cold();
     let can_be = eligible(plan).into_iter().any(can);
     // Phases of the plan's own may be needed by what it says of them.
-    if !can_be || !plan.text.phase.is_empty() {
+    if !can_be || !question.is_usual || !plan.text.phase.is_empty() {
         return None;
     }
     // A mix needs its phases; otherwise only what fills the stores goes before.
     let needed = |phase: &&Phase| phase.id == "fill" || !plan.mix.is_empty();
     let before = plan.phases.iter().filter(needed).map(|phase| phase.id.as_str());
-    let phases: Vec<&str> = before.chain([question.phases[0]]).collect();
+    let phases: Vec<&str> = before.chain([question.phases[0].as_str()]).collect();
     let scale = if plan.scale < 1.0 { " --scale 1" } else { "" };
     Some(format!("blobwise run DIR/plan.toml --phases {}{scale}", phases.join(",")))
 }
@@ -553,7 +643,9 @@ fn options(plan: &Plan, result: &RunResult) -> Option<String> {
 fn each_wins(result: &RunResult, row: &str, other: &str) -> bool {
     let ranked = |label: &str| {
         let label = label.to_owned();
-        result.results.iter().filter(move |cell| cell.store == label && cell.not_ranked.is_none())
+        let is_meant =
+            move |cell: &&Cell| cell.store == label && cell.not_ranked.is_none() && is_own_work(cell);
+        result.results.iter().filter(is_meant)
     };
     let verdicts: Vec<Verdict> = ranked(row)
         .filter_map(|own| {
@@ -579,7 +671,7 @@ fn dominates(result: &RunResult, row: &str, other: &str) -> bool {
     let phases: std::collections::BTreeSet<&str> = result
         .results
         .iter()
-        .filter(|cell| cell.store == other && !cell.rounds.is_empty())
+        .filter(|cell| cell.store == other && !cell.rounds.is_empty() && is_own_work(cell))
         .map(|cell| cell.phase.as_str())
         .collect();
     for phase in &phases {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::cells::writes;
 use super::super::ranking::{self, League};
-use super::{is_told, names, subject};
+use super::{is_of_subject, is_told, names, only_writes, subject};
 use crate::plan::Plan;
 use crate::result::{Cache, Cell, RunResult, Status};
 use crate::units;
@@ -13,6 +13,7 @@ use crate::units;
 pub(super) fn by_size(plan: &Plan, result: &RunResult) -> Vec<String> {
     plan.phases
         .iter()
+        .filter(|phase| is_of_subject(plan, only_writes(phase)))
         .map(|phase| {
             let mut groups = groups(result, &phase.id, subject(plan)).into_iter();
             let ((league, main), _) = groups.next().unwrap_or_default();

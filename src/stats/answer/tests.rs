@@ -119,6 +119,44 @@ fn a_phase_that_was_left_out_comes_with_the_command_that_measures_it() {
 }
 
 #[test]
+fn phases_of_a_plans_own_come_first_and_no_usual_question_is_left_open_beside_them() {
+    let stores = some_stores();
+    let own = "[[phase]]\nid = 'visits'\nops = { get = 0.98, overwrite = 0.02 }\nshare = 1.0\n\
+               [[phase]]\nid = 'pass'\nops = { get = 1 }\nshare = 1.0\nparts = 2";
+    let text = format!("stores = {stores:?}\nphases = ['fill', 'visits', 'pass']\n{own}");
+    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
+    let mut cells = Vec::new();
+    for phase in ["fill", "visits", "pass.01", "pass.02"] {
+        for (salt, (store, level)) in stores.iter().zip([1.0, 2.0, 3.0]).enumerate() {
+            let settled = json!({"settled_ops_per_s": {"median": 1000.0 / level}});
+            let over = if phase.starts_with("pass") { json!({}) } else { settled };
+            cells.push(cell(store, phase, &around(level, salt), over));
+        }
+    }
+    let said = answer(&plan, &result(&text, cells, vec![]));
+    assert!(
+        said[1].starts_with("`visits` (class on-sync): ") && said[1].contains("works at least"),
+        "{said:#?}"
+    );
+    assert!(said[2].starts_with("`pass.01`: ") && said[2].contains("reads at least"), "{said:#?}");
+    assert!(said[3].starts_with("Durable writes (on-sync): "), "{said:#?}");
+    assert!(!said.iter().any(|sentence| sentence.contains("pass.02")), "{said:#?}");
+    assert!(!said.iter().any(|sentence| sentence.contains("reads: this run does not answer")), "{said:#?}");
+}
+
+#[test]
+fn chosen_phases_are_told_too() {
+    let stores = some_stores();
+    let text = format!("stores = {stores:?}\nphases = ['fill', 'range-head']");
+    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
+    let cells = stores.iter().zip([1.0, 2.0, 3.0]).enumerate();
+    let cells =
+        cells.map(|(salt, (store, level))| cell(store, "range-head", &around(level, salt), json!({})));
+    let said = answer(&plan, &result(&text, cells.collect(), vec![]));
+    assert!(said[1].starts_with("`range-head`: ") && said[1].contains("reads at least"), "{said:#?}");
+}
+
+#[test]
 fn one_size_is_answered_as_a_store_of_any_size_is() {
     let stores = some_stores();
     let corpus = "[[corpora]]\nname = 'one'\nsource = 'fixed:1000'\nblobs = 9";
@@ -283,7 +321,8 @@ fn who_hands_files_out_is_no_place_for_them() {
     let alone = said(&[0, 1, 2]);
     let warm = with(&alone, "Warm reads");
     assert!(warm.starts_with("Warm reads: `c` reads at least 1.9"), "{warm}");
-    assert!(with(&alone, "Durable writes").contains("`c` writes at least"), "{alone:#?}");
+    // Nor are they asked how they write.
+    assert!(!alone.iter().any(|sentence| sentence.contains("write")), "{alone:#?}");
     assert!(!alone.iter().any(|sentence| sentence.contains("Not in the running")), "{alone:#?}");
 }
 
