@@ -62,6 +62,8 @@ impl Records {
             options: row.options.shown(),
             facts: BTreeMap::new(),
             damage: None,
+            noticed_by: None,
+            verified_from: None,
             status: Status::Measured,
             reason: None,
         });
@@ -72,6 +74,8 @@ impl Records {
             options: BTreeMap::new(),
             facts: BTreeMap::new(),
             damage: None,
+            noticed_by: None,
+            verified_from: None,
             status: Status::NotAvailable,
             reason: Some(missing.reason.clone()),
         });

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::PlanText;
-use crate::store::{Damage, Durability};
+use crate::store::{Damage, Durability, NoticedBy};
 
 /// Version of the format; a reader refuses a newer one.
 pub const SCHEMA: u32 = 1;
@@ -237,6 +237,12 @@ pub struct RowResult {
     /// What a sudden end costs in the class in which it ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<Damage>,
+    /// Who notices a byte that changed on the device; absent where that is not known, or nothing is kept there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noticed_by: Option<NoticedBy>,
+    /// What the last comparison of its visits read: the best of all rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified_from: Option<VerifiedFrom>,
     /// Whether it can run at all.
     pub status: Status,
     /// Why not.
@@ -886,6 +892,40 @@ pub struct Rail {
     pub repeated: bool,
 }
 
+/// What the last comparison of a visit read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VerifiedFrom {
+    /// The device: the store was closed, its files were evicted from the kernel's cache, and it was opened again.
+    Device,
+    /// Perhaps the kernel's cache: the store was closed and opened again, but its files could not be evicted.
+    KernelCache,
+    /// The cache of its server, which is stopped and started for the comparison in the first round only.
+    RunningServer,
+    /// The cache of a server that other rows use too.
+    SharedServer,
+    /// The cache of a server of the user's.
+    UsersServer,
+    /// What it held while it was open: it keeps nothing beyond that.
+    NotKept,
+}
+
+impl VerifiedFrom {
+    /// The words used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            VerifiedFrom::Device => "the device: closed, evicted, opened again",
+            VerifiedFrom::KernelCache => {
+                "perhaps the kernel's cache: closed and opened again, but not to be evicted"
+            }
+            VerifiedFrom::RunningServer => "its server's cache: restarted in the first round only",
+            VerifiedFrom::SharedServer => "its server's cache: shared by rows, not restarted",
+            VerifiedFrom::UsersServer => "its server's cache: given by URL, not restarted",
+            VerifiedFrom::NotKept => "what it held while open: it keeps nothing beyond that",
+        }
+    }
+}
+
 /// One row of one round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StoreRound {
@@ -902,6 +942,9 @@ pub struct StoreRound {
     pub seconds: f64,
     /// Blobs compared with what they should be.
     pub verified: u64,
+    /// What the last comparison read; absent where there is nothing to compare, or an error came before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified_from: Option<VerifiedFrom>,
     /// What failed, if something did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

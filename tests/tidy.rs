@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use blobwise::plan::{PlanText, SHIPPED};
+use blobwise::plan::{PlanText, SHIPPED, defaults};
+use blobwise::store::Adapter;
 use blobwise::stores::{Entry, TABLE};
 use serde_json::Value;
 
@@ -218,20 +219,44 @@ fn holds(name: &str, section: &str, made: &str) {
 /// The README's table of stores is what the program has.
 #[test]
 fn the_readme_lists_the_stores_that_there_are() {
-    let mut table = String::from("| store | kind | what it is |\n| --- | --- | --- |\n");
+    let mut table = String::from(
+        "| store | kind | what it is | who notices a changed byte |\n| --- | --- | --- | --- |\n",
+    );
     for entry in TABLE {
         let about = match entry {
             Entry::Ready(adapter) => {
-                format!("| `{}` | {} | {} |\n", adapter.name, adapter.kind.name(), adapter.about)
+                let (kind, noticed_by) = (adapter.kind.name(), noticed_by(adapter));
+                format!("| `{}` | {kind} | {} | {noticed_by} |\n", adapter.name, adapter.about)
             }
             Entry::NotCompiled { name, feature } => {
-                format!("| `{name}` | | with the cargo feature `{feature}` |\n")
+                format!("| `{name}` | | with the cargo feature `{feature}` | |\n")
             }
-            Entry::Impossible { name, why } => format!("| `{name}` | | cannot be had: {why} |\n"),
+            Entry::Impossible { name, why } => format!("| `{name}` | | cannot be had: {why} | |\n"),
         };
         table += &about;
     }
     holds("README.md", "stores", &table);
+}
+
+/// Who notices a changed byte, with the default settings: in every class, or in which.
+fn noticed_by(adapter: &Adapter) -> String {
+    let options = defaults(adapter);
+    let classes = (adapter.caps)(&options).durability;
+    let mut words: Vec<(String, Vec<&str>)> = Vec::new();
+    for class in classes {
+        let of_class = (adapter.integrity)(&options, *class).words();
+        match words.iter_mut().find(|(known, _)| *known == of_class) {
+            Some((_, classes)) => classes.push(class.name()),
+            None => words.push((of_class, vec![class.name()])),
+        }
+    }
+    match words.as_slice() {
+        [(words, _)] => words.clone(),
+        several => {
+            let several = several.iter().map(|(words, classes)| format!("{}: {words}", classes.join(", ")));
+            several.collect::<Vec<_>>().join("; ")
+        }
+    }
 }
 
 /// So is the list of a plan's keys.

@@ -155,6 +155,8 @@ fn store_json(adapter: &Adapter, entry: &Entry) -> serde_json::Value {
     let options = defaults(adapter);
     let caps = (adapter.caps)(&options);
     let damage = |class: &Durability| (class.name().to_owned(), json!((adapter.damage)(&options, *class)));
+    let integrity =
+        |class: &Durability| (class.name().to_owned(), json!((adapter.integrity)(&options, *class).words()));
     json!({
         "name": adapter.name,
         "kind": adapter.kind.name(),
@@ -163,6 +165,7 @@ fn store_json(adapter: &Adapter, entry: &Entry) -> serde_json::Value {
         "state": state(entry),
         "durability": caps.durability,
         "damage": caps.durability.iter().map(damage).collect::<serde_json::Map<_, _>>(),
+        "noticed_by": caps.durability.iter().map(integrity).collect::<serde_json::Map<_, _>>(),
         "persistent": caps.persistent,
         "range": caps.range,
         "batch": caps.batch,

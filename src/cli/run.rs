@@ -100,7 +100,8 @@ pub struct Flags {
     /// [default: 30s]
     #[arg(long, value_name = "TIME")]
     op_timeout: Option<String>,
-    /// Compare every blob after each phase that writes, not only after the fill and at the end
+    /// Compare every blob after each phase that writes, with whatever is cached; after the fill and, from the device, at the end it
+    /// is done in any case
     #[arg(long)]
     verify: bool,
     /// Seed of everything random [default: 1]

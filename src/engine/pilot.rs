@@ -500,6 +500,7 @@ mod tests {
             facts: BTreeMap::new(),
             picture: None,
             verified: 0,
+            verified_from: None,
             error: None,
             seconds: 12.0,
         }

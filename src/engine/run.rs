@@ -564,6 +564,7 @@ fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
         position: turn.position,
         seconds: visit.seconds,
         verified: visit.verified,
+        verified_from: visit.verified_from,
         error: visit.error,
         footprint: visit.footprint,
     });

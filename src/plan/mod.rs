@@ -97,7 +97,8 @@ pub struct PlanText {
     /// Shrinks corpus and phases (or enlarges them, up to 100 times); every row stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<f64>,
-    /// Compares every blob after each phase that writes, in every round.
+    /// Compares every blob after each phase that writes, in every round, with whatever is cached. After the fill and, from the device, at
+    /// the end that is done in any case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<bool>,
     /// Whether the kernel's caches may be dropped.

@@ -4,7 +4,7 @@ use super::cells::{has_url, is_far, p50, series, waits_for_a_process, writes};
 use super::compare::{Series, rank};
 use super::{rails, ranking};
 use crate::plan::{COLD_BLOBS_SERVERS, Order, Phase, Plan, Use, Work, whole_of};
-use crate::result::{Cache, Cell, Doubt, RowResult, RunResult, Status};
+use crate::result::{Cache, Cell, Doubt, RowResult, RunResult, Status, VerifiedFrom};
 use crate::store::Kind;
 use crate::units;
 
@@ -47,6 +47,7 @@ pub fn from_figures(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
     doubts.extend(cold(result));
     doubts.extend(attempts(result));
     doubts.extend(put_off(result));
+    doubts.extend(compared_in_caches(result));
     doubts.extend(open_loops(result));
     doubts.extend(contents(plan, result));
     doubts.extend(distance(result));
@@ -382,6 +383,31 @@ fn put_off(result: &RunResult) -> Option<Doubt> {
     collect(result, "not-settled", is, text, Some("private servers, or the column of acknowledged rates"))
 }
 
+/// Rows of which nothing shows that their devices have what was put.
+fn compared_in_caches(result: &RunResult) -> Option<Doubt> {
+    use VerifiedFrom::{KernelCache, RunningServer, SharedServer, UsersServer};
+    let rows_of = |from: VerifiedFrom| -> Vec<&str> {
+        let rows = result.rows.iter().filter(|row| row.verified_from == Some(from));
+        rows.map(|row| row.store.as_str()).collect()
+    };
+    let kinds = [KernelCache, RunningServer, SharedServer, UsersServer].map(|from| (from, rows_of(from)));
+    let kinds: Vec<_> = kinds.into_iter().filter(|(_, rows)| !rows.is_empty()).collect();
+    if kinds.is_empty() {
+        return None;
+    }
+    let list: Vec<String> =
+        kinds.iter().map(|(from, rows)| format!("{} ({})", rows.join(", "), from.name())).collect();
+    let text = format!(
+        "Every blob was compared, but perhaps with what a cache had, and not with what is on the device: {}.",
+        list.join("; ")
+    );
+    let stores = kinds.iter().flat_map(|(_, rows)| rows).map(|store| (*store).to_owned()).collect();
+    Some(Doubt {
+        stores,
+        ..doubt("compared-in-cache", text, Some("private servers, each row its own, on a disk"))
+    })
+}
+
 fn contents(plan: &Plan, result: &RunResult) -> Option<Doubt> {
     (result.corpus.zstd_ratio > COMPRESSIBLE && !plan.shows_pages()).then(|| {
         let text = format!(
@@ -399,6 +425,30 @@ mod tests {
     use super::super::claims::tests::{cell, result};
     use super::places;
     use crate::result::Cell;
+
+    #[test]
+    fn rows_that_were_compared_in_a_cache_are_named_by_why() {
+        let mut result = result("", Vec::new(), Vec::new());
+        let row = |store: &str, from: &str| {
+            json!({"store": store, "adapter": "a", "kind": "server", "options": {}, "status": "measured", "facts": {},
+                   "verified_from": from})
+        };
+        let mut said = |rows: &[(&str, &str)]| {
+            let rows = rows.iter().map(|(store, from)| serde_json::from_value(row(store, from)).unwrap());
+            result.rows = rows.collect();
+            super::compared_in_caches(&result)
+        };
+        assert_eq!(said(&[("a", "device"), ("b", "not-kept")]), None);
+        let doubt =
+            said(&[("a", "device"), ("b", "users-server"), ("c", "users-server"), ("d", "shared-server")]);
+        let doubt = doubt.unwrap();
+        assert_eq!(doubt.stores, ["d", "b", "c"]);
+        assert!(
+            doubt.text.contains("; b, c (its server's cache: given by URL, not restarted)"),
+            "{}",
+            doubt.text
+        );
+    }
 
     #[test]
     fn parts_and_phases_with_the_same_rows_are_told_once() {

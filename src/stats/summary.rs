@@ -36,6 +36,9 @@ pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
         if let Some(planned) = plan.rows.iter().find(|planned| planned.label == row.store) {
             let class = class_of(planned, Class::Asked, plan.durability);
             row.damage = Some((planned.adapter.damage)(&planned.options, class));
+            row.noticed_by = (planned.adapter.integrity)(&planned.options, class).noticed_by(&row.facts);
+            let visits = records.store_rounds.iter().filter(|visit| visit.store == row.store);
+            row.verified_from = visits.filter_map(|visit| visit.verified_from).min();
         }
     }
     let mut result = RunResult {

@@ -45,6 +45,7 @@ pub(super) const FLAT: Adapter = Adapter {
     options: &[PUT, SYNC, BUFFER],
     caps,
     damage,
+    integrity: |_, _| Integrity::Unchecked,
     open: |setup| open(setup, Layout { depth: 0, width: 0 }),
 };
 
@@ -56,6 +57,7 @@ pub(super) const HASHED: Adapter = Adapter {
     options: &[DEPTH, WIDTH, PUT, SYNC, BUFFER],
     caps,
     damage,
+    integrity: |_, _| Integrity::Unchecked,
     open: |setup| open(setup, hashed(setup)),
 };
 
@@ -80,6 +82,7 @@ pub(super) const RAMDISK: Adapter = Adapter {
     options: &[DEPTH, WIDTH, PUT, BUFFER],
     caps: |options| Caps { durability: &[Durability::None], persistent: false, ..caps(options) },
     damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
+    integrity: |_, _| Integrity::NothingKept,
     open: |setup| {
         let bytes_max = ramdisk_bytes(setup);
         let facts = [("file_system", "tmpfs".to_owned()), ("limit_bytes", bytes_max.to_string())];

@@ -25,6 +25,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         blob_bytes_max: None,
     },
     damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
+    integrity: |_, _| Integrity::NothingKept,
     open: |_| Ok(Box::new(Memory { shards: (0..SHARDS).map(|_| RwLock::default()).collect() })),
 };
 

@@ -203,3 +203,23 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 pub fn find(name: &str) -> Option<Entry> {
     TABLE.iter().find(|entry| entry.name() == name).copied()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::adapters;
+    use crate::plan::defaults;
+    use crate::store::{Caps, Integrity};
+
+    /// Whoever keeps something says who notices that it changed, and it is tried.
+    #[test]
+    fn what_is_kept_may_change_and_nothing_else() {
+        for adapter in adapters() {
+            let options = defaults(adapter);
+            let Caps { persistent, durability, .. } = (adapter.caps)(&options);
+            for class in durability {
+                let integrity = (adapter.integrity)(&options, *class);
+                assert_eq!(integrity != Integrity::NothingKept, persistent, "{}", adapter.name);
+            }
+        }
+    }
+}

@@ -65,6 +65,11 @@ pub(super) const ADAPTER: Adapter = Adapter {
         };
         Damage { after_kill, after_power_cut }
     },
+    // Of a blob that may be a mixture no checksum is asked for.
+    integrity: |options, _| match options.text("put") {
+        "atomic" => Integrity::Checksums,
+        _ => Integrity::Unchecked,
+    },
     open,
 };
 

@@ -42,6 +42,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         blob_bytes_max: Some(LIMIT),
     },
     damage,
+    integrity: |_, _| Integrity::Checksums,
     open,
 };
 

@@ -62,6 +62,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         blob_bytes_max: Some(LIMIT),
     },
     damage,
+    integrity: |_, _| Integrity::Unchecked,
     open,
 };
 

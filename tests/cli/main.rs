@@ -8,6 +8,9 @@
 #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
 mod caches;
 mod collections;
+#[path = "../common/flipping.rs"]
+mod flipping;
+mod flips;
 #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
 mod objects;
 mod places;
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
     trials.extend(results::trials());
     trials.extend(secrets::trials());
     trials.extend(collections::trials());
+    trials.extend(flips::trials());
     #[cfg(all(feature = "postgres", feature = "mysql"))]
     trials.extend(servers::trials());
     #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use blobwise::result::{RunResult, Status};
+use blobwise::result::{RunResult, Status, VerifiedFrom};
 use blobwise::server::{Launch, Server, SocketDir, free_port, run_to_end};
 use blobwise::store::Adapter;
 use blobwise::stores::{self, Entry};
@@ -235,6 +235,7 @@ fn used_and_left() -> Outcome {
     assert_eq!(psql(&theirs.url, ours)?, "blobwise_0000000000000000");
     assert_eq!(psql(&theirs.url, "SELECT count(*) FROM public.blobs")?, "1");
     let result = RunResult::load(&work.path("out"))?;
+    assert_eq!(result.rows[0].verified_from, Some(VerifiedFrom::UsersServer));
     let cold = result.results.iter().find(|cell| cell.phase == "read-cold").ok_or("no cell")?;
     assert_eq!(cold.status, Status::NotPossible);
     assert!(

@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::bench::{Bench, Hand, World, blob};
 use crate::subjects::Subject;
-use crate::{catalogues, flushes, kills, lazy, outside, pages, processes};
+use crate::{catalogues, flips, flushes, kills, lazy, outside, pages, processes};
 
 /// What a check is given: the world, and what is tried in it.
 pub struct Case<'a> {
@@ -109,6 +109,7 @@ pub const ALL: &[Check] = &[
     own("survives-reopening", |subject| subject.caps().persistent, survives_reopening),
     own("forgets-when-closed", |subject| !subject.caps().persistent, forgets_when_closed),
     own("opens-cold", |subject| subject.caps().persistent, opens_cold),
+    own("flipped-bytes-are-found", flips::applies, flips::flipped_bytes_are_found),
     own("leaves-nothing-open", always, leaves_nothing_open),
     own("leaves-its-neighbours-alone", always, leaves_its_neighbours_alone),
     process("writes-only-below-its-directory", has_a_path, flushes::writes_only_below_its_directory),

@@ -10,8 +10,8 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use blobwise::store::{
-    Adapter, Caps, Catalogue, Damage, Durability, Error, Facts, Key, Kind, Limit, Loss, ManySink, Mode,
-    OptionSpec, Options, Session, Setup, Sink, Span, Store, Values,
+    Adapter, Caps, Catalogue, Damage, Durability, Error, Facts, Integrity, Key, Kind, Limit, Loss, ManySink,
+    Mode, OptionSpec, Options, Session, Setup, Sink, Span, Store, Values,
 };
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;
@@ -65,6 +65,8 @@ const LIARS: &[Liar] = &[
     liar("forgets-when-closed", &["survives-reopening", "opens-cold"]),
     liar("invents-after-a-cold-start", &["opens-cold"]),
     liar("remembers-when-closed", &["forgets-when-closed"]),
+    liar("claims-checksums", &["flipped-bytes-are-found"]),
+    liar("checksums-undeclared", &["flipped-bytes-are-found"]),
     liar("leaves-a-file-open", &["leaves-nothing-open"]),
     liar("writes-outside", &["leaves-its-neighbours-alone", "writes-only-below-its-directory"]),
     liar("skips-the-sync", &["flushes-on-sync"]),
@@ -127,6 +129,10 @@ fn adapter(name: &'static str, kind: Kind) -> Adapter {
                 Durability::EachWrite => Loss::Nothing,
                 Durability::None | Durability::OnSync => Loss::RecentWrites,
             },
+        },
+        integrity: |options, _| match options.text("lie") {
+            "checksums-undeclared" => Integrity::Unchecked,
+            _ => Integrity::Checksums,
         },
         open,
     }
@@ -257,7 +263,12 @@ struct LyingStore {
 fn open(setup: &Setup, inner: &str) -> blobwise::store::Result<Box<dyn Store>> {
     let lie = setup.options.text("lie").to_owned();
     let adapter = inner_adapter(inner).ok_or(Error::Unsupported("an inner store that is not compiled in"))?;
-    let changed: &[(&str, &str)] = if lie == "never-purges" { &[("delete", "lazy")] } else { &[] };
+    let changed: &[(&str, &str)] = match lie.as_str() {
+        "never-purges" => &[("delete", "lazy")],
+        // In this way it looks at no checksum.
+        "claims-checksums" => &[("put", "in-place")],
+        _ => &[],
+    };
     let options = Subject::new(adapter, changed, setup.durability)?.options;
     let durability = match lie.as_str() {
         "skips-the-flush" | "flushes-something-else" => Durability::None,

@@ -7,6 +7,9 @@
 mod bench;
 mod catalogues;
 mod checks;
+#[path = "../common/flipping.rs"]
+mod flipping;
+mod flips;
 mod flushes;
 mod kills;
 mod lazy;

@@ -32,6 +32,7 @@ pub fn adapter<const WHICH: usize>() -> Option<&'static Adapter> {
         options: inner.options,
         caps: inner.caps,
         damage: inner.damage,
+        integrity: inner.integrity,
         open: open::<WHICH>,
     })))
 }

@@ -1,6 +1,7 @@
 //! One row in one round: open, fill, phases, close, remove.
 
 mod cold;
+mod last;
 mod phases;
 mod possible;
 
@@ -20,7 +21,7 @@ use super::worker::{Uploads, verify_uploads};
 use crate::corpus::Corpus;
 use crate::machine::{self, Device};
 use crate::plan::{CatalogueOf, Class, Phase, Plan, Row, Work, class_of, defaults};
-use crate::result::{Fixed, Footprint, Round};
+use crate::result::{Fixed, Footprint, Round, VerifiedFrom};
 use crate::shown;
 use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Mode, Options, Setup, Store};
 use possible::impossible;
@@ -99,6 +100,8 @@ pub struct Visit {
     pub picture: Option<Vec<u8>>,
     /// Blobs compared.
     pub verified: u64,
+    /// What the last comparison read.
+    pub verified_from: Option<VerifiedFrom>,
     /// What went wrong with the store as a whole.
     pub error: Option<String>,
     /// Wall time of everything.
@@ -172,6 +175,7 @@ pub fn visit(
             facts: Facts::new(),
             picture: None,
             verified: 0,
+            verified_from: None,
             error: None,
             seconds: 0.0,
         },
@@ -289,7 +293,7 @@ impl<'a> Visitor<'a> {
         if self.run.stopped() {
             return Ok(());
         }
-        self.verify()?;
+        self.verify_at_the_end()?;
         self.picture()?;
         if let Some(apart) = self.desk.take().and_then(|desk| desk.apart) {
             apart.remove().context("removing the catalogue failed")?;

@@ -13,7 +13,16 @@ use crate::units;
 pub fn section(result: &RunResult) -> Markup {
     let mut visits = Table::new(
         "Rows in the order in which they were measured",
-        &["store", "#round", "#place", "#size of blob", "#took", "#blobs compared", "failed"],
+        &[
+            "store",
+            "#round",
+            "#place",
+            "#size of blob",
+            "#took",
+            "#blobs compared",
+            "the last time with",
+            "failed",
+        ],
     );
     for visit in &result.store_rounds {
         visits.push(vec![
@@ -23,6 +32,7 @@ pub fn section(result: &RunResult) -> Markup {
             shown(visit.sweep_bytes, size),
             units::nanoseconds(visit.seconds * 1e9).into(),
             visit.verified.to_string().into(),
+            shown(visit.verified_from, |from| from.name().to_owned()),
             shown(visit.error.as_ref(), Clone::clone),
         ]);
     }

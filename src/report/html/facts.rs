@@ -81,6 +81,16 @@ fn row_facts(row: &RowResult) -> Markup {
         push("when killed", damage.after_kill.name(), "the class in which it ran");
         push("after a power cut", damage.after_power_cut.name(), "the class in which it ran");
     }
+    if let Some(noticed_by) = row.noticed_by {
+        push(
+            "a byte that changes on the device is noticed by",
+            noticed_by.name(),
+            "the store's checksums, which are tried",
+        );
+    }
+    if let Some(from) = row.verified_from {
+        push("every blob was compared at the end with", from.name(), "the best of all rounds");
+    }
     for (name, value) in &row.options {
         push(name, value, "setting");
     }

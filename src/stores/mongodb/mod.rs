@@ -70,6 +70,7 @@ pub(super) const GRIDFS: Adapter = Adapter {
     ],
     caps: |_| Caps { range: true, list: true, blob_bytes_max: None, ..CAPS },
     damage,
+    integrity: |_, _| INTEGRITY,
     open: |setup| {
         let chunk = setup.options.number("chunk") as u32;
         open(setup, Shape::Files { chunk, by_driver: setup.options.text("access") == "driver" })
@@ -90,6 +91,7 @@ pub(super) const DOCUMENT: Adapter = Adapter {
         ..CAPS
     },
     damage,
+    integrity: |_, _| INTEGRITY,
     open: |setup| open(setup, Shape::Documents),
 };
 
@@ -115,6 +117,10 @@ const CAPS: Caps = Caps {
     catalogue: false,
     blob_bytes_max: None,
 };
+
+/// WiredTiger's documentation: every block has a checksum, which is verified when it is read. Of other engines nothing is known.
+const INTEGRITY: Integrity =
+    Integrity::AsSet { fact: "storage_engine", checked: &["wiredTiger"], unchecked: &[] };
 
 /// MongoDB's manual on journaling: records of the journal are kept in memory for up to 100 ms, unless a write asks for
 /// `j: true`, which forces a flush of the journal; what was not flushed "can be lost following a hard shutdown of mongod",

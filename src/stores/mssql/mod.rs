@@ -63,10 +63,18 @@ pub(super) const VARBINARY: Adapter = Adapter {
         blob_bytes_max: Some(BLOB_LIMIT),
     },
     damage,
+    integrity: |_, _| INTEGRITY,
     open,
 };
 
 const BLOB_LIMIT: Limit = Limit { bytes: (1 << 31) - 1, source: "varbinary(max) is at most 2^31-1 bytes" };
+
+/// Microsoft's documentation of PAGE_VERIFY: with CHECKSUM, its default, a page whose checksum is wrong when it is read is error 824.
+const INTEGRITY: Integrity = Integrity::AsSet {
+    fact: "page_verify",
+    checked: &["CHECKSUM"],
+    unchecked: &["NONE", "TORN_PAGE_DETECTION"],
+};
 
 /// Microsoft's documentation of delayed durability: a commit returns before its log is on disk, and "if a catastrophic event,
 /// like a server crash, occurs, you will lose the data for all committed transactions that haven't been saved to disk". It is

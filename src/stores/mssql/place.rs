@@ -24,6 +24,10 @@ pub(super) const FACTS: &[(&str, &str)] = &[
     ),
     ("delayed_durability", DELAYED_DURABILITY),
     (
+        "page_verify",
+        "SELECT CAST(page_verify_option_desc AS nvarchar(60)) FROM sys.databases WHERE database_id = DB_ID()",
+    ),
+    (
         "read_committed_snapshot",
         "SELECT CAST(is_read_committed_snapshot_on AS nvarchar(5)) FROM sys.databases WHERE database_id = DB_ID()",
     ),

@@ -83,6 +83,7 @@ pub(super) const MYSQL_BLOB: Adapter = Adapter {
     options: BLOB_OPTIONS,
     caps,
     damage,
+    integrity: |_, _| MYSQL_INTEGRITY,
     open: |setup| open(setup, Flavour::MySql, Shape::Blob),
 };
 
@@ -94,6 +95,7 @@ pub(super) const MYSQL_CHUNKED: Adapter = Adapter {
     options: CHUNKED_OPTIONS,
     caps,
     damage,
+    integrity: |_, _| MYSQL_INTEGRITY,
     open: |setup| {
         open(setup, Flavour::MySql, Shape::Chunked { piece: setup.options.number("piece") as usize })
     },
@@ -107,6 +109,7 @@ pub(super) const MARIADB_BLOB: Adapter = Adapter {
     options: BLOB_OPTIONS,
     caps,
     damage,
+    integrity: |_, _| MARIADB_INTEGRITY,
     open: |setup| open(setup, Flavour::MariaDb, Shape::Blob),
 };
 
@@ -118,6 +121,7 @@ pub(super) const MARIADB_CHUNKED: Adapter = Adapter {
     options: CHUNKED_OPTIONS,
     caps,
     damage,
+    integrity: |_, _| MARIADB_INTEGRITY,
     open: |setup| {
         open(setup, Flavour::MariaDb, Shape::Chunked { piece: setup.options.number("piece") as usize })
     },
@@ -165,6 +169,18 @@ fn flush_log_at_commit(durability: Durability) -> u8 {
         Durability::EachWrite => 1,
     }
 }
+
+/// MySQL's manual on `innodb_checksum_algorithm`: every page has a checksum, crc32 unless another is asked for, and a page read from
+/// disk whose checksum is wrong is an error, unless it is `none` or `strict_none`.
+const MYSQL_INTEGRITY: Integrity = Integrity::AsSet {
+    fact: "innodb_checksum_algorithm",
+    checked: &["crc32", "strict_crc32", "full_crc32", "strict_full_crc32", "innodb", "strict_innodb"],
+    unchecked: &["none", "strict_none"],
+};
+
+/// MariaDB has the same checksums, but a blob that goes on in pages of its own ends, without an error, before the first of them whose
+/// checksum is wrong (seen with 10.11: 16,330 B of 200,000).
+const MARIADB_INTEGRITY: Integrity = Integrity::Unchecked;
 
 fn damage(_: &Options, durability: Durability) -> Damage {
     match durability {

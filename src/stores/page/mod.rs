@@ -119,6 +119,7 @@ const fn adapter(
             blob_bytes_max: Some(LIMIT),
         },
         damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
+        integrity: |_, _| Integrity::NothingKept,
         open,
     }
 }

@@ -68,6 +68,7 @@ pub(super) const BYTEA: Adapter = Adapter {
     options: &[STORAGE, COMPRESSION, PROTOCOL, KEY, CONNECTION, DELETE, ISOLATION, PROFILE, SERVER, URL],
     caps: |options| caps(options, &bytea(options)),
     damage,
+    integrity: |_, _| INTEGRITY,
     open: |setup| open(setup, bytea(setup.options)),
 };
 
@@ -91,6 +92,7 @@ pub(super) const CHUNKED: Adapter = Adapter {
     ],
     caps: |options| caps(options, &chunked(options)),
     damage,
+    integrity: |_, _| INTEGRITY,
     open: |setup| open(setup, chunked(setup.options)),
 };
 
@@ -118,6 +120,7 @@ pub(super) const LARGE_OBJECT: Adapter = Adapter {
     ],
     caps: |options| Caps { batch: false, get_many: false, ..caps(options, &large_object(options)) },
     damage,
+    integrity: |_, _| INTEGRITY,
     open: |setup| open(setup, large_object(setup.options)),
 };
 
@@ -180,6 +183,11 @@ fn synchronous_commit(durability: Durability) -> &'static str {
         Durability::EachWrite => "on",
     }
 }
+
+/// PostgreSQL's manual on `--data-checksums` of `initdb`: "use checksums on data pages to help detect corruption by the I/O system that
+/// would otherwise be silent". Private servers have none, in every version.
+const INTEGRITY: Integrity =
+    Integrity::AsSet { fact: "data_checksums", checked: &["on"], unchecked: &["off"] };
 
 fn damage(_: &Options, durability: Durability) -> Damage {
     let loss = match durability {

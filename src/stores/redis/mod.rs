@@ -59,6 +59,7 @@ pub(super) const REDIS: Adapter = Adapter {
     options: &[CONNECTION, URL],
     caps,
     damage,
+    integrity,
     open: |setup| open(setup, &REDIS_SERVER),
 };
 
@@ -70,6 +71,7 @@ pub(super) const VALKEY: Adapter = Adapter {
     options: &[CONNECTION, URL],
     caps,
     damage,
+    integrity,
     open: |setup| open(setup, &VALKEY_SERVER),
 };
 
@@ -97,6 +99,16 @@ fn damage(_: &Options, durability: Durability) -> Damage {
         Durability::None => Damage { after_kill: Loss::All, after_power_cut: Loss::All },
         Durability::OnSync => Damage { after_kill: Loss::Nothing, after_power_cut: Loss::RecentWrites },
         Durability::EachWrite => Damage { after_kill: Loss::Nothing, after_power_cut: Loss::Nothing },
+    }
+}
+
+/// `rdbchecksum` of redis.conf: a snapshot ends with a checksum, and one that is wrong is not loaded. Commands in the log have none. A
+/// server of the user's keeps what its owner chose.
+fn integrity(options: &Options, durability: Durability) -> Integrity {
+    match durability {
+        _ if !options.text("url").is_empty() => Integrity::Unknown,
+        Durability::None => Integrity::Checksums,
+        Durability::OnSync | Durability::EachWrite => Integrity::Unchecked,
     }
 }
 

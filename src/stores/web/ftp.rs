@@ -32,6 +32,7 @@ pub(in super::super) const ADAPTER: Adapter = Adapter {
         ..(FILES.adapter.caps)(&FILES.options(options))
     },
     damage: |options, durability| super::damage(&FILES, options, durability),
+    integrity: |options, durability| super::integrity(&FILES, options, durability),
     open,
 };
 

@@ -163,6 +163,7 @@ macro_rules! adapter {
             options: &[$($option),*],
             caps: |options| caps($behind.or_in_memory(options), $front, $content, options),
             damage: |options, durability| damage($behind.or_in_memory(options), options, durability),
+            integrity: |options, durability| integrity($behind.or_in_memory(options), options, durability),
             open: |setup| open(setup, $behind.or_in_memory(setup.options), $front, $content),
         }
     };
@@ -390,6 +391,11 @@ fn caps(behind: &Behind, front: Front, content: Content, options: &Options) -> C
 
 fn damage(behind: &Behind, options: &Options, durability: Durability) -> Damage {
     (behind.adapter.damage)(&behind.options(options), durability)
+}
+
+/// A web server compares nothing: what the store behind does not notice, a visitor gets.
+fn integrity(behind: &Behind, options: &Options, durability: Durability) -> Integrity {
+    (behind.adapter.integrity)(&behind.options(options), durability)
 }
 
 /// A composed store.

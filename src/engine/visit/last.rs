@@ -1,0 +1,99 @@
+//! The last comparison of a visit: of what the device has, not of what a cache kept.
+
+use anyhow::{Context as _, Result};
+
+use super::Visitor;
+use crate::machine;
+use crate::plan::{CatalogueOf, Row, defaults};
+use crate::result::VerifiedFrom;
+use crate::store::Mode;
+
+/// Above this share of a store's bytes in the page cache, they were not evicted.
+const RESIDENT_SHARE_MAX: f64 = 0.01;
+/// A server of ours is stopped and started for the comparison in this round: the start of some takes seconds.
+const ROUND_OF_SERVERS: u32 = 1;
+
+impl Visitor<'_> {
+    /// Compares every blob once more after the last phase. What can be closed is evicted and opened again first: a store that
+    /// reads what it has cached would pass whatever became of its files.
+    pub(super) fn verify_at_the_end(&mut self) -> Result<()> {
+        if !self.caps().contents {
+            return Ok(());
+        }
+        let from = match read_from_cache(self.subject.row, self.turn.round) {
+            Some(from) => from,
+            None => self.open_evicted().context("opening it anew for the last comparison failed")?,
+        };
+        self.visit.verified_from = Some(from);
+        let outcome = self.verify();
+        self.check_servers(outcome.is_err())?;
+        outcome.map_err(|error| self.with_logs(error))
+    }
+
+    /// Closes the store and its catalogue, makes the kernel forget their files, and opens them again. Only their own files are
+    /// evicted: what else the kernel has cached is left to the rows that follow.
+    fn open_evicted(&mut self) -> Result<VerifiedFrom> {
+        let class = self.store()?.1;
+        self.close_catalogue()?;
+        self.close()?;
+        machine::sync_filesystem(&self.dir)?;
+        machine::evict(&self.dir);
+        let evicted = machine::resident_share(&self.dir) <= RESIDENT_SHARE_MAX;
+        self.open_as(class, Mode::Open)?;
+        self.open_catalogue_again()?;
+        Ok(if evicted { VerifiedFrom::Device } else { VerifiedFrom::KernelCache })
+    }
+
+    /// Closes a catalogue that is in another store than the blobs, like a row: a server only in its round.
+    fn close_catalogue(&mut self) -> Result<()> {
+        if self.desk.is_none() {
+            return Ok(());
+        }
+        if let CatalogueOf::Apart(adapter) = self.subject.row.catalogue()?
+            && !adapter.programs.is_empty()
+            && self.turn.round != ROUND_OF_SERVERS
+        {
+            return Ok(());
+        }
+        match self.desk.as_mut().and_then(|desk| desk.apart.take()) {
+            Some(apart) => apart.close().context("closing the catalogue failed"),
+            None => Ok(()),
+        }
+    }
+
+    fn open_catalogue_again(&mut self) -> Result<()> {
+        if self.desk.as_ref().is_none_or(|desk| desk.apart.is_some()) {
+            return Ok(());
+        }
+        let (store, class) = self.store()?;
+        let apart = match self.subject.row.catalogue()? {
+            CatalogueOf::Own { .. } => {
+                store.open_catalogue()?;
+                None
+            }
+            CatalogueOf::Apart(adapter) => {
+                let dir = self.dir.join("catalogue");
+                let apart = self.opened_in(&dir, adapter, &defaults(adapter), class, Mode::Open)?;
+                apart.open_catalogue()?;
+                Some(apart)
+            }
+        };
+        if let Some(desk) = &mut self.desk {
+            desk.apart = apart;
+        }
+        Ok(())
+    }
+}
+
+/// What the last comparison reads, where the store is not closed for it.
+fn read_from_cache(row: &Row, round: u32) -> Option<VerifiedFrom> {
+    if !row.options.text("url").is_empty() {
+        Some(VerifiedFrom::UsersServer)
+    } else if row.kept_running().is_some() {
+        Some(VerifiedFrom::SharedServer)
+    } else if !row.can_be_cold() {
+        Some(VerifiedFrom::NotKept)
+    } else {
+        (row.restarts() && round != ROUND_OF_SERVERS).then_some(VerifiedFrom::RunningServer)
+    }
+}

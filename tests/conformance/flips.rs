@@ -1,0 +1,127 @@
+//! A byte that changes on the device, behind the store's back: who notices it, the store or only who compares?
+//!
+//! A blob is looked for in the store's files by pieces of its bytes, which are random, and a byte of every copy of them is changed:
+//! while the store is open and has everything cached, and while it is closed. Then it is opened with nothing of it in the page cache,
+//! and everything is read.
+
+use anyhow::{Context, Result, bail, ensure};
+use blobwise::machine;
+use blobwise::store::{Durability, Key, Kind, NoticedBy, Span};
+
+use crate::bench::{Bench, blob};
+use crate::checks::Case;
+use crate::flipping::flip;
+use crate::outside;
+use crate::subjects::Subject;
+
+/// Blobs of these sizes are put; the middle one is changed.
+const LENS: &[usize] = &[5_000, 60_000, 200_000, 60_000, 5_000];
+const CHANGED: usize = 2;
+
+/// In which files a byte is changed.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    /// Nobody has them open.
+    Closed,
+    /// The store has, and has read them.
+    Open,
+}
+
+/// What came of the changed blob.
+#[derive(Debug)]
+enum Came {
+    Right,
+    /// What is other about it.
+    Other(String),
+    Error(anyhow::Error),
+}
+
+/// Whether there are files of the store's that can be looked at. Of a server's classes one is tried, or each that makes a difference.
+pub fn applies(subject: &Subject) -> bool {
+    let caps = subject.caps();
+    let integrity = |class: Durability| (subject.adapter.integrity)(&subject.options, class);
+    let is_like_this = |class: &Durability| {
+        *class > subject.durability && integrity(*class) == integrity(subject.durability)
+    };
+    // Composed ones are tried in one class in any case.
+    let is_repeated =
+        subject.adapter.kind != Kind::Web && subject.is_server() && caps.durability.iter().any(is_like_this);
+    caps.persistent && caps.contents && !outside::is_outside(subject.adapter) && !is_repeated
+}
+
+pub fn flipped_bytes_are_found(case: &Case) -> Result<()> {
+    // Some keep everything in memory until they are closed.
+    tried(case, When::Open)?;
+    let copies = tried(case, When::Closed)?;
+    ensure!(copies > 0, "the blob is nowhere in the store's files: this check sees nothing");
+    Ok(())
+}
+
+/// Tries one way, and returns how many copies of a piece were changed.
+fn tried(case: &Case, when: When) -> Result<usize> {
+    let mut bench = Bench::open(case.world, case.subject)?;
+    let keys = bench.keys(LENS.len() as u64);
+    let blobs: Vec<Vec<u8>> = keys.iter().zip(LENS).map(|(key, len)| blob(key.id, 0, *len)).collect();
+    for (key, blob) in keys.iter().zip(&blobs) {
+        bench.hand()?.put(key, blob)?;
+    }
+    bench.hand()?.sync()?;
+    bench.store()?.settle().context("settle")?;
+    for (key, blob) in keys.iter().zip(&blobs) {
+        bench.hand()?.expect(key, Some(blob))?;
+    }
+    let facts = bench.store()?.facts()?;
+    let integrity = (case.subject.adapter.integrity)(&case.subject.options, case.subject.durability);
+    let noticed_by = integrity.noticed_by(&facts).context("it does not say who notices a changed byte")?;
+    let flip = |bench: &Bench| flip(&bench.home.store, &blobs[CHANGED]);
+    let copies = match when {
+        When::Open => {
+            let copies = flip(&bench)?;
+            bench.close()?;
+            copies
+        }
+        When::Closed => {
+            bench.close()?;
+            flip(&bench)?
+        }
+    };
+    machine::sync_filesystem(&bench.home.store)?;
+    machine::evict(&bench.home.store);
+    if copies > 0 {
+        let came = read_again(&mut bench, &keys, &blobs);
+        as_declared(noticed_by, came).with_context(|| format!("{copies} bytes changed, {when:?}"))?;
+    }
+    Ok(copies)
+}
+
+/// Opens the store and reads everything; an error of either is the store's word.
+fn read_again(bench: &mut Bench, keys: &[Key], blobs: &[Vec<u8>]) -> Came {
+    if let Err(error) = bench.open_again() {
+        return Came::Error(error);
+    }
+    let mut came = Came::Right;
+    for (key, blob) in keys.iter().zip(blobs) {
+        let read = bench.hand().and_then(|mut hand| hand.get(key, Span::Whole));
+        match read {
+            Ok(read) if read.as_ref() == Some(blob) => {}
+            Ok(None) => return Came::Other("no blob".to_owned()),
+            Ok(Some(read)) if read.len() != blob.len() => {
+                return Came::Other(format!("{} B in place of {}", read.len(), blob.len()));
+            }
+            Ok(Some(_)) => return Came::Other("other bytes".to_owned()),
+            Err(error) => came = Came::Error(error),
+        }
+    }
+    came
+}
+
+fn as_declared(noticed_by: NoticedBy, came: Came) -> Result<()> {
+    match (noticed_by, came) {
+        (NoticedBy::Store, Came::Error(_)) | (NoticedBy::Comparison, Came::Other(_)) => Ok(()),
+        (_, Came::Right) => bail!("nothing that is read has changed"),
+        (NoticedBy::Store, Came::Other(what)) => bail!("it handed out {what}, and said that it would notice"),
+        (NoticedBy::Comparison, Came::Error(error)) => {
+            Err(error.context("it noticed, and said that it would not"))
+        }
+    }
+}
