@@ -75,7 +75,7 @@ pub fn check_batches(plan: &Plan, corpora: &[Corpus]) -> Result<()> {
         let batch = phase.load().map_or(1, |load| plan.batch_of(load) as u64);
         if batch > most {
             bail!(
-                "phase `{}`: a batch of {batch} is whole, and there are {most} blobs; use a smaller batch, or more blobs (--blobs)",
+                "phase `{}`: a batch of {batch} is whole, and there are {most} blobs; use a smaller batch, or more blobs (--blobs, --scale)",
                 phase.id
             );
         }
