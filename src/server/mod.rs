@@ -1,10 +1,15 @@
 //! Private servers: real programs that are started for one store in one round and cannot outlive blobwise.
 //!
 //! Between blobwise and a server stands a supervisor: this same program, started anew with [`SUPERVISE`]. It begins a
-//! process session of its own, adopts every orphan of the server's (it is a child subreaper) and reads a pipe that only
-//! blobwise holds open. When the pipe ends, because blobwise closed it or was killed, it kills the whole tree. A
-//! parent-death signal alone would not do: it follows the thread that started the child, is lost when a process changes
-//! its user, and never reaches grandchildren.
+//! process session of its own and reads a pipe that only blobwise holds open. When the pipe ends, because blobwise closed
+//! it or was killed, it ends the whole tree; when it is killed itself, the kernel does: the tree is in a PID namespace, and
+//! the supervisor has its first process. Blobwise holds the server, the supervisor and that process by descriptors, so that
+//! the end of each is seen, and a supervisor that was stopped is killed.
+//!
+//! Where PID namespaces are refused, the supervisor adopts every orphan of the server's (it is a child subreaper) and
+//! kills them one by one. The server's own process dies with it by a parent-death signal, and blobwise kills what is left
+//! in its process session. What is not covered there is the death of both at one moment: a server's other processes may
+//! then stay.
 //!
 //! Started by root, a server runs in a user namespace in which our own id is called `nobody`: programs that refuse to be
 //! root run, and can still use directories that only we can enter.
@@ -21,19 +26,22 @@ mod supervisor;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::{AsRawFd, BorrowedFd};
-use std::os::unix::process::CommandExt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
-use rustix::process::{Pid, Signal};
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 
 use control_group::ControlGroup;
 pub use files::{Files, cannot_confine};
-use processes::{process_cpu_ns, proportional_bytes, tree};
+use processes::{
+    Process, is_ready_within, is_stopped, kill_below, kill_session, process_cpu_ns, proportional_bytes, tree,
+};
 pub use program::{Found, Program};
+use supervisor::HELD;
 pub use supervisor::{SUPERVISE, supervise_if_asked};
 
 /// What is started, and how.
@@ -135,12 +143,20 @@ pub struct Server {
     name: String,
     log: PathBuf,
     supervisor: Child,
+    /// The supervisor, held.
+    held: Process,
     /// Held open for as long as the server may run.
     pipe: Option<ChildStdin>,
     /// The server's own process.
-    pid: Pid,
+    process: Process,
+    /// The first process of its PID namespace, with which all others end.
+    first: Option<Process>,
     group: Option<ControlGroup>,
 }
+
+/// How long a supervisor may take to start a server, and to end one. More than a second only where the machine is stuck: a process
+/// that waits for the disk cannot be killed.
+const SUPERVISOR_PATIENCE: Duration = Duration::from_secs(30);
 
 impl Server {
     /// Starts a server; it is not ready yet.
@@ -150,8 +166,8 @@ impl Server {
     }
 
     fn start_named(launch: &Launch, name: String) -> Result<Server> {
-        let own = own_program()?;
-        let mut supervisor = Command::new(own);
+        let order = supervisor::order(launch)?;
+        let mut supervisor = Command::new(own_program()?);
         supervisor.arg(SUPERVISE).arg(&name);
         supervisor.envs(launch.environment.iter().map(|(name, value)| (name, value))).current_dir(launch.dir);
         supervisor.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -161,22 +177,21 @@ impl Server {
         #[expect(clippy::disallowed_methods, reason = "the home of starting processes")]
         let mut supervisor = supervisor.spawn()?;
         let group = ControlGroup::make(supervisor.id());
-        let mut pipe = supervisor.stdin.take().ok_or_else(|| anyhow!("no pipe to the supervisor"))?;
-        // The supervisor waits for this line, so that the server is born in its control group.
-        pipe.write_all(&supervisor::order(launch)?)?;
-        let mut answers = BufReader::new(supervisor.stdout.take().ok_or_else(|| anyhow!("no pipe from it"))?);
-        let mut answer = String::new();
-        answers.read_line(&mut answer)?;
-        let pid = match answer.trim().split_once(' ') {
-            Some(("started", pid)) => pid.parse::<i32>().ok().and_then(Pid::from_raw),
-            Some(("failed", why)) => {
-                supervisor.wait()?;
-                bail!("{why}");
-            }
-            _ => None,
+        let mut meeting = || -> Result<(Process, Started)> {
+            Ok((Process::of(Pid::from_child(&supervisor))?, meet(&mut supervisor, &order)?))
         };
-        let pid = pid.ok_or_else(|| anyhow!("the supervisor did not say what it started"))?;
-        Ok(Server { name, log: launch.log.clone(), supervisor, pipe: Some(pipe), pid, group })
+        match meeting() {
+            Ok((held, Started { pipe, process, first })) => {
+                let log = launch.log.clone();
+                Ok(Server { name, log, supervisor, held, pipe: Some(pipe), process, first, group })
+            }
+            Err(error) => {
+                // With it goes what it has started.
+                supervisor.kill().ok();
+                supervisor.wait().ok();
+                Err(error)
+            }
+        }
     }
 
     /// Its program's name.
@@ -212,53 +227,92 @@ impl Server {
         }
     }
 
-    /// How it ended, if it has.
-    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
-        Ok(self.supervisor.try_wait()?)
+    /// How it ended, if it has. Its supervisor ends with it, and says how.
+    pub fn ended(&self) -> Result<Option<ExitStatus>> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let status = rustix::process::waitid(WaitId::PidFd(self.held.as_fd()), options)?;
+        // An exit code is the second byte of what `wait` says, a signal the first.
+        let raw = |status: WaitIdStatus| {
+            status.exit_status().map_or_else(|| status.terminating_signal().unwrap_or(0), |code| code << 8)
+        };
+        Ok(status.map(|status| ExitStatus::from_raw(raw(status))))
     }
 
-    /// Whether it still runs, in a state to answer; for the error message of an op that failed.
-    pub fn is_running(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid.as_raw_nonzero()));
-        let state = stat.ok().and_then(|stat| stat.rsplit_once(')')?.1.trim_start().chars().next());
-        state.is_some_and(|state| !['Z', 'X'].contains(&state))
+    /// What keeps it from answering, if something does: for the error of ops that failed.
+    pub fn fault(&self) -> Option<String> {
+        if let Some(signal) = self.ended().ok().flatten().and_then(|status| status.signal()) {
+            return Some(format!(
+                "the supervisor of `{}` was killed by signal {signal}, and `{0}` ended with it",
+                self.name
+            ));
+        }
+        if self.process.has_ended() {
+            return Some(format!("`{}` died{}", self.name, self.log_end()));
+        }
+        let stopped = is_stopped(self.process.pid());
+        stopped.then(|| format!("`{}` was stopped by a signal{}", self.name, self.log_end()))
     }
 
     /// Sends the server's own process a signal.
     pub fn signal(&self, signal: Signal) -> Result<()> {
-        Ok(rustix::process::kill_process(self.pid, signal)?)
+        Ok(self.process.signal(signal)?)
     }
 
-    /// Asks it to stop and waits; after `patience` the whole tree is killed and that is an error.
+    /// Asks it to stop and waits; after `patience` the whole tree is killed and that is an error. So is an end before it
+    /// was asked, and a supervisor that had to be killed.
     pub fn stop(&mut self, signal: Signal, patience: Duration) -> Result<()> {
-        const POLL: Duration = Duration::from_millis(5);
-        if self.ended()?.is_some() {
-            return Ok(());
+        if let Some(fault) = self.ended()?.filter(|status| !status.success()).and_then(|_| self.fault()) {
+            self.kill().ok();
+            bail!("{fault}");
         }
         self.signal(signal).ok();
-        let begin = crate::machine::uptime();
-        while self.ended()?.is_none() {
-            if crate::machine::uptime() - begin > patience {
-                self.kill();
-                bail!(
-                    "`{}` did not stop within {} s and was killed{}",
-                    self.name,
-                    patience.as_secs(),
-                    self.log_end()
-                );
-            }
-            std::thread::sleep(POLL);
+        let stopped = self.process.ends_within(patience);
+        self.kill()?;
+        if !stopped {
+            let seconds = patience.as_secs();
+            bail!("`{}` did not stop within {seconds} s and was killed{}", self.name, self.log_end());
         }
-        self.kill();
         Ok(())
     }
 
-    /// Ends the whole tree at once.
-    fn kill(&mut self) {
+    /// Ends the whole tree at once. A supervisor that does not do it is killed, and that is an error.
+    fn kill(&mut self) -> Result<()> {
         // The end of the pipe is what the supervisor acts upon.
-        drop(self.pipe.take());
+        let Some(pipe) = self.pipe.take() else { return Ok(()) };
+        drop(pipe);
+        let answers = self.supervisor_ends();
+        if !answers {
+            if self.first.is_none() {
+                kill_below(self.held.pid());
+            }
+            self.supervisor.kill().ok();
+        }
+        match &self.first {
+            Some(first) => {
+                first.signal(Signal::KILL).ok();
+                first.ends_within(SUPERVISOR_PATIENCE);
+            }
+            // Before it is waited for: its number is that of the session.
+            None => kill_session(self.held.pid()),
+        }
         self.supervisor.wait().ok();
         drop(self.group.take());
+        ensure!(answers, "the supervisor of `{}` was stopped by a signal, and was killed", self.name);
+        Ok(())
+    }
+
+    /// Waits for the end of the supervisor, unless it is stopped.
+    fn supervisor_ends(&self) -> bool {
+        const LOOK: Duration = Duration::from_millis(200);
+        let begin = crate::machine::uptime();
+        while !self.held.ends_within(LOOK) {
+            let mut both = std::iter::once(&self.held).chain(&self.first);
+            let late = crate::machine::uptime() - begin > SUPERVISOR_PATIENCE;
+            if late || both.any(|process| is_stopped(process.pid())) {
+                return false;
+            }
+        }
+        true
     }
 
     /// The last lines of its log, as the end of an error message.
@@ -279,20 +333,56 @@ impl Server {
 
     /// Memory of the whole tree now: the proportional shares of its processes, in bytes.
     pub fn memory_bytes(&self) -> u64 {
-        tree(self.pid.as_raw_nonzero().get()).into_iter().filter_map(proportional_bytes).sum()
+        tree(self.process.pid()).into_iter().filter_map(proportional_bytes).sum()
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.kill();
+        self.kill().ok();
     }
+}
+
+/// What a supervisor has started.
+struct Started {
+    /// What it reads.
+    pipe: ChildStdin,
+    /// The server's own process.
+    process: Process,
+    /// The first one of its namespace, if it has one.
+    first: Option<Process>,
+}
+
+/// Tells a supervisor what to start, hears what that is, and holds it.
+fn meet(supervisor: &mut Child, order: &[u8]) -> Result<Started> {
+    let mut pipe = supervisor.stdin.take().context("no pipe to the supervisor")?;
+    // The supervisor waits for this line, so that the server is born in its control group.
+    pipe.write_all(order)?;
+    let answers = supervisor.stdout.take().context("no pipe from the supervisor")?;
+    if !is_ready_within(&answers, SUPERVISOR_PATIENCE) {
+        bail!("the supervisor did not answer within {} s", SUPERVISOR_PATIENCE.as_secs());
+    }
+    let mut answer = String::new();
+    BufReader::new(answers).read_line(&mut answer)?;
+    let process = |number: &str| -> Result<Process> {
+        let pid = number.parse().ok().and_then(Pid::from_raw).context("it is no number")?;
+        Ok(Process::of(pid)?)
+    };
+    let (process, first) = match answer.split_whitespace().collect::<Vec<_>>()[..] {
+        ["started", number] => (process(number)?, None),
+        ["started", number, "in", first] => (process(number)?, Some(process(first)?)),
+        ["failed", ..] => bail!("{}", answer.trim().trim_start_matches("failed ")),
+        _ => bail!("the supervisor did not say what it started"),
+    };
+    // Now it may wait for the server, whose number others may have then.
+    pipe.write_all(HELD)?;
+    Ok(Started { pipe, process, first })
 }
 
 /// Runs a program to its end, supervised like a server, and fails with the end of its output if it fails.
 pub fn run_to_end(launch: &Launch, patience: Duration) -> Result<()> {
     const POLL: Duration = Duration::from_millis(5);
-    let mut server = Server::start(launch)?;
+    let server = Server::start(launch)?;
     let begin = crate::machine::uptime();
     loop {
         match server.ended()? {

@@ -13,6 +13,8 @@ use std::process::{Child, Command};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, WaitOptions};
 
+use super::processes::Process;
+
 /// What a command line shows in place of a secret.
 const SHOWN: &str = "hidden";
 const WORD_BYTES: u64 = size_of::<usize>() as u64;
@@ -68,8 +70,10 @@ fn point_at_secrets(child: &Child, secrets: &[usize]) -> Result<()> {
         Some((_, status)) if status.stopped() => {}
         _ => bail!("it ended before it was loaded"),
     }
-    let memory = File::options().read(true).write(true).open(format!("/proc/{pid}/mem"))?;
-    Stack { memory, top: top_of_stack(pid)? }.point_at_secrets(secrets)?;
+    // Which is another where we are in a namespace of processes.
+    let number = Process::of(Pid::from_child(child))?.number_in_proc()?;
+    let memory = File::options().read(true).write(true).open(format!("/proc/{number}/mem"))?;
+    Stack { memory, top: top_of_stack(number)? }.point_at_secrets(secrets)?;
     // SAFETY: a stopped child of ours is let go; no memory of ours is touched.
     match unsafe { libc::ptrace(libc::PTRACE_DETACH, pid, 0, 0) } {
         0 => Ok(()),

@@ -1,22 +1,34 @@
 //! The program as a supervisor: what stands between blobwise and a server, and ends the server's whole tree.
+//!
+//! Where the kernel makes a PID namespace for us, these are two processes: one outside, which makes the namespace, and one
+//! inside, which is its first process and starts the server. When the first process of a namespace ends, however that
+//! comes, the kernel kills all others. It dies with the one outside by a parent-death signal; that one has a single
+//! thread and keeps its user, so that the signal is not lost.
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal};
+use anyhow::{Context, Result, bail};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, Signal, getpid, set_parent_process_death_signal};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 use serde::{Deserialize, Serialize};
 
-use super::processes::tree;
+use super::processes::{Process, is_ready_within, kill_below, own_parent};
 use super::{Files, Launch, secrets};
 
 /// First argument of the program as a supervisor.
 pub const SUPERVISE: &str = "__supervise";
+/// The same for the one inside.
+const SUPERVISE_INSIDE: &str = "__supervise-inside";
+/// What blobwise says when it holds the server's process. Until then nobody waits for it, so that its number stays its own.
+pub(super) const HELD: &[u8; 5] = b"held\n";
 
 /// What a supervisor is told, in one line through its pipe.
 #[derive(Serialize, Deserialize)]
@@ -45,15 +57,20 @@ pub(super) fn order(launch: &Launch) -> Result<Vec<u8>> {
 }
 
 /// Acts as a supervisor if the command line says so: `__supervise NAME`. The name is for whoever looks at processes.
-pub fn supervise_if_asked() -> Option<std::process::ExitCode> {
-    if std::env::args_os().nth(1)? != SUPERVISE {
-        return None;
-    }
-    Some(match supervise() {
-        Ok(code) => std::process::ExitCode::from(code),
+pub fn supervise_if_asked() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    let role = arguments.next()?;
+    let arguments: Vec<OsString> = arguments.collect();
+    let outcome = match role.to_str()? {
+        SUPERVISE => outside(&arguments),
+        SUPERVISE_INSIDE => inside(&arguments),
+        _ => return None,
+    };
+    Some(match outcome {
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             answer(&format!("failed {}", format!("{error:#}").replace('\n', " ")));
-            std::process::ExitCode::from(1)
+            ExitCode::from(1)
         }
     })
 }
@@ -63,40 +80,154 @@ fn answer(line: &str) {
     writeln!(std::io::stdout(), "{line}").ok();
 }
 
-fn supervise() -> Result<u8> {
-    // A session of its own: Apache signals its whole process group when it stops.
+// ---- outside -----------------------------------------------------------------------------------------------------
+
+/// What blobwise starts.
+fn outside(arguments: &[OsString]) -> Result<u8> {
+    // A session of its own: whoever signals the terminal's processes does not mean a server.
     rustix::process::setsid().ok();
-    adopt_orphans();
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line)?;
-    let server = start_as_ordered(&serde_json::from_str(&line).context("no order from blobwise")?)?;
-    let pid = server.id() as i32;
-    answer(&format!("started {pid}"));
-    std::thread::spawn(|| {
-        // Nothing is ever sent after the first line: this returns when blobwise has closed the pipe or died.
-        std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).ok();
-        kill_all_children();
-        #[expect(
-            clippy::exit,
-            clippy::disallowed_methods,
-            reason = "the supervisor has nothing to clean up but this"
-        )]
-        std::process::exit(0)
-    });
-    let status = wait_for(pid);
-    kill_all_children();
-    Ok(status)
+    // The order is left in the pipe. When it comes, we are in our control group, and so is whatever we start.
+    is_ready_within(&std::io::stdin(), Duration::MAX);
+    if !makes_a_namespace()? {
+        adopt_orphans();
+        return keep(None);
+    }
+    // The very file that runs, even where another has taken its place meanwhile.
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("blobwise").arg(SUPERVISE_INSIDE).arg(std::process::id().to_string()).args(arguments);
+    command.stderr(Stdio::null());
+    #[expect(clippy::disallowed_methods, reason = "the home of starting processes")]
+    let inside = command.spawn().context("cannot start a second supervisor")?;
+    close_what_was_handed_down();
+    stand_by(inside)
 }
 
-fn start_as_ordered(order: &Order) -> Result<Child> {
+/// Puts what is started from now on into a PID namespace; false where that is refused.
+#[expect(unsafe_code, reason = "unsharing is unsafe where tables of files are unshared")]
+fn makes_a_namespace() -> Result<bool> {
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    // SAFETY: no table of files is unshared, and there is no other thread.
+    if unsafe { unshare_unsafe(UnshareFlags::NEWPID) }.is_ok() {
+        return Ok(true);
+    }
+    // Who may not make one alone may in a user namespace, in which everybody is who they are outside.
+    // SAFETY: as above.
+    if unsafe { unshare_unsafe(UnshareFlags::NEWUSER | UnshareFlags::NEWPID) }.is_err() {
+        return Ok(false);
+    }
+    for (file, text) in [
+        ("setgroups", "deny".to_owned()),
+        ("uid_map", format!("{user} {user} 1")),
+        ("gid_map", format!("{group} {group} 1")),
+    ] {
+        let path = format!("/proc/self/{file}");
+        std::fs::write(&path, text).with_context(|| format!("cannot write `{path}`"))?;
+    }
+    Ok(true)
+}
+
+/// Who is at the other end is to see when the server closes it, and not us.
+#[expect(unsafe_code, reason = "closing descriptors by number")]
+fn close_what_was_handed_down() {
+    // SAFETY: nothing in this process has a descriptor but the three standard streams.
+    unsafe { libc::close_range(3, u32::MAX, 0) };
+}
+
+/// Waits for the one inside, and returns its exit code. When blobwise is gone and the one inside does not end of itself, it
+/// ends with us.
+fn stand_by(mut inside: Child) -> Result<u8> {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let process = Process::of(Pid::from_child(&inside))?;
+    let stdin = std::io::stdin();
+    // The one inside reads; here only the end counts.
+    let mut both = [PollFd::new(&stdin, PollFlags::empty()), PollFd::new(&process, PollFlags::IN)];
+    while poll(&mut both, None) == Err(rustix::io::Errno::INTR) {}
+    if !process.ends_within(PATIENCE) {
+        bail!("the supervisor inside does not end");
+    }
+    let status = inside.wait()?;
+    if status.signal().is_some() {
+        // Blobwise is to see that it was no end of the server's.
+        rustix::process::kill_process(getpid(), Signal::KILL)?;
+    }
+    Ok(status.code().unwrap_or(1) as u8)
+}
+
+// ---- inside ------------------------------------------------------------------------------------------------------
+
+/// The first process of a PID namespace.
+fn inside(arguments: &[OsString]) -> Result<u8> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // It may have died before it was asked to take us along.
+    if own_parent().map(|parent| parent.to_string()).as_deref()
+        != arguments.first().and_then(|outside| outside.to_str())
+    {
+        bail!("the supervisor outside is gone");
+    }
+    keep(Some(Process::of(getpid())?.number_in_proc()?))
+}
+
+/// Starts a server, and ends when it or blobwise does. `namespace` is our own number, as seen from outside, where our end
+/// is that of all others too.
+fn keep(namespace: Option<i32>) -> Result<u8> {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    let order = serde_json::from_str(&line).context("no order from blobwise")?;
+    let code = start(&order).and_then(|server| watch(&server, namespace));
+    if namespace.is_none() {
+        kill_below(std::process::id() as i32);
+    }
+    code
+}
+
+/// Waits for the end of a server that was started, and returns its exit code.
+fn watch(server: &Child, namespace: Option<i32>) -> Result<u8> {
+    let process = Process::of(Pid::from_child(server))?;
+    let number = process.number_in_proc()?;
+    let (held, is_held) = std::sync::mpsc::channel();
+    std::thread::Builder::new()
+        .spawn(move || end_with_blobwise(&held, namespace.is_some()))
+        .context("no thread for its supervisor")?;
+    answer(&match namespace {
+        Some(own) => format!("started {number} in {own}"),
+        None => format!("started {number}"),
+    });
+    if is_held.recv().is_err() {
+        bail!("blobwise is gone");
+    }
+    Ok(wait_for(process.pid()))
+}
+
+/// Reads what blobwise says until it has closed the pipe or died, and ends everything then.
+fn end_with_blobwise(held: &Sender<()>, is_namespace: bool) {
+    let mut stdin = std::io::stdin();
+    if stdin.read_exact(&mut [0; HELD.len()]).is_ok() {
+        held.send(()).ok();
+        std::io::copy(&mut stdin, &mut std::io::sink()).ok();
+    }
+    if !is_namespace {
+        kill_below(std::process::id() as i32);
+    }
+    #[expect(
+        clippy::exit,
+        clippy::disallowed_methods,
+        reason = "the supervisor has nothing to clean up but this"
+    )]
+    std::process::exit(0)
+}
+
+fn start(order: &Order) -> Result<Child> {
     let channel = order.channel.map(as_three_and_four).transpose()?;
     let log = File::options().create(true).append(true).open(&order.log).context("cannot open its log")?;
     let mut command = Command::new(&order.program);
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    // Apache signals its whole process group when it stops.
+    command.process_group(0);
     in_a_user_namespace(&mut command);
     if let Some(files) = &order.files {
         files.confine(&mut command)?;
     }
+    dies_with_its_supervisor(&mut command);
     let server = secrets::spawn(command, &order.arguments, &order.secrets)?;
     // The other end is to see when the server closes it.
     drop(channel);
@@ -117,28 +248,29 @@ fn wait_for(pid: i32) -> u8 {
     }
 }
 
-/// Kills the whole tree below this process. Whoever is orphaned meanwhile becomes our child, so that the next turn finds
-/// it; whoever forks meanwhile too.
-fn kill_all_children() {
-    const TURNS: u32 = 200;
-    let own = std::process::id() as i32;
-    for _ in 0..TURNS {
-        let below: Vec<i32> = tree(own).into_iter().filter(|pid| *pid != own).collect();
-        if below.is_empty() {
-            return;
-        }
-        for pid in below.into_iter().filter_map(Pid::from_raw) {
-            rustix::process::kill_process(pid, Signal::KILL).ok();
-        }
-        while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 #[expect(unsafe_code, reason = "prctl has no safe wrapper for subreapers")]
 fn adopt_orphans() {
     // SAFETY: PR_SET_CHILD_SUBREAPER takes a number and touches no memory of ours.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1_u64) };
+}
+
+/// Lets the command's own process be killed when the supervisor ends. Asked for after its last change of user, which would
+/// cancel it.
+#[expect(unsafe_code, reason = "what runs between fork and exec is unsafe to get wrong")]
+fn dies_with_its_supervisor(command: &mut Command) {
+    let supervisor = getpid();
+    // SAFETY: system calls only; nothing is allocated and no lock is taken.
+    unsafe {
+        command.pre_exec(move || {
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            // The supervisor may have died before that.
+            if rustix::process::getppid() == Some(supervisor) {
+                Ok(())
+            } else {
+                Err(std::io::ErrorKind::BrokenPipe.into())
+            }
+        });
+    }
 }
 
 /// The user and group that our own ids are called in a server's namespace: one that has an entry in the table of users,

@@ -121,6 +121,7 @@ pub const ALL: &[Check] = &[
     process("flushes-on-sync", |subject| subject.durability == Durability::OnSync, flushes::flushes_on_sync),
     process("survives-process-kill", may_survive_a_kill, kills::survives_process_kill),
     process("ends-with-the-program", Subject::is_server, kills::ends_with_the_program),
+    process("ends-with-its-supervisor", is_server_in_one_class, kills::ends_with_its_supervisor),
 ];
 
 fn always(_: &Subject) -> bool {
@@ -134,6 +135,11 @@ fn has_a_path(subject: &Subject) -> bool {
 
 fn has_one_class(subject: &Subject) -> bool {
     subject.caps().durability.len() == 1
+}
+
+/// Who ends with whom is the same in every class.
+fn is_server_in_one_class(subject: &Subject) -> bool {
+    subject.is_server() && (subject.durability == Durability::OnSync || has_one_class(subject))
 }
 
 fn may_survive_a_kill(subject: &Subject) -> bool {

@@ -265,3 +265,23 @@ pub fn ends_with_the_program(case: &Case) -> Result<()> {
     ensure!(left.is_empty(), "processes outlive the program that started them: {left:?}");
     Ok(())
 }
+
+/// Kills what stands between the program and its server: the server must end, and with it whatever it has started.
+pub fn ends_with_its_supervisor(case: &Case) -> Result<()> {
+    case.world.warm(case.subject, BLOB_BYTES_MAX)?;
+    let home = case.world.home()?;
+    let mut writer = Writer::start(case, &home)?;
+    writer.wait_for(5, &home)?;
+    let supervisors: Vec<_> =
+        processes::using(&home.store).into_iter().filter(processes::Process::is_supervisor).collect();
+    ensure!(!supervisors.is_empty(), "no supervisor was found");
+    supervisors.iter().for_each(processes::Process::kill);
+    let program = writer.child.id() as i32;
+    let left = processes::wait_until_none(PATIENCE, || {
+        let mut using = processes::using(&home.store);
+        using.retain(|process| process.pid != program);
+        using
+    });
+    ensure!(left.is_empty(), "processes outlive their supervisor: {left:?}");
+    Ok(())
+}

@@ -22,6 +22,7 @@ use crate::corpus::Corpus;
 use crate::machine::{self, Device};
 use crate::plan::{CatalogueOf, Class, Phase, Plan, Row, Work, class_of, defaults};
 use crate::result::{Fixed, Footprint, Round, VerifiedFrom};
+use crate::server::Server;
 use crate::shown;
 use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Mode, Options, Setup, Store};
 use possible::impossible;
@@ -486,7 +487,7 @@ impl<'a> Visitor<'a> {
         Ok(())
     }
 
-    /// A server that died is why the rest failed: it says more than the ops that met it.
+    /// A server that died or was stopped is why the rest failed: it says more than the ops that met it.
     fn check_servers(&self, failed: bool) -> Result<()> {
         let Ok((store, _)) = self.store() else { return Ok(()) };
         let servers = store.servers();
@@ -494,8 +495,8 @@ impl<'a> Visitor<'a> {
             // A connection may break a moment before the process is gone.
             std::thread::sleep(Duration::from_millis(200));
         }
-        match servers.into_iter().find(|server| !server.is_running()) {
-            Some(dead) => bail!("`{}` died{}", dead.name(), dead.log_end()),
+        match servers.into_iter().find_map(Server::fault) {
+            Some(fault) => bail!("{fault}"),
             None => Ok(()),
         }
     }
