@@ -125,7 +125,7 @@ pub fn fitting_lengths(
     let mut corpus_share = 1.0;
     // A batch is whole.
     let kept = (BLOBS_MIN as f64 * 1.25).max(plan.largest_batch() as f64 / CUT);
-    while corpus_share * smallest as f64 > kept {
+    while !stands(plan) && corpus_share * smallest as f64 > kept {
         corpus_share *= CUT;
         choices.push(Choice { corpus_share, ..short });
     }
@@ -144,7 +144,12 @@ pub fn fitting_lengths(
         gave.push(format!("the corpus was cut to {:.0} % of its blobs", chosen.corpus_share * 100.0));
     }
     if chosen.rounds < wanted {
-        gave.push(format!("rounds were cut from {wanted} to {}", chosen.rounds));
+        let all = units::seconds(cost(&Choice { rounds: wanted, ..chosen }));
+        let why = if stands(plan) { ", because the size of the corpus was asked for" } else { "" };
+        gave.push(format!(
+            "rounds were cut from {wanted} to {}{why} ({wanted} would take about {all})",
+            chosen.rounds
+        ));
     }
     if chosen.cold_ops < OPS_MIN {
         gave.push("cold phases are short".to_owned());
@@ -164,6 +169,29 @@ pub fn fitting_lengths(
             &format!(" Even so the rounds will take about {needs}, and the budget leaves {left} for them.");
     }
     (fixed, (!text.is_empty()).then(|| text.trim_start().to_owned()))
+}
+
+/// Whether the corpora are to be as large as they are: what was asked for is cut by no budget.
+fn stands(plan: &Plan) -> bool {
+    plan.corpora.iter().any(|corpus| corpus.stands)
+}
+
+/// Why a run cannot be made in `seconds` after the pilot, where its corpora stand: how many rounds it must have at the least, and how
+/// many seconds these and all wanted rounds take.
+pub fn beyond_budget(
+    plan: &Plan,
+    blobs: &[(u64, Option<u64>)],
+    visits: &[PilotVisit<'_>],
+    seconds: f64,
+) -> Option<[(u32, f64); 2]> {
+    let wanted = plan.rounds.unwrap_or(ROUNDS_WANTED);
+    let needs = |rounds: u32, cold_ops: u64| {
+        let choice =
+            Choice { corpus_share: 1.0, read_seconds: READ_SECONDS_MIN, read_ops: OPS_MIN, cold_ops, rounds };
+        (rounds, round_seconds(plan, blobs, visits, choice) * f64::from(rounds))
+    };
+    let least = needs(wanted.min(ROUNDS_MIN), OPS_MIN / 8);
+    (stands(plan) && least.1 > seconds * BEYOND).then(|| [least, needs(wanted, OPS_MIN)])
 }
 
 /// What will be too short to be ranked, as far as that can be told before round 1, and what would be enough.
@@ -453,6 +481,21 @@ mod tests {
         let open =
             resolved("stores = ['files/flat']\nscale = 0.01\nrate = 100.0\nphases = ['fill', 'read-warm']");
         assert_eq!(full_lengths(&open, &[(8, None)]).lengths["read-warm"].seconds, READ_SECONDS_MIN);
+    }
+
+    #[test]
+    fn a_corpus_that_was_asked_for_stands_and_rounds_are_cut_or_the_budget_is_too_small() {
+        let plan = resolved("stores = ['files/flat']\n[corpus]\nblobs = 1000");
+        let blobs = [(1000, None)];
+        let visits =
+            [PilotVisit { row: &plan.rows[0], corpus: 0, blobs: 1000, visit: visit_of(&plan, 1000, 1.0) }];
+        let (fixed, why) = fitting_lengths(&plan, &blobs, &visits, 40.0);
+        let why = why.unwrap();
+        assert!(fixed.corpus_share == 1.0 && fixed.rounds < 5, "{fixed:?}");
+        assert!(why.contains("because the size of the corpus was asked for (5 would take about "), "{why}");
+        assert_eq!(beyond_budget(&plan, &blobs, &visits, 40.0), None);
+        let [(least, short), (wanted, long)] = beyond_budget(&plan, &blobs, &visits, 5.0).unwrap();
+        assert!((least, wanted) == (2, 5) && 5.0 < short && short < long, "{short} {long}");
     }
 
     #[test]

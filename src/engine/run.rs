@@ -288,6 +288,7 @@ impl Course<'_> {
         let rails = 0.3 + IDLE_SECONDS_A_ROUND;
         let left = self.seconds_left().unwrap_or(f64::INFINITY) - 1.0;
         let for_rounds = left * (1.0 - SPARE) - f64::from(ROUNDS_WANTED) * rails;
+        self.refuse_beyond_budget(&visits, for_rounds)?;
         let (fixed, gave) = pilot::fitting_lengths(plan, &self.blobs(), &visits, for_rounds.max(0.0));
         if let Some(gave) = gave {
             observer.event(Event::Note(&gave));
@@ -299,6 +300,26 @@ impl Course<'_> {
         observer.event(Event::Note(&note));
         self.foresee(&visits, &fixed, observer);
         Ok(fixed)
+    }
+
+    /// Refuses a budget in which a corpus of the size that was asked for has not even the fewest rounds.
+    fn refuse_beyond_budget(&self, visits: &[PilotVisit<'_>], for_rounds: f64) -> Result<()> {
+        let plan = self.context.plan;
+        let beyond = pilot::beyond_budget(plan, &self.blobs(), visits, for_rounds.max(0.0));
+        let (Some([least, all]), Some(budget)) = (beyond, plan.budget) else { return Ok(()) };
+        let spent = budget.as_secs_f64() - for_rounds;
+        // Up to the next minute, so that what the pilot underestimates has room.
+        let minutes = |seconds: f64| ((seconds / (1.0 - SPARE) + spent) / 60.0).ceil();
+        bail!(
+            "a budget of {} is too small for a corpus of the size that was asked for: {} take about {}; give it `--budget {}m`, or \
+             `--budget {}m` for {}, ask for fewer blobs, or shrink the plan with `--scale`",
+            units::seconds(budget.as_secs_f64()),
+            units::counted(least.0, "round"),
+            units::seconds(least.1),
+            minutes(least.1),
+            minutes(all.1),
+            units::counted(all.0, "round")
+        )
     }
 
     /// Says what will be too short to be ranked.

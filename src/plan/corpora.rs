@@ -46,6 +46,8 @@ pub struct CorpusPlan {
     pub sweep_bytes: Option<u64>,
     /// What a plan with several corpora calls it.
     pub name: Option<String>,
+    /// Whether its size was asked for, in blobs or in bytes: no budget cuts it then.
+    pub stands: bool,
 }
 
 /// Blobs of the default corpus.
@@ -174,6 +176,7 @@ fn several(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
 
 fn one(corpus: &CorpusText, bytes_max: Option<u64>, scale: f64, seed: u64) -> Result<CorpusPlan> {
     let source = source_of(corpus)?;
+    let stands = was_asked_for(corpus, bytes_max);
     let real = matches!(source, Source::Files(_));
     let (blobs_max, bytes_max) = match (corpus.blobs, bytes_max) {
         (None, None) if real => (None, Some(DEFAULT_BYTES)),
@@ -189,7 +192,18 @@ fn one(corpus: &CorpusText, bytes_max: Option<u64>, scale: f64, seed: u64) -> Re
     let blobs_max = scaled(blobs_max).map(kept);
     // What a scaled corpus keeps, it keeps whatever its bytes.
     let bytes_max = if scale < 1.0 && blobs_max.is_some() { bytes_max } else { scaled(bytes_max) };
-    Ok(CorpusPlan { request: Request { source, blobs_max, bytes_max, seed }, sweep_bytes: None, name: None })
+    let request = Request { source, blobs_max, bytes_max, seed };
+    Ok(CorpusPlan { request, sweep_bytes: None, name: None, stands })
+}
+
+/// Whether somebody said how large a corpus is to be: the defaults stand in every plan that a run has kept.
+fn was_asked_for(corpus: &CorpusText, bytes_max: Option<u64>) -> bool {
+    let of_files = (None, Some(DEFAULT_BYTES));
+    let is_default = match (corpus.blobs, bytes_max) {
+        (None, None) | (Some(DEFAULT_BLOBS), Some(DEFAULT_BYTES)) => true,
+        other => corpus.files.is_some() && other == of_files,
+    };
+    !is_default
 }
 
 fn source_of(corpus: &CorpusText) -> Result<Source> {
@@ -255,7 +269,8 @@ fn of_sweep(
             bytes_max: None,
             seed: seed.wrapping_add(u64::from(step) << 32),
         };
-        corpora.push(CorpusPlan { request, sweep_bytes: Some(centre.round() as u64), name: None });
+        let stands = was_asked_for(corpus, bytes_max);
+        corpora.push(CorpusPlan { request, sweep_bytes: Some(centre.round() as u64), name: None, stands });
     }
     Ok(corpora)
 }
@@ -287,6 +302,18 @@ mod tests {
         assert_eq!(blobs("source = 'fixed:4MB'\nblobs = 1000", 0.001), Some(4));
         assert_eq!(blobs("source = 'fixed:100MB'\nblobs = 1000", 0.001), Some(2));
         assert_eq!(blobs("source = 'fixed:100MB'\nblobs = 1", 0.001), Some(1));
+    }
+
+    #[test]
+    fn what_was_asked_for_is_told_from_defaults() {
+        let stands = |toml: &str| planned(toml)[0].stands;
+        assert!(!stands("") && !stands("[corpus]\nsource = 'tiny'") && !stands("sweep = '1kB..10kB'"));
+        assert!(stands("[corpus]\nblobs = 400") && stands("[corpus]\nbytes = '1MB'"));
+        assert!(stands("sweep = '1kB..10kB'\n[corpus]\nblobs = 400"));
+        // As a run keeps it, with its defaults written out.
+        let kept = PlanText::default().resolve(false).unwrap().text;
+        assert!(kept.corpus.as_ref().unwrap().blobs.is_some());
+        assert!(!kept.resolve(false).unwrap().corpora[0].stands);
     }
 
     #[test]

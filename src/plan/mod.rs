@@ -61,7 +61,7 @@ pub struct PlanText {
     /// Half the width that half of the intervals are to have at most, such as `5%`, if the budget allows so many rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precision: Option<String>,
-    /// Wall time from start to written report, such as `2m`.
+    /// Wall time from start to written report, such as `2m`. It cuts no corpus whose size is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<String>,
     /// `none`, `on-sync` or `each-write`.

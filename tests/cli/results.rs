@@ -25,6 +25,7 @@ pub fn trials() -> Vec<Trial> {
         }),
         Trial::test("batches are whole, and every blob is there", batches_are_whole),
         Trial::test("a batch that no corpus fills is refused", batch_is_too_large),
+        Trial::test("a budget cuts no corpus that was asked for", budget_is_too_small),
         Trial::test("an aged store's result has the published schema", || valid("--phases fill,age")),
         Trial::test("the table is in the CSV file", csv),
         Trial::test("the stored plan repeats the run", plan_repeats),
@@ -101,6 +102,12 @@ fn batch_is_too_large() -> Outcome {
     Work::new()
         .say("run --stores sqlite --blobs 25 --batch 30")
         .refused(&["phase `fill`", "a batch of 30 is whole, and there are 25 blobs"]);
+    Ok(())
+}
+
+fn budget_is_too_small() -> Outcome {
+    let run = "run --stores files/hashed --corpus fixed:2kB --blobs 30000 --budget 1s --out out";
+    Work::new().say(run).refused(&["a budget of 1 s is too small", "give it `--budget ", "`--scale`"]);
     Ok(())
 }
 
