@@ -4,8 +4,11 @@
 //! while the store is open and has everything cached, and while it is closed. Then it is opened with nothing of it in the page cache,
 //! and everything is read.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, bail, ensure};
 use blobwise::machine;
+use blobwise::server::{Launch, run_to_end};
 use blobwise::store::{Durability, Key, Kind, NoticedBy, Span};
 
 use crate::bench::{Bench, blob};
@@ -51,15 +54,35 @@ pub fn applies(subject: &Subject) -> bool {
 
 pub fn flipped_bytes_are_found(case: &Case) -> Result<()> {
     // Some keep everything in memory until they are closed.
-    tried(case, When::Open)?;
-    let copies = tried(case, When::Closed)?;
+    tried(case, When::Open, |_| Ok(()))?;
+    let copies = tried(case, When::Closed, |_| Ok(()))?;
     ensure!(copies > 0, "the blob is nowhere in the store's files: this check sees nothing");
+    if case.subject.family() == "postgres" && case.subject.adapter.kind == Kind::Server {
+        tried(case, When::Open, switch_checksums_on).context("with checksums of pages")?;
+    }
     Ok(())
 }
 
-/// Tries one way, and returns how many copies of a piece were changed.
-fn tried(case: &Case, when: When) -> Result<usize> {
+/// Private servers have none: this is what servers of the user's may have.
+fn switch_checksums_on(bench: &mut Bench) -> Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    bench.close()?;
+    let server = bench.subject.adapter.programs[0].find()?.path.canonicalize()?;
+    let program = server.with_file_name("pg_checksums");
+    let launch = Launch::new(&program, &bench.home.store);
+    let launch = launch.args(["--enable", "--no-sync", "-D"]).arg(bench.home.store.join("data"));
+    run_to_end(&launch, PATIENCE)?;
+    bench.open_again()?;
+    let facts = bench.store()?.facts()?;
+    let is_on = facts.get("data_checksums").is_some_and(|value| value == "on");
+    ensure!(is_on, "they are on, and the server does not say so: {facts:?}");
+    Ok(())
+}
+
+/// Tries one way in a store that is made ready first, and returns how many copies of a piece were changed.
+fn tried(case: &Case, when: When, prepare: fn(&mut Bench) -> Result<()>) -> Result<usize> {
     let mut bench = Bench::open(case.world, case.subject)?;
+    prepare(&mut bench)?;
     let keys = bench.keys(LENS.len() as u64);
     let blobs: Vec<Vec<u8>> = keys.iter().zip(LENS).map(|(key, len)| blob(key.id, 0, *len)).collect();
     for (key, blob) in keys.iter().zip(&blobs) {
