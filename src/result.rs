@@ -87,8 +87,10 @@ impl Picture {
 
     /// The name of its file.
     pub fn file(&self) -> String {
-        let name: String =
-            self.store.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        /// File systems take 255 bytes.
+        const LETTERS_MAX: usize = 200;
+        let letters = self.store.chars().take(LETTERS_MAX);
+        let name: String = letters.map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         format!("{}.png", name.trim_matches('-'))
     }
 }
@@ -965,7 +967,7 @@ impl RunResult {
         }
         let damaged = || format!("`{}` is damaged", file.display());
         let result = serde_json::from_str(&text).with_context(damaged)?;
-        check::check(&serde_json::from_str(&text)?).with_context(damaged)?;
+        check::check(&serde_json::from_str(&text).with_context(damaged)?).with_context(damaged)?;
         Ok(result)
     }
 

@@ -154,7 +154,20 @@ pub fn of_error(text: &str) -> String {
             text = without(&text, secret);
         }
     });
-    text
+    shortened(text)
+}
+
+/// The beginning and the end of an error that repeats what is long.
+fn shortened(text: String) -> String {
+    const BYTES_MAX: usize = 8192;
+    if text.len() <= BYTES_MAX {
+        return text;
+    }
+    let boundary =
+        |from: usize| (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    let (beginning, end) = (boundary(BYTES_MAX / 2), boundary(text.len() - BYTES_MAX / 4));
+    let left_out = end - beginning;
+    format!("{} [{left_out} bytes left out] {}", &text[..beginning], &text[end..])
 }
 
 /// Text in which a secret is masked: a short one only where it is a word by itself.
@@ -184,8 +197,8 @@ fn secrets_of(url: &str) -> impl Iterator<Item = String> {
     }
     for param in query.split(['?', '#', '&', ';']) {
         match param.split_once('=') {
-            Some((name, value)) if !is_open(name) => secrets.push(value),
-            Some(_) => {}
+            Some((name, value)) if is_name(name) => secrets.extend((!is_open(name)).then_some(value)),
+            Some((name, value)) => secrets.extend([param, name, value]),
             None => secrets.push(param),
         }
     }
@@ -219,6 +232,12 @@ fn decoded(text: &str) -> String {
 
 fn is_open(name: &str) -> bool {
     OPEN_NAMES.contains(&decoded(name).to_ascii_lowercase().as_str())
+}
+
+/// Whether this can be a parameter's name, and not what stands behind a `&` in a password.
+fn is_name(name: &str) -> bool {
+    let letters = |c: char| c.is_ascii_alphabetic() || c == '_' || c == '-';
+    !name.is_empty() && decoded(name).chars().all(letters)
 }
 
 fn is_secret(name: &str) -> bool {
@@ -325,6 +344,7 @@ fn masked_main(main: &str, is_web: bool) -> String {
 fn masked_query(query: &str, is_page: bool) -> String {
     let hides = |name: &str| if is_page { is_secret(name) } else { !is_open(name) };
     let param = |param: &str| match param.split_once('=') {
+        Some((name, _)) if !is_page && !is_name(name) => MASK.to_owned(),
         Some((name, _)) if hides(name) => format!("{name}={MASK}"),
         None if !is_page && !param.is_empty() => MASK.to_owned(),
         _ => param.to_owned(),
@@ -462,6 +482,7 @@ mod tests {
             ("'mysql://h/db?user=me&passw%6Frd=s3cret'.", "'mysql://h/db?user=me&passw%6Frd=***'."),
             ("mysql://h/db?unheard_of=s3cret;w=1", "mysql://h/db?unheard_of=***;w=1"),
             ("redis://h/0?s3cret#s3cret", "redis://h/0?***#***"),
+            ("redis://h/0?password=a&s3cret=&w=1", "redis://h/0?password=***&***&w=1"),
             ("postgres://h:5432/db?password=s3@cret", "postgres://h:***"),
             ("postgres://me:s3?c@ret@h/db", "postgres://me:***"),
             ("redis://me:s3cret", "redis://me:***"),
@@ -520,6 +541,13 @@ mod tests {
         remember("mysql://same:same@db.example/same");
         assert_eq!(of_error("no user `same`"), "no user `same`");
         assert_eq!(without_passwords("a k3y of a label"), "a k3y of a label");
+    }
+
+    #[test]
+    fn errors_are_no_longer_than_people_read() {
+        let long = of_error(&format!("begin {} end", "é".repeat(100_000)));
+        assert!(long.len() < 8192 && long.starts_with("begin é") && long.ends_with("é end"), "{long}");
+        assert!(long.contains("bytes left out]"));
     }
 
     #[test]

@@ -14,12 +14,18 @@ pub fn parse_bytes(text: &str) -> Result<u64> {
     Ok(size.as_u64())
 }
 
+/// Longer than anything here lasts, and short enough to be added to any moment.
+const LONGEST: jiff::SignedDuration = jiff::SignedDuration::from_hours(366 * 24);
+
 /// Parses a duration such as `90s`, `2m` or `1h30m`.
 pub fn parse_duration(text: &str) -> Result<Duration> {
     let duration: jiff::SignedDuration =
         text.trim().parse().with_context(|| format!("`{text}` is not a duration such as 90s, 2m or 1h"))?;
     if duration.is_negative() {
         bail!("`{text}` is negative");
+    }
+    if duration > LONGEST {
+        bail!("`{text}` is more than a year");
     }
     Ok(duration.unsigned_abs())
 }
@@ -117,6 +123,7 @@ mod tests {
         assert_eq!(parse_duration("2m").unwrap(), Duration::from_secs(120));
         assert_eq!(parse_duration("1h30m").unwrap(), Duration::from_secs(5400));
         assert!(parse_duration("-1s").is_err());
+        assert!(parse_duration("9999999999999h").unwrap_err().to_string().contains("more than a year"));
         assert_eq!(parse_share("5%").unwrap(), 0.05);
         assert!(parse_share("120%").is_err());
     }

@@ -154,9 +154,10 @@ fn members_of(flags: &Flags, text: &PlanText) -> Result<Vec<Asked>> {
         }
         let name =
             of_plan.name.with_context(|| format!("the plan `{plan}` has no name for its directory"))?;
-        if name.contains('/') || name.starts_with('.') || plans.iter().any(|other| other.name == name) {
+        let is_no_directory = name.is_empty() || name.contains('/') || name.starts_with('.');
+        if is_no_directory || plans.iter().any(|other| other.name == name) {
             bail!(
-                "the plan `{plan}` cannot use the directory `{name}`: another plan has that name, it contains `/`, or it begins with `.`"
+                "the plan `{plan}` cannot use the directory `{name}`: another plan has that name, it contains `/`, it begins with `.`, or it is empty"
             );
         }
         plans.push(Asked { plan: plan.clone(), name, about: of_plan.about.unwrap_or_default() });

@@ -55,7 +55,7 @@ pub struct PlanText {
     /// Everything random follows from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Exactly this many rounds.
+    /// Exactly this many rounds, up to 10,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u32>,
     /// Half the width that half of the intervals are to have at most, such as `5%`, if the budget allows so many rounds.
@@ -370,6 +370,8 @@ const LIMIT: &str = "p99=50ms";
 pub const LOOK_SCALE: f64 = 0.1;
 /// Visits of a look: where two rounds would be more there is one, which shows the shape as well and in half the time.
 const LOOK_VISITS_MAX: usize = 150;
+/// Rounds at the most: their order is drawn before the first one.
+const ROUNDS_MAX: u32 = 10_000;
 /// Workers at the most.
 const WORKERS_MAX: usize = 1024;
 /// Blobs of one op at the most.
@@ -616,6 +618,9 @@ impl Resolver<'_> {
         let mut rounds = self.text.rounds;
         if rounds == Some(0) {
             bail!("`--rounds 0` measures nothing; at least 1 is needed, 5 for verdicts");
+        }
+        if let Some(many) = rounds.filter(|rounds| *rounds > ROUNDS_MAX) {
+            bail!("`--rounds {many}` is more than {ROUNDS_MAX}");
         }
         let budget = self.text.budget.as_deref().map(parse_duration).transpose().context("--budget")?;
         if budget.is_some_and(|budget| budget.is_zero()) {
@@ -909,6 +914,7 @@ mod tests {
     fn nonsense_is_refused_with_its_name_and_limit() {
         assert!(error("workers = 0").contains("--workers 0"));
         assert!(error("rate = -1.0").contains("--rate"));
+        assert!(error("rounds = 4000000000").contains("more than 10000"));
         let phase = |more: &str| error(&format!("[[phase]]\nid = 'p'\n{more}"));
         assert!(phase("ops = {register = 1.0}\nduplicates = 1.0").contains("not from 0 to 0.9"));
         assert!(phase("ops = {put = 1.0}\nduplicates = 0.1").contains("for `register`"));

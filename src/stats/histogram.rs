@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
@@ -60,6 +60,9 @@ pub fn encode(histogram: &Histogram) -> Result<String> {
 
 /// From the text of a result file.
 pub fn decode(text: &str) -> Result<Histogram> {
+    // All 34,000 counters of one, each with digits of its own, take half of that; a small text could unfold to gigabytes.
+    const TEXT_BYTES_MAX: usize = 512 << 10;
+    ensure!(text.len() <= TEXT_BYTES_MAX, "a histogram of {} B is none of ours", text.len());
     let bytes = BASE64.decode(text).context("a histogram is not base64")?;
     Deserializer::new()
         .deserialize(&mut bytes.as_slice())
@@ -146,6 +149,7 @@ mod tests {
         }
         assert_eq!(decode(&encode(&histogram).unwrap()).unwrap(), histogram);
         assert!(decode("AAAA").is_err());
+        assert!(decode(&"A".repeat(1 << 20)).unwrap_err().to_string().contains("none of ours"));
     }
 
     #[test]

@@ -90,6 +90,17 @@ fn as_it_is() -> Outcome {
     std::fs::write(work.path("twice.toml"), "plans = ['a.toml', 'a.toml']")?;
     let said = work.say("run twice.toml --out out").ended(2);
     assert!(said.stderr.contains("`a.toml` cannot use the directory `first`"), "{}", said.stderr);
+    for name in ["", ".", "..", "../x", "a/b"] {
+        let plan = format!("name = '{name}'\nstores = ['memory']\nphases = ['fill']\nrounds = 1\n");
+        std::fs::write(work.path("b.toml"), plan)?;
+        std::fs::write(work.path("elsewhere.toml"), "plans = ['b.toml']")?;
+        let said = work.say("run elsewhere.toml --quiet --out out").ended(2);
+        assert!(
+            said.stderr.contains(&format!("`b.toml` cannot use the directory `{name}`")),
+            "{}",
+            said.stderr
+        );
+    }
     assert!(!work.path("out").exists());
     Ok(())
 }

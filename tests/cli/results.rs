@@ -31,6 +31,10 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("the stored plan repeats the run", plan_repeats),
         Trial::test("the advice of an answer can be followed", advice_is_followed),
         Trial::test("the report of a run can be printed again", report_again),
+        Trial::test(
+            "a result with figures that no run measures is refused by all that read one",
+            unmeasurable,
+        ),
         Trial::test("runs of some corpora each are reported as one", reported_as_one),
         Trial::test("runs that are not parts of one are not reported as one", not_reported_as_one),
         Trial::test("a run compared with itself has not regressed", compared_with_itself),
@@ -182,6 +186,40 @@ fn advice_is_followed() -> Outcome {
         };
         assert!(second.answer.iter().any(|sentence| answered(&sentence)), "{:#?}", second.answer);
     }
+    Ok(())
+}
+
+/// Each of these once made a report that never ended, took gigabytes or was a panic.
+fn unmeasurable() -> Outcome {
+    let work = Work::new();
+    run(&work, "--phases fill,read-warm", "out")?;
+    let path = work.path("out/result.json");
+    let good = json(&path)?;
+    let spoiled = |pointer: &str, value: Value| -> Result<(), Failed> {
+        let mut result = good.clone();
+        *result.pointer_mut(pointer).ok_or("no such field")? = value;
+        std::fs::write(&path, serde_json::to_vec(&result)?)?;
+        for line in ["report out", "report --markdown out", "compare out out", "run --resume out"] {
+            let field = pointer.rsplit('/').next().unwrap_or_default();
+            work.say(line).refused(&["result.json` is damaged", field]);
+        }
+        Ok(())
+    };
+    spoiled("/results/0/ops_per_s/median", 1e308.into())?;
+    spoiled("/results/0/rounds/0/seconds", (-5.0).into())?;
+    spoiled("/results/0/rounds/0/round", u32::MAX.into())?;
+    spoiled("/harness/clock_read_ns", 1e300.into())?;
+    spoiled("/results/0/store", "a\nb".into())?;
+    std::fs::write(
+        &path,
+        format!(
+            "{},\"x\":{}{}}}",
+            good.to_string().trim_end_matches('}'),
+            "[".repeat(5000),
+            "]".repeat(5000)
+        ),
+    )?;
+    work.say("report out").refused(&["result.json` is damaged"]);
     Ok(())
 }
 
