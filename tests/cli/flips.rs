@@ -8,10 +8,11 @@ use blobwise::store::NoticedBy;
 use libtest_mimic::Trial;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+use rustix::process::Signal;
 
 use crate::flipping::flip;
 use crate::program::{Outcome, Work, missing, needing};
-use crate::signals::{run_until, wait};
+use crate::signals::{run_until, send, wait};
 
 /// Stores that answer from the kernel's cache, from their own, and from a server's.
 const STORES: &[&str] = &["files/hashed", "sqlite", "redb", "fjall", "postgres/bytea", "mariadb/blob"];
@@ -76,8 +77,11 @@ fn changed_under(store: &str) -> Outcome {
     std::fs::write(work.path("plan.toml"), plan(store))?;
     let child = run_until(&work, "run plan.toml --verbose --dir place --out out", "  visits", 1);
     // Everything is read once before the phase is timed, and then lies in every cache that there is.
-    std::thread::sleep(Duration::from_millis(500));
+    std::thread::sleep(Duration::from_millis(300));
+    // Held, or it could come to its end while the files of a large server are searched.
+    send(&child, Signal::STOP);
     let copies = flip(&work.path("place"), &files[7]);
+    send(&child, Signal::CONT);
     let said = wait(child);
     assert!(copies? > 0, "the blob is nowhere in the files of {store}: {}", said.stderr);
     let said = said.ended(1);
