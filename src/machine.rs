@@ -332,9 +332,31 @@ fn below(dir: &Path) -> impl Iterator<Item = walkdir::DirEntry> {
     walkdir::WalkDir::new(dir).into_iter().filter_map(|entry| entry.ok())
 }
 
-/// Bytes allocated below a directory, directories included.
-pub fn allocated_bytes(dir: &Path) -> u64 {
-    below(dir).filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.blocks() * 512).sum()
+/// Bytes allocated below a directory, in blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Allocated {
+    /// All of them.
+    pub all: u64,
+    /// Those of directories themselves.
+    pub directories: u64,
+    /// Those of files that are logs.
+    pub logs: u64,
+}
+
+/// Bytes allocated below a directory; `is_log` is asked of the path of each file below it.
+pub fn allocated(dir: &Path, is_log: impl Fn(&Path) -> bool) -> Allocated {
+    let mut sum = Allocated::default();
+    for entry in below(dir) {
+        let Ok(metadata) = entry.metadata() else { continue };
+        let bytes = metadata.blocks() * 512;
+        sum.all += bytes;
+        if metadata.is_dir() {
+            sum.directories += bytes;
+        } else if entry.path().strip_prefix(dir).is_ok_and(&is_log) {
+            sum.logs += bytes;
+        }
+    }
+    sum
 }
 
 /// Asks the kernel to forget the data of every file below a directory; inodes and dentries stay.
@@ -511,7 +533,14 @@ mod tests {
         std::fs::write(dir.path().join("file"), vec![1; 1 << 20]).unwrap();
         sync_filesystem(dir.path()).unwrap();
         assert_eq!(resident_share(dir.path()), 1.0);
-        assert!(allocated_bytes(dir.path()) >= 1 << 20);
+        let sum = allocated(dir.path(), |path| path.starts_with("log"));
+        assert!(sum.all >= 1 << 20 && sum.logs == 0, "{sum:?}");
+        std::fs::create_dir(dir.path().join("log")).unwrap();
+        std::fs::write(dir.path().join("log/1"), vec![7; 100_000]).unwrap();
+        File::open(dir.path().join("log/1")).unwrap().sync_all().unwrap();
+        let more = allocated(dir.path(), |path| path.starts_with("log"));
+        assert!(more.logs >= 100_000 && more.directories >= sum.directories, "{more:?}");
+        assert_eq!(more.all - more.logs - more.directories, sum.all - sum.directories);
         if !is_in_memory(dir.path()) {
             evict(dir.path());
             assert!(resident_share(dir.path()) < 0.1);

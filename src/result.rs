@@ -677,6 +677,12 @@ pub struct Footprint {
     /// What indexes beside the data take of that, where the store tells them apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index_bytes: Option<u64>,
+    /// What directories take of that by themselves, beside the files in them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory_bytes: Option<u64>,
+    /// What logs take of that: what is in them lies elsewhere too, or will.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_bytes: Option<u64>,
     /// The same as `after_settle_bytes` from the file system's free space: a cross-check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub statvfs_bytes: Option<u64>,
@@ -686,6 +692,15 @@ pub struct Footprint {
     /// `after_settle_bytes` per byte of blobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space_amplification: Option<f64>,
+}
+
+impl Footprint {
+    /// What is neither directory nor log nor index of `after_settle_bytes`: the blobs, and whatever else lies with them. Absent
+    /// where the parts are not known.
+    pub fn data_bytes(&self) -> Option<u64> {
+        let all = self.after_settle_bytes?.checked_sub(self.directory_bytes?)?;
+        all.checked_sub(self.log_bytes?)?.checked_sub(self.index_bytes.unwrap_or(0))
+    }
 }
 
 /// Five verdicts on a ratio of rates.

@@ -645,6 +645,11 @@ pub trait Store: Sync + Send {
         Ok(None)
     }
 
+    /// Whether a file, by its path below the store's directory, is a log: what was written there is written again where it stays.
+    fn is_log(&self, _path: &Path) -> bool {
+        false
+    }
+
     /// Memory that the store takes outside of this process and of its servers, in bytes now, such as that of a file system
     /// in memory; `None` for a store that has none there.
     fn memory_bytes(&self) -> Result<Option<u64>> {
@@ -692,6 +697,11 @@ pub struct Incidents {
     pub cache_misses: u64,
     /// Requests that were made once more because the other side had closed the connection.
     pub repeats: u64,
+}
+
+/// Whether a file's own name is such a one; a name that is no text is none.
+pub fn has_name(path: &Path, is_meant: impl Fn(&str) -> bool) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(is_meant)
 }
 
 /// One worker's handle. What a store cannot do it refuses; it never emulates.

@@ -317,8 +317,8 @@ fn footprints(text: &mut String, result: &RunResult) {
     line(
         text,
         &format!(
-            "  {:<28} {:>9} {:>11} {:>9} {:>11} {:>11}",
-            "store", "settled", "for a byte", "filled", "when empty", "written"
+            "  {:<28} {:>8} {:>6} {:>8} {:>8} {:>7} {:>8} {:>8} {:>7}",
+            "store", "settled", "/ byte", "data", "indexes", "dirs", "logs", "empty", "written"
         ),
     );
     for footprint in rows {
@@ -329,11 +329,14 @@ fn footprints(text: &mut String, result: &RunResult) {
         line(
             text,
             &format!(
-                "  {} {:>9} {:>11} {:>9} {:>11} {:>11}",
+                "  {} {:>8} {:>6} {:>8} {:>8} {:>7} {:>8} {:>8} {:>7}",
                 named(&format!("{}{size}", footprint.store)),
                 bytes(footprint.after_settle_bytes),
                 share(footprint.space_amplification),
-                bytes(footprint.allocated_bytes),
+                bytes(footprint.data_bytes()),
+                bytes(footprint.index_bytes),
+                bytes(footprint.directory_bytes),
+                bytes(footprint.log_bytes),
                 bytes(footprint.empty_bytes),
                 share(footprint.write_amplification),
             ),

@@ -218,6 +218,8 @@ fn footprints(plan: &Plan, records: &Records) -> Vec<Footprint> {
                 allocated_bytes: middle(&|footprint| footprint.allocated_bytes),
                 after_settle_bytes: middle(&|footprint| footprint.after_settle_bytes),
                 index_bytes: middle(&|footprint| footprint.index_bytes),
+                directory_bytes: middle(&|footprint| footprint.directory_bytes),
+                log_bytes: middle(&|footprint| footprint.log_bytes),
                 statvfs_bytes: middle(&|footprint| footprint.statvfs_bytes),
                 write_amplification: middle_share(&|footprint| footprint.write_amplification),
                 space_amplification: middle_share(&|footprint| footprint.space_amplification),

@@ -1,5 +1,6 @@
 //! fjall: a log-structured merge tree in pure Rust, with or without values in files of their own.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -114,6 +115,11 @@ impl Store for Fjall {
             std::thread::sleep(POLL);
         }
         Ok(())
+    }
+
+    /// Its journals.
+    fn is_log(&self, path: &Path) -> bool {
+        has_name(path, |name| name.ends_with(".jnl"))
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -1,5 +1,7 @@
 //! RocksDB: a log-structured merge tree, with or without values in blob files (BlobDB).
 
+use std::path::Path;
+
 use anyhow::Context;
 use rocksdb::{
     BlockBasedOptions, Cache, DB, IteratorMode, Options as DbOptions, WriteBatch, WriteOptions, properties,
@@ -144,6 +146,11 @@ impl Store for Rocks {
             std::thread::sleep(POLL);
         }
         Ok(())
+    }
+
+    /// The write-ahead log.
+    fn is_log(&self, path: &Path) -> bool {
+        has_name(path, |name| name.ends_with(".log"))
     }
 
     fn close(self: Box<Self>) -> Result<()> {

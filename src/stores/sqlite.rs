@@ -1,6 +1,6 @@
 //! SQLite: one table, one connection per session.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -241,6 +241,11 @@ impl Store for Sqlite {
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
             .map_err(from_sqlite)?;
         if busy == 0 { Ok(()) } else { Err(Error::Busy) }
+    }
+
+    /// Of the two ways of journalling.
+    fn is_log(&self, path: &Path) -> bool {
+        has_name(path, |name| name.ends_with("-wal") || name.ends_with("-journal"))
     }
 
     fn close(self: Box<Self>) -> Result<()> {

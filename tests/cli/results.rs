@@ -27,6 +27,7 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("a batch that no corpus fills is refused", batch_is_too_large),
         Trial::test("a budget cuts no corpus that was asked for", budget_is_too_small),
         Trial::test("an aged store's result has the published schema", || valid("--phases fill,age")),
+        Trial::test("the parts of a disk add up to it", parts_of_disks),
         Trial::test("the table is in the CSV file", csv),
         Trial::test("the stored plan repeats the run", plan_repeats),
         Trial::test("the advice of an answer can be followed", advice_is_followed),
@@ -112,6 +113,25 @@ fn batch_is_too_large() -> Outcome {
 fn budget_is_too_small() -> Outcome {
     let run = "run --stores files/hashed --corpus fixed:2kB --blobs 30000 --budget 1s --out out";
     Work::new().say(run).refused(&["a budget of 1 s is too small", "give it `--budget ", "`--scale`"]);
+    Ok(())
+}
+
+fn parts_of_disks() -> Outcome {
+    let work = Work::new();
+    work.say("run --stores files/hashed,sqlite,fjall --blobs 40 --rounds 2 --quiet --phases fill --out out")
+        .ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let shown = work.say("report out").ended(0).stdout;
+    assert!(shown.contains("data  indexes    dirs     logs"), "{shown}");
+    for footprint in &result.footprints {
+        let (directories, logs) = (footprint.directory_bytes.unwrap_or(0), footprint.log_bytes.unwrap_or(0));
+        let data = footprint.data_bytes().ok_or_else(|| format!("no data of {footprint:?}"))?;
+        let parts = data + footprint.index_bytes.unwrap_or(0) + directories + logs;
+        assert_eq!(Some(parts), footprint.after_settle_bytes, "{footprint:?}");
+        let is_logged = footprint.store == "fjall";
+        assert!(directories > 0 && data > 0 && (logs > 0) == is_logged, "{footprint:?}");
+    }
+    assert_eq!(result.footprints.len(), 3);
     Ok(())
 }
 

@@ -340,7 +340,7 @@ impl<'a> Visitor<'a> {
         let (store, _) = self.store()?;
         self.visit.facts = store.facts()?;
         if self.caps().persistent {
-            let empty = self.bytes_taken(self.store()?.0)?;
+            let empty = self.bytes_taken(self.store()?.0)?.all;
             self.visit.footprint.empty_bytes = Some(empty);
             self.visit.footprint.statvfs_bytes = free_before;
         }

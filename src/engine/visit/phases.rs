@@ -25,6 +25,13 @@ const REOPENS: u64 = SHORT_OPS;
 /// See [`REOPENS`].
 const REOPEN_SECONDS: f64 = SHORT_SECONDS;
 
+/// Disk that a store takes, in bytes, and what of it is known apart.
+pub(super) struct Taken {
+    pub(super) all: u64,
+    directories: Option<u64>,
+    logs: Option<u64>,
+}
+
 impl<'a> Visitor<'a> {
     pub(super) fn work(&mut self, phase: &Phase, repeat: Option<&Phase>) -> Result<()> {
         match &phase.work {
@@ -257,7 +264,7 @@ impl<'a> Visitor<'a> {
             meter.start(&servers);
             machine::sync_filesystem(&self.dir)?;
             syncfs += meter.stop(&servers);
-            before = Some(self.bytes_taken(store)?);
+            before = Some(self.bytes_taken(store)?.all);
         }
         meter.start(&servers);
         store.settle().context("settling failed")?;
@@ -274,9 +281,11 @@ impl<'a> Visitor<'a> {
             let free = free_bytes(&self.run.place);
             let footprint = &mut self.visit.footprint;
             footprint.allocated_bytes = before;
-            footprint.after_settle_bytes = Some(after);
+            footprint.after_settle_bytes = Some(after.all);
+            footprint.directory_bytes = after.directories;
+            footprint.log_bytes = after.logs;
             footprint.index_bytes = index;
-            footprint.space_amplification = Some(after as f64 / logical);
+            footprint.space_amplification = Some(after.all as f64 / logical);
             footprint.statvfs_bytes =
                 footprint.statvfs_bytes.zip(free).map(|(before, now)| before.saturating_sub(now));
             // Of what was put while the device was watched: without blobs that made no whole batch.
@@ -288,8 +297,12 @@ impl<'a> Visitor<'a> {
     }
 
     /// Disk that the store takes: what it says itself when it is not below our directory, else what is allocated there.
-    pub(super) fn bytes_taken(&self, store: &dyn Store) -> Result<u64> {
-        Ok(store.footprint_bytes()?.unwrap_or_else(|| machine::allocated_bytes(&self.dir)))
+    pub(super) fn bytes_taken(&self, store: &dyn Store) -> Result<Taken> {
+        if let Some(all) = store.footprint_bytes()? {
+            return Ok(Taken { all, directories: None, logs: None });
+        }
+        let found = machine::allocated(&self.dir, |path| store.is_log(path));
+        Ok(Taken { all: found.all, directories: Some(found.directories), logs: Some(found.logs) })
     }
 
     /// Moves what was counted into the record of the round.
@@ -435,7 +448,7 @@ impl<'a> Visitor<'a> {
         self.settle(phase, &mut meter, &mut round)?;
         self.finish(&mut round, &tally, &meter)?;
         if self.caps().persistent {
-            round.allocated_bytes = Some(self.bytes_taken(self.store()?.0)?);
+            round.allocated_bytes = Some(self.bytes_taken(self.store()?.0)?.all);
         }
         round.live_bytes = Some(self.state.live_bytes());
         self.visit.phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));

@@ -20,7 +20,7 @@ pub fn section(result: &RunResult, looks: &Looks) -> Markup {
             @if rows.is_empty() {
                 p { "No row that takes disk was measured." }
             } @else {
-                p { "Allocated blocks, directories included, after everything was flushed; of a server given by URL what it says itself. What a store keeps in memory only is not in it. Amplification is for each byte of blobs; 1 is the least that a store without compression can take." }
+                p { "Allocated blocks, directories included, after everything was flushed; of a server given by URL what it says itself. What a store keeps in memory only is not in it. When it has settled, it is data, indexes that a store tells apart, directories themselves, and logs; the four add up to it. Amplification is for each byte of blobs; 1 is the least that a store without compression can take." }
                 div.plots {
                     @for kind in [SPACE, WRITTEN] {
                         @if let Some(figure) = if sweep { over_sizes(looks, &rows, &kind) } else { bars(looks, &rows, &kind) } {
@@ -116,7 +116,10 @@ fn table(rows: &[&Footprint]) -> Table {
             "#empty store",
             "#filled",
             "#settled",
+            "#data",
             "#indexes",
+            "#directories",
+            "#logs",
             "#by free space",
             "#taken / byte",
             "#written / byte",
@@ -132,7 +135,10 @@ fn table(rows: &[&Footprint]) -> Table {
             bytes(footprint.empty_bytes),
             bytes(footprint.allocated_bytes),
             bytes(footprint.after_settle_bytes),
+            bytes(footprint.data_bytes()),
             bytes(footprint.index_bytes),
+            bytes(footprint.directory_bytes),
+            bytes(footprint.log_bytes),
             bytes(footprint.statvfs_bytes),
             share(footprint.space_amplification),
             share(footprint.write_amplification),

@@ -7,6 +7,7 @@ mod instance;
 mod session;
 mod words;
 
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -330,6 +331,11 @@ impl Store for Mongo {
             return Ok(None);
         }
         self.keeper().size_bytes().map(Some)
+    }
+
+    /// WiredTiger's journal.
+    fn is_log(&self, path: &Path) -> bool {
+        path.components().any(|part| part.as_os_str() == "journal")
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -3,6 +3,7 @@
 mod instance;
 mod session;
 
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mysql::prelude::Queryable;
@@ -561,6 +562,12 @@ impl Store for MySql {
     /// Of all indexes but the primary one, in which the rows lie.
     fn index_bytes(&self) -> Result<Option<u64>> {
         self.bytes_of("index_length")
+    }
+
+    /// InnoDB's redo log, and MariaDB's of its system tables; there is no binary log.
+    fn is_log(&self, path: &Path) -> bool {
+        path.components().any(|part| part.as_os_str() == "#innodb_redo")
+            || has_name(path, |name| name.starts_with("ib_logfile") || name.starts_with("aria_log."))
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -5,6 +5,7 @@ mod session;
 mod vacuum;
 mod wire;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -494,6 +495,11 @@ impl Store for Postgres {
     /// Without those of what is stored aside, which hold the places of its pieces.
     fn index_bytes(&self) -> Result<Option<u64>> {
         self.bytes_of("pg_indexes_size").map(Some)
+    }
+
+    /// The write-ahead log.
+    fn is_log(&self, path: &Path) -> bool {
+        path.components().any(|part| part.as_os_str() == "pg_wal")
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -3,6 +3,7 @@
 mod client;
 mod instance;
 
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -256,6 +257,12 @@ impl Store for Redis {
             return Ok(None);
         }
         instance::memory_bytes(&mut self.keeper(), &self.name).map(Some)
+    }
+
+    /// The append-only file, which is all there is on disk in the durable classes: the blobs lie in memory.
+    fn is_log(&self, path: &Path) -> bool {
+        path.components().any(|part| part.as_os_str() == "appendonlydir")
+            || has_name(path, |name| name.ends_with(".aof"))
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -11,7 +11,7 @@ mod scripts;
 mod visitor;
 
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[cfg(feature = "page")]
 pub(super) use self::certificate::{Certificate, OPENSSL};
@@ -517,6 +517,11 @@ impl Store for Delivery {
     fn servers(&self) -> Vec<&Server> {
         let stores = std::iter::once(&self.behind).chain(&self.cache);
         self.web.servers().chain(stores.flat_map(|store| store.servers())).collect()
+    }
+
+    /// As the store behind tells its own.
+    fn is_log(&self, path: &Path) -> bool {
+        self.behind.is_log(path)
     }
 
     fn close(self: Box<Self>) -> Result<()> {
