@@ -1,15 +1,18 @@
-//! A headless Chromium of our own, driven over its DevTools protocol through a web socket.
+//! A headless Chromium of our own, driven over its DevTools protocol through a socket that only it and we have: whoever may
+//! connect to a browser may read every file that it can.
 
-use std::collections::VecDeque;
-use std::net::TcpStream;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
-use tungstenite::{Message, WebSocket};
 
-use crate::server::{Launch, Program, Server, SocketDir};
+use crate::server::{Files, Launch, Program, Server, SocketDir, cannot_confine};
 use crate::store::{Error, Result};
 
 /// The browser: Chromium without its windows. With them, a fresh context is a window with a tool bar, which takes seconds of
@@ -27,11 +30,9 @@ pub const CHROMIUM: Program = Program {
 /// It starts within a second on an idle machine.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 
-/// What makes it quiet, reproducible, and content with the rights it has: it shows nothing but our own pages, so that the
-/// sandbox, which needs rights of its own, is left out.
+/// What makes it quiet and reproducible.
 const FLAGS: &[&str] = &[
     "--headless",
-    "--no-sandbox",
     "--disable-gpu",
     "--disable-dev-shm-usage",
     "--no-first-run",
@@ -49,45 +50,74 @@ const FLAGS: &[&str] = &[
     "--use-mock-keychain",
     "--hide-scrollbars",
     "--mute-audio",
-    "--remote-debugging-port=0",
+    "--remote-debugging-pipe",
 ];
+/// Its sandbox needs user namespaces of its own, which not every machine and container allows.
+const WITHOUT_SANDBOX: &str = "--no-sandbox";
+
+/// What it reads of the system beside its program and libraries.
+const SYSTEM: &[&str] = &["/etc/fonts", "/etc/ssl", "/sys", "/var/cache/fontconfig"];
+/// What it also writes: to devices that everybody may write to, and what it tells the kernel of its own processes. Those of others
+/// are closed to it, because it is confined and they are not.
+const DEVICES: &[&str] = &["/dev", "/proc"];
 
 /// A running browser; dropping it ends it at once.
 #[derive(Debug)]
 pub struct Browser {
     server: Server,
-    port: u16,
-    path: String,
+    line: Arc<Line>,
+    /// Whether it runs in its sandbox.
+    sandboxed: bool,
+    /// Whether the kernel keeps it to its own files.
+    confined: bool,
     /// For what it keeps in directories for temporary files, and as its home.
     _home: SocketDir,
 }
 
 impl Browser {
-    /// Starts it with its profile and its log below `dir`, which exists.
-    pub fn start(program: &Path, dir: &Path, flags: &[String]) -> Result<Browser> {
+    /// Starts it with its profile and its log below `dir`, which exists. It may read what is in `dir` and in `shown`, and no other
+    /// file of ours, where the kernel can see to that.
+    pub fn start(program: &Path, dir: &Path, flags: &[String], shown: &[&Path]) -> Result<Browser> {
+        let sandboxed = Browser::start_as(program, dir, flags, shown, true);
+        sandboxed.or_else(|_refused| Browser::start_as(program, dir, flags, shown, false))
+    }
+
+    fn start_as(
+        program: &Path,
+        dir: &Path,
+        flags: &[String],
+        shown: &[&Path],
+        sandboxed: bool,
+    ) -> Result<Browser> {
         let home = SocketDir::make()?;
         let profile = dir.join("profile");
         std::fs::create_dir_all(&profile)?;
-        let launch = Launch::new(program, dir)
+        let (ours, its) = UnixStream::pair()?;
+        let mut launch = Launch::new(program, dir)
             .args(FLAGS)
+            .args(if sandboxed { None } else { Some(WITHOUT_SANDBOX) })
             .args(flags)
             .arg(format!("--user-data-dir={}", profile.display()))
             .arg("about:blank")
             .env("HOME", home.path())
             .env("TMPDIR", home.path())
             .env("XDG_CONFIG_HOME", home.path())
-            .env("XDG_CACHE_HOME", home.path());
-        let mut server = Server::start(&launch)?;
-        let mut address = (0, String::new());
-        server.wait_until_ready(START_PATIENCE, || {
-            // The port, and below it the path.
-            let text = std::fs::read_to_string(profile.join("DevToolsActivePort"))?;
-            let (port, path) = text.split_once('\n').context("it has not said where it listens")?;
-            address = (port.parse()?, path.trim().to_owned());
-            Ok(())
-        })?;
-        let (port, path) = address;
-        Ok(Browser { server, port, path, _home: home })
+            .env("XDG_CACHE_HOME", home.path())
+            .talks_through(its.as_fd());
+        let confined = cannot_confine().is_none();
+        if confined {
+            let own: Vec<&Path> =
+                [dir, home.path()].into_iter().chain(DEVICES.iter().map(Path::new)).collect();
+            let system: Vec<&Path> =
+                SYSTEM.iter().map(Path::new).chain(shown.iter().copied()).chain(program.parent()).collect();
+            launch = launch.confined_to(Files::of_the_system().and_reads(&system).and_writes(&own));
+        }
+        let server = Server::start(&launch)?;
+        drop(its);
+        let browser = Browser { line: Arc::new(Line::new(ours)), server, sandboxed, confined, _home: home };
+        let answered = browser.connect(START_PATIENCE)?.call("Browser.getVersion", json!({}));
+        answered.map_err(|error| anyhow!("{error:#}{}", browser.server.log_end()))?;
+        Ok(browser)
     }
 
     /// Its process.
@@ -95,27 +125,193 @@ impl Browser {
         &self.server
     }
 
+    /// What keeps its pages from the rest of the machine, as a fact of a row.
+    pub fn kept_in(&self) -> String {
+        let sandbox = if self.sandboxed { "its sandbox" } else { "no sandbox: it is refused here" };
+        let files = if self.confined { "its own files only" } else { "files: not kept apart by this kernel" };
+        format!("{sandbox}; {files}")
+    }
+
     /// A connection of its own; no answer may take longer than `timeout`.
     pub fn connect(&self, timeout: Duration) -> Result<DevTools> {
-        let stream = TcpStream::connect(("127.0.0.1", self.port))?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(timeout))?;
-        let url = format!("ws://127.0.0.1:{}{}", self.port, self.path);
-        let (socket, _) = tungstenite::client(url, stream)
-            .map_err(|error| anyhow!("the browser refuses a web socket: {error}"))?;
-        Ok(DevTools { socket, calls: 0, session: None, events: VecDeque::new() })
+        let number = self.line.inbox().open();
+        Ok(DevTools {
+            line: Arc::clone(&self.line),
+            number,
+            timeout,
+            session: None,
+            contexts: Vec::new(),
+            events: VecDeque::new(),
+        })
     }
 }
 
-/// A connection to a browser.
+// ---- the one line, shared by connections ---------------------------------------------------------------------------
+
+/// The socket, whose messages each end with a zero byte.
+#[derive(Debug)]
+struct Line {
+    socket: UnixStream,
+    inbox: Mutex<Inbox>,
+    changed: Condvar,
+    sending: Mutex<()>,
+}
+
+/// What has come. Whoever waits first reads, for all: where there is one connection, no other thread is in its way.
+#[derive(Debug, Default)]
+struct Inbox {
+    reading: bool,
+    /// The beginning of a message whose end has not come.
+    begun: Vec<u8>,
+    calls: u64,
+    connections: u64,
+    /// What nobody has taken yet, by connection.
+    waiting: BTreeMap<u64, VecDeque<Value>>,
+    /// Which connection made a call.
+    callers: BTreeMap<u64, u64>,
+    /// Which connection a page's session belongs to.
+    sessions: BTreeMap<String, u64>,
+}
+
+impl Inbox {
+    fn open(&mut self) -> u64 {
+        self.connections += 1;
+        self.waiting.insert(self.connections, VecDeque::new());
+        self.connections
+    }
+
+    fn close(&mut self, connection: u64) {
+        self.waiting.remove(&connection);
+        self.callers.retain(|_, caller| *caller != connection);
+        self.sessions.retain(|_, owner| *owner != connection);
+    }
+
+    /// Keeps a message for the connection that it is for; what is for none is dropped.
+    fn keep(&mut self, message: Value) {
+        let to = match (message["id"].as_u64(), message["sessionId"].as_str()) {
+            (Some(call), _) => self.callers.remove(&call),
+            (None, Some(session)) => self.sessions.get(session).copied(),
+            (None, None) => None,
+        };
+        if let Some(queue) = to.and_then(|to| self.waiting.get_mut(&to)) {
+            queue.push_back(message);
+        }
+    }
+
+    /// Takes whole messages out of what was read.
+    fn take_in(&mut self, bytes: &[u8]) -> Result<()> {
+        self.begun.extend_from_slice(bytes);
+        while let Some(end) = self.begun.iter().position(|byte| *byte == 0) {
+            let message = serde_json::from_slice(&self.begun[..end]).map_err(Error::failed)?;
+            self.begun.drain(..=end);
+            self.keep(message);
+        }
+        Ok(())
+    }
+}
+
+impl Line {
+    fn new(socket: UnixStream) -> Line {
+        Line { socket, inbox: Mutex::default(), changed: Condvar::new(), sending: Mutex::new(()) }
+    }
+
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a call and returns its number.
+    fn send(&self, connection: u64, mut call: Value) -> Result<u64> {
+        let number = {
+            let mut inbox = self.inbox();
+            inbox.calls += 1;
+            let number = inbox.calls;
+            inbox.callers.insert(number, connection);
+            number
+        };
+        call["id"] = json!(number);
+        let mut text = call.to_string().into_bytes();
+        text.push(0);
+        let _one_at_a_time = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        (&self.socket).write_all(&text).map_err(broken)?;
+        Ok(number)
+    }
+
+    /// The next message for a connection.
+    fn next(&self, connection: u64, timeout: Duration) -> Result<Value> {
+        let mut inbox = self.inbox();
+        loop {
+            let queue = inbox.waiting.get_mut(&connection).context("the connection is closed")?;
+            if let Some(message) = queue.pop_front() {
+                return Ok(message);
+            }
+            if inbox.reading {
+                let waited = self.changed.wait_timeout(inbox, timeout);
+                let (guard, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+                inbox = guard;
+                // Whoever read may have read ours as the last thing, or given up.
+                if waited.timed_out() && inbox.reading {
+                    return Err(Error::TimedOut);
+                }
+                continue;
+            }
+            inbox.reading = true;
+            drop(inbox);
+            let read = self.read(timeout);
+            inbox = self.inbox();
+            inbox.reading = false;
+            let taken = read.and_then(|bytes| inbox.take_in(&bytes));
+            self.changed.notify_all();
+            taken?;
+        }
+    }
+
+    fn read(&self, timeout: Duration) -> Result<Vec<u8>> {
+        const PIECE_BYTES: usize = 64 << 10;
+        self.socket.set_read_timeout(Some(timeout)).map_err(broken)?;
+        let mut piece = vec![0; PIECE_BYTES];
+        match (&self.socket).read(&mut piece).map_err(broken)? {
+            0 => Err(anyhow!("the browser has ended").into()),
+            read => {
+                piece.truncate(read);
+                Ok(piece)
+            }
+        }
+    }
+}
+
+/// Keeps what took too long apart from failures.
+fn broken(error: std::io::Error) -> Error {
+    match error.kind() {
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => Error::TimedOut,
+        _ => anyhow!("the connection to the browser broke: {error}").into(),
+    }
+}
+
+/// A connection to a browser, over the line that all share.
 #[derive(Debug)]
 pub struct DevTools {
-    socket: WebSocket<TcpStream>,
-    calls: u64,
+    line: Arc<Line>,
+    number: u64,
+    timeout: Duration,
     /// The page that calls are for; the browser itself while there is none.
     session: Option<String>,
+    /// Contexts that are open.
+    contexts: Vec<String>,
     /// What the page said that nobody has asked for yet.
     events: VecDeque<Value>,
+}
+
+impl Drop for DevTools {
+    fn drop(&mut self) {
+        self.session = None;
+        for context in std::mem::take(&mut self.contexts) {
+            // Without waiting: the browser may be gone, and nobody asks any more.
+            let call =
+                json!({"method": "Target.disposeBrowserContext", "params": {"browserContextId": context}});
+            self.line.send(self.number, call).ok();
+        }
+        self.line.inbox().close(self.number);
+    }
 }
 
 impl DevTools {
@@ -124,19 +320,24 @@ impl DevTools {
     pub fn open_context(&mut self, width: u32, height: u32) -> Result<String> {
         self.session = None;
         self.events.clear();
-        let context =
-            self.text("Target.createBrowserContext", json!({"disposeOnDetach": true}), "browserContextId")?;
+        let context = self.text("Target.createBrowserContext", json!({}), "browserContextId")?;
+        self.contexts.push(context.clone());
         let page =
             json!({"url": "about:blank", "browserContextId": context, "width": width, "height": height});
         let target = self.text("Target.createTarget", page, "targetId")?;
         let attach = json!({"targetId": target, "flatten": true});
-        self.session = Some(self.text("Target.attachToTarget", attach, "sessionId")?);
+        let session = self.text("Target.attachToTarget", attach, "sessionId")?;
+        self.line.inbox().sessions.insert(session.clone(), self.number);
+        self.session = Some(session);
         Ok(context)
     }
 
     /// Forgets a context and everything in it.
     pub fn close_context(&mut self, context: &str) -> Result<()> {
-        self.session = None;
+        if let Some(session) = self.session.take() {
+            self.line.inbox().sessions.remove(&session);
+        }
+        self.contexts.retain(|open| open != context);
         self.call("Target.disposeBrowserContext", json!({"browserContextId": context}))?;
         self.events.clear();
         Ok(())
@@ -144,15 +345,14 @@ impl DevTools {
 
     /// One call. What the page says before the answer is kept for [`DevTools::event`].
     pub fn call(&mut self, method: &str, params: Value) -> Result<Value> {
-        self.calls += 1;
-        let mut call = json!({"id": self.calls, "method": method, "params": params});
+        let mut call = json!({"method": method, "params": params});
         if let Some(session) = &self.session {
             call["sessionId"] = json!(session);
         }
-        self.socket.send(Message::text(call.to_string())).map_err(from_socket)?;
+        let number = self.line.send(self.number, call)?;
         loop {
             let mut message = self.read()?;
-            if message["id"] != self.calls {
+            if message["id"] != number {
                 self.keep(message);
                 continue;
             }
@@ -198,11 +398,7 @@ impl DevTools {
     }
 
     fn read(&mut self) -> Result<Value> {
-        loop {
-            if let Message::Text(text) = self.socket.read().map_err(from_socket)? {
-                return serde_json::from_str(&text).map_err(Error::failed);
-            }
-        }
+        self.line.next(self.number, self.timeout)
     }
 
     fn keep(&mut self, message: Value) {
@@ -212,11 +408,27 @@ impl DevTools {
     }
 }
 
-/// Keeps what took too long apart from failures.
-fn from_socket(error: tungstenite::Error) -> Error {
-    use std::io::ErrorKind::{TimedOut, WouldBlock};
-    match error {
-        tungstenite::Error::Io(error) if matches!(error.kind(), WouldBlock | TimedOut) => Error::TimedOut,
-        error => anyhow!("the connection to the browser broke: {error}").into(),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_goes_to_whom_it_is_for() {
+        let (ours, mut its) = UnixStream::pair().unwrap();
+        let line = Line::new(ours);
+        let [one, two] = [(); 2].map(|()| line.inbox().open());
+        line.inbox().sessions.insert("page".to_owned(), two);
+        let calls = [one, two].map(|who| line.send(who, json!({"method": "x"})).unwrap());
+        // In pieces, in another order, and something for nobody.
+        its.write_all(format!("{{\"id\":{}}}\0{{\"method\":\"no", calls[1]).as_bytes()).unwrap();
+        its.write_all(b"body\"}\0{\"method\":\"said\",\"sessionId\":\"page\"}\0").unwrap();
+        its.write_all(format!("{{\"id\":{}}}\0", calls[0]).as_bytes()).unwrap();
+        let second = Duration::from_secs(1);
+        assert_eq!(line.next(one, second).unwrap()["id"], calls[0]);
+        assert_eq!(line.next(two, second).unwrap()["id"], calls[1]);
+        assert_eq!(line.next(two, second).unwrap()["method"], "said");
+        assert!(matches!(line.next(one, Duration::from_millis(20)), Err(Error::TimedOut)));
+        drop(its);
+        assert!(line.next(two, second).unwrap_err().to_string().contains("has ended"));
     }
 }

@@ -103,7 +103,7 @@ struct Page {
 
 impl Page {
     fn open(path: &Path, directory: &Path, report: &Path) -> Result<Page, Failed> {
-        let browser = Browser::start(path, directory, &[])?;
+        let browser = Browser::start(path, directory, &[], &[])?;
         let tools = browser.connect(Duration::from_secs(120))?;
         let url = format!("file://{}", report.display());
         let mut page = Page { tools, url, _browser: browser };

@@ -469,6 +469,35 @@ pub fn password() -> Result<String> {
     Ok(format!("{:016x}{:016x}", half()?, half()?))
 }
 
+/// Writes a file that nobody but us may read.
+pub fn write_secret(path: &Path, text: &str) -> Result<()> {
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+
+    let write = || -> std::io::Result<()> {
+        let mut file =
+            std::fs::File::options().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        // What was there before keeps its rights otherwise.
+        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+        file.write_all(text.as_bytes())
+    };
+    write().with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+/// The one directory below `parent`, which is made with it when missing. Its name is a secret: whoever knows it may ask a server
+/// for what is in there.
+pub fn secret_directory(parent: &Path) -> Result<PathBuf> {
+    std::fs::create_dir_all(parent)?;
+    let directories = std::fs::read_dir(parent)?.filter_map(|entry| entry.ok()).map(|entry| entry.path());
+    match directories.into_iter().find(|path| path.is_dir()) {
+        Some(known) => Ok(known),
+        None => {
+            let directory = parent.join(password()?);
+            std::fs::create_dir(&directory)?;
+            Ok(directory)
+        }
+    }
+}
+
 /// Copies a directory that was initialised once into the place where a round needs it, making it first if need be. `name`
 /// names what is cached, with the version and everything else that it depends on.
 pub fn from_cache(

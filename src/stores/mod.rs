@@ -182,6 +182,10 @@ pub const NULL: &Adapter = &null::ADAPTER;
 
 /// Why this machine does not let a store be with these settings, beside programs that are missing.
 pub fn refusal(adapter: &Adapter, options: &Options) -> Option<anyhow::Error> {
+    #[cfg(feature = "web")]
+    if adapter.name == web::FTP.name {
+        return crate::server::cannot_confine();
+    }
     let in_memory = adapter.name == files::RAMDISK.name || options.text(files::MEDIUM) == files::MEMORY;
     if in_memory { ramdisk::refusal() } else { None }
 }

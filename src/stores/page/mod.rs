@@ -148,15 +148,16 @@ fn open(setup: &Setup, variant: &'static Variant) -> Result<Box<dyn Store>> {
     let http2 = setup.options.text("http") == "2";
     let site = Site::make(setup.dir.join("site"), variant)?;
     let certificate = Certificate::make(setup)?;
-    let nginx = Nginx::start(setup, site.root(), &certificate, http2)?;
+    let nginx = Nginx::start(setup, site.served(), &certificate, http2)?;
     let directory = setup.dir.join("browser");
     std::fs::create_dir_all(&directory)?;
     // Of all the certificates that nobody has signed, exactly ours.
     let accept = format!("--ignore-certificate-errors-spki-list={}", certificate.public_key_hash()?);
-    let browser = Browser::start(&chromium.path, &directory, &[accept])?;
+    let browser = Browser::start(&chromium.path, &directory, &[accept], &[])?;
     let [icons, sprite, styles] = site.sizes;
     let mut facts = Facts::from([
         ("browser".to_owned(), chromium.version),
+        ("browser kept in".to_owned(), browser.kept_in()),
         ("server".to_owned(), nginx.version.clone()),
         ("encryption".to_owned(), "TLS 1.3, a certificate of this run's".to_owned()),
     ]);
@@ -257,7 +258,7 @@ impl Visitor<'_> {
         self.prepare()?;
         let before = self.proxy.passed();
         self.used = self.fresh.take();
-        let url = format!("https://{}/{}/", self.proxy.address(), key.as_str());
+        let url = format!("https://{}{}", self.proxy.address(), self.pages.site.path_of(key.as_str()));
         let answer = self.tools.call("Page.navigate", json!({"url": url}))?;
         if let Some(error) = answer["errorText"].as_str() {
             return Err(anyhow!("the browser cannot load the page: {error}").into());

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::Variant;
 use super::icons::{self, COUNT, SIDE};
+use crate::server::secret_directory;
 
 /// The form in which one page comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ impl Form {
 /// A directory of pages.
 #[derive(Debug)]
 pub(super) struct Site {
+    /// What is served: the page of what cannot be served, and the directory of all others, whose name nobody else knows.
+    served: PathBuf,
     root: PathBuf,
     variant: &'static Variant,
     /// Bytes of all icons, of the sprite and of its style sheet.
@@ -49,8 +52,9 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// Makes what all pages share, below `root`.
-    pub(super) fn make(root: PathBuf, variant: &'static Variant) -> Result<Site> {
+    /// Makes what all pages share, below `served`.
+    pub(super) fn make(served: PathBuf, variant: &'static Variant) -> Result<Site> {
+        let root = secret_directory(&served)?;
         let icons: Vec<Vec<u8>> = (0..COUNT).map(icons::icon).collect::<Result<_>>()?;
         let (sprite, styles) = (icons::sprite()?, style_sheet());
         std::fs::create_dir_all(root.join("icons"))?;
@@ -59,14 +63,19 @@ impl Site {
         }
         std::fs::write(root.join("sprite.png"), &sprite)?;
         std::fs::write(root.join("icons.css"), &styles)?;
-        std::fs::write(root.join("refused.html"), REFUSED)?;
+        std::fs::write(served.join("refused.html"), REFUSED)?;
         let sizes = [icons.iter().map(Vec::len).sum(), sprite.len(), styles.len()];
-        Ok(Site { root, variant, sizes })
+        Ok(Site { served, root, variant, sizes })
     }
 
-    /// Its directory.
-    pub(super) fn root(&self) -> &Path {
-        &self.root
+    /// What a web server is to serve.
+    pub(super) fn served(&self) -> &Path {
+        &self.served
+    }
+
+    /// The path of the page of a blob.
+    pub(super) fn path_of(&self, name: &str) -> String {
+        format!("/{}/{name}/", self.root.file_name().unwrap_or_default().to_string_lossy())
     }
 
     /// Makes or replaces the page of a blob. Only one of its files says what the blob is, and that one is replaced as a whole.
@@ -107,7 +116,7 @@ fn replace(path: &Path, text: &str) -> Result<()> {
 /// Where each icon lies in the sprite.
 fn style_sheet() -> String {
     let mut rules = format!(
-        ".icon {{ display: inline-block; width: {SIDE}px; height: {SIDE}px; background: url(/sprite.png) no-repeat }}\n"
+        ".icon {{ display: inline-block; width: {SIDE}px; height: {SIDE}px; background: url(sprite.png) no-repeat }}\n"
     );
     for number in 0..COUNT {
         let (left, top) = icons::place(number);
@@ -143,18 +152,18 @@ fn pictures(form: Form) -> Result<String> {
         |source: &str| format!("<img src=\"{source}\" width=\"{SIDE}\" height=\"{SIDE}\" alt=\"\">\n");
     let one = |number: usize| -> Result<String> {
         Ok(match form {
-            Form::Separate => image(&format!("/icons/{number}.png")),
+            Form::Separate => image(&format!("../icons/{number}.png")),
             Form::Inlined => image(&format!("data:image/png;base64,{}", BASE64.encode(icons::icon(number)?))),
             Form::Sprite => format!("<i class=\"icon icon-{number}\"></i>\n"),
             // One more request, as every page has some: the page has loaded only after it.
-            Form::AfterLoad | Form::Preload | Form::Pipelined => image("/icons/0.png"),
+            Form::AfterLoad | Form::Preload | Form::Pipelined => image("../icons/0.png"),
         })
     };
     (0..if form.has_icons() { COUNT } else { 1 }).map(one).collect()
 }
 
 /// A careful author's: the style sheet names the picture, which would be found only when that had come.
-const SPRITE_HEAD: &str = "<link rel=\"stylesheet\" href=\"/icons.css\">\n<link rel=\"preload\" href=\"/sprite.png\" as=\"image\">\n";
+const SPRITE_HEAD: &str = "<link rel=\"stylesheet\" href=\"../icons.css\">\n<link rel=\"preload\" href=\"../sprite.png\" as=\"image\">\n";
 const PRELOAD_HEAD: &str =
     "<link rel=\"preload\" href=\"content.json\" as=\"fetch\" crossorigin=\"anonymous\">\n";
 
@@ -202,7 +211,7 @@ const SHARED_PICTURE: &str = "\
 (async () => {
   const content = atHand();
   const sprite = new Image();
-  sprite.src = \"/sprite.png\";
+  sprite.src = \"../sprite.png\";
   await sprite.decode();
   const cut = (icon) => getComputedStyle(icon).backgroundImage.includes(sprite.src);
   const icons = [...document.querySelectorAll(\"main .icon\")].filter(cut);
@@ -248,14 +257,14 @@ mod tests {
     #[test]
     fn icons_come_as_the_variant_says() {
         let separate = page(Form::Separate);
-        assert_eq!(count(&separate, "<img src=\"/icons/"), COUNT);
-        assert!(separate.contains("\"/icons/0.png\"") && separate.contains("\"/icons/63.png\""));
+        assert_eq!(count(&separate, "<img src=\"../icons/"), COUNT);
+        assert!(separate.contains("\"../icons/0.png\"") && separate.contains("\"../icons/63.png\""));
         let sprite = page(Form::Sprite);
         assert_eq!((count(&sprite, "<i class=\"icon icon-"), count(&sprite, "<img")), (COUNT, 0));
-        assert_eq!((count(&sprite, "/icons.css"), count(&sprite, "rel=\"preload\"")), (1, 1));
+        assert_eq!((count(&sprite, "../icons.css"), count(&sprite, "rel=\"preload\"")), (1, 1));
         let inlined = page(Form::Inlined);
         assert_eq!(
-            (count(&inlined, "<img src=\"data:image/png;base64,"), count(&inlined, "src=\"/")),
+            (count(&inlined, "<img src=\"data:image/png;base64,"), count(&inlined, "src=\"../")),
             (COUNT, 0)
         );
     }

@@ -29,12 +29,14 @@ pub(super) enum Front {
 /// What is served.
 pub(super) struct Site<'a> {
     pub(super) front: Front,
-    /// The directory of blobs.
+    /// What is served: nothing but one directory, with blobs or scripts, whose name nobody else knows.
+    pub(super) root: &'a Path,
+    /// The directory of blobs, which scripts may have sent.
     pub(super) blobs: &'a Path,
     /// The same, where no path leads to it but that of a server which inherits it.
     pub(super) inherited: Option<BorrowedFd<'a>>,
-    /// The directory of scripts, where there are any.
-    pub(super) scripts: Option<&'a Path>,
+    /// Whether scripts are served.
+    pub(super) has_scripts: bool,
     /// Settings of PHP that are fixed when it starts.
     pub(super) php_settings: &'a str,
 }
@@ -67,7 +69,7 @@ impl Web {
         let connections = setup.workers + SPARE_CONNECTIONS;
         let plan = Plan { setup, site, port, certificate, run: sockets.path(), connections };
         let mut servers = Vec::new();
-        if site.scripts.is_some() && site.front == Front::Nginx {
+        if site.has_scripts && site.front == Front::Nginx {
             servers.push(plan.start_fpm()?);
         }
         servers.push(match site.front {
@@ -167,7 +169,7 @@ impl Plan<'_> {
 
     /// Threads serve files (Debian's default); processes serve scripts, because PHP as a module needs it.
     fn apache_text(&self, program: &Path, log: &Path) -> Result<String> {
-        let (run, port, blobs) = (self.run.display(), self.port, self.site.blobs.display());
+        let (run, port, root) = (self.run.display(), self.port, self.site.root.display());
         let modules = apache_modules(program)?;
         let load = |name: &str, file: &Path| format!("LoadModule {name}_module {}\n", file.display());
         let mut text = format!(
@@ -193,35 +195,34 @@ impl Plan<'_> {
             );
         }
         let connections = self.connections;
-        match self.site.scripts {
-            None => {
+        match self.site.has_scripts {
+            false => {
                 const THREADS: usize = 64;
                 let processes = connections.div_ceil(THREADS) + 1;
                 text += &load("mpm_event", &modules.join("mod_mpm_event.so"));
                 text += &format!(
                     "ThreadsPerChild {THREADS}\nThreadLimit {THREADS}\nServerLimit {processes}\nStartServers {processes}\n\
                      MaxRequestWorkers {}\nMinSpareThreads {THREADS}\nMaxSpareThreads {}\n\
-                     DocumentRoot \"{blobs}\"\n<Directory \"{blobs}\">\nRequire all granted\nAllowOverride None\nOptions FollowSymLinks\n\
+                     DocumentRoot \"{root}\"\n<Directory \"{root}\">\nRequire all granted\nAllowOverride None\nOptions FollowSymLinks\n\
                      ForceType application/octet-stream\n</Directory>\n",
                     processes * THREADS,
                     processes * THREADS,
                 );
             }
-            Some(scripts) => {
-                let scripts = scripts.display();
+            true => {
                 text += &load("mpm_prefork", &modules.join("mod_mpm_prefork.so"));
                 text += &load("php", &super::PHP_MODULE.find()?.path);
                 text += &format!(
                     "ServerLimit {connections}\nMaxRequestWorkers {connections}\nStartServers {0}\nMinSpareServers {0}\n\
                      MaxSpareServers {connections}\n\
-                     PHPINIDir \"{1}\"\nDocumentRoot \"{scripts}\"\n<Directory \"{scripts}\">\nRequire all granted\nAllowOverride None\n\
+                     PHPINIDir \"{1}\"\nDocumentRoot \"{root}\"\n<Directory \"{root}\">\nRequire all granted\nAllowOverride None\n\
                      Options FollowSymLinks\n</Directory>\n<FilesMatch \"\\.php$\">\nSetHandler application/x-httpd-php\n</FilesMatch>\n",
                     self.setup.workers.min(connections),
                     self.php_ini()?.display(),
                 );
                 if self.setup.options.text("send") == "handover" {
                     text += &load("xsendfile", &super::XSENDFILE.find()?.path);
-                    text += &format!("XSendFile On\nXSendFilePath \"{blobs}\"\n");
+                    text += &format!("XSendFile On\nXSendFilePath \"{}\"\n", self.site.blobs.display());
                 }
             }
         }
@@ -239,7 +240,7 @@ impl Plan<'_> {
     }
 
     fn nginx_text(&self) -> String {
-        let (run, port, blobs) = (self.run.display(), self.port, self.site.blobs.display());
+        let (run, port, root) = (self.run.display(), self.port, self.site.root.display());
         let http2 = if version(self.setup.options) == Version::Two { " http2" } else { "" };
         let (ssl, tls) = match self.certificate {
             None => ("", String::new()),
@@ -254,17 +255,17 @@ impl Plan<'_> {
             ),
         };
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let served = match self.site.scripts {
-            None => format!("root \"{blobs}\";"),
-            Some(scripts) => format!(
-                "root \"{0}\";\n\
+        let served = match self.site.has_scripts {
+            false => format!("root \"{root}\";"),
+            true => format!(
+                "root \"{root}\";\n\
                  location ~ \\.php$ {{\n\
-                 fastcgi_param SCRIPT_FILENAME \"{0}$fastcgi_script_name\";\nfastcgi_param QUERY_STRING $query_string;\n\
+                 fastcgi_param SCRIPT_FILENAME \"{root}$fastcgi_script_name\";\nfastcgi_param QUERY_STRING $query_string;\n\
                  fastcgi_param REQUEST_METHOD $request_method;\nfastcgi_param CONTENT_LENGTH $content_length;\n\
                  fastcgi_param CONTENT_TYPE $content_type;\nfastcgi_max_temp_file_size 0;\n\
                  fastcgi_pass \"unix:{run}/fpm\";\n}}\n\
-                 location /handover/ {{ internal; alias \"{blobs}/\"; }}",
-                scripts.display()
+                 location /handover/ {{ internal; alias \"{}/\"; }}",
+                self.site.blobs.display()
             ),
         };
         format!(
@@ -328,9 +329,9 @@ impl Plan<'_> {
 
     fn start_lighttpd(&self) -> Result<Server> {
         let program = LIGHTTPD.find()?;
-        let (port, blobs, run) = (self.port, self.site.blobs.display(), self.run.display());
+        let (port, root, run) = (self.port, self.site.root.display(), self.run.display());
         let text = format!(
-            "server.document-root = \"{blobs}\"\nserver.bind = \"127.0.0.1\"\nserver.port = {port}\n\
+            "server.document-root = \"{root}\"\nserver.bind = \"127.0.0.1\"\nserver.port = {port}\n\
              server.upload-dirs = (\"{run}\")\nserver.max-connections = {connections}\nserver.max-fds = {files}\n\
              # As many requests of one connection as it can count, and no end while a run thinks.\n\
              server.max-keep-alive-requests = 65535\nserver.max-keep-alive-idle = 3600\n\
@@ -371,7 +372,7 @@ impl Plan<'_> {
     fn start_busybox(&self) -> Result<Server> {
         let program = BUSYBOX.find()?;
         let launch = self.launch(&program.path).args(["httpd", "-f", "-p"]);
-        Ok(Server::start(&launch.arg(format!("127.0.0.1:{}", self.port)).arg("-h").arg(self.site.blobs))?)
+        Ok(Server::start(&launch.arg(format!("127.0.0.1:{}", self.port)).arg("-h").arg(self.site.root))?)
     }
 }
 

@@ -2,6 +2,7 @@
 //! protocol (RFC 959, RFC 2428) has it.
 
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -11,7 +12,7 @@ use super::super::database::{CONNECTION, START_PATIENCE, STOP_PATIENCE, on_free_
 use super::super::wire::{Address, Wire};
 use super::front::check_path;
 use super::{FILES, facts_of, part, spell_file};
-use crate::server::{Launch, Program, Server, SocketDir};
+use crate::server::{Files, Launch, Program, Server, SocketDir, password, write_secret};
 use crate::store::*;
 
 /// It tells its version on its standard input, of all places, and to whoever connects.
@@ -41,6 +42,7 @@ struct Ftp {
     server: Server,
     greeting: String,
     address: Address,
+    password: String,
     timeout: Duration,
     /// Its directory is where the server would lock a process in.
     empty: SocketDir,
@@ -48,29 +50,37 @@ struct Ftp {
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     check_path(setup)?;
-    let (blobs, behind) = FILES.open(setup)?;
+    let blobs = setup.dir.join("blobs");
+    let behind = FILES.open(setup, &blobs)?;
     let empty = SocketDir::make()?;
+    let password = password()?;
+    let [file, passwords] = ["vsftpd.conf", "passwords"].map(|name| setup.dir.join(name));
+    write_secret(&passwords, &format!("{password}\n"))?;
     let (server, greeting, address) = on_free_port(|port| {
-        let text = configuration(port, &blobs.to_string_lossy(), &empty.path().to_string_lossy());
-        let file = setup.dir.join("vsftpd.conf");
+        let text = configuration(port, &blobs, &passwords, empty.path());
         std::fs::write(&file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
-        let mut server = Server::start(&Launch::new(&VSFTPD.find()?.path, setup.dir).arg(file))?;
+        // It takes root to lock itself in. The kernel does it for everybody.
+        let files = Files::of_the_system().and_reads(&[&file, &passwords, &blobs, empty.path()]);
+        let program = VSFTPD.find()?.path;
+        let mut server = Server::start(&Launch::new(&program, setup.dir).arg(&file).confined_to(files))?;
         let address = Address::Host(Ipv4Addr::LOCALHOST.to_string(), port);
         let mut greeting = String::new();
         server.wait_until_ready(START_PATIENCE, || {
-            greeting = Client::connect(&address, setup.op_timeout)?.greeting;
+            greeting = Client::connect(&address, &password, setup.op_timeout)?.greeting;
             Ok(())
         })?;
         Ok((server, greeting, address))
     })?;
-    Ok(Box::new(Ftp { behind, server, greeting, address, timeout: setup.op_timeout, empty }))
+    Ok(Box::new(Ftp { behind, server, greeting, address, password, timeout: setup.op_timeout, empty }))
 }
 
-/// Read only, for whoever reaches the loopback, as the web servers of other rows; and in no process of another user's.
-fn configuration(port: u16, blobs: &str, empty: &str) -> String {
+/// Read only, for whoever knows the password; and in no process of another user's. Users with a name of their own would take PAM's
+/// settings, which are the system's: anybody is `anonymous` here, and what is sent as password must be in the list.
+fn configuration(port: u16, blobs: &Path, passwords: &Path, empty: &Path) -> String {
+    let (blobs, passwords, empty) = (blobs.display(), passwords.display(), empty.display());
     format!(
         "listen=YES\nlisten_address=127.0.0.1\nlisten_port={port}\nbackground=NO\nrun_as_launching_user=YES\n\
-         anonymous_enable=YES\nanon_root={blobs}\nanon_world_readable_only=NO\nlocal_enable=NO\n\
+         anonymous_enable=YES\nsecure_email_list_enable=YES\nemail_password_file={passwords}\nanon_root={blobs}\nanon_world_readable_only=NO\nlocal_enable=NO\n\
          write_enable=NO\nsecure_chroot_dir={empty}\nseccomp_sandbox=NO\nxferlog_enable=NO\ndirmessage_enable=NO\n\
          max_clients=0\nmax_per_ip=0\nidle_session_timeout=86400\ndata_connection_timeout=600\n"
     )
@@ -78,7 +88,7 @@ fn configuration(port: u16, blobs: &str, empty: &str) -> String {
 
 impl Store for Ftp {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        let client = Client::connect(&self.address, self.timeout)?;
+        let client = Client::connect(&self.address, &self.password, self.timeout)?;
         Ok(Box::new(FtpSession { store: self, behind: self.behind.session()?, client, path: String::new() }))
     }
 
@@ -136,7 +146,7 @@ impl Session for FtpSession<'_> {
     }
 
     fn connect(&mut self) -> Result<()> {
-        self.client = Client::connect(&self.store.address, self.store.timeout)?;
+        self.client = Client::connect(&self.store.address, &self.store.password, self.store.timeout)?;
         Ok(())
     }
 
@@ -159,7 +169,7 @@ struct Client {
 }
 
 impl Client {
-    fn connect(address: &Address, timeout: Duration) -> Result<Client> {
+    fn connect(address: &Address, password: &str, timeout: Duration) -> Result<Client> {
         let Address::Host(host, _) = address else {
             return Err(Error::Unsupported("FTP over such a socket"));
         };
@@ -168,7 +178,7 @@ impl Client {
         let mut client = Client { control, host, timeout, greeting: String::new(), spare: Box::default() };
         client.greeting = client.reply()?.of(220)?;
         client.ask("USER anonymous\r\n")?.of(331)?;
-        client.ask("PASS blobwise\r\n")?.of(230)?;
+        client.ask(&format!("PASS {password}\r\n"))?.of(230)?;
         client.ask("TYPE I\r\n")?.of(200)?;
         Ok(client)
     }
@@ -270,7 +280,7 @@ mod tests {
 
     fn retrieved(last: &[&'static str]) -> Result<(bool, Vec<u8>)> {
         let replies = LOGIN.iter().chain(last).copied().collect();
-        let mut client = Client::connect(&server(replies, b"0123456789"), Duration::from_secs(5))?;
+        let mut client = Client::connect(&server(replies, b"0123456789"), "secret", Duration::from_secs(5))?;
         assert_eq!(client.greeting, "(x)");
         let mut found = Vec::new();
         let there = client.retrieve("RETR x\r\n", &mut |piece| found.extend_from_slice(piece))?;

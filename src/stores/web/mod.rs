@@ -10,7 +10,7 @@ mod ftp;
 mod scripts;
 mod visitor;
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 #[cfg(feature = "page")]
@@ -24,7 +24,7 @@ use self::scripts::{Cache, Scripts};
 use self::visitor::{Copies, Visitor};
 use super::database::CONNECTION;
 use super::files;
-use crate::server::{Program, Server};
+use crate::server::{Program, Server, password, secret_directory};
 use crate::store::*;
 use crate::units::parse_bytes;
 
@@ -331,16 +331,14 @@ impl Behind {
         if row.text(files::MEDIUM) == files::MEMORY { &FILES_IN_MEMORY } else { self }
     }
 
-    /// Opens the store in a directory of its own, which is returned with it.
-    fn open(&self, setup: &Setup) -> Result<(PathBuf, Box<dyn Store>)> {
-        let dir = setup.dir.join("blobs");
+    /// Opens the store in a directory of its own.
+    fn open(&self, setup: &Setup, dir: &Path) -> Result<Box<dyn Store>> {
         if setup.mode == Mode::Create {
-            std::fs::create_dir(&dir)?;
+            std::fs::create_dir_all(dir)?;
         }
         let options = self.options(setup.options);
         let workers = connections(setup);
-        let store = (self.adapter.open)(&Setup { dir: &dir, options: &options, workers, ..setup.clone() })?;
-        Ok((dir, store))
+        (self.adapter.open)(&Setup { dir, options: &options, workers, ..setup.clone() })
     }
 
     fn options(&self, row: &Options) -> Options {
@@ -406,6 +404,8 @@ struct Delivery {
     web: Web,
     front: Front,
     route: Route,
+    /// Begins the path of every request, and nothing else is served.
+    prefix: String,
     /// What visitors keep, where they keep anything.
     copies: Option<Copies>,
     scripts: Option<Scripts>,
@@ -436,7 +436,10 @@ enum Route {
 }
 
 fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Result<Box<dyn Store>> {
-    let (blobs, inner) = behind.open(setup)?;
+    // What nobody asks a web server for need not be unknown, and may be on command lines.
+    let blobs = setup.dir.join("blobs");
+    let blobs = if matches!(content, Content::Files) { secret_directory(&blobs)? } else { blobs };
+    let inner = behind.open(setup, &blobs)?;
     let cache = match content {
         #[cfg(feature = "memcached")]
         Content::Cached(Cache::Memcached) => {
@@ -458,14 +461,18 @@ fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Resul
         Content::Script(script) => Route::Script(script),
         Content::Cached(_) => Route::Script("cached.php"),
     };
-    // As each process of the server sees what it inherited.
-    let handed =
-        inner.directory().map(|directory| PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd())));
+    let served = match (&scripts, inner.directory()) {
+        (Some(scripts), _) => scripts.dir.clone(),
+        (None, None) => blobs.clone(),
+        (None, Some(directory)) => link_to(setup, directory)?,
+    };
+    let secret = served.file_name().unwrap_or_default().to_string_lossy();
     let site = Site {
         front,
-        blobs: handed.as_ref().unwrap_or(&blobs),
+        root: served.parent().unwrap_or(&served),
+        blobs: &blobs,
         inherited: inner.directory(),
-        scripts: scripts.as_ref().map(|scripts| scripts.dir.as_path()),
+        has_scripts: scripts.is_some(),
         php_settings: scripts.as_ref().map_or("", |scripts| &scripts.php_settings),
     };
     let web = Web::start(setup, &site)?;
@@ -475,12 +482,23 @@ fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Resul
         web,
         front,
         route,
+        prefix: format!("/{secret}/"),
         copies: setup.options.flag("revalidate").then(Copies::default),
         scripts,
         timed: setup.options.flag("timed"),
         caps: caps(behind, front, content, setup.options),
         blob_bytes_max: setup.blob_bytes_max,
     }))
+}
+
+/// A link to a directory that has no path of its own, as each process of the server sees what it inherited. The link's name is a
+/// secret.
+fn link_to(setup: &Setup, directory: BorrowedFd) -> Result<PathBuf> {
+    let links = setup.dir.join("links");
+    std::fs::create_dir_all(&links)?;
+    let link = links.join(password()?);
+    std::os::unix::fs::symlink(format!("/proc/self/fd/{}", directory.as_raw_fd()), &link)?;
+    Ok(link)
 }
 
 impl Store for Delivery {
@@ -497,7 +515,7 @@ impl Store for Delivery {
         }
         if let Some(scripts) = &self.scripts {
             let mut client = Client::new(&Target { keep_alive: false, ..self.web.target.clone() });
-            facts.extend(scripts.facts(&mut client)?);
+            facts.extend(scripts.facts(&mut client, &self.prefix)?);
         }
         Ok(facts)
     }

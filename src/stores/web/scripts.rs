@@ -6,7 +6,7 @@ use anyhow::Context;
 
 use super::client::{Client, Request};
 use super::front::Front;
-use crate::server::password;
+use crate::server::{password, secret_directory, write_secret};
 use crate::store::*;
 
 /// A cache inside the application.
@@ -50,8 +50,7 @@ impl Scripts {
         cache: Option<Cache>,
         contact: Option<Contact>,
     ) -> Result<Scripts> {
-        let dir = setup.dir.join("www");
-        std::fs::create_dir_all(&dir)?;
+        let dir = secret_directory(&setup.dir.join("www"))?;
         for (name, text) in SCRIPTS {
             std::fs::write(dir.join(name), text)?;
         }
@@ -82,7 +81,7 @@ impl Scripts {
                 ("schema", contact.schema.as_str()),
             ]);
         }
-        std::fs::write(dir.join("settings.php"), settings_text(&settings))?;
+        write_secret(&dir.join("settings.php"), &settings_text(&settings))?;
         Ok(Scripts { dir, php_settings, caches: cache.is_some(), token })
     }
 
@@ -90,18 +89,20 @@ impl Scripts {
     pub(super) fn tell_cache(
         &self,
         client: &mut Client,
+        prefix: &str,
         method: &'static str,
         key: &Key,
         body: Option<&[u8]>,
     ) -> Result<()> {
-        let path = format!("/keep.php?key={}", key.as_str());
+        let path = format!("{prefix}keep.php?key={}", key.as_str());
         let request = Request { token: Some(&self.token), body, ..Request::new(method, &path) };
         client.exchange(&request, &[204], &mut |_| {}).map(drop)
     }
 
     /// Versions and settings, as PHP says them.
-    pub(super) fn facts(&self, client: &mut Client) -> Result<Facts> {
-        let request = Request { token: Some(&self.token), ..Request::new("GET", "/facts.php") };
+    pub(super) fn facts(&self, client: &mut Client, prefix: &str) -> Result<Facts> {
+        let path = format!("{prefix}facts.php");
+        let request = Request { token: Some(&self.token), ..Request::new("GET", &path) };
         let mut text = Vec::new();
         client.exchange(&request, &[200], &mut |piece| text.extend_from_slice(piece))?;
         let text = String::from_utf8_lossy(&text);

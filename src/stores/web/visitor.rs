@@ -61,7 +61,9 @@ impl Visitor<'_> {
     /// tells versions by seconds and lengths would call it fresh.
     fn follow(&mut self, method: &'static str, key: &Key, body: Option<&[u8]>) -> Result<()> {
         let told = match &self.store.scripts {
-            Some(scripts) if scripts.caches => scripts.tell_cache(&mut self.client, method, key, body),
+            Some(scripts) if scripts.caches => {
+                scripts.tell_cache(&mut self.client, &self.store.prefix, method, key, body)
+            }
             _ => Ok(()),
         };
         if let Some(copies) = &self.store.copies {
@@ -72,7 +74,7 @@ impl Visitor<'_> {
 
     /// Reads from the server, whatever the visitor has.
     fn fetch(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        spell(&mut self.path, self.store.route, key);
+        spell(&mut self.path, self.store, key);
         let (from, len) = span.below(self.store.blob_bytes_max);
         let request = match span {
             Span::Whole => Request::new("GET", &self.path),
@@ -109,7 +111,7 @@ impl Visitor<'_> {
 
     /// Asks whether the visitor's copy is still what the server has, and reads it where it is not.
     fn revalidate(&mut self, copies: &Copies, key: &Key, sink: Sink) -> Result<bool> {
-        spell(&mut self.path, self.store.route, key);
+        spell(&mut self.path, self.store, key);
         let copy = copies.of(key);
         let etag = copy.as_ref().map(|copy| copy.etag.as_str());
         let request = Request { etag, ..Request::new("GET", &self.path) };
@@ -143,18 +145,18 @@ impl Visitor<'_> {
     }
 }
 
-fn spell(path: &mut String, route: Route, key: &Key) {
+fn spell(path: &mut String, store: &Delivery, key: &Key) {
     path.clear();
-    path.push('/');
-    match route {
+    path.push_str(&store.prefix);
+    match store.route {
         Route::Directory => spell_file(path, key),
         Route::Script(script) => path.extend([script, "?key=", key.as_str()]),
     }
 }
 
-fn spell_several(path: &mut String, script: &str, keys: &[Key]) {
+fn spell_several(path: &mut String, store: &Delivery, script: &str, keys: &[Key]) {
     path.clear();
-    path.extend(["/", script, "?keys="]);
+    path.extend([store.prefix.as_str(), script, "?keys="]);
     for (index, key) in keys.iter().enumerate() {
         if index > 0 {
             path.push(',');
@@ -224,7 +226,7 @@ impl Session for Visitor<'_> {
         if keys.len() > MANY_MAX {
             return Err(Error::Unsupported("more than 1,000 blobs in a request"));
         }
-        spell_several(&mut self.path, script, keys);
+        spell_several(&mut self.path, self.store, script, keys);
         let mut parts = Parts::new(keys.len(), sink);
         let request = Request::new("GET", &self.path);
         let mut answer = self.client.exchange(&request, &[200], &mut |piece| parts.take(piece))?;
