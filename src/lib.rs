@@ -6,6 +6,7 @@ pub mod browser;
 pub mod cli;
 pub mod corpus;
 pub mod engine;
+pub mod input;
 pub mod machine;
 pub mod names;
 pub mod place;

@@ -57,6 +57,7 @@ pub fn facts(dir: &Path) -> Machine {
             })
             .map_or_else(|| "unknown".to_owned(), |name| name.trim_matches('"').to_owned()),
         filesystem: mount.as_ref().map(|mount| mount.kind.clone()).unwrap_or_default(),
+        mount_point: mount.as_ref().map(|mount| mount.point.clone()),
         mount: mount.as_ref().map(|mount| mount.options.clone()).unwrap_or_default(),
         device: device.as_ref().map(|device| device.name.clone()),
         rotational: device.as_ref().and_then(Device::rotational),
@@ -83,10 +84,20 @@ pub fn free_bytes(dir: &Path) -> Result<u64> {
     Ok(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
+/// The disk that a directory lies on, in words: its file system, where that is mounted, and the device.
+pub fn disk(dir: &Path) -> String {
+    let Some(mount) = Mount::of(dir) else { return "on a disk that the kernel does not name".to_owned() };
+    // Where a mount does not map to one device, it says what it was made from.
+    let device = Device::of(dir).map_or(mount.source, |device| device.name);
+    format!("{} on `{device}`, mounted at `{}`", mount.kind, mount.point)
+}
+
 /// A line of the kernel's table of mounts.
 struct Mount {
+    point: String,
     kind: String,
     options: String,
+    source: String,
 }
 
 impl Mount {
@@ -94,7 +105,7 @@ impl Mount {
     fn of(dir: &Path) -> Option<Mount> {
         let dir = dir.canonicalize().ok()?;
         let table = read("/proc/self/mountinfo")?;
-        let mut best: Option<(usize, Mount)> = None;
+        let mut best: Option<Mount> = None;
         for line in table.lines() {
             let (left, right) = line.split_once(" - ")?;
             let left: Vec<&str> = left.split(' ').collect();
@@ -102,17 +113,26 @@ impl Mount {
             let (Some(point), Some(options), Some(kind)) = (left.get(4), left.get(5), right.first()) else {
                 continue;
             };
-            let point = point.replace("\\040", " ");
-            if dir.starts_with(&point) && best.as_ref().is_none_or(|(len, _)| *len <= point.len()) {
+            let point = unescaped(point);
+            if dir.starts_with(&point) && best.as_ref().is_none_or(|best| best.point.len() <= point.len()) {
                 let more = right.get(2).copied().unwrap_or_default();
-                best = Some((
-                    point.len(),
-                    Mount { kind: (*kind).to_owned(), options: format!("{options} {more}") },
-                ));
+                best = Some(Mount {
+                    point,
+                    kind: (*kind).to_owned(),
+                    options: format!("{options} {more}"),
+                    source: unescaped(right.get(1).copied().unwrap_or_default()),
+                });
             }
         }
-        best.map(|(_, mount)| mount)
+        best
     }
+}
+
+/// A path of the table of mounts: what separates fields and lines there is written in octal digits.
+fn unescaped(path: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(path.to_owned(), |path, (written, meant)| path.replace(written, meant))
 }
 
 /// Whether a directory lies in memory.
@@ -210,6 +230,18 @@ pub fn busy_ns() -> Option<u64> {
     }
     let (busy, _) = ticks()?;
     Some(busy * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
+}
+
+/// Lets nobody but this user read or enter what this process and those that it starts make from now on. To be called before there
+/// are threads.
+pub fn make_private() {
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+}
+
+/// When the system was started, in seconds since 1970, as the clock says now; `None` where the kernel does not say.
+pub fn booted() -> Option<i64> {
+    let text = read("/proc/stat")?;
+    text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
 }
 
 /// Busy and stolen ticks of all processors since the system was started.

@@ -18,6 +18,9 @@ use crate::store::{Damage, Durability, NoticedBy};
 /// Version of the format; a reader refuses a newer one.
 pub const SCHEMA: u32 = 1;
 
+/// The most that a result may have, in bytes: it is held in memory as a whole.
+const RESULT_BYTES_MAX: u64 = 1_000_000_000;
+
 /// Everything a run measured, and what follows from it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
@@ -160,6 +163,9 @@ pub struct Machine {
     pub system: String,
     /// The file system that was measured.
     pub filesystem: String,
+    /// Where that is mounted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount_point: Option<String>,
     /// Its mount options.
     pub mount: String,
     /// The block device below it, where there is one.
@@ -973,8 +979,8 @@ impl RunResult {
     /// Reads a result file, or the one in a run's directory, and checks every number in it.
     pub fn load(path: &Path) -> Result<RunResult> {
         let file = if path.is_dir() { path.join("result.json") } else { path.to_owned() };
-        let text =
-            std::fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
+        let text = crate::input::read_text(&file, RESULT_BYTES_MAX)
+            .with_context(|| format!("cannot read `{}`", file.display()))?;
         let version: Version = serde_json::from_str(&text)
             .with_context(|| format!("`{}` is not a result of blobwise", file.display()))?;
         if version.schema != SCHEMA {

@@ -29,6 +29,7 @@ const VARIANTS: &[(&str, u64)] = &[
 const IN_A_RUN: [usize; 4] = [0, 2, 3, 5];
 
 fn main() -> ExitCode {
+    blobwise::machine::make_private();
     name_the_supervisor();
     let missing = adapter("page/separate").missing_program();
     let required = std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|value| value == "1");

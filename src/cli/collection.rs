@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use super::run::{Flags, Signals, carry_out, check_out, default_out, ended, fresh, resumed};
+use super::out::Out;
+use super::run::{Flags, Signals, carry_out, ended, fresh, resumed};
 use super::{Ended, eprint, print};
 use crate::machine;
+use crate::place::check_parent;
 use crate::plan::{NOTHING_RUNS, PlanText};
 use crate::report::html::collection::{Member, render};
 use crate::result::{ClaimVerdict, RunResult, replace};
@@ -56,15 +58,14 @@ fn kept(dir: &Path) -> Result<Option<PlanText>> {
 /// Runs every plan.
 pub fn main(flags: &Flags, mut text: PlanText) -> Result<Ended> {
     let plans = members_of(flags, &text)?;
-    let out = match &flags.resume {
-        Some(dir) => dir.clone(),
-        None => {
-            let out = flags.out.clone().unwrap_or_else(default_out);
-            check_out(&out)?;
-            std::fs::create_dir_all(&out).with_context(|| format!("cannot make `{}`", out.display()))?;
-            out
-        }
+    if let Some(dir) = &text.dir {
+        check_parent(dir)?;
+    }
+    let held = match &flags.resume {
+        Some(dir) => Out::earlier(dir)?,
+        None => Out::make(flags.out.as_deref())?,
     };
+    let out = held.path.as_path();
     text.dir = text.dir.map(std::path::absolute).transpose()?;
     replace(&out.join(PLAN), text.to_toml()?.as_bytes())?;
     let signals = Signals::listen()?;
@@ -85,13 +86,13 @@ pub fn main(flags: &Flags, mut text: PlanText) -> Result<Ended> {
             }
         };
         members.push(Member { name: name.clone(), about: about.clone(), result });
-        write(&text, &members, &out)?;
+        write(&text, &members, out)?;
         whole = worse(whole, ended);
         if matches!(whole, Ended::Stopped(_)) {
             break;
         }
     }
-    told(&members, &out)?;
+    told(&members, out)?;
     Ok(whole)
 }
 
@@ -190,7 +191,12 @@ fn one(
             return Ok((result, ended));
         }
         Some(_) => resumed(out)?,
-        None => fresh(&Flags::of_member(flags, text, plan.to_owned(), out.to_owned()))?,
+        None => {
+            if out.exists() {
+                Out::earlier(out)?.begin_anew();
+            }
+            fresh(&Flags::of_member(flags, text, plan.to_owned(), out.to_owned()))?
+        }
     };
     carry_out(job, flags.loudness(), signals, since)
 }

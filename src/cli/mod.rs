@@ -5,6 +5,7 @@ mod compare;
 mod corpus;
 mod joined;
 mod list;
+mod out;
 mod page;
 mod progress;
 mod report;

@@ -1,12 +1,13 @@
 //! `blobwise report`: a run's report again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::joined::joined;
-use super::run::{check_out, write_and_print};
+use super::out::Out;
+use super::run::write_and_print;
 use super::{Ended, collection, print};
 use crate::report;
 use crate::result::{RunResult, replace};
@@ -35,7 +36,10 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     if let Some((text, members)) = collection::measured(run)? {
         match flags.markdown {
             true => print(&report::markdown::collection(&members))?,
-            false => collection::again(&text, &members, run)?,
+            false => {
+                let _out = Out::earlier(run)?;
+                collection::again(&text, &members, run)?;
+            }
         }
         return Ok(Ended::Well);
     }
@@ -44,8 +48,9 @@ pub fn main(flags: &Flags) -> Result<Ended> {
         print(&report::markdown::render(&result))?;
         return Ok(Ended::Well);
     }
-    let out = if run.is_dir() { run.as_path() } else { run.parent().unwrap_or(run) };
-    write_and_print(&result, out)?;
+    let beside = run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let out = Out::earlier(if run.is_dir() { run } else { beside })?;
+    write_and_print(&result, &out.path)?;
     Ok(Ended::Well)
 }
 
@@ -57,10 +62,9 @@ fn of_several(flags: &Flags) -> Result<Ended> {
     let out = flags.out.as_ref().context(
         "several runs are reported with --markdown, or in a directory of their own: name it with --out",
     )?;
-    check_out(out)?;
     let result = joined(&flags.runs)?;
-    std::fs::create_dir_all(out).with_context(|| format!("cannot make `{}`", out.display()))?;
-    replace(&out.join("plan.toml"), result.plan.to_toml()?.as_bytes())?;
-    write_and_print(&result, out)?;
+    let out = Out::make(Some(out))?;
+    replace(&out.path.join("plan.toml"), result.plan.to_toml()?.as_bytes())?;
+    write_and_print(&result, &out.path)?;
     Ok(Ended::Well)
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use super::out::{Out, check_out};
 use super::progress::{Loudness, Progress, summarize};
 use super::{Ended, collection, eprint, print};
 use crate::corpus::Corpus;
@@ -16,7 +17,7 @@ use crate::engine::preflight::{
 };
 use crate::engine::run::{Start, run};
 use crate::machine;
-use crate::place::{Place, make_directories, remove_if_empty};
+use crate::place::{Place, check_parent};
 use crate::plan::{CorpusText, LOOK_SCALE, OneOrMany, Plan, PlanText, split_list, split_pair};
 use crate::records::Records;
 use crate::report;
@@ -189,6 +190,9 @@ pub fn carry_out(
     signals: &Signals,
     since: Duration,
 ) -> Result<(RunResult, Ended)> {
+    if loudness != Loudness::Quiet {
+        eprint(&format!("Stores lie in `{}`: {}", job.plan.dir.display(), machine::disk(job.place.path())));
+    }
     let mut progress = Progress::new(&job.plan, job.out.path.clone(), loudness);
     let start = Start {
         plan: &job.plan,
@@ -233,11 +237,13 @@ pub fn fresh(flags: &Flags) -> Result<Job> {
     if flags.durability.is_some() {
         check_class(&plan)?;
     }
-    let out = flags.out.clone().unwrap_or_else(default_out);
-    check_out(&out)?;
+    check_parent(&plan.dir)?;
+    if let Some(out) = &flags.out {
+        check_out(out)?;
+    }
     let corpora = build(&plan)?;
     let (plan, place) = prepare_place(plan, &corpora)?;
-    let out = Out::make(out)?;
+    let out = Out::make(flags.out.as_deref())?;
     replace(&out.path.join("plan.toml"), plan.text.to_toml()?.as_bytes())?;
     write_manifest(&corpora, &out.path)?;
     Ok(Job { plan, corpora, earlier: None, place, out })
@@ -245,11 +251,20 @@ pub fn fresh(flags: &Flags) -> Result<Job> {
 
 /// An earlier run that is to be gone on with. One that was stopped before its first visit ended is begun anew.
 pub fn resumed(dir: &Path) -> Result<Job> {
+    let out = Out::earlier(dir)?;
+    if out.ended_before_measuring() {
+        let dir = dir.display();
+        bail!(
+            "the run in `{dir}` was killed before it had measured anything, so that there is nothing to go on with: start it anew with \
+             `blobwise run {dir}/plan.toml`"
+        );
+    }
     let result = RunResult::load(dir)?;
     if result.complete {
         bail!("the run in `{}` is complete; there is nothing to go on with", dir.display());
     }
     let plan = result.plan.resolve(false)?;
+    check_parent(&plan.dir)?;
     let corpora = build(&plan)?;
     let earlier = Some(Records::resume(result)).filter(Records::has_begun);
     let machine = machine::facts(that_exists(&plan.dir));
@@ -266,7 +281,6 @@ pub fn resumed(dir: &Path) -> Result<Job> {
     if earlier.is_none() {
         write_manifest(&corpora, dir)?;
     }
-    let out = Out { path: dir.to_owned(), made: Vec::new() };
     Ok(Job { plan, corpora, earlier, place, out })
 }
 
@@ -290,6 +304,7 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place)> {
         check_memory(&plan, corpus)?;
     }
     let place = Place::make(&plan.dir)?;
+    place.left().iter().for_each(|left| eprint(left));
     check_servers(&plan, corpora, place.path())?;
     plan.dir = std::path::absolute(&plan.dir)?;
     plan.text.dir = Some(plan.dir.clone());
@@ -332,60 +347,7 @@ pub fn program() -> Program {
     }
 }
 
-// ---- where results go --------------------------------------------------------------------------------------------
-
-/// The directory of plan, result and report.
-struct Out {
-    path: PathBuf,
-    /// Directories made for it, innermost first.
-    made: Vec<PathBuf>,
-}
-
-/// A new directory below the current one, named after the time.
-pub fn default_out() -> PathBuf {
-    let time = machine::timestamp().replace([':', '-'], "").replace('T', "-").replace('Z', "");
-    let base = Path::new("blobwise-runs").join(&time);
-    // Two runs in one second get two directories.
-    (1..)
-        .map(|n| if n == 1 { base.clone() } else { base.with_file_name(format!("{time}-{n}")) })
-        .find(|path| !path.exists())
-        .unwrap_or(base)
-}
-
-/// Refuses a directory with something in it before anything is measured.
-pub fn check_out(out: &Path) -> Result<()> {
-    match std::fs::read_dir(out).map(Iterator::count) {
-        Ok(entries) if entries > 0 => {
-            let shown = out.display();
-            if out.join("result.json").exists() {
-                bail!(
-                    "`{shown}` is not empty: continue with `--resume {shown}`, or name another directory with --out"
-                );
-            }
-            bail!("`{shown}` is not empty: name another directory with --out")
-        }
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error).with_context(|| format!("cannot use `{}` for --out", out.display())),
-    }
-}
-
-impl Out {
-    fn make(path: PathBuf) -> Result<Out> {
-        let made = make_directories(&path)?;
-        Ok(Out { path, made })
-    }
-
-    /// After a failure that left no result: nothing is to remain.
-    fn abandon(&self) {
-        if !self.path.join("result.json").exists() && !self.made.is_empty() {
-            for name in ["plan.toml", "corpus.csv"] {
-                drop(std::fs::remove_file(self.path.join(name)));
-            }
-            remove_if_empty(&self.made);
-        }
-    }
-}
+// ---- results -----------------------------------------------------------------------------------------------------
 
 /// The names of real files with their keys.
 fn write_manifest(corpora: &[Corpus], out: &Path) -> Result<()> {

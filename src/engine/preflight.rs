@@ -11,6 +11,7 @@ use super::pilot;
 use super::visit::setup;
 use crate::corpus::Corpus;
 use crate::machine;
+use crate::place::remove_tree;
 use crate::plan::{Class, Length, Load, Plan, Row, Work, class_of};
 use crate::records::Records;
 use crate::result::{CorpusResult, Machine, Program, RowResult};
@@ -91,7 +92,7 @@ pub fn check_servers(plan: &Plan, corpora: &[Corpus], place: &Path) -> Result<()
         let dir = place.join("check");
         std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
         let outcome = check_server(plan, largest, place, &dir, row);
-        std::fs::remove_dir_all(&dir).with_context(|| format!("cannot remove `{}`", dir.display()))?;
+        remove_tree(&dir)?;
         outcome.with_context(|| {
             let url = shown::without_passwords(row.options.text("url"));
             format!("`{}` cannot use the server at `{url}`", row.label)

@@ -388,6 +388,9 @@ const NAME_BYTES_MAX: usize = 4096;
 /// its intervals to be within 10 % on two processors.
 const DEFAULT_BUDGET: Duration = Duration::from_secs(165);
 
+/// The most that a plan may have, in bytes.
+const PLAN_BYTES_MAX: u64 = 4_000_000;
+
 /// How the error begins of a plan that is right, and of which nothing can run on this machine.
 pub const NOTHING_RUNS: &str = "none of the stores can run here";
 
@@ -420,7 +423,8 @@ impl PlanText {
             }
             return Err(unknown("plan", name, SHIPPED.iter().map(|(known, _)| *known)));
         }
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the plan `{name}`"))?;
+        let text = crate::input::read_text(path, PLAN_BYTES_MAX)
+            .with_context(|| format!("cannot read the plan `{name}`"))?;
         PlanText::parse(&text)
             .map_err(|error| anyhow!("the plan `{name}` has an error: {}", format!("{error:#}").trim_end()))
     }

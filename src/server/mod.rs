@@ -444,8 +444,6 @@ impl SocketDir {
         #[expect(clippy::disallowed_methods, reason = "sockets are the one thing that may lie outside --dir")]
         let base = std::env::temp_dir();
         let place = crate::place::Place::make(&base).context("cannot make a directory for sockets")?;
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o700))?;
         Ok(SocketDir { place })
     }
 
@@ -517,7 +515,7 @@ pub fn from_cache(
             _ => Ok(()),
         });
         if draft.exists() {
-            std::fs::remove_dir_all(&draft)?;
+            crate::place::remove_tree(&draft)?;
         }
         outcome?;
     }

@@ -167,9 +167,11 @@ impl Owner {
     }
 
     /// Whether its directory would be seen from here and is not there. Directories of killed runs are removed by the next
-    /// run; what another machine, another container or an earlier boot made is never taken for gone.
+    /// run; what another machine, another container or an earlier boot made is never taken for gone, nor what another user made,
+    /// whose directories cannot be looked into.
     pub(super) fn is_gone(&self) -> bool {
-        !self.machine.is_empty() && self.machine == machine() && !std::path::Path::new(&self.dir).exists()
+        let is_missing = || std::path::Path::new(&self.dir).try_exists().is_ok_and(|exists| !exists);
+        !self.machine.is_empty() && self.machine == machine() && is_missing()
     }
 }
 
@@ -226,5 +228,8 @@ mod tests {
         let elsewhere = Owner { machine: format!("{} elsewhere", owner.machine), dir: owner.dir };
         assert!(!elsewhere.is_gone());
         assert!(!Owner { machine: String::new(), dir: elsewhere.dir }.is_gone());
+        // No name is that long: whether it is there cannot be known, as in a directory that only another user may enter.
+        let unseen = dir.path().join("x".repeat(1000)).to_string_lossy().into_owned();
+        assert!(!Owner { machine: machine(), dir: unseen }.is_gone());
     }
 }

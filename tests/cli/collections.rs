@@ -3,12 +3,14 @@
 use libtest_mimic::Trial;
 
 use crate::program::{Outcome, Work};
+use crate::signals::{run_until, wait};
 
 pub fn trials() -> Vec<Trial> {
     vec![
         Trial::test("a plan of plans makes one page, also where one cannot run", one_page),
         Trial::test("a plan of plans is gone on with where it was stopped", gone_on_with),
         Trial::test("a plan of plans is run as it is", as_it_is),
+        Trial::test("a plan of plans keeps others from its directories", held),
     ]
 }
 
@@ -71,12 +73,27 @@ fn gone_on_with() -> Outcome {
     work.say("run both.toml --quiet --out out --seed 7").ended(1);
     let first = std::fs::read(work.path("out/first/result.json"))?;
     std::fs::remove_dir_all(work.path("out/third"))?;
+    // What one leaves that was killed in its pilot.
+    std::fs::create_dir(work.path("out/third"))?;
+    std::fs::write(work.path("out/third/plan.toml"), "stores = ['null']")?;
     std::fs::remove_file(work.path("out/report.html"))?;
     work.say("run --resume out --quiet").ended(1);
     assert!(std::fs::read(work.path("out/first/result.json"))? == first, "what was complete was run again");
     let third = std::fs::read_to_string(work.path("out/third/plan.toml"))?;
     assert!(third.contains("seed = 7"), "another seed: {third}");
     assert!(work.path("out/report.html").is_file());
+    Ok(())
+}
+
+fn held() -> Outcome {
+    let work = Work::new();
+    prepare(&work)?;
+    let child = run_until(&work, "run both.toml --verbose --out out", "fill", 1);
+    let holder = format!("another run of blobwise (process {}) writes to `out", child.id());
+    for line in ["run both.toml --out out", "run --resume out", "run --resume out/first", "report out"] {
+        work.say(line).refused(&[&holder]);
+    }
+    wait(child).ended(1);
     Ok(())
 }
 

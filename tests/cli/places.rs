@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
 use std::process::Command;
 
 use blobwise::result::RunResult;
 use libtest_mimic::Trial;
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, needing};
+use crate::signals::{run_until, send, wait};
 
 pub fn trials() -> Vec<Trial> {
     let no_mounts = no_mounts();
@@ -22,10 +24,20 @@ pub fn trials() -> Vec<Trial> {
         needing("a read-only file system is refused", no_mounts.clone(), read_only),
         needing("a full file system is refused", no_mounts.clone(), full),
         needing("a file system that fills up fails the row, not the run", no_mounts.clone(), fills_up),
-        needing("a place in memory works and is a doubt", no_mounts, in_memory),
+        needing("a place in memory works and is a doubt", no_mounts.clone(), in_memory),
+        needing(
+            "what is mounted in a place that was left is not touched",
+            no_mounts,
+            mounted_in_a_left_place,
+        ),
+        Trial::test("a pipe that is called like a mark keeps nobody waiting", pipe_for_a_mark),
+        Trial::test("what is no regular file is no plan and no result", no_regular_file),
+        Trial::test("what a run makes is for its user only", for_its_user_only),
         Trial::test("links, unreadable and special files are reported and nothing is touched", users_files),
         Trial::test("a blob over a store's limit is not possible", over_the_limit),
         Trial::test("a directory that was made is removed again", made_and_removed),
+        Trial::test("no directory is made above the place", none_above),
+        Trial::test("a run says first on which disk it measures", names_the_disk),
         Trial::test("a file system in memory is refused where mounting is", no_ramdisk),
         needing("processors are kept awake for those who may, and noted", no_requests(), kept_awake),
         needing("processors are not kept awake for those who may not", nobody_else(), not_kept_awake),
@@ -263,8 +275,129 @@ fn no_ramdisk() -> Outcome {
 
 fn made_and_removed() -> Outcome {
     let work = Work::new();
-    work.run(quick("--dir new/place --out out")).ended(0);
+    work.run(quick("--dir place --out out")).ended(0);
     assert_eq!(work.names("."), ["out"]);
+    Ok(())
+}
+
+/// Where the disk that was meant is not mounted, another one would be measured.
+fn none_above() -> Outcome {
+    let work = Work::new();
+    let missing = ["cannot make the directory `disk/place`: there is no directory `disk`", "mount its disk"];
+    work.run(quick("--dir disk/place --out out")).refused(&missing);
+    std::fs::write(work.path("both.toml"), "name = 'both'\nplans = ['default']\n")?;
+    work.say("run both.toml --dir disk/place --out out").refused(&missing);
+    assert_eq!(work.names("."), ["both.toml"]);
+    Ok(())
+}
+
+fn names_the_disk() -> Outcome {
+    let work = Work::new();
+    let told = work.say("run --stores null --blobs 12 --rounds 1 --phases fill --dir . --out out").ended(0);
+    let first = told.stderr.lines().next().unwrap_or_default().to_owned();
+    let machine = RunResult::load(&work.path("out"))?.machine;
+    let (kind, point) = (machine.filesystem, machine.mount_point.ok_or("no mount point")?);
+    assert!(std::path::Path::new(&point).is_dir(), "{point}");
+    let ends = format!("`{}`, mounted at `{point}`", machine.device.unwrap_or_default());
+    assert!(first.starts_with("Stores lie in `"), "{first}");
+    assert!(first.contains(&format!(": {kind} on `")) && first.ends_with(&ends), "{first}");
+    Ok(())
+}
+
+// ---- whose what is --------------------------------------------------------------------------------------------------
+
+/// A run that was killed, and the directory that it left in `place`.
+fn left_behind(work: &Work) -> PathBuf {
+    std::fs::create_dir(work.path("place")).unwrap();
+    let line = "run --stores files/hashed --files files --rounds 2 --verbose --dir place --out out";
+    let child = run_until(work, line, "read-warm", 1);
+    send(&child, rustix::process::Signal::KILL);
+    wait(child);
+    let names = work.names("place");
+    assert_eq!(names.len(), 1, "{names:?}");
+    work.path("place").join(&names[0])
+}
+
+/// Files that nobody else may read.
+fn private_files(work: &Work) {
+    std::fs::create_dir(work.path("files")).unwrap();
+    for n in 0..40_usize {
+        std::fs::write(work.path(&format!("files/{n}")), vec![n as u8; 1 + n * n * 97]).unwrap();
+    }
+    std::fs::set_permissions(work.path("files"), PermissionsExt::from_mode(0o700)).unwrap();
+}
+
+/// The next run takes away what is ours, and neither what is mounted there nor the mark by which it is found again.
+fn mounted_in_a_left_place() -> Outcome {
+    let work = Work::new();
+    private_files(&work);
+    std::fs::create_dir(work.path("precious"))?;
+    std::fs::write(work.path("precious/theirs"), "theirs")?;
+    let left = left_behind(&work);
+    std::fs::create_dir_all(left.join("deep/mounted"))?;
+    let script = "mount --bind precious \"$1\" && shift && exec \"$0\" \"$@\"";
+    let mut command = work.command("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, BLOBWISE]);
+    let said = finish(command.arg(left.join("deep/mounted")).args(quick("--dir place --out again"))).ended(0);
+    assert_eq!(std::fs::read_to_string(work.path("precious/theirs"))?, "theirs");
+    let name = left.file_name().unwrap().to_string_lossy().into_owned();
+    let named =
+        format!("`place/{name}`, which an earlier run left, was not removed: something else is mounted at");
+    assert!(said.stderr.contains(&named) && said.stderr.contains("deep/mounted"), "{}", said.stderr);
+    assert!(left.join("BLOBWISE").exists());
+    work.run(quick("--dir place --out third")).ended(0);
+    assert!(work.names("place").is_empty());
+    Ok(())
+}
+
+/// Whoever may write where temporary files lie can make one.
+fn pipe_for_a_mark() -> Outcome {
+    let work = Work::new();
+    std::fs::create_dir_all(work.path("place/blobwise-0123abcd"))?;
+    let pipe = Command::new("mkfifo").arg(work.path("place/blobwise-0123abcd/BLOBWISE")).status()?;
+    assert!(pipe.success());
+    let mut command = work.command("timeout");
+    finish(command.args(["60", BLOBWISE]).args(quick("--dir place --out out"))).ended(0);
+    assert_eq!(work.names("place"), ["blobwise-0123abcd"]);
+    Ok(())
+}
+
+fn no_regular_file() -> Outcome {
+    let work = Work::new();
+    let pipe = Command::new("mkfifo").arg(work.path("pipe.toml")).status()?;
+    assert!(pipe.success());
+    std::fs::write(work.path("long.toml"), vec![b'#'; 4_000_001])?;
+    let said = |line: &str| finish(work.command("timeout").args(["60", BLOBWISE]).args(line.split(' ')));
+    said("run /dev/urandom --out out").refused(&["cannot read the plan `/dev/urandom`: it is a device"]);
+    said("run ./pipe.toml --out out").refused(&["cannot read the plan `./pipe.toml`: it is a pipe"]);
+    said("run long.toml --out out").refused(&["the plan `long.toml`: it is larger than 4 MB"]);
+    said("report /dev/zero").refused(&["cannot read `/dev/zero`: it is a device"]);
+    said("compare pipe.toml pipe.toml").refused(&["cannot read `pipe.toml`: it is a pipe"]);
+    assert!(!work.path("out").exists());
+    Ok(())
+}
+
+/// Blobs of private files, and results that name them, are as private, whatever the user's other files are.
+fn for_its_user_only() -> Outcome {
+    let work = Work::new();
+    private_files(&work);
+    std::fs::create_dir(work.path("shared"))?;
+    std::fs::set_permissions(work.path("shared"), PermissionsExt::from_mode(0o755))?;
+    left_behind(&work);
+    work.run(quick("--files files --out shared")).ended(0);
+    let mut seen = 0;
+    for below in ["place", "out", "shared"] {
+        // The first and the last are the user's own.
+        for (path, (.., mode, _)) in
+            work.snapshot(below).iter().filter(|(path, _)| **path != work.path(below))
+        {
+            assert_eq!(mode & 0o077, 0, "{} is {mode:o}", path.display());
+            seen += 1;
+        }
+    }
+    let mode = |name: &str| std::fs::metadata(work.path(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("out"), mode("shared")), (0o700, 0o755));
+    assert!(seen > 40, "only {seen} files");
     Ok(())
 }
 

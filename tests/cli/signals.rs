@@ -24,6 +24,12 @@ pub fn trials() -> Vec<Trial> {
     trials.push(Trial::test("a run that was stopped goes on with --resume", goes_on));
     trials.push(Trial::test("a run goes on in the directory of its files", goes_on_beside_its_files));
     trials.push(Trial::test("a run that was stopped in the pilot is begun anew", stopped_in_the_pilot));
+    trials.push(Trial::test(
+        "a run that was killed in the pilot says so and is started anew",
+        killed_in_the_pilot,
+    ));
+    trials.push(Trial::test("two runs do not write to one directory", one_out_for_two));
+    trials.push(Trial::test("two runs do not go on with one earlier run", gone_on_with_twice));
     trials.push(Trial::test("a run does not go on with other files", other_files));
     trials.push(needing("a run does not go on with another server", missing("redis"), other_server));
     trials.push(Trial::test("a directory that another run holds is left alone", locked));
@@ -163,6 +169,59 @@ fn stopped_in_the_pilot() -> Outcome {
     assert!(whole.complete);
     assert_eq!(whole.store_rounds.len(), 4);
     assert!(whole.harness.null_ns.contains_key("read-warm"), "{:?}", whole.harness);
+    Ok(())
+}
+
+fn killed_in_the_pilot() -> Outcome {
+    let work = prepared();
+    let run = "run plan.toml --phases fill,read-warm --budget 30s --dir place --out out";
+    let child = run_until(&work, run, "pilot: files/hashed", 1);
+    send(&child, Signal::KILL);
+    wait(child);
+    let before = work.snapshot("out");
+    let words = [
+        "in `out` was killed before it had measured anything",
+        "start it anew with `blobwise run out/plan.toml`",
+    ];
+    work.say("run --resume out").refused(&words);
+    assert_eq!(work.snapshot("out"), before);
+    work.say("run out/plan.toml --rounds 1 --quiet --out again").ended(0);
+    assert_eq!(work.names("place"), ["theirs"]);
+    Ok(())
+}
+
+/// One of two that begin at the same moment gets the directory, and one that comes later is told who has it.
+fn one_out_for_two() -> Outcome {
+    let work = prepared();
+    let run = "run --stores null --rounds 1 --phases fill --quiet --out one";
+    let begin = || start(work.command(BLOBWISE).args(run.split_whitespace()));
+    let (first, second) = (begin(), begin());
+    let (first, second) = (wait(first), wait(second));
+    let (done, refused) = if first.code == Some(0) { (first, second) } else { (second, first) };
+    done.ended(0);
+    refused.refused(&["`one`"]);
+    assert!(RunResult::load(&work.path("one"))?.complete);
+    let child = run_until(&work, RUN, "read-warm", 3);
+    let holder = format!("another run of blobwise (process {}) writes to `out`", child.id());
+    let before = std::fs::read(work.path("out/plan.toml")).unwrap();
+    for line in ["run --stores null --rounds 1 --out out", "run --resume out", "report out"] {
+        work.say(line).refused(&[&holder]);
+    }
+    work.say("report out --markdown").ended(0);
+    assert!(std::fs::read(work.path("out/plan.toml"))? == before, "the plan was changed");
+    wait(child).ended(0);
+    work.say("report out").ended(0);
+    Ok(())
+}
+
+fn gone_on_with_twice() -> Outcome {
+    let work = prepared();
+    interrupted(&work, RUN, "read-warm", 3);
+    let child = run_until(&work, "run --resume out --verbose", "fill", 1);
+    let holder = format!("another run of blobwise (process {}) writes to `out`", child.id());
+    work.say("run --resume out").refused(&[&holder]);
+    wait(child).ended(0);
+    assert!(RunResult::load(&work.path("out"))?.complete);
     Ok(())
 }
 

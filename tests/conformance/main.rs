@@ -34,6 +34,7 @@ use outside::Missing;
 use subjects::Subject;
 
 fn main() -> ExitCode {
+    blobwise::machine::make_private();
     name_the_supervisor();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {

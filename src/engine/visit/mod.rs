@@ -20,6 +20,7 @@ use super::verify::verify;
 use super::worker::{Uploads, verify_uploads};
 use crate::corpus::Corpus;
 use crate::machine::{self, Device};
+use crate::place::remove_tree;
 use crate::plan::{CatalogueOf, Class, Phase, Plan, Row, Work, class_of, defaults};
 use crate::result::{Fixed, Footprint, Round, VerifiedFrom};
 use crate::server::Server;
@@ -190,7 +191,7 @@ pub fn visit(
     if let Some((_, store)) = visitor.open {
         store.remove().ok();
     }
-    std::fs::remove_dir_all(&dir).with_context(|| format!("cannot remove `{}`", dir.display()))?;
+    remove_tree(&dir)?;
     machine::sync_filesystem(&run.place)?;
     machine::wait_until_quiet(run.device.as_ref(), Duration::from_secs(2));
     visit.seconds = (machine::uptime() - begin).as_secs_f64();

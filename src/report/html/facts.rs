@@ -122,6 +122,7 @@ fn machine(result: &RunResult) -> Table {
         ("system", machine.system.clone()),
         ("kernel", machine.kernel.clone()),
         ("file system", machine.filesystem.clone()),
+        ("mounted at", machine.mount_point.clone().unwrap_or_else(absent)),
         ("mounted with", machine.mount.clone()),
         ("device", machine.device.clone().unwrap_or_else(absent)),
         ("rotates", machine.rotational.map_or_else(absent, yes)),

@@ -1,0 +1,115 @@
+//! The directory of plan, result and report: empty when a run begins, and written by one process at a time.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::machine;
+use crate::place::{Held, make_directories, remove_if_empty};
+
+/// What a run writes before it measures.
+const BEFORE_MEASURING: &[&str] = &["plan.toml", "corpus.csv", "plan.draft", "corpus.draft", "result.draft"];
+
+/// The directory, kept from others of us until this is dropped.
+pub struct Out {
+    /// Its path.
+    pub path: PathBuf,
+    /// Directories made for it, innermost first.
+    made: Vec<PathBuf>,
+    _held: Held,
+}
+
+impl Out {
+    /// That of a new run or report: the one asked for, which must be empty, or a new one below the current directory, named after the
+    /// time.
+    pub fn make(asked: Option<&Path>) -> Result<Out> {
+        let (path, made) = match asked {
+            Some(path) => (path.to_owned(), make_directories(path)?),
+            None => make_default()?,
+        };
+        // Between the first look and now somebody else may have filled it.
+        match Held::take(&path).and_then(|held| check_empty(&path).map(|()| held)) {
+            Ok(held) => Ok(Out { path, made, _held: held }),
+            Err(error) => {
+                remove_if_empty(&made);
+                Err(error)
+            }
+        }
+    }
+
+    /// That of an earlier run.
+    pub fn earlier(path: &Path) -> Result<Out> {
+        Ok(Out { path: path.to_owned(), made: Vec::new(), _held: Held::take(path)? })
+    }
+
+    /// Whether a run was killed here before it had a result.
+    pub fn ended_before_measuring(&self) -> bool {
+        self.path.join("plan.toml").exists() && !self.path.join("result.json").exists()
+    }
+
+    /// Makes room for a new run in the place of one that was killed before it had a result. What that did not write stays.
+    pub fn begin_anew(self) {
+        if self.ended_before_measuring() {
+            self.remove_beginnings();
+        }
+    }
+
+    /// After a failure that left no result: nothing is to remain.
+    pub fn abandon(&self) {
+        if !self.path.join("result.json").exists() && !self.made.is_empty() {
+            self.remove_beginnings();
+            remove_if_empty(&self.made);
+        }
+    }
+
+    fn remove_beginnings(&self) {
+        for name in BEFORE_MEASURING {
+            drop(std::fs::remove_file(self.path.join(name)));
+        }
+    }
+}
+
+/// Makes a directory that nobody else has: two runs in one second get two.
+fn make_default() -> Result<(PathBuf, Vec<PathBuf>)> {
+    let base = Path::new("blobwise-runs");
+    let time = machine::timestamp().replace([':', '-'], "").replace('T', "-").replace('Z', "");
+    let mut made = make_directories(base)?;
+    for number in 1_u32.. {
+        let path = base.join(if number == 1 { time.clone() } else { format!("{time}-{number}") });
+        match std::fs::create_dir(&path) {
+            Ok(()) => {
+                made.insert(0, path.clone());
+                return Ok((path, made));
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot make `{}`", path.display())),
+        }
+    }
+    bail!("`{}` has no name left", base.display())
+}
+
+/// Refuses a directory that somebody else writes to, or with something in it, before anything is done.
+pub fn check_out(out: &Path) -> Result<()> {
+    if out.is_dir() {
+        Held::take(out).with_context(|| format!("cannot use `{}` for --out", out.display()))?;
+    }
+    check_empty(out)
+}
+
+fn check_empty(out: &Path) -> Result<()> {
+    match std::fs::read_dir(out).map(Iterator::count) {
+        Ok(entries) if entries > 0 => {
+            let shown = out.display();
+            if out.join("result.json").exists() {
+                bail!(
+                    "`{shown}` is not empty: continue with `--resume {shown}`, or name another directory with --out"
+                );
+            }
+            bail!("`{shown}` is not empty: name another directory with --out")
+        }
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("cannot use `{}` for --out", out.display())),
+    }
+}

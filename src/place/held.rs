@@ -1,0 +1,66 @@
+//! A directory that one process of ours at a time writes to.
+
+use std::fs::{File, TryLockError};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+/// A lock on a directory, without a file in it; the kernel takes it away when this is dropped or the process ends.
+#[derive(Debug)]
+pub struct Held {
+    _dir: File,
+}
+
+impl Held {
+    /// Takes it, or fails with who has it. On file systems without locks for directories (NFS) nobody is kept out.
+    pub fn take(dir: &Path) -> Result<Held> {
+        let opened = File::open(dir).with_context(|| format!("cannot open `{}`", dir.display()))?;
+        if let Err(TryLockError::WouldBlock) = opened.try_lock() {
+            bail!(
+                "another run of blobwise{} writes to `{}`: wait until it has ended, or use another directory",
+                holder(&opened).map(|process| format!(" (process {process})")).unwrap_or_default(),
+                dir.display()
+            );
+        }
+        // Whoever had it may have removed it.
+        let same = |now: std::fs::Metadata| {
+            opened.metadata().is_ok_and(|then| (now.dev(), now.ino()) == (then.dev(), then.ino()))
+        };
+        if !std::fs::metadata(dir).is_ok_and(same) {
+            bail!("`{}` was removed by somebody else just now", dir.display());
+        }
+        Ok(Held { _dir: opened })
+    }
+}
+
+/// Who has locked a file, as far as it is seen from here.
+fn holder(file: &File) -> Option<u32> {
+    let metadata = file.metadata().ok()?;
+    let (major, minor) = (rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));
+    // `1: FLOCK  ADVISORY  WRITE 123 fe:00:456 0 EOF`
+    let file = format!("{major:02x}:{minor:02x}:{}", metadata.ino());
+    let table = std::fs::read_to_string("/proc/locks").ok()?;
+    table.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, _, process, of, ..] = fields.as_slice() else { return None };
+        (*of == file).then_some(*process)?.parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_held_by_one_and_the_other_is_told_by_whom() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let held = Held::take(dir.path()).unwrap();
+        let error = Held::take(dir.path()).unwrap_err().to_string();
+        let named = format!("(process {}) writes to `{}`", std::process::id(), dir.path().display());
+        assert!(error.contains(&named), "{error}");
+        drop(held);
+        Held::take(dir.path()).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left there");
+    }
+}

@@ -1,0 +1,185 @@
+//! Removing a tree that is ours: by descriptors, never through a link, never on another mount. What is met instead stops it and is
+//! named.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
+use rustix::io::Errno;
+
+/// Removes a directory with everything below it; one that is not there is no error. Links are removed and not followed. Where
+/// something else is mounted it stops: the error names the place, and what is mounted is as it was.
+pub fn remove_tree(path: &Path) -> Result<()> {
+    let name = path.file_name().with_context(|| format!("`{}` has no name", path.display()))?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = CString::new(name.as_bytes())?;
+    match remove_directory(super::open_directory(parent)?.as_fd(), &name, path) {
+        Err(error) if error.downcast_ref() == Some(&Errno::NOENT) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Opens what a name in a directory stands for, unless it is a link or something that is mounted there. Never waits.
+pub(super) fn open_below(within: BorrowedFd<'_>, name: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH
+        | ResolveFlags::NO_XDEV
+        | ResolveFlags::NO_SYMLINKS
+        | ResolveFlags::NO_MAGICLINKS;
+    match rustix::fs::openat2(within, name, flags, Mode::empty(), resolve) {
+        // Before Linux 5.6, and where a filter of system calls does not know it.
+        Err(Errno::NOSYS | Errno::PERM) => open_and_compare(within, name, flags),
+        outcome => outcome,
+    }
+}
+
+/// The same without the kernel's help: what was opened is looked at before it is used.
+fn open_and_compare(within: BorrowedFd<'_>, name: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let opened = rustix::fs::openat(within, name, flags, Mode::empty())?;
+    if mount(opened.as_fd())? == mount(within)? { Ok(opened) } else { Err(Errno::XDEV) }
+}
+
+/// What tells mounts apart: the number of the mount where the kernel says it (since Linux 5.8), and the device.
+fn mount(of: BorrowedFd<'_>) -> Result<(Option<u64>, (u32, u32)), Errno> {
+    let known = rustix::fs::statx(of, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+    let says = StatxFlags::from_bits_retain(known.stx_mask).contains(StatxFlags::MNT_ID);
+    Ok((says.then_some(known.stx_mnt_id), (known.stx_dev_major, known.stx_dev_minor)))
+}
+
+fn remove_directory(within: BorrowedFd<'_>, name: &CStr, shown: &Path) -> Result<()> {
+    let opened = open_below(within, name, OFlags::RDONLY | OFlags::DIRECTORY);
+    let dir = opened.map_err(|errno| told(errno, shown))?;
+    remove_opened((within, name), dir.as_fd(), shown, None)
+}
+
+/// Removes a directory that was opened, by the directory that it lies in and its name there; what is called `last` in it goes when
+/// nothing else is left.
+pub(super) fn remove_opened(
+    (within, name): (BorrowedFd<'_>, &CStr),
+    dir: BorrowedFd<'_>,
+    shown: &Path,
+    last: Option<&CStr>,
+) -> Result<()> {
+    // Somebody who is just ending may still make something.
+    const PASSES: u32 = 3;
+    for pass in 1.. {
+        empty(dir, shown, last)?;
+        if let Some(last) = last {
+            remove_entry(dir, last, FileType::RegularFile, &shown.join(OsStr::from_bytes(last.to_bytes())))?;
+        }
+        if !is_still(within, name, dir) {
+            bail!("`{}` is another directory than it was, and is left alone", shown.display());
+        }
+        match rustix::fs::unlinkat(within, name, AtFlags::REMOVEDIR) {
+            Err(Errno::NOTEMPTY) if pass < PASSES => {}
+            Err(errno) => return Err(told(errno, shown)),
+            Ok(()) => break,
+        }
+    }
+    Ok(())
+}
+
+/// Whether a name still stands for the directory that was opened by it.
+fn is_still(within: BorrowedFd<'_>, name: &CStr, dir: BorrowedFd<'_>) -> bool {
+    let (now, then) = (rustix::fs::statat(within, name, AtFlags::SYMLINK_NOFOLLOW), rustix::fs::fstat(dir));
+    now.is_ok_and(|now| then.is_ok_and(|then| (now.st_dev, now.st_ino) == (then.st_dev, then.st_ino)))
+}
+
+/// Removes everything in a directory but what is called `kept`.
+fn empty(dir: BorrowedFd<'_>, shown: &Path, kept: Option<&CStr>) -> Result<()> {
+    for entry in Dir::read_from(dir).map_err(|errno| told(errno, shown))? {
+        let entry = entry.map_err(|errno| told(errno, shown))?;
+        let name = entry.file_name();
+        if name != c"." && name != c".." && Some(name) != kept {
+            let shown = shown.join(OsStr::from_bytes(name.to_bytes()));
+            remove_entry(dir, name, entry.file_type(), &shown)?;
+        }
+    }
+    Ok(())
+}
+
+fn remove_entry(dir: BorrowedFd<'_>, name: &CStr, kind: FileType, shown: &Path) -> Result<()> {
+    let kind = match kind {
+        FileType::Unknown => match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+            Err(Errno::NOENT) => return Ok(()),
+            Err(errno) => return Err(told(errno, shown)),
+        },
+        known => known,
+    };
+    let outcome = match kind {
+        FileType::Directory => remove_directory(dir, name, shown),
+        _ => rustix::fs::unlinkat(dir, name, AtFlags::empty()).map_err(|errno| told(errno, shown)),
+    };
+    match outcome {
+        // Whoever made it was faster.
+        Err(error) if error.downcast_ref() == Some(&Errno::NOENT) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Why something was not removed.
+fn told(errno: Errno, shown: &Path) -> anyhow::Error {
+    let shown = shown.display();
+    match errno {
+        Errno::XDEV | Errno::BUSY => anyhow!(errno)
+            .context(format!("something else is mounted at `{shown}`: it is not touched; unmount it")),
+        Errno::LOOP | Errno::NOTDIR => anyhow!(errno).context(format!("`{shown}` is no directory any more")),
+        errno => anyhow!(errno).context(format!("cannot remove `{shown}`")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    /// Everything that a tree may hold, without root: links out of it, pipes, names that are no text.
+    #[test]
+    fn a_tree_goes_and_what_its_links_name_stays() {
+        let home = tempfile::tempdir_in(".").unwrap();
+        let (tree, theirs) = (home.path().join("tree"), home.path().join("theirs"));
+        std::fs::create_dir_all(tree.join("a/b/c")).unwrap();
+        std::fs::create_dir(&theirs).unwrap();
+        std::fs::write(theirs.join("file"), "theirs").unwrap();
+        std::os::unix::fs::symlink(&theirs, tree.join("a/link")).unwrap();
+        std::os::unix::fs::symlink("../theirs/file", tree.join("link")).unwrap();
+        std::os::unix::fs::symlink("nowhere", tree.join("dangling")).unwrap();
+        std::fs::hard_link(theirs.join("file"), tree.join("hard")).unwrap();
+        std::fs::write(tree.join(OsStr::from_bytes(b"a/b/\xff\n")), "x").unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, tree.join("a/pipe"), Mode::RUSR).unwrap();
+        remove_tree(&tree).unwrap();
+        assert!(!tree.exists());
+        assert_eq!(std::fs::read_to_string(theirs.join("file")).unwrap(), "theirs");
+        remove_tree(&tree).unwrap();
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_tree_is_not_followed() {
+        let home = tempfile::tempdir_in(".").unwrap();
+        let (theirs, link) = (home.path().join("theirs"), home.path().join("link"));
+        std::fs::create_dir(&theirs).unwrap();
+        std::fs::write(theirs.join("file"), "theirs").unwrap();
+        std::os::unix::fs::symlink(&theirs, &link).unwrap();
+        let error = remove_tree(&link).unwrap_err().to_string();
+        assert!(error.contains("is no directory any more"), "{error}");
+        assert!(theirs.join("file").exists() && link.is_symlink());
+    }
+
+    /// Of all mounts, that of `/proc` is where every machine has one.
+    #[test]
+    fn nothing_is_opened_on_another_mount() {
+        let root = File::open("/").unwrap();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        for open in [open_below, open_and_compare] {
+            assert_eq!(open(root.as_fd(), c"proc", flags).unwrap_err(), Errno::XDEV);
+            let etc = open(root.as_fd(), c"etc", flags);
+            assert!(etc.is_ok(), "{etc:?}");
+        }
+        let error = remove_directory(root.as_fd(), c"proc", Path::new("/proc")).unwrap_err();
+        assert!(error.to_string().contains("mounted at `/proc`"), "{error:#}");
+    }
+}
