@@ -429,6 +429,7 @@ mod tests {
         assert_eq!(line.next(two, second).unwrap()["method"], "said");
         assert!(matches!(line.next(one, Duration::from_millis(20)), Err(Error::TimedOut)));
         drop(its);
-        assert!(line.next(two, second).unwrap_err().to_string().contains("has ended"));
+        // Ended, or broken where it had not read all that was sent.
+        assert!(line.next(two, second).unwrap_err().to_string().contains("the browser"));
     }
 }
