@@ -213,7 +213,7 @@ pub fn foreseen(
             let Some(length) = fixed.lengths.get(&length_key(&phase.id, *sweep_bytes)) else { continue };
             let Some(rows) = too_short_for(phase, length, fixed.rounds, &of_corpus) else { continue };
             list.push(format!("{} ({rows})", phase.id));
-            blobs_wanted = blobs_wanted.max(blobs * OPS_MIN.div_ceil(length.ops.max(1)));
+            blobs_wanted = blobs_wanted.max((blobs * OPS_MIN).div_ceil(length.ops.max(1)));
         }
     }
     list.dedup();
