@@ -67,10 +67,10 @@ impl Proxy {
             up_bytes: AtomicU64::new(0),
             open: Mutex::default(),
         });
-        let acceptor = std::thread::spawn({
+        let acceptor = std::thread::Builder::new().spawn({
             let shared = Arc::clone(&shared);
             move || accept(&listener, &shared)
-        });
+        })?;
         Ok(Proxy { address, shared, acceptor: Some(acceptor) })
     }
 
@@ -119,8 +119,9 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let number = shared.connections.fetch_add(1, Ordering::Relaxed);
         threads.retain(|thread| !thread.is_finished());
         let shared = Arc::clone(shared);
-        // A connection that cannot be carried on is closed, and its client sees that.
-        threads.push(std::thread::spawn(move || drop(connection(&shared, number, &client, made))));
+        // A connection that cannot be carried on, for want of a thread too, is closed, and its client sees that.
+        let carry = move || drop(connection(&shared, number, &client, made));
+        threads.extend(std::thread::Builder::new().spawn(carry));
     }
     threads.into_iter().for_each(|thread| drop(thread.join()));
 }
@@ -136,12 +137,17 @@ fn connection(shared: &Shared, number: u64, client: &TcpStream, made: Duration) 
         lock(&shared.open).values().for_each(end);
     }
     let delay = Delay { made, half: shared.round_trip / 2 };
-    std::thread::scope(|scope| {
-        scope.spawn(|| one_way(client, &server, delay, &shared.up_bytes));
-        one_way(&server, client, delay, &shared.down_bytes);
+    let carried = std::thread::scope(|scope| {
+        let up = || one_way(client, &server, delay, &shared.up_bytes);
+        std::thread::Builder::new().spawn_scoped(scope, up)?;
+        one_way(&server, client, delay, &shared.down_bytes)
     });
-    lock(&shared.open).remove(&number);
-    Ok(())
+    if let Some(ends) = lock(&shared.open).remove(&number)
+        && carried.is_err()
+    {
+        end(&ends);
+    }
+    carried
 }
 
 #[derive(Clone, Copy)]
@@ -154,14 +160,20 @@ struct Delay {
 /// A piece and when it is due; an empty one ends the direction.
 type Piece = (Duration, Vec<u8>);
 
-fn one_way(from: &TcpStream, to: &TcpStream, delay: Delay, passed: &AtomicU64) {
+/// Carries one direction until its end. Where there is no thread for it, both directions end.
+fn one_way(from: &TcpStream, to: &TcpStream, delay: Delay, passed: &AtomicU64) -> std::io::Result<()> {
     let (sender, receiver) = sync_channel::<Piece>(PIECES_MAX);
     std::thread::scope(|scope| {
-        scope.spawn(|| take(from, delay, sender));
+        let taking = std::thread::Builder::new().spawn_scoped(scope, || take(from, delay, sender));
+        if let Err(error) = taking {
+            [from, to].iter().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
+            return Err(error);
+        }
         give(from, to, &receiver, passed);
         // Whoever still waits for room in the channel must not wait for ever.
         drop(receiver);
-    });
+        Ok(())
+    })
 }
 
 fn take(mut from: &TcpStream, delay: Delay, sender: SyncSender<Piece>) {

@@ -1004,14 +1004,19 @@ impl RunResult {
     }
 }
 
-/// Replaces a file as a whole.
+/// Replaces a file as a whole. Where it cannot be written, the one before stays.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let draft = path.with_extension("draft");
     let write = || -> std::io::Result<()> {
         std::fs::write(&draft, bytes)?;
         std::fs::rename(&draft, path)
     };
-    write().with_context(|| format!("cannot write `{}`", path.display()))
+    let written = write();
+    if written.is_err() {
+        // It may take the room that others need, and nobody reads it.
+        std::fs::remove_file(&draft).ok();
+    }
+    written.with_context(|| format!("cannot write `{}`", path.display()))
 }
 
 #[derive(Deserialize)]

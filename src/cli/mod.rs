@@ -69,6 +69,10 @@ impl From<Ended> for ExitCode {
 pub fn main() -> ExitCode {
     // The first call fixes the moment that budgets count from.
     crate::machine::uptime();
+    if let Err(error) = outlive_file_limits() {
+        eprint(&format!("error: {error:#}"));
+        return ExitCode::from(2);
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -98,6 +102,12 @@ pub fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// A file that would exceed the limit of its size (`ulimit -f`) is an error of the write, and not the end of the program
+/// without a word. The signal is caught rather than ignored: what we start gets it as it always would.
+fn outlive_file_limits() -> std::io::Result<()> {
+    signal_hook::flag::register(libc::SIGXFSZ, std::sync::Arc::default()).map(drop)
 }
 
 /// A reader that has seen enough is no error.

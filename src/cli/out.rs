@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::machine;
 use crate::place::{Held, make_directories, remove_if_empty};
+use crate::result::RunResult;
 
 /// What a run writes before it measures.
 const BEFORE_MEASURING: &[&str] = &["plan.toml", "corpus.csv", "plan.draft", "corpus.draft", "result.draft"];
@@ -57,9 +58,23 @@ impl Out {
 
     /// After a failure that left no result: nothing is to remain.
     pub fn abandon(&self) {
-        if !self.path.join("result.json").exists() && !self.made.is_empty() {
+        if !self.path.join("result.json").exists() {
             self.remove_beginnings();
             remove_if_empty(&self.made);
+        }
+    }
+
+    /// An error with what can be done with the result that was written before it, if one was.
+    pub fn kept(&self, error: anyhow::Error) -> anyhow::Error {
+        let shown = self.path.display();
+        match RunResult::load(&self.path) {
+            Ok(result) if result.complete => error.context(format!(
+                "the result in `{shown}` is complete; `blobwise report {shown}` writes its reports anew"
+            )),
+            Ok(_) => error.context(format!(
+                "what was measured is kept in `{shown}`; continue with `blobwise run --resume {shown}`"
+            )),
+            Err(_) => error,
         }
     }
 

@@ -209,11 +209,11 @@ pub fn carry_out(
         Ok(records) => records,
         Err(error) => {
             job.out.abandon();
-            return Err(error);
+            return Err(job.out.kept(error));
         }
     };
     let result = summarize(&job.plan, &records)?;
-    write_and_print(&result, &job.out.path)?;
+    write_and_print(&result, &job.out.path).map_err(|error| job.out.kept(error))?;
     let ended = ended(&result, signals);
     Ok((result, ended))
 }
@@ -244,8 +244,13 @@ pub fn fresh(flags: &Flags) -> Result<Job> {
     let corpora = build(&plan)?;
     let (plan, place) = prepare_place(plan, &corpora)?;
     let out = Out::make(flags.out.as_deref())?;
-    replace(&out.path.join("plan.toml"), plan.text.to_toml()?.as_bytes())?;
-    write_manifest(&corpora, &out.path)?;
+    let text = plan.text.to_toml()?;
+    let begun = replace(&out.path.join("plan.toml"), text.as_bytes())
+        .and_then(|()| write_manifest(&corpora, &out.path));
+    if let Err(error) = begun {
+        out.abandon();
+        return Err(error);
+    }
     Ok(Job { plan, corpora, earlier: None, place, out })
 }
 

@@ -43,10 +43,11 @@ impl Consumer {
             Use::Send => {
                 let (socket, mut other) = UnixStream::pair().context("cannot make a pair of sockets")?;
                 // Ends when our end is dropped.
-                std::thread::spawn(move || {
+                let read = move || {
                     let mut buffer = vec![0; 256 << 10];
                     while other.read(&mut buffer).is_ok_and(|read| read > 0) {}
-                });
+                };
+                std::thread::Builder::new().spawn(read).context("no thread that reads what is sent")?;
                 Consumer::Send { socket, failed: false }
             }
         })

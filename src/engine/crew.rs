@@ -1,7 +1,7 @@
 //! The workers of a phase: threads that open a session each, begin together and end together.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Barrier, Mutex, PoisonError};
+use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
 
 use anyhow::{Result, anyhow};
 
@@ -92,20 +92,33 @@ impl<C: Clock> Crew<'_, C> {
         let memory_before = self.store.memory_bytes()?;
         let counted: Mutex<Vec<(usize, Tally)>> = Mutex::default();
         let first_error: Mutex<Option<anyhow::Error>> = Mutex::default();
+        // Whether every worker has its thread. Where one has not, nobody goes to the barrier, at which all are waited for.
+        let complete: OnceLock<bool> = OnceLock::new();
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..self.workers)
-                .map(|worker| {
-                    let (meeting, schedules, counted, first_error) =
-                        (&meeting, &schedules, &counted, &first_error);
-                    scope.spawn(move || {
-                        let keep = |index, tally| lock(counted).push((index, tally));
-                        if let Err(error) = self.one(worker, jobs, schedules, meeting, &keep) {
-                            lock(first_error).get_or_insert(error);
-                        }
-                    })
-                })
-                .collect();
-            for meter in meters.iter_mut() {
+            let mut threads = Vec::new();
+            for worker in 0..self.workers {
+                let (meeting, schedules, counted, first_error, complete) =
+                    (&meeting, &schedules, &counted, &first_error, &complete);
+                let work = move || {
+                    let keep = |index, tally| lock(counted).push((index, tally));
+                    if *complete.wait()
+                        && let Err(error) = self.one(worker, jobs, schedules, meeting, &keep)
+                    {
+                        lock(first_error).get_or_insert(error);
+                    }
+                };
+                match std::thread::Builder::new().spawn_scoped(scope, work) {
+                    Ok(thread) => threads.push(thread),
+                    Err(error) => {
+                        let error =
+                            anyhow!("no thread for worker {} of {}: {error}", worker + 1, self.workers);
+                        lock(first_error).get_or_insert(error);
+                        break;
+                    }
+                }
+            }
+            let is_complete = *complete.get_or_init(|| threads.len() == self.workers);
+            for meter in meters.iter_mut().filter(|_| is_complete) {
                 meeting.barrier.wait();
                 if meeting.failed.load(Ordering::SeqCst) {
                     break;

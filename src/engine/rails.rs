@@ -96,15 +96,17 @@ fn trip(clock: &HostClock, [first, second]: [usize; 2]) -> Result<Option<f64>> {
     };
     // Threads of their own: where this one may run is not to be changed.
     std::thread::scope(|scope| {
-        let echo = scope.spawn(move || -> Result<()> {
+        let thread = std::thread::Builder::new;
+        let echo = thread().spawn_scoped(scope, move || -> Result<()> {
             stay_on(second)?;
             let mut byte = [0];
             while there.read(&mut byte)? == 1 {
                 there.write_all(&byte)?;
             }
             Ok(())
-        });
-        let ask = scope.spawn(move || -> Result<Option<f64>> {
+        })?;
+        // Where there is none for it, its end of the pair goes, and the echo ends.
+        let ask = thread().spawn_scoped(scope, move || -> Result<Option<f64>> {
             stay_on(first)?;
             let mut times = Vec::with_capacity(TRIPS);
             for _ in 0..TRIPS {
@@ -114,7 +116,7 @@ fn trip(clock: &HostClock, [first, second]: [usize; 2]) -> Result<Option<f64>> {
                 times.push(clock.now() - start);
             }
             Ok(median(&mut times[TRIPS_TO_BEGIN..]))
-        });
+        })?;
         let time = ask.join().unwrap_or(Ok(None));
         echo.join().unwrap_or(Ok(()))?;
         time

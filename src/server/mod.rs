@@ -247,10 +247,24 @@ impl Server {
             ));
         }
         if self.process.has_ended() {
-            return Some(format!("`{}` died{}", self.name, self.log_end()));
+            return Some(format!("`{}` died{}{}", self.name, self.how_it_ended(), self.log_end()));
         }
-        let stopped = is_stopped(self.process.pid());
-        stopped.then(|| format!("`{}` was stopped by a signal{}", self.name, self.log_end()))
+        if is_stopped(self.process.pid()) {
+            return Some(format!("`{}` was stopped by a signal{}", self.name, self.log_end()));
+        }
+        let stopped = self.supervisors().any(|process| is_stopped(process.pid()));
+        stopped.then(|| format!("the supervisor of `{}` was stopped by a signal", self.name))
+    }
+
+    /// The code or the signal that it ended with, as its supervisor says it.
+    fn how_it_ended(&self) -> String {
+        const SUPERVISOR_SAYS_IT: Duration = Duration::from_millis(500);
+        self.held.ends_within(SUPERVISOR_SAYS_IT);
+        match self.ended().ok().flatten().and_then(|status| status.code()) {
+            Some(code) if code > 128 => format!(" by signal {}", code - 128),
+            Some(code) => format!(" with exit code {code}"),
+            None => String::new(),
+        }
     }
 
     /// Sends the server's own process a signal.
@@ -301,14 +315,18 @@ impl Server {
         Ok(())
     }
 
+    /// The supervisor outside, and the one inside where there is a namespace.
+    fn supervisors(&self) -> impl Iterator<Item = &Process> {
+        std::iter::once(&self.held).chain(&self.first)
+    }
+
     /// Waits for the end of the supervisor, unless it is stopped.
     fn supervisor_ends(&self) -> bool {
         const LOOK: Duration = Duration::from_millis(200);
         let begin = crate::machine::uptime();
         while !self.held.ends_within(LOOK) {
-            let mut both = std::iter::once(&self.held).chain(&self.first);
             let late = crate::machine::uptime() - begin > SUPERVISOR_PATIENCE;
-            if late || both.any(|process| is_stopped(process.pid())) {
+            if late || self.supervisors().any(|process| is_stopped(process.pid())) {
                 return false;
             }
         }

@@ -1,0 +1,345 @@
+//! What goes wrong around a run: supervisors and servers that are killed or stopped, no threads, no descriptors, no room. The row
+//! fails with the reason or the program does, in time; nothing of it is left running or on disk, and other rows keep their figures.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode};
+use std::time::Duration;
+
+use blobwise::machine::uptime;
+use blobwise::result::{RunResult, Status};
+use libtest_mimic::{Arguments, Trial};
+use rustix::process::{Pid, Signal, kill_process};
+
+#[path = "cli/program.rs"]
+#[expect(dead_code, reason = "shared with the tests of the command line")]
+mod program;
+
+use program::{BLOBWISE, Outcome, Said, Work, missing, needing, start};
+
+/// No run of these tests lasts longer, however slow the machine is.
+const WATCHDOG: Duration = Duration::from_secs(90);
+const STORES: [&str; 4] = ["memcached", "redis", "nginx", "postgres/bytea"];
+const PHASES: [&str; 4] = ["fill", "read-warm", "overwrite", "delete-half"];
+
+fn main() -> ExitCode {
+    let mut trials = Vec::new();
+    for (n, store) in STORES.into_iter().enumerate() {
+        for (m, fault) in FAULTS.iter().enumerate() {
+            let phase = PHASES[(n + m) % PHASES.len()];
+            let name = format!("{} of {store} in {phase} fails its row only", fault.name);
+            trials.push(needing(&name, missing(store), move || in_phase(store, phase, fault, &[])));
+        }
+    }
+    for store in ["nginx", "postgres/bytea"] {
+        let name = format!("{store} ends when the program and its supervisors are killed at one moment");
+        trials.push(needing(&name, missing(store), move || all_at_once(store)));
+    }
+    for store in ["memcached", "nginx"] {
+        let name = format!("without PID namespaces {store} ends with its supervisor");
+        let lacks = missing(store).or_else(|| refused(&WITHOUT_NAMESPACES));
+        trials.push(needing(&name, lacks, move || {
+            in_phase(store, "read-warm", &FAULTS[0], &WITHOUT_NAMESPACES)
+        }));
+    }
+    trials.push(needing("no thread for a worker fails the row", refused(&FEW_THREADS), no_threads));
+    trials.push(Trial::test("no descriptors fail the row", no_descriptors));
+    trials.push(Trial::test("a file that may not be so large fails its row", large_files));
+    trials.push(needing("a full --out is told, and leaves no draft", refused(&SMALL_OUT), full_out));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+// ---- who is killed or stopped ---------------------------------------------------------------------------------------
+
+struct Fault {
+    name: &'static str,
+    /// Who it happens to, of the program's descendants.
+    victim: fn(&[Process]) -> i32,
+    signal: Signal,
+    /// What the reason must say.
+    says: &'static str,
+}
+
+const FAULTS: &[Fault] = &[
+    Fault { name: "a killed supervisor", victim: outside, signal: Signal::KILL, says: "the supervisor of" },
+    Fault {
+        name: "a killed supervisor inside",
+        victim: inside,
+        signal: Signal::KILL,
+        says: "the supervisor of",
+    },
+    Fault {
+        name: "a stopped supervisor",
+        victim: outside,
+        signal: Signal::STOP,
+        says: "was stopped by a signal",
+    },
+    Fault { name: "a killed server", victim: server, signal: Signal::KILL, says: "died by signal 9" },
+    Fault { name: "a stopped server", victim: server, signal: Signal::STOP, says: "was stopped by a signal" },
+];
+
+#[derive(Clone, Debug)]
+struct Process {
+    pid: i32,
+    parent: i32,
+    command: String,
+}
+
+fn outside(all: &[Process]) -> i32 {
+    let is = |process: &&Process| process.command.contains("__supervise ");
+    all.iter().find(is).unwrap_or_else(|| panic!("no supervisor in {all:?}")).pid
+}
+
+fn inside(all: &[Process]) -> i32 {
+    let is = |process: &&Process| process.command.contains("__supervise-inside");
+    all.iter().find(is).unwrap_or_else(|| panic!("no supervisor inside in {all:?}")).pid
+}
+
+fn server(all: &[Process]) -> i32 {
+    let parent = inside(all);
+    all.iter().find(|process| process.parent == parent).unwrap_or_else(|| panic!("no server in {all:?}")).pid
+}
+
+/// What runs below a process.
+fn below(root: i32) -> Vec<Process> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+        let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        all.extend(parent.map(|parent| Process { pid, parent, command }));
+    }
+    let mut pids = vec![root];
+    let mut next = 0;
+    while next < pids.len() {
+        let parent = pids[next];
+        pids.extend(all.iter().filter(|process| process.parent == parent).map(|process| process.pid));
+        next += 1;
+    }
+    all.retain(|process| process.pid != root && pids.contains(&process.pid));
+    all
+}
+
+/// Processes that work in a directory or name it.
+fn using(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let numbers = entries.filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok());
+    let uses = |path: PathBuf| {
+        let command = std::fs::read(path.join("cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        let works_there = std::fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd.starts_with(dir));
+        (works_there || command.contains(&*dir.to_string_lossy())).then_some(command)
+    };
+    numbers.filter_map(|entry| uses(entry.path())).collect()
+}
+
+fn signal(pid: i32, signal: Signal) {
+    // It may have ended by itself meanwhile.
+    kill_process(Pid::from_raw(pid).unwrap(), signal).ok();
+}
+
+/// A run of a server's row and one without, until the server's row begins a phase.
+fn run_until(work: &Work, store: &str, phase: &str, wrapper: &[&str]) -> Child {
+    std::fs::create_dir(work.path("place")).unwrap();
+    let line = format!(
+        "run --stores {store},files/hashed --corpus fixed:2kB --blobs 12 --rounds 1 --phases {} --op-timeout 1s \
+         --no-drop-caches --verbose --dir place --out out",
+        PHASES.join(",")
+    );
+    let mut command = wrapped(work, wrapper);
+    let mut child = start(command.args(line.split_whitespace()));
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let (mut text, mut begun) = (String::new(), false);
+    loop {
+        text.clear();
+        assert!(said.read_line(&mut text).unwrap() > 0, "it ended before `{phase}` of {store}");
+        begun = if text.contains("round ") { text.contains(&format!(": {store}")) } else { begun };
+        if begun && text.trim() == phase {
+            break;
+        }
+    }
+    child.stderr = Some(said.into_inner());
+    child
+}
+
+/// The program, started by others that change what it may do.
+fn wrapped(work: &Work, wrapper: &[&str]) -> Command {
+    match wrapper {
+        [] => work.command(BLOBWISE),
+        [first, rest @ ..] => {
+            let mut command = work.command(first);
+            command.args(rest).arg(BLOBWISE);
+            command
+        }
+    }
+}
+
+/// Why something cannot be tried on this machine.
+fn refused(wrapper: &[&str]) -> Option<String> {
+    let output = Command::new(wrapper[0]).args(&wrapper[1..]).arg("true").output();
+    match output {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(format!("`{}`: {}", wrapper[0], String::from_utf8_lossy(&output.stderr).trim())),
+        Err(error) => Some(format!("no `{}`: {error}", wrapper[0])),
+    }
+}
+
+/// Waits for the end, which must come.
+fn ended(mut child: Child) -> Said {
+    let begin = uptime();
+    while child.try_wait().unwrap().is_none() {
+        if uptime() - begin > WATCHDOG {
+            child.kill().unwrap();
+            let said = Said::of(&child.wait_with_output().unwrap());
+            panic!("it did not end within {WATCHDOG:?}: {said:?}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Said::of(&child.wait_with_output().unwrap())
+}
+
+fn nothing_is_left(work: &Work) {
+    let begin = uptime();
+    let place = work.path("place");
+    while !using(&place).is_empty() {
+        assert!(uptime() - begin < Duration::from_secs(10), "{:#?} are left", using(&place));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The reason for which a row failed; the other one was measured.
+fn reason(work: &Work, store: &str) -> String {
+    let result = RunResult::load(&work.path("out")).unwrap();
+    let row = |store: &str| result.rows.iter().find(|row| row.store == store).unwrap();
+    assert_eq!(row("files/hashed").status, Status::Measured, "{:?}", row("files/hashed").reason);
+    let figures = result.results.iter().filter(|cell| cell.store == "files/hashed");
+    assert!(
+        figures.clone().count() > 0 && figures.clone().all(|cell| cell.ops > 0),
+        "figures of others are lost"
+    );
+    assert_eq!(row(store).status, Status::Failed);
+    row(store).reason.clone().unwrap_or_default()
+}
+
+fn in_phase(store: &str, phase: &str, fault: &Fault, wrapper: &[&str]) -> Outcome {
+    let work = Work::new();
+    let child = run_until(&work, store, phase, wrapper);
+    signal((fault.victim)(&below(child.id() as i32)), fault.signal);
+    ended(child).ended(1);
+    let reason = reason(&work, store);
+    assert!(reason.contains(fault.says), "{reason}");
+    nothing_is_left(&work);
+    assert!(work.names("place").is_empty(), "{:?}", work.names("place"));
+    Ok(())
+}
+
+fn all_at_once(store: &str) -> Outcome {
+    let work = Work::new();
+    let child = run_until(&work, store, "read-warm", &[]);
+    let all = below(child.id() as i32);
+    for pid in [outside(&all), child.id() as i32, inside(&all)] {
+        // None may act upon the death of another before it dies.
+        signal(pid, Signal::STOP);
+    }
+    for pid in [outside(&all), child.id() as i32] {
+        signal(pid, Signal::KILL);
+    }
+    ended(child);
+    nothing_is_left(&work);
+    Ok(())
+}
+
+// ---- what is missing ------------------------------------------------------------------------------------------------
+
+/// A user namespace in which no PID namespace can be made.
+const WITHOUT_NAMESPACES: [&str; 6] = [
+    "unshare",
+    "--user",
+    "--map-root-user",
+    "sh",
+    "-c",
+    "echo 0 >/proc/sys/user/max_pid_namespaces && exec \"$0\" \"$@\"",
+];
+
+/// Another user, because root may make as many as it likes. Nobody else has this number.
+const FEW_THREADS: [&str; 7] =
+    ["setpriv", "--reuid=61873", "--regid=61873", "--clear-groups", "--", "prlimit", "--nproc=20"];
+
+/// A file system of its own for what a run says.
+const SMALL_OUT: [&str; 7] = [
+    "unshare",
+    "--user",
+    "--map-root-user",
+    "--mount",
+    "sh",
+    "-c",
+    "mkdir -p out && mount -t tmpfs -o size=8k none out && \"$0\" \"$@\"; code=$?; ls -A out; exit $code",
+];
+
+fn line(more: &str) -> String {
+    format!("run --rounds 1 --phases fill,read-warm --no-drop-caches --quiet --dir place --out out {more}")
+}
+
+fn run(work: &Work, wrapper: &[&str], line: &str) -> Said {
+    std::fs::create_dir(work.path("place")).unwrap();
+    ended(start(wrapped(work, wrapper).args(line.split_whitespace())))
+}
+
+fn no_threads() -> Outcome {
+    use std::os::unix::fs::PermissionsExt;
+    let work = Work::new();
+    std::fs::set_permissions(work.path("."), std::fs::Permissions::from_mode(0o777))?;
+    let mut command = wrapped(&work, &FEW_THREADS);
+    command.args(
+        line("--stores files/hashed,null --workers 64 --corpus fixed:1kB --blobs 200").split_whitespace(),
+    );
+    ended(start(&mut command)).ended(1);
+    let result = RunResult::load(&work.path("out"))?;
+    let row = result.rows.iter().find(|row| row.store == "files/hashed").ok_or("no row")?;
+    let reason = row.reason.as_deref().unwrap_or_default();
+    assert!(row.status == Status::Failed && reason.contains("no thread for worker"), "{row:?}");
+    assert!(reason.contains("of 64"), "{reason}");
+    assert!(work.names("place").is_empty(), "{:?}", work.names("place"));
+    Ok(())
+}
+
+fn no_descriptors() -> Outcome {
+    let work = Work::new();
+    let more = "--stores files/hashed,sqlite --workers 32 --corpus fixed:1kB --blobs 200";
+    let said = run(&work, &["prlimit", "--nofile=20"], &line(more)).ended(1);
+    let result = RunResult::load(&work.path("out"))?;
+    let failed = result.rows.iter().filter(|row| row.status == Status::Failed);
+    let reasons: Vec<_> = failed.filter_map(|row| row.reason.clone()).collect();
+    assert!(!reasons.is_empty(), "{}", said.stdout);
+    assert!(work.names("place").is_empty(), "{:?}", work.names("place"));
+    Ok(())
+}
+
+fn large_files() -> Outcome {
+    let work = Work::new();
+    let more = "--stores files/hashed,memory --corpus fixed:16MB --blobs 2";
+    let said = run(&work, &["prlimit", "--fsize=12000000"], &line(more)).ended(1);
+    assert!(said.stdout.contains("File too large"), "{}", said.stdout);
+    let result = RunResult::load(&work.path("out"))?;
+    let status = |store: &str| result.rows.iter().find(|row| row.store == store).map(|row| row.status);
+    assert_eq!((status("files/hashed"), status("memory")), (Some(Status::Failed), Some(Status::Measured)));
+    assert!(work.names("place").is_empty(), "{:?}", work.names("place"));
+    Ok(())
+}
+
+fn full_out() -> Outcome {
+    let work = Work::new();
+    let said =
+        run(&work, &SMALL_OUT, &line("--stores files/hashed,memory --corpus fixed:1kB --blobs 20")).ended(2);
+    let told = said.stderr.lines().any(|line| line.starts_with("error: ") && line.contains("`out/"));
+    assert!(told && said.stderr.contains("No space left on device"), "{}", said.stderr);
+    assert!(!said.stdout.contains("draft") && !said.stdout.contains("plan.toml"), "{}", said.stdout);
+    assert!(work.names("place").is_empty(), "{:?}", work.names("place"));
+    Ok(())
+}
