@@ -273,9 +273,13 @@ impl Server {
     }
 
     /// Asks it to stop and waits; after `patience` the whole tree is killed and that is an error. So is an end before it
-    /// was asked, and a supervisor that had to be killed.
+    /// was asked, one of the two being stopped by a signal, and a supervisor that had to be killed.
     pub fn stop(&mut self, signal: Signal, patience: Duration) -> Result<()> {
-        if let Some(fault) = self.ended()?.filter(|status| !status.success()).and_then(|_| self.fault()) {
+        if self.process.has_ended() {
+            self.supervisor_ends();
+        }
+        let has_ended_well = self.ended()?.is_some_and(|status| status.success());
+        if let Some(fault) = self.fault().filter(|_| !has_ended_well) {
             self.kill().ok();
             bail!("{fault}");
         }
