@@ -21,11 +21,14 @@ const OFF_THE_LINE_MAX: f64 = 0.05;
 /// How often the program's memory is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// A part's name, and what does it and says whether its goal is met.
+type Part = (&'static str, fn() -> Result<bool>);
+
 fn main() -> Result<ExitCode> {
     if let Some(supervisor) = blobwise::server::supervise_if_asked() {
         return Ok(supervisor);
     }
-    let parts: [(&str, fn() -> Result<bool>); 3] = [("blobs", blobs), ("workers", workers), ("ops", ops)];
+    let parts: [Part; 3] = [("blobs", blobs), ("workers", workers), ("ops", ops)];
     // Cargo adds `--bench`.
     let asked: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     if let Some(unknown) = asked.iter().find(|word| parts.iter().all(|(name, _)| name != word)) {

@@ -939,7 +939,7 @@ mod tests {
         assert!(error("cache = '-5%'").contains("150%"));
         assert!(error("sweep = '10MB..1kB'").contains("--sweep"));
         // The size itself would do, those around it would not.
-        assert!(error("sweep = '1GB..4GB'").contains("4784000000 B"));
+        assert!(error("sweep = '1GB..4GB'").contains("4800000000 B"));
         assert!(resolve("sweep = '1GB..3GB'").is_ok());
         assert!(error("[corpus]\nblobs = 0").contains("--blobs"));
         assert!(error("mix = {reed = 1.0}").contains("read"));

@@ -57,7 +57,7 @@ pub struct Launch<'a> {
     pub files: Option<Files>,
     /// What it has as descriptors 3 and 4, to be talked to.
     pub channel: Option<BorrowedFd<'a>>,
-    /// Variables of its environment, beside ours.
+    /// Variables of its environment, beside the few that it has of ours.
     pub environment: Vec<(OsString, OsString)>,
     /// Its working directory.
     pub dir: &'a Path,
@@ -168,7 +168,7 @@ impl Server {
     fn start_named(launch: &Launch, name: String) -> Result<Server> {
         let order = supervisor::order(launch)?;
         let mut supervisor = Command::new(own_program()?);
-        supervisor.arg(SUPERVISE).arg(&name);
+        supervisor.arg(SUPERVISE).arg(&name).env_clear().envs(inherited_environment());
         supervisor.envs(launch.environment.iter().map(|(name, value)| (name, value))).current_dir(launch.dir);
         supervisor.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         for descriptor in [launch.inherited, launch.channel].into_iter().flatten() {
@@ -437,6 +437,29 @@ fn own_program() -> Result<PathBuf> {
         Some(path) => Ok(path.into()),
         None => std::env::current_exe().context("cannot find this program's own file"),
     }
+}
+
+/// The variables of ours that a server has as well: what programs and their libraries are found by, and the language. Others
+/// may hold secrets (`BLOBWISE_POSTGRES_URL`, `AWS_SECRET_ACCESS_KEY`) or change what is measured (`PGOPTIONS`, `PHPRC`).
+fn inherited_environment() -> impl Iterator<Item = (OsString, OsString)> {
+    const KEPT: &[&str] = &[
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TMPDIR",
+        "JAVA_HOME",
+        "XDG_CACHE_HOME",
+    ];
+    const KEPT_FAMILIES: &[&str] = &["LC_", "LD_"];
+    std::env::vars_os().filter(|(name, _)| {
+        let name = name.to_string_lossy();
+        KEPT.contains(&&*name) || KEPT_FAMILIES.iter().any(|family| name.starts_with(family))
+    })
 }
 
 /// Lets a descriptor outlive the command's start, and that of what the command starts.

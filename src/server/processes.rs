@@ -77,12 +77,15 @@ struct Stat {
     state: char,
     parent: i32,
     session: i32,
+    /// In ticks of the kernel since it booted.
+    started: u64,
 }
 
 impl Stat {
     fn of(pid: &str) -> Option<Stat> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name in parentheses may contain anything; behind it are state, parent, process group and session.
+        // The name in parentheses may contain anything; behind it are state, parent, process group and session, and as the
+        // twentieth when it was started.
         let (begin, rest) = stat.rsplit_once(')')?;
         let mut fields = rest.split_whitespace();
         Some(Stat {
@@ -90,6 +93,7 @@ impl Stat {
             state: fields.next()?.chars().next()?,
             parent: fields.next()?.parse().ok()?,
             session: fields.nth(1)?.parse().ok()?,
+            started: fields.nth(15)?.parse().ok()?,
         })
     }
 
@@ -125,6 +129,11 @@ pub fn tree(root: i32) -> Vec<i32> {
 /// The parent of this process, as `/proc` has it.
 pub fn own_parent() -> Option<i32> {
     Stat::of("self").map(|stat| stat.parent)
+}
+
+/// When the process that has this number was started, in ticks of the kernel since it booted; `None` if none has it.
+pub fn started(pid: u32) -> Option<u64> {
+    Stat::of(&pid.to_string()).map(|stat| stat.started)
 }
 
 /// Whether a process was stopped by a signal.

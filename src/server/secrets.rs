@@ -43,7 +43,7 @@ pub(super) fn spawn(mut command: Command, arguments: &[OsString], secrets: &[usi
 
 #[expect(clippy::disallowed_methods, reason = "a part of the home of starting processes")]
 fn start(mut command: Command) -> Result<Child> {
-    command.spawn().map_err(|error| anyhow::anyhow!("{error}"))
+    Ok(command.spawn()?)
 }
 
 fn variable(place: usize) -> String {

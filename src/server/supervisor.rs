@@ -14,7 +14,7 @@ use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, getpid, set_parent_process_death_signal};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
@@ -228,7 +228,7 @@ fn start(order: &Order) -> Result<Child> {
         files.confine(&mut command)?;
     }
     dies_with_its_supervisor(&mut command);
-    let server = secrets::spawn(command, &order.arguments, &order.secrets)?;
+    let server = secrets::spawn(command, &order.arguments, &order.secrets).map_err(what_was_refused)?;
     // The other end is to see when the server closes it.
     drop(channel);
     Ok(server)
@@ -300,7 +300,8 @@ fn as_three_and_four(number: i32) -> Result<[OwnedFd; 2]> {
 }
 
 /// For root only: lets the command run in a user namespace in which our ids are `nobody`'s. Where namespaces are refused,
-/// the command becomes `nobody` for real, and must be able to enter its directories.
+/// nothing is started ([`what_was_refused`]): as `nobody` for real it could not enter our directories, and every other process
+/// of that user's could reach into it.
 #[expect(unsafe_code, reason = "what runs between fork and exec is unsafe to get wrong")]
 fn in_a_user_namespace(command: &mut Command) {
     if !rustix::process::geteuid().is_root() {
@@ -310,21 +311,29 @@ fn in_a_user_namespace(command: &mut Command) {
     // SAFETY: only system calls on memory that was prepared before the fork; nothing is allocated and no lock is taken.
     unsafe {
         command.pre_exec(move || {
-            if libc::unshare(libc::CLONE_NEWUSER) == 0 {
-                write_file(c"/proc/self/setgroups", b"deny")?;
-                write_file(c"/proc/self/uid_map", user.as_bytes())?;
-                return write_file(c"/proc/self/gid_map", group.as_bytes());
+            if libc::unshare(libc::CLONE_NEWUSER) != 0 {
+                return Err(std::io::Error::from_raw_os_error(NO_NAMESPACE));
             }
-            // Groups that are kept would open what they may read, whatever the user.
-            if libc::setgroups(0, std::ptr::null()) != 0
-                || libc::setgid(NOBODY) != 0
-                || libc::setuid(NOBODY) != 0
-            {
-                return Err(std::io::Error::last_os_error());
-            }
-            Ok(())
+            write_file(c"/proc/self/setgroups", b"deny")?;
+            write_file(c"/proc/self/uid_map", user.as_bytes())?;
+            write_file(c"/proc/self/gid_map", group.as_bytes())
         });
     }
+}
+
+/// How a command that was to run in a user namespace says that there is none: starting a program fails with no such number.
+const NO_NAMESPACE: i32 = libc::EUSERS;
+
+/// Says what kept a server from being started.
+fn what_was_refused(error: anyhow::Error) -> anyhow::Error {
+    let number = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error);
+    if number != Some(NO_NAMESPACE) {
+        return error;
+    }
+    anyhow!(
+        "the kernel refuses user namespaces, so that it would run as root; run blobwise as another user, or allow them \
+         (`sysctl user.max_user_namespaces`)"
+    )
 }
 
 /// Writes a whole small file with system calls only.

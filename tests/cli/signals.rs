@@ -208,7 +208,7 @@ fn one_out_for_two() -> Outcome {
         work.say(line).refused(&[&holder]);
     }
     work.say("report out --markdown").ended(0);
-    assert!(std::fs::read(work.path("out/plan.toml"))? == before, "the plan was changed");
+    assert!(std::fs::read(work.path("out/plan.toml")).unwrap() == before, "the plan was changed");
     wait(child).ended(0);
     work.say("report out").ended(0);
     Ok(())
