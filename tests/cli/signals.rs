@@ -33,6 +33,13 @@ pub fn trials() -> Vec<Trial> {
     trials.push(Trial::test("a run does not go on with other files", other_files));
     trials.push(needing("a run does not go on with another server", missing("redis"), other_server));
     trials.push(Trial::test("a directory that another run holds is left alone", locked));
+    let why = missing("memcached")
+        .or_else(|| groups().is_empty().then(|| "no control groups are to be made".to_owned()));
+    trials.push(needing(
+        "control groups of a run that was killed are removed by the next",
+        why,
+        killed_groups,
+    ));
     trials
 }
 
@@ -271,5 +278,44 @@ fn locked() -> Outcome {
     assert_eq!(work.names("place").len(), 2, "the first run's directory is there");
     wait(child).ended(0);
     assert_eq!(work.names("place"), ["theirs"]);
+    Ok(())
+}
+
+/// Directories in which a group may be made that counts processor time.
+fn groups() -> Vec<std::path::PathBuf> {
+    let roots =
+        ["/sys/fs/cgroup/cpuacct", "/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(std::path::PathBuf::from);
+    let is_writable = |root: &std::path::PathBuf| {
+        (root.join("cpuacct.usage").exists() || root.join("cgroup.controllers").exists())
+            && rustix::fs::access(root, rustix::fs::Access::WRITE_OK).is_ok()
+    };
+    roots.into_iter().filter(is_writable).collect()
+}
+
+fn killed_groups() -> Outcome {
+    let work = Work::new();
+    let run = "run --stores memcached --phases fill,read-warm --blobs 50 --rounds 3 --verbose --out";
+    let mut killed = run_until(&work, &format!("{run} first"), "fill", 1);
+    let part = format!("-{}-", killed.id());
+    let of_the_killed = || -> Vec<String> {
+        let entries =
+            groups().into_iter().filter_map(|root| std::fs::read_dir(root).ok()).flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        names.filter(|name| name.starts_with("blobwise-") && name.contains(&part)).collect()
+    };
+    assert!(!of_the_killed().is_empty(), "the run has no group");
+    killed.kill()?;
+    killed.wait()?;
+    assert!(!of_the_killed().is_empty(), "a killed run cannot remove its group");
+    // Its server ends a moment later, and the kernel keeps a group as long.
+    let mut tries = 0;
+    while !of_the_killed().is_empty() {
+        assert!(tries < 5, "{:?} stay", of_the_killed());
+        work.say(&format!(
+            "run --stores memcached --phases fill --blobs 50 --rounds 1 --quiet --out next{tries}"
+        ))
+        .ended(0);
+        tries += 1;
+    }
     Ok(())
 }
