@@ -61,6 +61,10 @@ impl Instance {
 
     /// Lets it end, after it wrote a snapshot when that is how the store is kept.
     pub(super) fn stop(mut self, keeper: &mut Client, snapshot: bool) -> Result<()> {
+        // The answer may take as long as a snapshot does: who cannot answer at all is not asked.
+        if let Some(fault) = self.server.fault() {
+            return Err(Error::Failed(anyhow!("{fault}")));
+        }
         match keeper.ask(&[b"SHUTDOWN", if snapshot { b"SAVE" } else { b"NOSAVE" }]) {
             // An answer says why it does not; the end of the connection is the end of the server.
             Ok(reply) => return Err(Error::Failed(anyhow!("the server does not stop: {}", reply.text()))),
