@@ -101,6 +101,10 @@ pub struct Trace {
     text: String,
 }
 
+/// Stores whose server takes secrets as arguments, for which its supervisor traces it: nobody else can meanwhile, so that of these only
+/// our own process is watched.
+const TRACED_BY_ITS_SUPERVISOR: &[&str] = &["s3"];
+
 impl Trace {
     /// Runs a child under strace. The trace lies beside the store.
     fn of(case: &Case) -> Result<Trace> {
@@ -111,6 +115,9 @@ impl Trace {
         strace
             .args(["-f", "-y", "-s", "32", "--seccomp-bpf", "-e", WATCHED, "-e", "signal=none", "-o"])
             .arg(&file);
+        if TRACED_BY_ITS_SUPERVISOR.contains(&case.subject.adapter.name) {
+            strace.args(["-b", "execve"]);
+        }
         strace
             .arg(std::env::current_exe()?)
             .arg(CHILD)
