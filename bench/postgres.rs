@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use blobwise::corpus::Sizes;
 use blobwise::plan::Order;
 
-use common::{Bed, PER_SECOND, Turn, compare};
+use common::{Bed, Goal, PER_SECOND, Turn, compare};
 
 /// Rows of the table.
 const BLOBS: u64 = 2000;
@@ -36,7 +36,7 @@ fn main() -> Result<ExitCode> {
     Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn reads(bytes: u64, goal: Option<&str>) -> Result<bool> {
+fn reads(bytes: u64, goal: Option<Goal>) -> Result<bool> {
     let bed = Bed::make("postgres/bytea[key=integer]", Sizes::Fixed(bytes), BLOBS, Order::Uniform, BLOBS)?;
     let sockets = socket::argument(&bed.dir(), "unix_socket_directories=")?;
     let script = bed.dir().join("reads.sql");

@@ -140,6 +140,23 @@ pub fn is_in_memory(dir: &Path) -> bool {
     Mount::of(dir).is_some_and(|mount| mount.kind == "tmpfs" || mount.kind == "ramfs")
 }
 
+/// Whether the file system of a directory goes over what was deleted lately for each file that it makes. ext4 without a journal does: it
+/// gives no inode away within a minute of its deletion, or within six while that is not on the device
+/// (`recently_deleted` in `fs/ext4/ialloc.c`), and asks for each of them again every time.
+pub fn remembers_deletions(dir: &Path) -> bool {
+    let is_ext4 = Mount::of(dir).is_some_and(|mount| mount.kind == "ext4");
+    let task = || read(format!("/sys/fs/ext4/{}/journal_task", Device::of(dir)?.name));
+    is_ext4 && task().is_some_and(|task| task.trim() == "<none>")
+}
+
+/// Asks the file system to put each directory that is made in this one far from the others, as it does in its root. Whether it
+/// does is its own affair: only ext2 to ext4 know of it.
+pub fn spread_directories(dir: &Path) -> Result<()> {
+    let directory = File::open(dir)?;
+    let flags = rustix::fs::ioctl_getflags(&directory)?;
+    Ok(rustix::fs::ioctl_setflags(&directory, flags | rustix::fs::IFlags::TOPDIR)?)
+}
+
 /// Whether a directory's file system is mounted read-only.
 pub fn is_read_only(dir: &Path) -> bool {
     rustix::fs::statvfs(dir).is_ok_and(|space| space.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))

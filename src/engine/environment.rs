@@ -27,6 +27,14 @@ pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, place: &Path,
         let text = "The measured directory lies in memory (tmpfs): nothing here says anything about a disk.";
         records.doubt("tmpfs", text.into(), Some("name a directory on a disk with `--dir`"));
     }
+    if machine::remembers_deletions(place) {
+        let text = "The file system (ext4 without a journal) makes a new file the more slowly, the more were deleted near it in the last minutes: overwrites and deletes of files slow what follows them.";
+        records.doubt(
+            "no-journal",
+            text.into(),
+            Some("name a directory on a file system with a journal with `--dir`"),
+        );
+    }
     let busy = idle.busy_ns / 1e9 / machine::cores() as f64;
     if busy > NOISE_MAX {
         let text = format!("Something else used {:.0} % of the processors before the run.", busy * 100.0);

@@ -15,6 +15,7 @@ use rustix::fs::{Dir, Mode, OFlags};
 pub use self::held::Held;
 use self::mark::Ours;
 pub use self::removal::remove_tree;
+use crate::machine;
 
 /// A marked and locked directory below `--dir`, which nobody else can enter; removed when dropped.
 #[derive(Debug)]
@@ -40,6 +41,10 @@ impl Place {
             let ours = Ours::make(within, CString::new(name)?, &path)
                 .with_context(|| format!("cannot write in `{}`", dir.display()))?;
             let path = path.canonicalize().unwrap_or(path);
+            if machine::remembers_deletions(&path) {
+                // What one store deletes must not slow down what the next one makes. Without it everything works all the same.
+                drop(machine::spread_directories(&path));
+            }
             Ok(Place { path, made: made.clone(), left, ours })
         };
         make().inspect_err(|_| remove_if_empty(made.as_slice()))
@@ -220,6 +225,15 @@ mod tests {
         let place = Place::make(home.path()).unwrap();
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(place.path()), mode(&place.path().join("BLOBWISE"))), (0o700, 0o600));
+    }
+
+    #[test]
+    fn stores_are_put_apart_where_deleted_files_slow_new_ones() {
+        let home = tempfile::tempdir_in(".").unwrap();
+        let place = Place::make(home.path()).unwrap();
+        let flags = rustix::fs::ioctl_getflags(std::fs::File::open(place.path()).unwrap());
+        let is_spread = flags.is_ok_and(|flags| flags.contains(rustix::fs::IFlags::TOPDIR));
+        assert_eq!(is_spread, machine::remembers_deletions(place.path()));
     }
 
     #[test]

@@ -192,6 +192,7 @@ impl Store for Files {
             draft_name: format!(".draft-{}-{id}", std::process::id()),
             buffer: vec![0; self.buffer_bytes],
             path: Vec::new(),
+            draft: Vec::new(),
             unsynced: Vec::new(),
         }))
     }
@@ -217,8 +218,10 @@ struct FilesSession<'a> {
     store: &'a Files,
     draft_name: String,
     buffer: Vec<u8>,
-    /// The path of the last read: no memory is allocated for the next one.
+    /// The path of the last op: no memory is allocated for the next one.
     path: Vec<u8>,
+    /// The path of the last draft.
+    draft: Vec<u8>,
     /// Keys written since the last sync; kept only when each file is flushed by itself.
     unsynced: Vec<Key>,
 }
@@ -234,14 +237,14 @@ fn directory_of(layout: Layout, key: &Key) -> String {
     path
 }
 
-/// The same path as system calls take it, in a buffer that is used again and again.
-fn spell<'a>(path: &'a mut Vec<u8>, layout: Layout, key: &Key) -> &'a CStr {
+/// The path of a name in the directories of a key as system calls take it, in a buffer that is used again and again.
+fn spell<'a>(path: &'a mut Vec<u8>, layout: Layout, key: &Key, name: &[u8]) -> &'a CStr {
     path.clear();
     for digits in key.hex.chunks(layout.width.max(1)).take(layout.depth) {
         path.extend_from_slice(digits);
         path.push(b'/');
     }
-    path.extend_from_slice(&key.hex);
+    path.extend_from_slice(name);
     path.push(0);
     CStr::from_bytes_until_nul(path).unwrap_or_default()
 }
@@ -252,29 +255,29 @@ fn path_of(layout: Layout, key: &Key) -> String {
     path
 }
 
-impl FilesSession<'_> {
+impl Files {
     /// Opens a file for writing, making its directories when they are not there yet.
-    fn create(&self, key: &Key, path: &str) -> Result<File> {
+    fn create(&self, key: &Key, path: &CStr) -> Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
         let permissions = Permissions::from_raw_mode(0o644);
-        match rustix::fs::openat(&self.store.base, path, flags, permissions) {
+        match rustix::fs::openat(&self.base, path, flags, permissions) {
             Ok(file) => Ok(file.into()),
-            Err(Errno::NOENT) if self.store.layout.depth > 0 => {
+            Err(Errno::NOENT) if self.layout.depth > 0 => {
                 self.make_directories(key)?;
-                Ok(rustix::fs::openat(&self.store.base, path, flags, permissions)?.into())
+                Ok(rustix::fs::openat(&self.base, path, flags, permissions)?.into())
             }
             Err(errno) => Err(errno.into()),
         }
     }
 
     fn make_directories(&self, key: &Key) -> Result<()> {
-        let path = directory_of(self.store.layout, key);
+        let path = directory_of(self.layout, key);
         let mut end = 0;
-        for _ in 0..self.store.layout.depth {
+        for _ in 0..self.layout.depth {
             let parent_end = end;
-            end += self.store.layout.width + 1;
-            match rustix::fs::mkdirat(&self.store.base, &path[..end], Permissions::from_raw_mode(0o755)) {
-                Ok(()) if self.store.durability == Durability::EachWrite => {
+            end += self.layout.width + 1;
+            match rustix::fs::mkdirat(&self.base, &path[..end], Permissions::from_raw_mode(0o755)) {
+                Ok(()) if self.durability == Durability::EachWrite => {
                     self.flush_directory(&path[..parent_end])?;
                 }
                 Ok(()) | Err(Errno::EXIST) => {}
@@ -287,11 +290,13 @@ impl FilesSession<'_> {
     /// Flushes a directory, so that the names in it are on stable storage.
     fn flush_directory(&self, path: &str) -> Result<()> {
         if path.is_empty() {
-            return Ok(self.store.base.sync_all()?);
+            return Ok(self.base.sync_all()?);
         }
-        Ok(rustix::fs::fsync(open_directory(&self.store.base, path)?)?)
+        Ok(rustix::fs::fsync(open_directory(&self.base, path)?)?)
     }
+}
 
+impl FilesSession<'_> {
     fn flush_each(&mut self) -> Result<()> {
         let mut directories = std::collections::BTreeSet::from([String::new()]);
         for key in std::mem::take(&mut self.unsynced) {
@@ -312,7 +317,7 @@ impl FilesSession<'_> {
                 directories.insert(directory[..=end].to_owned());
             }
         }
-        directories.iter().try_for_each(|directory| match self.flush_directory(directory) {
+        directories.iter().try_for_each(|directory| match self.store.flush_directory(directory) {
             Err(Error::Failed(error)) if is_not_found(&error) => Ok(()),
             result => result,
         })
@@ -335,40 +340,40 @@ fn open_directory(base: impl AsFd, path: &str) -> rustix::io::Result<OwnedFd> {
 
 impl Session for FilesSession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
-        let each_write = self.store.durability == Durability::EachWrite;
-        let directory = directory_of(self.store.layout, key);
-        let path = format!("{directory}{}", key.as_str());
-        if self.store.atomic {
-            let draft = format!("{directory}{}", self.draft_name);
-            let written = self.create(key, &draft).and_then(|mut file| {
+        let store = self.store;
+        let each_write = store.durability == Durability::EachWrite;
+        let path = spell(&mut self.path, store.layout, key, &key.hex);
+        if store.atomic {
+            let draft = spell(&mut self.draft, store.layout, key, self.draft_name.as_bytes());
+            let written = store.create(key, draft).and_then(|mut file| {
                 file.write_all(blob)?;
                 if each_write {
                     file.sync_all()?;
                 }
                 drop(file);
-                Ok(rustix::fs::renameat(&self.store.base, &draft, &self.store.base, &path)?)
+                Ok(rustix::fs::renameat(&store.base, draft, &store.base, path)?)
             });
             if let Err(error) = written {
                 // The draft is of no use to anyone; the first error is the one to report.
-                rustix::fs::unlinkat(&self.store.base, &draft, AtFlags::empty()).ok();
+                rustix::fs::unlinkat(&store.base, draft, AtFlags::empty()).ok();
                 return Err(error);
             }
         } else {
-            let mut file = self.create(key, &path)?;
+            let mut file = store.create(key, path)?;
             file.write_all(blob)?;
             if each_write {
                 file.sync_all()?;
             }
         }
         if each_write {
-            self.flush_directory(&directory)?;
+            store.flush_directory(&directory_of(store.layout, key))?;
         }
         self.wrote(key);
         Ok(())
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        let path = spell(&mut self.path, self.store.layout, key);
+        let path = spell(&mut self.path, self.store.layout, key, &key.hex);
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let mut file: File = match rustix::fs::openat(&self.store.base, path, flags, Permissions::empty()) {
             Ok(file) => file.into(),
@@ -408,7 +413,7 @@ impl Session for FilesSession<'_> {
             Err(errno) => return Err(errno.into()),
         }
         if self.store.durability == Durability::EachWrite {
-            self.flush_directory(&directory_of(self.store.layout, key))?;
+            self.store.flush_directory(&directory_of(self.store.layout, key))?;
         }
         self.wrote(key);
         Ok(())
@@ -454,7 +459,7 @@ mod tests {
         let mut room = Vec::new();
         for (depth, width) in [(0, 0), (1, 2), (2, 2), (4, 4), (3, 1)] {
             let layout = Layout { depth, width };
-            assert_eq!(spell(&mut room, layout, &key).to_str().unwrap(), path_of(layout, &key));
+            assert_eq!(spell(&mut room, layout, &key, &key.hex).to_str().unwrap(), path_of(layout, &key));
         }
         assert_eq!(path_of(Layout { depth: 1, width: 2 }, &key), "01/0123456789abcdef0123456789abcdef");
     }
