@@ -511,6 +511,9 @@ pub struct Round {
     /// Of that, the file system's flush.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub syncfs_seconds: Option<f64>,
+    /// Before the phase and in none of these: what the store did of what earlier phases had left to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caught_up_seconds: Option<f64>,
     /// Passes over the blobs, or over the list.
     pub passes: u64,
     /// Ops that failed.

@@ -614,6 +614,12 @@ pub trait Store: Sync + Send {
         Ok(())
     }
 
+    /// Does what earlier writes have left for some day, though it is not due yet, so that it does not become due by what others
+    /// write. Called before a phase of writes, off its clock.
+    fn catch_up(&self) -> Result<()> {
+        self.settle()
+    }
+
     /// Carries out deletes that were only marked; timed apart.
     fn purge(&self) -> Result<()> {
         Ok(())

@@ -18,6 +18,8 @@ const WAKING_SHARE: f64 = 1.0 / 3.0;
 const WAY_VARIES: f64 = 2.0;
 /// Waking this much later than due, as a share of the median response, colours an open loop.
 const WAKE_LATE_SHARE: f64 = 0.10;
+/// A share of the time of a row's writes above which what was done between them is worth a word.
+const CAUGHT_UP_SHARE: f64 = 0.10;
 /// zstd ratio from which stores that compress have an advantage that depends on the contents.
 const COMPRESSIBLE: f64 = 1.2;
 
@@ -47,6 +49,7 @@ pub fn from_figures(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
     doubts.extend(cold(result));
     doubts.extend(attempts(result));
     doubts.extend(put_off(result));
+    doubts.extend(caught_up(result));
     doubts.extend(compared_in_caches(result));
     doubts.extend(open_loops(result));
     doubts.extend(contents(plan, result));
@@ -383,6 +386,34 @@ fn put_off(result: &RunResult) -> Option<Doubt> {
     collect(result, "not-settled", is, text, Some("private servers, or the column of acknowledged rates"))
 }
 
+/// Rows that did much of their writes' work between phases, where it is in no rate.
+fn caught_up(result: &RunResult) -> Option<Doubt> {
+    let share_of = |store: &str| {
+        let cells = result.results.iter().filter(|cell| cell.store == store);
+        let rounds = || cells.clone().flat_map(|cell| &cell.rounds);
+        let caught_up: f64 = rounds().filter_map(|round| round.caught_up_seconds).sum();
+        let settled: f64 = rounds().filter_map(|round| round.settled_seconds).sum();
+        caught_up / settled.max(f64::MIN_POSITIVE)
+    };
+    let found: Vec<(&str, f64)> = result
+        .rows
+        .iter()
+        .map(|row| (row.store.as_str(), share_of(&row.store)))
+        .filter(|(_, share)| *share > CAUGHT_UP_SHARE)
+        .collect();
+    (!found.is_empty()).then(|| {
+        let shares: Vec<String> =
+            found.iter().map(|(store, share)| format!("{store}: {:.0} %", share * 100.0)).collect();
+        let text = format!(
+            "Work that was not due yet, such as compacting, was done between phases, so that it falls into none of them: it is in no \
+             rate. Its time as a share of that of the phases that write: {}.",
+            shares.join(", ")
+        );
+        let stores = found.iter().map(|(store, _)| (*store).to_owned()).collect();
+        Doubt { stores, ..doubt("caught-up", text, None) }
+    })
+}
+
 /// Rows of which nothing shows that their devices have what was put.
 fn compared_in_caches(result: &RunResult) -> Option<Doubt> {
     use VerifiedFrom::{KernelCache, RunningServer, SharedServer, UsersServer};
@@ -424,7 +455,27 @@ mod tests {
 
     use super::super::claims::tests::{cell, result};
     use super::places;
-    use crate::result::Cell;
+    use crate::result::{Cell, Round};
+
+    #[test]
+    fn work_between_phases_is_told_with_its_share() {
+        let round = |settled, caught_up| Round {
+            settled_seconds: Some(settled),
+            caught_up_seconds: Some(caught_up),
+            ..Round::default()
+        };
+        let cells = ["a", "b"].map(|store| cell(store, "overwrite", &[], json!({})));
+        let mut result = result("", cells.to_vec(), Vec::new());
+        result.results[0].rounds = vec![round(2.0, 0.1), round(2.0, 0.9)];
+        result.results[1].rounds = vec![round(2.0, 0.1), round(2.0, 0.2)];
+        let row = |store: &str| json!({"store": store, "adapter": "a", "kind": "embedded", "options": {}, "status": "measured", "facts": {}});
+        result.rows = ["a", "b"].iter().map(|store| serde_json::from_value(row(store)).unwrap()).collect();
+        let doubt = super::caught_up(&result).unwrap();
+        assert_eq!(doubt.stores, ["a"]);
+        assert!(doubt.text.ends_with("phases that write: a: 25 %."), "{}", doubt.text);
+        result.rows.remove(0);
+        assert_eq!(super::caught_up(&result), None);
+    }
 
     #[test]
     fn rows_that_were_compared_in_a_cache_are_named_by_why() {

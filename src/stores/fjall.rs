@@ -86,8 +86,11 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
 const POLL: Duration = Duration::from_millis(2);
 
 impl Fjall {
+    /// A flush that a thread has taken is not outstanding any more; its memtable is sealed until it is done.
     fn is_idle(&self) -> bool {
-        self.database.outstanding_flushes() == 0 && self.database.active_compactions() == 0
+        self.database.outstanding_flushes() == 0
+            && self.blobs.sealed_memtable_count() == 0
+            && self.database.active_compactions() == 0
     }
 }
 
@@ -109,9 +112,13 @@ impl Store for Fjall {
 
     /// Idle means idle five times in a row: a finished flush may be followed by a compaction a moment later.
     fn settle(&self) -> Result<()> {
-        let mut idle = 0;
+        let completed = || self.database.compactions_completed();
+        let (mut idle, mut before) = (0, completed());
         while idle < 5 {
-            idle = if self.is_idle() { idle + 1 } else { 0 };
+            // One may begin and end between two looks, and be followed by another.
+            let now = completed();
+            idle = if self.is_idle() && now == before { idle + 1 } else { 0 };
+            before = now;
             std::thread::sleep(POLL);
         }
         Ok(())

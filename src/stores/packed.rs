@@ -3,7 +3,8 @@
 //! A record is a header and the blob's bytes, each with a checksum of its own. Deletes are records too. A clean
 //! close writes the index beside the packs; opening takes that index and removes it, so that a crash is noticed
 //! by its absence and answered by reading the packs. Packs that are more than half garbage are rewritten by
-//! `settle`, which is therefore part of the cost of the writes that made the garbage.
+//! `settle`, which is therefore part of the cost of the writes that made the garbage; what is less is taken away by `catch_up`,
+//! before others write.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -79,6 +80,8 @@ const INDEX: &str = "index";
 const MAGIC: u32 = 0x4b42_5042;
 /// A pack with more garbage than this share of its bytes is rewritten by `settle`.
 const GARBAGE_SHARE_MAX: f64 = 0.5;
+/// The same for `catch_up`, where all of it would be a rewrite of the whole store for a few overwritten blobs.
+const GARBAGE_SHARE_LEFT: f64 = 0.05;
 /// Enough that 64 workers seldom meet at one lock.
 const SHARDS: usize = 64;
 
@@ -149,6 +152,8 @@ struct Pack {
     bytes: AtomicU64,
     /// Bytes of records that the index points at.
     live_bytes: AtomicU64,
+    /// Bytes of records that say that a blob was deleted.
+    deleted_bytes: AtomicU64,
     /// Whether something was written that no flush has covered; set behind the write, before `Packed::appended` tells of it.
     is_dirty: AtomicBool,
 }
@@ -223,7 +228,15 @@ fn open_pack(dir: &Path, number: u64) -> Result<Pack> {
     let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
     let file = file.with_context(|| format!("cannot open `{}`", path.display()))?;
     let bytes = AtomicU64::new(file.metadata()?.len());
-    Ok(Pack { number, file, bytes, live_bytes: AtomicU64::new(0), is_dirty: AtomicBool::new(false) })
+    let none = || AtomicU64::new(0);
+    Ok(Pack {
+        number,
+        file,
+        bytes,
+        live_bytes: none(),
+        deleted_bytes: none(),
+        is_dirty: AtomicBool::new(false),
+    })
 }
 
 /// Opening and closing.
@@ -300,11 +313,12 @@ impl Packed {
                 break;
             }
             offset += header.record_bytes();
-            batch.push((header.key.hex, (whole && !header.deleted).then_some(place)));
+            batch.push((header.key.hex, (whole && !header.deleted).then_some(place), header));
             if header.batch_rest == 0 {
                 end = offset;
-                for (hex, place) in batch.drain(..) {
+                for (hex, place, header) in batch.drain(..) {
                     self.point(hex, place);
+                    pack.count(&header);
                 }
             }
         }
@@ -326,7 +340,7 @@ impl Packed {
     }
 }
 
-/// The index: number of packs, each pack's number and size, then every place; a checksum at the end.
+/// The index: number of packs, each pack's number, size and bytes of deletes, then every place; a checksum at the end.
 fn encode_index(index: &[Shard], packs: &[Arc<Pack>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut push = |value: u64| bytes.extend_from_slice(&value.to_le_bytes());
@@ -334,6 +348,7 @@ fn encode_index(index: &[Shard], packs: &[Arc<Pack>]) -> Vec<u8> {
     for pack in packs {
         push(pack.number);
         push(pack.bytes.load(Ordering::Relaxed));
+        push(pack.deleted_bytes.load(Ordering::Relaxed));
     }
     for shard in index {
         for (hex, place) in shard.read().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -365,6 +380,7 @@ fn decode_index(bytes: &[u8], packs: &[Arc<Pack>]) -> Option<Vec<([u8; 32], Plac
         if next()? != pack.number || next()? != pack.bytes.load(Ordering::Relaxed) {
             return None;
         }
+        pack.deleted_bytes.store(next()?, Ordering::Relaxed);
     }
     let by_number: HashMap<u64, &Arc<Pack>> = packs.iter().map(|pack| (pack.number, pack)).collect();
     let mut places = Vec::new();
@@ -462,6 +478,7 @@ impl Packed {
                 sum: header.sum,
             });
             self.point(header.key.hex, place);
+            pack.count(header);
             offset += header.record_bytes();
         }
         Ok(())
@@ -524,14 +541,16 @@ impl Packed {
         Ok(())
     }
 
-    /// Rewrites packs that are more than half garbage.
-    fn compact(&self) -> Result<()> {
-        let candidates: Vec<Arc<Pack>> =
-            lock(&self.packs).iter().filter(|pack| is_mostly_garbage(pack)).cloned().collect();
-        for pack in candidates {
-            self.rewrite(&pack)?;
+    /// Rewrites packs of which more than this share is garbage, until there is none: one that goes leaves its deletes to others, and
+    /// the next one may become the first.
+    fn compact(&self, share_max: f64) -> Result<()> {
+        loop {
+            let packs = lock(&self.packs).clone();
+            let mut candidates =
+                packs.iter().enumerate().filter(|(place, pack)| pack.garbage_share(*place == 0) > share_max);
+            let Some((_, pack)) = candidates.next() else { return Ok(()) };
+            self.rewrite(pack)?;
         }
-        Ok(())
     }
 
     /// Appends the live records of a pack elsewhere, flushes them, and removes the pack.
@@ -575,10 +594,21 @@ impl Packed {
     }
 }
 
-fn is_mostly_garbage(pack: &Arc<Pack>) -> bool {
-    let bytes = pack.bytes.load(Ordering::Relaxed) as f64;
-    let live = pack.live_bytes.load(Ordering::Relaxed) as f64;
-    bytes > 0.0 && (bytes - live) / bytes > GARBAGE_SHARE_MAX
+impl Pack {
+    /// Counts a record that was appended or found.
+    fn count(&self, header: &Header) {
+        if header.deleted {
+            self.deleted_bytes.fetch_add(header.record_bytes(), Ordering::Relaxed);
+        }
+    }
+
+    /// The share of its bytes that rewriting takes away. Deletes stay while there are older packs, which may hold what they deleted.
+    fn garbage_share(&self, is_first: bool) -> f64 {
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        let deleted = if is_first { 0 } else { self.deleted_bytes.load(Ordering::Relaxed) };
+        let kept = self.live_bytes.load(Ordering::Relaxed) + deleted;
+        bytes.saturating_sub(kept) as f64 / bytes.max(1) as f64
+    }
 }
 
 fn write_record(file: &File, header: &Header, blob: &[u8], offset: u64) -> Result<()> {
@@ -643,7 +673,11 @@ impl Store for Packed {
     }
 
     fn settle(&self) -> Result<()> {
-        self.compact()
+        self.compact(GARBAGE_SHARE_MAX)
+    }
+
+    fn catch_up(&self) -> Result<()> {
+        self.compact(GARBAGE_SHARE_LEFT)
     }
 
     fn close(self: Box<Self>) -> Result<()> {
@@ -745,21 +779,64 @@ mod tests {
         assert_eq!(Header::decode(&bytes), None);
     }
 
-    #[test]
-    fn packs_are_marked_by_writes_until_they_are_flushed() {
-        let dir = tempfile::tempdir_in(".").unwrap();
-        let store = Packed {
-            dir: dir.path().to_owned(),
+    fn empty(dir: &Path, pack_bytes: u64) -> Packed {
+        Packed {
+            dir: dir.to_owned(),
             durability: Durability::OnSync,
             atomic: false,
-            // Every record fills a pack.
-            pack_bytes: 1,
+            pack_bytes,
             buffer_bytes: 4096,
             index: (0..SHARDS).map(|_| Shard::default()).collect(),
             packs: Mutex::default(),
             appended: AtomicU64::new(0),
             flushed: Mutex::new(0),
-        };
+        }
+    }
+
+    fn numbers(store: &Packed) -> Vec<u64> {
+        lock(&store.packs).iter().map(|pack| pack.number).collect()
+    }
+
+    #[test]
+    fn settling_leaves_nothing_to_settle_where_only_deletes_are_left() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        // A pack has two of these records.
+        let store = empty(dir.path(), 1000);
+        let keys = [1_u64, 2, 3].map(|id| Key::of_digest(id, u128::from(id)));
+        for key in &keys {
+            store.write(&[(put_header(key, &[7; 500], 0), &[7; 500])]).unwrap();
+        }
+        store.write(&[(delete_header(&keys[2], 0), &[])]).unwrap();
+        store.settle().unwrap();
+        let settled = numbers(&store);
+        store.settle().unwrap();
+        assert_eq!(numbers(&store), settled);
+        // What it deletes is gone with the first pack, and it with that.
+        store.write(&[(delete_header(&keys[0], 0), &[]), (delete_header(&keys[1], 0), &[])]).unwrap();
+        store.settle().unwrap();
+        assert!(lock(&store.packs).iter().all(|pack| pack.bytes.load(Ordering::Relaxed) == 0));
+    }
+
+    #[test]
+    fn what_is_not_due_is_caught_up_with() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let store = empty(dir.path(), 1 << 20);
+        let keys = [1_u64, 2, 3, 4].map(|id| Key::of_digest(id, u128::from(id)));
+        for key in keys.iter().chain(&keys[..2]) {
+            store.write(&[(put_header(key, &[7; 500], 0), &[7; 500])]).unwrap();
+        }
+        let share = |store: &Packed| lock(&store.packs)[0].garbage_share(true);
+        store.settle().unwrap();
+        assert!(share(&store) > 0.3, "less than half is garbage, and stays");
+        store.catch_up().unwrap();
+        assert_eq!(share(&store), 0.0);
+    }
+
+    #[test]
+    fn packs_are_marked_by_writes_until_they_are_flushed() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        // Every record fills a pack.
+        let store = empty(dir.path(), 1);
         let marks = || -> Vec<bool> {
             lock(&store.packs).iter().map(|pack| pack.is_dirty.load(Ordering::Acquire)).collect()
         };

@@ -24,6 +24,7 @@ pub fn trials() -> Vec<Trial> {
             valid("--phases fill,read-warm --batch 4")
         }),
         Trial::test("batches are whole, and every blob is there", batches_are_whole),
+        Trial::test("what one phase puts off is done before the next one writes", put_off),
         Trial::test("a batch that no corpus fills is refused", batch_is_too_large),
         Trial::test("a budget cuts no corpus that was asked for", budget_is_too_small),
         Trial::test("an aged store's result has the published schema", || valid("--phases fill,age")),
@@ -100,6 +101,35 @@ fn batches_are_whole() -> Outcome {
         }
     }
     assert_eq!(result.results.len(), 10);
+    Ok(())
+}
+
+fn put_off() -> Outcome {
+    let work = Work::new();
+    let overwrite = |id: &str, batch: u32| {
+        format!(
+            "[[phase]]\nid = '{id}'\nops = {{ overwrite = 1.0 }}\norder = 'once'\ncount = 80\nbatch = {batch}\n"
+        )
+    };
+    let plan = format!(
+        "stores = ['files/packed']\nphases = ['fill', 'read-warm', 'single', 'fours', 'read-again']\nrounds = 2\n\
+         corpus = {{ source = 'fixed:2kB', blobs = 100 }}\n{}{}",
+        overwrite("single", 1),
+        overwrite("fours", 4)
+    );
+    std::fs::write(work.path("plan.toml"), plan)?;
+    work.say("run ./plan.toml --quiet --out out").ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    for cell in &result.results {
+        assert!(!cell.rounds.is_empty(), "{}", cell.phase);
+        // Nothing is left before the fill, and reads make nothing due.
+        let is_due = ["single", "fours"].contains(&cell.phase.as_str());
+        assert!(
+            cell.rounds.iter().all(|round| round.caught_up_seconds.is_some() == is_due),
+            "{}",
+            cell.phase
+        );
+    }
     Ok(())
 }
 

@@ -101,6 +101,8 @@ pub const ALL: &[Check] = &[
         catalogues::forgets_unfinished_uploads,
     ),
     open("facts-stay", always, facts_stay),
+    // What a server writes by itself, such as its statistics, is no work that it was given.
+    own("settles-once", |subject| subject.caps().persistent && !subject.is_server(), settles_once),
     own(
         "holds-a-large-blob",
         |subject| subject.plain && (subject.durability >= Durability::OnSync || has_one_class(subject)),
@@ -779,6 +781,52 @@ fn forgets_when_closed(case: &Case) -> Result<()> {
     bench.reopen()?;
     expect_all(&bench, &keys, &Model::new()).context("it says that it forgets when closed")?;
     bench.close()
+}
+
+/// After settling nothing is due: settling again changes no byte, and neither does waiting for a moment.
+fn settles_once(case: &Case) -> Result<()> {
+    let mut bench = Bench::open(case.world, case.subject)?;
+    let (keys, mut model) = fill(&mut bench)?;
+    // Where most was deleted, most is to be tidied up.
+    let mut hand = bench.hand()?;
+    for key in &keys[20..55] {
+        hand.delete(key)?;
+        model.remove(&key.id);
+    }
+    drop(hand);
+    // A thread of the store's may get no processor for as long as it is watched, where this machine is busy.
+    let mut attempts = 3;
+    while let Some(path) = changed_by_settling(&bench)? {
+        attempts -= 1;
+        ensure!(attempts > 0, "`{}` changed though the store had settled", path.display());
+    }
+    bench.store()?.catch_up().context("catch up")?;
+    expect_all(&bench, &keys, &model).context("after catching up")?;
+    bench.close()
+}
+
+fn changed_by_settling(bench: &Bench) -> Result<Option<std::path::PathBuf>> {
+    bench.store()?.settle().context("settle")?;
+    let settled = files_below(&bench.home.store)?;
+    std::thread::sleep(Duration::from_millis(50));
+    bench.store()?.settle().context("settle again")?;
+    let again = files_below(&bench.home.store)?;
+    let mut paths = settled.keys().chain(again.keys());
+    Ok(paths.find(|path| settled.get(*path) != again.get(*path)).cloned())
+}
+
+fn files_below(dir: &std::path::Path) -> Result<BTreeMap<std::path::PathBuf, Vec<u8>>> {
+    let mut files = BTreeMap::new();
+    for entry in walkdir::WalkDir::new(dir) {
+        let entry = entry?;
+        // What SQLite's connections have in common, locks among it: memory, though it has a name.
+        let is_memory = entry.file_name().to_string_lossy().ends_with(".sqlite-shm");
+        if entry.file_type().is_file() && !is_memory {
+            let bytes = std::fs::read(entry.path())?;
+            files.insert(entry.into_path(), bytes);
+        }
+    }
+    Ok(files)
 }
 
 /// With nothing of the store in the page cache, and a first question that no blob answers.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -62,6 +63,7 @@ const LIARS: &[Liar] = &[
     liar("catalogue-undeclared", &["refuses-a-catalogue"]),
     liar("over-the-limit-accepted", &["refuses-a-blob-over-the-limit"]),
     liar("counts-in-facts", &["facts-stay"]),
+    liar("leaves-work-to-the-next-settling", &["settles-once"]),
     liar("forgets-when-closed", &["survives-reopening", "opens-cold"]),
     liar("invents-after-a-cold-start", &["opens-cold"]),
     liar("remembers-when-closed", &["forgets-when-closed"]),
@@ -336,7 +338,14 @@ impl Store for LyingStore {
     }
 
     fn settle(&self) -> blobwise::store::Result<()> {
-        if self.lie == "never-settles" { Ok(()) } else { self.inner.settle() }
+        match self.lie.as_str() {
+            "never-settles" => Ok(()),
+            "leaves-work-to-the-next-settling" => {
+                let mut left = File::options().append(true).create(true).open(self.dir.join("left"))?;
+                Ok(left.write_all(b"a part of it")?)
+            }
+            _ => self.inner.settle(),
+        }
     }
 
     fn open_catalogue(&self) -> blobwise::store::Result<()> {

@@ -74,6 +74,10 @@ impl Store for Slowed {
         self.inner.settle()
     }
 
+    fn catch_up(&self) -> Result<()> {
+        self.inner.catch_up()
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         self.inner.close()
     }

@@ -167,6 +167,7 @@ pub fn visit(
         state: State::empty(subject.corpus),
         warm: false,
         share_opened: None,
+        has_put_off: false,
         aged_bytes: 0,
         memory: MemoryBaseline::take(),
         visit: Visit {
@@ -246,6 +247,8 @@ struct Visitor<'a> {
     warm: bool,
     /// What opening brought into the cache, until something is written.
     share_opened: Option<f64>,
+    /// Whether something was written, or opened anew, since the store caught up with what it puts off.
+    has_put_off: bool,
     /// Bytes overwritten by ageing.
     aged_bytes: u64,
     memory: MemoryBaseline,
@@ -351,6 +354,7 @@ impl<'a> Visitor<'a> {
     fn open_as(&mut self, class: Durability, mode: Mode) -> Result<()> {
         let store = self.opened(class, mode)?;
         self.open = Some((class, store));
+        self.has_put_off |= mode == Mode::Open;
         Ok(())
     }
 
@@ -478,7 +482,12 @@ impl<'a> Visitor<'a> {
             self.share_opened = None;
             self.ensure(self.class(phase.class))?;
         }
+        let caught_up_seconds = if phase.writes() { self.catch_up(phase)? } else { None };
         let outcome = self.work(phase, repeat);
+        self.has_put_off |= phase.writes();
+        if let Some(Outcome::Measured(round)) = self.visit.phases.get_mut(&phase.id) {
+            round.caught_up_seconds = caught_up_seconds;
+        }
         self.check_servers(outcome.is_err())?;
         outcome.map_err(|error| self.with_logs(error))?;
         let always = phase.id == "fill" || phase.has_uploads();
@@ -486,6 +495,24 @@ impl<'a> Visitor<'a> {
             self.verify().with_context(|| format!("after `{}`", phase.id))?;
         }
         Ok(())
+    }
+
+    /// Has the store do what earlier phases left to it, off every clock, so that none of it becomes due by what this one writes. Ageing
+    /// goes on where earlier ageing ended, what that left included. Returns how long it took, in seconds.
+    fn catch_up(&mut self, phase: &Phase) -> Result<Option<f64>> {
+        if !self.has_put_off || matches!(phase.work, Work::Age(_)) {
+            return Ok(None);
+        }
+        let begin = machine::uptime();
+        self.store()?.0.catch_up().context("catching up with earlier phases failed")?;
+        if let Some(apart) = self.desk.as_ref().and_then(|desk| desk.apart.as_deref()) {
+            apart.catch_up().context("catching up with earlier uploads failed")?;
+        }
+        let seconds = (machine::uptime() - begin).as_secs_f64();
+        machine::sync_filesystem(&self.dir)?;
+        // What is written anew may lie in other caches than it did.
+        (self.has_put_off, self.warm) = (false, false);
+        Ok(Some(seconds))
     }
 
     /// A server that died or was stopped is why the rest failed: it says more than the ops that met it.

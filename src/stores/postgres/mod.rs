@@ -13,6 +13,7 @@ use anyhow::Context;
 
 use self::instance::Instance;
 use self::session::PgSession;
+use self::vacuum::Due;
 use self::wire::{Client, Config, Param, Trouble};
 use super::catalogue;
 use super::database::{CONNECTION, DELETE, Host, PIECES, PROFILE, SERVER, URL};
@@ -390,6 +391,18 @@ impl Postgres {
         let bytes = self.keeper().number(&sum, &[Param::Bytes(self.schema.as_bytes())])?;
         Ok(bytes.context("no answer to the size of our tables")? as u64)
     }
+
+    /// Takes the room of deleted and replaced rows back, then writes a checkpoint. Nothing is asked of a server of the user's, whose own vacuums and checkpoints go on.
+    fn vacuum(&self, due: Due) -> Result<()> {
+        if self.host.is_theirs() {
+            return Ok(());
+        }
+        let mut keeper = self.keeper();
+        let sessions = || Arc::strong_count(&self.sessions) as i64 - 1;
+        vacuum::catch_up(&mut keeper, &self.schema, due, sessions)?;
+        keeper.run("CHECKPOINT")?;
+        Ok(())
+    }
 }
 
 impl Store for Postgres {
@@ -449,16 +462,12 @@ impl Store for Postgres {
         Ok(facts)
     }
 
-    /// Takes the room of deleted and replaced rows back where the server would, then writes a checkpoint. Nothing is asked of a
-    /// server of the user's, whose own vacuums and checkpoints go on.
     fn settle(&self) -> Result<()> {
-        if self.host.is_theirs() {
-            return Ok(());
-        }
-        let mut keeper = self.keeper();
-        vacuum::catch_up(&mut keeper, &self.schema, || Arc::strong_count(&self.sessions) as i64 - 1)?;
-        keeper.run("CHECKPOINT")?;
-        Ok(())
+        self.vacuum(Due::AtLimits)
+    }
+
+    fn catch_up(&self) -> Result<()> {
+        self.vacuum(Due::Anything)
     }
 
     fn purge(&self) -> Result<()> {

@@ -102,6 +102,10 @@ impl Store for Ftp {
         self.behind.settle()
     }
 
+    fn catch_up(&self) -> Result<()> {
+        self.behind.catch_up()
+    }
+
     fn servers(&self) -> Vec<&Server> {
         std::iter::once(&self.server).chain(self.behind.servers()).collect()
     }

@@ -524,6 +524,10 @@ impl Store for Delivery {
         self.behind.settle()
     }
 
+    fn catch_up(&self) -> Result<()> {
+        self.behind.catch_up()
+    }
+
     fn memory_bytes(&self) -> Result<Option<u64>> {
         self.behind.memory_bytes()
     }
