@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::joined::joined;
-use super::out::Out;
+use super::out::{Out, check_out};
 use super::run::write_and_print;
 use super::{Ended, collection, print};
 use crate::report;
@@ -62,6 +62,7 @@ fn of_several(flags: &Flags) -> Result<Ended> {
     let out = flags.out.as_ref().context(
         "several runs are reported with --markdown, or in a directory of their own: name it with --out",
     )?;
+    check_out(out)?;
     let result = joined(&flags.runs)?;
     let out = Out::make(Some(out))?;
     replace(&out.path.join("plan.toml"), result.plan.to_toml()?.as_bytes())?;
