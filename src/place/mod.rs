@@ -5,6 +5,7 @@ mod mark;
 mod removal;
 
 use std::ffi::CString;
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -119,6 +120,17 @@ pub fn make_directories(dir: &Path) -> Result<Vec<PathBuf>> {
         bail!("`{}` is not a directory", dir.display());
     }
     Ok(missing)
+}
+
+/// Why a file of 1 MB cannot be written in a directory, if it cannot: its file system is full, read-only or broken. Nothing
+/// is flushed, so that nothing of it reaches the disk where the kernel takes its time.
+pub fn why_unwritable(dir: &Path) -> Option<std::io::Error> {
+    const BYTES: usize = 1_000_000;
+    let probe = dir.join(format!("probe-{:08x}", fresh_seed() as u32));
+    let written = std::fs::File::create_new(&probe).and_then(|mut file| file.write_all(&vec![0; BYTES]));
+    // One that cannot be removed goes with the directory.
+    std::fs::remove_file(&probe).ok();
+    written.err()
 }
 
 /// Removes directories that are empty, innermost first.

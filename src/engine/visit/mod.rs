@@ -20,7 +20,7 @@ use super::verify::verify;
 use super::worker::{Uploads, verify_uploads};
 use crate::corpus::Corpus;
 use crate::machine::{self, Device};
-use crate::place::remove_tree;
+use crate::place::{remove_tree, why_unwritable};
 use crate::plan::{CatalogueOf, Class, Phase, Plan, Row, Work, class_of, defaults};
 use crate::result::{Fixed, Footprint, Round, VerifiedFrom};
 use crate::server::Server;
@@ -154,7 +154,6 @@ pub fn visit(
     let begin = machine::uptime();
     let name = subject.row.label.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
     let dir = run.place.join(format!("r{}-{name}", turn.round));
-    std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
     let mut visitor = Visitor {
         run,
         fixed,
@@ -183,7 +182,10 @@ pub fn visit(
             seconds: 0.0,
         },
     };
-    let outcome = visitor.everything();
+    let made = std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()));
+    // With no room at all, stores that map their files die by SIGBUS, and we with them.
+    let begun = made.and_then(|()| why_unwritable(&run.place).map_or(Ok(()), |why| Err(why.into())));
+    let outcome = begun.and_then(|()| visitor.everything());
     let mut visit = visitor.visit;
     // Closing is part of `everything`; this is the safety net, whose errors come after the first one.
     if let Some(apart) = visitor.desk.and_then(|desk| desk.apart) {
@@ -192,8 +194,13 @@ pub fn visit(
     if let Some((_, store)) = visitor.open {
         store.remove().ok();
     }
-    remove_tree(&dir)?;
-    machine::sync_filesystem(&run.place)?;
+    // A server's own log may lie on the disk that is full.
+    let outcome = outcome.map_err(|error| match why_unwritable(&run.place) {
+        Some(why) => anyhow!("{error:#}; `{}` cannot be written: {why}", run.place.display()),
+        None => error,
+    });
+    // What cannot be removed stays for the next run; no row is measured beside it without being told.
+    let outcome = outcome.and(remove_tree(&dir)).and(machine::sync_filesystem(&run.place));
     machine::wait_until_quiet(run.device.as_ref(), Duration::from_secs(2));
     visit.seconds = (machine::uptime() - begin).as_secs_f64();
     match outcome {

@@ -13,10 +13,14 @@ use blobwise::result::{RunResult, Status};
 use libtest_mimic::{Arguments, Trial};
 use rustix::process::{Pid, Signal, kill_process};
 
-#[path = "cli/program.rs"]
+#[path = "../cli/program.rs"]
 #[expect(dead_code, reason = "shared with the tests of the command line")]
 mod program;
 
+mod file_systems;
+mod memory;
+
+use file_systems::Change;
 use program::{BLOBWISE, Outcome, Said, Work, missing, needing, start};
 
 /// No run of these tests lasts longer, however slow the machine is.
@@ -48,6 +52,22 @@ fn main() -> ExitCode {
     trials.push(Trial::test("no descriptors fail the row", no_descriptors));
     trials.push(Trial::test("a file that may not be so large fails its row", large_files));
     trials.push(needing("a full --out is told, and leaves no draft", refused(&SMALL_OUT), full_out));
+    for (store, change, name, says) in CHANGES {
+        let name =
+            format!("{store} on a file system that {name} in mid-run fails its row, and figures are kept");
+        let lacks = missing(store).or_else(file_systems::no_ext4);
+        trials.push(needing(&name, lacks, move || file_systems::in_mid_run(store, change, says)));
+    }
+    trials.push(needing(
+        "no address space fails the row",
+        missing("memcached").or_else(|| refused(&FEW_ADDRESSES)),
+        no_address_space,
+    ));
+    trials.push(needing(
+        "no memory in a control group leaves nothing",
+        memory::no_group(),
+        memory::all_killed,
+    ));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -62,6 +82,14 @@ struct Fault {
     says: &'static str,
 }
 
+const CHANGES: [(&str, Change, &str, &[&str]); 5] = [
+    ("files/hashed", Change::Broken, "breaks", &["Read-only file system"]),
+    ("sqlite", Change::Broken, "breaks", &["Read-only file system"]),
+    ("postgres/bytea", Change::Broken, "breaks", &["Read-only file system"]),
+    ("files/hashed", Change::Full, "fills up", &["No space left on device"]),
+    ("sqlite", Change::Full, "fills up", &["database or disk is full", "No space left on device"]),
+];
+
 const FAULTS: &[Fault] = &[
     Fault { name: "a killed supervisor", victim: outside, signal: Signal::KILL, says: "the supervisor of" },
     Fault {
@@ -73,6 +101,12 @@ const FAULTS: &[Fault] = &[
     Fault {
         name: "a stopped supervisor",
         victim: outside,
+        signal: Signal::STOP,
+        says: "was stopped by a signal",
+    },
+    Fault {
+        name: "a stopped supervisor inside",
+        victim: inside,
         signal: Signal::STOP,
         says: "was stopped by a signal",
     },
@@ -152,14 +186,18 @@ fn run_until(work: &Work, store: &str, phase: &str, wrapper: &[&str]) -> Child {
          --no-drop-caches --verbose --dir place --out out",
         PHASES.join(",")
     );
-    let mut command = wrapped(work, wrapper);
-    let mut child = start(command.args(line.split_whitespace()));
+    until(wrapped(work, wrapper).args(line.split_whitespace()), store, "round 1/1", phase)
+}
+
+/// Starts the program and waits until a store's row begins a phase in a round.
+fn until(command: &mut Command, store: &str, round: &str, phase: &str) -> Child {
+    let mut child = start(command);
     let mut said = BufReader::new(child.stderr.take().unwrap());
     let (mut text, mut begun) = (String::new(), false);
     loop {
         text.clear();
         assert!(said.read_line(&mut text).unwrap() > 0, "it ended before `{phase}` of {store}");
-        begun = if text.contains("round ") { text.contains(&format!(": {store}")) } else { begun };
+        begun = if text.contains("round ") { text.contains(&format!("{round}: {store}")) } else { begun };
         if begun && text.trim() == phase {
             break;
         }
@@ -317,6 +355,24 @@ fn no_descriptors() -> Outcome {
     let failed = result.rows.iter().filter(|row| row.status == Status::Failed);
     let reasons: Vec<_> = failed.filter_map(|row| row.reason.clone()).collect();
     assert!(!reasons.is_empty(), "{}", said.stdout);
+    let told = |reason: &String| {
+        reason.contains("Too many open files") || reason.contains("unable to open database file")
+    };
+    assert!(reasons.iter().all(told), "{reasons:?}");
+    assert!(work.names("place").is_empty(), "{:?}", work.names("place"));
+    Ok(())
+}
+
+/// Enough for the program and not for memcached.
+const FEW_ADDRESSES: [&str; 2] = ["prlimit", "--as=80000000"];
+
+fn no_address_space() -> Outcome {
+    let work = Work::new();
+    let more = "--stores memcached,files/hashed --corpus fixed:1kB --blobs 20";
+    run(&work, &FEW_ADDRESSES, &line(more)).ended(1);
+    let reason = reason(&work, "memcached");
+    assert!(reason.contains("`memcached` ended with exit status: 1 before it was ready"), "{reason}");
+    nothing_is_left(&work);
     assert!(work.names("place").is_empty(), "{:?}", work.names("place"));
     Ok(())
 }
