@@ -69,7 +69,7 @@ impl From<Ended> for ExitCode {
 pub fn main() -> ExitCode {
     // The first call fixes the moment that budgets count from.
     crate::machine::uptime();
-    if let Err(error) = outlive_file_limits() {
+    if let Err(error) = outlive_file_limits().and_then(|()| say_what_a_bus_error_is()) {
         eprint(&format!("error: {error:#}"));
         return ExitCode::from(2);
     }
@@ -108,6 +108,20 @@ pub fn main() -> ExitCode {
 /// without a word. The signal is caught rather than ignored: what we start gets it as it always would.
 fn outlive_file_limits() -> std::io::Result<()> {
     signal_hook::flag::register(libc::SIGXFSZ, std::sync::Arc::default()).map(drop)
+}
+
+/// Where a file system is full or broken, whoever touches a part of a mapped file that has no room (SQLite's index of its log) dies
+/// by SIGBUS. That cannot be outlived, but it is said.
+#[expect(unsafe_code, reason = "signal handlers are unsafe to get wrong")]
+fn say_what_a_bus_error_is() -> std::io::Result<()> {
+    const SAID: &str = "error: killed by a bus error: a mapped file could not be read or written, as on a disk that is full or broken; \
+                        what was measured is kept: continue a run with `blobwise run --resume DIR`\n";
+    let say = || {
+        rustix::io::write(std::io::stderr(), SAID.as_bytes()).ok();
+        signal_hook::low_level::emulate_default_handler(libc::SIGBUS).ok();
+    };
+    // SAFETY: a write to a descriptor and the end of the process: no lock is taken and nothing is allocated.
+    unsafe { signal_hook::low_level::register(libc::SIGBUS, say).map(drop) }
 }
 
 /// A reader that has seen enough is no error.

@@ -1,4 +1,4 @@
-//! What goes wrong around a run: supervisors and servers that are killed or stopped, no threads, no descriptors, no room. The row
+//! What goes wrong around a run: supervisors and servers that are killed or stopped, no threads, descriptors, memory or room. The row
 //! fails with the reason or the program does, in time; nothing of it is left running or on disk, and other rows keep their figures.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
@@ -13,11 +13,13 @@ use blobwise::result::{RunResult, Status};
 use libtest_mimic::{Arguments, Trial};
 use rustix::process::{Pid, Signal, kill_process};
 
-#[path = "../cli/program.rs"]
+#[path = "cli/program.rs"]
 #[expect(dead_code, reason = "shared with the tests of the command line")]
 mod program;
 
+#[path = "faults/file_systems.rs"]
 mod file_systems;
+#[path = "faults/memory.rs"]
 mod memory;
 
 use file_systems::Change;
@@ -68,6 +70,9 @@ fn main() -> ExitCode {
         memory::no_group(),
         memory::all_killed,
     ));
+    trials.push(Trial::test("a bus error is told, and the run can be resumed", bus_error));
+    let name = "with room made in a full --out the run can be resumed";
+    trials.push(needing(name, refused(&SMALL_OUT), resumed));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -320,6 +325,18 @@ const SMALL_OUT: [&str; 7] = [
     "mkdir -p out && mount -t tmpfs -o size=8k none out && \"$0\" \"$@\"; code=$?; ls -A out; exit $code",
 ];
 
+/// One that has room for the plan and for the result of some visits, until more is made.
+const GROWING_OUT: [&str; 7] = [
+    "unshare",
+    "--user",
+    "--map-root-user",
+    "--mount",
+    "sh",
+    "-c",
+    "mkdir out && mount -t tmpfs -o size=40k none out && \"$0\" \"$@\"; code=$?; mount -o remount,size=20m out && \
+     \"$0\" run --resume out --quiet && cat out/result.json && exit $code",
+];
+
 fn line(more: &str) -> String {
     format!("run --rounds 1 --phases fill,read-warm --no-drop-caches --quiet --dir place --out out {more}")
 }
@@ -377,6 +394,24 @@ fn no_address_space() -> Outcome {
     Ok(())
 }
 
+/// What a process gets that touches a mapped file where the disk has no room for it.
+fn bus_error() -> Outcome {
+    let work = Work::new();
+    std::fs::create_dir(work.path("place"))?;
+    let line = "run --stores files/hashed,memory --corpus fixed:2kB --blobs 12 --rounds 2 --phases fill,read-warm \
+                --no-drop-caches --verbose --dir place --out out";
+    let child =
+        until(work.command(BLOBWISE).args(line.split_whitespace()), "files/hashed", "round 2/2", "fill");
+    signal(child.id() as i32, Signal::BUS);
+    let said = ended(child);
+    assert!(said.code.is_none() && said.stderr.contains("error: killed by a bus error"), "{said:?}");
+    assert!(said.stderr.contains("blobwise run --resume DIR"), "{}", said.stderr);
+    work.say("run --resume out --quiet").ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    assert!(result.complete && work.names("place").is_empty(), "{:?}", work.names("place"));
+    Ok(())
+}
+
 fn large_files() -> Outcome {
     let work = Work::new();
     let more = "--stores files/hashed,memory --corpus fixed:16MB --blobs 2";
@@ -396,6 +431,25 @@ fn full_out() -> Outcome {
     let told = said.stderr.lines().any(|line| line.starts_with("error: ") && line.contains("`out/"));
     assert!(told && said.stderr.contains("No space left on device"), "{}", said.stderr);
     assert!(!said.stdout.contains("draft") && !said.stdout.contains("plan.toml"), "{}", said.stdout);
+    assert!(work.names("place").is_empty(), "{:?}", work.names("place"));
+    Ok(())
+}
+
+fn resumed() -> Outcome {
+    let work = Work::new();
+    let more = line("--stores files/hashed,memory --corpus fixed:1kB --blobs 20");
+    let said = run(&work, &GROWING_OUT, &more.replace("--rounds 1", "--rounds 2")).ended(2);
+    let told =
+        "error: what was measured is kept in `out`; continue with `blobwise run --resume out`: cannot write";
+    assert!(said.stderr.contains(told) && said.stderr.contains("No space left on device"), "{}", said.stderr);
+    let result = said.stdout.find("\n{").ok_or("no result")?;
+    std::fs::write(work.path("out/result.json"), &said.stdout[result..])?;
+    let result = RunResult::load(&work.path("out"))?;
+    assert!(
+        result.complete && result.rows.iter().all(|row| row.status == Status::Measured),
+        "{:?}",
+        result.rows
+    );
     assert!(work.names("place").is_empty(), "{:?}", work.names("place"));
     Ok(())
 }
