@@ -147,7 +147,7 @@ fn nowhere() -> Outcome {
         ("redis", "redis://127.0.0.1/first".to_owned(), ["redis", "no number of a database"]),
         ("redis", "redis+unix:///nowhere/s".to_owned(), ["/nowhere/s", "No such file"]),
         ("valkey", format!("valkey://127.0.0.1:{closed}"), ["valkey", "refused"]),
-        ("redis", "nonsense".to_owned(), ["redis", "nonsense"]),
+        ("redis", "nonsense".to_owned(), ["redis", "it is not a URL such as"]),
     ] {
         let said = work.say(&quick(store, &format!("--op-timeout 5s --set {store}.url={url}")));
         let said = said.refused(&words);

@@ -177,7 +177,8 @@ fn tells_what_differs() -> Outcome {
 
 fn nonsense() -> Outcome {
     let work = Work::new();
-    work.say(&quick("postgres/bytea", "--set postgres.url=nonsense")).refused(&["postgres", "it is not a URL such as"]);
+    work.say(&quick("postgres/bytea", "--set postgres.url=nonsense"))
+        .refused(&["postgres", "it is not a URL such as"]);
     work.say(&quick("postgres/bytea", "--set postgres.url=postgres://")).refused(&["names no host"]);
     assert!(work.names(".").is_empty());
     Ok(())
@@ -347,9 +348,9 @@ fn packet_limit() -> Outcome {
 
 // ---- private servers ------------------------------------------------------------------------------------------------
 
-/// Processes with a path in their command line.
+/// Processes that work below a directory or have it in their command line.
 fn processes(path: &Path) -> Vec<(Pid, String)> {
-    let path = path.display().to_string();
+    let shown = path.display().to_string();
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw)
@@ -358,7 +359,8 @@ fn processes(path: &Path) -> Vec<(Pid, String)> {
         };
         let bytes = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&bytes).replace('\0', " ");
-        if command.contains(&path) {
+        let works_there = std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(path));
+        if works_there || command.contains(&shown) {
             found.push((pid, command));
         }
     }

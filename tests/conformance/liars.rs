@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
+use blobwise::server::{Launch, Server};
 use blobwise::store::{
     Adapter, Caps, Catalogue, Damage, Durability, Error, Facts, Integrity, Key, Kind, Limit, Loss, ManySink,
     Mode, OptionSpec, Options, Session, Setup, Sink, Span, Store, Values,
@@ -79,11 +80,15 @@ const LIARS: &[Liar] = &[
     Liar { durability: Durability::EachWrite, ..liar("holds-puts-back", &["survives-process-kill"]) },
     liar("holds-puts-back-beyond-the-sync", &["survives-process-kill"]),
     Liar { adapter: &SERVER, ..liar("leaves-a-process", &["leaves-nothing-open", "ends-with-the-program"]) },
+    Liar { adapter: &SERVER, ..liar("outlives-its-supervisor", &["ends-with-its-supervisor"]) },
     Liar { adapter: &SERVER, ..liar("claims-connections-and-refuses", &["connects-anew"]) },
     Liar { adapter: &POSTGRES, ..liar("connects-to-nothing", &["connects-anew"]) },
     Liar { adapter: &POSTGRES, ..liar("never-purges", &["purges-lazy-deletes"]) },
     Liar { adapter: &POSTGRES, ..liar("never-settles", &["leaves-nothing-to-vacuum"]) },
 ];
+
+/// How long a process that was left sleeps: after every patience of the checks it ends by itself.
+const LEFT_SECONDS: &str = "20";
 
 /// What the liars wrap: has every flag and every class.
 const INNER: &str = "files/packed";
@@ -279,17 +284,20 @@ fn open(setup: &Setup, inner: &str) -> blobwise::store::Result<Box<dyn Store>> {
     if lie == "leaves-a-file-open" {
         std::mem::forget(File::create(setup.dir.join("left-open"))?);
     }
-    if lie == "leaves-a-process" {
-        // It ends by itself, after every patience of the checks.
+    if lie == "leaves-a-process" || lie == "outlives-its-supervisor" {
         let mut sleep = Command::new("sleep");
         sleep
-            .arg("20")
+            .arg(LEFT_SECONDS)
             .current_dir(setup.dir)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         #[expect(clippy::disallowed_methods, reason = "to be left is the lie")]
         drop(sleep.spawn()?);
+    }
+    if lie == "outlives-its-supervisor" {
+        // Beside it one that is supervised, so that there is a supervisor to be killed.
+        std::mem::forget(Server::start(&Launch::new(Path::new("/bin/sleep"), setup.dir).arg(LEFT_SECONDS))?);
     }
     Ok(Box::new(LyingStore {
         inner: (adapter.open)(&Setup { options: &options, durability, ..setup.clone() })?,
