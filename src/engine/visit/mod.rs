@@ -489,7 +489,11 @@ impl<'a> Visitor<'a> {
             self.share_opened = None;
             self.ensure(self.class(phase.class))?;
         }
-        let caught_up_seconds = if phase.writes() { self.catch_up(phase)? } else { None };
+        let caught_up = if phase.writes() { self.catch_up(phase) } else { Ok(None) };
+        if caught_up.is_err() {
+            self.check_servers(true)?;
+        }
+        let caught_up_seconds = caught_up.map_err(|error| self.with_logs(error))?;
         let outcome = self.work(phase, repeat);
         self.has_put_off |= phase.writes();
         if let Some(Outcome::Measured(round)) = self.visit.phases.get_mut(&phase.id) {
