@@ -113,7 +113,19 @@ impl Trace {
         let file = home.around().join("trace");
         let mut strace = Command::new("strace");
         strace
-            .args(["-f", "-y", "-s", "32", "--seccomp-bpf", "-e", WATCHED, "-e", "signal=none", "-o"])
+            .args([
+                "-f",
+                "-y",
+                "-s",
+                "32",
+                "--seccomp-bpf",
+                "--pidns-translation",
+                "-e",
+                WATCHED,
+                "-e",
+                "signal=none",
+                "-o",
+            ])
             .arg(&file);
         if TRACED_BY_ITS_SUPERVISOR.contains(&case.subject.adapter.name) {
             strace.args(["-b", "execve"]);
@@ -182,6 +194,13 @@ fn parse(text: &str) -> Vec<Call> {
 impl Call {
     fn succeeded(&self) -> bool {
         !self.result.starts_with('-') && !self.result.starts_with('?')
+    }
+
+    /// The number that strace gives the process which was made. In a PID namespace another one was returned, and strace's stands behind it:
+    /// `3 /* 4711 in strace's PID NS */`.
+    fn child(&self) -> &str {
+        let seen = self.result.split_once("/* ").and_then(|(_, rest)| rest.split_once(' '));
+        seen.map_or(&self.result, |(seen, _)| seen)
     }
 
     /// What strace says a descriptor is: `5</path>`. The first one of the arguments.
@@ -426,7 +445,7 @@ impl Trace {
             return named_paths(call, &base).pop().or(by_descriptor).unwrap_or(base);
         }
         let is_birth = |call: &&Call| {
-            ["clone", "clone3", "fork", "vfork"].contains(&call.name.as_str()) && call.result == pid
+            ["clone", "clone3", "fork", "vfork"].contains(&call.name.as_str()) && call.child() == pid
         };
         match self.calls.iter().find(is_birth) {
             Some(birth) => self.directory_of(&birth.pid, birth.begin),
