@@ -250,11 +250,13 @@ impl Store for Redis {
 
     /// Rewrites the log of a private server where that would become due when it has doubled, which is in one class.
     fn catch_up(&self) -> Result<()> {
-        self.settle()?;
+        // The keeper waits for as long as a snapshot may take, and so for ever for a server that was stopped.
+        let mut client = self.connect()?;
+        instance::wait_until_idle(&mut client)?;
         if self.instance.is_some() && self.durability == Durability::EachWrite {
-            self.keeper().ask(&[b"BGREWRITEAOF"])?;
+            client.ask(&[b"BGREWRITEAOF"])?;
         }
-        self.settle()
+        instance::wait_until_idle(&mut client)
     }
 
     fn servers(&self) -> Vec<&crate::server::Server> {
