@@ -10,7 +10,8 @@ const NAP: Duration = Duration::from_millis(2);
 
 /// What is due, as statements. The tables of a schema and those of large objects, each with what it stores aside, which has
 /// counts and limits of its own; the conditions are those of PostgreSQL's documentation of the autovacuum daemon. One process
-/// vacuums, as a worker of autovacuum does, but without its pauses.
+/// vacuums, as a worker of autovacuum does, but without its pauses. Where anything is to be done, indexes are cleaned as well: by itself
+/// a vacuum leaves dead rows to the next one where they lie on less than 2 % of the pages.
 const DUE: &str = "
     WITH ours AS (
         SELECT oid, reltoastrelid FROM pg_class
@@ -30,7 +31,8 @@ const DUE: &str = "
                 + current_setting('autovacuum_analyze_scale_factor')::float * rows) AS for_analyze
         FROM counted
     )
-    SELECT format('VACUUM (PARALLEL 0, PROCESS_TOAST false) %s', relid::regclass) FROM due WHERE for_vacuum
+    SELECT format('VACUUM (PARALLEL 0, PROCESS_TOAST false%s) %s',
+        CASE WHEN $2::integer = 0 THEN ', INDEX_CLEANUP on' ELSE '' END, relid::regclass) FROM due WHERE for_vacuum
     UNION ALL SELECT format('ANALYZE %s', relid::regclass) FROM due WHERE for_analyze";
 
 /// What is done to tables.
