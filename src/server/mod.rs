@@ -275,11 +275,13 @@ impl Server {
     /// Asks it to stop and waits; after `patience` the whole tree is killed and that is an error. So is an end before it
     /// was asked, one of the two being stopped by a signal, and a supervisor that had to be killed.
     pub fn stop(&mut self, signal: Signal, patience: Duration) -> Result<()> {
-        if self.process.has_ended() {
+        // Looked at once: who was asked by its own protocol may be ending just now, and only its supervisor knows how.
+        let fault = self.fault();
+        if fault.is_some() && self.process.has_ended() {
             self.supervisor_ends();
         }
         let has_ended_well = self.ended()?.is_some_and(|status| status.success());
-        if let Some(fault) = self.fault().filter(|_| !has_ended_well) {
+        if let Some(fault) = fault.filter(|_| !has_ended_well) {
             self.kill().ok();
             bail!("{fault}");
         }
