@@ -310,15 +310,19 @@ impl Course<'_> {
         let spent = budget.as_secs_f64() - for_rounds;
         // Up to the next minute, so that what the pilot underestimates has room.
         let minutes = |seconds: f64| ((seconds / (1.0 - SPARE) + spent) / 60.0).ceil();
+        let [enough, enough_for_all] = [minutes(least.1), minutes(all.1)];
+        let for_all = if enough == enough_for_all {
+            String::new()
+        } else {
+            format!(", or `--budget {enough_for_all}m` for {}", units::counted(all.0, "round"))
+        };
         bail!(
-            "a budget of {} is too small for a corpus of the size that was asked for: {} take about {}; give it `--budget {}m`, or \
-             `--budget {}m` for {}, ask for fewer blobs, or shrink the plan with `--scale`",
+            "a budget of {} is too small for a corpus of the size that was asked for: {} take about {}, and {} are left for them; \
+             give it `--budget {enough}m`{for_all}, ask for fewer blobs, or shrink the plan with `--scale`",
             units::seconds(budget.as_secs_f64()),
             units::counted(least.0, "round"),
             units::seconds(least.1),
-            minutes(least.1),
-            minutes(all.1),
-            units::counted(all.0, "round")
+            units::seconds(for_rounds.max(0.0)),
         )
     }
 
