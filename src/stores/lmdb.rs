@@ -42,19 +42,22 @@ pub(super) const ADAPTER: Adapter = Adapter {
 /// LMDB's MAXDATASIZE.
 const LIMIT: Limit = Limit { bytes: 0xffff_ffff, source: "LMDB's MAXDATASIZE" };
 
-/// The vendor's words on MDB_NOSYNC, in substance: a system crash can corrupt the database or lose the last
-/// transactions; a killed process loses nothing, because the pages are in the kernel's cache. Without the flag
-/// each commit flushes data, then the page that makes it valid.
+/// The vendor's words, in substance. MDB_NOSYNC: a system crash can corrupt the database or lose the last transactions; a killed
+/// process loses nothing, because the pages are in the kernel's cache. MDB_NOMETASYNC: each commit flushes its data and leaves the page
+/// that makes it valid to the next commit or `mdb_env_sync`; integrity is kept, and a system crash may undo the last transaction. Without
+/// either, each commit flushes both.
 fn flags(durability: Durability) -> EnvFlags {
     match durability {
-        Durability::None | Durability::OnSync => EnvFlags::NO_SYNC,
+        Durability::None => EnvFlags::NO_SYNC,
+        Durability::OnSync => EnvFlags::NO_META_SYNC,
         Durability::EachWrite => EnvFlags::empty(),
     }
 }
 
 fn damage(_: &Options, durability: Durability) -> Damage {
     let after_power_cut = match durability {
-        Durability::None | Durability::OnSync => Loss::StoreUnusable,
+        Durability::None => Loss::StoreUnusable,
+        Durability::OnSync => Loss::RecentWrites,
         Durability::EachWrite => Loss::Nothing,
     };
     Damage { after_kill: Loss::Nothing, after_power_cut }
@@ -97,8 +100,8 @@ fn page_multiple(bytes: u64) -> usize {
 #[expect(unsafe_code, reason = "LMDB maps its file, and some of its flags are unsafe for durability")]
 fn open_env(options: &mut EnvOpenOptions<heed::WithTls>, flags: EnvFlags, setup: &Setup) -> Result<Env> {
     // SAFETY: the directory belongs to this run alone (it is marked and locked), so nobody else changes the mapped
-    // file, and it is not on a network file system unless the user chose to measure one. NO_SYNC and
-    // NO_READ_AHEAD change durability and speed, not memory safety.
+    // file, and it is not on a network file system unless the user chose to measure one. NO_SYNC, NO_META_SYNC
+    // and NO_READ_AHEAD change durability and speed, not memory safety.
     let env = unsafe { options.flags(flags).open(setup.dir) };
     Ok(env.with_context(|| format!("cannot open an LMDB environment in `{}`", setup.dir.display()))?)
 }

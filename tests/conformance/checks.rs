@@ -121,6 +121,12 @@ pub const ALL: &[Check] = &[
         flushes::flushes_each_write,
     ),
     process("flushes-on-sync", |subject| subject.durability == Durability::OnSync, flushes::flushes_on_sync),
+    process(
+        "flushes-before-it-commits",
+        |subject| subject.family() == "lmdb" && subject.durability > Durability::None,
+        flushes::flushes_before_it_commits,
+    ),
+    own("keeps-the-words-of-its-class", |subject| subject.durability > Durability::None, keeps_its_words),
     process("survives-process-kill", may_survive_a_kill, kills::survives_process_kill),
     process("ends-with-the-program", Subject::is_server, kills::ends_with_the_program),
     process("ends-with-its-supervisor", is_server_in_one_class, kills::ends_with_its_supervisor),
@@ -142,6 +148,23 @@ fn has_one_class(subject: &Subject) -> bool {
 /// Who ends with whom is the same in every class.
 fn is_server_in_one_class(subject: &Subject) -> bool {
     subject.is_server() && (subject.durability == Durability::OnSync || has_one_class(subject))
+}
+
+/// What a power cut may cost in a durable class, by what the store declares: recent writes at most, and in each-write nothing unless a
+/// put may be torn by any sudden end.
+fn keeps_its_words(case: &Case) -> Result<()> {
+    let (subject, damage) = (case.subject, case.subject.damage());
+    let most = match subject.durability {
+        Durability::EachWrite => damage.after_kill,
+        Durability::None | Durability::OnSync => Loss::RecentWrites,
+    };
+    ensure!(
+        damage.after_power_cut <= most.min(Loss::RecentWrites),
+        "in class {} it declares `{}` after a power cut: what was synced is not kept",
+        subject.durability.name(),
+        damage.after_power_cut.name()
+    );
+    Ok(())
 }
 
 fn may_survive_a_kill(subject: &Subject) -> bool {

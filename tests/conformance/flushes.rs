@@ -380,6 +380,37 @@ pub fn flushes_on_sync(case: &Case) -> Result<()> {
     trace.expect_names_flushed(&with_last_write)
 }
 
+/// LMDB in a durable class: what a transaction wrote is flushed before the page that makes it valid is written. Otherwise a power cut
+/// may leave that page pointing at others that were never written, whatever is flushed later.
+pub fn flushes_before_it_commits(case: &Case) -> Result<()> {
+    let trace = Trace::of(case)?;
+    let files = trace.files_that_flush();
+    let writes = trace.intervals()?.into_iter().filter(|interval| interval.call != "sync");
+    for interval in writes {
+        let within = |call: &&Call| call.begin > interval.after && call.end < interval.before;
+        let of_the_map = |call: &&Call| call.file().is_some_and(|path| path.ends_with("/data.mdb"));
+        let calls: Vec<&Call> = trace.calls.iter().filter(within).filter(of_the_map).collect();
+        let commit = calls.iter().rposition(|call| makes_valid(call));
+        let before = &calls[..commit.with_context(|| format!("no commit in `{}`", interval.call))?];
+        let pages = before.iter().rposition(|call| call.name.contains("write"));
+        let behind = pages.with_context(|| format!("no page is written in `{}`", interval.call))? + 1;
+        ensure!(
+            before[behind..].iter().any(|call| trace.flushes(call, &files)),
+            "no flush between the pages and the commit of `{}`:\n{}",
+            interval.call,
+            trace.lines(&interval)
+        );
+    }
+    Ok(())
+}
+
+/// Whether it writes to one of LMDB's first two pages: the later of these is the database.
+fn makes_valid(call: &Call) -> bool {
+    const FIRST_TWO_BYTES: u64 = 2 * 4096;
+    let offset = || call.arguments.rsplit(", ").next().and_then(|offset| offset.parse::<u64>().ok());
+    call.name == "pwrite64" && offset().is_some_and(|offset| offset < FIRST_TWO_BYTES)
+}
+
 // ---- where it writes ---------------------------------------------------------------------------------------------------
 
 /// Everything that is opened for writing, made, renamed or removed lies below the store's directory, the run's cache, or the

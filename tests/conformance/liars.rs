@@ -77,6 +77,8 @@ const LIARS: &[Liar] = &[
     Liar { durability: Durability::EachWrite, ..liar("flushes-something-else", &["flushes-each-write"]) },
     Liar { durability: Durability::EachWrite, ..liar("leaves-a-name-unflushed", &["flushes-each-write"]) },
     liar("leaves-a-name-unflushed", &["flushes-on-sync"]),
+    Liar { adapter: &LMDB, ..liar("commits-before-it-flushes", &["flushes-before-it-commits"]) },
+    liar("unusable-though-durable", &["keeps-the-words-of-its-class"]),
     Liar { durability: Durability::EachWrite, ..liar("holds-puts-back", &["survives-process-kill"]) },
     liar("holds-puts-back-beyond-the-sync", &["survives-process-kill"]),
     Liar { adapter: &SERVER, ..liar("leaves-a-process", &["leaves-nothing-open", "ends-with-the-program"]) },
@@ -95,6 +97,7 @@ const INNER: &str = "files/packed";
 
 static EMBEDDED: LazyLock<Adapter> = LazyLock::new(|| adapter("liar", Kind::Embedded));
 static SQLITE: LazyLock<Adapter> = LazyLock::new(|| adapter("liar-sqlite", Kind::Embedded));
+static LMDB: LazyLock<Adapter> = LazyLock::new(|| adapter("lmdb/liar", Kind::Embedded));
 static SERVER: LazyLock<Adapter> = LazyLock::new(|| adapter("liar-server", Kind::Server));
 static POSTGRES: LazyLock<Adapter> = LazyLock::new(|| adapter("postgres/liar", Kind::Server));
 
@@ -120,6 +123,7 @@ fn adapter(name: &'static str, kind: Kind) -> Adapter {
     let (options, open): (&'static [OptionSpec], Open) = match name {
         "liar" => (&[LIE], |setup| open(setup, INNER)),
         "liar-sqlite" => (&[LIE], |setup| open(setup, "sqlite")),
+        "lmdb/liar" => (&[LIE], |setup| open(setup, "lmdb")),
         "liar-server" => (&[LIE, CONNECTION], |setup| open(setup, INNER)),
         _ => (&[LIE, LAZY, CONNECTION], |setup| open(setup, "postgres/bytea")),
     };
@@ -130,9 +134,10 @@ fn adapter(name: &'static str, kind: Kind) -> Adapter {
         programs: inner_adapter(inner_of(name)).map_or(&[], |inner| inner.programs),
         options,
         caps,
-        damage: |_, durability| Damage {
+        damage: |options, durability| Damage {
             after_kill: Loss::Nothing,
             after_power_cut: match durability {
+                _ if options.text("lie") == "unusable-though-durable" => Loss::StoreUnusable,
                 Durability::EachWrite => Loss::Nothing,
                 Durability::None | Durability::OnSync => Loss::RecentWrites,
             },
@@ -149,6 +154,7 @@ fn adapter(name: &'static str, kind: Kind) -> Adapter {
 fn inner_of(name: &str) -> &'static str {
     match name {
         "liar-sqlite" => "sqlite",
+        "lmdb/liar" => "lmdb",
         "postgres/liar" => "postgres/bytea",
         _ => INNER,
     }
@@ -278,7 +284,7 @@ fn open(setup: &Setup, inner: &str) -> blobwise::store::Result<Box<dyn Store>> {
     };
     let options = Subject::new(adapter, changed, setup.durability)?.options;
     let durability = match lie.as_str() {
-        "skips-the-flush" | "flushes-something-else" => Durability::None,
+        "skips-the-flush" | "flushes-something-else" | "commits-before-it-flushes" => Durability::None,
         _ => setup.durability,
     };
     if lie == "leaves-a-file-open" {
