@@ -236,7 +236,7 @@ pub struct RowResult {
     pub store: String,
     /// The adapter's name.
     pub adapter: String,
-    /// `reference`, `files`, `embedded`, `server`, `cache` or `web`.
+    /// `reference`, `files`, `technique`, `embedded`, `server`, `cache`, `web` or `page`.
     pub kind: String,
     /// All its settings.
     pub options: BTreeMap<String, String>,
@@ -344,7 +344,7 @@ pub struct Cell {
     pub store: String,
     /// The adapter's name.
     pub adapter: String,
-    /// `reference`, `files`, `embedded`, `server`, `cache` or `web`; empty for a row that cannot run here.
+    /// `reference`, `files`, `technique`, `embedded`, `server`, `cache`, `web` or `page`; empty for a row that cannot run here.
     pub kind: String,
     /// All settings.
     pub options: BTreeMap<String, String>,

@@ -366,13 +366,15 @@ impl Limit {
     }
 }
 
-/// What sort of place a store is. Reference stores and caches are never the answer to where files should live.
+/// What sort of place a store is. Reference stores, techniques and caches are never the answer to where files should live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A yardstick: measures the harness or memory.
     Reference,
     /// Files in directories.
     Files,
+    /// A format of this project's own: it shows what a technique is worth, and nobody can have it as it is.
+    Technique,
     /// A library inside the process.
     Embedded,
     /// A server that keeps blobs: a database, or an object store.
@@ -391,6 +393,7 @@ impl Kind {
         match self {
             Kind::Reference => "reference",
             Kind::Files => "files",
+            Kind::Technique => "technique",
             Kind::Embedded => "embedded",
             Kind::Server => "server",
             Kind::Cache => "cache",

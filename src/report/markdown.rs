@@ -294,7 +294,7 @@ fn phases(page: &mut Page, result: &RunResult) {
         page.paragraph(&format!("### {}", words::phase(phase, sweep_bytes)));
         page.paragraph(&format!("{}.", terminal::describe(result, first, &cells)));
         let groups = ranking::grouped(&cells);
-        let several = groups.len() > 1;
+        let several = groups.len() > 1 || groups.iter().any(|(_, members)| !ranking::is_choice(members[0]));
         for (name, members) in groups {
             if several {
                 page.paragraph(&format!(

@@ -10,6 +10,8 @@ pub enum Place<'r> {
     Best,
     /// The highest rate of caches.
     BestCache,
+    /// A technique of ours, which is compared with nothing that one can have.
+    Technique,
     /// The only one of its kind.
     Alone,
     /// What it is to the best.
@@ -31,6 +33,7 @@ impl<'r> Place<'r> {
         }
         match compared(result, cell, Against::Best) {
             Some(comparison) => Place::Ratio(comparison),
+            None if ranking::is_technique(cell) => Place::Technique,
             None if ranking::is_alone(result, cell) => Place::Alone,
             None if ranking::is_cache(cell) => Place::BestCache,
             None => Place::Best,
@@ -42,6 +45,7 @@ impl<'r> Place<'r> {
         match self {
             Place::Best => "best".to_owned(),
             Place::BestCache => "best cache".to_owned(),
+            Place::Technique => "(technique, ours)".to_owned(),
             Place::Alone => "alone".to_owned(),
             Place::Ratio(comparison) => comparison
                 .ratio

@@ -133,7 +133,7 @@ fn block(
     for (index, (name, members)) in ranking::grouped(cells).into_iter().enumerate() {
         if index > 0 {
             wrapped(text, "  ", &format!("apart from them: {name}"));
-        } else if members.iter().any(|cell| ranking::is_cache(cell)) {
+        } else if members.iter().any(|cell| !ranking::is_choice(cell)) && !name.is_empty() {
             wrapped(text, "  ", &name);
         }
         for cell in members {

@@ -219,7 +219,9 @@ fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
         cells.iter().copied().filter(is_of).collect()
     };
     let subject = subject(plan);
-    let mut sentence = of_subject(question, &of(subject), !of(League::Caches).is_empty());
+    let others: Vec<League> =
+        [League::Caches, League::Techniques].into_iter().filter(|league| !of(*league).is_empty()).collect();
+    let mut sentence = of_subject(question, &of(subject), &others);
     for league in [League::Delivery, League::Caches]
         .into_iter()
         .filter(|league| is_told(*league, subject, question.writes))
@@ -233,9 +235,10 @@ fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
     sentence
 }
 
-/// Whether a league is told of beside the one that an answer is about. What servers hand out is written to the store behind them.
+/// Whether a league is told of beside the one that an answer is about. What servers hand out is written to the store behind them, and
+/// a technique of ours is never told of: it would be taken for advice.
 fn is_told(league: League, subject: League, writes: bool) -> bool {
-    league != subject && !(writes && league == League::Delivery)
+    league != subject && league != League::Techniques && !(writes && league == League::Delivery)
 }
 
 /// Whether a cell is about what its row does itself, and not about the store behind it.
@@ -244,13 +247,19 @@ fn is_own_work(cell: &Cell) -> bool {
 }
 
 /// What is answered to a question about the rows that the answer is about.
-fn of_subject(question: &Question, cells: &[&Cell], has_caches: bool) -> String {
+fn of_subject(question: &Question, cells: &[&Cell], others: &[League]) -> String {
     let ranked: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.not_ranked.is_none()).collect();
     if ranked.is_empty() {
         let why = match cells.iter().find_map(|cell| cell.not_ranked.clone()) {
             Some(why) => format!("no row is ranked ({why})"),
-            None if has_caches => "only caches were measured".to_owned(),
-            None => "nothing was measured".to_owned(),
+            None => match others {
+                [] => "nothing was measured".to_owned(),
+                [League::Techniques] => "only a technique of ours was measured".to_owned(),
+                [League::Caches, League::Techniques] => {
+                    "only caches and a technique of ours were measured".to_owned()
+                }
+                _ => "only caches were measured".to_owned(),
+            },
         };
         return unanswered(question, &why, None);
     }
@@ -460,8 +469,12 @@ fn ops_per_cpu(round: &Round) -> Option<(u32, f64)> {
 
 /// `a`, `b` and `c`.
 fn names(labels: &[String]) -> String {
-    let quoted: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
-    match quoted.as_slice() {
+    listed(&labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>())
+}
+
+/// a, b and c.
+fn listed(words: &[String]) -> String {
+    match words {
         [] => String::new(),
         [one] => one.clone(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
@@ -491,44 +504,83 @@ fn eligible_labels(plan: &Plan) -> Vec<&str> {
 }
 
 fn disk(plan: &Plan, result: &RunResult) -> String {
-    // What is left of a store that failed says nothing of what its blobs take.
-    let failed =
-        |label: &str| result.rows.iter().any(|row| row.store == label && row.status == Status::Failed);
-    // A server of the user's tells the sizes of its blobs, or the memory that they take, and not what is allocated.
-    let elsewhere = |row: &&Row| !row.options.text("url").is_empty();
-    let here = eligible(plan).into_iter().filter(|row| !elsewhere(row)).map(|row| row.label.as_str());
-    let eligible: Vec<&str> = here.filter(|label| !failed(label)).collect();
-    // Bytes for each byte of blobs, and those of them that the empty store took already.
-    let mut taken: Vec<(&str, f64, f64)> = result
+    let taken = taken(plan, result);
+    let (Some(least), Some(most)) = (taken.first(), taken.last()) else {
+        return format!("Disk: this run does not answer it: {}.", why_no_disk(plan, result));
+    };
+    let logical = units::bytes(result.corpus.bytes as f64);
+    let leasts: Vec<&Taken> =
+        taken.iter().filter(|row| row.per_byte <= least.per_byte * (1.0 + SMALL_SHARE)).collect();
+    let rows: Vec<String> = leasts.iter().map(|row| format!("`{}`", row.store)).collect();
+    let mut figures: Vec<String> = leasts.iter().map(|row| format!("{:.2}", row.per_byte)).collect();
+    figures.dedup();
+    let verb = if rows.len() == 1 { "takes" } else { "take" };
+    let empty = leasts.iter().map(|row| row.empty).fold(0.0, f64::max);
+    let mut sentence = format!(
+        "Disk: {} {verb} least, {} bytes for each of the {logical}{}",
+        listed(&rows),
+        listed(&figures),
+        taken_empty(empty)
+    );
+    if most.per_byte > least.per_byte * (1.0 + SMALL_SHARE) {
+        sentence +=
+            &format!("; `{}` takes most, {:.2}{}", most.store, most.per_byte, taken_empty(most.empty));
+    }
+    sentence + "."
+}
+
+/// What a row's blobs take on disk.
+struct Taken<'r> {
+    store: &'r str,
+    /// Bytes for each byte of blobs.
+    per_byte: f64,
+    /// Those of them that the empty store took already.
+    empty: f64,
+}
+
+/// The rows that the answer is about and whose disk can be looked at, the least first.
+fn taken<'r>(plan: &Plan, result: &'r RunResult) -> Vec<Taken<'r>> {
+    let here = eligible(plan).into_iter().filter(|row| !is_elsewhere(row)).map(|row| row.label.as_str());
+    let eligible: Vec<&str> = here.filter(|label| !failed(result, label)).collect();
+    let mut taken: Vec<Taken<'_>> = result
         .footprints
         .iter()
         .filter(|footprint| eligible.contains(&footprint.store.as_str()))
         .filter_map(|footprint| {
             let logical = footprint.logical_bytes.max(1) as f64;
             let empty = footprint.empty_bytes.unwrap_or(0) as f64 / logical;
-            Some((footprint.store.as_str(), footprint.space_amplification?, empty))
+            Some(Taken { store: &footprint.store, per_byte: footprint.space_amplification?, empty })
         })
         .collect();
-    taken.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let (Some(least), Some(most)) = (taken.first(), taken.last()) else {
-        return "Disk: this run does not answer it: no store that keeps files on disk was measured."
-            .to_owned();
+    taken.sort_by(|a, b| a.per_byte.total_cmp(&b.per_byte));
+    taken
+}
+
+/// Why nothing is said of disk, though a table of the report may have figures.
+fn why_no_disk(plan: &Plan, result: &RunResult) -> &'static str {
+    let has_figure = |label: &str| {
+        let of_row = result.footprints.iter().filter(|footprint| footprint.store == label);
+        of_row.filter_map(|footprint| footprint.space_amplification).next().is_some()
     };
-    let logical = units::bytes(result.corpus.bytes as f64);
-    let leasts = || taken.iter().filter(|row| row.1 <= least.1 * (1.0 + SMALL_SHARE));
-    let least_names: Vec<String> = leasts().map(|row| row.0.to_owned()).collect();
-    let verb = if least_names.len() == 1 { "takes" } else { "take" };
-    let empty = leasts().map(|row| row.2).fold(0.0, f64::max);
-    let mut sentence = format!(
-        "Disk: {} {verb} least, {:.2} bytes for each of the {logical}{}",
-        names(&least_names),
-        least.1,
-        taken_empty(empty)
-    );
-    if most.1 > least.1 * (1.0 + SMALL_SHARE) {
-        sentence += &format!("; `{}` takes most, {:.2}{}", most.0, most.1, taken_empty(most.2));
+    let measured = |row: &&Row| has_figure(&row.label) && !failed(result, &row.label);
+    if eligible(plan).iter().any(|row| measured(row) && is_elsewhere(row)) {
+        return "a server of yours says what stands in the table, and its disk cannot be looked at";
     }
-    sentence + "."
+    let is_no_choice = |row: &&Row| !League::of(row.adapter.kind.name()).is_choice();
+    match plan.rows.iter().filter(measured).any(|row| is_no_choice(&row)) {
+        true => "only stores that are no places for files were measured",
+        false => "no store that keeps files on disk was measured",
+    }
+}
+
+/// What is left of a store that failed says nothing of what its blobs take.
+fn failed(result: &RunResult, label: &str) -> bool {
+    result.rows.iter().any(|row| row.store == label && row.status == Status::Failed)
+}
+
+/// A server of the user's tells the sizes of its blobs, or the memory that they take, and not what is allocated.
+fn is_elsewhere(row: &Row) -> bool {
+    !row.options.text("url").is_empty()
 }
 
 /// What is taken before anything is put, such as a log of a fixed size, is no price of a blob.
@@ -694,6 +746,7 @@ fn left_out(plan: &Plan, result: &RunResult) -> Option<String> {
     let why = |row: &RowResult| match (&row.reason, League::of(&row.kind)) {
         (Some(reason), _) => Some(reason.clone()),
         (None, League::Caches) => Some("a cache, not a place where files live".to_owned()),
+        (None, League::Techniques) => Some("a technique of ours, which you cannot have".to_owned()),
         (None, league) if league != subject => Some("delivery of what another store keeps".to_owned()),
         (None, _) => {
             let cells = || result.results.iter().filter(|cell| cell.store == row.store);

@@ -252,6 +252,8 @@ pub enum League {
     Delivery,
     /// They forget, and are never where files should live.
     Caches,
+    /// Formats of this project's own: what they show may be worth copying, but nobody can have them the next morning.
+    Techniques,
 }
 
 impl League {
@@ -261,6 +263,8 @@ impl League {
             League::Delivery
         } else if kind == Kind::Cache.name() {
             League::Caches
+        } else if kind == Kind::Technique.name() {
+            League::Techniques
         } else {
             League::Direct
         }
@@ -272,13 +276,29 @@ impl League {
             League::Direct => "",
             League::Delivery => "servers that hand out what another store keeps",
             League::Caches => "caches, no places where files live",
+            League::Techniques => "techniques, ours: no answer recommends them",
         }
+    }
+
+    /// Whether its rows may be an answer to where files should live, or to what should hand them out.
+    pub fn is_choice(self) -> bool {
+        matches!(self, League::Direct | League::Delivery)
     }
 }
 
 /// The league of a cell's row.
 pub fn league(cell: &Cell) -> League {
     League::of(&cell.kind)
+}
+
+/// Whether a cell's row may be what an answer recommends.
+pub fn is_choice(cell: &Cell) -> bool {
+    league(cell).is_choice()
+}
+
+/// Whether a cell belongs to a technique of ours.
+pub fn is_technique(cell: &Cell) -> bool {
+    league(cell) == League::Techniques
 }
 
 /// Whether a cell belongs to a cache.

@@ -21,8 +21,8 @@ use crate::store::*;
 
 pub(super) const ADAPTER: Adapter = Adapter {
     name: "files/packed",
-    about: "blobs appended to pack files with checksums; the index is rebuilt after a crash",
-    kind: Kind::Files,
+    about: "our own format: blobs appended to pack files with checksums; the index is rebuilt after a crash",
+    kind: Kind::Technique,
     programs: &[],
     options: &[
         OptionSpec {

@@ -40,7 +40,7 @@ pub fn section(result: &RunResult, blocks: &[Block<'_>]) -> Markup {
                     "Rate over the best rate of its column (where one rate was offered to all: best response time over its own); below it ops/s, for writes the settled ones. "
                     span.leader { "Green" } ": no other is proved to be faster, or only by less than 3 %. "
                     @if leagues.len() > 1 {
-                        "Places where files live, servers that hand them out, and caches: each rank among themselves. "
+                        "Places where files live, servers that hand them out, caches, and techniques of ours: each rank among themselves. "
                     }
                     b { "=" } " equal within 3 %. " b { "?" } " cannot be told apart from the best. " b { "alone" } ": nothing may be compared with it. Intervals are below, phase by phase."
                 }
@@ -86,6 +86,7 @@ fn table(result: &RunResult, caption: &str, columns: &[(String, &Block<'_>)]) ->
             League::Direct => name,
             League::Delivery => name.remarked("delivery"),
             League::Caches => name.remarked("cache"),
+            League::Techniques => name.remarked("technique, ours"),
         }];
         line.extend(
             cells.iter().map(|cell| cell.map_or(shown(None::<String>, |text| text), |c| entry(result, c))),
@@ -109,7 +110,7 @@ fn entry(result: &RunResult, cell: &Cell) -> Entry {
     };
     let (text, class) = match &place {
         Place::Best => (place.text(), "leader"),
-        Place::BestCache | Place::Alone => (place.text(), ""),
+        Place::BestCache | Place::Technique | Place::Alone => (place.text(), ""),
         Place::Ratio(comparison) => {
             let sign = match comparison.verdict {
                 Verdict::Equal => " =",
@@ -118,7 +119,7 @@ fn entry(result: &RunResult, cell: &Cell) -> Entry {
             };
             let median = |ratio: Interval| interval::text(&Interval { low: None, high: None, ..ratio });
             let ratio = comparison.ratio.map_or(String::new(), median);
-            (format!("{ratio}{sign}"), if cell.leader && !ranking::is_cache(cell) { "leader" } else { "" })
+            (format!("{ratio}{sign}"), if cell.leader && ranking::is_choice(cell) { "leader" } else { "" })
         }
         Place::NotRanked | Place::Absent(_) => (place.text(), "unranked"),
     };

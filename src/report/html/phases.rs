@@ -61,7 +61,8 @@ pub fn conditions(result: &RunResult, block: &Block<'_>) -> String {
 /// each other.
 fn leaders(block: &Block<'_>) -> Markup {
     let groups = ranking::grouped(&block.cells);
-    let first = groups.first().map_or(&[][..], |(_, members)| members.as_slice());
+    let may_lead = |(_, members): &&(String, Vec<&Cell>)| !ranking::is_technique(members[0]);
+    let first = groups.iter().find(may_lead).map_or(&[][..], |(_, members)| members.as_slice());
     let league = first.first().map(|cell| ranking::league(cell)).unwrap_or_default();
     let leaders: Vec<&str> =
         first.iter().filter(|cell| cell.leader).map(|cell| cell.store.as_str()).collect();
@@ -69,6 +70,7 @@ fn leaders(block: &Block<'_>) -> Markup {
         League::Direct => "",
         League::Delivery => " in delivery",
         League::Caches => " among caches",
+        League::Techniques => " among techniques of ours",
     };
     html! {
         span.leads {
@@ -86,7 +88,7 @@ fn leaders(block: &Block<'_>) -> Markup {
 fn groups(block: &Block<'_>) -> Markup {
     let groups = ranking::grouped(&block.cells);
     html! {
-        @if groups.len() > 1 || groups.iter().any(|(_, members)| ranking::is_cache(members[0])) {
+        @if groups.len() > 1 || groups.iter().any(|(_, members)| !ranking::is_choice(members[0])) {
             p { "Ranked apart, because they promise or start from different things:" }
             ul {
                 @for (name, members) in &groups {
@@ -229,7 +231,7 @@ fn ratios(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Option<Figure
                 let Some(ratio) = comparison.ratio else { continue };
                 (ratio, comparison.reference.as_str(), comparison.verdict.name())
             }
-            Place::Alone | Place::NotRanked | Place::Absent(_) => continue,
+            Place::Technique | Place::Alone | Place::NotRanked | Place::Absent(_) => continue,
         };
         let text = interval::text(&value);
         marks.push(Dot {

@@ -325,6 +325,18 @@ fn yardsticks_are_in_tables_only() {
 }
 
 #[test]
+fn a_technique_of_ours_is_marked_and_leads_nothing() {
+    let ours = || cell("p", "read-warm", json!({"kind": "technique"}));
+    let result_of = |cells| result(&["p", "a"], cells, Vec::new());
+    let both = result_of(vec![ours(), cell("a", "read-warm", json!({}))]);
+    for text in [page(&both), markdown(&both)] {
+        assert!(text.contains("(technique, ours)") && text.contains("no answer recommends them"), "{text}");
+    }
+    assert!(!page(&both).contains("lead: <code>p") && page(&both).contains("leads: <code>a</code>"));
+    assert!(page(&result_of(vec![ours()])).contains("nothing is ranked"));
+}
+
+#[test]
 fn published_tables_without_a_ratio_are_put_away() {
     let result_of = |plan: &str| {
         let (_, shipped) = SHIPPED.iter().find(|(name, _)| *name == plan).unwrap();

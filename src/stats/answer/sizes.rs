@@ -26,7 +26,7 @@ pub(super) fn by_size(plan: &Plan, result: &RunResult) -> Vec<String> {
                 "read-cold" => "Cold reads",
                 other => other,
             };
-            let only = if league == League::Caches { format!(" ({main})") } else { String::new() };
+            let only = if !league.is_choice() { format!(" ({main})") } else { String::new() };
             let mut text = format!("{title}{only}: {}", winners_by_size(plan, result, &phase.id, &main));
             for ((_, group), rows) in groups {
                 text += &match rows.as_slice() {

@@ -6,7 +6,7 @@ use super::answer;
 use crate::plan::{Plan, PlanText, Row};
 use crate::result::RowResult;
 use crate::stats::claims::tests::{around, cell, result};
-use crate::store::{Adapter, Kind};
+use crate::store::{Adapter, Kind, Options};
 
 /// The answer to rounds of three rows at these levels: seconds of 1,000 ops in each phase, and what differs from an ordinary cell of
 /// the row of a number. The rows are called `a`, `b` and `c` in it.
@@ -43,7 +43,9 @@ fn measured_row(row: &Row) -> RowResult {
 
 fn some_stores() -> Vec<String> {
     let plan = PlanText::default().resolve(false).unwrap();
-    let plain = |row: &&Row| row.adapter.kind != Kind::Reference && !row.label.contains('[');
+    let plain = |row: &&Row| {
+        ![Kind::Reference, Kind::Technique].contains(&row.adapter.kind) && !row.label.contains('[')
+    };
     let labels: Vec<String> = plan.rows.iter().filter(plain).map(|row| row.label.clone()).collect();
     labels.into_iter().take(3).collect()
 }
@@ -259,6 +261,82 @@ fn a_store_that_failed_takes_no_disk_that_counts() {
     let said = answer(&plan, &result);
     let disk = with(&said, "Disk");
     assert!(disk.contains(&stores[1]) && !disk.contains(&format!("`{}`", stores[0])), "{disk}");
+}
+
+/// The sentence on disk, of three rows at these bytes for each byte of blobs; what differs in the plan's rows.
+fn disk_of(shares: [f64; 3], change: impl Fn(&mut Row)) -> String {
+    let stores = some_stores();
+    let text = format!("stores = {stores:?}");
+    let mut plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
+    plan.rows.iter_mut().for_each(change);
+    let mut result = result(&text, vec![], vec![]);
+    result.rows.extend(plan.rows.iter().map(measured_row));
+    for (store, share) in stores.iter().zip(shares) {
+        let taken = json!({"store": store, "logical_bytes": 100, "after_settle_bytes": 100, "space_amplification": share});
+        result.footprints.push(serde_json::from_value(taken).unwrap());
+    }
+    let said = answer(&plan, &result);
+    stores.iter().zip(["a", "b", "c"]).fold(with(&said, "Disk").to_owned(), |text, (store, name)| {
+        text.replace(&format!("`{store}`"), &format!("`{name}`"))
+    })
+}
+
+#[test]
+fn stores_that_take_about_the_same_are_named_each_with_its_figure() {
+    let three = disk_of([1.0, 1.02, 1.01], |_| {});
+    assert!(three.contains("`a`, `c` and `b` take least, 1.00, 1.01 and 1.02 bytes for each"), "{three}");
+    let same = disk_of([1.0, 1.001, 2.0], |_| {});
+    assert!(same.contains("`a` and `b` take least, 1.00 bytes for each"), "{same}");
+}
+
+#[test]
+fn a_table_with_figures_of_disk_is_not_contradicted() {
+    let url = |row: &mut Row| {
+        row.options = Options::new([("url".to_owned(), "x://y".to_owned())].into());
+    };
+    let elsewhere = disk_of([1.0, 1.1, 1.2], url);
+    assert!(elsewhere.contains("a server of yours says what stands in the table"), "{elsewhere}");
+    let cached = disk_of([1.0, 1.1, 1.2], |row| of_kind(row, Kind::Cache));
+    assert!(cached.contains("only stores that are no places for files were measured"), "{cached}");
+}
+
+fn of_kind(row: &mut Row, kind: Kind) {
+    row.adapter = Box::leak(Box::new(Adapter { kind, ..*row.adapter }));
+}
+
+/// Nobody can have it the next morning, however fast it is.
+#[test]
+fn a_technique_of_ours_is_never_recommended() {
+    let technique = |phase| (0, phase, json!({"kind": Kind::Technique.name()}));
+    let levels = [("fill", [1.0, 2.0, 3.0]), ("read-warm", [1.0, 2.0, 3.0])];
+    let said = sentences(&levels, &["fill", "read-warm"].map(technique));
+    for words in ["Warm reads", "Durable writes"] {
+        let sentence = with(&said, words);
+        assert!(sentence.contains("`b` ") && !sentence.contains("`a`"), "{sentence}");
+    }
+    let alone = sentences(&levels[1..], &[0, 1, 2].map(|row| (row, "read-warm", technique("").2)));
+    assert!(with(&alone, "Warm reads").ends_with("only a technique of ours was measured."), "{alone:#?}");
+    // What it takes on disk, and whom it beats, is no advice either.
+    let plan = PlanText::default().resolve(false).unwrap();
+    let ours: Vec<&Row> = plan.rows.iter().filter(|row| row.adapter.kind == Kind::Technique).collect();
+    assert!(!ours.is_empty() && super::eligible(&plan).iter().all(|row| row.adapter.kind != Kind::Technique));
+}
+
+#[test]
+fn a_technique_of_ours_wins_at_no_size() {
+    let stores = some_stores();
+    let (text, plan, sizes) = sweep_of(&stores);
+    let mut cells = Vec::new();
+    for size in &sizes {
+        let ours = json!({"sweep_bytes": size, "leader": true, "kind": Kind::Technique.name()});
+        for (store, over) in [(&stores[0], ours), (&stores[1], json!({"sweep_bytes": size, "leader": true}))]
+        {
+            cells.push(cell(store, "read-warm", &around(1.0, 0), over));
+        }
+    }
+    let said = answer(&plan, &result(&text, cells, vec![]));
+    let warm = with(&said, "Warm reads");
+    assert!(warm.contains(&stores[1]) && !warm.contains(&format!("`{}`", stores[0])), "{warm}");
 }
 
 #[test]
