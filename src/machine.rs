@@ -42,13 +42,14 @@ pub fn facts(dir: &Path) -> Machine {
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
     let mount = Mount::of(dir);
     let flags = field(&cpuinfo, "flags").unwrap_or_default();
+    let virtual_machine = flags.split(' ').any(|flag| flag == "hypervisor");
     let device = Device::of(dir);
     Machine {
         processor: field(&cpuinfo, "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
         processors: cores(),
         governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
             .map(|text| text.trim().to_owned()),
-        virtual_machine: flags.split(' ').any(|flag| flag == "hypervisor"),
+        virtual_machine,
         memory_bytes: memory_bytes(),
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         system: read("/etc/os-release")
@@ -60,7 +61,7 @@ pub fn facts(dir: &Path) -> Machine {
         mount_point: mount.as_ref().map(|mount| mount.point.clone()),
         mount: mount.as_ref().map(|mount| mount.options.clone()).unwrap_or_default(),
         device: device.as_ref().map(|device| device.name.clone()),
-        rotational: device.as_ref().and_then(Device::rotational),
+        rotational: device.as_ref().and_then(|device| device.rotational(virtual_machine)),
         read_ahead_bytes: device.as_ref().and_then(Device::read_ahead_bytes),
         free_bytes: free_bytes(dir).unwrap_or(0),
         root: rustix::process::geteuid().is_root(),
@@ -213,7 +214,11 @@ impl Device {
         of_disk.split_whitespace().nth(15)?.parse().ok()
     }
 
-    fn rotational(&self) -> Option<bool> {
+    /// Whether it says that it rotates. Of a virtual disk that says nothing: what it is made of is the host's to know, and most say yes.
+    fn rotational(&self, virtual_machine: bool) -> Option<bool> {
+        if virtual_machine || is_virtual(&self.sys.canonicalize().ok()?) {
+            return None;
+        }
         self.queue("rotational").map(|value| value == 1)
     }
 
@@ -226,6 +231,14 @@ impl Device {
         let places = ["queue", "../queue"].map(|queue| self.sys.join(queue).join(name));
         places.into_iter().find_map(read).and_then(|text| text.trim().parse().ok())
     }
+}
+
+/// Whether a device, by its directory in /sys, is a disk that another system or a file stands behind, also where the processor shows no
+/// hypervisor.
+fn is_virtual(sys: &Path) -> bool {
+    const BEGINNINGS: &[&str] = &["virtio", "vbd", "xen", "vmbus", "loop", "nbd", "rbd"];
+    let mut parts = sys.iter().filter_map(|part| part.to_str());
+    parts.any(|part| BEGINNINGS.iter().any(|beginning| part.starts_with(beginning)))
 }
 
 /// Processor time used by the whole system since it was started, in nanoseconds: by the root of the CPU control
@@ -575,6 +588,27 @@ fn untouched_files(near: &Path) -> Vec<(File, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_virtual_disk_is_made_of_is_not_known() {
+        for (sys, virtual_disk) in [
+            ("/sys/devices/pci0000:00/0000:00:02.0/virtio1/block/vda", true),
+            ("/sys/devices/vbd-51712/block/xvda/xvda1", true),
+            ("/sys/devices/virtual/block/loop3", true),
+            ("/sys/devices/pci0000:00/0000:00:17.0/ata1/host0/target0:0:0/0:0:0:0/block/sda/sda1", false),
+            ("/sys/devices/pci0000:00/0000:00:1d.0/0000:03:00.0/nvme/nvme0/nvme0n1", false),
+            ("/sys/devices/virtual/block/dm-0", false),
+        ] {
+            assert_eq!(is_virtual(Path::new(sys)), virtual_disk, "{sys}");
+        }
+        // Seen from a virtual machine none is anything else.
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let device = Device { name: "d".to_owned(), sys: dir.path().to_owned() };
+        std::fs::create_dir(dir.path().join("queue")).unwrap();
+        std::fs::write(dir.path().join("queue/rotational"), "1\n").unwrap();
+        assert_eq!(device.rotational(false), Some(true));
+        assert_eq!(device.rotational(true), None);
+    }
 
     #[test]
     fn a_file_is_resident_after_reading_and_not_after_eviction() {

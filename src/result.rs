@@ -171,7 +171,7 @@ pub struct Machine {
     /// The block device below it, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// Whether the device says that it rotates.
+    /// Whether the device says that it rotates; absent for a virtual disk, which says nothing of what it is made of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotational: Option<bool>,
     /// Bytes that the kernel reads ahead of a sequential reader or a page fault.

@@ -596,7 +596,12 @@ pub fn ratio(result: &RunResult, target: &Target, reference: &Target) -> Result<
 fn cells<'r>(result: &'r RunResult, target: &Target) -> Result<Vec<&'r Cell>, String> {
     let known = result.results.iter().any(|cell| cell.store == target.row);
     if !known {
-        return Err(format!("`{}` is not part of this run.", target.row));
+        // Every row of the plan is among these, also one that was never visited.
+        let is_planned = result.rows.iter().any(|row| row.store == target.row);
+        return Err(match is_planned && !result.complete {
+            true => format!("`{}` was not measured before the run was ended.", target.row),
+            false => format!("`{}` is not part of this run.", target.row),
+        });
     }
     let sweep_bytes = match &target.corpus {
         None => None,
@@ -614,7 +619,15 @@ fn cells<'r>(result: &'r RunResult, target: &Target) -> Result<Vec<&'r Cell>, St
         .collect();
     match (cells.is_empty(), phase) {
         (true, Some(phase)) => {
-            Err(format!("The phase `{phase}` of `{}` is not part of this run.", target.row))
+            let is_known = result.results.iter().any(|cell| is_of_phase(&cell.phase, phase));
+            let is_named = result.plan.phases.iter().flatten().any(|named| is_of_phase(named, phase));
+            Err(match (is_known || is_named) && !result.complete {
+                true => format!(
+                    "The phase `{phase}` of `{}` was not measured before the run was ended.",
+                    target.row
+                ),
+                false => format!("The phase `{phase}` of `{}` is not part of this run.", target.row),
+            })
         }
         (true, None) => Err(format!("Nothing is known of `{}`.", target.row)),
         (false, _) => Ok(cells),

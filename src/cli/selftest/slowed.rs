@@ -1,10 +1,13 @@
 //! A store that is slower by a known share: it passes every op on to the real one, measures how long that took, and keeps the
 //! processor busy for a share of it.
 
+use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::engine::clock::{Clock, HostClock};
+use crate::server::Server;
 use crate::store::*;
 use crate::stores::{Entry, find};
 
@@ -78,8 +81,56 @@ impl Store for Slowed {
         self.inner.catch_up()
     }
 
+    fn purge(&self) -> Result<()> {
+        self.inner.purge()
+    }
+
+    fn open_catalogue(&self) -> Result<()> {
+        self.inner.open_catalogue()
+    }
+
+    fn contact(&self) -> Option<Contact> {
+        self.inner.contact()
+    }
+
+    fn servers(&self) -> Vec<&Server> {
+        self.inner.servers()
+    }
+
+    fn footprint_bytes(&self) -> Result<Option<u64>> {
+        self.inner.footprint_bytes()
+    }
+
+    fn index_bytes(&self) -> Result<Option<u64>> {
+        self.inner.index_bytes()
+    }
+
+    fn is_log(&self, path: &Path) -> bool {
+        self.inner.is_log(path)
+    }
+
+    fn memory_bytes(&self) -> Result<Option<u64>> {
+        self.inner.memory_bytes()
+    }
+
+    fn directory(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.directory()
+    }
+
+    fn is_staged(&self) -> bool {
+        self.inner.is_staged()
+    }
+
+    fn picture(&self, key: &Key) -> Result<Option<Vec<u8>>> {
+        self.inner.picture(key)
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         self.inner.close()
+    }
+
+    fn remove(self: Box<Self>) -> Result<()> {
+        self.inner.remove()
     }
 }
 
@@ -123,11 +174,161 @@ impl Session for SlowedSession<'_> {
     fn sync(&mut self) -> Result<()> {
         self.slowed(|inner| inner.sync())
     }
+
+    fn connect(&mut self) -> Result<()> {
+        self.slowed(|inner| inner.connect())
+    }
+
+    fn prepare(&mut self) -> Result<()> {
+        self.inner.prepare()
+    }
+
+    fn tell(&mut self, each: &mut dyn FnMut(Told)) -> Result<()> {
+        self.inner.tell(each)
+    }
+
+    fn take_incidents(&mut self) -> Incidents {
+        self.inner.take_incidents()
+    }
+
+    fn catalogue(&mut self) -> Result<&mut dyn Catalogue> {
+        self.inner.catalogue()?;
+        Ok(self)
+    }
+
+    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        self.slowed(|inner| inner.list(each))
+    }
+
+    fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
+        self.slowed(|inner| inner.put_batch(blobs))
+    }
+
+    fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
+        self.slowed(|inner| inner.get_many(keys, sink))
+    }
+
+    fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
+        self.slowed(|inner| inner.delete_batch(keys))
+    }
+}
+
+impl Catalogue for SlowedSession<'_> {
+    fn begin(&mut self) -> Result<()> {
+        self.slowed(|inner| inner.catalogue()?.begin())
+    }
+
+    fn commit(&mut self) -> Result<()> {
+        self.slowed(|inner| inner.catalogue()?.commit())
+    }
+
+    fn rollback(&mut self) -> Result<()> {
+        self.slowed(|inner| inner.catalogue()?.rollback())
+    }
+
+    fn find(&mut self, digest: &Key) -> Result<bool> {
+        self.slowed(|inner| inner.catalogue()?.find(digest))
+    }
+
+    fn insert(&mut self, digest: &Key, bytes: u64) -> Result<()> {
+        self.slowed(|inner| inner.catalogue()?.insert(digest, bytes))
+    }
+
+    fn confirm(&mut self, digest: &Key) -> Result<()> {
+        self.slowed(|inner| inner.catalogue()?.confirm(digest))
+    }
+
+    fn release(&mut self, digest: &Key) -> Result<bool> {
+        self.slowed(|inner| inner.catalogue()?.release(digest))
+    }
+
+    fn forget(&mut self, digest: &Key) -> Result<()> {
+        self.slowed(|inner| inner.catalogue()?.forget(digest))
+    }
+
+    fn references(&mut self, digest: &Key) -> Result<u64> {
+        self.slowed(|inner| inner.catalogue()?.references(digest))
+    }
 }
 
 impl Drop for SlowedSession<'_> {
     fn drop(&mut self) {
         OPS_NS.fetch_add(self.ops_ns, Ordering::Relaxed);
         ADDED_NS.fetch_add(self.added_ns, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::plan::defaults;
+
+    fn is_refused<T>(outcome: &Result<T>) -> bool {
+        matches!(outcome, Err(Error::Unsupported(_)))
+    }
+
+    /// Whoever adds a capability is stopped here by the compiler: it must be forwarded, or no longer be declared.
+    fn does_what_it_declares(adapter: &Adapter, inner: &Adapter) {
+        let (dir, options) = (tempfile::tempdir_in(".").unwrap(), defaults(adapter));
+        let common = Common::new(dir.path().join("common"));
+        let setup = Setup {
+            dir: dir.path(),
+            common: &common,
+            mode: Mode::Create,
+            durability: Durability::None,
+            cache_bytes: 1 << 20,
+            blob_bytes_max: 100,
+            store_bytes_max: 1000,
+            keys_max: 10,
+            workers: 2,
+            op_timeout: Duration::from_secs(10),
+            options: &options,
+        };
+        let name = adapter.name;
+        let Caps {
+            durability: _,
+            persistent: _,
+            contents: _,
+            atomic_put: _,
+            blob_bytes_max: _,
+            range,
+            list,
+            batch,
+            get_many,
+            many,
+            catalogue,
+        } = (adapter.caps)(&options);
+        let store = (adapter.open)(&setup).unwrap();
+        assert_eq!(is_refused(&store.open_catalogue()), !catalogue, "{name}: open_catalogue");
+        let mut session = store.session().unwrap();
+        assert_eq!(store.session().is_ok(), many, "{name}: a second session");
+        let keys = [Key::of_digest(0, 7), Key::of_digest(1, 8)];
+        let blobs = keys.map(|key| (key, &b"blob"[..]));
+        session.put(&keys[0], b"blob").unwrap();
+        let part = Span::Part { offset: 1, len: 2 };
+        assert_eq!(is_refused(&session.get(&keys[0], part, &mut |_| {})), !range, "{name}: range");
+        assert_eq!(is_refused(&session.list(&mut |_| {})), !list, "{name}: list");
+        assert_eq!(is_refused(&session.get_many(&keys, &mut |_, _| {})), !get_many, "{name}: get_many");
+        assert_eq!(is_refused(&session.put_batch(&blobs)), !batch, "{name}: put_batch");
+        assert_eq!(is_refused(&session.delete_batch(&keys)), !batch, "{name}: delete_batch");
+        assert_eq!(is_refused(&session.catalogue().map(drop)), !catalogue, "{name}: catalogue");
+        drop(session);
+        let told = |store: &dyn Store| {
+            let is_log = ["blobs.sqlite-wal", "blobs.sqlite"].map(|file| store.is_log(Path::new(file)));
+            (is_log, store.index_bytes().unwrap().is_some(), store.facts().unwrap())
+        };
+        let slowed = told(store.as_ref());
+        store.close().unwrap();
+        let store = (inner.open)(&Setup { mode: Mode::Open, ..setup }).unwrap();
+        assert_eq!(slowed, told(store.as_ref()), "{name}");
+        store.close().unwrap();
+    }
+
+    #[test]
+    fn a_slowed_store_does_what_it_declares() {
+        does_what_it_declares(adapter::<0>().unwrap(), inner::<0>().unwrap());
+        does_what_it_declares(adapter::<1>().unwrap(), inner::<1>().unwrap());
     }
 }

@@ -112,6 +112,8 @@ fn machine(result: &RunResult) -> Table {
     let machine = &result.machine;
     let yes = |value: bool| if value { "yes".to_owned() } else { "no".to_owned() };
     let absent = || ABSENT.to_owned();
+    // Results of earlier versions have what a virtual disk said.
+    let rotates = machine.rotational.filter(|_| !machine.virtual_machine);
     let mut table = Table::new("Machine", &["", "value"]);
     for (name, value) in [
         ("processor", machine.processor.clone()),
@@ -125,7 +127,7 @@ fn machine(result: &RunResult) -> Table {
         ("mounted at", machine.mount_point.clone().unwrap_or_else(absent)),
         ("mounted with", machine.mount.clone()),
         ("device", machine.device.clone().unwrap_or_else(absent)),
-        ("rotates", machine.rotational.map_or_else(absent, yes)),
+        ("rotates", rotates.map_or_else(|| "not known".to_owned(), yes)),
         ("read ahead", machine.read_ahead_bytes.map_or_else(absent, |bytes| units::bytes(bytes as f64))),
         ("free space", size(machine.free_bytes)),
         ("as root", yes(machine.root)),

@@ -237,11 +237,12 @@ fn pictures(result: &RunResult) -> Markup {
 
 fn doubts(result: &RunResult) -> Markup {
     let expected = terminal::expected_false(result);
+    let told = result.doubts.len() + usize::from(expected.is_some());
     html! {
         section id="doubts" {
-            h2 { "Doubts" @if !result.doubts.is_empty() { " (" (result.doubts.len()) ")" } }
-            @if result.doubts.is_empty() { p { "None was found, which is not proof that there is none." } }
-            @if !result.doubts.is_empty() || expected.is_some() {
+            h2 { "Doubts" @if told > 0 { " (" (told) ")" } }
+            @if told == 0 { p { "None was found, which is not proof that there is none." } }
+            @if told > 0 {
                 ul {
                     @for doubt in &result.doubts {
                         li {

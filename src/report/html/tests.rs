@@ -325,6 +325,39 @@ fn yardsticks_are_in_tables_only() {
 }
 
 #[test]
+fn what_a_virtual_disk_says_of_itself_is_not_repeated() {
+    let mut result = result(&["a"], vec![cell("a", "read-warm", json!({}))], Vec::new());
+    let says = |result: &RunResult| {
+        let page = page(result);
+        let (_, behind) = page.split_once(">rotates<").unwrap();
+        behind.split("<td").nth(1).unwrap().split(['>', '<']).nth(1).unwrap().to_owned()
+    };
+    result.machine.rotational = Some(true);
+    assert_eq!(says(&result), "yes");
+    result.machine.virtual_machine = true;
+    assert_eq!(says(&result), "not known");
+}
+
+#[test]
+fn every_doubt_in_the_list_is_counted() {
+    let mut result = result(&["a"], vec![cell("a", "read-warm", json!({}))], Vec::new());
+    let doubt = |kind: &str| json!({"kind": kind, "text": "t", "while_running": true});
+    result.doubts = serde_json::from_value(json!([doubt("one"), doubt("two")])).unwrap();
+    let listed = |result: &RunResult| {
+        let page = page(result);
+        let section = page.split_once("id=\"doubts\"").unwrap().1.split_once("</section>").unwrap().0;
+        let (_, counted) = section.split_once("<h2>Doubts (").unwrap();
+        (counted.split_once(')').unwrap().0.to_owned(), section.matches("<li>").count().to_string())
+    };
+    let (counted, there) = listed(&result);
+    assert_eq!((counted.as_str(), there.as_str()), ("2", "2"));
+    let comparison = json!([{"store": "b", "reference": "a", "against": "plan", "phase": "read-warm", "verdict": "faster"}]);
+    result.comparisons = serde_json::from_value(comparison).unwrap();
+    let (counted, there) = listed(&result);
+    assert_eq!((counted.as_str(), there.as_str()), ("3", "3"));
+}
+
+#[test]
 fn a_technique_of_ours_is_marked_and_leads_nothing() {
     let ours = || cell("p", "read-warm", json!({"kind": "technique"}));
     let result_of = |cells| result(&["p", "a"], cells, Vec::new());

@@ -591,3 +591,24 @@ fn figures_that_stand_for_something_else_are_not_testable() {
     assert!(note(memory, given).contains("memory of the server"));
     assert!(note(time, json!({"harness_share": 0.9})).contains("90 %"));
 }
+
+#[test]
+fn what_an_ended_run_did_not_come_to_was_not_measured() {
+    let claims = "stores = ['a', 'b', 'c']\nphases = ['read', 'later']\n\
+        [[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\nrows = ['a', 'b']\nexpect = {high = 1.0}\n\
+        [[claim]]\nid = 'X-2'\nstatement = 's'\nphase = 'later'\nrows = ['a', 'a']\nexpect = {high = 1.0}\n\
+        [[claim]]\nid = 'X-3'\nstatement = 's'\nphase = 'read'\nrows = ['a', 'other']\nexpect = {high = 1.0}";
+    let mut ended = result(claims, vec![cell("a", "read", &around(1.0, 0), json!({}))], vec![]);
+    let row = json!({"store": "b", "adapter": "b", "kind": "embedded", "options": {}, "status": "measured", "facts": {}});
+    ended.rows.push(serde_json::from_value(row).unwrap());
+    ended.complete = false;
+    let notes = |ended: &RunResult| -> Vec<String> {
+        judge(ended).into_iter().map(|claim| claim.note.unwrap_or_default()).collect()
+    };
+    let said = notes(&ended);
+    assert!(said[0].starts_with("`b` was not measured before the run was ended."), "{said:?}");
+    assert!(said[1].starts_with("The phase `later` of `a` was not measured before"), "{said:?}");
+    assert!(said[2].starts_with("`other` is not part of this run."), "{said:?}");
+    ended.complete = true;
+    assert!(notes(&ended)[0].starts_with("`b` is not part of this run."), "{:?}", notes(&ended));
+}
