@@ -360,6 +360,9 @@ pub struct Cell {
     pub sweep_bytes: Option<u64>,
     /// The class in which it ran.
     pub durability: Durability,
+    /// The class that was set for this row alone, where it is not the run's: its reads, too, are ranked apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_durability: Option<Durability>,
     /// What a sudden end costs in that class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<Damage>,

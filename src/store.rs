@@ -165,6 +165,11 @@ impl Durability {
             Durability::EachWrite => "each-write",
         }
     }
+
+    /// The class of this name.
+    pub fn named(name: &str) -> Option<Durability> {
+        Durability::ALL.iter().copied().find(|class| class.name() == name)
+    }
 }
 
 /// What is lost, at worst, when something dies between a write and the next sync.

@@ -328,7 +328,9 @@ fn that_exists(dir: &Path) -> &Path {
 
 /// A class that was asked for by flag and that no store has is an error.
 fn check_class(plan: &Plan) -> Result<()> {
-    let has = |row: &crate::plan::Row| (row.adapter.caps)(&row.options).durability.contains(&plan.durability);
+    let has = |row: &crate::plan::Row| {
+        row.own_class().is_some() || (row.adapter.caps)(&row.options).durability.contains(&plan.durability)
+    };
     // The reference rows run in the class that they have, unless nothing else is measured.
     let only_references = plan.rows.iter().all(crate::plan::Row::is_reference);
     let any_has = plan.rows.iter().any(|row| (only_references || !row.is_reference()) && has(row));

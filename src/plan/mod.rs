@@ -64,7 +64,8 @@ pub struct PlanText {
     /// Wall time from start to written report, such as `2m`. It cuts no corpus whose size is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<String>,
-    /// `none`, `on-sync` or `each-write`.
+    /// `none`, `on-sync` or `each-write`: the class of all rows that `set` gives none of their own
+    /// (`"sqlite.durability" = "each-write"`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durability: Option<String>,
     /// Threads that work at once.
@@ -524,7 +525,7 @@ impl Resolver<'_> {
             rate: text.rate.map(|rate| positive_rate("--rate", rate)).transpose()?,
             limit: text.limit().parse()?,
             arrivals: text.arrivals.unwrap_or_default(),
-            mix: self.mix(&phases)?,
+            mix: self.mix(&phases, &rows)?,
             corpora,
             only: BTreeMap::new(),
             only_by: self.only_by(&phases)?,
@@ -612,7 +613,7 @@ impl Resolver<'_> {
 
     fn durability(&self) -> Result<Durability> {
         let Some(name) = &self.text.durability else { return Ok(Durability::OnSync) };
-        Durability::ALL.iter().copied().find(|class| class.name() == name).ok_or_else(|| {
+        Durability::named(name).ok_or_else(|| {
             unknown("durability class", name, Durability::ALL.iter().map(|class| class.name()))
         })
     }
@@ -725,7 +726,7 @@ impl Resolver<'_> {
         Ok(phases)
     }
 
-    fn mix(&self, phases: &[Phase]) -> Result<BTreeMap<String, f64>> {
+    fn mix(&self, phases: &[Phase], rows: &[Row]) -> Result<BTreeMap<String, f64>> {
         let Some(mix) = &self.text.mix else { return Ok(BTreeMap::new()) };
         if mix.values().any(|share| !share.is_finite() || *share < 0.0) || mix.values().sum::<f64>() <= 0.0 {
             bail!("`--mix` needs shares of 0 or more, at least one above 0");
@@ -738,9 +739,16 @@ impl Resolver<'_> {
                 bail!("`--mix {name}=...` needs the phase `{phase}`, which is not part of this run");
             }
         }
-        if mix.contains_key("put") && self.durability()? == Durability::EachWrite {
+        let fill = phases.iter().find(|phase| phase.id == "fill");
+        let is_as_asked =
+            |row: &Row| row.own_class().is_some() || fill.is_some_and(|fill| fill.class == Class::Asked);
+        if mix.contains_key("put")
+            && self.durability()? == Durability::EachWrite
+            && !rows.iter().all(is_as_asked)
+        {
             bail!(
-                "`--mix put=...` is worked out from the fill, which is not in class each-write; `overwrite` is: --mix overwrite=..."
+                "`--mix put=...` is worked out from the fill, which is not in class each-write; `overwrite` is: --mix overwrite=... (a \
+                 row with that class of its own is filled in it: --set STORE.durability=each-write)"
             );
         }
         if self.text.rate.is_some() {
@@ -867,12 +875,18 @@ pub fn length_key(phase: &str, sweep_bytes: Option<u64>) -> String {
     }
 }
 
-/// The class in which a row runs a phase: the one asked for, or its strongest below.
+/// The class that is wanted of a row in a phase: the row's own, its fill included, or what the run asks for.
+pub fn class_wanted(row: &Row, class: Class, asked: Durability) -> Durability {
+    match (row.own_class(), class) {
+        (Some(own), _) => own,
+        (None, Class::Fill) => asked.min(Durability::OnSync),
+        (None, Class::Asked) => asked,
+    }
+}
+
+/// The class in which a row runs a phase: the one that is wanted, or its strongest below.
 pub fn class_of(row: &Row, class: Class, asked: Durability) -> Durability {
-    let wanted = match class {
-        Class::Fill => asked.min(Durability::OnSync),
-        Class::Asked => asked,
-    };
+    let wanted = class_wanted(row, class, asked);
     let offered = (row.adapter.caps)(&row.options).durability;
     offered.iter().copied().filter(|offered| *offered <= wanted).max().unwrap_or(Durability::None)
 }
@@ -963,6 +977,31 @@ mod tests {
         assert_eq!(order("phases = ['fill', 'read-warm']", 1), Order::Once);
         assert_eq!(resolve("").unwrap().text.fill_order, Some(FillOrder::Key));
         assert!(error("fill_order = 'id'").contains("random"));
+    }
+
+    #[test]
+    fn a_row_with_a_class_of_its_own_is_in_it_from_the_fill_on() {
+        let of = |class: &str, phase: Class| -> Vec<&str> {
+            let plan = resolve(&format!(
+                "durability = '{class}'\nstores = ['null', 'files/flat', 'files/hashed']\n[set]\n'files/flat.durability' = ['none', 'each-write']"
+            ));
+            let plan = plan.unwrap();
+            plan.rows.iter().map(|row| class_of(row, phase, plan.durability).name()).collect()
+        };
+        assert_eq!(of("on-sync", Class::Fill), ["none", "none", "each-write", "on-sync"]);
+        assert_eq!(of("each-write", Class::Fill), ["none", "none", "each-write", "on-sync"]);
+        assert_eq!(of("each-write", Class::Asked), ["none", "none", "each-write", "each-write"]);
+        // A fill that is worked with must be in the class that is asked for.
+        let mix = |stores: &str, more: &str| {
+            format!(
+                "durability = 'each-write'\nstores = [{stores}]\nmix = {{ put = 1.0 }}\nphases = ['fill']\n{more}"
+            )
+        };
+        assert!(error(&mix("'files/flat'", "")).contains("STORE.durability=each-write"));
+        assert!(resolve(&mix("'files/flat[durability=each-write]'", "")).is_ok());
+        assert!(
+            resolve(&mix("'files/flat'", "[[phase]]\nid = 'fill'\nops = { put = 1.0 }\nshare = 1.0")).is_ok()
+        );
     }
 
     #[test]

@@ -112,7 +112,8 @@ pub enum Length {
 /// Which durability class a phase writes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// On-sync, or none where none was asked for: the fill is not what is measured durably.
+    /// On-sync, or none where none was asked for: the fill is not what is measured durably. A row with a class of its own is filled in
+    /// that.
     Fill,
     /// The class asked for.
     Asked,

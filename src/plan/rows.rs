@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use crate::names::unknown;
 use crate::shown::{self, MASK, without_passwords};
-use crate::store::{Adapter, Kind, OptionSpec, Options, Values};
+use crate::store::{Adapter, Durability, Kind, OptionSpec, Options, Values};
 use crate::stores::{self, Entry};
 use crate::units::parse_bytes;
 
@@ -55,6 +55,11 @@ impl Row {
         if self.restarts() { planned.min(COLD_PASSES_SERVERS) } else { planned }
     }
 
+    /// The durability class that was set for this row alone.
+    pub fn own_class(&self) -> Option<Durability> {
+        Durability::named(self.options.text(CLASS))
+    }
+
     /// Whether its blobs are pages that a browser loads.
     pub fn shows_pages(&self) -> bool {
         !self.options.text("shows").is_empty()
@@ -62,12 +67,23 @@ impl Row {
 }
 
 /// Options that every store has. One that is not given is not listed among a row's settings.
-pub const COMMON: &[OptionSpec] = &[OptionSpec {
-    name: "catalogue",
-    values: Values::OneOf(&["sqlite", "postgres", "mariadb", "mysql", "own", "own-transaction"]),
-    default: "sqlite",
-    about: "where the phase `register` enters uploads: another store, the row's own database, or there in one transaction with the blob",
-}];
+pub const COMMON: &[OptionSpec] = &[
+    OptionSpec {
+        name: "catalogue",
+        values: Values::OneOf(&["sqlite", "postgres", "mariadb", "mysql", "own", "own-transaction"]),
+        default: "sqlite",
+        about: "where the phase `register` enters uploads: another store, the row's own database, or there in one transaction with the blob",
+    },
+    OptionSpec {
+        name: CLASS,
+        values: Values::OneOf(&["run", "none", "on-sync", "each-write"]),
+        default: "run",
+        about: "a durability class of its own, the fill included, ranked apart from rows in the run's",
+    },
+];
+
+/// The option that gives a row a class of its own.
+const CLASS: &str = "durability";
 
 /// Where a row's uploads are registered.
 #[derive(Clone, Copy, Debug)]
@@ -269,7 +285,8 @@ fn rows_of(
     for (spec, common) in own_and_common(adapter) {
         let (values, in_label) = match (fixed.get(spec.name), given(adapter, spec, sets, used)) {
             (Some(value), _) => (vec![value.clone()], true),
-            (None, Some(values)) => (values.clone(), values.len() > 1),
+            // Rows of different classes are told apart by their names, wherever they are named.
+            (None, Some(values)) => (values.clone(), values.len() > 1 || spec.name == CLASS),
             (None, None) if common => continue,
             (None, None) => {
                 (vec![from_environment(adapter, spec).unwrap_or_else(|| spec.default.to_owned())], false)
@@ -292,14 +309,28 @@ fn rows_of(
         }
         combinations = next;
     }
-    Ok(combinations
-        .into_iter()
-        .map(|(all, label)| Row {
-            label: label_of(adapter.name, &label),
-            adapter,
-            options: Options::new(all),
-        })
-        .collect())
+    let row =
+        |(all, label)| Row { label: label_of(adapter.name, &label), adapter, options: Options::new(all) };
+    let rows: Vec<Row> = combinations.into_iter().map(row).collect();
+    rows.iter().try_for_each(check_class)?;
+    Ok(rows)
+}
+
+/// Refuses a class that was set for a row and that its store does not have.
+fn check_class(row: &Row) -> Result<()> {
+    let classes = (row.adapter.caps)(&row.options).durability;
+    match row.own_class() {
+        Some(class) if !classes.contains(&class) => {
+            let has: Vec<&str> = classes.iter().map(|class| class.name()).collect();
+            bail!(
+                "cannot set `{}`: the store has no class `{}`; it has {}",
+                row.label,
+                class.name(),
+                has.join(", ")
+            )
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A URL that was not set, from `BLOBWISE_POSTGRES_URL` for the family `postgres`.
@@ -455,12 +486,37 @@ mod tests {
         );
         assert_eq!(
             labels(&["files/flat"], &[("memory.put", &["1"])]),
-            ["no option of `memory` is called `put`; the choices are: catalogue"]
+            ["no option of `memory` is called `put`; the choices are: catalogue, durability"]
         );
         assert_eq!(labels(&["files/flat", "files/flat"], &[]), ["the row `files/flat` is named twice"]);
         assert_eq!(
             labels(&["files/flat"], &[("files/hashed.width", &["1"])]),
             ["`files/hashed.width` is set, but `files/hashed` is not among the stores of this run"]
+        );
+    }
+
+    #[test]
+    fn a_class_of_its_own_stands_in_the_label_and_is_one_that_the_store_has() {
+        let class: &[&str] = &["each-write"];
+        assert_eq!(
+            labels(&["files/flat", "files/hashed"], &[("files/flat.durability", class)]),
+            ["files/flat[durability=each-write]", "files/hashed"]
+        );
+        assert_eq!(
+            labels(&["files/flat"], &[("files.durability", &["run", "each-write"])]),
+            ["files/flat[durability=run]", "files/flat[durability=each-write]"]
+        );
+        assert_eq!(
+            labels(&["files/ramdisk"], &[("files/ramdisk.durability", class)]),
+            [
+                "cannot set `files/ramdisk[durability=each-write]`: the store has no class `each-write`; it has none"
+            ]
+        );
+        assert_eq!(
+            labels(&["files/flat[durability=each-writes]"], &[]),
+            [
+                "cannot set `files/flat.durability`: no value is called `each-writes`; did you mean `each-write`?"
+            ]
         );
     }
 

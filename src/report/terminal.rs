@@ -8,6 +8,7 @@ use super::then::{self, is_later_part};
 use super::words;
 use crate::result::{Against, Cache, Cell, Footprint, RunResult, Status, Verdict};
 use crate::stats::{cells, interval, ranking};
+use crate::store::Durability;
 use crate::units;
 
 /// Columns of every line.
@@ -225,9 +226,16 @@ pub(super) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> Stri
         Cache::None => {}
     }
     if cells.iter().any(|cell| cells::writes(cell)) {
-        let class = cells.iter().map(|cell| cell.durability).max().unwrap_or(cell.durability);
-        parts.push(format!("class {}", class.name()));
-        if class == crate::store::Durability::OnSync {
+        let of_run = cells.iter().filter(|cell| cell.own_durability.is_none());
+        let class = of_run.map(|cell| cell.durability).max();
+        let own = cells.iter().any(|cell| cell.own_durability.is_some());
+        parts.push(match class {
+            Some(class) if own => format!("class {} or the row's own", class.name()),
+            Some(class) => format!("class {}", class.name()),
+            None => "each row in a class of its own".to_owned(),
+        });
+        let has_own = |cell: &&Cell| cell.own_durability == Some(Durability::OnSync);
+        if class == Some(Durability::OnSync) || cells.iter().any(has_own) {
             let ops = result.plan.sync_every_ops.unwrap_or(0);
             let bytes = result
                 .plan

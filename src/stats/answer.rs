@@ -94,9 +94,15 @@ fn context(plan: &Plan, result: &RunResult) -> String {
     let aged = plan.phases.iter().any(|phase| phase.id.starts_with("age-"));
     let fresh = if aged { "" } else { ", freshly filled" };
     // The class of what was written: where nothing but the fill writes, that of the fill.
-    let written = result.results.iter().filter(|cell| writes(cell)).map(|cell| cell.durability).max();
+    let is_of_run = |cell: &&Cell| writes(cell) && cell.own_durability.is_none();
+    let written = result.results.iter().filter(is_of_run).map(|cell| cell.durability).max();
+    let own = if result.results.iter().any(|cell| cell.own_durability.is_some()) {
+        " or the row's own"
+    } else {
+        ""
+    };
     format!(
-        "On this machine and disk, {blobs}{fresh}, class {}, {workers}{batch}{}, {}:",
+        "On this machine and disk, {blobs}{fresh}, class {}{own}, {workers}{batch}{}, {}:",
         written.unwrap_or(plan.durability).name(),
         asked_awake(plan),
         units::counted(rounds, "round")

@@ -36,6 +36,7 @@ fn blank(plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
         phase: phase.id.clone(),
         sweep_bytes,
         durability: plan.durability,
+        own_durability: None,
         damage: None,
         workers,
         batch,
@@ -103,6 +104,7 @@ pub(super) fn cell(
         kind: row.adapter.kind.name().to_owned(),
         options: row.options.shown(),
         durability,
+        own_durability: row.own_class().filter(|own| *own != plan.durability),
         damage: Some((row.adapter.damage)(&row.options, durability)),
         ..blank(plan, phase, sweep_bytes)
     };

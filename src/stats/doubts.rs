@@ -1,5 +1,7 @@
 //! Doubts that follow from the figures: reasons not to trust a number, as data.
 
+use std::collections::BTreeSet;
+
 use super::cells::{has_url, is_far, p50, series, waits_for_a_process, writes};
 use super::compare::{Series, rank};
 use super::{rails, ranking};
@@ -215,7 +217,7 @@ fn kept_awake(plan: &Plan, result: &RunResult) -> Option<Doubt> {
     Some(doubt("awake", text, Some("run again without `--awake` to see how much later here")))
 }
 
-/// Whether the winner of warm reads is another one when every byte is copied.
+/// Whether the winner of warm reads is another one when every byte is copied, among rows that may be compared.
 fn use_of_bytes(plan: &Plan, result: &RunResult) -> Option<Doubt> {
     let phase_of = |wanted: Use| {
         plan.phases.iter().find_map(|phase| match &phase.work {
@@ -238,11 +240,12 @@ fn use_of_bytes(plan: &Plan, result: &RunResult) -> Option<Doubt> {
                 && !cell.rounds.is_empty()
         })
     };
-    let leaders = |phase: &str| -> Option<Vec<String>> {
+    let leaders = |phase: &str, group: &str| -> Option<Vec<String>> {
         let rows: Vec<Series> = result
             .results
             .iter()
             .filter(|cell| cell.phase == phase && cell.sweep_bytes.is_none() && !cell.rounds.is_empty())
+            .filter(|cell| ranking::ranked_with(cell) == group)
             // A phase may be for some rows only.
             .filter(|cell| cell_of(&touch, &cell.store) && cell_of(&copy, &cell.store))
             // Rows that copy so fast that the copying is most of an op still tell who wins.
@@ -251,10 +254,12 @@ fn use_of_bytes(plan: &Plan, result: &RunResult) -> Option<Doubt> {
             .collect();
         rank(&rows).map(|ranking| ranking.leaders)
     };
-    let (touch, copy) = (leaders(&touch)?, leaders(&copy)?);
-    if touch.iter().any(|leader| copy.contains(leader)) {
-        return None;
-    }
+    let groups: BTreeSet<String> =
+        result.results.iter().filter(|cell| cell.phase == copy).map(ranking::ranked_with).collect();
+    let (touch, copy) = groups.iter().find_map(|group| {
+        let (touch, copy) = (leaders(&touch, group)?, leaders(&copy, group)?);
+        (!touch.iter().any(|leader| copy.contains(leader))).then_some((touch, copy))
+    })?;
     let text = format!(
         "The winner depends on what is done with the bytes: {} when one byte of each cache line is read, {} when all are copied.",
         touch.join(", "),
@@ -453,7 +458,7 @@ fn contents(plan: &Plan, result: &RunResult) -> Option<Doubt> {
 mod tests {
     use serde_json::json;
 
-    use super::super::claims::tests::{cell, result};
+    use super::super::claims::tests::{around, cell, result};
     use super::places;
     use crate::result::{Cell, Round};
 
@@ -475,6 +480,25 @@ mod tests {
         assert!(doubt.text.ends_with("phases that write: a: 25 %."), "{}", doubt.text);
         result.rows.remove(0);
         assert_eq!(super::caught_up(&result), None);
+    }
+
+    #[test]
+    fn the_winner_when_bytes_are_copied_is_one_of_its_own_class() {
+        let plan = crate::plan::resolved("phases = ['fill', 'read-warm', 'read-copy']");
+        let told = |own: serde_json::Value| {
+            let of = |store: &str, phase: &str, level: f64, salt: usize, over: &serde_json::Value| {
+                cell(store, phase, &around(level, salt), over.clone())
+            };
+            let cells = vec![
+                of("a", "read-warm", 1.0, 0, &json!({})),
+                of("a", "read-copy", 2.0, 1, &json!({})),
+                of("b", "read-warm", 2.0, 2, &own),
+                of("b", "read-copy", 1.0, 3, &own),
+            ];
+            super::use_of_bytes(&plan, &result("", cells, Vec::new())).is_some()
+        };
+        assert!(told(json!({})));
+        assert!(!told(json!({"own_durability": "each-write"})));
     }
 
     #[test]

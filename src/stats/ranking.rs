@@ -3,10 +3,10 @@
 use super::cells::{device_bytes_per_byte, op_ns, series, writes};
 use super::compare::{rank, with_reference};
 use super::{LEAST_SECONDS, SHORT_OPS, SHORT_SECONDS, VERDICT_ROUNDS};
-use crate::plan::{Class, Plan, length_key};
+use crate::plan::{Plan, class_wanted, length_key};
 use crate::records::{RESIDENT_SHARE_OPENED_MAX, Records};
 use crate::result::{Cache, CacheProof, Cell, RunResult, Status};
-use crate::store::{Durability, Kind};
+use crate::store::Kind;
 
 /// Above this share of harness in an op the cell is not ranked.
 pub const HARNESS_SHARE_MAX: f64 = 0.30;
@@ -33,11 +33,7 @@ pub(super) fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<
         Status::Failed => return Some(format!("failed: {}", cell.reason.clone().unwrap_or_default())),
     }
     let phase = plan.phases.iter().find(|phase| phase.id == cell.phase)?;
-    let wanted = match phase.class {
-        Class::Fill => plan.durability.min(Durability::OnSync),
-        Class::Asked => plan.durability,
-    };
-    let weaker = (phase.writes() && cell.durability < wanted)
+    let weaker = (phase.writes() && cell.durability < class_wanted(row, phase.class, plan.durability))
         .then(|| format!("{WEAKER} {}, the strongest it has", cell.durability.name()));
     if row.is_reference() {
         return Some(format!("{YARDSTICK}, not a place for files"));
@@ -320,6 +316,9 @@ pub fn group_of(cell: &Cell) -> String {
             cell.damage.map_or(("", ""), |damage| (damage.after_kill.name(), damage.after_power_cut.name()));
         parts
             .push(format!("class {}, {kill} when killed, {power} after a power cut", cell.durability.name()));
+    } else if let Some(class) = cell.own_durability {
+        // What a row promises is why it is there: as shipped and careful are two answers, in every phase.
+        parts.push(format!("kept in class {}", class.name()));
     }
     if cell.options.get("key").is_some_and(|key| key == "integer") {
         parts.push("integer keys".to_owned());
@@ -425,6 +424,22 @@ mod tests {
         rows.push(serde_json::from_value(many).unwrap());
         withhold_bests(&mut rows);
         assert!(is_too_short(&rows[0]) && rows[1].not_ranked.is_none(), "{:?}", reasons(&rows));
+    }
+
+    #[test]
+    fn a_row_with_a_class_of_its_own_ranks_apart_in_reads_too() {
+        let of = |phase: &str, over: serde_json::Value| -> String {
+            group_of(&serde_json::from_value(cell("a", phase, &[1.0], over)).unwrap())
+        };
+        let settled = json!({"median": 1.0});
+        assert_eq!(of("read-warm", json!({"durability": "each-write"})), "");
+        let own = || json!({"durability": "each-write", "own_durability": "each-write"});
+        assert_eq!(of("read-warm", own()), "kept in class each-write");
+        let mut written = own();
+        written["settled_ops_per_s"] = settled.clone();
+        let careful = of("fill", written);
+        assert!(careful.starts_with("class each-write, "), "{careful}");
+        assert_ne!(careful, of("fill", json!({"settled_ops_per_s": settled})));
     }
 
     #[test]

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use blobwise::plan::{OneOrMany, PlanText};
-use blobwise::result::{Claim, ClaimVerdict, RunResult, Status};
+use blobwise::result::{Against, Claim, ClaimVerdict, RunResult, Status, Verdict};
+use blobwise::stats::ranking::is_alone;
+use blobwise::store::Durability;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 
@@ -48,6 +50,11 @@ pub fn trials() -> Vec<Trial> {
         ),
         Trial::test("a mix has a cost", mix),
         Trial::test("a list of values makes one row each", list_of_values),
+        Trial::test("rows of two classes are in one run and ranked apart", two_classes),
+        Trial::test(
+            "a class that a store does not have is refused before anything is made",
+            class_that_is_not_there,
+        ),
     ];
     for plan in plans() {
         // A plan of which nothing can run here has nothing to show.
@@ -81,6 +88,52 @@ fn valid(more: &str) -> Outcome {
     let validator = jsonschema::validator_for(&schema)?;
     let errors: Vec<String> = validator.iter_errors(&result).map(|error| error.to_string()).take(5).collect();
     assert!(errors.is_empty(), "{errors:#?}");
+    Ok(())
+}
+
+/// As shipped and careful, in one run: the careful one is filled as it is meant to be, and shares no ranking with the others.
+fn two_classes() -> Outcome {
+    let work = Work::new();
+    let careful = "sqlite[durability=each-write]";
+    let line = format!(
+        "run --stores files/hashed,sqlite,{careful} --blobs 400 --corpus fixed:1kB --rounds 5 --quiet \
+         --phases fill,read-warm,overwrite --out out"
+    );
+    let said = work.say(&line).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    assert_eq!(result.results.len(), 9);
+    for cell in &result.results {
+        let is_careful = cell.store == careful;
+        assert_eq!(cell.own_durability.is_some(), is_careful);
+        let class = if is_careful { Durability::EachWrite } else { Durability::OnSync };
+        assert_eq!(cell.durability, class, "{} in {}", cell.store, cell.phase);
+        // What is flushed by each write needs no sync.
+        let syncs: u64 = cell.rounds.iter().map(|round| round.syncs).sum();
+        assert_eq!(syncs > 0, !is_careful && cell.phase != "read-warm", "{} in {}", cell.store, cell.phase);
+        assert_eq!(is_alone(&result, cell), is_careful, "{} in {}", cell.store, cell.phase);
+    }
+    let against =
+        |kind: Against| result.comparisons.iter().filter(move |comparison| comparison.against == kind);
+    assert!(against(Against::Best).all(|pair| pair.store != careful && pair.reference != careful));
+    let with_plan: Vec<_> = against(Against::Plan).filter(|pair| pair.store == careful).collect();
+    assert_eq!(with_plan.len(), 3);
+    assert!(with_plan.iter().all(|pair| pair.verdict == Verdict::NotRanked && pair.reason.is_some()));
+    assert!(said.stdout.contains("class on-sync or the row's own"), "{}", said.stdout);
+    assert!(said.stdout.contains("apart from them: kept in class each-write"), "{}", said.stdout);
+    let table = std::fs::read_to_string(work.path("out/results.csv"))?;
+    assert!(table.contains(careful), "{table}");
+    // The plan that was stored has both.
+    let plan = PlanText::load(work.path("out/plan.toml").to_str().unwrap())?.resolve(true)?;
+    assert_eq!(plan.rows[2].own_class(), Some(Durability::EachWrite));
+    Ok(())
+}
+
+fn class_that_is_not_there() -> Outcome {
+    let work = Work::new();
+    let line = "run --stores files/hashed,memory --set memory.durability=each-write --out out";
+    let why = "the store has no class `each-write`; it has none";
+    work.say(line).refused(&["memory[durability=each-write]", why]);
+    assert!(!work.path("out").exists());
     Ok(())
 }
 

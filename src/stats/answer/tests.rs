@@ -186,6 +186,33 @@ fn writes_that_nothing_makes_durable_are_not_called_so() {
 }
 
 #[test]
+fn what_is_shipped_and_what_is_careful_are_told_apart() {
+    let stores = some_stores();
+    let careful = format!("{}[durability=each-write]", stores[2]);
+    let (fast, slow) = (&stores[0], &stores[1]);
+    let text = format!(
+        "stores = ['{fast}', '{slow}', '{careful}']\nphases = ['fill', 'read-warm']\nmix = {{ read = 1.0 }}"
+    );
+    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
+    let own = || json!({"durability": "each-write", "own_durability": "each-write"});
+    let cells = vec![
+        cell(fast, "read-warm", &around(2.0, 0), json!({})),
+        cell(slow, "read-warm", &around(3.0, 1), json!({})),
+        cell(&careful, "read-warm", &around(1.0, 2), own()),
+    ];
+    let said = answer(&plan, &result(&text, cells, vec![]));
+    assert!(said[0].contains("class on-sync or the row's own, "), "{said:#?}");
+    let reads = with(&said, "Warm reads");
+    let apart = format!("Not comparable with them: `{careful}`");
+    assert!(reads.starts_with(&format!("Warm reads: `{fast}` reads at least")), "{reads}");
+    assert!(reads.contains(&apart) && reads.contains("(kept in class each-write)"), "{reads}");
+    let mixed = with(&said, "1,000 ops");
+    assert!(mixed.starts_with(&format!("1,000 ops of 100 % read: `{fast}` is fastest")), "{mixed}");
+    // Neither is beaten by the other.
+    assert!(!said.iter().any(|sentence| sentence.contains(&format!("(by `{careful}"))), "{said:#?}");
+}
+
+#[test]
 fn a_fill_is_not_called_more_durable_than_it_was() {
     let stores = some_stores();
     let text = format!("stores = {stores:?}\ndurability = 'each-write'\nphases = ['fill', 'read-warm']");
