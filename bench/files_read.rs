@@ -14,8 +14,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use blobwise::corpus::Sizes;
-use blobwise::engine::consumer::touch;
 use blobwise::engine::ops::PlannedOp;
+use blobwise::engine::workers::consumer::touch;
 use blobwise::plan::Order;
 use rustix::fs::{Mode, OFlags, openat};
 

@@ -15,9 +15,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use blobwise::corpus::Sizes;
-use blobwise::engine::clock::Clock;
 use blobwise::engine::ops::PlannedOp;
-use blobwise::machine;
+use blobwise::engine::workers::clock::Clock;
+use blobwise::host::machine;
 use blobwise::plan::{OpKind, Order, Sets, rows};
 use blobwise::store::Durability;
 use rustix::fs::{Mode, OFlags, mkdirat, openat, renameat};

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use blobwise::corpus::Sizes;
-use blobwise::place::Place;
+use blobwise::host::place::Place;
+use blobwise::host::server::{Launch, Server, free_port};
 use blobwise::plan::Order;
-use blobwise::server::{Launch, Server, free_port};
 
 use common::{Bed, PER_SECOND, Turn, compare};
 
@@ -24,7 +24,7 @@ use common::{Bed, PER_SECOND, Turn, compare};
 const BLOBS: u64 = 1000;
 
 fn main() -> Result<ExitCode> {
-    if let Some(supervisor) = blobwise::server::supervise_if_asked() {
+    if let Some(supervisor) = blobwise::host::server::supervise_if_asked() {
         return Ok(supervisor);
     }
     let install = "apt-get install memcached libmemcached-tools";

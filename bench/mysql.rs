@@ -37,7 +37,7 @@ end
 ";
 
 fn main() -> Result<ExitCode> {
-    if let Some(supervisor) = blobwise::server::supervise_if_asked() {
+    if let Some(supervisor) = blobwise::host::server::supervise_if_asked() {
         return Ok(supervisor);
     }
     if !outside::are_there(&["sysbench", "mariadb"], "apt-get install sysbench mariadb-server")? {

@@ -22,7 +22,7 @@ use common::{Bed, Goal, PER_SECOND, Turn, compare};
 const BLOBS: u64 = 2000;
 
 fn main() -> Result<ExitCode> {
-    if let Some(supervisor) = blobwise::server::supervise_if_asked() {
+    if let Some(supervisor) = blobwise::host::server::supervise_if_asked() {
         return Ok(supervisor);
     }
     if !outside::are_there(&["pgbench", "psql"], "apt-get install postgresql")? {

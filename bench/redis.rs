@@ -22,7 +22,7 @@ use common::{Bed, PER_SECOND, Turn, compare};
 const BLOBS: u64 = 1000;
 
 fn main() -> Result<ExitCode> {
-    if let Some(supervisor) = blobwise::server::supervise_if_asked() {
+    if let Some(supervisor) = blobwise::host::server::supervise_if_asked() {
         return Ok(supervisor);
     }
     if !outside::are_there(&["redis-server", "redis-benchmark"], "apt-get install redis-server redis-tools")?

@@ -28,7 +28,7 @@ use common::{Bed, PER_CPU_SECOND, compare};
 const BLOBS: u64 = 60;
 
 fn main() -> Result<ExitCode> {
-    if let Some(supervisor) = blobwise::server::supervise_if_asked() {
+    if let Some(supervisor) = blobwise::host::server::supervise_if_asked() {
         return Ok(supervisor);
     }
     if blobwise::stores::adapters().any(|store| store.name == "s3" && store.programs[0].find().is_err()) {

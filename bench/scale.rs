@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use blobwise::place::Place;
+use blobwise::host::place::Place;
 use serde_json::Value;
 
 /// The program, as users run it.
@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(20);
 type Part = (&'static str, fn() -> Result<bool>);
 
 fn main() -> Result<ExitCode> {
-    if let Some(supervisor) = blobwise::server::supervise_if_asked() {
+    if let Some(supervisor) = blobwise::host::server::supervise_if_asked() {
         return Ok(supervisor);
     }
     let parts: [Part; 3] = [("blobs", blobs), ("workers", workers), ("ops", ops)];

@@ -10,7 +10,7 @@ mod inside;
 
 use anyhow::{Context, Result};
 use blobwise::corpus::Sizes;
-use blobwise::engine::consumer::touch;
+use blobwise::engine::workers::consumer::touch;
 use blobwise::plan::Order;
 use rusqlite::{Connection, OpenFlags};
 

@@ -36,7 +36,7 @@ end
 ";
 
 fn main() -> Result<ExitCode> {
-    if let Some(supervisor) = blobwise::server::supervise_if_asked() {
+    if let Some(supervisor) = blobwise::host::server::supervise_if_asked() {
         return Ok(supervisor);
     }
     if !outside::are_there(&["wrk", "ab"], "apt-get install wrk apache2-utils nginx")? {

@@ -1,6 +1,6 @@
 //! The program: everything is in the library, so that tests and benchmarks can use it.
 
 fn main() -> std::process::ExitCode {
-    blobwise::machine::make_private();
-    blobwise::server::supervise_if_asked().unwrap_or_else(blobwise::cli::main)
+    blobwise::host::machine::make_private();
+    blobwise::host::server::supervise_if_asked().unwrap_or_else(blobwise::cli::main)
 }

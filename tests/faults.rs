@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
 use std::time::Duration;
 
-use blobwise::machine::uptime;
+use blobwise::host::machine::uptime;
 use blobwise::result::{RunResult, Status};
 use libtest_mimic::{Arguments, Trial};
 use rustix::process::{Pid, Signal, kill_process};

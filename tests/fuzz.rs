@@ -8,12 +8,12 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use blobwise::judge::{runs, summary};
 use blobwise::plan::{OneOrMany, PlanText, SHIPPED, defaults};
 use blobwise::records::Records;
 use blobwise::report;
 use blobwise::result::RunResult;
 use blobwise::shown;
-use blobwise::stats::{runs, summary};
 use blobwise::store::{Adapter, Common, Durability, Mode, Options, Setup, Values};
 use blobwise::stores;
 use proptest::prelude::*;

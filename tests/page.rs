@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Output};
 use std::time::Duration;
 
-use blobwise::place::Place;
+use blobwise::host::place::Place;
 use blobwise::result::{RunResult, Status};
 use blobwise::store::{Adapter, Common, Durability, Key, Mode, Options, Session, Setup, Span, Store, Told};
 use blobwise::stores::{self, Entry};
@@ -29,7 +29,7 @@ const VARIANTS: &[(&str, u64)] = &[
 const IN_A_RUN: [usize; 4] = [0, 2, 3, 5];
 
 fn main() -> ExitCode {
-    blobwise::machine::make_private();
+    blobwise::host::machine::make_private();
     name_the_supervisor();
     let missing = adapter("page/separate").missing_program();
     let required = std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|value| value == "1");

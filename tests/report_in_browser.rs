@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use blobwise::browser::{Browser, CHROMIUM, DevTools};
+use blobwise::host::browser::{Browser, CHROMIUM, DevTools};
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::{Value, json};
 

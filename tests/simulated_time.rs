@@ -10,14 +10,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use blobwise::corpus::{Content, Corpus, Request, Sizes, Source as From};
-use blobwise::engine::clock::Clock;
-use blobwise::engine::consumer::Consumer;
 use blobwise::engine::ops::PlannedOp;
-use blobwise::engine::pace::Schedule;
-use blobwise::engine::tally::Tally;
-use blobwise::engine::worker::{Hands, Shared, Source, bands, work};
+use blobwise::engine::workers::clock::Clock;
+use blobwise::engine::workers::consumer::Consumer;
+use blobwise::engine::workers::pace::Schedule;
+use blobwise::engine::workers::tally::Tally;
+use blobwise::engine::workers::worker::{Hands, Shared, Source, bands, work};
+use blobwise::judge::histogram::Histogram;
 use blobwise::plan::{Arrivals, OpKind};
-use blobwise::stats::histogram::Histogram;
 use blobwise::store::{Facts, Key, Result, Session, Sink, Span, Store};
 
 const US: u64 = 1_000;

@@ -12,12 +12,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use blobwise::corpus::{Corpus, Request, Source};
-use blobwise::engine::clock::HostClock;
 use blobwise::engine::ops::{Deal, State, lists};
-use blobwise::engine::tally::Tally;
 use blobwise::engine::uploads::{Desk, Steps, content_key, verify};
+use blobwise::engine::workers::clock::HostClock;
+use blobwise::engine::workers::tally::Tally;
+use blobwise::judge::histogram::BANDS;
 use blobwise::plan::{Length, Load, OpKind, defaults};
-use blobwise::stats::histogram::BANDS;
 use blobwise::store::*;
 use blobwise::stores::{self, Entry};
 

@@ -1,9 +1,9 @@
 //! Their side as a loop in this process.
 
 use anyhow::{Result, bail};
-use blobwise::engine::clock::Clock;
 use blobwise::engine::ops::PlannedOp;
-use blobwise::machine;
+use blobwise::engine::workers::clock::Clock;
+use blobwise::host::machine;
 
 use super::common::{Bed, TURN_SECONDS, Turn};
 

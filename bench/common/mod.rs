@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use blobwise::corpus::{Content, Corpus, Request, Sizes, Source};
-use blobwise::engine::clock::HostClock;
-use blobwise::engine::crew::{Crew, Job};
 use blobwise::engine::ops::{Deal, PlannedOp, State, lists};
 use blobwise::engine::resources::{Idle, Meter};
-use blobwise::place::Place;
+use blobwise::engine::workers::clock::HostClock;
+use blobwise::engine::workers::crew::{Crew, Job};
+use blobwise::host::place::Place;
+use blobwise::judge::interval::{self, paired_ratio, rate};
 use blobwise::plan::{Length, Load, OpKind, Order, Row, Sets, Use, rows};
-use blobwise::stats::interval::{self, paired_ratio, rate};
 use blobwise::store::{Common, Durability, Mode, Setup, Store};
 
 /// Turns of each side.

@@ -6,9 +6,9 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use super::{Ended, print};
+use crate::judge::interval;
+use crate::judge::runs::{Change, ChangeVerdict, compare, differences};
 use crate::result::RunResult;
-use crate::stats::interval;
-use crate::stats::runs::{Change, ChangeVerdict, compare, differences};
 use crate::units;
 
 /// Flags of the command.

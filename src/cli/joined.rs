@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::engine::preflight::{other_conditions, other_row};
+use crate::judge::summary::summarize;
 use crate::plan::{PhaseText, PlanText};
 use crate::records::Records;
 use crate::result::RunResult;
-use crate::stats::summary::summarize;
 
 /// Joins runs. An error when anything but their corpora differs: the plan, the rounds, the program or the machine.
 pub fn joined(runs: &[PathBuf]) -> Result<RunResult> {

@@ -8,7 +8,7 @@ use super::{Ended, print};
 use crate::corpus::{FORMS, PRESETS, Preset};
 use crate::plan::{COMMON, PlanText, SHIPPED, defaults, missing_server};
 use crate::store::{Adapter, Durability, OptionSpec, Values};
-use crate::stores::{Entry, TABLE};
+use crate::stores::{self, Entry};
 use crate::units;
 
 /// What is listed.
@@ -100,7 +100,7 @@ fn state(entry: &Entry) -> String {
 
 fn stores_text() -> String {
     let mut text = "Stores (`--stores A,B`; options with `--set STORE.OPTION=VALUE`)\n".to_owned();
-    for entry in TABLE {
+    for entry in stores::table() {
         let state = state(entry);
         match entry {
             Entry::Ready(adapter) => {
@@ -141,7 +141,7 @@ fn values(values: &Values, default: &str) -> String {
 }
 
 fn stores_json() -> serde_json::Value {
-    let entries = TABLE.iter().map(|entry| match entry {
+    let entries = stores::table().map(|entry| match entry {
         Entry::Ready(adapter) => store_json(adapter, entry),
         Entry::NotCompiled { name, feature } => {
             json!({"name": name, "ready": false, "state": state(entry), "feature": feature})

@@ -68,7 +68,7 @@ impl From<Ended> for ExitCode {
 /// Parses the command line, does what it says, prints an error if there is one.
 pub fn main() -> ExitCode {
     // The first call fixes the moment that budgets count from.
-    crate::machine::uptime();
+    crate::host::machine::uptime();
     if let Err(error) = outlive_file_limits().and_then(|()| say_what_a_bus_error_is()) {
         eprint(&format!("error: {error:#}"));
         return ExitCode::from(2);

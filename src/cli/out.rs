@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::machine;
-use crate::place::{Held, make_directories, remove_if_empty};
+use crate::host::machine;
+use crate::host::place::{Held, make_directories, remove_if_empty};
 use crate::result::RunResult;
 
 /// What a run writes before it measures.

@@ -7,12 +7,12 @@ use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::engine::run::{Event, Observer};
-use crate::machine;
+use crate::host::machine;
+use crate::judge::summary;
 use crate::plan::Plan;
 use crate::records::Records;
 use crate::result::RunResult;
 use crate::shown;
-use crate::stats::summary;
 use crate::units;
 
 /// A bar on a terminal, lines elsewhere.

@@ -16,8 +16,8 @@ use crate::engine::preflight::{
     check_batches, check_lists, check_memory, check_servers, check_space, difference,
 };
 use crate::engine::run::{Start, run};
-use crate::machine;
-use crate::place::{Place, check_parent};
+use crate::host::machine;
+use crate::host::place::{Place, check_parent};
 use crate::plan::{CorpusText, LOOK_SCALE, OneOrMany, Plan, PlanText, split_list, split_pair};
 use crate::records::Records;
 use crate::report;

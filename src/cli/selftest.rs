@@ -13,12 +13,13 @@ use self::trials::Kind;
 use super::progress::Bar;
 use super::run::Signals;
 use super::{Ended, print};
-use crate::engine::clock::HostClock;
 use crate::engine::parts::{self, Part};
+use crate::engine::workers::clock::HostClock;
 use crate::engine::yardstick::Yardstick;
+use crate::host::machine;
+use crate::judge::interval::{CONFIDENCE, Moments, t_two_sided};
 use crate::plan::Use;
-use crate::stats::interval::{CONFIDENCE, Moments, t_two_sided};
-use crate::{machine, units};
+use crate::units;
 
 /// Flags of the command.
 #[derive(Debug, Args)]

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::clock::HostClock;
 use super::resources::Idle;
-use crate::machine;
+use super::workers::clock::HostClock;
+use crate::host::machine;
 use crate::plan::Plan;
 use crate::records::Records;
 use crate::units;

@@ -1,12 +1,8 @@
 //! One run: rounds of store visits, phases within them, ops within those.
 
-pub mod clock;
-pub mod consumer;
-pub mod crew;
 pub mod environment;
 pub mod ops;
 pub mod order;
-pub mod pace;
 pub mod parts;
 pub mod pilot;
 pub mod preflight;
@@ -14,9 +10,8 @@ pub mod rails;
 pub mod ramp;
 pub mod resources;
 pub mod run;
-pub mod tally;
 pub mod uploads;
 pub mod verify;
 pub mod visit;
-pub mod worker;
+pub mod workers;
 pub mod yardstick;

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 
-use super::clock::{Clock, HostClock};
-use super::consumer::Consumer;
 use super::ops::PlannedOp;
 use super::order::williams;
-use super::tally::Tally;
-use super::worker::{Hands, Shared, Source, bands, work};
+use super::workers::clock::{Clock, HostClock};
+use super::workers::consumer::Consumer;
+use super::workers::tally::Tally;
+use super::workers::worker::{Hands, Shared, Source, bands, work};
 use super::yardstick::Yardstick;
 use crate::plan::Order;
 

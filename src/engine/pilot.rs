@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use crate::corpus::Corpus;
+use crate::judge::ranking::is_long_enough;
+use crate::judge::{LEAST_SECONDS, SHORT_OPS as OPS_MIN, SHORT_SECONDS, VERDICT_ROUNDS, histogram};
 use crate::plan::{COLD_PASSES_SERVERS, CacheState, Length, Phase, Plan, Row, Work, length_key};
 use crate::result::{Fixed, FixedLength};
-use crate::stats::ranking::is_long_enough;
-use crate::stats::{LEAST_SECONDS, SHORT_OPS as OPS_MIN, SHORT_SECONDS, VERDICT_ROUNDS, histogram};
 use crate::units;
 
 use super::ramp;

@@ -9,9 +9,9 @@ use std::path::Path;
 use anyhow::Result;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::clock::{Clock, HostClock};
+use super::workers::clock::{Clock, HostClock};
 use super::yardstick::Yardstick;
-use crate::machine::{AlignedBuffer, open_direct};
+use crate::host::machine::{AlignedBuffer, open_direct};
 use crate::result::Rail;
 
 /// Flushes of the device rail.

@@ -4,11 +4,11 @@
 
 use std::cell::Cell;
 
-use super::tally::Tally;
+use super::workers::tally::Tally;
+use crate::judge::LADDER_STEP;
+use crate::judge::histogram::Histogram;
 use crate::plan::ResponseLimit;
 use crate::result::Rung;
-use crate::stats::LADDER_STEP;
-use crate::stats::histogram::Histogram;
 
 /// Where the ladder begins when no pilot has looked how fast the stores are, in ops a second.
 const FIRST_OPS_PER_S: f64 = 100.0;
@@ -213,7 +213,7 @@ mod tests {
     fn ladders_that_will_fail_are_planned_with_their_way_down() {
         let limit = ResponseLimit { share: 0.99, ns: 1_000_000 };
         let of = |slow_ns: u64, many: u64| {
-            let mut service = crate::stats::histogram::new();
+            let mut service = crate::judge::histogram::new();
             service.record_n(1000, 100).unwrap();
             service.record_n(slow_ns, many as u32).unwrap();
             ladder_seconds(&limit, 1.0, 2000.0, 2000.0, &service)

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::machine::{self, Device, DeviceCounters, Memory};
-use crate::server::Server;
+use crate::host::machine::{self, Device, DeviceCounters, Memory};
+use crate::host::server::Server;
 
 /// What the system does while nothing is measured, per second.
 #[derive(Clone, Copy, Debug, Default)]

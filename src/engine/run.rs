@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use super::clock::HostClock;
 use super::environment;
 use super::order::williams;
 use super::pilot::{self, PilotVisit, ROUNDS_WANTED};
 use super::rails;
 use super::resources::Idle;
 use super::visit::{Outcome, Run, Subject, Turn, Visit, visit};
+use super::workers::clock::HostClock;
 use super::yardstick::Yardstick;
 use crate::corpus::Corpus;
-use crate::machine::{self, Device};
-use crate::place::Place;
+use crate::host::machine::{self, Device};
+use crate::host::place::Place;
+use crate::judge::histogram;
 use crate::plan::{Phase, Plan, Row, Work, length_key};
 use crate::records::Records;
 use crate::result::{CorpusResult, Fixed, Harness, Picture, Program, Status, StoreRound};
-use crate::stats::histogram;
 use crate::store::{Common, Facts, Options};
 use crate::stores;
 use crate::units;

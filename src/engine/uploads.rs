@@ -6,9 +6,9 @@
 use anyhow::bail;
 use sha2::{Digest, Sha256};
 
-use super::clock::Clock;
 use super::ops::State;
-use super::tally::Tally;
+use super::workers::clock::Clock;
+use super::workers::tally::Tally;
 use crate::corpus::Contents;
 use crate::store::{Catalogue, Key, Result, Session, Span};
 

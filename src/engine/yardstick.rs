@@ -4,11 +4,11 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 
-use super::clock::Clock;
-use super::crew::{Crew, Job};
 use super::ops::{Deal, PlannedOp, State, lists};
 use super::resources::{Idle, Meter};
-use super::tally::Tally;
+use super::workers::clock::Clock;
+use super::workers::crew::{Crew, Job};
+use super::workers::tally::Tally;
 use crate::corpus::{Content, Corpus, Request, Sizes, Source};
 use crate::plan::{Length, Load, OpKind, Order, Use};
 use crate::store::{Common, Durability, Mode, Options, Setup, Store};

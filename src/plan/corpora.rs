@@ -256,7 +256,7 @@ fn of_sweep(
             );
         }
         let by_bytes = (bytes_max.unwrap_or(SWEEP_BYTES) as f64 / centre) as u64;
-        let enough = crate::stats::SHORT_OPS;
+        let enough = crate::judge::SHORT_OPS;
         let least = if enough as f64 * centre <= SWEEP_BYTES_MAX { enough } else { SWEEP_BLOBS_MIN };
         let blobs = corpus.blobs.unwrap_or(by_bytes.clamp(least, SWEEP_BLOBS_MAX));
         let blobs = ((blobs as f64 * scale) as u64).max(scaled_blobs_min(centre as u64));

@@ -2,9 +2,9 @@
 
 use super::then::{self, is_later_part};
 use super::{html::collection::Member, terminal, words};
+use crate::judge::{cells, interval, ranking};
 use crate::plan::{PlanText, SHIPPED};
 use crate::result::{Cell, Claim, ClaimVerdict, RunResult, Status};
-use crate::stats::{cells, interval, ranking};
 use crate::units;
 
 /// The whole report.

@@ -1,8 +1,8 @@
 //! Where a cell stands in its phase: the same in every kind of report.
 
 use super::words;
+use crate::judge::{interval, ranking};
 use crate::result::{Against, Cell, Comparison, RunResult};
-use crate::stats::{interval, ranking};
 
 /// A cell's place in its phase.
 pub enum Place<'r> {

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use super::place::Place;
 use super::then::{self, is_later_part};
 use super::words;
+use crate::judge::{cells, interval, ranking};
 use crate::result::{Against, Cache, Cell, Footprint, RunResult, Status, Verdict};
-use crate::stats::{cells, interval, ranking};
 use crate::store::Durability;
 use crate::units;
 

@@ -1,8 +1,8 @@
 //! Then and now: published tables beside this run's, as ratios to the document's own reference, for every form of report.
 
+use crate::judge::{claims, interval};
 use crate::plan::{Operand, PublishedText, Series, part_of};
 use crate::result::{Claim, Interval, RunResult};
-use crate::stats::{claims, interval};
 
 /// One system of a published table, then and now.
 pub struct Line<'r> {

@@ -1,62 +1,40 @@
-//! The table of stores: one line each. A new store is one file and one line here.
+//! The table of stores, by families. A new store is one file and two lines in its family.
 
 use crate::store::{Adapter, Options};
 
-#[cfg(any(feature = "sqlite", feature = "postgres", feature = "mysql"))]
-mod catalogue;
-#[cfg(any(
-    feature = "memcached",
-    feature = "mongodb",
-    feature = "mssql",
-    feature = "mysql",
-    feature = "postgres",
-    feature = "redis",
-    feature = "s3",
-    feature = "web"
-))]
+/// `line!("feature", module::ADAPTER as "name")` is the adapter where the feature is on, its name where not.
+macro_rules! line {
+    ($feature:literal, $adapter:path as $name:literal) => {{
+        #[cfg(feature = $feature)]
+        let entry = Entry::Ready(&$adapter);
+        #[cfg(not(feature = $feature))]
+        let entry = Entry::NotCompiled { name: $name, feature: $feature };
+        entry
+    }};
+}
+
+/// `composed!("feature", "feature of what is behind", ...)`: both are needed.
+macro_rules! composed {
+    ($feature:literal, $behind:literal, $adapter:path as $name:literal) => {{
+        #[cfg(all(feature = $feature, feature = $behind))]
+        let entry = Entry::Ready(&$adapter);
+        #[cfg(all(feature = $feature, not(feature = $behind)))]
+        let entry = Entry::NotCompiled { name: $name, feature: $behind };
+        #[cfg(not(feature = $feature))]
+        let entry = Entry::NotCompiled { name: $name, feature: $feature };
+        entry
+    }};
+}
+
+mod baseline;
+mod cache;
+mod common;
 mod database;
+mod delivery;
+mod embedded;
 mod files;
-#[cfg(feature = "fjall")]
-mod fjall;
-#[cfg(feature = "http")]
-mod http;
-#[cfg(feature = "http")]
-mod http2;
-mod keys;
-#[cfg(feature = "lmdb")]
-mod lmdb;
-#[cfg(feature = "memcached")]
-mod memcached;
-mod memory;
-#[cfg(feature = "mongodb")]
-mod mongodb;
-#[cfg(feature = "mssql")]
-mod mssql;
-#[cfg(feature = "mysql")]
-mod mysql;
-mod null;
-mod packed;
 #[cfg(feature = "page")]
 mod page;
-#[cfg(feature = "postgres")]
-mod postgres;
-mod ramdisk;
-#[cfg(feature = "redb")]
-mod redb;
-#[cfg(feature = "redis")]
-mod redis;
-#[cfg(feature = "rocksdb")]
-mod rocksdb;
-#[cfg(feature = "s3")]
-mod s3;
-#[cfg(feature = "sqlite")]
-mod sqlite;
-#[cfg(any(feature = "http", feature = "memcached", feature = "postgres", feature = "redis"))]
-mod stream;
-#[cfg(feature = "web")]
-mod web;
-#[cfg(any(feature = "http", feature = "memcached", feature = "redis"))]
-mod wire;
 
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
@@ -89,84 +67,28 @@ impl Entry {
     }
 }
 
-/// `line!("feature", module::ADAPTER as "name")` is the adapter where the feature is on, its name where not.
-macro_rules! line {
-    ($feature:literal, $adapter:path as $name:literal) => {{
-        #[cfg(feature = $feature)]
-        let entry = Entry::Ready(&$adapter);
-        #[cfg(not(feature = $feature))]
-        let entry = Entry::NotCompiled { name: $name, feature: $feature };
-        entry
-    }};
-}
-
-/// `composed!("feature", "feature of what is behind", ...)`: both are needed.
-macro_rules! composed {
-    ($feature:literal, $behind:literal, $adapter:path as $name:literal) => {{
-        #[cfg(all(feature = $feature, feature = $behind))]
-        let entry = Entry::Ready(&$adapter);
-        #[cfg(all(feature = $feature, not(feature = $behind)))]
-        let entry = Entry::NotCompiled { name: $name, feature: $behind };
-        #[cfg(not(feature = $feature))]
-        let entry = Entry::NotCompiled { name: $name, feature: $feature };
-        entry
-    }};
-}
-
-/// Every store there is, in the order in which they are listed.
-pub const TABLE: &[Entry] = &[
-    Entry::Ready(&null::ADAPTER),
-    Entry::Ready(&memory::ADAPTER),
-    Entry::Ready(&files::FLAT),
-    Entry::Ready(&files::HASHED),
-    Entry::Ready(&packed::ADAPTER),
-    line!("sqlite", sqlite::ADAPTER as "sqlite"),
-    line!("lmdb", lmdb::ADAPTER as "lmdb"),
-    line!("redb", redb::ADAPTER as "redb"),
-    line!("fjall", fjall::ADAPTER as "fjall"),
-    line!("rocksdb", rocksdb::ADAPTER as "rocksdb"),
-    line!("postgres", postgres::BYTEA as "postgres/bytea"),
-    line!("postgres", postgres::CHUNKED as "postgres/chunked"),
-    line!("postgres", postgres::LARGE_OBJECT as "postgres/large-object"),
-    line!("mysql", mysql::MARIADB_BLOB as "mariadb/blob"),
-    line!("mysql", mysql::MARIADB_CHUNKED as "mariadb/chunked"),
-    line!("mysql", mysql::MYSQL_BLOB as "mysql/blob"),
-    line!("mysql", mysql::MYSQL_CHUNKED as "mysql/chunked"),
-    line!("mongodb", mongodb::GRIDFS as "gridfs"),
-    line!("mongodb", mongodb::DOCUMENT as "mongodb/document"),
-    line!("mssql", mssql::VARBINARY as "mssql/varbinary"),
-    Entry::Ready(&files::RAMDISK),
-    line!("memcached", memcached::ADAPTER as "memcached"),
-    line!("redis", redis::REDIS as "redis"),
-    line!("redis", redis::VALKEY as "valkey"),
-    line!("s3", s3::ADAPTER as "s3"),
-    line!("web", web::STATIC_NGINX as "nginx"),
-    line!("web", web::STATIC_APACHE as "apache"),
-    line!("web", web::STATIC_LIGHTTPD as "lighttpd"),
-    line!("web", web::PLAIN as "http"),
-    line!("web", web::FTP as "ftp"),
-    line!("web", web::APACHE_READFILE as "apache-php/readfile"),
-    line!("web", web::APACHE_APCU as "apache-php/apcu"),
-    composed!("web", "memcached", web::APACHE_MEMCACHED as "apache-php/memcached"),
-    composed!("web", "mysql", web::APACHE_MYSQL as "apache-php/mysql"),
-    composed!("web", "postgres", web::APACHE_POSTGRES as "apache-php/postgres"),
-    line!("web", web::NGINX_READFILE as "nginx-php/readfile"),
-    line!("web", web::NGINX_APCU as "nginx-php/apcu"),
-    composed!("web", "memcached", web::NGINX_MEMCACHED as "nginx-php/memcached"),
-    composed!("web", "mysql", web::NGINX_MYSQL as "nginx-php/mysql"),
-    composed!("web", "postgres", web::NGINX_POSTGRES as "nginx-php/postgres"),
-    line!("page", page::SEPARATE as "page/separate"),
-    line!("page", page::SPRITE as "page/sprite"),
-    line!("page", page::INLINED as "page/inlined"),
-    line!("page", page::AFTER_LOAD as "page/after-load"),
-    line!("page", page::PRELOAD as "page/preload"),
-    line!("page", page::PIPELINED as "page/pipelined"),
-    Entry::Impossible {
-        name: "mssql/filestream",
-        why: "FILESTREAM is a feature of Windows: its files are opened through the file system of the server's own machine, and \
-              SQL Server on Linux does not have it",
-    },
+/// Every store there is, by families, in the order in which they are listed.
+const FAMILIES: &[&[Entry]] = &[
+    baseline::TABLE,
+    files::TABLE,
+    embedded::TABLE,
+    database::TABLE,
+    cache::TABLE,
+    delivery::TABLE,
+    &[
+        line!("page", page::SEPARATE as "page/separate"),
+        line!("page", page::SPRITE as "page/sprite"),
+        line!("page", page::INLINED as "page/inlined"),
+        line!("page", page::AFTER_LOAD as "page/after-load"),
+        line!("page", page::PRELOAD as "page/preload"),
+        line!("page", page::PIPELINED as "page/pipelined"),
+    ],
 ];
+
+/// Every line of the table, in the order in which they are listed.
+pub fn table() -> impl Iterator<Item = &'static Entry> {
+    FAMILIES.iter().copied().flatten()
+}
 
 /// The family that a store belongs to, whose name stands for all of its members in settings and variables: what is before
 /// the slash, and `mongodb` for MongoDB's GridFS, which goes by its own name.
@@ -178,21 +100,22 @@ pub fn family(name: &str) -> &str {
 }
 
 /// The yardstick that does nothing: what the harness itself costs.
-pub const NULL: &Adapter = &null::ADAPTER;
+pub const NULL: &Adapter = baseline::NULL;
 
 /// Why this machine does not let a store be with these settings, beside programs that are missing.
 pub fn refusal(adapter: &Adapter, options: &Options) -> Option<anyhow::Error> {
     #[cfg(feature = "web")]
-    if adapter.name == web::FTP.name {
-        return crate::server::cannot_confine();
+    if adapter.name == delivery::web::FTP.name {
+        return crate::host::server::cannot_confine();
     }
-    let in_memory = adapter.name == files::RAMDISK.name || options.text(files::MEDIUM) == files::MEMORY;
-    if in_memory { ramdisk::refusal() } else { None }
+    let in_memory = adapter.name == files::directories::RAMDISK.name
+        || options.text(files::directories::MEDIUM) == files::directories::MEMORY;
+    if in_memory { files::ramdisk::refusal() } else { None }
 }
 
 /// The compiled-in adapters.
 pub fn adapters() -> impl Iterator<Item = &'static Adapter> {
-    TABLE.iter().filter_map(|entry| match entry {
+    table().filter_map(|entry| match entry {
         Entry::Ready(adapter) => Some(*adapter),
         Entry::NotCompiled { .. } | Entry::Impossible { .. } => None,
     })
@@ -200,12 +123,12 @@ pub fn adapters() -> impl Iterator<Item = &'static Adapter> {
 
 /// Every name in the table, compiled in or not.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    TABLE.iter().map(Entry::name)
+    table().map(Entry::name)
 }
 
 /// The line of a name.
 pub fn find(name: &str) -> Option<Entry> {
-    TABLE.iter().find(|entry| entry.name() == name).copied()
+    table().find(|entry| entry.name() == name).copied()
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use blobwise::host::server::{Launch, Server, free_port};
 use blobwise::result::{RunResult, Status, Verdict};
-use blobwise::server::{Launch, Server, free_port};
 use blobwise::store::Durability;
 use libtest_mimic::Trial;
 use rustix::process::Signal;

@@ -34,7 +34,7 @@ pub fn trials() -> Vec<Trial> {
 const MEMORY: &str = "/dev/shm";
 
 fn no_memory() -> Option<String> {
-    let is_there = blobwise::machine::is_in_memory(Path::new(MEMORY));
+    let is_there = blobwise::host::machine::is_in_memory(Path::new(MEMORY));
     (!is_there).then(|| format!("`{MEMORY}` does not lie in memory"))
 }
 

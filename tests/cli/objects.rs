@@ -5,8 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
+use blobwise::host::server::{Launch, Server, free_port, run_to_end};
 use blobwise::result::{RunResult, Status};
-use blobwise::server::{Launch, Server, free_port, run_to_end};
 use libtest_mimic::Trial;
 use rustix::process::Signal;
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use blobwise::judge::ranking::is_alone;
 use blobwise::plan::{OneOrMany, PlanText};
 use blobwise::result::{Against, Claim, ClaimVerdict, RunResult, Status, Verdict};
-use blobwise::stats::ranking::is_alone;
 use blobwise::store::Durability;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
+use blobwise::host::server::{Launch, Server, SocketDir, free_port, run_to_end};
 use blobwise::result::{RunResult, Status, VerifiedFrom};
-use blobwise::server::{Launch, Server, SocketDir, free_port, run_to_end};
 use blobwise::store::Adapter;
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;

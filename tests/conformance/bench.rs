@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use blobwise::place::Place;
+use blobwise::host::place::Place;
 use blobwise::store::{Common, Error, Key, Mode, Session, Setup, Span, Store};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};

@@ -858,8 +858,8 @@ fn opens_cold(case: &Case) -> Result<()> {
     let (keys, model) = fill(&mut bench)?;
     bench.store()?.settle().context("settle")?;
     bench.close()?;
-    blobwise::machine::sync_filesystem(&bench.home.store)?;
-    blobwise::machine::evict(&bench.home.store);
+    blobwise::host::machine::sync_filesystem(&bench.home.store)?;
+    blobwise::host::machine::evict(&bench.home.store);
     bench.open_again()?;
     let stranger = bench.keys(1)[0];
     bench.hand()?.expect(&stranger, None)?;

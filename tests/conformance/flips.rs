@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use blobwise::machine;
-use blobwise::server::{Launch, run_to_end};
+use blobwise::host::machine;
+use blobwise::host::server::{Launch, run_to_end};
 use blobwise::store::{Durability, Key, Kind, NoticedBy, Span};
 
 use crate::bench::{Bench, blob};

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use blobwise::server::{Launch, Server};
+use blobwise::host::server::{Launch, Server};
 use blobwise::store::{
     Adapter, Caps, Catalogue, Damage, Durability, Error, Facts, Integrity, Key, Kind, Limit, Loss, ManySink,
     Mode, OptionSpec, Options, Session, Setup, Sink, Span, Store, Values,

@@ -34,7 +34,7 @@ use outside::Missing;
 use subjects::Subject;
 
 fn main() -> ExitCode {
-    blobwise::machine::make_private();
+    blobwise::host::machine::make_private();
     name_the_supervisor();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.first().map(String::as_str) {
@@ -182,7 +182,7 @@ fn in_turns(lists: Vec<Vec<Trial>>) -> Vec<Trial> {
 
 /// Stores whose cargo feature is off: said, so that nobody takes them for tested.
 fn not_compiled() -> Vec<Trial> {
-    let missing = stores::TABLE.iter().filter_map(|entry| match entry {
+    let missing = stores::table().filter_map(|entry| match entry {
         Entry::NotCompiled { name, feature } => Some((*name, *feature)),
         Entry::Ready(_) | Entry::Impossible { .. } => None,
     });

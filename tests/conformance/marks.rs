@@ -140,7 +140,7 @@ fn refuses_a_database_without_its_mark(world: &World, subject: &Subject) -> Resu
 }
 
 fn refuses_urls_that_lead_nowhere(world: &World, subject: &Subject) -> Result<()> {
-    let closed = blobwise::server::free_port()?;
+    let closed = blobwise::host::server::free_port()?;
     let urls = [
         ("mongodb+srv://me:secret@example.org/".to_owned(), "DNS"),
         ("mongodb://me:secret@:x/".to_owned(), "is not a URL of MongoDB"),

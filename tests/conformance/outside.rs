@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use blobwise::place::Place;
-use blobwise::server::{Launch, Server};
+use blobwise::host::place::Place;
+use blobwise::host::server::{Launch, Server};
 use blobwise::store::{Adapter, Common, Durability, Error, Mode, Options, Setup};
 use blobwise::stores;
 

@@ -16,7 +16,7 @@ pub struct Process {
 impl Process {
     /// Ours, that stands between us and a server.
     pub fn is_supervisor(&self) -> bool {
-        self.command.contains(blobwise::server::SUPERVISE)
+        self.command.contains(blobwise::host::server::SUPERVISE)
     }
 
     pub fn kill(&self) {
@@ -73,10 +73,10 @@ fn links(process: &Path) -> Vec<PathBuf> {
 /// Asks until the answer is empty, for as long as `patience`; returns the last answer.
 pub fn wait_until_none<T>(patience: Duration, mut ask: impl FnMut() -> Vec<T>) -> Vec<T> {
     const POLL: Duration = Duration::from_millis(20);
-    let begin = blobwise::machine::uptime();
+    let begin = blobwise::host::machine::uptime();
     loop {
         let answer = ask();
-        if answer.is_empty() || blobwise::machine::uptime() - begin > patience {
+        if answer.is_empty() || blobwise::host::machine::uptime() - begin > patience {
             return answer;
         }
         std::thread::sleep(POLL);

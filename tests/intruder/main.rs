@@ -13,8 +13,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use blobwise::place::Place;
-use blobwise::server::{Files, Launch, SUPERVISE, Server, free_port};
+use blobwise::host::place::Place;
+use blobwise::host::server::{Files, Launch, SUPERVISE, Server, free_port};
 use blobwise::store::{Adapter, Common, Durability, Key, Mode, Options, Setup, Span, Store};
 use blobwise::stores;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -296,7 +296,7 @@ fn wide_open() -> Result<(), Failed> {
         Ok(write!(stream, "set {} 0 0 6\r\ncanary\r\n", key.as_str())?)
     })?;
     let socket = dir.join("s");
-    let secret = blobwise::server::password()?;
+    let secret = blobwise::host::server::password()?;
     let launch = Launch::new(Path::new("/bin/sh"), &dir).args(["-c", "exec \"$0\" -s s -a 0777 -- \"$1\""]);
     let mut over_socket = Server::start(&launch.arg(&program).arg(&secret))?;
     let connects = || Ok(std::os::unix::net::UnixStream::connect(&socket).map(drop)?);

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::engine::clock::{Clock, HostClock};
-use crate::server::Server;
+use crate::engine::workers::clock::{Clock, HostClock};
+use crate::host::server::Server;
 use crate::store::*;
 use crate::stores::{Entry, find};
 

@@ -13,13 +13,13 @@ use crate::cli::run::{Signals, program};
 use crate::corpus::Corpus;
 use crate::engine::pilot::ROUNDS_WANTED;
 use crate::engine::run::{Event, Observer, Start, run};
-use crate::machine;
-use crate::place::Place;
+use crate::host::machine;
+use crate::host::place::Place;
+use crate::judge::compare::with_reference;
+use crate::judge::{cells, summary};
 use crate::plan::{CorpusText, Length, Plan, PlanText, Work};
 use crate::records::Records;
 use crate::result::{Interval, RunResult, Verdict};
-use crate::stats::compare::with_reference;
-use crate::stats::{cells, summary};
 use crate::units;
 
 /// Stores that are compared with themselves.

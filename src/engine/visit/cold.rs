@@ -4,9 +4,9 @@ use anyhow::Result;
 
 use super::super::ops::{Deal, in_turn, lists};
 use super::super::resources::Meter;
-use super::super::tally::Tally;
+use super::super::workers::tally::Tally;
 use super::{Outcome, Visitor};
-use crate::machine;
+use crate::host::machine;
 use crate::plan::{Load, Phase};
 use crate::result::{CacheProof, FixedLength};
 use crate::store::{Durability, Mode};

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result};
 
 use super::Visitor;
-use crate::machine;
+use crate::host::machine;
 use crate::plan::{CatalogueOf, Row, defaults};
 use crate::result::VerifiedFrom;
 use crate::store::Mode;

@@ -12,18 +12,18 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
-use super::clock::HostClock;
 use super::ops::State;
 use super::resources::{Idle, MemoryBaseline, free_bytes};
 use super::uploads::content_key;
 use super::verify::verify;
-use super::worker::{Uploads, verify_uploads};
+use super::workers::clock::HostClock;
+use super::workers::worker::{Uploads, verify_uploads};
 use crate::corpus::Corpus;
-use crate::machine::{self, Device};
-use crate::place::{remove_tree, why_unwritable};
+use crate::host::machine::{self, Device};
+use crate::host::place::{remove_tree, why_unwritable};
+use crate::host::server::Server;
 use crate::plan::{CatalogueOf, Class, Phase, Plan, Row, Work, class_of, defaults};
 use crate::result::{Fixed, Footprint, Round, VerifiedFrom};
-use crate::server::Server;
 use crate::shown;
 use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Mode, Options, Setup, Store};
 use possible::impossible;

@@ -2,18 +2,19 @@
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
-use super::super::clock::HostClock;
-use super::super::crew::{Crew, Job, Open};
 use super::super::ops::{Deal, PlannedOp, ageing, by_blob, derived_seed, left_out, lists};
+use super::super::ramp;
 use super::super::resources::{Meter, free_bytes};
-use super::super::tally::Tally;
-use super::super::{ramp, worker};
+use super::super::workers::clock::HostClock;
+use super::super::workers::crew::{Crew, Job, Open};
+use super::super::workers::tally::Tally;
+use super::super::workers::worker;
 use super::{Outcome, UploadDesk, Visitor};
-use crate::machine;
+use crate::host::machine;
+use crate::judge::histogram::{self, BANDS};
+use crate::judge::{SHORT_OPS, SHORT_SECONDS};
 use crate::plan::{CacheState, Load, OpKind, Phase, Work, length_key};
 use crate::result::{CacheProof, FixedLength, OpenLoop, Round};
-use crate::stats::histogram::{self, BANDS};
-use crate::stats::{SHORT_OPS, SHORT_SECONDS};
 use crate::store::{Durability, Mode, Store};
 
 /// Looking at the residency of more files than this after every phase would take longer than the phases.

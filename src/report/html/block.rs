@@ -1,7 +1,7 @@
 //! One phase (and size of a sweep): its cells in the order in which they are shown.
 
+use crate::judge::{cells, ranking};
 use crate::result::{Cell, RunResult};
-use crate::stats::{cells, ranking};
 
 /// The cells of one phase, at one size of a sweep.
 pub struct Block<'r> {

@@ -5,8 +5,8 @@ use maud::{Markup, html};
 
 use super::size;
 use super::table::{ABSENT, Entry, Table, shown};
+use crate::judge::rails;
 use crate::result::{RowResult, RunResult};
-use crate::stats::rails;
 use crate::units;
 
 /// The section.

@@ -8,9 +8,9 @@ use super::super::place::Place;
 use super::block::Block;
 use super::size;
 use super::table::{Entry, Table, named, shown};
+use crate::judge::ranking::League;
+use crate::judge::{interval, ranking};
 use crate::result::{Cell, Interval, RunResult, Verdict};
-use crate::stats::ranking::League;
-use crate::stats::{interval, ranking};
 use crate::units;
 
 /// The section: one table, or one for each phase of a sweep.

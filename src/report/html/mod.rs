@@ -20,10 +20,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use self::block::{Block, blocks};
 use self::figure::Look;
 use self::table::{Entry, Table, named, shown};
+use crate::judge::{interval, ranking};
 use crate::report::terminal;
 use crate::report::then::is_later_part;
 use crate::result::{Against, RunResult};
-use crate::stats::{interval, ranking};
 use crate::units;
 
 const STYLE: &str = include_str!("style.css");

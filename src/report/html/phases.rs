@@ -10,12 +10,12 @@ use super::block::Block;
 use super::figure::{Across, Curve, Dot, Figure, Mark, Point, Scale, curves, dots};
 use super::table::{Entry, Table, named, shown};
 use super::{Looks, ratio, size};
+use crate::judge::interval::EQUAL_WITHIN;
+use crate::judge::ranking::League;
+use crate::judge::{cells, histogram, interval, ranking};
 use crate::plan::STANDARD_PHASES;
 use crate::report::terminal::describe;
 use crate::result::{Against, Cell, Interval, Percentiles, RunResult, Verdict};
-use crate::stats::interval::EQUAL_WITHIN;
-use crate::stats::ranking::League;
-use crate::stats::{cells, histogram, interval, ranking};
 use crate::units;
 
 /// Phases that are open when the report is: the questions of the answer.

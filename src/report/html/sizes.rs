@@ -11,8 +11,8 @@ use super::figure::{Across, Bands, Curve, Figure, Point, Scale, curves};
 use super::phases::{self, RATE, TIME, hover};
 use super::table::{Entry, Table, named, shown};
 use super::{Looks, ratio, size};
+use crate::judge::{cells, compare, interval};
 use crate::result::{Against, Cell, Crossover, Interval, RunResult, Verdict};
-use crate::stats::{cells, compare, interval};
 use crate::units;
 
 /// Sizes of blobs.

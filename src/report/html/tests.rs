@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::render;
+use crate::judge::histogram;
 use crate::plan::{PlanText, SHIPPED};
 use crate::report::then::SILENT;
 use crate::report::{markdown, terminal};
 use crate::result::RunResult;
-use crate::stats::histogram;
 
 /// A result with these rows, cells and footprints, as a file would hold it.
 fn result(rows: &[&str], cells: Vec<Value>, footprints: Vec<Value>) -> RunResult {

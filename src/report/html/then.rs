@@ -5,10 +5,10 @@ use maud::{Markup, html};
 use super::figure::{Dot, Figure, Look, Mark, Scale, dots};
 use super::table::{ABSENT, Entry, Table, named};
 use super::{prose, ratio};
+use crate::judge::interval;
 use crate::plan::PublishedText;
 use crate::report::then::{self, Line};
 use crate::result::{Claim, Interval, RunResult};
-use crate::stats::interval;
 use crate::units;
 
 /// Colours of the two times.

@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 
 use self::server::Nginx;
 use self::site::{Form, Site};
-use super::web::{Certificate, NGINX, OPENSSL};
-use crate::browser::{Browser, CHROMIUM, DevTools};
-use crate::proxy::{Passed, Proxy};
-use crate::server::{Program, Server};
+use crate::host::browser::{Browser, CHROMIUM, DevTools};
+use crate::host::proxy::{Passed, Proxy};
+use crate::host::server::{Program, Server};
 use crate::store::*;
+use crate::stores::delivery::web::{Certificate, NGINX, OPENSSL};
 
 /// A form of the page and what it is called.
 #[derive(Debug)]

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use rustix::process::Signal;
 
-use super::super::database::{START_PATIENCE, STOP_PATIENCE, on_free_port};
-use super::super::web::{Certificate, NGINX, check_path};
-use crate::server::{Launch, Server, SocketDir};
+use crate::host::server::{Launch, Server, SocketDir};
 use crate::store::*;
+use crate::stores::common::servers::{START_PATIENCE, STOP_PATIENCE, on_free_port};
+use crate::stores::delivery::web::{Certificate, NGINX, check_path};
 
 /// A running nginx.
 pub(super) struct Nginx {

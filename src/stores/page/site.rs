@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::Variant;
 use super::icons::{self, COUNT, SIDE};
-use crate::server::secret_directory;
+use crate::host::server::secret_directory;
 
 /// The form in which one page comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

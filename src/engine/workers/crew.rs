@@ -1,0 +1,309 @@
+//! The workers of a phase: threads that open a session each, begin together and end together.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
+
+use anyhow::{Result, anyhow};
+
+use super::super::ops::PlannedOp;
+use super::super::resources::Meter;
+use super::clock::Clock;
+use super::consumer::Consumer;
+use super::pace::Schedule;
+use super::tally::Tally;
+use super::worker::{Hands, Shared, Source, Uploads, bands, work};
+use crate::host::server::Server;
+use crate::plan::{Arrivals, SyncRule, Use};
+use crate::store::{Key, Span, Store};
+
+/// One list of ops for each worker, done between two barriers.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// A list for each worker; a single one when `open` is given.
+    pub lists: Vec<Vec<PlannedOp>>,
+    /// Passes over the blobs that a list is made of, after each of which it may end where ops are slow.
+    pub passes: usize,
+    /// Whole lists for at least this long; 0 for doing each once.
+    pub nanoseconds: u64,
+    /// An open loop instead.
+    pub open: Option<Open>,
+    /// What is done with what is read.
+    pub use_bytes: Use,
+    /// Blobs in one op.
+    pub batch: usize,
+    /// Whether every op connects anew.
+    pub connect: bool,
+    /// When workers sync.
+    pub sync: Option<SyncRule>,
+    /// Whether the first op of each session is kept apart from the rest.
+    pub first_apart: bool,
+}
+
+/// The pace of an open loop.
+#[derive(Clone, Copy, Debug)]
+pub struct Open {
+    /// How ops arrive.
+    pub arrivals: Arrivals,
+    /// Ops due a second.
+    pub ops_per_s: f64,
+    /// For how long.
+    pub seconds: f64,
+    /// No more ops than this.
+    pub ops_max: u64,
+    /// What the arrivals are drawn from.
+    pub seed: u64,
+}
+
+/// What a crew works with.
+pub struct Crew<'a, C: Clock> {
+    /// Time.
+    pub clock: &'a C,
+    /// The open store.
+    pub store: &'a dyn Store,
+    /// Keys by id.
+    pub keys: &'a [Key],
+    /// Bytes of blobs.
+    pub contents: &'a crate::corpus::Contents,
+    /// Threads.
+    pub workers: usize,
+    /// A key that no blob has, asked for by each session before the clock starts.
+    pub stranger: Option<Key>,
+    /// Where uploads are registered, in phases that have some.
+    pub uploads: Option<Uploads<'a>>,
+    /// Set from outside to end early.
+    pub stop: &'a AtomicBool,
+}
+
+impl<C: Clock> Crew<'_, C> {
+    /// Does the jobs one after the other, every worker with one session for all of them, and returns the counts of each
+    /// job. Each job's meter runs while its workers do.
+    pub fn run(&self, jobs: &[Job], meters: &mut [Meter]) -> Result<Vec<Tally>> {
+        let schedules: Vec<Option<Mutex<(Schedule, usize)>>> =
+            jobs.iter().map(|job| job.open.map(schedule)).collect();
+        let meeting = Meeting {
+            barrier: Barrier::new(self.workers + 1),
+            failed: AtomicBool::new(false),
+            begin: AtomicU64::new(0),
+            finished: AtomicU64::new(0),
+            workers: self.workers as u64,
+            main: std::thread::current(),
+        };
+        // A phase may end with less than it began with.
+        let memory_before = self.store.memory_bytes()?;
+        let counted: Mutex<Vec<(usize, Tally)>> = Mutex::default();
+        let first_error: Mutex<Option<anyhow::Error>> = Mutex::default();
+        // Whether every worker has its thread. Where one has not, nobody goes to the barrier, at which all are waited for.
+        let complete: OnceLock<bool> = OnceLock::new();
+        std::thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for worker in 0..self.workers {
+                let (meeting, schedules, counted, first_error, complete) =
+                    (&meeting, &schedules, &counted, &first_error, &complete);
+                let work = move || {
+                    let keep = |index, tally| lock(counted).push((index, tally));
+                    if *complete.wait()
+                        && let Err(error) = self.one(worker, jobs, schedules, meeting, &keep)
+                    {
+                        lock(first_error).get_or_insert(error);
+                    }
+                };
+                match std::thread::Builder::new().spawn_scoped(scope, work) {
+                    Ok(thread) => threads.push(thread),
+                    Err(error) => {
+                        let error =
+                            anyhow!("no thread for worker {} of {}: {error}", worker + 1, self.workers);
+                        lock(first_error).get_or_insert(error);
+                        break;
+                    }
+                }
+            }
+            let is_complete = *complete.get_or_init(|| threads.len() == self.workers);
+            for meter in meters.iter_mut().filter(|_| is_complete) {
+                meeting.barrier.wait();
+                if meeting.failed.load(Ordering::SeqCst) {
+                    break;
+                }
+                let mut servers = self.store.servers();
+                servers
+                    .extend(self.uploads.iter().filter_map(|uploads| uploads.apart).flat_map(Store::servers));
+                // Before the clock starts: what it takes says how often it may be done while the clock runs.
+                let begin = crate::host::machine::uptime();
+                meter.look_at_memory(&servers);
+                let look = crate::host::machine::uptime() - begin;
+                meter.start(&servers);
+                meeting.begin.store(self.clock.now(), Ordering::SeqCst);
+                meeting.barrier.wait();
+                meeting.wait_for_the_end(meter, &servers, look);
+                meter.stop(&servers);
+                meter.look_at_memory(&servers);
+            }
+            // The scope waits for the closures, a join for the threads: LMDB's thread-local reader slots are given back when
+            // a thread ends, which must be before the store is closed.
+            for thread in threads {
+                if thread.join().is_err() {
+                    lock(&first_error).get_or_insert(anyhow!("a worker panicked"));
+                }
+            }
+        });
+        if let Some(error) = first_error.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(error);
+        }
+        let memory = memory_before.max(self.store.memory_bytes()?);
+        meters.iter_mut().for_each(|meter| meter.note_store_memory(memory));
+        let mut totals: Vec<Option<Tally>> = jobs.iter().map(|_| None).collect();
+        for (index, tally) in counted.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            match &mut totals[index] {
+                Some(total) => total.add(&tally),
+                none => *none = Some(tally),
+            }
+        }
+        totals.into_iter().map(|total| total.ok_or_else(|| anyhow!("a job was not done"))).collect()
+    }
+
+    /// One worker's thread. It keeps every appointment even after a failure, or the others would wait for ever.
+    fn one(
+        &self,
+        worker: usize,
+        jobs: &[Job],
+        schedules: &[Option<Mutex<(Schedule, usize)>>],
+        meeting: &Meeting,
+        keep: &dyn Fn(usize, Tally),
+    ) -> Result<()> {
+        crate::host::machine::wake_me_on_time();
+        // Before the first job, or what the second one needs would be made while the first one's meter runs.
+        let mut opened = caught(|| {
+            let ready = |(job, schedule)| self.ready(worker, job, schedule);
+            let all: Result<Vec<Ready<'_, C>>> =
+                jobs.iter().zip(schedules.iter().map(Option::as_ref)).map(ready).collect();
+            Ok((self.hands()?, all?.into_iter()))
+        });
+        if opened.is_err() {
+            meeting.failed.store(true, Ordering::SeqCst);
+        }
+        let mut outcome = Ok(());
+        for (index, job) in jobs.iter().enumerate() {
+            meeting.barrier.wait();
+            if meeting.failed.load(Ordering::SeqCst) {
+                break;
+            }
+            meeting.barrier.wait();
+            let begin = match job.open {
+                // Due times are counted from one moment for all workers.
+                Some(_) => meeting.begin.load(Ordering::SeqCst),
+                // Until now it was woken, which is no part of an op: most of a pass of few ops would be that.
+                None => self.clock.now(),
+            };
+            if let (Ok((hands, all)), Ok(())) = (&mut opened, &outcome)
+                && let Some(Ready { shared, source, tally, consumer }) = all.next()
+            {
+                match caught(|| Ok(work(&shared, &source, hands, tally, consumer, begin)?)) {
+                    Ok(tally) => keep(index, tally),
+                    Err(error) => outcome = Err(error),
+                }
+            }
+            meeting.finished.fetch_add(1, Ordering::SeqCst);
+            meeting.main.unpark();
+            meeting.barrier.wait();
+        }
+        opened?;
+        outcome
+    }
+
+    fn hands(&self) -> Result<Hands<'_>> {
+        let mut hands = Hands::open(self.store, self.uploads)?;
+        if let Some(stranger) = &self.stranger {
+            hands.session.get(stranger, Span::Whole, &mut |_| {})?;
+            // What was before the phase is not the phase's.
+            hands.session.take_incidents();
+        }
+        Ok(hands)
+    }
+
+    /// What a worker needs for a job beside its sessions. It is made before the clock starts: histograms and buffers are pages that
+    /// the kernel has to clear.
+    fn ready<'j>(
+        &'j self,
+        worker: usize,
+        job: &'j Job,
+        schedule: Option<&'j Mutex<(Schedule, usize)>>,
+    ) -> Result<Ready<'j, C>> {
+        let shared = Shared {
+            clock: self.clock,
+            store: self.store,
+            keys: self.keys,
+            contents: self.contents,
+            uploads: self.uploads,
+            batch: job.batch,
+            connect: job.connect,
+            sync: job.sync,
+            stop: self.stop,
+        };
+        let source = match schedule {
+            Some(schedule) => Source::Planned { list: &job.lists[0], schedule },
+            None => {
+                Source::Own { list: &job.lists[worker], passes: job.passes, nanoseconds: job.nanoseconds }
+            }
+        };
+        let mut tally = Tally::new(bands(&job.lists, job.batch), job.open.is_some());
+        tally.first_apart = job.first_apart;
+        Ok(Ready { shared, source, tally, consumer: Consumer::new(job.use_bytes)? })
+    }
+}
+
+/// A worker's side of a job.
+struct Ready<'j, C: Clock> {
+    shared: Shared<'j, C>,
+    source: Source<'j>,
+    tally: Tally,
+    consumer: Consumer,
+}
+
+/// A panic in a driver must not leave the other threads waiting for this one.
+fn caught<T>(act: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(act))
+        .unwrap_or_else(|_panic| Err(anyhow!("the store's driver panicked; its message is above")))
+}
+
+/// Where workers meet before and after each job.
+struct Meeting {
+    barrier: Barrier,
+    failed: AtomicBool,
+    begin: AtomicU64,
+    /// Workers that have finished the job under way.
+    finished: AtomicU64,
+    workers: u64,
+    /// The thread that waits for them.
+    main: std::thread::Thread,
+}
+
+impl Meeting {
+    /// Waits until every worker has finished a job, and looks at the servers' memory now and then meanwhile. A look takes a processor
+    /// from what is measured (the kernel walks through all pages of a server), and only rows with servers need it: no more than a small
+    /// share of the time.
+    fn wait_for_the_end(&self, meter: &mut Meter, servers: &[&Server], look: std::time::Duration) {
+        /// Looks are this much of the time at the most.
+        const SHARE_MAX: f64 = 0.005;
+        const OFTEN: std::time::Duration = std::time::Duration::from_millis(250);
+        if !servers.is_empty() {
+            let pause = OFTEN.max(look.div_f64(SHARE_MAX));
+            while self.finished.load(Ordering::SeqCst) < self.workers {
+                let begin = crate::host::machine::uptime();
+                std::thread::park_timeout(pause);
+                // Whoever finishes wakes us; a look then would fall into the measured time of a short job.
+                if crate::host::machine::uptime() - begin >= pause {
+                    meter.look_at_memory(servers);
+                }
+            }
+        }
+        self.barrier.wait();
+        self.finished.store(0, Ordering::SeqCst);
+    }
+}
+
+fn schedule(open: Open) -> Mutex<(Schedule, usize)> {
+    Mutex::new((Schedule::new(open.arrivals, open.ops_per_s, open.seconds, open.ops_max, open.seed), 0))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,265 @@
+//! What one worker counts while the clock runs.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+
+use crate::judge::histogram::{self, BANDS, Histogram};
+use crate::result::Histograms;
+use crate::shown;
+use crate::store::{Incidents, Told};
+
+/// When an op was due, begun and done, in nanoseconds of the loop's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// When it should have begun.
+    pub due: u64,
+    /// When it began.
+    pub start: u64,
+    /// When it was done.
+    pub end: u64,
+}
+
+/// One worker's counts. Memory does not grow with the number of ops.
+#[derive(Debug)]
+pub struct Tally {
+    open: bool,
+    service: [Option<Box<Histogram>>; BANDS.len()],
+    response: [Option<Box<Histogram>>; BANDS.len()],
+    /// Ops done, failed ones too.
+    pub ops: u64,
+    /// Blobs in them.
+    pub blobs: u64,
+    /// Bytes in them.
+    pub bytes: u64,
+    /// Whole passes over the list.
+    pub passes: u64,
+    /// Ops that failed.
+    pub errors: u64,
+    /// The first failure.
+    pub first_error: Option<String>,
+    /// Attempts made again because the store was busy or had closed the connection.
+    pub retries: u64,
+    /// Answers that a cache in front of the blobs had not.
+    pub cache_misses: u64,
+    /// Ops given up.
+    pub timeouts: u64,
+    /// The first op of the session is kept apart from the rest.
+    pub first_apart: bool,
+    /// Those first ops.
+    pub first_ops_ns: Vec<u64>,
+    /// Syncs.
+    pub syncs: u64,
+    /// Their time.
+    pub sync_ns: u64,
+    /// Ops that came due while this worker, and so every worker, was busy.
+    pub busy_when_due: u64,
+    /// How late the worker woke for ops it waited for.
+    pub wake_late: Option<Box<Histogram>>,
+    /// When the first op was due or begun.
+    pub begin: u64,
+    /// When the last op or sync was done.
+    pub end: u64,
+    /// The last due instant.
+    pub last_due: u64,
+    /// Processor time of the worker's thread.
+    pub cpu_ns: u64,
+    /// Parts of ops that are timed by themselves, by name.
+    pub steps: Vec<(&'static str, Box<Histogram>)>,
+    /// What sessions counted, by name: the sum, and the number of ops.
+    pub counts: Vec<(&'static str, u64, u64)>,
+    /// Time between ops in which sessions made something ready or told something, in nanoseconds.
+    pub aside_ns: u64,
+}
+
+impl Tally {
+    /// Counts for blobs of the bands that occur. Response times are counted in a closed loop too, so that both loops cost
+    /// the same; they mean nothing there and are not reported.
+    pub fn new(bands: [bool; BANDS.len()], open: bool) -> Tally {
+        let make = |wanted: bool| wanted.then(|| Box::new(histogram::new()));
+        Tally {
+            open,
+            service: bands.map(make),
+            response: bands.map(make),
+            ops: 0,
+            blobs: 0,
+            bytes: 0,
+            passes: 0,
+            errors: 0,
+            first_error: None,
+            retries: 0,
+            cache_misses: 0,
+            timeouts: 0,
+            first_apart: true,
+            first_ops_ns: Vec::new(),
+            syncs: 0,
+            sync_ns: 0,
+            busy_when_due: 0,
+            wake_late: make(open),
+            begin: 0,
+            end: 0,
+            last_due: 0,
+            cpu_ns: 0,
+            steps: Vec::new(),
+            counts: Vec::new(),
+            aside_ns: 0,
+        }
+    }
+
+    /// Leaves histograms out, to see what they cost.
+    pub fn keep(mut self, service: bool, response: bool) -> Tally {
+        let none = || [const { None }; BANDS.len()];
+        if !service {
+            self.service = none();
+        }
+        if !response {
+            self.response = none();
+        }
+        self
+    }
+
+    /// Counts an op that succeeded.
+    #[inline]
+    pub fn record(&mut self, band: usize, times: Times) {
+        if self.first_apart && self.first_ops_ns.is_empty() {
+            self.first_ops_ns.push(times.end - times.start);
+            return;
+        }
+        if let Some(service) = &mut self.service[band] {
+            service.saturating_record(u64::max(times.end - times.start, 1));
+        }
+        if let Some(response) = &mut self.response[band] {
+            response.saturating_record(u64::max(times.end - times.due, 1));
+        }
+    }
+
+    /// Counts a part of an op. Those of a first op that is kept apart are not counted.
+    pub fn step(&mut self, name: &'static str, ns: u64) {
+        if self.first_apart && self.first_ops_ns.is_empty() {
+            return;
+        }
+        let place = self.steps.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
+            self.steps.push((name, Box::new(histogram::new())));
+            self.steps.len() - 1
+        });
+        self.steps[place].1.saturating_record(ns.max(1));
+    }
+
+    /// Counts what a session told of an op. That of a first op that is kept apart is not counted.
+    pub fn told(&mut self, told: Told) {
+        match told {
+            Told::Time(name, ns) => self.step(name, ns),
+            Told::Count(..) if self.first_apart && self.first_ops_ns.is_empty() => {}
+            Told::Count(name, number) => self.count(name, number, 1),
+        }
+    }
+
+    /// Counts what a session says of the ops so far.
+    pub fn happened(&mut self, incidents: Incidents) {
+        self.retries += incidents.repeats;
+        self.cache_misses += incidents.cache_misses;
+    }
+
+    fn count(&mut self, name: &'static str, number: u64, ops: u64) {
+        match self.counts.iter_mut().find(|(known, ..)| *known == name) {
+            Some((_, sum, all)) => (*sum, *all) = (*sum + number, *all + ops),
+            None => self.counts.push((name, number, ops)),
+        }
+    }
+
+    /// Wall time of the phase's `workers` in seconds, without what they did between ops.
+    pub fn seconds(&self, workers: usize) -> f64 {
+        let wall_ns = (self.end - self.begin) as f64;
+        (wall_ns - self.aside_ns as f64 / workers as f64) / 1e9
+    }
+
+    /// Counts an op that failed.
+    pub fn fail(&mut self, why: impl FnOnce() -> String) {
+        self.errors += 1;
+        if self.first_error.is_none() {
+            self.first_error = Some(shown::of_error(&why()));
+        }
+    }
+
+    /// Adds another worker's counts. Begin and end become those of all.
+    pub fn add(&mut self, other: &Tally) {
+        let merge = |all: &mut [Option<Box<Histogram>>], more: &[Option<Box<Histogram>>]| {
+            for (all, more) in all.iter_mut().zip(more) {
+                match (all, more) {
+                    (Some(all), Some(more)) => histogram::add(all, more),
+                    (all @ None, Some(more)) => *all = Some(more.clone()),
+                    (_, None) => {}
+                }
+            }
+        };
+        merge(&mut self.service, &other.service);
+        merge(&mut self.response, &other.response);
+        merge(std::slice::from_mut(&mut self.wake_late), std::slice::from_ref(&other.wake_late));
+        self.first_ops_ns.extend(&other.first_ops_ns);
+        // Who had nothing to do was only woken.
+        if other.ops > 0 {
+            let (begin, end) = (other.begin, other.end);
+            (self.begin, self.end) =
+                if self.ops > 0 { (self.begin.min(begin), self.end.max(end)) } else { (begin, end) };
+        }
+        self.ops += other.ops;
+        self.blobs += other.blobs;
+        self.bytes += other.bytes;
+        self.passes = self.passes.max(other.passes);
+        self.errors += other.errors;
+        self.first_error = self.first_error.take().or_else(|| other.first_error.clone());
+        self.retries += other.retries;
+        self.cache_misses += other.cache_misses;
+        self.timeouts += other.timeouts;
+        self.syncs += other.syncs;
+        self.sync_ns += other.sync_ns;
+        self.busy_when_due += other.busy_when_due;
+        self.last_due = self.last_due.max(other.last_due);
+        self.cpu_ns += other.cpu_ns;
+        self.aside_ns += other.aside_ns;
+        other.counts.iter().for_each(|(name, number, ops)| self.count(name, *number, *ops));
+        for (name, more) in &other.steps {
+            match self.steps.iter_mut().find(|(known, _)| known == name) {
+                Some((_, all)) => histogram::add(all, more),
+                None => self.steps.push((name, more.clone())),
+            }
+        }
+    }
+
+    /// The histograms for the result file.
+    pub fn histograms(&self) -> Result<Histograms> {
+        let mut steps = BTreeMap::new();
+        for (name, times) in &self.steps {
+            steps.insert((*name).to_owned(), histogram::encode(times)?);
+        }
+        Ok(Histograms {
+            steps,
+            service: encoded(&self.service)?,
+            response: if self.open { encoded(&self.response)? } else { BTreeMap::new() },
+        })
+    }
+
+    /// All service times in one histogram.
+    pub fn service(&self) -> Histogram {
+        let mut all = histogram::new();
+        self.service.iter().flatten().for_each(|band| histogram::add(&mut all, band));
+        all
+    }
+
+    /// All response times in one histogram.
+    pub fn response(&self) -> Histogram {
+        let mut all = histogram::new();
+        self.response.iter().flatten().for_each(|band| histogram::add(&mut all, band));
+        all
+    }
+}
+
+fn encoded(bands: &[Option<Box<Histogram>>; BANDS.len()]) -> Result<BTreeMap<String, String>> {
+    let mut texts = BTreeMap::new();
+    for (name, band) in BANDS.iter().zip(bands) {
+        if let Some(band) = band.as_ref().filter(|band| !band.is_empty()) {
+            texts.insert((*name).to_owned(), histogram::encode(band)?);
+        }
+    }
+    Ok(texts)
+}

@@ -1,0 +1,564 @@
+//! THE LOOP: the only place where ops are done and timed, for every store, phase, pace and number of workers.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::super::ops::{PlannedOp, State};
+use super::super::uploads::{Desk, Steps};
+use super::clock::Clock;
+use super::consumer::Consumer;
+use super::pace::Schedule;
+use super::tally::{Tally, Times};
+use crate::corpus::Contents;
+use crate::judge::SHORT_SECONDS;
+use crate::judge::histogram::{BANDS, band_of};
+use crate::plan::{OpKind, SyncRule};
+use crate::store::{Error, Key, Result, Session, Store};
+
+/// What all workers of a phase share.
+pub struct Shared<'a, C: Clock> {
+    /// Time.
+    pub clock: &'a C,
+    /// The store.
+    pub store: &'a dyn Store,
+    /// The keys of blobs by id.
+    pub keys: &'a [Key],
+    /// The bytes of blobs.
+    pub contents: &'a Contents,
+    /// Where uploads are registered; `None` where there are none.
+    pub uploads: Option<Uploads<'a>>,
+    /// Blobs in one op.
+    pub batch: usize,
+    /// Whether every op connects anew.
+    pub connect: bool,
+    /// When a worker syncs; `None` in other classes than on-sync.
+    pub sync: Option<SyncRule>,
+    /// Set from outside to end the phase early.
+    pub stop: &'a AtomicBool,
+}
+
+/// Where uploads are registered, and how.
+#[derive(Clone, Copy)]
+pub struct Uploads<'a> {
+    /// The store whose catalogue it is, where that is not the blobs' own.
+    pub apart: Option<&'a dyn Store>,
+    /// Whether entry and blob are one transaction.
+    pub one_transaction: bool,
+    /// The keys of contents by id of their blob.
+    pub keys: &'a [Key],
+}
+
+/// One worker's sessions.
+pub struct Hands<'s> {
+    /// With the store.
+    pub session: Box<dyn Session + 's>,
+    /// With the store that has the catalogue, where that is another one.
+    pub apart: Option<Box<dyn Session + 's>>,
+}
+
+impl<'s> Hands<'s> {
+    /// Opens both.
+    pub fn open(store: &'s dyn Store, uploads: Option<Uploads<'s>>) -> Result<Hands<'s>> {
+        let apart = uploads.and_then(|uploads| uploads.apart);
+        Ok(Hands { session: store.session()?, apart: apart.map(Store::session).transpose()? })
+    }
+
+    /// First the blobs, then the entries that speak of them.
+    fn sync(&mut self) -> Result<()> {
+        self.session.sync()?;
+        self.apart.as_mut().map_or(Ok(()), |apart| apart.sync())
+    }
+}
+
+/// Where a worker's ops come from.
+pub enum Source<'a> {
+    /// Its own list, again and again until this many nanoseconds are over.
+    Own {
+        /// The list.
+        list: &'a [PlannedOp],
+        /// Passes over the blobs that the list is made of. After each of them it may end when it has lasted for [`ENOUGH_NS`]: ops
+        /// that slow need not be as many as the list has.
+        passes: usize,
+        /// 0 for doing the list once.
+        nanoseconds: u64,
+    },
+    /// The list all workers share, each op at its planned instant.
+    Planned {
+        /// The list; it begins again when the schedule is longer.
+        list: &'a [PlannedOp],
+        /// The instants, and how many were taken.
+        schedule: &'a Mutex<(Schedule, usize)>,
+    },
+}
+
+/// So long is enough to average over, however few ops there were.
+pub const ENOUGH_NS: u64 = (SHORT_SECONDS * 1e9) as u64;
+/// Attempts at an op whose store is busy.
+const ATTEMPTS_MAX: u32 = 100;
+/// Failures after which a worker gives up: the phase has failed, and more would only take time.
+const ERRORS_MAX: u64 = 100;
+
+/// An op taken from its source.
+struct Next<'a> {
+    ops: &'a [PlannedOp],
+    /// When it should begin; `None`: at once.
+    due: Option<u64>,
+}
+
+/// A key is fetched this many ops before it is used: a program has at hand what it asks for, and a harness that waits for
+/// the memory of its own keys would add that to every store.
+const AHEAD: usize = 8;
+
+/// Asks the processor to fetch a key into its caches.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[expect(unsafe_code, reason = "prefetching is an intrinsic")]
+fn prefetch(key: &Key) {
+    use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    let first = std::ptr::from_ref(key).cast::<i8>();
+    // It may begin in one cache line and end in the next.
+    for place in [first, first.wrapping_add(size_of::<Key>() - 1)] {
+        // SAFETY: a prefetch reads and changes nothing, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place) };
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn prefetch(_key: &Key) {}
+
+/// Hands out ops in order.
+struct Cursor<'a> {
+    source: &'a Source<'a>,
+    keys: &'a [Key],
+    batch: usize,
+    at: usize,
+    /// Where the pass under way ends.
+    pass_end: usize,
+    begin: u64,
+}
+
+/// Where the pass ends that begins at a place of the list.
+fn pass_end(list: &[PlannedOp], passes: usize, begin: usize) -> usize {
+    (begin + list.len().div_ceil(passes)).min(list.len())
+}
+
+impl<'a> Cursor<'a> {
+    fn new(source: &'a Source<'a>, keys: &'a [Key], batch: usize, begin: u64) -> Cursor<'a> {
+        let pass_end = match source {
+            Source::Own { list, passes, .. } => pass_end(list, *passes, 0),
+            Source::Planned { .. } => 0,
+        };
+        Cursor { source, keys, batch, at: 0, pass_end, begin }
+    }
+
+    #[inline]
+    fn next(&mut self, now: u64, tally: &mut Tally) -> Option<Next<'a>> {
+        match self.source {
+            Source::Own { list, passes, nanoseconds } => {
+                if self.at >= self.pass_end {
+                    tally.passes += 1;
+                    let is_done = self.at == list.len();
+                    let enough = if is_done { *nanoseconds } else { ENOUGH_NS.max(*nanoseconds) };
+                    if list.is_empty() || now - self.begin >= enough {
+                        return None;
+                    }
+                    if is_done {
+                        (self.at, self.pass_end) = (0, 0);
+                    }
+                    self.pass_end = pass_end(list, *passes, self.pass_end);
+                }
+                let end = (self.at + self.batch).min(list.len());
+                let ops = &list[self.at..end];
+                self.at = end;
+                if let Some(soon) = list.get(end + AHEAD) {
+                    prefetch(&self.keys[soon.blob as usize]);
+                }
+                Some(Next { ops, due: None })
+            }
+            Source::Planned { list, schedule } => {
+                let mut shared = schedule.lock().unwrap_or_else(PoisonError::into_inner);
+                let due = shared.0.next()?;
+                let place = shared.1;
+                shared.1 += 1;
+                drop(shared);
+                let batches = list.len().div_ceil(self.batch).max(1);
+                let from = (place % batches) * self.batch;
+                Some(Next {
+                    ops: &list[from..(from + self.batch).min(list.len())],
+                    due: Some(self.begin + due),
+                })
+            }
+        }
+    }
+}
+
+/// Does a phase's ops with an open session and returns what was counted. `begin` is the moment at which its first op may begin: in an
+/// open loop the same for all workers.
+pub fn work<'s, C: Clock>(
+    shared: &Shared<'s, C>,
+    source: &Source<'_>,
+    hands: &mut Hands<'s>,
+    mut tally: Tally,
+    mut consumer: Consumer,
+    begin: u64,
+) -> Result<Tally> {
+    let cpu_before = crate::host::machine::thread_cpu_ns();
+    let mut writer = Writer { shared, unsynced_ops: 0, unsynced_bytes: 0, wrote: false, room: Vec::new() };
+    let mut cursor = Cursor::new(source, shared.keys, shared.batch, begin);
+    let staged = shared.store.is_staged();
+    let mut now = begin;
+    (tally.begin, tally.end) = (begin, begin);
+    while let Some(next) = cursor.next(now, &mut tally) {
+        if shared.stop.load(Ordering::Relaxed) || tally.errors >= ERRORS_MAX {
+            break;
+        }
+        let due = next.due.unwrap_or(now);
+        if next.due.is_some() {
+            tally.last_due = due;
+            if now > due {
+                tally.busy_when_due += 1;
+            } else {
+                shared.clock.sleep_until(due);
+            }
+        }
+        let prepared = writer.prepare(next.ops);
+        let ready = if staged { prepare(shared, hands, &mut tally) } else { Ok(()) };
+        let start = shared.clock.now();
+        if next.due.is_some()
+            && now <= due
+            && let Some(late) = &mut tally.wake_late
+        {
+            late.saturating_record(u64::max(start.saturating_sub(due), 1));
+        }
+        let connected = ready
+            .and_then(|()| if shared.connect { connect(shared, hands, start, &mut tally) } else { Ok(()) });
+        let mut outcome =
+            connected.and_then(|()| perform(shared, hands, next.ops, prepared, &mut consumer, &mut tally));
+        now = shared.clock.now();
+        tally.ops += 1;
+        tally.blobs += next.ops.len() as u64;
+        let end = now;
+        if staged && let Ok(bytes) = outcome {
+            outcome = hands.session.tell(&mut |told| tally.told(told)).map(|()| bytes);
+            now = shared.clock.now();
+            tally.aside_ns += now - end;
+        }
+        match outcome {
+            Ok(bytes) => {
+                tally.bytes += bytes;
+                tally.record(band_of(mean(bytes, next.ops.len())), Times { due, start, end });
+                if writer.must_sync(next.ops, bytes) {
+                    now = writer.sync(hands, now, &mut tally);
+                }
+            }
+            Err(error) => {
+                if matches!(error, Error::TimedOut) {
+                    tally.timeouts += 1;
+                    tally.happened(hands.session.take_incidents());
+                    *hands = Hands::open(shared.store, shared.uploads)?;
+                    now = shared.clock.now();
+                }
+                tally.fail(|| describe(&error, &next.ops[0], shared.keys));
+            }
+        }
+    }
+    if writer.wrote && shared.sync.is_some() {
+        now = writer.sync(hands, now, &mut tally);
+    }
+    if consumer.failed() {
+        tally.fail(|| "the socket that bytes were sent to broke".to_owned());
+    }
+    tally.end = now;
+    tally.happened(hands.session.take_incidents());
+    tally.cpu_ns = crate::host::machine::thread_cpu_ns().saturating_sub(cpu_before);
+    Ok(tally)
+}
+
+/// Bytes of each blob of an op, without a division where there is one.
+#[inline]
+fn mean(bytes: u64, blobs: usize) -> u64 {
+    if blobs == 1 { bytes } else { bytes / blobs as u64 }
+}
+
+/// Makes ready what the next op must find fresh, and takes the time that needs out of the phase's.
+fn prepare<C: Clock>(shared: &Shared<'_, C>, hands: &mut Hands<'_>, tally: &mut Tally) -> Result<()> {
+    let begin = shared.clock.now();
+    let outcome = hands.session.prepare();
+    tally.aside_ns += shared.clock.now() - begin;
+    outcome
+}
+
+/// Connects anew, as the first step of an op.
+fn connect<C: Clock>(
+    shared: &Shared<'_, C>,
+    hands: &mut Hands<'_>,
+    start: u64,
+    tally: &mut Tally,
+) -> Result<()> {
+    hands.session.connect()?;
+    tally.step("connect", shared.clock.now() - start);
+    Ok(())
+}
+
+/// The blobs that an op writes, ready before its clock starts.
+enum Prepared<'a> {
+    Nothing,
+    One(&'a [u8]),
+    Batch(Vec<(Key, &'a [u8])>),
+}
+
+/// A worker's writes: their bytes, and when they are due for a sync.
+struct Writer<'a, 's, C: Clock> {
+    shared: &'a Shared<'s, C>,
+    unsynced_ops: u64,
+    unsynced_bytes: u64,
+    wrote: bool,
+    /// Where blobs that do not lie ready in the pool are made: one buffer for each blob of a batch.
+    room: Vec<Vec<u8>>,
+}
+
+impl<C: Clock> Writer<'_, '_, C> {
+    /// Finds or makes the bytes to be written, off the op's clock.
+    #[inline]
+    fn prepare(&mut self, ops: &[PlannedOp]) -> Prepared<'_> {
+        if ops[0].kind.reads() || matches!(ops[0].kind, OpKind::Delete | OpKind::Release) {
+            return Prepared::Nothing;
+        }
+        self.room.resize(self.room.len().max(ops.len()), Vec::new());
+        let shared = self.shared;
+        let mut blobs = ops.iter().zip(&mut self.room).map(|(op, room)| {
+            let blob = shared.contents.blob(u64::from(op.blob), op.generation, u64::from(op.len), room);
+            (shared.keys[op.blob as usize], blob)
+        });
+        match (ops.len(), blobs.next()) {
+            (1, Some((_, blob))) => Prepared::One(blob),
+            (_, Some(first)) => Prepared::Batch(std::iter::once(first).chain(blobs).collect()),
+            (_, None) => Prepared::Nothing,
+        }
+    }
+
+    #[inline]
+    fn must_sync(&mut self, ops: &[PlannedOp], bytes: u64) -> bool {
+        let Some(rule) = self.shared.sync else { return false };
+        if ops[0].kind.reads() {
+            return false;
+        }
+        self.wrote = true;
+        self.unsynced_ops += 1;
+        self.unsynced_bytes += bytes;
+        self.unsynced_ops >= rule.ops || self.unsynced_bytes >= rule.bytes
+    }
+
+    /// Syncs, on the clock but in no op's time; returns the moment after.
+    fn sync(&mut self, hands: &mut Hands<'_>, before: u64, tally: &mut Tally) -> u64 {
+        if self.unsynced_ops == 0 {
+            return before;
+        }
+        let outcome = hands.sync();
+        let now = self.shared.clock.now();
+        tally.syncs += 1;
+        tally.sync_ns += now - before;
+        if let Err(error) = outcome {
+            tally.fail(|| format!("sync failed: {error}"));
+        }
+        (self.unsynced_ops, self.unsynced_bytes) = (0, 0);
+        now
+    }
+}
+
+/// Does one op, again while the store is busy, and returns the bytes of its blobs.
+#[inline]
+fn perform<C: Clock>(
+    shared: &Shared<'_, C>,
+    hands: &mut Hands<'_>,
+    ops: &[PlannedOp],
+    prepared: Prepared<'_>,
+    consumer: &mut Consumer,
+    tally: &mut Tally,
+) -> Result<u64> {
+    let mut attempt = 1;
+    loop {
+        let session = hands.session.as_mut();
+        let outcome = match (&prepared, ops) {
+            (Prepared::One(content), [op]) if op.kind == OpKind::Register => {
+                register(shared, hands, op, content, tally)
+            }
+            (Prepared::One(blob), [op]) => {
+                session.put(&shared.keys[op.blob as usize], blob).map(|()| u64::from(op.len))
+            }
+            (Prepared::Batch(blobs), _) => {
+                session.put_batch(blobs).map(|()| ops.iter().map(|op| u64::from(op.len)).sum())
+            }
+            (_, [op]) if op.kind == OpKind::Delete => {
+                session.delete(&shared.keys[op.blob as usize]).map(|()| u64::from(op.len))
+            }
+            (_, [op]) if op.kind == OpKind::Release => release(shared, hands, op, tally),
+            (_, [op]) => get(session, &shared.keys[op.blob as usize], op, consumer),
+            _ if ops[0].kind == OpKind::Delete => {
+                let keys: Vec<Key> = ops.iter().map(|op| shared.keys[op.blob as usize]).collect();
+                session.delete_batch(&keys).map(|()| ops.iter().map(|op| u64::from(op.len)).sum())
+            }
+            _ => get_many(session, shared.keys, ops, consumer),
+        };
+        match outcome {
+            Err(Error::Busy) if attempt < ATTEMPTS_MAX => {
+                attempt += 1;
+                tally.retries += 1;
+                std::thread::yield_now();
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+fn desk<'d, 's>(uploads: &Uploads, hands: &'d mut Hands<'s>) -> Desk<'d, 's> {
+    Desk {
+        session: hands.session.as_mut(),
+        apart: hands.apart.as_deref_mut(),
+        one_transaction: uploads.one_transaction,
+    }
+}
+
+const NO_CATALOGUE: Error = Error::Unsupported("an upload without a catalogue");
+
+fn register<C: Clock>(
+    shared: &Shared<'_, C>,
+    hands: &mut Hands<'_>,
+    op: &PlannedOp,
+    content: &[u8],
+    tally: &mut Tally,
+) -> Result<u64> {
+    let uploads = shared.uploads.as_ref().ok_or(NO_CATALOGUE)?;
+    let steps = Steps::begin(shared.clock, tally);
+    desk(uploads, hands).upload(u64::from(op.blob), content, steps)?;
+    Ok(u64::from(op.len))
+}
+
+fn release<C: Clock>(
+    shared: &Shared<'_, C>,
+    hands: &mut Hands<'_>,
+    op: &PlannedOp,
+    tally: &mut Tally,
+) -> Result<u64> {
+    let uploads = shared.uploads.as_ref().ok_or(NO_CATALOGUE)?;
+    let steps = Steps::begin(shared.clock, tally);
+    desk(uploads, hands).withdraw(&uploads.keys[op.blob as usize], steps)?;
+    Ok(u64::from(op.len))
+}
+
+/// Gets one blob or part of one, and checks that as many bytes came as must be there.
+#[inline]
+fn get(session: &mut dyn Session, key: &Key, op: &PlannedOp, consumer: &mut Consumer) -> Result<u64> {
+    let mut bytes = 0;
+    let found = session.get(key, op.span(), &mut |piece| {
+        bytes += piece.len() as u64;
+        consumer.take(piece);
+    })?;
+    if !found {
+        return Err(Error::Failed(anyhow::anyhow!("no such blob, though it was put")));
+    }
+    if bytes != u64::from(op.len) {
+        return Err(Error::Failed(anyhow::anyhow!("{bytes} B instead of {}", op.len)));
+    }
+    Ok(bytes)
+}
+
+fn get_many(
+    session: &mut dyn Session,
+    keys: &[Key],
+    ops: &[PlannedOp],
+    consumer: &mut Consumer,
+) -> Result<u64> {
+    if ops[0].kind == OpKind::Range {
+        return Err(Error::Unsupported("a batch of range reads"));
+    }
+    let keys: Vec<Key> = ops.iter().map(|op| keys[op.blob as usize]).collect();
+    let mut bytes = vec![0_u64; ops.len()];
+    let found = session.get_many(&keys, &mut |index, piece| {
+        bytes[index] += piece.len() as u64;
+        consumer.take(piece);
+    })?;
+    if found != ops.len() {
+        return Err(Error::Failed(anyhow::anyhow!("{found} of {} blobs found", ops.len())));
+    }
+    if let Some((bytes, op)) = bytes.iter().zip(ops).find(|(bytes, op)| **bytes != u64::from(op.len)) {
+        return Err(Error::Failed(anyhow::anyhow!("{bytes} B instead of {}", op.len)));
+    }
+    Ok(bytes.iter().sum())
+}
+
+fn describe(error: &Error, op: &PlannedOp, keys: &[Key]) -> String {
+    let kind = format!("{:?}", op.kind).to_lowercase();
+    format!("{kind} of {}: {error}", keys[op.blob as usize].as_str())
+}
+
+/// The bands that ops of some lists fall into, each of so many blobs. An op of several falls into that of their mean, which may be one
+/// of which there is no blob.
+pub fn bands(lists: &[Vec<PlannedOp>], batch: usize) -> [bool; BANDS.len()] {
+    let mut bands = [false; BANDS.len()];
+    for op in lists.iter().flatten() {
+        bands[band_of(u64::from(op.len))] = true;
+    }
+    if batch > 1
+        && let (Some(low), Some(high)) = (bands.iter().position(|is| *is), bands.iter().rposition(|is| *is))
+    {
+        bands[low..=high].fill(true);
+    }
+    bands
+}
+
+/// Carries out deletes that were only marked, as one timed op.
+pub fn purge<C: Clock>(clock: &C, store: &dyn Store, tally: &mut Tally) -> Result<()> {
+    let start = clock.now();
+    store.purge()?;
+    let end = clock.now();
+    tally.first_apart = false;
+    tally.ops += 1;
+    (tally.begin, tally.end) = (start, end);
+    tally.record(0, Times { due: start, start, end });
+    Ok(())
+}
+
+/// Opens a store and reads one blob, as one timed op; returns the open store.
+pub fn reopen<C: Clock>(
+    clock: &C,
+    open: &dyn Fn() -> Result<Box<dyn Store>>,
+    key: &Key,
+    op: &PlannedOp,
+    tally: &mut Tally,
+) -> Result<Box<dyn Store>> {
+    let start = clock.now();
+    let store = open()?;
+    let bytes = get(store.session()?.as_mut(), key, op, &mut Consumer::Touch)?;
+    let end = clock.now();
+    tally.ops += 1;
+    tally.blobs += 1;
+    tally.bytes += bytes;
+    tally.record(band_of(bytes), Times { due: start, start, end });
+    Ok(store)
+}
+
+/// Compares uploads and their catalogue with what they must be, off every clock.
+pub fn verify_uploads(
+    store: &dyn Store,
+    uploads: Uploads<'_>,
+    contents: &Contents,
+    state: &State,
+) -> anyhow::Result<()> {
+    let mut hands = Hands::open(store, Some(uploads))?;
+    super::super::uploads::verify(&mut desk(&uploads, &mut hands), uploads.keys, contents, state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_of_several_blobs_falls_into_a_band_that_is_counted() {
+        let op = |len| PlannedOp { blob: 0, kind: OpKind::Get, len, generation: 0, offset: 0 };
+        let lists = [vec![op(900), op(200_000)]];
+        assert_eq!(bands(&lists, 1), [true, false, false, true, false, false]);
+        assert_eq!(bands(&lists, 16), [true, true, true, true, false, false]);
+        assert_eq!(bands(&[vec![]], 16), [false; BANDS.len()]);
+    }
+}

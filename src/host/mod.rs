@@ -1,0 +1,9 @@
+//! What the machine is and does: its facts, directories of ours, processes that cannot outlive us, ways to them.
+
+#[cfg(feature = "page")]
+pub mod browser;
+pub mod machine;
+pub mod place;
+#[cfg(feature = "page")]
+pub mod proxy;
+pub mod server;

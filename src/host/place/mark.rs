@@ -1,0 +1,188 @@
+//! The mark of a directory of ours: a file that says which directory, made by whom and when, and that is locked while a run uses
+//! it. What is not marked in just this way is somebody else's, whatever it is called.
+
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
+
+use super::removal;
+
+/// The file that marks a directory as ours. It is locked while a run uses it.
+pub(super) const MARK: &CStr = c"BLOBWISE";
+/// How our directories are called: this and eight hexadecimal digits.
+pub(super) const PREFIX: &str = "blobwise-";
+
+/// Whether a name is one that we give.
+pub(super) fn is_our_form(name: &CStr) -> bool {
+    let digits = name.to_bytes().strip_prefix(PREFIX.as_bytes());
+    digits.is_some_and(|digits| {
+        digits.len() == 8 && digits.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+    })
+}
+
+/// A directory that is proved to be ours. It is held by descriptors, so that another one which takes its name is not taken for
+/// it.
+#[derive(Debug)]
+pub(super) struct Ours {
+    /// The directory that it lies in.
+    within: OwnedFd,
+    name: CString,
+    dir: OwnedFd,
+    /// Holds the lock.
+    _mark: File,
+}
+
+impl Ours {
+    /// Makes and marks a directory that only we can enter.
+    pub(super) fn make(within: OwnedFd, name: CString, shown: &Path) -> Result<Ours> {
+        rustix::fs::mkdirat(&within, &*name, Mode::RWXU)?;
+        let make = || -> Result<(OwnedFd, File)> {
+            let dir = removal::open_below(within.as_fd(), &name, OFlags::RDONLY | OFlags::DIRECTORY)?;
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let mut mark = File::from(rustix::fs::openat(&dir, MARK, flags, Mode::RUSR | Mode::WUSR)?);
+            // Locked before it says anything: what says nothing is nobody's.
+            mark.lock().context("cannot lock a file there")?;
+            mark.write_all(
+                text(&name, &boot(), std::process::id(), identity(&rustix::fs::fstat(&dir)?)).as_bytes(),
+            )?;
+            Ok((dir, mark))
+        };
+        match make() {
+            Ok((dir, mark)) => Ok(Ours { within, name, dir, _mark: mark }),
+            Err(error) => {
+                drop(removal::remove_tree(shown));
+                Err(error)
+            }
+        }
+    }
+
+    /// A directory that a run of this user made and no longer uses; nothing where any of that is not so.
+    pub(super) fn find_stale(within: OwnedFd, name: CString) -> Option<Ours> {
+        let dir = removal::open_below(within.as_fd(), &name, OFlags::RDONLY | OFlags::DIRECTORY).ok()?;
+        let directory = rustix::fs::fstat(&dir).ok().filter(is_of_this_user)?;
+        // A pipe in its place would keep whoever opens it waiting: `open_below` never waits.
+        let mut mark = File::from(removal::open_below(dir.as_fd(), MARK, OFlags::RDONLY).ok()?);
+        let file = rustix::fs::fstat(&mark).ok().filter(is_of_this_user)?;
+        if FileType::from_raw_mode(file.st_mode) != FileType::RegularFile || mark.try_lock().is_err() {
+            return None;
+        }
+        const BYTES_MAX: u64 = 1000;
+        let mut said = String::new();
+        (&mut mark).take(BYTES_MAX).read_to_string(&mut said).ok()?;
+        is_ours(&said, &name, identity(&directory), file.st_mtime).then_some(Ours {
+            within,
+            name,
+            dir,
+            _mark: mark,
+        })
+    }
+
+    /// Removes it with everything below it, on its own mount, the mark last: what cannot be removed stays ours.
+    pub(super) fn remove(&self, shown: &Path) -> Result<()> {
+        removal::remove_opened((self.within.as_fd(), &self.name), self.dir.as_fd(), shown, Some(MARK))
+    }
+}
+
+#[cfg(test)]
+impl Ours {
+    /// What the end of the process does, however that comes.
+    pub(super) fn unlock(&self) {
+        self._mark.unlock().unwrap();
+    }
+}
+
+fn is_of_this_user(stat: &Stat) -> bool {
+    stat.st_uid == rustix::process::geteuid().as_raw()
+}
+
+/// Which directory it is, by its device and its inode.
+fn identity(directory: &Stat) -> (u64, u64) {
+    (directory.st_dev, directory.st_ino)
+}
+
+/// What the mark of a directory says.
+fn text(name: &CStr, boot: &str, process: u32, (device, inode): (u64, u64)) -> String {
+    format!(
+        "A run of blobwise works here. This directory is removed when it ends.\nname {}\nboot {boot}\nprocess {process}\ndirectory {device}:{inode}\n",
+        name.to_string_lossy()
+    )
+}
+
+/// This boot of the machine; empty where the kernel does not say.
+fn boot() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}
+
+/// Whether a mark, last written at a time in seconds since 1970, is just what we would have written into this directory.
+fn is_ours(said: &str, name: &CStr, (device, inode): (u64, u64), written: i64) -> bool {
+    let value = |key: &str| said.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+    let (Some(booted), Some(process)) = (value("boot"), value("process").and_then(|text| text.parse().ok()))
+    else {
+        return false;
+    };
+    if booted == boot() {
+        return said == text(name, booted, process, (device, inode));
+    }
+    // Numbers of devices hold for one boot only. A file of another boot that is younger than this one was written by another machine,
+    // which may still be at work where locks are not seen from one to the other.
+    let Some(device) = value("directory").and_then(|text| text.split_once(':')?.0.parse().ok()) else {
+        return false;
+    };
+    let before = crate::host::machine::booted().is_some_and(|moment| written < moment);
+    before && said == text(name, booted, process, (device, inode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_the_exact_form() {
+        for name in [c"blobwise-0123abcd", c"blobwise-00000000"] {
+            assert!(is_our_form(name), "{name:?}");
+        }
+        for name in [
+            c"blobwise-",
+            c"blobwise-0123abc",
+            c"blobwise-0123abcde",
+            c"blobwise-0123ABCD",
+            c"blobwise-runs",
+            c"blobwise-0123abc/",
+            c"blobwise_0123abcd",
+            c"xblobwise-0123abcd",
+        ] {
+            assert!(!is_our_form(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_mark_is_ours_for_its_own_directory_and_from_before_this_boot_only() {
+        let (directory, now, name) = ((2049, 77), i64::MAX, c"blobwise-0123abcd");
+        let good = text(name, &boot(), 7, directory);
+        assert!(is_ours(&good, name, directory, now));
+        for other in [
+            good.replace("process 7", "process -7"),
+            good.replace("process 7", "process 07"),
+            good.replace("name blobwise-0123abcd", "name blobwise-0123abce"),
+            good.replace("A run", "a run"),
+            format!("{good} "),
+            String::new(),
+            "A run of blobwise".to_owned(),
+        ] {
+            assert!(!is_ours(&other, name, directory, now), "{other}");
+        }
+        assert!(!is_ours(&good, name, (2049, 78), now), "a copy of it");
+        assert!(!is_ours(&good, name, (2050, 77), now), "on another device");
+        // Devices may be called otherwise after a boot.
+        let earlier = text(name, "another", 7, (2050, 77));
+        assert!(is_ours(&earlier, name, directory, 1));
+        assert!(!is_ours(&earlier, name, directory, now), "of another machine, perhaps at work");
+        assert!(!is_ours(&earlier, name, (2049, 78), 1));
+    }
+}

@@ -1,0 +1,263 @@
+//! The directory that a run works in: ours alone, marked and locked, so that nothing else is ever removed.
+
+mod held;
+mod mark;
+mod removal;
+
+use std::ffi::CString;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use rand::TryRng;
+use rustix::fs::{Dir, Mode, OFlags};
+
+pub use self::held::Held;
+use self::mark::Ours;
+pub use self::removal::remove_tree;
+use crate::host::machine;
+
+/// A marked and locked directory below `--dir`, which nobody else can enter; removed when dropped.
+#[derive(Debug)]
+pub struct Place {
+    path: PathBuf,
+    /// The directory that it lies in, where that was made for it; removed again if empty.
+    made: Option<PathBuf>,
+    /// What earlier runs left and cannot be removed.
+    left: Vec<String>,
+    ours: Ours,
+}
+
+impl Place {
+    /// Makes the directory below `dir`, and removes what dead runs of ours left there. `dir` is made when it is missing, but no
+    /// directory above it: that of a disk which is not mounted would lie on another disk.
+    pub fn make(dir: &Path) -> Result<Place> {
+        let made = make_last(dir)?;
+        let make = || -> Result<Place> {
+            let within = open_directory(dir)?;
+            let left = remove_stale(&within, dir);
+            let name = format!("{}{:08x}", mark::PREFIX, fresh_seed() as u32);
+            let path = dir.join(&name);
+            let ours = Ours::make(within, CString::new(name)?, &path)
+                .with_context(|| format!("cannot write in `{}`", dir.display()))?;
+            let path = path.canonicalize().unwrap_or(path);
+            if machine::remembers_deletions(&path) {
+                // What one store deletes must not slow down what the next one makes. Without it everything works all the same.
+                drop(machine::spread_directories(&path));
+            }
+            Ok(Place { path, made: made.clone(), left, ours })
+        };
+        make().inspect_err(|_| remove_if_empty(made.as_slice()))
+    }
+
+    /// Where the run works.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What dead runs of ours left beside it and could not be removed, a sentence each.
+    pub fn left(&self) -> &[String] {
+        &self.left
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // A directory that cannot be removed keeps its mark, is found as stale by the next run, and is named there.
+        drop(self.ours.remove(&self.path));
+        remove_if_empty(self.made.as_slice());
+    }
+}
+
+/// A number that is never the same twice.
+pub fn fresh_seed() -> u64 {
+    rand::rngs::SysRng.try_next_u64().unwrap_or(1)
+}
+
+/// An error unless a directory is there or only its last part is missing.
+pub fn check_parent(dir: &Path) -> Result<()> {
+    let parent = match dir.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => return Ok(()),
+    };
+    if !dir.exists() && !parent.is_dir() {
+        bail!(
+            "cannot make the directory `{}`: there is no directory `{}`; make it, mount its disk or name another place: only the last part \
+             is ever made, or another disk than the one that was meant might be measured",
+            dir.display(),
+            parent.display()
+        );
+    }
+    Ok(())
+}
+
+/// Makes the last part of a path where that is missing, and returns it then.
+fn make_last(dir: &Path) -> Result<Option<PathBuf>> {
+    check_parent(dir)?;
+    if dir.is_dir() {
+        return Ok(None);
+    }
+    match std::fs::create_dir(dir) {
+        Ok(()) => Ok(Some(dir.to_owned())),
+        // Somebody was faster.
+        Err(_) if dir.is_dir() => Ok(None),
+        Err(_) if dir.exists() => bail!("`{}` is not a directory", dir.display()),
+        Err(error) => Err(error).with_context(|| format!("cannot make the directory `{}`", dir.display())),
+    }
+}
+
+/// Makes a directory with its parents and returns those that were missing, innermost first.
+pub fn make_directories(dir: &Path) -> Result<Vec<PathBuf>> {
+    let missing: Vec<PathBuf> = dir
+        .ancestors()
+        .take_while(|path| !path.as_os_str().is_empty() && !path.exists())
+        .map(Path::to_owned)
+        .collect();
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory `{}`", dir.display()))?;
+    if !dir.is_dir() {
+        bail!("`{}` is not a directory", dir.display());
+    }
+    Ok(missing)
+}
+
+/// Why a file of 1 MB cannot be written in a directory, if it cannot: its file system is full, read-only or broken. Nothing
+/// is flushed, so that nothing of it reaches the disk where the kernel takes its time.
+pub fn why_unwritable(dir: &Path) -> Option<std::io::Error> {
+    const BYTES: usize = 1_000_000;
+    let probe = dir.join(format!("probe-{:08x}", fresh_seed() as u32));
+    let written = std::fs::File::create_new(&probe).and_then(|mut file| file.write_all(&vec![0; BYTES]));
+    // One that cannot be removed goes with the directory.
+    std::fs::remove_file(&probe).ok();
+    written.err()
+}
+
+/// Removes directories that are empty, innermost first.
+pub fn remove_if_empty(made: &[PathBuf]) {
+    for dir in made {
+        if std::fs::remove_dir(dir).is_err() {
+            break;
+        }
+    }
+}
+
+/// A directory to find others from; it need not be readable.
+fn open_directory(dir: &Path) -> Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(dir, flags, Mode::empty()).with_context(|| format!("cannot open `{}`", dir.display()))
+}
+
+/// Removes the directories of our runs that ended without removing them: marked as [`mark`] says, and no longer locked. Returns
+/// what could not be removed, in a sentence each.
+fn remove_stale(within: &OwnedFd, shown: &Path) -> Vec<String> {
+    // Of a directory that cannot be read nothing is known.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(within, c".", flags, Mode::empty());
+    let Ok(entries) = opened.and_then(Dir::new) else { return Vec::new() };
+    let names: Vec<CString> = entries
+        .filter_map(|entry| entry.ok())
+        .map(|entry| entry.file_name().to_owned())
+        .filter(|name| mark::is_our_form(name))
+        .collect();
+    let mut left = Vec::new();
+    for name in names {
+        let path = shown.join(name.to_string_lossy().as_ref());
+        let Ok(within) = within.try_clone() else { continue };
+        let Some(stale) = Ours::find_stale(within, name) else { continue };
+        if let Err(error) = stale.remove(&path) {
+            left.push(format!("`{}`, which an earlier run left, was not removed: {error:#}", path.display()));
+        }
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    /// What a run that was killed leaves: its directory, with the mark that it wrote, and not locked any more.
+    fn killed(home: &Path) -> PathBuf {
+        let place = Place::make(home).unwrap();
+        let stale = home.join(place.path().file_name().unwrap());
+        std::fs::write(stale.join("blob"), "ours").unwrap();
+        // The lock goes with the descriptor; neither `Drop` is called.
+        let Place { ours, .. } = &place;
+        ours.unlock();
+        std::mem::forget(place);
+        stale
+    }
+
+    #[test]
+    fn stale_ones_are_removed_and_running_ones_left_alone() {
+        let home = tempfile::tempdir_in(".").unwrap();
+        let stale = killed(home.path());
+        let running = Place::make(home.path()).unwrap();
+        let second = Place::make(home.path()).unwrap();
+        assert_eq!((running.left(), stale.exists()), (&[] as &[String], false));
+        assert!(running.path().exists() && second.path().exists());
+        let path = running.path().to_owned();
+        drop(running);
+        assert!(!path.exists() && second.path().exists());
+    }
+
+    #[test]
+    fn what_is_called_like_ours_and_is_not_marked_by_us_is_left_alone() {
+        let home = tempfile::tempdir_in(".").unwrap();
+        let mark = "BLOBWISE";
+        let of = |name: &str| {
+            let dir = home.path().join(name);
+            std::fs::create_dir(&dir).unwrap();
+            std::fs::write(dir.join("theirs"), "theirs").unwrap();
+            dir
+        };
+        let said = std::fs::read(killed(home.path()).join(mark)).unwrap();
+        std::fs::write(of("blobwise-00000001").join(mark), "A run of blobwise").unwrap();
+        std::fs::write(of("blobwise-00000002").join(mark), "").unwrap();
+        of("blobwise-00000003");
+        // A mark of ours, and the directory of somebody else who copied or linked it.
+        std::fs::write(of("blobwise-00000004").join(mark), &said).unwrap();
+        std::fs::write(home.path().join("said"), &said).unwrap();
+        symlink("../said", of("blobwise-00000005").join(mark)).unwrap();
+        std::fs::write(of("precious").join(mark), &said).unwrap();
+        // Whoever opens a pipe waits for its other end.
+        let pipe = of("blobwise-00000006").join(mark);
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RWXU).unwrap();
+        drop(Place::make(home.path()).unwrap());
+        let names = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().path());
+        let kept: Vec<PathBuf> = names.filter(|path| path.join("theirs").exists()).collect();
+        assert_eq!(kept.len(), 7, "{kept:?}");
+    }
+
+    #[test]
+    fn nobody_else_can_enter() {
+        let home = tempfile::tempdir_in(".").unwrap();
+        let place = Place::make(home.path()).unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(place.path()), mode(&place.path().join("BLOBWISE"))), (0o700, 0o600));
+    }
+
+    #[test]
+    fn stores_are_put_apart_where_deleted_files_slow_new_ones() {
+        let home = tempfile::tempdir_in(".").unwrap();
+        let place = Place::make(home.path()).unwrap();
+        let flags = rustix::fs::ioctl_getflags(std::fs::File::open(place.path()).unwrap());
+        let is_spread = flags.is_ok_and(|flags| flags.contains(rustix::fs::IFlags::TOPDIR));
+        assert_eq!(is_spread, machine::remembers_deletions(place.path()));
+    }
+
+    #[test]
+    fn a_directory_that_was_made_is_removed_again_and_none_is_made_above_it() {
+        let home = tempfile::tempdir_in(".").unwrap();
+        let dir = home.path().join("a/b");
+        let error = Place::make(&dir).unwrap_err().to_string();
+        let missing = format!("there is no directory `{}`", home.path().join("a").display());
+        assert!(error.contains(&missing), "{error}");
+        assert!(!home.path().join("a").exists());
+        std::fs::create_dir(home.path().join("a")).unwrap();
+        drop(Place::make(&dir).unwrap());
+        assert!(!dir.exists() && home.path().join("a").exists());
+    }
+}

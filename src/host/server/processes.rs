@@ -1,0 +1,199 @@
+//! What `/proc` says of a server's processes: who is below whom, their processor time and memory.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+/// A process by a descriptor of it (pidfd): its number may be given to another when it has ended, the descriptor may not.
+#[derive(Debug)]
+pub struct Process {
+    pid: Pid,
+    descriptor: OwnedFd,
+}
+
+impl Process {
+    /// The process that has this number now.
+    pub fn of(pid: Pid) -> rustix::io::Result<Process> {
+        Ok(Process { pid, descriptor: rustix::process::pidfd_open(pid, PidfdFlags::empty())? })
+    }
+
+    /// Its number, in our own namespace.
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    /// Its number as `/proc` has it, which may be that of an outer namespace.
+    pub fn number_in_proc(&self) -> Result<i32> {
+        let path = format!("/proc/self/fdinfo/{}", self.descriptor.as_raw_fd());
+        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read `{path}`"))?;
+        let number = text.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok());
+        number.with_context(|| format!("`{path}` has no number"))
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) -> rustix::io::Result<()> {
+        rustix::process::pidfd_send_signal(&self.descriptor, signal)
+    }
+
+    /// Whether it has ended, waited for or not.
+    pub fn has_ended(&self) -> bool {
+        self.ends_within(Duration::ZERO)
+    }
+
+    /// Waits for its end, for no longer than `patience`; whether it has ended.
+    pub fn ends_within(&self, patience: Duration) -> bool {
+        is_ready_within(&self.descriptor, patience)
+    }
+}
+
+impl AsFd for Process {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// Waits until there is something to read, the end included, for no longer than `patience`; whether there is.
+pub fn is_ready_within(descriptor: &impl AsFd, patience: Duration) -> bool {
+    let begin = crate::host::machine::uptime();
+    loop {
+        let left = patience.saturating_sub(crate::host::machine::uptime() - begin);
+        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        // The longest time there is is no time at all.
+        let timeout = (patience != Duration::MAX).then_some(&timeout);
+        match poll(&mut [PollFd::new(descriptor, PollFlags::IN)], timeout) {
+            Err(rustix::io::Errno::INTR) => {}
+            ready => return ready.is_ok_and(|ready| ready > 0),
+        }
+    }
+}
+
+/// What `/proc` says of a process.
+#[derive(Clone, Copy, Debug)]
+struct Stat {
+    pid: i32,
+    state: char,
+    parent: i32,
+    session: i32,
+    /// In ticks of the kernel since it booted.
+    started: u64,
+}
+
+impl Stat {
+    fn of(pid: &str) -> Option<Stat> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name in parentheses may contain anything; behind it are state, parent, process group and session, and as the
+        // twentieth when it was started.
+        let (begin, rest) = stat.rsplit_once(')')?;
+        let mut fields = rest.split_whitespace();
+        Some(Stat {
+            pid: begin.split_whitespace().next()?.parse().ok()?,
+            state: fields.next()?.chars().next()?,
+            parent: fields.next()?.parse().ok()?,
+            session: fields.nth(1)?.parse().ok()?,
+            started: fields.nth(15)?.parse().ok()?,
+        })
+    }
+
+    /// It has ended, and nobody has waited for it yet.
+    fn is_dead(&self) -> bool {
+        ['Z', 'X'].contains(&self.state)
+    }
+}
+
+/// Everything that runs.
+fn all() -> Vec<Stat> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| entry.ok());
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
+        .filter_map(|name| Stat::of(&name))
+        .collect()
+}
+
+/// A process and everything below it.
+pub fn tree(root: i32) -> Vec<i32> {
+    let all = all();
+    let mut found = vec![root];
+    let mut next = 0;
+    while next < found.len() {
+        let parent = found[next];
+        found.extend(all.iter().filter(|stat| stat.parent == parent).map(|stat| stat.pid));
+        next += 1;
+    }
+    found
+}
+
+/// The parent of this process, as `/proc` has it.
+pub fn own_parent() -> Option<i32> {
+    Stat::of("self").map(|stat| stat.parent)
+}
+
+/// When the process that has this number was started, in ticks of the kernel since it booted; `None` if none has it.
+pub fn started(pid: u32) -> Option<u64> {
+    Stat::of(&pid.to_string()).map(|stat| stat.started)
+}
+
+/// Whether a process was stopped by a signal.
+pub fn is_stopped(pid: i32) -> bool {
+    Stat::of(&pid.to_string()).is_some_and(|stat| stat.state == 'T')
+}
+
+/// Kills everything below a process that adopts orphans.
+pub fn kill_below(root: i32) {
+    kill_all(|| {
+        let tree = tree(root);
+        all().into_iter().filter(|stat| stat.pid != root && tree.contains(&stat.pid)).collect()
+    });
+}
+
+/// Kills everything in a process session.
+pub fn kill_session(session: i32) {
+    kill_all(|| all().into_iter().filter(|stat| stat.session == session).collect());
+}
+
+/// Kills until nothing of it runs. Who was forked or orphaned meanwhile is found by the next turn.
+fn kill_all(find: impl Fn() -> Vec<Stat>) {
+    const TURNS: u32 = 200;
+    let running =
+        || -> Vec<i32> { find().iter().filter(|stat| !stat.is_dead()).map(|stat| stat.pid).collect() };
+    for _ in 0..TURNS {
+        let found = running();
+        if found.is_empty() {
+            return;
+        }
+        let held: Vec<Process> =
+            found.into_iter().filter_map(Pid::from_raw).filter_map(|pid| Process::of(pid).ok()).collect();
+        // Looked for once more now that they are held: a number that was given to another meanwhile is not of them.
+        let still = running();
+        for process in held.iter().filter(|process| still.contains(&process.pid())) {
+            process.signal(Signal::KILL).ok();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Processor time of a process: its threads from schedstat, its ended children from the 10 ms ticks of stat.
+pub fn process_cpu_ns(pid: i32) -> Option<u64> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let own: u64 = threads
+        .filter_map(|thread| thread.ok())
+        .filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok())
+        .filter_map(|text| text.split_whitespace().next()?.parse::<u64>().ok())
+        .sum();
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<u64> =
+        stat.rsplit_once(')')?.1.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
+    // cutime and cstime are the 16th and 17th field of the line, the name being the second.
+    let ticks = fields.get(13)? + fields.get(14)?;
+    Some(own + ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
+}
+
+/// Memory of a process: its proportional share of what it has mapped, in bytes.
+pub fn proportional_bytes(pid: i32) -> Option<u64> {
+    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
+}

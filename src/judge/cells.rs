@@ -1,0 +1,482 @@
+//! The figures of a cell: one row in one phase, from its rounds.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+
+use super::LADDER_STEP;
+use super::compare::Series;
+use super::histogram::{self, Histogram, SHARES};
+use super::interval::rate;
+use super::ranking::is_ladder;
+use crate::plan::{CacheState, Missing, Phase, Plan, Row, Work, class_of, length_key};
+use crate::records::{CellRecord, Records};
+use crate::result::{Cache, CacheProof, Cell, PercentileIntervals, Round, SizeBand, Status, Step};
+use crate::store::Kind;
+
+/// Above this share of the store's bytes in the page cache after eviction, cold is lukewarm.
+const RESIDENT_SHARE_MAX: f64 = 0.01;
+
+/// A cell without figures.
+fn blank(plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
+    let (workers, batch) = match &phase.work {
+        Work::Ops(load) | Work::Ramp(load) => {
+            (load.workers.unwrap_or(plan.workers), load.batch.unwrap_or(plan.batch))
+        }
+        Work::Age(_) => (plan.workers, 1),
+        Work::Reopen | Work::Purge => (1, 1),
+    };
+    Cell {
+        store: String::new(),
+        adapter: String::new(),
+        kind: String::new(),
+        options: BTreeMap::new(),
+        status: Status::Measured,
+        reason: None,
+        phase: phase.id.clone(),
+        sweep_bytes,
+        durability: plan.durability,
+        own_durability: None,
+        damage: None,
+        workers,
+        batch,
+        cache: Cache::None,
+        cache_proof: None,
+        offered_ops_per_s: None,
+        ops: 0,
+        errors: 0,
+        first_error: None,
+        retries: 0,
+        cache_misses: 0,
+        timeouts: 0,
+        rounds: Vec::new(),
+        ops_per_s: None,
+        settled_ops_per_s: None,
+        blobs_per_op: None,
+        bytes_per_s: None,
+        service_ns: None,
+        service_intervals: None,
+        response_ns: None,
+        curve: Vec::new(),
+        size_bands: Vec::new(),
+        steps: Vec::new(),
+        counts: BTreeMap::new(),
+        sync_share: None,
+        total_cpu_ns_per_op: None,
+        client_cpu_ns_per_op: None,
+        background_cpu_ns_per_op: None,
+        server_cpu_ns_per_op: None,
+        client_peak_bytes: None,
+        server_peak_bytes: None,
+        device_reads: None,
+        device_read_bytes: None,
+        device_written_bytes: None,
+        device_flushes: None,
+        harness_share: None,
+        leader: false,
+        not_ranked: None,
+    }
+}
+
+pub(super) fn missing_cell(missing: &Missing, plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
+    Cell {
+        store: missing.label.clone(),
+        adapter: missing.adapter.clone(),
+        status: Status::NotAvailable,
+        reason: Some(missing.reason.clone()),
+        not_ranked: Some(format!("not available: {}", missing.reason)),
+        ..blank(plan, phase, sweep_bytes)
+    }
+}
+
+/// A cell of a row; `None` while nothing is known about it.
+pub(super) fn cell(
+    plan: &Plan,
+    records: &Records,
+    row: &Row,
+    phase: &Phase,
+    sweep_bytes: Option<u64>,
+) -> Result<Option<Cell>> {
+    let durability = class_of(row, phase.class, plan.durability);
+    let mut cell = Cell {
+        store: row.label.clone(),
+        adapter: row.adapter.name.to_owned(),
+        kind: row.adapter.kind.name().to_owned(),
+        options: row.options.shown(),
+        durability,
+        own_durability: row.own_class().filter(|own| *own != plan.durability),
+        damage: Some((row.adapter.damage)(&row.options, durability)),
+        ..blank(plan, phase, sweep_bytes)
+    };
+    let empty = CellRecord::default();
+    let record = records.cells.get(&(row.label.clone(), sweep_bytes, phase.id.clone())).unwrap_or(&empty);
+    let failed = records.rows.iter().find(|known| known.store == row.label && known.status == Status::Failed);
+    if record.rounds.is_empty() {
+        match (&record.not_possible, failed) {
+            (Some(why), _) => (cell.status, cell.reason) = (Status::NotPossible, Some(why.clone())),
+            (None, Some(failed)) => (cell.status, cell.reason) = (Status::Failed, failed.reason.clone()),
+            (None, None) => return Ok(None),
+        }
+        return Ok(Some(cell));
+    }
+    fill_in(&mut cell, record, phase)?;
+    if let Some(failed) = failed {
+        (cell.status, cell.reason) = (Status::Failed, failed.reason.clone());
+    } else if let Some(why) = &record.not_possible {
+        // What it did in its lucky rounds does not stand for all of them.
+        (cell.status, cell.reason) = (Status::NotPossible, Some(why.clone()));
+    } else if cell.errors > 0 {
+        let first = cell.first_error.clone().unwrap_or_default();
+        (cell.status, cell.reason) =
+            (Status::Failed, Some(format!("{} of {} ops failed: {first}", cell.errors, cell.ops)));
+    }
+    cell.harness_share = harness_share(plan, records, &cell, phase);
+    Ok(Some(cell))
+}
+
+fn fill_in(cell: &mut Cell, record: &CellRecord, phase: &Phase) -> Result<()> {
+    let rounds = &record.rounds;
+    cell.rounds.clone_from(rounds);
+    // What was done, and not what was asked: some phases are closed loops whatever rate there is. Each rung of a ladder has its own.
+    let open = rounds.first().filter(|round| round.rungs.is_empty()).and_then(|round| round.open.as_ref());
+    cell.offered_ops_per_s = open.map(|open| open.offered_ops_per_s);
+    cell.ops = rounds.iter().map(|round| round.ops).sum();
+    cell.errors = rounds.iter().map(|round| round.errors).sum();
+    cell.retries = rounds.iter().map(|round| round.retries).sum();
+    cell.cache_misses = rounds.iter().map(|round| round.cache_misses).sum();
+    cell.timeouts = rounds.iter().map(|round| round.timeouts).sum();
+    cell.first_error = rounds.iter().find_map(|round| round.first_error.clone());
+    let over = |value: &dyn Fn(&Round) -> f64| rate(&rounds.iter().map(value).collect::<Vec<f64>>());
+    cell.ops_per_s = over(&|round| round.ops as f64 / round.seconds);
+    if rounds.iter().all(|round| round.settled_seconds.is_some()) {
+        cell.settled_ops_per_s =
+            over(&|round| round.ops as f64 / round.settled_seconds.unwrap_or(round.seconds));
+    }
+    if rounds.iter().all(|round| round.bytes > 0) {
+        cell.bytes_per_s = over(&|round| round.bytes as f64 / round.seconds);
+    }
+    let ops = (cell.ops as f64).max(1.0);
+    cell.blobs_per_op = Some(rounds.iter().map(|round| round.blobs).sum::<u64>() as f64 / ops);
+    percentiles(cell)?;
+    counts(cell);
+    resources(cell);
+    (cell.cache, cell.cache_proof) = cache(phase, rounds);
+    Ok(())
+}
+
+fn percentiles(cell: &mut Cell) -> Result<()> {
+    let service = decode_rounds(&cell.rounds, |round| &round.histogram.service)?;
+    let merged = histogram::merge_equally(&service);
+    cell.service_ns = Some(histogram::percentiles(&merged, &service));
+    cell.service_intervals = Some(percentile_intervals(&service));
+    cell.curve = histogram::curve(&merged, &service);
+    if cell.rounds.iter().any(|round| round.open.is_some()) {
+        let response = decode_rounds(&cell.rounds, |round| &round.histogram.response)?;
+        let merged = histogram::merge_equally(&response);
+        cell.response_ns = Some(histogram::percentiles(&merged, &response));
+        cell.curve = histogram::curve(&merged, &response);
+    }
+    steps(cell)?;
+    for band in histogram::BANDS {
+        let rounds: Vec<Histogram> = cell
+            .rounds
+            .iter()
+            .filter_map(|round| round.histogram.service.get(band))
+            .map(|text| histogram::decode(text))
+            .collect::<Result<_>>()?;
+        let ops: u64 = rounds.iter().map(Histogram::len).sum();
+        if ops > 0 {
+            let service_ns = histogram::percentiles(&histogram::merge_equally(&rounds), &rounds);
+            cell.size_bands.push(SizeBand { band: band.to_owned(), ops, service_ns });
+        }
+    }
+    Ok(())
+}
+
+/// Steps in the order in which ops take them.
+pub(super) const STEPS: &[&str] = &[
+    "connect",
+    "script connects",
+    "script fetches",
+    "digest",
+    "begin",
+    "find",
+    "insert",
+    "put",
+    "confirm",
+    "release",
+    "delete",
+    "forget",
+    "commit",
+    "first paint",
+    "icons",
+    "content",
+];
+
+/// The parts of ops that were timed by themselves, and their share of the ops' time.
+fn steps(cell: &mut Cell) -> Result<()> {
+    let mut names: Vec<&String> = cell.rounds.iter().flat_map(|round| round.histogram.steps.keys()).collect();
+    names.sort_by_key(|name| (STEPS.iter().position(|known| known == name), *name));
+    names.dedup();
+    let whole = decode_rounds(&cell.rounds, |round| &round.histogram.service)?;
+    let time =
+        |rounds: &[Histogram]| rounds.iter().map(|round| round.mean() * round.len() as f64).sum::<f64>();
+    let mut steps = Vec::new();
+    for name in names {
+        let texts = cell.rounds.iter().filter_map(|round| round.histogram.steps.get(name));
+        let rounds: Vec<Histogram> = texts.map(|text| histogram::decode(text)).collect::<Result<_>>()?;
+        let service_ns = histogram::percentiles(&histogram::merge_equally(&rounds), &rounds);
+        let mean_ns = rate(&rounds.iter().map(Histogram::mean).collect::<Vec<f64>>());
+        let share = time(&rounds) / time(&whole).max(1.0);
+        steps.push(Step { name: name.clone(), service_ns, mean_ns, share });
+    }
+    cell.steps = steps;
+    Ok(())
+}
+
+/// What was counted in an op, in the mean over rounds.
+fn counts(cell: &mut Cell) {
+    for round in &cell.rounds {
+        for (name, number) in &round.counts {
+            *cell.counts.entry(name.clone()).or_default() += number / cell.rounds.len() as f64;
+        }
+    }
+}
+
+/// Each round's bands in one histogram.
+fn decode_rounds<'r>(
+    rounds: &'r [Round],
+    bands: impl Fn(&'r Round) -> &'r BTreeMap<String, String>,
+) -> Result<Vec<Histogram>> {
+    rounds.iter().map(|round| histogram::whole(bands(round))).collect()
+}
+
+fn percentile_intervals(rounds: &[Histogram]) -> PercentileIntervals {
+    let of = |share: f64| {
+        let values: Option<Vec<f64>> =
+            rounds.iter().map(|round| histogram::percentile(round, share).map(|time| time as f64)).collect();
+        rate(&values?)
+    };
+    PercentileIntervals { p50: of(SHARES[0]), p90: of(SHARES[1]), p99: of(SHARES[2]), p999: of(SHARES[3]) }
+}
+
+fn resources(cell: &mut Cell) {
+    let rounds = &cell.rounds;
+    let ops = cell.ops.max(1) as f64;
+    let per_op = |value: &dyn Fn(&Round) -> Option<u64>| {
+        let values: Option<Vec<u64>> = rounds.iter().map(value).collect();
+        values.map(|values| values.iter().sum::<u64>() as f64 / ops)
+    };
+    let mean = |value: &dyn Fn(&Round) -> Option<u64>| {
+        let values: Option<Vec<u64>> = rounds.iter().map(value).collect();
+        values.map(|values| values.iter().sum::<u64>() / rounds.len() as u64)
+    };
+    cell.total_cpu_ns_per_op = per_op(&|round| round.total_cpu_ns);
+    cell.client_cpu_ns_per_op = per_op(&|round| Some(round.client_cpu_ns));
+    cell.background_cpu_ns_per_op =
+        per_op(&|round| Some(round.client_cpu_ns.saturating_sub(round.worker_cpu_ns)));
+    cell.server_cpu_ns_per_op = per_op(&|round| round.server_cpu_ns);
+    cell.server_peak_bytes = rounds.iter().filter_map(|round| round.server_peak_bytes).max();
+    let peaks: Option<Vec<u64>> = rounds.iter().map(|round| round.client_peak_bytes).collect();
+    cell.client_peak_bytes = peaks.and_then(|peaks| peaks.into_iter().max());
+    cell.device_reads = mean(&|round| round.device_reads);
+    cell.device_read_bytes = mean(&|round| round.device_read_bytes);
+    cell.device_written_bytes = mean(&|round| round.device_written_bytes);
+    cell.device_flushes = mean(&|round| round.device_flushes);
+    let seconds: f64 = rounds.iter().map(|round| round.seconds).sum::<f64>() * cell.workers as f64;
+    if rounds.iter().any(|round| round.syncs > 0) && seconds > 0.0 {
+        cell.sync_share = Some(rounds.iter().map(|round| round.sync_seconds).sum::<f64>() / seconds);
+    }
+}
+
+/// What the caches held, and how that is known.
+fn cache(phase: &Phase, rounds: &[Round]) -> (Cache, Option<CacheProof>) {
+    let repeats = matches!(&phase.work, Work::Ops(load) if load.repeats.is_some());
+    match phase.cache {
+        CacheState::Warm => return (Cache::Warm, None),
+        CacheState::AsIs if repeats || phase.work == Work::Reopen => return (Cache::Warm, None),
+        CacheState::AsIs => return (Cache::None, None),
+        CacheState::Cold | CacheState::ColdStart => {}
+    }
+    let proofs: Vec<&CacheProof> = rounds.iter().filter_map(|round| round.cache_proof.as_ref()).collect();
+    let Some(first) = proofs.first() else { return (Cache::Lukewarm, None) };
+    let mean = |value: &dyn Fn(&CacheProof) -> f64| {
+        proofs.iter().map(|proof| value(proof)).sum::<f64>() / proofs.len() as f64
+    };
+    let tenths = proofs.iter().map(|proof| proof.device_bytes_per_byte.len()).min().unwrap_or(0);
+    let proof = CacheProof {
+        method: first.method.clone(),
+        resident_share: proofs.iter().find_map(|proof| proof.resident_share),
+        resident_share_opened: proofs.iter().find_map(|proof| proof.resident_share_opened),
+        open_seconds: mean(&|proof| proof.open_seconds),
+        device_bytes_per_byte: (0..tenths)
+            .map(|tenth| mean(&|proof| proof.device_bytes_per_byte[tenth]))
+            .collect(),
+        sample_share: first.sample_share,
+    };
+    let evicted = proof.resident_share.is_some_and(|share| share <= RESIDENT_SHARE_MAX);
+    let cold = proof.method == "drop_caches" && evicted;
+    (if cold { Cache::Cold } else { Cache::Lukewarm }, Some(proof))
+}
+
+/// Device bytes per byte delivered over a whole cold phase.
+pub fn device_bytes_per_byte(cell: &Cell) -> Option<f64> {
+    let read = cell.rounds.iter().map(|round| round.device_read_bytes).sum::<Option<u64>>()?;
+    let delivered: u64 = cell.rounds.iter().map(|round| round.bytes).sum();
+    (delivered > 0).then(|| read as f64 / delivered as f64)
+}
+
+fn harness_share(plan: &Plan, records: &Records, cell: &Cell, phase: &Phase) -> Option<f64> {
+    let null =
+        records.harness.null_ns.get(&length_key(&cell.phase, cell.sweep_bytes)).copied().or_else(|| {
+            // The null store forgets when closed: its warm reads stand for cold ones.
+            let warm = plan.phases.iter().find(|phase| !phase.writes() && phase.cache == CacheState::Warm)?;
+            let reads = !phase.writes() && phase.work != Work::Reopen;
+            reads
+                .then(|| records.harness.null_ns.get(&length_key(&warm.id, cell.sweep_bytes)).copied())
+                .flatten()
+        })?;
+    let ops_per_s = cell.ops_per_s?.median;
+    // An open loop waits on purpose: its op is compared by its service time.
+    let op_ns = match (cell.offered_ops_per_s, cell.service_ns.and_then(|service| service.p50)) {
+        (Some(_), Some(p50)) => p50 as f64,
+        _ => 1e9 / ops_per_s,
+    };
+    Some(null / op_ns)
+}
+
+/// Whether a cell's phase writes.
+pub fn writes(cell: &Cell) -> bool {
+    cell.settled_ops_per_s.is_some()
+}
+
+/// Time of a worker for each blob of an op, in nanoseconds, with the work that was put off where there is some; `None` in an open
+/// loop, whose rate says nothing of time.
+pub fn blob_ns(cell: &Cell) -> Option<f64> {
+    let rate = cell.settled_ops_per_s.or(cell.ops_per_s)?.median;
+    let is_closed = cell.offered_ops_per_s.is_none() && !is_ladder(cell);
+    is_closed.then(|| 1e9 / rate * cell.workers as f64 / cell.blobs_per_op.unwrap_or(1.0).max(1.0))
+}
+
+/// Whether a cell was offered the same rate as all others, so that its response times are what tells it from them. On a ladder
+/// each row has a rate of its own.
+pub fn is_offered(cell: &Cell) -> bool {
+    cell.rounds.iter().any(|round| round.open.is_some() && round.rungs.is_empty())
+}
+
+/// The mean response time of a round, in nanoseconds; none where no op has one.
+fn mean_response_ns(round: &Round) -> Option<f64> {
+    let all = histogram::whole(&round.histogram.response).ok()?;
+    (!all.is_empty()).then(|| all.mean().max(1.0))
+}
+
+/// The rates by which a cell is compared: settled ones where there are any; in an open loop the inverse of the mean
+/// response time, because the rate is the same for all.
+pub fn series(cell: &Cell) -> Series {
+    let is_offered = is_offered(cell);
+    let value = |round: &Round| match is_offered {
+        true => mean_response_ns(round).map_or(0.0, |ns| 1e9 / ns),
+        false => round.ops as f64 / round.settled_seconds.unwrap_or(round.seconds),
+    };
+    Series {
+        label: cell.store.clone(),
+        rates: cell
+            .rounds
+            .iter()
+            .map(|round| (round.round, value(round)))
+            .filter(|(_, rate)| *rate > 0.0)
+            .collect(),
+        slack: if is_ladder(cell) { LADDER_STEP.ln() } else { 0.0 },
+    }
+}
+
+/// The mean time of an op, in nanoseconds, as rates are compared: in an open loop its response time.
+pub fn op_ns(cell: &Cell) -> Option<f64> {
+    if is_offered(cell) {
+        let rates: Vec<f64> = series(cell).rates.into_values().collect();
+        return Some(1e9 / rate(&rates)?.median);
+    }
+    let rate = cell.settled_ops_per_s.or(cell.ops_per_s)?;
+    Some(1e9 / rate.median * cell.workers as f64)
+}
+
+/// Whether a row's ops are answered by another process, as those of servers, caches and web servers are.
+pub fn has_process(cell: &Cell) -> bool {
+    [Kind::Server, Kind::Cache, Kind::Web].map(Kind::name).contains(&cell.kind.as_str())
+}
+
+/// Whether that process is one of the user's, given by URL.
+pub fn has_url(cell: &Cell) -> bool {
+    cell.options.get("url").is_some_and(|url| !url.is_empty())
+}
+
+/// Whether answers come from a distance that was made.
+pub fn is_far(cell: &Cell) -> bool {
+    cell.options.get("rtt").is_some_and(|rtt| rtt != "0")
+}
+
+/// Whether a cell's ops wait, one after the other, for a process of this machine: what waking a processor takes is then part of each.
+/// More workers than one keep the processors awake.
+pub fn waits_for_a_process(cell: &Cell) -> bool {
+    cell.workers == 1 && has_process(cell) && !has_url(cell) && !is_far(cell)
+}
+
+/// The median percentile of a cell's service time.
+pub fn p50(cell: &Cell) -> Option<u64> {
+    cell.service_ns.unwrap_or_default().p50
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::claims::tests::{around, cell};
+    use serde_json::json;
+
+    /// A cell of an open loop: the rate that it was offered, its mean response time, and whether that was a rung of a ladder.
+    fn open(offered: f64, response_ns: u64, is_rung: bool) -> Cell {
+        let mut response = histogram::new();
+        response.record_n(response_ns, 1000).unwrap();
+        let text = histogram::encode(&response).unwrap();
+        let over = json!({"workers": 2, "ops_per_s": {"median": offered}});
+        let mut value = cell("a", "read-warm", &around(1000.0 / offered, 0), over);
+        for round in value["rounds"].as_array_mut().unwrap() {
+            round["histogram"]["response"] = json!({"0-1 kB": text});
+            round["open"] = json!({"offered_ops_per_s": offered, "all_busy_share": 0.0, "drain_seconds": 0.0, "sustained": true,
+                                   "wake_late_p50_ns": 0, "wake_late_p99_ns": 0});
+            if is_rung {
+                round["rungs"] = json!([{"offered_ops_per_s": offered, "achieved_share": 1.0, "response_ns": response_ns,
+                                         "ops": 1000}]);
+            }
+        }
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn middle(cell: &Cell) -> f64 {
+        let rates: Vec<f64> = series(cell).rates.into_values().collect();
+        rate(&rates).unwrap().median
+    }
+
+    #[test]
+    fn at_one_offered_rate_response_times_are_compared() {
+        let (quick, slow) = (open(100.0, 1_000_000, false), open(100.0, 10_000_000, false));
+        assert!((middle(&quick) / middle(&slow) - 10.0).abs() < 0.1);
+        // The time of an op is what it took, not the pause between two of them.
+        let times = [op_ns(&quick).unwrap(), op_ns(&slow).unwrap()];
+        assert!((times[0] / 1e6 - 1.0).abs() < 0.01 && (times[1] / 1e7 - 1.0).abs() < 0.01, "{times:?}");
+    }
+
+    #[test]
+    fn on_a_ladder_the_rates_themselves_are_compared() {
+        // The better one is slower at its own, higher, rate.
+        let (better, worse) = (open(10_000.0, 8_000_000, true), open(2_000.0, 3_000_000, true));
+        assert!((middle(&better) / middle(&worse) - 5.0).abs() < 0.1);
+        assert!(op_ns(&better) < op_ns(&worse));
+    }
+
+    #[test]
+    fn a_round_without_a_response_time_is_not_the_fastest() {
+        let mut cell = open(100.0, 1_000_000, false);
+        cell.rounds[0].histogram.response.clear();
+        assert_eq!(series(&cell).rates.len(), cell.rounds.len() - 1);
+    }
+}

@@ -1,0 +1,450 @@
+//! Which cells are ranked, and which of them with each other.
+
+use super::cells::{device_bytes_per_byte, op_ns, series, writes};
+use super::compare::{rank, with_reference};
+use super::{LEAST_SECONDS, SHORT_OPS, SHORT_SECONDS, VERDICT_ROUNDS};
+use crate::plan::{Plan, class_wanted, length_key};
+use crate::records::{RESIDENT_SHARE_OPENED_MAX, Records};
+use crate::result::{Cache, CacheProof, Cell, RunResult, Status};
+use crate::store::Kind;
+
+/// Above this share of harness in an op the cell is not ranked.
+pub const HARNESS_SHARE_MAX: f64 = 0.30;
+/// Below this many device bytes per byte delivered (and compressed), some of what was read came from somewhere else.
+const DEVICE_BYTES_PER_BYTE_MIN: f64 = 0.90;
+
+/// Why a cell says more of the harness than of the store, if it does.
+pub fn mostly_harness(cell: &Cell) -> Option<String> {
+    let share = cell.harness_share.filter(|share| *share > HARNESS_SHARE_MAX)?;
+    Some(format!("client-bound: {:.0} % of an op is the harness", share * 100.0))
+}
+
+/// Why a cell is not ranked, if it is not.
+pub(super) fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<String> {
+    let row = plan.rows.iter().find(|row| row.label == cell.store)?;
+    match cell.status {
+        Status::Measured => {}
+        Status::NotPossible => {
+            return Some(format!("not possible: {}", cell.reason.clone().unwrap_or_default()));
+        }
+        Status::NotAvailable => {
+            return Some(format!("not available: {}", cell.reason.clone().unwrap_or_default()));
+        }
+        Status::Failed => return Some(format!("failed: {}", cell.reason.clone().unwrap_or_default())),
+    }
+    let phase = plan.phases.iter().find(|phase| phase.id == cell.phase)?;
+    let weaker = (phase.writes() && cell.durability < class_wanted(row, phase.class, plan.durability))
+        .then(|| format!("{WEAKER} {}, the strongest it has", cell.durability.name()));
+    if row.is_reference() {
+        return Some(format!("{YARDSTICK}, not a place for files"));
+    }
+    // Of caches nobody expects that class: those of each class rank apart.
+    if weaker.is_some() && row.adapter.kind != Kind::Cache {
+        return weaker;
+    }
+    if let Some(why) = mostly_harness(cell) {
+        return Some(why);
+    }
+    if let Some(why) = client_is_the_limit(records, cell) {
+        return Some(why);
+    }
+    if let Some(why) = misses_its_cache(cell) {
+        return Some(why);
+    }
+    // The rungs of a ladder are judged one by one, by the limit that was asked for.
+    if !is_ladder(cell)
+        && cell.rounds.iter().any(|round| round.open.as_ref().is_some_and(|open| !open.sustained))
+    {
+        return Some("not sustained: the offered rate was more than it could do".to_owned());
+    }
+    if let Some(why) =
+        opened_warm(cell).or_else(|| cut_short(plan, records, cell)).or_else(|| too_short([cell]))
+    {
+        return Some(why);
+    }
+    if cell.rounds.len() < 2 {
+        return Some("one round only".to_owned());
+    }
+    resident(cell, records.corpora.iter().map(|corpus| corpus.zstd_ratio).fold(1.0, f64::max))
+}
+
+/// Why cells, taken together, are too short: they have neither the time nor the ops to average over, nor the rounds whose scatter would
+/// tell how much that matters. A limit of time alone would turn an order round: of rows that do the same, it leaves out the fast ones.
+pub fn too_short<'c>(cells: impl IntoIterator<Item = &'c Cell>) -> Option<String> {
+    let (mut ops, mut seconds, mut least) = (0.0, 0.0, usize::MAX);
+    for cell in cells {
+        let rounds = cell.rounds.len().max(1) as f64;
+        ops += cell.ops as f64 / rounds;
+        let settled = cell.rounds.iter().map(|round| round.settled_seconds.unwrap_or(round.seconds));
+        seconds += settled.sum::<f64>() / rounds;
+        least = least.min(cell.rounds.len());
+    }
+    if is_long_enough(ops, seconds, least as u64) {
+        return None;
+    }
+    let time = crate::units::nanoseconds(seconds * 1e9);
+    Some(format!("{TOO_SHORT}: {} in {time} a round", crate::units::counted(ops.round() as u64, "op")))
+}
+
+/// Whether so many ops and seconds a round, in so many rounds, are enough to be ranked by.
+pub fn is_long_enough(ops: f64, seconds: f64, rounds: u64) -> bool {
+    let by_rounds = rounds >= u64::from(VERDICT_ROUNDS) && seconds >= LEAST_SECONDS;
+    ops >= SHORT_OPS as f64 || seconds >= SHORT_SECONDS || by_rounds
+}
+
+/// How the reason begins of a cell that more time or more ops would help.
+const TOO_SHORT: &str = "too short";
+
+/// Whether that is why a cell is not ranked.
+pub fn is_too_short(cell: &Cell) -> bool {
+    is_because(cell, TOO_SHORT)
+}
+
+/// How the reason begins of a cell beside which another was too short, and may be faster.
+const NO_BEST: &str = "no best";
+
+/// Ranks nothing where a row that is too short may be the fastest: without it, a slower one would be called the best for being slow.
+pub(super) fn withhold_bests(cells: &mut [Cell]) {
+    let short: Vec<usize> = (0..cells.len()).filter(|index| is_shorter(&cells[*index])).collect();
+    if short.is_empty() {
+        return;
+    }
+    let mut withheld: Vec<(usize, String)> = Vec::new();
+    for (index, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.not_ranked.is_none()) {
+        let with_cell = |other: &Cell| {
+            (other.phase == cell.phase && other.sweep_bytes == cell.sweep_bytes)
+                && ranked_with(other) == ranked_with(cell)
+        };
+        let ranked: Vec<_> =
+            cells.iter().filter(|other| other.not_ranked.is_none() && with_cell(other)).map(series).collect();
+        let best = rank(&ranked).and_then(|ranking| ranked.iter().find(|row| row.label == ranking.best));
+        let may_be_faster = |other: &&Cell| {
+            let ratio = best.and_then(|best| with_reference(&series(other), best));
+            with_cell(other) && !ratio.is_some_and(|(ratio, _)| ratio.high.is_some_and(|high| high < 1.0))
+        };
+        let faster: Vec<String> = short
+            .iter()
+            .map(|index| &cells[*index])
+            .filter(may_be_faster)
+            .map(|other| format!("`{}`", other.store))
+            .collect();
+        if !faster.is_empty() {
+            let why = format!("{NO_BEST}: too short to be ranked, and perhaps faster: {}", faster.join(", "));
+            withheld.push((index, why));
+        }
+    }
+    withheld.into_iter().for_each(|(index, why)| cells[index].not_ranked = Some(why));
+}
+
+/// Whether a cell is too short though it did what others did.
+fn is_shorter(cell: &Cell) -> bool {
+    is_too_short(cell) && !is_cut_short(cell)
+}
+
+/// Whether a cell is not ranked for the sake of another only: it may be compared with those that were measured.
+pub fn is_withheld(cell: &Cell) -> bool {
+    is_because(cell, NO_BEST)
+}
+
+/// How the reason begins of a row that is no candidate.
+const YARDSTICK: &str = "a yardstick";
+/// How the reason begins of a row that has not the class which was asked for.
+const WEAKER: &str = "runs in class";
+
+/// Why the figures of a cell say nothing of its row, whatever they are held against: they are missing, or are those of a failure,
+/// of the harness, or of too little time. A row that ranks with no other, because of what it is, has figures all the same.
+pub fn says_nothing(cell: &Cell) -> Option<String> {
+    if is_because(cell, YARDSTICK) || is_because(cell, WEAKER) {
+        return mostly_harness(cell).or_else(|| too_short([cell]));
+    }
+    cell.not_ranked.clone().filter(|_| !is_withheld(cell))
+}
+
+fn is_because(cell: &Cell, reason: &str) -> bool {
+    cell.not_ranked.as_ref().is_some_and(|why| why.starts_with(reason))
+}
+
+/// How the reason begins of a server that did fewer passes of a cold phase than other rows: it is too short as well.
+const CUT_SHORT: &str = "too short: a server restarts for each pass";
+
+/// Why a server read fewer keys cold than other rows: over different keys, rates cannot be compared, however long they took.
+fn cut_short(plan: &Plan, records: &Records, cell: &Cell) -> Option<String> {
+    let (done, planned) = cold_passes(plan, records, cell)?;
+    (done < planned).then(|| format!("{CUT_SHORT}, and does {done} where other rows do {planned}"))
+}
+
+/// Whether that is why a cell is not ranked.
+pub fn is_cut_short(cell: &Cell) -> bool {
+    is_because(cell, CUT_SHORT)
+}
+
+/// Passes of a cold phase that a cell's row does, and those that are planned.
+fn cold_passes(plan: &Plan, records: &Records, cell: &Cell) -> Option<(u32, u32)> {
+    let cold = plan.cold_phase_of(&cell.phase, cell.sweep_bytes)?;
+    let planned = records.fixed.lengths.get(&length_key(&cold.id, cell.sweep_bytes))?.cold_passes;
+    let row = plan.rows.iter().find(|row| row.label == cell.store)?;
+    Some((row.cold_passes(planned), planned))
+}
+
+/// Whether two cells of a phase read the same keys.
+pub(super) fn same_keys(plan: &Plan, records: &Records, one: &Cell, other: &Cell) -> bool {
+    cold_passes(plan, records, one) == cold_passes(plan, records, other)
+}
+
+/// For stores behind a server: whether our own processors were busy while the server's were idle.
+fn client_is_the_limit(records: &Records, cell: &Cell) -> Option<String> {
+    /// Above this share our processors are busy.
+    const BUSY: f64 = 0.9;
+    /// Below this share the server's are idle.
+    const IDLE: f64 = 0.5;
+    let server_ns: f64 =
+        cell.rounds.iter().map(|round| round.server_cpu_ns.map(|ns| ns as f64)).sum::<Option<f64>>()?;
+    let client_ns: f64 = cell.rounds.iter().map(|round| round.worker_cpu_ns as f64).sum();
+    let wall_ns: f64 = cell.rounds.iter().map(|round| round.seconds * 1e9).sum();
+    let processors = records.machine.processors.max(1) as f64;
+    let client = client_ns / (wall_ns * processors.min(cell.workers as f64));
+    let server = server_ns / (wall_ns * processors);
+    (client > BUSY && server < IDLE).then(|| {
+        let (client, server) = (client * 100.0, server * 100.0);
+        format!("client-bound: the client's processors were {client:.0} % busy, the server's {server:.0} %")
+    })
+}
+
+/// A cache that often has not what it is asked for stands for a mixture of itself and the store behind. A cold phase is about that.
+fn misses_its_cache(cell: &Cell) -> Option<String> {
+    /// Above this share of the ops. A miss may take ten times as long as a hit: then one in a hundred moves the mean by a tenth.
+    const MISSES: f64 = 0.01;
+    let share = cell.cache_misses as f64 / cell.ops.max(1) as f64;
+    (cell.cache != Cache::Cold && share > MISSES)
+        .then(|| format!("{:.0} % of its ops were misses of its cache", share * 100.0))
+}
+
+/// Why a cold cell is not cold, though everything was evicted: the store read its data when it was opened.
+fn opened_warm(cell: &Cell) -> Option<String> {
+    let proof = cell.cache_proof.as_ref().filter(|_| cell.cache == Cache::Cold)?;
+    let share = proof.resident_share_opened.filter(|share| *share > RESIDENT_SHARE_OPENED_MAX)?;
+    let start = crate::units::nanoseconds(proof.open_seconds * 1e9);
+    Some(format!("resident: opening loaded {:.0} % of it; start took {start}", share * 100.0))
+}
+
+/// The same, seen by how little the device read.
+fn resident(cell: &Cell, zstd_ratio: f64) -> Option<String> {
+    // Where keys are read more than once, as from a cold start on, later reads find what earlier ones brought in.
+    let once = |proof: &&CacheProof| cell.cache == Cache::Cold && !proof.device_bytes_per_byte.is_empty();
+    let proof = cell.cache_proof.as_ref().filter(once)?;
+    let start = crate::units::nanoseconds(proof.open_seconds * 1e9);
+    let read = device_bytes_per_byte(cell)?;
+    (read < DEVICE_BYTES_PER_BYTE_MIN / zstd_ratio.max(1.0))
+        .then(|| format!("resident: the device read {read:.2} B for a byte delivered; start took {start}"))
+}
+
+/// The rows that answer the same question and so rank with each other: in the order in which they are told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum League {
+    /// What a program asks itself: places where files may live; in a run of pages, those.
+    #[default]
+    Direct,
+    /// Servers that hand out what another store keeps: what a visitor waits for.
+    Delivery,
+    /// They forget, and are never where files should live.
+    Caches,
+    /// Formats of this project's own: what they show may be worth copying, but nobody can have them the next morning.
+    Techniques,
+}
+
+impl League {
+    /// That of a row of this kind, by its name.
+    pub fn of(kind: &str) -> League {
+        if kind == Kind::Web.name() {
+            League::Delivery
+        } else if kind == Kind::Cache.name() {
+            League::Caches
+        } else if kind == Kind::Technique.name() {
+            League::Techniques
+        } else {
+            League::Direct
+        }
+    }
+
+    /// What its rows are called; nothing where they are what a run is about anyway.
+    pub fn name(self) -> &'static str {
+        match self {
+            League::Direct => "",
+            League::Delivery => "servers that hand out what another store keeps",
+            League::Caches => "caches, no places where files live",
+            League::Techniques => "techniques, ours: no answer recommends them",
+        }
+    }
+
+    /// Whether its rows may be an answer to where files should live, or to what should hand them out.
+    pub fn is_choice(self) -> bool {
+        matches!(self, League::Direct | League::Delivery)
+    }
+}
+
+/// The league of a cell's row.
+pub fn league(cell: &Cell) -> League {
+    League::of(&cell.kind)
+}
+
+/// Whether a cell's row may be what an answer recommends.
+pub fn is_choice(cell: &Cell) -> bool {
+    league(cell).is_choice()
+}
+
+/// Whether a cell belongs to a technique of ours.
+pub fn is_technique(cell: &Cell) -> bool {
+    league(cell) == League::Techniques
+}
+
+/// Whether a cell belongs to a cache.
+pub fn is_cache(cell: &Cell) -> bool {
+    league(cell) == League::Caches
+}
+
+/// What the cells have in common that a cell is ranked with, in words.
+pub fn ranked_with(cell: &Cell) -> String {
+    let parts = [league(cell).name().to_owned(), group_of(cell)];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+/// What makes two cells of a phase comparable, as words for the reason when they are not.
+pub fn group_of(cell: &Cell) -> String {
+    let mut parts = Vec::new();
+    if writes(cell) {
+        let (kill, power) =
+            cell.damage.map_or(("", ""), |damage| (damage.after_kill.name(), damage.after_power_cut.name()));
+        parts
+            .push(format!("class {}, {kill} when killed, {power} after a power cut", cell.durability.name()));
+    } else if let Some(class) = cell.own_durability {
+        // What a row promises is why it is there: as shipped and careful are two answers, in every phase.
+        parts.push(format!("kept in class {}", class.name()));
+    }
+    if cell.options.get("key").is_some_and(|key| key == "integer") {
+        parts.push("integer keys".to_owned());
+    }
+    parts.extend(cell.options.get("shows").cloned());
+    parts.extend(cell.options.get("rtt").map(|rtt| format!("{rtt} ms a round trip")));
+    match cell.cache {
+        Cache::Lukewarm if cell.kind == Kind::Files.name() => parts.push("lukewarm files".to_owned()),
+        Cache::Lukewarm => parts.push("lukewarm".to_owned()),
+        Cache::Cold | Cache::Warm | Cache::None => {}
+    }
+    parts.join("; ")
+}
+
+/// The ranked cells of one phase by what they rank with, by league and the largest group of each first, the fastest cell first.
+pub fn grouped<'c>(cells: &[&'c Cell]) -> Vec<(String, Vec<&'c Cell>)> {
+    let mut groups: Vec<(String, Vec<&Cell>)> = Vec::new();
+    for cell in cells.iter().filter(|cell| cell.not_ranked.is_none()) {
+        let name = ranked_with(cell);
+        match groups.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, members)) => members.push(cell),
+            None => groups.push((name, vec![cell])),
+        }
+    }
+    groups.sort_by_key(|(_, members)| (league(members[0]), std::cmp::Reverse(members.len())));
+    for (_, members) in &mut groups {
+        members
+            .sort_by(|a, b| op_ns(a).unwrap_or(f64::INFINITY).total_cmp(&op_ns(b).unwrap_or(f64::INFINITY)));
+    }
+    groups
+}
+
+/// Whether a cell's rate is the highest rung of a ladder, and not what ops took one after the other.
+pub fn is_ladder(cell: &Cell) -> bool {
+    cell.rounds.iter().any(|round| !round.rungs.is_empty())
+}
+
+/// Whether a cell has no other to be compared with.
+pub fn is_alone(result: &RunResult, cell: &Cell) -> bool {
+    let same = |other: &&Cell| {
+        other.phase == cell.phase
+            && other.sweep_bytes == cell.sweep_bytes
+            && other.not_ranked.is_none()
+            && ranked_with(other) == ranked_with(cell)
+    };
+    result.results.iter().filter(same).count() == 1
+}
+
+/// Whether a cell belongs to a yardstick.
+pub fn is_yardstick(cell: &Cell) -> bool {
+    cell.kind == Kind::Reference.name()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::judge::claims::tests::cell;
+
+    /// Cells of one op a round, of rows that take these seconds for it, ranked as a run ranks them.
+    fn ranked(rows: &[(&str, f64)], rounds: usize) -> Vec<Cell> {
+        let one = |(store, seconds): &(&str, f64)| {
+            let times: Vec<f64> = (0..rounds).map(|round| seconds * [1.0, 1.04, 0.97][round % 3]).collect();
+            let mut value = cell(store, "fill", &times, json!({"ops": rounds}));
+            for round in value["rounds"].as_array_mut().unwrap() {
+                round["ops"] = json!(1);
+            }
+            let mut cell: Cell = serde_json::from_value(value).unwrap();
+            cell.not_ranked = too_short([&cell]);
+            cell
+        };
+        let mut cells: Vec<Cell> = rows.iter().map(one).collect();
+        withhold_bests(&mut cells);
+        cells
+    }
+
+    fn reasons(cells: &[Cell]) -> Vec<Option<&str>> {
+        cells.iter().map(|cell| cell.not_ranked.as_deref()).collect()
+    }
+
+    #[test]
+    fn a_row_is_not_the_best_for_being_slow_enough() {
+        // One blob of 100 MB: 5.4 a second, and 1.2.
+        let rows = [("files", 1.0 / 5.4), ("server", 1.0 / 1.2)];
+        assert_eq!(reasons(&ranked(&rows, 5)), [None, None]);
+        let few = ranked(&rows, 3);
+        assert!(
+            few[0].not_ranked.as_ref().unwrap().starts_with("too short: 1 op in 18"),
+            "{:?}",
+            reasons(&few)
+        );
+        let why = "no best: too short to be ranked, and perhaps faster: `files`";
+        assert_eq!(reasons(&few)[1], Some(why));
+        // A claim on the slow one is tested all the same.
+        assert_eq!(says_nothing(&few[1]), None);
+    }
+
+    #[test]
+    fn what_is_short_and_proved_to_be_slower_takes_no_rank_from_others() {
+        let mut rows = ranked(&[("slow", 0.3)], 3);
+        let many = cell("fast", "fill", &[0.2, 0.21, 0.2], json!({}));
+        rows.push(serde_json::from_value(many).unwrap());
+        withhold_bests(&mut rows);
+        assert!(is_too_short(&rows[0]) && rows[1].not_ranked.is_none(), "{:?}", reasons(&rows));
+    }
+
+    #[test]
+    fn a_row_with_a_class_of_its_own_ranks_apart_in_reads_too() {
+        let of = |phase: &str, over: serde_json::Value| -> String {
+            group_of(&serde_json::from_value(cell("a", phase, &[1.0], over)).unwrap())
+        };
+        let settled = json!({"median": 1.0});
+        assert_eq!(of("read-warm", json!({"durability": "each-write"})), "");
+        let own = || json!({"durability": "each-write", "own_durability": "each-write"});
+        assert_eq!(of("read-warm", own()), "kept in class each-write");
+        let mut written = own();
+        written["settled_ops_per_s"] = settled.clone();
+        let careful = of("fill", written);
+        assert!(careful.starts_with("class each-write, "), "{careful}");
+        assert_ne!(careful, of("fill", json!({"settled_ops_per_s": settled})));
+    }
+
+    #[test]
+    fn what_is_over_before_it_began_is_short_however_many_rounds_there_are() {
+        let cells = ranked(&[("quick", 0.005), ("slow", 0.6)], 12);
+        assert!(is_too_short(&cells[0]) && is_withheld(&cells[1]), "{:?}", reasons(&cells));
+    }
+}

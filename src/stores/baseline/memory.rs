@@ -1,0 +1,96 @@
+//! The memory store: a map inside the process. It shows what no disk and no boundary would cost.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+
+use crate::store::*;
+
+pub(in crate::stores) const ADAPTER: Adapter = Adapter {
+    name: "memory",
+    about: "a hash map inside the process: what no disk and no boundary would cost",
+    kind: Kind::Reference,
+    programs: &[],
+    options: &[],
+    caps: |_| Caps {
+        durability: &[Durability::None],
+        persistent: false,
+        contents: true,
+        atomic_put: true,
+        range: true,
+        list: true,
+        batch: false,
+        get_many: false,
+        many: true,
+        catalogue: false,
+        blob_bytes_max: None,
+    },
+    damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
+    integrity: |_, _| Integrity::NothingKept,
+    open: |_| Ok(Box::new(Memory { shards: (0..SHARDS).map(|_| RwLock::default()).collect() })),
+};
+
+/// Enough that 64 workers seldom meet at one lock.
+const SHARDS: usize = 64;
+
+type Shard = RwLock<HashMap<[u8; 32], Vec<u8>>>;
+
+struct Memory {
+    shards: Vec<Shard>,
+}
+
+impl Memory {
+    fn shard(&self, key: &Key) -> &Shard {
+        &self.shards[key.id as usize % SHARDS]
+    }
+}
+
+impl Store for Memory {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(MemorySession { store: self }))
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        Ok(Facts::from([("shards".into(), SHARDS.to_string())]))
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct MemorySession<'a> {
+    store: &'a Memory,
+}
+
+impl Session for MemorySession<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        let blob = blob.to_vec();
+        self.store.shard(key).write().unwrap_or_else(PoisonError::into_inner).insert(key.hex, blob);
+        Ok(())
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        let shard = self.store.shard(key).read().unwrap_or_else(PoisonError::into_inner);
+        let Some(blob) = shard.get(&key.hex) else { return Ok(false) };
+        sink(span.slice_of(blob));
+        Ok(true)
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        self.store.shard(key).write().unwrap_or_else(PoisonError::into_inner).remove(&key.hex);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        for shard in &self.store.shards {
+            for hex in shard.read().unwrap_or_else(PoisonError::into_inner).keys() {
+                each(std::str::from_utf8(hex).unwrap_or_default());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! The null store: remembers lengths only and lends zeros. It shows what the harness itself costs.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::store::*;
+
+pub(in crate::stores) const ADAPTER: Adapter = Adapter {
+    name: "null",
+    about: "keeps lengths only and lends zeros: the cost of the harness itself",
+    kind: Kind::Reference,
+    programs: &[],
+    options: &[],
+    caps: |_| Caps {
+        durability: &[Durability::None],
+        persistent: false,
+        contents: false,
+        atomic_put: true,
+        range: true,
+        list: false,
+        batch: true,
+        get_many: true,
+        many: true,
+        catalogue: false,
+        blob_bytes_max: Some(LIMIT),
+    },
+    damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
+    integrity: |_, _| Integrity::NothingKept,
+    open,
+};
+
+/// The largest length that is not the mark of a missing blob.
+const LIMIT: Limit = Limit { bytes: ABSENT as u64 - 1, source: "lengths of four bytes" };
+
+/// Marks a key without a blob.
+const ABSENT: u32 = u32::MAX;
+
+struct Null {
+    /// Four bytes a blob: the fewer of the processor's caches it takes, the less it costs.
+    lens: Vec<AtomicU32>,
+    zeros: Vec<u8>,
+}
+
+fn open(setup: &Setup) -> Result<Box<dyn Store>> {
+    let lens = (0..setup.keys_max).map(|_| AtomicU32::new(ABSENT)).collect();
+    // Large enough to be lent in one piece; a second touch of the same zeros comes from the processor's cache,
+    // which is the point: nothing but the harness is measured.
+    let zeros = vec![0; setup.blob_bytes_max as usize];
+    Ok(Box::new(Null { lens, zeros }))
+}
+
+impl Store for Null {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(NullSession { store: self }))
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        Ok(Facts::new())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct NullSession<'a> {
+    store: &'a Null,
+}
+
+impl NullSession<'_> {
+    fn slot(&self, key: &Key) -> Result<&AtomicU32> {
+        self.store.lens.get(key.id as usize).ok_or(Error::Unsupported("a key beyond keys_max"))
+    }
+}
+
+impl Session for NullSession<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        LIMIT.check(blob)?;
+        self.slot(key)?.store(blob.len() as u32, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        let blob_bytes = self.slot(key)?.load(Ordering::Relaxed);
+        if blob_bytes == ABSENT {
+            return Ok(false);
+        }
+        sink(&self.store.zeros[..span.len_in(u64::from(blob_bytes)) as usize]);
+        Ok(true)
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        self.slot(key)?.store(ABSENT, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
+        blobs.iter().try_for_each(|(_, blob)| LIMIT.check(blob))?;
+        blobs.iter().try_for_each(|(key, blob)| self.put(key, blob))
+    }
+
+    fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
+        let mut found = 0;
+        for (index, key) in keys.iter().enumerate() {
+            found += usize::from(self.get(key, Span::Whole, &mut |piece| sink(index, piece))?);
+        }
+        Ok(found)
+    }
+
+    fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
+        keys.iter().try_for_each(|key| self.delete(key))
+    }
+}

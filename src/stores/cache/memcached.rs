@@ -1,0 +1,442 @@
+//! memcached: a cache in a private server or one of the user's, by its meta protocol over a socket or TCP.
+//!
+//! The protocol is spoken here: with the drivers that there are a put of 1 kB took 44 to 206 us where the server itself needs
+//! about ten, because they write headers field by field or copy the blob (`bench/memcached.rs`).
+
+use std::io::IoSlice;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::anyhow;
+
+use crate::host::server::{Launch, Program, Server, SocketDir};
+use crate::store::*;
+use crate::stores::common::servers::{CONNECTION, START_PATIENCE, URL, own_name};
+use crate::wire::buffer::{self, Address, Wire};
+
+pub(in crate::stores) const MEMCACHED: Program = Program {
+    name: "memcached",
+    places: &[],
+    variable: Some("BLOBWISE_MEMCACHED"),
+    ask: &["--version"],
+    says: "memcached 1.",
+    never_says: None,
+    install: "apt-get install memcached",
+};
+
+pub(in crate::stores) const ADAPTER: Adapter = Adapter {
+    name: "memcached",
+    about: "memcached: the blob as one item; forgets all when it ends, and has no class but none",
+    kind: Kind::Cache,
+    programs: &[MEMCACHED],
+    options: &[CONNECTION, URL],
+    caps: |_| Caps {
+        durability: &[Durability::None],
+        persistent: false,
+        contents: true,
+        atomic_put: true,
+        // There is no command for a part of an item.
+        range: false,
+        // The crawler's dump may leave out what is used at the moment: good for tidying up, no list.
+        list: false,
+        // Commands can be sent together, but nothing makes them one.
+        batch: false,
+        get_many: true,
+        many: true,
+        catalogue: false,
+        blob_bytes_max: Some(LIMIT),
+    },
+    damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
+    integrity: |_, _| Integrity::NothingKept,
+    open,
+};
+
+/// The most that `-I` takes, less what an item has beside the blob: a header of 56 B, the key, and ends of lines.
+const LIMIT: Limit = Limit { bytes: (1 << 30) - (1 << 10), source: "memcached's largest -I, 1024 MB" };
+/// What an item has beside the blob, at most.
+const ITEM_BYTES: u64 = 1 << 10;
+/// Items in a server of the user's go by themselves when a run was killed: after a day.
+const EXPIRY_SECONDS: u32 = 86_400;
+/// The first version with the commands as they are now.
+const VERSION_MIN: (u32, u32, u32) = (1, 6, 10);
+
+struct Memcached {
+    address: Address,
+    /// Begins the key of every item.
+    prefix: String,
+    /// Ends the command of every put.
+    expiry: String,
+    op_timeout: Duration,
+    keeper: Mutex<Client>,
+    /// The private server; stopped after everything above is gone.
+    instance: Option<Instance>,
+}
+
+fn open(setup: &Setup) -> Result<Box<dyn Store>> {
+    let url = setup.options.text("url");
+    let instance = if url.is_empty() { Some(Instance::start(setup)?) } else { None };
+    let external = instance.is_none();
+    let address = match &instance {
+        Some(instance) => instance.address(),
+        None => Address::of(&buffer::parse(url, "memcached")?, "memcached", 11211)?,
+    };
+    let mut keeper = Client::connect(&address, setup.op_timeout)?;
+    check_server(&mut keeper, setup)?;
+    Ok(Box::new(Memcached {
+        address,
+        // Never the same twice, because what an earlier store put is forgotten. Letters that a dump need not escape.
+        prefix: if external { format!("{}_", own_name()) } else { String::new() },
+        expiry: if external { format!(" T{EXPIRY_SECONDS}") } else { String::new() },
+        op_timeout: setup.op_timeout,
+        keeper: Mutex::new(keeper),
+        instance,
+    }))
+}
+
+/// Refuses a server that does not know the commands, or whose items are too small.
+fn check_server(keeper: &mut Client, setup: &Setup) -> Result<()> {
+    let version = keeper.version()?;
+    let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
+    let mut next = || numbers.next().unwrap_or(0);
+    if (next(), next(), next()) < VERSION_MIN {
+        return Err(Error::Failed(anyhow!("the server is older than memcached 1.6.10 (it says {version})")));
+    }
+    let settings = keeper.settings()?;
+    let most: u64 = settings.get("item_size_max").and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+    let need = setup.blob_bytes_max.min(LIMIT.bytes) + ITEM_BYTES;
+    if most < need {
+        return Err(Error::Failed(anyhow!(
+            "the server's largest item (-I) is {most} B, and the largest blob needs {need} B"
+        )));
+    }
+    Ok(())
+}
+
+// ---- a private server ------------------------------------------------------------------------------------------------
+
+struct Instance {
+    server: Server,
+    sockets: SocketDir,
+}
+
+impl Instance {
+    fn start(setup: &Setup) -> Result<Instance> {
+        let program = MEMCACHED.find()?;
+        let sockets = SocketDir::make()?;
+        let item_bytes = item_bytes(setup);
+        let launch = Launch::new(&program.path, setup.dir)
+            .arg("-s")
+            .arg(sockets.path().join("s"))
+            .args(["-I", &item_bytes.to_string(), "-m", &memory_mib(setup, item_bytes).to_string()])
+            // Full is an error of the put that finds it so; a blob that goes missing later would be harder to explain.
+            .arg("-M")
+            // The vendor's 1024 at least: it counts descriptors of its own, and connections that ended a moment ago.
+            .args(["-c", &(setup.workers * 2 + 1000).to_string()]);
+        let mut instance = Instance { server: Server::start(&launch)?, sockets };
+        let address = instance.address();
+        instance.server.wait_until_ready(START_PATIENCE, || {
+            Ok(Client::connect(&address, setup.op_timeout)
+                .and_then(|mut client| client.version())
+                .map(drop)?)
+        })?;
+        Ok(instance)
+    }
+
+    fn address(&self) -> Address {
+        Address::Socket(self.sockets.path().join("s"))
+    }
+}
+
+/// The limit of an item that the largest blob needs; the vendor's 1 MiB at least.
+fn item_bytes(setup: &Setup) -> u64 {
+    (setup.blob_bytes_max + ITEM_BYTES).next_multiple_of(1 << 20).min(1 << 30)
+}
+
+/// A limit that nothing is reserved for. Items of a size share pages that seldom go to items of another size: after overwrites
+/// with other sizes a store takes a multiple of what it holds. `-I` may be half of it at most.
+fn memory_mib(setup: &Setup, item_bytes: u64) -> u64 {
+    const ITEM_WITHOUT_BLOB_BYTES: u64 = 256;
+    const PAGES_BYTES: u64 = 256 << 20;
+    let items = setup.store_bytes_max * 4 + setup.keys_max * ITEM_WITHOUT_BLOB_BYTES;
+    (items + item_bytes * 2 + PAGES_BYTES) >> 20
+}
+
+// ---- the protocol ----------------------------------------------------------------------------------------------------
+
+/// A connection that speaks the meta protocol (`doc/protocol.txt` of memcached).
+struct Client {
+    wire: Wire,
+    request: Vec<u8>,
+}
+
+impl Client {
+    fn connect(address: &Address, timeout: Duration) -> Result<Client> {
+        Ok(Client { wire: Wire::connect(address, timeout)?, request: Vec::new() })
+    }
+
+    /// Sends a command of the words given, which ends its line.
+    fn send(&mut self, words: &[&[u8]]) -> Result<()> {
+        self.request.clear();
+        words.iter().for_each(|word| self.request.extend_from_slice(word));
+        self.wire.send(&mut [IoSlice::new(&self.request)])
+    }
+
+    fn put(&mut self, prefix: &str, key: &Key, expiry: &str, blob: &[u8]) -> Result<()> {
+        use std::io::Write;
+        self.request.clear();
+        write!(self.request, "ms {prefix}{} {}{expiry}\r\n", key.as_str(), blob.len())?;
+        self.wire.send(&mut [IoSlice::new(&self.request), IoSlice::new(blob), IoSlice::new(b"\r\n")])?;
+        match self.wire.line()? {
+            b"HD" => Ok(()),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    fn get(&mut self, prefix: &str, key: &Key, sink: Sink) -> Result<bool> {
+        self.ask_for(prefix, std::slice::from_ref(key))?;
+        self.value(sink)
+    }
+
+    /// Sends a get of each.
+    fn ask_for(&mut self, prefix: &str, keys: &[Key]) -> Result<()> {
+        self.request.clear();
+        for key in keys {
+            let words: [&[u8]; 4] = [b"mg ", prefix.as_bytes(), &key.hex, b" v\r\n"];
+            words.iter().for_each(|word| self.request.extend_from_slice(word));
+        }
+        self.wire.send(&mut [IoSlice::new(&self.request)])
+    }
+
+    /// The answer to one get.
+    fn value(&mut self, sink: Sink) -> Result<bool> {
+        let line = self.wire.line()?;
+        if line == b"EN" {
+            return Ok(false);
+        }
+        let bytes = value_bytes(line).ok_or_else(|| unexpected(line))?;
+        self.wire.lend(bytes, sink)?;
+        self.wire.line_end()?;
+        Ok(true)
+    }
+
+    /// Gets several in one go; returns how many there were.
+    fn get_many(&mut self, prefix: &str, keys: &[Key], sink: ManySink) -> Result<usize> {
+        /// Requests that fit into the buffers of a socket: a server that nobody reads from reads nothing either.
+        const AT_ONCE: usize = 100;
+        let mut found = 0;
+        for (part, keys) in keys.chunks(AT_ONCE).enumerate() {
+            self.ask_for(prefix, keys)?;
+            for place in 0..keys.len() {
+                let index = part * AT_ONCE + place;
+                found += usize::from(self.value(&mut |piece| sink(index, piece))?);
+            }
+        }
+        Ok(found)
+    }
+
+    fn delete(&mut self, prefix: &str, key: &Key) -> Result<()> {
+        self.send(&[b"md ", prefix.as_bytes(), &key.hex, b"\r\n"])?;
+        match self.wire.line()? {
+            // Deleted, or not found.
+            b"HD" | b"NF" => Ok(()),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    fn version(&mut self) -> Result<String> {
+        self.send(&[b"version\r\n"])?;
+        let line = self.wire.line()?;
+        let version = line.strip_prefix(b"VERSION ").ok_or_else(|| unexpected(line))?;
+        Ok(String::from_utf8_lossy(version).into_owned())
+    }
+
+    fn settings(&mut self) -> Result<Facts> {
+        self.send(&[b"stats settings\r\n"])?;
+        let mut settings = Facts::new();
+        loop {
+            let line = self.wire.line()?;
+            if line == b"END" {
+                return Ok(settings);
+            }
+            let text = String::from_utf8_lossy(line).into_owned();
+            let setting = text.strip_prefix("STAT ").and_then(|rest| rest.split_once(' '));
+            let (name, value) = setting.ok_or_else(|| unexpected(text.as_bytes()))?;
+            settings.insert(name.to_owned(), value.to_owned());
+        }
+    }
+
+    /// Keys that begin so, as far as the server tells; `None` where it does not.
+    fn dump(&mut self, prefix: &str) -> Result<Option<Vec<String>>> {
+        self.send(&[b"lru_crawler metadump hash\r\n"])?;
+        let begin = format!("key={prefix}");
+        let mut keys = Vec::new();
+        loop {
+            let line = self.wire.line()?;
+            if line == b"END" {
+                return Ok(Some(keys));
+            }
+            if !line.starts_with(b"key=") {
+                // Busy with another dump, or forbidden.
+                return Ok(None);
+            }
+            let text = String::from_utf8_lossy(line);
+            let key = text.split(' ').next().filter(|key| key.starts_with(&begin));
+            keys.extend(key.map(|key| key["key=".len()..].to_owned()));
+        }
+    }
+
+    /// Deletes what begins so; what the server does not tell of goes by itself when it expires.
+    fn forget(&mut self, prefix: &str) -> Result<()> {
+        const TURNS: u32 = 3;
+        for _ in 0..TURNS {
+            let Some(keys) = self.dump(prefix)?.filter(|keys| !keys.is_empty()) else { return Ok(()) };
+            for key in keys {
+                self.send(&[b"md ", key.as_bytes(), b"\r\n"])?;
+                self.wire.line()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The length in `VA LENGTH FLAGS...`.
+fn value_bytes(line: &[u8]) -> Option<u64> {
+    let rest = line.strip_prefix(b"VA ")?;
+    let digits = rest.split(|byte| *byte == b' ').next()?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn unexpected(line: &[u8]) -> Error {
+    Error::Failed(anyhow!("the server says `{}`", String::from_utf8_lossy(line)))
+}
+
+// ---- the store -------------------------------------------------------------------------------------------------------
+
+impl Memcached {
+    fn keeper(&self) -> MutexGuard<'_, Client> {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connect(&self) -> Result<Client> {
+        Client::connect(&self.address, self.op_timeout)
+    }
+}
+
+impl Store for Memcached {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(MemcachedSession { store: self, client: self.connect()? }))
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        /// What items and their slabs are limited to.
+        const SETTINGS: &[&str] = &[
+            "maxbytes",
+            "item_size_max",
+            "slab_chunk_max",
+            "chunk_size",
+            "growth_factor",
+            "evictions",
+            "cas_enabled",
+            "num_threads",
+            "slab_automove",
+            "lru_segmented",
+        ];
+        let mut keeper = self.keeper();
+        let mut facts = keeper.settings()?;
+        facts.retain(|name, _| SETTINGS.contains(&name.as_str()));
+        facts.insert("version".into(), keeper.version()?);
+        facts
+            .insert("server".into(), if self.instance.is_some() { "private" } else { "given by URL" }.into());
+        if self.instance.is_none() {
+            facts.insert("expiry_seconds".into(), EXPIRY_SECONDS.to_string());
+        }
+        Ok(facts)
+    }
+
+    fn contact(&self) -> Option<Contact> {
+        match &self.address {
+            Address::Socket(path) => Some(Contact {
+                host: "localhost".into(),
+                socket: path.to_string_lossy().into_owned(),
+                user: String::new(),
+                password: String::new(),
+                database: String::new(),
+                schema: String::new(),
+            }),
+            // A server of the user's is not lent to others.
+            _ => None,
+        }
+    }
+
+    fn servers(&self) -> Vec<&Server> {
+        self.instance.iter().map(|instance| &instance.server).collect()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let Memcached { keeper, instance, prefix, .. } = *self;
+        let mut keeper = keeper.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match instance {
+            // Ended at once: it has nothing to save, and asked to stop it takes most of a second.
+            Some(instance) => {
+                drop(instance);
+                Ok(())
+            }
+            None => keeper.forget(&prefix),
+        }
+    }
+}
+
+struct MemcachedSession<'s> {
+    store: &'s Memcached,
+    client: Client,
+}
+
+impl Session for MemcachedSession<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        LIMIT.check(blob)?;
+        self.client.put(&self.store.prefix, key, &self.store.expiry, blob)
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        if span != Span::Whole {
+            return Err(Error::Unsupported("a range read"));
+        }
+        self.client.get(&self.store.prefix, key, sink)
+    }
+
+    fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
+        self.client.get_many(&self.store.prefix, keys, sink)
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        self.client.delete(&self.store.prefix, key)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn connect(&mut self) -> Result<()> {
+        self.client = self.store.connect()?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_blob_fits_the_largest_item() {
+        const LARGEST_ITEM_BYTES: u64 = 1 << 30;
+        assert_eq!(LIMIT.bytes + ITEM_BYTES, LARGEST_ITEM_BYTES);
+    }
+
+    #[test]
+    fn lengths_are_read_from_the_header() {
+        assert_eq!(value_bytes(b"VA 0"), Some(0));
+        assert_eq!(value_bytes(b"VA 1073741824 f0 s5"), Some(1 << 30));
+        assert_eq!(value_bytes(b"VA"), None);
+        assert_eq!(value_bytes(b"SERVER_ERROR out of memory"), None);
+    }
+}

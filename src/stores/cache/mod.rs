@@ -1,0 +1,17 @@
+//! Caches, which forget: files are fast in them and not kept.
+
+use super::Entry;
+use super::files::directories;
+
+#[cfg(feature = "memcached")]
+pub(super) mod memcached;
+#[cfg(feature = "redis")]
+mod redis;
+
+/// Those of this family.
+pub(super) const TABLE: &[Entry] = &[
+    Entry::Ready(&directories::RAMDISK),
+    line!("memcached", memcached::ADAPTER as "memcached"),
+    line!("redis", redis::REDIS as "redis"),
+    line!("redis", redis::VALKEY as "valkey"),
+];

@@ -1,0 +1,353 @@
+//! The server behind Redis's rows: a private one, or keys with a prefix of our own in one of the user's.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+
+use super::{Flavour, Flush};
+use crate::host::server::{Launch, Server, SocketDir};
+use crate::store::*;
+use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE, own_name};
+use crate::wire::buffer::{self, Address};
+use crate::wire::redis::{Client, Login, Reply};
+
+/// The field of our mark that says so; the mark's key is the prefix without its colon.
+const MARK: &str = "made_by_blobwise";
+/// What keys of a private server begin with.
+const PRIVATE_NAME: &str = "b";
+/// Where our name in a user's server is kept between closing and opening.
+const NAME_FILE: &str = "name";
+
+/// A private server.
+pub(super) struct Instance {
+    server: Server,
+    sockets: SocketDir,
+}
+
+impl Instance {
+    pub(super) fn start(setup: &Setup, flavour: &Flavour) -> Result<Instance> {
+        let program = flavour.program.find()?;
+        let data = setup.dir.join("data");
+        match setup.mode {
+            Mode::Create => std::fs::create_dir_all(&data)?,
+            Mode::Open => check_form(&data, setup.durability)?,
+        }
+        let sockets = SocketDir::make()?;
+        let launch = Launch::new(&program.path, setup.dir)
+            .arg("--unixsocket")
+            .arg(sockets.path().join("s"))
+            .args(["--unixsocketperm", "700", "--port", "0", "--daemonize", "no"])
+            .arg("--dir")
+            .arg(&data)
+            .args(settings(setup));
+        let mut instance = Instance { server: Server::start(&launch)?, sockets };
+        let address = instance.address();
+        instance.server.wait_until_ready(START_PATIENCE, || {
+            // It answers with an error for as long as it loads what it kept.
+            let mut client = Client::connect(&address, &Login::default(), setup.op_timeout)?;
+            Ok(client.ask(&[b"PING"]).map(drop)?)
+        })?;
+        Ok(instance)
+    }
+
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    pub(super) fn address(&self) -> Address {
+        Address::Socket(self.sockets.path().join("s"))
+    }
+
+    /// Lets it end, after it wrote a snapshot when that is how the store is kept.
+    pub(super) fn stop(mut self, keeper: &mut Client, snapshot: bool) -> Result<()> {
+        // The answer may take as long as a snapshot does: who cannot answer at all is not asked.
+        if let Some(fault) = self.server.fault() {
+            return Err(Error::Failed(anyhow!("{fault}")));
+        }
+        match keeper.ask(&[b"SHUTDOWN", if snapshot { b"SAVE" } else { b"NOSAVE" }]) {
+            // An answer says why it does not; the end of the connection is the end of the server.
+            Ok(reply) => return Err(Error::Failed(anyhow!("the server does not stop: {}", reply.text()))),
+            Err(Error::Failed(error)) if error.to_string().contains("the server says") => {
+                return Err(Error::Failed(error));
+            }
+            Err(_) => {}
+        }
+        Ok(self.server.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?)
+    }
+}
+
+/// A store that was kept as a snapshot is not there for a server that loads a log, nor the other way round.
+fn check_form(data: &Path, durability: Durability) -> Result<()> {
+    let log = ["appendonlydir", "appendonly.aof"].iter().any(|name| data.join(name).exists());
+    let snapshot = data.join("dump.rdb").exists();
+    let (wants_log, there) = (durability != Durability::None, if log { "a log" } else { "a snapshot" });
+    if (wants_log && snapshot && !log) || (!wants_log && log) {
+        return Err(Error::Failed(anyhow!(
+            "the store was kept as {there}, and class {} needs the other form",
+            durability.name()
+        )));
+    }
+    Ok(())
+}
+
+/// What a private server is started with.
+fn settings(setup: &Setup) -> Vec<String> {
+    /// What the vendor ships; more is never needed less.
+    const BULK_BYTES: u64 = 512 << 20;
+    const QUERY_BYTES: u64 = 1 << 30;
+    let bulk = setup.blob_bytes_max.max(BULK_BYTES);
+    let query = (setup.blob_bytes_max + (64 << 20)).max(QUERY_BYTES);
+    let mut settings = vec![
+        // Sessions of workers, the keeper, and a few for whoever looks.
+        ("maxclients", (setup.workers + 20).to_string()),
+        ("proto-max-bulk-len", bulk.to_string()),
+        ("client-query-buffer-limit", query.to_string()),
+        // What does not fit is an error of the put, not a blob that goes missing.
+        ("maxmemory-policy", "noeviction".to_owned()),
+        // Snapshots while it runs promise no class anything.
+        ("save", String::new()),
+    ];
+    let (log, flush) = match setup.durability {
+        Durability::None => ("no", "no"),
+        Durability::OnSync => ("yes", "no"),
+        Durability::EachWrite => ("yes", "always"),
+    };
+    settings.extend([("appendonly", log.to_owned()), ("appendfsync", flush.to_owned())]);
+    if setup.durability == Durability::OnSync {
+        // A rewrite of the log leaves the flush of the old one to a thread that nobody can wait for.
+        settings.push(("auto-aof-rewrite-percentage", "0".to_owned()));
+    }
+    settings.into_iter().flat_map(|(name, value)| [format!("--{name}"), value]).collect()
+}
+
+// ---- a server of the user's ------------------------------------------------------------------------------------------
+
+/// Where a URL leads: `redis://USER:PASSWORD@HOST:PORT/DATABASE`, or `redis+unix:///SOCKET`.
+pub(super) fn parse_url(text: &str) -> Result<(Address, Login)> {
+    let url = buffer::parse(text, "Redis or Valkey")?;
+    let shown = crate::shown::without_passwords(text);
+    if url.scheme().starts_with("rediss") || url.scheme().starts_with("valkeys") {
+        return Err(Error::Failed(anyhow!(
+            "`{shown}` asks for TLS, which this adapter does not speak; use a server reached by socket or loopback, or a tunnel"
+        )));
+    }
+    let scheme = if url.scheme().starts_with("valkey") { "valkey" } else { "redis" };
+    let address = Address::of(&url, scheme, 6379)?;
+    let decoded = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let database = match &address {
+        Address::Socket(_) => "",
+        Address::Host(..) => url.path().trim_start_matches('/'),
+    };
+    let database = if database.is_empty() { "0" } else { database };
+    let login = Login {
+        user: decoded(url.username()),
+        password: decoded(url.password().unwrap_or_default()),
+        database: database.parse().with_context(|| format!("`{shown}` ends with no number of a database"))?,
+    };
+    Ok((address, login))
+}
+
+/// Refuses a server of the other kind, of a cluster, or of a lower class than asked for: how it flushes is a setting of the whole
+/// server, which is not ours to change.
+pub(super) fn check_server(keeper: &mut Client, flavour: &Flavour, setup: &Setup) -> Result<()> {
+    let info = info(keeper, "server")?;
+    let is_valkey = info.contains_key("valkey_version");
+    if is_valkey != (flavour.version == "valkey_version") {
+        let other = if is_valkey { "Valkey" } else { "Redis" };
+        return Err(Error::Failed(anyhow!("the server is not {} but {other}", flavour.name)));
+    }
+    if info.get("redis_mode").is_some_and(|mode| mode == "cluster") {
+        return Err(Error::Failed(anyhow!(
+            "the server is part of a cluster, whose keys lie on different machines; that is not supported"
+        )));
+    }
+    let bulk = setting(keeper, "proto-max-bulk-len")?.and_then(|bytes| bytes.parse::<u64>().ok());
+    if let Some(bulk) = bulk.filter(|bulk| *bulk < setup.blob_bytes_max) {
+        let need = setup.blob_bytes_max;
+        return Err(Error::Failed(anyhow!(
+            "the server's proto-max-bulk-len is {bulk} B, and the largest blob needs {need} B"
+        )));
+    }
+    Ok(())
+}
+
+/// How a server of the user's can keep the class asked for.
+pub(super) fn flush_of(keeper: &mut Client, durability: Durability) -> Result<Flush> {
+    if durability == Durability::None {
+        return Ok(Flush::Never);
+    }
+    if setting(keeper, "no-appendfsync-on-rewrite")?.as_deref() == Some("yes") {
+        return Err(Error::Failed(anyhow!(
+            "the server has no-appendfsync-on-rewrite yes: it does not flush while it saves, so that class {} cannot be had; \
+             --durability none can",
+            durability.name()
+        )));
+    }
+    let (log, flush) = (setting(keeper, "appendonly")?, setting(keeper, "appendfsync")?);
+    match (log.as_deref(), flush.as_deref()) {
+        (Some("yes"), Some("always")) => Ok(Flush::EachWrite),
+        (Some("yes"), Some("everysec")) if durability == Durability::OnSync && can_wait(keeper)? => {
+            Ok(Flush::Awaited)
+        }
+        (Some(log), Some(flush)) => Err(Error::Failed(anyhow!(
+            "the server has appendonly {log} and appendfsync {flush}, so that class {} cannot be had; --durability none can",
+            durability.name()
+        ))),
+        _ => Err(Error::Failed(anyhow!(
+            "the server does not say how it flushes, so that class {} cannot be promised; --durability none can",
+            durability.name()
+        ))),
+    }
+}
+
+/// Whether it knows WAITAOF, which came with Redis 7.2.
+fn can_wait(keeper: &mut Client) -> Result<bool> {
+    match keeper.ask(&[b"COMMAND", b"INFO", b"WAITAOF"])? {
+        Reply::Many(commands) => Ok(commands.iter().any(|command| *command != Reply::Nothing)),
+        _ => Ok(false),
+    }
+}
+
+/// A setting; `None` where a server of the user's does not tell it.
+pub(super) fn setting(keeper: &mut Client, name: &str) -> Result<Option<String>> {
+    match keeper.ask(&[b"CONFIG", b"GET", name.as_bytes()]) {
+        Ok(reply) => Ok(reply.members().into_iter().nth(1)),
+        Err(Error::Failed(error)) if error.to_string().contains("the server says") => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A section of what the server says of itself.
+pub(super) fn info(keeper: &mut Client, section: &str) -> Result<Facts> {
+    let text = keeper.ask(&[b"INFO", section.as_bytes()])?.text();
+    let pairs = text.lines().filter_map(|line| line.split_once(':'));
+    Ok(pairs.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect())
+}
+
+// ---- what is ours ----------------------------------------------------------------------------------------------------
+
+/// The name of a store's mark; its keys begin with it and a colon.
+pub(super) fn create_name(keeper: &mut Client, dir: &Path, external: bool) -> Result<String> {
+    if !external {
+        return Ok(PRIVATE_NAME.to_owned());
+    }
+    remove_stale(keeper)?;
+    let name = own_name();
+    let Owner { machine, dir: used_by } = Owner::of(dir);
+    let words: [&[u8]; 8] = [
+        b"HSET",
+        name.as_bytes(),
+        MARK.as_bytes(),
+        b"yes",
+        b"machine",
+        machine.as_bytes(),
+        b"dir",
+        used_by.as_bytes(),
+    ];
+    keeper.ask(&words)?;
+    std::fs::write(dir.join(NAME_FILE), &name)?;
+    Ok(name)
+}
+
+/// Finds the name again after the store was closed.
+pub(super) fn find_name(keeper: &mut Client, dir: &Path, external: bool) -> Result<String> {
+    if !external {
+        return Ok(PRIVATE_NAME.to_owned());
+    }
+    let name = std::fs::read_to_string(dir.join(NAME_FILE)).context("the name of our keys is lost")?;
+    match owner(keeper, &name)? {
+        Some(_) => Ok(name),
+        None => Err(Error::Failed(anyhow!("`{name}` does not carry our mark; it is left alone"))),
+    }
+}
+
+/// Whose keys these are; `None` for ones without our mark.
+fn owner(keeper: &mut Client, name: &str) -> Result<Option<Owner>> {
+    if keeper.ask(&[b"TYPE", name.as_bytes()])?.text() != "hash" {
+        return Ok(None);
+    }
+    let fields: [&[u8]; 5] = [b"HMGET", name.as_bytes(), MARK.as_bytes(), b"machine", b"dir"];
+    Ok(match <[String; 3]>::try_from(keeper.ask(&fields)?.members()) {
+        Ok([mark, machine, dir]) if mark == "yes" => Some(Owner { machine, dir }),
+        _ => None,
+    })
+}
+
+/// Removes a mark and all keys behind it.
+pub(super) fn remove_name(keeper: &mut Client, name: &str) -> Result<()> {
+    let mut keys = Vec::new();
+    keeper.scan(&format!("{name}:*"), &mut |key| keys.push(key.to_owned()))?;
+    // The mark goes last: whoever finds it finds what is left.
+    keys.push(name.to_owned());
+    for key in keys {
+        keeper.ask(&[b"DEL", key.as_bytes()])?;
+    }
+    Ok(())
+}
+
+/// Removes what runs left behind when they were killed: marked, and their owner is surely gone.
+fn remove_stale(keeper: &mut Client) -> Result<()> {
+    let mut names = Vec::new();
+    keeper.scan(&format!("{OURS}*"), &mut |key| {
+        if !key.contains(':') {
+            names.push(key.to_owned());
+        }
+    })?;
+    for name in names {
+        if owner(keeper, &name)?.is_some_and(|owner| owner.is_gone()) {
+            remove_name(keeper, &name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Memory that our keys take, by the server's own account.
+pub(super) fn memory_bytes(keeper: &mut Client, name: &str) -> Result<u64> {
+    let mut keys = Vec::new();
+    keeper.scan(&format!("{name}:*"), &mut |key| keys.push(key.to_owned()))?;
+    let mut bytes = 0;
+    for key in keys {
+        if let Reply::Number(number) = keeper.ask(&[b"MEMORY", b"USAGE", key.as_bytes()])? {
+            bytes += number.unsigned_abs();
+        }
+    }
+    Ok(bytes)
+}
+
+/// Waits until nothing is written in the background.
+pub(super) fn wait_until_idle(keeper: &mut Client) -> Result<()> {
+    const POLL: Duration = Duration::from_millis(10);
+    const AT_WORK: &[&str] = &["aof_rewrite_in_progress", "aof_rewrite_scheduled", "rdb_bgsave_in_progress"];
+    loop {
+        let info = info(keeper, "persistence")?;
+        if AT_WORK.iter().all(|name| info.get(*name).is_none_or(|value| value == "0")) {
+            return Ok(());
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_name_server_login_and_database() {
+        let (address, login) = parse_url("redis://me:p%40ss@db.example:7000/3").unwrap();
+        assert!(matches!(address, Address::Host(name, 7000) if name == "db.example"));
+        assert_eq!((login.user.as_str(), login.password.as_str(), login.database), ("me", "p@ss", 3));
+        let (address, login) = parse_url("redis+unix:///run/redis.sock").unwrap();
+        assert!(matches!(address, Address::Socket(path) if path == Path::new("/run/redis.sock")));
+        assert_eq!(login.database, 0);
+        for (url, why) in [
+            ("rediss://h", "TLS"),
+            ("redis://", "names no host"),
+            ("http://h", "does not begin with `redis://`"),
+            ("redis://h/x", "no number of a database"),
+        ] {
+            let said = parse_url(url).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(said.contains(why), "{url}: {said}");
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! Redis and Valkey: the blob as one string, in a private server or one of the user's.
+
+mod instance;
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::anyhow;
+
+use self::instance::Instance;
+use crate::host::server::Program;
+use crate::store::*;
+use crate::stores::common::servers::{CONNECTION, URL};
+use crate::wire::buffer::Address;
+use crate::wire::redis::{Client, Login, Reply};
+
+/// Which of the two it is.
+struct Flavour {
+    name: &'static str,
+    program: Program,
+    /// What its version is called in what it says of itself.
+    version: &'static str,
+}
+
+const REDIS_SERVER: Flavour = Flavour {
+    name: "Redis",
+    program: Program {
+        name: "redis-server",
+        places: &[],
+        variable: Some("BLOBWISE_REDIS"),
+        ask: &["--version"],
+        says: "Redis server v=",
+        never_says: None,
+        install: "apt-get install redis-server",
+    },
+    version: "redis_version",
+};
+
+const VALKEY_SERVER: Flavour = Flavour {
+    name: "Valkey",
+    program: Program {
+        name: "valkey-server",
+        places: &["~cache/blobwise/valkey-*/bin"],
+        variable: Some("BLOBWISE_VALKEY"),
+        ask: &["--version"],
+        says: "Valkey server v=",
+        never_says: None,
+        install: "apt-get install valkey-server (Debian 13 and later)",
+    },
+    version: "valkey_version",
+};
+
+pub(in crate::stores) const REDIS: Adapter = Adapter {
+    name: "redis",
+    about: "Redis: the blob as one string; a log on disk in the durable classes",
+    kind: Kind::Cache,
+    programs: &[REDIS_SERVER.program],
+    options: &[CONNECTION, URL],
+    caps,
+    damage,
+    integrity,
+    open: |setup| open(setup, &REDIS_SERVER),
+};
+
+pub(in crate::stores) const VALKEY: Adapter = Adapter {
+    name: "valkey",
+    about: "Valkey: the blob as one string; a log on disk in the durable classes",
+    kind: Kind::Cache,
+    programs: &[VALKEY_SERVER.program],
+    options: &[CONNECTION, URL],
+    caps,
+    damage,
+    integrity,
+    open: |setup| open(setup, &VALKEY_SERVER),
+};
+
+fn caps(_: &Options) -> Caps {
+    Caps {
+        durability: Durability::ALL,
+        persistent: true,
+        contents: true,
+        atomic_put: true,
+        range: true,
+        list: true,
+        batch: true,
+        get_many: true,
+        many: true,
+        catalogue: false,
+        // `proto-max-bulk-len` is raised to what is needed.
+        blob_bytes_max: None,
+    }
+}
+
+/// Redis's manual on persistence: the log is written before the answer goes out, and flushed "always" (before the answer too) or
+/// left to the kernel. Without a log nothing is kept but the snapshot that is made when the store is closed.
+fn damage(_: &Options, durability: Durability) -> Damage {
+    match durability {
+        Durability::None => Damage { after_kill: Loss::All, after_power_cut: Loss::All },
+        Durability::OnSync => Damage { after_kill: Loss::Nothing, after_power_cut: Loss::RecentWrites },
+        Durability::EachWrite => Damage { after_kill: Loss::Nothing, after_power_cut: Loss::Nothing },
+    }
+}
+
+/// `rdbchecksum` of redis.conf: a snapshot ends with a checksum, and one that is wrong is not loaded. Commands in the log have none. A
+/// server of the user's keeps what its owner chose.
+fn integrity(options: &Options, durability: Durability) -> Integrity {
+    match durability {
+        _ if !options.text("url").is_empty() => Integrity::Unknown,
+        Durability::None => Integrity::Checksums,
+        Durability::OnSync | Durability::EachWrite => Integrity::Unchecked,
+    }
+}
+
+/// What brings writes to stable storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flush {
+    /// Nothing is promised.
+    Never,
+    /// `appendfsync always`, switched on for one small write.
+    Switched,
+    /// The server's own flush each second, which WAITAOF waits for.
+    Awaited,
+    /// `appendfsync always`: it has been done.
+    EachWrite,
+}
+
+struct Redis {
+    address: Address,
+    login: Login,
+    /// Our mark in a server of the user's; keys begin with it and a colon.
+    name: String,
+    prefix: String,
+    durability: Durability,
+    flush: Flush,
+    /// Sessions that are in the middle of a switched flush.
+    flushing: Mutex<u32>,
+    op_timeout: Duration,
+    flavour: &'static Flavour,
+    keeper: Mutex<Client>,
+    /// The private server; stopped after everything above is gone.
+    instance: Option<Instance>,
+}
+
+/// How long the keeper's commands may take: a snapshot of everything.
+const KEEPER_PATIENCE: Duration = Duration::from_secs(600);
+
+fn open(setup: &Setup, flavour: &'static Flavour) -> Result<Box<dyn Store>> {
+    let url = setup.options.text("url");
+    let instance = if url.is_empty() { Some(Instance::start(setup, flavour)?) } else { None };
+    let (address, login) = match &instance {
+        Some(instance) => (instance.address(), Login::default()),
+        None => instance::parse_url(url)?,
+    };
+    // A server that says nothing is no server; what it does for us once it has answered may take long.
+    Client::connect(&address, &login, setup.op_timeout)?.ask(&[b"PING"])?;
+    let mut keeper = Client::connect(&address, &login, KEEPER_PATIENCE)?;
+    let external = instance.is_none();
+    let flush = match setup.durability {
+        _ if external => {
+            instance::check_server(&mut keeper, flavour, setup)?;
+            instance::flush_of(&mut keeper, setup.durability)?
+        }
+        Durability::None => Flush::Never,
+        Durability::OnSync => Flush::Switched,
+        Durability::EachWrite => Flush::EachWrite,
+    };
+    let name = match setup.mode {
+        Mode::Create => instance::create_name(&mut keeper, setup.dir, external)?,
+        Mode::Open => instance::find_name(&mut keeper, setup.dir, external)?,
+    };
+    Ok(Box::new(Redis {
+        address,
+        login,
+        prefix: format!("{name}:"),
+        name,
+        durability: setup.durability,
+        flush,
+        flushing: Mutex::new(0),
+        op_timeout: setup.op_timeout,
+        flavour,
+        keeper: Mutex::new(keeper),
+        instance,
+    }))
+}
+
+impl Redis {
+    fn keeper(&self) -> MutexGuard<'_, Client> {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connect(&self) -> Result<Client> {
+        Client::connect(&self.address, &self.login, self.op_timeout)
+    }
+
+    fn end(self: Box<Self>, snapshot: bool) -> Result<()> {
+        let Redis { keeper, instance, .. } = *self;
+        let mut keeper = keeper.into_inner().unwrap_or_else(PoisonError::into_inner);
+        instance.map_or(Ok(()), |instance| instance.stop(&mut keeper, snapshot))
+    }
+}
+
+impl Store for Redis {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(RedisSession { store: self, client: self.connect()? }))
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        const SETTINGS: &[&str] = &[
+            "appendonly",
+            "appendfsync",
+            "auto-aof-rewrite-percentage",
+            "auto-aof-rewrite-min-size",
+            "save",
+            "maxmemory",
+            "maxmemory-policy",
+            "proto-max-bulk-len",
+            "io-threads",
+            "rdbchecksum",
+            "rdbcompression",
+            "lazyfree-lazy-user-del",
+            "lazyfree-lazy-server-del",
+        ];
+        let mut keeper = self.keeper();
+        let info = instance::info(&mut keeper, "server")?;
+        let mut facts = Facts::new();
+        facts.extend(info.get(self.flavour.version).map(|version| ("version".to_owned(), version.clone())));
+        for name in SETTINGS {
+            // An empty `save` is a fact as well.
+            let value = instance::setting(&mut keeper, name)?;
+            let value = value.map(|value| if value.is_empty() { "none".to_owned() } else { value });
+            facts.extend(value.map(|value| (name.replace('-', "_"), value)));
+        }
+        let sync = match self.flush {
+            Flush::Never => "none",
+            Flush::Switched => "one small write with appendfsync always",
+            Flush::Awaited => "WAITAOF",
+            Flush::EachWrite => "each write",
+        };
+        facts.insert("flush".into(), sync.into());
+        facts
+            .insert("server".into(), if self.instance.is_some() { "private" } else { "given by URL" }.into());
+        Ok(facts)
+    }
+
+    fn settle(&self) -> Result<()> {
+        instance::wait_until_idle(&mut self.keeper())
+    }
+
+    /// Rewrites the log of a private server where that would become due when it has doubled, which is in one class.
+    fn catch_up(&self) -> Result<()> {
+        // The keeper waits for as long as a snapshot may take, and so for ever for a server that was stopped.
+        let mut client = self.connect()?;
+        instance::wait_until_idle(&mut client)?;
+        if self.instance.is_some() && self.durability == Durability::EachWrite {
+            client.ask(&[b"BGREWRITEAOF"])?;
+        }
+        instance::wait_until_idle(&mut client)
+    }
+
+    fn servers(&self) -> Vec<&crate::host::server::Server> {
+        self.instance.iter().map(Instance::server).collect()
+    }
+
+    fn footprint_bytes(&self) -> Result<Option<u64>> {
+        if self.instance.is_some() {
+            return Ok(None);
+        }
+        instance::memory_bytes(&mut self.keeper(), &self.name).map(Some)
+    }
+
+    /// The append-only file, which is all there is on disk in the durable classes: the blobs lie in memory.
+    fn is_log(&self, path: &Path) -> bool {
+        path.components().any(|part| part.as_os_str() == "appendonlydir")
+            || has_name(path, |name| name.ends_with(".aof"))
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let snapshot = self.durability == Durability::None;
+        self.end(snapshot)
+    }
+
+    fn remove(self: Box<Self>) -> Result<()> {
+        if self.instance.is_none() {
+            instance::remove_name(&mut self.keeper(), &self.name)?;
+        }
+        self.end(false)
+    }
+}
+
+struct RedisSession<'s> {
+    store: &'s Redis,
+    client: Client,
+}
+
+impl RedisSession<'_> {
+    /// A write of our own. The log is one sequence: when it is flushed, so is every earlier write.
+    fn mark(&mut self) -> Result<()> {
+        let words: [&[u8]; 4] = [b"HSET", self.store.name.as_bytes(), b"synced", b"yes"];
+        self.client.ask(&words).map(drop)
+    }
+
+    fn switch_flush(&mut self, to: &str) -> Result<()> {
+        self.client.ask(&[b"CONFIG", b"SET", b"appendfsync", to.as_bytes()]).map(drop)
+    }
+
+    /// The server flushes before it answers a write for as long as any session is in here; no command of servers before version
+    /// 7.2 waits for a flush, and WAITAOF waits for the next one of each second instead of asking for one.
+    fn switched_sync(&mut self) -> Result<()> {
+        let store = self.store;
+        let sessions = || store.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        {
+            let mut sessions = sessions();
+            if *sessions == 0 {
+                self.switch_flush("always")?;
+            }
+            *sessions += 1;
+        }
+        let marked = self.mark();
+        let mut sessions = sessions();
+        *sessions -= 1;
+        if *sessions == 0 {
+            self.switch_flush("no")?;
+        }
+        marked
+    }
+
+    fn awaited_sync(&mut self) -> Result<()> {
+        self.mark()?;
+        let patience_ms = (self.store.op_timeout.as_millis() as u64).to_string();
+        match self.client.ask(&[b"WAITAOF", b"1", b"0", patience_ms.as_bytes()])? {
+            Reply::Many(flushed) if flushed.first() == Some(&Reply::Number(1)) => Ok(()),
+            Reply::Many(_) => Err(Error::TimedOut),
+            other => Err(Error::Failed(anyhow!("WAITAOF says `{}`", other.text()))),
+        }
+    }
+}
+
+impl Session for RedisSession<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        self.client.put(&self.store.prefix, key, blob)
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        let prefix = &self.store.prefix;
+        match span {
+            Span::Whole => self.client.get(prefix, key, sink),
+            // The server counts with a sign, and has no word for a part of no bytes.
+            Span::Part { .. } => match span.below(i64::MAX as u64) {
+                (_, 0) => self.client.exists(prefix, key),
+                (offset, len) => self.client.get_range(prefix, key, offset, len, sink),
+            },
+        }
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        self.client.delete(&self.store.prefix, std::slice::from_ref(key))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        match self.store.flush {
+            Flush::Never | Flush::EachWrite => Ok(()),
+            Flush::Switched => self.switched_sync(),
+            Flush::Awaited => self.awaited_sync(),
+        }
+    }
+
+    fn connect(&mut self) -> Result<()> {
+        self.client = self.store.connect()?;
+        Ok(())
+    }
+
+    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        let prefix = &self.store.prefix;
+        self.client.scan(&format!("{prefix}*"), &mut |key| each(&key[prefix.len()..]))
+    }
+
+    fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
+        if blobs.is_empty() {
+            return Ok(());
+        }
+        self.client.put_many(&self.store.prefix, blobs)
+    }
+
+    fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
+        if keys.is_empty() {
+            return Ok(0);
+        }
+        self.client.get_many(&self.store.prefix, keys, sink)
+    }
+
+    fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        self.client.delete(&self.store.prefix, keys)
+    }
+}

@@ -1,0 +1,78 @@
+//! How ordered stores spell a key: the digest's digits or the integer's bytes.
+
+use crate::store::{Key, OptionSpec, Options, Values};
+
+/// The option that chooses.
+pub(in crate::stores) const KEY: OptionSpec = OptionSpec {
+    name: "key",
+    values: Values::OneOf(&["digest", "integer"]),
+    default: "digest",
+    about: "digest: 32 hexadecimal digits; integer: 8 bytes, most significant first",
+};
+
+/// The spelling chosen by [`KEY`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::stores) enum KeyForm {
+    Digest,
+    Integer,
+}
+
+impl KeyForm {
+    pub(in crate::stores) fn of(options: &Options) -> KeyForm {
+        if options.text(KEY.name) == "digest" { KeyForm::Digest } else { KeyForm::Integer }
+    }
+
+    /// The key's bytes; `room` is where an integer's bytes are put.
+    pub(in crate::stores) fn bytes<'k>(self, key: &'k Key, room: &'k mut [u8; 8]) -> &'k [u8] {
+        match self {
+            KeyForm::Digest => &key.hex,
+            KeyForm::Integer => {
+                *room = key.id.to_be_bytes();
+                room
+            }
+        }
+    }
+}
+
+/// Where each key of a list stands in it: servers answer in an order of their own, and a key that is asked for twice has one row.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+pub(in crate::stores) struct Asked<N> {
+    names: Vec<N>,
+    /// Places in the list, sorted by what stands there.
+    order: Vec<usize>,
+}
+
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+impl<N: AsRef<[u8]>> Asked<N> {
+    pub(in crate::stores) fn of(names: impl IntoIterator<Item = N>) -> Asked<N> {
+        let names: Vec<N> = names.into_iter().collect();
+        let mut order: Vec<usize> = (0..names.len()).collect();
+        order.sort_unstable_by(|a, b| names[*a].as_ref().cmp(names[*b].as_ref()));
+        Asked { names, order }
+    }
+
+    /// All places of this key.
+    pub(in crate::stores) fn places(&self, name: &[u8]) -> &[usize] {
+        let begin = self.order.partition_point(|place| self.names[*place].as_ref() < name);
+        let behind = &self.order[begin..];
+        &behind[..behind.partition_point(|place| self.names[*place].as_ref() == name)]
+    }
+}
+
+#[cfg(all(test, any(feature = "mysql", feature = "postgres")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_of_a_key_is_found() {
+        let asked = Asked::of(["b", "a", "c", "a"]);
+        let places = |name: &str| {
+            let mut places = asked.places(name.as_bytes()).to_vec();
+            places.sort_unstable();
+            places
+        };
+        assert_eq!(places("a"), [1, 3]);
+        assert_eq!((places("b"), places("c")), (vec![0], vec![2]));
+        assert!(places("").is_empty() && places("d").is_empty() && places("ab").is_empty());
+    }
+}

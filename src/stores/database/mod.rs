@@ -1,0 +1,31 @@
+//! Database servers.
+
+use super::Entry;
+
+#[cfg(feature = "mongodb")]
+mod mongodb;
+#[cfg(feature = "mssql")]
+mod mssql;
+#[cfg(feature = "mysql")]
+pub(super) mod mysql;
+#[cfg(feature = "postgres")]
+pub(super) mod postgres;
+
+/// Those of this family.
+pub(super) const TABLE: &[Entry] = &[
+    line!("postgres", postgres::BYTEA as "postgres/bytea"),
+    line!("postgres", postgres::CHUNKED as "postgres/chunked"),
+    line!("postgres", postgres::LARGE_OBJECT as "postgres/large-object"),
+    line!("mysql", mysql::MARIADB_BLOB as "mariadb/blob"),
+    line!("mysql", mysql::MARIADB_CHUNKED as "mariadb/chunked"),
+    line!("mysql", mysql::MYSQL_BLOB as "mysql/blob"),
+    line!("mysql", mysql::MYSQL_CHUNKED as "mysql/chunked"),
+    line!("mongodb", mongodb::GRIDFS as "gridfs"),
+    line!("mongodb", mongodb::DOCUMENT as "mongodb/document"),
+    line!("mssql", mssql::VARBINARY as "mssql/varbinary"),
+    Entry::Impossible {
+        name: "mssql/filestream",
+        why: "FILESTREAM is a feature of Windows: its files are opened through the file system of the server's own machine, and \
+              SQL Server on Linux does not have it",
+    },
+];

@@ -1,0 +1,152 @@
+//! The server behind MongoDB's rows: a private one, or a database of our own in one of the user's.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use mongodb::bson::{Document, doc};
+use mongodb::options::{ClientOptions, ServerAddress};
+
+use super::connection::{Connection, configure, from_mongo};
+use super::{KEEPER_PATIENCE, MONGOD};
+use crate::host::server::{Launch, Server, SocketDir};
+use crate::store::*;
+use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE, own_name};
+
+/// The collection that marks a database as ours and says whose it is.
+const MARK: &str = "made_by_blobwise";
+/// The one database of a private server.
+const PRIVATE_DATABASE: &str = "store";
+/// Where the name of our database in a user's server is kept between closing and opening.
+const DATABASE_FILE: &str = "database";
+
+/// A private server.
+pub(super) struct Instance {
+    server: Server,
+    sockets: SocketDir,
+}
+
+impl Instance {
+    pub(super) fn start(setup: &Setup) -> Result<Instance> {
+        let program = MONGOD.find()?;
+        let data = setup.dir.join("data");
+        std::fs::create_dir_all(&data)?;
+        let sockets = SocketDir::make()?;
+        let launch = Launch::new(&program.path, setup.dir)
+            .arg(format!("--dbpath={}", data.display()))
+            // Named as an address, the socket is the only one: there is no port. Nobody but us can enter its directory.
+            .arg(format!("--bind_ip={}", socket_in(sockets.path()).display()))
+            .arg(format!("--unixSocketPrefix={}", sockets.path().display()))
+            .arg(format!("--port={PORT_IN_NAME}"))
+            .args(settings(setup));
+        let server = Server::start(&launch)?;
+        let mut instance = Instance { server, sockets };
+        let mut options = instance.options();
+        configure(&mut options, Duration::from_secs(1), setup.durability);
+        instance.server.wait_until_ready(START_PATIENCE, || {
+            Ok(Connection::open(&options, "admin", START_PATIENCE).map(drop)?)
+        })?;
+        Ok(instance)
+    }
+
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// How to connect to it.
+    pub(super) fn options(&self) -> ClientOptions {
+        let socket = ServerAddress::Unix { path: socket_in(self.sockets.path()) };
+        ClientOptions::builder().hosts(vec![socket]).direct_connection(true).build()
+    }
+
+    /// Sessions end, a checkpoint is written.
+    pub(super) fn stop(mut self) -> Result<()> {
+        Ok(self.server.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?)
+    }
+}
+
+/// Only a part of the socket's name.
+const PORT_IN_NAME: &str = "27017";
+
+fn socket_in(directory: &Path) -> PathBuf {
+    directory.join(format!("mongodb-{PORT_IN_NAME}.sock"))
+}
+
+/// What a private server is started with.
+fn settings(setup: &Setup) -> Vec<String> {
+    if setup.options.text("profile") != "tuned" {
+        return Vec::new();
+    }
+    // The cache that every store gets, in WiredTiger's own words: the option for it takes no less than 256 MB.
+    let cache_bytes = setup.cache_bytes.max(8 << 20);
+    vec![
+        format!("--wiredTigerEngineConfigString=cache_size={cache_bytes}"),
+        // Statistics that are written to the data directory every second would count as the store's writes.
+        "--setParameter=diagnosticDataCollectionEnabled=false".to_owned(),
+    ]
+}
+
+/// How to connect to a server of the user's.
+pub(super) fn options_of(url: &str) -> Result<ClientOptions> {
+    let shown = crate::shown::without_passwords(url);
+    if url.starts_with("mongodb+srv:") {
+        return Err(Error::Failed(anyhow!(
+            "`{shown}` needs look-ups of DNS records, which are not compiled in; name the hosts with `mongodb://`"
+        )));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let parsed = runtime.block_on(async { ClientOptions::parse(url).await });
+    Ok(parsed.with_context(|| format!("`{shown}` is not a URL of MongoDB"))?)
+}
+
+/// Makes the database of a store: a plain one in a private server, else one with our mark.
+pub(super) fn create_database(options: &ClientOptions, dir: &Path, external: bool) -> Result<String> {
+    if !external {
+        return Ok(PRIVATE_DATABASE.to_owned());
+    }
+    remove_stale(options)?;
+    let database = own_name();
+    let keeper = Connection::open(options, &database, KEEPER_PATIENCE)?;
+    let Owner { machine, dir: used_by } = Owner::of(dir);
+    let mark = doc! { "machine": machine, "dir": used_by };
+    let marks = keeper.database().collection::<Document>(MARK);
+    keeper.run(async { marks.insert_one(mark).await.map_err(from_mongo).map(drop) })?;
+    std::fs::write(dir.join(DATABASE_FILE), &database)?;
+    Ok(database)
+}
+
+/// Finds the database again after the store was closed.
+pub(super) fn find_database(options: &ClientOptions, dir: &Path, external: bool) -> Result<String> {
+    if !external {
+        return Ok(PRIVATE_DATABASE.to_owned());
+    }
+    let database =
+        std::fs::read_to_string(dir.join(DATABASE_FILE)).context("the name of our database is lost")?;
+    let keeper = Connection::open(options, &database, KEEPER_PATIENCE)?;
+    match owner(&keeper)? {
+        Some(_) => Ok(database),
+        None => {
+            Err(Error::Failed(anyhow!("the database `{database}` does not carry our mark; it is left alone")))
+        }
+    }
+}
+
+/// Whose the database is; `None` for one that does not carry our mark.
+fn owner(keeper: &Connection) -> Result<Option<Owner>> {
+    let marks = keeper.database().collection::<Document>(MARK);
+    let mark = keeper.run(async { marks.find_one(doc! {}).await.map_err(from_mongo) })?;
+    let text = |mark: &Document, name| mark.get_str(name).ok().map(str::to_owned);
+    Ok(mark.and_then(|mark| Some(Owner { machine: text(&mark, "machine")?, dir: text(&mark, "dir")? })))
+}
+
+/// Removes databases that runs left behind when they were killed: marked, and their owner is surely gone. What we may not look
+/// into or remove, such as another user's, is left alone.
+fn remove_stale(options: &ClientOptions) -> Result<()> {
+    for database in Connection::open(options, "admin", KEEPER_PATIENCE)?.databases(OURS)? {
+        let keeper = Connection::open(options, &database, KEEPER_PATIENCE)?;
+        if owner(&keeper).is_ok_and(|owner| owner.is_some_and(|owner| owner.is_gone())) {
+            keeper.drop_database().ok();
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,284 @@
+//! What is said to SQL Server: texts without values, which go as parameters `@P1`, `@P2` ...
+
+use anyhow::anyhow;
+
+use crate::store::*;
+use crate::stores::common::keys::KeyForm;
+
+/// How a write's transaction ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Commit {
+    /// As the database is set: each statement is a transaction that is on disk when it returns, unless the database delays
+    /// all of them.
+    Plain,
+    /// The database delays all commits.
+    Forced,
+    /// The database lets each commit choose, and ours is delayed.
+    Delayed,
+}
+
+impl Commit {
+    /// What a class needs, by the database's DELAYED_DURABILITY: a setting of the whole database, which is not ours to change.
+    /// `None` where the server does not know the setting: every commit is then as its vendor says.
+    pub(super) fn of(durability: Durability, setting: Option<&str>) -> Result<Commit> {
+        match (durability, setting) {
+            (Durability::EachWrite, Some("FORCED")) => Err(Error::Failed(anyhow!(
+                "the database's DELAYED_DURABILITY is FORCED, so that no write is durable when it returns"
+            ))),
+            (Durability::None | Durability::OnSync, Some("FORCED")) => Ok(Commit::Forced),
+            (Durability::None | Durability::OnSync, Some("ALLOWED")) => Ok(Commit::Delayed),
+            _ => Ok(Commit::Plain),
+        }
+    }
+
+    /// As it is told among the facts.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Commit::Plain => "flushed",
+            Commit::Forced => "delayed by the database",
+            Commit::Delayed => "delayed by each commit",
+        }
+    }
+
+    /// Whether a commit may return before its log is on disk.
+    pub(super) fn is_delayed(self) -> bool {
+        self != Commit::Plain
+    }
+
+    /// The statement that ends a transaction of ours.
+    pub(super) fn statement(self) -> &'static str {
+        match self {
+            Commit::Plain | Commit::Forced => "COMMIT TRANSACTION",
+            Commit::Delayed => "COMMIT TRANSACTION WITH (DELAYED_DURABILITY = ON)",
+        }
+    }
+
+    /// Statements that end with a commit of this kind, in one request.
+    pub(super) fn around(self, statements: &str) -> String {
+        match self {
+            Commit::Plain | Commit::Forced => statements.to_owned(),
+            Commit::Delayed => format!("BEGIN TRANSACTION; {statements}; {}", self.statement()),
+        }
+    }
+}
+
+/// The texts of one store.
+#[derive(Clone)]
+pub(super) struct Statements {
+    /// Of our own making, so that it needs no escaping.
+    pub(super) schema: String,
+    pub(super) key_form: KeyForm,
+    pub(super) lazy_delete: bool,
+    pub(super) commit: Commit,
+}
+
+impl Statements {
+    fn column(&self) -> &'static str {
+        match self.key_form {
+            KeyForm::Digest => "hash",
+            KeyForm::Integer => "id",
+        }
+    }
+
+    /// A key's parameter. Text arrives as nvarchar; compared as that, a char column would be converted row by row, and its
+    /// index not used.
+    fn key(&self, number: usize) -> String {
+        match self.key_form {
+            KeyForm::Digest => format!("CAST(@P{number} AS char(32))"),
+            KeyForm::Integer => format!("@P{number}"),
+        }
+    }
+
+    fn here(&self) -> &'static str {
+        if self.lazy_delete { " AND gone = 0" } else { "" }
+    }
+
+    /// The statements that make the table, each a batch of its own.
+    pub(super) fn tables(&self, out_of_row: bool) -> Vec<String> {
+        let schema = &self.schema;
+        let keys = match self.key_form {
+            KeyForm::Digest => "id bigint IDENTITY NOT NULL PRIMARY KEY, hash char(32) NOT NULL UNIQUE",
+            KeyForm::Integer => "id bigint NOT NULL PRIMARY KEY",
+        };
+        let mut statements = vec![format!(
+            "CREATE TABLE {schema}.blobs({keys}, content varbinary(max) NOT NULL, gone bit NOT NULL DEFAULT 0)"
+        )];
+        if out_of_row {
+            statements
+                .push(format!("EXEC sp_tableoption '{schema}.blobs', 'large value types out of row', 1"));
+        }
+        statements
+    }
+
+    /// Creates or replaces, as a part of a transaction. Two sessions that create one blob at once meet in the unique index.
+    pub(super) fn put_within(&self) -> String {
+        let (schema, column, key) = (&self.schema, self.column(), self.key(1));
+        format!(
+            "UPDATE {schema}.blobs SET content = @P2, gone = 0 WHERE {column} = {key}; \
+             IF @@ROWCOUNT = 0 INSERT INTO {schema}.blobs({column}, content) VALUES ({key}, @P2)"
+        )
+    }
+
+    /// Creates or replaces, and commits.
+    pub(super) fn put(&self) -> String {
+        // Two statements, of which one has an effect: each of them is a transaction.
+        self.commit.around(&self.put_within())
+    }
+
+    /// Adds bytes to the end of a blob, as a part of a transaction.
+    pub(super) fn append_within(&self) -> String {
+        let (schema, column, key) = (&self.schema, self.column(), self.key(1));
+        format!("UPDATE {schema}.blobs SET content.WRITE(@P2, NULL, 0) WHERE {column} = {key}")
+    }
+
+    pub(super) fn get(&self, span: Span) -> String {
+        let (schema, column, key, here) = (&self.schema, self.column(), self.key(1), self.here());
+        let content = match span {
+            Span::Whole => "content",
+            Span::Part { .. } => "SUBSTRING(content, @P2, @P3)",
+        };
+        format!("SELECT {content} FROM {schema}.blobs WHERE {column} = {key}{here}")
+    }
+
+    /// Several at once, with the key of each before its bytes.
+    pub(super) fn get_many(&self, count: usize) -> String {
+        let (schema, column, here) = (&self.schema, self.column(), self.here());
+        let keys: Vec<String> = (1..=count).map(|number| self.key(number)).collect();
+        let keys = keys.join(", ");
+        format!("SELECT {column}, content FROM {schema}.blobs WHERE {column} IN ({keys}){here}")
+    }
+
+    /// Removes or marks, as a part of a transaction.
+    pub(super) fn delete_within(&self) -> String {
+        let (schema, column, key) = (&self.schema, self.column(), self.key(1));
+        if self.lazy_delete {
+            return format!("UPDATE {schema}.blobs SET gone = 1 WHERE {column} = {key}");
+        }
+        format!("DELETE FROM {schema}.blobs WHERE {column} = {key}")
+    }
+
+    /// Removes or marks, and commits.
+    pub(super) fn delete(&self) -> String {
+        self.commit.around(&self.delete_within())
+    }
+
+    pub(super) fn list(&self) -> String {
+        format!("SELECT hash FROM {}.blobs WHERE 1 = 1{}", self.schema, self.here())
+    }
+
+    pub(super) fn purge(&self) -> String {
+        format!("DELETE FROM {}.blobs WHERE gone = 1", self.schema)
+    }
+}
+
+/// The position and number of bytes for SUBSTRING, whose first position is 1.
+pub(super) fn substring(span: Span) -> (i64, i64) {
+    let (offset, len) = span.below(super::BLOB_LIMIT.bytes);
+    (offset as i64 + 1, len as i64)
+}
+
+/// The first piece of a blob, which is put, and the others, which are appended. An empty blob is one empty piece.
+pub(super) fn pieces(blob: &[u8], piece: usize) -> (&[u8], impl Iterator<Item = &[u8]>) {
+    let (first, rest) = blob.split_at(blob.len().min(piece));
+    (first, rest.chunks(piece))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn statements(key_form: KeyForm, lazy_delete: bool, commit: Commit) -> Statements {
+        Statements { schema: "s".into(), key_form, lazy_delete, commit }
+    }
+
+    #[test]
+    fn the_class_and_the_database_decide_how_a_write_ends() {
+        use Durability::{EachWrite, None as Never, OnSync};
+        for class in [Never, OnSync] {
+            assert_eq!(Commit::of(class, Some("FORCED")).unwrap(), Commit::Forced);
+            assert_eq!(Commit::of(class, Some("ALLOWED")).unwrap(), Commit::Delayed);
+            assert_eq!(Commit::of(class, Some("DISABLED")).unwrap(), Commit::Plain);
+            assert_eq!(Commit::of(class, None).unwrap(), Commit::Plain);
+        }
+        assert_eq!(Commit::of(EachWrite, Some("DISABLED")).unwrap(), Commit::Plain);
+        assert_eq!(Commit::of(EachWrite, Some("ALLOWED")).unwrap(), Commit::Plain);
+        assert_eq!(Commit::of(EachWrite, None).unwrap(), Commit::Plain);
+        let refused = Commit::of(EachWrite, Some("FORCED")).unwrap_err().to_string();
+        assert!(refused.contains("FORCED"), "{refused}");
+    }
+
+    #[test]
+    fn only_a_delayed_commit_is_asked_for() {
+        let put = |commit| statements(KeyForm::Digest, false, commit).put();
+        let bare = "UPDATE s.blobs SET content = @P2, gone = 0 WHERE hash = CAST(@P1 AS char(32)); \
+                    IF @@ROWCOUNT = 0 INSERT INTO s.blobs(hash, content) VALUES (CAST(@P1 AS char(32)), @P2)";
+        assert_eq!(put(Commit::Plain), bare);
+        assert_eq!(put(Commit::Forced), bare);
+        assert_eq!(
+            put(Commit::Delayed),
+            format!("BEGIN TRANSACTION; {bare}; COMMIT TRANSACTION WITH (DELAYED_DURABILITY = ON)")
+        );
+        assert_eq!(
+            statements(KeyForm::Integer, false, Commit::Delayed).delete(),
+            "BEGIN TRANSACTION; DELETE FROM s.blobs WHERE id = @P1; COMMIT TRANSACTION WITH (DELAYED_DURABILITY = ON)"
+        );
+    }
+
+    #[test]
+    fn keys_and_bytes_are_parameters() {
+        for key_form in [KeyForm::Digest, KeyForm::Integer] {
+            for lazy_delete in [false, true] {
+                let of = statements(key_form, lazy_delete, Commit::Delayed);
+                let part = Span::Part { offset: 1, len: 2 };
+                let texts = [
+                    of.put(),
+                    of.append_within(),
+                    of.get(Span::Whole),
+                    of.get(part),
+                    of.get_many(3),
+                    of.delete(),
+                    of.list(),
+                    of.purge(),
+                ];
+                for text in texts {
+                    assert!(!text.contains('\'') && !text.contains("0x"), "{text}");
+                }
+                assert!(of.get(part).contains("SUBSTRING(content, @P2, @P3)"));
+                assert!(of.get_many(3).contains("@P3") && !of.get_many(3).contains("@P4"));
+                assert_eq!(of.get(Span::Whole).contains("gone = 0"), lazy_delete);
+                assert_eq!(of.delete().contains("SET gone = 1"), lazy_delete);
+                assert_eq!(of.list().contains("gone = 0"), lazy_delete);
+            }
+        }
+    }
+
+    #[test]
+    fn positions_count_from_1_and_stay_within_the_type() {
+        const LAST: i64 = (1 << 31) - 1;
+        let of = |offset, len| substring(Span::Part { offset, len });
+        assert_eq!(of(0, 1), (1, 1));
+        assert_eq!(of(4095, 70_000), (4096, 70_000));
+        assert_eq!(of(0, 0), (1, 0));
+        assert_eq!(of(0, u64::MAX), (1, LAST));
+        assert_eq!(of(7, u64::MAX), (8, LAST - 7));
+        assert_eq!(of(u64::MAX, u64::MAX), (LAST + 1, 0));
+        assert_eq!(of(1 << 40, 1), (LAST + 1, 0));
+        assert_eq!(substring(Span::Whole), (1, LAST));
+    }
+
+    #[test]
+    fn a_blob_is_its_pieces() {
+        let split = |len: usize, piece: usize| {
+            let blob: Vec<u8> = (0..len).map(|byte| byte as u8).collect();
+            let (first, rest) = pieces(&blob, piece);
+            let all: Vec<&[u8]> = std::iter::once(first).chain(rest).collect();
+            assert_eq!(all.concat(), blob);
+            all.iter().map(|piece| piece.len()).collect::<Vec<usize>>()
+        };
+        assert_eq!(split(0, 10), [0]);
+        assert_eq!(split(9, 10), [9]);
+        assert_eq!(split(10, 10), [10]);
+        assert_eq!(split(11, 10), [10, 1]);
+        assert_eq!(split(30, 10), [10, 10, 10]);
+    }
+}

@@ -1,0 +1,456 @@
+//! The server behind MySQL's and MariaDB's rows: a private one, or a database of our own in one of the user's.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use mysql::prelude::Queryable;
+use mysql::{Conn, Opts, OptsBuilder, Row, Value};
+
+use super::{Flavour, MARIADBD, MYSQLD, flush_log_at_commit, from_mysql};
+use crate::host::server::{Launch, Server, SocketDir, from_cache, run_to_end};
+use crate::store::*;
+use crate::stores::common::servers::{OURS, START_PATIENCE, STOP_PATIENCE};
+
+/// The table that marks a database as ours.
+const MARK: &str = "made_by_blobwise";
+/// The one database of a server that is ours alone.
+pub(super) const PRIVATE_DATABASE: &str = "store";
+/// Where the name of our database is kept between closing and opening.
+const DATABASE_FILE: &str = "database";
+/// What both sides are set to: the most there is.
+pub(super) const PACKET_MAX: usize = 1 << 30;
+
+/// A private server.
+pub(super) struct Instance {
+    server: Server,
+    sockets: SocketDir,
+}
+
+impl Instance {
+    pub(super) fn start(setup: &Setup, flavour: Flavour) -> Result<Instance> {
+        Instance::start_in(setup.dir, setup.mode, setup, flavour)
+    }
+
+    /// The server of all rows of the run that share one: those whose server would have the same settings.
+    pub(super) fn shared(setup: &Setup, flavour: Flavour) -> Result<Arc<Instance>> {
+        // All that its settings depend on, but for the class, which each store sets when it is opened: a store that is opened
+        // again in another class must find its database.
+        let name = format!(
+            "{}-{}-{}-{}-{}-{}",
+            flavour.name(),
+            setup.options.text("profile"),
+            setup.options.text("compression"),
+            setup.workers,
+            setup.blob_bytes_max,
+            setup.cache_bytes
+        );
+        setup.common.server(&name, |dir| Instance::start_in(dir, Mode::Create, setup, flavour))
+    }
+
+    fn start_in(dir: &Path, mode: Mode, setup: &Setup, flavour: Flavour) -> Result<Instance> {
+        let program = match flavour {
+            Flavour::MySql => MYSQLD.find()?,
+            Flavour::MariaDb => MARIADBD.find()?,
+        };
+        let base = Base::of(flavour, &program.path);
+        let data = dir.join("data");
+        let log_bytes = log_file_bytes(setup);
+        if mode == Mode::Create {
+            let version: String =
+                program.version.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+            let name = format!("{version}-log{log_bytes}");
+            from_cache(&setup.common.cache_dir, &name, &data, |draft| {
+                base.initialise(dir, draft, log_bytes)
+            })?;
+        }
+        let sockets = SocketDir::make()?;
+        let socket = sockets.path().join("s");
+        let temporary = temporary_dir(dir)?;
+        let launch = Launch::new(&program.path, dir)
+            .args(base.arguments())
+            .args(settings(setup, flavour, log_bytes))
+            .arg(format!("--datadir={}", data.display()))
+            .arg(format!("--tmpdir={}", temporary.display()))
+            .arg(format!("--socket={}", socket.display()))
+            .arg(format!("--pid-file={}", sockets.path().join("pid").display()));
+        let server = Server::start(&launch)?;
+        let mut instance = Instance { server, sockets };
+        let opts = instance.opts();
+        instance.server.wait_until_ready(START_PATIENCE, || {
+            let mut connection = Conn::new(opts.clone())?;
+            Ok(connection.ping()?)
+        })?;
+        Ok(instance)
+    }
+
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// How to connect to it: root without a password, through a socket that only we can reach.
+    pub(super) fn opts(&self) -> OptsBuilder {
+        let socket = self.sockets.path().join("s");
+        OptsBuilder::new().socket(Some(socket.to_string_lossy())).user(Some("root"))
+    }
+
+    pub(super) fn stop(mut self) -> Result<()> {
+        Ok(self.server.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?)
+    }
+}
+
+/// Where a server keeps its temporary files and tables: with the rest, not in the system's directory for such.
+fn temporary_dir(dir: &Path) -> Result<PathBuf> {
+    let temporary = dir.join("tmp");
+    std::fs::create_dir_all(&temporary)?;
+    Ok(temporary)
+}
+
+/// Where a server's own files are.
+struct Base {
+    flavour: Flavour,
+    program: PathBuf,
+    /// An unpacked archive's directory; `None` for an installed program, which knows its own.
+    home: Option<PathBuf>,
+}
+
+impl Base {
+    fn of(flavour: Flavour, program: &Path) -> Base {
+        let home = program
+            .parent()
+            .and_then(Path::parent)
+            .filter(|home| home.join("share/errmsg-utf8.txt").exists());
+        let unpacked = home.filter(|home| home.join("share/charsets").exists() && *home != Path::new("/usr"));
+        Base { flavour, program: program.to_owned(), home: unpacked.map(Path::to_owned) }
+    }
+
+    /// The first arguments of every call. No file of the system's or the user's configures a private server.
+    fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec!["--no-defaults".to_owned()];
+        if let Some(home) = &self.home {
+            arguments.push(format!("--basedir={}", home.display()));
+            arguments.push(format!("--lc-messages-dir={}", home.join("share").display()));
+            arguments.push(format!("--character-sets-dir={}", home.join("share/charsets").display()));
+        }
+        arguments
+    }
+
+    /// Makes a data directory.
+    fn initialise(&self, dir: &Path, data: &Path, log_bytes: u64) -> anyhow::Result<()> {
+        let log = format!("--innodb-log-file-size={log_bytes}");
+        let temporary = format!("--tmpdir={}", temporary_dir(dir)?.display());
+        match self.flavour {
+            Flavour::MySql => {
+                let launch = Launch::new(&self.program, dir)
+                    .args(self.arguments())
+                    .arg("--initialize-insecure")
+                    .args([log, temporary])
+                    .arg(format!("--datadir={}", data.display()));
+                run_to_end(&launch, START_PATIENCE)
+            }
+            Flavour::MariaDb => {
+                let script = ["mariadb-install-db", "mysql_install_db"]
+                    .iter()
+                    .flat_map(|name| {
+                        let beside = self.program.with_file_name(name);
+                        [beside, Path::new("/usr/bin").join(name), Path::new("/usr/local/bin").join(name)]
+                    })
+                    .find(|path| path.is_file())
+                    .context("no `mariadb-install-db` was found beside `mariadbd`")?;
+                let launch = Launch::new(&script, dir)
+                    .arg("--no-defaults")
+                    .arg(format!("--datadir={}", data.display()))
+                    .args([
+                        "--auth-root-authentication-method=normal",
+                        "--skip-test-db",
+                        "--skip-name-resolve",
+                    ])
+                    .args([log, temporary]);
+                run_to_end(&launch, START_PATIENCE)
+            }
+        }
+    }
+}
+
+/// InnoDB refuses a blob above a tenth of its log; sixteen times the largest leaves room for neighbours.
+fn log_file_bytes(setup: &Setup) -> u64 {
+    const LEAST: u64 = 96 << 20;
+    const MOST: u64 = 16 << 30;
+    (setup.blob_bytes_max * 16).clamp(LEAST, MOST).next_multiple_of(1 << 20)
+}
+
+/// What a private server is started with. Sockets only: nobody but us can enter their directory.
+fn settings(setup: &Setup, flavour: Flavour, log_bytes: u64) -> Vec<String> {
+    let flush = flush_log_at_commit(setup.durability);
+    let mut settings = vec![
+        "--skip-networking".to_owned(),
+        "--skip-name-resolve".to_owned(),
+        format!("--max-connections={}", setup.workers + 20),
+        // Without these two large blobs cannot be put at all.
+        format!("--max-allowed-packet={PACKET_MAX}"),
+        format!("--innodb-log-file-size={log_bytes}"),
+        format!("--innodb-flush-log-at-trx-commit={flush}"),
+        format!("--transaction-isolation={}", setup.options.text("isolation").to_uppercase()),
+        // Or a cold start would load what was warm.
+        "--innodb-buffer-pool-load-at-startup=OFF".to_owned(),
+        "--innodb-buffer-pool-dump-at-shutdown=OFF".to_owned(),
+    ];
+    if setup.options.text("charset") == "binary" {
+        // Whatever clients say of their strings. In a string that is called text the server counts the characters, and escapes them
+        // where it writes statements down: of a blob that took longer than to keep it.
+        settings.extend(
+            ["--character-set-server=binary", "--skip-character-set-client-handshake"].map(str::to_owned),
+        );
+    }
+    if flavour == Flavour::MySql {
+        // A second listener that would need a second socket.
+        settings.push("--skip-mysqlx".to_owned());
+    }
+    if setup.options.text("profile") == "tuned" {
+        // InnoDB needs at least 5 MiB, and takes whole chunks. MySQL holds all pages of a compressed blob while it reads it: one
+        // of 3 MB waited in a pool of 8 MiB for ever.
+        let compressed = setup.options.text("compression") == "page";
+        let least = if compressed { (setup.blob_bytes_max * 4).max(8 << 20) } else { 8 << 20 };
+        let pool = setup.cache_bytes.max(least).next_multiple_of(1 << 20);
+        settings.extend([
+            format!("--innodb-buffer-pool-size={pool}"),
+            // The page cache would hold everything twice.
+            "--innodb-flush-method=O_DIRECT".to_owned(),
+            // The defaults are for a disk that turns.
+            "--innodb-io-capacity=2000".to_owned(),
+            "--innodb-io-capacity-max=20000".to_owned(),
+            // There is no replica to feed.
+            "--skip-log-bin".to_owned(),
+        ]);
+        if flavour == Flavour::MySql {
+            settings.push(format!("--innodb-buffer-pool-chunk-size={pool}"));
+            settings.push("--innodb-buffer-pool-instances=1".to_owned());
+        }
+    }
+    settings
+}
+
+/// How to connect to a server of the user's.
+pub(super) fn opts_of(url: &str) -> Result<OptsBuilder> {
+    let shown = crate::shown::without_passwords(url);
+    let url = url.replacen("mariadb://", "mysql://", 1);
+    let opts = Opts::from_url(&url).with_context(|| format!("`{shown}` is not a URL of MySQL or MariaDB"))?;
+    Ok(OptsBuilder::from_opts(opts))
+}
+
+/// Refuses a server of the other kind, too old, or of a lower class than asked for: its flush at commit is a setting of the
+/// whole server, which is not ours to change.
+pub(super) fn check_server(keeper: &mut Conn, flavour: Flavour, setup: &Setup) -> Result<()> {
+    let version: String = keeper.query_first("SELECT VERSION()").map_err(from_mysql)?.unwrap_or_default();
+    if version.contains("MariaDB") != (flavour == Flavour::MariaDb) {
+        return Err(Error::Failed(anyhow!("the server is not {} (it says {version})", flavour.name())));
+    }
+    let least = if flavour == Flavour::MariaDb { (10, 4, 0) } else { (5, 7, 0) };
+    let number: Vec<u16> = version.split(['.', '-']).take(3).filter_map(|part| part.parse().ok()).collect();
+    if let [major, minor, patch] = number.as_slice()
+        && (*major, *minor, *patch) < least
+    {
+        let (name, (major, minor, _)) = (flavour.name(), least);
+        return Err(Error::Failed(anyhow!(
+            "the server is older than {name} {major}.{minor} (it says {version})"
+        )));
+    }
+    let flush: Option<u8> =
+        keeper.query_first("SELECT @@innodb_flush_log_at_trx_commit").map_err(from_mysql)?;
+    if setup.durability == Durability::EachWrite && flush != Some(1) {
+        return Err(Error::Failed(anyhow!(
+            "the server's innodb_flush_log_at_trx_commit is {}, so that no write is durable when it returns",
+            flush.unwrap_or_default()
+        )));
+    }
+    if setup.durability == Durability::OnSync && flavour == Flavour::MariaDb && flush != Some(1) {
+        return Err(Error::Failed(anyhow!(
+            "the server's innodb_flush_log_at_trx_commit is {}, and MariaDB has no statement that flushes its log then",
+            flush.unwrap_or_default()
+        )));
+    }
+    let binary_log: Option<(u8, u64)> =
+        keeper.query_first("SELECT @@log_bin, @@sync_binlog").map_err(from_mysql)?;
+    if let Some((log_bin, sync_binlog)) = binary_log
+        && log_bin != 0
+        && sync_binlog != 1
+        && needs_binary_log(flavour, setup.durability)
+    {
+        return Err(Error::Failed(anyhow!(
+            "the server has log_bin on and sync_binlog {sync_binlog}: a power cut may roll back what it has committed, so that \
+             class {} cannot be had; use --durability none, or a server with sync_binlog 1 or without a binary log",
+            setup.durability.name()
+        )));
+    }
+    if setup.durability > Durability::None {
+        check_pages(keeper, setup.durability)?;
+    }
+    let packet: Option<u64> = keeper.query_first("SELECT @@max_allowed_packet").map_err(from_mysql)?;
+    let (packet, need) = (packet.unwrap_or(0), setup.blob_bytes_max + (64 << 10));
+    if packet < need {
+        return Err(Error::Failed(anyhow!(
+            "the server's max_allowed_packet is {packet} B, and the largest blob needs {need} B"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a server whose pages do not survive a power cut: one that writes them in place without a second copy may find half of a
+/// page afterwards, and one that does not flush them finds what the device had, whatever its log says.
+fn check_pages(keeper: &mut Conn, durability: Durability) -> Result<()> {
+    const UNSAFE: &[(&str, &[&str], &str)] = &[
+        // `fast` (MariaDB 11.0) flushes no data files, and with O_DIRECT_NO_FSYNC MySQL does not flush the second copy either.
+        ("innodb_doublewrite", &["OFF", "DETECT_ONLY", "fast"], "ON"),
+        ("innodb_flush_method", &["nosync", "littlesync", "O_DIRECT_NO_FSYNC"], "fsync or O_DIRECT"),
+    ];
+    for (setting, unsafe_values, safe) in UNSAFE {
+        let row: Option<(String, String)> =
+            keeper.query_first(format!("SHOW GLOBAL VARIABLES LIKE '{setting}'")).map_err(from_mysql)?;
+        let Some((_, value)) = row else { continue };
+        if unsafe_values.iter().any(|other| value.eq_ignore_ascii_case(other)) {
+            return Err(Error::Failed(anyhow!(
+                "the server has {setting} {value}, so that class {} cannot be had; use --durability none, or a server with \
+                 {setting} {safe}",
+                durability.name()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a class is kept only where the binary log is flushed as well. Beside one, a commit flushes InnoDB's log no further
+/// than to where the transaction is prepared, and what is prepared is rolled back after a crash unless the binary log has it.
+/// A sync of MySQL's flushes InnoDB's commits too; one of MariaDB's in a server of the user's relies on every commit.
+fn needs_binary_log(flavour: Flavour, durability: Durability) -> bool {
+    match durability {
+        Durability::None => false,
+        Durability::OnSync => flavour == Flavour::MariaDb,
+        Durability::EachWrite => true,
+    }
+}
+
+/// Waits until InnoDB's purge has nothing left to do, at most for a minute. It must have been woken: by itself it looks once a
+/// second for what little there is. It is asked whether it works, not how long its list is, because MySQL shortens that with
+/// every 128th batch only, and rests above 0.
+pub(super) fn wait_for_purge(keeper: &mut Conn) -> Result<()> {
+    /// So often in a row it must be found idle: its thread may need a moment to wake.
+    const IDLE_POLLS: u32 = 3;
+    const IDLE_POLL: Duration = Duration::from_millis(1);
+    const BUSY_POLL: Duration = Duration::from_millis(5);
+    const POLLS_MAX: u32 = 12_000;
+    let mut idle = 0;
+    for _ in 0..POLLS_MAX {
+        if is_purging(keeper)? {
+            idle = 0;
+            std::thread::sleep(BUSY_POLL);
+            continue;
+        }
+        idle += 1;
+        if idle == IDLE_POLLS {
+            break;
+        }
+        std::thread::sleep(IDLE_POLL);
+    }
+    Ok(())
+}
+
+fn is_purging(keeper: &mut Conn) -> Result<bool> {
+    let row: Option<Row> = keeper.query_first("SHOW ENGINE INNODB STATUS").map_err(from_mysql)?;
+    // Type, name, status.
+    match row.and_then(|mut row| row.take::<Value, _>(2)) {
+        // The statements that it shows may be any bytes.
+        Some(Value::Bytes(status)) => Ok(says_purging(&String::from_utf8_lossy(&status))),
+        other => Err(Error::Failed(anyhow!("InnoDB's status has no text but {other:?}"))),
+    }
+}
+
+/// Whether InnoDB's monitor says that the purge is at work. When it waits for more it is "running but idle".
+fn says_purging(status: &str) -> bool {
+    let line = status.lines().find(|line| line.starts_with("Purge done for trx's"));
+    line.is_some_and(|line| line.trim_end().ends_with("state: running"))
+}
+
+/// Makes the database of a store, in a server of the user's with our mark and our lock.
+pub(super) fn create_database(keeper: &mut Conn, dir: &Path, database: &str, theirs: bool) -> Result<()> {
+    if theirs {
+        remove_stale(keeper)?;
+        lock(keeper, database)?;
+    }
+    keeper.query_drop(format!("CREATE DATABASE {database} CHARACTER SET utf8mb4")).map_err(from_mysql)?;
+    if theirs {
+        keeper.query_drop(format!("CREATE TABLE {database}.{MARK}(id INT)")).map_err(from_mysql)?;
+    }
+    Ok(std::fs::write(dir.join(DATABASE_FILE), database)?)
+}
+
+/// Finds the database again after the store was closed.
+pub(super) fn find_database(keeper: &mut Conn, dir: &Path, theirs: bool) -> Result<String> {
+    let database =
+        std::fs::read_to_string(dir.join(DATABASE_FILE)).context("the name of our database is lost")?;
+    if theirs {
+        if !is_ours(keeper, &database)? {
+            return Err(Error::Failed(anyhow!(
+                "the database `{database}` does not carry our mark; it is left alone"
+            )));
+        }
+        lock(keeper, &database)?;
+    }
+    Ok(database)
+}
+
+fn is_ours(keeper: &mut Conn, database: &str) -> Result<bool> {
+    let mark = "SELECT 1 FROM information_schema.tables WHERE table_schema = ? AND table_name = ?";
+    Ok(keeper.exec_first::<u8, _, _>(mark, (database, MARK)).map_err(from_mysql)?.is_some())
+}
+
+/// Takes the lock that says that a database is in use; it ends with the connection.
+fn lock(keeper: &mut Conn, database: &str) -> Result<bool> {
+    let taken: Option<Option<u8>> =
+        keeper.exec_first("SELECT GET_LOCK(?, 0)", (database,)).map_err(from_mysql)?;
+    Ok(taken.flatten() == Some(1))
+}
+
+/// Removes databases that runs left behind when they were killed: marked, and no longer locked.
+fn remove_stale(keeper: &mut Conn) -> Result<()> {
+    let pattern = format!("{}%", OURS.replace('_', "\\_"));
+    // MariaDB cannot prepare `SHOW DATABASES LIKE ?`.
+    let named = "SELECT schema_name FROM information_schema.schemata WHERE schema_name LIKE ?";
+    let databases: Vec<String> = keeper.exec(named, (pattern,)).map_err(from_mysql)?;
+    for database in databases {
+        if !is_ours(keeper, &database)? || !lock(keeper, &database)? {
+            continue;
+        }
+        keeper.query_drop(format!("DROP DATABASE {database}")).map_err(from_mysql)?;
+        keeper.exec_drop("DO RELEASE_LOCK(?)", (&database,)).map_err(from_mysql)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_monitor_says_whether_the_purge_is_at_work() {
+        let monitor = |state: &str| {
+            format!(
+                "------------\nTRANSACTIONS\n------------\nTrx id counter 4940\n\
+                 Purge done for trx's n:o < 4893 undo n:o < 0 state: {state}\nHistory list length 12\n\
+                 Process ID=1, Main thread ID=2, state: running\n"
+            )
+        };
+        assert!(says_purging(&monitor("running")));
+        for state in ["running but idle", "stopped", "disabled", "exited"] {
+            assert!(!says_purging(&monitor(state)), "{state}");
+        }
+        assert!(!says_purging(""));
+    }
+
+    #[test]
+    fn a_binary_log_is_needed_where_nothing_else_flushes_commits() {
+        let classes = |flavour| Durability::ALL.iter().map(move |class| needs_binary_log(flavour, *class));
+        assert!(classes(Flavour::MySql).eq([false, false, true]));
+        assert!(classes(Flavour::MariaDb).eq([false, true, true]));
+    }
+}

@@ -1,0 +1,585 @@
+//! MySQL and MariaDB: a value in a column or rows of pieces, in a private server or one of the user's.
+
+mod instance;
+mod session;
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mysql::prelude::Queryable;
+use mysql::{Conn, Opts};
+
+use self::instance::Instance;
+use self::session::MySession;
+use crate::host::server::Program;
+use crate::store::*;
+use crate::stores::common::catalogue;
+use crate::stores::common::keys::KeyForm;
+use crate::stores::common::servers::{CONNECTION, DELETE, Host, PIECES, PROFILE, SERVER, URL};
+
+pub(in crate::stores) const MARIADBD: Program = Program {
+    name: "mariadbd",
+    places: &[],
+    variable: Some("BLOBWISE_MARIADBD"),
+    ask: &["--no-defaults", "--version"],
+    says: "MariaDB",
+    never_says: None,
+    install: "apt-get install mariadb-server",
+};
+
+/// Debian's `mysqld` is MariaDB: it is asked.
+const MYSQLD: Program = Program {
+    name: "mysqld",
+    places: &["~cache/blobwise/mysql-*/bin", "/usr/local/mysql/bin", "/opt/mysql*/bin"],
+    variable: Some("BLOBWISE_MYSQLD"),
+    ask: &["--no-defaults", "--version"],
+    says: "MySQL",
+    never_says: Some("MariaDB"),
+    install: "apt-get install mysql-server (where that is MySQL), or ./test.sh, which fetches one for tests",
+};
+
+const KEY: OptionSpec = OptionSpec {
+    name: "key",
+    values: Values::OneOf(&["digest", "integer"]),
+    default: "digest",
+    about: "digest: a unique index over VARCHAR(32); integer: the primary key",
+};
+const PROTOCOL: OptionSpec = OptionSpec {
+    name: "protocol",
+    values: Values::OneOf(&["prepared", "text", "procedure"]),
+    default: "prepared",
+    about: "prepared: binary, prepared once; text: SQL with the blob in hexadecimal; procedure: a prepared CALL",
+};
+const COMPRESSION: OptionSpec = OptionSpec {
+    name: "compression",
+    values: Values::OneOf(&["none", "page"]),
+    default: "none",
+    about: "page: InnoDB compresses pages (ROW_FORMAT=COMPRESSED)",
+};
+const ISOLATION: OptionSpec = OptionSpec {
+    name: "isolation",
+    values: Values::OneOf(&["repeatable-read", "read-committed", "serializable"]),
+    default: "repeatable-read",
+    about: "isolation of every transaction",
+};
+const CHARSET: OptionSpec = OptionSpec {
+    name: "charset",
+    values: Values::OneOf(&["binary", "utf8mb4"]),
+    default: "binary",
+    about: "what a connection calls the strings that it sends: binary: bytes; utf8mb4: text, as most drivers say, of which the server counts the characters",
+};
+const PIECE: OptionSpec =
+    OptionSpec { name: "piece", values: PIECES, default: "65536", about: "bytes of a piece" };
+
+const BLOB_OPTIONS: &[OptionSpec] =
+    &[KEY, PROTOCOL, CONNECTION, CHARSET, COMPRESSION, DELETE, ISOLATION, PROFILE, SERVER, URL];
+const CHUNKED_OPTIONS: &[OptionSpec] =
+    &[PIECE, KEY, CONNECTION, CHARSET, COMPRESSION, DELETE, ISOLATION, PROFILE, SERVER, URL];
+
+pub(in crate::stores) const MYSQL_BLOB: Adapter = Adapter {
+    name: "mysql/blob",
+    about: "MySQL: the blob in a LONGBLOB column",
+    kind: Kind::Server,
+    programs: &[MYSQLD],
+    options: BLOB_OPTIONS,
+    caps,
+    damage,
+    integrity: |_, _| MYSQL_INTEGRITY,
+    open: |setup| open(setup, Flavour::MySql, Shape::Blob),
+};
+
+pub(in crate::stores) const MYSQL_CHUNKED: Adapter = Adapter {
+    name: "mysql/chunked",
+    about: "MySQL: the blob as rows of pieces in a second table",
+    kind: Kind::Server,
+    programs: &[MYSQLD],
+    options: CHUNKED_OPTIONS,
+    caps,
+    damage,
+    integrity: |_, _| MYSQL_INTEGRITY,
+    open: |setup| {
+        open(setup, Flavour::MySql, Shape::Chunked { piece: setup.options.number("piece") as usize })
+    },
+};
+
+pub(in crate::stores) const MARIADB_BLOB: Adapter = Adapter {
+    name: "mariadb/blob",
+    about: "MariaDB: the blob in a LONGBLOB column",
+    kind: Kind::Server,
+    programs: &[MARIADBD],
+    options: BLOB_OPTIONS,
+    caps,
+    damage,
+    integrity: |_, _| MARIADB_INTEGRITY,
+    open: |setup| open(setup, Flavour::MariaDb, Shape::Blob),
+};
+
+pub(in crate::stores) const MARIADB_CHUNKED: Adapter = Adapter {
+    name: "mariadb/chunked",
+    about: "MariaDB: the blob as rows of pieces in a second table",
+    kind: Kind::Server,
+    programs: &[MARIADBD],
+    options: CHUNKED_OPTIONS,
+    caps,
+    damage,
+    integrity: |_, _| MARIADB_INTEGRITY,
+    open: |setup| {
+        open(setup, Flavour::MariaDb, Shape::Chunked { piece: setup.options.number("piece") as usize })
+    },
+};
+
+/// The largest max_allowed_packet is 1 GiB, for the whole message; 1000 MiB went through in a test.
+const BINARY_LIMIT: Limit = Limit { bytes: 1000 << 20, source: "max_allowed_packet is at most 1 GiB" };
+/// Hexadecimal takes two digits for a byte; 500 MiB went through in a test, 512 MiB did not.
+const TEXT_LIMIT: Limit =
+    Limit { bytes: 500 << 20, source: "max_allowed_packet is at most 1 GiB, two digits for a byte" };
+/// Pieces need no large packet: the documented largest row is not met.
+const CHUNKED_LIMIT: Limit = Limit { bytes: u32::MAX as u64, source: "the number of a piece, 32 bits" };
+
+fn caps(options: &Options) -> Caps {
+    Caps {
+        durability: Durability::ALL,
+        persistent: true,
+        contents: true,
+        atomic_put: true,
+        range: true,
+        list: KeyForm::of(options) == KeyForm::Digest,
+        batch: true,
+        get_many: true,
+        many: true,
+        catalogue: true,
+        blob_bytes_max: Some(limit(options)),
+    }
+}
+
+fn limit(options: &Options) -> Limit {
+    match (options.text("piece"), options.text("protocol")) {
+        ("", "text") => TEXT_LIMIT,
+        ("", _) => BINARY_LIMIT,
+        _ => CHUNKED_LIMIT,
+    }
+}
+
+/// InnoDB's documentation of `innodb_flush_log_at_trx_commit`: 0, the log is written and flushed once a second; 2, it
+/// is written at each commit and flushed once a second; 1, flushed at each commit. With 2 a killed server loses
+/// nothing, because the log is in the kernel's cache.
+fn flush_log_at_commit(durability: Durability) -> u8 {
+    match durability {
+        Durability::None => 0,
+        Durability::OnSync => 2,
+        Durability::EachWrite => 1,
+    }
+}
+
+/// MySQL's manual on `innodb_checksum_algorithm`: every page has a checksum, crc32 unless another is asked for, and a page read from
+/// disk whose checksum is wrong is an error, unless it is `none` or `strict_none`.
+const MYSQL_INTEGRITY: Integrity = Integrity::AsSet {
+    fact: "innodb_checksum_algorithm",
+    checked: &["crc32", "strict_crc32", "full_crc32", "strict_full_crc32", "innodb", "strict_innodb"],
+    unchecked: &["none", "strict_none"],
+};
+
+/// MariaDB has the same checksums, but a blob that goes on in pages of its own ends, without an error, before the first of them whose
+/// checksum is wrong (seen with 10.11: 16,330 B of 200,000).
+const MARIADB_INTEGRITY: Integrity = Integrity::Unchecked;
+
+fn damage(_: &Options, durability: Durability) -> Damage {
+    match durability {
+        Durability::None => Damage { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites },
+        Durability::OnSync => Damage { after_kill: Loss::Nothing, after_power_cut: Loss::RecentWrites },
+        Durability::EachWrite => Damage { after_kill: Loss::Nothing, after_power_cut: Loss::Nothing },
+    }
+}
+
+/// Which of the two it must be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flavour {
+    MySql,
+    MariaDb,
+}
+
+impl Flavour {
+    fn name(self) -> &'static str {
+        match self {
+            Flavour::MySql => "MySQL",
+            Flavour::MariaDb => "MariaDB",
+        }
+    }
+
+    /// What a session of a row says of itself.
+    fn of_session(self, options: &Options) -> String {
+        let (charset, isolation) = (options.text("charset"), options.text("isolation").to_uppercase());
+        let variable = match self {
+            Flavour::MySql => "transaction_isolation",
+            Flavour::MariaDb => "tx_isolation",
+        };
+        format!(
+            "SET character_set_client = {charset}, character_set_connection = {charset}, character_set_results = {charset}, \
+             SESSION {variable} = '{isolation}'"
+        )
+    }
+}
+
+/// How a blob is kept.
+#[derive(Clone, Copy)]
+enum Shape {
+    Blob,
+    Chunked { piece: usize },
+}
+
+/// How statements are sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Prepared,
+    Text,
+    Procedure,
+}
+
+struct MySql {
+    flavour: Flavour,
+    shape: Shape,
+    protocol: Protocol,
+    key_form: KeyForm,
+    lazy_delete: bool,
+    durability: Durability,
+    limit: Limit,
+    /// How sessions connect: to our database.
+    opts: Opts,
+    /// Connected for as long as the store is open: sets up, settles, reads facts, holds the lock that says that the
+    /// database is in use.
+    keeper: Mutex<Conn>,
+    database: String,
+    /// Used after everything above is gone.
+    host: Host<Instance>,
+}
+
+fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>> {
+    let host =
+        Host::of(setup.options, || Instance::start(setup, flavour), || Instance::shared(setup, flavour))?;
+    let base = match host.instance() {
+        Some(instance) => instance.opts(),
+        None => instance::opts_of(setup.options.text("url"))?,
+    };
+    // Said by each connection that a server serves others beside: it is a request more for each.
+    let init = (!host.is_private()).then(|| flavour.of_session(setup.options));
+    let opts = base
+        .max_allowed_packet(Some(instance::PACKET_MAX))
+        .tcp_connect_timeout(Some(setup.op_timeout))
+        .read_timeout(Some(setup.op_timeout))
+        .write_timeout(Some(setup.op_timeout))
+        .init(init.into_iter().collect::<Vec<String>>());
+    let mut keeper = Conn::new(opts.clone().read_timeout(None)).map_err(from_mysql)?;
+    match &host {
+        Host::Theirs => instance::check_server(&mut keeper, flavour, setup)?,
+        // It was started in the class of the row that came first. Rows follow each other, so that the setting is ours alone.
+        Host::Shared(_) => flush_at_commit(&mut keeper, flush_log_at_commit(setup.durability))?,
+        Host::Private(_) => {}
+    }
+    let database = match setup.mode {
+        Mode::Create => {
+            let database = host.name_ours(instance::PRIVATE_DATABASE);
+            instance::create_database(&mut keeper, setup.dir, &database, host.is_theirs())?;
+            database
+        }
+        Mode::Open => instance::find_database(&mut keeper, setup.dir, host.is_theirs())?,
+    };
+    keeper.select_db(&database).map_err(from_mysql)?;
+    let store = MySql {
+        flavour,
+        shape,
+        protocol: match setup.options.text("protocol") {
+            "text" => Protocol::Text,
+            "procedure" => Protocol::Procedure,
+            _ => Protocol::Prepared,
+        },
+        key_form: KeyForm::of(setup.options),
+        lazy_delete: setup.options.text("delete") == "lazy",
+        durability: setup.durability,
+        limit: limit(setup.options),
+        opts: Opts::from(opts.db_name(Some(database.clone()))),
+        keeper: Mutex::new(keeper),
+        database,
+        host,
+    };
+    if setup.mode == Mode::Create {
+        for statement in store.tables(setup.options.text("compression") == "page") {
+            store.keeper().query_drop(statement).map_err(from_mysql)?;
+        }
+    }
+    Ok(Box::new(store))
+}
+
+/// Sets how a server of ours flushes its log at each commit.
+fn flush_at_commit(connection: &mut Conn, flush: u8) -> Result<()> {
+    let set = format!("SET GLOBAL innodb_flush_log_at_trx_commit = {flush}");
+    connection.query_drop(set).map_err(from_mysql)
+}
+
+/// Makes InnoDB write the dirty pages of tables. Its purge stands still meanwhile, and is woken afterwards.
+fn export(keeper: &mut Conn, tables: &str) -> Result<()> {
+    keeper.query_drop(format!("FLUSH TABLES {tables} FOR EXPORT")).map_err(from_mysql)?;
+    keeper.query_drop("UNLOCK TABLES").map_err(from_mysql)
+}
+
+/// Keeps what may be tried again, and what took too long, apart from failures.
+fn from_mysql(error: mysql::Error) -> Error {
+    /// A deadlock was resolved by rolling us back.
+    const DEADLOCK: u16 = 1213;
+    /// A lock was not granted in time.
+    const LOCK_WAIT: u16 = 1205;
+    match &error {
+        mysql::Error::MySqlError(server) if [DEADLOCK, LOCK_WAIT].contains(&server.code) => Error::Busy,
+        _ if is_timeout(&error) => Error::TimedOut,
+        _ => Error::failed(error),
+    }
+}
+
+/// Whether the socket's patience ended; the driver says it in two ways.
+fn is_timeout(error: &mysql::Error) -> bool {
+    let io = match error {
+        mysql::Error::IoError(io) => Some(io),
+        mysql::Error::CodecError(codec) => {
+            std::error::Error::source(codec).and_then(<dyn std::error::Error>::downcast_ref)
+        }
+        _ => None,
+    };
+    io.is_some_and(|io: &std::io::Error| {
+        matches!(io.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
+    })
+}
+
+impl MySql {
+    fn keeper(&self) -> MutexGuard<'_, Conn> {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The column that a row is found by.
+    fn key_column(&self) -> &'static str {
+        match self.key_form {
+            KeyForm::Digest => "hash",
+            KeyForm::Integer => "id",
+        }
+    }
+
+    /// The statements that make the tables and procedures.
+    fn tables(&self, compressed: bool) -> Vec<String> {
+        let format = if compressed { " ROW_FORMAT=COMPRESSED" } else { "" };
+        let keys = match self.key_form {
+            // As in the published comparison: an integer for the row, a unique index over the digest.
+            KeyForm::Digest => {
+                "id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, hash VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL UNIQUE"
+            }
+            KeyForm::Integer => "id BIGINT NOT NULL PRIMARY KEY",
+        };
+        let mut statements = match self.shape {
+            Shape::Blob => vec![format!(
+                "CREATE TABLE blobs({keys}, content LONGBLOB NOT NULL, gone BOOLEAN NOT NULL DEFAULT FALSE) ENGINE=InnoDB{format}"
+            )],
+            // Pieces carry a version, so that a new blob's pieces can be put before the old ones go.
+            Shape::Chunked { .. } => vec![
+                format!("CREATE TABLE blobs({keys}, version BIGINT NOT NULL, gone BOOLEAN NOT NULL DEFAULT FALSE) ENGINE=InnoDB"),
+                format!(
+                    "CREATE TABLE pieces(blob_id BIGINT NOT NULL, version BIGINT NOT NULL, number INT NOT NULL,
+                     data MEDIUMBLOB NOT NULL, PRIMARY KEY (blob_id, version, number),
+                     FOREIGN KEY (blob_id) REFERENCES blobs(id) ON DELETE CASCADE) ENGINE=InnoDB{format}"
+                ),
+            ],
+        };
+        statements
+            .push("CREATE TABLE marker(id INT PRIMARY KEY, count BIGINT NOT NULL) ENGINE=InnoDB".to_owned());
+        statements.push("INSERT INTO marker VALUES (1, 0)".to_owned());
+        if self.protocol == Protocol::Procedure {
+            statements.extend(self.procedures());
+        }
+        statements
+    }
+
+    /// A sum over all of our tables, of what the server says of each.
+    fn bytes_of(&self, what: &str) -> Result<Option<u64>> {
+        let mut keeper = self.keeper();
+        let tables: Vec<String> = keeper.query("SHOW TABLES").map_err(from_mysql)?;
+        for table in tables {
+            // Sizes are estimates that are only brought up to date by this.
+            keeper.query_drop(format!("ANALYZE TABLE {table}")).map_err(from_mysql)?;
+        }
+        let sum = format!(
+            "SELECT CAST(COALESCE(SUM({what}), 0) AS UNSIGNED) FROM information_schema.tables WHERE table_schema = ?"
+        );
+        keeper.exec_first(sum, (&self.database,)).map_err(from_mysql)
+    }
+
+    /// Flushes InnoDB's log, which holds every earlier commit.
+    ///
+    /// MySQL has a statement for that. MariaDB has the same statement, which writes the log and flushes it only where every
+    /// commit is flushed anyway (seen in its system calls): there a marker is committed while commits are flushed. The
+    /// setting is the whole server's, so that one sync goes after the other; what others commit meanwhile is flushed too.
+    /// A server of the user's flushes every commit, or was refused.
+    fn flush_log(&self, connection: &mut Conn) -> Result<()> {
+        if self.flavour == Flavour::MySql {
+            return connection.query_drop("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS").map_err(from_mysql);
+        }
+        if self.host.is_theirs() {
+            return Ok(());
+        }
+        let mut keeper = self.keeper();
+        flush_at_commit(&mut keeper, flush_log_at_commit(Durability::EachWrite))?;
+        let committed = keeper.query_drop("UPDATE marker SET count = count + 1");
+        // Also after a failure, or every later commit would be flushed.
+        flush_at_commit(&mut keeper, flush_log_at_commit(self.durability))?;
+        committed.map_err(from_mysql)
+    }
+
+    fn procedures(&self) -> Vec<String> {
+        let key = self.key_column();
+        let kind = match self.key_form {
+            KeyForm::Digest => "VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin",
+            KeyForm::Integer => "BIGINT",
+        };
+        let here = if self.lazy_delete { " AND NOT gone" } else { "" };
+        let delete = if self.lazy_delete { "UPDATE blobs SET gone = TRUE" } else { "DELETE FROM blobs" };
+        vec![
+            format!(
+                "CREATE PROCEDURE put_blob(IN k {kind}, IN c LONGBLOB) INSERT INTO blobs({key}, content) VALUES (k, c)
+                 ON DUPLICATE KEY UPDATE content = c, gone = FALSE"
+            ),
+            format!("CREATE PROCEDURE get_blob(IN k {kind}) SELECT content FROM blobs WHERE {key} = k{here}"),
+            format!(
+                "CREATE PROCEDURE get_part(IN k {kind}, IN o BIGINT, IN l BIGINT)
+                 SELECT SUBSTRING(content, o, l) FROM blobs WHERE {key} = k{here}"
+            ),
+            // A list is the one way to hand over any number of keys. Each statement has a result of its own.
+            format!(
+                "CREATE PROCEDURE get_several(IN list LONGTEXT CHARACTER SET ascii COLLATE ascii_bin)
+                 BEGIN
+                     DECLARE k {kind};
+                     DECLARE comma INT;
+                     REPEAT
+                         SET k = SUBSTRING_INDEX(list, ',', 1);
+                         SET comma = LOCATE(',', list);
+                         SET list = SUBSTRING(list, comma + 1);
+                         SELECT content FROM blobs WHERE {key} = k{here};
+                     UNTIL comma = 0 END REPEAT;
+                 END"
+            ),
+            format!("CREATE PROCEDURE delete_blob(IN k {kind}) {delete} WHERE {key} = k"),
+        ]
+    }
+}
+
+impl Store for MySql {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(MySession::open(self)?))
+    }
+
+    fn open_catalogue(&self) -> Result<()> {
+        let mut keeper = self.keeper();
+        keeper.query_drop(catalogue::TABLE).map_err(from_mysql)?;
+        keeper.query_drop(catalogue::UNFINISHED).map_err(from_mysql)
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        const SETTINGS: &[&str] = &[
+            "version",
+            "innodb_buffer_pool_size",
+            "innodb_flush_log_at_trx_commit",
+            "innodb_flush_method",
+            "innodb_doublewrite",
+            "innodb_checksum_algorithm",
+            "innodb_use_native_aio",
+            "innodb_read_io_threads",
+            "innodb_write_io_threads",
+            "innodb_io_capacity",
+            "innodb_log_file_size",
+            "innodb_buffer_pool_load_at_startup",
+            "max_allowed_packet",
+            "log_bin",
+            "sync_binlog",
+            "query_cache_type",
+        ];
+        let mut facts = Facts::new();
+        for setting in SETTINGS {
+            let row: Option<(String, String)> = self
+                .keeper()
+                .query_first(format!("SHOW GLOBAL VARIABLES LIKE '{setting}'"))
+                .map_err(from_mysql)?;
+            // Not every version has every setting.
+            facts.extend(row);
+        }
+        let charset =
+            self.keeper().query_first("SELECT @@SESSION.character_set_client").map_err(from_mysql)?;
+        facts.extend(charset.map(|charset: String| ("character_set_client".to_owned(), charset)));
+        facts.insert("server".into(), self.host.whose().into());
+        Ok(facts)
+    }
+
+    /// Makes InnoDB purge, and then write the tables' dirty pages, both of which it would otherwise do at leisure. (Waiting for
+    /// the counter of dirty pages to reach 0 measures the page cleaner's naps of a second instead.) A delete only marks its
+    /// row, and a put keeps the blob that it replaces: freeing their pages is the purge's work. Nothing is stopped or flushed in a
+    /// server of the user's, whose own work goes on.
+    fn settle(&self) -> Result<()> {
+        if self.host.is_theirs() {
+            return Ok(());
+        }
+        let tables = match self.shape {
+            Shape::Blob => "blobs",
+            Shape::Chunked { .. } => "blobs, pieces",
+        };
+        let mut keeper = self.keeper();
+        // The purge naps for up to a second too. It is woken at the end of an export, here of a table with one row.
+        export(&mut keeper, "marker")?;
+        instance::wait_for_purge(&mut keeper)?;
+        // The pages that it changed are written as well.
+        export(&mut keeper, tables)
+    }
+
+    fn purge(&self) -> Result<()> {
+        self.keeper().query_drop("DELETE FROM blobs WHERE gone").map_err(from_mysql)
+    }
+
+    fn contact(&self) -> Option<Contact> {
+        let text = |value: Option<&str>| value.unwrap_or_default().to_owned();
+        let socket = text(self.opts.get_socket());
+        let host = if socket.is_empty() {
+            self.opts.get_ip_or_hostname().into_owned()
+        } else {
+            "localhost".to_owned()
+        };
+        let (user, password) = (text(self.opts.get_user()), text(self.opts.get_pass()));
+        Some(Contact { host, socket, user, password, database: self.database.clone(), schema: String::new() })
+    }
+
+    fn servers(&self) -> Vec<&crate::host::server::Server> {
+        self.host.instance().map(Instance::server).into_iter().collect()
+    }
+
+    fn footprint_bytes(&self) -> Result<Option<u64>> {
+        if self.host.is_private() {
+            return Ok(None);
+        }
+        self.bytes_of("data_length + index_length")
+    }
+
+    /// Of all indexes but the primary one, in which the rows lie.
+    fn index_bytes(&self) -> Result<Option<u64>> {
+        self.bytes_of("index_length")
+    }
+
+    /// InnoDB's redo log, and MariaDB's of its system tables; there is no binary log.
+    fn is_log(&self, path: &Path) -> bool {
+        path.components().any(|part| part.as_os_str() == "#innodb_redo")
+            || has_name(path, |name| name.starts_with("ib_logfile") || name.starts_with("aria_log."))
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let MySql { keeper, host, .. } = *self;
+        drop(keeper);
+        host.close(Instance::stop)
+    }
+
+    fn remove(self: Box<Self>) -> Result<()> {
+        if !self.host.is_private() {
+            self.keeper().query_drop(format!("DROP DATABASE {}", self.database)).map_err(from_mysql)?;
+        }
+        self.close()
+    }
+}

@@ -1,0 +1,537 @@
+//! One worker's connection to MySQL or MariaDB: the statements of each shape and protocol.
+
+use anyhow::anyhow;
+use mysql::prelude::{Protocol as Wire, Queryable};
+use mysql::{Conn, Params, QueryResult, Value};
+
+use super::{MySql, Protocol, Shape, from_mysql};
+use crate::store::*;
+use crate::stores::common::catalogue::{self, Param};
+use crate::stores::common::keys::{Asked, KeyForm};
+
+pub(super) struct MySession<'s> {
+    store: &'s MySql,
+    connection: Conn,
+    /// Whether a transaction has begun that the caller will end.
+    within: bool,
+}
+
+/// What the server says of a key that is there already.
+const DUPLICATE_KEY: u16 = 1062;
+
+fn params_of(params: &[Param]) -> Params {
+    let value = |param: &Param| match param {
+        Param::Text(text) => Value::Bytes(text.as_bytes().to_vec()),
+        Param::Number(number) => Value::Int(*number),
+    };
+    Params::Positional(params.iter().map(value).collect())
+}
+
+impl catalogue::Connection for MySession<'_> {
+    const BEGIN: &'static str = "START TRANSACTION";
+
+    fn execute(&mut self, sql: &str) -> Result<()> {
+        self.connection.query_drop(sql).map_err(from_mysql)
+    }
+
+    fn within(&mut self) -> &mut bool {
+        &mut self.within
+    }
+
+    fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64> {
+        self.connection.exec_drop(sql, params_of(params)).map_err(|error| match &error {
+            // The same digest twice: somebody else is storing it.
+            mysql::Error::MySqlError(server) if server.code == DUPLICATE_KEY => Error::Busy,
+            _ => from_mysql(error),
+        })?;
+        Ok(self.connection.affected_rows())
+    }
+
+    fn number(&mut self, sql: &'static str, params: &[Param]) -> Result<Option<i64>> {
+        self.connection.exec_first(sql, params_of(params)).map_err(from_mysql)
+    }
+}
+
+/// Pieces of one INSERT: enough to save round trips, few enough for the cache of prepared statements.
+const ROWS_AT_ONCE: usize = 16;
+
+/// The most keys in one statement; the protocol takes 65,535 parameters.
+const LISTED_MAX: usize = 10_000;
+
+/// The most blobs of one INSERT.
+const INSERTED_MAX: usize = 128;
+
+/// The most bytes of them, together: hexadecimal digits are twice as many, and a server of the user's may take no packet
+/// above 1 MB.
+const INSERTED_BYTES: usize = 256 << 10;
+
+/// How many of the blobs that are left one INSERT takes: a power of two, so that batches of any length need few prepared statements.
+fn inserted_at_once(left: &[(Key, &[u8])]) -> usize {
+    let mut bytes = 0;
+    let fits = left.iter().take(INSERTED_MAX).take_while(|(_, blob)| {
+        bytes += blob.len();
+        bytes <= INSERTED_BYTES
+    });
+    1 << fits.count().max(1).ilog2()
+}
+
+/// What a get reads.
+#[derive(Clone, Copy)]
+struct Wanted {
+    span: Span,
+}
+
+impl Wanted {
+    /// The column expression, and its parameters behind the key.
+    fn column(self) -> (&'static str, Vec<Value>) {
+        match self.span {
+            Span::Whole => ("content", Vec::new()),
+            // Positions in SQL count from 1.
+            Span::Part { offset, len } => ("SUBSTRING(content, ?, ?)", vec![(offset + 1).into(), len.into()]),
+        }
+    }
+}
+
+impl<'s> MySession<'s> {
+    pub(super) fn open(store: &'s MySql) -> Result<MySession<'s>> {
+        let connection = Conn::new(store.opts.clone()).map_err(from_mysql)?;
+        Ok(MySession { store, connection, within: false })
+    }
+
+    fn key(&self, key: &Key) -> Value {
+        match self.store.key_form {
+            KeyForm::Digest => Value::Bytes(key.hex.to_vec()),
+            KeyForm::Integer => Value::Int(key.id as i64),
+        }
+    }
+
+    /// A key as a literal; both forms consist of characters that need no escaping.
+    fn literal(&self, key: &Key) -> String {
+        match self.store.key_form {
+            KeyForm::Digest => format!("'{}'", key.as_str()),
+            KeyForm::Integer => key.id.to_string(),
+        }
+    }
+
+    fn here(&self) -> &'static str {
+        if self.store.lazy_delete { " AND NOT gone" } else { "" }
+    }
+
+    fn removal(&self) -> &'static str {
+        if self.store.lazy_delete { "UPDATE blobs SET gone = TRUE" } else { "DELETE FROM blobs" }
+    }
+
+    /// Runs a prepared statement that returns no rows.
+    fn run(&mut self, sql: &str, params: Vec<Value>) -> Result<()> {
+        self.connection.exec_drop(sql, positional(params)).map_err(from_mysql)
+    }
+
+    // ---- one column ------------------------------------------------------------------------------------------
+
+    /// The statement that puts these rows, whatever was there under their keys.
+    fn upsert(&self, rows: &str) -> String {
+        let column = self.store.key_column();
+        format!(
+            "INSERT INTO blobs({column}, content) VALUES {rows}
+             ON DUPLICATE KEY UPDATE content = VALUES(content), gone = FALSE"
+        )
+    }
+
+    /// Puts blobs by one statement, or by a call of the procedure for each.
+    fn put_rows(&mut self, rows: &[(Key, &[u8])]) -> Result<()> {
+        match self.store.protocol {
+            Protocol::Prepared => {
+                let sql = self.upsert(&vec!["(?, ?)"; rows.len()].join(", "));
+                let params = rows.iter().flat_map(|(key, blob)| [self.key(key), Value::Bytes(blob.to_vec())]);
+                self.run(&sql, params.collect())
+            }
+            Protocol::Text => {
+                let literals: Vec<String> = rows
+                    .iter()
+                    .map(|(key, blob)| format!("({}, X'{}')", self.literal(key), hexadecimal(blob)))
+                    .collect();
+                self.connection.query_drop(self.upsert(&literals.join(", "))).map_err(from_mysql)
+            }
+            Protocol::Procedure => rows.iter().try_for_each(|(key, blob)| {
+                let params = positional(vec![self.key(key), Value::Bytes(blob.to_vec())]);
+                let mut answer =
+                    self.connection.exec_iter("CALL put_blob(?, ?)", params).map_err(from_mysql)?;
+                consume(&mut answer, &mut |_| {}).map(drop)
+            }),
+        }
+    }
+
+    fn get_column(&mut self, key: &Key, wanted: Wanted, sink: Sink) -> Result<bool> {
+        let (column, more) = wanted.column();
+        let found = match (self.store.protocol, wanted.span) {
+            (Protocol::Prepared, _) => {
+                let by = self.store.key_column();
+                let sql = format!("SELECT {column} FROM blobs WHERE {by} = ?{}", self.here());
+                let mut params = more;
+                params.push(self.key(key));
+                let mut answer = self.connection.exec_iter(sql, positional(params)).map_err(from_mysql)?;
+                consume(&mut answer, sink)?
+            }
+            (Protocol::Procedure, span) => {
+                let mut params = vec![self.key(key)];
+                params.extend(more);
+                let sql = if span == Span::Whole { "CALL get_blob(?)" } else { "CALL get_part(?, ?, ?)" };
+                let mut answer = self.connection.exec_iter(sql, positional(params)).map_err(from_mysql)?;
+                consume(&mut answer, sink)?
+            }
+            (Protocol::Text, span) => {
+                let column = match span {
+                    Span::Whole => "content".to_owned(),
+                    Span::Part { offset, len } => format!("SUBSTRING(content, {}, {len})", offset + 1),
+                };
+                let (by, key) = (self.store.key_column(), self.literal(key));
+                let sql = format!("SELECT {column} FROM blobs WHERE {by} = {key}{}", self.here());
+                let mut answer = self.connection.query_iter(sql).map_err(from_mysql)?;
+                consume(&mut answer, sink)?
+            }
+        };
+        match found {
+            0 => Ok(false),
+            1 => Ok(true),
+            rows => Err(Error::Failed(anyhow!("{rows} rows for one key"))),
+        }
+    }
+
+    /// Several blobs by one statement with a list of their keys, or by one call with a statement for each.
+    fn get_list(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
+        let column = self.store.key_column();
+        let of = format!("SELECT {column}, content FROM blobs WHERE {column} IN");
+        let names = || keys.iter().map(|key| self.name_of(key));
+        match self.store.protocol {
+            Protocol::Text => {
+                let asked = Asked::of(names());
+                let list: Vec<String> = keys.iter().map(|key| self.literal(key)).collect();
+                let sql = format!("{of} ({}){}", list.join(","), self.here());
+                let mut answer = self.connection.query_iter(sql).map_err(from_mysql)?;
+                consume_list(&mut answer, &asked, sink)
+            }
+            Protocol::Prepared => {
+                let asked = Asked::of(names());
+                let list = vec!["?"; keys.len()].join(",");
+                let params = keys.iter().map(|key| self.key(key)).collect();
+                let sql = format!("{of} ({list}){}", self.here());
+                let mut answer = self.connection.exec_iter(sql, positional(params)).map_err(from_mysql)?;
+                consume_list(&mut answer, &asked, sink)
+            }
+            Protocol::Procedure => {
+                let list = names().collect::<Vec<_>>().join(b",".as_slice());
+                let params = positional(vec![Value::Bytes(list)]);
+                let mut answer =
+                    self.connection.exec_iter("CALL get_several(?)", params).map_err(from_mysql)?;
+                consume_sets(&mut answer, keys.len(), sink)
+            }
+        }
+    }
+
+    /// A key as the server gives it back.
+    fn name_of(&self, key: &Key) -> Vec<u8> {
+        match self.store.key_form {
+            KeyForm::Digest => key.hex.to_vec(),
+            KeyForm::Integer => key.id.to_string().into_bytes(),
+        }
+    }
+
+    // ---- rows of pieces --------------------------------------------------------------------------------------
+
+    /// A new version of the blob's row, its pieces, and the old pieces' end; within a transaction of the caller's.
+    fn put_pieces(&mut self, key: &Key, blob: &[u8], piece: usize) -> Result<()> {
+        let column = self.store.key_column();
+        let upsert = format!(
+            "INSERT INTO blobs({column}, version) VALUES (?, 1)
+             ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id), version = version + 1, gone = FALSE"
+        );
+        self.run(&upsert, vec![self.key(key)])?;
+        let find = format!("SELECT id, version FROM blobs WHERE {column} = ?");
+        let row: Option<(i64, i64)> =
+            self.connection.exec_first(find, positional(vec![self.key(key)])).map_err(from_mysql)?;
+        let (id, version) = row.ok_or_else(|| Error::Failed(anyhow!("the row that was put is not there")))?;
+        if version > 1 {
+            self.run(
+                "DELETE FROM pieces WHERE blob_id = ? AND version < ?",
+                vec![id.into(), version.into()],
+            )?;
+        }
+        let pieces: Vec<(usize, &[u8])> = blob.chunks(piece).enumerate().collect();
+        for rows in pieces.chunks(ROWS_AT_ONCE) {
+            let values = vec!["(?, ?, ?, ?)"; rows.len()].join(", ");
+            let sql = format!("INSERT INTO pieces(blob_id, version, number, data) VALUES {values}");
+            let params = rows.iter().flat_map(|(number, data)| {
+                [id.into(), version.into(), (*number as u64).into(), Value::Bytes(data.to_vec())]
+            });
+            self.run(&sql, params.collect())?;
+        }
+        Ok(())
+    }
+
+    fn get_pieces(&mut self, key: &Key, span: Span, piece: usize, sink: Sink) -> Result<bool> {
+        let (column, here) = (self.store.key_column(), self.here());
+        let (limits, mut skip, mut left) = match span {
+            Span::Whole => (None, 0, u64::MAX),
+            Span::Part { offset, len } => {
+                let (first, last) = (offset / piece as u64, (offset + len).saturating_sub(1) / piece as u64);
+                // A span of nothing asks for no piece, only whether the blob is there.
+                let last = if len == 0 { first as i64 - 1 } else { last as i64 };
+                (Some((first as i64, last)), offset % piece as u64, len)
+            }
+        };
+        let between = if limits.is_some() { " AND p.number BETWEEN ? AND ?" } else { "" };
+        // The outer join keeps a row for a blob without pieces: an empty one.
+        let sql = format!(
+            "SELECT p.data FROM blobs b LEFT JOIN pieces p
+             ON p.blob_id = b.id AND p.version = b.version{between}
+             WHERE b.{column} = ?{here} ORDER BY p.number"
+        );
+        let mut params: Vec<Value> =
+            limits.iter().flat_map(|(first, last)| [(*first).into(), (*last).into()]).collect();
+        params.push(self.key(key));
+        let mut answer = self.connection.exec_iter(sql, positional(params)).map_err(from_mysql)?;
+        let rows = consume(&mut answer, &mut |bytes| {
+            let part = match span {
+                Span::Whole => bytes,
+                Span::Part { .. } => Span::Part { offset: skip, len: left }.slice_of(bytes),
+            };
+            skip = 0;
+            left = left.saturating_sub(part.len() as u64);
+            if !part.is_empty() {
+                sink(part);
+            }
+        })?;
+        Ok(rows > 0)
+    }
+
+    fn put_one(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        match self.store.shape {
+            Shape::Blob => self.put_rows(&[(*key, blob)]),
+            Shape::Chunked { piece } => self.put_pieces(key, blob, piece),
+        }
+    }
+
+    /// No blob reaches further than the limit, and statements count in smaller numbers than a span does.
+    fn reachable(&self, span: Span) -> Span {
+        let (offset, len) = span.below(self.store.limit.bytes);
+        if span == Span::Whole { span } else { Span::Part { offset, len } }
+    }
+
+    fn get_one(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        match self.store.shape {
+            Shape::Blob => self.get_column(key, Wanted { span }, sink),
+            Shape::Chunked { piece } => self.get_pieces(key, span, piece, sink),
+        }
+    }
+
+    fn delete_one(&mut self, key: &Key) -> Result<()> {
+        let (by, removal) = (self.store.key_column(), self.removal());
+        match self.store.protocol {
+            Protocol::Text => {
+                let sql = format!("{removal} WHERE {by} = {}", self.literal(key));
+                self.connection.query_drop(sql).map_err(from_mysql)
+            }
+            Protocol::Procedure => {
+                let params = positional(vec![self.key(key)]);
+                let mut answer =
+                    self.connection.exec_iter("CALL delete_blob(?)", params).map_err(from_mysql)?;
+                consume(&mut answer, &mut |_| {}).map(drop)
+            }
+            Protocol::Prepared => self.run(&format!("{removal} WHERE {by} = ?"), vec![self.key(key)]),
+        }
+    }
+}
+
+fn positional(values: Vec<Value>) -> Params {
+    if values.is_empty() { Params::Empty } else { Params::Positional(values) }
+}
+
+/// Lends the first column of every row of every result set and returns the number of rows. Nothing is left unread: a call
+/// whose later result sets nobody reads makes every call after it fail at once, which looks fast.
+fn consume<P: Wire>(answer: &mut QueryResult<'_, '_, '_, P>, sink: Sink) -> Result<usize> {
+    let mut rows = 0;
+    while let Some(set) = answer.iter() {
+        for row in set {
+            rows += 1;
+            match row.map_err(from_mysql)?.take::<Value, _>(0) {
+                Some(Value::Bytes(bytes)) => sink(&bytes),
+                // The piece of an empty blob.
+                Some(Value::NULL) | None => {}
+                Some(other) => return Err(Error::Failed(anyhow!("a column has no bytes but {other:?}"))),
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// Lends the row of every result set to where the set comes in their order; returns how many there were.
+fn consume_sets<P: Wire>(
+    answer: &mut QueryResult<'_, '_, '_, P>,
+    asked: usize,
+    sink: ManySink,
+) -> Result<usize> {
+    let (mut found, mut sets) = (0, 0);
+    while let Some(set) = answer.iter() {
+        // The end of the call is one without columns.
+        if set.columns().as_ref().is_empty() {
+            continue;
+        }
+        for row in set {
+            let Some(Value::Bytes(blob)) = row.map_err(from_mysql)?.take::<Value, _>(0) else {
+                return Err(Error::Failed(anyhow!("a column has no bytes")));
+            };
+            found += 1;
+            sink(sets, &blob);
+        }
+        sets += 1;
+    }
+    if sets != asked {
+        return Err(Error::Failed(anyhow!("{sets} results for {asked} keys")));
+    }
+    Ok(found)
+}
+
+/// Lends the second column of every row to where the key in the first one was asked for; returns how many keys were found.
+fn consume_list<P: Wire>(
+    answer: &mut QueryResult<'_, '_, '_, P>,
+    asked: &Asked<Vec<u8>>,
+    sink: ManySink,
+) -> Result<usize> {
+    let mut found = 0;
+    while let Some(set) = answer.iter() {
+        for row in set {
+            let mut row = row.map_err(from_mysql)?;
+            let name = match row.take::<Value, _>(0) {
+                Some(Value::Bytes(name)) => name,
+                Some(Value::Int(id)) => id.to_string().into_bytes(),
+                Some(Value::UInt(id)) => id.to_string().into_bytes(),
+                other => return Err(Error::Failed(anyhow!("a key is {other:?}"))),
+            };
+            let Some(Value::Bytes(blob)) = row.take::<Value, _>(1) else {
+                return Err(Error::Failed(anyhow!("a column has no bytes")));
+            };
+            for index in asked.places(&name) {
+                found += 1;
+                sink(*index, &blob);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        for nibble in [byte >> 4, byte & 15] {
+            text.push(char::from(DIGITS[usize::from(nibble)]));
+        }
+    }
+    text
+}
+
+impl Session for MySession<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        self.store.limit.check(blob)?;
+        match self.store.shape {
+            Shape::Blob => self.put_one(key, blob),
+            Shape::Chunked { .. } => catalogue::transaction(self, |session| session.put_one(key, blob)),
+        }
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        self.get_one(key, self.reachable(span), sink)
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        self.delete_one(key)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        if self.store.durability != Durability::OnSync {
+            return Ok(());
+        }
+        self.store.flush_log(&mut self.connection)
+    }
+
+    fn connect(&mut self) -> Result<()> {
+        self.connection = Conn::new(self.store.opts.clone()).map_err(from_mysql)?;
+        Ok(())
+    }
+
+    fn catalogue(&mut self) -> Result<&mut dyn Catalogue> {
+        Ok(self)
+    }
+
+    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        if self.store.key_form == KeyForm::Integer {
+            return Err(Error::Unsupported("list"));
+        }
+        let sql = format!("SELECT hash FROM blobs WHERE TRUE{}", self.here());
+        let mut answer = self.connection.query_iter(sql).map_err(from_mysql)?;
+        consume(&mut answer, &mut |bytes| each(std::str::from_utf8(bytes).unwrap_or_default())).map(drop)
+    }
+
+    fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
+        blobs.iter().try_for_each(|(_, blob)| self.store.limit.check(blob))?;
+        catalogue::transaction(self, |session| match session.store.shape {
+            Shape::Blob => {
+                let mut left = blobs;
+                while !left.is_empty() {
+                    let (rows, later) = left.split_at(inserted_at_once(left));
+                    session.put_rows(rows)?;
+                    left = later;
+                }
+                Ok(())
+            }
+            Shape::Chunked { .. } => blobs.iter().try_for_each(|(key, blob)| session.put_one(key, blob)),
+        })
+    }
+
+    fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
+        match self.store.shape {
+            Shape::Blob if keys.len() <= LISTED_MAX => self.get_list(keys, sink),
+            // Pieces are rows that belong to one blob each.
+            _ => catalogue::transaction(self, |session| {
+                let mut found = 0;
+                for (index, key) in keys.iter().enumerate() {
+                    found += usize::from(session.get_one(key, Span::Whole, &mut |piece| sink(index, piece))?);
+                }
+                Ok(found)
+            }),
+        }
+    }
+
+    fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
+        catalogue::transaction(self, |session| keys.iter().try_for_each(|key| session.delete_one(key)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_insert_takes_a_power_of_two_of_rows_and_a_large_blob_alone() {
+        let of = |lens: &[usize]| {
+            let blobs: Vec<Vec<u8>> = lens.iter().map(|len| vec![0; *len]).collect();
+            let rows: Vec<(Key, &[u8])> = blobs
+                .iter()
+                .enumerate()
+                .map(|(id, blob)| (Key::of_digest(id as u64, id as u128), blob.as_slice()))
+                .collect();
+            inserted_at_once(&rows)
+        };
+        assert_eq!((of(&[10]), of(&[10; 3]), of(&[10; 100]), of(&[0; 1000])), (1, 2, 64, 128));
+        assert_eq!(of(&[INSERTED_BYTES / 3; 9]), 2);
+        assert_eq!(
+            (of(&[INSERTED_BYTES]), of(&[INSERTED_BYTES + 1, 1]), of(&[1, INSERTED_BYTES])),
+            (1, 1, 1)
+        );
+    }
+
+    #[test]
+    fn bytes_are_written_as_hexadecimal() {
+        assert_eq!(hexadecimal(&[0, 0x0f, 0xa0, 255]), "000FA0FF");
+    }
+}

@@ -1,0 +1,300 @@
+//! The server behind PostgreSQL's rows: a private one, or a schema of our own in one of the user's.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+
+use super::POSTGRES;
+use crate::host::server::{Launch, Server, SocketDir, from_cache, run_to_end};
+use crate::store::*;
+use crate::stores::common::servers::{OURS, START_PATIENCE, STOP_PATIENCE, own_name};
+use crate::wire::postgres::{Client, Config, Param};
+
+/// The superuser of a private server.
+pub(super) const USER: &str = "blobwise";
+/// The database of a private server that is used, but for large objects of rows that share a server.
+pub(super) const DATABASE: &str = "postgres";
+/// What marks a schema as ours.
+const MARK: &str = "made by blobwise, removed by it";
+/// The one schema of a server that is ours alone.
+pub(super) const PRIVATE_SCHEMA: &str = "store";
+/// Where the name of our schema is kept between closing and opening.
+const SCHEMA_FILE: &str = "schema";
+/// The same for the name of our database in a server that rows share.
+const DATABASE_FILE: &str = "database";
+/// First half of the key of the advisory lock that says that a schema is in use; the second is the schema's hash.
+const LOCK_CLASS: i32 = 0x626c_6f62;
+
+/// A private server.
+pub(super) struct Instance {
+    server: Server,
+    sockets: SocketDir,
+    /// Databases whose stores were removed, empty again. To drop one and make another takes most of a second, nearly all of it for
+    /// the 300 files that a database has.
+    free_databases: Mutex<Vec<String>>,
+}
+
+impl Instance {
+    pub(super) fn start(setup: &Setup, patience: Duration) -> Result<Instance> {
+        Instance::start_in(setup.dir, setup.mode, setup, patience)
+    }
+
+    /// The server of all rows of the run that share one.
+    pub(super) fn shared(setup: &Setup, patience: Duration) -> Result<Arc<Instance>> {
+        let (profile, sessions) = (setup.options.text("profile"), setup.workers);
+        let name = format!("postgres-{profile}-{sessions}-{}", setup.cache_bytes);
+        setup.common.server(&name, |dir| Instance::start_in(dir, Mode::Create, setup, patience))
+    }
+
+    fn start_in(dir: &Path, mode: Mode, setup: &Setup, patience: Duration) -> Result<Instance> {
+        let program = POSTGRES.find()?;
+        let data = dir.join("data");
+        if mode == Mode::Create {
+            let checksums = checksums(&program.version, setup.options.text("profile"));
+            let mut name: String =
+                program.version.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+            name.extend(checksums);
+            let initdb = program.path.with_file_name("initdb");
+            from_cache(&setup.common.cache_dir, &name, &data, |draft| {
+                // Without syncs: what a crash would spoil is made anew.
+                let options = ["-U", USER, "--auth=trust", "-E", "UTF8", "--locale=C", "--no-sync"];
+                let launch = Launch::new(&initdb, dir).arg("-D").arg(draft).args(options).args(checksums);
+                run_to_end(&launch, START_PATIENCE)
+            })?;
+        }
+        let sockets = SocketDir::make()?;
+        let mut launch = Launch::new(&program.path, dir).arg("-D").arg(&data);
+        for setting in settings(setup, sockets.path()) {
+            launch = launch.arg("-c").arg(setting);
+        }
+        let server = Server::start(&launch)?;
+        let mut instance = Instance { server, sockets, free_databases: Mutex::default() };
+        let config = instance.config(patience);
+        instance.server.wait_until_ready(START_PATIENCE, || {
+            Client::connect(&config)?.run("SELECT 1")?;
+            Ok(())
+        })?;
+        Ok(instance)
+    }
+
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// How to connect to it.
+    pub(super) fn config(&self, patience: Duration) -> Config {
+        self.config_of_database(DATABASE, patience)
+    }
+
+    /// How to connect to one of its databases.
+    pub(super) fn config_of_database(&self, database: &str, patience: Duration) -> Config {
+        Config::in_directory(self.sockets.path(), USER, database, patience)
+    }
+
+    /// Where the server's socket is.
+    pub(super) fn socket_directory(&self) -> &Path {
+        self.sockets.path()
+    }
+
+    /// The database of a store in a server that rows share: one that a removed store left empty, or a new one.
+    pub(super) fn own_database(&self, setup: &Setup, patience: Duration) -> Result<String> {
+        let kept = setup.dir.join(DATABASE_FILE);
+        if setup.mode == Mode::Open {
+            return Ok(std::fs::read_to_string(kept).context("the name of our database is lost")?);
+        }
+        let free = self.free_databases.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let database = match free {
+            Some(database) => database,
+            None => self.new_database(patience)?,
+        };
+        std::fs::write(kept, &database)?;
+        Ok(database)
+    }
+
+    fn new_database(&self, patience: Duration) -> Result<String> {
+        let database = own_name();
+        let mut client = Client::connect(&self.config(patience))?;
+        client.run(&format!("CREATE DATABASE {database}"))?;
+        // Or its files would be synced by the first checkpoint of the store, which settling counts.
+        client.run("CHECKPOINT")?;
+        Ok(database)
+    }
+
+    /// Takes a database back that holds nothing of its store any more.
+    pub(super) fn free_database(&self, database: String) {
+        self.free_databases.lock().unwrap_or_else(PoisonError::into_inner).push(database);
+    }
+
+    /// Fast shutdown: sessions end, everything is written.
+    pub(super) fn stop(mut self) -> Result<()> {
+        Ok(self.server.stop(rustix::process::Signal::INT, STOP_PATIENCE)?)
+    }
+}
+
+/// What `initdb` is told of checksums of pages, so that versions are compared alike: none, which is what it does by itself before
+/// version 18, where there is no word for it. `profile=default` is what the vendor ships, from 18 on with them. Whether there are some
+/// is among the facts.
+fn checksums(version: &str, profile: &str) -> Option<&'static str> {
+    let number = version.split(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty());
+    let major = number.and_then(|digits| digits.parse::<u32>().ok()).unwrap_or(0);
+    (profile == "tuned" && major >= 18).then_some("--no-data-checksums")
+}
+
+/// What a private server is started with. Sockets only: nobody but us can enter their directory.
+fn settings(setup: &Setup, sockets: &Path) -> Vec<String> {
+    let mut settings = vec![
+        "listen_addresses=".to_owned(),
+        format!("unix_socket_directories={}", sockets.display()),
+        // Sessions of workers, the keeper, and a few for whoever looks.
+        format!("max_connections={}", setup.workers + 20),
+        "logging_collector=off".to_owned(),
+        // Shared memory that comes and goes is taken from a reserve, and what must have a name has it in our directory: below
+        // /dev/shm it would stay for ever when the server is killed.
+        "dynamic_shared_memory_type=mmap".to_owned(),
+        "min_dynamic_shared_memory=16MB".to_owned(),
+    ];
+    if setup.options.text("profile") == "tuned" {
+        settings.extend([
+            // The cache that every store gets; PostgreSQL needs at least a little.
+            format!("shared_buffers={}kB", (setup.cache_bytes >> 10).max(1024)),
+            // Blobs fill the log quickly: the default of 1 GB makes checkpoints in the middle of a phase.
+            "max_wal_size=8GB".to_owned(),
+            "checkpoint_timeout=30min".to_owned(),
+            "wal_buffers=16MB".to_owned(),
+            // `wal_compression` stays off, as it comes. Pages of blobs are full and hardly compress; by pglz, images of them
+            // made a delete five times as long and an overwrite more than twice, and saved nothing.
+        ]);
+    }
+    settings
+}
+
+/// How to connect to a server of the user's.
+pub(super) fn config_of(url: &str, patience: Duration) -> Result<Config> {
+    Ok(Config::parse(url, patience).with_context(|| {
+        format!("`{}` is not a URL of PostgreSQL that can be used", crate::shown::without_passwords(url))
+    })?)
+}
+
+/// Makes the schema of a store, in a server of the user's with our mark and our lock.
+pub(super) fn create_schema(keeper: &mut Client, dir: &Path, schema: &str, theirs: bool) -> Result<()> {
+    if theirs {
+        check_version(keeper)?;
+        remove_stale(keeper)?;
+        lock(keeper, schema)?;
+        keeper.run(&format!("CREATE SCHEMA {schema}; COMMENT ON SCHEMA {schema} IS '{MARK}'"))?;
+    } else {
+        keeper.run(&format!("CREATE SCHEMA {schema}"))?;
+    }
+    Ok(std::fs::write(dir.join(SCHEMA_FILE), schema)?)
+}
+
+/// ON CONFLICT, identity columns and column compression are needed.
+fn check_version(keeper: &mut Client) -> Result<()> {
+    let version = keeper.texts("SHOW server_version_num", &[])?.concat();
+    if version.parse::<u32>().unwrap_or(0) < 140_000 {
+        return Err(Error::Failed(anyhow!("the server is older than PostgreSQL 14 (it says {version})")));
+    }
+    Ok(())
+}
+
+/// Refuses a server that does not flush what it says is durable, or cannot mend a page that a power cut tore, unless nothing is
+/// to be durable. Both are settings of the whole server, which are not ours to change.
+pub(super) fn check_durability(keeper: &mut Client, durability: Durability) -> Result<()> {
+    if durability == Durability::None {
+        return Ok(());
+    }
+    for setting in ["fsync", "full_page_writes"] {
+        let asked = [Param::Bytes(setting.as_bytes())];
+        let value = keeper.texts("SELECT current_setting($1)", &asked)?.concat();
+        if value != "on" {
+            return Err(Error::Failed(anyhow!(
+                "the server has {setting} {value}, so that class {} cannot be had; use --durability none, or a server with \
+                 {setting} on",
+                durability.name()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Finds the schema again after the store was closed.
+pub(super) fn find_schema(keeper: &mut Client, dir: &Path, theirs: bool) -> Result<String> {
+    let schema = std::fs::read_to_string(dir.join(SCHEMA_FILE)).context("the name of our schema is lost")?;
+    if theirs {
+        if !is_ours(keeper, &schema)? {
+            return Err(Error::Failed(anyhow!(
+                "the schema `{schema}` does not carry our mark; it is left alone"
+            )));
+        }
+        lock(keeper, &schema)?;
+    }
+    Ok(schema)
+}
+
+fn is_ours(keeper: &mut Client, schema: &str) -> Result<bool> {
+    let mark = "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = $1";
+    Ok(keeper.texts(mark, &[Param::Bytes(schema.as_bytes())])? == [MARK])
+}
+
+/// Takes the lock that says that a schema is in use; it ends with the connection.
+fn lock(keeper: &mut Client, schema: &str) -> Result<bool> {
+    Ok(keeper.number("SELECT pg_try_advisory_lock($1, hashtext($2))", &lock_key(schema))? == Some(1))
+}
+
+fn lock_key(schema: &str) -> [Param<'_>; 2] {
+    [Param::Int(LOCK_CLASS), Param::Bytes(schema.as_bytes())]
+}
+
+/// Removes schemas that runs left behind when they were killed: marked, and no longer locked.
+fn remove_stale(keeper: &mut Client) -> Result<()> {
+    let named = "SELECT nspname::text FROM pg_namespace WHERE starts_with(nspname::text, $1)";
+    for schema in keeper.texts(named, &[Param::Bytes(OURS.as_bytes())])? {
+        if !is_ours(keeper, &schema)? || !lock(keeper, &schema)? {
+            continue;
+        }
+        if has_objects(keeper, &schema)? {
+            unlink_objects(keeper, &format!("{schema}.blobs")).with_context(|| {
+                format!(
+                    "the large objects of `{schema}`, left behind by an earlier run, cannot be removed, so that it is kept; \
+                     `DELETE FROM {schema}.blobs` and then `DROP SCHEMA {schema} CASCADE` remove both"
+                )
+            })?;
+        }
+        keeper.run(&format!("DROP SCHEMA {schema} CASCADE"))?;
+        keeper.number("SELECT pg_advisory_unlock($1, hashtext($2))", &lock_key(&schema))?;
+    }
+    Ok(())
+}
+
+/// Whether a schema's blobs are large objects, which do not lie in it.
+fn has_objects(keeper: &mut Client, schema: &str) -> Result<bool> {
+    let columns = "SELECT count(*) FROM pg_attribute
+        WHERE attrelid = to_regclass($1)::oid AND attname = 'object' AND NOT attisdropped";
+    let table = format!("{schema}.blobs");
+    Ok(keeper.number(columns, &[Param::Bytes(table.as_bytes())])? == Some(1))
+}
+
+/// Deletes the rows of large objects, whose trigger unlinks these: a schema that is dropped runs no trigger, and they would stay
+/// for ever. A part at a time, because each object is locked until its transaction ends, and the server has room for some
+/// thousands of locks.
+pub(super) fn unlink_objects(keeper: &mut Client, table: &str) -> Result<()> {
+    let part = format!("DELETE FROM {table} WHERE ctid = ANY (ARRAY(SELECT ctid FROM {table} LIMIT 1000))");
+    while keeper.run(&part)?.count > 0 {}
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_that_would_make_checksums_are_told_not_to() {
+        let told = |version, profile| checksums(version, profile);
+        assert_eq!(told("postgres (PostgreSQL) 18.6", "tuned"), Some("--no-data-checksums"));
+        assert_eq!(told("postgres (PostgreSQL) 19beta1", "tuned"), Some("--no-data-checksums"));
+        assert_eq!(told("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)", "tuned"), None);
+        assert_eq!(told("postgres (PostgreSQL) 18.6", "default"), None);
+    }
+}

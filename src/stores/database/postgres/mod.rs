@@ -1,0 +1,543 @@
+//! PostgreSQL: a value in a column, rows of pieces, or large objects, in a private server or one of the user's.
+
+mod instance;
+mod session;
+mod vacuum;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context;
+
+use self::instance::Instance;
+use self::session::PgSession;
+use self::vacuum::Due;
+use crate::host::server::Program;
+use crate::store::*;
+use crate::stores::common::catalogue;
+use crate::stores::common::keys::KeyForm;
+use crate::stores::common::servers::{CONNECTION, DELETE, Host, PIECES, PROFILE, SERVER, URL};
+use crate::wire::postgres::{Client, Config, Param, Trouble};
+
+pub(in crate::stores) const POSTGRES: Program = Program {
+    name: "postgres",
+    places: &["/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin"],
+    variable: Some("BLOBWISE_POSTGRES"),
+    ask: &["--version"],
+    says: "PostgreSQL",
+    never_says: None,
+    install: "apt-get install postgresql",
+};
+
+const KEY: OptionSpec = OptionSpec {
+    name: "key",
+    values: Values::OneOf(&["digest", "integer"]),
+    default: "digest",
+    about: "digest: a unique index over 32 hexadecimal digits; integer: a bigint primary key",
+};
+const STORAGE: OptionSpec = OptionSpec {
+    name: "storage",
+    values: Values::OneOf(&["external", "extended"]),
+    default: "external",
+    about: "external: out of line as it is; extended: compressed first (the vendor's default)",
+};
+const COMPRESSION: OptionSpec = OptionSpec {
+    name: "compression",
+    values: Values::OneOf(&["pglz", "lz4"]),
+    default: "pglz",
+    about: "how extended storage compresses",
+};
+const PROTOCOL: OptionSpec = OptionSpec {
+    name: "protocol",
+    values: Values::OneOf(&["binary", "text"]),
+    default: "binary",
+    about: "binary: parameters and results as they are; text: as digits in text, as old drivers do",
+};
+const ISOLATION: OptionSpec = OptionSpec {
+    name: "isolation",
+    values: Values::OneOf(&["read-committed", "repeatable-read", "serializable"]),
+    default: "read-committed",
+    about: "isolation of every transaction",
+};
+
+pub(in crate::stores) const BYTEA: Adapter = Adapter {
+    name: "postgres/bytea",
+    about: "PostgreSQL: the blob in a bytea column",
+    kind: Kind::Server,
+    programs: &[POSTGRES],
+    options: &[STORAGE, COMPRESSION, PROTOCOL, KEY, CONNECTION, DELETE, ISOLATION, PROFILE, SERVER, URL],
+    caps: |options| caps(options, &bytea(options)),
+    damage,
+    integrity: |_, _| INTEGRITY,
+    open: |setup| open(setup, bytea(setup.options)),
+};
+
+pub(in crate::stores) const CHUNKED: Adapter = Adapter {
+    name: "postgres/chunked",
+    about: "PostgreSQL: the blob as rows of pieces in a second table",
+    kind: Kind::Server,
+    programs: &[POSTGRES],
+    options: &[
+        OptionSpec { name: "piece", values: PIECES, default: "65536", about: "bytes of a piece" },
+        STORAGE,
+        COMPRESSION,
+        PROTOCOL,
+        KEY,
+        CONNECTION,
+        DELETE,
+        ISOLATION,
+        PROFILE,
+        SERVER,
+        URL,
+    ],
+    caps: |options| caps(options, &chunked(options)),
+    damage,
+    integrity: |_, _| INTEGRITY,
+    open: |setup| open(setup, chunked(setup.options)),
+};
+
+pub(in crate::stores) const LARGE_OBJECT: Adapter = Adapter {
+    name: "postgres/large-object",
+    about: "PostgreSQL: the blob as a large object",
+    kind: Kind::Server,
+    programs: &[POSTGRES],
+    options: &[
+        OptionSpec {
+            name: "buffer",
+            values: Values::OneOf(&[
+                "whole", "512", "1024", "2048", "4096", "8192", "16384", "32768", "65536", "131072", "262144",
+            ]),
+            default: "whole",
+            about: "bytes read or written by one call, in one transaction; whole: one statement for all",
+        },
+        KEY,
+        CONNECTION,
+        DELETE,
+        ISOLATION,
+        PROFILE,
+        SERVER,
+        URL,
+    ],
+    caps: |options| Caps { batch: false, get_many: false, ..caps(options, &large_object(options)) },
+    damage,
+    integrity: |_, _| INTEGRITY,
+    open: |setup| open(setup, large_object(setup.options)),
+};
+
+/// A message has at most 1 GB - 1; 1023 MiB went through in a test, 1024 MiB did not.
+const BINARY_LIMIT: Limit = Limit { bytes: 1023 << 20, source: "PostgreSQL's MaxAllocSize, binary format" };
+/// A little below half of that: 511 MiB.
+const TEXT_LIMIT: Limit =
+    Limit { bytes: 511 << 20, source: "PostgreSQL's MaxAllocSize, two digits for a byte" };
+/// The same, with a few characters more around the digits of each piece, of which the smallest has 512 B.
+const CHUNKED_TEXT_LIMIT: Limit = Limit { bytes: 500 << 20, ..TEXT_LIMIT };
+/// The documented 4 TB: 2^31 - 1 pages of 2 kB. Above what blobwise handles.
+const LARGE_OBJECT_LIMIT: Limit =
+    Limit { bytes: (i32::MAX as u64) << 11, source: "PostgreSQL's MAX_LARGE_OBJECT_SIZE" };
+
+fn bytea(options: &Options) -> Shape {
+    Shape::Bytea { text: is_text(options), column: column(options) }
+}
+
+fn chunked(options: &Options) -> Shape {
+    let piece = options.number("piece") as usize;
+    Shape::Chunked { piece, text: is_text(options), column: column(options) }
+}
+
+fn is_text(options: &Options) -> bool {
+    options.text("protocol") == "text"
+}
+
+fn column(options: &Options) -> Column {
+    Column {
+        storage: options.text("storage").to_uppercase(),
+        compression: options.text("compression").to_owned(),
+    }
+}
+
+fn large_object(options: &Options) -> Shape {
+    Shape::LargeObject { buffer: options.text("buffer").parse().ok() }
+}
+
+fn caps(options: &Options, shape: &Shape) -> Caps {
+    Caps {
+        durability: Durability::ALL,
+        persistent: true,
+        contents: true,
+        atomic_put: true,
+        range: true,
+        list: KeyForm::of(options) == KeyForm::Digest,
+        batch: true,
+        get_many: true,
+        many: true,
+        catalogue: true,
+        blob_bytes_max: Some(shape.limit()),
+    }
+}
+
+/// PostgreSQL's documentation of `synchronous_commit`: off, a crash of the server or the machine may lose the last
+/// commits, up to three times `wal_writer_delay`, but never consistency; on, the log is flushed before commit returns.
+fn synchronous_commit(durability: Durability) -> &'static str {
+    match durability {
+        Durability::None | Durability::OnSync => "off",
+        Durability::EachWrite => "on",
+    }
+}
+
+/// PostgreSQL's manual on `--data-checksums` of `initdb`: "use checksums on data pages to help detect corruption by the I/O system that
+/// would otherwise be silent". Private servers have none, in every version.
+const INTEGRITY: Integrity =
+    Integrity::AsSet { fact: "data_checksums", checked: &["on"], unchecked: &["off"] };
+
+fn damage(_: &Options, durability: Durability) -> Damage {
+    let loss = match durability {
+        Durability::None | Durability::OnSync => Loss::RecentWrites,
+        Durability::EachWrite => Loss::Nothing,
+    };
+    Damage { after_kill: loss, after_power_cut: loss }
+}
+
+/// How a blob is kept, and whether it is sent as text.
+#[derive(Clone, Debug)]
+enum Shape {
+    Bytea { text: bool, column: Column },
+    Chunked { piece: usize, text: bool, column: Column },
+    LargeObject { buffer: Option<usize> },
+}
+
+/// How a column of bytes is stored.
+#[derive(Clone, Debug)]
+struct Column {
+    storage: String,
+    compression: String,
+}
+
+impl Column {
+    /// The statements that set it up.
+    fn setting(&self, table: &str) -> String {
+        let Column { storage, compression } = self;
+        format!(
+            "ALTER TABLE {table} ALTER COLUMN data SET STORAGE {storage};
+             ALTER TABLE {table} ALTER COLUMN data SET COMPRESSION {compression};"
+        )
+    }
+}
+
+impl Shape {
+    /// In text every byte takes two digits and the whole must stay below 1 GB.
+    fn limit(&self) -> Limit {
+        match self {
+            Shape::Bytea { text: true, .. } => TEXT_LIMIT,
+            Shape::Chunked { text: true, .. } => CHUNKED_TEXT_LIMIT,
+            Shape::LargeObject { buffer: Some(_) } => LARGE_OBJECT_LIMIT,
+            Shape::Bytea { .. } | Shape::Chunked { .. } | Shape::LargeObject { buffer: None } => BINARY_LIMIT,
+        }
+    }
+}
+
+struct Postgres {
+    shape: Shape,
+    key_form: KeyForm,
+    lazy_delete: bool,
+    durability: Durability,
+    /// How sessions connect.
+    config: Config,
+    /// Connected for as long as the store is open: sets up, settles, reads facts, holds the lock that says that the
+    /// schema is in use.
+    keeper: Mutex<Client>,
+    schema: String,
+    /// Held by every session too, so that the open ones can be counted.
+    sessions: Arc<()>,
+    /// A database that is ours, in a server that rows share.
+    own_database: Option<String>,
+    /// Used after everything above is gone.
+    host: Host<Instance>,
+}
+
+fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
+    let url = setup.options.text("url");
+    let patience = setup.op_timeout + SOCKET_PATIENCE;
+    let host =
+        Host::of(setup.options, || Instance::start(setup, patience), || Instance::shared(setup, patience))?;
+    let own_database = match &host {
+        // All large objects of a database lie in one table, which keeps the room of those that are gone.
+        Host::Shared(instance) if matches!(shape, Shape::LargeObject { .. }) => {
+            Some(instance.own_database(setup, patience)?)
+        }
+        _ => None,
+    };
+    let mut config = match host.instance() {
+        Some(instance) => {
+            instance.config_of_database(own_database.as_deref().unwrap_or(instance::DATABASE), patience)
+        }
+        None => instance::config_of(url, patience)?,
+    };
+    config.set("synchronous_commit", synchronous_commit(setup.durability));
+    config.set("default_transaction_isolation", &setup.options.text("isolation").replace('-', " "));
+    let patient = config.clone().with_patience(KEEPER_PATIENCE);
+    config.set("statement_timeout", &setup.op_timeout.as_millis().to_string());
+    let mut keeper = Client::connect(if host.is_theirs() { &config } else { &patient })?;
+    if host.is_theirs() {
+        instance::check_durability(&mut keeper, setup.durability)?;
+    }
+    let schema = match setup.mode {
+        Mode::Create => {
+            let schema = host.name_ours(instance::PRIVATE_SCHEMA);
+            instance::create_schema(&mut keeper, setup.dir, &schema, host.is_theirs())?;
+            schema
+        }
+        Mode::Open => instance::find_schema(&mut keeper, setup.dir, host.is_theirs())?,
+    };
+    keeper.run(&format!("SET search_path = {schema}"))?;
+    config.set("search_path", &schema);
+    if !host.is_theirs() {
+        config.set("application_name", &schema);
+    }
+    let store = Postgres {
+        key_form: KeyForm::of(setup.options),
+        lazy_delete: setup.options.text("delete") == "lazy",
+        durability: setup.durability,
+        config,
+        keeper: Mutex::new(keeper),
+        schema,
+        sessions: Arc::default(),
+        own_database,
+        host,
+        shape,
+    };
+    if setup.mode == Mode::Create {
+        // Durable whatever the class: a crash may cost the last blobs, and not the tables they were put into.
+        let tables = format!("BEGIN; SET LOCAL synchronous_commit = on; {} COMMIT", store.tables());
+        store.keeper().run(&tables)?;
+    }
+    Ok(Box::new(store))
+}
+
+/// The server itself ends a statement that lasts too long, and the connection goes on. The socket waits a little longer: for
+/// a server that says nothing any more.
+const SOCKET_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long the keeper waits for the server. What it asks for, a checkpoint or a vacuum, grows with the store and is no op.
+const KEEPER_PATIENCE: Duration = Duration::from_secs(3600);
+
+/// What the server says when somebody else was faster: `serialization_failure`, `deadlock_detected`, `lock_not_available`.
+const BUSY: [&str; 3] = ["40001", "40P01", "55P03"];
+/// `query_canceled`, by `statement_timeout`.
+const CANCELED: &str = "57014";
+const UNIQUE_VIOLATION: &str = "23505";
+
+/// Keeps what may be tried again, and what took too long, apart from failures.
+impl From<Trouble> for Error {
+    fn from(trouble: Trouble) -> Error {
+        match trouble.code() {
+            Some(code) if BUSY.contains(&code) => Error::Busy,
+            Some(CANCELED) => Error::TimedOut,
+            _ if trouble.is_timeout() => Error::TimedOut,
+            _ => Error::failed(trouble),
+        }
+    }
+}
+
+impl Postgres {
+    fn keeper(&self) -> MutexGuard<'_, Client> {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn key_type(&self) -> &'static str {
+        match self.key_form {
+            KeyForm::Digest => "text COLLATE \"C\"",
+            KeyForm::Integer => "bigint",
+        }
+    }
+
+    /// The statements that make the tables.
+    fn tables(&self) -> String {
+        let key = self.key_type();
+        match &self.shape {
+            Shape::Bytea { column, .. } => format!(
+                "CREATE TABLE blobs(key {key} PRIMARY KEY, data bytea NOT NULL, gone boolean NOT NULL DEFAULT false);
+                 {}",
+                column.setting("blobs")
+            ),
+            // Pieces carry a version, so that a new blob's pieces can be put and the old ones removed by one statement.
+            Shape::Chunked { column, .. } => format!(
+                "CREATE TABLE blobs(id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key {key} NOT NULL UNIQUE,
+                     version bigint NOT NULL, gone boolean NOT NULL DEFAULT false);
+                 CREATE TABLE pieces(blob bigint NOT NULL REFERENCES blobs ON DELETE CASCADE,
+                     version bigint NOT NULL, number int NOT NULL, data bytea NOT NULL,
+                     PRIMARY KEY (blob, version, number));
+                 {}",
+                column.setting("pieces")
+            ),
+            // A trigger unlinks the old object with its row, so that none is orphaned.
+            Shape::LargeObject { .. } => format!(
+                "CREATE TABLE blobs(key {key} PRIMARY KEY, object oid NOT NULL, gone boolean NOT NULL DEFAULT false);
+                 CREATE FUNCTION unlink() RETURNS trigger LANGUAGE plpgsql AS
+                     $$ BEGIN PERFORM lo_unlink(OLD.object); RETURN NULL; END $$;
+                 CREATE TRIGGER unlink_old AFTER UPDATE OF object OR DELETE ON blobs
+                     FOR EACH ROW EXECUTE FUNCTION unlink();"
+            ),
+        }
+    }
+
+    /// A sum over all of our tables, by a function of the server's.
+    fn bytes_of(&self, size: &str) -> Result<u64> {
+        let sum = format!(
+            "SELECT coalesce(sum({size}(c.oid)), 0)::bigint FROM pg_class c
+            JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'"
+        );
+        let bytes = self.keeper().number(&sum, &[Param::Bytes(self.schema.as_bytes())])?;
+        Ok(bytes.context("no answer to the size of our tables")? as u64)
+    }
+
+    /// Takes the room of deleted and replaced rows back, then writes a checkpoint. Nothing is asked of a server of the user's, whose own vacuums and checkpoints go on.
+    fn vacuum(&self, due: Due) -> Result<()> {
+        if self.host.is_theirs() {
+            return Ok(());
+        }
+        let mut keeper = self.keeper();
+        let sessions = || Arc::strong_count(&self.sessions) as i64 - 1;
+        vacuum::catch_up(&mut keeper, &self.schema, due, sessions)?;
+        keeper.run("CHECKPOINT")?;
+        Ok(())
+    }
+}
+
+impl Store for Postgres {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(PgSession::open(self)?))
+    }
+
+    fn contact(&self) -> Option<Contact> {
+        // A server of the user's is not lent to others.
+        let instance = self.host.instance()?;
+        Some(Contact {
+            host: "localhost".into(),
+            socket: instance.socket_directory().to_string_lossy().into_owned(),
+            user: instance::USER.into(),
+            password: String::new(),
+            database: self.own_database.as_deref().unwrap_or(instance::DATABASE).into(),
+            schema: self.schema.clone(),
+        })
+    }
+
+    fn open_catalogue(&self) -> Result<()> {
+        let mut keeper = self.keeper();
+        keeper.run(catalogue::TABLE)?;
+        keeper.run(catalogue::UNFINISHED)?;
+        Ok(())
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        const SETTINGS: &[&str] = &[
+            "server_version",
+            "shared_buffers",
+            "fsync",
+            "synchronous_commit",
+            "full_page_writes",
+            "wal_compression",
+            "max_wal_size",
+            "checkpoint_timeout",
+            "autovacuum",
+            "default_transaction_isolation",
+            "wal_buffers",
+            "effective_cache_size",
+            "bytea_output",
+            "data_checksums",
+            "io_method",
+            "io_workers",
+            "effective_io_concurrency",
+            "wal_sync_method",
+        ];
+        let mut facts = Facts::new();
+        for setting in SETTINGS {
+            let asked = [Param::Bytes(setting.as_bytes())];
+            // Not every version has every setting.
+            let values = self.keeper().texts("SELECT current_setting($1, true)", &asked)?;
+            facts.extend(values.into_iter().next().map(|value| ((*setting).to_owned(), value)));
+        }
+        facts.insert("server".into(), self.host.whose().into());
+        Ok(facts)
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.vacuum(Due::AtLimits)
+    }
+
+    fn catch_up(&self) -> Result<()> {
+        self.vacuum(Due::Anything)
+    }
+
+    fn purge(&self) -> Result<()> {
+        self.keeper().run("DELETE FROM blobs WHERE gone")?;
+        Ok(())
+    }
+
+    fn servers(&self) -> Vec<&crate::host::server::Server> {
+        self.host.instance().map(Instance::server).into_iter().collect()
+    }
+
+    fn footprint_bytes(&self) -> Result<Option<u64>> {
+        if self.host.is_private() {
+            return Ok(None);
+        }
+        let mut bytes = self.bytes_of("pg_total_relation_size")?;
+        if matches!(self.shape, Shape::LargeObject { .. }) {
+            // Objects lie in one catalogue of the whole database. Where that is not ours alone, they are counted by their pages.
+            let objects = match self.own_database {
+                Some(_) => {
+                    "SELECT pg_total_relation_size('pg_largeobject') + pg_total_relation_size('pg_largeobject_metadata')"
+                }
+                None => {
+                    "SELECT coalesce(sum(length(data) + 32), 0)::bigint FROM pg_largeobject
+                    WHERE loid IN (SELECT object FROM blobs)"
+                }
+            };
+            let objects = self.keeper().number(objects, &[])?;
+            bytes += objects.context("no answer to the size of our objects")? as u64;
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Without those of what is stored aside, which hold the places of its pieces.
+    fn index_bytes(&self) -> Result<Option<u64>> {
+        self.bytes_of("pg_indexes_size").map(Some)
+    }
+
+    /// The write-ahead log.
+    fn is_log(&self, path: &Path) -> bool {
+        path.components().any(|part| part.as_os_str() == "pg_wal")
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let Postgres { keeper, host, .. } = *self;
+        drop(keeper);
+        host.close(Instance::stop)
+    }
+
+    fn remove(self: Box<Self>) -> Result<()> {
+        let drop_schema = format!("DROP SCHEMA {} CASCADE", self.schema);
+        if let (Host::Shared(instance), Some(database)) = (&self.host, &self.own_database) {
+            let (instance, database) = (Arc::clone(instance), database.clone());
+            {
+                let mut keeper = self.keeper();
+                keeper.run(&drop_schema)?;
+                // Truncated, the tables of large objects begin new files: no room that was used is left for the next store.
+                keeper.run("SET allow_system_table_mods = on")?;
+                keeper.run("TRUNCATE pg_largeobject, pg_largeobject_metadata")?;
+                keeper.run("CHECKPOINT")?;
+            }
+            self.close()?;
+            instance.free_database(database);
+            return Ok(());
+        }
+        if !self.host.is_private() {
+            if matches!(self.shape, Shape::LargeObject { .. }) {
+                instance::unlink_objects(&mut self.keeper(), "blobs")?;
+            }
+            self.keeper().run(&drop_schema)?;
+        }
+        self.close()
+    }
+}

@@ -1,0 +1,615 @@
+//! One worker's connection to PostgreSQL: the statements of each shape.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use anyhow::anyhow;
+
+use super::{Postgres, Shape, UNIQUE_VIOLATION};
+use crate::store::*;
+use crate::stores::common::catalogue;
+use crate::stores::common::keys::{Asked, KeyForm};
+use crate::wire::postgres::{BIGINT, BYTEA, Client, Done, Each, Param, Statement, TEXT, first_number};
+
+/// The statements that a session prepares when it first needs them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ask {
+    Put,
+    Get,
+    Part,
+    Delete,
+    PutBatch,
+    GetMany,
+    DeleteBatch,
+    List,
+    PutRow,
+    WritePiece,
+    ReadPiece,
+    Seek,
+}
+
+pub(super) struct PgSession<'s> {
+    store: &'s Postgres,
+    client: Client,
+    /// One of those that are open, until the connection is closed.
+    _open: Arc<()>,
+    prepared: Vec<(Ask, Statement)>,
+    /// The catalogue's statements.
+    prepared_for_catalogue: Vec<(&'static str, Statement)>,
+    /// Whether a transaction has begun that the caller will end.
+    within: bool,
+}
+
+impl PgSession<'_> {
+    /// A statement of the catalogue, prepared once a connection.
+    fn statement_for_catalogue(&mut self, sql: &'static str) -> Result<Statement> {
+        if let Some((_, statement)) =
+            self.prepared_for_catalogue.iter().find(|(known, _)| std::ptr::eq(*known, sql))
+        {
+            return Ok(*statement);
+        }
+        let statement = self.client.prepare(&catalogue::numbered(sql))?;
+        self.prepared_for_catalogue.push((sql, statement));
+        Ok(statement)
+    }
+}
+
+fn param<'p>(param: &'p catalogue::Param) -> Param<'p> {
+    match param {
+        catalogue::Param::Text(text) => Param::Bytes(text.as_bytes()),
+        catalogue::Param::Number(number) => Param::Bigint(*number),
+    }
+}
+
+impl catalogue::Connection for PgSession<'_> {
+    const BEGIN: &'static str = "BEGIN";
+
+    fn execute(&mut self, sql: &str) -> Result<()> {
+        // A transaction in which something failed is rolled back by COMMIT, which is no error to the server.
+        if self.client.run(sql)?.rolled_back && sql == "COMMIT" {
+            return Err(Error::Failed(anyhow!("the transaction was rolled back instead of committed")));
+        }
+        Ok(())
+    }
+
+    fn within(&mut self) -> &mut bool {
+        &mut self.within
+    }
+
+    fn change(&mut self, sql: &'static str, params: &[catalogue::Param]) -> Result<u64> {
+        let statement = self.statement_for_catalogue(sql)?;
+        let params: Vec<Param> = params.iter().map(param).collect();
+        match self.client.query(statement, &params, &mut |_, _| {}) {
+            // The same digest twice: somebody else is storing it.
+            Err(trouble) if trouble.code() == Some(UNIQUE_VIOLATION) => Err(Error::Busy),
+            done => Ok(done?.count),
+        }
+    }
+
+    fn number(&mut self, sql: &'static str, params: &[catalogue::Param]) -> Result<Option<i64>> {
+        let statement = self.statement_for_catalogue(sql)?;
+        let params: Vec<Param> = params.iter().map(param).collect();
+        Ok(first_number(|each| self.client.query(statement, &params, each))?)
+    }
+}
+
+/// Flags of `lo_open`.
+const READ: i32 = 0x40000;
+const WRITE: i32 = 0x20000;
+
+impl<'s> PgSession<'s> {
+    pub(super) fn open(store: &'s Postgres) -> Result<PgSession<'s>> {
+        Ok(PgSession {
+            store,
+            client: Client::connect(&store.config)?,
+            _open: Arc::clone(&store.sessions),
+            prepared: Vec::new(),
+            prepared_for_catalogue: Vec::new(),
+            within: false,
+        })
+    }
+
+    /// A key as the row's column wants it.
+    fn key<'k>(&self, key: &'k Key) -> Param<'k> {
+        match self.store.key_form {
+            KeyForm::Digest => Param::Bytes(&key.hex),
+            KeyForm::Integer => Param::Bigint(key.id as i64),
+        }
+    }
+
+    /// Keys as members of an array; `rooms` is where the bytes of integers are put.
+    fn members<'k>(
+        &self,
+        keys: impl IntoIterator<Item = &'k Key>,
+        rooms: &'k mut [[u8; 8]],
+    ) -> Vec<&'k [u8]> {
+        keys.into_iter().zip(rooms).map(|(key, room)| self.store.key_form.bytes(key, room)).collect()
+    }
+
+    fn array<'p>(&self, members: &'p [&'p [u8]]) -> Param<'p> {
+        match self.store.key_form {
+            KeyForm::Digest => Param::Array(TEXT, members),
+            KeyForm::Integer => Param::Array(BIGINT, members),
+        }
+    }
+
+    /// The statement, prepared once a connection.
+    fn statement(&mut self, ask: Ask) -> Result<Statement> {
+        if let Some((_, statement)) = self.prepared.iter().find(|(known, _)| *known == ask) {
+            return Ok(*statement);
+        }
+        let sql = self.sql(ask);
+        let statement = self.client.prepare(&sql)?;
+        self.prepared.push((ask, statement));
+        Ok(statement)
+    }
+
+    fn sql(&self, ask: Ask) -> String {
+        let here = if self.store.lazy_delete { " AND NOT gone" } else { "" };
+        let array = match self.store.key_form {
+            KeyForm::Digest => "text[]",
+            KeyForm::Integer => "bigint[]",
+        };
+        let remove = |condition: &str| match self.store.lazy_delete {
+            true => format!("UPDATE blobs SET gone = true WHERE {condition}"),
+            false => format!("DELETE FROM blobs WHERE {condition}"),
+        };
+        match (ask, &self.store.shape) {
+            (Ask::Delete, _) => remove("key = $1"),
+            (Ask::DeleteBatch, _) => remove(&format!("key = ANY($1::{array})")),
+            (Ask::List, _) => format!("SELECT key FROM blobs WHERE true{here}"),
+            (Ask::Put, Shape::Bytea { .. }) => "INSERT INTO blobs(key, data) VALUES ($1, $2)
+                ON CONFLICT (key) DO UPDATE SET data = EXCLUDED.data, gone = false"
+                .to_owned(),
+            (Ask::PutBatch, Shape::Bytea { .. }) => format!(
+                "INSERT INTO blobs(key, data) SELECT * FROM unnest($1::{array}, $2::bytea[])
+                 ON CONFLICT (key) DO UPDATE SET data = EXCLUDED.data, gone = false"
+            ),
+            (Ask::Get, Shape::Bytea { .. }) => format!("SELECT data FROM blobs WHERE key = $1{here}"),
+            (Ask::Part, Shape::Bytea { .. }) => {
+                format!("SELECT substring(data FROM $2::int FOR $3::int) FROM blobs WHERE key = $1{here}")
+            }
+            (Ask::GetMany, Shape::Bytea { .. }) => {
+                format!("SELECT key, data FROM blobs WHERE key = ANY($1::{array}){here}")
+            }
+            (Ask::Put, Shape::Chunked { .. }) => "WITH put AS (
+                    INSERT INTO blobs(key, version) VALUES ($1, 1)
+                    ON CONFLICT (key) DO UPDATE SET version = blobs.version + 1, gone = false
+                    RETURNING id, version),
+                old AS (DELETE FROM pieces USING put WHERE pieces.blob = put.id AND pieces.version < put.version)
+                INSERT INTO pieces SELECT put.id, put.version, piece.number - 1, piece.data
+                FROM put, unnest($2::bytea[]) WITH ORDINALITY AS piece(data, number)"
+                .to_owned(),
+            // The outer join keeps a row for a blob without pieces: an empty one.
+            (Ask::Get, Shape::Chunked { .. }) => format!(
+                "SELECT p.data FROM blobs b LEFT JOIN pieces p ON p.blob = b.id AND p.version = b.version
+                 WHERE b.key = $1{here} ORDER BY p.number"
+            ),
+            (Ask::Part, Shape::Chunked { .. }) => format!(
+                "SELECT p.data FROM blobs b LEFT JOIN pieces p ON p.blob = b.id AND p.version = b.version
+                    AND p.number BETWEEN $2 AND $3
+                 WHERE b.key = $1{here} ORDER BY p.number"
+            ),
+            (Ask::GetMany, Shape::Chunked { .. }) => format!(
+                "SELECT b.key, p.data FROM blobs b LEFT JOIN pieces p ON p.blob = b.id AND p.version = b.version
+                 WHERE b.key = ANY($1::{array}){here} ORDER BY b.id, p.number"
+            ),
+            (Ask::Put, Shape::LargeObject { buffer: None }) => {
+                "INSERT INTO blobs(key, object) VALUES ($1, lo_from_bytea(0, $2))
+                 ON CONFLICT (key) DO UPDATE SET object = EXCLUDED.object, gone = false"
+                    .to_owned()
+            }
+            (Ask::PutRow, _) => format!(
+                "INSERT INTO blobs(key, object) VALUES ($1, lo_create(0))
+                 ON CONFLICT (key) DO UPDATE SET object = EXCLUDED.object, gone = false
+                 RETURNING lo_open(object, {WRITE})"
+            ),
+            (Ask::Get, Shape::LargeObject { buffer: None }) => {
+                format!("SELECT lo_get(object) FROM blobs WHERE key = $1{here}")
+            }
+            (Ask::Part, Shape::LargeObject { buffer: None }) => {
+                format!("SELECT lo_get(object, $2, $3) FROM blobs WHERE key = $1{here}")
+            }
+            (Ask::Get | Ask::Part, Shape::LargeObject { .. }) => {
+                format!("SELECT lo_open(object, {READ}) FROM blobs WHERE key = $1{here}")
+            }
+            (Ask::WritePiece, _) => "SELECT lowrite($1, $2)".to_owned(),
+            (Ask::ReadPiece, _) => "SELECT loread($1, $2)".to_owned(),
+            (Ask::Seek, _) => "SELECT lo_lseek64($1, $2, 0)".to_owned(),
+            // Large objects have no batches, and a put through a buffer is `PutRow` and `WritePiece`.
+            (Ask::Put | Ask::PutBatch | Ask::GetMany, Shape::LargeObject { .. }) => String::new(),
+            (Ask::PutBatch, Shape::Chunked { .. }) => String::new(),
+        }
+    }
+
+    /// Runs a statement for what it does. Returns how many rows it changed.
+    fn run(&mut self, ask: Ask, params: &[Param]) -> Result<u64> {
+        Ok(self.query(ask, params, &mut |_, _| {})?.count)
+    }
+
+    /// Runs a statement that adds or replaces so many rows.
+    fn put_rows(&mut self, ask: Ask, params: &[Param], rows: usize) -> Result<()> {
+        all_rows(self.run(ask, params)?, rows)
+    }
+
+    fn query(&mut self, ask: Ask, params: &[Param], each: Each) -> Result<Done> {
+        let statement = self.statement(ask)?;
+        Ok(self.client.query(statement, params, each)?)
+    }
+
+    /// The number that a statement gives; `None` when there is no row.
+    fn ask_number(&mut self, ask: Ask, params: &[Param]) -> Result<Option<i64>> {
+        let statement = self.statement(ask)?;
+        Ok(first_number(|each| self.client.query(statement, params, each))?)
+    }
+
+    /// Lends the values of one column as they arrive; NULL is no bytes. Returns whether there was a row.
+    fn lend(&mut self, ask: Ask, params: &[Param], sink: Sink) -> Result<bool> {
+        let done = match &self.store.shape {
+            Shape::Bytea { text: true, .. } => self.lend_text(ask, params, Digits::default(), sink)?,
+            Shape::Chunked { text: true, piece, .. } => {
+                self.lend_text(ask, params, Digits::in_pieces_of(*piece), sink)?
+            }
+            _ => self.query(ask, params, &mut |_, value| {
+                if let Some(bytes) = value {
+                    sink(bytes);
+                }
+            })?,
+        };
+        Ok(done.rows > 0)
+    }
+
+    // ---- text: what digits cost ------------------------------------------------------------------------------
+
+    fn put_text(&mut self, key: &Key, values: &[&[u8]]) -> Result<()> {
+        let is_array = matches!(self.store.shape, Shape::Chunked { .. });
+        let sql = with_literals(&self.sql(Ask::Put), &[self.key(key)]);
+        let (head, tail) = sql.split_once("$2").unwrap_or((&sql, ""));
+        let digits: usize = values.iter().map(|value| 2 * value.len() + "'\\x',".len()).sum();
+        let mut text = Vec::with_capacity(sql.len() + digits + "ARRAY[]".len());
+        text.extend_from_slice(head.as_bytes());
+        text.extend_from_slice(if is_array { b"ARRAY[" } else { b"" });
+        for (index, value) in values.iter().enumerate() {
+            text.extend_from_slice(if index > 0 { b",'\\x" } else { b"'\\x" });
+            let start = text.len();
+            text.resize(start + 2 * value.len(), 0);
+            const_hex::encode_to_slice(value, &mut text[start..])
+                .map_err(|error| anyhow!(error.to_string()))?;
+            text.push(b'\'');
+        }
+        text.extend_from_slice(if is_array { b"]" } else { b"" });
+        text.extend_from_slice(tail.as_bytes());
+        let changed = self.client.run(std::str::from_utf8(&text).map_err(Error::failed)?)?.count;
+        all_rows(changed, values.len())
+    }
+
+    fn lend_text(&mut self, ask: Ask, params: &[Param], mut digits: Digits, sink: Sink) -> Result<Done> {
+        let sql = with_literals(&self.sql(ask), params);
+        let done = self.client.simple(&sql, &mut |_, value| {
+            if let Some(text) = value {
+                digits.decode(text, sink);
+            }
+        })?;
+        if !digits.are_whole() {
+            return Err(Error::Failed(anyhow!("bytea_output is not hex")));
+        }
+        Ok(done)
+    }
+
+    // ---- large objects through a buffer ----------------------------------------------------------------------
+
+    fn put_object(&mut self, key: &Key, blob: &[u8], buffer: usize) -> Result<()> {
+        catalogue::transaction(self, |session| {
+            let handle = session.ask_number(Ask::PutRow, &[session.key(key)])?;
+            let handle = handle.ok_or_else(|| Error::Failed(anyhow!("a new large object has no handle")))?;
+            for piece in blob.chunks(buffer) {
+                let params = [Param::Int(handle as i32), Param::Bytes(piece)];
+                if session.ask_number(Ask::WritePiece, &params)? != Some(piece.len() as i64) {
+                    return Err(Error::Failed(anyhow!("a large object took part of a piece only")));
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn get_object(&mut self, key: &Key, span: Span, buffer: usize, sink: Sink) -> Result<bool> {
+        catalogue::transaction(self, |session| {
+            let Some(handle) = session.ask_number(Ask::Get, &[session.key(key)])? else { return Ok(false) };
+            let handle = Param::Int(handle as i32);
+            let mut left = u64::MAX;
+            if span != Span::Whole {
+                let (offset, len) = span.below(session.store.shape.limit().bytes);
+                session.run(Ask::Seek, &[handle, Param::Bigint(offset as i64)])?;
+                left = len;
+            }
+            while left > 0 {
+                let want = left.min(buffer as u64);
+                let mut got = 0;
+                session.lend(Ask::ReadPiece, &[handle, Param::Int(want as i32)], &mut |bytes| {
+                    got += bytes.len() as u64;
+                    sink(bytes);
+                })?;
+                left -= got;
+                if got < want {
+                    break;
+                }
+            }
+            Ok(true)
+        })
+    }
+}
+
+/// Refuses a put that changed other rows than it has.
+fn all_rows(changed: u64, rows: usize) -> Result<()> {
+    if changed != rows as u64 {
+        return Err(Error::Failed(anyhow!("a put changed {changed} rows instead of {rows}")));
+    }
+    Ok(())
+}
+
+/// A statement with the first of its parameters written into it: keys, which need no escaping, and numbers.
+fn with_literals(sql: &str, params: &[Param]) -> String {
+    params.iter().enumerate().fold(sql.to_owned(), |sql, (index, param)| {
+        let literal = match param {
+            Param::Bytes(key) => format!("'{}'", String::from_utf8_lossy(key)),
+            Param::Int(number) => number.to_string(),
+            Param::Bigint(number) => number.to_string(),
+            Param::Array(..) => return sql,
+        };
+        sql.replace(&format!("${}", index + 1), &literal)
+    })
+}
+
+/// Without the blobs that a later one of the same batch replaces: one statement cannot change a row twice.
+fn last_of_each<'b>(blobs: &'b [(Key, &'b [u8])]) -> Vec<(&'b Key, &'b [u8])> {
+    let mut seen = HashSet::with_capacity(blobs.len());
+    let mut last: Vec<(&Key, &[u8])> =
+        blobs.iter().rev().filter(|(key, _)| seen.insert(key.hex)).map(|(key, blob)| (key, *blob)).collect();
+    last.reverse();
+    last
+}
+
+/// Bytes as PostgreSQL writes them in text, `\x` and then two digits each, taken apart as they come.
+#[derive(Default)]
+struct Digits {
+    /// Characters of a value that another one follows, where there may be several.
+    each: Option<usize>,
+    /// Characters of the value at hand.
+    seen: usize,
+    /// The first digit of a byte whose second one is not there yet.
+    half: Option<u8>,
+    /// Whether something else came.
+    wrong: bool,
+    /// The bytes of the digits that came last; what is behind them is old.
+    room: Vec<u8>,
+}
+
+impl Digits {
+    const PREFIX: &[u8] = b"\\x";
+
+    /// Several values, all but the last of so many bytes.
+    fn in_pieces_of(piece: usize) -> Digits {
+        Digits { each: Some(Self::PREFIX.len() + 2 * piece), ..Digits::default() }
+    }
+
+    /// The text of a value, or of a part of one.
+    fn decode(&mut self, mut text: &[u8], sink: Sink) {
+        while let (Some(meant), Some((first, rest))) = (Self::PREFIX.get(self.seen), text.split_first()) {
+            self.wrong |= first != meant;
+            self.seen += 1;
+            text = rest;
+        }
+        self.seen += text.len();
+        self.room.resize(self.room.len().max(text.len().div_ceil(2)), 0);
+        let mut len = 0;
+        if let (Some(high), Some((low, rest))) = (self.half, text.split_first()) {
+            self.half = None;
+            len += self.bytes(&[high, *low], len);
+            text = rest;
+        }
+        let (pairs, rest) = text.split_at(text.len() / 2 * 2);
+        self.half = rest.first().copied().or(self.half);
+        len += self.bytes(pairs, len);
+        sink(&self.room[..len]);
+        if self.each == Some(self.seen) {
+            self.seen = 0;
+        }
+    }
+
+    /// Puts the bytes of pairs of digits into the room, and says how many they are.
+    fn bytes(&mut self, pairs: &[u8], at: usize) -> usize {
+        let len = pairs.len() / 2;
+        self.wrong |= const_hex::decode_to_slice(pairs, &mut self.room[at..at + len]).is_err();
+        len
+    }
+
+    /// Whether all of it was bytes in this form; nothing at all is.
+    fn are_whole(&self) -> bool {
+        let is_begun = (1..Self::PREFIX.len()).contains(&self.seen);
+        !self.wrong && !is_begun && self.half.is_none()
+    }
+}
+
+/// The pieces of a blob, as an array parameter.
+fn pieces(blob: &[u8], piece: usize) -> Vec<&[u8]> {
+    blob.chunks(piece).collect()
+}
+
+/// The numbers of the pieces that hold a span, and how many bytes of the first one come before it.
+fn pieces_of(offset: u64, len: u64, piece: u64) -> (i32, i32, u64) {
+    let last = (offset + len).saturating_sub(1) / piece;
+    ((offset / piece) as i32, last as i32, offset % piece)
+}
+
+impl Session for PgSession<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        self.store.shape.limit().check(blob)?;
+        match self.store.shape {
+            Shape::Bytea { text: true, .. } => self.put_text(key, &[blob]),
+            Shape::Chunked { text: true, piece, .. } => self.put_text(key, &pieces(blob, piece)),
+            Shape::Bytea { .. } | Shape::LargeObject { buffer: None } => {
+                self.put_rows(Ask::Put, &[self.key(key), Param::Bytes(blob)], 1)
+            }
+            Shape::Chunked { piece, .. } => {
+                let pieces = pieces(blob, piece);
+                self.put_rows(Ask::Put, &[self.key(key), Param::Array(BYTEA, &pieces)], pieces.len())
+            }
+            Shape::LargeObject { buffer: Some(buffer) } => self.put_object(key, blob, buffer),
+        }
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        let value = self.key(key);
+        // No blob reaches further, and the statements count in smaller numbers than a span does.
+        let (offset, len) = span.below(self.store.shape.limit().bytes);
+        match (&self.store.shape, span) {
+            (Shape::LargeObject { buffer: Some(buffer) }, span) => self.get_object(key, span, *buffer, sink),
+            (_, Span::Whole) => self.lend(Ask::Get, &[value], sink),
+            // Positions in SQL count from 1.
+            (Shape::Bytea { .. }, Span::Part { .. }) => {
+                self.lend(Ask::Part, &[value, Param::Int(offset as i32 + 1), Param::Int(len as i32)], sink)
+            }
+            (Shape::LargeObject { .. }, Span::Part { .. }) => {
+                self.lend(Ask::Part, &[value, Param::Bigint(offset as i64), Param::Int(len as i32)], sink)
+            }
+            (Shape::Chunked { piece, .. }, Span::Part { .. }) => {
+                let (first, last, mut skip) = pieces_of(offset, len, *piece as u64);
+                // A span of nothing asks for no piece, only whether the blob is there.
+                let last = if len == 0 { first - 1 } else { last };
+                let mut left = len;
+                self.lend(Ask::Part, &[value, Param::Int(first), Param::Int(last)], &mut |bytes| {
+                    let part = Span::Part { offset: skip, len: left }.slice_of(bytes);
+                    skip = skip.saturating_sub(bytes.len() as u64);
+                    left -= part.len() as u64;
+                    if !part.is_empty() {
+                        sink(part);
+                    }
+                })
+            }
+        }
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        self.run(Ask::Delete, &[self.key(key)]).map(drop)
+    }
+
+    /// Commits a message and waits for its flush, which covers every earlier commit. Nobody reads the message. Being
+    /// transactional, it makes the transaction one that has written, whose commit is flushed; there is no row of it that
+    /// sessions could wait for, or conflict about.
+    fn sync(&mut self) -> Result<()> {
+        if self.store.durability != Durability::OnSync {
+            return Ok(());
+        }
+        const SYNC: &str = "BEGIN; SET LOCAL synchronous_commit = on;
+            SELECT pg_logical_emit_message(true, 'blobwise', 'sync'::text); COMMIT";
+        if let Err(trouble) = self.client.run(SYNC) {
+            // Or the session would stay in the transaction that failed. The first error is the one to report.
+            self.client.run("ROLLBACK").ok();
+            return Err(trouble.into());
+        }
+        Ok(())
+    }
+
+    fn connect(&mut self) -> Result<()> {
+        self.prepared.clear();
+        self.prepared_for_catalogue.clear();
+        self.client = Client::connect(&self.store.config)?;
+        Ok(())
+    }
+
+    fn catalogue(&mut self) -> Result<&mut dyn Catalogue> {
+        Ok(self)
+    }
+
+    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        if self.store.key_form == KeyForm::Integer {
+            return Err(Error::Unsupported("list"));
+        }
+        self.query(Ask::List, &[], &mut |_, value| {
+            each(&String::from_utf8_lossy(value.unwrap_or_default()));
+        })?;
+        Ok(())
+    }
+
+    fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
+        blobs.iter().try_for_each(|(_, blob)| self.store.shape.limit().check(blob))?;
+        match self.store.shape {
+            Shape::Bytea { text: false, .. } => {
+                let (keys, values): (Vec<&Key>, Vec<&[u8]>) = last_of_each(blobs).into_iter().unzip();
+                let mut rooms = vec![[0; 8]; keys.len()];
+                let members = self.members(keys, &mut rooms);
+                let params = [self.array(&members), Param::Array(BYTEA, &values)];
+                self.put_rows(Ask::PutBatch, &params, values.len())
+            }
+            Shape::LargeObject { .. } => Err(Error::Unsupported("a batch of puts")),
+            Shape::Bytea { .. } | Shape::Chunked { .. } => catalogue::transaction(self, |session| {
+                blobs.iter().try_for_each(|(key, blob)| session.put(key, blob))
+            }),
+        }
+    }
+
+    fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
+        if matches!(self.store.shape, Shape::LargeObject { .. }) {
+            return Err(Error::Unsupported("a get of many"));
+        }
+        let mut rooms = vec![[0; 8]; keys.len()];
+        let members = self.members(keys, &mut rooms);
+        let asked = Asked::of(members.iter().copied());
+        let mut found = vec![false; members.len()];
+        // Which of the keys asked for the row at hand has.
+        let mut places: &[usize] = &[];
+        self.query(Ask::GetMany, &[self.array(&members)], &mut |column, value| match (column, value) {
+            (0, name) => {
+                places = asked.places(name.unwrap_or_default());
+                places.iter().for_each(|index| found[*index] = true);
+            }
+            (_, Some(bytes)) => places.iter().for_each(|index| sink(*index, bytes)),
+            (_, None) => {}
+        })?;
+        Ok(found.into_iter().filter(|found| *found).count())
+    }
+
+    fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
+        if matches!(self.store.shape, Shape::LargeObject { .. }) {
+            return Err(Error::Unsupported("a batch of deletes"));
+        }
+        let mut rooms = vec![[0; 8]; keys.len()];
+        let members = self.members(keys, &mut rooms);
+        self.run(Ask::DeleteBatch, &[self.array(&members)]).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_follow_each_other_and_the_last_may_be_shorter() {
+        for last in ["", "\\x62", "\\x6263"] {
+            let (mut digits, mut bytes) = (Digits::in_pieces_of(2), Vec::new());
+            let mut decode =
+                |text: &str| digits.decode(text.as_bytes(), &mut |more| bytes.extend_from_slice(more));
+            ["\\x6", "161", "\\x6161", last].into_iter().for_each(&mut decode);
+            assert!(digits.are_whole());
+            assert_eq!(bytes.len(), 4 + last.len().saturating_sub(2) / 2);
+        }
+    }
+
+    #[test]
+    fn digits_may_be_split_anywhere() {
+        let blob: Vec<u8> = (0..=255).collect();
+        let text =
+            blob.iter().fold("\\x".to_owned(), |text, byte| text + &format!("{byte:02x}")).into_bytes();
+        for step in 1..text.len() {
+            let (mut digits, mut bytes) = (Digits::default(), Vec::new());
+            text.chunks(step)
+                .for_each(|piece| digits.decode(piece, &mut |more| bytes.extend_from_slice(more)));
+            assert!(digits.are_whole() && bytes == blob, "{step}");
+        }
+        for wrong in ["\\", "61", "\\x6", "\\x6g", "\\x616"] {
+            let mut digits = Digits::default();
+            digits.decode(wrong.as_bytes(), &mut |_| {});
+            assert!(!digits.are_whole(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! S3: the blob as one object, in a small private server or in a bucket of the user's.
+
+mod client;
+mod instance;
+
+use self::client::{Access, Client};
+use self::instance::Instance;
+use crate::host::server::Program;
+use crate::store::*;
+use crate::stores::common::servers::{CONNECTION, URL};
+
+/// Of the servers that can be installed from a registry the smallest, and the one that needs nothing that building blobwise does
+/// not need. It keeps each object as a file.
+const S3S_FS: Program = Program {
+    name: "s3s-fs",
+    places: &["~cache/blobwise/s3s-fs-*/bin"],
+    variable: Some("BLOBWISE_S3S_FS"),
+    ask: &["--version"],
+    says: "s3s-fs ",
+    never_says: None,
+    install: "cargo install s3s-fs --version 0.14.1 --locked --features binary",
+};
+
+pub(in crate::stores) const ADAPTER: Adapter = Adapter {
+    name: "s3",
+    about: "S3: the blob as one object, over HTTP; the private server is s3s-fs, which keeps files",
+    kind: Kind::Server,
+    programs: &[S3S_FS],
+    options: &[
+        OptionSpec {
+            name: "region",
+            values: Values::Word,
+            default: "us-east-1",
+            about: "the region that requests are signed for",
+        },
+        OptionSpec {
+            name: "multipart",
+            // The protocol allows no part below 5 MiB but the last.
+            values: Values::Bytes { min: 5 << 20, max: 5 << 30 },
+            default: "16MiB",
+            about: "blobs above this are put in parts of this size",
+        },
+        CONNECTION,
+        URL,
+    ],
+    caps: |_| Caps {
+        // The protocol has no word for it. What a server does before it answers is its own affair: s3s-fs flushes nothing.
+        durability: &[Durability::None],
+        persistent: true,
+        contents: true,
+        atomic_put: true,
+        range: true,
+        list: true,
+        // There is a delete of many, and no put or get of many.
+        batch: false,
+        get_many: false,
+        many: true,
+        catalogue: false,
+        // Parts of 5 MiB or more, and 10,000 of them: more than blobwise handles.
+        blob_bytes_max: None,
+    },
+    damage: |_, _| Damage { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites },
+    integrity,
+    open,
+};
+
+struct S3 {
+    access: Access,
+    /// Begins the name of every object, and of our mark beside them.
+    prefix: String,
+    /// Begins the name of every blob.
+    blobs: String,
+    part_bytes: usize,
+    /// The private server.
+    instance: Option<Instance>,
+}
+
+/// s3s-fs hands out the file as it is. What another server does is its owner's choice.
+fn integrity(options: &Options, _: Durability) -> Integrity {
+    if options.text("url").is_empty() { Integrity::Unchecked } else { Integrity::Unknown }
+}
+
+fn open(setup: &Setup) -> Result<Box<dyn Store>> {
+    let url = setup.options.text("url");
+    let instance = if url.is_empty() { Some(Instance::start(setup)?) } else { None };
+    let access = match &instance {
+        Some(instance) => instance.access.clone(),
+        None => instance::access_to(url, setup)?,
+    };
+    let prefix = {
+        let (mut client, external) = (Client::new(&access), instance.is_none());
+        match setup.mode {
+            Mode::Create => instance::create_prefix(&mut client, setup.dir, external)?,
+            Mode::Open => instance::find_prefix(&mut client, setup.dir, external)?,
+        }
+    };
+    Ok(Box::new(S3 {
+        access,
+        blobs: format!("{prefix}b/"),
+        prefix,
+        part_bytes: setup.options.number("multipart") as usize,
+        instance,
+    }))
+}
+
+impl Store for S3 {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        let mut client = Client::new(&self.access);
+        client.connect()?;
+        Ok(Box::new(S3Session { store: self, client, name: self.blobs.clone() }))
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        let server = match &self.instance {
+            Some(instance) => format!("private {}", instance.version),
+            None => "given by URL".to_owned(),
+        };
+        let mut facts = Facts::from([
+            ("server".into(), server),
+            ("tls".into(), (self.access.bucket.base_url().scheme() == "https").to_string()),
+            ("signature".into(), "version 4 in the URL, payload left out".into()),
+        ]);
+        let name = Client::new(&self.access).server_name()?;
+        if !name.is_empty() {
+            facts.insert("calls_itself".into(), name);
+        }
+        Ok(facts)
+    }
+
+    fn servers(&self) -> Vec<&crate::host::server::Server> {
+        self.instance.iter().map(Instance::server).collect()
+    }
+
+    fn footprint_bytes(&self) -> Result<Option<u64>> {
+        if self.instance.is_some() {
+            return Ok(None);
+        }
+        let mut bytes = 0;
+        Client::new(&self.access).list(&self.prefix, &mut |object| bytes += object.bytes)?;
+        Ok(Some(bytes))
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.instance.map_or(Ok(()), Instance::stop)
+    }
+
+    fn remove(self: Box<Self>) -> Result<()> {
+        if self.instance.is_none() {
+            instance::remove_prefix(&mut Client::new(&self.access), &self.prefix)?;
+        }
+        self.close()
+    }
+}
+
+struct S3Session<'s> {
+    store: &'s S3,
+    client: Client<'s>,
+    /// The name of the last object: no memory is allocated for the next one.
+    name: String,
+}
+
+impl S3Session<'_> {
+    fn name(&mut self, key: &Key) {
+        self.name.truncate(self.store.blobs.len());
+        self.name.push_str(key.as_str());
+    }
+}
+
+impl Session for S3Session<'_> {
+    fn take_incidents(&mut self) -> Incidents {
+        Incidents { repeats: self.client.take_repeats(), ..Incidents::default() }
+    }
+
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        self.name(key);
+        if blob.len() > self.store.part_bytes {
+            return self.client.put_parts(&self.name, blob, self.store.part_bytes);
+        }
+        self.client.put(&self.name, blob)
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        self.name(key);
+        self.client.get(&self.name, span, sink)
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        self.name(key);
+        self.client.delete(&self.name)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn connect(&mut self) -> Result<()> {
+        self.client.connect()
+    }
+
+    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        let blobs = &self.store.blobs;
+        self.client.list(blobs, &mut |object| each(object.name.strip_prefix(blobs).unwrap_or(&object.name)))
+    }
+}

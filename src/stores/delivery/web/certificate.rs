@@ -1,0 +1,89 @@
+//! The throwaway certificate that web servers show.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use rustls::ClientConfig;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+use crate::host::server::{Launch, Program, from_cache, run_to_end};
+use crate::store::*;
+use crate::stores::common::servers::START_PATIENCE;
+use crate::wire::http1::trust_in;
+
+/// Makes the certificate: a library for it would bring a second implementation of cryptography into every build.
+pub(in crate::stores) const OPENSSL: Program = Program {
+    name: "openssl",
+    places: &[],
+    variable: Some("BLOBWISE_OPENSSL"),
+    ask: &["version"],
+    says: "OpenSSL",
+    never_says: None,
+    install: "apt-get install openssl",
+};
+
+/// A server's own certificate, not an authority's: clients accept such a one only where it vouches for nobody else.
+const REQUEST: &str = "\
+[req]
+prompt = no
+distinguished_name = name
+x509_extensions = extensions
+[name]
+CN = blobwise
+[extensions]
+basicConstraints = critical, CA:FALSE
+keyUsage = digitalSignature
+extendedKeyUsage = serverAuth
+subjectAltName = IP:127.0.0.1
+";
+
+/// A certificate that is made once for a run, and trusted by its clients only.
+pub(in crate::stores) struct Certificate {
+    pub(in crate::stores) file: PathBuf,
+    pub(in crate::stores) key: PathBuf,
+}
+
+impl Certificate {
+    pub(in crate::stores) fn make(setup: &Setup) -> Result<Certificate> {
+        let directory = setup.dir.join("certificate");
+        if setup.mode == Mode::Create {
+            from_cache(&setup.common.cache_dir, "certificate", &directory, make)?;
+        }
+        Ok(Certificate { file: directory.join("certificate.pem"), key: directory.join("key.pem") })
+    }
+
+    /// SHA-256 of its public key, base64: how a browser is told to accept it.
+    #[cfg(feature = "page")]
+    pub(in crate::stores) fn public_key_hash(&self) -> Result<String> {
+        use base64::Engine;
+        use base64::engine::general_purpose::STANDARD as BASE64;
+        use sha2::{Digest, Sha256};
+
+        let public_key = std::fs::read(self.file.with_file_name("public.der"))?;
+        Ok(BASE64.encode(Sha256::digest(public_key)))
+    }
+
+    /// Trust in nobody else.
+    pub(in crate::stores) fn trust(&self) -> Result<Arc<ClientConfig>> {
+        let file = self.file.display();
+        let certificate = CertificateDer::from_pem_file(&self.file)
+            .with_context(|| format!("`{file}` is no certificate"))?;
+        trust_in(vec![certificate])
+    }
+}
+
+fn make(directory: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(directory)?;
+    std::fs::write(directory.join("request.conf"), REQUEST)?;
+    let openssl = OPENSSL.find()?.path;
+    let run = |arguments: &str| {
+        let launch = Launch::new(&openssl, directory).args(arguments.split_whitespace().map(OsString::from));
+        run_to_end(&launch, START_PATIENCE).context("cannot make a certificate")
+    };
+    run("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -config request.conf \
+         -keyout key.pem -out certificate.pem")?;
+    run("pkey -in key.pem -pubout -outform DER -out public.der")
+}

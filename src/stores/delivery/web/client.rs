@@ -1,0 +1,118 @@
+//! What a visitor asks of a web server.
+
+use std::fmt::{Arguments, Write as _};
+use std::time::Duration;
+
+use anyhow::anyhow;
+
+use crate::store::*;
+use crate::wire::buffer::Address;
+use crate::wire::http1::{Answer, Endpoint, Http, Manners, Request as Sent, Version};
+
+/// What is asked of a server, once for all requests.
+#[derive(Clone)]
+pub(super) struct Target {
+    pub(super) endpoint: Endpoint,
+    pub(super) version: Version,
+    pub(super) keep_alive: bool,
+    pub(super) timeout: Duration,
+}
+
+/// One request.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) method: &'static str,
+    pub(super) path: &'a str,
+    /// First byte and number of bytes of the part that is asked for; the number is above 0.
+    pub(super) part: Option<(u64, u64)>,
+    /// The mark of the copy that the visitor has.
+    pub(super) etag: Option<&'a str>,
+    /// What proves that the request comes from us.
+    pub(super) token: Option<&'a str>,
+    pub(super) body: Option<&'a [u8]>,
+}
+
+impl<'a> Request<'a> {
+    pub(super) fn new(method: &'static str, path: &'a str) -> Request<'a> {
+        Request { method, path, part: None, etag: None, token: None, body: None }
+    }
+}
+
+/// One visitor's connection.
+pub(super) struct Client {
+    http: Http,
+    host: String,
+    headers: String,
+    /// Answers that the application's cache had not, or not all of.
+    cache_misses: u64,
+}
+
+impl Client {
+    pub(super) fn new(target: &Target) -> Client {
+        let Target { endpoint, version, keep_alive, timeout } = target.clone();
+        let host = match &endpoint.address {
+            Address::Host(name, port) => format!("{name}:{port}"),
+            Address::Socket(_) => "localhost".to_owned(),
+        };
+        // Web servers send head and body together, and a request that failed is to be seen.
+        let manners = Manners { version, keep_alive, acknowledge_at_once: false, repeat: false, timeout };
+        Client { http: Http::new(endpoint, manners), host, headers: String::new(), cache_misses: 0 }
+    }
+
+    /// Connects anew.
+    pub(super) fn connect(&mut self) -> Result<()> {
+        self.http.connect()
+    }
+
+    /// What happened beside the requests since this was last asked.
+    pub(super) fn take_incidents(&mut self) -> Incidents {
+        Incidents { cache_misses: std::mem::take(&mut self.cache_misses), repeats: self.http.take_repeats() }
+    }
+
+    /// Carries out a request; the body goes to `sink`. An answer of another status than `good` is an error with the beginning of
+    /// its text.
+    pub(super) fn exchange(&mut self, request: &Request<'_>, good: &[u16], sink: Sink) -> Result<Answer> {
+        let Request { method, path, part, etag, token, body } = *request;
+        self.headers.clear();
+        let mut line = |text: Arguments<'_>| self.headers.write_fmt(text).map_err(anyhow::Error::from);
+        if let Some((from, len)) = part {
+            line(format_args!("Range: bytes={from}-{}\r\n", from + len - 1))?;
+        }
+        if let Some(etag) = etag {
+            line(format_args!("If-None-Match: {etag}\r\n"))?;
+        }
+        if let Some(token) = token {
+            line(format_args!("X-Token: {token}\r\n"))?;
+        }
+        let sent = Sent { method, host: &self.host, path, headers: &self.headers, body };
+        let answer = self.http.ask(&sent, sink)?;
+        self.cache_misses += u64::from(answer.is_success() && answer.is_cache_miss);
+        if good.contains(&answer.status) { Ok(answer) } else { Err(refused(request, &answer)) }
+    }
+}
+
+/// An answer of a status that is none of those asked for.
+fn refused(request: &Request<'_>, answer: &Answer) -> Error {
+    let text = String::from_utf8_lossy(&answer.refusal);
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no text");
+    let line: String = line.chars().take(EXCERPT_CHARS).collect();
+    Error::Failed(anyhow!("HTTP status {} for {} `{}`: {line}", answer.status, request.method, request.path))
+}
+
+/// How much of a refusal's first line is shown.
+const EXCERPT_CHARS: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_errors_with_what_the_server_said() {
+        let mut answer = Answer::default();
+        (answer.status, answer.refusal) = (502, b"\nno backend\nand more\n".to_vec());
+        assert_eq!(
+            refused(&Request::new("GET", "/x"), &answer).to_string(),
+            "HTTP status 502 for GET `/x`: no backend"
+        );
+    }
+}

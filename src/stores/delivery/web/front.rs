@@ -1,0 +1,387 @@
+//! The web servers: how each is configured, started and stopped.
+
+use std::net::Ipv4Addr;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use rustix::process::Signal;
+
+use super::certificate::Certificate;
+use super::client::{Client, Request, Target};
+use super::{APACHE, BUSYBOX, LIGHTTPD, LIGHTTPD_TLS, NGINX, PHP_FPM};
+use crate::host::server::{Launch, Server, SocketDir};
+use crate::store::*;
+use crate::stores::common::servers::{START_PATIENCE, STOP_PATIENCE, on_free_port};
+use crate::wire::buffer::Address;
+use crate::wire::http1::{Endpoint, Version};
+
+/// Which program serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::stores) enum Front {
+    Apache,
+    Nginx,
+    Lighttpd,
+    /// One process for each connection, which serves one request.
+    Busybox,
+}
+
+/// What is served.
+pub(in crate::stores) struct Site<'a> {
+    pub(in crate::stores) front: Front,
+    /// What is served: nothing but one directory, with blobs or scripts, whose name nobody else knows.
+    pub(in crate::stores) root: &'a Path,
+    /// The directory of blobs, which scripts may have sent.
+    pub(in crate::stores) blobs: &'a Path,
+    /// The same, where no path leads to it but that of a server which inherits it.
+    pub(in crate::stores) inherited: Option<BorrowedFd<'a>>,
+    /// Whether scripts are served.
+    pub(in crate::stores) has_scripts: bool,
+    /// Settings of PHP that are fixed when it starts.
+    pub(in crate::stores) php_settings: &'a str,
+}
+
+/// The longest first line of a request: the keys of [`super::visitor::MANY_MAX`] blobs fill half of it.
+const LINE_BYTES: usize = 65_536;
+
+/// Running web servers.
+pub(in crate::stores) struct Web {
+    servers: Vec<Server>,
+    /// How it is reached; each session has its own client of this kind.
+    pub(in crate::stores) target: Target,
+    /// What the server calls itself.
+    pub(in crate::stores) version: String,
+    sockets: SocketDir,
+}
+
+/// Requests that may be under way at once beside the workers': one that verifies, and some that are being closed.
+const SPARE_CONNECTIONS: usize = 16;
+
+impl Web {
+    pub(in crate::stores) fn start(setup: &Setup, site: &Site) -> Result<Web> {
+        check_path(setup)?;
+        let certificate = setup.options.flag("tls").then(|| Certificate::make(setup)).transpose()?;
+        on_free_port(|port| Web::start_on(port, setup, site, certificate.as_ref()))
+    }
+
+    fn start_on(port: u16, setup: &Setup, site: &Site, certificate: Option<&Certificate>) -> Result<Web> {
+        let sockets = SocketDir::make()?;
+        let connections = setup.workers + SPARE_CONNECTIONS;
+        let plan = Plan { setup, site, port, certificate, run: sockets.path(), connections };
+        let mut servers = Vec::new();
+        if site.has_scripts && site.front == Front::Nginx {
+            servers.push(plan.start_fpm()?);
+        }
+        servers.push(match site.front {
+            Front::Apache => plan.start_apache()?,
+            Front::Nginx => plan.start_nginx()?,
+            Front::Lighttpd => plan.start_lighttpd()?,
+            Front::Busybox => plan.start_busybox()?,
+        });
+        let address = Address::Host(Ipv4Addr::LOCALHOST.to_string(), port);
+        let tls = certificate.map(Certificate::trust).transpose()?;
+        let target = Target {
+            endpoint: Endpoint { address, tls },
+            version: version(setup.options),
+            keep_alive: setup.options.flag("keepalive"),
+            timeout: setup.op_timeout,
+        };
+        let mut version = String::new();
+        let last = servers.last_mut().ok_or_else(|| anyhow!("no server was started"))?;
+        last.wait_until_ready(START_PATIENCE, || {
+            // There is no such blob; what counts is that somebody answers.
+            let mut client = Client::new(&target);
+            version = client.exchange(&Request::new("HEAD", "/ready"), &[404], &mut |_| {})?.server;
+            Ok(())
+        })?;
+        if version.is_empty() {
+            // It does not name itself.
+            version = BUSYBOX.find()?.version;
+        }
+        Ok(Web { servers, target, version, sockets })
+    }
+
+    pub(in crate::stores) fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.servers.iter()
+    }
+
+    pub(in crate::stores) fn stop(self) -> Result<()> {
+        let Web { mut servers, sockets, .. } = self;
+        // The web server first: it would report the loss of what is behind it.
+        for server in servers.iter_mut().rev() {
+            server.stop(Signal::TERM, STOP_PATIENCE)?;
+        }
+        drop(sockets);
+        Ok(())
+    }
+}
+
+/// What is spoken to the row's server.
+fn version(options: &Options) -> Version {
+    if options.text("http") == "2" { Version::Two } else { Version::One }
+}
+
+/// Refuses a place whose path no configuration can say.
+pub(in crate::stores) fn check_path(setup: &Setup) -> Result<()> {
+    let dir = setup.dir.to_string_lossy();
+    if let Some(sign) = dir.chars().find(|sign| "\"$\\\n".contains(*sign)) {
+        // Configurations have quotes, but not one way to write these inside them.
+        return Err(Error::Failed(anyhow!(
+            "web servers cannot be given a path with {sign:?} in it: `{dir}`"
+        )));
+    }
+    Ok(())
+}
+
+/// What the configurations are made from.
+struct Plan<'a> {
+    setup: &'a Setup<'a>,
+    site: &'a Site<'a>,
+    port: u16,
+    /// For TLS.
+    certificate: Option<&'a Certificate>,
+    /// A short private directory for sockets and what belongs to a running server.
+    run: &'a Path,
+    connections: usize,
+}
+
+impl Plan<'_> {
+    fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let path = self.setup.dir.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
+        Ok(path)
+    }
+
+    /// A program that may serve the blobs, wherever they lie.
+    fn launch<'l>(&'l self, program: &'l Path) -> Launch<'l> {
+        Launch::new(program, self.setup.dir).inherits(self.site.inherited)
+    }
+
+    // ---- Apache ----------------------------------------------------------------------------------------------
+
+    fn start_apache(&self) -> Result<Server> {
+        let program = APACHE.find()?;
+        let launch = self.launch(&program.path);
+        let text = self.apache_text(&program.path, &launch.log)?;
+        let config = self.write("apache.conf", &text)?;
+        Ok(Server::start(&launch.arg("-f").arg(config).arg("-DFOREGROUND"))?)
+    }
+
+    /// Threads serve files (Debian's default); processes serve scripts, because PHP as a module needs it.
+    fn apache_text(&self, program: &Path, log: &Path) -> Result<String> {
+        let (run, port, root) = (self.run.display(), self.port, self.site.root.display());
+        let modules = apache_modules(program)?;
+        let load = |name: &str, file: &Path| format!("LoadModule {name}_module {}\n", file.display());
+        let mut text = format!(
+            "ServerRoot \"{run}\"\nServerName 127.0.0.1\nListen 127.0.0.1:{port}\nPidFile \"{run}/pid\"\n\
+             DefaultRuntimeDir \"{run}\"\nMutex \"file:{run}\" default\nErrorLog \"{}\"\nLogLevel warn\n\
+             # As many requests of one connection as there are, and no end while a run thinks.\n\
+             KeepAlive On\nMaxKeepAliveRequests 0\nKeepAliveTimeout 3600\nTimeout 600\nEnableSendfile On\n\
+             LimitRequestLine {LINE_BYTES}\n",
+            log.display()
+        );
+        text += &load("authz_core", &modules.join("mod_authz_core.so"));
+        if version(self.setup.options) == Version::Two {
+            text += &load("http2", &modules.join("mod_http2.so"));
+            text += if self.certificate.is_some() { "Protocols h2\n" } else { "Protocols h2c\n" };
+        }
+        if let Some(Certificate { file, key, .. }) = self.certificate {
+            text += &load("ssl", &modules.join("mod_ssl.so"));
+            text += &format!(
+                "SSLEngine On\nSSLCertificateFile \"{}\"\nSSLCertificateKeyFile \"{}\"\nSSLProtocol TLSv1.3\n\
+                 SSLSessionCache none\nSSLSessionTickets Off\n",
+                file.display(),
+                key.display()
+            );
+        }
+        let connections = self.connections;
+        match self.site.has_scripts {
+            false => {
+                const THREADS: usize = 64;
+                let processes = connections.div_ceil(THREADS) + 1;
+                text += &load("mpm_event", &modules.join("mod_mpm_event.so"));
+                text += &format!(
+                    "ThreadsPerChild {THREADS}\nThreadLimit {THREADS}\nServerLimit {processes}\nStartServers {processes}\n\
+                     MaxRequestWorkers {}\nMinSpareThreads {THREADS}\nMaxSpareThreads {}\n\
+                     DocumentRoot \"{root}\"\n<Directory \"{root}\">\nRequire all granted\nAllowOverride None\nOptions FollowSymLinks\n\
+                     ForceType application/octet-stream\n</Directory>\n",
+                    processes * THREADS,
+                    processes * THREADS,
+                );
+            }
+            true => {
+                text += &load("mpm_prefork", &modules.join("mod_mpm_prefork.so"));
+                text += &load("php", &super::PHP_MODULE.find()?.path);
+                text += &format!(
+                    "ServerLimit {connections}\nMaxRequestWorkers {connections}\nStartServers {0}\nMinSpareServers {0}\n\
+                     MaxSpareServers {connections}\n\
+                     PHPINIDir \"{1}\"\nDocumentRoot \"{root}\"\n<Directory \"{root}\">\nRequire all granted\nAllowOverride None\n\
+                     Options FollowSymLinks\n</Directory>\n<FilesMatch \"\\.php$\">\nSetHandler application/x-httpd-php\n</FilesMatch>\n",
+                    self.setup.workers.min(connections),
+                    self.php_ini()?.display(),
+                );
+                if self.setup.options.text("send") == "handover" {
+                    text += &load("xsendfile", &super::XSENDFILE.find()?.path);
+                    text += &format!("XSendFile On\nXSendFilePath \"{}\"\n", self.site.blobs.display());
+                }
+            }
+        }
+        Ok(text)
+    }
+
+    // ---- nginx -----------------------------------------------------------------------------------------------
+
+    fn start_nginx(&self) -> Result<Server> {
+        let program = NGINX.find()?;
+        let config = self.write("nginx.conf", &self.nginx_text())?;
+        let launch = self.launch(&program.path);
+        let launch = launch.arg("-p").arg(self.setup.dir).args(["-e", "stderr"]).arg("-c").arg(config);
+        Ok(Server::start(&launch)?)
+    }
+
+    fn nginx_text(&self) -> String {
+        let (run, port, root) = (self.run.display(), self.port, self.site.root.display());
+        let http2 = if version(self.setup.options) == Version::Two { " http2" } else { "" };
+        let (ssl, tls) = match self.certificate {
+            None => ("", String::new()),
+            Some(Certificate { file, key, .. }) => (
+                " ssl",
+                format!(
+                    "ssl_certificate \"{}\";\nssl_certificate_key \"{}\";\nssl_protocols TLSv1.3;\n\
+                     ssl_session_cache off;\nssl_session_tickets off;\n",
+                    file.display(),
+                    key.display()
+                ),
+            ),
+        };
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let served = match self.site.has_scripts {
+            false => format!("root \"{root}\";"),
+            true => format!(
+                "root \"{root}\";\n\
+                 location ~ \\.php$ {{\n\
+                 fastcgi_param SCRIPT_FILENAME \"{root}$fastcgi_script_name\";\nfastcgi_param QUERY_STRING $query_string;\n\
+                 fastcgi_param REQUEST_METHOD $request_method;\nfastcgi_param CONTENT_LENGTH $content_length;\n\
+                 fastcgi_param CONTENT_TYPE $content_type;\nfastcgi_max_temp_file_size 0;\n\
+                 fastcgi_pass \"unix:{run}/fpm\";\n}}\n\
+                 location /handover/ {{ internal; alias \"{}/\"; }}",
+                self.site.blobs.display()
+            ),
+        };
+        format!(
+            "daemon off;\nworker_processes {processors};\npid \"{run}/pid\";\nerror_log stderr warn;\n\
+             events {{ worker_connections {connections}; }}\n\
+             http {{\ndefault_type application/octet-stream;\naccess_log off;\nsendfile on;\ntcp_nopush on;\n\
+             # As many requests of one connection as there are, and no end while a run thinks.\n\
+             keepalive_timeout 1h;\nkeepalive_requests 1000000000;\nclient_max_body_size 0;\nserver_tokens on;\n\
+             large_client_header_buffers 4 {LINE_BYTES};\n\
+             client_body_temp_path \"{dir}/body\";\nclient_body_buffer_size {body};\nproxy_temp_path \"{run}/proxy\";\nfastcgi_temp_path \"{run}/fastcgi\";\n\
+             uwsgi_temp_path \"{run}/uwsgi\";\nscgi_temp_path \"{run}/scgi\";\n\
+             server {{\nlisten 127.0.0.1:{port}{ssl}{http2};\n{tls}{served}\n}}\n}}\n",
+            dir = self.setup.dir.display(),
+            // Bodies of puts stay in memory.
+            body = self.setup.blob_bytes_max.clamp(16 << 10, 64 << 20),
+            // Each has a second descriptor for a file or for PHP.
+            connections = self.connections * 2 + 64,
+        )
+    }
+
+    fn start_fpm(&self) -> Result<Server> {
+        let program = PHP_FPM.find()?;
+        // A process serves one request at a time; more of them than visitors would idle.
+        let children = self.setup.workers.clamp(2, 32);
+        let run = self.run.display();
+        let text = format!(
+            "[global]\ndaemonize = no\nerror_log = /proc/self/fd/2\n[www]\nlisten = {run}/fpm\nlisten.backlog = 1024\n\
+             pm = static\npm.max_children = {children}\ncatch_workers_output = yes\n",
+        );
+        let config = self.write("fpm.conf", &text)?;
+        let ini = self.php_ini()?.join("php.ini");
+        let launch = self.launch(&program.path);
+        let mut server = Server::start(&launch.arg("-F").arg("-c").arg(ini).arg("-y").arg(config))?;
+        let socket = self.run.join("fpm");
+        server.wait_until_ready(START_PATIENCE, || {
+            Ok(std::os::unix::net::UnixStream::connect(&socket).map(drop)?)
+        })?;
+        Ok(server)
+    }
+
+    /// The directory of a `php.ini` of our own; the system's list of extensions is read beside it.
+    fn php_ini(&self) -> Result<PathBuf> {
+        let directory = self.setup.dir.join("php");
+        std::fs::create_dir_all(&directory)?;
+        let memory = (self.setup.blob_bytes_max * 4).max(256 << 20);
+        // Scripts are new when the server starts. By its default opcache leaves files of the last two seconds out: each request of
+        // the first phases would compile its script, which took twice as long as all the rest of it.
+        let text = format!(
+            "memory_limit = {memory}\noutput_buffering = Off\ndisplay_errors = Off\nlog_errors = On\n\
+             error_log = /proc/self/fd/2\nenable_post_data_reading = On\npost_max_size = 0\n\
+             zlib.output_compression = Off\nopcache.lockfile_path = \"{0}\"\nopcache.file_update_protection = 0\n\
+             upload_tmp_dir = \"{0}\"\nsys_temp_dir = \"{0}\"\n{1}",
+            directory.display(),
+            self.site.php_settings
+        );
+        std::fs::write(directory.join("php.ini"), text)?;
+        Ok(directory)
+    }
+
+    // ---- lighttpd --------------------------------------------------------------------------------------------
+
+    fn start_lighttpd(&self) -> Result<Server> {
+        let program = LIGHTTPD.find()?;
+        let (port, root, run) = (self.port, self.site.root.display(), self.run.display());
+        let text = format!(
+            "server.document-root = \"{root}\"\nserver.bind = \"127.0.0.1\"\nserver.port = {port}\n\
+             server.upload-dirs = (\"{run}\")\nserver.max-connections = {connections}\nserver.max-fds = {files}\n\
+             # As many requests of one connection as it can count, and no end while a run thinks.\n\
+             server.max-keep-alive-requests = 65535\nserver.max-keep-alive-idle = 3600\n\
+             # A file that was replaced less than two seconds ago would be sent as it was.\n\
+             server.stat-cache-engine = \"disable\"\n\
+             mimetype.assign = (\"\" => \"application/octet-stream\")\n",
+            connections = self.connections,
+            files = self.lighttpd_files(),
+        );
+        let tls = self.certificate.map(|certificate| self.lighttpd_tls(certificate)).transpose()?;
+        let config = self.write("lighttpd.conf", &(text + &tls.unwrap_or_default()))?;
+        let launch = self.launch(&program.path);
+        Ok(Server::start(&launch.arg("-D").arg("-f").arg(config))?)
+    }
+
+    fn lighttpd_tls(&self, certificate: &Certificate) -> Result<String> {
+        LIGHTTPD_TLS.find()?;
+        Ok(format!(
+            "server.modules += (\"mod_openssl\")\nssl.engine = \"enable\"\nssl.pemfile = \"{}\"\nssl.privkey = \"{}\"\n\
+             ssl.openssl.ssl-conf-cmd = (\"MinProtocol\" => \"TLSv1.3\", \"Options\" => \"-SessionTicket\")\n",
+            certificate.file.display(),
+            certificate.key.display()
+        ))
+    }
+
+    /// Each file that is asked for stays open for seconds, without the cache of stats as well; where no more can be opened, the
+    /// answer is 403.
+    fn lighttpd_files(&self) -> u64 {
+        let wanted = self.setup.keys_max + self.connections as u64 * 2 + 64;
+        let allowed = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+        wanted.min(allowed.unwrap_or(u64::MAX))
+    }
+}
+
+impl Plan<'_> {
+    // ---- busybox ---------------------------------------------------------------------------------------------
+
+    fn start_busybox(&self) -> Result<Server> {
+        let program = BUSYBOX.find()?;
+        let launch = self.launch(&program.path).args(["httpd", "-f", "-p"]);
+        Ok(Server::start(&launch.arg(format!("127.0.0.1:{}", self.port)).arg("-h").arg(self.site.root))?)
+    }
+}
+
+/// Where Apache's own modules are.
+fn apache_modules(program: &Path) -> Result<PathBuf> {
+    let places = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/usr/libexec/apache2"];
+    let found = places.iter().map(PathBuf::from).find(|place| place.join("mod_authz_core.so").is_file());
+    found.ok_or_else(|| {
+        let places = places.join("`, `");
+        Error::Failed(anyhow!("the modules of `{}` are in none of `{places}`", program.display()))
+    })
+}

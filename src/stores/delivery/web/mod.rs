@@ -1,0 +1,557 @@
+//! Delivery over HTTP: blobs are kept by a store behind, and read through a real web server, as files or through PHP scripts.
+//!
+//! Puts and deletes go to the store behind, whose durability and damage are the row's. Where the application keeps a cache, each
+//! put and delete goes on to it through a script, so that what is read is what was put.
+
+mod certificate;
+mod client;
+mod front;
+mod ftp;
+mod scripts;
+mod visitor;
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+#[cfg(feature = "page")]
+pub(in crate::stores) use self::certificate::{Certificate, OPENSSL};
+use self::client::{Client, Target};
+#[cfg(feature = "page")]
+pub(in crate::stores) use self::front::check_path;
+use self::front::{Front, Site, Web};
+pub(in crate::stores) use self::ftp::ADAPTER as FTP;
+use self::scripts::{Cache, Scripts};
+use self::visitor::{Copies, Visitor};
+use crate::host::server::{Program, Server, password, secret_directory};
+use crate::store::*;
+use crate::stores::common::servers::CONNECTION;
+use crate::stores::files::directories as files;
+use crate::units::parse_bytes;
+
+const APACHE: Program = Program {
+    name: "apache2",
+    places: &[],
+    variable: Some("BLOBWISE_APACHE"),
+    ask: &["-v"],
+    says: "Apache/2.4",
+    never_says: None,
+    install: "apt-get install apache2",
+};
+pub(in crate::stores) const NGINX: Program = Program {
+    name: "nginx",
+    places: &[],
+    variable: Some("BLOBWISE_NGINX"),
+    ask: &["-v"],
+    says: "nginx/",
+    never_says: None,
+    install: "apt-get install nginx",
+};
+const LIGHTTPD: Program = Program {
+    name: "lighttpd",
+    places: &[],
+    variable: Some("BLOBWISE_LIGHTTPD"),
+    ask: &["-v"],
+    says: "lighttpd/",
+    never_says: None,
+    install: "apt-get install lighttpd",
+};
+/// TLS for lighttpd.
+const LIGHTTPD_TLS: Program =
+    part("mod_openssl.so", &["/usr/lib/lighttpd"], "apt-get install lighttpd-mod-openssl");
+const BUSYBOX: Program = Program {
+    name: "busybox",
+    places: &[],
+    variable: Some("BLOBWISE_BUSYBOX"),
+    ask: &["--help"],
+    says: "httpd",
+    never_says: None,
+    install: "apt-get install busybox",
+};
+const PHP_FPM: Program = Program {
+    name: "php-fpm*",
+    places: &[],
+    variable: Some("BLOBWISE_PHP_FPM"),
+    // Without the settings of its package, with which it would write below /tmp before it answers.
+    ask: &["-n", "-v"],
+    says: "(fpm-fcgi)",
+    never_says: None,
+    install: "apt-get install php-fpm",
+};
+/// PHP inside Apache.
+const PHP_MODULE: Program =
+    part("libphp*.so", &["/usr/lib/apache2/modules"], "apt-get install libapache2-mod-php");
+const XSENDFILE: Program =
+    part("mod_xsendfile.so", &["/usr/lib/apache2/modules"], "apt-get install libapache2-mod-xsendfile");
+#[cfg(feature = "mysql")]
+const MYSQLI: Program = part("mysqli.so", &["/usr/lib/php/*"], "apt-get install php-mysql");
+#[cfg(feature = "mysql")]
+const PDO_MYSQL: Program = part("pdo_mysql.so", &["/usr/lib/php/*"], "apt-get install php-mysql");
+#[cfg(feature = "postgres")]
+const PGSQL: Program = part("pgsql.so", &["/usr/lib/php/*"], "apt-get install php-pgsql");
+#[cfg(feature = "memcached")]
+const PHP_MEMCACHED: Program = part("memcached.so", &["/usr/lib/php/*"], "apt-get install php-memcached");
+const APCU: Program = part("apcu.so", &["/usr/lib/php/*"], "apt-get install php-apcu");
+
+/// A file that a program loads: it is looked for, and cannot be asked.
+const fn part(name: &'static str, places: &'static [&'static str], install: &'static str) -> Program {
+    Program { name, places, variable: None, ask: &[], says: "", never_says: None, install }
+}
+
+const KEEP_ALIVE: OptionSpec = OptionSpec {
+    name: "keepalive",
+    values: Values::Flag,
+    default: "true",
+    about: "false: a connection for each request, as a visitor's first one",
+};
+const TLS: OptionSpec = OptionSpec {
+    name: "tls",
+    values: Values::Flag,
+    default: "false",
+    about: "true: TLS 1.3 with a throwaway certificate, and a whole handshake for each connection",
+};
+const HTTP: OptionSpec = OptionSpec {
+    name: "http",
+    values: Values::OneOf(&["1.1", "2"]),
+    default: "1.1",
+    about: "2: HTTP/2, one request at a time over each connection",
+};
+const REVALIDATE: OptionSpec = OptionSpec {
+    name: "revalidate",
+    values: Values::Flag,
+    default: "false",
+    about: "true: a visitor keeps what it was sent, and only asks whether it is still so (ETag, If-None-Match, 304)",
+};
+const MEDIUM: OptionSpec = OptionSpec {
+    name: files::MEDIUM,
+    values: Values::OneOf(&["disk", files::MEMORY]),
+    default: "disk",
+    about: "memory: the files lie in a file system in memory, as those of `files/ramdisk` do, which needs root",
+};
+const SEND: OptionSpec = OptionSpec {
+    name: "send",
+    values: Values::OneOf(&["script", "handover"]),
+    default: "script",
+    about: "script: PHP sends the file; handover: PHP names it, and the web server sends it (X-Sendfile, X-Accel-Redirect)",
+};
+const TIMED: OptionSpec = OptionSpec {
+    name: "timed",
+    values: Values::Flag,
+    default: "false",
+    about: "true: the script times how long it connects and fetches, and says so in a header (Server-Timing): steps of an op",
+};
+const DRIVER: OptionSpec = OptionSpec {
+    name: "driver",
+    values: Values::OneOf(&["mysqli", "pdo"]),
+    default: "mysqli",
+    about: "the library by which the script asks the database",
+};
+const PROTOCOL: OptionSpec = OptionSpec {
+    name: "protocol",
+    values: Values::OneOf(&["prepared", "text", "procedure"]),
+    default: "prepared",
+    about: "what the script sends: a prepared statement, its text, or a call of a procedure",
+};
+
+/// A row of this family: its name, what it is, its programs, its options, and how it is put together.
+macro_rules! adapter {
+    ($name:literal, $about:literal, [$($program:expr),*], [$($option:expr),*], $behind:expr, $front:expr, $content:expr) => {
+        Adapter {
+            name: $name,
+            about: $about,
+            kind: Kind::Web,
+            programs: &[$($program),*],
+            options: &[$($option),*],
+            caps: |options| caps($behind.or_in_memory(options), $front, $content, options),
+            damage: |options, durability| damage($behind.or_in_memory(options), options, durability),
+            integrity: |options, durability| integrity($behind.or_in_memory(options), options, durability),
+            open: |setup| open(setup, $behind.or_in_memory(setup.options), $front, $content),
+        }
+    };
+}
+
+pub(in crate::stores) const STATIC_NGINX: Adapter = adapter!(
+    "nginx",
+    "nginx serving the files of `files/hashed`",
+    [NGINX],
+    [MEDIUM, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
+    FILES,
+    Front::Nginx,
+    Content::Files
+);
+pub(in crate::stores) const STATIC_APACHE: Adapter = adapter!(
+    "apache",
+    "Apache serving the files of `files/hashed`",
+    [APACHE],
+    [MEDIUM, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
+    FILES,
+    Front::Apache,
+    Content::Files
+);
+pub(in crate::stores) const STATIC_LIGHTTPD: Adapter = adapter!(
+    "lighttpd",
+    "lighttpd serving the files of `files/hashed`",
+    [LIGHTTPD],
+    [MEDIUM, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
+    FILES,
+    Front::Lighttpd,
+    Content::Files
+);
+pub(in crate::stores) const PLAIN: Adapter = adapter!(
+    "http",
+    "a plain file server: busybox, with a process for each request, serving the files of `files/hashed`",
+    [BUSYBOX],
+    [],
+    FILES,
+    Front::Busybox,
+    Content::Files
+);
+pub(in crate::stores) const APACHE_READFILE: Adapter = adapter!(
+    "apache-php/readfile",
+    "Apache with PHP as a module; a script sends the files of `files/hashed`",
+    [APACHE, PHP_MODULE],
+    [SEND, KEEP_ALIVE, TLS, REVALIDATE],
+    FILES,
+    Front::Apache,
+    Content::Script("readfile.php")
+);
+pub(in crate::stores) const NGINX_READFILE: Adapter = adapter!(
+    "nginx-php/readfile",
+    "nginx with php-fpm; a script sends the files of `files/hashed`",
+    [NGINX, PHP_FPM],
+    [SEND, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
+    FILES,
+    Front::Nginx,
+    Content::Script("readfile.php")
+);
+pub(in crate::stores) const APACHE_APCU: Adapter = adapter!(
+    "apache-php/apcu",
+    "Apache with PHP as a module; a script sends blobs from APCu, filled from `files/hashed`",
+    [APACHE, PHP_MODULE, APCU],
+    [TIMED, KEEP_ALIVE, TLS],
+    FILES,
+    Front::Apache,
+    Content::Cached(Cache::Apcu)
+);
+pub(in crate::stores) const NGINX_APCU: Adapter = adapter!(
+    "nginx-php/apcu",
+    "nginx with php-fpm; a script sends blobs from APCu, filled from `files/hashed`",
+    [NGINX, PHP_FPM, APCU],
+    [TIMED, KEEP_ALIVE, TLS, HTTP],
+    FILES,
+    Front::Nginx,
+    Content::Cached(Cache::Apcu)
+);
+#[cfg(feature = "mysql")]
+pub(in crate::stores) const APACHE_MYSQL: Adapter = adapter!(
+    "apache-php/mysql",
+    "Apache with PHP as a module; a script sends blobs out of `mariadb/blob`",
+    [APACHE, PHP_MODULE, MYSQLI, PDO_MYSQL, crate::stores::database::mysql::MARIADBD],
+    [DRIVER, CONNECTION, PROTOCOL, TIMED, KEEP_ALIVE, TLS],
+    MARIADB,
+    Front::Apache,
+    Content::Script("mysql.php")
+);
+#[cfg(feature = "mysql")]
+pub(in crate::stores) const NGINX_MYSQL: Adapter = adapter!(
+    "nginx-php/mysql",
+    "nginx with php-fpm; a script sends blobs out of `mariadb/blob`",
+    [NGINX, PHP_FPM, MYSQLI, PDO_MYSQL, crate::stores::database::mysql::MARIADBD],
+    [DRIVER, CONNECTION, PROTOCOL, TIMED, KEEP_ALIVE, TLS, HTTP],
+    MARIADB,
+    Front::Nginx,
+    Content::Script("mysql.php")
+);
+#[cfg(feature = "memcached")]
+pub(in crate::stores) const APACHE_MEMCACHED: Adapter = adapter!(
+    "apache-php/memcached",
+    "Apache with PHP as a module; a script sends blobs from memcached, filled from `files/hashed`",
+    [APACHE, PHP_MODULE, PHP_MEMCACHED, crate::stores::cache::memcached::MEMCACHED],
+    [CONNECTION, TIMED, KEEP_ALIVE, TLS],
+    FILES,
+    Front::Apache,
+    Content::Cached(Cache::Memcached)
+);
+#[cfg(feature = "memcached")]
+pub(in crate::stores) const NGINX_MEMCACHED: Adapter = adapter!(
+    "nginx-php/memcached",
+    "nginx with php-fpm; a script sends blobs from memcached, filled from `files/hashed`",
+    [NGINX, PHP_FPM, PHP_MEMCACHED, crate::stores::cache::memcached::MEMCACHED],
+    [CONNECTION, TIMED, KEEP_ALIVE, TLS, HTTP],
+    FILES,
+    Front::Nginx,
+    Content::Cached(Cache::Memcached)
+);
+#[cfg(feature = "postgres")]
+pub(in crate::stores) const APACHE_POSTGRES: Adapter = adapter!(
+    "apache-php/postgres",
+    "Apache with PHP as a module; a script sends blobs out of `postgres/bytea`",
+    [APACHE, PHP_MODULE, PGSQL, crate::stores::database::postgres::POSTGRES],
+    [CONNECTION, TIMED, KEEP_ALIVE, TLS],
+    POSTGRES,
+    Front::Apache,
+    Content::Script("postgres.php")
+);
+#[cfg(feature = "postgres")]
+pub(in crate::stores) const NGINX_POSTGRES: Adapter = adapter!(
+    "nginx-php/postgres",
+    "nginx with php-fpm; a script sends blobs out of `postgres/bytea`",
+    [NGINX, PHP_FPM, PGSQL, crate::stores::database::postgres::POSTGRES],
+    [CONNECTION, TIMED, KEEP_ALIVE, TLS, HTTP],
+    POSTGRES,
+    Front::Nginx,
+    Content::Script("postgres.php")
+);
+
+/// The store behind. Its settings are what a careful user would choose, but for those named here.
+struct Behind {
+    adapter: &'static Adapter,
+    options: &'static [(&'static str, &'static str)],
+}
+
+static FILES: Behind = Behind { adapter: &files::HASHED, options: &[] };
+/// The same files where the row asks for memory.
+static FILES_IN_MEMORY: Behind = Behind { adapter: &files::RAMDISK, options: &[] };
+/// The scripts ask by the digits of a digest.
+#[cfg(feature = "mysql")]
+static MARIADB: Behind =
+    Behind { adapter: &crate::stores::database::mysql::MARIADB_BLOB, options: &[("key", "digest")] };
+#[cfg(feature = "postgres")]
+static POSTGRES: Behind =
+    Behind { adapter: &crate::stores::database::postgres::BYTEA, options: &[("key", "digest")] };
+/// What an application keeps copies in.
+#[cfg(feature = "memcached")]
+static MEMCACHED: Behind = Behind { adapter: &crate::stores::cache::memcached::ADAPTER, options: &[] };
+
+/// Every process of PHP may hold a connection of its own.
+fn connections(setup: &Setup) -> usize {
+    setup.workers * 2 + 64
+}
+
+impl Behind {
+    /// This, or the files in memory of a row that asks for them.
+    fn or_in_memory(&'static self, row: &Options) -> &'static Behind {
+        if row.text(files::MEDIUM) == files::MEMORY { &FILES_IN_MEMORY } else { self }
+    }
+
+    /// Opens the store in a directory of its own.
+    fn open(&self, setup: &Setup, dir: &Path) -> Result<Box<dyn Store>> {
+        if setup.mode == Mode::Create {
+            std::fs::create_dir_all(dir)?;
+        }
+        let options = self.options(setup.options);
+        let workers = connections(setup);
+        (self.adapter.open)(&Setup { dir, options: &options, workers, ..setup.clone() })
+    }
+
+    fn options(&self, row: &Options) -> Options {
+        let value = |spec: &OptionSpec| {
+            let fixed = self.options.iter().find(|(name, _)| *name == spec.name).map(|(_, value)| *value);
+            // Procedures must be made for the script to call them.
+            let calls = spec.name == "protocol" && row.text("protocol") == "procedure";
+            let value = if calls { "procedure" } else { fixed.unwrap_or(spec.default) };
+            let bytes = parse_bytes(value).ok().filter(|_| matches!(spec.values, Values::Bytes { .. }));
+            (spec.name.to_owned(), bytes.map_or_else(|| value.to_owned(), |bytes| bytes.to_string()))
+        };
+        Options::new(self.adapter.options.iter().map(value).collect())
+    }
+}
+
+/// What a request gets.
+#[derive(Clone, Copy, Debug)]
+enum Content {
+    /// A file.
+    Files,
+    /// What a script sends.
+    Script(&'static str),
+    /// What a script sends from a cache.
+    Cached(Cache),
+}
+
+fn caps(behind: &Behind, front: Front, content: Content, options: &Options) -> Caps {
+    let inner = (behind.adapter.caps)(&behind.options(options));
+    let blob_bytes_max = match content {
+        #[cfg(feature = "memcached")]
+        Content::Cached(Cache::Memcached) => (MEMCACHED.adapter.caps)(options).blob_bytes_max,
+        _ => inner.blob_bytes_max,
+    };
+    // These ask for a file's length before they open the file: one that is replaced between the two is sent with the length of
+    // the old one.
+    let asks_first = matches!(front, Front::Apache | Front::Busybox) && matches!(content, Content::Files);
+    let atomic_put = inner.atomic_put && !asks_first;
+    // No procedure tells the length beside the part.
+    // Busybox sends the whole blob where a part begins behind its end.
+    let range = inner.range && options.text("protocol") != "procedure" && front != Front::Busybox;
+    // A script may send several blobs; a web server that sends files cannot.
+    let get_many = matches!(content, Content::Script(_) | Content::Cached(_))
+        && options.text("send") != "handover"
+        && options.text("protocol") != "procedure";
+    // A transaction over several blobs, and what is not the truth's alone, are not offered.
+    Caps { batch: false, get_many, catalogue: false, atomic_put, range, blob_bytes_max, ..inner }
+}
+
+fn damage(behind: &Behind, options: &Options, durability: Durability) -> Damage {
+    (behind.adapter.damage)(&behind.options(options), durability)
+}
+
+/// A web server compares nothing: what the store behind does not notice, a visitor gets.
+fn integrity(behind: &Behind, options: &Options, durability: Durability) -> Integrity {
+    (behind.adapter.integrity)(&behind.options(options), durability)
+}
+
+/// A composed store.
+struct Delivery {
+    behind: Box<dyn Store>,
+    /// The cache's server, where the application has one.
+    cache: Option<Box<dyn Store>>,
+    web: Web,
+    front: Front,
+    route: Route,
+    /// Begins the path of every request, and nothing else is served.
+    prefix: String,
+    /// What visitors keep, where they keep anything.
+    copies: Option<Copies>,
+    scripts: Option<Scripts>,
+    /// Whether scripts tell how long they took.
+    timed: bool,
+    /// What the row can do.
+    caps: Caps,
+    /// Offsets beyond it are beyond every blob.
+    blob_bytes_max: u64,
+}
+
+/// The facts of a part, told apart from those of the others.
+fn facts_of(place: &str, store: &dyn Store) -> Result<Facts> {
+    Ok(store.facts()?.into_iter().map(|(name, value)| (format!("{place}: {name}"), value)).collect())
+}
+
+/// Where `files/hashed` keeps a blob: in a directory named after its first two digits.
+fn spell_file(path: &mut String, key: &Key) {
+    let name = key.as_str();
+    path.extend([name.get(..2).unwrap_or_default(), "/", name]);
+}
+
+/// How a blob's address is made from its key.
+#[derive(Clone, Copy, Debug)]
+enum Route {
+    Directory,
+    Script(&'static str),
+}
+
+fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Result<Box<dyn Store>> {
+    // What nobody asks a web server for need not be unknown, and may be on command lines.
+    let blobs = setup.dir.join("blobs");
+    let blobs = if matches!(content, Content::Files) { secret_directory(&blobs)? } else { blobs };
+    let inner = behind.open(setup, &blobs)?;
+    let cache = match content {
+        #[cfg(feature = "memcached")]
+        Content::Cached(Cache::Memcached) => {
+            let options = MEMCACHED.options(setup.options);
+            let workers = connections(setup);
+            Some((MEMCACHED.adapter.open)(&Setup { options: &options, workers, ..setup.clone() })?)
+        }
+        _ => None,
+    };
+    let contact = cache.as_ref().unwrap_or(&inner).contact();
+    let scripts = match content {
+        Content::Files => None,
+        Content::Script(_) => Some(Scripts::write(setup, front, &blobs, None, contact)?),
+        Content::Cached(cache) => Some(Scripts::write(setup, front, &blobs, Some(cache), contact)?),
+    };
+    let route = match content {
+        Content::Files => Route::Directory,
+        Content::Script(_) if setup.options.text("send") == "handover" => Route::Script("handover.php"),
+        Content::Script(script) => Route::Script(script),
+        Content::Cached(_) => Route::Script("cached.php"),
+    };
+    let served = match (&scripts, inner.directory()) {
+        (Some(scripts), _) => scripts.dir.clone(),
+        (None, None) => blobs.clone(),
+        (None, Some(directory)) => link_to(setup, directory)?,
+    };
+    let secret = served.file_name().unwrap_or_default().to_string_lossy();
+    let site = Site {
+        front,
+        root: served.parent().unwrap_or(&served),
+        blobs: &blobs,
+        inherited: inner.directory(),
+        has_scripts: scripts.is_some(),
+        php_settings: scripts.as_ref().map_or("", |scripts| &scripts.php_settings),
+    };
+    let web = Web::start(setup, &site)?;
+    Ok(Box::new(Delivery {
+        behind: inner,
+        cache,
+        web,
+        front,
+        route,
+        prefix: format!("/{secret}/"),
+        copies: setup.options.flag("revalidate").then(Copies::default),
+        scripts,
+        timed: setup.options.flag("timed"),
+        caps: caps(behind, front, content, setup.options),
+        blob_bytes_max: setup.blob_bytes_max,
+    }))
+}
+
+/// A link to a directory that has no path of its own, as each process of the server sees what it inherited. The link's name is a
+/// secret.
+fn link_to(setup: &Setup, directory: BorrowedFd) -> Result<PathBuf> {
+    let links = setup.dir.join("links");
+    std::fs::create_dir_all(&links)?;
+    let link = links.join(password()?);
+    std::os::unix::fs::symlink(format!("/proc/self/fd/{}", directory.as_raw_fd()), &link)?;
+    Ok(link)
+}
+
+impl Store for Delivery {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(Visitor::new(self)?))
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        let mut facts = Facts::from([("server".into(), self.web.version.clone())]);
+        for (place, store) in [("behind", Some(&self.behind)), ("cache", self.cache.as_ref())] {
+            if let Some(store) = store {
+                facts.extend(facts_of(place, store.as_ref())?);
+            }
+        }
+        if let Some(scripts) = &self.scripts {
+            let mut client = Client::new(&Target { keep_alive: false, ..self.web.target.clone() });
+            facts.extend(scripts.facts(&mut client, &self.prefix)?);
+        }
+        Ok(facts)
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.behind.settle()
+    }
+
+    fn catch_up(&self) -> Result<()> {
+        self.behind.catch_up()
+    }
+
+    fn memory_bytes(&self) -> Result<Option<u64>> {
+        self.behind.memory_bytes()
+    }
+
+    fn is_staged(&self) -> bool {
+        self.timed
+    }
+
+    fn servers(&self) -> Vec<&Server> {
+        let stores = std::iter::once(&self.behind).chain(&self.cache);
+        self.web.servers().chain(stores.flat_map(|store| store.servers())).collect()
+    }
+
+    /// As the store behind tells its own.
+    fn is_log(&self, path: &Path) -> bool {
+        self.behind.is_log(path)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let Delivery { behind, cache, web, .. } = *self;
+        web.stop()?;
+        cache.map_or(Ok(()), |cache| cache.close())?;
+        behind.close()
+    }
+}

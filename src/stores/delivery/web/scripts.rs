@@ -1,0 +1,175 @@
+//! The application: PHP scripts, the settings that are written beside them, and what is asked of them by their owner.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use super::client::{Client, Request};
+use super::front::Front;
+use crate::host::server::{password, secret_directory, write_secret};
+use crate::store::*;
+
+/// A cache inside the application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cache {
+    /// Memory that the processes of PHP share.
+    Apcu,
+    /// A memcached server of the application's.
+    #[cfg(feature = "memcached")]
+    Memcached,
+}
+
+/// Every script, under the name by which it is asked for.
+const SCRIPTS: &[(&str, &str)] = &[
+    ("cached.php", include_str!("../../../../web/cached.php")),
+    ("common.php", include_str!("../../../../web/common.php")),
+    ("facts.php", include_str!("../../../../web/facts.php")),
+    ("handover.php", include_str!("../../../../web/handover.php")),
+    ("keep.php", include_str!("../../../../web/keep.php")),
+    ("mysql.php", include_str!("../../../../web/mysql.php")),
+    ("postgres.php", include_str!("../../../../web/postgres.php")),
+    ("readfile.php", include_str!("../../../../web/readfile.php")),
+];
+
+/// Scripts in a directory of their own.
+pub(super) struct Scripts {
+    pub(super) dir: PathBuf,
+    /// Lines for `php.ini`.
+    pub(super) php_settings: String,
+    /// Whether there is a cache to be told of puts and deletes.
+    pub(super) caches: bool,
+    token: String,
+}
+
+impl Scripts {
+    /// Writes them, with settings for this store: `contact` is the server that the scripts ask, be it a database or a cache.
+    pub(super) fn write(
+        setup: &Setup,
+        front: Front,
+        blobs: &Path,
+        cache: Option<Cache>,
+        contact: Option<Contact>,
+    ) -> Result<Scripts> {
+        let dir = secret_directory(&setup.dir.join("www"))?;
+        for (name, text) in SCRIPTS {
+            std::fs::write(dir.join(name), text)?;
+        }
+        let (source, php_settings) = match cache {
+            None => (None, String::new()),
+            Some(Cache::Apcu) => (Some(include_str!("../../../../web/cache_apcu.php")), apcu_settings(setup)),
+            #[cfg(feature = "memcached")]
+            Some(Cache::Memcached) => {
+                (Some(include_str!("../../../../web/cache_memcached.php")), String::new())
+            }
+        };
+        if let Some(source) = source {
+            std::fs::write(dir.join("cache.php"), source)?;
+        }
+        std::fs::write(dir.join("driver.php"), driver(setup.options))?;
+        let token = password()?;
+        let handover = if front == Front::Nginx { "X-Accel-Redirect" } else { "X-Sendfile" };
+        let blobs = blobs.to_str().context("PHP's settings are text, and the path of the store is not")?;
+        let mut settings = vec![("token", token.as_str()), ("blobs", blobs), ("handover", handover)];
+        for name in ["connection", "protocol", "timed"] {
+            settings.push((name, setup.options.text(name)));
+        }
+        if let Some(contact) = &contact {
+            settings.extend([
+                ("host", contact.host.as_str()),
+                ("socket", contact.socket.as_str()),
+                ("user", contact.user.as_str()),
+                ("password", contact.password.as_str()),
+                ("database", contact.database.as_str()),
+                ("schema", contact.schema.as_str()),
+            ]);
+        }
+        write_secret(&dir.join("settings.php"), &settings_text(&settings))?;
+        Ok(Scripts { dir, php_settings, caches: cache.is_some(), token })
+    }
+
+    /// Puts a blob into the cache or takes it out.
+    pub(super) fn tell_cache(
+        &self,
+        client: &mut Client,
+        prefix: &str,
+        method: &'static str,
+        key: &Key,
+        body: Option<&[u8]>,
+    ) -> Result<()> {
+        let path = format!("{prefix}keep.php?key={}", key.as_str());
+        let request = Request { token: Some(&self.token), body, ..Request::new(method, &path) };
+        client.exchange(&request, &[204], &mut |_| {}).map(drop)
+    }
+
+    /// Versions and settings, as PHP says them.
+    pub(super) fn facts(&self, client: &mut Client, prefix: &str) -> Result<Facts> {
+        let path = format!("{prefix}facts.php");
+        let request = Request { token: Some(&self.token), ..Request::new("GET", &path) };
+        let mut text = Vec::new();
+        client.exchange(&request, &[200], &mut |piece| text.extend_from_slice(piece))?;
+        let text = String::from_utf8_lossy(&text);
+        let pairs = text.lines().filter_map(|line| line.split_once('\t'));
+        Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    }
+}
+
+/// The library by which scripts ask MySQL or MariaDB.
+fn driver(options: &Options) -> &'static str {
+    match options.text("driver") {
+        "pdo" => include_str!("../../../../web/driver_pdo.php"),
+        _ => include_str!("../../../../web/driver_mysqli.php"),
+    }
+}
+
+/// Parts of a request that scripts time, as they are called in the header `Server-Timing` and as steps of an op.
+const PARTS: &[(&str, &str)] = &[("connect", "script connects"), ("fetch", "script fetches")];
+
+/// The steps in the header of an answer, in nanoseconds: `connect;dur=0.0123, fetch;dur=1.5`, in milliseconds.
+pub(super) fn steps(header: &str) -> impl Iterator<Item = Told> {
+    header.split(',').filter_map(|part| {
+        let (name, milliseconds) = part.trim().split_once(";dur=")?;
+        let (_, step) = PARTS.iter().find(|(known, _)| *known == name)?;
+        Some(Told::Time(step, (milliseconds.parse::<f64>().ok()? * 1e6) as u64))
+    })
+}
+
+/// Room for every blob and for what the cache keeps of each, so that nothing is forgotten.
+fn apcu_settings(setup: &Setup) -> String {
+    /// More than the header, the key and the table of an entry take.
+    const ENTRY_BYTES: u64 = 512;
+    let bytes = setup.store_bytes_max + setup.store_bytes_max / 4 + setup.keys_max * ENTRY_BYTES;
+    let megabytes = bytes.div_ceil(1 << 20) + 32;
+    format!(
+        "apc.enabled = 1\napc.shm_size = {megabytes}M\napc.entries_hint = {}\napc.ttl = 0\n",
+        setup.keys_max
+    )
+}
+
+/// A PHP file that returns these settings.
+fn settings_text(settings: &[(&str, &str)]) -> String {
+    let mut text = "<?php\nreturn [\n".to_owned();
+    for (name, value) in settings {
+        let value = value.replace('\\', "\\\\").replace('\'', "\\'");
+        text += &format!("    '{name}' => '{value}',\n");
+    }
+    text + "];\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_text_whatever_is_in_them() {
+        let text = settings_text(&[("a", r"it's \ odd")]);
+        assert_eq!(text, "<?php\nreturn [\n    'a' => 'it\\'s \\\\ odd',\n];\n");
+    }
+
+    #[test]
+    fn what_scripts_time_is_told_as_steps() {
+        let told: Vec<Told> =
+            steps("connect;dur=0.012345, fetch;dur=1.5, other;dur=9, fetch, fetch;dur=x").collect();
+        assert_eq!(told, [Told::Time("script connects", 12_345), Told::Time("script fetches", 1_500_000)]);
+        assert_eq!(steps("").count(), 0);
+    }
+}

@@ -1,0 +1,347 @@
+//! One visitor: reads through the web server, writes to the store behind.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use anyhow::anyhow;
+
+use super::client::{Client, Request};
+use super::front::Front;
+use super::scripts::steps;
+use super::{Delivery, Route, spell_file};
+use crate::store::*;
+use crate::wire::http1::Answer;
+
+/// The most blobs in one request: their keys fill a line that every server here is set to take.
+pub(super) const MANY_MAX: usize = 1000;
+
+/// What visitors were sent and kept, by key.
+#[derive(Default)]
+pub(super) struct Copies(RwLock<HashMap<Key, Arc<Kept>>>);
+
+struct Kept {
+    etag: String,
+    blob: Vec<u8>,
+}
+
+impl Copies {
+    fn of(&self, key: &Key) -> Option<Arc<Kept>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    fn keep(&self, key: &Key, kept: Kept) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(*key, Arc::new(kept));
+    }
+
+    fn forget(&self, key: &Key) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+}
+
+/// One worker: a session with the store behind, and a connection to the web server.
+pub(super) struct Visitor<'s> {
+    store: &'s Delivery,
+    behind: Box<dyn Session + 's>,
+    client: Client,
+    path: String,
+    /// What the script behind the last answer with a blob says of the time that it took, until that is told.
+    timing: Option<String>,
+}
+
+impl Visitor<'_> {
+    pub(super) fn new(store: &Delivery) -> Result<Visitor<'_>> {
+        let mut client = Client::new(&store.web.target);
+        if store.web.target.keep_alive {
+            client.connect()?;
+        }
+        Ok(Visitor { store, behind: store.behind.session()?, client, path: String::new(), timing: None })
+    }
+
+    /// Lets the application's cache follow what was done to the store behind, and drops the visitor's copy: a web server that
+    /// tells versions by seconds and lengths would call it fresh.
+    fn follow(&mut self, method: &'static str, key: &Key, body: Option<&[u8]>) -> Result<()> {
+        let told = match &self.store.scripts {
+            Some(scripts) if scripts.caches => {
+                scripts.tell_cache(&mut self.client, &self.store.prefix, method, key, body)
+            }
+            _ => Ok(()),
+        };
+        if let Some(copies) = &self.store.copies {
+            copies.forget(key);
+        }
+        told
+    }
+
+    /// Reads from the server, whatever the visitor has.
+    fn fetch(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        spell(&mut self.path, self.store, key);
+        let (from, len) = span.below(self.store.blob_bytes_max);
+        let request = match span {
+            Span::Whole => Request::new("GET", &self.path),
+            // No header asks for nothing; whether the blob is there can still be asked.
+            Span::Part { .. } if len == 0 => Request::new("HEAD", &self.path),
+            Span::Part { .. } => Request { part: Some((from, len)), ..Request::new("GET", &self.path) },
+        };
+        let mut delivered = 0;
+        let mut answer = self.client.exchange(&request, &[200, 206, 404, 416], &mut |piece| {
+            delivered += piece.len();
+            sink(piece);
+        })?;
+        self.timing = Some(std::mem::take(&mut answer.timing));
+        match answer.status {
+            // An empty blob has no part: it is sent whole. Any other one would be too much.
+            200 if request.part.is_some() && delivered > 0 => {
+                Err(Error::Failed(anyhow!("the whole blob was sent where a part was asked for")))
+            }
+            404 => Ok(false),
+            // The part begins behind the blob's end.
+            416 => Ok(true),
+            _ => self.of_a_blob(&answer).map(|()| true),
+        }
+    }
+
+    /// A page that was sent with a status of success is no blob.
+    fn of_a_blob(&self, answer: &Answer) -> Result<()> {
+        // Busybox says the type of pages only.
+        if answer.is_blob || (!answer.is_typed && self.store.front == Front::Busybox) {
+            return Ok(());
+        }
+        Err(Error::Failed(anyhow!("the answer is not of the type of a blob (application/octet-stream)")))
+    }
+
+    /// Asks whether the visitor's copy is still what the server has, and reads it where it is not.
+    fn revalidate(&mut self, copies: &Copies, key: &Key, sink: Sink) -> Result<bool> {
+        spell(&mut self.path, self.store, key);
+        let copy = copies.of(key);
+        let etag = copy.as_ref().map(|copy| copy.etag.as_str());
+        let request = Request { etag, ..Request::new("GET", &self.path) };
+        let mut blob = Vec::new();
+        let answer = self.client.exchange(&request, &[200, 304, 404], &mut |piece| {
+            blob.extend_from_slice(piece);
+            sink(piece);
+        })?;
+        match (answer.status, copy) {
+            (304, Some(copy)) => {
+                sink(&copy.blob);
+                Ok(true)
+            }
+            (404, _) => {
+                copies.forget(key);
+                Ok(false)
+            }
+            (200, _) if answer.etag.is_empty() => {
+                Err(Error::Failed(anyhow!("the server does not mark versions of what it sends (ETag)")))
+            }
+            (200, Some(copy)) if copy.etag == answer.etag => {
+                Err(Error::Failed(anyhow!("the server sent again what the visitor has (ETag {})", copy.etag)))
+            }
+            (200, _) => {
+                self.of_a_blob(&answer)?;
+                copies.keep(key, Kept { etag: answer.etag, blob });
+                Ok(true)
+            }
+            (status, _) => Err(Error::Failed(anyhow!("HTTP status {status}, which was not asked for"))),
+        }
+    }
+}
+
+fn spell(path: &mut String, store: &Delivery, key: &Key) {
+    path.clear();
+    path.push_str(&store.prefix);
+    match store.route {
+        Route::Directory => spell_file(path, key),
+        Route::Script(script) => path.extend([script, "?key=", key.as_str()]),
+    }
+}
+
+fn spell_several(path: &mut String, store: &Delivery, script: &str, keys: &[Key]) {
+    path.clear();
+    path.extend([store.prefix.as_str(), script, "?keys="]);
+    for (index, key) in keys.iter().enumerate() {
+        if index > 0 {
+            path.push(',');
+        }
+        path.push_str(key.as_str());
+    }
+}
+
+impl Session for Visitor<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        // Before it is in the one place and not in the other.
+        self.store.caps.blob_bytes_max.map_or(Ok(()), |limit| limit.check(blob))?;
+        self.behind.put(key, blob)?;
+        self.follow("PUT", key, Some(blob))
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        match (&self.store.copies, span) {
+            (Some(copies), Span::Whole) => self.revalidate(copies, key, sink),
+            (_, Span::Part { .. }) if !self.store.caps.range => Err(Error::Unsupported("a range read")),
+            _ => self.fetch(key, span, sink),
+        }
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        self.behind.delete(key)?;
+        self.follow("DELETE", key, None)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.behind.sync()
+    }
+
+    fn connect(&mut self) -> Result<()> {
+        if self.store.front == Front::Busybox {
+            return Err(Error::Unsupported("a connection for each op: every request has one already"));
+        }
+        self.client.connect()
+    }
+
+    fn tell(&mut self, each: &mut dyn FnMut(Told)) -> Result<()> {
+        // Nothing that writes is timed by a script.
+        let Some(timing) = self.timing.take() else { return Ok(()) };
+        let mut told = 0;
+        steps(&timing).for_each(|step| {
+            each(step);
+            told += 1;
+        });
+        if told == 0 {
+            return Err(Error::Failed(anyhow!("the script does not say how long it took (`{timing}`)")));
+        }
+        Ok(())
+    }
+
+    fn take_incidents(&mut self) -> Incidents {
+        self.client.take_incidents()
+    }
+
+    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        self.behind.list(each)
+    }
+
+    fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
+        let (Route::Script(script), true) = (self.store.route, self.store.caps.get_many) else {
+            return Err(Error::Unsupported("a get of many"));
+        };
+        if keys.len() > MANY_MAX {
+            return Err(Error::Unsupported("more than 1,000 blobs in a request"));
+        }
+        spell_several(&mut self.path, self.store, script, keys);
+        let mut parts = Parts::new(keys.len(), sink);
+        let request = Request::new("GET", &self.path);
+        let mut answer = self.client.exchange(&request, &[200], &mut |piece| parts.take(piece))?;
+        self.timing = Some(std::mem::take(&mut answer.timing));
+        self.of_a_blob(&answer)?;
+        parts.finish()
+    }
+}
+
+/// Takes an answer with several blobs apart: before each stands a line with its number of bytes, or `-` where there is no such
+/// blob.
+struct Parts<'a> {
+    sink: ManySink<'a>,
+    /// How many were asked for, which one comes next, and how many there were.
+    asked: usize,
+    next: usize,
+    found: usize,
+    /// What is there of the line before it.
+    line: Vec<u8>,
+    /// Bytes of it that are still to come, once the line is whole.
+    left: u64,
+    wrong: bool,
+}
+
+impl<'a> Parts<'a> {
+    fn new(asked: usize, sink: ManySink<'a>) -> Parts<'a> {
+        Parts { sink, asked, next: 0, found: 0, line: Vec::new(), left: 0, wrong: false }
+    }
+
+    fn take(&mut self, mut piece: &[u8]) {
+        while !piece.is_empty() && !self.wrong {
+            if self.left > 0 {
+                let here = piece.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+                (self.sink)(self.next, &piece[..here]);
+                piece = &piece[here..];
+                self.left -= here as u64;
+                self.next += usize::from(self.left == 0);
+            } else if piece[0] == b'\n' {
+                piece = &piece[1..];
+                self.begin();
+            } else {
+                self.line.push(piece[0]);
+                piece = &piece[1..];
+                // No number of bytes is longer.
+                self.wrong |= self.line.len() > 20;
+            }
+        }
+    }
+
+    /// What the line before a blob says.
+    fn begin(&mut self) {
+        let length = match self.line.as_slice() {
+            b"-" => None,
+            digits => Some(std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok())),
+        };
+        self.line.clear();
+        match length {
+            _ if self.next == self.asked => self.wrong = true,
+            Some(None) => self.wrong = true,
+            Some(Some(bytes)) => {
+                self.found += 1;
+                self.left = bytes;
+                self.next += usize::from(bytes == 0);
+            }
+            None => self.next += 1,
+        }
+    }
+
+    fn finish(self) -> Result<usize> {
+        if self.wrong || self.left > 0 || !self.line.is_empty() || self.next != self.asked {
+            let (next, asked) = (self.next, self.asked);
+            return Err(Error::Failed(anyhow!(
+                "the answer ends or goes wrong after {next} of {asked} blobs"
+            )));
+        }
+        Ok(self.found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is taken out of an answer that comes in pieces of `size` bytes.
+    fn parts(answer: &str, asked: usize, size: usize) -> (Vec<String>, Result<usize>) {
+        let mut blobs = vec![String::new(); asked];
+        let mut sink =
+            |index: usize, piece: &[u8]| blobs[index].push_str(std::str::from_utf8(piece).unwrap());
+        let mut parts = Parts::new(asked, &mut sink);
+        answer.as_bytes().chunks(size).for_each(|piece| parts.take(piece));
+        let found = parts.finish();
+        (blobs, found)
+    }
+
+    #[test]
+    fn several_blobs_come_apart_however_they_arrive() {
+        for size in 1..20 {
+            let (blobs, found) = parts("3\na\nb-\n0\n10\n0123456789", 4, size);
+            assert_eq!(found.unwrap(), 3);
+            assert_eq!(blobs, ["a\nb", "", "", "0123456789"]);
+        }
+    }
+
+    #[test]
+    fn too_few_and_too_many_are_errors() {
+        for (answer, asked) in [
+            ("", 1),
+            ("3\nab", 1),
+            ("3\nabc", 2),
+            ("3\nabc1\nx", 1),
+            ("x\nabc", 1),
+            ("1", 1),
+            ("<p>an error of the application</p>", 1),
+        ] {
+            assert!(parts(answer, asked, 4).1.is_err(), "{answer}");
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! fjall: a log-structured merge tree in pure Rust, with or without values in files of their own.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode, Readable};
+
+use crate::store::*;
+use crate::stores::common::keys::{KEY, KeyForm};
+
+pub(super) const ADAPTER: Adapter = Adapter {
+    name: "fjall",
+    about: "fjall: a log-structured merge tree",
+    kind: Kind::Embedded,
+    programs: &[],
+    options: &[
+        OptionSpec {
+            name: "kv_separation",
+            values: Values::Flag,
+            default: "false",
+            about: "keep large values in files of their own, outside the tree",
+        },
+        KEY,
+    ],
+    caps: |options| Caps {
+        durability: Durability::ALL,
+        persistent: true,
+        contents: true,
+        atomic_put: true,
+        range: true,
+        list: KeyForm::of(options) == KeyForm::Digest,
+        batch: true,
+        get_many: true,
+        many: true,
+        catalogue: false,
+        blob_bytes_max: Some(LIMIT),
+    },
+    damage,
+    integrity: |_, _| Integrity::Checksums,
+    open,
+};
+
+/// fjall counts the bytes of a value in 32 bits.
+const LIMIT: Limit = Limit { bytes: u32::MAX as u64 - 64, source: "fjall's 32-bit value length" };
+
+/// fjall writes each insert to its journal in the kernel's cache, so that a killed process loses nothing, and
+/// recovers from the journal up to the last whole entry after a power cut; `persist(SyncAll)` flushes it.
+fn damage(_: &Options, durability: Durability) -> Damage {
+    let after_power_cut = match durability {
+        Durability::None | Durability::OnSync => Loss::RecentWrites,
+        Durability::EachWrite => Loss::Nothing,
+    };
+    Damage { after_kill: Loss::Nothing, after_power_cut }
+}
+
+struct Fjall {
+    database: Database,
+    blobs: Keyspace,
+    durability: Durability,
+    key_form: KeyForm,
+    memtable_bytes: u64,
+}
+
+fn open(setup: &Setup) -> Result<Box<dyn Store>> {
+    // The cache budget covers the memtable and the block cache. fjall's own defaults are 64 MiB for the first and
+    // 32 MiB for the second.
+    let memtable_bytes = (setup.cache_bytes / 4).clamp(1 << 20, 64 << 20);
+    let database = Database::builder(setup.dir.join("fjall"))
+        .cache_size(setup.cache_bytes.saturating_sub(memtable_bytes).max(1 << 20))
+        .open()
+        .with_context(|| format!("cannot open a fjall database in `{}`", setup.dir.display()))?;
+    let separation = setup.options.flag("kv_separation").then(KvSeparationOptions::default);
+    let blobs = database
+        .keyspace("blobs", || {
+            KeyspaceCreateOptions::default()
+                .max_memtable_size(memtable_bytes)
+                .with_kv_separation(separation.clone())
+        })
+        .map_err(Error::failed)?;
+    let key_form = KeyForm::of(setup.options);
+    Ok(Box::new(Fjall { database, blobs, durability: setup.durability, key_form, memtable_bytes }))
+}
+
+/// How often background work is asked after.
+const POLL: Duration = Duration::from_millis(2);
+
+impl Fjall {
+    /// A flush that a thread has taken is not outstanding any more; its memtable is sealed until it is done.
+    fn is_idle(&self) -> bool {
+        self.database.outstanding_flushes() == 0
+            && self.blobs.sealed_memtable_count() == 0
+            && self.database.active_compactions() == 0
+    }
+}
+
+impl Store for Fjall {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(FjallSession { store: self }))
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        Ok(Facts::from([
+            ("version".into(), env!("BLOBWISE_VERSION_FJALL").into()),
+            ("memtable_bytes".into(), self.memtable_bytes.to_string()),
+            ("cache_bytes".into(), self.database.cache_capacity().to_string()),
+            ("kv_separated".into(), self.blobs.is_kv_separated().to_string()),
+            // What `KeyspaceCreateOptions` and `KvSeparationOptions` begin with.
+            ("compression".into(), "LZ4, from the third level and in files of separated values".into()),
+        ]))
+    }
+
+    /// Idle means idle five times in a row: a finished flush may be followed by a compaction a moment later.
+    fn settle(&self) -> Result<()> {
+        let completed = || self.database.compactions_completed();
+        let (mut idle, mut before) = (0, completed());
+        while idle < 5 {
+            // One may begin and end between two looks, and be followed by another.
+            let now = completed();
+            idle = if self.is_idle() && now == before { idle + 1 } else { 0 };
+            before = now;
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// Its journals.
+    fn is_log(&self, path: &Path) -> bool {
+        has_name(path, |name| name.ends_with(".jnl"))
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        if self.durability != Durability::None {
+            self.database.persist(PersistMode::SyncAll).map_err(Error::failed)?;
+        }
+        Ok(())
+    }
+}
+
+struct FjallSession<'a> {
+    store: &'a Fjall,
+}
+
+impl FjallSession<'_> {
+    fn after_write(&self) -> Result<()> {
+        if self.store.durability == Durability::EachWrite {
+            self.store.database.persist(PersistMode::SyncAll).map_err(Error::failed)?;
+        }
+        Ok(())
+    }
+}
+
+impl Session for FjallSession<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        LIMIT.check(blob)?;
+        let mut room = [0; 8];
+        self.store.blobs.insert(self.store.key_form.bytes(key, &mut room), blob).map_err(Error::failed)?;
+        self.after_write()
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        let mut room = [0; 8];
+        let Some(blob) =
+            self.store.blobs.get(self.store.key_form.bytes(key, &mut room)).map_err(Error::failed)?
+        else {
+            return Ok(false);
+        };
+        sink(span.slice_of(&blob));
+        Ok(true)
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        let mut room = [0; 8];
+        self.store.blobs.remove(self.store.key_form.bytes(key, &mut room)).map_err(Error::failed)?;
+        self.after_write()
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        if self.store.durability == Durability::OnSync {
+            self.store.database.persist(PersistMode::SyncAll).map_err(Error::failed)?;
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        if self.store.key_form == KeyForm::Integer {
+            return Err(Error::Unsupported("list"));
+        }
+        for entry in self.store.blobs.iter() {
+            let key = entry.key().map_err(Error::failed)?;
+            each(std::str::from_utf8(&key).unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
+        let mut batch = self.store.database.batch();
+        for (key, blob) in blobs {
+            LIMIT.check(blob)?;
+            let mut room = [0; 8];
+            batch.insert(&self.store.blobs, self.store.key_form.bytes(key, &mut room), *blob);
+        }
+        batch.commit().map_err(Error::failed)?;
+        self.after_write()
+    }
+
+    fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
+        let snapshot = self.store.database.snapshot();
+        let mut found = 0;
+        for (index, key) in keys.iter().enumerate() {
+            let mut room = [0; 8];
+            let key = self.store.key_form.bytes(key, &mut room);
+            if let Some(blob) = snapshot.get(&self.store.blobs, key).map_err(Error::failed)? {
+                sink(index, &blob);
+                found += 1;
+            }
+        }
+        Ok(found)
+    }
+
+    fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
+        let mut batch = self.store.database.batch();
+        for key in keys {
+            let mut room = [0; 8];
+            batch.remove(&self.store.blobs, self.store.key_form.bytes(key, &mut room));
+        }
+        batch.commit().map_err(Error::failed)?;
+        self.after_write()
+    }
+}

@@ -1,0 +1,230 @@
+//! LMDB through heed: one memory-mapped B+tree, one writer at a time, reads lent from the map.
+
+use anyhow::Context;
+use heed::types::Bytes;
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, MdbError};
+
+use crate::store::*;
+use crate::stores::common::keys::{KEY, KeyForm};
+
+pub(super) const ADAPTER: Adapter = Adapter {
+    name: "lmdb",
+    about: "LMDB: a memory-mapped B+tree, reads lent from the map",
+    kind: Kind::Embedded,
+    programs: &[],
+    options: &[
+        KEY,
+        OptionSpec {
+            name: "readahead",
+            values: Values::Flag,
+            default: "true",
+            about: "let the kernel read ahead of page faults (off: MDB_NORDAHEAD)",
+        },
+    ],
+    caps: |options| Caps {
+        durability: Durability::ALL,
+        persistent: true,
+        contents: true,
+        atomic_put: true,
+        range: true,
+        list: KeyForm::of(options) == KeyForm::Digest,
+        batch: true,
+        get_many: true,
+        many: true,
+        catalogue: false,
+        blob_bytes_max: Some(LIMIT),
+    },
+    damage,
+    integrity: |_, _| Integrity::Unchecked,
+    open,
+};
+
+/// LMDB's MAXDATASIZE.
+const LIMIT: Limit = Limit { bytes: 0xffff_ffff, source: "LMDB's MAXDATASIZE" };
+
+/// The vendor's words, in substance. MDB_NOSYNC: a system crash can corrupt the database or lose the last transactions; a killed
+/// process loses nothing, because the pages are in the kernel's cache. MDB_NOMETASYNC: each commit flushes its data and leaves the page
+/// that makes it valid to the next commit or `mdb_env_sync`; integrity is kept, and a system crash may undo the last transaction. Without
+/// either, each commit flushes both.
+fn flags(durability: Durability) -> EnvFlags {
+    match durability {
+        Durability::None => EnvFlags::NO_SYNC,
+        Durability::OnSync => EnvFlags::NO_META_SYNC,
+        Durability::EachWrite => EnvFlags::empty(),
+    }
+}
+
+fn damage(_: &Options, durability: Durability) -> Damage {
+    let after_power_cut = match durability {
+        Durability::None => Loss::StoreUnusable,
+        Durability::OnSync => Loss::RecentWrites,
+        Durability::EachWrite => Loss::Nothing,
+    };
+    Damage { after_kill: Loss::Nothing, after_power_cut }
+}
+
+struct Lmdb {
+    env: Env,
+    blobs: Database<'static, Bytes, Bytes>,
+    durability: Durability,
+    key_form: KeyForm,
+}
+
+fn open(setup: &Setup) -> Result<Box<dyn Store>> {
+    let mut flags = flags(setup.durability);
+    if !setup.options.flag("readahead") {
+        flags |= EnvFlags::NO_READ_AHEAD;
+    }
+    let mut options = EnvOpenOptions::new();
+    // The map is address space, not disk: room for four times what will be stored, because freed pages are
+    // reused only when they lie side by side.
+    options.map_size(page_multiple(setup.store_bytes_max.saturating_mul(4) + (1 << 30)));
+    options.max_readers(setup.workers as u32 + 126);
+    let env = open_env(&mut options, flags, setup)?;
+    let transaction = env.write_txn().map_err(from_lmdb)?;
+    let blobs = env
+        .create_databases_and_commit(transaction, |opener, transaction| {
+            opener.create_database(transaction, None).map(CommitOrAbort::<_, ()>::Commit)
+        })
+        .map_err(from_lmdb)?
+        .unwrap_commit();
+    let key_form = KeyForm::of(setup.options);
+    Ok(Box::new(Lmdb { env, blobs, durability: setup.durability, key_form }))
+}
+
+fn page_multiple(bytes: u64) -> usize {
+    bytes.next_multiple_of(64 << 10) as usize
+}
+
+/// Opens the environment.
+#[expect(unsafe_code, reason = "LMDB maps its file, and some of its flags are unsafe for durability")]
+fn open_env(options: &mut EnvOpenOptions<heed::WithTls>, flags: EnvFlags, setup: &Setup) -> Result<Env> {
+    // SAFETY: the directory belongs to this run alone (it is marked and locked), so nobody else changes the mapped
+    // file, and it is not on a network file system unless the user chose to measure one. NO_SYNC, NO_META_SYNC
+    // and NO_READ_AHEAD change durability and speed, not memory safety.
+    let env = unsafe { options.flags(flags).open(setup.dir) };
+    Ok(env.with_context(|| format!("cannot open an LMDB environment in `{}`", setup.dir.display()))?)
+}
+
+fn from_lmdb(error: heed::Error) -> Error {
+    match error {
+        heed::Error::Mdb(MdbError::ReadersFull) => Error::Busy,
+        error => Error::failed(error),
+    }
+}
+
+impl Store for Lmdb {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(LmdbSession { store: self }))
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        let version = heed::lmdb_version();
+        let info = self.env.info();
+        Ok(Facts::from([
+            ("version".into(), format!("{}.{}.{}", version.major, version.minor, version.patch)),
+            (
+                "flags".into(),
+                format!("{:?}", self.env.flags().map_err(from_lmdb)?.unwrap_or(EnvFlags::empty())),
+            ),
+            ("map_bytes".into(), info.map_size.to_string()),
+            ("page_bytes".into(), self.env.unnamed_database_stat().page_size.to_string()),
+        ]))
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        if self.durability != Durability::None {
+            self.env.force_sync().map_err(from_lmdb)?;
+        }
+        // Waits, so that the next open in this process really opens.
+        self.env.prepare_for_closing().wait();
+        Ok(())
+    }
+}
+
+struct LmdbSession<'a> {
+    store: &'a Lmdb,
+}
+
+impl Session for LmdbSession<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        self.put_batch(&[(*key, blob)])
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        let snapshot = self.store.env.read_txn().map_err(from_lmdb)?;
+        let mut room = [0; 8];
+        let Some(blob) =
+            self.store.blobs.get(&snapshot, self.store.key_form.bytes(key, &mut room)).map_err(from_lmdb)?
+        else {
+            return Ok(false);
+        };
+        sink(span.slice_of(blob));
+        Ok(true)
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        self.delete_batch(&[*key])
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        if self.store.durability == Durability::OnSync {
+            self.store.env.force_sync().map_err(from_lmdb)?;
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        if self.store.key_form == KeyForm::Integer {
+            return Err(Error::Unsupported("list"));
+        }
+        let snapshot = self.store.env.read_txn().map_err(from_lmdb)?;
+        for entry in self.store.blobs.iter(&snapshot).map_err(from_lmdb)? {
+            each(std::str::from_utf8(entry.map_err(from_lmdb)?.0).unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
+        let mut transaction = self.store.env.write_txn().map_err(from_lmdb)?;
+        for (key, blob) in blobs {
+            LIMIT.check(blob)?;
+            let mut room = [0; 8];
+            self.store
+                .blobs
+                .put(&mut transaction, self.store.key_form.bytes(key, &mut room), blob)
+                .map_err(from_lmdb)?;
+        }
+        transaction.commit().map_err(from_lmdb)
+    }
+
+    fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
+        let snapshot = self.store.env.read_txn().map_err(from_lmdb)?;
+        let mut found = 0;
+        for (index, key) in keys.iter().enumerate() {
+            let mut room = [0; 8];
+            if let Some(blob) = self
+                .store
+                .blobs
+                .get(&snapshot, self.store.key_form.bytes(key, &mut room))
+                .map_err(from_lmdb)?
+            {
+                sink(index, blob);
+                found += 1;
+            }
+        }
+        Ok(found)
+    }
+
+    fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
+        let mut transaction = self.store.env.write_txn().map_err(from_lmdb)?;
+        for key in keys {
+            let mut room = [0; 8];
+            self.store
+                .blobs
+                .delete(&mut transaction, self.store.key_form.bytes(key, &mut room))
+                .map_err(from_lmdb)?;
+        }
+        transaction.commit().map_err(from_lmdb)
+    }
+}

@@ -1,0 +1,196 @@
+//! redb: a copy-on-write B-tree in pure Rust, one writer at a time.
+
+use anyhow::Context;
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+
+use crate::store::*;
+use crate::stores::common::keys::{KEY, KeyForm};
+
+pub(super) const ADAPTER: Adapter = Adapter {
+    name: "redb",
+    about: "redb: a copy-on-write B-tree with a cache of its own",
+    kind: Kind::Embedded,
+    programs: &[],
+    options: &[KEY],
+    caps: |options| Caps {
+        durability: Durability::ALL,
+        persistent: true,
+        contents: true,
+        atomic_put: true,
+        range: true,
+        list: KeyForm::of(options) == KeyForm::Digest,
+        batch: true,
+        get_many: true,
+        many: true,
+        catalogue: false,
+        blob_bytes_max: Some(LIMIT),
+    },
+    damage,
+    integrity: |_, _| Integrity::Unchecked,
+    open,
+};
+
+/// redb's MAX_VALUE_LENGTH is 3 GiB; the pair of key and value has the same bound, so the key's bytes come off.
+const LIMIT: Limit = Limit { bytes: (3 << 30) - 64, source: "redb's MAX_VALUE_LENGTH" };
+
+const BLOBS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("blobs");
+
+/// redb documents two levels: Immediate is on stable storage when commit returns; None is not persistent until
+/// a later Immediate commit, so a killed process loses it too. The file stays consistent either way.
+fn level(durability: Durability) -> redb::Durability {
+    match durability {
+        Durability::None | Durability::OnSync => redb::Durability::None,
+        Durability::EachWrite => redb::Durability::Immediate,
+    }
+}
+
+fn damage(_: &Options, durability: Durability) -> Damage {
+    match durability {
+        Durability::None | Durability::OnSync => {
+            Damage { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites }
+        }
+        Durability::EachWrite => Damage { after_kill: Loss::Nothing, after_power_cut: Loss::Nothing },
+    }
+}
+
+struct Redb {
+    database: Database,
+    durability: Durability,
+    key_form: KeyForm,
+    cache_bytes: u64,
+}
+
+fn open(setup: &Setup) -> Result<Box<dyn Store>> {
+    let path = setup.dir.join("blobs.redb");
+    let database = Database::builder()
+        .set_cache_size(setup.cache_bytes as usize)
+        .create(&path)
+        .with_context(|| format!("cannot open `{}`", path.display()))?;
+    let key_form = KeyForm::of(setup.options);
+    let store = Redb { database, durability: setup.durability, key_form, cache_bytes: setup.cache_bytes };
+    if setup.mode == Mode::Create {
+        let transaction = store.database.begin_write().map_err(Error::failed)?;
+        drop(transaction.open_table(BLOBS).map_err(Error::failed)?);
+        transaction.commit().map_err(Error::failed)?;
+    }
+    Ok(Box::new(store))
+}
+
+impl Redb {
+    fn begin(&self, level: redb::Durability) -> Result<WriteTransaction> {
+        let mut transaction = self.database.begin_write().map_err(Error::failed)?;
+        transaction.set_durability(level).map_err(Error::failed)?;
+        Ok(transaction)
+    }
+}
+
+impl Store for Redb {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(RedbSession { store: self }))
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        let transaction = self.database.begin_write().map_err(Error::failed)?;
+        let stats = transaction.stats().map_err(Error::failed)?;
+        let facts = Facts::from([
+            ("version".into(), env!("BLOBWISE_VERSION_REDB").into()),
+            ("page_bytes".into(), stats.page_size().to_string()),
+            ("cache_bytes".into(), self.cache_bytes.to_string()),
+            ("commit".into(), format!("{:?}", level(self.durability))),
+        ]);
+        transaction.abort().map_err(Error::failed)?;
+        Ok(facts)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        // Commits what is not persistent yet; dropping the database would do the same but hide a failure.
+        if self.durability == Durability::OnSync {
+            self.begin(redb::Durability::Immediate)?.commit().map_err(Error::failed)?;
+        }
+        Ok(())
+    }
+}
+
+struct RedbSession<'a> {
+    store: &'a Redb,
+}
+
+impl Session for RedbSession<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        self.put_batch(&[(*key, blob)])
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        let snapshot = self.store.database.begin_read().map_err(Error::failed)?;
+        let table = snapshot.open_table(BLOBS).map_err(Error::failed)?;
+        let mut room = [0; 8];
+        let Some(blob) = table.get(self.store.key_form.bytes(key, &mut room)).map_err(Error::failed)? else {
+            return Ok(false);
+        };
+        sink(span.slice_of(blob.value()));
+        Ok(true)
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        self.delete_batch(&[*key])
+    }
+
+    /// An empty commit that is Immediate persists every commit before it.
+    fn sync(&mut self) -> Result<()> {
+        if self.store.durability == Durability::OnSync {
+            self.store.begin(redb::Durability::Immediate)?.commit().map_err(Error::failed)?;
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        if self.store.key_form == KeyForm::Integer {
+            return Err(Error::Unsupported("list"));
+        }
+        let snapshot = self.store.database.begin_read().map_err(Error::failed)?;
+        let table = snapshot.open_table(BLOBS).map_err(Error::failed)?;
+        for entry in table.iter().map_err(Error::failed)? {
+            each(std::str::from_utf8(entry.map_err(Error::failed)?.0.value()).unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
+        blobs.iter().try_for_each(|(_, blob)| LIMIT.check(blob))?;
+        let transaction = self.store.begin(level(self.store.durability))?;
+        {
+            let mut table = transaction.open_table(BLOBS).map_err(Error::failed)?;
+            for (key, blob) in blobs {
+                let mut room = [0; 8];
+                table.insert(self.store.key_form.bytes(key, &mut room), *blob).map_err(Error::failed)?;
+            }
+        }
+        transaction.commit().map_err(Error::failed)
+    }
+
+    fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
+        let snapshot = self.store.database.begin_read().map_err(Error::failed)?;
+        let table = snapshot.open_table(BLOBS).map_err(Error::failed)?;
+        let mut found = 0;
+        for (index, key) in keys.iter().enumerate() {
+            let mut room = [0; 8];
+            if let Some(blob) = table.get(self.store.key_form.bytes(key, &mut room)).map_err(Error::failed)? {
+                sink(index, blob.value());
+                found += 1;
+            }
+        }
+        Ok(found)
+    }
+
+    fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
+        let transaction = self.store.begin(level(self.store.durability))?;
+        {
+            let mut table = transaction.open_table(BLOBS).map_err(Error::failed)?;
+            for key in keys {
+                let mut room = [0; 8];
+                table.remove(self.store.key_form.bytes(key, &mut room)).map_err(Error::failed)?;
+            }
+        }
+        transaction.commit().map_err(Error::failed)
+    }
+}

@@ -1,0 +1,244 @@
+//! RocksDB: a log-structured merge tree, with or without values in blob files (BlobDB).
+
+use std::path::Path;
+
+use anyhow::Context;
+use rocksdb::{
+    BlockBasedOptions, Cache, DB, IteratorMode, Options as DbOptions, WriteBatch, WriteOptions, properties,
+};
+
+use crate::store::*;
+use crate::stores::common::keys::{KEY, KeyForm};
+
+pub(super) const ADAPTER: Adapter = Adapter {
+    name: "rocksdb",
+    about: "RocksDB: a log-structured merge tree",
+    kind: Kind::Embedded,
+    programs: &[],
+    options: &[
+        OptionSpec {
+            name: "blob_files",
+            values: Values::Flag,
+            default: "false",
+            about: "keep large values in files of their own, outside the tree (BlobDB)",
+        },
+        OptionSpec {
+            name: "blob_min",
+            values: Values::Bytes { min: 0, max: 1 << 30 },
+            default: "4KiB",
+            about: "values from this size on go into blob files",
+        },
+        KEY,
+    ],
+    caps: |options| Caps {
+        durability: Durability::ALL,
+        persistent: true,
+        contents: true,
+        atomic_put: true,
+        range: true,
+        list: KeyForm::of(options) == KeyForm::Digest,
+        batch: true,
+        get_many: true,
+        many: true,
+        catalogue: false,
+        blob_bytes_max: Some(LIMIT),
+    },
+    damage,
+    integrity: |_, _| Integrity::Checksums,
+    open,
+};
+
+/// RocksDB counts the bytes of a value in 32 bits and advises against values above 3 GB.
+const LIMIT: Limit = Limit { bytes: 3 << 30, source: "RocksDB's practical limit of 3 GB a value" };
+
+/// RocksDB's documentation of `WriteOptions::sync`: off, a killed process loses nothing, because the log is in the
+/// kernel's cache, and a power cut may lose recent writes; the log's checksums keep the database consistent.
+fn damage(_: &Options, durability: Durability) -> Damage {
+    let after_power_cut = match durability {
+        Durability::None | Durability::OnSync => Loss::RecentWrites,
+        Durability::EachWrite => Loss::Nothing,
+    };
+    Damage { after_kill: Loss::Nothing, after_power_cut }
+}
+
+struct Rocks {
+    database: DB,
+    durability: Durability,
+    key_form: KeyForm,
+    memtable_bytes: u64,
+    blob_files: bool,
+}
+
+fn open(setup: &Setup) -> Result<Box<dyn Store>> {
+    // The cache budget covers the memtables (one active, one being flushed) and the block cache.
+    let memtable_bytes = (setup.cache_bytes / 4).clamp(1 << 20, 64 << 20);
+    let cache =
+        Cache::new_lru_cache(setup.cache_bytes.saturating_sub(2 * memtable_bytes).max(1 << 20) as usize);
+    let mut blocks = BlockBasedOptions::default();
+    blocks.set_block_cache(&cache);
+    blocks.set_bloom_filter(10.0, false);
+    let mut options = DbOptions::default();
+    options.create_if_missing(true);
+    options.set_block_based_table_factory(&blocks);
+    options.set_write_buffer_size(memtable_bytes as usize);
+    let blob_files = setup.options.flag("blob_files");
+    if blob_files {
+        options.set_enable_blob_files(true);
+        options.set_min_blob_size(setup.options.number("blob_min"));
+        options.set_enable_blob_gc(true);
+    }
+    let database = DB::open(&options, setup.dir.join("rocksdb"))
+        .with_context(|| format!("cannot open a RocksDB database in `{}`", setup.dir.display()))?;
+    let key_form = KeyForm::of(setup.options);
+    Ok(Box::new(Rocks { database, durability: setup.durability, key_form, memtable_bytes, blob_files }))
+}
+
+/// How often background work is asked after.
+const POLL: std::time::Duration = std::time::Duration::from_millis(2);
+
+impl Rocks {
+    fn property(&self, name: &properties::PropName) -> Result<u64> {
+        Ok(self.database.property_int_value(name).map_err(Error::failed)?.unwrap_or(0))
+    }
+
+    fn is_idle(&self) -> Result<bool> {
+        for name in [
+            properties::NUM_RUNNING_FLUSHES,
+            properties::NUM_RUNNING_COMPACTIONS,
+            properties::MEM_TABLE_FLUSH_PENDING,
+            properties::COMPACTION_PENDING,
+        ] {
+            if self.property(name)? > 0 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn write_options(&self) -> WriteOptions {
+        let mut options = WriteOptions::default();
+        options.set_sync(self.durability == Durability::EachWrite);
+        options
+    }
+}
+
+impl Store for Rocks {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(RocksSession { store: self, write_options: self.write_options() }))
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        Ok(Facts::from([
+            ("version".into(), format!("crate {}", env!("BLOBWISE_VERSION_ROCKSDB"))),
+            ("memtable_bytes".into(), self.memtable_bytes.to_string()),
+            ("block_cache_bytes".into(), self.property(properties::BLOCK_CACHE_CAPACITY)?.to_string()),
+            ("blob_files".into(), self.blob_files.to_string()),
+            ("bloom_filter".into(), "10 bits a key".into()),
+            ("compression".into(), "none: it is built without any".into()),
+        ]))
+    }
+
+    /// Idle means idle five times in a row: a finished flush may be followed by a compaction a moment later.
+    fn settle(&self) -> Result<()> {
+        let mut idle = 0;
+        while idle < 5 {
+            idle = if self.is_idle()? { idle + 1 } else { 0 };
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// The write-ahead log.
+    fn is_log(&self, path: &Path) -> bool {
+        has_name(path, |name| name.ends_with(".log"))
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        if self.durability != Durability::None {
+            self.database.flush_wal(true).map_err(Error::failed)?;
+        }
+        self.database.cancel_all_background_work(true);
+        Ok(())
+    }
+}
+
+struct RocksSession<'a> {
+    store: &'a Rocks,
+    write_options: WriteOptions,
+}
+
+impl Session for RocksSession<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        LIMIT.check(blob)?;
+        let mut room = [0; 8];
+        let key = self.store.key_form.bytes(key, &mut room);
+        self.store.database.put_opt(key, blob, &self.write_options).map_err(Error::failed)
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        let mut room = [0; 8];
+        let key = self.store.key_form.bytes(key, &mut room);
+        let Some(blob) = self.store.database.get_pinned(key).map_err(Error::failed)? else {
+            return Ok(false);
+        };
+        sink(span.slice_of(&blob));
+        Ok(true)
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        let mut room = [0; 8];
+        let key = self.store.key_form.bytes(key, &mut room);
+        self.store.database.delete_opt(key, &self.write_options).map_err(Error::failed)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        if self.store.durability == Durability::OnSync {
+            self.store.database.flush_wal(true).map_err(Error::failed)?;
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        if self.store.key_form == KeyForm::Integer {
+            return Err(Error::Unsupported("list"));
+        }
+        for entry in self.store.database.iterator(IteratorMode::Start) {
+            let (key, _) = entry.map_err(Error::failed)?;
+            each(std::str::from_utf8(&key).unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
+        let mut batch = WriteBatch::default();
+        for (key, blob) in blobs {
+            LIMIT.check(blob)?;
+            let mut room = [0; 8];
+            batch.put(self.store.key_form.bytes(key, &mut room), blob);
+        }
+        self.store.database.write_opt(batch, &self.write_options).map_err(Error::failed)
+    }
+
+    fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
+        let snapshot = self.store.database.snapshot();
+        let mut found = 0;
+        for (index, key) in keys.iter().enumerate() {
+            let mut room = [0; 8];
+            let key = self.store.key_form.bytes(key, &mut room);
+            if let Some(blob) = snapshot.get_pinned(key).map_err(Error::failed)? {
+                sink(index, &blob);
+                found += 1;
+            }
+        }
+        Ok(found)
+    }
+
+    fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
+        let mut batch = WriteBatch::default();
+        for key in keys {
+            let mut room = [0; 8];
+            batch.delete(self.store.key_form.bytes(key, &mut room));
+        }
+        self.store.database.write_opt(batch, &self.write_options).map_err(Error::failed)
+    }
+}

@@ -1,0 +1,526 @@
+//! SQLite: one table, one connection per session.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use rusqlite::blob::Blob;
+use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+
+use crate::store::*;
+use crate::stores::common::catalogue::{self, Param};
+
+pub(super) const ADAPTER: Adapter = Adapter {
+    name: "sqlite",
+    about: "SQLite: a row per blob in one table",
+    kind: Kind::Embedded,
+    programs: &[],
+    options: &[
+        OptionSpec {
+            name: "api",
+            values: Values::OneOf(&["column", "incremental"]),
+            default: "column",
+            about: "column: bind and select the value, all of it even for a range; incremental: the blob handle, in pieces of 64 KiB",
+        },
+        OptionSpec {
+            name: "page_size",
+            values: Values::OneOf(&["512", "1024", "2048", "4096", "8192", "16384", "32768", "65536"]),
+            default: "4096",
+            about: "bytes of a database page",
+        },
+        OptionSpec {
+            name: "journal",
+            values: Values::OneOf(&["wal", "delete", "truncate", "persist"]),
+            default: "wal",
+            about: "how a transaction is made atomic; delete, in the durable classes, is synchronous=EXTRA",
+        },
+        OptionSpec {
+            name: "mmap",
+            values: Values::Bytes { min: 0, max: 1 << 40 },
+            default: "0",
+            about: "bytes of the database read through a memory map",
+        },
+        OptionSpec {
+            name: "key",
+            values: Values::OneOf(&["digest", "integer"]),
+            default: "digest",
+            about: "digest: a unique index over 32 hexadecimal digits; integer: the row's own id",
+        },
+    ],
+    caps: |options| Caps {
+        durability: Durability::ALL,
+        persistent: true,
+        contents: true,
+        atomic_put: true,
+        range: true,
+        // An integer row keeps no digest to list.
+        list: options.text("key") == "digest",
+        batch: true,
+        get_many: true,
+        many: true,
+        catalogue: true,
+        blob_bytes_max: Some(LIMIT),
+    },
+    damage,
+    integrity: |_, _| Integrity::Unchecked,
+    open,
+};
+
+/// SQLITE_MAX_LENGTH is 10^9 bytes as SQLite is shipped and holds for the whole row.
+const LIMIT: Limit = Limit {
+    bytes: 999_999_000,
+    source: "SQLITE_MAX_LENGTH of a standard build, less the row's other columns",
+};
+
+/// Bytes read or written by one call of the blob handle.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// SQLite's documentation of `PRAGMA synchronous`: OFF may corrupt the database on power loss; NORMAL in WAL mode
+/// keeps it consistent and may lose recent transactions; FULL flushes the log at every commit. With a rollback
+/// journal NORMAL still leaves a small chance of corruption, so that both durable classes are the same there: FULL, and
+/// where a commit unlinks the journal EXTRA, which flushes the directory as well. Without that a power cut may bring the
+/// journal back, and opening would roll an acknowledged transaction back.
+fn synchronous(journal: &str, durability: Durability) -> &'static str {
+    match (durability, journal) {
+        (Durability::None, _) => "OFF",
+        (Durability::OnSync, "wal") => "NORMAL",
+        (Durability::OnSync | Durability::EachWrite, "delete") => "EXTRA",
+        (Durability::OnSync | Durability::EachWrite, _) => "FULL",
+    }
+}
+
+fn damage(options: &Options, durability: Durability) -> Damage {
+    let after_power_cut = match synchronous(options.text("journal"), durability) {
+        "OFF" => Loss::StoreUnusable,
+        "NORMAL" => Loss::RecentWrites,
+        _ => Loss::Nothing,
+    };
+    Damage { after_kill: Loss::Nothing, after_power_cut }
+}
+
+struct Sqlite {
+    path: PathBuf,
+    /// The pragma's value.
+    synchronous: &'static str,
+    incremental: bool,
+    by_digest: bool,
+    /// The pragma's value.
+    journal: String,
+    mmap_bytes: u64,
+    cache_bytes_each: u64,
+    op_timeout: Duration,
+    /// Holds the database open between sessions, so that the log is not folded in at every session's end.
+    keeper: std::sync::Mutex<Connection>,
+}
+
+fn open(setup: &Setup) -> Result<Box<dyn Store>> {
+    let path = setup.dir.join("blobs.sqlite");
+    let journal = setup.options.text("journal");
+    let keeper = Connection::open(&path).with_context(|| format!("cannot open `{}`", path.display()))?;
+    let store = Sqlite {
+        path,
+        synchronous: synchronous(journal, setup.durability),
+        incremental: setup.options.text("api") == "incremental",
+        by_digest: setup.options.text("key") == "digest",
+        journal: journal.to_owned(),
+        mmap_bytes: setup.options.number("mmap"),
+        // SQLite's page cache belongs to a connection.
+        cache_bytes_each: (setup.cache_bytes / setup.workers.max(1) as u64).max(1 << 20),
+        op_timeout: setup.op_timeout,
+        keeper: std::sync::Mutex::new(keeper),
+    };
+    {
+        let keeper = store.keeper();
+        if setup.mode == Mode::Create {
+            pragma(&keeper, "page_size", setup.options.text("page_size"))?;
+        }
+        store.configure(&keeper)?;
+        keeper.execute_batch(store.statements().table).map_err(from_sqlite)?;
+        keeper.execute_batch(MARKER).map_err(from_sqlite)?;
+    }
+    Ok(Box::new(store))
+}
+
+/// Rowid tables: the blob's handle needs a row id, and large rows do not belong into an index tree.
+const TABLE_BY_DIGEST: &str = "CREATE TABLE IF NOT EXISTS blobs(
+    id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, data BLOB NOT NULL)";
+const TABLE_BY_INTEGER: &str = "CREATE TABLE IF NOT EXISTS blobs(id INTEGER PRIMARY KEY, data BLOB NOT NULL)";
+/// What `sync` commits.
+const MARKER: &str = "CREATE TABLE IF NOT EXISTS marker(id INTEGER PRIMARY KEY, count INTEGER NOT NULL);
+    INSERT OR IGNORE INTO marker VALUES (1, 0)";
+
+fn pragma(connection: &Connection, name: &str, value: &str) -> Result<()> {
+    connection.pragma_update(None, name, value).map_err(from_sqlite)
+}
+
+/// Keeps `Busy` apart from failures: it may be tried again.
+fn from_sqlite(error: rusqlite::Error) -> Error {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Busy,
+        _ => Error::failed(error),
+    }
+}
+
+impl Sqlite {
+    fn keeper(&self) -> std::sync::MutexGuard<'_, Connection> {
+        self.keeper.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn statements(&self) -> &'static Statements {
+        if self.by_digest { &BY_DIGEST } else { &BY_INTEGER }
+    }
+
+    fn configure(&self, connection: &Connection) -> Result<()> {
+        connection.busy_timeout(self.op_timeout).map_err(from_sqlite)?;
+        connection.set_prepared_statement_cache_capacity(32);
+        // Of the ways to keep a journal the file remembers the log only: the others belong to a connection.
+        pragma(connection, "journal_mode", &self.journal)?;
+        pragma(connection, "synchronous", self.synchronous)?;
+        pragma(connection, "mmap_size", &self.mmap_bytes.to_string())?;
+        // A negative cache_size is in KiB.
+        pragma(connection, "cache_size", &format!("-{}", self.cache_bytes_each >> 10))
+    }
+}
+
+impl Store for Sqlite {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        let connection = Connection::open(&self.path).map_err(from_sqlite)?;
+        self.configure(&connection)?;
+        Ok(Box::new(SqliteSession { store: self, connection, buffer: Vec::new(), within: false }))
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        let keeper = self.keeper();
+        let mut facts = Facts::from([
+            ("version".into(), rusqlite::version().to_owned()),
+            // With HAVE_FDATASYNC it flushes as distributions' builds do (`.cargo/config.toml`), else by fsync.
+            ("built_with".into(), option_env!("LIBSQLITE3_FLAGS").unwrap_or("nothing more").to_owned()),
+        ]);
+        for name in [
+            "page_size",
+            "journal_mode",
+            "synchronous",
+            "cache_size",
+            "mmap_size",
+            "auto_vacuum",
+            "wal_autocheckpoint",
+        ] {
+            let value = keeper.pragma_query_value(None, name, |row| {
+                row.get::<_, rusqlite::types::Value>(0).map(|value| match value {
+                    rusqlite::types::Value::Integer(number) => number.to_string(),
+                    rusqlite::types::Value::Text(text) => text,
+                    other => format!("{other:?}"),
+                })
+            });
+            facts.insert(name.to_owned(), value.map_err(from_sqlite)?);
+        }
+        Ok(facts)
+    }
+
+    fn open_catalogue(&self) -> Result<()> {
+        let keeper = self.keeper();
+        keeper.execute_batch(catalogue::TABLE).map_err(from_sqlite)?;
+        keeper.execute_batch(catalogue::UNFINISHED).map_err(from_sqlite)
+    }
+
+    fn index_bytes(&self) -> Result<Option<u64>> {
+        // By name, so that only the pages of indexes are looked at.
+        let sizes = "SELECT coalesce(sum(size.pgsize), 0) FROM sqlite_schema AS entry CROSS JOIN dbstat('main', 1) AS size
+            WHERE entry.type = 'index' AND size.name = entry.name";
+        let bytes: i64 = self.keeper().query_row(sizes, [], |row| row.get(0)).map_err(from_sqlite)?;
+        Ok(Some(bytes as u64))
+    }
+
+    /// Folds the log into the database: the work that WAL mode puts off.
+    fn settle(&self) -> Result<()> {
+        if self.journal != "wal" {
+            return Ok(());
+        }
+        let busy: i64 = self
+            .keeper()
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+            .map_err(from_sqlite)?;
+        if busy == 0 { Ok(()) } else { Err(Error::Busy) }
+    }
+
+    /// Of the two ways of journalling.
+    fn is_log(&self, path: &Path) -> bool {
+        has_name(path, |name| name.ends_with("-wal") || name.ends_with("-journal"))
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let keeper = self.keeper.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        keeper.close().map_err(|(_, error)| from_sqlite(error))
+    }
+}
+
+struct SqliteSession<'a> {
+    store: &'a Sqlite,
+    connection: Connection,
+    buffer: Vec<u8>,
+    /// Whether a transaction has begun that the caller will end.
+    within: bool,
+}
+
+impl catalogue::Connection for SqliteSession<'_> {
+    const BEGIN: &'static str = BEGIN_WRITE;
+
+    fn execute(&mut self, sql: &str) -> Result<()> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(from_sqlite)?;
+        statement.execute([]).map(drop).map_err(from_sqlite)
+    }
+
+    fn within(&mut self) -> &mut bool {
+        &mut self.within
+    }
+
+    fn change(&mut self, sql: &'static str, params: &[Param]) -> Result<u64> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(from_sqlite)?;
+        let changed = statement.execute(rusqlite::params_from_iter(params)).map_err(|error| {
+            // The same digest twice: somebody else is storing it.
+            match error.sqlite_error_code() {
+                Some(ErrorCode::ConstraintViolation) => Error::Busy,
+                _ => from_sqlite(error),
+            }
+        })?;
+        Ok(changed as u64)
+    }
+
+    fn number(&mut self, sql: &'static str, params: &[Param]) -> Result<Option<i64>> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(from_sqlite)?;
+        let params = rusqlite::params_from_iter(params);
+        statement.query_row(params, |row| row.get(0)).optional().map_err(from_sqlite)
+    }
+}
+
+impl rusqlite::ToSql for Param<'_> {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        match self {
+            Param::Text(text) => text.to_sql(),
+            Param::Number(number) => number.to_sql(),
+        }
+    }
+}
+
+/// The statements, for each kind of key. `?1` is the key in all of them.
+struct Statements {
+    table: &'static str,
+    get: &'static str,
+    get_part: &'static str,
+    find: &'static str,
+    put: &'static str,
+    put_room: &'static str,
+    delete: &'static str,
+}
+
+const BY_DIGEST: Statements = Statements {
+    table: TABLE_BY_DIGEST,
+    get: "SELECT data FROM blobs WHERE key = ?1",
+    get_part: "SELECT substr(data, ?2, ?3) FROM blobs WHERE key = ?1",
+    find: "SELECT id FROM blobs WHERE key = ?1",
+    put: "INSERT INTO blobs(key, data) VALUES (?1, ?2) ON CONFLICT(key) DO UPDATE SET data = excluded.data",
+    put_room: "INSERT INTO blobs(key, data) VALUES (?1, zeroblob(?2))
+               ON CONFLICT(key) DO UPDATE SET data = excluded.data RETURNING id",
+    delete: "DELETE FROM blobs WHERE key = ?1",
+};
+
+const BY_INTEGER: Statements = Statements {
+    table: TABLE_BY_INTEGER,
+    get: "SELECT data FROM blobs WHERE id = ?1",
+    get_part: "SELECT substr(data, ?2, ?3) FROM blobs WHERE id = ?1",
+    find: "SELECT id FROM blobs WHERE id = ?1",
+    put: "INSERT INTO blobs(id, data) VALUES (?1, ?2) ON CONFLICT(id) DO UPDATE SET data = excluded.data",
+    put_room: "INSERT INTO blobs(id, data) VALUES (?1, zeroblob(?2))
+               ON CONFLICT(id) DO UPDATE SET data = excluded.data RETURNING id",
+    delete: "DELETE FROM blobs WHERE id = ?1",
+};
+
+/// A key as the row's kind of key wants it.
+enum KeyValue<'a> {
+    Digest(&'a str),
+    Integer(i64),
+}
+
+impl rusqlite::ToSql for KeyValue<'_> {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        match self {
+            KeyValue::Digest(text) => text.to_sql(),
+            KeyValue::Integer(id) => id.to_sql(),
+        }
+    }
+}
+
+impl SqliteSession<'_> {
+    fn statements(&self) -> &'static Statements {
+        self.store.statements()
+    }
+
+    fn key<'k>(&self, key: &'k Key) -> KeyValue<'k> {
+        if self.store.by_digest { KeyValue::Digest(key.as_str()) } else { KeyValue::Integer(key.id as i64) }
+    }
+
+    fn put_one(&mut self, key: &Key, blob: &[u8]) -> rusqlite::Result<()> {
+        if !self.store.incremental {
+            let mut put = self.connection.prepare_cached(self.statements().put)?;
+            put.execute(params![self.key(key), blob])?;
+            return Ok(());
+        }
+        let mut put_room = self.connection.prepare_cached(self.statements().put_room)?;
+        let id: i64 = put_room.query_row(params![self.key(key), blob.len() as i64], |row| row.get(0))?;
+        let mut handle = self.connection.blob_open("main", "blobs", "data", id, false)?;
+        for (index, piece) in blob.chunks(PIECE_BYTES).enumerate() {
+            handle.write_at(piece, index * PIECE_BYTES)?;
+        }
+        Ok(())
+    }
+
+    fn get_column(&mut self, key: &Key, span: Span, sink: Sink) -> rusqlite::Result<bool> {
+        let statements = self.statements();
+        let (sql, range) = match span {
+            Span::Whole => (statements.get, None),
+            // Positions in SQL count from 1.
+            Span::Part { .. } => {
+                let (offset, len) = span.below(LIMIT.bytes);
+                (statements.get_part, Some((offset as i64 + 1, len as i64)))
+            }
+        };
+        let mut select = self.connection.prepare_cached(sql)?;
+        let mut rows = match range {
+            None => select.query(params![self.key(key)])?,
+            Some((from, len)) => select.query(params![self.key(key), from, len])?,
+        };
+        let Some(row) = rows.next()? else { return Ok(false) };
+        // A part without bytes is NULL; the column itself never is.
+        if let Some(bytes) = row.get_ref(0)?.as_blob_or_null()? {
+            sink(bytes);
+        }
+        Ok(true)
+    }
+
+    /// Finds the row and reads through a handle, both in the transaction the caller began.
+    fn get_incremental(&mut self, key: &Key, span: Span, sink: Sink) -> rusqlite::Result<bool> {
+        let mut find = self.connection.prepare_cached(self.statements().find)?;
+        let Some(id) = find.query_row(params![self.key(key)], |row| row.get::<_, i64>(0)).optional()? else {
+            return Ok(false);
+        };
+        let handle: Blob<'_> = self.connection.blob_open("main", "blobs", "data", id, true)?;
+        let offset = match span {
+            Span::Whole => 0,
+            Span::Part { offset, .. } => offset as usize,
+        };
+        let end = offset + span.len_in(handle.len() as u64) as usize;
+        self.buffer.resize(PIECE_BYTES, 0);
+        let mut at = offset;
+        while at < end {
+            let piece = &mut self.buffer[..PIECE_BYTES.min(end - at)];
+            handle.read_at_exact(piece, at)?;
+            sink(piece);
+            at += piece.len();
+        }
+        Ok(true)
+    }
+
+    /// Runs `body` between BEGIN and COMMIT, or within what the caller began; rolls back when it fails.
+    fn transaction<T>(
+        &mut self,
+        begin: &str,
+        body: impl FnOnce(&mut Self) -> rusqlite::Result<T>,
+    ) -> Result<T> {
+        if self.within {
+            return body(self).map_err(from_sqlite);
+        }
+        self.connection.prepare_cached(begin).and_then(|mut begin| begin.execute([])).map_err(from_sqlite)?;
+        let result = body(self).and_then(|value| {
+            self.connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]))?;
+            Ok(value)
+        });
+        result.map_err(|error| {
+            // The first error is the one to report; a failed rollback leaves nothing to roll back.
+            drop(self.connection.execute_batch("ROLLBACK"));
+            from_sqlite(error)
+        })
+    }
+}
+
+/// Takes the write lock at once, so that a transaction never has to start again half way.
+const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
+const BEGIN_READ: &str = "BEGIN";
+
+impl Session for SqliteSession<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        LIMIT.check(blob)?;
+        if self.store.incremental {
+            return self.transaction(BEGIN_WRITE, |session| session.put_one(key, blob));
+        }
+        self.put_one(key, blob).map_err(from_sqlite)
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        if self.store.incremental {
+            return self.transaction(BEGIN_READ, |session| session.get_incremental(key, span, sink));
+        }
+        self.get_column(key, span, sink).map_err(from_sqlite)
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        let mut delete = self.connection.prepare_cached(self.statements().delete).map_err(from_sqlite)?;
+        delete.execute(params![self.key(key)]).map_err(from_sqlite)?;
+        Ok(())
+    }
+
+    /// Commits a marker with FULL: its flush of the log covers every earlier commit. In the class none nothing
+    /// is asked for, and with FULL or EXTRA everything is flushed already.
+    fn sync(&mut self) -> Result<()> {
+        if self.store.synchronous != "NORMAL" {
+            return Ok(());
+        }
+        self.connection
+            .execute_batch("PRAGMA synchronous = FULL; UPDATE marker SET count = count + 1; PRAGMA synchronous = NORMAL;")
+            .map_err(from_sqlite)
+    }
+
+    fn catalogue(&mut self) -> Result<&mut dyn Catalogue> {
+        Ok(self)
+    }
+
+    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        if !self.store.by_digest {
+            return Err(Error::Unsupported("list"));
+        }
+        let mut select = self.connection.prepare_cached("SELECT key FROM blobs").map_err(from_sqlite)?;
+        let mut rows = select.query([]).map_err(from_sqlite)?;
+        while let Some(row) = rows.next().map_err(from_sqlite)? {
+            each(row.get_ref(0).map_err(from_sqlite)?.as_str().unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    fn put_batch(&mut self, blobs: &[(Key, &[u8])]) -> Result<()> {
+        blobs.iter().try_for_each(|(_, blob)| LIMIT.check(blob))?;
+        self.transaction(BEGIN_WRITE, |session| {
+            blobs.iter().try_for_each(|(key, blob)| session.put_one(key, blob))
+        })
+    }
+
+    fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
+        self.transaction(BEGIN_READ, |session| {
+            let mut found = 0;
+            for (index, key) in keys.iter().enumerate() {
+                let mut piece = |bytes: &[u8]| sink(index, bytes);
+                found += usize::from(if session.store.incremental {
+                    session.get_incremental(key, Span::Whole, &mut piece)?
+                } else {
+                    session.get_column(key, Span::Whole, &mut piece)?
+                });
+            }
+            Ok(found)
+        })
+    }
+
+    fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {
+        self.transaction(BEGIN_WRITE, |session| {
+            let mut delete = session.connection.prepare_cached(session.statements().delete)?;
+            keys.iter().try_for_each(|key| delete.execute(params![session.key(key)]).map(drop))
+        })
+    }
+}

@@ -1,0 +1,466 @@
+//! One file per blob, in one directory or in directories named after the first digits of the digest.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::Context;
+use rustix::fs::{AtFlags, FileType, Mode as Permissions, OFlags};
+use rustix::io::Errno;
+
+use super::ramdisk;
+use crate::store::*;
+
+const PUT: OptionSpec = OptionSpec {
+    name: "put",
+    values: Values::OneOf(&["atomic", "in-place"]),
+    default: "atomic",
+    about: "atomic: a draft, then rename; in-place: truncate and write, readers may see half a blob",
+};
+const SYNC: OptionSpec = OptionSpec {
+    name: "sync",
+    values: Values::OneOf(&["syncfs", "fsync"]),
+    default: "syncfs",
+    about: "how on-sync flushes: the file system once, or each file and directory written",
+};
+const BUFFER: OptionSpec = OptionSpec {
+    name: "buffer",
+    values: Values::Bytes { min: 4 << 10, max: 64 << 20 },
+    default: "256KiB",
+    about: "bytes read by one call",
+};
+
+/// The option of those who put files behind something else, and its value for a file system in memory.
+pub(in crate::stores) const MEDIUM: &str = "medium";
+pub(in crate::stores) const MEMORY: &str = "memory";
+
+pub(in crate::stores) const FLAT: Adapter = Adapter {
+    name: "files/flat",
+    about: "one file per blob, all in one directory",
+    kind: Kind::Files,
+    programs: &[],
+    options: &[PUT, SYNC, BUFFER],
+    caps,
+    damage,
+    integrity: |_, _| Integrity::Unchecked,
+    open: |setup| open(setup, Layout { depth: 0, width: 0 }),
+};
+
+pub(in crate::stores) const HASHED: Adapter = Adapter {
+    name: "files/hashed",
+    about: "one file per blob, in directories named after the first digits of the digest",
+    kind: Kind::Files,
+    programs: &[],
+    options: &[DEPTH, WIDTH, PUT, SYNC, BUFFER],
+    caps,
+    damage,
+    integrity: |_, _| Integrity::Unchecked,
+    open: |setup| open(setup, hashed(setup)),
+};
+
+const DEPTH: OptionSpec = OptionSpec {
+    name: "depth",
+    values: Values::Integer { min: 1, max: 4 },
+    default: "1",
+    about: "levels of directories",
+};
+const WIDTH: OptionSpec = OptionSpec {
+    name: "width",
+    values: Values::Integer { min: 1, max: 4 },
+    default: "2",
+    about: "hexadecimal digits in a directory's name (2: 256 directories a level)",
+};
+
+pub(in crate::stores) const RAMDISK: Adapter = Adapter {
+    name: "files/ramdisk",
+    about: "the files of `files/hashed` in a file system in memory, made for the run",
+    kind: Kind::Cache,
+    programs: &[],
+    options: &[DEPTH, WIDTH, PUT, BUFFER],
+    caps: |options| Caps { durability: &[Durability::None], persistent: false, ..caps(options) },
+    damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
+    integrity: |_, _| Integrity::NothingKept,
+    open: |setup| {
+        let bytes_max = ramdisk_bytes(setup);
+        let facts = [("file_system", "tmpfs".to_owned()), ("limit_bytes", bytes_max.to_string())];
+        open_upon(ramdisk::make(bytes_max)?, true, setup, hashed(setup), facts)
+    },
+};
+
+/// Every file ends with a page that is not full, directories are pages too, and a put is there twice until its draft is renamed.
+fn ramdisk_bytes(setup: &Setup) -> u64 {
+    const PAGE_BYTES: u64 = 4096;
+    const ROOM_BYTES: u64 = 64 << 20;
+    let drafts = (setup.workers as u64 + 1) * setup.blob_bytes_max;
+    setup.store_bytes_max + setup.keys_max * 2 * PAGE_BYTES + drafts + ROOM_BYTES
+}
+
+fn caps(options: &Options) -> Caps {
+    Caps {
+        durability: Durability::ALL,
+        persistent: true,
+        contents: true,
+        atomic_put: options.text("put") == "atomic",
+        range: true,
+        list: true,
+        // A directory has no transaction over several files.
+        batch: false,
+        get_many: false,
+        many: true,
+        catalogue: false,
+        blob_bytes_max: None,
+    }
+}
+
+/// What was written reaches the page cache in the call, so a killed process loses nothing but an in-place write
+/// that was under way. A power cut takes what was not flushed; a file renamed before its data was flushed may
+/// be empty afterwards (delayed allocation).
+fn damage(options: &Options, durability: Durability) -> Damage {
+    let atomic = options.text("put") == "atomic";
+    let after_kill = if atomic { Loss::Nothing } else { Loss::RecentWrites };
+    let after_power_cut = match durability {
+        Durability::EachWrite => after_kill,
+        Durability::None | Durability::OnSync => Loss::RecentWrites,
+    };
+    Damage { after_kill, after_power_cut }
+}
+
+#[derive(Clone, Copy)]
+struct Layout {
+    /// Levels of directories.
+    depth: usize,
+    /// Hexadecimal digits in a directory's name.
+    width: usize,
+}
+
+struct Files {
+    base: File,
+    /// Whether `base` is of a file system in memory that is the store's alone.
+    in_memory: bool,
+    layout: Layout,
+    atomic: bool,
+    sync_whole_filesystem: bool,
+    durability: Durability,
+    buffer_bytes: usize,
+    sessions: AtomicU64,
+    facts: Facts,
+}
+
+fn hashed(setup: &Setup) -> Layout {
+    let number = |name| setup.options.number(name) as usize;
+    Layout { depth: number("depth"), width: number("width") }
+}
+
+fn open(setup: &Setup, layout: Layout) -> Result<Box<dyn Store>> {
+    let base = File::open(setup.dir).with_context(|| format!("cannot open `{}`", setup.dir.display()))?;
+    open_upon(base, false, setup, layout, [("flush", setup.options.text("sync").to_owned())])
+}
+
+/// Opens a store of files in a directory, with what is to be said of it.
+fn open_upon<const N: usize>(
+    base: File,
+    in_memory: bool,
+    setup: &Setup,
+    layout: Layout,
+    facts: [(&str, String); N],
+) -> Result<Box<dyn Store>> {
+    let directories = 16_u64.pow((layout.depth * layout.width) as u32);
+    let mut facts: Facts = facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    facts.insert("directories".into(), directories.to_string());
+    Ok(Box::new(Files {
+        base,
+        in_memory,
+        layout,
+        atomic: setup.options.text("put") == "atomic",
+        sync_whole_filesystem: setup.options.text("sync") == "syncfs",
+        durability: setup.durability,
+        buffer_bytes: setup.options.number("buffer") as usize,
+        sessions: AtomicU64::new(0),
+        facts,
+    }))
+}
+
+impl Store for Files {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        let id = self.sessions.fetch_add(1, Ordering::Relaxed);
+        Ok(Box::new(FilesSession {
+            store: self,
+            // Unique among sessions: two writers with one draft would tear each other's blobs.
+            draft_name: format!(".draft-{}-{id}", std::process::id()),
+            buffer: vec![0; self.buffer_bytes],
+            path: Vec::new(),
+            draft: Vec::new(),
+            unsynced: Vec::new(),
+        }))
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        Ok(self.facts.clone())
+    }
+
+    fn memory_bytes(&self) -> Result<Option<u64>> {
+        Ok(if self.in_memory { Some(ramdisk::memory_bytes(&self.base)?) } else { None })
+    }
+
+    fn directory(&self) -> Option<BorrowedFd<'_>> {
+        self.in_memory.then(|| self.base.as_fd())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct FilesSession<'a> {
+    store: &'a Files,
+    draft_name: String,
+    buffer: Vec<u8>,
+    /// The path of the last op: no memory is allocated for the next one.
+    path: Vec<u8>,
+    /// The path of the last draft.
+    draft: Vec<u8>,
+    /// Keys written since the last sync; kept only when each file is flushed by itself.
+    unsynced: Vec<Key>,
+}
+
+/// `ab/cd/` or nothing: the directories of a key, with a slash behind each.
+fn directory_of(layout: Layout, key: &Key) -> String {
+    let digits = key.as_str();
+    let mut path = String::with_capacity((layout.width + 1) * layout.depth + 64);
+    for level in 0..layout.depth {
+        path.push_str(&digits[level * layout.width..(level + 1) * layout.width]);
+        path.push('/');
+    }
+    path
+}
+
+/// The path of a name in the directories of a key as system calls take it, in a buffer that is used again and again.
+fn spell<'a>(path: &'a mut Vec<u8>, layout: Layout, key: &Key, name: &[u8]) -> &'a CStr {
+    path.clear();
+    for digits in key.hex.chunks(layout.width.max(1)).take(layout.depth) {
+        path.extend_from_slice(digits);
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path.push(0);
+    CStr::from_bytes_until_nul(path).unwrap_or_default()
+}
+
+fn path_of(layout: Layout, key: &Key) -> String {
+    let mut path = directory_of(layout, key);
+    path.push_str(key.as_str());
+    path
+}
+
+impl Files {
+    /// Opens a file for writing, making its directories when they are not there yet.
+    fn create(&self, key: &Key, path: &CStr) -> Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+        let permissions = Permissions::from_raw_mode(0o644);
+        match rustix::fs::openat(&self.base, path, flags, permissions) {
+            Ok(file) => Ok(file.into()),
+            Err(Errno::NOENT) if self.layout.depth > 0 => {
+                self.make_directories(key)?;
+                Ok(rustix::fs::openat(&self.base, path, flags, permissions)?.into())
+            }
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn make_directories(&self, key: &Key) -> Result<()> {
+        let path = directory_of(self.layout, key);
+        let mut end = 0;
+        for _ in 0..self.layout.depth {
+            let parent_end = end;
+            end += self.layout.width + 1;
+            match rustix::fs::mkdirat(&self.base, &path[..end], Permissions::from_raw_mode(0o755)) {
+                Ok(()) if self.durability == Durability::EachWrite => {
+                    self.flush_directory(&path[..parent_end])?;
+                }
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Flushes a directory, so that the names in it are on stable storage.
+    fn flush_directory(&self, path: &str) -> Result<()> {
+        if path.is_empty() {
+            return Ok(self.base.sync_all()?);
+        }
+        Ok(rustix::fs::fsync(open_directory(&self.base, path)?)?)
+    }
+}
+
+impl FilesSession<'_> {
+    fn flush_each(&mut self) -> Result<()> {
+        let mut directories = std::collections::BTreeSet::from([String::new()]);
+        for key in std::mem::take(&mut self.unsynced) {
+            let path = path_of(self.store.layout, &key);
+            match rustix::fs::openat(
+                &self.store.base,
+                &path,
+                OFlags::RDONLY | OFlags::CLOEXEC,
+                Permissions::empty(),
+            ) {
+                Ok(file) => rustix::fs::fsync(file)?,
+                // Deleted since; the directory's flush below makes that durable.
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+            let directory = directory_of(self.store.layout, &key);
+            for (end, _) in directory.match_indices('/') {
+                directories.insert(directory[..=end].to_owned());
+            }
+        }
+        directories.iter().try_for_each(|directory| match self.store.flush_directory(directory) {
+            Err(Error::Failed(error)) if is_not_found(&error) => Ok(()),
+            result => result,
+        })
+    }
+
+    fn wrote(&mut self, key: &Key) {
+        if self.store.durability == Durability::OnSync && !self.store.sync_whole_filesystem {
+            self.unsynced.push(*key);
+        }
+    }
+}
+
+fn is_not_found(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
+fn open_directory(base: impl AsFd, path: &str) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::openat(base, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Permissions::empty())
+}
+
+impl Session for FilesSession<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        let store = self.store;
+        let each_write = store.durability == Durability::EachWrite;
+        let path = spell(&mut self.path, store.layout, key, &key.hex);
+        if store.atomic {
+            let draft = spell(&mut self.draft, store.layout, key, self.draft_name.as_bytes());
+            let written = store.create(key, draft).and_then(|mut file| {
+                file.write_all(blob)?;
+                if each_write {
+                    file.sync_all()?;
+                }
+                drop(file);
+                Ok(rustix::fs::renameat(&store.base, draft, &store.base, path)?)
+            });
+            if let Err(error) = written {
+                // The draft is of no use to anyone; the first error is the one to report.
+                rustix::fs::unlinkat(&store.base, draft, AtFlags::empty()).ok();
+                return Err(error);
+            }
+        } else {
+            let mut file = store.create(key, path)?;
+            file.write_all(blob)?;
+            if each_write {
+                file.sync_all()?;
+            }
+        }
+        if each_write {
+            store.flush_directory(&directory_of(store.layout, key))?;
+        }
+        self.wrote(key);
+        Ok(())
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        let path = spell(&mut self.path, self.store.layout, key, &key.hex);
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let mut file: File = match rustix::fs::openat(&self.store.base, path, flags, Permissions::empty()) {
+            Ok(file) => file.into(),
+            Err(Errno::NOENT) => return Ok(false),
+            Err(errno) => return Err(errno.into()),
+        };
+        match span {
+            Span::Whole => loop {
+                let read = file.read(&mut self.buffer)?;
+                if read == 0 {
+                    break;
+                }
+                sink(&self.buffer[..read]);
+            },
+            Span::Part { .. } => {
+                // The kernel counts a file's bytes with a sign.
+                let (mut offset, mut len) = span.below(i64::MAX as u64);
+                while len > 0 {
+                    let want = (self.buffer.len() as u64).min(len) as usize;
+                    let read = file.read_at(&mut self.buffer[..want], offset)?;
+                    if read == 0 {
+                        break;
+                    }
+                    sink(&self.buffer[..read]);
+                    offset += read as u64;
+                    len -= read as u64;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        match rustix::fs::unlinkat(&self.store.base, path_of(self.store.layout, key), AtFlags::empty()) {
+            Ok(()) => {}
+            Err(Errno::NOENT) => return Ok(()),
+            Err(errno) => return Err(errno.into()),
+        }
+        if self.store.durability == Durability::EachWrite {
+            self.store.flush_directory(&directory_of(self.store.layout, key))?;
+        }
+        self.wrote(key);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        if self.store.sync_whole_filesystem {
+            return Ok(rustix::fs::syncfs(&self.store.base)?);
+        }
+        self.flush_each()
+    }
+
+    fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {
+        list_below(open_directory(&self.store.base, ".")?, self.store.layout.depth, each)
+    }
+}
+
+fn list_below(directory: OwnedFd, depth: usize, each: &mut dyn FnMut(&str)) -> Result<()> {
+    for entry in rustix::fs::Dir::read_from(&directory)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy();
+        // Drafts and the two dot entries are no blobs.
+        if name.starts_with('.') {
+            continue;
+        }
+        match entry.file_type() {
+            FileType::Directory if depth > 0 => {
+                list_below(open_directory(&directory, &name)?, depth - 1, each)?
+            }
+            _ => each(&name),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_spellings_of_a_path_are_the_same() {
+        let key = Key { id: 1, hex: *b"0123456789abcdef0123456789abcdef" };
+        let mut room = Vec::new();
+        for (depth, width) in [(0, 0), (1, 2), (2, 2), (4, 4), (3, 1)] {
+            let layout = Layout { depth, width };
+            assert_eq!(spell(&mut room, layout, &key, &key.hex).to_str().unwrap(), path_of(layout, &key));
+        }
+        assert_eq!(path_of(Layout { depth: 1, width: 2 }, &key), "01/0123456789abcdef0123456789abcdef");
+    }
+}

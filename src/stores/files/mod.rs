@@ -1,0 +1,11 @@
+//! Files in directories.
+
+use super::Entry;
+
+pub(super) mod directories;
+mod packed;
+pub(super) mod ramdisk;
+
+/// Those of this family.
+pub(super) const TABLE: &[Entry] =
+    &[Entry::Ready(&directories::FLAT), Entry::Ready(&directories::HASHED), Entry::Ready(&packed::ADAPTER)];

@@ -1,0 +1,349 @@
+//! A connection to a server whose protocol is spoken here: a header and a blob in one system call, answers lent from one buffer.
+
+use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use url::Url;
+
+use crate::store::*;
+use crate::wire::stream::Stream;
+
+/// Where a server listens.
+#[derive(Clone, Debug)]
+pub(crate) enum Address {
+    Socket(PathBuf),
+    Host(String, u16),
+}
+
+impl Address {
+    /// What a URL of this scheme names: `scheme://HOST[:PORT]`, or `scheme+unix:///PATH` for a socket.
+    pub(crate) fn of(url: &Url, scheme: &str, port: u16) -> Result<Address> {
+        if url.scheme() == format!("{scheme}+unix") && !url.path().is_empty() {
+            return Ok(Address::Socket(Path::new(url.path()).to_owned()));
+        }
+        let shown = crate::shown::without_passwords(url.as_str());
+        if url.scheme() != scheme {
+            return Err(Error::Failed(anyhow!("`{shown}` does not begin with `{scheme}://`")));
+        }
+        // Brackets belong to the URL, not to the address.
+        let host = url.host_str().filter(|host| !host.is_empty()).map(|host| host.trim_matches(['[', ']']));
+        let host = host.ok_or_else(|| Error::Failed(anyhow!("`{shown}` names no host")))?;
+        Ok(Address::Host(host.to_owned(), url.port().unwrap_or(port)))
+    }
+}
+
+/// Parses the option `url`.
+pub(crate) fn parse(url: &str, of: &str) -> Result<Url> {
+    let shown = || format!("`{}` is not a URL of {of}", crate::shown::without_passwords(url));
+    Ok(Url::parse(url).with_context(shown)?)
+}
+
+fn connected(address: &Address, timeout: Duration) -> anyhow::Result<Stream> {
+    match address {
+        Address::Socket(path) => {
+            Stream::unix(path, timeout).with_context(|| format!("cannot connect to `{}`", path.display()))
+        }
+        Address::Host(name, port) => {
+            Stream::tcp(name, *port, timeout).with_context(|| format!("cannot connect to `{name}:{port}`"))
+        }
+    }
+}
+
+/// Sends an acknowledgement of what was read, if there is none yet.
+fn acknowledge(stream: &Stream) -> std::io::Result<()> {
+    match stream {
+        Stream::Unix(_) => Ok(()),
+        Stream::Tcp(stream) => Ok(rustix::net::sockopt::set_tcp_quickack(stream, true)?),
+        #[cfg(feature = "http")]
+        Stream::Tls(stream) => Ok(rustix::net::sockopt::set_tcp_quickack(&stream.sock, true)?),
+    }
+}
+
+/// Bytes read by one call: enough that large blobs take few calls, few enough to stay in the processor's cache.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// What an error says when the other side ended the connection.
+pub(crate) const HUNG_UP: &str = "the server closed the connection";
+
+/// A connection. Once an op failed half way, what comes next is unknown: it is then good for nothing but to be dropped.
+pub(crate) struct Wire {
+    stream: Stream,
+    /// Empty until something is read.
+    buffer: Box<[u8]>,
+    /// What was read and not yet used is `buffer[begin..end]`.
+    begin: usize,
+    end: usize,
+    acknowledges_at_once: bool,
+}
+
+impl Wire {
+    /// Connects. `timeout` holds for connecting, and for each wait of an op.
+    pub(crate) fn connect(address: &Address, timeout: Duration) -> Result<Wire> {
+        Ok(Wire::upon(connected(address, timeout)?))
+    }
+
+    fn upon(stream: Stream) -> Wire {
+        Wire { stream, buffer: Box::default(), begin: 0, end: 0, acknowledges_at_once: false }
+    }
+
+    /// Takes the buffer of a connection that was closed: to make one for each connection would cost more than a short answer.
+    #[cfg(feature = "http")]
+    pub(crate) fn with_buffer(mut self, buffer: Box<[u8]>) -> Wire {
+        self.buffer = buffer;
+        self
+    }
+
+    /// Closes the connection, and gives its buffer to the next one.
+    #[cfg(feature = "http")]
+    pub(crate) fn into_buffer(self) -> Box<[u8]> {
+        self.buffer
+    }
+
+    /// Connects with TLS, to a server that has a certificate for the name in its address. `protocol` is what is to be spoken over
+    /// it, where the server is to agree to that (ALPN).
+    #[cfg(feature = "http")]
+    pub(crate) fn connect_tls(
+        address: &Address,
+        trust: &std::sync::Arc<rustls::ClientConfig>,
+        protocol: Option<&[u8]>,
+        timeout: Duration,
+    ) -> Result<Wire> {
+        let (Address::Host(name, _), Stream::Tcp(mut stream)) = (address, connected(address, timeout)?)
+        else {
+            return Err(Error::Unsupported("TLS over a socket without a host's name"));
+        };
+        let cannot = || format!("no TLS with `{name}`");
+        let server = rustls::pki_types::ServerName::try_from(name.clone()).with_context(cannot)?;
+        let protocols = protocol.iter().map(|name| name.to_vec()).collect();
+        let trust = std::sync::Arc::clone(trust);
+        let mut session =
+            rustls::ClientConnection::new_with_alpn(trust, server, protocols).with_context(cannot)?;
+        while session.is_handshaking() {
+            session.complete_io(&mut stream).with_context(cannot)?;
+        }
+        Ok(Wire::upon(Stream::Tls(Box::new(rustls::StreamOwned::new(session, stream)))))
+    }
+
+    /// What the server agreed to speak over TLS.
+    #[cfg(feature = "http")]
+    pub(crate) fn protocol(&self) -> Option<&[u8]> {
+        match &self.stream {
+            Stream::Tls(stream) => stream.conn.alpn_protocol(),
+            Stream::Unix(_) | Stream::Tcp(_) => None,
+        }
+    }
+
+    /// Sends all parts, in as few system calls as the kernel allows.
+    pub(crate) fn send(&mut self, parts: &mut [IoSlice]) -> Result<()> {
+        let mut parts = parts;
+        IoSlice::advance_slices(&mut parts, 0);
+        while !parts.is_empty() {
+            match self.stream.write_vectored(parts) {
+                Ok(0) => return Err(hung_up()),
+                Ok(written) => IoSlice::advance_slices(&mut parts, written),
+                Err(error) => go_on_after(error)?,
+            }
+        }
+        Ok(self.stream.flush()?)
+    }
+
+    /// Has all that comes acknowledged as soon as it is read, where the kernel would put it off.
+    #[cfg(feature = "http")]
+    pub(crate) fn acknowledging_at_once(mut self) -> Wire {
+        self.acknowledges_at_once = true;
+        self
+    }
+
+    /// The next line, without its end.
+    pub(crate) fn line(&mut self) -> Result<&[u8]> {
+        let mut looked = self.begin;
+        loop {
+            if let Some(at) = self.buffer[looked..self.end].iter().position(|byte| *byte == b'\n') {
+                let (begin, end) = (self.begin, looked + at);
+                self.begin = end + 1;
+                let line = &self.buffer[begin..end];
+                return Ok(line.strip_suffix(b"\r").unwrap_or(line));
+            }
+            if self.begin > 0 {
+                self.buffer.copy_within(self.begin..self.end, 0);
+                self.end -= self.begin;
+                self.begin = 0;
+            }
+            looked = self.end;
+            if self.end == self.buffer.len() && self.end > 0 {
+                return Err(Error::Failed(anyhow!("the server's answer is no line of its protocol")));
+            }
+            self.fill()?;
+        }
+    }
+
+    /// Lends the next bytes, in pieces as they come.
+    pub(crate) fn lend(&mut self, bytes: u64, sink: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let mut left = bytes;
+        while left > 0 {
+            if self.begin == self.end {
+                (self.begin, self.end) = (0, 0);
+                self.fill()?;
+            }
+            let piece = ((self.end - self.begin) as u64).min(left) as usize;
+            sink(&self.buffer[self.begin..self.begin + piece]);
+            self.begin += piece;
+            left -= piece as u64;
+        }
+        Ok(())
+    }
+
+    /// Lends everything until the server closes the connection.
+    #[cfg(feature = "http")]
+    pub(crate) fn lend_rest(&mut self, sink: &mut dyn FnMut(&[u8])) -> Result<()> {
+        loop {
+            sink(&self.buffer[self.begin..self.end]);
+            (self.begin, self.end) = (0, 0);
+            if self.read_more()? == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The end of a line behind bytes of a known length; anything else means that what was taken for a blob is none.
+    pub(crate) fn line_end(&mut self) -> Result<()> {
+        let line = self.line()?;
+        if line.is_empty() {
+            return Ok(());
+        }
+        let line = String::from_utf8_lossy(line).into_owned();
+        Err(Error::Failed(anyhow!("`{line}` stands where the blob's end should be")))
+    }
+
+    /// Reads more behind what is there.
+    fn fill(&mut self) -> Result<()> {
+        if self.read_more()? == 0 { Err(hung_up()) } else { Ok(()) }
+    }
+
+    /// The same; 0 bytes when the server has closed the connection.
+    fn read_more(&mut self) -> Result<usize> {
+        if self.buffer.is_empty() {
+            self.buffer = vec![0; BUFFER_BYTES].into();
+        }
+        loop {
+            match self.stream.read(&mut self.buffer[self.end..]) {
+                Ok(read) => {
+                    self.end += read;
+                    if self.acknowledges_at_once {
+                        acknowledge(&self.stream)?;
+                    }
+                    return Ok(read);
+                }
+                Err(error) => go_on_after(error)?,
+            }
+        }
+    }
+}
+
+fn hung_up() -> Error {
+    Error::Failed(anyhow!(HUNG_UP))
+}
+
+/// A signal is no reason to give up; a wait that was too long is told apart from failures.
+fn go_on_after(error: std::io::Error) -> Result<()> {
+    match error.kind() {
+        ErrorKind::Interrupted => Ok(()),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Err(Error::TimedOut),
+        _ => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// A connection to a peer that does what it is told.
+    fn with_peer(peer: impl FnOnce(UnixStream) + Send + 'static) -> Wire {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        std::thread::spawn(move || peer(theirs));
+        Wire::upon(Stream::Unix(ours))
+    }
+
+    #[test]
+    fn lines_and_blobs_come_whole_however_they_arrive() {
+        let blob: Vec<u8> = (0..700_001_u32).map(|at| at as u8).collect();
+        let sent = [b"VA 700001\r\n".as_slice(), &blob, b"\r\nHD\r\n"].concat();
+        let mut wire = with_peer(move |mut peer| {
+            for piece in sent.chunks(7001) {
+                peer.write_all(piece).unwrap();
+            }
+        });
+        assert_eq!(wire.line().unwrap(), b"VA 700001");
+        let mut found = Vec::new();
+        wire.lend(700_001, &mut |piece| found.extend_from_slice(piece)).unwrap();
+        assert_eq!(found, blob);
+        wire.line_end().unwrap();
+        assert_eq!(wire.line().unwrap(), b"HD");
+        let ended = wire.line().unwrap_err();
+        assert!(ended.to_string().contains("closed the connection"), "{ended}");
+    }
+
+    #[test]
+    fn a_blob_that_ends_too_early_is_an_error() {
+        let mut wire = with_peer(|mut peer| peer.write_all(b"VA 100\r\nonly this").unwrap());
+        assert_eq!(wire.line().unwrap(), b"VA 100");
+        let mut lent = 0;
+        let ended = wire.lend(100, &mut |piece| lent += piece.len()).unwrap_err();
+        assert!(lent == 9 && ended.to_string().contains("closed the connection"), "{ended}");
+    }
+
+    #[test]
+    fn what_was_sent_in_parts_arrives_in_order() {
+        let (send, receive) = std::sync::mpsc::channel();
+        let mut wire = with_peer(move |mut peer| {
+            let mut all = Vec::new();
+            peer.read_to_end(&mut all).unwrap();
+            send.send(all).unwrap();
+        });
+        let large = vec![7; 3_000_000];
+        wire.send(&mut [
+            IoSlice::new(b"head"),
+            IoSlice::new(b""),
+            IoSlice::new(&large),
+            IoSlice::new(b"tail"),
+        ])
+        .unwrap();
+        drop(wire);
+        assert_eq!(receive.recv().unwrap(), [b"head".as_slice(), &large, b"tail"].concat());
+    }
+
+    #[test]
+    fn a_silent_server_is_told_apart_from_a_wrong_one() {
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let mut wire = with_peer(move |mut peer| {
+            peer.write_all(b"VA 2\r\nxyz\r\n").unwrap();
+            ended.recv().ok();
+        });
+        assert_eq!(wire.line().unwrap(), b"VA 2");
+        wire.lend(2, &mut |_| {}).unwrap();
+        assert!(wire.line_end().unwrap_err().to_string().contains("`z` stands where"));
+        assert!(matches!(wire.line(), Err(Error::TimedOut)));
+        drop(end);
+    }
+
+    #[test]
+    fn addresses_are_read_from_urls() {
+        let of = |url: &str| Address::of(&parse(url, "memcached").unwrap(), "memcached", 11211);
+        assert!(
+            matches!(of("memcached://127.0.0.1").unwrap(), Address::Host(name, 11211) if name == "127.0.0.1")
+        );
+        assert!(matches!(of("memcached://[::1]:7").unwrap(), Address::Host(name, 7) if name == "::1"));
+        assert!(
+            matches!(of("memcached+unix:///run/m").unwrap(), Address::Socket(path) if path == Path::new("/run/m"))
+        );
+        assert!(of("memcached://").is_err());
+        assert!(
+            of("http://127.0.0.1").unwrap_err().to_string().contains("does not begin with `memcached://`")
+        );
+    }
+}

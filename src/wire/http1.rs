@@ -1,0 +1,549 @@
+//! HTTP as object stores and web servers are asked: one connection, one request at a time, the body lent as it arrives. HTTP/1.1 is
+//! spoken here, HTTP/2 in `http2.rs`.
+//!
+//! The kept clients for Rust cost more than the request: they hand bodies over as readers, which copies them once more, and keep
+//! pools that one worker with one connection does not need.
+
+use std::io::{IoSlice, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use rustls::client::Resumption;
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, RootCertStore};
+
+use super::buffer::{Address, HUNG_UP, Wire};
+use super::http2::{ALPN, Link, Take};
+use crate::store::*;
+
+/// The one type that blobs are sent as.
+pub(crate) const BLOB_TYPE: &str = "application/octet-stream";
+/// The most lines of a head.
+const HEADERS_MAX: usize = 100;
+/// Bytes of a refusal's text that are kept.
+const REFUSAL_BYTES: usize = 16 << 10;
+
+/// Where requests go.
+#[derive(Clone)]
+pub(crate) struct Endpoint {
+    pub(crate) address: Address,
+    /// With TLS: whom to trust.
+    pub(crate) tls: Option<Arc<ClientConfig>>,
+}
+
+/// Which HTTP is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// HTTP/1.1.
+    One,
+    /// HTTP/2: agreed to in the handshake of TLS, or known before where there is none.
+    Two,
+}
+
+/// How a connection is used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manners {
+    pub(crate) version: Version,
+    /// Whether one connection serves many requests.
+    pub(crate) keep_alive: bool,
+    /// Whether what comes is acknowledged as soon as it is read. A server that sends head and body apart, and in between waits
+    /// for what the kernel puts off, would otherwise take 40 ms.
+    pub(crate) acknowledge_at_once: bool,
+    /// Whether a request is made once more when the server had closed the kept connection before it.
+    pub(crate) repeat: bool,
+    /// For connecting, and for each wait of a request.
+    pub(crate) timeout: Duration,
+}
+
+/// Trust in these authorities, or in these certificates themselves.
+pub(crate) fn trust_in(certificates: Vec<CertificateDer<'_>>) -> Result<Arc<ClientConfig>> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(certificates);
+    if roots.is_empty() {
+        return Err(Error::Failed(anyhow!("there is no certificate to trust")));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let builder = builder.context("TLS cannot be set up")?;
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    // Every connection makes the whole handshake: that is what a connection costs a new visitor.
+    config.resumption = Resumption::disabled();
+    Ok(Arc::new(config))
+}
+
+/// One request.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'a> {
+    pub(crate) method: &'static str,
+    pub(crate) host: &'a str,
+    pub(crate) path: &'a str,
+    /// Lines, each with its end.
+    pub(crate) headers: &'a str,
+    pub(crate) body: Option<&'a [u8]>,
+}
+
+/// How the length of a body is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Framing {
+    Length(u64),
+    Chunked,
+    #[default]
+    UntilClose,
+}
+
+/// What came before a body, and the body itself where it tells of a refusal.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) reason: String,
+    /// Empty where there is none.
+    pub(crate) etag: String,
+    /// The server's name for itself; empty where it gives none.
+    pub(crate) server: String,
+    /// Whether the type is that of a blob.
+    pub(crate) is_blob: bool,
+    /// Whether a type is given at all.
+    pub(crate) is_typed: bool,
+    /// Whether it says that a cache did not have it.
+    pub(crate) is_cache_miss: bool,
+    /// What the server says of the time that it took (`Server-Timing`); empty where it says nothing.
+    pub(crate) timing: String,
+    pub(crate) refusal: Vec<u8>,
+    framing: Framing,
+    close: bool,
+}
+
+impl Answer {
+    pub(crate) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// Whether there is a body at all: an answer to HEAD has none, nor has one that says so by its status.
+    pub(crate) fn has_body(&self, request: &Request<'_>) -> bool {
+        request.method != "HEAD" && ![204, 304].contains(&self.status)
+    }
+
+    /// The length of the body, where it is said.
+    pub(crate) fn length(&self) -> Option<u64> {
+        if let Framing::Length(length) = self.framing { Some(length) } else { None }
+    }
+
+    fn header(&mut self, line: &[u8]) -> Result<()> {
+        let line = String::from_utf8_lossy(line);
+        line.split_once(':').map_or(Ok(()), |(name, value)| self.field(name, value.trim()))
+    }
+
+    /// Takes what the answer says of itself.
+    pub(crate) fn field(&mut self, name: &str, value: &str) -> Result<()> {
+        let is = |other: &str| name.eq_ignore_ascii_case(other);
+        if is("content-length") {
+            let length =
+                value.parse().with_context(|| format!("the answer's length `{value}` is not a number"))?;
+            self.framing = Framing::Length(length);
+        } else if is("transfer-encoding") {
+            if !value.eq_ignore_ascii_case("chunked") {
+                return Err(Error::Failed(anyhow!("the answer has the transfer encoding `{value}`")));
+            }
+            self.framing = Framing::Chunked;
+        } else if is("content-encoding") {
+            return Err(Error::Failed(anyhow!(
+                "the answer is compressed (`{value}`), which nobody asked for"
+            )));
+        } else if is("connection") {
+            self.close = value.eq_ignore_ascii_case("close");
+        } else if is("content-type") {
+            self.is_blob = value == BLOB_TYPE;
+            self.is_typed = true;
+        } else if is("etag") {
+            value.clone_into(&mut self.etag);
+        } else if is("server") {
+            value.clone_into(&mut self.server);
+        } else if is("x-cache") {
+            self.is_cache_miss = value.eq_ignore_ascii_case("miss");
+        } else if is("server-timing") {
+            // Lines of one name are one list.
+            if !self.timing.is_empty() {
+                self.timing.push(',');
+            }
+            self.timing.push_str(value);
+        } else if is(":status") {
+            self.status = value.parse().with_context(|| format!("the status `{value}` is not a number"))?;
+        }
+        Ok(())
+    }
+}
+
+/// A connection that waits for its next request.
+enum Kept {
+    One(Wire),
+    Two(Box<Link>),
+}
+
+/// One worker's connection, made when it is needed.
+pub(crate) struct Http {
+    endpoint: Endpoint,
+    manners: Manners,
+    kept: Option<Kept>,
+    /// The buffer of the connection before, where that was closed.
+    spare: Box<[u8]>,
+    head: Vec<u8>,
+    /// Requests that were made once more.
+    repeats: u64,
+}
+
+impl Http {
+    pub(crate) fn new(endpoint: Endpoint, manners: Manners) -> Http {
+        Http { endpoint, manners, kept: None, spare: Box::default(), head: Vec::new(), repeats: 0 }
+    }
+
+    /// How many requests were made once more since this was last asked.
+    pub(crate) fn take_repeats(&mut self) -> u64 {
+        std::mem::take(&mut self.repeats)
+    }
+
+    /// Connects anew.
+    pub(crate) fn connect(&mut self) -> Result<()> {
+        self.kept = None;
+        self.kept = Some(match self.manners.version {
+            Version::One => Kept::One(self.connected()?),
+            Version::Two => Kept::Two(self.linked()?),
+        });
+        Ok(())
+    }
+
+    fn linked(&mut self) -> Result<Box<Link>> {
+        Ok(Box::new(Link::new(self.connected()?, self.endpoint.tls.is_some())?))
+    }
+
+    fn connected(&mut self) -> Result<Wire> {
+        let Endpoint { address, tls } = &self.endpoint;
+        let wire = match tls {
+            Some(trust) => {
+                let protocol = (self.manners.version == Version::Two).then_some(ALPN);
+                Wire::connect_tls(address, trust, protocol, self.manners.timeout)
+            }
+            None => Wire::connect(address, self.manners.timeout),
+        }?;
+        let wire = wire.with_buffer(std::mem::take(&mut self.spare));
+        Ok(if self.manners.acknowledge_at_once { wire.acknowledging_at_once() } else { wire })
+    }
+
+    /// Sends a request and lends the body of an answer that says that it was done.
+    pub(crate) fn ask(&mut self, request: &Request<'_>, sink: Sink) -> Result<Answer> {
+        let mut refusal = Vec::new();
+        let mut take = |success, piece: &[u8]| match success {
+            true => sink(piece),
+            false => refusal.extend_from_slice(&piece[..piece.len().min(REFUSAL_BYTES - refusal.len())]),
+        };
+        let mut answer = match self.manners.version {
+            Version::One => self.ask_one(request, &mut take),
+            Version::Two => self.ask_two(request, &mut take),
+        }?;
+        answer.refusal = refusal;
+        Ok(answer)
+    }
+
+    fn ask_two(&mut self, request: &Request<'_>, take: Take) -> Result<Answer> {
+        // A server may close a connection between two requests. It says which requests it did nothing of: those are made again.
+        if let Some(Kept::Two(link)) = self.kept.take()
+            && link.is_open()
+        {
+            if let Some(answer) = self.ask_over(link, request, take)? {
+                return Ok(answer);
+            }
+            self.repeats += 1;
+        }
+        let link = self.linked()?;
+        let answer = self.ask_over(link, request, take)?;
+        answer.ok_or_else(|| Error::Failed(anyhow!("the server turns requests away")))
+    }
+
+    /// Carries out a request and keeps the connection where it may be used again. A failed one is closed.
+    fn ask_over(&mut self, mut link: Box<Link>, request: &Request<'_>, take: Take) -> Result<Option<Answer>> {
+        let answer = link.ask(request, take)?;
+        if self.manners.keep_alive && link.is_open() {
+            self.kept = Some(Kept::Two(link));
+        } else {
+            self.spare = link.into_buffer();
+        }
+        Ok(answer)
+    }
+
+    fn ask_one(&mut self, request: &Request<'_>, take: Take) -> Result<Answer> {
+        self.write_head(request)?;
+        let (mut wire, answer) = self.begun(request)?;
+        let success = answer.is_success();
+        let has_body = answer.has_body(request);
+        if has_body {
+            lend_body(&mut wire, answer.framing, &mut |piece| take(success, piece))?;
+        }
+        // Where it is not taken for the next request it is closed, also when anything above failed: what it still has belongs to
+        // no request.
+        let ended = has_body && answer.framing == Framing::UntilClose;
+        if self.manners.keep_alive && !answer.close && !ended {
+            self.kept = Some(Kept::One(wire));
+        } else {
+            self.spare = wire.into_buffer();
+        }
+        Ok(answer)
+    }
+
+    fn write_head(&mut self, request: &Request<'_>) -> Result<()> {
+        let Request { method, host, path, headers, body } = request;
+        self.head.clear();
+        write!(self.head, "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{headers}")?;
+        if let Some(body) = body {
+            write!(self.head, "Content-Length: {}\r\n", body.len())?;
+        }
+        if !self.manners.keep_alive {
+            self.head.extend_from_slice(b"Connection: close\r\n");
+        }
+        self.head.extend_from_slice(b"\r\n");
+        Ok(())
+    }
+
+    /// Sends the request and reads the head of its answer.
+    fn begun(&mut self, request: &Request<'_>) -> Result<(Wire, Answer)> {
+        let body = request.body.unwrap_or_default();
+        if let Some(Kept::One(kept)) = self.kept.take() {
+            // A server may close a kept connection at any time between two requests. Of these all may be repeated but those
+            // that make something new each time.
+            let may_repeat = self.manners.repeat && request.method != "POST";
+            match begin(kept, &self.head, body) {
+                Err(Error::Failed(error)) if may_repeat && is_hang_up(&error) => self.repeats += 1,
+                outcome => return outcome.map_err(unanswered),
+            }
+        }
+        let wire = self.connected()?;
+        begin(wire, &self.head, body).map_err(unanswered)
+    }
+}
+
+fn begin(mut wire: Wire, head: &[u8], body: &[u8]) -> Result<(Wire, Answer)> {
+    wire.send(&mut [IoSlice::new(head), IoSlice::new(body)])?;
+    let mut answer = read_head(&mut wire)?;
+    while (100..200).contains(&answer.status) {
+        answer = read_head(&mut wire)?;
+    }
+    Ok((wire, answer))
+}
+
+/// Whether the other side was gone.
+fn is_hang_up(error: &anyhow::Error) -> bool {
+    use std::io::ErrorKind;
+    match error.downcast_ref::<std::io::Error>() {
+        Some(error) => matches!(
+            error.kind(),
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted
+        ),
+        None => error.to_string() == HUNG_UP,
+    }
+}
+
+/// Says of the other side's silence what it means: in the middle of a body it is something else.
+pub(crate) fn unanswered(error: Error) -> Error {
+    ended(error, || format!("{HUNG_UP} before it answered"))
+}
+
+/// An error with other words where it is that the connection was closed.
+pub(crate) fn ended(error: Error, words: impl FnOnce() -> String) -> Error {
+    match error {
+        Error::Failed(error) if error.to_string() == HUNG_UP => Error::Failed(anyhow!(words())),
+        other => other,
+    }
+}
+
+fn read_head(wire: &mut Wire) -> Result<Answer> {
+    let line = String::from_utf8_lossy(wire.line()?);
+    let mut words = line.splitn(3, ' ');
+    let version = words.next().unwrap_or_default();
+    let status = words.next().and_then(|status| status.parse().ok());
+    let (true, Some(status)) = (version.starts_with("HTTP/1."), status) else {
+        return Err(Error::Failed(anyhow!("the answer is not HTTP: `{line}`")));
+    };
+    let reason = words.next().unwrap_or_default().to_owned();
+    let mut answer = Answer { status, reason, close: version == "HTTP/1.0", ..Answer::default() };
+    for _ in 0..=HEADERS_MAX {
+        let line = wire.line()?;
+        if line.is_empty() {
+            return Ok(answer);
+        }
+        answer.header(line)?;
+    }
+    Err(Error::Failed(anyhow!("the head of the answer has more than {HEADERS_MAX} lines")))
+}
+
+fn lend_body(wire: &mut Wire, framing: Framing, sink: Sink) -> Result<()> {
+    match framing {
+        Framing::Length(length) => lend_counted(wire, length, sink),
+        Framing::UntilClose => wire.lend_rest(sink),
+        Framing::Chunked => loop {
+            let length = chunk_length(wire)?;
+            if length == 0 {
+                // What may follow the last chunk ends with an empty line.
+                while !wire.line()?.is_empty() {}
+                return Ok(());
+            }
+            lend_counted(wire, length, sink)?;
+            wire.line_end()?;
+        },
+    }
+}
+
+fn lend_counted(wire: &mut Wire, length: u64, sink: Sink) -> Result<()> {
+    let mut came = 0;
+    let mut count = |piece: &[u8]| {
+        came += piece.len();
+        sink(piece);
+    };
+    let lent = wire.lend(length, &mut count);
+    lent.map_err(|error| {
+        ended(error, || format!("the connection ended after {came} of {length} B of the body"))
+    })
+}
+
+fn chunk_length(wire: &mut Wire) -> Result<u64> {
+    let line = wire
+        .line()
+        .map_err(|error| ended(error, || "the connection ended between two chunks of the body".to_owned()))?;
+    let line = String::from_utf8_lossy(line);
+    let digits = line.split(';').next().unwrap_or_default().trim();
+    let length = u64::from_str_radix(digits, 16);
+    Ok(length.with_context(|| format!("the body is not in chunks: `{line}` is no length of one"))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::{SocketAddr, TcpListener};
+
+    use super::*;
+
+    /// A server that answers the requests of each connection in turn, each in pieces, and closes the connection after the last
+    /// one. `ASKED` in an answer is the first line of the request.
+    fn server(connections: Vec<Vec<&'static [&'static str]>>) -> SocketAddr {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            for answers in connections {
+                let (mut stream, _) = listener.accept().unwrap();
+                for answer in answers {
+                    let (mut asked, mut room) = (Vec::new(), [0; 4096]);
+                    while !asked.windows(4).any(|end| end == b"\r\n\r\n") {
+                        let read = stream.read(&mut room).unwrap();
+                        asked.extend_from_slice(&room[..read]);
+                    }
+                    let asked = String::from_utf8_lossy(&asked).into_owned();
+                    for piece in answer {
+                        let piece = piece.replace("ASKED", asked.lines().next().unwrap());
+                        stream.write_all(piece.as_bytes()).unwrap();
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                }
+            }
+        });
+        address
+    }
+
+    fn client(address: SocketAddr, repeat: bool) -> Http {
+        let address = Address::Host(address.ip().to_string(), address.port());
+        let timeout = Duration::from_secs(5);
+        let manners =
+            Manners { version: Version::One, keep_alive: true, acknowledge_at_once: true, repeat, timeout };
+        Http::new(Endpoint { address, tls: None }, manners)
+    }
+
+    fn ask(http: &mut Http, method: &'static str) -> Result<(Answer, String)> {
+        let mut body = Vec::new();
+        let request = Request { method, host: "h", path: "/b?q=1", headers: "", body: None };
+        let answer = http.ask(&request, &mut |piece| body.extend_from_slice(piece))?;
+        Ok((answer, String::from_utf8_lossy(&body).into_owned()))
+    }
+
+    fn get(http: &mut Http) -> Result<(Answer, String)> {
+        ask(http, "GET")
+    }
+
+    /// What a client says of a server that sends `pieces` and closes the connection.
+    fn error(pieces: &'static [&'static str]) -> String {
+        get(&mut client(server(vec![vec![pieces]]), false)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn bodies_arrive_whole_however_they_are_framed_and_cut() {
+        let address = server(vec![
+            vec![
+                &["HTTP/1.1 200 OK\r\nContent-Length: 19\r\nETag: \"x\"\r\n\r\nASKED"],
+                &["HTTP/1.1 200 OK\r\nContent-Le", "ngth: 10\r\n\r\n01", "234", "56789"],
+                &[
+                    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n01",
+                    "2\r\n7;x=y",
+                    "\r\n3456789\r",
+                    "\n0\r\nEnd: x\r\n\r\n",
+                ],
+                &["HTTP/1.1 204 No Content\r\n\r\n"],
+                &["HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\nto the", " end"],
+            ],
+            vec![&["HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nagain"]],
+        ]);
+        let mut http = client(address, false);
+        let (answer, body) = get(&mut http).unwrap();
+        assert_eq!((answer.etag.as_str(), body.as_str()), ("\"x\"", "GET /b?q=1 HTTP/1.1"));
+        assert_eq!(get(&mut http).unwrap().1, "0123456789");
+        assert_eq!(get(&mut http).unwrap().1, "0123456789");
+        assert_eq!(get(&mut http).unwrap().0.status, 204);
+        assert_eq!(get(&mut http).unwrap().1, "to the end");
+        assert_eq!(get(&mut http).unwrap().1, "again");
+    }
+
+    #[test]
+    fn what_is_cut_short_is_an_error() {
+        assert_eq!(
+            error(&["HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123"]),
+            "the connection ended after 4 of 10 B of the body"
+        );
+        let chunked: &[&str] = &["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n012\r\n"];
+        assert_eq!(error(chunked), "the connection ended between two chunks of the body");
+        assert_eq!(error(&[""]), "the server closed the connection before it answered");
+    }
+
+    #[test]
+    fn what_is_no_answer_is_an_error() {
+        assert_eq!(error(&["220 hello\r\n\r\n"]), "the answer is not HTTP: `220 hello`");
+        assert!(error(&["HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"]).contains("`-1` is not a number"));
+        assert!(
+            error(&["HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"]).contains("compressed (`gzip`)")
+        );
+        assert!(error(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: x\r\n\r\n"]).contains("encoding `x`"));
+        let chunked: &[&str] = &["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nz\r\n"];
+        assert!(error(chunked).contains("not in chunks: `z`"));
+    }
+
+    #[test]
+    fn the_head_says_what_came_and_whether_the_connection_stays() {
+        let address = server(vec![
+            vec![&[
+                "HTTP/1.1 200 OK\r\nServer: x/1\r\nContent-Type: application/octet-stream\r\nContent-Length: 5\r\nConnection: close\r\n\r\n",
+            ]],
+            vec![&["HTTP/1.1 403 Forbidden\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nno"]],
+        ]);
+        let mut http = client(address, false);
+        let (answer, body) = ask(&mut http, "HEAD").unwrap();
+        assert!(answer.is_blob && body.is_empty() && answer.server == "x/1");
+        let (answer, body) = get(&mut http).unwrap();
+        assert!(!answer.is_blob && body.is_empty() && answer.refusal == b"no");
+    }
+
+    #[test]
+    fn a_connection_that_was_closed_in_between_is_made_again_where_that_is_asked() {
+        const ANSWER: &[&str] = &["HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"];
+        let mut http = client(server(vec![vec![ANSWER], vec![ANSWER]]), true);
+        assert_eq!(get(&mut http).unwrap().1, "ok");
+        assert_eq!(get(&mut http).unwrap().1, "ok");
+        assert!(get(&mut http).is_err());
+        let mut http = client(server(vec![vec![ANSWER], vec![ANSWER]]), false);
+        assert_eq!(get(&mut http).unwrap().1, "ok");
+        assert!(get(&mut http).is_err());
+    }
+}

@@ -1,0 +1,224 @@
+//! How to reach a server of PostgreSQL: from a URL, or by the directory of its socket.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use percent_encoding::percent_decode_str;
+
+use super::Trouble;
+
+const PORT: u16 = 5432;
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The directory of its Unix socket, and the port that is part of the socket's name.
+    Directory(PathBuf, u16),
+    /// A host's name or address, and a port.
+    Host(String, u16),
+}
+
+/// What a connection needs to know.
+#[derive(Clone)]
+pub(crate) struct Config {
+    pub(crate) place: Place,
+    pub(crate) user: String,
+    password: Option<Vec<u8>>,
+    /// What is sent when a connection begins: the database, and settings of the server for this connection.
+    pub(crate) settings: Vec<(String, String)>,
+    /// How long connecting, a read or a write may take.
+    pub(crate) patience: Duration,
+}
+
+impl Config {
+    /// A server with a socket in this directory that asks for no password.
+    pub(crate) fn in_directory(directory: &Path, user: &str, database: &str, patience: Duration) -> Config {
+        Config {
+            place: Place::Directory(directory.to_owned(), PORT),
+            user: user.to_owned(),
+            password: None,
+            settings: vec![("database".to_owned(), database.to_owned())],
+            patience,
+        }
+    }
+
+    /// A server by URL: `postgres://user:password@host:port/database?name=value`, with `%` before two digits for characters
+    /// that have a meaning. A host that begins with `/` is the directory of a socket.
+    pub(crate) fn parse(url: &str, patience: Duration) -> Result<Config> {
+        let rest = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://"));
+        let rest = rest.context("it does not begin with postgres://")?;
+        let (authority, rest) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        ensure!(!rest.contains('@'), "a `/`, `?` or `@` in a name or password is written as %2F, %3F or %40");
+        let (login, authority) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let (path, params) = rest.split_once('?').unwrap_or((rest, ""));
+        let database = path.strip_prefix('/').unwrap_or(path);
+        let (user, password) = match login.split_once(':') {
+            Some((user, password)) => (user, Some(percent_decode_str(password).collect())),
+            None => (login, None),
+        };
+        let (host, port) = host_and_port(authority)?;
+        let mut parts = Parts {
+            host: decoded(host)?,
+            port: decoded(port)?,
+            user: decoded(user)?,
+            database: decoded(database)?,
+            settings: Vec::new(),
+        };
+        for param in params.split('&').filter(|param| !param.is_empty()) {
+            let (name, value) = param.split_once('=').with_context(|| format!("`{param}` has no value"))?;
+            parts.set(&decoded(name)?, decoded(value)?)?;
+        }
+        parts.into_config(password, patience)
+    }
+
+    /// Sets a setting of the server for this connection.
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.settings.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// The same, with more or less patience.
+    pub(crate) fn with_patience(self, patience: Duration) -> Config {
+        Config { patience, ..self }
+    }
+
+    pub(crate) fn password(&self) -> super::Result<&[u8]> {
+        self.password.as_deref().ok_or(Trouble::NoPassword)
+    }
+}
+
+/// The parts of a URL, each as it is meant.
+struct Parts {
+    host: String,
+    port: String,
+    user: String,
+    database: String,
+    settings: Vec<(String, String)>,
+}
+
+impl Parts {
+    /// A parameter, which takes precedence over what comes before it.
+    fn set(&mut self, name: &str, value: String) -> Result<()> {
+        match name {
+            "host" => self.host = value,
+            "port" => self.port = value,
+            "user" => self.user = value,
+            "dbname" => self.database = value,
+            "application_name" | "options" => self.settings.push((name.to_owned(), value)),
+            "sslmode" => match value.as_str() {
+                "disable" | "allow" | "prefer" => {}
+                "require" | "verify-ca" | "verify-full" => bail!(
+                    "it asks for TLS, which this adapter does not speak; use a server reached by socket or loopback, or a tunnel"
+                ),
+                _ => bail!("`{value}` is no sslmode"),
+            },
+            // It has its place, and one is enough.
+            "password" => bail!("a password stands before the @"),
+            _ => bail!(
+                "`{name}` is not among the parameters application_name, dbname, host, options, port, sslmode, user"
+            ),
+        }
+        Ok(())
+    }
+
+    fn into_config(self, password: Option<Vec<u8>>, patience: Duration) -> Result<Config> {
+        ensure!(!self.host.is_empty(), "it names no host");
+        ensure!(!self.host.contains(','), "it names several hosts; figures are of one server");
+        let port = match self.port.as_str() {
+            "" => PORT,
+            port => port.parse().with_context(|| format!("`{port}` is no port"))?,
+        };
+        let place = match self.host.starts_with('/') {
+            true => Place::Directory(self.host.into(), port),
+            false => Place::Host(self.host, port),
+        };
+        let user = if self.user.is_empty() { own_name()? } else { self.user };
+        // The default of every client.
+        let database = if self.database.is_empty() { user.clone() } else { self.database };
+        let mut settings = vec![("database".to_owned(), database)];
+        settings.extend(self.settings);
+        Ok(Config { place, user, password, settings, patience })
+    }
+}
+
+/// The host, and the port or nothing. Colons are part of an address in brackets.
+fn host_and_port(authority: &str) -> Result<(&str, &str)> {
+    let Some(rest) = authority.strip_prefix('[') else {
+        return Ok(authority.split_once(':').unwrap_or((authority, "")));
+    };
+    let (address, port) = rest.split_once(']').context("a bracket is open")?;
+    Ok((address, port.strip_prefix(':').unwrap_or(port)))
+}
+
+fn decoded(text: &str) -> Result<String> {
+    Ok(percent_decode_str(text).decode_utf8()?.into_owned())
+}
+
+/// The name of the user that this process runs as.
+fn own_name() -> Result<String> {
+    let id = rustix::process::getuid().as_raw().to_string();
+    let users = std::fs::read_to_string("/etc/passwd")?;
+    let own = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == id).then(|| name.to_owned())
+    });
+    own.context("it names no user, and the user of this process has no name in /etc/passwd")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(url: &str) -> Result<Config> {
+        Config::parse(url, Duration::from_secs(1))
+    }
+
+    fn refusal(url: &str) -> String {
+        parse(url).err().map(|error| format!("{error:#}")).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_url_is_taken_apart() {
+        let config = parse("postgresql://me:p%40ss@db.example:5433/files?application_name=a%20b").unwrap();
+        assert_eq!(config.place, Place::Host("db.example".to_owned(), 5433));
+        assert_eq!((config.user.as_str(), config.password().unwrap()), ("me", &b"p@ss"[..]));
+        let settings: Vec<_> = config.settings.iter().map(|(name, value)| (&**name, &**value)).collect();
+        assert_eq!(settings, [("database", "files"), ("application_name", "a b")]);
+        let config = parse("postgres://me@[::1]").unwrap();
+        assert_eq!(config.place, Place::Host("::1".to_owned(), 5432));
+        assert_eq!(config.settings, [("database".to_owned(), "me".to_owned())]);
+        assert!(matches!(config.password(), Err(Trouble::NoPassword)));
+    }
+
+    #[test]
+    fn a_socket_is_named_in_two_ways() {
+        let place = Place::Directory("/run/pg".into(), 5432);
+        assert_eq!(parse("postgres://me@%2Frun%2Fpg/files").unwrap().place, place);
+        assert_eq!(parse("postgres://me@/files?host=/run/pg&sslmode=disable").unwrap().place, place);
+        assert_eq!(parse("postgres://?host=/run/pg&user=me&dbname=files").unwrap().place, place);
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_refused() {
+        for (url, why) in [
+            ("nonsense", "does not begin"),
+            ("mysql://me@host", "does not begin"),
+            ("postgres://", "names no host"),
+            ("postgres://me@host:x/", "no port"),
+            ("postgres://me@host:70000/", "no port"),
+            ("postgres://me@one,two/", "several hosts"),
+            ("postgres://me@[::1/", "bracket"),
+            ("postgres://me@host/?sslmode=require", "TLS"),
+            ("postgres://me@host/?sslmode=verify-full", "TLS"),
+            ("postgres://me@host/?sslmode=perhaps", "no sslmode"),
+            ("postgres://me@host/?password=secret", "before the @"),
+            ("postgres://me@host/?keepalives=1", "`keepalives` is not among"),
+            ("postgres://me@host/?port", "no value"),
+        ] {
+            assert!(refusal(url).contains(why), "{url}: {}", refusal(url));
+        }
+        let said = refusal("postgres://me:half/secret@host/");
+        assert!(said.contains("%2F") && !said.contains("secret"), "{said}");
+    }
+}

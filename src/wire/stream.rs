@@ -1,0 +1,82 @@
+//! A socket that gives up when the other side is silent for too long.
+
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// A connected socket.
+pub(crate) enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+    #[cfg(feature = "http")]
+    Tls(Box<rustls::StreamOwned<rustls::ClientConnection, TcpStream>>),
+}
+
+impl Stream {
+    /// Connects to a socket of the file system. Every read and write that lasts longer than `timeout` is an error.
+    pub(crate) fn unix(path: &Path, timeout: Duration) -> io::Result<Stream> {
+        let stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
+        Ok(Stream::Unix(stream))
+    }
+
+    /// Connects to the first address of a name that answers within `timeout`, which then holds for each read and write.
+    pub(crate) fn tcp(host: &str, port: u16, timeout: Duration) -> io::Result<Stream> {
+        let mut last = io::Error::new(ErrorKind::NotFound, format!("`{host}` has no address"));
+        for address in (host, port).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, timeout) {
+                Ok(stream) => {
+                    stream.set_nodelay(true)?;
+                    stream.set_read_timeout(Some(timeout))?;
+                    stream.set_write_timeout(Some(timeout))?;
+                    return Ok(Stream::Tcp(stream));
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Unix(stream) => stream.read(room),
+            Stream::Tcp(stream) => stream.read(room),
+            #[cfg(feature = "http")]
+            Stream::Tls(stream) => stream.read(room),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Unix(stream) => stream.write(bytes),
+            Stream::Tcp(stream) => stream.write(bytes),
+            #[cfg(feature = "http")]
+            Stream::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Stream::Unix(stream) => stream.write_vectored(parts),
+            Stream::Tcp(stream) => stream.write_vectored(parts),
+            #[cfg(feature = "http")]
+            Stream::Tls(stream) => stream.write_vectored(parts),
+        }
+    }
+
+    /// Sends what an encrypted stream still holds back.
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Unix(_) | Stream::Tcp(_) => Ok(()),
+            #[cfg(feature = "http")]
+            Stream::Tls(stream) => stream.flush(),
+        }
+    }
+}
