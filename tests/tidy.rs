@@ -168,6 +168,34 @@ fn modules_keep_to_what_they_are_for() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// A crate that nothing names is built, checked and updated for nothing.
+#[test]
+fn declared_crates_are_used() {
+    let manifest: toml::Table = document("Cargo.toml").parse().unwrap();
+    let sources = |folders: &[&str]| -> String {
+        let paths = folders.iter().flat_map(|folder| files(folder, "rs"));
+        paths.map(|path| read(&path)).collect::<Vec<_>>().join("\n")
+    };
+    let parts = [("dependencies", &["src"][..]), ("dev-dependencies", &["src", "tests", "bench"])];
+    let mut unused = Vec::new();
+    for (part, folders) in parts {
+        let text = sources(folders);
+        for name in manifest[part].as_table().unwrap().keys() {
+            let path = name.replace('-', "_");
+            let is_named = text.match_indices(&path).any(|(at, _)| {
+                let word = |c: char| c.is_alphanumeric() || c == '_';
+                let (before, behind) = (&text[..at], &text[at + path.len()..]);
+                !before.ends_with(word)
+                    && (behind.starts_with("::") || before.ends_with("use ") && behind.starts_with(';'))
+            });
+            if !is_named {
+                unused.push(name.clone());
+            }
+        }
+    }
+    assert!(unused.is_empty(), "no source names {unused:?}");
+}
+
 #[test]
 fn every_source_says_what_it_is_for() {
     for below in ["src", "tests"] {

@@ -11,26 +11,56 @@ use crate::corpus::Corpus;
 use crate::plan::{CorpusText, PlanText};
 use crate::units;
 
-/// Flags of the command; they mean what they mean for `run`.
-#[derive(Debug, Args)]
-#[command(allow_negative_numbers = true)]
-pub struct Flags {
-    /// The files below this directory
+/// What the blobs are, as every command that needs some is told.
+#[derive(Debug, Default, Args)]
+pub struct Choice {
+    /// A sample of the files below this directory, read only (at most 32 MB unless --blobs or --corpus-bytes says otherwise)
     #[arg(long, value_name = "DIR")]
     files: Option<PathBuf>,
-    /// A preset, fixed:N, uniform:A-B, list:N,N,..., lognormal:MU,SIGMA, gamma:MEAN,SHAPE, pareto:LEAST,ALPHA, quantiles:P=N,... or
-    /// mix:0.99*FORM+0.01*FORM
+    /// Blobs of these sizes: a preset, fixed:N, uniform:A-B, list:N,N,..., lognormal:MU,SIGMA, gamma:MEAN,SHAPE,
+    /// pareto:LEAST,ALPHA, quantiles:P=N,... or mix:0.99*FORM+0.01*FORM
     #[arg(long, value_name = "SIZES")]
     corpus: Option<String>,
-    /// random, text or ratio:R
+    /// What synthetic blobs are made of: random, text or ratio:R
     #[arg(long)]
     content: Option<String>,
     /// At most this many blobs
     #[arg(long, value_name = "N")]
     blobs: Option<u64>,
-    /// At most this many bytes
+    /// At most this many bytes of blobs, such as 200MB
     #[arg(long, value_name = "N")]
     corpus_bytes: Option<String>,
+}
+
+impl Choice {
+    /// What is left of a plan's corpus where these flags say something else; `None` where nobody says anything.
+    pub fn over(&self, planned: Option<CorpusText>) -> Option<CorpusText> {
+        let mut corpus = planned.unwrap_or_default();
+        if self.files.is_some() {
+            (corpus.files, corpus.source) = (self.files.clone(), None);
+        }
+        if self.corpus.is_some() {
+            corpus.source.clone_from(&self.corpus);
+            if self.files.is_none() {
+                corpus.files = None;
+            }
+        }
+        if self.content.is_some() {
+            corpus.content.clone_from(&self.content);
+        }
+        if self.blobs.is_some() || self.corpus_bytes.is_some() {
+            (corpus.blobs, corpus.bytes) = (self.blobs, self.corpus_bytes.clone());
+        }
+        (corpus != CorpusText::default()).then_some(corpus)
+    }
+}
+
+/// Flags of the command.
+#[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
+pub struct Flags {
+    #[command(flatten)]
+    choice: Choice,
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -41,18 +71,7 @@ pub struct Flags {
 
 /// Runs the command.
 pub fn main(flags: &Flags) -> Result<Ended> {
-    let text = PlanText {
-        seed: Some(flags.seed),
-        corpus: Some(CorpusText {
-            name: None,
-            source: flags.corpus.clone(),
-            files: flags.files.clone(),
-            blobs: flags.blobs,
-            bytes: flags.corpus_bytes.clone(),
-            content: flags.content.clone(),
-        }),
-        ..PlanText::default()
-    };
+    let text = PlanText { seed: Some(flags.seed), corpus: flags.choice.over(None), ..PlanText::default() };
     let plan = text.resolve(false)?;
     let planned = plan.corpora.first().context("a plan has a corpus")?;
     let corpus = Corpus::build(&planned.request)?;

@@ -18,7 +18,7 @@ use crate::engine::preflight::{
 use crate::engine::run::{Start, run};
 use crate::host::machine;
 use crate::host::place::{Place, check_parent};
-use crate::plan::{CorpusText, LOOK_SCALE, OneOrMany, Plan, PlanText, split_list, split_pair};
+use crate::plan::{LOOK_SCALE, OneOrMany, Plan, PlanText, split_list, split_pair};
 use crate::records::Records;
 use crate::report;
 use crate::result::{Program, RunResult, Status, replace};
@@ -30,23 +30,8 @@ use crate::shown;
 pub struct Flags {
     /// A plan: a file, or the name of a shipped one (see `blobwise list plans`)
     pub plan: Option<String>,
-    /// Measure with a sample of the files below this directory, read only (at most 32 MB unless --blobs or --corpus-bytes says
-    /// otherwise)
-    #[arg(long, value_name = "DIR")]
-    files: Option<PathBuf>,
-    /// Measure with blobs of these sizes: a preset, fixed:N, uniform:A-B, list:N,N,..., lognormal:MU,SIGMA, gamma:MEAN,SHAPE,
-    /// pareto:LEAST,ALPHA, quantiles:P=N,... or mix:0.99*FORM+0.01*FORM
-    #[arg(long, value_name = "SIZES")]
-    corpus: Option<String>,
-    /// What synthetic blobs are made of: random, text or ratio:R
-    #[arg(long)]
-    content: Option<String>,
-    /// At most this many blobs
-    #[arg(long, value_name = "N")]
-    blobs: Option<u64>,
-    /// At most this many bytes of blobs, such as 200MB
-    #[arg(long, value_name = "N")]
-    corpus_bytes: Option<String>,
+    #[command(flatten)]
+    corpus: super::corpus::Choice,
     /// Of a plan with several corpora, only these, separated by commas
     #[arg(long, value_name = "A,B")]
     corpora: Option<String>,
@@ -532,30 +517,10 @@ impl Flags {
             }
             text.set.insert(name, OneOrMany::Many(values));
         }
-        self.corpus_over(&mut text);
+        text.corpus = self.corpus.over(text.corpus.take());
         if let Some(names) = &self.corpora {
             text.keep_corpora(&split_list(names))?;
         }
         Ok(text)
-    }
-
-    fn corpus_over(&self, text: &mut PlanText) {
-        let mut corpus = text.corpus.clone().unwrap_or_default();
-        if self.files.is_some() {
-            (corpus.files, corpus.source) = (self.files.clone(), None);
-        }
-        if self.corpus.is_some() {
-            corpus.source.clone_from(&self.corpus);
-            if self.files.is_none() {
-                corpus.files = None;
-            }
-        }
-        if self.content.is_some() {
-            corpus.content.clone_from(&self.content);
-        }
-        if self.blobs.is_some() || self.corpus_bytes.is_some() {
-            (corpus.blobs, corpus.bytes) = (self.blobs, self.corpus_bytes.clone());
-        }
-        text.corpus = (corpus != CorpusText::default()).then_some(corpus);
     }
 }

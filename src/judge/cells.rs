@@ -429,7 +429,7 @@ pub fn p50(cell: &Cell) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::claims::tests::{around, cell};
+    use crate::judge::fixture::{around, cell};
     use serde_json::json;
 
     /// A cell of an open loop: the rate that it was offered, its mean response time, and whether that was a rung of a ladder.

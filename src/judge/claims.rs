@@ -922,4 +922,4 @@ fn rounds_in_order(result: &RunResult, target: &Target) -> Vec<u32> {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+mod tests;

@@ -458,8 +458,8 @@ fn contents(plan: &Plan, result: &RunResult) -> Option<Doubt> {
 mod tests {
     use serde_json::json;
 
-    use super::super::claims::tests::{around, cell, result};
     use super::places;
+    use crate::judge::fixture::{around, cell, result};
     use crate::result::{Cell, Round};
 
     #[test]

@@ -26,3 +26,6 @@ pub const LEAST_SECONDS: f64 = 0.01;
 
 /// A rung's rate over that of the one below it: how closely a ladder of offered rates tells what a store can do.
 pub const LADDER_STEP: f64 = 1.25;
+
+#[cfg(test)]
+mod fixture;

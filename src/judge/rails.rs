@@ -111,10 +111,10 @@ pub fn repeated(result: &RunResult) -> Option<Doubt> {
 mod tests {
     use serde_json::json;
 
-    use super::super::claims::tests::{cell, result};
     use super::super::doubts;
     use super::super::runs::{self, ChangeVerdict};
     use super::*;
+    use crate::judge::fixture::{cell, result};
     use crate::plan::resolved;
     use crate::result::Verdict;
 

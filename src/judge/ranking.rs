@@ -377,7 +377,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::judge::claims::tests::cell;
+    use crate::judge::fixture::cell;
 
     /// Cells of one op a round, of rows that take these seconds for it, ranked as a run ranks them.
     fn ranked(rows: &[(&str, f64)], rounds: usize) -> Vec<Cell> {

@@ -200,6 +200,23 @@ impl Operand {
         }
     }
 
+    /// With what stands around it where it names none itself.
+    pub fn within(
+        &self,
+        phase: Option<&String>,
+        corpus: Option<&String>,
+        metric: Option<Metric>,
+        steps: &[String],
+    ) -> Target {
+        self.target().within(&Target {
+            phase: phase.cloned(),
+            corpus: corpus.cloned(),
+            metric,
+            steps: steps.to_vec(),
+            ..Target::default()
+        })
+    }
+
     /// The row's label.
     pub fn row(&self) -> &str {
         match self {
@@ -259,13 +276,7 @@ impl ClaimText {
 
     /// A row with the claim's phase, corpus, metric and steps where it names none.
     pub fn target(&self, operand: &Operand) -> Target {
-        operand.target().within(&Target {
-            phase: self.phase.clone(),
-            corpus: self.corpus.clone(),
-            metric: self.metric,
-            steps: self.steps.clone(),
-            ..Target::default()
-        })
+        operand.within(self.phase.as_ref(), self.corpus.as_ref(), self.metric, &self.steps)
     }
 
     /// Refuses a claim whose form says nothing.

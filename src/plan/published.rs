@@ -98,13 +98,7 @@ impl Series {
 impl PublishedText {
     /// A row with the table's phase, corpus, metric and steps where it names none.
     pub fn target(&self, operand: &Operand) -> Target {
-        operand.target().within(&Target {
-            phase: self.phase.clone(),
-            corpus: self.corpus.clone(),
-            metric: self.metric,
-            steps: self.steps.clone(),
-            ..Target::default()
-        })
+        operand.within(self.phase.as_ref(), self.corpus.as_ref(), self.metric, &self.steps)
     }
 
     /// Refuses a table whose rows of today say nothing.

@@ -349,6 +349,23 @@ pub struct Caps {
     pub blob_bytes_max: Option<Limit>,
 }
 
+impl Caps {
+    /// All of it: a store says what it cannot do.
+    pub const ALL: Caps = Caps {
+        durability: Durability::ALL,
+        persistent: true,
+        contents: true,
+        atomic_put: true,
+        range: true,
+        list: true,
+        batch: true,
+        get_many: true,
+        many: true,
+        catalogue: true,
+        blob_bytes_max: None,
+    };
+}
+
 /// A hard limit and its source, for the cell that says "not possible".
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {

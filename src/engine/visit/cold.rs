@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::super::ops::{Deal, in_turn, lists};
 use super::super::resources::Meter;
 use super::super::workers::tally::Tally;
-use super::{Outcome, Visitor};
+use super::Visitor;
 use crate::host::machine;
 use crate::plan::{Load, Phase};
 use crate::result::{CacheProof, FixedLength};
@@ -25,8 +25,7 @@ impl Visitor<'_> {
         let mut all = lists(load, &self.state, length.ops, batch, Deal::Own(1), seed).remove(0);
         if all.is_empty() {
             let why = "the store holds nothing that this phase could use".to_owned();
-            self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why));
-            return Ok(());
+            return self.not_possible(phase, why);
         }
         let row = self.subject.row;
         let planned = (length.cold_passes.max(1) as usize).min(all.len() / batch);
@@ -87,7 +86,7 @@ impl Visitor<'_> {
             self.finish(&mut round, &total.tally, &total.meter)?;
             round.passes = passes as u64;
             round.cache_proof = (which == 0).then(|| proof.clone());
-            self.visit.phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
+            self.keep(phase, round);
         }
         self.warm = false;
         Ok(())

@@ -151,8 +151,7 @@ impl<'a> Visitor<'a> {
                 1 => "the store holds nothing that this phase could use".to_owned(),
                 _ => format!("has fewer blobs to use than a batch of {batch}, and a batch is whole"),
             };
-            self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why));
-            return Ok(());
+            return self.not_possible(phase, why);
         }
         let mut job = self.job(load, lists, length, self.store()?.1);
         job.open = rate.map(|ops_per_s| {
@@ -181,10 +180,8 @@ impl<'a> Visitor<'a> {
         if phase.writes() {
             self.settle(phase, &mut meter, &mut round)?;
         }
-        self.finish(&mut round, &tally, &meter)?;
         round.open = rate.map(|rate| open_loop(rate, &tally));
-        self.visit.phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
-        Ok(())
+        self.measured(phase, round, &tally, &meter)
     }
 
     /// Puts what makes no whole batch, off every clock, and settles it, so that nothing of it is left to the phase.
@@ -229,15 +226,14 @@ impl<'a> Visitor<'a> {
             let is_hopeless = ramp::is_hopeless(&plan.limit, &tally.service());
             Ok(Some(ramp::Offered { rung, is_hopeless, left: (ops_per_s, tally, meter) }))
         })?;
-        let outcome = match best {
+        match best {
             Some((ops_per_s, tally, meter)) => {
                 let mut round = self.new_round(seed);
                 // What passed is the rate that was offered, not the one that chance made of it.
                 round.seconds = tally.ops as f64 / ops_per_s;
-                self.finish(&mut round, &tally, &meter)?;
                 round.open = Some(open_loop(ops_per_s, &tally));
                 round.rungs = rungs;
-                Outcome::Measured(Box::new(round))
+                self.measured(phase, round, &tally, &meter)
             }
             None => {
                 let (rate, why) = rungs
@@ -245,11 +241,10 @@ impl<'a> Visitor<'a> {
                     .map(|rung| (rung.offered_ops_per_s, rung.failure.clone().unwrap_or_default()))
                     .unwrap_or_default();
                 let rate = crate::units::count(rate);
-                Outcome::NotPossible(format!("not even {rate} ops/s, the lowest rate offered: {why}"))
+                let why = format!("not even {rate} ops/s, the lowest rate offered: {why}");
+                self.not_possible(phase, why)
             }
-        };
-        self.visit.phases.insert(phase.id.clone(), outcome);
-        Ok(())
+        }
     }
 
     /// The work that writes put off: counted, and timed apart.
@@ -306,6 +301,24 @@ impl<'a> Visitor<'a> {
         Ok(Taken { all: found.all, directories: Some(found.directories), logs: Some(found.logs) })
     }
 
+    /// The end of a phase that was measured.
+    fn measured(&mut self, phase: &Phase, mut round: Round, tally: &Tally, meter: &Meter) -> Result<()> {
+        self.finish(&mut round, tally, meter)?;
+        self.keep(phase, round);
+        Ok(())
+    }
+
+    /// The end of a phase that the store, as it is, cannot do.
+    pub(super) fn not_possible(&mut self, phase: &Phase, why: String) -> Result<()> {
+        self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why));
+        Ok(())
+    }
+
+    /// Keeps the finished round of a phase.
+    pub(super) fn keep(&mut self, phase: &Phase, round: Round) {
+        self.visit.phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
+    }
+
     /// Moves what was counted into the record of the round.
     pub(super) fn finish(&self, round: &mut Round, tally: &Tally, meter: &Meter) -> Result<()> {
         round.ops = tally.ops;
@@ -358,8 +371,7 @@ impl<'a> Visitor<'a> {
             (0..self.state.alive.len() as u32).filter(|id| self.state.alive[*id as usize]).collect();
         if ids.is_empty() {
             let why = "the store holds no blob to read".to_owned();
-            self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why));
-            return Ok(());
+            return self.not_possible(phase, why);
         }
         let class = self.class(phase.class);
         let mut tally = Tally::new([true; BANDS.len()], false);
@@ -391,17 +403,14 @@ impl<'a> Visitor<'a> {
         }
         let mut round = self.new_round(seed);
         round.seconds = seconds;
-        self.finish(&mut round, &tally, &meter)?;
-        self.visit.phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
-        Ok(())
+        self.measured(phase, round, &tally, &meter)
     }
 
     /// Carries out deletes that were only marked, as one op, and settles.
     fn purge(&mut self, phase: &Phase) -> Result<()> {
         if self.subject.row.options.text("delete") != "lazy" {
             let why = "deletes at once: there is nothing to purge".to_owned();
-            self.visit.phases.insert(phase.id.clone(), Outcome::NotPossible(why));
-            return Ok(());
+            return self.not_possible(phase, why);
         }
         let mut tally = Tally::new([true; BANDS.len()], false);
         let mut meter = self.meter();
@@ -412,9 +421,7 @@ impl<'a> Visitor<'a> {
         meter.stop(&store.servers());
         let mut round = self.new_round(0);
         self.settle(phase, &mut meter, &mut round)?;
-        self.finish(&mut round, &tally, &meter)?;
-        self.visit.phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
-        Ok(())
+        self.measured(phase, round, &tally, &meter)
     }
 
     /// Overwrites with new sizes until enough was overwritten since the fill.
@@ -452,7 +459,7 @@ impl<'a> Visitor<'a> {
             round.allocated_bytes = Some(self.bytes_taken(self.store()?.0)?.all);
         }
         round.live_bytes = Some(self.state.live_bytes());
-        self.visit.phases.insert(phase.id.clone(), Outcome::Measured(Box::new(round)));
+        self.keep(phase, round);
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::answer;
-use crate::judge::claims::tests::{around, cell, result};
+use crate::judge::fixture::{around, cell, result};
 use crate::plan::{Plan, PlanText, Row};
 use crate::result::RowResult;
 use crate::store::{Adapter, Kind, Options};

@@ -14,15 +14,10 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     caps: |_| Caps {
         durability: &[Durability::None],
         persistent: false,
-        contents: true,
-        atomic_put: true,
-        range: true,
-        list: true,
         batch: false,
         get_many: false,
-        many: true,
         catalogue: false,
-        blob_bytes_max: None,
+        ..Caps::ALL
     },
     damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::NothingKept,

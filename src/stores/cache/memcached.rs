@@ -33,18 +33,15 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     caps: |_| Caps {
         durability: &[Durability::None],
         persistent: false,
-        contents: true,
-        atomic_put: true,
         // There is no command for a part of an item.
         range: false,
         // The crawler's dump may leave out what is used at the moment: good for tidying up, no list.
         list: false,
         // Commands can be sent together, but nothing makes them one.
         batch: false,
-        get_many: true,
-        many: true,
         catalogue: false,
         blob_bytes_max: Some(LIMIT),
+        ..Caps::ALL
     },
     damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::NothingKept,

@@ -22,17 +22,10 @@ pub(super) const ADAPTER: Adapter = Adapter {
         },
     ],
     caps: |options| Caps {
-        durability: Durability::ALL,
-        persistent: true,
-        contents: true,
-        atomic_put: true,
-        range: true,
         list: KeyForm::of(options) == KeyForm::Digest,
-        batch: true,
-        get_many: true,
-        many: true,
         catalogue: false,
         blob_bytes_max: Some(LIMIT),
+        ..Caps::ALL
     },
     damage,
     integrity: |_, _| Integrity::Unchecked,

@@ -48,18 +48,10 @@ pub(super) const ADAPTER: Adapter = Adapter {
         },
     ],
     caps: |options| Caps {
-        durability: Durability::ALL,
-        persistent: true,
-        contents: true,
-        atomic_put: true,
-        range: true,
         // An integer row keeps no digest to list.
         list: options.text("key") == "digest",
-        batch: true,
-        get_many: true,
-        many: true,
-        catalogue: true,
         blob_bytes_max: Some(LIMIT),
+        ..Caps::ALL
     },
     damage,
     integrity: |_, _| Integrity::Unchecked,

@@ -100,18 +100,12 @@ fn ramdisk_bytes(setup: &Setup) -> u64 {
 
 fn caps(options: &Options) -> Caps {
     Caps {
-        durability: Durability::ALL,
-        persistent: true,
-        contents: true,
         atomic_put: options.text("put") == "atomic",
-        range: true,
-        list: true,
         // A directory has no transaction over several files.
         batch: false,
         get_many: false,
-        many: true,
         catalogue: false,
-        blob_bytes_max: None,
+        ..Caps::ALL
     }
 }
 

@@ -44,19 +44,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
             about: "bytes read by one call",
         },
     ],
-    caps: |options| Caps {
-        durability: Durability::ALL,
-        persistent: true,
-        contents: true,
-        atomic_put: options.text("put") == "atomic",
-        range: true,
-        list: true,
-        batch: true,
-        get_many: true,
-        many: true,
-        catalogue: false,
-        blob_bytes_max: None,
-    },
+    caps: |options| Caps { atomic_put: options.text("put") == "atomic", catalogue: false, ..Caps::ALL },
     damage: |options, durability| {
         let atomic = options.text("put") == "atomic";
         let after_kill = if atomic { Loss::Nothing } else { Loss::RecentWrites };

@@ -108,15 +108,13 @@ const fn adapter(
         caps: |_| Caps {
             durability: &[Durability::None],
             persistent: false,
-            contents: true,
-            atomic_put: true,
             range: false,
             list: false,
             batch: false,
             get_many: false,
-            many: true,
             catalogue: false,
             blob_bytes_max: Some(LIMIT),
+            ..Caps::ALL
         },
         damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
         integrity: |_, _| Integrity::NothingKept,

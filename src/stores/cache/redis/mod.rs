@@ -77,18 +77,10 @@ pub(in crate::stores) const VALKEY: Adapter = Adapter {
 
 fn caps(_: &Options) -> Caps {
     Caps {
-        durability: Durability::ALL,
-        persistent: true,
-        contents: true,
-        atomic_put: true,
-        range: true,
-        list: true,
-        batch: true,
-        get_many: true,
-        many: true,
         catalogue: false,
         // `proto-max-bulk-len` is raised to what is needed.
         blob_bytes_max: None,
+        ..Caps::ALL
     }
 }
 

@@ -105,19 +105,8 @@ const DOCUMENT_LIMIT: Limit = Limit {
 
 /// What both have in common. There are no batches: a server that is no replica set, as a private one, has no transactions
 /// over several documents.
-const CAPS: Caps = Caps {
-    durability: Durability::ALL,
-    persistent: true,
-    contents: true,
-    atomic_put: true,
-    range: false,
-    list: false,
-    batch: false,
-    get_many: false,
-    many: true,
-    catalogue: false,
-    blob_bytes_max: None,
-};
+const CAPS: Caps =
+    Caps { range: false, list: false, batch: false, get_many: false, catalogue: false, ..Caps::ALL };
 
 /// WiredTiger's documentation: every block has a checksum, which is verified when it is read. Of other engines nothing is known.
 const INTEGRITY: Integrity =

@@ -50,17 +50,10 @@ pub(in crate::stores) const VARBINARY: Adapter = Adapter {
     programs: &[],
     options: &[WRITE, ROWS, KEY, CONNECTION, DELETE, ISOLATION, URL],
     caps: |options| Caps {
-        durability: Durability::ALL,
-        persistent: true,
-        contents: true,
-        atomic_put: true,
-        range: true,
         list: KeyForm::of(options) == KeyForm::Digest,
-        batch: true,
-        get_many: true,
-        many: true,
         catalogue: false,
         blob_bytes_max: Some(BLOB_LIMIT),
+        ..Caps::ALL
     },
     damage,
     integrity: |_, _| INTEGRITY,

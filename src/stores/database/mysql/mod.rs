@@ -137,19 +137,7 @@ const TEXT_LIMIT: Limit =
 const CHUNKED_LIMIT: Limit = Limit { bytes: u32::MAX as u64, source: "the number of a piece, 32 bits" };
 
 fn caps(options: &Options) -> Caps {
-    Caps {
-        durability: Durability::ALL,
-        persistent: true,
-        contents: true,
-        atomic_put: true,
-        range: true,
-        list: KeyForm::of(options) == KeyForm::Digest,
-        batch: true,
-        get_many: true,
-        many: true,
-        catalogue: true,
-        blob_bytes_max: Some(limit(options)),
-    }
+    Caps { list: KeyForm::of(options) == KeyForm::Digest, blob_bytes_max: Some(limit(options)), ..Caps::ALL }
 }
 
 fn limit(options: &Options) -> Limit {

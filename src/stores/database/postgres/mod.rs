@@ -161,19 +161,7 @@ fn large_object(options: &Options) -> Shape {
 }
 
 fn caps(options: &Options, shape: &Shape) -> Caps {
-    Caps {
-        durability: Durability::ALL,
-        persistent: true,
-        contents: true,
-        atomic_put: true,
-        range: true,
-        list: KeyForm::of(options) == KeyForm::Digest,
-        batch: true,
-        get_many: true,
-        many: true,
-        catalogue: true,
-        blob_bytes_max: Some(shape.limit()),
-    }
+    Caps { list: KeyForm::of(options) == KeyForm::Digest, blob_bytes_max: Some(shape.limit()), ..Caps::ALL }
 }
 
 /// PostgreSQL's documentation of `synchronous_commit`: off, a crash of the server or the machine may lose the last

@@ -46,18 +46,13 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     caps: |_| Caps {
         // The protocol has no word for it. What a server does before it answers is its own affair: s3s-fs flushes nothing.
         durability: &[Durability::None],
-        persistent: true,
-        contents: true,
-        atomic_put: true,
-        range: true,
-        list: true,
         // There is a delete of many, and no put or get of many.
         batch: false,
         get_many: false,
-        many: true,
         catalogue: false,
         // Parts of 5 MiB or more, and 10,000 of them: more than blobwise handles.
         blob_bytes_max: None,
+        ..Caps::ALL
     },
     damage: |_, _| Damage { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites },
     integrity,
