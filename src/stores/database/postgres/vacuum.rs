@@ -8,6 +8,10 @@ use crate::wire::postgres::{Client, Param, Result};
 /// How often the server is asked again.
 const NAP: Duration = Duration::from_millis(2);
 
+/// How often what is due is asked for again. A vacuum passes over a page that another process has in its hands, such as one that
+/// is being written, and over what another's snapshot can still see: both are over soon on a server of ours.
+const TRIES: u32 = 20;
+
 /// What is due, as statements. The tables of a schema and those of large objects, each with what it stores aside, which has
 /// counts and limits of its own; the conditions are those of PostgreSQL's documentation of the autovacuum daemon. One process
 /// vacuums, as a worker of autovacuum does, but without its pauses. Where anything is to be done, indexes are cleaned as well: by itself
@@ -65,10 +69,17 @@ pub(super) fn catch_up(
         std::thread::sleep(NAP);
     }
     let limits = Param::Int(i32::from(due == Due::AtLimits));
-    for statement in keeper.texts(DUE, &[Param::Bytes(schema_name), limits])? {
-        keeper.run(&statement)?;
-    }
-    while keeper.number(WORKING, &[])? != Some(0) {
+    for _ in 0..TRIES {
+        let statements = keeper.texts(DUE, &[Param::Bytes(schema_name), limits])?;
+        for statement in &statements {
+            keeper.run(statement)?;
+        }
+        while keeper.number(WORKING, &[])? != Some(0) {
+            std::thread::sleep(NAP);
+        }
+        if statements.is_empty() {
+            break;
+        }
         std::thread::sleep(NAP);
     }
     Ok(())
