@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::plan::Plan;
 use crate::result::{
-    CorpusResult, Doubt, Fixed, Harness, Machine, Picture, Program, Rail, Round, RowResult, RunResult,
-    Status, StoreRound,
+    CorpusResult, Disturbance, Doubt, Fixed, Harness, Machine, Picture, Program, Rail, Round, RowResult,
+    RunResult, SetAside, SetAsideRound, Status, StoreRound,
 };
 
 /// Above this share of the store's bytes in the page cache after opening, the store has loaded them itself.
@@ -21,6 +21,14 @@ pub struct CellRecord {
     pub rounds: Vec<Round>,
     /// Why nothing was.
     pub not_possible: Option<String>,
+}
+
+impl CellRecord {
+    /// Adds a round; they stay in order, whenever they were measured.
+    pub fn add(&mut self, measured: Round) {
+        let place = self.rounds.partition_point(|known| known.round <= measured.round);
+        self.rounds.insert(place, measured);
+    }
 }
 
 /// Everything measured so far.
@@ -44,6 +52,8 @@ pub struct Records {
     pub rails: Vec<Rail>,
     /// The visits.
     pub store_rounds: Vec<StoreRound>,
+    /// Rounds that were measured again, as they were measured first.
+    pub set_aside: Vec<SetAside>,
     /// What visitors see.
     pub pictures: Vec<Picture>,
     /// Doubts about the machine and the plan that were found while running.
@@ -89,6 +99,7 @@ impl Records {
             cells: BTreeMap::new(),
             rails: Vec::new(),
             store_rounds: Vec::new(),
+            set_aside: Vec::new(),
             pictures: Vec::new(),
             doubts: Vec::new(),
             complete: false,
@@ -116,6 +127,7 @@ impl Records {
             cells,
             rails: result.rails,
             store_rounds: result.store_rounds,
+            set_aside: result.set_aside,
             pictures: result.pictures,
             doubts: result.doubts.into_iter().filter(|doubt| doubt.while_running).collect(),
             complete: false,
@@ -153,14 +165,54 @@ impl Records {
         self.rows.iter().any(|row| row.store == label && row.status == Status::Failed)
     }
 
-    /// Forgets a round that is to be repeated; its rails stay, marked.
+    /// Forgets a round.
     pub fn forget_round(&mut self, round: u32) {
         for cell in self.cells.values_mut() {
             cell.rounds.retain(|measured| measured.round != round);
         }
         self.store_rounds.retain(|visit| visit.round != round);
+        self.rails.retain(|rail| rail.round != round || rail.repeated);
+    }
+
+    /// Everything but some rounds.
+    pub fn without(&self, rounds: &[u32]) -> Records {
+        let mut rest = self.clone();
+        rounds.iter().for_each(|round| rest.forget_round(*round));
+        rest
+    }
+
+    /// Takes a round that is measured again out of all figures, and keeps it.
+    pub fn set_aside(&mut self, round: u32, why: Vec<Disturbance>) {
+        let is_meant = |measured: &mut Round| measured.round == round;
+        let mut figures = Vec::new();
+        for ((store, sweep_bytes, phase), cell) in &mut self.cells {
+            figures.extend(cell.rounds.extract_if(.., is_meant).map(|measured| SetAsideRound {
+                store: store.clone(),
+                sweep_bytes: *sweep_bytes,
+                phase: phase.clone(),
+                measured,
+            }));
+        }
+        let visits = self.store_rounds.extract_if(.., |visit| visit.round == round).collect();
         for rail in self.rails.iter_mut().filter(|rail| rail.round == round) {
             rail.repeated = true;
+        }
+        self.set_aside.push(SetAside { round, why, visits, figures });
+    }
+
+    /// Undoes [`Records::set_aside`] where measuring it again came to nothing.
+    pub fn put_back(&mut self, round: u32) {
+        self.forget_round(round);
+        for aside in self.set_aside.extract_if(.., |aside| aside.round == round) {
+            let later = self.store_rounds.iter().position(|visit| visit.round > round);
+            let place = later.unwrap_or(self.store_rounds.len());
+            self.store_rounds.splice(place..place, aside.visits);
+            for SetAsideRound { store, sweep_bytes, phase, measured } in aside.figures {
+                self.cells.entry((store, sweep_bytes, phase)).or_default().add(measured);
+            }
+        }
+        for rail in self.rails.iter_mut().filter(|rail| rail.round == round) {
+            rail.repeated = false;
         }
     }
 
@@ -186,6 +238,7 @@ impl Records {
         self.cells.extend(later.cells);
         self.rails.extend(later.rails);
         self.store_rounds.extend(later.store_rounds);
+        self.set_aside.extend(later.set_aside);
         self.pictures.extend(later.pictures);
         for doubt in later.doubts {
             if !self.doubts.contains(&doubt) {
@@ -206,5 +259,67 @@ impl Records {
                 while_running: true,
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::resolved;
+
+    /// Two rows in three rounds.
+    fn records() -> Records {
+        let plan = resolved("stores = ['files/flat', 'files/hashed']");
+        let mut records = Records::new(&plan, Program::default(), Machine::default());
+        for round in 1..=3 {
+            records.rails.push(Rail { round, ..Rail::default() });
+            for store in ["files/flat", "files/hashed"] {
+                let key = (store.to_owned(), None, "fill".to_owned());
+                let cell = records.cells.entry(key).or_default();
+                cell.rounds.push(Round { round, ops: 7, ..Round::default() });
+                records.store_rounds.push(StoreRound { round, store: store.to_owned(), ..visit() });
+            }
+        }
+        records
+    }
+
+    fn visit() -> StoreRound {
+        let visit = serde_json::json!({"round": 0, "store": "", "position": 1, "seconds": 1.0, "verified": 1,
+                                       "footprint": {"store": "", "logical_bytes": 1}});
+        serde_json::from_value(visit).unwrap()
+    }
+
+    fn rounds(records: &Records) -> Vec<Vec<u32>> {
+        records.cells.values().map(|cell| cell.rounds.iter().map(|round| round.round).collect()).collect()
+    }
+
+    #[test]
+    fn a_round_that_is_set_aside_is_in_no_figure_and_is_kept_whole() {
+        let mut records = records();
+        records.set_aside(2, Vec::new());
+        assert_eq!(rounds(&records), [[1, 3], [1, 3]]);
+        assert!(!records.has("files/flat", None, 2) && records.has("files/flat", None, 3));
+        let aside = &records.set_aside[0];
+        assert_eq!((aside.round, aside.visits.len(), aside.figures.len()), (2, 2, 2));
+        assert!(aside.figures.iter().all(|figures| figures.measured.ops == 7 && figures.phase == "fill"));
+        assert_eq!(
+            records.rails.iter().filter(|rail| rail.repeated).map(|rail| rail.round).collect::<Vec<_>>(),
+            [2]
+        );
+    }
+
+    #[test]
+    fn a_round_that_was_measured_again_in_part_is_put_back_as_it_was() {
+        let (before, mut records) = (records(), records());
+        records.set_aside(2, Vec::new());
+        records.rails.push(Rail { round: 2, ..Rail::default() });
+        records.store_rounds.push(StoreRound { round: 2, store: "files/flat".to_owned(), ..visit() });
+        let key = ("files/flat".to_owned(), None, "fill".to_owned());
+        records.cells.entry(key).or_default().rounds.push(Round { round: 2, ops: 9, ..Round::default() });
+        records.put_back(2);
+        assert!(records.set_aside.is_empty() && records.rails == before.rails);
+        assert_eq!(rounds(&records), [[1, 2, 3], [1, 2, 3]]);
+        assert!(records.cells.values().flat_map(|cell| &cell.rounds).all(|round| round.ops == 7));
+        assert_eq!(records.store_rounds, before.store_rounds);
     }
 }

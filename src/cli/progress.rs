@@ -11,7 +11,7 @@ use crate::host::machine;
 use crate::judge::summary;
 use crate::plan::Plan;
 use crate::records::Records;
-use crate::result::RunResult;
+use crate::result::{Disturbance, RunResult};
 use crate::shown;
 use crate::units;
 
@@ -153,6 +153,10 @@ impl Observer for Progress<'_> {
 
     fn rounds_needed(&mut self, records: &Records, most: u32) -> u32 {
         summary::rounds_needed(self.plan, records, most).unwrap_or(most)
+    }
+
+    fn disturbances(&mut self, records: &Records) -> Result<Vec<Disturbance>> {
+        summary::disturbances(self.plan, records)
     }
 }
 

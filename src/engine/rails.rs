@@ -127,16 +127,3 @@ fn median(times: &mut [u64]) -> Option<f64> {
     times.sort_unstable();
     times.get(times.len() / 2).map(|time| *time as f64)
 }
-
-/// The largest relative difference between a rail and the median of earlier ones; `None` without earlier ones.
-pub fn drift(rail: &Rail, earlier: &[Rail]) -> Option<f64> {
-    let of = |pick: &dyn Fn(&Rail) -> Option<f64>| {
-        let mut before: Vec<f64> = earlier.iter().filter(|rail| !rail.repeated).filter_map(pick).collect();
-        before.sort_unstable_by(f64::total_cmp);
-        let middle = before.get(before.len() / 2)?;
-        Some((pick(rail)? / middle - 1.0).abs())
-    };
-    // The device's rails are single reads and flushes and vary more; the processor's tells whether the machine is
-    // another one.
-    of(&|rail| Some(rail.processor_ns))
-}

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::host::machine::{self, Device, DeviceCounters, Memory};
+use crate::host::machine::{self, Device, DeviceCounters, Io, Memory, process_io};
 use crate::host::server::Server;
 
 /// What the system does while nothing is measured, per second.
@@ -51,6 +51,8 @@ struct Counters {
     process_ns: u64,
     server_ns: Option<u64>,
     device: Option<DeviceCounters>,
+    disk: Option<Io>,
+    own: Option<Io>,
 }
 
 impl Counters {
@@ -61,6 +63,8 @@ impl Counters {
             process_ns: machine::process_cpu_ns(),
             server_ns: server_ns.filter(|_| !servers.is_empty()),
             device: device.and_then(Device::counters),
+            disk: device.and_then(Device::disk_io),
+            own: own_io(servers),
         }
     }
 
@@ -77,8 +81,19 @@ impl Counters {
                 written_bytes: now.written_bytes.saturating_sub(then.written_bytes),
                 flushes: now.flushes.zip(then.flushes).map(|(now, then)| now.saturating_sub(then)),
             }),
+            disk: self.disk.zip(before.disk).map(|(now, then)| now.beyond(&then)),
+            own: self.own.zip(before.own).map(|(now, then)| now.beyond(&then)),
         }
     }
+}
+
+/// What this process and servers had the kernel move so far.
+fn own_io(servers: &[&Server]) -> Option<Io> {
+    servers
+        .iter()
+        .map(|server| server.io())
+        .chain([process_io("self")])
+        .try_fold(Io::default(), |sum, io| Some(sum.plus(&io?)))
 }
 
 /// What was used between two moments.
@@ -92,9 +107,20 @@ pub struct Used {
     pub server_ns: Option<u64>,
     /// What the device did.
     pub device: Option<DeviceCounters>,
+    /// What the whole disk moved, whoever asked for it.
+    pub disk: Option<Io>,
+    /// What this process and the store's servers had the kernel move, on any device.
+    pub own: Option<Io>,
 }
 
 impl Used {
+    /// What the disk moved beyond what we asked for. Reads are told apart: they are counted for who asks. Of writes this is also what the
+    /// file system writes for ours (its journal, its metadata), and what was dirty before. What we do on another device
+    /// hides as much of others.
+    pub fn others(&self) -> Option<Io> {
+        Some(self.disk?.beyond(&self.own?))
+    }
+
     fn add(&mut self, more: &Used) {
         self.busy_ns = self.busy_ns.zip(more.busy_ns).map(|(all, more)| all + more);
         self.process_ns += more.process_ns;
@@ -108,6 +134,9 @@ impl Used {
             written_bytes: all.written_bytes + more.written_bytes,
             flushes: all.flushes.zip(more.flushes).map(|(all, more)| all + more),
         });
+        let both = |(all, more): (Io, Io)| all.plus(&more);
+        self.disk = self.disk.zip(more.disk).map(both);
+        self.own = self.own.zip(more.own).map(both);
     }
 }
 
@@ -131,6 +160,8 @@ impl<'a> Meter<'a> {
             process_ns: 0,
             server_ns: None,
             device: device.map(|_| DeviceCounters { flushes: Some(0), ..DeviceCounters::default() }),
+            disk: device.map(|_| Io::default()),
+            own: Some(Io::default()),
         };
         Meter {
             device,
@@ -203,6 +234,9 @@ impl<'a> Meter<'a> {
                 written_bytes: less(device.written_bytes, self.idle.written_bytes),
                 flushes: device.flushes,
             }),
+            // What the idle system does is done by others too.
+            disk: self.used.disk,
+            own: self.used.own,
         }
     }
 }
@@ -263,7 +297,7 @@ mod tests {
         let idle = |busy_ns: f64| Idle { busy_ns, ..Idle::default() };
         let mut meter = Meter::new(None, idle(900.0).least(&idle(1200.0)));
         meter.seconds = 1.0;
-        meter.used = Used { busy_ns: Some(1000), process_ns: 300, server_ns: Some(500), device: None };
+        meter.used = Used { busy_ns: Some(1000), process_ns: 300, server_ns: Some(500), ..Used::default() };
         assert_eq!(
             meter.used().busy_ns,
             Some(800),
@@ -271,6 +305,22 @@ mod tests {
         );
         meter.idle = idle(100.0);
         assert_eq!(meter.used().busy_ns, Some(900));
+    }
+
+    #[test]
+    fn what_the_disk_did_beyond_ours_is_of_others_and_absent_where_either_is_unknown() {
+        let io = |read_bytes, written_bytes| Some(Io { read_bytes, written_bytes });
+        let used = |disk, own| Used { disk, own, ..Used::default() };
+        assert_eq!(used(io(90, 50), io(30, 60)).others(), io(60, 0));
+        assert_eq!(used(None, io(1, 1)).others(), None);
+        assert_eq!(used(io(1, 1), None).others(), None);
+        let mut meter = Meter::new(None, Idle::default());
+        assert_eq!(meter.used().others(), None, "without a device");
+        // Pages that were changed in one stretch may be written in the next.
+        meter.used = used(io(0, 0), io(0, 0));
+        meter.used.add(&used(io(5, 0), io(0, 70)));
+        meter.used.add(&used(io(0, 80), io(0, 0)));
+        assert_eq!(meter.used().others(), io(5, 10));
     }
 
     #[test]

@@ -16,10 +16,10 @@ use super::yardstick::Yardstick;
 use crate::corpus::Corpus;
 use crate::host::machine::{self, Device};
 use crate::host::place::Place;
-use crate::judge::histogram;
+use crate::judge::{disturbed, histogram};
 use crate::plan::{Phase, Plan, Row, Work, length_key};
 use crate::records::Records;
-use crate::result::{CorpusResult, Fixed, Harness, Picture, Program, Status, StoreRound};
+use crate::result::{CorpusResult, Disturbance, Fixed, Harness, Picture, Program, Status, StoreRound};
 use crate::store::{Common, Facts, Options};
 use crate::stores;
 use crate::units;
@@ -67,6 +67,8 @@ pub trait Observer {
     fn save(&mut self, records: &Records) -> Result<()>;
     /// How many rounds the first five ask for, when that many more would fit the budget.
     fn rounds_needed(&mut self, records: &Records, most: u32) -> u32;
+    /// What speaks against the rounds so far.
+    fn disturbances(&mut self, records: &Records) -> Result<Vec<Disturbance>>;
 }
 
 /// Everything a run starts from.
@@ -93,8 +95,6 @@ const IDLE_SECONDS: f64 = 0.2;
 const IDLE_SECONDS_A_ROUND: f64 = 0.1;
 /// Share of the budget kept back for the report and for what the pilot underestimates.
 const SPARE: f64 = 0.06;
-/// Whole rounds that may be repeated because of their rails.
-const REPEATS_MAX: u32 = 2;
 
 /// How often the harness is measured by itself. The least counts: a phase of few ops that meets a stall would be taken for one that
 /// is mostly harness.
@@ -373,9 +373,8 @@ impl Course<'_> {
         Ok(harness)
     }
 
-    /// The rounds, one after the other.
+    /// The rounds, one after the other, and at last those once more that were disturbed.
     fn rounds(&mut self, observer: &mut dyn Observer) -> Result<()> {
-        let mut repeats = 0;
         let mut round = 1;
         let mut pace = Pace::default();
         while round <= self.records.fixed.rounds && !self.stopped() {
@@ -384,28 +383,50 @@ impl Course<'_> {
                     break;
                 }
                 let begin = machine::uptime();
-                let drifted = self.round(round, observer)?;
+                self.round(round, observer)?;
                 pace.add((machine::uptime() - begin).as_secs_f64());
-                let fits = self.seconds_left().is_none_or(|left| {
-                    left > pace.slowest * f64::from(self.records.fixed.rounds - round + 1) * 1.05
-                });
-                // Of a look nothing is quoted: the doubt is enough.
-                let counts = drifted && !self.context.plan.is_look();
-                if counts && !self.stopped() && repeats < REPEATS_MAX && fits {
-                    repeats += 1;
-                    self.records.forget_round(round);
-                    observer.event(Event::Note(
-                        "the machine changed its speed during this round; it is repeated",
-                    ));
-                    continue;
-                }
             }
             if round == ROUNDS_WANTED && !self.records.fixed.rounds_final && !self.stopped() {
-                self.fix_rounds(pace, observer);
+                self.fix_rounds(pace, observer)?;
             }
             round += 1;
         }
+        self.repeats(pace, observer)
+    }
+
+    /// Measures disturbed rounds again, as far as the rule and the budget allow.
+    fn repeats(&mut self, mut pace: Pace, observer: &mut dyn Observer) -> Result<()> {
+        while !self.stopped() && self.has_time_for_one(pace) {
+            let found = observer.disturbances(&self.records)?;
+            let rounds = self.records.fixed.rounds;
+            let Some(round) = self.due_again(&found, rounds, &[]) else { break };
+            observer.event(Event::Note(&format!("round {round} was disturbed; it is measured again")));
+            self.records.set_aside(round, found.into_iter().filter(|found| found.round == round).collect());
+            let begin = machine::uptime();
+            self.round(round, observer)?;
+            pace.add((machine::uptime() - begin).as_secs_f64());
+            // A part of a round is less than a disturbed one.
+            if !self.round_is_done(round) {
+                self.records.put_back(round);
+            }
+        }
         Ok(())
+    }
+
+    /// The round that is to be measured again next, beside those that will be anyway. Of a look nothing is quoted: the doubt is enough.
+    fn due_again(&self, found: &[Disturbance], rounds: u32, beside: &[u32]) -> Option<u32> {
+        let again = self.records.set_aside.iter().map(|aside| aside.round);
+        let again: Vec<u32> = again.chain(beside.iter().copied()).collect();
+        if self.context.plan.is_look() { None } else { disturbed::next_to_repeat(found, rounds, &again) }
+    }
+
+    /// Whether the budget has room for another round.
+    fn has_time_for_one(&self, pace: Pace) -> bool {
+        let visits = &self.records.store_rounds;
+        let earlier = visits.iter().map(|visit| visit.seconds).sum::<f64>();
+        let of_earlier = earlier / f64::from(self.records.fixed.rounds.max(1));
+        let seconds = if pace.rounds > 0 { pace.careful() } else { of_earlier };
+        self.seconds_left().is_none_or(|left| left > seconds * (1.0 + SPARE))
     }
 
     fn round_is_done(&self, round: u32) -> bool {
@@ -438,24 +459,31 @@ impl Course<'_> {
         }
         // A run that was stopped within a round has some rows of it, which the others would not have.
         self.records.forget_round(round);
-        self.records.rails.retain(|rail| rail.round != round);
         self.records.fixed.rounds = done;
         self.records.fixed.rounds_final = true;
         true
     }
 
-    /// After five rounds: how many there are to be, from their variance and from the time that is left.
-    fn fix_rounds(&mut self, pace: Pace, observer: &mut dyn Observer) {
+    /// After five rounds: how many there are to be, from their variance and from the time that is left. Disturbed ones would ask for
+    /// more than there is time for; there has to be time for measuring them again.
+    fn fix_rounds(&mut self, pace: Pace, observer: &mut dyn Observer) -> Result<()> {
         let left = self.seconds_left().unwrap_or(0.0) * (1.0 - SPARE) - 1.0;
         // By the mean: one round that met a stall of the disk says little of those to come, and the last ones are cut if it does.
         let more = if pace.mean() > 0.0 { (left / pace.mean()) as u32 } else { 0 };
-        let most = ROUNDS_WANTED + more;
-        self.records.fixed.rounds = observer.rounds_needed(&self.records, most).clamp(ROUNDS_WANTED, most);
+        let found = observer.disturbances(&self.records)?;
+        let mut again = Vec::new();
+        while let Some(round) = self.due_again(&found, ROUNDS_WANTED, &again) {
+            again.push(round);
+        }
+        let most = ROUNDS_WANTED + more.saturating_sub(again.len() as u32);
+        let needed = observer.rounds_needed(&self.records.without(&again), most);
+        self.records.fixed.rounds = needed.clamp(ROUNDS_WANTED, most);
         self.records.fixed.rounds_final = true;
+        Ok(())
     }
 
-    /// One round of all rows; returns whether the rails say that the machine changed.
-    fn round(&mut self, round: u32, observer: &mut dyn Observer) -> Result<bool> {
+    /// One round of all rows.
+    fn round(&mut self, round: u32, observer: &mut dyn Observer) -> Result<()> {
         let plan = self.context.plan;
         self.records.rails.retain(|rail| rail.round != round || rail.repeated);
         self.rail(round, "start")?;
@@ -478,7 +506,7 @@ impl Course<'_> {
                 let turn = Turn { round, position: place as u32 + 1, idle, resident };
                 let mut tell = |phase: &str| observer.event(Event::Phase(phase));
                 let Some(visit) = visit(&self.context, &self.records.fixed, subject, turn, &mut tell)? else {
-                    return Ok(false);
+                    return Ok(());
                 };
                 let subject = Subject { row, corpus: &self.corpora[corpus], sweep_bytes };
                 keep(&mut self.records, &subject, turn, visit);
@@ -489,22 +517,11 @@ impl Course<'_> {
         self.rail(round, "end")
     }
 
-    /// Measures the rails; returns whether they differ from earlier ones by more than the plan allows.
-    fn rail(&mut self, round: u32, at: &str) -> Result<bool> {
+    /// Measures the rails.
+    fn rail(&mut self, round: u32, at: &str) -> Result<()> {
         let rail = rails::measure(&self.context.clock, &self.yardstick, &self.context.place, round, at)?;
-        let drift = rails::drift(&rail, &self.records.rails);
         self.records.rails.push(rail);
-        let of_round = |rail: &&crate::result::Rail| rail.round == round && !rail.repeated;
-        let earlier: Vec<_> = self.records.rails.iter().filter(|rail| !of_round(rail)).cloned().collect();
-        let limit = self.context.plan.rail_limit;
-        let start_drifted = self
-            .records
-            .rails
-            .iter()
-            .find(of_round)
-            .and_then(|rail| rails::drift(rail, &earlier))
-            .is_some_and(|drift| drift > limit);
-        Ok(start_drifted || drift.is_some_and(|drift| drift > limit))
+        Ok(())
     }
 
     fn announce(&self, round: u32, subject: &Subject, observer: &mut dyn Observer) {
@@ -578,7 +595,7 @@ fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
     for (phase, outcome) in visit.phases {
         let cell = records.cells.entry((label.clone(), subject.sweep_bytes, phase)).or_default();
         match outcome {
-            Outcome::Measured(round) => cell.rounds.push(*round),
+            Outcome::Measured(round) => cell.add(*round),
             Outcome::NotPossible(why) => cell.not_possible = Some(why),
         }
     }
@@ -649,6 +666,92 @@ mod tests {
         assert_eq!(deadline(&plan, since, begin, &records, false), Some(Duration::from_secs(160)));
         records.program.seconds = 20.0;
         assert_eq!(deadline(&plan, since, begin, &records, true), Some(Duration::from_secs(143)));
+    }
+
+    /// Says that something speaks against a round, once all are done; stops the run in the middle of measuring it again, if told so.
+    struct Disturbed<'a> {
+        against: u32,
+        rounds: u32,
+        stop: Option<&'a AtomicBool>,
+        notes: Vec<String>,
+    }
+
+    impl Observer for Disturbed<'_> {
+        fn event(&mut self, event: Event<'_>) {
+            if let Event::Note(note) = event {
+                self.notes.push(note.to_owned());
+            }
+        }
+
+        fn save(&mut self, records: &Records) -> Result<()> {
+            if let (Some(stop), false) = (self.stop, records.set_aside.is_empty()) {
+                stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+            Ok(())
+        }
+
+        fn rounds_needed(&mut self, _: &Records, _: u32) -> u32 {
+            self.rounds
+        }
+
+        fn disturbances(&mut self, records: &Records) -> Result<Vec<Disturbance>> {
+            assert_eq!(records.store_rounds.len(), 2 * self.rounds as usize, "at the end");
+            let cause = crate::result::Cause::Far { times: 20.0 };
+            Ok(vec![Disturbance { round: self.against, store: None, phase: None, sweep_bytes: None, cause }])
+        }
+    }
+
+    /// A run of two rows in so many rounds, with something against this one.
+    fn disturbed_run(against: u32, rounds: u32, is_stopped: bool) -> (Records, Vec<String>) {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let text = format!(
+            "stores = ['files/flat', 'files/hashed']\nrounds = {rounds}\ncorpus = {{source = 'fixed:1kB', blobs = 20}}\nphases = ['fill']"
+        );
+        let plan = resolved(&text);
+        let stop = AtomicBool::new(false);
+        let mut observer =
+            Disturbed { against, rounds, stop: is_stopped.then_some(&stop), notes: Vec::new() };
+        let start = Start {
+            plan: &plan,
+            corpora: vec![Corpus::build(&plan.corpora[0].request).unwrap()],
+            earlier: None,
+            program: Program::default(),
+            place: Place::make(dir.path()).unwrap(),
+            since: machine::uptime(),
+            stop: &stop,
+        };
+        let records = run(start, &mut observer).unwrap();
+        (records, observer.notes)
+    }
+
+    /// The rounds of each cell.
+    fn rounds_of(records: &Records) -> Vec<Vec<u32>> {
+        records.cells.values().map(|cell| cell.rounds.iter().map(|round| round.round).collect()).collect()
+    }
+
+    #[test]
+    fn a_disturbed_round_is_measured_again_at_the_end_for_all_rows_with_the_same_keys() {
+        let (records, notes) = disturbed_run(2, 5, false);
+        assert!(records.complete);
+        assert_eq!(rounds_of(&records), [[1, 2, 3, 4, 5], [1, 2, 3, 4, 5]]);
+        let aside = &records.set_aside[0];
+        assert_eq!((aside.round, aside.visits.len(), aside.figures.len(), aside.why.len()), (2, 2, 2, 1));
+        let order = |visits: &[StoreRound]| -> Vec<(u32, String)> {
+            visits.iter().map(|visit| (visit.position, visit.store.clone())).collect()
+        };
+        assert_eq!(order(&aside.visits), order(&records.store_rounds[8..]));
+        let again = records.cells.values().map(|cell| cell.rounds[1].seed);
+        assert!(again.eq(aside.figures.iter().map(|figures| figures.measured.seed)));
+        assert!(notes.contains(&"round 2 was disturbed; it is measured again".to_owned()), "{notes:?}");
+    }
+
+    #[test]
+    fn a_round_that_could_not_be_measured_again_stays() {
+        let (records, _) = disturbed_run(2, 5, true);
+        assert_eq!(rounds_of(&records), [[1, 2, 3, 4, 5], [1, 2, 3, 4, 5]]);
+        assert!(records.set_aside.is_empty() && records.rails.iter().all(|rail| !rail.repeated));
+        let (records, _) = disturbed_run(2, 4, false);
+        assert!(records.set_aside.is_empty(), "with four rounds nothing is quoted");
     }
 
     #[test]

@@ -205,9 +205,22 @@ impl Device {
         })
     }
 
+    /// What the whole disk moved: what others do on another partition of it disturbs as much. Of a disk that is made of others
+    /// (LVM, RAID) only its own part is seen.
+    pub fn disk_io(&self) -> Option<Io> {
+        let stat = if self.is_partition() { "../stat" } else { "stat" };
+        let text = read(self.sys.join(stat))?;
+        let sectors = |field: usize| text.split_whitespace().nth(field)?.parse::<u64>().ok();
+        Some(Io { read_bytes: sectors(2)? * 512, written_bytes: sectors(6)? * 512 })
+    }
+
+    fn is_partition(&self) -> bool {
+        self.sys.join("partition").exists()
+    }
+
     /// The 16th field, since Linux 5.5. It is not kept for partitions (`Documentation/block/stat.rst`): theirs is their disk's.
     fn flushes(&self, fields: &[u64]) -> Option<u64> {
-        if !self.sys.join("partition").exists() {
+        if !self.is_partition() {
             return fields.get(15).copied();
         }
         let of_disk = read(self.sys.join("../stat"))?;
@@ -239,6 +252,43 @@ fn is_virtual(sys: &Path) -> bool {
     const BEGINNINGS: &[&str] = &["virtio", "vbd", "xen", "vmbus", "loop", "nbd", "rbd"];
     let mut parts = sys.iter().filter_map(|part| part.to_str());
     parts.any(|part| BEGINNINGS.iter().any(|beginning| part.starts_with(beginning)))
+}
+
+/// What processes had the kernel move between memory and devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Io {
+    /// Bytes read from devices: counted for who asks, when the request is made.
+    pub read_bytes: u64,
+    /// Bytes to be written to devices: counted for who changes a page, when it does, which may be long before it is written.
+    pub written_bytes: u64,
+}
+
+impl Io {
+    /// What there is here beyond another one, and nothing where that has more.
+    pub fn beyond(&self, other: &Io) -> Io {
+        Io {
+            read_bytes: self.read_bytes.saturating_sub(other.read_bytes),
+            written_bytes: self.written_bytes.saturating_sub(other.written_bytes),
+        }
+    }
+
+    /// Both together.
+    pub fn plus(&self, other: &Io) -> Io {
+        Io {
+            read_bytes: self.read_bytes + other.read_bytes,
+            written_bytes: self.written_bytes + other.written_bytes,
+        }
+    }
+}
+
+/// What a process, by its number or `self`, and its children that were waited for have moved, on all devices together; `None` where
+/// the kernel does not say, or not to us.
+pub fn process_io(process: &str) -> Option<Io> {
+    let text = read(format!("/proc/{process}/io"))?;
+    let of = |name: &str| field(&text, name)?.parse::<u64>().ok();
+    // What was deleted before it was written never is.
+    let written_bytes = of("write_bytes")?.saturating_sub(of("cancelled_write_bytes")?);
+    Some(Io { read_bytes: of("read_bytes")?, written_bytes })
 }
 
 /// Processor time used by the whole system since it was started, in nanoseconds: by the root of the CPU control
@@ -635,5 +685,26 @@ mod tests {
         let machine = facts(Path::new("."));
         assert!(machine.processors >= 1 && machine.memory_bytes > 0 && !machine.kernel.is_empty());
         assert!(busy_ns().is_some_and(|busy| busy > 0));
+    }
+
+    #[test]
+    fn what_this_process_moves_is_counted_as_its_own() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let path = dir.path().join("file");
+        let own = || process_io("self").unwrap();
+        let before = own();
+        std::fs::write(&path, vec![1; 1 << 20]).unwrap();
+        File::open(&path).unwrap().sync_all().unwrap();
+        if Device::of(dir.path()).is_none() {
+            return;
+        }
+        let written = own().beyond(&before);
+        assert!(written.written_bytes >= 1 << 20, "{written:?}");
+        evict(dir.path());
+        let before = (own(), Device::of(dir.path()).unwrap().disk_io().unwrap());
+        std::fs::read(&path).unwrap();
+        let after = (own(), Device::of(dir.path()).unwrap().disk_io().unwrap());
+        let (ours, disks) = (after.0.beyond(&before.0), after.1.beyond(&before.1));
+        assert!(ours.read_bytes >= 1 << 20 && disks.read_bytes >= 1 << 20, "{ours:?} {disks:?}");
     }
 }

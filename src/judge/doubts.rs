@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::cells::{has_url, is_far, p50, series, waits_for_a_process, writes};
 use super::compare::{Series, rank};
-use super::{rails, ranking};
+use super::{disturbed, rails, ranking};
 use crate::plan::{COLD_BLOBS_SERVERS, Order, Phase, Plan, Use, Work, whole_of};
 use crate::result::{Cache, Cell, Doubt, RowResult, RunResult, Status, VerifiedFrom};
 use crate::store::Kind;
@@ -42,7 +42,7 @@ pub fn from_figures(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
     doubts.extend(rounds(result));
     doubts.extend(budget(plan, result));
     doubts.extend(rails::drift(result));
-    doubts.extend(rails::repeated(result));
+    doubts.extend(disturbed::doubts(plan, result));
     doubts.extend(short(result));
     doubts.extend(harness(result));
     doubts.extend(waking(plan, result));

@@ -5,6 +5,7 @@ pub mod cells;
 pub mod claims;
 pub mod compare;
 pub mod crossover;
+pub mod disturbed;
 pub mod doubts;
 pub mod histogram;
 pub mod interval;

@@ -1,6 +1,8 @@
 //! What the yardsticks of the rounds say: whether the machine stayed the same, what the way to another processor takes on it, and
 //! whether two runs were on one machine.
 
+use std::collections::BTreeSet;
+
 use super::cells::has_process;
 use super::doubts::doubt;
 use crate::result::{Doubt, Rail, RunResult};
@@ -95,16 +97,21 @@ pub fn drift(result: &RunResult) -> Vec<Doubt> {
     told.collect()
 }
 
-/// Rounds that were measured again.
-pub fn repeated(result: &RunResult) -> Option<Doubt> {
-    let repeated: std::collections::BTreeSet<u32> =
-        result.rails.iter().filter(|rail| rail.repeated).map(|rail| rail.round).collect();
-    let rounds: Vec<String> = repeated.iter().map(u32::to_string).collect();
-    (!rounds.is_empty()).then(|| {
-        let text =
-            format!("Repeated because the processor's speed had changed: round {}.", rounds.join(", "));
-        doubt("repeated-rounds", text, None)
-    })
+/// The rounds at whose start or end the processor's rail was farther than `limit` from its median in all other rounds, as a share of
+/// that, with the factor. The device's rails are single reads and flushes and vary more. Of two rounds nobody knows which is the odd one.
+pub fn changed(rails: &[Rail], limit: f64) -> Vec<(u32, f64)> {
+    let rounds: BTreeSet<u32> = rails.iter().filter(|rail| !rail.repeated).map(|rail| rail.round).collect();
+    let times = |round: u32| {
+        let kept = rails.iter().filter(|rail| !rail.repeated);
+        let (own, others): (Vec<&Rail>, Vec<&Rail>) = kept.partition(|rail| rail.round == round);
+        let mut others: Vec<f64> = others.iter().map(|rail| rail.processor_ns).collect();
+        others.sort_unstable_by(f64::total_cmp);
+        let middle = others.get(others.len() / 2)?;
+        let times = own.iter().map(|rail| rail.processor_ns / middle);
+        times.max_by(|a, b| (a - 1.0).abs().total_cmp(&(b - 1.0).abs()))
+    };
+    let all = rounds.iter().filter(|_| rounds.len() > 2).filter_map(|round| Some((*round, times(*round)?)));
+    all.filter(|(_, times)| (times - 1.0).abs() > limit).collect()
 }
 
 #[cfg(test)]
@@ -176,6 +183,22 @@ mod tests {
         let changing = [20e3, 30e3, 45e3];
         assert_eq!(kinds(&run("server", changing, json!({}))), ["drift"]);
         assert!(kinds(&run("files", changing, json!({}))).is_empty());
+    }
+
+    #[test]
+    fn a_round_on_another_processor_is_told_from_the_others_before_and_after_it() {
+        let rails = |ns: &[f64]| -> Vec<Rail> {
+            (1..).zip(ns).map(|(round, ns)| Rail { round, processor_ns: *ns, ..Rail::default() }).collect()
+        };
+        let of = |ns: &[f64]| changed(&rails(ns), 0.5);
+        assert_eq!(of(&[90.0, 50.0, 50.0, 52.0, 49.0]), [(1, 1.8)]);
+        assert_eq!(of(&[50.0, 50.0, 20.0, 50.0, 50.0]), [(3, 0.4)]);
+        assert!(of(&[50.0, 70.0, 50.0, 52.0, 49.0]).is_empty());
+        assert!(of(&[50.0, 90.0]).is_empty(), "nobody knows which of the two is the odd one");
+        // What was measured again is not held against what replaced it, and not against others.
+        let mut again = rails(&[50.0, 50.0, 50.0, 50.0, 50.0]);
+        again.insert(2, Rail { round: 3, processor_ns: 200.0, repeated: true, ..Rail::default() });
+        assert!(changed(&again, 0.5).is_empty());
     }
 
     #[test]

@@ -8,10 +8,10 @@ use super::cells::{cell, missing_cell, series};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::crossover::{Point, crossovers};
 use super::ranking::{not_ranked, ranked_with, same_keys, withhold_bests};
-use super::{answer, claims, doubts, interval};
+use super::{answer, claims, disturbed, doubts, interval};
 use crate::plan::{Class, Phase, Plan, Row, class_of};
 use crate::records::Records;
-use crate::result::{Against, Cell, Comparison, Footprint, Picture, RunResult, SCHEMA, Verdict};
+use crate::result::{Against, Cell, Comparison, Disturbance, Footprint, Picture, RunResult, SCHEMA, Verdict};
 
 /// Works out the whole result.
 pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
@@ -61,6 +61,7 @@ pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
         doubts: records.doubts.clone(),
         rails: records.rails.clone(),
         store_rounds: records.store_rounds.clone(),
+        set_aside: records.set_aside.clone(),
         pictures: plan.rows.iter().filter_map(|row| picture(records, row)).collect(),
     };
     result.doubts.extend(doubts::from_figures(plan, &result));
@@ -89,6 +90,11 @@ pub fn rounds_needed(plan: &Plan, records: &Records, most: u32) -> Result<u32> {
         }
     }
     Ok(interval::rounds_needed(&comparisons, plan.precision, most))
+}
+
+/// Everything that speaks against the rounds so far.
+pub fn disturbances(plan: &Plan, records: &Records) -> Result<Vec<Disturbance>> {
+    Ok(disturbed::found(plan, &summarize(plan, records)?))
 }
 
 // ---- comparisons -----------------------------------------------------------------------------------------------

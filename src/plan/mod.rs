@@ -136,8 +136,8 @@ pub struct PlanText {
     /// interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op_timeout: Option<String>,
-    /// How much slower or faster a fixed piece of work may be at the start or end of a round than before (0.5, by half, when left
-    /// out): beyond it the round is measured again, at most twice a run.
+    /// How much slower or faster a fixed piece of work may be at the start or end of a round than in the others (0.5, by half, when left
+    /// out): beyond it the round counts as disturbed, and is measured again at the end, as other disturbed ones are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rail_limit: Option<f64>,
     /// Where the blobs come from.

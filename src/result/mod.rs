@@ -63,6 +63,9 @@ pub struct RunResult {
     pub rails: Vec<Rail>,
     /// Each row of each round, in the order in which they were measured.
     pub store_rounds: Vec<StoreRound>,
+    /// Rounds that were disturbed and measured again: what was measured first. It is in no figure.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set_aside: Vec<SetAside>,
     /// What visitors see, where there is something to see.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pictures: Vec<Picture>,
@@ -579,6 +582,19 @@ pub struct Round {
     /// Flush requests the device finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_flushes: Option<u64>,
+    /// Bytes that this process and the store's servers had the kernel read from devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_read_bytes: Option<u64>,
+    /// Bytes of pages that they changed and that are to be written to devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_written_bytes: Option<u64>,
+    /// Bytes that the disk read for others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_read_bytes: Option<u64>,
+    /// Bytes that the disk wrote beyond those of pages that this process and the store's servers had changed: for others, and what the
+    /// file system writes for ours, which is not told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_written_bytes: Option<u64>,
     /// Disk taken after the phase; phases that age the store only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_bytes: Option<u64>,
@@ -979,6 +995,83 @@ pub struct StoreRound {
     pub error: Option<String>,
     /// Disk of this round.
     pub footprint: Footprint,
+}
+
+/// A round that was disturbed and measured again, as it was measured first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SetAside {
+    /// The round.
+    pub round: u32,
+    /// What spoke against it.
+    pub why: Vec<Disturbance>,
+    /// Its rows.
+    pub visits: Vec<StoreRound>,
+    /// Their phases.
+    pub figures: Vec<SetAsideRound>,
+}
+
+/// One row in one phase of such a round.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SetAsideRound {
+    /// The row's label.
+    pub store: String,
+    /// The size a sweep varied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep_bytes: Option<u64>,
+    /// The phase.
+    pub phase: String,
+    /// What was measured.
+    pub measured: Round,
+}
+
+/// What speaks against a round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Disturbance {
+    /// The round.
+    pub round: u32,
+    /// The row in which it was seen; absent where it is about all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<String>,
+    /// The phase in which it was seen; absent where it is about all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// The size a sweep varied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep_bytes: Option<u64>,
+    /// What was seen.
+    pub cause: Cause,
+}
+
+/// What was seen of a disturbance.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Cause {
+    /// Its figure lies far from those of the other rounds.
+    Far {
+        /// The time of an op over its mean in the others.
+        times: f64,
+    },
+    /// A warm phase read from the device, as it did in few other rounds or none.
+    ReadsDevice {
+        /// Bytes that were read from the device.
+        read_bytes: u64,
+        /// Bytes of blobs that were read.
+        delivered_bytes: u64,
+        /// Whether all files of the store were in the page cache when the phase ended.
+        cached: bool,
+    },
+    /// Others used the disk.
+    OthersIo {
+        /// Bytes that were read for them.
+        read_bytes: u64,
+        /// Bytes that were written beyond what the same phase wrote in other rounds.
+        written_bytes: u64,
+    },
+    /// The processor was slower or faster than in other rounds.
+    Processor {
+        /// The time of a fixed piece of work over its median in the others.
+        times: f64,
+    },
 }
 
 impl RunResult {

@@ -19,7 +19,7 @@ use crate::judge::compare::with_reference;
 use crate::judge::{cells, summary};
 use crate::plan::{CorpusText, Length, Plan, PlanText, Work};
 use crate::records::Records;
-use crate::result::{Interval, RunResult, Verdict};
+use crate::result::{Disturbance, Interval, RunResult, Verdict};
 use crate::units;
 
 /// Stores that are compared with themselves.
@@ -296,6 +296,10 @@ impl Observer for Watch<'_> {
 
     fn rounds_needed(&mut self, records: &Records, most: u32) -> u32 {
         summary::rounds_needed(self.plan, records, most).unwrap_or(most)
+    }
+
+    fn disturbances(&mut self, records: &Records) -> Result<Vec<Disturbance>> {
+        summary::disturbances(self.plan, records)
     }
 }
 

@@ -351,6 +351,12 @@ impl<'a> Visitor<'a> {
             round.device_read_bytes = Some(device.read_bytes);
             round.device_written_bytes = Some(device.written_bytes);
             round.device_flushes = device.flushes;
+            round.own_read_bytes = used.own.map(|own| own.read_bytes);
+            round.own_written_bytes = used.own.map(|own| own.written_bytes);
+        }
+        if let Some(others) = used.others() {
+            round.others_read_bytes = Some(others.read_bytes);
+            round.others_written_bytes = Some(others.written_bytes);
         }
         round.server_cpu_ns = used.server_ns;
         round.server_peak_bytes = meter.server_peak_bytes();

@@ -44,6 +44,8 @@ pub use program::{Found, Program};
 use supervisor::HELD;
 pub use supervisor::{SUPERVISE, supervise_if_asked};
 
+use crate::host::machine::{Io, process_io};
+
 /// What is started, and how.
 #[derive(Clone, Debug)]
 pub struct Launch<'a> {
@@ -353,6 +355,14 @@ impl Server {
                 Some(tree(self.supervisor.id() as i32).iter().filter_map(|pid| process_cpu_ns(*pid)).sum())
             }
         }
+    }
+
+    /// What the whole tree had the kernel read from and write to devices so far; `None` where the kernel does not say.
+    pub fn io(&self) -> Option<Io> {
+        let all = tree(self.supervisor.id() as i32).into_iter().map(|pid| pid.to_string());
+        // Who has ended meanwhile is counted by the process that waited for it.
+        let running = all.filter(|pid| Path::new("/proc").join(pid).exists());
+        running.map(|pid| process_io(&pid)).try_fold(Io::default(), |sum, io| Some(sum.plus(&io?)))
     }
 
     /// Memory of the whole tree now: the proportional shares of its processes, in bytes.

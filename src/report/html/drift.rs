@@ -12,7 +12,7 @@ use crate::units;
 /// The section.
 pub fn section(result: &RunResult) -> Markup {
     let mut visits = Table::new(
-        "Rows in the order in which they were measured",
+        "Rows in the order in which they were measured; rounds that were disturbed and measured again come last",
         &[
             "store",
             "#round",
@@ -22,9 +22,12 @@ pub fn section(result: &RunResult) -> Markup {
             "#blobs compared",
             "the last time with",
             "failed",
+            "in figures",
         ],
     );
-    for visit in &result.store_rounds {
+    let aside =
+        result.set_aside.iter().flat_map(|aside| &aside.visits).map(|visit| (visit, "no: measured again"));
+    for (visit, counts) in result.store_rounds.iter().map(|visit| (visit, "yes")).chain(aside) {
         visits.push(vec![
             named(&visit.store),
             visit.round.to_string().into(),
@@ -34,6 +37,7 @@ pub fn section(result: &RunResult) -> Markup {
             visit.verified.to_string().into(),
             shown(visit.verified_from, |from| from.name().to_owned()),
             shown(visit.error.as_ref(), Clone::clone),
+            counts.into(),
         ]);
     }
     html! {
