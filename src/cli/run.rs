@@ -502,19 +502,10 @@ impl Flags {
             text.awake = Some(true);
         }
         if let Some(mix) = &self.mix {
-            let share = |pair: &String| -> Result<(String, f64)> {
-                let (name, share) = split_pair(pair).context("--mix")?;
-                let share = share.parse().with_context(|| format!("--mix: `{share}` is not a number"))?;
-                Ok((name, share))
-            };
-            text.mix = Some(split_list(mix).iter().map(share).collect::<Result<_>>()?);
+            text.mix = Some(split_list(mix).iter().map(|pair| share_of(pair)).collect::<Result<_>>()?);
         }
         for set in &self.set {
-            let (name, values) = split_pair(set).context("--set")?;
-            let values = split_list(&values);
-            if values.is_empty() {
-                bail!("`--set {set}` has no value");
-            }
+            let (name, values) = values_of(set)?;
             text.set.insert(name, OneOrMany::Many(values));
         }
         text.corpus = self.corpus.over(text.corpus.take());
@@ -523,4 +514,21 @@ impl Flags {
         }
         Ok(text)
     }
+}
+
+/// `read=0.9`.
+fn share_of(pair: &str) -> Result<(String, f64)> {
+    let (name, share) = split_pair(pair).context("--mix")?;
+    let share = share.parse().with_context(|| format!("--mix: `{share}` is not a number"))?;
+    Ok((name, share))
+}
+
+/// `sqlite.page=4k,16k`.
+fn values_of(set: &str) -> Result<(String, Vec<String>)> {
+    let (name, values) = split_pair(set).context("--set")?;
+    let values = split_list(&values);
+    if values.is_empty() {
+        bail!("`--set {set}` has no value");
+    }
+    Ok((name, values))
 }

@@ -492,19 +492,7 @@ impl Resolver<'_> {
             bail!("`--scale {scale}` is not between 0 and 100");
         }
         let seed = text.seed.unwrap_or(1);
-        let stores: Vec<String> = match &text.stores {
-            Some(stores) if stores.is_empty() => bail!("no store is named"),
-            Some(stores) => stores.clone(),
-            None => DEFAULT_STORES.iter().map(|store| (*store).to_owned()).collect(),
-        };
-        let (rows, mut missing) = rows(&stores, &self.sets(), self.strict)?;
-        missing.extend(self.absent());
-        if rows.is_empty() {
-            let reasons: std::collections::BTreeSet<&str> =
-                missing.iter().map(|row| row.reason.as_str()).collect();
-            let reasons: Vec<&str> = reasons.into_iter().collect();
-            bail!("{NOTHING_RUNS}: {}", reasons.join("; "));
-        }
+        let (rows, missing) = self.rows()?;
         text.claim.iter().try_for_each(ClaimText::check)?;
         text.published.iter().try_for_each(PublishedText::check)?;
         let mut phases = self.phases()?;
@@ -554,6 +542,24 @@ impl Resolver<'_> {
         plan.only = self.only(&plan)?;
         plan.text = self.complete(&plan);
         Ok(plan)
+    }
+
+    /// Rows that can be had here, and those that cannot, with the reason.
+    fn rows(&self) -> Result<(Vec<Row>, Vec<Missing>)> {
+        let stores: Vec<String> = match &self.text.stores {
+            Some(stores) if stores.is_empty() => bail!("no store is named"),
+            Some(stores) => stores.clone(),
+            None => DEFAULT_STORES.iter().map(|store| (*store).to_owned()).collect(),
+        };
+        let (rows, mut missing) = rows(&stores, &self.sets(), self.strict)?;
+        missing.extend(self.absent());
+        if rows.is_empty() {
+            let reasons: std::collections::BTreeSet<&str> =
+                missing.iter().map(|row| row.reason.as_str()).collect();
+            let reasons: Vec<&str> = reasons.into_iter().collect();
+            bail!("{NOTHING_RUNS}: {}", reasons.join("; "));
+        }
+        Ok((rows, missing))
     }
 
     /// Rows of the plan that it says cannot be had.

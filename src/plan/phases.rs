@@ -511,32 +511,9 @@ impl PhaseText {
     }
 
     fn parse_inner(&self) -> Result<Phase> {
-        let total: f64 = self.ops.values().sum();
-        if self.ops.is_empty()
-            || !total.is_finite()
-            || total <= 0.0
-            || self.ops.values().any(|weight| *weight < 0.0)
-        {
-            bail!("`ops` needs at least one kind of op with a weight above 0");
-        }
-        let mix: Vec<(OpKind, f64)> = self.ops.iter().map(|(kind, weight)| (*kind, weight / total)).collect();
+        let mix = self.mix()?;
         let only_reads = mix.iter().all(|(kind, _)| kind.reads());
-        if mix.len() > 1 && mix.iter().any(|(kind, _)| kind.is_upload()) {
-            bail!("`register` and `release` are not mixed with other ops");
-        }
-        let length = match (self.share, self.count, self.seconds) {
-            (Some(share), None, None) if (0.0..=1.0).contains(&share) => Length::Share(share),
-            (None, Some(count), None) if count > 0 => Length::Ops(count),
-            (None, None, Some(seconds)) if seconds > SECONDS_MAX => {
-                bail!("`seconds = {seconds}` is more than a day ({SECONDS_MAX:.0})")
-            }
-            (None, None, Some(seconds)) if seconds > 0.0 && only_reads => Length::Seconds(seconds),
-            (None, None, Some(_)) if !only_reads => {
-                bail!("a phase that writes is a fixed list: give `count` or `share`, not `seconds`")
-            }
-            (None, None, None) => Length::Pilot,
-            _ => bail!("give one of `share` (0 to 1), `count` (above 0) and `seconds` (above 0)"),
-        };
+        let length = self.length(only_reads)?;
         if let Some(parts) = self.parts {
             at_most("parts =", parts as usize, PARTS_MAX)?;
         }
@@ -551,34 +528,8 @@ impl PhaseText {
                 bail!("`duplicates = {share}` is not from 0 to {DUPLICATES_MAX}");
             }
         }
-        let order = self.order.as_deref().map_or(Ok(Order::Once), parse_order)?;
-        if let Some(text) = &self.order
-            && mix.iter().any(|(kind, _)| kind.is_upload())
-        {
-            bail!("`order = \"{text}\"`: uploads come in an order of their own; leave it out");
-        }
-        if matches!(order, Order::Same | Order::Uniform | Order::Zipfian(_))
-            && mix.iter().all(|(kind, _)| !kind.reads())
-        {
-            let text = self.order.as_deref().unwrap_or_default();
-            bail!(
-                "`order = \"{text}\"` comes back to blobs, and a phase that only writes uses each of them once: give `once`, \
-                 `sequential` or `written`, or mix in a read"
-            );
-        }
-        let cache = match self.cache.as_deref() {
-            None if only_reads => CacheState::Warm,
-            None | Some("as-is") => CacheState::AsIs,
-            Some("warm") => CacheState::Warm,
-            Some("cold") => CacheState::Cold,
-            Some("cold-start") => CacheState::ColdStart,
-            Some(other) => {
-                return Err(unknown("cache state", other, ["warm", "cold", "cold-start", "as-is"]));
-            }
-        };
-        if cache.is_cold() && !only_reads {
-            bail!("a cold phase only reads");
-        }
+        let order = self.order(&mix)?;
+        let cache = self.cache(only_reads)?;
         if self.rate.is_some() && (cache == CacheState::Cold || self.id == "fill") {
             bail!(
                 "has no `rate`: cold passes are a few ops each, and the fill is what comes before, one after the other"
@@ -598,6 +549,75 @@ impl PhaseText {
             duplicates: self.duplicates.unwrap_or(DUPLICATES),
         };
         Ok(Phase { id: self.id.clone(), work: Work::Ops(load), class: Class::Asked, cache })
+    }
+
+    /// Kinds of op and their shares, which add up to 1.
+    fn mix(&self) -> Result<Vec<(OpKind, f64)>> {
+        let total: f64 = self.ops.values().sum();
+        if self.ops.is_empty()
+            || !total.is_finite()
+            || total <= 0.0
+            || self.ops.values().any(|weight| *weight < 0.0)
+        {
+            bail!("`ops` needs at least one kind of op with a weight above 0");
+        }
+        let mix: Vec<(OpKind, f64)> = self.ops.iter().map(|(kind, weight)| (*kind, weight / total)).collect();
+        if mix.len() > 1 && mix.iter().any(|(kind, _)| kind.is_upload()) {
+            bail!("`register` and `release` are not mixed with other ops");
+        }
+        Ok(mix)
+    }
+
+    fn length(&self, only_reads: bool) -> Result<Length> {
+        Ok(match (self.share, self.count, self.seconds) {
+            (Some(share), None, None) if (0.0..=1.0).contains(&share) => Length::Share(share),
+            (None, Some(count), None) if count > 0 => Length::Ops(count),
+            (None, None, Some(seconds)) if seconds > SECONDS_MAX => {
+                bail!("`seconds = {seconds}` is more than a day ({SECONDS_MAX:.0})")
+            }
+            (None, None, Some(seconds)) if seconds > 0.0 && only_reads => Length::Seconds(seconds),
+            (None, None, Some(_)) if !only_reads => {
+                bail!("a phase that writes is a fixed list: give `count` or `share`, not `seconds`")
+            }
+            (None, None, None) => Length::Pilot,
+            _ => bail!("give one of `share` (0 to 1), `count` (above 0) and `seconds` (above 0)"),
+        })
+    }
+
+    fn order(&self, mix: &[(OpKind, f64)]) -> Result<Order> {
+        let order = self.order.as_deref().map_or(Ok(Order::Once), parse_order)?;
+        if let Some(text) = &self.order
+            && mix.iter().any(|(kind, _)| kind.is_upload())
+        {
+            bail!("`order = \"{text}\"`: uploads come in an order of their own; leave it out");
+        }
+        if matches!(order, Order::Same | Order::Uniform | Order::Zipfian(_))
+            && mix.iter().all(|(kind, _)| !kind.reads())
+        {
+            let text = self.order.as_deref().unwrap_or_default();
+            bail!(
+                "`order = \"{text}\"` comes back to blobs, and a phase that only writes uses each of them once: give `once`, \
+                 `sequential` or `written`, or mix in a read"
+            );
+        }
+        Ok(order)
+    }
+
+    fn cache(&self, only_reads: bool) -> Result<CacheState> {
+        let cache = match self.cache.as_deref() {
+            None if only_reads => CacheState::Warm,
+            None | Some("as-is") => CacheState::AsIs,
+            Some("warm") => CacheState::Warm,
+            Some("cold") => CacheState::Cold,
+            Some("cold-start") => CacheState::ColdStart,
+            Some(other) => {
+                return Err(unknown("cache state", other, ["warm", "cold", "cold-start", "as-is"]));
+            }
+        };
+        if cache.is_cold() && !only_reads {
+            bail!("a cold phase only reads");
+        }
+        Ok(cache)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use anyhow::Result;
 
-use super::super::ops::{Deal, in_turn, lists};
+use super::super::ops::{Deal, PlannedOp, in_turn, lists};
 use super::super::resources::Meter;
+use super::super::workers::crew::Job;
 use super::super::workers::tally::Tally;
 use super::Visitor;
 use crate::host::machine;
@@ -27,16 +28,7 @@ impl Visitor<'_> {
             let why = "the store holds nothing that this phase could use".to_owned();
             return self.not_possible(phase, why);
         }
-        let row = self.subject.row;
-        let planned = (length.cold_passes.max(1) as usize).min(all.len() / batch);
-        let done = row.cold_passes(length.cold_passes);
-        if done < length.cold_passes {
-            all.truncate((all.len().div_ceil(planned) * done as usize).next_multiple_of(batch));
-        }
-        // The same ops in fewer passes: what opening brought in, nothing can evict, and opening that reads everything is slow.
-        let most = if self.turn.resident { COLD_PASSES_RESIDENT } else { u32::MAX };
-        let passes = (done.clamp(1, most) as usize).min(all.len() / batch);
-        let each = all.len().div_ceil(passes).next_multiple_of(batch);
+        let each = self.ops_of_a_pass(&mut all, length.cold_passes, batch);
         let passes = all.len().div_ceil(each);
         let class = self.class(phase.class);
         let mut totals: Vec<Total<'_>> = Vec::new();
@@ -50,13 +42,14 @@ impl Visitor<'_> {
                 return Ok(());
             }
             self.evict(class, index == 0, &mut proof)?;
-            let mut jobs = Vec::new();
-            for load in std::iter::once(load).chain(repeat.and_then(Phase::load)) {
-                let fixed = FixedLength { seconds: 0.0, ..length };
-                let mut job = self.job(load, in_turn(ops, plan.batch_of(load), workers), fixed, class);
-                job.first_apart = false;
-                jobs.push(job);
-            }
+            let loads = std::iter::once(load).chain(repeat.and_then(Phase::load));
+            let jobs: Vec<Job> = loads
+                .map(|load| {
+                    let fixed = FixedLength { seconds: 0.0, ..length };
+                    let lists = in_turn(ops, plan.batch_of(load), workers);
+                    Job { first_apart: false, ..self.job(load, lists, fixed, class) }
+                })
+                .collect();
             let mut meters: Vec<Meter> = jobs.iter().map(|_| self.meter()).collect();
             let tallies = {
                 let (store, _) = self.store()?;
@@ -90,6 +83,19 @@ impl Visitor<'_> {
         }
         self.warm = false;
         Ok(())
+    }
+
+    /// How many ops each pass has, in whole batches. A row that does fewer passes than planned does as many fewer ops.
+    fn ops_of_a_pass(&self, all: &mut Vec<PlannedOp>, planned: u32, batch: usize) -> usize {
+        let done = self.subject.row.cold_passes(planned);
+        if done < planned {
+            let each = all.len().div_ceil((planned.max(1) as usize).min(all.len() / batch));
+            all.truncate((each * done as usize).next_multiple_of(batch));
+        }
+        // The same ops in fewer passes: what opening brought in, nothing can evict, and opening that reads everything is slow.
+        let most = if self.turn.resident { COLD_PASSES_RESIDENT } else { u32::MAX };
+        let passes = (done.clamp(1, most) as usize).min(all.len() / batch);
+        all.len().div_ceil(passes).next_multiple_of(batch)
     }
 
     /// Closes the store, makes the kernel forget it, and opens it again.

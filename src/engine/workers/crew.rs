@@ -123,19 +123,7 @@ impl<C: Clock> Crew<'_, C> {
                 if meeting.failed.load(Ordering::SeqCst) {
                     break;
                 }
-                let mut servers = self.store.servers();
-                servers
-                    .extend(self.uploads.iter().filter_map(|uploads| uploads.apart).flat_map(Store::servers));
-                // Before the clock starts: what it takes says how often it may be done while the clock runs.
-                let begin = crate::host::machine::uptime();
-                meter.look_at_memory(&servers);
-                let look = crate::host::machine::uptime() - begin;
-                meter.start(&servers);
-                meeting.begin.store(self.clock.now(), Ordering::SeqCst);
-                meeting.barrier.wait();
-                meeting.wait_for_the_end(meter, &servers, look);
-                meter.stop(&servers);
-                meter.look_at_memory(&servers);
+                self.meter_a_job(&meeting, meter);
             }
             // The scope waits for the closures, a join for the threads: LMDB's thread-local reader slots are given back when
             // a thread ends, which must be before the store is closed.
@@ -150,14 +138,23 @@ impl<C: Clock> Crew<'_, C> {
         }
         let memory = memory_before.max(self.store.memory_bytes()?);
         meters.iter_mut().for_each(|meter| meter.note_store_memory(memory));
-        let mut totals: Vec<Option<Tally>> = jobs.iter().map(|_| None).collect();
-        for (index, tally) in counted.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            match &mut totals[index] {
-                Some(total) => total.add(&tally),
-                none => *none = Some(tally),
-            }
-        }
-        totals.into_iter().map(|total| total.ok_or_else(|| anyhow!("a job was not done"))).collect()
+        totals(jobs.len(), counted.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Runs the meter from the moment at which all workers are ready until the last one has finished.
+    fn meter_a_job(&self, meeting: &Meeting, meter: &mut Meter) {
+        let mut servers = self.store.servers();
+        servers.extend(self.uploads.iter().filter_map(|uploads| uploads.apart).flat_map(Store::servers));
+        // Before the clock starts: what it takes says how often it may be done while the clock runs.
+        let begin = crate::host::machine::uptime();
+        meter.look_at_memory(&servers);
+        let look = crate::host::machine::uptime() - begin;
+        meter.start(&servers);
+        meeting.begin.store(self.clock.now(), Ordering::SeqCst);
+        meeting.barrier.wait();
+        meeting.wait_for_the_end(meter, &servers, look);
+        meter.stop(&servers);
+        meter.look_at_memory(&servers);
     }
 
     /// One worker's thread. It keeps every appointment even after a failure, or the others would wait for ever.
@@ -248,6 +245,18 @@ impl<C: Clock> Crew<'_, C> {
         tally.first_apart = job.first_apart;
         Ok(Ready { shared, source, tally, consumer: Consumer::new(job.use_bytes)? })
     }
+}
+
+/// What all workers counted in each of `jobs` jobs.
+fn totals(jobs: usize, counted: Vec<(usize, Tally)>) -> Result<Vec<Tally>> {
+    let mut totals: Vec<Option<Tally>> = (0..jobs).map(|_| None).collect();
+    for (index, tally) in counted {
+        match &mut totals[index] {
+            Some(total) => total.add(&tally),
+            none => *none = Some(tally),
+        }
+    }
+    totals.into_iter().map(|total| total.ok_or_else(|| anyhow!("a job was not done"))).collect()
 }
 
 /// A worker's side of a job.

@@ -214,12 +214,7 @@ pub fn work<'s, C: Clock>(
         }
         let due = next.due.unwrap_or(now);
         if next.due.is_some() {
-            tally.last_due = due;
-            if now > due {
-                tally.busy_when_due += 1;
-            } else {
-                shared.clock.sleep_until(due);
-            }
+            wait_until(due, now, shared.clock, &mut tally);
         }
         let prepared = writer.prepare(next.ops);
         let ready = if staged { prepare(shared, hands, &mut tally) } else { Ok(()) };
@@ -252,12 +247,7 @@ pub fn work<'s, C: Clock>(
                 }
             }
             Err(error) => {
-                if matches!(error, Error::TimedOut) {
-                    tally.timeouts += 1;
-                    tally.happened(hands.session.take_incidents());
-                    *hands = Hands::open(shared.store, shared.uploads)?;
-                    now = shared.clock.now();
-                }
+                now = failed(shared, hands, &error, now, &mut tally)?;
                 tally.fail(|| describe(&error, &next.ops[0], shared.keys));
             }
         }
@@ -272,6 +262,36 @@ pub fn work<'s, C: Clock>(
     tally.happened(hands.session.take_incidents());
     tally.cpu_ns = crate::host::machine::thread_cpu_ns().saturating_sub(cpu_before);
     Ok(tally)
+}
+
+/// Waits for the moment at which an op of an open loop is due, or counts that its worker was busy then.
+#[inline]
+fn wait_until(due: u64, now: u64, clock: &impl Clock, tally: &mut Tally) {
+    tally.last_due = due;
+    if now > due {
+        tally.busy_when_due += 1;
+    } else {
+        clock.sleep_until(due);
+    }
+}
+
+/// Opens another session where an op timed out: what the old one still waits for would be taken for the next op's answer. Returns
+/// the time from which the worker goes on.
+#[cold]
+fn failed<'s, C: Clock>(
+    shared: &Shared<'s, C>,
+    hands: &mut Hands<'s>,
+    error: &Error,
+    now: u64,
+    tally: &mut Tally,
+) -> Result<u64> {
+    if !matches!(error, Error::TimedOut) {
+        return Ok(now);
+    }
+    tally.timeouts += 1;
+    tally.happened(hands.session.take_incidents());
+    *hands = Hands::open(shared.store, shared.uploads)?;
+    Ok(shared.clock.now())
 }
 
 /// Bytes of each blob of an op, without a division where there is one.

@@ -158,67 +158,9 @@ impl<'s> PgSession<'s> {
             (Ask::Delete, _) => remove("key = $1"),
             (Ask::DeleteBatch, _) => remove(&format!("key = ANY($1::{array})")),
             (Ask::List, _) => format!("SELECT key FROM blobs WHERE true{here}"),
-            (Ask::Put, Shape::Bytea { .. }) => "INSERT INTO blobs(key, data) VALUES ($1, $2)
-                ON CONFLICT (key) DO UPDATE SET data = EXCLUDED.data, gone = false"
-                .to_owned(),
-            (Ask::PutBatch, Shape::Bytea { .. }) => format!(
-                "INSERT INTO blobs(key, data) SELECT * FROM unnest($1::{array}, $2::bytea[])
-                 ON CONFLICT (key) DO UPDATE SET data = EXCLUDED.data, gone = false"
-            ),
-            (Ask::Get, Shape::Bytea { .. }) => format!("SELECT data FROM blobs WHERE key = $1{here}"),
-            (Ask::Part, Shape::Bytea { .. }) => {
-                format!("SELECT substring(data FROM $2::int FOR $3::int) FROM blobs WHERE key = $1{here}")
-            }
-            (Ask::GetMany, Shape::Bytea { .. }) => {
-                format!("SELECT key, data FROM blobs WHERE key = ANY($1::{array}){here}")
-            }
-            (Ask::Put, Shape::Chunked { .. }) => "WITH put AS (
-                    INSERT INTO blobs(key, version) VALUES ($1, 1)
-                    ON CONFLICT (key) DO UPDATE SET version = blobs.version + 1, gone = false
-                    RETURNING id, version),
-                old AS (DELETE FROM pieces USING put WHERE pieces.blob = put.id AND pieces.version < put.version)
-                INSERT INTO pieces SELECT put.id, put.version, piece.number - 1, piece.data
-                FROM put, unnest($2::bytea[]) WITH ORDINALITY AS piece(data, number)"
-                .to_owned(),
-            // The outer join keeps a row for a blob without pieces: an empty one.
-            (Ask::Get, Shape::Chunked { .. }) => format!(
-                "SELECT p.data FROM blobs b LEFT JOIN pieces p ON p.blob = b.id AND p.version = b.version
-                 WHERE b.key = $1{here} ORDER BY p.number"
-            ),
-            (Ask::Part, Shape::Chunked { .. }) => format!(
-                "SELECT p.data FROM blobs b LEFT JOIN pieces p ON p.blob = b.id AND p.version = b.version
-                    AND p.number BETWEEN $2 AND $3
-                 WHERE b.key = $1{here} ORDER BY p.number"
-            ),
-            (Ask::GetMany, Shape::Chunked { .. }) => format!(
-                "SELECT b.key, p.data FROM blobs b LEFT JOIN pieces p ON p.blob = b.id AND p.version = b.version
-                 WHERE b.key = ANY($1::{array}){here} ORDER BY b.id, p.number"
-            ),
-            (Ask::Put, Shape::LargeObject { buffer: None }) => {
-                "INSERT INTO blobs(key, object) VALUES ($1, lo_from_bytea(0, $2))
-                 ON CONFLICT (key) DO UPDATE SET object = EXCLUDED.object, gone = false"
-                    .to_owned()
-            }
-            (Ask::PutRow, _) => format!(
-                "INSERT INTO blobs(key, object) VALUES ($1, lo_create(0))
-                 ON CONFLICT (key) DO UPDATE SET object = EXCLUDED.object, gone = false
-                 RETURNING lo_open(object, {WRITE})"
-            ),
-            (Ask::Get, Shape::LargeObject { buffer: None }) => {
-                format!("SELECT lo_get(object) FROM blobs WHERE key = $1{here}")
-            }
-            (Ask::Part, Shape::LargeObject { buffer: None }) => {
-                format!("SELECT lo_get(object, $2, $3) FROM blobs WHERE key = $1{here}")
-            }
-            (Ask::Get | Ask::Part, Shape::LargeObject { .. }) => {
-                format!("SELECT lo_open(object, {READ}) FROM blobs WHERE key = $1{here}")
-            }
-            (Ask::WritePiece, _) => "SELECT lowrite($1, $2)".to_owned(),
-            (Ask::ReadPiece, _) => "SELECT loread($1, $2)".to_owned(),
-            (Ask::Seek, _) => "SELECT lo_lseek64($1, $2, 0)".to_owned(),
-            // Large objects have no batches, and a put through a buffer is `PutRow` and `WritePiece`.
-            (Ask::Put | Ask::PutBatch | Ask::GetMany, Shape::LargeObject { .. }) => String::new(),
-            (Ask::PutBatch, Shape::Chunked { .. }) => String::new(),
+            (_, Shape::Bytea { .. }) => sql_of_a_column(ask, here, array),
+            (_, Shape::Chunked { .. }) => sql_of_pieces(ask, here, array),
+            (_, Shape::LargeObject { buffer }) => sql_of_large_objects(ask, here, buffer.is_some()),
         }
     }
 
@@ -576,6 +518,76 @@ impl Session for PgSession<'_> {
         let mut rooms = vec![[0; 8]; keys.len()];
         let members = self.members(keys, &mut rooms);
         self.run(Ask::DeleteBatch, &[self.array(&members)]).map(drop)
+    }
+}
+
+/// Statements of blobs in a column; empty for what the shape never asks.
+fn sql_of_a_column(ask: Ask, here: &str, array: &str) -> String {
+    match ask {
+        Ask::Put => "INSERT INTO blobs(key, data) VALUES ($1, $2)
+            ON CONFLICT (key) DO UPDATE SET data = EXCLUDED.data, gone = false"
+            .to_owned(),
+        Ask::PutBatch => format!(
+            "INSERT INTO blobs(key, data) SELECT * FROM unnest($1::{array}, $2::bytea[])
+             ON CONFLICT (key) DO UPDATE SET data = EXCLUDED.data, gone = false"
+        ),
+        Ask::Get => format!("SELECT data FROM blobs WHERE key = $1{here}"),
+        Ask::Part => {
+            format!("SELECT substring(data FROM $2::int FOR $3::int) FROM blobs WHERE key = $1{here}")
+        }
+        Ask::GetMany => format!("SELECT key, data FROM blobs WHERE key = ANY($1::{array}){here}"),
+        _ => String::new(),
+    }
+}
+
+/// Statements of blobs in pieces; empty for what the shape never asks.
+fn sql_of_pieces(ask: Ask, here: &str, array: &str) -> String {
+    match ask {
+        Ask::Put => "WITH put AS (
+                INSERT INTO blobs(key, version) VALUES ($1, 1)
+                ON CONFLICT (key) DO UPDATE SET version = blobs.version + 1, gone = false
+                RETURNING id, version),
+            old AS (DELETE FROM pieces USING put WHERE pieces.blob = put.id AND pieces.version < put.version)
+            INSERT INTO pieces SELECT put.id, put.version, piece.number - 1, piece.data
+            FROM put, unnest($2::bytea[]) WITH ORDINALITY AS piece(data, number)"
+            .to_owned(),
+        // The outer join keeps a row for a blob without pieces: an empty one.
+        Ask::Get => format!(
+            "SELECT p.data FROM blobs b LEFT JOIN pieces p ON p.blob = b.id AND p.version = b.version
+             WHERE b.key = $1{here} ORDER BY p.number"
+        ),
+        Ask::Part => format!(
+            "SELECT p.data FROM blobs b LEFT JOIN pieces p ON p.blob = b.id AND p.version = b.version
+                AND p.number BETWEEN $2 AND $3
+             WHERE b.key = $1{here} ORDER BY p.number"
+        ),
+        Ask::GetMany => format!(
+            "SELECT b.key, p.data FROM blobs b LEFT JOIN pieces p ON p.blob = b.id AND p.version = b.version
+             WHERE b.key = ANY($1::{array}){here} ORDER BY b.id, p.number"
+        ),
+        _ => String::new(),
+    }
+}
+
+/// Statements of large objects, in whole or through a buffer, where a put is `PutRow` and `WritePiece`; empty for what the shape
+/// never asks.
+fn sql_of_large_objects(ask: Ask, here: &str, buffered: bool) -> String {
+    match ask {
+        Ask::Put if !buffered => "INSERT INTO blobs(key, object) VALUES ($1, lo_from_bytea(0, $2))
+            ON CONFLICT (key) DO UPDATE SET object = EXCLUDED.object, gone = false"
+            .to_owned(),
+        Ask::PutRow => format!(
+            "INSERT INTO blobs(key, object) VALUES ($1, lo_create(0))
+             ON CONFLICT (key) DO UPDATE SET object = EXCLUDED.object, gone = false
+             RETURNING lo_open(object, {WRITE})"
+        ),
+        Ask::Get if !buffered => format!("SELECT lo_get(object) FROM blobs WHERE key = $1{here}"),
+        Ask::Part if !buffered => format!("SELECT lo_get(object, $2, $3) FROM blobs WHERE key = $1{here}"),
+        Ask::Get | Ask::Part => format!("SELECT lo_open(object, {READ}) FROM blobs WHERE key = $1{here}"),
+        Ask::WritePiece => "SELECT lowrite($1, $2)".to_owned(),
+        Ask::ReadPiece => "SELECT loread($1, $2)".to_owned(),
+        Ask::Seek => "SELECT lo_lseek64($1, $2, 0)".to_owned(),
+        _ => String::new(),
     }
 }
 
