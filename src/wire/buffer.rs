@@ -166,17 +166,41 @@ impl Wire {
                 let line = &self.buffer[begin..end];
                 return Ok(line.strip_suffix(b"\r").unwrap_or(line));
             }
-            if self.begin > 0 {
-                self.buffer.copy_within(self.begin..self.end, 0);
-                self.end -= self.begin;
-                self.begin = 0;
-            }
+            self.make_room()?;
             looked = self.end;
-            if self.end == self.buffer.len() && self.end > 0 {
-                return Err(Error::Failed(anyhow!("the server's answer is no line of its protocol")));
-            }
             self.fill()?;
         }
+    }
+
+    /// The next thing of which a parser knows where it ends: what it made of it, and its bytes; `None` where there must be more of it.
+    #[cfg(feature = "http")]
+    pub(crate) fn parsed<T>(
+        &mut self,
+        mut parse: impl FnMut(&[u8]) -> Result<Option<(T, usize)>>,
+    ) -> Result<T> {
+        loop {
+            if self.begin < self.end
+                && let Some((parsed, bytes)) = parse(&self.buffer[self.begin..self.end])?
+            {
+                self.begin += bytes;
+                return Ok(parsed);
+            }
+            self.make_room()?;
+            self.fill()?;
+        }
+    }
+
+    /// Moves what was read and not yet used to the front. Of what fills the whole buffer there is no more to come that would help.
+    fn make_room(&mut self) -> Result<()> {
+        if self.begin > 0 {
+            self.buffer.copy_within(self.begin..self.end, 0);
+            self.end -= self.begin;
+            self.begin = 0;
+        }
+        if self.end == self.buffer.len() && self.end > 0 {
+            return Err(Error::Failed(anyhow!("the server's answer is no line of its protocol")));
+        }
+        Ok(())
     }
 
     /// Lends the next bytes, in pieces as they come.

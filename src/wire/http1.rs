@@ -5,6 +5,7 @@
 //! pools that one worker with one connection does not need.
 
 use std::io::{IoSlice, Write};
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -129,9 +130,19 @@ impl Answer {
         if let Framing::Length(length) = self.framing { Some(length) } else { None }
     }
 
-    fn header(&mut self, line: &[u8]) -> Result<()> {
-        let line = String::from_utf8_lossy(line);
-        line.split_once(':').map_or(Ok(()), |(name, value)| self.field(name, value.trim()))
+    /// What a whole head says.
+    fn of(head: &httparse::Response<'_, '_>) -> Result<Answer> {
+        let mut answer = Answer {
+            status: head.code.unwrap_or_default(),
+            reason: head.reason.unwrap_or_default().to_owned(),
+            // Version 1.0 closes unless it is said that it does not.
+            close: head.version == Some(0),
+            ..Answer::default()
+        };
+        for header in head.headers.iter() {
+            answer.field(header.name, &String::from_utf8_lossy(header.value))?;
+        }
+        Ok(answer)
     }
 
     /// Takes what the answer says of itself.
@@ -355,23 +366,31 @@ pub(crate) fn ended(error: Error, words: impl FnOnce() -> String) -> Error {
 }
 
 fn read_head(wire: &mut Wire) -> Result<Answer> {
-    let line = String::from_utf8_lossy(wire.line()?);
-    let mut words = line.splitn(3, ' ');
-    let version = words.next().unwrap_or_default();
-    let status = words.next().and_then(|status| status.parse().ok());
-    let (true, Some(status)) = (version.starts_with("HTTP/1."), status) else {
-        return Err(Error::Failed(anyhow!("the answer is not HTTP: `{line}`")));
-    };
-    let reason = words.next().unwrap_or_default().to_owned();
-    let mut answer = Answer { status, reason, close: version == "HTTP/1.0", ..Answer::default() };
-    for _ in 0..=HEADERS_MAX {
-        let line = wire.line()?;
-        if line.is_empty() {
-            return Ok(answer);
+    wire.parsed(|bytes| {
+        let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+        let mut head = httparse::Response::new(&mut []);
+        let parser = httparse::ParserConfig::default();
+        let parsed = parser.parse_response_with_uninit_headers(&mut head, bytes, &mut headers);
+        match parsed.map_err(|error| no_head(error, bytes))? {
+            httparse::Status::Partial => Ok(None),
+            httparse::Status::Complete(len) => Ok(Some((Answer::of(&head)?, len))),
         }
-        answer.header(line)?;
-    }
-    Err(Error::Failed(anyhow!("the head of the answer has more than {HEADERS_MAX} lines")))
+    })
+}
+
+/// What a parser's error means to a reader.
+fn no_head(error: httparse::Error, bytes: &[u8]) -> Error {
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line));
+    Error::Failed(match error {
+        httparse::Error::TooManyHeaders => {
+            anyhow!("the head of the answer has more than {HEADERS_MAX} lines")
+        }
+        httparse::Error::HeaderName | httparse::Error::HeaderValue => {
+            anyhow!("the head of the answer that begins with `{line}` is not HTTP: {error}")
+        }
+        _ => anyhow!("the answer is not HTTP: `{line}`"),
+    })
 }
 
 fn lend_body(wire: &mut Wire, framing: Framing, sink: Sink) -> Result<()> {
@@ -404,13 +423,19 @@ fn lend_counted(wire: &mut Wire, length: u64, sink: Sink) -> Result<()> {
 }
 
 fn chunk_length(wire: &mut Wire) -> Result<u64> {
-    let line = wire
-        .line()
-        .map_err(|error| ended(error, || "the connection ended between two chunks of the body".to_owned()))?;
-    let line = String::from_utf8_lossy(line);
-    let digits = line.split(';').next().unwrap_or_default().trim();
-    let length = u64::from_str_radix(digits, 16);
-    Ok(length.with_context(|| format!("the body is not in chunks: `{line}` is no length of one"))?)
+    let length = wire.parsed(|bytes| match httparse::parse_chunk_size(bytes) {
+        Ok(httparse::Status::Partial) => Ok(None),
+        Ok(httparse::Status::Complete((len, chunk_bytes))) => Ok(Some((chunk_bytes, len))),
+        Err(httparse::InvalidChunkSize) => {
+            let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            let line = String::from_utf8_lossy(line);
+            Err(Error::Failed(anyhow!(
+                "the body is not in chunks: `{}` is no length of one",
+                line.trim_end()
+            )))
+        }
+    });
+    length.map_err(|error| ended(error, || "the connection ended between two chunks of the body".to_owned()))
 }
 
 #[cfg(test)]
@@ -518,6 +543,38 @@ mod tests {
         assert!(error(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: x\r\n\r\n"]).contains("encoding `x`"));
         let chunked: &[&str] = &["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nz\r\n"];
         assert!(error(chunked).contains("not in chunks: `z`"));
+    }
+
+    /// What is skipped as no header of ours may be the one that tells the length: what follows would then be taken for the body.
+    #[test]
+    fn a_head_that_is_none_is_an_error() {
+        let odd = error(&["HTTP/1.1 200 OK\r\nContent-Length : 10\r\n\r\n0123456789"]);
+        assert_eq!(
+            odd,
+            "the head of the answer that begins with `HTTP/1.1 200 OK` is not HTTP: invalid header name"
+        );
+        assert!(error(&["HTTP/1.1 200 OK\r\nContent-Length\r\n\r\n"]).contains("invalid header name"));
+        assert_eq!(error(&["HTTP/1.1 2x0 OK\r\n\r\n"]), "the answer is not HTTP: `HTTP/1.1 2x0 OK`");
+        assert_eq!(
+            error(&["HTTP/1.1 200 OK\r\nServ"]),
+            "the server closed the connection before it answered"
+        );
+        let many: &[&str] =
+            Box::leak(Box::new([
+                &*format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(HEADERS_MAX + 1)).leak()
+            ]));
+        assert_eq!(error(many), "the head of the answer has more than 100 lines");
+    }
+
+    #[test]
+    fn a_head_may_be_cut_anywhere() {
+        const ANSWER: &str =
+            "HTTP/1.1 200 OK\r\nETag: x\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\nok\r\n0\r\n\r\n";
+        for at in 1..ANSWER.len() - 1 {
+            let pieces = Box::leak(Box::new([&ANSWER[..at], &ANSWER[at..]]));
+            let (answer, body) = get(&mut client(server(vec![vec![&pieces[..]]]), false)).unwrap();
+            assert_eq!((answer.etag.as_str(), body.as_str()), ("x", "ok"), "cut at {at}");
+        }
     }
 
     #[test]
