@@ -36,6 +36,7 @@ pub fn trials() -> Vec<Trial> {
         needing("a packet limit below the largest blob is an error before the run", mariadb(), packet_limit),
         needing("servers tell what differs from version to version", postgres(), tells_what_differs),
         needing("a private server that dies fails its row only", postgres(), dies),
+        needing("what a private server moves is not of other programs", missing("redis"), moves_for_us),
         needing("a disk too small for a server fails its row", postgres().or_else(no_mounts), disk_too_small),
         needing(
             "a disk that fills up in a server fails its row",
@@ -397,6 +398,20 @@ fn dies() -> Outcome {
     let rounds = result.store_rounds.iter().filter(|visit| visit.store == "files/hashed").count();
     assert_eq!(rounds, 2, "the other store goes on");
     assert!(processes(&work.path("place")).is_empty());
+    Ok(())
+}
+
+/// Where there is a device, and the kernel counts for each process.
+fn moves_for_us() -> Outcome {
+    let work = Work::new();
+    work.say("run --stores redis --corpus fixed:100kB --blobs 60 --rounds 1 --phases fill --quiet --out out")
+        .ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let round = &result.results[0].rounds[0];
+    if result.machine.device.is_some() {
+        assert!(round.own_written_bytes.unwrap() >= round.bytes, "{round:?}");
+        assert!(round.others_written_bytes.is_some() && round.others_read_bytes.is_some());
+    }
     Ok(())
 }
 
