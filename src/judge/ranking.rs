@@ -326,7 +326,10 @@ pub fn group_of(cell: &Cell) -> String {
     parts.extend(cell.options.get("shows").cloned());
     parts.extend(cell.options.get("rtt").map(|rtt| format!("{rtt} ms a round trip")));
     match cell.cache {
-        Cache::Lukewarm if cell.kind == Kind::Files.name() => parts.push("lukewarm files".to_owned()),
+        // The techniques of ours are ways to keep files.
+        Cache::Lukewarm if [Kind::Files.name(), Kind::Technique.name()].contains(&cell.kind.as_str()) => {
+            parts.push("lukewarm files".to_owned());
+        }
         Cache::Lukewarm => parts.push("lukewarm".to_owned()),
         Cache::Cold | Cache::Warm | Cache::None => {}
     }
@@ -415,6 +418,18 @@ mod tests {
         assert_eq!(reasons(&few)[1], Some(why));
         // A claim on the slow one is tested all the same.
         assert_eq!(says_nothing(&few[1]), None);
+    }
+
+    /// They rank apart, and a claim on what packing is worth compares them.
+    #[test]
+    fn a_technique_of_ours_is_as_lukewarm_as_files_are() {
+        let [ours, files, database] = ["technique", "files", "embedded"].map(|kind| -> Cell {
+            let lukewarm = json!({"kind": kind, "cache": "lukewarm"});
+            serde_json::from_value(cell(kind, "read-cold", &[1.0; 5], lukewarm)).unwrap()
+        });
+        assert_eq!(group_of(&ours), group_of(&files));
+        assert_ne!(group_of(&ours), group_of(&database));
+        assert_ne!(ranked_with(&ours), ranked_with(&files));
     }
 
     #[test]
