@@ -114,6 +114,7 @@ fn run(open: bool, passes: usize) -> anyhow::Result<Tally> {
         uploads: None,
         batch: 1,
         connect: false,
+        one_transaction: false,
         sync: None,
         stop: &stop,
     };

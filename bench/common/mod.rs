@@ -108,6 +108,7 @@ impl Bed {
             workers: 1,
             stranger: None,
             uploads: None,
+            one_transaction: false,
             stop: &stop,
         };
         let tally = crew.run(&[job], &mut [Meter::new(None, Idle::default())])?.remove(0);

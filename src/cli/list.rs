@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Ended, print};
 use crate::corpus::{FORMS, PRESETS, Preset};
 use crate::plan::{COMMON, PlanText, SHIPPED, defaults, missing_server};
-use crate::store::{Adapter, Durability, OptionSpec, Values};
+use crate::store::{Adapter, Durability, OptionSpec, Values, View};
 use crate::stores::{self, Entry};
 use crate::units;
 
@@ -170,6 +170,7 @@ fn store_json(adapter: &Adapter, entry: &Entry) -> serde_json::Value {
         "range": caps.range,
         "batch": caps.batch,
         "get_many": caps.get_many,
+        "one_transaction": caps.one_transaction.map(View::name),
         "blob_bytes_max": caps.blob_bytes_max.map(|limit| limit.bytes),
         "options": adapter.options.iter().map(|spec| json!({
             "name": spec.name, "default": spec.default, "values": values(&spec.values, spec.default), "about": spec.about,

@@ -143,6 +143,7 @@ impl Bench {
             uploads: None,
             batch: 1,
             connect: false,
+            one_transaction: false,
             sync: None,
             stop,
         };

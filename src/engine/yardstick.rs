@@ -97,6 +97,7 @@ impl Yardstick {
             workers: 1,
             stranger: None,
             uploads: None,
+            one_transaction: false,
             stop: &stop,
         };
         let mut meters = [Meter::new(None, Idle::default())];

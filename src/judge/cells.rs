@@ -38,6 +38,7 @@ fn blank(plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
         durability: plan.durability,
         own_durability: None,
         damage: None,
+        one_transaction: false,
         workers,
         batch,
         cache: Cache::None,
@@ -106,6 +107,7 @@ pub(super) fn cell(
         durability,
         own_durability: row.own_class().filter(|own| *own != plan.durability),
         damage: Some((row.adapter.damage)(&row.options, durability)),
+        one_transaction: plan.is_one_transaction(row, phase, sweep_bytes),
         ..blank(plan, phase, sweep_bytes)
     };
     let empty = CellRecord::default();

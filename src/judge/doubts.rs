@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::cells::{has_url, is_far, p50, series, waits_for_a_process, writes};
 use super::compare::{Series, rank};
 use super::{disturbed, rails, ranking};
-use crate::plan::{COLD_BLOBS_SERVERS, Order, Phase, Plan, Use, Work, whole_of};
+use crate::plan::{COLD_BLOBS_SERVERS, Order, Phase, Plan, Transaction, Use, Work, whole_of};
 use crate::result::{Cache, Cell, Doubt, RowResult, RunResult, Status, VerifiedFrom};
 use crate::store::Kind;
 use crate::units;
@@ -224,6 +224,7 @@ fn use_of_bytes(plan: &Plan, result: &RunResult) -> Option<Doubt> {
             Work::Ops(load)
                 if load.use_bytes == wanted
                     && load.only_reads()
+                    && load.transaction != Some(Transaction::Phase)
                     && phase.cache == crate::plan::CacheState::Warm =>
             {
                 Some(phase.id.clone())

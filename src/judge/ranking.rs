@@ -320,6 +320,9 @@ pub fn group_of(cell: &Cell) -> String {
         // What a row promises is why it is there: as shipped and careful are two answers, in every phase.
         parts.push(format!("kept in class {}", class.name()));
     }
+    if cell.one_transaction {
+        parts.push("all reads in one transaction".to_owned());
+    }
     if cell.options.get("key").is_some_and(|key| key == "integer") {
         parts.push("integer keys".to_owned());
     }
@@ -442,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_with_a_class_of_its_own_ranks_apart_in_reads_too() {
+    fn a_class_of_its_own_and_one_transaction_rank_apart_in_reads_too() {
         let of = |phase: &str, over: serde_json::Value| -> String {
             group_of(&serde_json::from_value(cell("a", phase, &[1.0], over)).unwrap())
         };
@@ -450,6 +453,7 @@ mod tests {
         assert_eq!(of("read-warm", json!({"durability": "each-write"})), "");
         let own = || json!({"durability": "each-write", "own_durability": "each-write"});
         assert_eq!(of("read-warm", own()), "kept in class each-write");
+        assert_eq!(of("read-warm", json!({"one_transaction": true})), "all reads in one transaction");
         let mut written = own();
         written["settled_ops_per_s"] = settled.clone();
         let careful = of("fill", written);

@@ -206,6 +206,11 @@ fn settings(old: &RowResult, new: &RowResult) -> Vec<String> {
     told
 }
 
+/// How a cell's reads are grouped into transactions.
+fn of_reads(cell: &Cell) -> &'static str {
+    if cell.one_transaction { "one a phase" } else { "one an op" }
+}
+
 /// Why two cells of one name measure different things, or nothing.
 fn differs(old: &Cell, new: &Cell) -> Option<String> {
     let silent = |cell: &Cell, which: &str| {
@@ -221,6 +226,7 @@ fn differs(old: &Cell, new: &Cell) -> Option<String> {
         // Longer passes find more of what they brought in themselves.
         ("share of the keys in a cold pass", share(old), share(new)),
         ("workers", old.workers.to_string(), new.workers.to_string()),
+        ("transactions of reads", of_reads(old).to_owned(), of_reads(new).to_owned()),
         ("batch", old.batch.to_string(), new.batch.to_string()),
         ("class", old.durability.name().to_owned(), new.durability.name().to_owned()),
         ("cache", format!("{:?}", old.cache).to_lowercase(), format!("{:?}", new.cache).to_lowercase()),

@@ -20,7 +20,7 @@ pub use claims::{ClaimText, Expect, Metric, Operand, Quantity, Target};
 pub use corpora::{CorpusPlan, CorpusText};
 pub use phases::{
     CacheState, Class, DEFAULT_PHASES, Length, Load, OpKind, Order, Phase, PhaseText, RangeRule,
-    STANDARD_PHASES, Use, Work, part_of, standard, whole_of,
+    STANDARD_PHASES, Transaction, Use, Work, part_of, standard, whole_of,
 };
 pub use published::{By, Derived, Document, PublishedText, Series, Unspecified};
 pub use rows::{
@@ -301,6 +301,15 @@ impl Plan {
         repeated.or(Some(phases[place])).filter(|phase| phase.cache == CacheState::Cold)
     }
 
+    /// Whether all reads of a worker of this row are one transaction in a phase: where the phase says so, or the row and the phase says
+    /// nothing else. In the passes of a cold phase, and what is repeated in them, no read is. A yardstick has no transactions.
+    pub fn is_one_transaction(&self, row: &Row, phase: &Phase, sweep_bytes: Option<u64>) -> bool {
+        let Some(load) = phase.load().filter(|load| load.only_reads()) else { return false };
+        load.transaction.unwrap_or(row.transaction()) == Transaction::Phase
+            && !row.is_reference()
+            && self.cold_phase_of(&phase.id, sweep_bytes).is_none()
+    }
+
     /// The phases that are done with the corpus of this size, in order.
     pub fn phases_of(&self, sweep_bytes: Option<u64>) -> impl Iterator<Item = &Phase> {
         self.phases.iter().filter(move |phase| self.has(&phase.id, sweep_bytes))
@@ -540,6 +549,7 @@ impl Resolver<'_> {
         plan.phases.iter().try_for_each(|phase| phase.check_batch(plan.batch))?;
         self.check_names(&plan)?;
         plan.only = self.only(&plan)?;
+        check_transactions(&plan)?;
         plan.text = self.complete(&plan);
         Ok(plan)
     }
@@ -837,6 +847,23 @@ fn add_purge(phases: &mut Vec<Phase>, rows: &[Row]) -> Result<()> {
     Ok(())
 }
 
+/// Refuses one transaction for what is done in the sessions of cold passes.
+fn check_transactions(plan: &Plan) -> Result<()> {
+    let is_one =
+        |phase: &Phase| phase.load().is_some_and(|load| load.transaction == Some(Transaction::Phase));
+    for corpus in &plan.corpora {
+        let mut phases = plan.phases_of(corpus.sweep_bytes).filter(|phase| is_one(phase));
+        if let Some(phase) = phases.find(|phase| plan.cold_phase_of(&phase.id, corpus.sweep_bytes).is_some())
+        {
+            bail!(
+                "phase `{}`: `transaction = \"phase\"`, and it is done in the passes of the cold phase that it repeats",
+                phase.id
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Kinds of op in `--mix` and the phase whose settled time stands for each.
 pub const MIX_PHASES: &[(&str, &str)] = &[
     ("read", "read-warm"),
@@ -1008,6 +1035,50 @@ mod tests {
         assert!(
             resolve(&mix("'files/flat'", "[[phase]]\nid = 'fill'\nops = { put = 1.0 }\nshare = 1.0")).is_ok()
         );
+    }
+
+    #[test]
+    fn reads_are_one_transaction_where_the_phase_or_the_row_says_so() {
+        let plan = resolve(
+            "stores = ['null', 'redb', 'redb[transaction=phase]']\n\
+             phases = ['fill', 'read-warm', 'one', 'each', 'read-cold', 'read-again', 'overwrite']\n\
+             [[phase]]\nid = 'one'\nops = { get = 1.0 }\ntransaction = 'phase'\n\
+             [[phase]]\nid = 'each'\nops = { get = 0.5, range = 0.5 }\ntransaction = 'op'",
+        )
+        .unwrap();
+        let of = |row: &Row| -> Vec<&str> {
+            let is_one = |phase: &&Phase| plan.is_one_transaction(row, phase, None);
+            plan.phases.iter().filter(is_one).map(|phase| phase.id.as_str()).collect()
+        };
+        let each: Vec<Vec<&str>> = plan.rows.iter().map(of).collect();
+        assert_eq!(each, [vec![], vec!["one"], vec!["read-warm", "one"]]);
+    }
+
+    #[test]
+    fn one_transaction_is_for_reads_of_a_store_that_is_not_closed_in_between() {
+        let phase = |more: &str| format!("[[phase]]\nid = 'p'\ntransaction = 'phase'\n{more}");
+        assert!(resolve(&phase("ops = { get = 1.0 }\ncache = 'cold-start'")).is_ok());
+        assert!(error(&phase("ops = { get = 0.9, put = 0.1 }")).contains("only read"));
+        assert!(error(&phase("ops = { get = 1.0 }\ncache = 'cold'")).contains("cold-start"));
+        let again = phase("ops = { get = 1.0 }\ncache = 'as-is'\nrepeats = 'read-cold'");
+        let again = format!("phases = ['fill', 'read-cold', 'p']\n{again}");
+        assert!(
+            error(&again).contains("in the passes of the cold phase that it repeats"),
+            "{}",
+            error(&again)
+        );
+        assert!(error(&phase("ops = { get = 1.0 }").replace("'phase'", "'all'")).contains("`phase`"));
+        let set = |of: &str| error(&format!("stores = ['{of}']"));
+        assert!(
+            set("files/flat[transaction=phase]").contains("no transaction that several reads could be in")
+        );
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn a_connection_for_each_op_has_no_transaction_over_several() {
+        let error = error("stores = ['postgres/bytea[connection=per-op,transaction=phase]']");
+        assert!(error.ends_with("a transaction ends with its connection"), "{error}");
     }
 
     #[test]

@@ -132,6 +132,16 @@ pub enum Use {
     Send,
 }
 
+/// How reads are grouped into transactions, in stores that have any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transaction {
+    /// Each op is one of its own.
+    Op,
+    /// All ops of a worker are one.
+    Phase,
+}
+
 /// One kind of load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
@@ -184,6 +194,8 @@ pub struct Load {
     pub rate: Option<f64>,
     /// Share of uploads whose content is there already.
     pub duplicates: f64,
+    /// How its reads are grouped, where the plan says so.
+    pub transaction: Option<Transaction>,
 }
 
 /// Uploads of contents that are already there, among all uploads, where a plan says nothing.
@@ -205,6 +217,7 @@ impl Load {
             batch: None,
             rate: None,
             duplicates: DUPLICATES,
+            transaction: None,
         }
     }
 
@@ -462,6 +475,10 @@ pub struct PhaseText {
     /// Share of uploads (`register`) whose content is there already, from 0 to 0.9; 0.2 where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicates: Option<f64>,
+    /// `op`: each read is a transaction of its own, or what the store has instead; `phase`: all reads of a worker are one, which a store
+    /// must have. Reads only, and not in `cold` passes. Left out, it is as the row's option `transaction` says, which is `op` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transaction: Option<Transaction>,
     /// So many phases of this length, one after the other, called `ID.01` and so on: the first finds the caches as asked, the
     /// others as the one before left them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -510,6 +527,23 @@ impl PhaseText {
         self.parse_inner().with_context(|| format!("phase `{}`", self.id))
     }
 
+    /// Refuses one transaction for what is no transaction of reads.
+    fn check_transaction(&self, only_reads: bool, cache: CacheState) -> Result<()> {
+        if self.transaction != Some(Transaction::Phase) {
+            return Ok(());
+        }
+        if !only_reads {
+            bail!("`transaction = \"phase\"` is for phases that only read");
+        }
+        if cache == CacheState::Cold {
+            bail!(
+                "`transaction = \"phase\"`: a cold phase closes the store before every few keys, and no transaction outlives that; \
+                 `cache = \"cold-start\"` does so once"
+            );
+        }
+        Ok(())
+    }
+
     fn parse_inner(&self) -> Result<Phase> {
         let mix = self.mix()?;
         let only_reads = mix.iter().all(|(kind, _)| kind.reads());
@@ -535,6 +569,7 @@ impl PhaseText {
                 "has no `rate`: cold passes are a few ops each, and the fill is what comes before, one after the other"
             );
         }
+        self.check_transaction(only_reads, cache)?;
         let range = self.range.as_deref().map_or(Ok(RangeRule::Head(4096)), parse_range)?;
         let load = Load {
             mix,
@@ -547,6 +582,7 @@ impl PhaseText {
             batch: self.batch.map(|batch| at_most("batch =", batch, BATCH_MAX)).transpose()?,
             rate: self.rate.map(|rate| positive_rate("rate =", rate)).transpose()?,
             duplicates: self.duplicates.unwrap_or(DUPLICATES),
+            transaction: self.transaction,
         };
         Ok(Phase { id: self.id.clone(), work: Work::Ops(load), class: Class::Asked, cache })
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, anyhow, bail};
 
+use super::phases::Transaction;
 use crate::names::unknown;
 use crate::shown::{self, MASK, without_passwords};
 use crate::store::{Adapter, Durability, Kind, OptionSpec, Options, Values};
@@ -60,6 +61,23 @@ impl Row {
         Durability::named(self.options.text(CLASS))
     }
 
+    /// How its reads are grouped where the phase does not say.
+    pub fn transaction(&self) -> Transaction {
+        match self.options.text(TRANSACTION) {
+            "phase" => Transaction::Phase,
+            _ => Transaction::Op,
+        }
+    }
+
+    /// Why its reads cannot be one transaction, if they cannot.
+    pub fn why_not_one_transaction(&self) -> Option<&'static str> {
+        if (self.adapter.caps)(&self.options).one_transaction.is_none() {
+            return Some("no transaction that several reads could be in");
+        }
+        (self.options.text("connection") == "per-op")
+            .then_some("connects anew for every op, and a transaction ends with its connection")
+    }
+
     /// Whether its blobs are pages that a browser loads.
     pub fn shows_pages(&self) -> bool {
         !self.options.text("shows").is_empty()
@@ -80,10 +98,18 @@ pub const COMMON: &[OptionSpec] = &[
         default: "run",
         about: "a durability class of its own, the fill included, ranked apart from rows in the run's",
     },
+    OptionSpec {
+        name: TRANSACTION,
+        values: Values::OneOf(&["op", "phase"]),
+        default: "op",
+        about: "phase: all reads of a worker in one transaction, in phases that read warm or from a cold start; ranked apart",
+    },
 ];
 
 /// The option that gives a row a class of its own.
 const CLASS: &str = "durability";
+/// The option that puts a row's reads into one transaction.
+const TRANSACTION: &str = "transaction";
 
 /// Where a row's uploads are registered.
 #[derive(Clone, Copy, Debug)]
@@ -312,7 +338,7 @@ fn rows_of(
     let row =
         |(all, label)| Row { label: label_of(adapter.name, &label), adapter, options: Options::new(all) };
     let rows: Vec<Row> = combinations.into_iter().map(row).collect();
-    rows.iter().try_for_each(check_class)?;
+    rows.iter().try_for_each(|row| check_class(row).and_then(|()| check_transaction(row)))?;
     Ok(rows)
 }
 
@@ -330,6 +356,14 @@ fn check_class(row: &Row) -> Result<()> {
             )
         }
         _ => Ok(()),
+    }
+}
+
+/// Refuses one transaction for reads of a store that has none.
+fn check_transaction(row: &Row) -> Result<()> {
+    match row.why_not_one_transaction().filter(|_| row.transaction() == Transaction::Phase) {
+        Some(why) => bail!("cannot set `{}.{TRANSACTION}` to phase: {why}", row.adapter.name),
+        None => Ok(()),
     }
 }
 
@@ -486,7 +520,7 @@ mod tests {
         );
         assert_eq!(
             labels(&["files/flat"], &[("memory.put", &["1"])]),
-            ["no option of `memory` is called `put`; the choices are: catalogue, durability"]
+            ["no option of `memory` is called `put`; the choices are: catalogue, durability, transaction"]
         );
         assert_eq!(labels(&["files/flat", "files/flat"], &[]), ["the row `files/flat` is named twice"]);
         assert_eq!(

@@ -7,6 +7,7 @@ use super::place::Place;
 use super::then::{self, is_later_part};
 use super::words;
 use crate::judge::{cells, interval, ranking};
+use crate::plan::{Transaction, whole_of};
 use crate::result::{Against, Cache, Cell, Footprint, RunResult, Status, Verdict};
 use crate::store::Durability;
 use crate::units;
@@ -246,6 +247,7 @@ pub(super) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> Stri
             parts.push(format!("a sync every {ops} ops or {}", units::bytes(bytes)));
         }
     }
+    parts.extend(transactions(result, cell, cells));
     parts.push(units::counted(cell.workers, "worker"));
     if cell.batch > 1 {
         parts.push(format!("batches of {}", cell.batch));
@@ -261,6 +263,22 @@ pub(super) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> Stri
         parts.push("service time, not what visitors wait".to_owned());
     }
     parts.join(", ")
+}
+
+/// How reads are grouped into transactions, where something was said of it.
+fn transactions(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> Option<String> {
+    let candidates = || cells.iter().filter(|cell| !ranking::is_yardstick(cell) && !cell.rounds.is_empty());
+    let own = result.plan.phase.iter().find(|phase| phase.id == whole_of(&cell.phase));
+    let said = own.and_then(|phase| phase.transaction);
+    let ones = candidates().filter(|cell| cell.one_transaction).count();
+    let text = match (said, ones) {
+        (Some(Transaction::Phase), _) => "all reads of a worker in one transaction",
+        (Some(Transaction::Op), _) => "each read a transaction of its own",
+        (None, 0) => return None,
+        (None, ones) if ones == candidates().count() => "all reads of a worker in one transaction",
+        (None, _) => "reads in one transaction or one each",
+    };
+    Some(text.to_owned())
 }
 
 /// A row, behind whose ratio stand its acknowledged ops a second or its times.

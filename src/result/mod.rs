@@ -369,6 +369,9 @@ pub struct Cell {
     /// What a sudden end costs in that class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub damage: Option<Damage>,
+    /// Whether all reads of a worker were one transaction; else each op was one of its own, where the store has any.
+    #[serde(default)]
+    pub one_transaction: bool,
     /// Threads that worked at once.
     pub workers: usize,
     /// Blobs in one op, asked for.

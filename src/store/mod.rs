@@ -345,6 +345,8 @@ pub struct Caps {
     pub many: bool,
     /// [`Store::open_catalogue`] and [`Session::catalogue`].
     pub catalogue: bool,
+    /// [`Store::reader`], and what its reads see; `None` where several reads are never one transaction.
+    pub one_transaction: Option<View>,
     /// The largest blob it takes, and where that limit is from.
     pub blob_bytes_max: Option<Limit>,
 }
@@ -362,8 +364,31 @@ impl Caps {
         get_many: true,
         many: true,
         catalogue: true,
+        one_transaction: Some(View::Snapshot),
         blob_bytes_max: None,
     };
+}
+
+/// What the reads of one transaction see of what others put while it lasts, in the vendor's words for its isolation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// Nothing: what was there when it began is there to its end.
+    Snapshot,
+    /// Everything that was committed before the read (read committed).
+    Latest,
+    /// Nothing, because who would change what was read waits until it ends.
+    Locked,
+}
+
+impl View {
+    /// The name used in lists.
+    pub fn name(self) -> &'static str {
+        match self {
+            View::Snapshot => "snapshot",
+            View::Latest => "latest",
+            View::Locked => "locked",
+        }
+    }
 }
 
 /// A hard limit and its source, for the cell that says "not possible".
@@ -630,6 +655,12 @@ impl std::fmt::Debug for Adapter {
 pub trait Store: Sync + Send {
     /// Opens one worker's handle, on that worker's thread.
     fn session(&self) -> Result<Box<dyn Session + '_>>;
+
+    /// Opens one worker's handle, on that worker's thread, whose reads are all in one transaction: from now on until it is dropped.
+    /// It refuses to write.
+    fn reader(&self) -> Result<Box<dyn Session + '_>> {
+        Err(Error::Unsupported("one transaction for several reads"))
+    }
 
     /// Version and settings, read back from the store.
     fn facts(&self) -> Result<Facts>;

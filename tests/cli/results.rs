@@ -50,6 +50,7 @@ pub fn trials() -> Vec<Trial> {
         ),
         Trial::test("a mix has a cost", mix),
         Trial::test("a list of values makes one row each", list_of_values),
+        Trial::test("reads in one transaction and in one each are told apart", one_transaction),
         Trial::test("rows of two classes are in one run and ranked apart", two_classes),
         Trial::test(
             "a class that a store does not have is refused before anything is made",
@@ -125,6 +126,55 @@ fn two_classes() -> Outcome {
     // The plan that was stored has both.
     let plan = PlanText::load(work.path("out/plan.toml").to_str().unwrap())?.resolve(true)?;
     assert_eq!(plan.rows[2].own_class(), Some(Durability::EachWrite));
+    Ok(())
+}
+
+/// Two rows of a store in phases that say how reads are grouped, and in one that leaves it to the row.
+fn one_transaction() -> Outcome {
+    let work = Work::new();
+    let phase = |id: &str, more: &str| {
+        format!("[[phase]]\nid = '{id}'\nops = {{ get = 1.0 }}\ncount = 400\n{more}\n")
+    };
+    let plan = format!(
+        "stores = ['null', 'files/hashed', 'sqlite', 'sqlite[transaction=phase]', 'lmdb']\nrounds = 2\n\
+         phases = ['fill', 'rows', 'each', 'one']\ncorpus = {{ source = 'fixed:1kB', blobs = 100 }}\n{}{}{}",
+        phase("rows", ""),
+        phase("each", "transaction = 'op'"),
+        phase("one", "transaction = 'phase'")
+    );
+    std::fs::write(work.path("plan.toml"), plan)?;
+    let said = work.say("run plan.toml --quiet --out out").ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let cell = |store: &str, phase: &str| {
+        result.results.iter().find(|cell| cell.store == store && cell.phase == phase).unwrap()
+    };
+    let measured = result.results.iter().filter(|cell| cell.status == Status::Measured);
+    let ones: Vec<(&str, &str)> = measured
+        .filter(|cell| cell.one_transaction)
+        .map(|cell| (cell.store.as_str(), cell.phase.as_str()))
+        .collect();
+    let in_one = "sqlite[transaction=phase]";
+    assert_eq!(ones, [(in_one, "rows"), ("sqlite", "one"), (in_one, "one"), ("lmdb", "one")]);
+    let files = cell("files/hashed", "one");
+    assert_eq!(files.status, Status::NotPossible);
+    assert_eq!(files.reason.as_deref(), Some("no transaction that several reads could be in"));
+    assert_eq!(cell("null", "one").status, Status::Measured);
+    // Where the row alone says so, it shares no ranking with those that do otherwise.
+    let shared = |phase: &str| {
+        let pairs = result.comparisons.iter().filter(|pair| pair.against == Against::Best);
+        pairs.filter(|pair| pair.phase == phase && (pair.store == in_one || pair.reference == in_one)).count()
+    };
+    assert_eq!(shared("rows"), 0);
+    assert!(shared("one") > 0, "{:#?}", result.comparisons);
+    for words in [
+        "each: warm, each read a transaction of its own",
+        "one: warm, all reads of a worker in one transaction",
+        "rows: warm, reads in one transaction or one each",
+    ] {
+        assert!(said.stdout.contains(words), "`{words}` is not in {}", said.stdout);
+    }
+    let report = std::fs::read_to_string(work.path("out/report.html"))?;
+    assert!(report.contains("all reads of a worker in one transaction"));
     Ok(())
 }
 

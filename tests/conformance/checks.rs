@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::bench::{Bench, Hand, World, blob};
 use crate::subjects::Subject;
-use crate::{catalogues, flips, flushes, kills, lazy, outside, pages, processes};
+use crate::{catalogues, flips, flushes, kills, lazy, outside, pages, processes, transactions};
 
 /// What a check is given: the world, and what is tried in it.
 pub struct Case<'a> {
@@ -76,6 +76,16 @@ pub const ALL: &[Check] = &[
     open("refuses-batches", |subject| !subject.caps().batch, refuses_batches),
     open("gets-several", |subject| subject.caps().get_many, gets_several),
     open("refuses-to-get-several", |subject| !subject.caps().get_many, refuses_to_get_several),
+    open(
+        "reads-in-one-transaction",
+        |subject| subject.caps().one_transaction.is_some(),
+        transactions::reads_in_one_transaction,
+    ),
+    open(
+        "refuses-one-transaction",
+        |subject| subject.caps().one_transaction.is_none(),
+        transactions::refuses_one_transaction,
+    ),
     open("connects-anew", |subject| subject.has_option("connection"), connects_anew),
     open(
         "refuses-to-connect",
@@ -292,7 +302,7 @@ fn exact_ranges(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-fn refused<T>(outcome: blobwise::store::Result<T>, what: &str) -> Result<()> {
+pub fn refused<T>(outcome: blobwise::store::Result<T>, what: &str) -> Result<()> {
     match outcome {
         Err(Error::Unsupported(_)) => Ok(()),
         Err(error) => {

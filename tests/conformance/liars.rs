@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use blobwise::host::server::{Launch, Server};
 use blobwise::store::{
     Adapter, Caps, Catalogue, Damage, Durability, Error, Facts, Integrity, Key, Kind, Limit, Loss, ManySink,
-    Mode, OptionSpec, Options, Session, Setup, Sink, Span, Store, Values,
+    Mode, OptionSpec, Options, Session, Setup, Sink, Span, Store, Values, View,
 };
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;
@@ -56,6 +56,16 @@ const LIARS: &[Liar] = &[
     liar("batch-undeclared", &["refuses-batches"]),
     liar("get-of-several-mixes-up", &["batches", "gets-several"]),
     liar("get-of-several-undeclared", &["refuses-to-get-several"]),
+    Liar { adapter: &SQLITE, ..liar("ignores-the-transaction", &["reads-in-one-transaction"]) },
+    Liar { adapter: &SQLITE, ..liar("writes-in-a-transaction-of-reads", &["reads-in-one-transaction"]) },
+    Liar {
+        adapter: &SQLITE,
+        ..liar("reads-all-in-one-transaction", &["reads-in-one-transaction", "sessions-agree"])
+    },
+    Liar { adapter: &SQLITE, ..liar("claims-a-lock-and-has-none", &["reads-in-one-transaction"]) },
+    Liar { adapter: &SQLITE, ..liar("claims-to-see-the-latest", &["reads-in-one-transaction"]) },
+    liar("claims-one-transaction-and-refuses", &["reads-in-one-transaction"]),
+    Liar { adapter: &SQLITE, ..liar("one-transaction-undeclared", &["refuses-one-transaction"]) },
     liar("connection-undeclared", &["refuses-to-connect"]),
     liar("claims-a-catalogue-and-refuses", &["catalogues-uploads"]),
     Liar { adapter: &SQLITE, ..liar("finds-without-counting", &["catalogues-uploads"]) },
@@ -186,6 +196,15 @@ fn caps(options: &Options) -> Caps {
             "keeps-unfinished-uploads",
         ]
         .contains(&lie),
+        one_transaction: match lie {
+            "claims-a-lock-and-has-none" => Some(View::Locked),
+            "claims-to-see-the-latest" => Some(View::Latest),
+            "ignores-the-transaction"
+            | "writes-in-a-transaction-of-reads"
+            | "reads-all-in-one-transaction"
+            | "claims-one-transaction-and-refuses" => Some(View::Snapshot),
+            _ => None,
+        },
         blob_bytes_max: Some(LIMIT).filter(|_| lie == "over-the-limit-accepted"),
     }
 }
@@ -340,7 +359,25 @@ impl LyingStore {
 
 impl Store for LyingStore {
     fn session(&self) -> blobwise::store::Result<Box<dyn Session + '_>> {
-        Ok(Box::new(LyingSession { store: self, inner: self.inner.session()?, remembered: BTreeMap::new() }))
+        let in_one = self.lie == "reads-all-in-one-transaction";
+        let reads = in_one.then(|| self.inner.reader()).transpose()?;
+        let inner = self.inner.session()?;
+        Ok(Box::new(LyingSession { store: self, inner, reads, remembered: BTreeMap::new() }))
+    }
+
+    fn reader(&self) -> blobwise::store::Result<Box<dyn Session + '_>> {
+        match self.lie.as_str() {
+            "claims-one-transaction-and-refuses" => Err(Error::Unsupported("one transaction")),
+            "ignores-the-transaction" => {
+                let (inner, reads) = (self.inner.reader()?, Some(self.inner.session()?));
+                Ok(Box::new(LyingSession { store: self, inner, reads, remembered: BTreeMap::new() }))
+            }
+            "writes-in-a-transaction-of-reads" => {
+                let (inner, reads) = (self.inner.session()?, Some(self.inner.reader()?));
+                Ok(Box::new(LyingSession { store: self, inner, reads, remembered: BTreeMap::new() }))
+            }
+            _ => self.inner.reader(),
+        }
     }
 
     fn facts(&self) -> blobwise::store::Result<Facts> {
@@ -387,6 +424,8 @@ impl Store for LyingStore {
 struct LyingSession<'s> {
     store: &'s LyingStore,
     inner: Box<dyn Session + 's>,
+    /// What reads go through instead, in lies about transactions.
+    reads: Option<Box<dyn Session + 's>>,
     /// What this session has read.
     remembered: BTreeMap<u64, Vec<u8>>,
 }
@@ -430,6 +469,9 @@ impl Session for LyingSession<'_> {
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> blobwise::store::Result<bool> {
+        if let Some(reads) = &mut self.reads {
+            return reads.get(key, span, sink);
+        }
         if let Some((_, blob)) = self.store.held().get(&key.id) {
             sink(span.slice_of(blob));
             return Ok(true);

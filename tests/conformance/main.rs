@@ -20,6 +20,7 @@ mod outside;
 mod pages;
 mod processes;
 mod subjects;
+mod transactions;
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};

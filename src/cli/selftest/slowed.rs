@@ -69,6 +69,11 @@ impl Store for Slowed {
         Ok(Box::new(SlowedSession { inner, clock: self.clock, ops_ns: 0, added_ns: 0 }))
     }
 
+    fn reader(&self) -> Result<Box<dyn Session + '_>> {
+        let inner = self.inner.reader()?;
+        Ok(Box::new(SlowedSession { inner, clock: self.clock, ops_ns: 0, added_ns: 0 }))
+    }
+
     fn facts(&self) -> Result<Facts> {
         self.inner.facts()
     }
@@ -299,9 +304,11 @@ mod tests {
             get_many,
             many,
             catalogue,
+            one_transaction,
         } = (adapter.caps)(&options);
         let store = (adapter.open)(&setup).unwrap();
         assert_eq!(is_refused(&store.open_catalogue()), !catalogue, "{name}: open_catalogue");
+        assert_eq!(is_refused(&store.reader().map(drop)), one_transaction.is_none(), "{name}: reader");
         let mut session = store.session().unwrap();
         assert_eq!(store.session().is_ok(), many, "{name}: a second session");
         let keys = [Key::of_digest(0, 7), Key::of_digest(1, 8)];

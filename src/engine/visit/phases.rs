@@ -106,6 +106,7 @@ impl<'a> Visitor<'a> {
             workers,
             stranger: None,
             uploads: None,
+            one_transaction: false,
             stop: self.run.stop,
         }
     }
@@ -124,6 +125,11 @@ impl<'a> Visitor<'a> {
             // Of a web server only reads ask, and behind it `connection` is the application's.
             kept => kept == "false" && only_reads,
         }
+    }
+
+    /// Whether all reads of a worker are one transaction in a phase.
+    fn is_one_transaction(&self, phase: &Phase) -> bool {
+        self.plan().is_one_transaction(self.subject.row, phase, self.subject.sweep_bytes)
     }
 
     /// Whether the store is a server of the user's.
@@ -169,7 +175,8 @@ impl<'a> Visitor<'a> {
         let tally = {
             let (store, _) = self.store()?;
             let uploads = self.desk.as_ref().filter(|_| load.has_uploads()).map(UploadDesk::uploads);
-            let crew = Crew { uploads, ..self.crew(store, workers) };
+            let one_transaction = self.is_one_transaction(phase);
+            let crew = Crew { uploads, one_transaction, ..self.crew(store, workers) };
             crew.run(std::slice::from_ref(&job), &mut meters)?.remove(0)
         };
         job.lists.iter().flatten().for_each(|op| self.state.apply(op));
@@ -211,7 +218,7 @@ impl<'a> Visitor<'a> {
         let lists = lists(load, &self.state, length.ops, plan.batch_of(load), Deal::Shared, seed);
         machine::reset_peak();
         let (store, class) = self.store()?;
-        let crew = self.crew(store, workers);
+        let crew = Crew { one_transaction: self.is_one_transaction(phase), ..self.crew(store, workers) };
         let mut job = self.job(load, lists, length, class);
         let (rungs, best) = ramp::climb(&plan.limit, first, |ops_per_s| -> Result<_> {
             if self.run.stopped() {

@@ -1,7 +1,7 @@
 //! Phases that a row cannot do at all, and why.
 
 use crate::corpus::Corpus;
-use crate::plan::{CatalogueOf, OpKind, Phase, Plan, Row, Work};
+use crate::plan::{CatalogueOf, Load, OpKind, Phase, Plan, Row, Transaction, Work};
 use crate::shown;
 use crate::store::Caps;
 
@@ -25,6 +25,12 @@ pub(super) fn impossible(plan: &Plan, row: &Row, corpus: &Corpus, phase: &Phase)
             }
             _ => {}
         }
+    }
+    let wants_one = |load: &Load| load.transaction == Some(Transaction::Phase) && !row.is_reference();
+    if phase.load().is_some_and(wants_one)
+        && let Some(why) = row.why_not_one_transaction()
+    {
+        return Some(why.to_owned());
     }
     phase_impossible(plan, &caps, phase)
 }

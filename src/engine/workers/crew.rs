@@ -70,6 +70,8 @@ pub struct Crew<'a, C: Clock> {
     pub stranger: Option<Key>,
     /// Where uploads are registered, in phases that have some.
     pub uploads: Option<Uploads<'a>>,
+    /// Whether all reads of a worker are one transaction, begun before the clock starts.
+    pub one_transaction: bool,
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
 }
@@ -207,7 +209,10 @@ impl<C: Clock> Crew<'_, C> {
     }
 
     fn hands(&self) -> Result<Hands<'_>> {
-        let mut hands = Hands::open(self.store, self.uploads)?;
+        let mut hands = match self.one_transaction {
+            true => Hands::open_reader(self.store)?,
+            false => Hands::open(self.store, self.uploads)?,
+        };
         if let Some(stranger) = &self.stranger {
             hands.session.get(stranger, Span::Whole, &mut |_| {})?;
             // What was before the phase is not the phase's.
@@ -232,6 +237,7 @@ impl<C: Clock> Crew<'_, C> {
             uploads: self.uploads,
             batch: job.batch,
             connect: job.connect,
+            one_transaction: self.one_transaction,
             sync: job.sync,
             stop: self.stop,
         };
@@ -315,4 +321,103 @@ fn schedule(open: Open) -> Mutex<(Schedule, usize)> {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::resources::Idle;
+    use super::super::clock::HostClock;
+    use super::*;
+    use crate::corpus::{Content, Corpus, Request, Sizes, Source as From};
+    use crate::plan::OpKind;
+    use crate::store::{Error, Facts, Session, Sink};
+
+    /// Has no session but those of one transaction, of which the first one's server does not answer.
+    #[derive(Default)]
+    struct OnlyReads(AtomicU64);
+
+    impl Store for OnlyReads {
+        fn session(&self) -> crate::store::Result<Box<dyn Session + '_>> {
+            Err(Error::Unsupported("a session"))
+        }
+
+        fn reader(&self) -> crate::store::Result<Box<dyn Session + '_>> {
+            Ok(Box::new(ReadSession { times_out: self.0.fetch_add(1, Ordering::SeqCst) == 0 }))
+        }
+
+        fn facts(&self) -> crate::store::Result<Facts> {
+            Ok(Facts::new())
+        }
+
+        fn close(self: Box<Self>) -> crate::store::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct ReadSession {
+        times_out: bool,
+    }
+
+    impl Session for ReadSession {
+        fn get(&mut self, _: &Key, _: Span, sink: Sink) -> crate::store::Result<bool> {
+            if self.times_out {
+                return Err(Error::TimedOut);
+            }
+            sink(&[0; 4]);
+            Ok(true)
+        }
+
+        fn put(&mut self, _: &Key, _: &[u8]) -> crate::store::Result<()> {
+            unreachable!("only reads are asked for")
+        }
+
+        fn delete(&mut self, _: &Key) -> crate::store::Result<()> {
+            unreachable!("only reads are asked for")
+        }
+
+        fn sync(&mut self) -> crate::store::Result<()> {
+            unreachable!("only reads are asked for")
+        }
+    }
+
+    fn run(store: &OnlyReads, one_transaction: bool) -> Result<Tally> {
+        let sizes = Sizes::Fixed(4);
+        let source = From::Synthetic { name: "fixed".to_owned(), sizes, content: Content::Random };
+        let corpus = Corpus::build(&Request { source, blobs_max: Some(1), bytes_max: None, seed: 1 })?;
+        let clock = HostClock::best();
+        let stop = AtomicBool::new(false);
+        let crew = Crew {
+            clock: &clock,
+            store,
+            keys: &corpus.keys,
+            contents: &corpus.contents,
+            workers: 1,
+            stranger: None,
+            uploads: None,
+            one_transaction,
+            stop: &stop,
+        };
+        let op = PlannedOp { blob: 0, kind: OpKind::Get, len: 4, generation: 0, offset: 0 };
+        let job = Job {
+            lists: vec![vec![op; 3]],
+            passes: 1,
+            nanoseconds: 0,
+            open: None,
+            use_bytes: Use::Touch,
+            batch: 1,
+            connect: false,
+            sync: None,
+            first_apart: true,
+        };
+        Ok(crew.run(&[job], &mut [Meter::new(None, Idle::default())])?.remove(0))
+    }
+
+    #[test]
+    fn a_worker_reads_in_one_transaction_and_in_a_new_one_when_that_was_given_up() {
+        let store = OnlyReads::default();
+        let tally = run(&store, true).unwrap();
+        assert_eq!((tally.ops, tally.errors, tally.timeouts, tally.bytes), (3, 1, 1, 8));
+        assert_eq!(store.0.load(Ordering::SeqCst), 2);
+        assert!(run(&store, false).is_err());
+    }
 }

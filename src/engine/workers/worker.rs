@@ -31,6 +31,8 @@ pub struct Shared<'a, C: Clock> {
     pub batch: usize,
     /// Whether every op connects anew.
     pub connect: bool,
+    /// Whether all reads of a worker are one transaction.
+    pub one_transaction: bool,
     /// When a worker syncs; `None` in other classes than on-sync.
     pub sync: Option<SyncRule>,
     /// Set from outside to end the phase early.
@@ -61,6 +63,11 @@ impl<'s> Hands<'s> {
     pub fn open(store: &'s dyn Store, uploads: Option<Uploads<'s>>) -> Result<Hands<'s>> {
         let apart = uploads.and_then(|uploads| uploads.apart);
         Ok(Hands { session: store.session()?, apart: apart.map(Store::session).transpose()? })
+    }
+
+    /// Opens one with the store that only reads, in one transaction from now on.
+    pub fn open_reader(store: &'s dyn Store) -> Result<Hands<'s>> {
+        Ok(Hands { session: store.reader()?, apart: None })
     }
 
     /// First the blobs, then the entries that speak of them.
@@ -290,7 +297,10 @@ fn failed<'s, C: Clock>(
     }
     tally.timeouts += 1;
     tally.happened(hands.session.take_incidents());
-    *hands = Hands::open(shared.store, shared.uploads)?;
+    *hands = match shared.one_transaction {
+        true => Hands::open_reader(shared.store)?,
+        false => Hands::open(shared.store, shared.uploads)?,
+    };
     Ok(shared.clock.now())
 }
 

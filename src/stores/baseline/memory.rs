@@ -17,6 +17,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         batch: false,
         get_many: false,
         catalogue: false,
+        one_transaction: None,
         ..Caps::ALL
     },
     damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },

@@ -16,6 +16,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         contents: false,
         list: false,
         catalogue: false,
+        one_transaction: None,
         blob_bytes_max: Some(LIMIT),
         ..Caps::ALL
     },

@@ -40,6 +40,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         // Commands can be sent together, but nothing makes them one.
         batch: false,
         catalogue: false,
+        one_transaction: None,
         blob_bytes_max: Some(LIMIT),
         ..Caps::ALL
     },

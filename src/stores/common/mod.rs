@@ -4,6 +4,16 @@
 pub(super) mod catalogue;
 pub(super) mod keys;
 #[cfg(any(
+    feature = "fjall",
+    feature = "lmdb",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "redb",
+    feature = "rocksdb",
+    feature = "sqlite"
+))]
+pub(super) mod reader;
+#[cfg(any(
     feature = "memcached",
     feature = "mongodb",
     feature = "mssql",

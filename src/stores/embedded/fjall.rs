@@ -4,10 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode, Readable};
+use fjall::{
+    Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode, Readable, Snapshot,
+};
 
 use crate::store::*;
 use crate::stores::common::keys::{KEY, KeyForm};
+use crate::stores::common::reader::{Reader, Reads};
 
 pub(super) const ADAPTER: Adapter = Adapter {
     name: "fjall",
@@ -92,6 +95,11 @@ impl Store for Fjall {
         Ok(Box::new(FjallSession { store: self }))
     }
 
+    /// fjall's documentation of `Database::snapshot`: "opens a cross-keyspace snapshot".
+    fn reader(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(Reader(FjallReader { store: self, snapshot: self.database.snapshot() })))
+    }
+
     fn facts(&self) -> Result<Facts> {
         Ok(Facts::from([
             ("version".into(), env!("BLOBWISE_VERSION_FJALL").into()),
@@ -140,6 +148,37 @@ impl FjallSession<'_> {
             self.store.database.persist(PersistMode::SyncAll).map_err(Error::failed)?;
         }
         Ok(())
+    }
+}
+
+struct FjallReader<'a> {
+    store: &'a Fjall,
+    snapshot: Snapshot,
+}
+
+impl FjallReader<'_> {
+    fn lend(&self, key: &Key, sink: impl FnOnce(&[u8])) -> Result<bool> {
+        let mut room = [0; 8];
+        let key = self.store.key_form.bytes(key, &mut room);
+        let Some(blob) = self.snapshot.get(&self.store.blobs, key).map_err(Error::failed)? else {
+            return Ok(false);
+        };
+        sink(&blob);
+        Ok(true)
+    }
+}
+
+impl Reads for FjallReader<'_> {
+    fn get_within(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        self.lend(key, |blob| sink(span.slice_of(blob)))
+    }
+
+    fn get_many_within(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
+        let mut found = 0;
+        for (index, key) in keys.iter().enumerate() {
+            found += usize::from(self.lend(key, |blob| sink(index, blob))?);
+        }
+        Ok(found)
     }
 }
 
@@ -199,16 +238,7 @@ impl Session for FjallSession<'_> {
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
         let snapshot = self.store.database.snapshot();
-        let mut found = 0;
-        for (index, key) in keys.iter().enumerate() {
-            let mut room = [0; 8];
-            let key = self.store.key_form.bytes(key, &mut room);
-            if let Some(blob) = snapshot.get(&self.store.blobs, key).map_err(Error::failed)? {
-                sink(index, &blob);
-                found += 1;
-            }
-        }
-        Ok(found)
+        FjallReader { store: self.store, snapshot }.get_many_within(keys, sink)
     }
 
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {

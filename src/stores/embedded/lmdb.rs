@@ -2,10 +2,11 @@
 
 use anyhow::Context;
 use heed::types::Bytes;
-use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, MdbError};
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, MdbError, RoTxn, WithTls};
 
 use crate::store::*;
 use crate::stores::common::keys::{KEY, KeyForm};
+use crate::stores::common::reader::{Reader, Reads};
 
 pub(super) const ADAPTER: Adapter = Adapter {
     name: "lmdb",
@@ -91,7 +92,7 @@ fn page_multiple(bytes: u64) -> usize {
 
 /// Opens the environment.
 #[expect(unsafe_code, reason = "LMDB maps its file, and some of its flags are unsafe for durability")]
-fn open_env(options: &mut EnvOpenOptions<heed::WithTls>, flags: EnvFlags, setup: &Setup) -> Result<Env> {
+fn open_env(options: &mut EnvOpenOptions<WithTls>, flags: EnvFlags, setup: &Setup) -> Result<Env> {
     // SAFETY: the directory belongs to this run alone (it is marked and locked), so nobody else changes the mapped
     // file, and it is not on a network file system unless the user chose to measure one. NO_SYNC, NO_META_SYNC
     // and NO_READ_AHEAD change durability and speed, not memory safety.
@@ -109,6 +110,13 @@ fn from_lmdb(error: heed::Error) -> Error {
 impl Store for Lmdb {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         Ok(Box::new(LmdbSession { store: self }))
+    }
+
+    /// LMDB's own words on itself: "fully serializable", and "readers don't block writers". What a read-only transaction sees is the
+    /// last commit before it began.
+    fn reader(&self) -> Result<Box<dyn Session + '_>> {
+        let snapshot = self.env.read_txn().map_err(from_lmdb)?;
+        Ok(Box::new(Reader(LmdbReader { store: self, snapshot })))
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -139,6 +147,41 @@ struct LmdbSession<'a> {
     store: &'a Lmdb,
 }
 
+struct LmdbReader<'a> {
+    store: &'a Lmdb,
+    snapshot: RoTxn<'a, WithTls>,
+}
+
+impl Reads for LmdbReader<'_> {
+    fn get_within(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        self.store.lend(&self.snapshot, key, |blob| sink(span.slice_of(blob)))
+    }
+
+    fn get_many_within(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
+        self.store.lend_many(&self.snapshot, keys, sink)
+    }
+}
+
+impl Lmdb {
+    fn lend(&self, snapshot: &RoTxn, key: &Key, sink: impl FnOnce(&[u8])) -> Result<bool> {
+        let mut room = [0; 8];
+        let Some(blob) = self.blobs.get(snapshot, self.key_form.bytes(key, &mut room)).map_err(from_lmdb)?
+        else {
+            return Ok(false);
+        };
+        sink(blob);
+        Ok(true)
+    }
+
+    fn lend_many(&self, snapshot: &RoTxn, keys: &[Key], sink: ManySink) -> Result<usize> {
+        let mut found = 0;
+        for (index, key) in keys.iter().enumerate() {
+            found += usize::from(self.lend(snapshot, key, |blob| sink(index, blob))?);
+        }
+        Ok(found)
+    }
+}
+
 impl Session for LmdbSession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
         self.put_batch(&[(*key, blob)])
@@ -146,14 +189,7 @@ impl Session for LmdbSession<'_> {
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
         let snapshot = self.store.env.read_txn().map_err(from_lmdb)?;
-        let mut room = [0; 8];
-        let Some(blob) =
-            self.store.blobs.get(&snapshot, self.store.key_form.bytes(key, &mut room)).map_err(from_lmdb)?
-        else {
-            return Ok(false);
-        };
-        sink(span.slice_of(blob));
-        Ok(true)
+        self.store.lend(&snapshot, key, |blob| sink(span.slice_of(blob)))
     }
 
     fn delete(&mut self, key: &Key) -> Result<()> {
@@ -193,20 +229,7 @@ impl Session for LmdbSession<'_> {
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
         let snapshot = self.store.env.read_txn().map_err(from_lmdb)?;
-        let mut found = 0;
-        for (index, key) in keys.iter().enumerate() {
-            let mut room = [0; 8];
-            if let Some(blob) = self
-                .store
-                .blobs
-                .get(&snapshot, self.store.key_form.bytes(key, &mut room))
-                .map_err(from_lmdb)?
-            {
-                sink(index, blob);
-                found += 1;
-            }
-        }
-        Ok(found)
+        self.store.lend_many(&snapshot, keys, sink)
     }
 
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {

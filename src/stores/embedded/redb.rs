@@ -1,10 +1,11 @@
 //! redb: a copy-on-write B-tree in pure Rust, one writer at a time.
 
 use anyhow::Context;
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 
 use crate::store::*;
 use crate::stores::common::keys::{KEY, KeyForm};
+use crate::stores::common::reader::{Reader, Reads};
 
 pub(super) const ADAPTER: Adapter = Adapter {
     name: "redb",
@@ -75,11 +76,58 @@ impl Redb {
         transaction.set_durability(level).map_err(Error::failed)?;
         Ok(transaction)
     }
+
+    /// The table in a transaction of its own, which ends with it.
+    fn snapshot(&self) -> Result<Blobs> {
+        let transaction = self.database.begin_read().map_err(Error::failed)?;
+        transaction.open_table(BLOBS).map_err(Error::failed)
+    }
+}
+
+type Blobs = ReadOnlyTable<&'static [u8], &'static [u8]>;
+
+fn lend(table: &Blobs, key_form: KeyForm, key: &Key, sink: impl FnOnce(&[u8])) -> Result<bool> {
+    let mut room = [0; 8];
+    let Some(blob) = table.get(key_form.bytes(key, &mut room)).map_err(Error::failed)? else {
+        return Ok(false);
+    };
+    sink(blob.value());
+    Ok(true)
+}
+
+fn lend_many(table: &Blobs, key_form: KeyForm, keys: &[Key], sink: ManySink) -> Result<usize> {
+    let mut found = 0;
+    for (index, key) in keys.iter().enumerate() {
+        found += usize::from(lend(table, key_form, key, |blob| sink(index, blob))?);
+    }
+    Ok(found)
+}
+
+struct RedbReader {
+    key_form: KeyForm,
+    table: Blobs,
+}
+
+impl Reads for RedbReader {
+    fn get_within(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        lend(&self.table, self.key_form, key, |blob| sink(span.slice_of(blob)))
+    }
+
+    fn get_many_within(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
+        lend_many(&self.table, self.key_form, keys, sink)
+    }
 }
 
 impl Store for Redb {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         Ok(Box::new(RedbSession { store: self }))
+    }
+
+    /// redb's documentation of `begin_read`: it "captures a snapshot of the database, so that only data committed before calling this
+    /// method is visible in the transaction".
+    fn reader(&self) -> Result<Box<dyn Session + '_>> {
+        let table = self.snapshot()?;
+        Ok(Box::new(Reader(RedbReader { key_form: self.key_form, table })))
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -114,14 +162,7 @@ impl Session for RedbSession<'_> {
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
-        let snapshot = self.store.database.begin_read().map_err(Error::failed)?;
-        let table = snapshot.open_table(BLOBS).map_err(Error::failed)?;
-        let mut room = [0; 8];
-        let Some(blob) = table.get(self.store.key_form.bytes(key, &mut room)).map_err(Error::failed)? else {
-            return Ok(false);
-        };
-        sink(span.slice_of(blob.value()));
-        Ok(true)
+        lend(&self.store.snapshot()?, self.store.key_form, key, |blob| sink(span.slice_of(blob)))
     }
 
     fn delete(&mut self, key: &Key) -> Result<()> {
@@ -140,8 +181,7 @@ impl Session for RedbSession<'_> {
         if self.store.key_form == KeyForm::Integer {
             return Err(Error::Unsupported("list"));
         }
-        let snapshot = self.store.database.begin_read().map_err(Error::failed)?;
-        let table = snapshot.open_table(BLOBS).map_err(Error::failed)?;
+        let table = self.store.snapshot()?;
         for entry in table.iter().map_err(Error::failed)? {
             each(std::str::from_utf8(entry.map_err(Error::failed)?.0.value()).unwrap_or_default());
         }
@@ -162,17 +202,7 @@ impl Session for RedbSession<'_> {
     }
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
-        let snapshot = self.store.database.begin_read().map_err(Error::failed)?;
-        let table = snapshot.open_table(BLOBS).map_err(Error::failed)?;
-        let mut found = 0;
-        for (index, key) in keys.iter().enumerate() {
-            let mut room = [0; 8];
-            if let Some(blob) = table.get(self.store.key_form.bytes(key, &mut room)).map_err(Error::failed)? {
-                sink(index, blob.value());
-                found += 1;
-            }
-        }
-        Ok(found)
+        lend_many(&self.store.snapshot()?, self.store.key_form, keys, sink)
     }
 
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {

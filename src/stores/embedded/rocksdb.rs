@@ -4,11 +4,13 @@ use std::path::Path;
 
 use anyhow::Context;
 use rocksdb::{
-    BlockBasedOptions, Cache, DB, IteratorMode, Options as DbOptions, WriteBatch, WriteOptions, properties,
+    BlockBasedOptions, Cache, DB, IteratorMode, Options as DbOptions, Snapshot, WriteBatch, WriteOptions,
+    properties,
 };
 
 use crate::store::*;
 use crate::stores::common::keys::{KEY, KeyForm};
+use crate::stores::common::reader::{Reader, Reads};
 
 pub(super) const ADAPTER: Adapter = Adapter {
     name: "rocksdb",
@@ -120,6 +122,11 @@ impl Store for Rocks {
         Ok(Box::new(RocksSession { store: self, write_options: self.write_options() }))
     }
 
+    /// RocksDB's documentation of `GetSnapshot`: "a handle to the current DB state", the same for all reads with it.
+    fn reader(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(Reader(RocksReader { store: self, snapshot: self.database.snapshot() })))
+    }
+
     fn facts(&self) -> Result<Facts> {
         Ok(Facts::from([
             ("version".into(), format!("crate {}", env!("BLOBWISE_VERSION_ROCKSDB"))),
@@ -158,6 +165,37 @@ impl Store for Rocks {
 struct RocksSession<'a> {
     store: &'a Rocks,
     write_options: WriteOptions,
+}
+
+struct RocksReader<'a> {
+    store: &'a Rocks,
+    snapshot: Snapshot<'a>,
+}
+
+impl RocksReader<'_> {
+    fn lend(&self, key: &Key, sink: impl FnOnce(&[u8])) -> Result<bool> {
+        let mut room = [0; 8];
+        let key = self.store.key_form.bytes(key, &mut room);
+        let Some(blob) = self.snapshot.get_pinned(key).map_err(Error::failed)? else {
+            return Ok(false);
+        };
+        sink(&blob);
+        Ok(true)
+    }
+}
+
+impl Reads for RocksReader<'_> {
+    fn get_within(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        self.lend(key, |blob| sink(span.slice_of(blob)))
+    }
+
+    fn get_many_within(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
+        let mut found = 0;
+        for (index, key) in keys.iter().enumerate() {
+            found += usize::from(self.lend(key, |blob| sink(index, blob))?);
+        }
+        Ok(found)
+    }
 }
 
 impl Session for RocksSession<'_> {
@@ -214,16 +252,7 @@ impl Session for RocksSession<'_> {
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
         let snapshot = self.store.database.snapshot();
-        let mut found = 0;
-        for (index, key) in keys.iter().enumerate() {
-            let mut room = [0; 8];
-            let key = self.store.key_form.bytes(key, &mut room);
-            if let Some(blob) = snapshot.get_pinned(key).map_err(Error::failed)? {
-                sink(index, &blob);
-                found += 1;
-            }
-        }
-        Ok(found)
+        RocksReader { store: self.store, snapshot }.get_many_within(keys, sink)
     }
 
     fn delete_batch(&mut self, keys: &[Key]) -> Result<()> {

@@ -9,6 +9,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use crate::store::*;
 use crate::stores::common::catalogue::{self, Param};
+use crate::stores::common::reader::Reader;
 
 pub(super) const ADAPTER: Adapter = Adapter {
     name: "sqlite",
@@ -50,6 +51,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     caps: |options| Caps {
         // An integer row keeps no digest to list.
         list: options.text("key") == "digest",
+        one_transaction: Some(view(options)),
         blob_bytes_max: Some(LIMIT),
         ..Caps::ALL
     },
@@ -57,6 +59,12 @@ pub(super) const ADAPTER: Adapter = Adapter {
     integrity: |_, _| Integrity::Unchecked,
     open,
 };
+
+/// SQLite's page on isolation: in WAL mode a reader "continues to see an unchanging snapshot" for as long as its transaction lasts. With
+/// a rollback journal a writer changes the file itself, and needs the EXCLUSIVE lock for that, which it gets when nobody reads.
+fn view(options: &Options) -> View {
+    if options.text("journal") == "wal" { View::Snapshot } else { View::Locked }
+}
 
 /// SQLITE_MAX_LENGTH is 10^9 bytes as SQLite is shipped and holds for the whole row.
 const LIMIT: Limit = Limit {
@@ -158,6 +166,12 @@ impl Sqlite {
         self.keeper.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
+    fn connect(&self) -> Result<SqliteSession<'_>> {
+        let connection = Connection::open(&self.path).map_err(from_sqlite)?;
+        self.configure(&connection)?;
+        Ok(SqliteSession { store: self, connection, buffer: Vec::new(), within: false })
+    }
+
     fn statements(&self) -> &'static Statements {
         if self.by_digest { &BY_DIGEST } else { &BY_INTEGER }
     }
@@ -176,9 +190,18 @@ impl Sqlite {
 
 impl Store for Sqlite {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        let connection = Connection::open(&self.path).map_err(from_sqlite)?;
-        self.configure(&connection)?;
-        Ok(Box::new(SqliteSession { store: self, connection, buffer: Vec::new(), within: false }))
+        Ok(Box::new(self.connect()?))
+    }
+
+    fn reader(&self) -> Result<Box<dyn Session + '_>> {
+        let session = self.connect()?;
+        // A transaction that was begun sees the database as it is at its first read.
+        session.connection.execute_batch(BEGIN_READ).map_err(from_sqlite)?;
+        session
+            .connection
+            .query_row("SELECT count FROM marker", [], |row| row.get::<_, i64>(0))
+            .map_err(from_sqlite)?;
+        Ok(Box::new(Reader(SqliteSession { within: true, ..session })))
     }
 
     fn facts(&self) -> Result<Facts> {

@@ -105,6 +105,7 @@ fn caps(options: &Options) -> Caps {
         batch: false,
         get_many: false,
         catalogue: false,
+        one_transaction: None,
         ..Caps::ALL
     }
 }

@@ -44,7 +44,12 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
             about: "bytes read by one call",
         },
     ],
-    caps: |options| Caps { atomic_put: options.text("put") == "atomic", catalogue: false, ..Caps::ALL },
+    caps: |options| Caps {
+        atomic_put: options.text("put") == "atomic",
+        catalogue: false,
+        one_transaction: None,
+        ..Caps::ALL
+    },
     damage: |options, durability| {
         let atomic = options.text("put") == "atomic";
         let after_kill = if atomic { Loss::Nothing } else { Loss::RecentWrites };

@@ -113,6 +113,7 @@ const fn adapter(
             batch: false,
             get_many: false,
             catalogue: false,
+            one_transaction: None,
             blob_bytes_max: Some(LIMIT),
             ..Caps::ALL
         },

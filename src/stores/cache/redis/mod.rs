@@ -78,6 +78,7 @@ pub(in crate::stores) const VALKEY: Adapter = Adapter {
 fn caps(_: &Options) -> Caps {
     Caps {
         catalogue: false,
+        one_transaction: None,
         // `proto-max-bulk-len` is raised to what is needed.
         blob_bytes_max: None,
         ..Caps::ALL

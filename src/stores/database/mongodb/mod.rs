@@ -105,8 +105,15 @@ const DOCUMENT_LIMIT: Limit = Limit {
 
 /// What both have in common. There are no batches: a server that is no replica set, as a private one, has no transactions
 /// over several documents.
-const CAPS: Caps =
-    Caps { range: false, list: false, batch: false, get_many: false, catalogue: false, ..Caps::ALL };
+const CAPS: Caps = Caps {
+    range: false,
+    list: false,
+    batch: false,
+    get_many: false,
+    catalogue: false,
+    one_transaction: None,
+    ..Caps::ALL
+};
 
 /// WiredTiger's documentation: every block has a checksum, which is verified when it is read. Of other engines nothing is known.
 const INTEGRITY: Integrity =

@@ -52,6 +52,7 @@ pub(in crate::stores) const VARBINARY: Adapter = Adapter {
     caps: |options| Caps {
         list: KeyForm::of(options) == KeyForm::Digest,
         catalogue: false,
+        one_transaction: None,
         blob_bytes_max: Some(BLOB_LIMIT),
         ..Caps::ALL
     },

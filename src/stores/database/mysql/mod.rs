@@ -15,6 +15,7 @@ use crate::host::server::Program;
 use crate::store::*;
 use crate::stores::common::catalogue;
 use crate::stores::common::keys::KeyForm;
+use crate::stores::common::reader::Reader;
 use crate::stores::common::servers::{CONNECTION, DELETE, Host, PIECES, PROFILE, SERVER, URL};
 
 pub(in crate::stores) const MARIADBD: Program = Program {
@@ -136,8 +137,24 @@ const TEXT_LIMIT: Limit =
 /// Pieces need no large packet: the documented largest row is not met.
 const CHUNKED_LIMIT: Limit = Limit { bytes: u32::MAX as u64, source: "the number of a piece, 32 bits" };
 
+/// MySQL's manual on InnoDB's isolation levels: with REPEATABLE READ "consistent reads within the same transaction read the snapshot
+/// established by the first read", with READ COMMITTED each "sets and reads its own fresh snapshot", and SERIALIZABLE "implicitly
+/// converts all plain SELECT statements to SELECT ... FOR SHARE".
+fn view(options: &Options) -> View {
+    match options.text("isolation") {
+        "read-committed" => View::Latest,
+        "serializable" => View::Locked,
+        _ => View::Snapshot,
+    }
+}
+
 fn caps(options: &Options) -> Caps {
-    Caps { list: KeyForm::of(options) == KeyForm::Digest, blob_bytes_max: Some(limit(options)), ..Caps::ALL }
+    Caps {
+        list: KeyForm::of(options) == KeyForm::Digest,
+        one_transaction: Some(view(options)),
+        blob_bytes_max: Some(limit(options)),
+        ..Caps::ALL
+    }
 }
 
 fn limit(options: &Options) -> Limit {
@@ -231,6 +248,8 @@ struct MySql {
     lazy_delete: bool,
     durability: Durability,
     limit: Limit,
+    /// Whether reads of one transaction see one snapshot.
+    is_repeatable: bool,
     /// How sessions connect: to our database.
     opts: Opts,
     /// Connected for as long as the store is open: sets up, settles, reads facts, holds the lock that says that the
@@ -284,6 +303,7 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
         lazy_delete: setup.options.text("delete") == "lazy",
         durability: setup.durability,
         limit: limit(setup.options),
+        is_repeatable: view(setup.options) == View::Snapshot,
         opts: Opts::from(opts.db_name(Some(database.clone()))),
         keeper: Mutex::new(keeper),
         database,
@@ -457,6 +477,10 @@ impl MySql {
 impl Store for MySql {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         Ok(Box::new(MySession::open(self)?))
+    }
+
+    fn reader(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(Reader(MySession::open_within(self)?)))
     }
 
     fn open_catalogue(&self) -> Result<()> {

@@ -98,6 +98,18 @@ impl<'s> MySession<'s> {
         Ok(MySession { store, connection, within: false })
     }
 
+    /// The same, in a transaction that reads and, where it sees a snapshot, sees that of now.
+    pub(super) fn open_within(store: &'s MySql) -> Result<MySession<'s>> {
+        let mut session = MySession::open(store)?;
+        let begin = match store.is_repeatable {
+            true => "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+            false => "START TRANSACTION READ ONLY",
+        };
+        session.connection.query_drop(begin).map_err(from_mysql)?;
+        session.within = true;
+        Ok(session)
+    }
+
     fn key(&self, key: &Key) -> Value {
         match self.store.key_form {
             KeyForm::Digest => Value::Bytes(key.hex.to_vec()),

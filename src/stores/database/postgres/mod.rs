@@ -17,6 +17,7 @@ use crate::host::server::Program;
 use crate::store::*;
 use crate::stores::common::catalogue;
 use crate::stores::common::keys::KeyForm;
+use crate::stores::common::reader::Reader;
 use crate::stores::common::servers::{CONNECTION, DELETE, Host, PIECES, PROFILE, SERVER, URL};
 use crate::wire::postgres::{Client, Config, Param, Trouble};
 
@@ -160,8 +161,19 @@ fn large_object(options: &Options) -> Shape {
     Shape::LargeObject { buffer: options.text("buffer").parse().ok() }
 }
 
+/// PostgreSQL's chapter on isolation: with read committed a query "sees only data committed before the query began"; above that "a
+/// snapshot as of the start of the first non-transaction-control statement in the transaction".
+fn view(options: &Options) -> View {
+    if options.text("isolation") == "read-committed" { View::Latest } else { View::Snapshot }
+}
+
 fn caps(options: &Options, shape: &Shape) -> Caps {
-    Caps { list: KeyForm::of(options) == KeyForm::Digest, blob_bytes_max: Some(shape.limit()), ..Caps::ALL }
+    Caps {
+        list: KeyForm::of(options) == KeyForm::Digest,
+        one_transaction: Some(view(options)),
+        blob_bytes_max: Some(shape.limit()),
+        ..Caps::ALL
+    }
 }
 
 /// PostgreSQL's documentation of `synchronous_commit`: off, a crash of the server or the machine may lose the last
@@ -395,6 +407,10 @@ impl Postgres {
 impl Store for Postgres {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         Ok(Box::new(PgSession::open(self)?))
+    }
+
+    fn reader(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(Reader(PgSession::open_within(self)?)))
     }
 
     fn contact(&self) -> Option<Contact> {

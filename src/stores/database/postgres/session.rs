@@ -109,6 +109,16 @@ impl<'s> PgSession<'s> {
         })
     }
 
+    /// The same, in a transaction that reads and sees what is there now.
+    pub(super) fn open_within(store: &'s Postgres) -> Result<PgSession<'s>> {
+        let mut session = PgSession::open(store)?;
+        session.client.run("BEGIN READ ONLY")?;
+        // The snapshot is taken by the first query.
+        session.client.run("SELECT 1")?;
+        session.within = true;
+        Ok(session)
+    }
+
     /// A key as the row's column wants it.
     fn key<'k>(&self, key: &'k Key) -> Param<'k> {
         match self.store.key_form {

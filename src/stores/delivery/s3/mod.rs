@@ -50,6 +50,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         batch: false,
         get_many: false,
         catalogue: false,
+        one_transaction: None,
         // Parts of 5 MiB or more, and 10,000 of them: more than blobwise handles.
         blob_bytes_max: None,
         ..Caps::ALL

@@ -30,6 +30,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         batch: false,
         get_many: false,
         catalogue: false,
+        one_transaction: None,
         ..(FILES.adapter.caps)(&FILES.options(options))
     },
     damage: |options, durability| super::damage(&FILES, options, durability),

@@ -386,7 +386,16 @@ fn caps(behind: &Behind, front: Front, content: Content, options: &Options) -> C
         && options.text("send") != "handover"
         && options.text("protocol") != "procedure";
     // A transaction over several blobs, and what is not the truth's alone, are not offered.
-    Caps { batch: false, get_many, catalogue: false, atomic_put, range, blob_bytes_max, ..inner }
+    Caps {
+        batch: false,
+        get_many,
+        catalogue: false,
+        one_transaction: None,
+        atomic_put,
+        range,
+        blob_bytes_max,
+        ..inner
+    }
 }
 
 fn damage(behind: &Behind, options: &Options, durability: Durability) -> Damage {
