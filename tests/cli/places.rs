@@ -249,7 +249,7 @@ fn users_files() -> Outcome {
 /// SQLite takes no blob above a billion bytes.
 fn over_the_limit() -> Outcome {
     let work = Work::new();
-    let line = "run --stores sqlite,null --corpus fixed:1001MB --content text --blobs 1 --rounds 1 --phases fill --quiet --out out";
+    let line = "run --stores sqlite,null --corpus fixed:1001MB --content random --blobs 1 --rounds 1 --phases fill --quiet --out out";
     let said = work.say(line).ended(0);
     assert!(said.stdout.contains("not possible"), "{}", said.stdout);
     let result = RunResult::load(&work.path("out"))?;

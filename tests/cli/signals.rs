@@ -49,6 +49,7 @@ pub fn trials() -> Vec<Trial> {
 const PLAN: &str = r#"
 stores = ["files/hashed", "sqlite"]
 rounds = 2
+phases = ["fill", "read-warm", "delete-half"]
 drop_caches = false
 rail_limit = 1000.0
 corpus = { files = "files" }
