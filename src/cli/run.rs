@@ -41,6 +41,9 @@ pub struct Flags {
     /// A setting of a store: store.option=value; a list of values makes one row each
     #[arg(long, value_name = "STORE.OPTION=VALUE[,VALUE]")]
     set: Vec<String>,
+    /// The row that ratios are given to [default: files/hashed, else the first]; over several sizes, a matrix has every other row's
+    #[arg(long, value_name = "ROW")]
+    reference: Option<String>,
     /// The phases, separated by commas [default: fill, read-warm, read-copy, read-cold, read-again, range-head, range-random,
     /// overwrite, delete-half, reopen]; there are also ramp, register, release, purge and age
     #[arg(long, value_name = "A,B")]
@@ -75,8 +78,9 @@ pub struct Flags {
     /// Wall time from start to written report [default: 165s; none where --rounds, the plan or a --scale below 0.1 fixes the rounds]
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
-    /// One store for each size from A to B, such as 1kB..10MB: at which size does the winner change?
-    #[arg(long, value_name = "A..B")]
+    /// One store for each size from A to B, such as 1kB..10MB, or of a list, such as 10kB,100kB,1MB: at which size does the winner
+    /// change?
+    #[arg(long, value_name = "A..B|A,B,...")]
     sweep: Option<String>,
     /// Multiply corpus and phases by this factor, such as 0.1; below 0.1 a look of one or two rounds, with verdicts not to be
     /// quoted; every row stays
@@ -362,6 +366,9 @@ fn write_reports(result: &RunResult, out: &Path) -> Result<()> {
         replace(&out.join(picture.file()), &picture.bytes()?)?;
     }
     replace(&out.join("results.csv"), report::csv::render(result)?.as_bytes())?;
+    if let Some(matrices) = report::csv::matrices(result)? {
+        replace(&out.join("matrix.csv"), matrices.as_bytes())?;
+    }
     replace(&out.join("report.html"), report::html::render(result)?.as_bytes())
 }
 
@@ -463,6 +470,7 @@ impl Flags {
         put(&mut text.batch, &self.batch);
         put(&mut text.rate, &self.rate);
         put(&mut text.limit, &self.limit);
+        put(&mut text.reference, &self.reference);
         put(&mut text.sweep, &self.sweep);
         put(&mut text.scale, &self.scale);
         put(&mut text.dir, &self.dir);

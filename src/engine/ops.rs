@@ -8,6 +8,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::corpus::Corpus;
 use crate::plan::{Load, OpKind, Order, RangeRule};
+use crate::result::HotShare;
 use crate::store::{Key, Span};
 
 /// One op of a list. Everything a worker must know or check is in it, so that it looks nothing up on the clock.
@@ -206,6 +207,43 @@ pub fn left_out(lists: &[Vec<PlannedOp>], state: &State) -> Vec<PlannedOp> {
     let mut random = SmallRng::seed_from_u64(0);
     let ids = state.ids(false).into_iter().filter(|id| !listed[*id as usize]);
     ids.map(|id| state.op(OpKind::Put, id, RangeRule::Head(0), &mut random)).collect()
+}
+
+/// The share of a phase's ops by which hot blobs are told from others: what a cache of just these would answer.
+const HOT_OPS_SHARE: f64 = 0.9;
+
+/// How few blobs had most of the ops, when `done` of them were done in the order of lists, again and again. Of several lists each is
+/// taken to have got as far as the others. The state is that before the first op; what is put meanwhile counts as there.
+pub fn hot_share(lists: &[Vec<PlannedOp>], done: u64, state: &State) -> Option<HotShare> {
+    let listed: u64 = lists.iter().map(|list| list.len() as u64).sum();
+    if listed == 0 || done == 0 {
+        return None;
+    }
+    let mut uses = vec![0_u64; state.alive.len()];
+    for list in lists {
+        let len = list.len() as u64;
+        let own = (u128::from(done) * u128::from(len) / u128::from(listed)) as u64;
+        for (place, op) in (0..).zip(list) {
+            uses[op.blob as usize] += own / len + u64::from(place < own % len);
+        }
+    }
+    let is_there = |id: &usize| state.alive[*id] || uses[*id] > 0;
+    let mut ids: Vec<usize> = (0..uses.len()).filter(is_there).collect();
+    let bytes: u64 = ids.iter().map(|id| state.len[*id]).sum();
+    ids.sort_by_key(|id| std::cmp::Reverse(uses[*id]));
+    let wanted = uses.iter().sum::<u64>() as f64 * HOT_OPS_SHARE;
+    let (mut hot, mut hot_bytes, mut had) = (0, 0, 0.0);
+    for id in &ids {
+        if had >= wanted {
+            break;
+        }
+        (hot, hot_bytes, had) = (hot + 1, hot_bytes + state.len[*id], had + uses[*id] as f64);
+    }
+    Some(HotShare {
+        ops_share: HOT_OPS_SHARE,
+        blobs_share: f64::from(hot) / ids.len() as f64,
+        bytes_share: hot_bytes as f64 / bytes.max(1) as f64,
+    })
 }
 
 /// Uploads of contents, a share of them of what is there already; or the end of as many uploads.
@@ -590,6 +628,40 @@ mod tests {
         };
         assert!(top(Order::Zipfian(0.99)) > 1500);
         assert!(top(Order::Uniform) < 200);
+    }
+
+    #[test]
+    fn hot_blobs_are_the_fewest_with_nine_tenths_of_the_ops() {
+        let mut state = state(10, true);
+        let list = |ids: &[u32]| -> Vec<PlannedOp> {
+            let mut random = SmallRng::seed_from_u64(1);
+            ids.iter().map(|id| state.op(OpKind::Get, *id, RangeRule::Head(0), &mut random)).collect()
+        };
+        // Of ten ops, nine are of two blobs.
+        let reads = [list(&[3, 3, 3, 3, 3, 7, 7, 7, 7, 1])];
+        state.len[3] = 60_000;
+        let hot = |lists: &[Vec<PlannedOp>], done: u64| {
+            let hot = hot_share(lists, done, &state).unwrap();
+            (hot.ops_share, hot.blobs_share, hot.bytes_share)
+        };
+        assert_eq!(hot(&reads, 10), (0.9, 0.2, 70_000.0 / 150_000.0));
+        // What of a list was not done does not count, and what was done twice does.
+        assert_eq!(hot(&reads, 5).1, 0.1);
+        assert_eq!(hot(&reads, 20).1, 0.2);
+        assert_eq!(hot(&reads, 15).1, 0.2);
+        let [one] = &reads;
+        assert_eq!(hot(&[one[..5].to_vec(), one[5..].to_vec()], 10).1, 0.2);
+        assert_eq!(hot_share(&[], 0, &state), None);
+        // Of zipfian reads a few blobs have most, of uniform ones none.
+        let share = |order| {
+            let load = load(&[(OpKind::Get, 1.0)], order);
+            let state = self::state(1000, true);
+            let lists = lists(&load, &state, 20_000, 1, Deal::Own(2), 3);
+            hot_share(&lists, 20_000, &state).unwrap().blobs_share
+        };
+        // By the sum of k^-1.2, the first 227 of 1,000 have nine tenths.
+        assert!((0.20..0.25).contains(&share(Order::Zipfian(1.2))), "{}", share(Order::Zipfian(1.2)));
+        assert!(share(Order::Uniform) > 0.8, "{}", share(Order::Uniform));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::interval::rate;
 use super::ranking::is_ladder;
 use crate::plan::{CacheState, Missing, Phase, Plan, Row, Work, class_of, length_key};
 use crate::records::{CellRecord, Records};
-use crate::result::{Cache, CacheProof, Cell, PercentileIntervals, Round, SizeBand, Status, Step};
+use crate::result::{Cache, CacheProof, Cell, HotShare, PercentileIntervals, Round, SizeBand, Status, Step};
 use crate::store::Kind;
 
 /// Above this share of the store's bytes in the page cache after eviction, cold is lukewarm.
@@ -62,6 +62,7 @@ fn blank(plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
         size_bands: Vec::new(),
         steps: Vec::new(),
         counts: BTreeMap::new(),
+        hot: None,
         sync_share: None,
         total_cpu_ns_per_op: None,
         client_cpu_ns_per_op: None,
@@ -161,6 +162,7 @@ fn fill_in(cell: &mut Cell, record: &CellRecord, phase: &Phase) -> Result<()> {
     cell.blobs_per_op = Some(rounds.iter().map(|round| round.blobs).sum::<u64>() as f64 / ops);
     percentiles(cell)?;
     counts(cell);
+    cell.hot = hot(rounds);
     resources(cell);
     (cell.cache, cell.cache_proof) = cache(phase, rounds);
     Ok(())
@@ -243,6 +245,18 @@ fn counts(cell: &mut Cell) {
             *cell.counts.entry(name.clone()).or_default() += number / cell.rounds.len() as f64;
         }
     }
+}
+
+/// How few blobs had most of the ops, in the mean over rounds.
+fn hot(rounds: &[Round]) -> Option<HotShare> {
+    let all: Option<Vec<HotShare>> = rounds.iter().map(|round| round.hot).collect();
+    let all = all.filter(|all| !all.is_empty())?;
+    let mean = |value: fn(&HotShare) -> f64| all.iter().map(value).sum::<f64>() / all.len() as f64;
+    Some(HotShare {
+        ops_share: mean(|hot| hot.ops_share),
+        blobs_share: mean(|hot| hot.blobs_share),
+        bytes_share: mean(|hot| hot.bytes_share),
+    })
 }
 
 /// Each round's bands in one histogram.

@@ -11,6 +11,7 @@ pub mod histogram;
 pub mod interval;
 pub mod rails;
 pub mod ranking;
+mod reference;
 pub mod runs;
 pub mod summary;
 

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 
 use super::cells::{cell, missing_cell, series};
-use super::compare::{Ranking, Series, rank, with_reference};
+use super::compare::{Ranking, Series, rank};
 use super::crossover::{Point, crossovers};
-use super::ranking::{not_ranked, ranked_with, same_keys, withhold_bests};
-use super::{answer, claims, disturbed, doubts, interval};
+use super::ranking::{not_ranked, ranked_with, withhold_bests};
+use super::{answer, claims, disturbed, doubts, interval, reference};
 use crate::plan::{Class, Phase, Plan, Row, class_of};
 use crate::records::Records;
-use crate::result::{Against, Cell, Comparison, Disturbance, Footprint, Picture, RunResult, SCHEMA, Verdict};
+use crate::result::{Against, Cell, Comparison, Disturbance, Footprint, Picture, RunResult, SCHEMA};
 
 /// Works out the whole result.
 pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
@@ -54,6 +54,7 @@ pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
         rows,
         footprints: footprints(plan, records),
         comparisons: comparisons(plan, records, &cells, &rankings),
+        matrices: reference::matrices(plan, records, &cells),
         crossovers: all_crossovers(plan, &cells),
         results: cells,
         answer: Vec::new(),
@@ -136,16 +137,7 @@ fn rankings(cells: &mut [Cell]) -> Vec<Group> {
 }
 
 fn comparisons(plan: &Plan, records: &Records, cells: &[Cell], groups: &[Group]) -> Vec<Comparison> {
-    let mut all = Vec::new();
-    for cell in cells.iter().filter(|cell| cell.store != plan.reference) {
-        let same = |other: &&Cell| {
-            other.store == plan.reference
-                && other.phase == cell.phase
-                && other.sweep_bytes == cell.sweep_bytes
-        };
-        let Some(reference) = cells.iter().find(same) else { continue };
-        all.push(with_plan_reference(cell, reference, same_keys(plan, records, cell, reference)));
-    }
+    let mut all = reference::comparisons(plan, records, cells);
     for group in groups {
         for (store, (ratio, verdict)) in &group.ranking.ratios {
             all.push(Comparison {
@@ -161,36 +153,6 @@ fn comparisons(plan: &Plan, records: &Records, cells: &[Cell], groups: &[Group])
         }
     }
     all
-}
-
-/// Over different keys there is no ratio.
-fn with_plan_reference(cell: &Cell, reference: &Cell, same_keys: bool) -> Comparison {
-    let (own, other) = (ranked_with(cell), ranked_with(reference));
-    let reason = match (&cell.not_ranked, &reference.not_ranked) {
-        (Some(why), _) => Some(why.clone()),
-        (None, Some(why)) => Some(format!("the reference is not ranked: {why}")),
-        (None, None) if own != other && own.is_empty() => Some(format!("not comparable with {other}")),
-        (None, None) if own != other => Some(format!("not comparable: {own}")),
-        (None, None) => None,
-    };
-    let measured = !cell.rounds.is_empty() && !reference.rounds.is_empty();
-    let compared =
-        (measured && same_keys).then(|| with_reference(&series(cell), &series(reference))).flatten();
-    let (ratio, verdict) = match (&reason, compared) {
-        (None, Some((ratio, verdict))) => (Some(ratio), verdict),
-        // The ratio is a fact all the same; it is the verdict that is withheld.
-        (_, compared) => (compared.map(|(ratio, _)| ratio), Verdict::NotRanked),
-    };
-    Comparison {
-        phase: cell.phase.clone(),
-        sweep_bytes: cell.sweep_bytes,
-        store: cell.store.clone(),
-        reference: reference.store.clone(),
-        against: Against::Plan,
-        ratio,
-        verdict,
-        reason,
-    }
 }
 
 // ---- disk and crossovers -----------------------------------------------------------------------------------------

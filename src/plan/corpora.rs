@@ -227,7 +227,7 @@ fn scaled_blobs_min(middle: u64) -> u64 {
     (SCALED_BYTES / middle.max(1)).clamp(SCALED_BLOBS_LEAST, SCALED_BLOBS_MIN)
 }
 
-/// One corpus for each size: centres half a decade apart, moved off the powers of two, sizes within 20 % of them.
+/// One corpus for each size.
 fn of_sweep(
     sweep: &str,
     corpus: &CorpusText,
@@ -235,16 +235,43 @@ fn of_sweep(
     scale: f64,
     seed: u64,
 ) -> Result<Vec<CorpusPlan>> {
-    let (from, to) =
-        sweep.split_once("..").ok_or_else(|| anyhow!("`--sweep {sweep}` is not of the form 1kB..10MB"))?;
+    let content = corpus.content.as_deref().map_or(Ok(Content::Random), Content::parse)?;
+    let mut corpora = Vec::new();
+    for (step, (centre, sizes)) in (0_u64..).zip(steps_of(sweep)?) {
+        let by_bytes = (bytes_max.unwrap_or(SWEEP_BYTES) as f64 / centre) as u64;
+        let enough = crate::judge::SHORT_OPS;
+        let least = if enough as f64 * centre <= SWEEP_BYTES_MAX { enough } else { SWEEP_BLOBS_MIN };
+        let blobs = corpus.blobs.unwrap_or(by_bytes.clamp(least, SWEEP_BLOBS_MAX));
+        let blobs = ((blobs as f64 * scale) as u64).max(scaled_blobs_min(centre as u64));
+        let about = if matches!(sizes, Sizes::Fixed(_)) { "" } else { "about " };
+        let name = format!("{about}{}", crate::units::bytes(centre));
+        let source = Source::Synthetic { name, sizes, content };
+        // Each size has a seed of its own, or all corpora would have the same keys.
+        let request =
+            Request { source, blobs_max: Some(blobs), bytes_max: None, seed: seed.wrapping_add(step << 32) };
+        let stands = was_asked_for(corpus, bytes_max);
+        corpora.push(CorpusPlan { request, sweep_bytes: Some(centre.round() as u64), name: None, stands });
+    }
+    Ok(corpora)
+}
+
+/// The centre of each step of a sweep, in bytes, and the sizes around it.
+fn steps_of(sweep: &str) -> Result<Vec<(f64, Sizes)>> {
+    match sweep.split_once("..") {
+        Some((from, to)) => ladder(sweep, from, to),
+        None if sweep.contains(',') => named_sizes(sweep),
+        None => bail!("`--sweep {sweep}` is neither of the form 1kB..10MB nor a list such as 10kB,100kB,1MB"),
+    }
+}
+
+/// Centres half a decade apart, moved off the powers of two, sizes within 20 % of them.
+fn ladder(sweep: &str, from: &str, to: &str) -> Result<Vec<(f64, Sizes)>> {
     let (from, to) = (parse_bytes(from).context("--sweep")?, parse_bytes(to).context("--sweep")?);
     if from == 0 || to <= from {
         bail!("`--sweep {sweep}` must go from a size above 0 to a larger one");
     }
-    let content = corpus.content.as_deref().map_or(Ok(Content::Random), Content::parse)?;
     let steps = ((to as f64 / from as f64).log10() * 2.0).round().max(1.0) as u32;
-    let mut corpora = Vec::new();
-    for step in 0..=steps {
+    let step = |step: u32| {
         let ideal = from as f64 * (to as f64 / from as f64).powf(f64::from(step) / f64::from(steps));
         let centre = off_powers_of_two(ideal);
         let sizes = Sizes::Uniform((centre * 0.8) as u64, ((centre * 1.2) as u64).max(1));
@@ -255,24 +282,24 @@ fn of_sweep(
                  blobwise handles; end it at 3GB"
             );
         }
-        let by_bytes = (bytes_max.unwrap_or(SWEEP_BYTES) as f64 / centre) as u64;
-        let enough = crate::judge::SHORT_OPS;
-        let least = if enough as f64 * centre <= SWEEP_BYTES_MAX { enough } else { SWEEP_BLOBS_MIN };
-        let blobs = corpus.blobs.unwrap_or(by_bytes.clamp(least, SWEEP_BLOBS_MAX));
-        let blobs = ((blobs as f64 * scale) as u64).max(scaled_blobs_min(centre as u64));
-        let name = format!("about {}", crate::units::bytes(centre));
-        let source = Source::Synthetic { name, sizes, content };
-        // Each size has a seed of its own, or all corpora would have the same keys.
-        let request = Request {
-            source,
-            blobs_max: Some(blobs),
-            bytes_max: None,
-            seed: seed.wrapping_add(u64::from(step) << 32),
-        };
-        let stands = was_asked_for(corpus, bytes_max);
-        corpora.push(CorpusPlan { request, sweep_bytes: Some(centre.round() as u64), name: None, stands });
+        Ok((centre, sizes))
+    };
+    (0..=steps).map(step).collect()
+}
+
+/// Just these sizes, from small to large: what a user wrote is what is made.
+fn named_sizes(sweep: &str) -> Result<Vec<(f64, Sizes)>> {
+    let mut sizes = sweep.split(',').map(parse_bytes).collect::<Result<Vec<u64>>>().context("--sweep")?;
+    sizes.sort_unstable();
+    if let Some(pair) = sizes.windows(2).find(|pair| pair[0] == pair[1]) {
+        bail!("`--sweep {sweep}` names {} B twice; leave one of them out", pair[0]);
     }
-    Ok(corpora)
+    if let Some(bad) = sizes.iter().find(|bytes| !(1..=BLOB_BYTES_MAX).contains(*bytes)) {
+        bail!(
+            "`--sweep {sweep}`: {bad} B is not between 1 and {BLOB_BYTES_MAX} B, the largest blob that blobwise handles"
+        );
+    }
+    Ok(sizes.into_iter().map(|bytes| (bytes as f64, Sizes::Fixed(bytes))).collect())
 }
 
 /// The size itself, or 15 % more where a power of two is within 7 % of it: files and pages of exactly a power of two are a
@@ -334,5 +361,26 @@ mod tests {
         for corpus in &corpora {
             assert!(corpus.request.blobs_max.unwrap() >= SWEEP_BLOBS_MIN);
         }
+    }
+
+    #[test]
+    fn a_sweep_of_named_sizes_has_just_these() {
+        let corpora = planned("sweep = '1MB, 10kB,64KiB'");
+        let sizes: Vec<u64> = corpora.iter().filter_map(|corpus| corpus.sweep_bytes).collect();
+        assert_eq!(sizes, [10_000, 65_536, 1_000_000]);
+        for (corpus, size) in corpora.iter().zip(sizes) {
+            let Source::Synthetic { sizes, .. } = &corpus.request.source else { panic!("synthetic blobs") };
+            assert_eq!(*sizes, Sizes::Fixed(size));
+        }
+        assert_ne!(corpora[0].request.seed, corpora[1].request.seed);
+        let error = |sweep: &str| {
+            let text = PlanText { sweep: Some(sweep.to_owned()), ..PlanText::default() };
+            format!("{:#}", text.resolve(false).unwrap_err())
+        };
+        assert!(error("10kB").contains("10kB,100kB,1MB"), "{}", error("10kB"));
+        assert!(error("10kB,10000").contains("names 10000 B twice"), "{}", error("10kB,10000"));
+        assert!(error("0,1kB").contains("0 B is not between 1 and"), "{}", error("0,1kB"));
+        assert!(error("1kB,5GB").contains("4294967295"), "{}", error("1kB,5GB"));
+        assert!(error("1kB,").contains("--sweep"), "{}", error("1kB,"));
     }
 }

@@ -92,7 +92,8 @@ pub struct PlanText {
     /// standard phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mix: Option<BTreeMap<String, f64>>,
-    /// Sizes from A to B, such as `1kB..10MB`: one store for each size, to find where the winner changes.
+    /// Sizes from A to B, such as `1kB..10MB`, or just these, such as `10kB,100kB,1MB`: one store for each size, to find where the
+    /// winner changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<String>,
     /// Shrinks corpus and phases (or enlarges them, up to 100 times); every row stays.
@@ -117,7 +118,8 @@ pub struct PlanText {
     /// Stores, in the order of rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stores: Option<Vec<String>>,
-    /// The row that ratios are given to.
+    /// The row that ratios are given to, `files/hashed` or else the first one where nothing is said. Of several corpora, a matrix has the
+    /// ratio of every other row at every size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
     /// Memory for each store's own cache: bytes, or per cent of the corpus, such as `150%`.
@@ -409,6 +411,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("default", include_str!("../../plans/default.toml")),
     ("all", include_str!("../../plans/all.toml")),
     ("page", include_str!("../../plans/page.toml")),
+    ("sqlite-page-sizes", include_str!("../../plans/sqlite-page-sizes.toml")),
     ("afdesign-icons-2009", include_str!("../../plans/afdesign-icons-2009.toml")),
     ("afdesign-pipelining-2010", include_str!("../../plans/afdesign-pipelining-2010.toml")),
     ("fragfrog-2010", include_str!("../../plans/fragfrog-2010.toml")),

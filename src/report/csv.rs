@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::result::{Cell, Interval, RunResult};
+use crate::result::{Cell, Interval, Matrix, MatrixCell, RunResult};
 use crate::shown;
 
 const COLUMNS: &[&str] = &[
@@ -45,6 +45,8 @@ const COLUMNS: &[&str] = &[
     "device_reads",
     "device_read_bytes",
     "device_written_bytes",
+    "hot_blobs_share",
+    "hot_bytes_share",
     "leader",
     "not_ranked",
 ];
@@ -53,6 +55,42 @@ const COLUMNS: &[&str] = &[
 pub fn render(result: &RunResult) -> Result<String> {
     let head: Vec<String> = COLUMNS.iter().map(|column| (*column).to_owned()).collect();
     table(std::iter::once(head).chain(result.results.iter().map(line)))
+}
+
+const MATRIX_COLUMNS: &[&str] = &[
+    "phase",
+    "reference",
+    "sweep_bytes",
+    "store",
+    "ratio",
+    "ratio_low",
+    "ratio_high",
+    "confidence",
+    "verdict",
+    "reason",
+];
+
+/// The matrices as CSV, one line for each of their cells; absent where there is none.
+pub fn matrices(result: &RunResult) -> Result<Option<String>> {
+    let line = |matrix: &Matrix, cell: &MatrixCell| {
+        let (low, high) = (cell.ratio.and_then(|ratio| ratio.low), cell.ratio.and_then(|ratio| ratio.high));
+        vec![
+            matrix.phase.clone(),
+            matrix.reference.clone(),
+            cell.sweep_bytes.to_string(),
+            cell.store.clone(),
+            text(cell.ratio.map(|ratio| ratio.median)),
+            text(low),
+            text(high),
+            matrix.confidence.to_string(),
+            kebab(&cell.verdict),
+            text(cell.reason.as_ref()),
+        ]
+    };
+    let head: Vec<String> = MATRIX_COLUMNS.iter().map(|column| (*column).to_owned()).collect();
+    let of_matrix = |matrix| move |cell| line(matrix, cell);
+    let lines = result.matrices.iter().flat_map(|matrix| matrix.cells.iter().map(of_matrix(matrix)));
+    if result.matrices.is_empty() { Ok(None) } else { table(std::iter::once(head).chain(lines)).map(Some) }
 }
 
 /// Any table as CSV, of which no cell is a formula for a spreadsheet.
@@ -103,6 +141,7 @@ fn line(cell: &Cell) -> Vec<String> {
     line.extend([cell.total_cpu_ns_per_op, cell.client_cpu_ns_per_op, cell.server_cpu_ns_per_op].map(text));
     line.extend([cell.client_peak_bytes, cell.server_peak_bytes].map(text));
     line.extend([cell.device_reads, cell.device_read_bytes, cell.device_written_bytes].map(text));
+    line.extend([cell.hot.map(|hot| hot.blobs_share), cell.hot.map(|hot| hot.bytes_share)].map(text));
     line.push(cell.leader.to_string());
     line.push(text(cell.not_ranked.as_ref()));
     line

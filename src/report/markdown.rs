@@ -1,10 +1,11 @@
 //! The report as Markdown: for a page, an issue or a message.
 
+use super::matrix;
 use super::then::{self, is_later_part};
 use super::{html::collection::Member, terminal, words};
 use crate::judge::{cells, interval, ranking};
 use crate::plan::{PlanText, SHIPPED};
-use crate::result::{Cell, Claim, ClaimVerdict, RunResult, Status};
+use crate::result::{Cell, Claim, ClaimVerdict, RunResult, Status, Verdict};
 use crate::units;
 
 /// The whole report.
@@ -27,6 +28,7 @@ pub fn render(result: &RunResult) -> String {
     page.paragraph(terminal::LEGEND);
     phases(&mut page, result);
     absent(&mut page, result);
+    ratios(&mut page, result);
     doubts(&mut page, result);
     page.0
 }
@@ -293,6 +295,7 @@ fn phases(page: &mut Page, result: &RunResult) {
         let Some(first) = cells.first() else { continue };
         page.paragraph(&format!("### {}", words::phase(phase, sweep_bytes)));
         page.paragraph(&format!("{}.", terminal::describe(result, first, &cells)));
+        words::hot(&cells).iter().for_each(|hot| page.paragraph(&format!("{hot}.")));
         let groups = ranking::grouped(&cells);
         let several = groups.len() > 1 || groups.iter().any(|(_, members)| !ranking::is_choice(members[0]));
         for (name, members) in groups {
@@ -353,6 +356,25 @@ fn cells_of(page: &mut Page, result: &RunResult, cells: &[&Cell]) {
     let steps: Vec<String> = steps.collect();
     if !steps.is_empty() {
         page.paragraph(&steps.join("\n"));
+    }
+}
+
+/// Every row over the reference at every size.
+fn ratios(page: &mut Page, result: &RunResult) {
+    for shown in matrix::all(result) {
+        page.paragraph(&format!("## Ratios to {}: {}", code(&shown.matrix.reference), shown.matrix.phase));
+        page.paragraph(&shown.about());
+        let rate_title = if shown.settled { "settled ops/s" } else { "ops/s" };
+        let mut reference = vec![format!("{}, {rate_title}", code(&shown.matrix.reference))];
+        reference.extend(shown.columns.iter().map(|column| or_dash(column.rate.map(units::count))));
+        let lines = shown.groups.iter().flat_map(|group| &group.lines).map(|line| {
+            let figures = line.cells.iter().map(|cell| matrix::text(*cell, Verdict::name));
+            std::iter::once(code(line.store)).chain(figures).collect()
+        });
+        let head: Vec<&str> = std::iter::once("store")
+            .chain(shown.columns.iter().map(|column| column.title.as_str()))
+            .collect();
+        page.table(&head, std::iter::once(reference).chain(lines));
     }
 }
 

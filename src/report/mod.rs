@@ -3,6 +3,7 @@
 pub mod csv;
 pub mod html;
 pub mod markdown;
+mod matrix;
 mod place;
 pub mod terminal;
 pub mod then;

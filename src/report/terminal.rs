@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use super::matrix::{self, Shown};
 use super::place::Place;
 use super::then::{self, is_later_part};
 use super::words;
@@ -19,6 +20,7 @@ pub const WIDTH: usize = 100;
 pub fn render(result: &RunResult) -> String {
     let mut text = String::new();
     table(&mut text, result);
+    matrix::all(result).iter().for_each(|shown| ratios(&mut text, shown));
     footprints(&mut text, result);
     heading(&mut text, "Answer");
     for sentence in &result.answer {
@@ -40,6 +42,10 @@ fn line(text: &mut String, line: &str) {
 
 /// A paragraph, broken at spaces; further lines are indented under the first.
 fn wrapped(text: &mut String, bullet: &str, paragraph: &str) {
+    wrapped_at(text, bullet, paragraph, WIDTH);
+}
+
+fn wrapped_at(text: &mut String, bullet: &str, paragraph: &str, most: usize) {
     let indent = bullet.chars().count().max(2);
     let mut current = format!("{bullet:<2}");
     let mut width = current.chars().count();
@@ -47,7 +53,7 @@ fn wrapped(text: &mut String, bullet: &str, paragraph: &str) {
     // What others wrote begins no line of its own.
     for word in paragraph.split([' ', '\n']) {
         let len = word.chars().count();
-        if !empty && width + 1 + len > WIDTH {
+        if !empty && width + 1 + len > most {
             line(text, &current);
             current = " ".repeat(indent);
             width = indent;
@@ -113,6 +119,7 @@ fn block(
     let Some(first) = cells.iter().find(|cell| !cell.rounds.is_empty()).or(cells.first()) else { return };
     let title = words::phase(phase, sweep_bytes);
     heading(text, &format!("{title}: {}", describe(result, first, cells)));
+    words::hot(cells).iter().for_each(|hot| wrapped(text, "", &format!("{hot}.")));
     if cells.iter().any(|cell| !cell.counts.is_empty()) {
         return loads(text, result, cells);
     }
@@ -330,6 +337,64 @@ fn named(label: &str) -> String {
         format!("{label:<NAME$}")
     } else {
         format!("{label}\n  {:<NAME$}", "")
+    }
+}
+
+/// Columns of a matrix: so wide is every terminal.
+const MATRIX_WIDTH: usize = 80;
+/// Columns of the labels in a matrix at the most; longer ones have lines of their own.
+const MATRIX_LABEL_MAX: usize = 24;
+
+/// A matrix, its sizes in as many tables as the width asks for.
+fn ratios(text: &mut String, shown: &Shown<'_>) {
+    heading(text, &format!("{}: ratios to {}", shown.matrix.phase, shown.matrix.reference));
+    wrapped_at(text, "", &format!("{} {}", shown.about(), matrix::SIGNS), MATRIX_WIDTH);
+    let of_group = |group: &matrix::Group<'_>| if group.title.is_some() { 2 } else { 0 };
+    let rate_title = if shown.settled { "settled/s" } else { "ops/s" };
+    let lines = || shown.groups.iter().flat_map(|group| group.lines.iter().map(move |line| (group, line)));
+    let labels = lines().map(|(group, line)| of_group(group) + line.label.chars().count());
+    let label = labels.chain([shown.matrix.reference.chars().count(), rate_title.len() + 2]);
+    let label = label.filter(|width| *width <= MATRIX_LABEL_MAX).max().unwrap_or(MATRIX_LABEL_MAX);
+    let cells: Vec<usize> = (0..shown.columns.len())
+        .map(|at| {
+            let figures = lines().map(|(_, line)| matrix::text(line.cells[at], matrix::sign));
+            let width = figures.map(|figure| figure.chars().count()).max().unwrap_or_default();
+            width.max(shown.columns[at].title.chars().count()).max(8) + 2
+        })
+        .collect();
+    let mut from = 0;
+    while from < cells.len() {
+        let mut to = from + 1;
+        while to < cells.len() && 2 + label + cells[from..=to].iter().sum::<usize>() <= MATRIX_WIDTH {
+            to += 1;
+        }
+        let row = |name: &str, figure: &dyn Fn(usize) -> String| {
+            let name = if name.chars().count() <= label {
+                format!("{name:<label$}")
+            } else {
+                format!("{name}\n  {:<label$}", "")
+            };
+            let figures: String =
+                (from..to).map(|at| format!("  {:<1$}", figure(at), cells[at] - 2)).collect();
+            format!("  {name}{figures}")
+        };
+        text.push('\n');
+        line(text, &row("", &|at| shown.columns[at].title.clone()));
+        line(text, &row(&shown.matrix.reference, &|_| String::new()));
+        line(
+            text,
+            &row(&format!("  {rate_title}"), &|at| {
+                shown.columns[at].rate.map_or("-".to_owned(), units::count)
+            }),
+        );
+        for group in &shown.groups {
+            group.title.iter().for_each(|title| line(text, &format!("  {title}")));
+            for one in &group.lines {
+                let name = format!("{:1$}{2}", "", of_group(group), one.label);
+                line(text, &row(&name, &|at| matrix::text(one.cells[at], matrix::sign)));
+            }
+        }
+        from = to;
     }
 }
 

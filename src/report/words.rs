@@ -1,6 +1,6 @@
 //! What every kind of report calls the same thing.
 
-use crate::result::{Interval, Status};
+use crate::result::{Cell, Interval, Status};
 use crate::units;
 
 /// Why a row has no figures.
@@ -27,4 +27,17 @@ pub(super) fn with_interval(value: &Interval, show: impl Fn(f64) -> String) -> S
         (Some(low), Some(high)) => format!("{} [{}, {}]", show(value.median), show(low), show(high)),
         _ => show(value.median),
     }
+}
+
+/// How few blobs had most of a phase's ops, where some were asked for more than others: the same for all rows.
+pub(super) fn hot(cells: &[&Cell]) -> Option<String> {
+    let hot = cells.iter().find_map(|cell| cell.hot)?;
+    let [ops, blobs, bytes] = [hot.ops_share, hot.blobs_share, hot.bytes_share].map(percent);
+    Some(format!("{ops} % of the ops went to {blobs} % of the blobs, which have {bytes} % of the bytes"))
+}
+
+/// A share with two digits that say something.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent >= 10.0 { format!("{percent:.0}") } else { format!("{percent:.1}") }
 }

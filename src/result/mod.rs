@@ -51,6 +51,9 @@ pub struct RunResult {
     pub footprints: Vec<Footprint>,
     /// Ratios and verdicts.
     pub comparisons: Vec<Comparison>,
+    /// Each phase that was done at several sizes, every row over the plan's reference.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub matrices: Vec<Matrix>,
     /// The sentences of the answer.
     pub answer: Vec<String>,
     /// Sizes at which one row overtakes another.
@@ -431,6 +434,9 @@ pub struct Cell {
     /// What sessions counted in an op, in the mean over rounds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, f64>,
+    /// How few blobs had most of the ops, where some were asked for more than others: the mean over rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hot: Option<HotShare>,
     /// Share of the workers' time spent in sync.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_share: Option<f64>,
@@ -472,6 +478,17 @@ pub struct Cell {
     /// Why it is not ranked, if it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_ranked: Option<String>,
+}
+
+/// How few blobs had most of a phase's ops, counted from the list of keys that was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HotShare {
+    /// The share of the ops that this is about: 0.9.
+    pub ops_share: f64,
+    /// The fewest blobs that had so many of them, as a share of all that were there.
+    pub blobs_share: f64,
+    /// What these have of the bytes of all that were there.
+    pub bytes_share: f64,
 }
 
 /// How it is known what the caches held.
@@ -525,6 +542,9 @@ pub struct Round {
     pub caught_up_seconds: Option<f64>,
     /// Passes over the blobs, or over the list.
     pub passes: u64,
+    /// How few blobs had most of the ops, where some were asked for more than others (`zipfian`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hot: Option<HotShare>,
     /// Ops that failed.
     pub errors: u64,
     /// Attempts made again.
@@ -777,6 +797,38 @@ pub struct Comparison {
     pub reference: String,
     /// Why the reference is what it is: `plan` or `best`.
     pub against: Against,
+    /// Rate over rate, paired by round; above 1 the row is faster. Settled rates where there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<Interval>,
+    /// What it means.
+    pub verdict: Verdict,
+    /// Why it is not ranked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// A phase at several sizes: every row over the plan's reference, within the same rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Matrix {
+    /// The phase.
+    pub phase: String,
+    /// The row that all others are compared with.
+    pub reference: String,
+    /// Cells that have a verdict.
+    pub compared: u64,
+    /// How sure each of their intervals is, from 0 to 1: so sure that all of them hold at once with 95 %.
+    pub confidence: f64,
+    /// One for each other row and size, yardsticks left out.
+    pub cells: Vec<MatrixCell>,
+}
+
+/// One row at one size over the reference.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MatrixCell {
+    /// The row.
+    pub store: String,
+    /// The size of a sweep, or the middle size of one of several corpora.
+    pub sweep_bytes: u64,
     /// Rate over rate, paired by round; above 1 the row is faster. Settled rates where there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Interval>,

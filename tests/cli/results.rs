@@ -22,6 +22,8 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("a sweep's result has the published schema", || {
             valid("--phases fill,read-warm --sweep 1kB..10kB")
         }),
+        Trial::test("a row at several sizes is held against the reference, as one command says", matrix),
+        Trial::test("of zipfian reads it is said how few blobs had most of them", hot_share),
         Trial::test("a batch's result has the published schema", || {
             valid("--phases fill,read-warm --batch 4")
         }),
@@ -283,6 +285,55 @@ fn csv() -> Outcome {
     let cells: BTreeSet<(String, String)> =
         result.results.iter().map(|cell| (cell.store.clone(), cell.phase.clone())).collect();
     assert_eq!(lines, cells);
+    Ok(())
+}
+
+fn matrix() -> Outcome {
+    let more = "--phases fill,read-warm --set sqlite.page_size=1024,65536 --sweep 20kB,2kB,8kB --reference sqlite[page_size=1024]";
+    let work = Work::new();
+    let result = run(&work, more, "out")?;
+    let phases: Vec<&str> = result.matrices.iter().map(|matrix| matrix.phase.as_str()).collect();
+    assert_eq!(phases, ["fill", "read-warm"]);
+    for matrix in &result.matrices {
+        assert_eq!(matrix.reference, "sqlite[page_size=1024]");
+        let cells: BTreeSet<(&str, u64)> =
+            matrix.cells.iter().map(|cell| (cell.store.as_str(), cell.sweep_bytes)).collect();
+        let both = |bytes| [("files/hashed", bytes), ("sqlite[page_size=65536]", bytes)];
+        assert_eq!(cells, [2_000, 8_000, 20_000].into_iter().flat_map(both).collect());
+    }
+    let lines = std::fs::read_to_string(work.path("out/matrix.csv"))?;
+    assert_eq!(lines.lines().count(), 1 + 2 * 6);
+    for line in work.say("report out").ended(0).stdout.lines() {
+        assert!(line.chars().count() <= 100, "wider than 100 columns: {line}");
+    }
+    // All blobs of a size are just that large.
+    assert!(result.corpora.iter().all(|corpus| Some(corpus.largest_bytes) == corpus.sweep_bytes));
+    work.say("run --stores files/hashed --reference sqlite --quiet")
+        .refused(&["reference row", "files/hashed"]);
+    Ok(())
+}
+
+fn hot_share() -> Outcome {
+    let work = Work::new();
+    let plan = "stores = ['files/hashed', 'sqlite']\nrounds = 2\nworkers = 2\n[corpus]\nsource = 'fixed:1kB'\nblobs = 200\n\
+                [[phase]]\nid = 'visits'\nops = {get = 1.0}\norder = 'zipfian:1.2'\ncount = 2000\n\
+                [[phase]]\nid = 'cold'\nops = {get = 1.0}\norder = 'zipfian:1.2'\ncount = 2000\ncache = 'cold-start'\n\
+                [[phase]]\nid = 'evenly'\nops = {get = 1.0}\nshare = 1.0\n";
+    std::fs::write(work.path("plan.toml"), plan)?;
+    work.say("run plan.toml --quiet --out out").ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let of = |store: &str, phase: &str| {
+        let mut cells = result.results.iter();
+        cells.find(|cell| cell.store == store && cell.phase == phase).and_then(|cell| cell.hot)
+    };
+    for phase in ["visits", "cold"] {
+        let hot = of("sqlite", phase).ok_or(format!("nothing of {phase}"))?;
+        // The keys are the same for both, and all blobs are as large.
+        assert_eq!(of("files/hashed", phase), Some(hot));
+        assert!((0.05..0.5).contains(&hot.blobs_share), "{hot:?}");
+        assert!((hot.blobs_share - hot.bytes_share).abs() < 1e-9, "{hot:?}");
+    }
+    assert_eq!(of("sqlite", "evenly"), None);
     Ok(())
 }
 

@@ -72,12 +72,15 @@ impl Visitor<'_> {
         let later = (ratios.len() - 1).max(1) as f64;
         self.visit.pass_seconds.insert(phase.id.clone(), (machine::uptime() - begin).as_secs_f64() / later);
         proof.device_bytes_per_byte = tenths(&ratios);
+        let blobs = all.len() as u64;
+        let hot = self.hot(load, &[all], blobs);
         let done = std::iter::once(phase).chain(repeat);
         for (which, (phase, total)) in done.zip(totals).enumerate() {
             let mut round = self.new_round(seed);
             round.seconds = total.seconds;
             self.finish(&mut round, &total.tally, &total.meter)?;
             round.passes = passes as u64;
+            round.hot = hot;
             round.cache_proof = (which == 0).then(|| proof.clone());
             self.keep(phase, round);
         }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, anyhow, bail};
 
-use super::super::ops::{Deal, PlannedOp, ageing, by_blob, derived_seed, left_out, lists};
+use super::super::ops::{Deal, PlannedOp, ageing, by_blob, derived_seed, hot_share, left_out, lists};
 use super::super::ramp;
 use super::super::resources::{Meter, free_bytes};
 use super::super::workers::clock::HostClock;
@@ -13,8 +13,8 @@ use super::{Outcome, UploadDesk, Visitor};
 use crate::host::machine;
 use crate::judge::histogram::{self, BANDS};
 use crate::judge::{SHORT_OPS, SHORT_SECONDS};
-use crate::plan::{CacheState, Load, OpKind, Phase, Work, length_key};
-use crate::result::{CacheProof, FixedLength, OpenLoop, Round};
+use crate::plan::{CacheState, Load, OpKind, Order, Phase, Work, length_key};
+use crate::result::{CacheProof, FixedLength, HotShare, OpenLoop, Round};
 use crate::store::{Durability, Mode, Store};
 
 /// Looking at the residency of more files than this after every phase would take longer than the phases.
@@ -117,6 +117,12 @@ impl<'a> Visitor<'a> {
         Meter::new(device, self.turn.idle)
     }
 
+    /// How few blobs had most of so many ops of lists, where some are asked for more than others. To be asked before the lists change
+    /// the state.
+    pub(super) fn hot(&self, load: &Load, lists: &[Vec<PlannedOp>], done: u64) -> Option<HotShare> {
+        matches!(load.order, Order::Zipfian(_)).then(|| hot_share(lists, done, &self.state)).flatten()
+    }
+
     /// Whether the row connects anew for every op of a phase.
     fn connects(&self, only_reads: bool) -> bool {
         let options = &self.subject.row.options;
@@ -179,8 +185,9 @@ impl<'a> Visitor<'a> {
             let crew = Crew { uploads, one_transaction, ..self.crew(store, workers) };
             crew.run(std::slice::from_ref(&job), &mut meters)?.remove(0)
         };
-        job.lists.iter().flatten().for_each(|op| self.state.apply(op));
         let mut round = self.new_round(seed);
+        round.hot = self.hot(load, &job.lists, tally.blobs);
+        job.lists.iter().flatten().for_each(|op| self.state.apply(op));
         round.seconds = tally.seconds(workers);
         round.bytes = tally.bytes;
         let [mut meter] = meters;
@@ -238,6 +245,7 @@ impl<'a> Visitor<'a> {
                 let mut round = self.new_round(seed);
                 // What passed is the rate that was offered, not the one that chance made of it.
                 round.seconds = tally.ops as f64 / ops_per_s;
+                round.hot = self.hot(load, &job.lists, tally.blobs);
                 round.open = Some(open_loop(ops_per_s, &tally));
                 round.rungs = rungs;
                 self.measured(phase, round, &tally, &meter)

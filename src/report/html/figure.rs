@@ -66,6 +66,11 @@ pub fn escaped(text: &str) -> String {
 
 /// A label on at most three lines.
 fn broken(label: &str) -> String {
+    lines(label).iter().map(|line| escaped(line)).collect::<Vec<String>>().join("<br>")
+}
+
+/// The lines of a label, broken where its parts begin.
+pub fn lines(label: &str) -> Vec<String> {
     /// Letters that fit into a line.
     const WIDTH: usize = 22;
     let mut lines: Vec<String> = vec![String::new()];
@@ -78,7 +83,7 @@ fn broken(label: &str) -> String {
             lines.push(piece.to_owned());
         }
     }
-    lines.iter().map(|line| escaped(line)).collect::<Vec<String>>().join("<br>")
+    lines
 }
 
 fn split_before(text: &str, sign: char) -> Vec<&str> {

@@ -7,6 +7,8 @@ mod drift;
 mod facts;
 mod figure;
 mod glance;
+mod heat;
+mod matrix;
 mod phases;
 mod sizes;
 mod table;
@@ -45,6 +47,7 @@ pub fn render(result: &RunResult) -> Result<String> {
         main {
             (answer(result))
             (sizes::winners(result))
+            (matrix::section(result))
             (then::section(result))
             (glance::section(result, &early))
             (pictures(result))
@@ -171,11 +174,16 @@ fn header(result: &RunResult, title: &str) -> Markup {
             }
             nav aria-label="Sections" {
                 @for (id, name) in [
-                    ("answer", "Answer"), ("claims", "Then and now"), ("glance", "At a glance"), ("doubts", "Doubts"), ("phases", "Phases"),
+                    ("answer", "Answer"), ("matrix", "Ratios by size"), ("claims", "Then and now"), ("glance", "At a glance"), ("doubts", "Doubts"), ("phases", "Phases"),
                     ("disk", "Disk"), ("rounds", "Rounds"), ("not-ranked", "Not ranked"),
                     ("comparisons", "Comparisons"), ("facts", "Plan and facts"),
                 ] {
-                    @if id != "claims" || !result.claims.is_empty() { a href={ "#" (id) } { (name) } }
+                    @let is_there = match id {
+                        "claims" => !result.claims.is_empty(),
+                        "matrix" => !result.matrices.is_empty(),
+                        _ => true,
+                    };
+                    @if is_there { a href={ "#" (id) } { (name) } }
                 }
                 @if !result.pictures.is_empty() { a href="#pictures" { "Pictures" } }
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 
 use super::super::place::{Place, compared};
-use super::super::words::with_interval;
+use super::super::words::{hot as hot_words, with_interval};
 use super::block::Block;
 use super::figure::{Across, Curve, Dot, Figure, Mark, Point, Scale, curves, dots};
 use super::table::{Entry, Table, named, shown};
@@ -54,7 +54,8 @@ pub fn section(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Markup {
 pub fn conditions(result: &RunResult, block: &Block<'_>) -> String {
     let cell = block.cells.iter().find(|cell| !cell.rounds.is_empty()).or(block.cells.first());
     let at = block.sweep_bytes.map(|bytes| format!("at {}, ", size(bytes))).unwrap_or_default();
-    cell.map(|cell| at + &describe(result, cell, &block.cells)).unwrap_or_default()
+    let hot = hot_words(&block.cells).map(|hot| format!("; {hot}")).unwrap_or_default();
+    cell.map(|cell| at + &describe(result, cell, &block.cells) + &hot).unwrap_or_default()
 }
 
 /// Who leads, for readers who do not open the phase: of the first league in which anything is ranked, those that may be compared with

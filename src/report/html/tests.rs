@@ -269,6 +269,112 @@ fn a_sweep_draws_sizes_and_where_the_winner_changes() {
     assert_eq!(plots(&behind).len() + 1, plots(&page).len());
 }
 
+/// A result with one matrix: these rows over `ref`, at so many sizes.
+fn matrix_of(rows: &[&str], sizes: u64) -> RunResult {
+    let mut result = result(&["ref"], Vec::new(), Vec::new());
+    let mut cells = Vec::new();
+    for step in 1..=sizes {
+        let bytes = step * 10_000;
+        result
+            .results
+            .push(serde_json::from_value(cell("ref", "read-warm", json!({"sweep_bytes": bytes}))).unwrap());
+        for (at, store) in rows.iter().enumerate() {
+            let over = match (at as u64 + step) % 4 {
+                0 => json!({"ratio": {"median": 3.25, "low": 3.0, "high": 3.5}, "verdict": "faster"}),
+                1 => json!({"ratio": {"median": 0.4, "low": 0.3, "high": 0.5}, "verdict": "slower"}),
+                2 => {
+                    json!({"ratio": {"median": 1.5, "low": 0.5, "high": 3.0}, "verdict": "cannot-tell-apart"})
+                }
+                _ => json!({"verdict": "not-ranked", "reason": "too short: 3 ops in 1 ms a round"}),
+            };
+            let mut value = json!({"store": store, "sweep_bytes": bytes});
+            put_over(&mut value, over);
+            cells.push(value);
+        }
+    }
+    result.matrices = serde_json::from_value(json!([
+        {"phase": "read-warm", "reference": "ref", "compared": 12, "confidence": 0.99, "cells": cells}
+    ]))
+    .unwrap();
+    result
+}
+
+/// The lines of a terminal's report that are about a matrix.
+fn matrix_lines(result: &RunResult) -> Vec<String> {
+    let text = terminal::render(result);
+    let (_, from) = text.split_once("read-warm: ratios to ref\n").unwrap_or_else(|| panic!("{text}"));
+    from.split("\nAnswer").next().unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_matrix_is_a_table_and_a_heat_map() {
+    let rows = ["s[page=1]", "other", "s[page=4]"];
+    let result = matrix_of(&rows, 4);
+    let page = page(&result);
+    let (before, section) = page.split_once("id=\"matrix\"").unwrap();
+    assert!(before.contains("href=\"#matrix\""), "the navigation names it");
+    let section = section.split("</section>").next().unwrap();
+    // In both forms rows of one store stand together, below the option in which they differ.
+    for form in ["wide", "narrow"] {
+        let drawn = section.split(&format!("class=\"scroll {form}\"")).nth(1).unwrap();
+        let drawn = drawn.split("</svg>").next().unwrap();
+        let places: Vec<usize> =
+            [">s, page<", ">1<", ">4<", ">other<"].map(|text| drawn.find(text).expect(text)).into();
+        assert!(places.is_sorted(), "{form}: {places:?}");
+        assert_eq!(drawn.matches("<rect").count(), 1 + 12, "the hatching and a cell for each row and size");
+        assert_eq!(drawn.matches("fill=\"url(#hatch-0-").count(), 3, "what is not sure is hatched");
+        // What it means is said without colour.
+        for text in ["▲ 3.25", "▼ 0.40", "? 1.50", "10 kB"] {
+            assert!(drawn.contains(text), "{form}: {text}");
+        }
+        assert_eq!(drawn.matches(">[3.00, 3.50]<").count() > 0, form == "wide", "{form}");
+    }
+    assert!(section.contains("too short: 3 ops in 1 ms a round"), "the reason in full");
+    assert!(section.contains("s<wbr>[page=<wbr><wbr>1]<wbr></th>"), "the whole label in the table");
+    assert!(section.contains("3.25 [3.00, 3.50] faster</td>"));
+    let markdown = markdown(&result);
+    assert!(markdown.contains("## Ratios to `ref`: read-warm"), "{markdown}");
+    assert!(markdown.contains("| `other` | 1.50 [0.50, 3.00] cannot tell apart | too short |"), "{markdown}");
+    let csv = crate::report::csv::matrices(&result).unwrap().unwrap();
+    assert_eq!(csv.lines().count(), 1 + 12);
+    assert!(csv.contains("read-warm,ref,20000,s[page=1],1.5,0.5,3,0.99,cannot-tell-apart,\n"), "{csv}");
+    // Nothing of it in a run of one size.
+    let plain =
+        super::tests::page(&self::result(&["a"], vec![cell("a", "read-warm", json!({}))], Vec::new()));
+    assert!(!plain.contains("matrix") && !plain.contains("class=\"heat\""));
+}
+
+#[test]
+fn a_matrix_fits_into_80_columns() {
+    let long = "store[a-rather-long-option=with-a-value,another=one]";
+    for (rows, sizes) in [(&["s[page=1]", "other", "s[page=4]"][..], 9), (&[long, "b"][..], 3)] {
+        let result = matrix_of(rows, sizes);
+        let lines = matrix_lines(&result);
+        let widest = lines.iter().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= 80, "{widest}: {lines:#?}");
+        let has = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
+        // Every size once, every row in every part, and signs for what a ratio means.
+        for step in 1..=sizes {
+            assert_eq!(has(&format!(" {} kB", step * 10)), 1, "{lines:#?}");
+        }
+        assert!(has("3.25 [3.00, 3.50] +") > 0 && has("0.40 [0.30, 0.50] -") > 0, "{lines:#?}");
+        assert!(has("1.50 [0.50, 3.00] ?") > 0 && has("too short") > 0, "{lines:#?}");
+        assert!(rows.len() < 3 || has("s, page") > 1, "{lines:#?}");
+    }
+}
+
+#[test]
+fn how_few_blobs_had_most_of_the_ops_stands_beside_the_phase() {
+    let over = json!({"hot": {"ops_share": 0.9, "blobs_share": 0.0712, "bytes_share": 0.125}});
+    let result = result(&["a"], vec![cell("a", "visits", over)], Vec::new());
+    let words = "90 % of the ops went to 7.1 % of the blobs, which have 12 % of the bytes";
+    for form in [page(&result), markdown(&result), terminal::render(&result)] {
+        assert!(form.replace("\n  ", " ").contains(words), "{form}");
+    }
+    let csv = crate::report::csv::render(&result).unwrap();
+    assert!(csv.contains(",0.0712,0.125,"), "{csv}");
+}
+
 #[test]
 fn what_users_write_stays_text() {
     let hostile = "</script><script>alert(1)</script><b>&$x$`";

@@ -1,0 +1,224 @@
+//! Comparisons with the row that the plan names as reference: each by itself, and those of a phase at all sizes as a matrix.
+
+use std::collections::BTreeSet;
+
+use super::cells::series;
+use super::compare::compared;
+use super::interval::CONFIDENCE;
+use super::ranking::{is_yardstick, ranked_with, same_keys};
+use crate::plan::Plan;
+use crate::records::Records;
+use crate::result::{Against, Cell, Comparison, Interval, Matrix, MatrixCell, Verdict};
+
+/// Every cell and that of the reference in the same phase at the same size.
+fn pairs<'c>(plan: &Plan, cells: &'c [Cell]) -> Vec<(&'c Cell, &'c Cell)> {
+    let with_reference = |cell: &'c Cell| {
+        let mut others = cells.iter().filter(|other| other.store == plan.reference);
+        let same = |other: &&Cell| other.phase == cell.phase && other.sweep_bytes == cell.sweep_bytes;
+        Some((cell, others.find(same)?))
+    };
+    cells.iter().filter(|cell| cell.store != plan.reference).filter_map(with_reference).collect()
+}
+
+/// Each row over the reference, at a confidence of 95 % for each by itself.
+pub(super) fn comparisons(plan: &Plan, records: &Records, cells: &[Cell]) -> Vec<Comparison> {
+    let one = |(cell, reference): (&Cell, &Cell)| {
+        let (ratio, verdict, reason) = judged(plan, records, (cell, reference), CONFIDENCE);
+        Comparison {
+            phase: cell.phase.clone(),
+            sweep_bytes: cell.sweep_bytes,
+            store: cell.store.clone(),
+            reference: reference.store.clone(),
+            against: Against::Plan,
+            ratio,
+            verdict,
+            reason,
+        }
+    };
+    pairs(plan, cells).into_iter().map(one).collect()
+}
+
+/// A row over the reference at a confidence (0 to 1), what that means, and why it means nothing.
+fn judged(
+    plan: &Plan,
+    records: &Records,
+    (cell, reference): (&Cell, &Cell),
+    confidence: f64,
+) -> (Option<Interval>, Verdict, Option<String>) {
+    let reason = why_not(cell, reference);
+    let measured = !cell.rounds.is_empty() && !reference.rounds.is_empty();
+    // Over different keys there is no ratio.
+    let compared = (measured && same_keys(plan, records, cell, reference))
+        .then(|| compared(&series(cell), &series(reference), confidence))
+        .flatten();
+    match (&reason, compared) {
+        (None, Some((ratio, verdict))) => (Some(ratio), verdict, reason),
+        // The ratio is a fact all the same; it is the verdict that is withheld.
+        (_, compared) => (compared.map(|(ratio, _)| ratio), Verdict::NotRanked, reason),
+    }
+}
+
+/// Why a row is not to be compared with the reference, if it is not.
+fn why_not(cell: &Cell, reference: &Cell) -> Option<String> {
+    let (own, other) = (ranked_with(cell), ranked_with(reference));
+    match (&cell.not_ranked, &reference.not_ranked) {
+        (Some(why), _) => Some(why.clone()),
+        (None, Some(why)) => Some(format!("the reference is not ranked: {why}")),
+        (None, None) if own != other && own.is_empty() => Some(format!("not comparable with {other}")),
+        (None, None) if own != other => Some(format!("not comparable: {own}")),
+        (None, None) => None,
+    }
+}
+
+/// A matrix for each phase that was done with several corpora: every row over the reference at every size. Whoever looks for what
+/// differs looks at all of its cells, so that each interval is as wide as lets all of a matrix hold at once with 95 % confidence
+/// (Bonferroni). A published experiment has tables of its own in place of it.
+pub(super) fn matrices(plan: &Plan, records: &Records, cells: &[Cell]) -> Vec<Matrix> {
+    if plan.corpora.len() < 2 || plan.text.document.is_some() {
+        return Vec::new();
+    }
+    let pairs: Vec<(&Cell, &Cell)> =
+        pairs(plan, cells).into_iter().filter(|(cell, _)| !is_yardstick(cell)).collect();
+    plan.phases.iter().filter_map(|phase| matrix(plan, records, &pairs, &phase.id)).collect()
+}
+
+fn matrix(plan: &Plan, records: &Records, pairs: &[(&Cell, &Cell)], phase: &str) -> Option<Matrix> {
+    let pairs = || pairs.iter().copied().filter(|(cell, _)| cell.phase == phase);
+    let sizes: BTreeSet<Option<u64>> = pairs().map(|(cell, _)| cell.sweep_bytes).collect();
+    if sizes.len() < 2 {
+        return None;
+    }
+    let is_compared = |pair: &(&Cell, &Cell)| {
+        let (ratio, verdict, _) = judged(plan, records, *pair, CONFIDENCE);
+        ratio.is_some() && verdict != Verdict::NotRanked
+    };
+    let compared = pairs().filter(is_compared).count();
+    let confidence = 1.0 - (1.0 - CONFIDENCE) / compared.max(1) as f64;
+    let one = |pair: (&Cell, &Cell)| {
+        let (ratio, verdict, reason) = judged(plan, records, pair, confidence);
+        let sweep_bytes = pair.0.sweep_bytes?;
+        Some(MatrixCell { store: pair.0.store.clone(), sweep_bytes, ratio, verdict, reason })
+    };
+    Some(Matrix {
+        phase: phase.to_owned(),
+        reference: plan.reference.clone(),
+        compared: compared as u64,
+        confidence,
+        cells: pairs().filter_map(one).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand::rngs::SmallRng;
+    use rand_distr::{Distribution, StandardNormal};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::judge::fixture::{around, cell};
+    use crate::plan::resolved;
+    use crate::result::{Machine, Program};
+
+    const SIZES: [u64; 3] = [1_000, 10_000, 100_000];
+
+    fn plan(more: &str) -> Plan {
+        resolved(&format!(
+            "stores = ['null', 'files/hashed', 'files/flat']\nphases = ['fill', 'read-warm']\n{more}"
+        ))
+    }
+
+    fn of(plan: &Plan, cells: Vec<Value>) -> Vec<Matrix> {
+        let records = Records::new(plan, Program::default(), Machine::default());
+        let cells: Vec<Cell> = cells.into_iter().map(|cell| serde_json::from_value(cell).unwrap()).collect();
+        matrices(plan, &records, &cells)
+    }
+
+    /// A row at one size that takes so many seconds in each round.
+    fn at(store: &str, bytes: u64, seconds: &[f64], over: Value) -> Value {
+        let mut value = cell(store, "read-warm", seconds, over);
+        value["sweep_bytes"] = json!(bytes);
+        value
+    }
+
+    #[test]
+    fn every_row_is_compared_with_the_reference_at_every_size() {
+        let plan = plan("sweep = '1kB,10kB,100kB'");
+        let mut cells = Vec::new();
+        for (bytes, level) in SIZES.into_iter().zip([0.5, 1.0, 3.0]) {
+            cells.push(at("files/hashed", bytes, &around(1.0, 0), json!({})));
+            cells.push(at(
+                "null",
+                bytes,
+                &around(0.1, 1),
+                json!({"kind": "reference", "not_ranked": "a yardstick"}),
+            ));
+            cells.push(at("files/flat", bytes, &around(level, 2), json!({})));
+            let short = json!({"not_ranked": "too short: 3 ops in 1 ms a round"});
+            cells.push(at("short", bytes, &around(level, 3), short));
+            let refused =
+                json!({"status": "not-possible", "rounds": [], "not_ranked": "not possible: a limit"});
+            cells.push(at("refused", bytes, &[], refused));
+        }
+        let [matrix] = &of(&plan, cells)[..] else { panic!("one phase") };
+        assert_eq!((matrix.reference.as_str(), matrix.compared, matrix.cells.len()), ("files/hashed", 3, 9));
+        assert!((matrix.confidence - (1.0 - 0.05 / 3.0)).abs() < 1e-12);
+        let of_row = |store: &str| -> Vec<&MatrixCell> {
+            matrix.cells.iter().filter(|cell| cell.store == store).collect()
+        };
+        let flat = of_row("files/flat");
+        assert_eq!(flat.iter().map(|cell| cell.sweep_bytes).collect::<Vec<u64>>(), SIZES);
+        let verdicts: Vec<Verdict> = flat.iter().map(|cell| cell.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Faster, Verdict::Equal, Verdict::Slower]);
+        // What is not ranked says why; its ratio is a fact all the same.
+        for (store, why, is_measured) in
+            [("short", "too short", true), ("refused", "not possible: a limit", false)]
+        {
+            for cell in of_row(store) {
+                assert_eq!(cell.verdict, Verdict::NotRanked);
+                assert!(cell.reason.as_ref().unwrap().starts_with(why), "{cell:?}");
+                assert_eq!(cell.ratio.is_some(), is_measured, "{cell:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_size_and_a_published_experiment_have_no_matrix() {
+        let cells = || -> Vec<Value> {
+            let both = |bytes| {
+                ["files/hashed", "files/flat"].map(|store| at(store, bytes, &around(1.0, 0), json!({})))
+            };
+            SIZES.into_iter().flat_map(both).collect()
+        };
+        assert_eq!(of(&plan("sweep = '1kB,10kB,100kB'"), cells()).len(), 1);
+        assert!(of(&plan(""), cells()).is_empty());
+        let document =
+            "sweep = '1kB,10kB,100kB'\n[document]\ntitle = 't'\nauthor = 'a'\ndate = 'd'\nmachine = 'm'";
+        assert!(of(&plan(document), cells()).is_empty());
+    }
+
+    #[test]
+    fn of_equal_rows_a_matrix_calls_few_different() {
+        let mut random = SmallRng::seed_from_u64(11);
+        let sizes: Vec<u64> = (1..=7).map(|step| step * 10_000).collect();
+        let plan = plan("sweep = '10kB,20kB,30kB,40kB,50kB,60kB,70kB'");
+        let mut times = || -> Vec<f64> {
+            let noise = || -> f64 { StandardNormal.sample(&mut random) };
+            std::iter::repeat_with(noise).take(8).map(|noise| (0.1 * noise).exp()).collect()
+        };
+        let mut wrong = 0;
+        for _ in 0..300 {
+            let mut cells = Vec::new();
+            for bytes in &sizes {
+                for store in ["files/hashed", "a", "b", "c", "d"] {
+                    cells.push(at(store, *bytes, &times(), json!({})));
+                }
+            }
+            let matrix = of(&plan, cells).remove(0);
+            assert_eq!(matrix.compared, 28);
+            let is_different = |cell: &MatrixCell| matches!(cell.verdict, Verdict::Faster | Verdict::Slower);
+            wrong += u32::from(matrix.cells.iter().any(is_different));
+        }
+        assert!(wrong <= 20, "{wrong} of 300 matrices of equal rows have a difference");
+    }
+}

@@ -1,0 +1,100 @@
+//! The ratios of rows to the reference over sizes: a heat map for each phase, and a table with the same numbers.
+
+use maud::{Markup, html};
+
+use super::super::matrix::{self, Shown};
+use super::heat::{self, Heat, Square};
+use super::prose;
+use super::table::{Entry, Table, named, shown};
+use crate::judge::interval;
+use crate::result::{MatrixCell, RunResult, Verdict};
+use crate::units;
+
+/// The section; nothing where a run has one size.
+pub fn section(result: &RunResult) -> Markup {
+    let all = matrix::all(result);
+    // One scale for all phases, or the same colour would be another ratio in the next figure.
+    let most = heat::strongest(all.iter().flat_map(ratios));
+    html! {
+        @if !all.is_empty() {
+            section id="matrix" {
+                h2 { "Ratios by size" }
+                p {
+                    "▲ is surely faster than the reference, ▼ surely slower. A hatched cell can be either: its interval contains 1 and more than 3 % around it. "
+                    "These intervals are wider than those under " a href="#comparisons" { "Comparisons" }
+                    ", each of which holds by itself."
+                }
+                @for (index, of_phase) in all.iter().enumerate() { (figure(of_phase, index, most)) }
+            }
+        }
+    }
+}
+
+/// The ratios that get a colour.
+fn ratios<'s>(of_phase: &'s Shown<'_>) -> impl Iterator<Item = f64> + use<'s> {
+    let cells = of_phase.groups.iter().flat_map(|group| &group.lines).flat_map(|line| &line.cells);
+    let sure = cells.filter_map(|cell| matrix::figure(*cell).ok());
+    sure.filter(|(_, verdict)| *verdict != Verdict::CannotTellApart).map(|(ratio, _)| ratio.median)
+}
+
+fn figure(of_phase: &Shown<'_>, index: usize, most: f64) -> Markup {
+    let title = format!("{}: ratios to {}", of_phase.matrix.phase, of_phase.matrix.reference);
+    let heat = Heat {
+        id: index.to_string(),
+        label: title.clone(),
+        columns: of_phase.columns.iter().map(|column| column.title.clone()).collect(),
+        lines: lines(of_phase),
+        most,
+    };
+    html! {
+        figure.heat {
+            figcaption { strong { (title) } " " (prose(&of_phase.about())) }
+            (heat.draw())
+            details { summary { "The numbers" } (table(of_phase, &title)) }
+        }
+    }
+}
+
+fn rate_title(of_phase: &Shown<'_>) -> &'static str {
+    if of_phase.settled { "settled ops/s" } else { "ops/s" }
+}
+
+fn lines(of_phase: &Shown<'_>) -> Vec<heat::Line> {
+    let rates = of_phase.columns.iter().map(|column| column.rate.map_or("–".to_owned(), units::count));
+    let title = heat::Line::Title(of_phase.matrix.reference.clone());
+    let mut lines = vec![title, heat::Line::Words(rate_title(of_phase).to_owned(), rates.collect())];
+    for group in &of_phase.groups {
+        lines.extend(group.title.clone().map(heat::Line::Title));
+        for line in &group.lines {
+            let square = |(at, cell): (usize, &Option<&MatrixCell>)| Square {
+                value: matrix::figure(*cell),
+                hover: format!("{} at {}: {}", line.store, of_phase.columns[at].title, words(*cell)),
+            };
+            let cells = line.cells.iter().enumerate().map(square).collect();
+            lines.push(heat::Line::Cells(line.label.clone(), cells));
+        }
+    }
+    lines
+}
+
+/// A cell with all that is known of it.
+fn words(cell: Option<&MatrixCell>) -> String {
+    let Some(cell) = cell else { return "not measured".to_owned() };
+    let ratio = cell.ratio.map(|ratio| format!("{} ", interval::text(&ratio))).unwrap_or_default();
+    let reason = cell.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    format!("{ratio}{}{reason}", cell.verdict.name())
+}
+
+fn table(of_phase: &Shown<'_>, title: &str) -> Table {
+    let titles: Vec<String> = of_phase.columns.iter().map(|column| format!("#{}", column.title)).collect();
+    let head: Vec<&str> = std::iter::once("store").chain(titles.iter().map(String::as_str)).collect();
+    let mut table = Table::new(title, &head);
+    let rates = of_phase.columns.iter().map(|column| shown(column.rate, units::count));
+    let reference = named(&of_phase.matrix.reference).remarked(rate_title(of_phase));
+    table.push(std::iter::once(reference).chain(rates).collect());
+    for line in of_phase.groups.iter().flat_map(|group| &group.lines) {
+        let cells = line.cells.iter().map(|cell| Entry::from(words(*cell)));
+        table.push(std::iter::once(named(line.store)).chain(cells).collect());
+    }
+    table
+}
