@@ -226,7 +226,8 @@ pub fn doubts(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
     let kept = found(plan, result);
     let mut doubts = Vec::new();
     if !kept.is_empty() {
-        let text = format!("Some rounds were disturbed. {}", told(result, &kept));
+        let again: Vec<u32> = result.set_aside.iter().map(|aside| aside.round).collect();
+        let text = format!("Some rounds were disturbed. {}", told(result, &kept, &again));
         let advice = "run again at a quieter time; of five rounds or more disturbed ones are measured again, a quarter at the most, where \
                       the budget allows";
         doubts.push(Doubt { stores: stores(&kept), ..doubt("disturbed", text, Some(advice)) });
@@ -235,7 +236,7 @@ pub fn doubts(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
         let why: Vec<Disturbance> = result.set_aside.iter().flat_map(|aside| aside.why.clone()).collect();
         let text = format!(
             "Measured again for all rows, and in no figure as they were measured first, because they were disturbed. {}",
-            told(result, &why)
+            told(result, &why, &[])
         );
         doubts.push(Doubt { stores: stores(&why), ..doubt("repeated-rounds", text, None) });
     }
@@ -249,8 +250,8 @@ fn stores(found: &[Disturbance]) -> Vec<String> {
     named.into_iter().cloned().collect()
 }
 
-/// A sentence for each round, and one for what others did in most of them.
-fn told(result: &RunResult, found: &[Disturbance]) -> String {
+/// A sentence for each round, and one for what others did in most of them. Rounds of `again` are what was measured the second time.
+fn told(result: &RunResult, found: &[Disturbance], again: &[u32]) -> String {
     let is_usual = |reason: &Disturbance| {
         matches!(reason.cause, Cause::OthersIo { .. }) && is_usual(found, &reason.cause, result.fixed.rounds)
     };
@@ -260,8 +261,10 @@ fn told(result: &RunResult, found: &[Disturbance]) -> String {
     for disturbance in odd {
         by_round.entry(disturbance.round).or_default().push(disturbance);
     }
-    let sentence =
-        |(round, found): (&u32, &Vec<&Disturbance>)| format!("Round {round}: {}.", of_round(result, found));
+    let sentence = |(round, found): (&u32, &Vec<&Disturbance>)| {
+        let again = if again.contains(round) { ", measured again" } else { "" };
+        format!("Round {round}{again}: {}.", of_round(result, found))
+    };
     let mut sentences: Vec<String> = by_round.iter().map(sentence).collect();
     let rounds: BTreeSet<u32> = usual.iter().map(|disturbance| disturbance.round).collect();
     let rounds: Vec<String> = rounds.iter().map(u32::to_string).collect();

@@ -176,6 +176,13 @@ fn rounds_that_were_measured_again_are_named_with_what_spoke_against_them() {
           Round 3: a in read-warm took 20 times as long as in its other rounds."
         ]
     );
+    // What replaced it may be disturbed too.
+    run.results = self::run(vec![cell("a", "read-warm", &third(20.0), json!({}))]).results;
+    assert!(
+        texts(&run)[0].contains("Round 3, measured again: a in read-warm took 20 times"),
+        "{:?}",
+        texts(&run)
+    );
 }
 
 fn against(round: u32, cause: Cause) -> Disturbance {
