@@ -54,6 +54,8 @@ struct Form {
 const TEXT: usize = 17;
 /// Pixels of a letter, on average.
 const LETTER: f64 = 7.2;
+/// Letters of a label for which there is room in any case, so that the figures of different phases begin at one place.
+const LABEL_LEAST: usize = 14;
 /// A form is not drawn smaller than this share of its size: it scrolls instead.
 const SHRUNK_MOST: f64 = 0.8;
 
@@ -69,7 +71,8 @@ impl Heat {
     pub fn draw(&self) -> Markup {
         let most = self.most;
         let longest = self.labels().flat_map(figure::lines).map(|line| line.chars().count());
-        let label = (longest.max().unwrap_or_default() as f64 * LETTER).ceil() as usize + 12;
+        let longest = longest.max().unwrap_or_default().max(LABEL_LEAST);
+        let label = (longest as f64 * LETTER).ceil() as usize + 12;
         let wide = Form { class: "wide", label, cell: (104, 46), intervals: true, letters: 16 };
         let narrow = Form { class: "narrow", label: 0, cell: (54, 34), intervals: false, letters: 9 };
         html! { (self.form(&wide, most)) (self.form(&narrow, most)) (legend(most, &self.id)) }
