@@ -259,6 +259,7 @@ const DOCUMENTS: &[&str] = &[
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "SECURITY.md",
+    "docs/decisions.md",
     "docs/method.md",
     "docs/plans.md",
     "bench/README.md",
