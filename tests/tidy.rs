@@ -5,9 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use blobwise::plan::{PlanText, SHIPPED, defaults};
-use blobwise::store::Adapter;
+use blobwise::plan::{COMMON, PlanText, SHIPPED, defaults};
+use blobwise::store::{Adapter, OptionSpec, Values};
 use blobwise::stores::{self, Entry};
+use blobwise::units;
 use serde_json::Value;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -260,8 +261,13 @@ const DOCUMENTS: &[&str] = &[
     "CHANGELOG.md",
     "SECURITY.md",
     "docs/decisions.md",
+    "docs/glossary.md",
     "docs/method.md",
     "docs/plans.md",
+    "docs/servers.md",
+    "docs/stores.md",
+    "docs/tour.md",
+    "docs/using.md",
     "bench/README.md",
 ];
 
@@ -278,14 +284,14 @@ fn holds(name: &str, section: &str, made: &str) {
     assert!(shown == made, "{name} has other {section} than there are: run with BLOBWISE_BLESS=1");
 }
 
-/// The README's table of stores is what the program has.
+/// The page of stores is what the program has.
 #[test]
-fn the_readme_lists_the_stores_that_there_are() {
-    let mut table = String::from(
+fn the_page_of_stores_lists_what_there_is() {
+    let mut text = String::from(
         "| store | kind | what it is | who notices a changed byte |\n| --- | --- | --- | --- |\n",
     );
     for entry in stores::table() {
-        let about = match entry {
+        text += &match entry {
             Entry::Ready(adapter) => {
                 let (kind, noticed_by) = (adapter.kind.name(), noticed_by(adapter));
                 format!("| `{}` | {kind} | {} | {noticed_by} |\n", adapter.name, adapter.about)
@@ -295,9 +301,76 @@ fn the_readme_lists_the_stores_that_there_are() {
             }
             Entry::Impossible { name, why } => format!("| `{name}` | | cannot be had: {why} | |\n"),
         };
-        table += &about;
     }
-    holds("README.md", "stores", &table);
+    for entry in stores::table() {
+        if let Entry::Ready(adapter) = entry {
+            text += &format!("\n### {}\n\n{}", adapter.name, losses(adapter));
+            text += &options_of(adapter.options);
+        }
+    }
+    holds("docs/stores.md", "stores", &text);
+    holds("docs/stores.md", "common", &options_of(COMMON));
+}
+
+/// What a store loses in each of its classes, with the default settings.
+fn losses(adapter: &Adapter) -> String {
+    let options = defaults(adapter);
+    let mut text =
+        String::from("| class | when the process is killed | when the power goes |\n| --- | --- | --- |\n");
+    for class in (adapter.caps)(&options).durability {
+        let damage = (adapter.damage)(&options, *class);
+        let (kill, cut) = (damage.after_kill.name(), damage.after_power_cut.name());
+        text += &format!("| {} | {kill} | {cut} |\n", class.name());
+    }
+    text
+}
+
+/// A table of options; nothing where there are none.
+fn options_of(specs: &[OptionSpec]) -> String {
+    if specs.is_empty() {
+        return String::new();
+    }
+    let mut text =
+        String::from("\n| option | default | other values | what it is |\n| --- | --- | --- | --- |\n");
+    for spec in specs {
+        let default = match spec.values {
+            Values::Url => "not set".to_owned(),
+            _ => format!("`{}`", spec.default),
+        };
+        let about = spec.about.replace('|', "\\|");
+        text += &format!("| `{}` | {default} | {} | {about} |\n", spec.name, other_values(spec));
+    }
+    text
+}
+
+/// What an option may be beside its default.
+fn other_values(spec: &OptionSpec) -> String {
+    let others = |words: &[&str]| -> String {
+        let others = words.iter().filter(|word| **word != spec.default).map(|word| format!("`{word}`"));
+        others.collect::<Vec<_>>().join(", ")
+    };
+    match &spec.values {
+        Values::OneOf(words) => others(words),
+        Values::Flag => others(&["true", "false"]),
+        Values::Integer { min, max } => format!("{min} to {max}"),
+        Values::Bytes { min, max } => {
+            format!("{} to {}", units::bytes(*min as f64), units::bytes(*max as f64))
+        }
+        Values::Word => "a word that the store understands".to_owned(),
+        Values::Url => "a URL".to_owned(),
+    }
+}
+
+/// The programs that stores start, each once, with the variable that chooses another file.
+#[test]
+fn the_page_of_servers_lists_the_programs_that_are_started() {
+    let mut rows = BTreeSet::new();
+    for program in stores::adapters().flat_map(|adapter| adapter.programs) {
+        let variable = program.variable.map(|name| format!("`{name}`")).unwrap_or_default();
+        rows.insert(format!("| `{}` | {variable} | `{}` |\n", program.name, program.install));
+    }
+    let head = "| program | variable | what installs it |\n| --- | --- | --- |\n".to_owned();
+    holds("docs/servers.md", "programs", &(head + &rows.into_iter().collect::<String>()));
 }
 
 /// Who notices a changed byte, with the default settings: in every class, or in which.
@@ -479,6 +552,101 @@ fn flags_in_documents_exist() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A page that is read more often than it is written, and how long its sentences may be, in words.
+struct Prose {
+    page: &'static str,
+    /// Of all sentences on average.
+    mean_max: f64,
+    /// How many may have more than 40.
+    long_max: usize,
+}
+
+const PROSE: &[Prose] = &[
+    Prose { page: "README.md", mean_max: 20.0, long_max: 0 },
+    // As long as they are today, and no longer. What they shall become is the line above.
+    Prose { page: "docs/method.md", mean_max: 24.9, long_max: 37 },
+];
+
+/// How many words each sentence has, with the sentence. Tables, code, headings and the targets of links are none; code within a
+/// sentence is a word; an item of a list ends a sentence.
+fn sentences(text: &str) -> Vec<(usize, String)> {
+    let mut blocks = vec![String::new()];
+    for (part, block) in text.split("```").enumerate() {
+        if part % 2 == 1 {
+            blocks.push(String::new());
+            continue;
+        }
+        for line in block.lines().map(str::trim) {
+            let item = line.strip_prefix("- ");
+            let apart =
+                line.is_empty() || ["|", "#", "<!--", "!["].iter().any(|start| line.starts_with(start));
+            if apart || item.is_some() {
+                blocks.push(String::new());
+            }
+            if let (false, Some(block)) = (apart, blocks.last_mut()) {
+                *block += " ";
+                *block += item.unwrap_or(line);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for block in blocks {
+        let mut sentence = Vec::new();
+        let plain = without_code_and_targets(&block);
+        let words: Vec<&str> = plain.split_whitespace().collect();
+        for (place, word) in words.iter().enumerate() {
+            sentence.push(*word);
+            let ends = word.trim_end_matches([')', '"', '*']).ends_with(['.', '?', '!']);
+            if ends || place + 1 == words.len() {
+                found.push((sentence.len(), sentence.join(" ")));
+                sentence.clear();
+            }
+        }
+    }
+    found
+}
+
+/// Code as one word, links as their words.
+fn without_code_and_targets(block: &str) -> String {
+    let mut plain = String::new();
+    for (part, text) in block.split('`').enumerate() {
+        plain += if part % 2 == 1 { "CODE" } else { text };
+    }
+    while let Some(at) = plain.find("](") {
+        let end = plain[at..].find(')').map_or(plain.len(), |end| at + end + 1);
+        plain.replace_range(at..end, "");
+    }
+    plain
+}
+
+#[test]
+fn sentences_are_counted_as_a_reader_counts_them() {
+    let text = "# Title of it\n\nOne `a b c` and [two words](a/b.md). Three\nmore words:\n\n- an item\n- two.\n\n| a. | b. |\n\n```sh\nx. y.\n```\n";
+    let counted: Vec<usize> = sentences(text).into_iter().map(|(words, _)| words).collect();
+    assert_eq!(counted, [5, 3, 2, 1]);
+}
+
+/// A busy engineer gets them at first reading.
+#[test]
+fn sentences_are_short() {
+    for Prose { page, mean_max, long_max } in PROSE {
+        let found = sentences(&document(page));
+        let mean = found.iter().map(|(words, _)| *words as f64).sum::<f64>() / found.len() as f64;
+        let long: Vec<_> = found.iter().filter(|(words, _)| *words > 40).collect();
+        assert!(mean <= *mean_max, "{page}: {mean:.1} words a sentence, {mean_max} at the most");
+        assert!(long.len() <= *long_max, "{page}: {} sentences over 40 words: {long:#?}", long.len());
+    }
+}
+
+/// The first page is short, and so is the wait for its picture.
+#[test]
+fn the_readme_is_short() {
+    let lines = document("README.md").lines().count();
+    assert!(lines <= 150, "README.md has {lines} lines, 150 at the most");
+    let picture = std::fs::metadata(Path::new(ROOT).join("docs/report.png")).unwrap().len();
+    assert!(picture < 200_000, "docs/report.png has {picture} bytes");
 }
 
 #[test]
