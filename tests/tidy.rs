@@ -119,7 +119,7 @@ fn engine_statistics_and_reports_name_no_store() {
     stores.extend(
         stores::table().filter_map(|entry| entry.name().split_once('/')).map(|(family, _)| family.to_owned()),
     );
-    // The yardsticks and plain words.
+    // Two baselines and plain words.
     for word in ["null", "memory", "files", "page", "http"] {
         stores.remove(word);
     }

@@ -13,7 +13,7 @@ use super::progress::{Loudness, Progress, summarize};
 use super::{Ended, collection, eprint, print};
 use crate::corpus::Corpus;
 use crate::engine::preflight::{
-    check_batches, check_lists, check_memory, check_servers, check_space, difference,
+    check_batches, check_lists, check_memory, check_places, check_servers, check_space, difference,
 };
 use crate::engine::run::{Start, run};
 use crate::host::machine;
@@ -38,6 +38,10 @@ pub struct Flags {
     /// The stores, separated by commas (see `blobwise list stores`)
     #[arg(long, value_name = "A,B")]
     stores: Option<String>,
+    /// Measure the baselines too, which are shown beside the stores and never ranked: a bare loop (null), memory, reads by fopen and
+    /// malloc (fopen), the device itself (raw)
+    #[arg(long)]
+    baselines: bool,
     /// A setting of a store: store.option=value; a list of values makes one row each
     #[arg(long, value_name = "STORE.OPTION=VALUE[,VALUE]")]
     set: Vec<String>,
@@ -299,6 +303,7 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place)> {
     }
     let place = Place::make(&plan.dir)?;
     place.left().iter().for_each(|left| eprint(left));
+    check_places(&plan, place.path())?;
     check_servers(&plan, corpora, place.path())?;
     plan.dir = std::path::absolute(&plan.dir)?;
     plan.text.dir = Some(plan.dir.clone());
@@ -477,6 +482,9 @@ impl Flags {
         put(&mut text.op_timeout, &self.op_timeout);
         put(&mut text.phases, &self.phases.as_deref().map(split_list));
         put(&mut text.stores, &self.stores.as_deref().map(split_list));
+        if self.baselines {
+            text.add_baselines();
+        }
         if self.scale.is_some_and(|scale| scale < LOOK_SCALE) && self.rounds.is_none() {
             // A look at the plan's shape: a round or two, whatever the plan wants for verdicts.
             (text.rounds, text.budget) = (None, self.budget.clone());

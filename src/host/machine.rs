@@ -493,6 +493,11 @@ pub fn resident_share(dir: &Path) -> f64 {
     if pages == 0 { 0.0 } else { resident as f64 / pages as f64 }
 }
 
+/// Whether anything of a file is in the page cache.
+pub fn is_resident(file: &File) -> bool {
+    resident_pages(file).1 > 0
+}
+
 /// Pages of a file, and how many of them are in the page cache.
 #[expect(unsafe_code, reason = "mincore needs a mapping of the file")]
 fn resident_pages(file: &File) -> (usize, usize) {
@@ -565,6 +570,14 @@ impl AlignedBuffer {
         let bytes = vec![0; len + 4096];
         let start = bytes.as_ptr().align_offset(4096);
         AlignedBuffer { bytes, start, len }
+    }
+
+    /// Its first bytes; it grows where it has fewer.
+    pub fn first(&mut self, len: usize) -> &mut [u8] {
+        if len > self.len {
+            *self = AlignedBuffer::new(len);
+        }
+        &mut self.bytes[self.start..self.start + len]
     }
 
     /// Reads a whole buffer from an offset.

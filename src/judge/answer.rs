@@ -208,7 +208,7 @@ fn is_of_subject(plan: &Plan, writes: bool) -> bool {
 fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
     let cells = question.phases.iter().find_map(|phase| {
         let cells: Vec<&Cell> = result.results.iter().filter(|cell| cell.phase == *phase).collect();
-        // Yardsticks do every phase, also one that is for rows which are not here.
+        // Baselines do every phase, also one that is for rows which are not here.
         cells.iter().any(|cell| !ranking::is_yardstick(cell)).then_some(cells)
     });
     let Some(cells) = cells else {
@@ -493,7 +493,7 @@ fn subject(plan: &Plan) -> League {
     if has(League::Delivery) && !has(League::Direct) { League::Delivery } else { League::Direct }
 }
 
-/// Yardsticks belong to no league.
+/// Baselines belong to no league.
 fn is_of(row: &Row, league: League) -> bool {
     !row.is_reference() && League::of(row.adapter.kind.name()) == league
 }
@@ -763,7 +763,7 @@ fn left_out(plan: &Plan, result: &RunResult) -> Option<String> {
     let rows: Vec<(Option<String>, String)> = result
         .rows
         .iter()
-        .filter(|row| row.kind != Kind::Reference.name())
+        .filter(|row| !Kind::is_baseline(&row.kind))
         .map(|row| (why(row), row.store.clone()))
         .collect();
     let list = match rows.as_slice() {

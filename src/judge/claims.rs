@@ -782,7 +782,7 @@ fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
     }
 }
 
-/// Why a cell is not ranked. Yardsticks never are, for what they are: a claim may be about them all the same.
+/// Why a cell is not ranked. Baselines never are, for what they are: a claim may be about them all the same.
 fn kept_from_ranking(cell: &Cell) -> Option<String> {
     if let Some(why) = ranking::mostly_harness(cell) {
         return Some(why);

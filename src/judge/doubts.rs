@@ -117,7 +117,7 @@ fn collect(
 
 /// The phases and rows of these cells in few words: the parts of a phase are told as one, phases with the same rows together.
 fn places(result: &RunResult, cells: &[&Cell]) -> String {
-    let is_row = |row: &&RowResult| row.status == Status::Measured && row.kind != Kind::Reference.name();
+    let is_row = |row: &&RowResult| row.status == Status::Measured && !Kind::is_baseline(&row.kind);
     let every: Vec<&str> = result.rows.iter().filter(is_row).map(|row| row.store.as_str()).collect();
     let mut by_phase: Vec<(&str, Vec<&str>)> = Vec::new();
     for cell in cells {

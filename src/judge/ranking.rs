@@ -36,7 +36,7 @@ pub(super) fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<
     let weaker = (phase.writes() && cell.durability < class_wanted(row, phase.class, plan.durability))
         .then(|| format!("{WEAKER} {}, the strongest it has", cell.durability.name()));
     if row.is_reference() {
-        return Some(format!("{YARDSTICK}, not a place for files"));
+        return Some("a baseline, not a place for files".to_owned());
     }
     // Of caches nobody expects that class: those of each class rank apart.
     if weaker.is_some() && row.adapter.kind != Kind::Cache {
@@ -146,15 +146,13 @@ pub fn is_withheld(cell: &Cell) -> bool {
     is_because(cell, NO_BEST)
 }
 
-/// How the reason begins of a row that is no candidate.
-const YARDSTICK: &str = "a yardstick";
 /// How the reason begins of a row that has not the class which was asked for.
 const WEAKER: &str = "runs in class";
 
 /// Why the figures of a cell say nothing of its row, whatever they are held against: they are missing, or are those of a failure,
 /// of the harness, or of too little time. A row that ranks with no other, because of what it is, has figures all the same.
 pub fn says_nothing(cell: &Cell) -> Option<String> {
-    if is_because(cell, YARDSTICK) || is_because(cell, WEAKER) {
+    if cell.status == Status::Measured && is_yardstick(cell) || is_because(cell, WEAKER) {
         return mostly_harness(cell).or_else(|| too_short([cell]));
     }
     cell.not_ranked.clone().filter(|_| !is_withheld(cell))
@@ -373,9 +371,9 @@ pub fn is_alone(result: &RunResult, cell: &Cell) -> bool {
     result.results.iter().filter(same).count() == 1
 }
 
-/// Whether a cell belongs to a yardstick.
+/// Whether a cell belongs to a baseline.
 pub fn is_yardstick(cell: &Cell) -> bool {
-    cell.kind == Kind::Reference.name()
+    Kind::is_baseline(&cell.kind)
 }
 
 #[cfg(test)]

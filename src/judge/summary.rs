@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
-use super::cells::{cell, missing_cell, series};
-use super::compare::{Ranking, Series, rank};
+use super::cells::{cell, missing_cell, series, writes};
+use super::compare::{Ranking, Series, rank, with_reference};
 use super::crossover::{Point, crossovers};
-use super::ranking::{not_ranked, ranked_with, withhold_bests};
+use super::ranking::{is_yardstick, not_ranked, ranked_with, same_keys, withhold_bests};
 use super::{answer, claims, disturbed, doubts, interval, reference};
 use crate::plan::{Class, Phase, Plan, Row, class_of};
 use crate::records::Records;
-use crate::result::{Against, Cell, Comparison, Disturbance, Footprint, Picture, RunResult, SCHEMA};
+use crate::result::{Against, Cell, Comparison, Disturbance, Footprint, Picture, RunResult, SCHEMA, Verdict};
 
 /// Works out the whole result.
 pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
@@ -152,7 +152,37 @@ fn comparisons(plan: &Plan, records: &Records, cells: &[Cell], groups: &[Group])
             });
         }
     }
+    let pairs = cells.iter().flat_map(|cell| baselines_of(plan, cells, cell).map(move |other| (cell, other)));
+    all.extend(pairs.filter_map(|(cell, other)| {
+        let same_keys = same_keys(plan, records, cell, other);
+        let ratio = same_keys.then(|| with_reference(&series(cell), &series(other))).flatten();
+        Some(Comparison {
+            phase: cell.phase.clone(),
+            sweep_bytes: cell.sweep_bytes,
+            store: cell.store.clone(),
+            reference: other.store.clone(),
+            against: Against::Baseline,
+            ratio: Some(ratio?.0),
+            verdict: Verdict::NotRanked,
+            reason: other.not_ranked.clone(),
+        })
+    }));
     all
+}
+
+/// What a cell is held against and not judged by: baselines that keep the same blobs on a device too, in the same class where it
+/// writes. Beside what keeps nothing, any ratio would only say that it keeps nothing.
+fn baselines_of<'c>(plan: &'c Plan, cells: &'c [Cell], cell: &'c Cell) -> impl Iterator<Item = &'c Cell> {
+    let keeps = |label: &str| {
+        let row = plan.rows.iter().find(|row| row.label == label);
+        row.is_some_and(|row| row.is_reference() && (row.adapter.caps)(&row.options).persistent)
+    };
+    let is_held = !cell.rounds.is_empty() && !is_yardstick(cell);
+    cells.iter().filter(move |other| {
+        (is_held && !other.rounds.is_empty() && keeps(&other.store))
+            && (other.phase == cell.phase && other.sweep_bytes == cell.sweep_bytes)
+            && (!writes(cell) || other.durability == cell.durability)
+    })
 }
 
 // ---- disk and crossovers -----------------------------------------------------------------------------------------

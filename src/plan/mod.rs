@@ -37,6 +37,7 @@ use crate::corpus::PRESETS;
 use crate::names::unknown;
 use crate::shown::without_passwords;
 use crate::store::Durability;
+use crate::stores;
 use crate::units::{parse_duration, parse_share};
 
 /// A plan as it is written: everything is optional, and what is not given has a default.
@@ -304,7 +305,7 @@ impl Plan {
     }
 
     /// Whether all reads of a worker of this row are one transaction in a phase: where the phase says so, or the row and the phase says
-    /// nothing else. In the passes of a cold phase, and what is repeated in them, no read is. A yardstick has no transactions.
+    /// nothing else. In the passes of a cold phase, and what is repeated in them, no read is. A baseline has no transactions.
     pub fn is_one_transaction(&self, row: &Row, phase: &Phase, sweep_bytes: Option<u64>) -> bool {
         let Some(load) = phase.load().filter(|load| load.only_reads()) else { return false };
         load.transaction.unwrap_or(row.transaction()) == Transaction::Phase
@@ -317,7 +318,7 @@ impl Plan {
         self.phases.iter().filter(move |phase| self.has(&phase.id, sweep_bytes))
     }
 
-    /// Whether a row does a phase. A yardstick does every one: it shows what the harness takes of it.
+    /// Whether a row does a phase. A baseline does every one: it shows what the harness takes of it.
     pub fn is_done_by(&self, phase: &str, row: &Row) -> bool {
         let fits = |only: &Vec<Selector>| only.iter().any(|selector| selector.fits(row));
         row.is_reference() || self.only_by.get(phase).is_none_or(|every| every.iter().all(fits))
@@ -360,7 +361,7 @@ pub struct SyncRule {
     pub bytes: u64,
 }
 
-/// Rows of a run that names none: the stores that need no server, and two yardsticks.
+/// Rows of a run that names none: the stores that need no server, and two baselines.
 pub const DEFAULT_STORES: &[&str] = &[
     "null",
     "memory",
@@ -373,6 +374,10 @@ pub const DEFAULT_STORES: &[&str] = &[
     "fjall",
     "fjall[kv_separation=true]",
 ];
+
+fn default_stores() -> Vec<String> {
+    DEFAULT_STORES.iter().map(|store| (*store).to_owned()).collect()
+}
 
 /// Narrow enough to answer the questions people have.
 const PRECISION: &str = "5%";
@@ -455,6 +460,16 @@ impl PlanText {
     /// What response times must stay below in a ladder of rates.
     pub fn limit(&self) -> &str {
         self.limit.as_deref().unwrap_or(LIMIT)
+    }
+
+    /// Adds every baseline that is not among the stores yet.
+    pub fn add_baselines(&mut self) {
+        let stores = self.stores.get_or_insert_with(default_stores);
+        for name in stores::baselines() {
+            if !stores.iter().any(|store| store.split('[').next() == Some(name)) {
+                stores.push(name.to_owned());
+            }
+        }
     }
 
     /// The plan without what says how it is carried out: what is left is what is measured.
@@ -562,7 +577,7 @@ impl Resolver<'_> {
         let stores: Vec<String> = match &self.text.stores {
             Some(stores) if stores.is_empty() => bail!("no store is named"),
             Some(stores) => stores.clone(),
-            None => DEFAULT_STORES.iter().map(|store| (*store).to_owned()).collect(),
+            None => default_stores(),
         };
         let (rows, mut missing) = rows(&stores, &self.sets(), self.strict)?;
         missing.extend(self.absent());
@@ -810,7 +825,7 @@ impl Resolver<'_> {
         text.batch = Some(plan.batch);
         text.fill_order = Some(plan.fill_order);
         if text.stores.is_none() {
-            text.stores = Some(DEFAULT_STORES.iter().map(|store| (*store).to_owned()).collect());
+            text.stores = Some(default_stores());
         }
         if text.phases.is_none() && text.phase.is_empty() {
             let default = if text.sweep.is_some() { SWEEP_PHASES } else { DEFAULT_PHASES };
@@ -937,6 +952,20 @@ mod tests {
 
     fn error(toml: &str) -> String {
         format!("{:#}", resolve(toml).err().unwrap_or_else(|| anyhow!("no error")))
+    }
+
+    #[test]
+    fn baselines_are_added_once_to_what_is_named_or_meant() {
+        let names = |text: &str| {
+            let mut text = PlanText::parse(text).unwrap();
+            text.add_baselines();
+            text.stores.unwrap()
+        };
+        let named = names("stores = ['fopen[depth=2]', 'files/flat', 'null']");
+        assert_eq!(named, ["fopen[depth=2]", "files/flat", "null", "memory", "raw"]);
+        let default = names("");
+        assert_eq!(default[..DEFAULT_STORES.len()], *DEFAULT_STORES);
+        assert_eq!(default[DEFAULT_STORES.len()..], ["fopen", "raw"]);
     }
 
     #[test]

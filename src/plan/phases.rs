@@ -486,7 +486,7 @@ pub struct PhaseText {
     /// Only with these corpora, where a plan has several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub corpora: Vec<String>,
-    /// Only by rows of these stores (`sqlite`), or those of them with some settings (`sqlite[page_size=4096]`), and by yardsticks;
+    /// Only by rows of these stores (`sqlite`), or those of them with some settings (`sqlite[page_size=4096]`), and by baselines;
     /// the others leave it out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stores: Vec<String>,

@@ -28,9 +28,9 @@ pub struct Row {
 }
 
 impl Row {
-    /// Whether it is a yardstick, shown but never ranked.
+    /// Whether it is a baseline, shown but never ranked.
     pub fn is_reference(&self) -> bool {
-        self.adapter.kind == Kind::Reference
+        self.adapter.kind == Kind::Baseline
     }
 
     /// Why its server is not stopped for the row alone, if it is not.

@@ -2,7 +2,8 @@
 
 use anyhow::Result;
 
-use crate::result::{Cell, Interval, Matrix, MatrixCell, RunResult};
+use super::place::{all_compared, baselines};
+use crate::result::{Against, Cell, Interval, Matrix, MatrixCell, RunResult};
 use crate::shown;
 
 const COLUMNS: &[&str] = &[
@@ -53,8 +54,29 @@ const COLUMNS: &[&str] = &[
 
 /// The table as CSV. What was not measured is empty.
 pub fn render(result: &RunResult) -> Result<String> {
-    let head: Vec<String> = COLUMNS.iter().map(|column| (*column).to_owned()).collect();
-    table(std::iter::once(head).chain(result.results.iter().map(line)))
+    let mut head: Vec<String> = COLUMNS.iter().map(|column| (*column).to_owned()).collect();
+    let baselines = baselines(result);
+    for baseline in &baselines {
+        head.extend(["", "_low", "_high"].map(|end| format!("rate_over_{baseline}{end}")));
+    }
+    let with_ratios = |cell: &Cell| {
+        let mut line = line(cell);
+        for baseline in &baselines {
+            let comparison =
+                all_compared(result, cell, Against::Baseline).find(|pair| pair.reference == *baseline);
+            line.extend(interval(comparison.and_then(|comparison| comparison.ratio)));
+        }
+        line
+    };
+    table(std::iter::once(head).chain(result.results.iter().map(with_ratios)))
+}
+
+fn interval(interval: Option<Interval>) -> [String; 3] {
+    [
+        text(interval.map(|i| i.median)),
+        text(interval.and_then(|i| i.low)),
+        text(interval.and_then(|i| i.high)),
+    ]
 }
 
 const MATRIX_COLUMNS: &[&str] = &[
@@ -107,13 +129,6 @@ fn text<T: ToString>(value: Option<T>) -> String {
 }
 
 fn line(cell: &Cell) -> Vec<String> {
-    let interval = |interval: Option<Interval>| {
-        [
-            text(interval.map(|i| i.median)),
-            text(interval.and_then(|i| i.low)),
-            text(interval.and_then(|i| i.high)),
-        ]
-    };
     let service = cell.service_ns.unwrap_or_default();
     let response = cell.response_ns.unwrap_or_default();
     let mut line = vec![

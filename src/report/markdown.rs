@@ -1,6 +1,7 @@
 //! The report as Markdown: for a page, an issue or a message.
 
 use super::matrix;
+use super::place::beside_baseline;
 use super::then::{self, is_later_part};
 use super::{html::collection::Member, terminal, words};
 use crate::judge::{cells, interval, ranking};
@@ -356,6 +357,11 @@ fn cells_of(page: &mut Page, result: &RunResult, cells: &[&Cell]) {
     let steps: Vec<String> = steps.collect();
     if !steps.is_empty() {
         page.paragraph(&steps.join("\n"));
+    }
+    let ratios = cells.iter().filter_map(|cell| beside_baseline(result, cell));
+    let ratios: Vec<String> = ratios.map(|ratios| format!("- {ratios}")).collect();
+    if !ratios.is_empty() {
+        page.paragraph(&ratios.join("\n"));
     }
 }
 

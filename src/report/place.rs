@@ -1,8 +1,10 @@
 //! Where a cell stands in its phase: the same in every kind of report.
 
+use std::collections::BTreeSet;
+
 use super::words;
 use crate::judge::{interval, ranking};
-use crate::result::{Against, Cell, Comparison, RunResult};
+use crate::result::{Against, Cell, Comparison, Interval, RunResult};
 
 /// A cell's place in its phase.
 pub enum Place<'r> {
@@ -57,9 +59,44 @@ impl<'r> Place<'r> {
     }
 }
 
+/// Baselines that others are held against; the others do next to nothing, and their speed would flatten a plot.
+pub fn baselines(result: &RunResult) -> BTreeSet<&str> {
+    let with_baseline =
+        result.comparisons.iter().filter(|comparison| comparison.against == Against::Baseline);
+    with_baseline.map(|comparison| comparison.reference.as_str()).collect()
+}
+
+/// How the others do beside a baseline, in words: their rates over its rate, the highest first; nothing where none is compared with it.
+pub fn beside_baseline(result: &RunResult, baseline: &Cell) -> Option<String> {
+    let mut ratios: Vec<(&str, Interval)> = result
+        .comparisons
+        .iter()
+        .filter(|comparison| {
+            comparison.against == Against::Baseline
+                && comparison.reference == baseline.store
+                && comparison.phase == baseline.phase
+                && comparison.sweep_bytes == baseline.sweep_bytes
+        })
+        .filter_map(|comparison| Some((comparison.store.as_str(), comparison.ratio?)))
+        .collect();
+    ratios.sort_by(|(_, a), (_, b)| b.median.total_cmp(&a.median));
+    let told: Vec<String> =
+        ratios.iter().map(|(store, ratio)| format!("`{store}` {}", interval::text(ratio))).collect();
+    (!told.is_empty()).then(|| format!("rates over that of `{}`: {}", baseline.store, told.join(", ")))
+}
+
 /// The comparison of a cell with the plan's reference or with the best.
 pub fn compared<'r>(result: &'r RunResult, cell: &Cell, against: Against) -> Option<&'r Comparison> {
-    result.comparisons.iter().find(|comparison| {
+    all_compared(result, cell, against).next()
+}
+
+/// All comparisons of a cell of this kind.
+pub fn all_compared<'r>(
+    result: &'r RunResult,
+    cell: &Cell,
+    against: Against,
+) -> impl Iterator<Item = &'r Comparison> {
+    result.comparisons.iter().filter(move |comparison| {
         comparison.against == against
             && comparison.store == cell.store
             && comparison.phase == cell.phase

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::matrix::{self, Shown};
-use super::place::Place;
+use super::place::{Place, beside_baseline};
 use super::then::{self, is_later_part};
 use super::words;
 use crate::judge::{cells, interval, ranking};
@@ -155,6 +155,7 @@ fn block(
     for cell in rest {
         line(text, &row(result, cell, settled && !offered));
         steps(cell).iter().for_each(|steps| wrapped(text, "    ", steps));
+        beside_baseline(result, cell).iter().for_each(|ratios| wrapped(text, "    ", ratios));
         let Some(why) = cell.not_ranked.as_ref().filter(|_| !ranking::is_yardstick(cell)) else { continue };
         let repeats = matches!(cell.status, Status::Failed | Status::NotAvailable)
             && !said.insert((cell.store.clone(), why.clone()));
@@ -309,7 +310,7 @@ fn row(result: &RunResult, cell: &Cell, acked: bool) -> String {
 /// The row's place: the best, or its ratio to the best and what it means.
 pub(super) fn standing(result: &RunResult, cell: &Cell) -> String {
     if ranking::is_yardstick(cell) {
-        return "(yardstick)".to_owned();
+        return "(baseline)".to_owned();
     }
     match Place::of(result, cell) {
         Place::Absent(_) => Place::NotRanked.text(),

@@ -795,7 +795,7 @@ pub struct Comparison {
     pub store: String,
     /// What it is compared with.
     pub reference: String,
-    /// Why the reference is what it is: `plan` or `best`.
+    /// Why the reference is what it is: `plan`, `best` or `baseline`.
     pub against: Against,
     /// Rate over rate, paired by round; above 1 the row is faster. Settled rates where there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -848,6 +848,8 @@ pub enum Against {
     /// The row with the highest rate of its phase, known only afterwards: its interval is simultaneous over all
     /// pairs of the phase.
     Best,
+    /// A baseline that keeps the same blobs on the same device: the ratio is a fact, and nobody is judged by it.
+    Baseline,
 }
 
 /// A size at which one row overtakes another.

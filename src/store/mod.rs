@@ -413,11 +413,11 @@ impl Limit {
     }
 }
 
-/// What sort of place a store is. Reference stores, techniques and caches are never the answer to where files should live.
+/// What sort of place a store is. Baselines, techniques and caches are never the answer to where files should live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A yardstick: measures the harness or memory.
-    Reference,
+    /// What others are held against: the harness, memory, the device, what most programs do. Shown and never ranked.
+    Baseline,
     /// Files in directories.
     Files,
     /// A format of this project's own: it shows what a technique is worth, and nobody can have it as it is.
@@ -438,7 +438,7 @@ impl Kind {
     /// The name used in lists and reports.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Reference => "reference",
+            Kind::Baseline => "baseline",
             Kind::Files => "files",
             Kind::Technique => "technique",
             Kind::Embedded => "embedded",
@@ -447,6 +447,11 @@ impl Kind {
             Kind::Web => "web",
             Kind::Page => "page",
         }
+    }
+
+    /// Whether a name is that of baselines, which older results have under another one.
+    pub fn is_baseline(name: &str) -> bool {
+        name == Kind::Baseline.name() || name == "reference"
     }
 }
 

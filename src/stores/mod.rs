@@ -1,5 +1,7 @@
 //! The table of stores, by families. A new store is one file and two lines in its family.
 
+use std::path::Path;
+
 use crate::store::{Adapter, Options};
 
 /// `line!("feature", module::ADAPTER as "name")` is the adapter where the feature is on, its name where not.
@@ -99,7 +101,7 @@ pub fn family(name: &str) -> &str {
     }
 }
 
-/// The yardstick that does nothing: what the harness itself costs.
+/// The baseline that does nothing: what the harness itself costs.
 pub const NULL: &Adapter = baseline::NULL;
 
 /// Why this machine does not let a store be with these settings, beside programs that are missing.
@@ -111,6 +113,16 @@ pub fn refusal(adapter: &Adapter, options: &Options) -> Option<anyhow::Error> {
     let in_memory = adapter.name == files::directories::RAMDISK.name
         || options.text(files::directories::MEDIUM) == files::directories::MEMORY;
     if in_memory { files::ramdisk::refusal() } else { None }
+}
+
+/// Why a store cannot be in a directory, if so. Files may be made there, and are removed again.
+pub fn refusal_in(adapter: &Adapter, dir: &Path) -> Option<anyhow::Error> {
+    if adapter.name == baseline::raw::ADAPTER.name { baseline::raw::refusal(dir) } else { None }
+}
+
+/// The names of the baselines, from a bare loop to the device itself.
+pub fn baselines() -> impl Iterator<Item = &'static str> {
+    baseline::TABLE.iter().map(Entry::name)
 }
 
 /// The compiled-in adapters.

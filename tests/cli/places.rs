@@ -25,6 +25,7 @@ pub fn trials() -> Vec<Trial> {
         needing("a full file system is refused", no_mounts.clone(), full),
         needing("a file system that fills up fails the row, not the run", no_mounts.clone(), fills_up),
         needing("a place in memory works and is a doubt", no_mounts.clone(), in_memory),
+        needing("a place in memory is refused for reads of its device", no_mounts.clone(), no_device),
         needing(
             "what is mounted in a place that was left is not touched",
             no_mounts,
@@ -199,6 +200,21 @@ fn fills_up() -> Outcome {
     let status = |store: &str| result.rows.iter().find(|row| row.store == store).map(|row| row.status);
     assert_eq!(status("files/flat"), Some(blobwise::result::Status::Failed));
     assert_eq!(status("memory"), Some(blobwise::result::Status::Measured));
+    Ok(())
+}
+
+/// There is no device below: what is named after it would be a figure of memory.
+fn no_device() -> Outcome {
+    let work = Work::new();
+    let line: Vec<String> =
+        "run --stores files/hashed,raw --blobs 12 --rounds 1 --quiet --dir mounted --out out"
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect();
+    let words = ["`raw` cannot be in `mounted`; name another place with --dir, or leave it out", "memory"];
+    mounted(&work, "size=256m", &line).refused(&words);
+    assert_eq!(work.names("."), ["mounted"]);
+    assert!(work.names("mounted").is_empty());
     Ok(())
 }
 

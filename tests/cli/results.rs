@@ -34,6 +34,7 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("an aged store's result has the published schema", || valid("--phases fill,age")),
         Trial::test("the parts of a disk add up to it", parts_of_disks),
         Trial::test("the table is in the CSV file", csv),
+        Trial::test("baselines are measured, shown beside the others, and never ranked", baselines),
         Trial::test("the stored plan repeats the run", plan_repeats),
         Trial::test("the advice of an answer can be followed", advice_is_followed),
         Trial::test("the report of a run can be printed again", report_again),
@@ -91,6 +92,60 @@ fn valid(more: &str) -> Outcome {
     let validator = jsonschema::validator_for(&schema)?;
     let errors: Vec<String> = validator.iter_errors(&result).map(|error| error.to_string()).take(5).collect();
     assert!(errors.is_empty(), "{errors:#?}");
+    Ok(())
+}
+
+/// From a bare loop to the device itself: figures to hold others against, of which no answer speaks.
+fn baselines() -> Outcome {
+    let work = Work::new();
+    let line = "run --stores files/hashed,sqlite --baselines --blobs 60 --corpus fixed:1kB --rounds 2 --quiet \
+                --phases fill,read-warm,read-cold --out out";
+    let said = work.say(line).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let names = ["null", "memory", "fopen", "raw"];
+    let kept: Vec<&str> =
+        result.rows.iter().filter(|row| row.kind == "baseline").map(|row| row.store.as_str()).collect();
+    assert_eq!(kept, names);
+    for cell in result.results.iter().filter(|cell| names.contains(&cell.store.as_str())) {
+        let is_cold = cell.phase == "read-cold";
+        let keeps = ["fopen", "raw"].contains(&cell.store.as_str());
+        assert_eq!(!cell.rounds.is_empty(), keeps || !is_cold, "{} in {}", cell.store, cell.phase);
+        assert!(cell.not_ranked.is_some() && !cell.leader && cell.errors == 0);
+    }
+    let raw = result.rows.iter().find(|row| row.store == "raw").ok_or("no row")?;
+    let block_bytes: u64 = raw.facts["rounded_up_to_bytes"].parse()?;
+    assert!(block_bytes.is_power_of_two() && raw.facts["calls"].contains("O_DIRECT"), "{:?}", raw.facts);
+    // One read of an op reads its block and nothing else, whatever was read before.
+    let warm = result.results.iter().find(|cell| cell.store == "raw" && cell.phase == "read-warm");
+    let warm = warm.ok_or("not measured")?;
+    if let Some(read_bytes) = warm.device_read_bytes {
+        let ops = warm.rounds.iter().map(|round| round.ops).min().unwrap_or(0);
+        let least = ops * 1000_u64.next_multiple_of(block_bytes);
+        assert!(read_bytes >= least, "{read_bytes} of {least}");
+    }
+    let held: BTreeSet<(&str, &str, &str)> = result
+        .comparisons
+        .iter()
+        .filter(|pair| pair.against == Against::Baseline)
+        .map(|pair| (pair.phase.as_str(), pair.store.as_str(), pair.reference.as_str()))
+        .collect();
+    // Raw writes are in class none, whatever the run's is.
+    let beside = |phase, baseline| [(phase, "files/hashed", baseline), (phase, "sqlite", baseline)];
+    let of = [
+        ("fill", "fopen"),
+        ("read-warm", "fopen"),
+        ("read-warm", "raw"),
+        ("read-cold", "fopen"),
+        ("read-cold", "raw"),
+    ];
+    assert_eq!(held, of.into_iter().flat_map(|(phase, baseline)| beside(phase, baseline)).collect());
+    let advice = result.answer.join("\n");
+    assert!(names.iter().all(|name| !advice.contains(&format!("`{name}`"))), "{advice}");
+    assert!(said.stdout.contains("(baseline)") && said.stdout.contains("rates over that of `raw`: `"));
+    let csv = std::fs::read_to_string(work.path("out/results.csv"))?;
+    assert!(csv.lines().next().ok_or("no line")?.contains("rate_over_fopen,rate_over_fopen_low"), "{csv}");
+    let markdown = work.say("report out --markdown").ended(0);
+    assert!(markdown.stdout.contains("rates over that of `fopen`: `"), "{}", markdown.stdout);
     Ok(())
 }
 

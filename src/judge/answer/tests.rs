@@ -44,7 +44,7 @@ fn measured_row(row: &Row) -> RowResult {
 fn some_stores() -> Vec<String> {
     let plan = PlanText::default().resolve(false).unwrap();
     let plain = |row: &&Row| {
-        ![Kind::Reference, Kind::Technique].contains(&row.adapter.kind) && !row.label.contains('[')
+        ![Kind::Baseline, Kind::Technique].contains(&row.adapter.kind) && !row.label.contains('[')
     };
     let labels: Vec<String> = plan.rows.iter().filter(plain).map(|row| row.label.clone()).collect();
     labels.into_iter().take(3).collect()

@@ -1,5 +1,8 @@
 //! One phase (and size of a sweep): its cells in the order in which they are shown.
 
+use std::collections::BTreeSet;
+
+use super::super::place::baselines;
 use crate::judge::{cells, ranking};
 use crate::result::{Cell, RunResult};
 
@@ -9,7 +12,9 @@ pub struct Block<'r> {
     pub phase: &'r str,
     /// The size of a sweep.
     pub sweep_bytes: Option<u64>,
-    /// Its cells: ranked ones first, each group by speed; then those that are not; yardsticks last.
+    /// Baselines that others are held against.
+    baselines: BTreeSet<&'r str>,
+    /// Its cells: ranked ones first, each group by speed; then those that are not; baselines last.
     pub cells: Vec<&'r Cell>,
 }
 
@@ -23,7 +28,7 @@ pub fn blocks(result: &RunResult) -> Vec<Block<'_>> {
             Some(block) => block.cells.push(cell),
             None => {
                 let (phase, sweep_bytes) = (cell.phase.as_str(), cell.sweep_bytes);
-                blocks.push(Block { phase, sweep_bytes, cells: vec![cell] });
+                blocks.push(Block { phase, sweep_bytes, baselines: baselines(result), cells: vec![cell] });
             }
         }
     }
@@ -41,11 +46,22 @@ pub fn blocks(result: &RunResult) -> Vec<Block<'_>> {
     blocks
 }
 
+/// What a cell is called in a plot.
+pub fn label(cell: &Cell) -> String {
+    if ranking::is_yardstick(cell) { format!("{} (baseline)", cell.store) } else { cell.store.clone() }
+}
+
 impl<'r> Block<'r> {
-    /// The cells that are drawn: those with figures that are no yardsticks, whose speed would flatten the others.
+    /// The same at no size in particular.
+    pub fn over_sizes(&self) -> Block<'r> {
+        Block { sweep_bytes: None, baselines: self.baselines.clone(), cells: self.cells.clone(), ..*self }
+    }
+
+    /// The cells that are drawn: those with figures, of baselines those that others are held against.
     pub fn drawn(&self) -> Vec<&'r Cell> {
-        let drawn = |cell: &&Cell| !cell.rounds.is_empty() && !ranking::is_yardstick(cell);
-        self.cells.iter().copied().filter(drawn).collect()
+        let is_drawn =
+            |cell: &Cell| !ranking::is_yardstick(cell) || self.baselines.contains(cell.store.as_str());
+        self.cells.iter().copied().filter(|cell| !cell.rounds.is_empty() && is_drawn(cell)).collect()
     }
 
     /// Whether settled rates are what is ranked.

@@ -25,7 +25,7 @@ use self::table::{Entry, Table, named, shown};
 use crate::judge::{interval, ranking};
 use crate::report::terminal;
 use crate::report::then::is_later_part;
-use crate::result::{Against, RunResult};
+use crate::result::{Against, Cell, RunResult};
 use crate::units;
 
 const STYLE: &str = include_str!("style.css");
@@ -102,11 +102,10 @@ struct Looks(BTreeMap<String, Look>);
 impl Looks {
     fn of_rows(result: &RunResult) -> Looks {
         // Rows that are never drawn take no colour from those that are.
+        let baselines = super::place::baselines(result);
         let drawn = |store: &str| {
-            result
-                .results
-                .iter()
-                .any(|cell| cell.store == store && !cell.rounds.is_empty() && !ranking::is_yardstick(cell))
+            let is_drawn = |cell: &Cell| !ranking::is_yardstick(cell) || baselines.contains(store);
+            result.results.iter().any(|cell| cell.store == store && !cell.rounds.is_empty() && is_drawn(cell))
         };
         let rows = result.rows.iter().map(|row| &row.store).filter(|store| drawn(store));
         Looks(rows.enumerate().map(|(index, store)| (store.clone(), Look(index))).collect())

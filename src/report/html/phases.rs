@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use super::super::place::{Place, compared};
+use super::super::place::{Place, all_compared, beside_baseline, compared};
 use super::super::words::{hot as hot_words, with_interval};
-use super::block::Block;
+use super::block::{Block, label};
 use super::figure::{Across, Curve, Dot, Figure, Mark, Point, Scale, curves, dots};
 use super::table::{Entry, Table, named, shown};
-use super::{Looks, ratio, size};
+use super::{Looks, prose, ratio, size};
 use crate::judge::interval::EQUAL_WITHIN;
 use crate::judge::ranking::League;
 use crate::judge::{cells, histogram, interval, ranking};
@@ -44,8 +44,20 @@ pub fn section(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Markup {
                     (rounds(looks, block))
                 }
             }
+            (baselines(result, block))
             (told(block))
             (everything(result, block))
+        }
+    }
+}
+
+/// How the rows do beside baselines that keep the same blobs on the same device.
+fn baselines(result: &RunResult, block: &Block<'_>) -> Markup {
+    let told: Vec<String> = block.cells.iter().filter_map(|cell| beside_baseline(result, cell)).collect();
+    html! {
+        @if !told.is_empty() {
+            p { "Held against baselines, which rank with nothing:" }
+            ul { @for line in &told { li { (prose(line)) } } }
         }
     }
 }
@@ -108,7 +120,7 @@ fn groups(block: &Block<'_>) -> Markup {
 // ---- rates and ratios --------------------------------------------------------------------------------------------
 
 fn labels(cells: &[&Cell]) -> Vec<String> {
-    cells.iter().map(|cell| cell.store.clone()).collect()
+    cells.iter().map(|cell| label(cell)).collect()
 }
 
 fn rates(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Figure {
@@ -290,7 +302,7 @@ pub fn latency(looks: &Looks, block: &Block<'_>) -> Option<Figure> {
     let lines: Vec<Curve> = cells
         .iter()
         .map(|cell| Curve {
-            label: cell.store.clone(),
+            label: label(cell),
             look: looks.of(&cell.store),
             marks: false,
             points: cell.curve.iter().map(|(share, ns)| curve_point(&cell.store, *share, *ns)).collect(),
@@ -361,7 +373,7 @@ fn rounds(looks: &Looks, block: &Block<'_>) -> Figure {
             Point::plain(f64::from(*round), value(*rate), hover(&cell.store, &figures))
         };
         lines.push(Curve {
-            label: cell.store.clone(),
+            label: label(cell),
             look: looks.of(&cell.store),
             points: series.iter().map(point).collect(),
             marks: true,
@@ -392,6 +404,7 @@ pub fn everything(result: &RunResult, block: &Block<'_>) -> Markup {
             "store",
             "ratio to the best",
             "ratio to the reference",
+            "ratio to baselines",
             "#ops",
             "#rounds",
             "#MB/s",
@@ -447,11 +460,12 @@ fn rates_line(result: &RunResult, cell: &Cell) -> Vec<Entry> {
         }
     });
     let place =
-        if ranking::is_yardstick(cell) { "yardstick".to_owned() } else { Place::of(result, cell).text() };
+        if ranking::is_yardstick(cell) { "baseline".to_owned() } else { Place::of(result, cell).text() };
     vec![
         named(&cell.store),
         place.into(),
         shown(reference.filter(|text| !text.is_empty()), |text| text),
+        shown(to_baselines(result, cell), |text| text),
         cell.ops.to_string().into(),
         cell.rounds.len().to_string().into(),
         shown(cell.bytes_per_s, |rate| number(rate.median / 1e6)),
@@ -461,6 +475,16 @@ fn rates_line(result: &RunResult, cell: &Cell) -> Vec<Entry> {
         shown(cell.harness_share, percent),
         shown(cell.sync_share, percent),
     ]
+}
+
+/// A row's rate over those of the baselines that it is held against.
+fn to_baselines(result: &RunResult, cell: &Cell) -> Option<String> {
+    let told: Vec<String> = all_compared(result, cell, Against::Baseline)
+        .filter_map(|comparison| {
+            Some(format!("{} {}", comparison.reference, interval::text(&comparison.ratio?)))
+        })
+        .collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 fn resources_line(cell: &Cell) -> Vec<Entry> {

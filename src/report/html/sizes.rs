@@ -28,7 +28,7 @@ pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<
         details.phase id={ "phase-" (phase) } open {
             summary { h3 { (phase) } " " span.conditions {
                 @if let Some(block) = first {
-                    (phases::conditions(result, &Block { sweep_bytes: None, phase, cells: block.cells.clone() }))
+                    (phases::conditions(result, &block.over_sizes()))
                 }
             } }
             @if winners.is_empty() {

@@ -420,14 +420,32 @@ fn a_round_that_was_repeated_stands_twice_and_in_order() {
 }
 
 #[test]
-fn yardsticks_are_in_tables_only() {
-    let cells = vec![
-        cell("a", "read-warm", json!({})),
-        cell("y", "read-warm", json!({"kind": "reference", "not_ranked": "a yardstick", "leader": false})),
-    ];
-    let page = page(&result(&["y", "a"], cells, Vec::new()));
-    assert_eq!(plots(&page)[0]["data"].as_array().unwrap().len(), 1);
-    assert!(page.contains("yardstick</td>"));
+fn baselines_are_drawn_where_others_are_held_against_them_and_never_ranked() {
+    let baseline = |name, kind| {
+        cell(name, "read-warm", json!({"kind": kind, "not_ranked": "a baseline", "leader": false}))
+    };
+    // Older results call them by another name.
+    let cells =
+        vec![cell("a", "read-warm", json!({})), baseline("b", "baseline"), baseline("old", "reference")];
+    let mut result = result(&["b", "old", "a"], cells, Vec::new());
+    let labels = |result: &RunResult| -> Vec<String> {
+        let page = page(result);
+        assert!(page.contains("baseline</td>"));
+        plots(&page)[0]["layout"]["yaxis"]["ticktext"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|label| label.as_str().unwrap().replace("<br>", ""))
+            .collect()
+    };
+    assert_eq!(labels(&result), ["a"]);
+    let comparison = json!([{"store": "a", "reference": "b", "against": "baseline", "phase": "read-warm",
+        "ratio": {"median": 1.3, "low": 1.2, "high": 1.4}, "verdict": "not-ranked"}]);
+    result.comparisons = serde_json::from_value(comparison).unwrap();
+    assert_eq!(labels(&result), ["a", "b (baseline)"]);
+    let page = page(&result);
+    assert!(page.contains("rates over that of <code>b</code>: <code>a</code> 1.30 [1.20, 1.40]"));
+    assert!(page.contains(">b 1.30 [1.20, 1.40]</td>"));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::store::*;
 pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     name: "memory",
     about: "a hash map inside the process: what no disk and no boundary would cost",
-    kind: Kind::Reference,
+    kind: Kind::Baseline,
     programs: &[],
     options: &[],
     caps: |_| Caps {

@@ -7,7 +7,7 @@ use crate::store::*;
 pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     name: "null",
     about: "keeps lengths only and lends zeros: the cost of the harness itself",
-    kind: Kind::Reference,
+    kind: Kind::Baseline,
     programs: &[],
     options: &[],
     caps: |_| Caps {

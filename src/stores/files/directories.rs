@@ -4,7 +4,9 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context;
@@ -12,6 +14,7 @@ use rustix::fs::{AtFlags, FileType, Mode as Permissions, OFlags};
 use rustix::io::Errno;
 
 use super::ramdisk;
+use super::stdio::Stream;
 use crate::store::*;
 
 const PUT: OptionSpec = OptionSpec {
@@ -86,7 +89,31 @@ pub(in crate::stores) const RAMDISK: Adapter = Adapter {
     open: |setup| {
         let bytes_max = ramdisk_bytes(setup);
         let facts = [("file_system", "tmpfs".to_owned()), ("limit_bytes", bytes_max.to_string())];
-        open_upon(ramdisk::make(bytes_max)?, true, setup, hashed(setup), facts)
+        let base = ramdisk::make(bytes_max)?;
+        Ok(Box::new(Files { in_memory: true, ..files(base, setup, hashed(setup), facts) }))
+    },
+};
+
+/// A baseline and no option of `files/hashed`: the way of reading is the program's and not the place's, so that no answer should
+/// choose by it.
+pub(in crate::stores) const FOPEN: Adapter = Adapter {
+    name: "fopen",
+    about: "the files of `files/hashed`, read as most programs do: fopen, size, malloc, fread, fclose, free",
+    kind: Kind::Baseline,
+    programs: &[],
+    options: &[DEPTH, WIDTH, PUT, SYNC],
+    caps,
+    damage,
+    integrity: |_, _| Integrity::Unchecked,
+    open: |setup| {
+        let base = File::open(setup.dir).with_context(|| format!("cannot open `{}`", setup.dir.display()))?;
+        let facts = [
+            ("flush", setup.options.text("sync").to_owned()),
+            ("reads", "fopen, fseek to the end, ftell, malloc, fread, fclose, free".to_owned()),
+        ];
+        let files =
+            Files { streams_below: Some(setup.dir.to_owned()), ..files(base, setup, hashed(setup), facts) };
+        Ok(Box::new(files))
     },
 };
 
@@ -135,6 +162,8 @@ struct Files {
     base: File,
     /// Whether `base` is of a file system in memory that is the store's alone.
     in_memory: bool,
+    /// The directory whose files are read by streams of the C library, which know paths only; else by calls of the kernel.
+    streams_below: Option<PathBuf>,
     layout: Layout,
     atomic: bool,
     sync_whole_filesystem: bool,
@@ -151,23 +180,18 @@ fn hashed(setup: &Setup) -> Layout {
 
 fn open(setup: &Setup, layout: Layout) -> Result<Box<dyn Store>> {
     let base = File::open(setup.dir).with_context(|| format!("cannot open `{}`", setup.dir.display()))?;
-    open_upon(base, false, setup, layout, [("flush", setup.options.text("sync").to_owned())])
+    Ok(Box::new(files(base, setup, layout, [("flush", setup.options.text("sync").to_owned())])))
 }
 
-/// Opens a store of files in a directory, with what is to be said of it.
-fn open_upon<const N: usize>(
-    base: File,
-    in_memory: bool,
-    setup: &Setup,
-    layout: Layout,
-    facts: [(&str, String); N],
-) -> Result<Box<dyn Store>> {
+/// A store of files in a directory, with what is to be said of it.
+fn files<const N: usize>(base: File, setup: &Setup, layout: Layout, facts: [(&str, String); N]) -> Files {
     let directories = 16_u64.pow((layout.depth * layout.width) as u32);
     let mut facts: Facts = facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     facts.insert("directories".into(), directories.to_string());
-    Ok(Box::new(Files {
+    Files {
         base,
-        in_memory,
+        in_memory: false,
+        streams_below: None,
         layout,
         atomic: setup.options.text("put") == "atomic",
         sync_whole_filesystem: setup.options.text("sync") == "syncfs",
@@ -175,7 +199,7 @@ fn open_upon<const N: usize>(
         buffer_bytes: setup.options.number("buffer") as usize,
         sessions: AtomicU64::new(0),
         facts,
-    }))
+    }
 }
 
 impl Store for Files {
@@ -235,6 +259,18 @@ fn directory_of(layout: Layout, key: &Key) -> String {
 /// The path of a name in the directories of a key as system calls take it, in a buffer that is used again and again.
 fn spell<'a>(path: &'a mut Vec<u8>, layout: Layout, key: &Key, name: &[u8]) -> &'a CStr {
     path.clear();
+    spell_on(path, layout, key, name)
+}
+
+/// The same for a blob, below a directory.
+fn spell_below<'a>(path: &'a mut Vec<u8>, dir: &Path, layout: Layout, key: &Key) -> &'a CStr {
+    path.clear();
+    path.extend_from_slice(dir.as_os_str().as_bytes());
+    path.push(b'/');
+    spell_on(path, layout, key, &key.hex)
+}
+
+fn spell_on<'a>(path: &'a mut Vec<u8>, layout: Layout, key: &Key, name: &[u8]) -> &'a CStr {
     for digits in key.hex.chunks(layout.width.max(1)).take(layout.depth) {
         path.extend_from_slice(digits);
         path.push(b'/');
@@ -292,6 +328,18 @@ impl Files {
 }
 
 impl FilesSession<'_> {
+    /// As most programs read a file: the whole of what is asked for into memory of its own.
+    fn get_by_stream(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        let Some(below) = &self.store.streams_below else {
+            return Err(Error::Unsupported("reading by streams"));
+        };
+        let path = spell_below(&mut self.path, below, self.store.layout, key);
+        let Some(mut stream) = Stream::open(path)? else { return Ok(false) };
+        let (offset, len) = span.below(stream.bytes()?);
+        sink(&stream.read(offset, len as usize)?);
+        Ok(true)
+    }
+
     fn flush_each(&mut self) -> Result<()> {
         let mut directories = std::collections::BTreeSet::from([String::new()]);
         for key in std::mem::take(&mut self.unsynced) {
@@ -368,6 +416,9 @@ impl Session for FilesSession<'_> {
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        if self.store.streams_below.is_some() {
+            return self.get_by_stream(key, span, sink);
+        }
         let path = spell(&mut self.path, self.store.layout, key, &key.hex);
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let mut file: File = match rustix::fs::openat(&self.store.base, path, flags, Permissions::empty()) {
