@@ -356,6 +356,7 @@ fn other_values(spec: &OptionSpec) -> String {
         Values::Bytes { min, max } => {
             format!("{} to {}", units::bytes(*min as f64), units::bytes(*max as f64))
         }
+        Values::Decimal { max } => format!("0 to {max}"),
         Values::Word => "a word that the store understands".to_owned(),
         Values::Url => "a URL".to_owned(),
     }

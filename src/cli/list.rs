@@ -132,6 +132,7 @@ fn values(values: &Values, default: &str) -> String {
         Values::Flag if default == "true" => "true | false".to_owned(),
         Values::Flag => "false | true".to_owned(),
         Values::Integer { min, max } => format!("{default} ({min} to {max})"),
+        Values::Decimal { max } => format!("{default} (0 to {max})"),
         Values::Word => default.to_owned(),
         Values::Url => "(not set), or NAME://USER:PASSWORD@HOST/...".to_owned(),
         Values::Bytes { min, max } => {

@@ -436,6 +436,20 @@ fn is_word(value: &str) -> bool {
     !value.is_empty() && value.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
+/// A number of thousandths, written in one way: rows whose values are the same number are ranked together.
+fn decimal(value: &str, max: u64) -> Result<String> {
+    let number: f64 = value.parse().with_context(|| format!("`{value}` is not a number"))?;
+    if !(0.0..=max as f64).contains(&number) {
+        bail!("`{value}` is not between 0 and {max}");
+    }
+    let thousandths = (number * 1000.0).round();
+    if (number * 1000.0 - thousandths).abs() > 1e-6 {
+        bail!("`{value}` has more than three digits after the point");
+    }
+    // Nothing below 0 is meant by -0.
+    Ok((thousandths / 1000.0 + 0.0).to_string())
+}
+
 /// The value as adapters read it: sizes become plain bytes.
 pub(super) fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
     let within = |number: u64, min: u64, max: u64| {
@@ -453,6 +467,7 @@ pub(super) fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
         Values::Integer { min, max } => {
             within(value.parse().with_context(|| format!("`{value}` is not a whole number"))?, min, max)
         }
+        Values::Decimal { max } => decimal(value, max),
         Values::Bytes { min, max } => within(parse_bytes(value)?, min, max),
         Values::Word if is_word(value) => Ok(value.to_owned()),
         Values::Word => bail!("`{value}` is not one word of letters and digits"),
@@ -527,6 +542,24 @@ mod tests {
             labels(&["files/flat"], &[("files/hashed.width", &["1"])]),
             ["`files/hashed.width` is set, but `files/hashed` is not among the stores of this run"]
         );
+    }
+
+    #[test]
+    fn decimals_have_limits_and_one_way_to_be_written() {
+        let checked = |values, value: &str| {
+            let spec = OptionSpec { name: "some", values, default: "", about: "" };
+            check_value(&spec, value).unwrap_or_else(|error| format!("{error:#}"))
+        };
+        let decimal = |value| checked(Values::Decimal { max: 1000 }, value);
+        assert_eq!(
+            ["0", "20", "20.0", "0.5", "-0", "1e3"].map(decimal),
+            ["0", "20", "20", "0.5", "0", "1000"]
+        );
+        assert_eq!(decimal("1000.5"), "`1000.5` is not between 0 and 1000");
+        assert_eq!(decimal("-1"), "`-1` is not between 0 and 1000");
+        assert_eq!(decimal("NaN"), "`NaN` is not between 0 and 1000");
+        assert_eq!(decimal("0.0004"), "`0.0004` has more than three digits after the point");
+        assert!(decimal("20ms").starts_with("`20ms` is not a number"));
     }
 
     #[test]

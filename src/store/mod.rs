@@ -482,6 +482,11 @@ pub enum Values {
         /// Largest.
         max: u64,
     },
+    /// A number from 0 with up to three digits after the point, such as milliseconds.
+    Decimal {
+        /// Largest.
+        max: u64,
+    },
     /// A word that only the store understands.
     Word,
     /// Where a server of the user's is. Its password is never written anywhere.
@@ -517,6 +522,11 @@ impl Options {
 
     /// The value of an [`Values::Integer`] or [`Values::Bytes`] option.
     pub fn number(&self, name: &str) -> u64 {
+        self.text(name).parse().unwrap_or_default()
+    }
+
+    /// The value of a [`Values::Decimal`] option.
+    pub fn decimal(&self, name: &str) -> f64 {
         self.text(name).parse().unwrap_or_default()
     }
 

@@ -142,7 +142,11 @@ fn other_values(adapter: &Adapter, spec: &OptionSpec) -> Vec<&'static str> {
     let mut values = match spec.values {
         Values::OneOf(words) => words.to_vec(),
         Values::Flag => vec!["true", "false"],
-        Values::Integer { .. } | Values::Bytes { .. } | Values::Word | Values::Url => Vec::new(),
+        Values::Integer { .. }
+        | Values::Decimal { .. }
+        | Values::Bytes { .. }
+        | Values::Word
+        | Values::Url => Vec::new(),
     };
     let is_size = |word: &&str| word.parse::<u64>().is_ok();
     if is_server(adapter) && values.iter().filter(|word| is_size(word)).count() > 2 {

@@ -81,9 +81,9 @@ const HTTP: OptionSpec = OptionSpec {
 };
 const RTT: OptionSpec = OptionSpec {
     name: "rtt",
-    values: Values::OneOf(&["0", "10", "50", "100"]),
+    values: Values::Decimal { max: 1000 },
     default: "50",
-    about: "milliseconds of a round trip, by a proxy that delays and does nothing else: no loss, no slow start",
+    about: "milliseconds of a round trip, such as 20 or 0.5, by a proxy that delays and does nothing else: no loss, no slow start",
 };
 
 /// Pages of different things are not ranked together.
@@ -170,7 +170,7 @@ fn open(setup: &Setup, variant: &'static Variant) -> Result<Box<dyn Store>> {
         site,
         nginx,
         browser,
-        round_trip: Duration::from_millis(setup.options.number("rtt")),
+        round_trip: Duration::from_secs_f64(setup.options.decimal("rtt") / 1e3),
         protocol: if http2 { "h2" } else { "http/1.1" },
         timeout: setup.op_timeout,
         facts,
