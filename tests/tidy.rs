@@ -59,6 +59,12 @@ fn folders(of: &Path) -> Vec<PathBuf> {
     entries.filter(|path| path.is_dir()).collect()
 }
 
+/// The sources below a folder that are compiled into the program.
+fn sources(below: &str) -> Vec<PathBuf> {
+    let is_test = |path: &PathBuf| path.ends_with("tests.rs") || path.ends_with("fixture.rs");
+    files(below, "rs").into_iter().filter(|path| !is_test(path)).collect()
+}
+
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
@@ -97,7 +103,7 @@ fn named(line: &str) -> BTreeSet<String> {
 fn modules_name_only_what_is_below_them() {
     let may: BTreeMap<&str, &[&str]> = MAY_NAME.iter().copied().collect();
     let mut wrong = Vec::new();
-    for path in files("src", "rs") {
+    for path in sources("src") {
         let module = module(&path);
         if ["cli", "main", "lib"].contains(&module.as_str()) {
             continue;

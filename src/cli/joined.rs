@@ -6,9 +6,9 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::engine::preflight::{other_conditions, other_row};
 use crate::judge::summary::summarize;
-use crate::plan::{PhaseText, PlanText};
+use crate::plan::{Available, PhaseText, PlanText};
 use crate::records::Records;
-use crate::result::RunResult;
+use crate::result::{RowResult, RunResult};
 
 /// Joins runs. An error when anything but their corpora differs: the plan, the rounds, the program or the machine.
 pub fn joined(runs: &[PathBuf]) -> Result<RunResult> {
@@ -25,11 +25,10 @@ pub fn joined(runs: &[PathBuf]) -> Result<RunResult> {
         }
     }
     let (text, records) = whole.context("there is no run")?;
-    let plan = text.resolve(false)?;
-    // Whether a row can be had, and what its options mean, is read from this machine again.
-    if let Some(difference) = other_row(&records.rows, &plan) {
-        bail!("the runs cannot be joined here: {difference}");
-    }
+    // What was measured is all there: this machine need not have what it takes to measure it again.
+    let reason = |row: &RowResult| (row.store.clone(), row.reason.clone().unwrap_or_default());
+    let not_had = records.rows.iter().filter(|row| !row.is_here()).map(reason).collect();
+    let plan = text.resolve_for(Available::All { but: &not_had })?;
     summarize(&plan, &records)
 }
 
@@ -39,7 +38,7 @@ fn add(whole: &mut (PlanText, Records), text: PlanText, records: Records) -> Res
         (&whole_records.program, &whole_records.machine),
         (&records.program, &records.machine),
     );
-    if let Some(difference) = conditions {
+    if let Some(difference) = conditions.or_else(|| other_row(&whole_records.rows, &records.rows)) {
         bail!("{difference}");
     }
     let (rounds, others) = (whole_records.fixed.rounds, records.fixed.rounds);

@@ -13,7 +13,7 @@ use crate::corpus::Corpus;
 use crate::host::machine;
 use crate::host::place::remove_tree;
 use crate::plan::{Class, Length, Load, Plan, Row, Work, class_of};
-use crate::records::Records;
+use crate::records::{Records, rows};
 use crate::result::{CorpusResult, Machine, Program, RowResult};
 use crate::shown;
 use crate::store::{Common, Mode};
@@ -103,13 +103,13 @@ pub fn check_places(plan: &Plan, place: &Path) -> Result<()> {
 /// old or a limit that is too low is an error before the run, not a failed row after it.
 pub fn check_servers(plan: &Plan, corpora: &[Corpus], place: &Path) -> Result<()> {
     let Some(largest) = corpora.iter().max_by_key(|corpus| corpus.largest()) else { return Ok(()) };
-    for row in plan.rows.iter().filter(|row| !row.options.text("url").is_empty()) {
+    for (row, url) in plan.rows.iter().filter_map(|row| Some((row, row.url()?))) {
         let dir = place.join("check");
         std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
         let outcome = check_server(plan, largest, place, &dir, row);
         remove_tree(&dir)?;
         outcome.with_context(|| {
-            let url = shown::without_passwords(row.options.text("url"));
+            let url = shown::without_passwords(url);
             format!("`{}` cannot use the server at `{url}`", row.label)
         })?;
     }
@@ -148,7 +148,7 @@ pub fn difference(
         let sizes = [corpus.blobs(), corpus.bytes(), corpus.largest()];
         now.extend(of_corpus(sizes, &corpus.quantiles(), corpus.sampled_from, &corpus.digest));
     }
-    first_difference(before, now).or_else(|| other_row(&earlier.rows, plan))
+    first_difference(before, now).or_else(|| other_row(&earlier.rows, &rows(plan)))
 }
 
 /// What keeps the figures of a later run from being put beside those of an earlier one: another program, or another machine.
@@ -163,28 +163,22 @@ fn first_difference(before: Vec<Condition>, now: Vec<Condition>) -> Option<Strin
 }
 
 /// A row that is another store than it was: a URL came from the environment and is not there, a program came or went.
-pub fn other_row(earlier: &[RowResult], plan: &Plan) -> Option<String> {
-    let ready = plan.rows.iter().map(|row| (&row.label, row.options.shown()));
-    for (label, now) in ready {
-        let Some(before) = earlier.iter().find(|row| row.store == *label) else { continue };
-        if is_missing(before) {
-            return Some(format!("`{label}` was not available and is"));
+pub fn other_row(earlier: &[RowResult], now: &[RowResult]) -> Option<String> {
+    let pairs = now.iter().filter_map(|now| Some((earlier.iter().find(|row| row.store == now.store)?, now)));
+    pairs.into_iter().find_map(|(before, now)| {
+        let label = &now.store;
+        if before.is_here() != now.is_here() {
+            let why = now.reason.as_ref().map_or(String::new(), |why| format!(": {why}"));
+            return Some(match now.is_here() {
+                true => format!("`{label}` was not available and is"),
+                false => format!("`{label}` was available and is not{why}"),
+            });
         }
         let differs = |(name, value): &(&String, &String)| before.options.get(*name) != Some(*value);
-        if let Some((name, value)) = now.iter().find(differs) {
-            let before = before.options.get(name).map_or("", String::as_str);
-            return Some(format!("`{label}` had {name} `{before}` and has `{value}`"));
-        }
-    }
-    plan.missing.iter().find_map(|row| {
-        let before = earlier.iter().find(|before| before.store == row.label)?;
-        (!is_missing(before)).then(|| format!("`{}` was available and is not: {}", row.label, row.reason))
+        let (name, value) = now.options.iter().find(differs)?;
+        let before = before.options.get(name).map_or("", String::as_str);
+        Some(format!("`{label}` had {name} `{before}` and has `{value}`"))
     })
-}
-
-/// Whether a row was left out when its plan was read, so that not even its kind is known.
-fn is_missing(row: &RowResult) -> bool {
-    row.kind.is_empty()
 }
 
 /// What something is called, and what it is.
@@ -280,8 +274,7 @@ mod tests {
     #[cfg(feature = "redis")]
     fn rounds_of_other_servers_are_not_joined() {
         let of = |url: &str| resolved(&format!("stores = ['redis']\nset = {{ 'redis.url' = '{url}' }}"));
-        let records = |plan: &Plan| Records::new(plan, Program::default(), Machine::default());
-        let differs = |before: &Plan, now: &Plan| other_row(&records(before).rows, now);
+        let differs = |before: &Plan, now: &Plan| other_row(&rows(before), &rows(now));
         let (here, there) = (of("redis://here"), of("redis://u:secret@there"));
         assert_eq!(differs(&here, &here), None);
         assert_eq!(differs(&there, &there), None);

@@ -20,7 +20,7 @@ use crate::judge::{disturbed, histogram};
 use crate::plan::{Phase, Plan, Row, Work, length_key};
 use crate::records::Records;
 use crate::result::{CorpusResult, Disturbance, Fixed, Harness, Picture, Program, Status, StoreRound};
-use crate::store::{Common, Facts, Options};
+use crate::store::{Common, Durability, Facts, Options};
 use crate::stores;
 use crate::units;
 
@@ -576,6 +576,9 @@ fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
     if let Some(row) = records.row_mut(label) {
         if row.facts.is_empty() {
             row.facts.clone_from(&visit.facts);
+            let class = row.promise.map_or(Durability::None, |promise| promise.durability);
+            row.noticed_by =
+                (subject.row.adapter.integrity)(&subject.row.options, class).noticed_by(&row.facts);
         }
         changed = other_version(&row.facts, &visit.facts);
         if let Some(error) = &visit.error {

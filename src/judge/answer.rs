@@ -4,12 +4,11 @@ mod sizes;
 
 use std::collections::BTreeMap;
 
-use super::cells::{has_url, is_offered, op_ns, series, writes};
+use super::cells::{is_offered, op_ns, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::ranking::{self, League};
-use crate::plan::{MIX_PHASES, OpKind, Phase, Plan, Row, Work, part_of, whole_of};
-use crate::result::{Cache, Cell, Round, RowResult, RunResult, Status, Verdict};
-use crate::store::{Durability, Kind};
+use crate::plan::{MIX_PHASES, OpKind, Phase, Plan, Work, part_of, whole_of};
+use crate::result::{Cache, Cell, Durability, Round, RowResult, RunResult, Status, Verdict};
 use crate::units;
 
 /// Differences below this share and below [`SMALL_NS`] are no reason to choose.
@@ -24,24 +23,24 @@ pub fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
             "Nothing was measured: the run was ended before it was through with its first row.".to_owned(),
         ];
     }
-    if plan.shows_pages() {
+    if result.shows_pages() {
         return loads(plan, result);
     }
     let mut sentences = vec![context(plan, result)];
     sentences.extend(super::claims::in_a_hurry(result));
     if !plan.text.claim.is_empty() {
         // Its phases are the document's, not those that the questions of a reader are asked by.
-        sentences.extend(left_out(plan, result));
+        sentences.extend(left_out(result));
     } else if plan.corpora.len() > 1 {
         sentences.extend(sizes::by_size(plan, result));
     } else {
         // First what was asked, in its order; then what every run is asked.
-        sentences.extend(asked(plan).iter().map(|phase| question(plan, result, phase)));
-        sentences.extend(standard(plan).iter().map(|usual| question(plan, result, usual)));
-        sentences.push(disk(plan, result));
+        sentences.extend(asked(plan, result).iter().map(|phase| question(plan, result, phase)));
+        sentences.extend(standard(plan, result).iter().map(|usual| question(plan, result, usual)));
+        sentences.push(disk(result));
         sentences.extend(mix(plan, result));
-        sentences.extend(options(plan, result));
-        sentences.extend(left_out(plan, result));
+        sentences.extend(options(result));
+        sentences.extend(left_out(result));
     }
     sentences.push(
         "Intervals cover repetition on this machine today, not other machines, corpora or versions."
@@ -70,7 +69,7 @@ fn loads(plan: &Plan, result: &RunResult) -> Vec<String> {
         let why = why.unwrap_or_else(|| "nothing was measured".to_owned());
         sentences.push(format!("Loads: this run does not answer it: no row is ranked ({why})."));
     }
-    sentences.extend(left_out(plan, result));
+    sentences.extend(left_out(result));
     sentences.push(
         "Intervals cover repetition on this machine today, not other machines, browsers or networks."
             .to_owned(),
@@ -159,7 +158,7 @@ const WARM: &str = "read-warm";
 const COLD: &str = "read-cold";
 
 /// The questions that every run is asked, as far as they are about what its rows do themselves and the plan does not ask others.
-fn standard(plan: &Plan) -> Vec<Question> {
+fn standard(plan: &Plan, result: &RunResult) -> Vec<Question> {
     let all = [
         Question::usual("Warm reads", &[WARM], "reads"),
         Question::usual("Cold reads", &[COLD], "reads"),
@@ -167,13 +166,13 @@ fn standard(plan: &Plan) -> Vec<Question> {
     ];
     let has = |question: &Question| plan.phases.iter().any(|phase| question.phases.contains(&phase.id));
     let is_meant = |question: &Question| {
-        (plan.text.phase.is_empty() || has(question)) && is_of_subject(plan, question.writes)
+        (plan.text.phase.is_empty() || has(question)) && is_of_subject(result, question.writes)
     };
     all.into_iter().filter(is_meant).collect()
 }
 
 /// A question for each phase of the plan's own and, where the phases were chosen, for each that no usual question is about.
-fn asked(plan: &Plan) -> Vec<Question> {
+fn asked(plan: &Plan, result: &RunResult) -> Vec<Question> {
     let is_own = |phase: &Phase| plan.text.phase.iter().any(|own| own.id == whole_of(&phase.id));
     let has = |id: &str| plan.phases.iter().any(|phase| phase.id == id);
     let were_chosen = !(has(WARM) && has(COLD));
@@ -182,7 +181,7 @@ fn asked(plan: &Plan) -> Vec<Question> {
         (is_own(phase) || were_chosen && !is_usual(phase))
             && !phase.only_prepares()
             && !is_later_part(&phase.id)
-            && is_of_subject(plan, only_writes(phase))
+            && is_of_subject(result, only_writes(phase))
     };
     plan.phases.iter().filter(is_asked).map(Question::of_phase).collect()
 }
@@ -201,8 +200,8 @@ fn only_writes(phase: &Phase) -> bool {
 }
 
 /// Whether what the answer is about does such work itself: what servers hand out is written to the store behind them.
-fn is_of_subject(plan: &Plan, writes: bool) -> bool {
-    !(writes && subject(plan) == League::Delivery)
+fn is_of_subject(result: &RunResult, writes: bool) -> bool {
+    !(writes && subject(result) == League::Delivery)
 }
 
 fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
@@ -218,13 +217,13 @@ fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
             true => format!("the phase `{phase}` was not measured"),
             false => format!("the phase `{phase}` was not part of it"),
         };
-        return unanswered(question, &why, to_find_out(plan, question));
+        return unanswered(question, &why, to_find_out(plan, result, question));
     };
     let of = |league: League| -> Vec<&Cell> {
         let is_of = |cell: &&Cell| !ranking::is_yardstick(cell) && ranking::league(cell) == league;
         cells.iter().copied().filter(is_of).collect()
     };
-    let subject = subject(plan);
+    let subject = subject(result);
     let others: Vec<League> =
         [League::Caches, League::Techniques].into_iter().filter(|league| !of(*league).is_empty()).collect();
     let mut sentence = of_subject(question, &of(subject), &others);
@@ -347,9 +346,9 @@ fn unanswered(question: &Question, why: &str, command: Option<String>) -> String
 }
 
 /// The command that measures the phase of a question with the same files and stores; none where no row could do it.
-fn to_find_out(plan: &Plan, question: &Question) -> Option<String> {
-    let can = |row: &Row| !question.is_cold() || row.can_be_cold();
-    let can_be = eligible(plan).into_iter().any(can);
+fn to_find_out(plan: &Plan, result: &RunResult, question: &Question) -> Option<String> {
+    let can = |row: &RowResult| !question.is_cold() || row.made_cold.is_some();
+    let can_be = eligible(result).into_iter().any(can);
     // Phases of the plan's own may be needed by what it says of them.
     if !can_be || !question.is_usual || !plan.text.phase.is_empty() {
         return None;
@@ -454,7 +453,7 @@ fn differences(cells: &[&Cell], several: &[String]) -> String {
         slack: 0.0,
     };
     // The processors of a server of the user's are elsewhere, or not only its own.
-    if cells.iter().any(|cell| has_url(cell)) {
+    if cells.iter().any(|cell| cell.traits.is_external) {
         return String::new();
     }
     let rows: Vec<Series> = cells.iter().map(row).collect();
@@ -488,31 +487,31 @@ fn listed(words: &[String]) -> String {
 }
 
 /// The league that the answer is about: places where files may live or, in a run without any, servers that hand them out.
-fn subject(plan: &Plan) -> League {
-    let has = |league: League| plan.rows.iter().any(|row| is_of(row, league));
+fn subject(result: &RunResult) -> League {
+    let has = |league: League| result.rows_here().any(|row| is_of(row, league));
     if has(League::Delivery) && !has(League::Direct) { League::Delivery } else { League::Direct }
 }
 
 /// Baselines belong to no league.
-fn is_of(row: &Row, league: League) -> bool {
-    !row.is_reference() && League::of(row.adapter.kind.name()) == league
+fn is_of(row: &RowResult, league: League) -> bool {
+    !row.is_reference() && League::of(row.kind) == league
 }
 
 /// The rows that the answer is about.
-fn eligible(plan: &Plan) -> Vec<&Row> {
-    let subject = subject(plan);
-    plan.rows.iter().filter(|row| is_of(row, subject)).collect()
+fn eligible(result: &RunResult) -> Vec<&RowResult> {
+    let subject = subject(result);
+    result.rows_here().filter(|row| is_of(row, subject)).collect()
 }
 
 /// Their labels.
-fn eligible_labels(plan: &Plan) -> Vec<&str> {
-    eligible(plan).into_iter().map(|row| row.label.as_str()).collect()
+fn eligible_labels(result: &RunResult) -> Vec<&str> {
+    eligible(result).into_iter().map(|row| row.store.as_str()).collect()
 }
 
-fn disk(plan: &Plan, result: &RunResult) -> String {
-    let taken = taken(plan, result);
+fn disk(result: &RunResult) -> String {
+    let taken = taken(result);
     let (Some(least), Some(most)) = (taken.first(), taken.last()) else {
-        return format!("Disk: this run does not answer it: {}.", why_no_disk(plan, result));
+        return format!("Disk: this run does not answer it: {}.", why_no_disk(result));
     };
     let logical = units::bytes(result.corpus.bytes as f64);
     let leasts: Vec<&Taken> =
@@ -545,9 +544,11 @@ struct Taken<'r> {
 }
 
 /// The rows that the answer is about and whose disk can be looked at, the least first.
-fn taken<'r>(plan: &Plan, result: &'r RunResult) -> Vec<Taken<'r>> {
-    let here = eligible(plan).into_iter().filter(|row| !is_elsewhere(row)).map(|row| row.label.as_str());
-    let eligible: Vec<&str> = here.filter(|label| !failed(result, label)).collect();
+fn taken(result: &RunResult) -> Vec<Taken<'_>> {
+    // A server of the user's tells the sizes of its blobs, or the memory that they take, and not what is allocated.
+    let can_be_seen = |row: &&RowResult| !row.traits.is_external && row.status != Status::Failed;
+    let seen = eligible(result).into_iter().filter(can_be_seen);
+    let eligible: Vec<&str> = seen.map(|row| row.store.as_str()).collect();
     let mut taken: Vec<Taken<'_>> = result
         .footprints
         .iter()
@@ -563,30 +564,20 @@ fn taken<'r>(plan: &Plan, result: &'r RunResult) -> Vec<Taken<'r>> {
 }
 
 /// Why nothing is said of disk, though a table of the report may have figures.
-fn why_no_disk(plan: &Plan, result: &RunResult) -> &'static str {
+fn why_no_disk(result: &RunResult) -> &'static str {
     let has_figure = |label: &str| {
         let of_row = result.footprints.iter().filter(|footprint| footprint.store == label);
         of_row.filter_map(|footprint| footprint.space_amplification).next().is_some()
     };
-    let measured = |row: &&Row| has_figure(&row.label) && !failed(result, &row.label);
-    if eligible(plan).iter().any(|row| measured(row) && is_elsewhere(row)) {
+    let measured = |row: &&RowResult| has_figure(&row.store) && row.status != Status::Failed;
+    if eligible(result).iter().any(|row| measured(row) && row.traits.is_external) {
         return "a server of yours says what stands in the table, and its disk cannot be looked at";
     }
-    let is_no_choice = |row: &&Row| !League::of(row.adapter.kind.name()).is_choice();
-    match plan.rows.iter().filter(measured).any(|row| is_no_choice(&row)) {
+    let is_no_choice = |row: &RowResult| !League::of(row.kind).is_choice();
+    match result.rows_here().filter(measured).any(is_no_choice) {
         true => "only stores that are no places for files were measured",
         false => "no store that keeps files on disk was measured",
     }
-}
-
-/// What is left of a store that failed says nothing of what its blobs take.
-fn failed(result: &RunResult, label: &str) -> bool {
-    result.rows.iter().any(|row| row.store == label && row.status == Status::Failed)
-}
-
-/// A server of the user's tells the sizes of its blobs, or the memory that they take, and not what is allocated.
-fn is_elsewhere(row: &Row) -> bool {
-    !row.options.text("url").is_empty()
 }
 
 /// What is taken before anything is put, such as a log of a fixed size, is no price of a blob.
@@ -639,12 +630,12 @@ fn cheapest(rows: &[Series]) -> String {
 /// first.
 fn mixed(plan: &Plan, result: &RunResult) -> Vec<(String, Vec<Series>)> {
     let mut groups: Vec<(String, Vec<Series>)> = Vec::new();
-    for row in eligible(plan) {
+    for row in eligible(result) {
         let mut cost: BTreeMap<u32, f64> = BTreeMap::new();
         let mut conditions: Vec<String> = Vec::new();
         let complete = plan.mix.iter().all(|(kind, share)| {
             let phase = MIX_PHASES.iter().find(|(known, _)| known == kind).map_or("", |(_, phase)| phase);
-            let cell = result.results.iter().find(|cell| cell.store == row.label && cell.phase == phase);
+            let cell = result.results.iter().find(|cell| cell.store == row.store && cell.phase == phase);
             let Some(cell) = cell.filter(|cell| cell.not_ranked.is_none()) else { return false };
             let condition = ranking::group_of(cell);
             if !condition.is_empty() && !conditions.contains(&condition) {
@@ -658,7 +649,7 @@ fn mixed(plan: &Plan, result: &RunResult) -> Vec<(String, Vec<Series>)> {
         if complete {
             let rates = cost.into_iter().map(|(round, seconds)| (round, 1.0 / seconds)).collect();
             let (group, series) =
-                (conditions.join("; "), Series { label: row.label.clone(), rates, slack: 0.0 });
+                (conditions.join("; "), Series { label: row.store.clone(), rates, slack: 0.0 });
             match groups.iter_mut().find(|(known, _)| *known == group) {
                 Some((_, members)) => members.push(series),
                 None => groups.push((group, vec![series])),
@@ -670,8 +661,8 @@ fn mixed(plan: &Plan, result: &RunResult) -> Vec<(String, Vec<Series>)> {
 }
 
 /// Which rows are beaten everywhere by another, and which are left to choose from.
-fn options(plan: &Plan, result: &RunResult) -> Option<String> {
-    let rows = eligible_labels(plan);
+fn options(result: &RunResult) -> Option<String> {
+    let rows = eligible_labels(result);
     if rows.len() < 3 {
         return None;
     }
@@ -747,9 +738,9 @@ fn dominates(result: &RunResult, row: &str, other: &str) -> bool {
 }
 
 /// Rows that are no candidates, and why.
-fn left_out(plan: &Plan, result: &RunResult) -> Option<String> {
-    let subject = subject(plan);
-    let why = |row: &RowResult| match (&row.reason, League::of(&row.kind)) {
+fn left_out(result: &RunResult) -> Option<String> {
+    let subject = subject(result);
+    let why = |row: &RowResult| match (&row.reason, League::of(row.kind)) {
         (Some(reason), _) => Some(reason.clone()),
         (None, League::Caches) => Some("a cache, not a place where files live".to_owned()),
         (None, League::Techniques) => Some("a technique of ours, which you cannot have".to_owned()),
@@ -763,7 +754,7 @@ fn left_out(plan: &Plan, result: &RunResult) -> Option<String> {
     let rows: Vec<(Option<String>, String)> = result
         .rows
         .iter()
-        .filter(|row| !Kind::is_baseline(&row.kind))
+        .filter(|row| !row.is_reference())
         .map(|row| (why(row), row.store.clone()))
         .collect();
     let list = match rows.as_slice() {

@@ -9,10 +9,11 @@ use super::compare::Series;
 use super::histogram::{self, Histogram, SHARES};
 use super::interval::rate;
 use super::ranking::is_ladder;
-use crate::plan::{CacheState, Missing, Phase, Plan, Row, Work, class_of, length_key};
+use crate::plan::{CacheState, Phase, Plan, Work, length_key};
 use crate::records::{CellRecord, Records};
-use crate::result::{Cache, CacheProof, Cell, HotShare, PercentileIntervals, Round, SizeBand, Status, Step};
-use crate::store::Kind;
+use crate::result::{
+    Cache, CacheProof, Cell, HotShare, PercentileIntervals, Round, RowResult, SizeBand, Status, Step, Traits,
+};
 
 /// Above this share of the store's bytes in the page cache after eviction, cold is lukewarm.
 const RESIDENT_SHARE_MAX: f64 = 0.01;
@@ -29,8 +30,9 @@ fn blank(plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
     Cell {
         store: String::new(),
         adapter: String::new(),
-        kind: String::new(),
+        kind: None,
         options: BTreeMap::new(),
+        traits: Traits::default(),
         status: Status::Measured,
         reason: None,
         phase: phase.id.clone(),
@@ -80,13 +82,19 @@ fn blank(plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
     }
 }
 
-pub(super) fn missing_cell(missing: &Missing, plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
+pub(super) fn missing_cell(
+    missing: &RowResult,
+    plan: &Plan,
+    phase: &Phase,
+    sweep_bytes: Option<u64>,
+) -> Cell {
+    let reason = missing.reason.clone().unwrap_or_default();
     Cell {
-        store: missing.label.clone(),
+        store: missing.store.clone(),
         adapter: missing.adapter.clone(),
         status: Status::NotAvailable,
-        reason: Some(missing.reason.clone()),
-        not_ranked: Some(format!("not available: {}", missing.reason)),
+        not_ranked: Some(format!("not available: {reason}")),
+        reason: Some(reason),
         ..blank(plan, phase, sweep_bytes)
     }
 }
@@ -95,25 +103,27 @@ pub(super) fn missing_cell(missing: &Missing, plan: &Plan, phase: &Phase, sweep_
 pub(super) fn cell(
     plan: &Plan,
     records: &Records,
-    row: &Row,
+    row: &RowResult,
     phase: &Phase,
     sweep_bytes: Option<u64>,
 ) -> Result<Option<Cell>> {
-    let durability = class_of(row, phase.class, plan.durability);
+    let promise = row.promise_of(phase.class);
     let mut cell = Cell {
-        store: row.label.clone(),
-        adapter: row.adapter.name.to_owned(),
-        kind: row.adapter.kind.name().to_owned(),
-        options: row.options.shown(),
-        durability,
-        own_durability: row.own_class().filter(|own| *own != plan.durability),
-        damage: Some((row.adapter.damage)(&row.options, durability)),
-        one_transaction: plan.is_one_transaction(row, phase, sweep_bytes),
+        store: row.store.clone(),
+        adapter: row.adapter.clone(),
+        kind: row.kind,
+        options: row.options.clone(),
+        traits: row.traits.clone(),
+        durability: promise.map_or(plan.durability, |promise| promise.durability),
+        own_durability: row.own_durability.filter(|own| *own != plan.durability),
+        damage: promise.map(|promise| promise.damage),
+        one_transaction: !row.is_reference()
+            && plan.reads_in_one(row.transaction.unwrap_or_default(), phase, sweep_bytes),
         ..blank(plan, phase, sweep_bytes)
     };
     let empty = CellRecord::default();
-    let record = records.cells.get(&(row.label.clone(), sweep_bytes, phase.id.clone())).unwrap_or(&empty);
-    let failed = records.rows.iter().find(|known| known.store == row.label && known.status == Status::Failed);
+    let record = records.cells.get(&(row.store.clone(), sweep_bytes, phase.id.clone())).unwrap_or(&empty);
+    let failed = Some(row).filter(|row| row.status == Status::Failed);
     if record.rounds.is_empty() {
         match (&record.not_possible, failed) {
             (Some(why), _) => (cell.status, cell.reason) = (Status::NotPossible, Some(why.clone())),
@@ -197,30 +207,18 @@ fn percentiles(cell: &mut Cell) -> Result<()> {
     Ok(())
 }
 
-/// Steps in the order in which ops take them.
+/// The steps that the loop times, in the order in which ops take them. Those that sessions tell come after connecting, in the order
+/// of their row's traits.
 pub(super) const STEPS: &[&str] = &[
-    "connect",
-    "script connects",
-    "script fetches",
-    "digest",
-    "begin",
-    "find",
-    "insert",
-    "put",
-    "confirm",
-    "release",
-    "delete",
-    "forget",
-    "commit",
-    "first paint",
-    "icons",
-    "content",
+    "connect", "digest", "begin", "find", "insert", "put", "confirm", "release", "delete", "forget", "commit",
 ];
 
 /// The parts of ops that were timed by themselves, and their share of the ops' time.
 fn steps(cell: &mut Cell) -> Result<()> {
     let mut names: Vec<&String> = cell.rounds.iter().flat_map(|round| round.histogram.steps.keys()).collect();
-    names.sort_by_key(|name| (STEPS.iter().position(|known| known == name), *name));
+    let told = cell.traits.steps.iter().map(String::as_str);
+    let order: Vec<&str> = STEPS[..1].iter().copied().chain(told).chain(STEPS[1..].iter().copied()).collect();
+    names.sort_by_key(|name| (order.iter().position(|known| known == name), *name));
     names.dedup();
     let whole = decode_rounds(&cell.rounds, |round| &round.histogram.service)?;
     let time =
@@ -416,25 +414,11 @@ pub fn op_ns(cell: &Cell) -> Option<f64> {
     Some(1e9 / rate.median * cell.workers as f64)
 }
 
-/// Whether a row's ops are answered by another process, as those of servers, caches and web servers are.
-pub fn has_process(cell: &Cell) -> bool {
-    [Kind::Server, Kind::Cache, Kind::Web].map(Kind::name).contains(&cell.kind.as_str())
-}
-
-/// Whether that process is one of the user's, given by URL.
-pub fn has_url(cell: &Cell) -> bool {
-    cell.options.get("url").is_some_and(|url| !url.is_empty())
-}
-
-/// Whether answers come from a distance that was made.
-pub fn is_far(cell: &Cell) -> bool {
-    cell.options.get("rtt").is_some_and(|rtt| rtt != "0")
-}
-
 /// Whether a cell's ops wait, one after the other, for a process of this machine: what waking a processor takes is then part of each.
 /// More workers than one keep the processors awake.
 pub fn waits_for_a_process(cell: &Cell) -> bool {
-    cell.workers == 1 && has_process(cell) && !has_url(cell) && !is_far(cell)
+    let traits = &cell.traits;
+    cell.workers == 1 && traits.has_process && !traits.is_external && !traits.is_far()
 }
 
 /// The median percentile of a cell's service time.

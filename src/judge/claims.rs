@@ -706,7 +706,7 @@ fn values(result: &RunResult, target: &Target) -> Result<Values, String> {
         Metric::P99 => of_one(&cells, |round| percentile(round, 2))?,
         Metric::P999 => of_one(&cells, |round| percentile(round, 3))?,
         Metric::Memory => {
-            if let Some(cell) = cells.iter().find(|cell| has_unseen_server(cell)) {
+            if let Some(cell) = cells.iter().find(|cell| cell.traits.is_external) {
                 return Err(format!("The memory of the server of `{}` is not seen.", cell.store));
             }
             most(&cells, |round| {
@@ -726,11 +726,6 @@ fn values(result: &RunResult, target: &Target) -> Result<Values, String> {
         return Err(nothing_of(target));
     }
     Ok(values)
-}
-
-/// Whether a part of the row's memory belongs to a server that somebody else started.
-fn has_unseen_server(cell: &Cell) -> bool {
-    cells::has_process(cell) && cells::has_url(cell)
 }
 
 /// Why there are no values of a target.

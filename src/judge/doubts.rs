@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::cells::{has_url, is_far, p50, series, waits_for_a_process, writes};
+use super::cells::{p50, series, waits_for_a_process, writes};
 use super::compare::{Series, rank};
 use super::{disturbed, rails, ranking};
 use crate::plan::{COLD_BLOBS_SERVERS, Order, Phase, Plan, Transaction, Use, Work, whole_of};
 use crate::result::{Cache, Cell, Doubt, RowResult, RunResult, Status, VerifiedFrom};
-use crate::store::Kind;
 use crate::units;
 
 /// Rounds below which intervals are too wide for verdicts.
@@ -54,7 +53,7 @@ pub fn from_figures(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
     doubts.extend(caught_up(result));
     doubts.extend(compared_in_caches(result));
     doubts.extend(open_loops(result));
-    doubts.extend(contents(plan, result));
+    doubts.extend(contents(result));
     doubts.extend(distance(result));
     doubts.extend(same_blob(plan, result));
     doubts
@@ -117,7 +116,7 @@ fn collect(
 
 /// The phases and rows of these cells in few words: the parts of a phase are told as one, phases with the same rows together.
 fn places(result: &RunResult, cells: &[&Cell]) -> String {
-    let is_row = |row: &&RowResult| row.status == Status::Measured && !Kind::is_baseline(&row.kind);
+    let is_row = |row: &&RowResult| row.status == Status::Measured && !row.is_reference();
     let every: Vec<&str> = result.rows.iter().filter(is_row).map(|row| row.store.as_str()).collect();
     let mut by_phase: Vec<(&str, Vec<&str>)> = Vec::new();
     for cell in cells {
@@ -353,7 +352,7 @@ fn open_loops(result: &RunResult) -> Vec<Doubt> {
 
 /// Round trips that were made by delaying are not yet a network.
 fn distance(result: &RunResult) -> Option<Doubt> {
-    result.results.iter().any(is_far).then(|| {
+    result.results.iter().any(|cell| cell.traits.is_far()).then(|| {
         let text = "Distance was made by a proxy that delays and does nothing else. A real network also begins slowly (about \
                     14 kB in the first round trip), loses packets and has a limited bandwidth: what is large or comes over many \
                     connections is slower there than here.";
@@ -382,7 +381,7 @@ fn same_blob(plan: &Plan, result: &RunResult) -> Option<Doubt> {
 
 /// Whose put-off work nobody waits for.
 fn put_off(result: &RunResult) -> Option<Doubt> {
-    let is = |cell: &Cell| has_url(cell) && writes(cell) && !cell.rounds.is_empty();
+    let is = |cell: &Cell| cell.traits.is_external && writes(cell) && !cell.rounds.is_empty();
     let text = |places: &str| {
         format!(
             "What servers given by URL put off, such as checkpoints, is not asked for and not waited for: their writes are counted until \
@@ -445,8 +444,8 @@ fn compared_in_caches(result: &RunResult) -> Option<Doubt> {
     })
 }
 
-fn contents(plan: &Plan, result: &RunResult) -> Option<Doubt> {
-    (result.corpus.zstd_ratio > COMPRESSIBLE && !plan.shows_pages()).then(|| {
+fn contents(result: &RunResult) -> Option<Doubt> {
+    (result.corpus.zstd_ratio > COMPRESSIBLE && !result.shows_pages()).then(|| {
         let text = format!(
             "The blobs are compressible ({:.1} times by zstd): stores that compress do better here than with images or archives.",
             result.corpus.zstd_ratio

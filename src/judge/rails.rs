@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use super::cells::has_process;
 use super::doubts::doubt;
 use crate::result::{Doubt, Rail, RunResult};
 use crate::units;
@@ -80,7 +79,7 @@ pub fn drift(result: &RunResult) -> Vec<Doubt> {
         ("The device", "a direct read of 4 KiB", WIDE_SPREAD, |rail| rail.read_ns),
     ];
     // Only what another process answers comes from another processor.
-    if result.results.iter().any(has_process) {
+    if result.results.iter().any(|cell| cell.traits.has_process) {
         let (what, op) = ("The way from processor to processor", "a byte to a thread on another and back");
         rails.push((what, op, WIDE_SPREAD, |rail| rail.trip_ns));
     }
@@ -116,19 +115,30 @@ pub fn changed(rails: &[Rail], limit: f64) -> Vec<(u32, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::json;
 
     use super::super::doubts;
     use super::super::runs::{self, ChangeVerdict};
     use super::*;
     use crate::judge::fixture::{cell, result};
-    use crate::plan::resolved;
-    use crate::result::Verdict;
+    use crate::plan::{Available, PlanText, resolved};
+    use crate::result::{Traits, Verdict};
 
-    /// A run of one row of this kind whose calls take 100 us, on a machine with these trips in three rounds.
-    fn run(kind: &str, trips: [f64; 3], over: serde_json::Value) -> RunResult {
+    /// What is inside the process.
+    fn here() -> Traits {
+        Traits::default()
+    }
+
+    fn server() -> Traits {
+        Traits { has_process: true, ..Traits::default() }
+    }
+
+    /// A run of one row with these traits whose calls take 100 us, on a machine with these trips in three rounds.
+    fn run(traits: Traits, trips: [f64; 3], over: serde_json::Value) -> RunResult {
         let mut over = over;
-        over["kind"] = json!(kind);
+        over["traits"] = json!(traits);
         over["service_ns"] = json!({"p50": 100_000});
         let mut run = result("", vec![cell("a", "read-warm", &[], over)], vec![]);
         run.rails = trips
@@ -155,34 +165,54 @@ mod tests {
     #[test]
     fn who_waits_for_another_processor_is_doubted() {
         let slow = [60e3; 3];
-        assert_eq!(kinds(&run("server", slow, json!({}))), ["waking"]);
-        assert!(kinds(&run("embedded", slow, json!({}))).is_empty());
-        assert!(kinds(&run("server", [30e3; 3], json!({}))).is_empty());
+        assert_eq!(kinds(&run(server(), slow, json!({}))), ["waking"]);
+        assert!(kinds(&run(here(), slow, json!({}))).is_empty());
+        assert!(kinds(&run(server(), [30e3; 3], json!({}))).is_empty());
         // The way varies; an op that takes far less was not made on two processors.
-        assert_eq!(kinds(&run("server", [120e3; 3], json!({}))), ["waking"]);
-        assert!(kinds(&run("server", [250e3; 3], json!({}))).is_empty());
+        assert_eq!(kinds(&run(server(), [120e3; 3], json!({}))), ["waking"]);
+        assert!(kinds(&run(server(), [250e3; 3], json!({}))).is_empty());
         // Other workers keep processors awake; elsewhere the other side is not of this machine.
-        assert!(kinds(&run("cache", slow, json!({"workers": 4}))).is_empty());
-        assert!(kinds(&run("server", slow, json!({"options": {"url": "there://elsewhere"}}))).is_empty());
-        assert!(kinds(&run("web", slow, json!({"options": {"url": "", "rtt": "10ms"}}))).is_empty());
-        assert_eq!(kinds(&run("web", slow, json!({"options": {"url": "", "rtt": "0"}}))), ["waking"]);
+        assert!(kinds(&run(server(), slow, json!({"workers": 4}))).is_empty());
+        assert!(kinds(&run(Traits { is_external: true, ..server() }, slow, json!({}))).is_empty());
+        assert!(kinds(&run(Traits { distance_ms: Some(10.0), ..server() }, slow, json!({}))).is_empty());
+        assert_eq!(kinds(&run(Traits { distance_ms: Some(0.0), ..server() }, slow, json!({}))), ["waking"]);
+    }
+
+    /// What a store of the table says of itself, with these settings beside its usual ones.
+    fn traits_of(store: &str, set: &str) -> Option<Traits> {
+        let text = format!("stores = ['{store}']\n{set}");
+        let plan = PlanText::parse(&text).unwrap().resolve_for(Available::All { but: &BTreeMap::new() });
+        Some(plan.ok()?.rows[0].traits())
+    }
+
+    /// A file system in memory is a cache, and no process answers for it; a browser answers for a page.
+    #[test]
+    fn whether_a_process_answers_is_not_guessed_from_the_kind_of_place() {
+        let slow = [60e3; 3];
+        let files = traits_of("files/ramdisk", "").unwrap();
+        assert!(kinds(&run(files, slow, json!({"kind": "cache"}))).is_empty());
+        if let Some(page) = traits_of("page/inlined", "set = {'page.rtt' = '0'}") {
+            assert_eq!(kinds(&run(page, slow, json!({"kind": "page"}))), ["waking"]);
+            let far = traits_of("page/inlined", "set = {'page.rtt' = '0.5'}").unwrap();
+            assert!(kinds(&run(far, slow, json!({"kind": "page"}))).is_empty());
+        }
     }
 
     #[test]
     fn processors_that_were_kept_awake_are_told_of_where_they_matter() {
         let quick = [12e3; 3];
-        assert_eq!(kinds_of("awake = true", &run("server", quick, json!({}))), ["awake"]);
-        assert!(kinds_of("awake = true", &run("embedded", quick, json!({}))).is_empty());
-        assert!(kinds_of("awake = false", &run("server", quick, json!({}))).is_empty());
+        assert_eq!(kinds_of("awake = true", &run(server(), quick, json!({}))), ["awake"]);
+        assert!(kinds_of("awake = true", &run(here(), quick, json!({}))).is_empty());
+        assert!(kinds_of("awake = false", &run(server(), quick, json!({}))).is_empty());
         // Where asking for it did not help, both are told.
-        assert_eq!(kinds_of("awake = true", &run("server", [60e3; 3], json!({}))), ["waking", "awake"]);
+        assert_eq!(kinds_of("awake = true", &run(server(), [60e3; 3], json!({}))), ["waking", "awake"]);
     }
 
     #[test]
     fn ways_that_change_are_told_of_where_they_matter() {
         let changing = [20e3, 30e3, 45e3];
-        assert_eq!(kinds(&run("server", changing, json!({}))), ["drift"]);
-        assert!(kinds(&run("files", changing, json!({}))).is_empty());
+        assert_eq!(kinds(&run(server(), changing, json!({}))), ["drift"]);
+        assert!(kinds(&run(here(), changing, json!({}))).is_empty());
     }
 
     #[test]
@@ -203,16 +233,16 @@ mod tests {
 
     #[test]
     fn runs_with_other_ways_are_not_of_one_machine() {
-        let of = |trip: f64| run("server", [trip; 3], json!({}));
+        let of = |trip: f64| run(server(), [trip; 3], json!({}));
         assert_eq!(trips_changed(&of(20e3), &of(60e3)), Some(40e3));
         assert_eq!(trips_changed(&of(60e3), &of(20e3)), Some(40e3));
         assert_eq!(trips_changed(&of(60e3), &of(80e3)), None);
         // What waits for a process there is not judged, where the difference is much of an op.
-        let judged = |kind: &str, seconds: f64, over: serde_json::Value| {
+        let judged = |traits: Traits, seconds: f64, over: serde_json::Value| {
             let with = |trip: f64| {
-                let mut run = run(kind, [trip; 3], over.clone());
+                let mut run = run(traits.clone(), [trip; 3], over.clone());
                 let mut over = over.clone();
-                over["kind"] = json!(kind);
+                over["traits"] = json!(traits);
                 over["ops_per_s"] = json!({"median": 1000.0 / seconds});
                 run.results = result("", vec![cell("a", "read-warm", &[seconds; 5], over)], vec![]).results;
                 run
@@ -220,10 +250,10 @@ mod tests {
             runs::compare(&with(20e3), &with(60e3), 0.05).remove(0).verdict
         };
         // Of 1,000 ops.
-        assert_eq!(judged("server", 0.1, json!({})), ChangeVerdict::WayChanged);
-        assert_eq!(judged("server", 1.0, json!({})), ChangeVerdict::Known(Verdict::Equal));
-        assert_eq!(judged("server", 0.1, json!({"workers": 4})), ChangeVerdict::Known(Verdict::Equal));
-        assert_eq!(judged("embedded", 0.1, json!({})), ChangeVerdict::Known(Verdict::Equal));
+        assert_eq!(judged(server(), 0.1, json!({})), ChangeVerdict::WayChanged);
+        assert_eq!(judged(server(), 1.0, json!({})), ChangeVerdict::Known(Verdict::Equal));
+        assert_eq!(judged(server(), 0.1, json!({"workers": 4})), ChangeVerdict::Known(Verdict::Equal));
+        assert_eq!(judged(here(), 0.1, json!({})), ChangeVerdict::Known(Verdict::Equal));
         let mut older = of(60e3);
         older.rails.iter_mut().for_each(|rail| (rail.trip_ns, rail.near_trip_ns) = (None, None));
         assert!(trips_changed(&older, &of(20e3)).is_none() && trips(&older).is_none());

@@ -5,8 +5,7 @@ use super::compare::{rank, with_reference};
 use super::{LEAST_SECONDS, SHORT_OPS, SHORT_SECONDS, VERDICT_ROUNDS};
 use crate::plan::{Plan, class_wanted, length_key};
 use crate::records::{RESIDENT_SHARE_OPENED_MAX, Records};
-use crate::result::{Cache, CacheProof, Cell, RunResult, Status};
-use crate::store::Kind;
+use crate::result::{Cache, CacheProof, Cell, Kind, RunResult, Status};
 
 /// Above this share of harness in an op the cell is not ranked.
 pub const HARNESS_SHARE_MAX: f64 = 0.30;
@@ -21,7 +20,6 @@ pub fn mostly_harness(cell: &Cell) -> Option<String> {
 
 /// Why a cell is not ranked, if it is not.
 pub(super) fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<String> {
-    let row = plan.rows.iter().find(|row| row.label == cell.store)?;
     match cell.status {
         Status::Measured => {}
         Status::NotPossible => {
@@ -33,13 +31,14 @@ pub(super) fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<
         Status::Failed => return Some(format!("failed: {}", cell.reason.clone().unwrap_or_default())),
     }
     let phase = plan.phases.iter().find(|phase| phase.id == cell.phase)?;
-    let weaker = (phase.writes() && cell.durability < class_wanted(row, phase.class, plan.durability))
+    let wanted = class_wanted(cell.own_durability, phase.class, plan.durability);
+    let weaker = (phase.writes() && cell.durability < wanted)
         .then(|| format!("{WEAKER} {}, the strongest it has", cell.durability.name()));
-    if row.is_reference() {
+    if is_yardstick(cell) {
         return Some("a baseline, not a place for files".to_owned());
     }
     // Of caches nobody expects that class: those of each class rank apart.
-    if weaker.is_some() && row.adapter.kind != Kind::Cache {
+    if weaker.is_some() && !is_cache(cell) {
         return weaker;
     }
     if let Some(why) = mostly_harness(cell) {
@@ -180,7 +179,7 @@ pub fn is_cut_short(cell: &Cell) -> bool {
 fn cold_passes(plan: &Plan, records: &Records, cell: &Cell) -> Option<(u32, u32)> {
     let cold = plan.cold_phase_of(&cell.phase, cell.sweep_bytes)?;
     let planned = records.fixed.lengths.get(&length_key(&cold.id, cell.sweep_bytes))?.cold_passes;
-    let row = plan.rows.iter().find(|row| row.label == cell.store)?;
+    let row = records.rows.iter().find(|row| row.store == cell.store && row.is_here())?;
     Some((row.cold_passes(planned), planned))
 }
 
@@ -251,16 +250,15 @@ pub enum League {
 }
 
 impl League {
-    /// That of a row of this kind, by its name.
-    pub fn of(kind: &str) -> League {
-        if kind == Kind::Web.name() {
-            League::Delivery
-        } else if kind == Kind::Cache.name() {
-            League::Caches
-        } else if kind == Kind::Technique.name() {
-            League::Techniques
-        } else {
-            League::Direct
+    /// That of a row of this kind.
+    pub fn of(kind: Option<Kind>) -> League {
+        match kind {
+            Some(Kind::Web) => League::Delivery,
+            Some(Kind::Cache) => League::Caches,
+            Some(Kind::Technique) => League::Techniques,
+            Some(Kind::Baseline | Kind::Files | Kind::Embedded | Kind::Server | Kind::Page) | None => {
+                League::Direct
+            }
         }
     }
 
@@ -282,7 +280,7 @@ impl League {
 
 /// The league of a cell's row.
 pub fn league(cell: &Cell) -> League {
-    League::of(&cell.kind)
+    League::of(cell.kind)
 }
 
 /// Whether a cell's row may be what an answer recommends.
@@ -321,14 +319,14 @@ pub fn group_of(cell: &Cell) -> String {
     if cell.one_transaction {
         parts.push("all reads in one transaction".to_owned());
     }
-    if cell.options.get("key").is_some_and(|key| key == "integer") {
+    if cell.traits.integer_keys {
         parts.push("integer keys".to_owned());
     }
-    parts.extend(cell.options.get("shows").cloned());
-    parts.extend(cell.options.get("rtt").map(|rtt| format!("{rtt} ms a round trip")));
+    parts.extend(cell.traits.shows.clone());
+    parts.extend(cell.traits.distance_ms.map(|ms| format!("{ms} ms a round trip")));
     match cell.cache {
         // The techniques of ours are ways to keep files.
-        Cache::Lukewarm if [Kind::Files.name(), Kind::Technique.name()].contains(&cell.kind.as_str()) => {
+        Cache::Lukewarm if matches!(cell.kind, Some(Kind::Files | Kind::Technique)) => {
             parts.push("lukewarm files".to_owned());
         }
         Cache::Lukewarm => parts.push("lukewarm".to_owned()),
@@ -373,7 +371,7 @@ pub fn is_alone(result: &RunResult, cell: &Cell) -> bool {
 
 /// Whether a cell belongs to a baseline.
 pub fn is_yardstick(cell: &Cell) -> bool {
-    Kind::is_baseline(&cell.kind)
+    cell.kind == Some(Kind::Baseline)
 }
 
 #[cfg(test)]

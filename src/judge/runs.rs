@@ -7,8 +7,7 @@ use super::compare::unpaired;
 use super::interval::verdict;
 use super::{rails, ranking};
 use crate::plan::{FillOrder, PhaseText, PlanText, whole_of};
-use crate::result::{Cell, CorpusResult, Interval, RowResult, RunResult, Verdict};
-use crate::store::Durability;
+use crate::result::{Cell, CorpusResult, Durability, Interval, RowResult, RunResult, Verdict};
 use crate::units;
 
 /// The largest difference of two corpora that are the same for a rate: a file more or less in a directory.
@@ -255,8 +254,7 @@ fn planned_otherwise(old: &RunResult, new: &RunResult, cell: &Cell) -> Option<St
     }
     // Before results had a word of it, the order was random. A digest has no order anyway.
     let filled = |plan: &PlanText| plan.fill_order.unwrap_or(FillOrder::Random);
-    let by_integer = cell.options.get("key").is_some_and(|form| form == "integer");
-    if by_integer && filled(old) != filled(new) {
+    if cell.traits.integer_keys && filled(old) != filled(new) {
         return Some("integer keys were put in another order".to_owned());
     }
     let is_open = cell.offered_ops_per_s.is_some() || is_ladder;

@@ -9,20 +9,22 @@ use super::compare::{Ranking, Series, rank, with_reference};
 use super::crossover::{Point, crossovers};
 use super::ranking::{is_yardstick, not_ranked, ranked_with, same_keys, withhold_bests};
 use super::{answer, claims, disturbed, doubts, interval, reference};
-use crate::plan::{Class, Phase, Plan, Row, class_of};
+use crate::plan::{Missing, Phase, Plan};
 use crate::records::Records;
-use crate::result::{Against, Cell, Comparison, Disturbance, Footprint, Picture, RunResult, SCHEMA, Verdict};
+use crate::result::{
+    Against, Cell, Comparison, Disturbance, Footprint, Picture, RowResult, RunResult, SCHEMA, Verdict,
+};
 
 /// Works out the whole result.
 pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
     let mut cells = Vec::new();
     for planned in &plan.corpora {
         for phase in plan.phases_of(planned.sweep_bytes).filter(|phase| !phase.only_prepares()) {
-            for row in plan.rows.iter().filter(|row| plan.is_done_by(&phase.id, row)) {
-                cells.extend(cell(plan, records, row, phase, planned.sweep_bytes)?);
-            }
-            for missing in plan.missing.iter().filter(|missing| plan.would_be_done_by(&phase.id, missing)) {
-                cells.push(missing_cell(missing, plan, phase, planned.sweep_bytes));
+            for row in records.rows.iter().filter(|row| does(plan, phase, row)) {
+                match row.is_here() {
+                    true => cells.extend(cell(plan, records, row, phase, planned.sweep_bytes)?),
+                    false => cells.push(missing_cell(row, plan, phase, planned.sweep_bytes)),
+                }
             }
         }
     }
@@ -33,13 +35,8 @@ pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
     let rankings = rankings(&mut cells);
     let mut rows = records.rows.clone();
     for row in &mut rows {
-        if let Some(planned) = plan.rows.iter().find(|planned| planned.label == row.store) {
-            let class = class_of(planned, Class::Asked, plan.durability);
-            row.damage = Some((planned.adapter.damage)(&planned.options, class));
-            row.noticed_by = (planned.adapter.integrity)(&planned.options, class).noticed_by(&row.facts);
-            let visits = records.store_rounds.iter().filter(|visit| visit.store == row.store);
-            row.verified_from = visits.filter_map(|visit| visit.verified_from).min();
-        }
+        let visits = records.store_rounds.iter().filter(|visit| visit.store == row.store);
+        row.verified_from = visits.filter_map(|visit| visit.verified_from).min();
     }
     let mut result = RunResult {
         schema: SCHEMA,
@@ -55,7 +52,7 @@ pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
         footprints: footprints(plan, records),
         comparisons: comparisons(plan, records, &cells, &rankings),
         matrices: reference::matrices(plan, records, &cells),
-        crossovers: all_crossovers(plan, &cells),
+        crossovers: all_crossovers(plan, records, &cells),
         results: cells,
         answer: Vec::new(),
         claims: Vec::new(),
@@ -63,7 +60,7 @@ pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
         rails: records.rails.clone(),
         store_rounds: records.store_rounds.clone(),
         set_aside: records.set_aside.clone(),
-        pictures: plan.rows.iter().filter_map(|row| picture(records, row)).collect(),
+        pictures: records.rows.iter().filter_map(|row| picture(records, row)).collect(),
     };
     result.doubts.extend(doubts::from_figures(plan, &result));
     result.claims = claims::judge(&result);
@@ -71,8 +68,17 @@ pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
     Ok(result)
 }
 
-fn picture(records: &Records, row: &Row) -> Option<Picture> {
-    records.pictures.iter().find(|picture| picture.store == row.label).cloned()
+/// Whether a row does a phase, or would if it could run.
+fn does(plan: &Plan, phase: &Phase, row: &RowResult) -> bool {
+    if !row.is_here() {
+        let (label, adapter) = (row.store.clone(), row.adapter.clone());
+        return plan.would_be_done_by(&phase.id, &Missing { label, adapter, reason: String::new() });
+    }
+    row.is_reference() || plan.is_for(&phase.id, &row.adapter, &row.options)
+}
+
+fn picture(records: &Records, row: &RowResult) -> Option<Picture> {
+    records.pictures.iter().find(|picture| picture.store == row.store).cloned()
 }
 
 /// The number of rounds that the first five ask for.
@@ -152,7 +158,8 @@ fn comparisons(plan: &Plan, records: &Records, cells: &[Cell], groups: &[Group])
             });
         }
     }
-    let pairs = cells.iter().flat_map(|cell| baselines_of(plan, cells, cell).map(move |other| (cell, other)));
+    let pairs =
+        cells.iter().flat_map(|cell| baselines_of(records, cells, cell).map(move |other| (cell, other)));
     all.extend(pairs.filter_map(|(cell, other)| {
         let same_keys = same_keys(plan, records, cell, other);
         let ratio = same_keys.then(|| with_reference(&series(cell), &series(other))).flatten();
@@ -172,10 +179,14 @@ fn comparisons(plan: &Plan, records: &Records, cells: &[Cell], groups: &[Group])
 
 /// What a cell is held against and not judged by: baselines that keep the same blobs on a device too, in the same class where it
 /// writes. Beside what keeps nothing, any ratio would only say that it keeps nothing.
-fn baselines_of<'c>(plan: &'c Plan, cells: &'c [Cell], cell: &'c Cell) -> impl Iterator<Item = &'c Cell> {
+fn baselines_of<'c>(
+    records: &'c Records,
+    cells: &'c [Cell],
+    cell: &'c Cell,
+) -> impl Iterator<Item = &'c Cell> {
     let keeps = |label: &str| {
-        let row = plan.rows.iter().find(|row| row.label == label);
-        row.is_some_and(|row| row.is_reference() && (row.adapter.caps)(&row.options).persistent)
+        let row = records.rows.iter().find(|row| row.store == label);
+        row.is_some_and(|row| row.is_reference() && row.made_cold.is_some())
     };
     let is_held = !cell.rounds.is_empty() && !is_yardstick(cell);
     cells.iter().filter(move |other| {
@@ -190,11 +201,11 @@ fn baselines_of<'c>(plan: &'c Plan, cells: &'c [Cell], cell: &'c Cell) -> impl I
 fn footprints(plan: &Plan, records: &Records) -> Vec<Footprint> {
     let mut all = Vec::new();
     for planned in &plan.corpora {
-        for row in &plan.rows {
+        for row in &records.rows {
             let rounds: Vec<&Footprint> = records
                 .store_rounds
                 .iter()
-                .filter(|visit| visit.store == row.label && visit.sweep_bytes == planned.sweep_bytes)
+                .filter(|visit| visit.store == row.store && visit.sweep_bytes == planned.sweep_bytes)
                 .map(|visit| &visit.footprint)
                 .collect();
             let Some(first) = rounds.first() else { continue };
@@ -227,12 +238,13 @@ fn footprints(plan: &Plan, records: &Records) -> Vec<Footprint> {
     all
 }
 
-fn all_crossovers(plan: &Plan, cells: &[Cell]) -> Vec<crate::result::Crossover> {
+fn all_crossovers(plan: &Plan, records: &Records, cells: &[Cell]) -> Vec<crate::result::Crossover> {
     if plan.corpora.len() < 2 {
         return Vec::new();
     }
     let of_phase = |phase: &Phase| {
-        let rows: Vec<AtSizes> = plan.rows.iter().map(|row| at_sizes(cells, &phase.id, &row.label)).collect();
+        let rows: Vec<AtSizes> =
+            records.rows.iter().map(|row| at_sizes(cells, &phase.id, &row.store)).collect();
         let mut pairs = Vec::new();
         for (index, a) in rows.iter().enumerate() {
             pairs.extend(rows[index + 1..].iter().map(|b| points(a, b)));

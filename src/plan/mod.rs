@@ -24,8 +24,8 @@ pub use phases::{
 };
 pub use published::{By, Derived, Document, PublishedText, Series, Unspecified};
 pub use rows::{
-    COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, COMMON, CatalogueOf, Missing, Row, Sets, defaults,
-    missing_server, rows, split_list, split_pair,
+    Available, COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, COMMON, CatalogueOf, Missing, Row, Sets, cold_passes,
+    defaults, missing_server, rows, split_list, split_pair,
 };
 pub use values::{CacheSize, ResponseLimit};
 
@@ -307,9 +307,13 @@ impl Plan {
     /// Whether all reads of a worker of this row are one transaction in a phase: where the phase says so, or the row and the phase says
     /// nothing else. In the passes of a cold phase, and what is repeated in them, no read is. A baseline has no transactions.
     pub fn is_one_transaction(&self, row: &Row, phase: &Phase, sweep_bytes: Option<u64>) -> bool {
+        !row.is_reference() && self.reads_in_one(row.transaction(), phase, sweep_bytes)
+    }
+
+    /// The same for a row that groups its reads like this where the phase does not say.
+    pub fn reads_in_one(&self, own: Transaction, phase: &Phase, sweep_bytes: Option<u64>) -> bool {
         let Some(load) = phase.load().filter(|load| load.only_reads()) else { return false };
-        load.transaction.unwrap_or(row.transaction()) == Transaction::Phase
-            && !row.is_reference()
+        load.transaction.unwrap_or(own) == Transaction::Phase
             && self.cold_phase_of(&phase.id, sweep_bytes).is_none()
     }
 
@@ -320,8 +324,13 @@ impl Plan {
 
     /// Whether a row does a phase. A baseline does every one: it shows what the harness takes of it.
     pub fn is_done_by(&self, phase: &str, row: &Row) -> bool {
-        let fits = |only: &Vec<Selector>| only.iter().any(|selector| selector.fits(row));
-        row.is_reference() || self.only_by.get(phase).is_none_or(|every| every.iter().all(fits))
+        row.is_reference() || self.is_for(phase, row.adapter.name, &row.options.shown())
+    }
+
+    /// Whether a phase is for rows of this store with these settings. No row is chosen by what is not shown.
+    pub fn is_for(&self, phase: &str, store: &str, options: &BTreeMap<String, String>) -> bool {
+        let fits = |only: &Vec<Selector>| only.iter().any(|selector| selector.fits(store, options));
+        self.only_by.get(phase).is_none_or(|every| every.iter().all(fits))
     }
 
     /// Whether a row that cannot run here would do a phase.
@@ -492,7 +501,12 @@ impl PlanText {
     /// Checks everything and fills in what is not given. `strict`: stores were named by a flag, so one that cannot
     /// run is an error.
     pub fn resolve(&self, strict: bool) -> Result<Plan> {
-        Resolver { text: self, strict }.resolve()
+        self.resolve_for(Available::Here { strict })
+    }
+
+    /// The same for rows that can run wherever that may be.
+    pub fn resolve_for(&self, available: Available<'_>) -> Result<Plan> {
+        Resolver { text: self, available }.resolve()
     }
 }
 
@@ -505,7 +519,7 @@ pub fn resolved(toml: &str) -> Plan {
 /// The steps from text to plan.
 struct Resolver<'a> {
     text: &'a PlanText,
-    strict: bool,
+    available: Available<'a>,
 }
 
 impl Resolver<'_> {
@@ -579,7 +593,7 @@ impl Resolver<'_> {
             Some(stores) => stores.clone(),
             None => default_stores(),
         };
-        let (rows, mut missing) = rows(&stores, &self.sets(), self.strict)?;
+        let (rows, mut missing) = rows(&stores, &self.sets(), self.available)?;
         missing.extend(self.absent());
         if rows.is_empty() {
             let reasons: std::collections::BTreeSet<&str> =
@@ -854,7 +868,7 @@ impl Resolver<'_> {
 
 /// Where a row only marks its deletes, their second half is measured too: behind the phase that deletes.
 fn add_purge(phases: &mut Vec<Phase>, rows: &[Row]) -> Result<()> {
-    let lazy = rows.iter().any(|row| row.options.text("delete") == "lazy");
+    let lazy = rows.iter().any(|row| row.traits().lazy_delete);
     let deletes = phases.iter().position(|phase| phase.id == "delete-half");
     if let Some(place) = deletes
         && lazy
@@ -927,8 +941,8 @@ pub fn length_key(phase: &str, sweep_bytes: Option<u64>) -> String {
 }
 
 /// The class that is wanted of a row in a phase: the row's own, its fill included, or what the run asks for.
-pub fn class_wanted(row: &Row, class: Class, asked: Durability) -> Durability {
-    match (row.own_class(), class) {
+pub fn class_wanted(own: Option<Durability>, class: Class, asked: Durability) -> Durability {
+    match (own, class) {
         (Some(own), _) => own,
         (None, Class::Fill) => asked.min(Durability::OnSync),
         (None, Class::Asked) => asked,
@@ -937,7 +951,7 @@ pub fn class_wanted(row: &Row, class: Class, asked: Durability) -> Durability {
 
 /// The class in which a row runs a phase: the one that is wanted, or its strongest below.
 pub fn class_of(row: &Row, class: Class, asked: Durability) -> Durability {
-    let wanted = class_wanted(row, class, asked);
+    let wanted = class_wanted(row.own_class(), class, asked);
     let offered = (row.adapter.caps)(&row.options).durability;
     offered.iter().copied().filter(|offered| *offered <= wanted).max().unwrap_or(Durability::None)
 }
@@ -1225,7 +1239,7 @@ mod tests {
         .unwrap();
         assert_eq!(plan.reference, "postgres/bytea[url=postgres://me:***@h/db]");
         assert_eq!(plan.rows[2].label, "postgres/chunked[url=postgres://me:***@h2/db]");
-        assert_eq!(plan.rows[2].options.text("url"), "postgres://me:s3cret@h2/db");
+        assert_eq!(plan.rows[2].url().unwrap(), "postgres://me:s3cret@h2/db");
         let text = plan.text.to_toml().unwrap();
         assert!(text.contains("***@h2/db") && !text.contains("s3cret"), "{text}");
     }

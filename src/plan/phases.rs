@@ -133,10 +133,11 @@ pub enum Use {
 }
 
 /// How reads are grouped into transactions, in stores that have any.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transaction {
     /// Each op is one of its own.
+    #[default]
     Op,
     /// All ops of a worker are one.
     Phase,

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use super::phases::Transaction;
 use crate::names::unknown;
 use crate::shown::{self, MASK, without_passwords};
-use crate::store::{Adapter, Durability, Kind, OptionSpec, Options, Values};
+use crate::store::{Adapter, Connects, Durability, Kind, MadeCold, OptionSpec, Options, Traits, Values};
 use crate::stores::{self, Entry};
 use crate::units::parse_bytes;
 
@@ -33,27 +33,34 @@ impl Row {
         self.adapter.kind == Kind::Baseline
     }
 
-    /// Why its server is not stopped for the row alone, if it is not.
-    pub fn kept_running(&self) -> Option<&'static str> {
-        if !self.options.text("url").is_empty() {
-            return Some("a server given by URL is not ours to stop");
-        }
-        (self.options.text("server") == "shared").then_some("its server is there for other rows too")
+    /// What is true of it with its settings.
+    pub fn traits(&self) -> Traits {
+        (self.adapter.traits)(&self.options)
+    }
+
+    /// The URL of a server of the user's, where one is given; with its password.
+    pub fn url(&self) -> Option<&str> {
+        self.adapter.url(&self.options)
+    }
+
+    /// How it is made cold; `None` where it cannot be.
+    pub fn made_cold(&self) -> Option<MadeCold> {
+        self.adapter.made_cold(&self.options)
     }
 
     /// Whether it can be closed, evicted and opened again.
     pub fn can_be_cold(&self) -> bool {
-        self.kept_running().is_none() && (self.adapter.caps)(&self.options).persistent
+        self.made_cold().is_some()
     }
 
     /// Whether a server of ours stops and starts again when the row is made cold.
     pub fn restarts(&self) -> bool {
-        !self.adapter.programs.is_empty() && self.can_be_cold()
+        self.made_cold() == Some(MadeCold::Restarted)
     }
 
     /// How many of the passes of a cold phase it does.
     pub fn cold_passes(&self, planned: u32) -> u32 {
-        if self.restarts() { planned.min(COLD_PASSES_SERVERS) } else { planned }
+        cold_passes(self.made_cold(), planned)
     }
 
     /// The durability class that was set for this row alone.
@@ -74,20 +81,25 @@ impl Row {
         if (self.adapter.caps)(&self.options).one_transaction.is_none() {
             return Some("no transaction that several reads could be in");
         }
-        (self.options.text("connection") == "per-op")
+        (self.traits().connects == Connects::EachOp)
             .then_some("connects anew for every op, and a transaction ends with its connection")
     }
 
     /// Whether its blobs are pages that a browser loads.
     pub fn shows_pages(&self) -> bool {
-        !self.options.text("shows").is_empty()
+        self.adapter.kind == Kind::Page
     }
+}
+
+/// How many of the passes of a cold phase are done by a row that is made cold like this.
+pub fn cold_passes(made_cold: Option<MadeCold>, planned: u32) -> u32 {
+    if made_cold == Some(MadeCold::Restarted) { planned.min(COLD_PASSES_SERVERS) } else { planned }
 }
 
 /// Options that every store has. One that is not given is not listed among a row's settings.
 pub const COMMON: &[OptionSpec] = &[
     OptionSpec {
-        name: "catalogue",
+        name: CATALOGUE,
         values: Values::OneOf(&["sqlite", "postgres", "mariadb", "mysql", "own", "own-transaction"]),
         default: "sqlite",
         about: "where the phase `register` enters uploads: another store, the row's own database, or there in one transaction with the blob",
@@ -106,6 +118,8 @@ pub const COMMON: &[OptionSpec] = &[
     },
 ];
 
+/// The option that says where uploads are registered.
+const CATALOGUE: &str = "catalogue";
 /// The option that gives a row a class of its own.
 const CLASS: &str = "durability";
 /// The option that puts a row's reads into one transaction.
@@ -126,7 +140,7 @@ pub enum CatalogueOf {
 impl Row {
     /// Where its uploads are registered.
     pub fn catalogue(&self) -> Result<CatalogueOf> {
-        let name = match self.options.text("catalogue") {
+        let name = match self.options.text(CATALOGUE) {
             "own" => return Ok(CatalogueOf::Own { one_transaction: false }),
             "own-transaction" => return Ok(CatalogueOf::Own { one_transaction: true }),
             "" => COMMON[0].default,
@@ -160,9 +174,38 @@ pub struct Missing {
 /// What `--set` or a plan's `[set]` holds: `store.option`, and one value or several.
 pub type Sets = BTreeMap<String, Vec<String>>;
 
-/// Makes the rows. A store that is not compiled in is an error when `strict` (it was named by a flag), else it is
-/// returned as missing.
-pub fn rows(stores: &[String], sets: &Sets, strict: bool) -> Result<(Vec<Row>, Vec<Missing>)> {
+/// Which rows can run.
+#[derive(Clone, Copy, Debug)]
+pub enum Available<'a> {
+    /// Those that this machine has what it takes for.
+    Here {
+        /// One that cannot is an error: it was named by a flag.
+        strict: bool,
+    },
+    /// All but those with these labels, for these reasons: they were measured, here or elsewhere.
+    All {
+        /// Reasons by label.
+        but: &'a BTreeMap<String, String>,
+    },
+}
+
+impl Available<'_> {
+    fn is_strict(self) -> bool {
+        matches!(self, Available::Here { strict: true })
+    }
+
+    /// Why a row cannot run.
+    fn refusal(self, row: &Row) -> Option<anyhow::Error> {
+        match self {
+            Available::Here { .. } => why_unavailable(row),
+            Available::All { but } => but.get(&row.label).map(|why| anyhow!(why.clone())),
+        }
+    }
+}
+
+/// Makes the rows. A store that is not compiled in is an error where availability is strict, else it is returned as missing.
+pub fn rows(stores: &[String], sets: &Sets, available: Available<'_>) -> Result<(Vec<Row>, Vec<Missing>)> {
+    let strict = available.is_strict();
     let (mut rows, mut missing) = (Vec::new(), Vec::new());
     let mut used = std::collections::BTreeSet::new();
     for store in stores {
@@ -170,7 +213,7 @@ pub fn rows(stores: &[String], sets: &Sets, strict: bool) -> Result<(Vec<Row>, V
         match stores::find(name) {
             Some(Entry::Ready(adapter)) => {
                 for row in rows_of(adapter, &fixed, sets, &mut used)? {
-                    match why_unavailable(&row) {
+                    match available.refusal(&row) {
                         None => rows.push(row),
                         Some(error) if strict => {
                             return Err(error.context(format!("the store `{name}` cannot run here")));
@@ -217,7 +260,7 @@ fn tell_apart(rows: &mut [Row]) -> Result<()> {
     let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for row in rows {
         let urls = seen.entry(row.label.clone()).or_default();
-        let url = row.options.text("url").to_owned();
+        let url = row.url().unwrap_or_default().to_owned();
         if urls.contains(&url) {
             bail!("the row `{}` is named twice", row.label);
         }
@@ -231,7 +274,7 @@ fn tell_apart(rows: &mut [Row]) -> Result<()> {
 
 /// Why a row cannot run here: it has no server, or its catalogue has none.
 fn why_unavailable(row: &Row) -> Option<anyhow::Error> {
-    if !row.options.text("url").is_empty() {
+    if row.url().is_some() {
         return None;
     }
     missing_server(row.adapter, &row.options).or_else(|| match row.catalogue() {
@@ -244,7 +287,7 @@ fn why_unavailable(row: &Row) -> Option<anyhow::Error> {
 /// Why a store cannot be had with these settings: the machine does not allow it, or no URL is given, and its program is missing
 /// or there is none to start.
 pub fn missing_server(adapter: &Adapter, options: &Options) -> Option<anyhow::Error> {
-    if !options.text("url").is_empty() {
+    if adapter.url(options).is_some() {
         return None;
     }
     if adapter.kind == Kind::Server && adapter.programs.is_empty() {
@@ -502,7 +545,7 @@ mod tests {
         let sets = sets.iter().map(|(name, values)| {
             ((*name).to_owned(), values.iter().map(|value| (*value).to_owned()).collect())
         });
-        match rows(&stores, &sets.collect(), true) {
+        match rows(&stores, &sets.collect(), Available::Here { strict: true }) {
             Ok((rows, _)) => rows.into_iter().map(|row| row.label).collect(),
             Err(error) => vec![format!("{error:#}")],
         }

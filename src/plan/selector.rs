@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 
-use super::rows::{Missing, Row, check_value, spec_of, split_label};
+use super::rows::{COMMON, Missing, check_value, spec_of, split_label};
 use crate::names::unknown;
 use crate::store::Values;
 use crate::stores::{self, Entry};
@@ -46,14 +46,13 @@ impl Selector {
         Ok(selector(store, options))
     }
 
-    /// Whether a row is meant.
-    pub(super) fn fits(&self, row: &Row) -> bool {
-        let value_of = |name: &str| match row.options.text(name) {
-            // An option that every store has is there where it was given.
-            "" => spec_of(row.adapter, name).map_or("", |spec| spec.default).to_owned(),
-            value => value.to_owned(),
-        };
-        row.adapter.name == self.store && self.options.iter().all(|(name, value)| value_of(name) == *value)
+    /// Whether a row of this store with these settings is meant.
+    pub(super) fn fits(&self, store: &str, options: &BTreeMap<String, String>) -> bool {
+        // An option that every store has is there where it was given.
+        let usual = |name: &str| COMMON.iter().find(|spec| spec.name == name).map(|spec| spec.default);
+        let value_of = |name: &str| options.get(name).map(String::as_str).or_else(|| usual(name));
+        store == self.store
+            && self.options.iter().all(|(name, value)| value_of(name).unwrap_or_default() == *value)
     }
 
     /// Whether a row that cannot run here is meant, of whose settings only those in its name are known.

@@ -9,8 +9,7 @@ use super::then::{self, is_later_part};
 use super::words;
 use crate::judge::{cells, interval, ranking};
 use crate::plan::{Transaction, whole_of};
-use crate::result::{Against, Cache, Cell, Footprint, RunResult, Status, Verdict};
-use crate::store::Durability;
+use crate::result::{Against, Cache, Cell, Durability, Footprint, RunResult, Status, Verdict};
 use crate::units;
 
 /// Columns of every line.
@@ -195,16 +194,17 @@ fn load(page: &str, standing: &str, loaded: &[String; 6]) -> String {
 /// What is known of a cell's loads, as [`LOADED`] names it.
 pub(super) fn loaded(cell: &Cell) -> [String; 6] {
     let time = |ns: Option<f64>| ns.map_or("-".to_owned(), units::nanoseconds);
-    let step = |is: &dyn Fn(&str) -> bool| {
-        time(cell.steps.iter().find(|step| is(&step.name)).and_then(|step| Some(step.mean_ns?.median)))
+    let step = |name: Option<&String>| {
+        let step = cell.steps.iter().find(|step| Some(&step.name) == name);
+        time(step.and_then(|step| Some(step.mean_ns?.median)))
     };
     let count =
         |name: &str, show: fn(f64) -> String| cell.counts.get(name).map_or("-".to_owned(), |n| show(*n));
     [
         // Each worker has a tab of its own.
         time(cell.ops_per_s.map(|rate| 1e9 / rate.median * cell.workers as f64)),
-        step(&|name| ["icons", "content"].contains(&name)),
-        step(&|name| name == "first paint"),
+        step(cell.traits.shows.as_ref()),
+        step(cell.traits.steps.first()),
         count("requests", whole),
         count("connections", whole),
         count("bytes", units::bytes),

@@ -12,8 +12,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::PlanText;
-use crate::store::{Damage, Durability, NoticedBy};
+use crate::plan::{Class, PlanText, Transaction, cold_passes};
+pub use crate::store::{Connects, Damage, Durability, Kind, Loss, MadeCold, NoticedBy, Traits};
 
 /// Version of the format; a reader refuses a newer one.
 pub const SCHEMA: u32 = 1;
@@ -242,15 +242,31 @@ pub struct RowResult {
     pub store: String,
     /// The adapter's name.
     pub adapter: String,
-    /// `reference`, `files`, `technique`, `embedded`, `server`, `cache`, `web` or `page`.
-    pub kind: String,
+    /// What sort of place it is; absent for a row that cannot run here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
     /// All its settings.
     pub options: BTreeMap<String, String>,
+    /// What else is true of it with these settings.
+    #[serde(default, skip_serializing_if = "Traits::is_plain")]
+    pub traits: Traits,
     /// Versions and settings read back from the store.
     pub facts: BTreeMap<String, String>,
-    /// What a sudden end costs in the class in which it ran.
+    /// The class that was set for it alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub damage: Option<Damage>,
+    pub own_durability: Option<Durability>,
+    /// How its reads are grouped where a phase does not say, if not each by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transaction: Option<Transaction>,
+    /// What it promises in phases that run in the class asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<Promise>,
+    /// What it promises when it is filled, where that is something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fill_promise: Option<Promise>,
+    /// How it is made cold; absent where it cannot be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_cold: Option<MadeCold>,
     /// Who notices a byte that changed on the device; absent where that is not known, or nothing is kept there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noticed_by: Option<NoticedBy>,
@@ -262,6 +278,40 @@ pub struct RowResult {
     /// Why not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+impl RowResult {
+    /// Whether it could run at all: what cannot has neither a kind nor traits.
+    pub fn is_here(&self) -> bool {
+        self.kind.is_some()
+    }
+
+    /// Whether it is a yardstick, shown but never ranked.
+    pub fn is_reference(&self) -> bool {
+        self.kind == Some(Kind::Baseline)
+    }
+
+    /// What it promises in phases of a class.
+    pub fn promise_of(&self, class: Class) -> Option<Promise> {
+        match class {
+            Class::Fill => self.fill_promise.or(self.promise),
+            Class::Asked => self.promise,
+        }
+    }
+
+    /// How many of the passes of a cold phase it does.
+    pub fn cold_passes(&self, planned: u32) -> u32 {
+        cold_passes(self.made_cold, planned)
+    }
+}
+
+/// The class in which a row runs, and what a sudden end costs in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Promise {
+    /// The class.
+    pub durability: Durability,
+    /// What a sudden end costs.
+    pub damage: Damage,
 }
 
 /// What became of a row or a cell.
@@ -350,10 +400,14 @@ pub struct Cell {
     pub store: String,
     /// The adapter's name.
     pub adapter: String,
-    /// `reference`, `files`, `technique`, `embedded`, `server`, `cache`, `web` or `page`; empty for a row that cannot run here.
-    pub kind: String,
+    /// What sort of place its row is; absent for one that cannot run here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
     /// All settings.
     pub options: BTreeMap<String, String>,
+    /// What else is true of its row.
+    #[serde(default, skip_serializing_if = "Traits::is_plain")]
+    pub traits: Traits,
     /// What became of it.
     pub status: Status,
     /// Why there are no figures, or only some.
@@ -1146,6 +1200,16 @@ impl RunResult {
         let result = serde_json::from_str(&text).with_context(damaged)?;
         check::check(&serde_json::from_str(&text).with_context(damaged)?).with_context(damaged)?;
         Ok(result)
+    }
+
+    /// The rows that could run.
+    pub fn rows_here(&self) -> impl Iterator<Item = &RowResult> {
+        self.rows.iter().filter(|row| row.is_here())
+    }
+
+    /// Whether it is about pages that a browser loads: what is asked of them is not what is asked of stores.
+    pub fn shows_pages(&self) -> bool {
+        self.rows.iter().any(RowResult::is_here) && self.rows_here().all(|row| row.kind == Some(Kind::Page))
     }
 
     /// Its corpora: one, or those of a sweep or of a plan that has several.

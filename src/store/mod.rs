@@ -4,6 +4,8 @@
 //! gives a [`Store`], shared by all workers; each worker asks it for a [`Session`] on its own thread.
 //! Adapters never read a clock, print, or choose durability: the engine does that for all of them alike.
 
+mod traits;
+
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -11,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+pub use self::traits::{Connects, MadeCold, Traits};
 use crate::host::server::{Program, Server};
 
 /// What an adapter returns on the clock. No allocation is needed to say `Busy` or `TimedOut`.
@@ -414,9 +417,11 @@ impl Limit {
 }
 
 /// What sort of place a store is. Baselines, techniques and caches are never the answer to where files should live.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// What others are held against: the harness, memory, the device, what most programs do. Shown and never ranked.
+    #[serde(alias = "reference")]
     Baseline,
     /// Files in directories.
     Files,
@@ -447,11 +452,6 @@ impl Kind {
             Kind::Web => "web",
             Kind::Page => "page",
         }
-    }
-
-    /// Whether a name is that of baselines, which older results have under another one.
-    pub fn is_baseline(name: &str) -> bool {
-        name == Kind::Baseline.name() || name == "reference"
     }
 }
 
@@ -649,11 +649,25 @@ pub struct Adapter {
     pub damage: fn(&Options, Durability) -> Damage,
     /// What it knows of bytes that changed on the device, with these settings in this class.
     pub integrity: fn(&Options, Durability) -> Integrity,
+    /// What else is true of it with these settings.
+    pub traits: fn(&Options) -> Traits,
     /// Opens it.
     pub open: fn(&Setup) -> Result<Box<dyn Store>>,
 }
 
 impl Adapter {
+    /// The URL of a server of the user's, where these settings have one; with its password.
+    pub fn url<'o>(&self, options: &'o Options) -> Option<&'o str> {
+        let spec = self.options.iter().find(|spec| matches!(spec.values, Values::Url))?;
+        Some(options.text(spec.name)).filter(|url| !url.is_empty())
+    }
+
+    /// How it is made cold; `None` where it cannot be.
+    pub fn made_cold(&self, options: &Options) -> Option<MadeCold> {
+        let can_be = (self.traits)(options).kept_running().is_none() && (self.caps)(options).persistent;
+        can_be.then_some(if self.programs.is_empty() { MadeCold::Reopened } else { MadeCold::Restarted })
+    }
+
     /// Why one of its programs cannot be had, if that is so.
     pub fn missing_program(&self) -> Option<anyhow::Error> {
         self.programs.iter().find_map(|program| program.find().err())

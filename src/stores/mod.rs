@@ -147,7 +147,18 @@ pub fn find(name: &str) -> Option<Entry> {
 mod tests {
     use super::adapters;
     use crate::plan::defaults;
-    use crate::store::{Caps, Integrity};
+    use crate::store::{Caps, Integrity, Kind};
+
+    /// Whoever starts programs, or needs a server, is answered by a process; nothing else is.
+    #[test]
+    fn who_starts_programs_has_a_process() {
+        for adapter in adapters() {
+            let traits = (adapter.traits)(&defaults(adapter));
+            let needs_one = !adapter.programs.is_empty() || adapter.kind == Kind::Server;
+            assert_eq!(traits.has_process, needs_one, "{}", adapter.name);
+            assert_eq!(traits.shows.is_some(), adapter.kind == Kind::Page, "{}", adapter.name);
+        }
+    }
 
     /// Whoever keeps something says who notices that it changed, and it is tried.
     #[test]

@@ -120,7 +120,7 @@ fn in_memory() -> Outcome {
         "run --files files --stores files/hashed,sqlite --phases fill --rounds 1 --quiet --out out --dir";
     work.run(line.split(' ').map(Path::new).chain([place.path()])).ended(0);
     let result = RunResult::load(&work.path("out"))?;
-    for row in result.rows.iter().filter(|row| row.kind != "baseline") {
+    for row in result.rows.iter().filter(|row| !row.is_reference()) {
         assert_eq!(row.verified_from, Some(VerifiedFrom::KernelCache), "{}", row.store);
     }
     let doubt = result.doubts.iter().find(|doubt| doubt.kind == "compared-in-cache").ok_or("no doubt")?;

@@ -10,7 +10,7 @@ use blobwise::store::Durability;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
 
-use crate::program::{Outcome, Work, needing};
+use crate::program::{BLOBWISE, Outcome, Work, finish, needing};
 
 pub fn trials() -> Vec<Trial> {
     let mut trials = vec![
@@ -43,6 +43,10 @@ pub fn trials() -> Vec<Trial> {
             unmeasurable,
         ),
         Trial::test("runs of some corpora each are reported as one", reported_as_one),
+        Trial::test(
+            "runs of stores that cannot run here are reported as one and compared",
+            reported_where_nothing_runs,
+        ),
         Trial::test("runs that are not parts of one are not reported as one", not_reported_as_one),
         Trial::test("a run compared with itself has not regressed", compared_with_itself),
         Trial::test("a run that is slower has regressed", regressed),
@@ -104,7 +108,7 @@ fn baselines() -> Outcome {
     let result = RunResult::load(&work.path("out"))?;
     let names = ["null", "memory", "fopen", "raw"];
     let kept: Vec<&str> =
-        result.rows.iter().filter(|row| row.kind == "baseline").map(|row| row.store.as_str()).collect();
+        result.rows.iter().filter(|row| row.is_reference()).map(|row| row.store.as_str()).collect();
     assert_eq!(kept, names);
     for cell in result.results.iter().filter(|cell| names.contains(&cell.store.as_str())) {
         let is_cold = cell.phase == "read-cold";
@@ -543,6 +547,41 @@ fn reported_as_one() -> Outcome {
     assert_eq!((turned.corpora, turned.claims), (both.corpora, both.claims));
     let markdown = work.say("report small large --markdown").ended(0);
     assert_eq!(markdown.stdout, work.say("report both --markdown").ended(0).stdout);
+    Ok(())
+}
+
+/// Runs of a store that no machine has without being told where it is: they are judged by what they say of themselves.
+fn reported_where_nothing_runs() -> Outcome {
+    const MEASURED: &str = "sqlite";
+    const NOT_HAD: &str = "mssql/varbinary";
+    let work = Work::new();
+    std::fs::write(work.path("two.toml"), TWO_CORPORA)?;
+    for corpus in ["large", "small"] {
+        work.say(&format!("run two.toml --corpora {corpus} --quiet --out {corpus}")).ended(0);
+        let text = std::fs::read_to_string(work.path(corpus).join("result.json"))?;
+        std::fs::create_dir(work.path(&format!("{corpus}-there")))?;
+        let there = text.replace(&format!("\"{MEASURED}\""), &format!("\"{NOT_HAD}\""));
+        std::fs::write(work.path(&format!("{corpus}-there/result.json")), there)?;
+    }
+    // Nor is there any program.
+    let nowhere = |line: &str| {
+        let mut command = work.command(BLOBWISE);
+        finish(command.args(line.split_whitespace()).env("PATH", "")).ended(0)
+    };
+    work.say("report small large --out both").ended(0);
+    nowhere("report small-there large-there --out there");
+    let judged = |out: &str| -> Result<String, Failed> {
+        let result = RunResult::load(&work.path(out))?;
+        let (claims, comparisons) = (&result.claims, &result.comparisons);
+        let text = serde_json::to_string(&(claims, comparisons, &result.answer, &result.doubts))?;
+        Ok(text.replace(NOT_HAD, MEASURED))
+    };
+    assert_eq!(judged("there")?, judged("both")?);
+    let compared = work.say("compare small small --threshold 50%").ended(0);
+    assert_eq!(nowhere("compare small small --threshold 50%").stdout, compared.stdout);
+    let there = nowhere("compare small-there small-there --threshold 50%").stdout;
+    let figures = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
+    assert_eq!(figures(&there.replace(NOT_HAD, MEASURED)), figures(&compared.stdout));
     Ok(())
 }
 

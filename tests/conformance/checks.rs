@@ -97,7 +97,7 @@ pub const ALL: &[Check] = &[
         |subject| subject.caps().blob_bytes_max.is_some(),
         refuses_over_the_limit,
     ),
-    open("purges-lazy-deletes", |subject| subject.options.text("delete") == "lazy", lazy::purges),
+    open("purges-lazy-deletes", |subject| subject.traits().lazy_delete, lazy::purges),
     open(
         "leaves-nothing-to-vacuum",
         |subject| subject.family() == "postgres" && subject.plain,

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use blobwise::host::server::{Launch, Server};
 use blobwise::store::{
     Adapter, Caps, Catalogue, Damage, Durability, Error, Facts, Integrity, Key, Kind, Limit, Loss, ManySink,
-    Mode, OptionSpec, Options, Session, Setup, Sink, Span, Store, Values, View,
+    Mode, OptionSpec, Options, Session, Setup, Sink, Span, Store, Traits, Values, View,
 };
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;
@@ -155,6 +155,11 @@ fn adapter(name: &'static str, kind: Kind) -> Adapter {
         integrity: |options, _| match options.text("lie") {
             "checksums-undeclared" => Integrity::Unchecked,
             _ => Integrity::Checksums,
+        },
+        traits: match name {
+            "liar-server" => |_| Traits { has_process: true, ..Traits::default() },
+            "postgres/liar" => |_| Traits { has_process: true, lazy_delete: true, ..Traits::default() },
+            _ => |_| Traits::default(),
         },
         open,
     }

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use blobwise::store::{Adapter, Caps, Damage, Durability, Kind, OptionSpec, Options, Values};
-use blobwise::stores;
+use blobwise::store::{
+    Adapter, Caps, Connects, Damage, Durability, Kind, OptionSpec, Options, Traits, Values,
+};
 use blobwise::units::parse_bytes;
+use blobwise::{plan, stores};
 
 use crate::outside;
 
@@ -53,13 +55,17 @@ impl Subject {
         (self.adapter.damage)(&self.options, self.durability)
     }
 
+    pub fn traits(&self) -> Traits {
+        (self.adapter.traits)(&self.options)
+    }
+
     pub fn is_server(&self) -> bool {
         is_server(self.adapter)
     }
 
     /// Whether every op connects anew, which is the caller's part.
     pub fn connects_each_op(&self) -> bool {
-        self.options.text("connection") == "per-op"
+        self.traits().connects == Connects::EachOp
     }
 
     pub fn has_option(&self, name: &str) -> bool {
@@ -72,9 +78,9 @@ impl Subject {
     }
 }
 
-/// Whether there is a process behind a store; of caches some have one.
+/// Whether there is a process behind a store.
 fn is_server(adapter: &Adapter) -> bool {
-    adapter.kind == Kind::Server || !adapter.programs.is_empty()
+    (adapter.traits)(&plan::defaults(adapter)).has_process
 }
 
 /// A value as adapters read it: sizes are plain bytes.

@@ -36,6 +36,7 @@ pub fn adapter<const WHICH: usize>() -> Option<&'static Adapter> {
         caps: inner.caps,
         damage: inner.damage,
         integrity: inner.integrity,
+        traits: inner.traits,
         open: open::<WHICH>,
     })))
 }

@@ -87,9 +87,10 @@ impl Visitor<'_> {
 
 /// What the last comparison reads, where the store is not closed for it.
 fn read_from_cache(row: &Row, round: u32) -> Option<VerifiedFrom> {
-    if !row.options.text("url").is_empty() {
+    let traits = row.traits();
+    if traits.is_external {
         Some(VerifiedFrom::UsersServer)
-    } else if row.kept_running().is_some() {
+    } else if traits.shares_server {
         Some(VerifiedFrom::SharedServer)
     } else if !row.can_be_cold() {
         Some(VerifiedFrom::NotKept)

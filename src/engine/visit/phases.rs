@@ -125,12 +125,7 @@ impl<'a> Visitor<'a> {
 
     /// Whether the row connects anew for every op of a phase.
     fn connects(&self, only_reads: bool) -> bool {
-        let options = &self.subject.row.options;
-        match options.text("keepalive") {
-            "" => options.text("connection") == "per-op",
-            // Of a web server only reads ask, and behind it `connection` is the application's.
-            kept => kept == "false" && only_reads,
-        }
+        self.subject.row.traits().connects.anew(only_reads)
     }
 
     /// Whether all reads of a worker are one transaction in a phase.
@@ -140,7 +135,7 @@ impl<'a> Visitor<'a> {
 
     /// Whether the store is a server of the user's.
     fn is_external(&self) -> bool {
-        !self.subject.row.options.text("url").is_empty()
+        self.subject.row.traits().is_external
     }
 
     /// A phase of ops in whatever state the caches are.
@@ -399,7 +394,7 @@ impl<'a> Visitor<'a> {
         tally.first_apart = false;
         let mut meter = self.meter();
         let mut seconds = 0.0;
-        let kept_running = self.subject.row.kept_running().is_some();
+        let kept_running = self.subject.row.traits().kept_running().is_some();
         machine::reset_peak();
         while tally.ops < REOPENS && seconds < REOPEN_SECONDS && !self.run.stopped() {
             self.close()?;
@@ -429,7 +424,7 @@ impl<'a> Visitor<'a> {
 
     /// Carries out deletes that were only marked, as one op, and settles.
     fn purge(&mut self, phase: &Phase) -> Result<()> {
-        if self.subject.row.options.text("delete") != "lazy" {
+        if !self.subject.row.traits().lazy_delete {
             let why = "deletes at once: there is nothing to purge".to_owned();
             return self.not_possible(phase, why);
         }

@@ -11,7 +11,7 @@ pub(super) fn impossible(plan: &Plan, row: &Row, corpus: &Corpus, phase: &Phase)
     if let Some(limit) = caps.blob_bytes_max.filter(|limit| corpus.largest() > limit.bytes) {
         return Some(format!("blobs above {} B ({})", limit.bytes, limit.source));
     }
-    if let Some(why) = row.kept_running().filter(|_| phase.cache.is_cold()) {
+    if let Some(why) = row.traits().kept_running().filter(|_| phase.cache.is_cold()) {
         return Some(format!("cannot be made cold: {why}"));
     }
     if phase.has_uploads() {
@@ -20,7 +20,7 @@ pub(super) fn impossible(plan: &Plan, row: &Row, corpus: &Corpus, phase: &Phase)
             Ok(CatalogueOf::Own { .. }) if !caps.catalogue => {
                 return Some("no catalogue of its own: it is no SQL database".to_owned());
             }
-            _ if row.options.text("key") == "integer" => {
+            _ if row.traits().integer_keys => {
                 return Some("finds blobs by an integer, and uploads have a digest".to_owned());
             }
             _ => {}

@@ -13,9 +13,9 @@ use crate::units;
 pub(super) fn by_size(plan: &Plan, result: &RunResult) -> Vec<String> {
     plan.phases
         .iter()
-        .filter(|phase| is_of_subject(plan, only_writes(phase)))
+        .filter(|phase| is_of_subject(result, only_writes(phase)))
         .map(|phase| {
-            let mut groups = groups(result, &phase.id, subject(plan)).into_iter();
+            let mut groups = groups(result, &phase.id, subject(result)).into_iter();
             let ((league, main), _) = groups.next().unwrap_or_default();
             let of_main = |cell: &&Cell| cell.phase == phase.id && ranking::ranked_with(cell) == main;
             let is_lukewarm = result.results.iter().filter(of_main).any(|cell| cell.cache == Cache::Lukewarm);

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::answer;
 use crate::judge::fixture::{around, cell, result};
 use crate::plan::{Plan, PlanText, Row};
-use crate::result::RowResult;
-use crate::store::{Adapter, Kind, Options};
+use crate::records::rows;
+use crate::result::{RowResult, RunResult};
+use crate::store::{Adapter, Kind};
 
 /// The answer to rounds of three rows at these levels: seconds of 1,000 ops in each phase, and what differs from an ordinary cell of
 /// the row of a number. The rows are called `a`, `b` and `c` in it.
@@ -26,19 +26,20 @@ fn sentences(levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)]) -> Vec<
     }
     let text = format!("stores = {stores:?}\nphases = ['fill', 'read-warm']");
     let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
-    let mut result = result(&text, cells, vec![]);
-    result.rows.extend(plan.rows.iter().map(measured_row));
-    let said = answer(&plan, &result);
+    let said = answer(&plan, &result(&text, cells, vec![]));
     let renamed = |text: String| {
         stores.iter().zip(["a", "b", "c"]).fold(text, |text, (store, name)| text.replace(store, name))
     };
     said.into_iter().map(renamed).collect()
 }
 
-fn measured_row(row: &Row) -> RowResult {
-    let kind = row.adapter.kind.name();
-    let facts = json!({"store": row.label, "adapter": "a", "kind": kind, "options": {}, "status": "measured", "facts": {}});
-    serde_json::from_value(facts).unwrap()
+/// The answer to a result that, where it names no rows, has those of its plan.
+fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
+    let mut result = result.clone();
+    if result.rows.is_empty() {
+        result.rows = rows(plan);
+    }
+    super::answer(plan, &result)
 }
 
 fn some_stores() -> Vec<String> {
@@ -290,14 +291,14 @@ fn a_store_that_failed_takes_no_disk_that_counts() {
     assert!(disk.contains(&stores[1]) && !disk.contains(&format!("`{}`", stores[0])), "{disk}");
 }
 
-/// The sentence on disk, of three rows at these bytes for each byte of blobs; what differs in the plan's rows.
-fn disk_of(shares: [f64; 3], change: impl Fn(&mut Row)) -> String {
+/// The sentence on disk, of three rows at these bytes for each byte of blobs; what differs in the rows.
+fn disk_of(shares: [f64; 3], change: impl Fn(&mut RowResult)) -> String {
     let stores = some_stores();
     let text = format!("stores = {stores:?}");
-    let mut plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
-    plan.rows.iter_mut().for_each(change);
+    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
     let mut result = result(&text, vec![], vec![]);
-    result.rows.extend(plan.rows.iter().map(measured_row));
+    result.rows = rows(&plan);
+    result.rows.iter_mut().for_each(change);
     for (store, share) in stores.iter().zip(shares) {
         let taken = json!({"store": store, "logical_bytes": 100, "after_settle_bytes": 100, "space_amplification": share});
         result.footprints.push(serde_json::from_value(taken).unwrap());
@@ -318,17 +319,10 @@ fn stores_that_take_about_the_same_are_named_each_with_its_figure() {
 
 #[test]
 fn a_table_with_figures_of_disk_is_not_contradicted() {
-    let url = |row: &mut Row| {
-        row.options = Options::new([("url".to_owned(), "x://y".to_owned())].into());
-    };
-    let elsewhere = disk_of([1.0, 1.1, 1.2], url);
+    let elsewhere = disk_of([1.0, 1.1, 1.2], |row| row.traits.is_external = true);
     assert!(elsewhere.contains("a server of yours says what stands in the table"), "{elsewhere}");
-    let cached = disk_of([1.0, 1.1, 1.2], |row| of_kind(row, Kind::Cache));
+    let cached = disk_of([1.0, 1.1, 1.2], |row| row.kind = Some(Kind::Cache));
     assert!(cached.contains("only stores that are no places for files were measured"), "{cached}");
-}
-
-fn of_kind(row: &mut Row, kind: Kind) {
-    row.adapter = Box::leak(Box::new(Adapter { kind, ..*row.adapter }));
 }
 
 /// Nobody can have it the next morning, however fast it is.
@@ -345,8 +339,10 @@ fn a_technique_of_ours_is_never_recommended() {
     assert!(with(&alone, "Warm reads").ends_with("only a technique of ours was measured."), "{alone:#?}");
     // What it takes on disk, and whom it beats, is no advice either.
     let plan = PlanText::default().resolve(false).unwrap();
-    let ours: Vec<&Row> = plan.rows.iter().filter(|row| row.adapter.kind == Kind::Technique).collect();
-    assert!(!ours.is_empty() && super::eligible(&plan).iter().all(|row| row.adapter.kind != Kind::Technique));
+    let mut result = result("", vec![], vec![]);
+    result.rows = rows(&plan);
+    let is_ours = |row: &RowResult| row.kind == Some(Kind::Technique);
+    assert!(result.rows.iter().any(is_ours) && !super::eligible(&result).into_iter().any(is_ours));
 }
 
 #[test]
@@ -399,7 +395,6 @@ fn who_hands_files_out_is_no_place_for_them() {
         let mut result = result(&text, vec![], vec![]);
         for (salt, (row, level)) in plan.rows.iter().zip([3.0, 2.0, 1.0]).enumerate() {
             let kind = row.adapter.kind.name();
-            result.rows.push(measured_row(row));
             for phase in ["fill", "read-warm"] {
                 let over = json!({"kind": kind, "ops_per_s": {"median": 1000.0 / level}});
                 let cell = cell(&row.label, phase, &around(level, salt), over);

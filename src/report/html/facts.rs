@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use super::size;
 use super::table::{ABSENT, Entry, Table, shown};
 use crate::judge::rails;
-use crate::result::{RowResult, RunResult};
+use crate::result::{Kind, Promise, RowResult, RunResult};
 use crate::units;
 
 /// The section.
@@ -77,7 +77,7 @@ fn row_facts(row: &RowResult) -> Markup {
     let mut push = |what: &str, value: &str, from: &str| {
         table.push(vec![what.into(), Entry::from(value), from.into()]);
     };
-    if let Some(damage) = &row.damage {
+    if let Some(Promise { damage, .. }) = &row.promise {
         push("when killed", damage.after_kill.name(), "the class in which it ran");
         push("after a power cut", damage.after_power_cut.name(), "the class in which it ran");
     }
@@ -100,7 +100,7 @@ fn row_facts(row: &RowResult) -> Markup {
     html! {
         details.row {
             summary {
-                code { (row.store) } " " span.conditions { (row.kind) }
+                code { (row.store) } " " span.conditions { (row.kind.map_or("", Kind::name)) }
                 @if let Some(reason) = &row.reason { " " span.failed { (super::super::words::status(row.status)) ": " (reason) } }
             }
             @if table.is_empty() { p { "Nothing is known of it: it never ran." } } @else { (table) }

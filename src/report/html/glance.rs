@@ -82,7 +82,7 @@ fn table(result: &RunResult, caption: &str, columns: &[(String, &Block<'_>)]) ->
             continue;
         }
         let name = named(&row.store);
-        let mut line = vec![match League::of(&row.kind) {
+        let mut line = vec![match League::of(row.kind) {
             League::Direct => name,
             League::Delivery => name.remarked("delivery"),
             League::Caches => name.remarked("cache"),

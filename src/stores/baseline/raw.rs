@@ -31,6 +31,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     },
     damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::Unchecked,
+    traits: |_| Traits::default(),
     open,
 };
 

@@ -11,7 +11,7 @@ use anyhow::anyhow;
 
 use crate::host::server::{Launch, Program, Server, SocketDir};
 use crate::store::*;
-use crate::stores::common::servers::{CONNECTION, START_PATIENCE, URL, own_name};
+use crate::stores::common::servers::{self, CONNECTION, START_PATIENCE, URL, own_name};
 use crate::wire::buffer::{self, Address, Wire};
 
 pub(in crate::stores) const MEMCACHED: Program = Program {
@@ -46,6 +46,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     },
     damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::NothingKept,
+    traits: servers::traits,
     open,
 };
 

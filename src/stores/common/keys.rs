@@ -1,6 +1,6 @@
 //! How ordered stores spell a key: the digest's digits or the integer's bytes.
 
-use crate::store::{Key, OptionSpec, Options, Values};
+use crate::store::{Key, OptionSpec, Options, Traits, Values};
 
 /// The option that chooses.
 pub(in crate::stores) const KEY: OptionSpec = OptionSpec {
@@ -9,6 +9,11 @@ pub(in crate::stores) const KEY: OptionSpec = OptionSpec {
     default: "digest",
     about: "digest: 32 hexadecimal digits; integer: 8 bytes, most significant first",
 };
+
+/// The traits of a store inside this process, which may have such an option.
+pub(in crate::stores) fn traits(options: &Options) -> Traits {
+    Traits { integer_keys: options.text(KEY.name) == "integer", ..Traits::default() }
+}
 
 /// The spelling chosen by [`KEY`].
 #[derive(Clone, Copy, PartialEq, Eq)]

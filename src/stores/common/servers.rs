@@ -1,10 +1,9 @@
 //! What the adapters of servers share: options that mean the same for all of them, patience, names and ports.
 
-#[cfg(any(feature = "postgres", feature = "mysql"))]
-use crate::store::Options;
+use super::keys;
 #[cfg(any(feature = "http", feature = "postgres", feature = "mysql"))]
 use crate::store::Result;
-use crate::store::{OptionSpec, Values};
+use crate::store::{Connects, OptionSpec, Options, Traits, Values};
 
 /// How long a server may take to become ready. A first start after a crash replays its log.
 pub(in crate::stores) const START_PATIENCE: std::time::Duration = std::time::Duration::from_secs(90);
@@ -64,13 +63,25 @@ pub(in crate::stores) const URL: OptionSpec = OptionSpec {
 };
 
 /// Whose a private server is.
-#[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(in crate::stores) const SERVER: OptionSpec = OptionSpec {
     name: "server",
     values: Values::OneOf(&["private", "shared"]),
     default: "private",
     about: "private: one for each store; shared: one for all such rows of a run, with a schema or a database for each store",
 };
+
+/// The traits of a store behind a server, which may have any of the options here and that of keys.
+pub(in crate::stores) fn traits(options: &Options) -> Traits {
+    let is_external = !options.text(URL.name).is_empty();
+    Traits {
+        has_process: true,
+        is_external,
+        shares_server: !is_external && options.text(SERVER.name) == "shared",
+        connects: if options.text(CONNECTION.name) == "per-op" { Connects::EachOp } else { Connects::Never },
+        lazy_delete: options.text(DELETE.name) == "lazy",
+        ..keys::traits(options)
+    }
+}
 
 /// Whose server it is.
 #[cfg(any(feature = "postgres", feature = "mysql"))]

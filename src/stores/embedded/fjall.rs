@@ -9,7 +9,7 @@ use fjall::{
 };
 
 use crate::store::*;
-use crate::stores::common::keys::{KEY, KeyForm};
+use crate::stores::common::keys::{self, KEY, KeyForm};
 use crate::stores::common::reader::{Reader, Reads};
 
 pub(super) const ADAPTER: Adapter = Adapter {
@@ -34,6 +34,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     },
     damage,
     integrity: |_, _| Integrity::Checksums,
+    traits: keys::traits,
     open,
 };
 

@@ -5,7 +5,7 @@ use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, MdbError, RoTxn, WithTls};
 
 use crate::store::*;
-use crate::stores::common::keys::{KEY, KeyForm};
+use crate::stores::common::keys::{self, KEY, KeyForm};
 use crate::stores::common::reader::{Reader, Reads};
 
 pub(super) const ADAPTER: Adapter = Adapter {
@@ -30,6 +30,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     },
     damage,
     integrity: |_, _| Integrity::Unchecked,
+    traits: keys::traits,
     open,
 };
 

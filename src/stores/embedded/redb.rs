@@ -4,7 +4,7 @@ use anyhow::Context;
 use redb::{Database, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 
 use crate::store::*;
-use crate::stores::common::keys::{KEY, KeyForm};
+use crate::stores::common::keys::{self, KEY, KeyForm};
 use crate::stores::common::reader::{Reader, Reads};
 
 pub(super) const ADAPTER: Adapter = Adapter {
@@ -21,6 +21,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     },
     damage,
     integrity: |_, _| Integrity::Unchecked,
+    traits: keys::traits,
     open,
 };
 

@@ -9,6 +9,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use crate::store::*;
 use crate::stores::common::catalogue::{self, Param};
+use crate::stores::common::keys;
 use crate::stores::common::reader::Reader;
 
 pub(super) const ADAPTER: Adapter = Adapter {
@@ -57,6 +58,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     },
     damage,
     integrity: |_, _| Integrity::Unchecked,
+    traits: keys::traits,
     open,
 };
 

@@ -49,6 +49,7 @@ pub(in crate::stores) const FLAT: Adapter = Adapter {
     caps,
     damage,
     integrity: |_, _| Integrity::Unchecked,
+    traits: |_| Traits::default(),
     open: |setup| open(setup, Layout { depth: 0, width: 0 }),
 };
 
@@ -61,6 +62,7 @@ pub(in crate::stores) const HASHED: Adapter = Adapter {
     caps,
     damage,
     integrity: |_, _| Integrity::Unchecked,
+    traits: |_| Traits::default(),
     open: |setup| open(setup, hashed(setup)),
 };
 
@@ -86,6 +88,7 @@ pub(in crate::stores) const RAMDISK: Adapter = Adapter {
     caps: |options| Caps { durability: &[Durability::None], persistent: false, ..caps(options) },
     damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::NothingKept,
+    traits: |_| Traits::default(),
     open: |setup| {
         let bytes_max = ramdisk_bytes(setup);
         let facts = [("file_system", "tmpfs".to_owned()), ("limit_bytes", bytes_max.to_string())];
@@ -105,6 +108,7 @@ pub(in crate::stores) const FOPEN: Adapter = Adapter {
     caps,
     damage,
     integrity: |_, _| Integrity::Unchecked,
+    traits: |_| Traits::default(),
     open: |setup| {
         let base = File::open(setup.dir).with_context(|| format!("cannot open `{}`", setup.dir.display()))?;
         let facts = [

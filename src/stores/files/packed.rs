@@ -64,6 +64,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         "atomic" => Integrity::Checksums,
         _ => Integrity::Unchecked,
     },
+    traits: |_| Traits::default(),
     open,
 };
 

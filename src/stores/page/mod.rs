@@ -86,9 +86,11 @@ const RTT: OptionSpec = OptionSpec {
     about: "milliseconds of a round trip, such as 20 or 0.5, by a proxy that delays and does nothing else: no loss, no slow start",
 };
 
+const SHOWS: &str = "shows";
+
 /// Pages of different things are not ranked together.
 const fn shows(what: &'static [&'static str]) -> OptionSpec {
-    OptionSpec { name: "shows", values: Values::OneOf(what), default: what[0], about: "what is waited for" }
+    OptionSpec { name: SHOWS, values: Values::OneOf(what), default: what[0], about: "what is waited for" }
 }
 
 const ICONS: &[OptionSpec] = &[HTTP, RTT, shows(&["icons"])];
@@ -119,7 +121,22 @@ const fn adapter(
         },
         damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
         integrity: |_, _| Integrity::NothingKept,
+        traits,
         open,
+    }
+}
+
+/// The first part of a load that the browser times; the last one is what is waited for.
+const FIRST_PAINT: &str = "first paint";
+
+fn traits(options: &Options) -> Traits {
+    let shows = options.text(SHOWS);
+    Traits {
+        has_process: true,
+        distance_ms: Some(options.decimal(RTT.name)),
+        steps: vec![FIRST_PAINT.to_owned(), shows.to_owned()],
+        shows: Some(shows.to_owned()),
+        ..Traits::default()
     }
 }
 
@@ -338,7 +355,7 @@ impl Session for Visitor<'_> {
         let after = self.tools.value(WHEN_LOADED)?;
         let passed = self.proxy.passed();
         let paint_ms = after["paint"].as_f64().context("the page did not say when it was painted first")?;
-        each(Told::Time("first paint", (paint_ms * 1e6) as u64));
+        each(Told::Time(FIRST_PAINT, (paint_ms * 1e6) as u64));
         let waited = if self.pages.variant.form.has_icons() { "icons" } else { "content" };
         each(Told::Time(waited, load.shown_ns));
         let requests = after["requests"].as_u64().context("the page did not count its requests")?;

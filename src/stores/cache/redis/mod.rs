@@ -11,7 +11,7 @@ use anyhow::anyhow;
 use self::instance::Instance;
 use crate::host::server::Program;
 use crate::store::*;
-use crate::stores::common::servers::{CONNECTION, URL};
+use crate::stores::common::servers::{self, CONNECTION, URL};
 use crate::wire::buffer::Address;
 use crate::wire::redis::{Client, Login, Reply};
 
@@ -60,6 +60,7 @@ pub(in crate::stores) const REDIS: Adapter = Adapter {
     caps,
     damage,
     integrity,
+    traits: servers::traits,
     open: |setup| open(setup, &REDIS_SERVER),
 };
 
@@ -72,6 +73,7 @@ pub(in crate::stores) const VALKEY: Adapter = Adapter {
     caps,
     damage,
     integrity,
+    traits: servers::traits,
     open: |setup| open(setup, &VALKEY_SERVER),
 };
 

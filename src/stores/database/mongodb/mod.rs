@@ -23,7 +23,7 @@ use self::words::{Product, value_at};
 use crate::host::server::Program;
 use crate::store::*;
 use crate::stores::common::keys::{KEY, KeyForm};
-use crate::stores::common::servers::{CONNECTION, DELETE, PROFILE, URL};
+use crate::stores::common::servers::{self, CONNECTION, DELETE, PROFILE, URL};
 
 const MONGOD: Program = Program {
     name: "mongod",
@@ -72,6 +72,7 @@ pub(in crate::stores) const GRIDFS: Adapter = Adapter {
     caps: |_| Caps { range: true, list: true, blob_bytes_max: None, ..CAPS },
     damage,
     integrity: |_, _| INTEGRITY,
+    traits: servers::traits,
     open: |setup| {
         let chunk = setup.options.number("chunk") as u32;
         open(setup, Shape::Files { chunk, by_driver: setup.options.text("access") == "driver" })
@@ -93,6 +94,7 @@ pub(in crate::stores) const DOCUMENT: Adapter = Adapter {
     },
     damage,
     integrity: |_, _| INTEGRITY,
+    traits: servers::traits,
     open: |setup| open(setup, Shape::Documents),
 };
 

@@ -15,7 +15,7 @@ use self::session::MsSession;
 use self::statements::{Commit, Statements};
 use crate::store::*;
 use crate::stores::common::keys::KeyForm;
-use crate::stores::common::servers::{CONNECTION, DELETE, URL};
+use crate::stores::common::servers::{self, CONNECTION, DELETE, URL};
 
 const KEY: OptionSpec = OptionSpec {
     name: "key",
@@ -58,6 +58,7 @@ pub(in crate::stores) const VARBINARY: Adapter = Adapter {
     },
     damage,
     integrity: |_, _| INTEGRITY,
+    traits: servers::traits,
     open,
 };
 

@@ -16,7 +16,7 @@ use crate::store::*;
 use crate::stores::common::catalogue;
 use crate::stores::common::keys::KeyForm;
 use crate::stores::common::reader::Reader;
-use crate::stores::common::servers::{CONNECTION, DELETE, Host, PIECES, PROFILE, SERVER, URL};
+use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECES, PROFILE, SERVER, URL};
 
 pub(in crate::stores) const MARIADBD: Program = Program {
     name: "mariadbd",
@@ -86,6 +86,7 @@ pub(in crate::stores) const MYSQL_BLOB: Adapter = Adapter {
     caps,
     damage,
     integrity: |_, _| MYSQL_INTEGRITY,
+    traits: servers::traits,
     open: |setup| open(setup, Flavour::MySql, Shape::Blob),
 };
 
@@ -98,6 +99,7 @@ pub(in crate::stores) const MYSQL_CHUNKED: Adapter = Adapter {
     caps,
     damage,
     integrity: |_, _| MYSQL_INTEGRITY,
+    traits: servers::traits,
     open: |setup| {
         open(setup, Flavour::MySql, Shape::Chunked { piece: setup.options.number("piece") as usize })
     },
@@ -112,6 +114,7 @@ pub(in crate::stores) const MARIADB_BLOB: Adapter = Adapter {
     caps,
     damage,
     integrity: |_, _| MARIADB_INTEGRITY,
+    traits: servers::traits,
     open: |setup| open(setup, Flavour::MariaDb, Shape::Blob),
 };
 
@@ -124,6 +127,7 @@ pub(in crate::stores) const MARIADB_CHUNKED: Adapter = Adapter {
     caps,
     damage,
     integrity: |_, _| MARIADB_INTEGRITY,
+    traits: servers::traits,
     open: |setup| {
         open(setup, Flavour::MariaDb, Shape::Chunked { piece: setup.options.number("piece") as usize })
     },

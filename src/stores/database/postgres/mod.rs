@@ -18,7 +18,7 @@ use crate::store::*;
 use crate::stores::common::catalogue;
 use crate::stores::common::keys::KeyForm;
 use crate::stores::common::reader::Reader;
-use crate::stores::common::servers::{CONNECTION, DELETE, Host, PIECES, PROFILE, SERVER, URL};
+use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECES, PROFILE, SERVER, URL};
 use crate::wire::postgres::{Client, Config, Param, Trouble};
 
 pub(in crate::stores) const POSTGRES: Program = Program {
@@ -71,6 +71,7 @@ pub(in crate::stores) const BYTEA: Adapter = Adapter {
     caps: |options| caps(options, &bytea(options)),
     damage,
     integrity: |_, _| INTEGRITY,
+    traits: servers::traits,
     open: |setup| open(setup, bytea(setup.options)),
 };
 
@@ -95,6 +96,7 @@ pub(in crate::stores) const CHUNKED: Adapter = Adapter {
     caps: |options| caps(options, &chunked(options)),
     damage,
     integrity: |_, _| INTEGRITY,
+    traits: servers::traits,
     open: |setup| open(setup, chunked(setup.options)),
 };
 
@@ -123,6 +125,7 @@ pub(in crate::stores) const LARGE_OBJECT: Adapter = Adapter {
     caps: |options| Caps { batch: false, get_many: false, ..caps(options, &large_object(options)) },
     damage,
     integrity: |_, _| INTEGRITY,
+    traits: servers::traits,
     open: |setup| open(setup, large_object(setup.options)),
 };
 

@@ -7,7 +7,7 @@ use self::client::{Access, Client};
 use self::instance::Instance;
 use crate::host::server::Program;
 use crate::store::*;
-use crate::stores::common::servers::{CONNECTION, URL};
+use crate::stores::common::servers::{self, CONNECTION, URL};
 
 /// Of the servers that can be installed from a registry the smallest, and the one that needs nothing that building blobwise does
 /// not need. It keeps each object as a file.
@@ -57,6 +57,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     },
     damage: |_, _| Damage { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites },
     integrity,
+    traits: servers::traits,
     open,
 };
 

@@ -12,7 +12,7 @@ use super::front::check_path;
 use super::{FILES, facts_of, part, spell_file};
 use crate::host::server::{Files, Launch, Program, Server, SocketDir, password, write_secret};
 use crate::store::*;
-use crate::stores::common::servers::{CONNECTION, START_PATIENCE, STOP_PATIENCE, on_free_port};
+use crate::stores::common::servers::{self, CONNECTION, START_PATIENCE, STOP_PATIENCE, on_free_port};
 use crate::wire::buffer::{Address, Wire};
 
 /// It tells its version on its standard input, of all places, and to whoever connects.
@@ -35,6 +35,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     },
     damage: |options, durability| super::damage(&FILES, options, durability),
     integrity: |options, durability| super::integrity(&FILES, options, durability),
+    traits: servers::traits,
     open,
 };
 

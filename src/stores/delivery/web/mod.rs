@@ -164,6 +164,7 @@ macro_rules! adapter {
             caps: |options| caps($behind.or_in_memory(options), $front, $content, options),
             damage: |options, durability| damage($behind.or_in_memory(options), options, durability),
             integrity: |options, durability| integrity($behind.or_in_memory(options), options, durability),
+            traits,
             open: |setup| open(setup, $behind.or_in_memory(setup.options), $front, $content),
         }
     };
@@ -403,6 +404,18 @@ fn damage(behind: &Behind, options: &Options, durability: Durability) -> Damage 
 }
 
 /// A web server compares nothing: what the store behind does not notice, a visitor gets.
+/// Reads ask the web server. What is written goes to the store behind, and `connection` is how the application connects to that.
+fn traits(options: &Options) -> Traits {
+    let connects_anew = options.text(KEEP_ALIVE.name) == "false";
+    let steps = if options.flag(TIMED.name) { scripts::step_names() } else { Vec::new() };
+    Traits {
+        has_process: true,
+        connects: if connects_anew { Connects::EachRead } else { Connects::Never },
+        steps,
+        ..Traits::default()
+    }
+}
+
 fn integrity(behind: &Behind, options: &Options, durability: Durability) -> Integrity {
     (behind.adapter.integrity)(&behind.options(options), durability)
 }

@@ -124,6 +124,11 @@ fn driver(options: &Options) -> &'static str {
 /// Parts of a request that scripts time, as they are called in the header `Server-Timing` and as steps of an op.
 const PARTS: &[(&str, &str)] = &[("connect", "script connects"), ("fetch", "script fetches")];
 
+/// What these parts are called, in the order in which they come.
+pub(super) fn step_names() -> Vec<String> {
+    PARTS.iter().map(|(_, step)| (*step).to_owned()).collect()
+}
+
 /// The steps in the header of an answer, in nanoseconds: `connect;dur=0.0123, fetch;dur=1.5`, in milliseconds.
 pub(super) fn steps(header: &str) -> impl Iterator<Item = Told> {
     header.split(',').filter_map(|part| {
