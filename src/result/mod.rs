@@ -16,7 +16,7 @@ use crate::plan::{Class, PlanText, Transaction, cold_passes};
 pub use crate::store::{Connects, Damage, Durability, Kind, Loss, MadeCold, NoticedBy, Traits};
 
 /// Version of the format; a reader refuses a newer one.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// The most that a result may have, in bytes: it is held in memory as a whole.
 const RESULT_BYTES_MAX: u64 = 1_000_000_000;
