@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::interval::{CONFIDENCE, EQUAL_WITHIN, Moments, t_two_sided};
+use super::interval::{CONFIDENCE, EQUAL_WITHIN, Moments, median, t_two_sided};
 use super::{cells, histogram, ranking};
 use crate::plan::{ClaimText, Expect, Metric, Quantity, Target, whole_of};
 use crate::result::{
@@ -531,7 +531,7 @@ fn extremes(all: &[Values]) -> Result<Estimate, String> {
 fn variation(all: &[Values]) -> Result<Estimate, String> {
     let spread = |values: &Values| {
         let logs: Vec<f64> = values.values().map(|value| value.ln()).collect();
-        let middle = median(&logs);
+        let middle = median(logs.iter().copied());
         let distances: Vec<f64> = logs.iter().map(|log| (log - middle).abs()).collect();
         let moments = Moments::of(&distances).filter(|moments| moments.mean > 0.0);
         let moments = moments.ok_or("There are too few rounds, or they do not vary.")?;
@@ -542,13 +542,6 @@ fn variation(all: &[Values]) -> Result<Estimate, String> {
     // As few degrees of freedom as the smaller has: distances of few rounds are not quite normal.
     let moments = Moments { degrees: one.degrees.min(other.degrees), ..one.less(&other) };
     Ok(Estimate::Mean { moments, logs: true })
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
 }
 
 /// The factor from step to step.

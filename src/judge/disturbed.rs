@@ -6,7 +6,7 @@ use std::mem::discriminant;
 
 use super::cells::{series, writes};
 use super::doubts::doubt;
-use super::interval::{Moments, t_two_sided};
+use super::interval::{Moments, median, t_two_sided};
 use super::{LEAST_SECONDS, VERDICT_ROUNDS, rails, ranking};
 use crate::plan::{Plan, whole_of};
 use crate::result::{Cache, Cause, Cell, Disturbance, Doubt, Round, RunResult, Status};
@@ -99,7 +99,7 @@ fn far(rates: &BTreeMap<u32, f64>, slack: f64) -> Vec<(u32, f64)> {
     }
     let (mut taken, mut are_far, mut mean) = (Vec::new(), 0, 0.0);
     for _ in 0..left.len() * 2 / 5 {
-        let middle = middle(left.iter().map(|(_, log)| *log));
+        let middle = median(left.iter().map(|(_, log)| *log));
         let distance = |(_, log): &(u32, f64)| (log - middle).abs();
         left.sort_by(|a, b| distance(a).total_cmp(&distance(b)));
         let Some((round, log)) = left.pop() else { break };
@@ -124,13 +124,6 @@ fn is_far(distance: f64, others: &Moments, slack: f64) -> bool {
     // Any of them may be the farthest one.
     let t = t_two_sided(1.0 - FAR_SHARE / (count + 1.0), others.degrees);
     distance > t * noise * (1.0 + 1.0 / count).sqrt()
-}
-
-fn middle(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_unstable_by(f64::total_cmp);
-    let (low, high) = (values.len().saturating_sub(1) / 2, values.len() / 2);
-    values.get(low).zip(values.get(high)).map_or(0.0, |(low, high)| f64::midpoint(*low, *high))
 }
 
 // ---- the device --------------------------------------------------------------------------------------------------
@@ -173,7 +166,7 @@ fn others(cell: &Cell, odd: &[u32]) -> Vec<(u32, Cause)> {
     let cause = |round: &Round| {
         let elsewhere: Vec<f64> =
             cell.rounds.iter().filter(|other| other.round != round.round).filter_map(written).collect();
-        let usual = (elsewhere.len() >= 2).then(|| middle(elsewhere.into_iter()));
+        let usual = (elsewhere.len() >= 2).then(|| median(elsewhere.into_iter()));
         let more = written(round).zip(usual).map_or(0.0, |(written, usual)| (written - usual).max(0.0));
         let read = round.others_read_bytes.unwrap_or(0) as f64;
         let own_writes = (round.device_written_bytes.unwrap_or(0) as f64 - more).max(0.0);

@@ -166,6 +166,14 @@ pub fn text(interval: &Interval) -> String {
     }
 }
 
+/// The middle of values, the mean of both where there are two; 0 of none.
+pub(super) fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    let (low, high) = (values.len().saturating_sub(1) / 2, values.len() / 2);
+    values.get(low).zip(values.get(high)).map_or(0.0, |(low, high)| f64::midpoint(*low, *high))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -95,15 +95,15 @@ const MATRIX_COLUMNS: &[&str] = &[
 /// The matrices as CSV, one line for each of their cells; absent where there is none.
 pub fn matrices(result: &RunResult) -> Result<Option<String>> {
     let line = |matrix: &Matrix, cell: &MatrixCell| {
-        let (low, high) = (cell.ratio.and_then(|ratio| ratio.low), cell.ratio.and_then(|ratio| ratio.high));
+        let [ratio, low, high] = interval(cell.ratio);
         vec![
             matrix.phase.clone(),
             matrix.reference.clone(),
             cell.sweep_bytes.to_string(),
             cell.store.clone(),
-            text(cell.ratio.map(|ratio| ratio.median)),
-            text(low),
-            text(high),
+            ratio,
+            low,
+            high,
             matrix.confidence.to_string(),
             kebab(&cell.verdict),
             text(cell.reason.as_ref()),

@@ -46,27 +46,10 @@ fn wrapped(text: &mut String, bullet: &str, paragraph: &str) {
 
 fn wrapped_at(text: &mut String, bullet: &str, paragraph: &str, most: usize) {
     let indent = bullet.chars().count().max(2);
-    let mut current = format!("{bullet:<2}");
-    let mut width = current.chars().count();
-    let mut empty = true;
-    // What others wrote begins no line of its own.
-    for word in paragraph.split([' ', '\n']) {
-        let len = word.chars().count();
-        if !empty && width + 1 + len > most {
-            line(text, &current);
-            current = " ".repeat(indent);
-            width = indent;
-            empty = true;
-        }
-        if !empty {
-            current.push(' ');
-            width += 1;
-        }
-        current.push_str(word);
-        width += len;
-        empty = false;
+    for (index, words) in words::wrapped(paragraph, most.saturating_sub(indent)).into_iter().enumerate() {
+        let begin = if index == 0 { bullet } else { "" };
+        line(text, &format!("{begin:<indent$}{words}"));
     }
-    line(text, &current);
 }
 
 // ---- the table ---------------------------------------------------------------------------------------------------

@@ -41,3 +41,18 @@ fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent >= 10.0 { format!("{percent:.0}") } else { format!("{percent:.1}") }
 }
+
+/// A text on lines of so many letters, broken at spaces. What others wrote begins no line of its own.
+pub(super) fn wrapped(text: &str, letters: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split([' ', '\n']) {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= letters => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -209,10 +209,7 @@ impl<C: Clock> Crew<'_, C> {
     }
 
     fn hands(&self) -> Result<Hands<'_>> {
-        let mut hands = match self.one_transaction {
-            true => Hands::open_reader(self.store)?,
-            false => Hands::open(self.store, self.uploads)?,
-        };
+        let mut hands = Hands::open_for(self.store, self.uploads, self.one_transaction)?;
         if let Some(stranger) = &self.stranger {
             hands.session.get(stranger, Span::Whole, &mut |_| {})?;
             // What was before the phase is not the phase's.

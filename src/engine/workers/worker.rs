@@ -65,9 +65,16 @@ impl<'s> Hands<'s> {
         Ok(Hands { session: store.session()?, apart: apart.map(Store::session).transpose()? })
     }
 
-    /// Opens one with the store that only reads, in one transaction from now on.
-    pub fn open_reader(store: &'s dyn Store) -> Result<Hands<'s>> {
-        Ok(Hands { session: store.reader()?, apart: None })
+    /// Opens what a phase needs: both, or one with the store that only reads, in one transaction from now on.
+    pub(super) fn open_for(
+        store: &'s dyn Store,
+        uploads: Option<Uploads<'s>>,
+        one_transaction: bool,
+    ) -> Result<Hands<'s>> {
+        match one_transaction {
+            true => Ok(Hands { session: store.reader()?, apart: None }),
+            false => Hands::open(store, uploads),
+        }
     }
 
     /// First the blobs, then the entries that speak of them.
@@ -297,10 +304,7 @@ fn failed<'s, C: Clock>(
     }
     tally.timeouts += 1;
     tally.happened(hands.session.take_incidents());
-    *hands = match shared.one_transaction {
-        true => Hands::open_reader(shared.store)?,
-        false => Hands::open(shared.store, shared.uploads)?,
-    };
+    *hands = Hands::open_for(shared.store, shared.uploads, shared.one_transaction)?;
     Ok(shared.clock.now())
 }
 

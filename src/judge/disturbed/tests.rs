@@ -337,7 +337,7 @@ fn equal_rows(machine: &mut Machine, again: bool) -> (f64, f64) {
             widths.push(ratio.high.unwrap() / ratio.low.unwrap());
         }
     }
-    (f64::from(called) / widths.len() as f64, middle(widths.into_iter()))
+    (f64::from(called) / widths.len() as f64, median(widths.into_iter()))
 }
 
 #[test]

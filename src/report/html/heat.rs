@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::super::words::wrapped;
 use super::figure;
 use crate::judge::interval;
 use crate::result::{Interval, Verdict};
@@ -216,21 +217,6 @@ pub fn mark(verdict: Verdict) -> &'static str {
         Verdict::CannotTellApart => "? ",
         Verdict::NotRanked => "",
     }
-}
-
-/// Words on lines of so many letters.
-fn wrapped(words: &str, letters: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in words.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= letters => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 // ---- colours -----------------------------------------------------------------------------------------------------
