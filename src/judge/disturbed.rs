@@ -261,7 +261,8 @@ fn told(result: &RunResult, found: &[Disturbance], again: &[u32]) -> String {
     let mut sentences: Vec<String> = by_round.iter().map(sentence).collect();
     let rounds: BTreeSet<u32> = usual.iter().map(|disturbance| disturbance.round).collect();
     let rounds: Vec<String> = rounds.iter().map(u32::to_string).collect();
-    sentences.extend(of_others(&usual).map(|others| format!("Rounds {}: {others}.", rounds.join(", "))));
+    sentences
+        .extend(of_others(result, &usual).map(|others| format!("Rounds {}: {others}.", rounds.join(", "))));
     sentences.join(" ")
 }
 
@@ -277,7 +278,7 @@ fn of_round(result: &RunResult, found: &[&Disturbance]) -> String {
     places.truncate(PLACES_MAX);
     parts.extend(places);
     parts.extend((more > 0).then(|| format!("{more} more like these")));
-    parts.extend(of_others(found));
+    parts.extend(of_others(result, found));
     parts.join("; ")
 }
 
@@ -361,7 +362,7 @@ fn words(cause: &Cause) -> Option<String> {
 }
 
 /// What others did in a round, and during which phases.
-fn of_others(found: &[&Disturbance]) -> Option<String> {
+fn of_others(result: &RunResult, found: &[&Disturbance]) -> Option<String> {
     let (mut read, mut written) = (0, 0);
     let mut phases: Vec<&str> = Vec::new();
     for disturbance in found {
@@ -376,8 +377,16 @@ fn of_others(found: &[&Disturbance]) -> Option<String> {
     }
     let of = |what: &str, bytes: u64| (bytes > 0).then(|| format!("{what} {}", units::bytes(bytes as f64)));
     let done: Vec<String> = [of("read", read), of("wrote", written)].into_iter().flatten().collect();
+    // Programs that lose their own pages to our dropping the caches read them again.
+    let is_cold = |cell: &Cell| cell.cache == Cache::Cold && phases.contains(&whole_of(&cell.phase));
+    let drops = result.plan.drop_caches != Some(false) && result.machine.root;
+    let ours = if read > 0 && drops && result.results.iter().any(is_cold) {
+        " (in part, perhaps, what they lost when cold passes dropped the kernel's caches)"
+    } else {
+        ""
+    };
     (!done.is_empty()).then(|| {
-        format!("other programs {} on the same disk during {}", done.join(" and "), phases.join(", "))
+        format!("other programs {} on the same disk during {}{ours}", done.join(" and "), phases.join(", "))
     })
 }
 

@@ -157,6 +157,15 @@ fn others_on_a_disk_that_a_phase_does_not_use_are_a_cause_and_no_disturbance() {
           during read-cold."
         ]
     );
+    // Who drops the kernel's caches makes others read what they had in them.
+    let mut dropped = run(vec![with("a", "read-cold", &around(0.1, 0), always)]);
+    (dropped.machine.root, dropped.results[0].cache) = (true, Cache::Cold);
+    let text = texts(&dropped).remove(0);
+    let ours =
+        "during read-cold (in part, perhaps, what they lost when cold passes dropped the kernel's caches).";
+    assert!(text.ends_with(ours), "{text}");
+    dropped.plan.drop_caches = Some(false);
+    assert!(texts(&dropped).remove(0).ends_with("during read-cold."));
 }
 
 #[test]
