@@ -271,7 +271,8 @@ fn ftp_with_secret() -> Result<(), Failed> {
         let said = String::from_utf8_lossy(&said);
         assert!(logged_in && said.contains(canary), "{said}");
         assert!(!said.contains("root:") && !said.contains("another file"), "{said}");
-        assert_eq!(said.matches("550").count(), 3, "{said}");
+        // By the start of the line: a port may have any digits.
+        assert_eq!(said.lines().filter(|line| line.starts_with("550 ")).count(), 3, "{said}");
         Ok(())
     })
 }
