@@ -1,0 +1,56 @@
+//! A result as a file: read with limits and checks, written as a whole or not at all.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use super::{RunResult, SCHEMA, check};
+
+/// The most that a result may have, in bytes: it is held in memory as a whole.
+const RESULT_BYTES_MAX: u64 = 1_000_000_000;
+
+impl RunResult {
+    /// Reads a result file, or the one in a run's directory, and checks every number in it.
+    pub fn load(path: &Path) -> Result<RunResult> {
+        let file = if path.is_dir() { path.join("result.json") } else { path.to_owned() };
+        let text = crate::input::read_text(&file, RESULT_BYTES_MAX)
+            .with_context(|| format!("cannot read `{}`", file.display()))?;
+        let version: Version = serde_json::from_str(&text)
+            .with_context(|| format!("`{}` is not a result of blobwise", file.display()))?;
+        if version.schema != SCHEMA {
+            bail!("`{}` has format {}; this program reads format {SCHEMA}", file.display(), version.schema);
+        }
+        let damaged = || format!("`{}` is damaged", file.display());
+        let result = serde_json::from_str(&text).with_context(damaged)?;
+        check::check(&serde_json::from_str(&text).with_context(damaged)?).with_context(damaged)?;
+        Ok(result)
+    }
+
+    /// Replaces the result file of a run's directory as a whole: a reader sees the old one or the new one.
+    pub fn save(&self, out: &Path) -> Result<()> {
+        let text = serde_json::to_string(self)?;
+        replace(&out.join("result.json"), text.as_bytes())
+    }
+}
+
+/// Replaces a file as a whole. Where it cannot be written, the one before stays.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let draft = path.with_extension("draft");
+    let write = || -> std::io::Result<()> {
+        std::fs::write(&draft, bytes)?;
+        std::fs::rename(&draft, path)
+    };
+    let written = write();
+    if written.is_err() {
+        // It may take the room that others need, and nobody reads it.
+        std::fs::remove_file(&draft).ok();
+    }
+    written.with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+/// What is read of a result before anything else.
+#[derive(Deserialize)]
+struct Version {
+    schema: u32,
+}

@@ -1,0 +1,216 @@
+//! What was measured: corpora, rows, what is promised of them, and the disk that they take.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::VerifiedFrom;
+use crate::plan::{Class, Transaction, cold_passes};
+use crate::store::{Damage, Durability, Kind, MadeCold, NoticedBy, Traits};
+
+/// What a visitor sees of a row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Picture {
+    /// The row's label.
+    pub store: String,
+    /// A PNG, base64.
+    pub png: String,
+}
+
+impl Picture {
+    /// A picture of a row.
+    pub fn new(store: &str, png: &[u8]) -> Picture {
+        Picture { store: store.to_owned(), png: BASE64.encode(png) }
+    }
+
+    /// The picture's bytes.
+    pub fn bytes(&self) -> Result<Vec<u8>> {
+        BASE64.decode(&self.png).with_context(|| format!("the picture of `{}` is damaged", self.store))
+    }
+
+    /// The name of its file.
+    pub fn file(&self) -> String {
+        /// File systems take 255 bytes.
+        const LETTERS_MAX: usize = 200;
+        let letters = self.store.chars().take(LETTERS_MAX);
+        let name: String = letters.map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        format!("{}.png", name.trim_matches('-'))
+    }
+}
+
+/// The blobs of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CorpusResult {
+    /// What it was made from.
+    pub name: String,
+    /// Number of blobs.
+    pub blobs: u64,
+    /// Bytes, together.
+    pub bytes: u64,
+    /// Sizes below which a share of the blobs are: `p10` to `p99`.
+    pub quantiles: BTreeMap<String, u64>,
+    /// The largest blob.
+    pub largest_bytes: u64,
+    /// How many times smaller zstd makes them.
+    pub zstd_ratio: f64,
+    /// The size a sweep varied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep_bytes: Option<u64>,
+    /// Real files: how many files and bytes the sample was taken from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampled_from: Option<(u64, u64)>,
+    /// What of a preset's distribution was not made; nothing of any other is cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<String>,
+    /// Real files: a digest (xxh3, 128 bits, in hexadecimal digits) of their paths, sizes and bytes, before a budget cut them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Real files: what was not taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<String>,
+}
+
+/// A row: a store with its settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RowResult {
+    /// The label used everywhere.
+    pub store: String,
+    /// The adapter's name.
+    pub adapter: String,
+    /// What sort of place it is; absent for a row that cannot run here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
+    /// All its settings.
+    pub options: BTreeMap<String, String>,
+    /// What else is true of it with these settings.
+    #[serde(default, skip_serializing_if = "Traits::is_plain")]
+    pub traits: Traits,
+    /// Versions and settings read back from the store.
+    pub facts: BTreeMap<String, String>,
+    /// The class that was set for it alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_durability: Option<Durability>,
+    /// How its reads are grouped where a phase does not say, if not each by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transaction: Option<Transaction>,
+    /// What it promises in phases that run in the class asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promise: Option<Promise>,
+    /// What it promises when it is filled, where that is something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fill_promise: Option<Promise>,
+    /// How it is made cold; absent where it cannot be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_cold: Option<MadeCold>,
+    /// Who notices a byte that changed on the device; absent where that is not known, or nothing is kept there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noticed_by: Option<NoticedBy>,
+    /// What the last comparison of its visits read: the best of all rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified_from: Option<VerifiedFrom>,
+    /// Whether it can run at all.
+    pub status: Status,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl RowResult {
+    /// Whether it could run at all: what cannot has neither a kind nor traits.
+    pub fn is_here(&self) -> bool {
+        self.kind.is_some()
+    }
+
+    /// Whether it is a yardstick, shown but never ranked.
+    pub fn is_reference(&self) -> bool {
+        self.kind == Some(Kind::Baseline)
+    }
+
+    /// What it promises in phases of a class.
+    pub fn promise_of(&self, class: Class) -> Option<Promise> {
+        match class {
+            Class::Fill => self.fill_promise.or(self.promise),
+            Class::Asked => self.promise,
+        }
+    }
+
+    /// How many of the passes of a cold phase it does.
+    pub fn cold_passes(&self, planned: u32) -> u32 {
+        cold_passes(self.made_cold, planned)
+    }
+}
+
+/// The class in which a row runs, and what a sudden end costs in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Promise {
+    /// The class.
+    pub durability: Durability,
+    /// What a sudden end costs.
+    pub damage: Damage,
+}
+
+/// What became of a row or a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// There are figures.
+    Measured,
+    /// An op, a check or the store itself failed.
+    Failed,
+    /// A hard limit forbids it.
+    NotPossible,
+    /// The store cannot run here.
+    NotAvailable,
+}
+
+/// Disk taken by one row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Footprint {
+    /// The row's label.
+    pub store: String,
+    /// The size a sweep varied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep_bytes: Option<u64>,
+    /// Bytes of the blobs.
+    pub logical_bytes: u64,
+    /// The empty store: opened, nothing put.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub empty_bytes: Option<u64>,
+    /// After the fill, flushed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocated_bytes: Option<u64>,
+    /// After the store settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_settle_bytes: Option<u64>,
+    /// What indexes beside the data take of that, where the store tells them apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index_bytes: Option<u64>,
+    /// What directories take of that by themselves, beside the files in them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory_bytes: Option<u64>,
+    /// What logs take of that: what is in them lies elsewhere too, or will.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_bytes: Option<u64>,
+    /// The same as `after_settle_bytes` from the file system's free space: a cross-check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub statvfs_bytes: Option<u64>,
+    /// Bytes the device wrote from before the fill until after it settled, per byte of blobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_amplification: Option<f64>,
+    /// `after_settle_bytes` per byte of blobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space_amplification: Option<f64>,
+}
+
+impl Footprint {
+    /// What is neither directory nor log nor index of `after_settle_bytes`: the blobs, and whatever else lies with them. Absent
+    /// where the parts are not known.
+    pub fn data_bytes(&self) -> Option<u64> {
+        let all = self.after_settle_bytes?.checked_sub(self.directory_bytes?)?;
+        all.checked_sub(self.log_bytes?)?.checked_sub(self.index_bytes.unwrap_or(0))
+    }
+}

@@ -1,0 +1,155 @@
+//! A store before it is opened: a constant of what it is called, what it can do, and how to open it.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::{
+    Caps, Damage, Durability, Error, Integrity, Kind, MadeCold, OptionSpec, Options, Result, Store, Traits,
+    Values,
+};
+use crate::host::server::Program;
+
+/// Whether to make a store or open the one that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The directory is empty.
+    Create,
+    /// The directory holds what an earlier `Create` left.
+    Open,
+}
+
+/// What the stores of a run have in common, for as long as it lasts.
+#[derive(Debug)]
+pub struct Common {
+    /// A directory for what is made once and copied in each round, such as an initialised data directory.
+    pub cache_dir: PathBuf,
+    servers: Mutex<BTreeMap<String, Arc<dyn Any + Send + Sync>>>,
+}
+
+impl Common {
+    /// Nothing yet, in a directory that need not be there.
+    pub fn new(cache_dir: PathBuf) -> Common {
+        Common { cache_dir, servers: Mutex::default() }
+    }
+
+    /// The server of this name, started in a directory of its own when the first store asks for it.
+    pub fn server<T: Any + Send + Sync>(
+        &self,
+        name: &str,
+        start: impl FnOnce(&Path) -> Result<T>,
+    ) -> Result<Arc<T>> {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = match servers.get(name) {
+            Some(known) => Arc::clone(known),
+            None => {
+                let dir = self.cache_dir.join(name);
+                std::fs::create_dir_all(&dir)?;
+                let started: Arc<dyn Any + Send + Sync> = Arc::new(start(&dir)?);
+                servers.insert(name.to_owned(), Arc::clone(&started));
+                started
+            }
+        };
+        known
+            .downcast()
+            .map_err(|_other| Error::failed(anyhow::anyhow!("`{name}` is a server of another kind")))
+    }
+}
+
+/// All that an adapter is told when it opens a store.
+#[derive(Clone, Debug)]
+pub struct Setup<'a> {
+    /// The store's own directory; it writes nowhere else.
+    pub dir: &'a Path,
+    /// What the stores of a run have in common.
+    pub common: &'a Common,
+    /// Make it or open it.
+    pub mode: Mode,
+    /// The class asked for; one of the adapter's [`Caps::durability`].
+    pub durability: Durability,
+    /// Memory the store may use as a cache of its own, in bytes, all sessions together.
+    pub cache_bytes: u64,
+    /// The largest blob it will be given, in bytes.
+    pub blob_bytes_max: u64,
+    /// The most it will be asked to hold at once, in bytes, for stores that reserve address space.
+    pub store_bytes_max: u64,
+    /// Keys have ids below this.
+    pub keys_max: u64,
+    /// The most sessions that will be open at once.
+    pub workers: usize,
+    /// How long an operation may take.
+    pub op_timeout: Duration,
+    /// The row's settings.
+    pub options: &'a Options,
+}
+
+/// Versions and settings that a store reports of itself, read back from it rather than remembered.
+pub type Facts = BTreeMap<String, String>;
+
+/// How another program reaches the server behind a store.
+#[derive(Clone, Debug)]
+pub struct Contact {
+    /// Host name or address; `localhost` for a socket.
+    pub host: String,
+    /// The socket's file, for PostgreSQL the directory of it; empty where the server is reached by host and port.
+    pub socket: String,
+    /// Its user.
+    pub user: String,
+    /// The user's password.
+    pub password: String,
+    /// The database that is the store's; empty for a server without databases.
+    pub database: String,
+    /// The schema of the tables inside it; empty where there are none.
+    pub schema: String,
+}
+
+/// One store: what it is called, what it can do, how to open it.
+pub struct Adapter {
+    /// Its name, as in `--stores`.
+    pub name: &'static str,
+    /// One line on what it is.
+    pub about: &'static str,
+    /// What sort of place it is.
+    pub kind: Kind,
+    /// The server programs that it starts; none where a URL is given.
+    pub programs: &'static [Program],
+    /// Its settings.
+    pub options: &'static [OptionSpec],
+    /// What it can do with these settings.
+    pub caps: fn(&Options) -> Caps,
+    /// What a sudden end costs with these settings in this class.
+    pub damage: fn(&Options, Durability) -> Damage,
+    /// What it knows of bytes that changed on the device, with these settings in this class.
+    pub integrity: fn(&Options, Durability) -> Integrity,
+    /// What else is true of it with these settings.
+    pub traits: fn(&Options) -> Traits,
+    /// Opens it.
+    pub open: fn(&Setup) -> Result<Box<dyn Store>>,
+}
+
+impl Adapter {
+    /// The URL of a server of the user's, where these settings have one; with its password.
+    pub fn url<'o>(&self, options: &'o Options) -> Option<&'o str> {
+        let spec = self.options.iter().find(|spec| matches!(spec.values, Values::Url))?;
+        Some(options.text(spec.name)).filter(|url| !url.is_empty())
+    }
+
+    /// How it is made cold; `None` where it cannot be.
+    pub fn made_cold(&self, options: &Options) -> Option<MadeCold> {
+        let can_be = (self.traits)(options).kept_running().is_none() && (self.caps)(options).persistent;
+        can_be.then_some(if self.programs.is_empty() { MadeCold::Reopened } else { MadeCold::Restarted })
+    }
+
+    /// Why one of its programs cannot be had, if that is so.
+    pub fn missing_program(&self) -> Option<anyhow::Error> {
+        self.programs.iter().find_map(|program| program.find().err())
+    }
+}
+
+impl std::fmt::Debug for Adapter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Adapter").field("name", &self.name).finish_non_exhaustive()
+    }
+}

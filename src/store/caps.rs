@@ -1,0 +1,134 @@
+//! What a store can do with the options that it was given.
+
+use super::{Durability, Error, Result};
+
+/// What a store can do with the options it was given. A flag that is true is tested; one that is false must
+/// refuse.
+#[derive(Clone, Copy, Debug)]
+pub struct Caps {
+    /// The classes it can promise.
+    pub durability: &'static [Durability],
+    /// Blobs are there after close and open.
+    pub persistent: bool,
+    /// Keeps the bytes it was given (the null store does not).
+    pub contents: bool,
+    /// A reader never sees half of a put.
+    pub atomic_put: bool,
+    /// `Span::Part` is served without reading the whole blob through the interface.
+    pub range: bool,
+    /// [`Session::list`].
+    pub list: bool,
+    /// [`Session::put_batch`] and [`Session::delete_batch`].
+    pub batch: bool,
+    /// [`Session::get_many`].
+    pub get_many: bool,
+    /// Several sessions at once.
+    pub many: bool,
+    /// [`Store::open_catalogue`] and [`Session::catalogue`].
+    pub catalogue: bool,
+    /// [`Store::reader`], and what its reads see; `None` where several reads are never one transaction.
+    pub one_transaction: Option<View>,
+    /// The largest blob it takes, and where that limit is from.
+    pub blob_bytes_max: Option<Limit>,
+}
+
+impl Caps {
+    /// All of it: a store says what it cannot do.
+    pub const ALL: Caps = Caps {
+        durability: Durability::ALL,
+        persistent: true,
+        contents: true,
+        atomic_put: true,
+        range: true,
+        list: true,
+        batch: true,
+        get_many: true,
+        many: true,
+        catalogue: true,
+        one_transaction: Some(View::Snapshot),
+        blob_bytes_max: None,
+    };
+}
+
+/// What the reads of one transaction see of what others put while it lasts, in the vendor's words for its isolation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// Nothing: what was there when it began is there to its end.
+    Snapshot,
+    /// Everything that was committed before the read (read committed).
+    Latest,
+    /// Nothing, because who would change what was read waits until it ends.
+    Locked,
+}
+
+impl View {
+    /// The name used in lists.
+    pub fn name(self) -> &'static str {
+        match self {
+            View::Snapshot => "snapshot",
+            View::Latest => "latest",
+            View::Locked => "locked",
+        }
+    }
+}
+
+/// A hard limit and its source, for the cell that says "not possible".
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// Largest allowed size in bytes.
+    pub bytes: u64,
+    /// Where the limit comes from.
+    pub source: &'static str,
+}
+
+impl Limit {
+    /// Refuses a blob that is larger, before anything is copied.
+    pub fn check(self, blob: &[u8]) -> Result<()> {
+        if blob.len() as u64 > self.bytes {
+            let (len, bytes, source) = (blob.len(), self.bytes, self.source);
+            return Err(Error::Failed(anyhow::anyhow!(
+                "a blob of {len} B is over the limit of {bytes} B ({source})"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// What sort of place a store is. Baselines, techniques and caches are never the answer to where files should live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// What others are held against: the harness, memory, the device, what most programs do. Shown and never ranked.
+    #[serde(alias = "reference")]
+    Baseline,
+    /// Files in directories.
+    Files,
+    /// A format of this project's own: it shows what a technique is worth, and nobody can have it as it is.
+    Technique,
+    /// A library inside the process.
+    Embedded,
+    /// A server that keeps blobs: a database, or an object store.
+    Server,
+    /// Forgets, or may forget.
+    Cache,
+    /// Hands out over HTTP or FTP what another store keeps.
+    Web,
+    /// A page that a browser loads.
+    Page,
+}
+
+impl Kind {
+    /// The name used in lists and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Baseline => "baseline",
+            Kind::Files => "files",
+            Kind::Technique => "technique",
+            Kind::Embedded => "embedded",
+            Kind::Server => "server",
+            Kind::Cache => "cache",
+            Kind::Web => "web",
+            Kind::Page => "page",
+        }
+    }
+}
