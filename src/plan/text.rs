@@ -1,0 +1,295 @@
+//! A plan as it is written: in TOML, by flags or both. Nothing here knows what can run.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{ClaimText, CorpusText, Derived, Document, PhaseText, PublishedText, Unspecified};
+use crate::names::unknown;
+use crate::shown::without_passwords;
+use crate::stores;
+
+/// Rows of a run that names none: the stores that need no server, and two baselines.
+pub const DEFAULT_STORES: &[&str] = &[
+    "null",
+    "memory",
+    "files/flat",
+    "files/hashed",
+    "files/packed",
+    "sqlite",
+    "lmdb",
+    "redb",
+    "fjall",
+    "fjall[kv_separation=true]",
+];
+
+pub(super) fn default_stores() -> Vec<String> {
+    DEFAULT_STORES.iter().map(|store| (*store).to_owned()).collect()
+}
+
+/// What visitors hardly notice.
+const LIMIT: &str = "p99=50ms";
+
+/// The most that a plan may have, in bytes.
+const PLAN_BYTES_MAX: u64 = 4_000_000;
+
+/// The plans that are shipped, by name.
+pub const SHIPPED: &[(&str, &str)] = &[
+    ("default", include_str!("../../plans/default.toml")),
+    ("all", include_str!("../../plans/all.toml")),
+    ("page", include_str!("../../plans/page.toml")),
+    ("sqlite-page-sizes", include_str!("../../plans/sqlite-page-sizes.toml")),
+    ("afdesign-icons-2009", include_str!("../../plans/afdesign-icons-2009.toml")),
+    ("afdesign-pipelining-2010", include_str!("../../plans/afdesign-pipelining-2010.toml")),
+    ("fragfrog-2010", include_str!("../../plans/fragfrog-2010.toml")),
+    ("afdesign-cache-2009", include_str!("../../plans/afdesign-cache-2009.toml")),
+    ("vondra-2009", include_str!("../../plans/vondra-2009.toml")),
+    ("horak-2010", include_str!("../../plans/horak-2010.toml")),
+    ("afdesign-procedures-2008", include_str!("../../plans/afdesign-procedures-2008.toml")),
+    ("afdesign-queries-2009", include_str!("../../plans/afdesign-queries-2009.toml")),
+    ("gridfs-2015", include_str!("../../plans/gridfs-2015.toml")),
+];
+
+/// A plan as it is written: everything is optional, and what is not given has a default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanText {
+    /// What the plan is called in reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it is for, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
+    /// Other plans, by file or name, to be run one after the other instead of anything of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plans: Vec<String>,
+    /// Everything random follows from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Exactly this many rounds, up to 10,000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u32>,
+    /// Half the width that half of the intervals are to have at most, such as `5%`, if the budget allows so many rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precision: Option<String>,
+    /// Wall time from start to written report, such as `2m`. It cuts no corpus whose size is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<String>,
+    /// `none`, `on-sync` or `each-write`: the class of all rows that `set` gives none of their own
+    /// (`"sqlite.durability" = "each-write"`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub durability: Option<String>,
+    /// Threads that work at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<usize>,
+    /// Blobs in one op; see `batch` of a phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<usize>,
+    /// `key` (default): blobs are put in the order of their ids, as applications number what they insert, so that integer keys
+    /// ascend, and digests come in random order; `random`: integer keys come in random order too. For phases that only put and
+    /// have no `order`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fill_order: Option<FillOrder>,
+    /// Ops a second: an open loop, but for `fill`, `age`, `purge`, `reopen` and cold phases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// `poisson` (default) or `constant`: how the ops of an open loop arrive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<Arrivals>,
+    /// What response times must stay below in the phase `ramp`, such as `p99=50ms`; p50, p90, p99 or p99.9.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    /// Shares of `read`, `read-cold`, `range`, `put`, `overwrite` and `delete`, for which the cost of 1,000 ops is worked out from their
+    /// standard phases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mix: Option<BTreeMap<String, f64>>,
+    /// Sizes from A to B, such as `1kB..10MB`, or just these, such as `10kB,100kB,1MB`: one store for each size, to find where the
+    /// winner changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<String>,
+    /// Shrinks corpus and phases (or enlarges them, up to 100 times); every row stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
+    /// Compares every blob after each phase that writes, in every round, with whatever is cached. After the fill and, from the device, at
+    /// the end that is done in any case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<bool>,
+    /// Whether the kernel's caches may be dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drop_caches: Option<bool>,
+    /// Whether idle processors are kept from sleeping while the run lasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awake: Option<bool>,
+    /// The place to measure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dir: Option<PathBuf>,
+    /// Standard phases by name, and phases described below by their ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<Vec<String>>,
+    /// Stores, in the order of rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stores: Option<Vec<String>>,
+    /// The row that ratios are given to, `files/hashed` or else the first one where nothing is said. Of several corpora, a matrix has the
+    /// ratio of every other row at every size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// Memory for each store's own cache: bytes, or per cent of the corpus, such as `150%`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<String>,
+    /// On-sync: ops between two syncs of a worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sync_every_ops: Option<u64>,
+    /// On-sync: bytes between two syncs of a worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sync_every_bytes: Option<String>,
+    /// Bytes of a range read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range_bytes: Option<String>,
+    /// How long an op may wait for a server before it is given up, from `10ms` to `24h`. What a file system or a library does is not
+    /// interrupted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub op_timeout: Option<String>,
+    /// How much slower or faster a fixed piece of work may be at the start or end of a round than in the others (0.5, by half, when left
+    /// out): beyond it the round counts as disturbed, and is measured again at the end, as other disturbed ones are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rail_limit: Option<f64>,
+    /// Where the blobs come from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corpus: Option<CorpusText>,
+    /// Several corpora instead: each row has one store for each of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub corpora: Vec<CorpusText>,
+    /// Rows that cannot be had, and why: they are shown, so that nothing else is taken for them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub absent: BTreeMap<String, String>,
+    /// `"store.option" = ["value", ...]`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, OneOrMany>,
+    /// Phases of the plan's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phase: Vec<PhaseText>,
+    /// Where the experiment was published that the plan repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<Document>,
+    /// What was not said there, and what the plan does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unspecified: Vec<Unspecified>,
+    /// The tables that were published.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<PublishedText>,
+    /// Figures that the document works out from them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub derived: Vec<Derived>,
+    /// Published statements to test.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claim: Vec<ClaimText>,
+}
+
+/// A value of an option, or several that make one row each.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum OneOrMany {
+    /// One value.
+    One(String),
+    /// One row each.
+    Many(Vec<String>),
+}
+
+impl OneOrMany {
+    /// The same with the passwords of URLs replaced.
+    pub(super) fn without_passwords(&self) -> OneOrMany {
+        match self {
+            OneOrMany::One(value) => OneOrMany::One(without_passwords(value)),
+            OneOrMany::Many(values) => {
+                OneOrMany::Many(values.iter().map(|value| without_passwords(value)).collect())
+            }
+        }
+    }
+}
+
+/// In which order blobs are put that are not there yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FillOrder {
+    /// That of their ids, as from a counter that all workers share.
+    #[default]
+    Key,
+    /// None.
+    Random,
+}
+
+/// How the ops of an open loop arrive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// Independent of each other, as visitors are.
+    #[default]
+    Poisson,
+    /// Evenly spaced.
+    Constant,
+}
+
+impl PlanText {
+    /// Reads a plan from a file, or a shipped one by name.
+    pub fn load(name: &str) -> Result<PlanText> {
+        if let Some((_, text)) = SHIPPED.iter().find(|(known, _)| *known == name) {
+            return PlanText::parse(text).with_context(|| format!("the shipped plan `{name}`"));
+        }
+        let path = Path::new(name);
+        if !path.exists() {
+            if name.contains(['/', '.']) {
+                bail!("cannot read the plan `{name}`: there is no such file");
+            }
+            return Err(unknown("plan", name, SHIPPED.iter().map(|(known, _)| *known)));
+        }
+        let text = crate::input::read_text(path, PLAN_BYTES_MAX)
+            .with_context(|| format!("cannot read the plan `{name}`"))?;
+        PlanText::parse(&text)
+            .map_err(|error| anyhow!("the plan `{name}` has an error: {}", format!("{error:#}").trim_end()))
+    }
+
+    /// Reads a plan from its text.
+    pub fn parse(text: &str) -> Result<PlanText> {
+        Ok(toml::from_str(text)?)
+    }
+
+    /// The plan as TOML.
+    pub fn to_toml(&self) -> Result<String> {
+        Ok(toml::to_string_pretty(self)?)
+    }
+
+    /// What response times must stay below in a ladder of rates.
+    pub fn limit(&self) -> &str {
+        self.limit.as_deref().unwrap_or(LIMIT)
+    }
+
+    /// Adds every baseline that is not among the stores yet.
+    pub fn add_baselines(&mut self) {
+        let stores = self.stores.get_or_insert_with(default_stores);
+        for name in stores::baselines() {
+            if !stores.iter().any(|store| store.split('[').next() == Some(name)) {
+                stores.push(name.to_owned());
+            }
+        }
+    }
+
+    /// The plan without what says how it is carried out: what is left is what is measured.
+    pub fn without_conditions(self) -> PlanText {
+        PlanText {
+            seed: None,
+            rounds: None,
+            precision: None,
+            budget: None,
+            scale: None,
+            verify: None,
+            drop_caches: None,
+            awake: None,
+            dir: None,
+            op_timeout: None,
+            ..self
+        }
+    }
+}
