@@ -146,9 +146,10 @@ fn growth(clock: &HostClock, many_ops: u64, ns_per_op: f64) -> Result<Growth> {
         let ops = yardstick.read(clock, seconds, Use::Touch)?.ops;
         Ok((ops, machine::peak_bytes().filter(|_| reset)))
     };
-    // The first run brings in what every run needs.
-    peak(0.0)?;
-    let (few, before) = peak(0.0)?;
+    // More than one pass: the first pass has histograms of its own. The first run brings in what every run needs.
+    let short = 2.0 * FEW_OPS as f64 * ns_per_op / 1e9;
+    peak(short)?;
+    let (few, before) = peak(short)?;
     let mut seconds = many_ops as f64 * ns_per_op / 1e9;
     let (mut many, mut after) = peak(seconds)?;
     while many < many_ops {
