@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::corpus::CorpusId;
 use crate::plan::{Class, Plan, Transaction, class_of};
 use crate::result::{
     CorpusResult, Disturbance, Doubt, Fixed, Harness, Machine, Picture, Program, Promise, Rail, Round,
@@ -12,7 +13,7 @@ use crate::result::{
 pub const RESIDENT_SHARE_OPENED_MAX: f64 = 0.10;
 
 /// A cell of the result: row, size of a sweep, phase.
-pub type CellKey = (String, Option<u64>, String);
+pub type CellKey = (String, CorpusId, String);
 
 /// What a cell has so far.
 #[derive(Clone, Debug, Default)]
@@ -136,7 +137,7 @@ impl Records {
         for cell in result.results {
             let not_possible = (cell.status == Status::NotPossible).then_some(cell.reason).flatten();
             cells.insert(
-                (cell.store, cell.sweep_bytes, cell.phase),
+                (cell.store, cell.corpus_id, cell.phase),
                 CellRecord { rounds: cell.rounds, not_possible },
             );
         }
@@ -164,15 +165,15 @@ impl Records {
     }
 
     /// Whether a row was measured in a round.
-    pub fn has(&self, row: &str, sweep_bytes: Option<u64>, round: u32) -> bool {
+    pub fn has(&self, row: &str, corpus_id: CorpusId, round: u32) -> bool {
         self.store_rounds
             .iter()
-            .any(|visit| visit.round == round && visit.store == row && visit.sweep_bytes == sweep_bytes)
+            .any(|visit| visit.round == round && visit.store == row && visit.corpus_id == corpus_id)
     }
 
     /// Whether a row was seen to read its data when it is opened, on this corpus.
-    pub fn is_resident(&self, row: &str, sweep_bytes: Option<u64>) -> bool {
-        let of_row = self.cells.iter().filter(|((store, size, _), _)| store == row && *size == sweep_bytes);
+    pub fn is_resident(&self, row: &str, corpus_id: CorpusId) -> bool {
+        let of_row = self.cells.iter().filter(|((store, size, _), _)| store == row && *size == corpus_id);
         let mut proofs =
             of_row.flat_map(|(_, cell)| &cell.rounds).filter_map(|round| round.cache_proof.as_ref());
         proofs.any(|proof| proof.resident_share_opened.is_some_and(|share| share > RESIDENT_SHARE_OPENED_MAX))
@@ -208,10 +209,10 @@ impl Records {
     pub fn set_aside(&mut self, round: u32, why: Vec<Disturbance>) {
         let is_meant = |measured: &mut Round| measured.round == round;
         let mut figures = Vec::new();
-        for ((store, sweep_bytes, phase), cell) in &mut self.cells {
+        for ((store, corpus_id, phase), cell) in &mut self.cells {
             figures.extend(cell.rounds.extract_if(.., is_meant).map(|measured| SetAsideRound {
                 store: store.clone(),
-                sweep_bytes: *sweep_bytes,
+                corpus_id: *corpus_id,
                 phase: phase.clone(),
                 measured,
             }));
@@ -230,8 +231,8 @@ impl Records {
             let later = self.store_rounds.iter().position(|visit| visit.round > round);
             let place = later.unwrap_or(self.store_rounds.len());
             self.store_rounds.splice(place..place, aside.visits);
-            for SetAsideRound { store, sweep_bytes, phase, measured } in aside.figures {
-                self.cells.entry((store, sweep_bytes, phase)).or_default().add(measured);
+            for SetAsideRound { store, corpus_id, phase, measured } in aside.figures {
+                self.cells.entry((store, corpus_id, phase)).or_default().add(measured);
             }
         }
         for rail in self.rails.iter_mut().filter(|rail| rail.round == round) {
@@ -249,7 +250,7 @@ impl Records {
         self.fixed.lengths.extend(later.fixed.lengths);
         self.harness.null_ns.extend(later.harness.null_ns);
         self.corpora.extend(later.corpora);
-        self.corpora.sort_by_key(|corpus| corpus.sweep_bytes);
+        self.corpora.sort_by_key(|corpus| corpus.corpus_id);
         for row in later.rows {
             if let Some(known) = self.row_mut(&row.store)
                 && row.status == Status::Failed
@@ -297,7 +298,7 @@ mod tests {
         for round in 1..=3 {
             records.rails.push(Rail { round, ..Rail::default() });
             for store in ["files/flat", "files/hashed"] {
-                let key = (store.to_owned(), None, "fill".to_owned());
+                let key = (store.to_owned(), CorpusId::ONLY, "fill".to_owned());
                 let cell = records.cells.entry(key).or_default();
                 cell.rounds.push(Round { round, ops: 7, ..Round::default() });
                 records.store_rounds.push(StoreRound { round, store: store.to_owned(), ..visit() });
@@ -321,7 +322,9 @@ mod tests {
         let mut records = records();
         records.set_aside(2, Vec::new());
         assert_eq!(rounds(&records), [[1, 3], [1, 3]]);
-        assert!(!records.has("files/flat", None, 2) && records.has("files/flat", None, 3));
+        assert!(
+            !records.has("files/flat", CorpusId::ONLY, 2) && records.has("files/flat", CorpusId::ONLY, 3)
+        );
         let aside = &records.set_aside[0];
         assert_eq!((aside.round, aside.visits.len(), aside.figures.len()), (2, 2, 2));
         assert!(aside.figures.iter().all(|figures| figures.measured.ops == 7 && figures.phase == "fill"));
@@ -337,7 +340,7 @@ mod tests {
         records.set_aside(2, Vec::new());
         records.rails.push(Rail { round: 2, ..Rail::default() });
         records.store_rounds.push(StoreRound { round: 2, store: "files/flat".to_owned(), ..visit() });
-        let key = ("files/flat".to_owned(), None, "fill".to_owned());
+        let key = ("files/flat".to_owned(), CorpusId::ONLY, "fill".to_owned());
         records.cells.entry(key).or_default().rounds.push(Round { round: 2, ops: 9, ..Round::default() });
         records.put_back(2);
         assert!(records.set_aside.is_empty() && records.rails == before.rails);

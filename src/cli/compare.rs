@@ -41,8 +41,11 @@ fn is_known(change: &Change) -> bool {
 fn render(changes: &[Change], differences: &[String], threshold: f64) -> String {
     let mut text = format!("{:<28} {:<22} {:<22} {}\n", "store", "phase", "new / old", "verdict");
     for change in changes {
-        let size =
-            change.sweep_bytes.map(|bytes| format!(" {}", units::bytes(bytes as f64))).unwrap_or_default();
+        let size = change
+            .corpus_id
+            .bytes()
+            .map(|bytes| format!(" {}", units::bytes(bytes as f64)))
+            .unwrap_or_default();
         let ratio = change.ratio.map(|ratio| interval::text(&ratio)).unwrap_or_else(|| "-".to_owned());
         let regressed = if change.regressed { " (regressed)" } else { "" };
         text += &format!(

@@ -135,8 +135,9 @@ impl Observer for Progress<'_> {
             Event::Note(text) => self.bar.line(text),
             Event::Pilot { row, index, of } => self.step(index, of, format!("pilot: {row}")),
             Event::Phase(phase) => self.phase(phase),
-            Event::Visit { round, rounds, row, sweep_bytes, index, of, seconds_left } => {
-                let size = sweep_bytes
+            Event::Visit { round, rounds, row, corpus_id, index, of, seconds_left } => {
+                let size = corpus_id
+                    .bytes()
                     .map(|bytes| format!(" at {}", units::bytes(bytes as f64)))
                     .unwrap_or_default();
                 let left = seconds_left

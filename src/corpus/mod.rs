@@ -1,6 +1,7 @@
 //! The blobs of a run: how many, how large, what is in them, what they are called.
 
 mod contents;
+mod id;
 mod real;
 mod sizes;
 
@@ -16,6 +17,7 @@ use rand::{Rng, SeedableRng};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed, xxh3_128_with_seed};
 
 pub use contents::{Content, Contents};
+pub use id::CorpusId;
 pub use real::Skipped;
 pub use sizes::{BLOB_BYTES_MAX, FORMS, PRESETS, Preset, Sizes};
 

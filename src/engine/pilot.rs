@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use crate::corpus::Corpus;
+use crate::corpus::CorpusId;
 use crate::judge::ranking::is_long_enough;
 use crate::judge::{LEAST_SECONDS, SHORT_OPS as OPS_MIN, SHORT_SECONDS, VERDICT_ROUNDS, histogram};
-use crate::plan::{COLD_PASSES_SERVERS, CacheState, Length, Phase, Plan, Row, Work, length_key};
+use crate::plan::{COLD_PASSES_SERVERS, CacheState, Length, Phase, Plan, Row, Work};
 use crate::result::{Fixed, FixedLength};
 use crate::units;
 
@@ -64,7 +65,7 @@ pub fn pilot_blobs(plan: &Plan, corpus: &Corpus) -> u64 {
 }
 
 /// The short lengths of the pilot's own visit.
-pub fn pilot_lengths(plan: &Plan, blobs: &[(u64, Option<u64>)]) -> Fixed {
+pub fn pilot_lengths(plan: &Plan, blobs: &[(u64, CorpusId)]) -> Fixed {
     let choice =
         Choice { corpus_share: 1.0, read_seconds: 0.02, read_ops: OPS_MIN, cold_ops: OPS_MIN, rounds: 0 };
     let mut fixed = fixed_for(plan, blobs, choice);
@@ -80,7 +81,7 @@ pub fn pilot_lengths(plan: &Plan, blobs: &[(u64, Option<u64>)]) -> Fixed {
 }
 
 /// The lengths of a run without a budget.
-pub fn full_lengths(plan: &Plan, blobs: &[(u64, Option<u64>)]) -> Fixed {
+pub fn full_lengths(plan: &Plan, blobs: &[(u64, CorpusId)]) -> Fixed {
     let scaled_ops = ((OPS_MIN as f64 * plan.scale.min(1.0)) as u64).max(8);
     // A look at a plan's shape decides nothing.
     let (read_seconds_min, read_ops) =
@@ -102,7 +103,7 @@ pub fn full_lengths(plan: &Plan, blobs: &[(u64, Option<u64>)]) -> Fixed {
 /// corpus that is left and a sentence on what had to give.
 pub fn fitting_lengths(
     plan: &Plan,
-    blobs: &[(u64, Option<u64>)],
+    blobs: &[(u64, CorpusId)],
     visits: &[PilotVisit<'_>],
     seconds: f64,
 ) -> (Fixed, Option<String>) {
@@ -180,7 +181,7 @@ fn stands(plan: &Plan) -> bool {
 /// many seconds these and all wanted rounds take.
 pub fn beyond_budget(
     plan: &Plan,
-    blobs: &[(u64, Option<u64>)],
+    blobs: &[(u64, CorpusId)],
     visits: &[PilotVisit<'_>],
     seconds: f64,
 ) -> Option<[(u32, f64); 2]> {
@@ -197,7 +198,7 @@ pub fn beyond_budget(
 /// What will be too short to be ranked, as far as that can be told before round 1, and what would be enough.
 pub fn foreseen(
     plan: &Plan,
-    blobs: &[(u64, Option<u64>)],
+    blobs: &[(u64, CorpusId)],
     visits: &[PilotVisit<'_>],
     fixed: &Fixed,
 ) -> Option<String> {
@@ -206,11 +207,11 @@ pub fn foreseen(
         return None;
     }
     let (mut list, mut blobs_wanted) = (Vec::new(), 0);
-    for (corpus, (blobs, sweep_bytes)) in blobs.iter().enumerate() {
+    for (corpus, (blobs, corpus_id)) in blobs.iter().enumerate() {
         let of_corpus: Vec<_> = visits.iter().filter(|pilot| pilot.corpus == corpus).collect();
-        let phases = plan.phases_of(*sweep_bytes).filter(|phase| matches!(phase.work, Work::Ops(_)));
+        let phases = plan.phases_of(*corpus_id).filter(|phase| matches!(phase.work, Work::Ops(_)));
         for phase in phases.filter(|phase| !phase.only_prepares()) {
-            let Some(length) = fixed.lengths.get(&length_key(&phase.id, *sweep_bytes)) else { continue };
+            let Some(length) = fixed.lengths.get(&corpus_id.key(&phase.id)) else { continue };
             let Some(rows) = too_short_for(phase, length, fixed.rounds, &of_corpus) else { continue };
             list.push(format!("{} ({rows})", phase.id));
             blobs_wanted = blobs_wanted.max((blobs * OPS_MIN).div_ceil(length.ops.max(1)));
@@ -258,15 +259,15 @@ fn too_short_for(
 }
 
 /// Where ladders of rates begin: the same rung for every row.
-fn begin_ladders(plan: &Plan, blobs: &[(u64, Option<u64>)], visits: &[PilotVisit<'_>], fixed: &mut Fixed) {
+fn begin_ladders(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &[PilotVisit<'_>], fixed: &mut Fixed) {
     for phase in plan.phases.iter().filter(|phase| matches!(phase.work, Work::Ramp(_))) {
-        for (corpus, (_, sweep_bytes)) in blobs.iter().enumerate() {
+        for (corpus, (_, corpus_id)) in blobs.iter().enumerate() {
             let of_corpus = visits.iter().filter(|pilot| pilot.corpus == corpus);
             let closed = of_corpus.filter_map(|pilot| match pilot.visit.phases.get(&phase.id) {
                 Some(Outcome::Measured(round)) => Some(round.ops as f64 / round.seconds),
                 _ => None,
             });
-            if let Some(length) = fixed.lengths.get_mut(&length_key(&phase.id, *sweep_bytes)) {
+            if let Some(length) = fixed.lengths.get_mut(&corpus_id.key(&phase.id)) {
                 length.first_ops_per_s = Some(ramp::first_rate(&plan.limit, closed));
             }
         }
@@ -274,7 +275,7 @@ fn begin_ladders(plan: &Plan, blobs: &[(u64, Option<u64>)], visits: &[PilotVisit
 }
 
 /// The numbers of blobs that a share of the corpora has.
-fn shares(blobs: &[(u64, Option<u64>)], share: f64) -> Vec<(u64, Option<u64>)> {
+fn shares(blobs: &[(u64, CorpusId)], share: f64) -> Vec<(u64, CorpusId)> {
     blobs.iter().map(|(blobs, sweep)| (part_of(*blobs, share), *sweep)).collect()
 }
 
@@ -300,12 +301,12 @@ pub struct PilotVisit<'a> {
     pub visit: Visit,
 }
 
-fn fixed_for(plan: &Plan, blobs: &[(u64, Option<u64>)], choice: Choice) -> Fixed {
+fn fixed_for(plan: &Plan, blobs: &[(u64, CorpusId)], choice: Choice) -> Fixed {
     let mut lengths = BTreeMap::new();
-    for (blobs, sweep_bytes) in blobs {
-        for phase in plan.phases_of(*sweep_bytes) {
-            let length = length_of(plan, phase, *blobs, choice, &lengths, *sweep_bytes);
-            lengths.insert(length_key(&phase.id, *sweep_bytes), length);
+    for (blobs, corpus_id) in blobs {
+        for phase in plan.phases_of(*corpus_id) {
+            let length = length_of(plan, phase, *blobs, choice, &lengths, *corpus_id);
+            lengths.insert(corpus_id.key(&phase.id), length);
         }
     }
     Fixed { rounds: choice.rounds, rounds_final: false, corpus_share: choice.corpus_share, lengths }
@@ -325,7 +326,7 @@ fn length_of(
     blobs: u64,
     choice: Choice,
     earlier: &BTreeMap<String, FixedLength>,
-    sweep_bytes: Option<u64>,
+    corpus_id: CorpusId,
 ) -> FixedLength {
     let load = match &phase.work {
         Work::Ops(load) => load,
@@ -336,7 +337,7 @@ fn length_of(
         Work::Reopen | Work::Purge | Work::Age(_) => return FixedLength::default(),
     };
     // What repeats another phase has its ops.
-    let repeated = load.repeats.as_ref().and_then(|id| earlier.get(&length_key(id, sweep_bytes)));
+    let repeated = load.repeats.as_ref().and_then(|id| earlier.get(&corpus_id.key(id)));
     let of_share = |share: f64| ((blobs as f64 * share).ceil() as u64).max(1);
     let batch = plan.batch_of(load) as u64;
     // As many as blobs are kept, or as make a batch, at the least.
@@ -377,19 +378,14 @@ fn length_of(
 }
 
 /// What a round of all rows would take.
-fn round_seconds(
-    plan: &Plan,
-    blobs: &[(u64, Option<u64>)],
-    visits: &[PilotVisit<'_>],
-    choice: Choice,
-) -> f64 {
+fn round_seconds(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &[PilotVisit<'_>], choice: Choice) -> f64 {
     let fixed = fixed_for(plan, &shares(blobs, choice.corpus_share), choice);
     visits
         .iter()
         .map(|pilot| {
-            let (all, sweep_bytes) = blobs[pilot.corpus];
+            let (all, corpus_id) = blobs[pilot.corpus];
             let growth = part_of(all, choice.corpus_share) as f64 / pilot.blobs.max(1) as f64;
-            visit_seconds(plan, &fixed, pilot, growth, sweep_bytes)
+            visit_seconds(plan, &fixed, pilot, growth, corpus_id)
         })
         .sum()
 }
@@ -401,7 +397,7 @@ fn visit_seconds(
     fixed: &Fixed,
     pilot: &PilotVisit<'_>,
     growth: f64,
-    sweep_bytes: Option<u64>,
+    corpus_id: CorpusId,
 ) -> f64 {
     let visit = &pilot.visit;
     let mut total = (visit.seconds - visit.wall_seconds.values().sum::<f64>()).max(0.0) * growth.max(1.0);
@@ -411,7 +407,7 @@ fn visit_seconds(
         else {
             continue;
         };
-        let Some(length) = fixed.lengths.get(&length_key(&phase.id, sweep_bytes)) else { continue };
+        let Some(length) = fixed.lengths.get(&corpus_id.key(&phase.id)) else { continue };
         let beside = (wall - round.seconds).max(0.0);
         let per_op = round.seconds / round.ops.max(1) as f64;
         total += match &phase.work {
@@ -447,11 +443,11 @@ mod tests {
 
     #[test]
     fn cold_phases_have_ten_passes_of_at_most_two_per_cent() {
-        let fixed = full_lengths(&resolved("stores = ['files/flat']"), &[(400, None)]);
+        let fixed = full_lengths(&resolved("stores = ['files/flat']"), &[(400, CorpusId::ONLY)]);
         let cold = fixed.lengths["read-cold"];
         assert_eq!((cold.ops, cold.cold_passes), (200, 25));
         assert_eq!(fixed.lengths["read-again"].ops, 200);
-        let many = full_lengths(&resolved("stores = ['files/flat']"), &[(100_000, None)]);
+        let many = full_lengths(&resolved("stores = ['files/flat']"), &[(100_000, CorpusId::ONLY)]);
         assert_eq!(many.lengths["read-cold"].cold_passes, 10);
     }
 
@@ -474,19 +470,22 @@ mod tests {
     fn short_reads_are_repeated_until_they_can_be_ranked_but_not_for_a_look() {
         let reads = |scale: f64| {
             let plan = resolved(&format!("stores = ['files/flat']\nscale = {scale}\nrounds = 2"));
-            let length = full_lengths(&plan, &[(8, None)]).lengths["read-warm"];
+            let length = full_lengths(&plan, &[(8, CorpusId::ONLY)]).lengths["read-warm"];
             (length.passes, length.seconds)
         };
         assert_eq!([reads(1.0), reads(0.1), reads(0.01)], [(25, 0.5), (25, 0.1), (1, 0.005)]);
         let open =
             resolved("stores = ['files/flat']\nscale = 0.01\nrate = 100.0\nphases = ['fill', 'read-warm']");
-        assert_eq!(full_lengths(&open, &[(8, None)]).lengths["read-warm"].seconds, READ_SECONDS_MIN);
+        assert_eq!(
+            full_lengths(&open, &[(8, CorpusId::ONLY)]).lengths["read-warm"].seconds,
+            READ_SECONDS_MIN
+        );
     }
 
     #[test]
     fn a_corpus_that_was_asked_for_stands_and_rounds_are_cut_or_the_budget_is_too_small() {
         let plan = resolved("stores = ['files/flat']\n[corpus]\nblobs = 1000");
-        let blobs = [(1000, None)];
+        let blobs = [(1000, CorpusId::ONLY)];
         let visits =
             [PilotVisit { row: &plan.rows[0], corpus: 0, blobs: 1000, visit: visit_of(&plan, 1000, 1.0) }];
         let (fixed, why) = fitting_lengths(&plan, &blobs, &visits, 40.0);
@@ -502,7 +501,7 @@ mod tests {
     fn what_will_be_too_short_is_said_with_what_would_be_enough() {
         let said = |rounds: u32, blobs: u64| {
             let text = format!("stores = ['files/flat']\nphases = ['fill', 'read-warm']\nrounds = {rounds}");
-            let (plan, blobs) = (resolved(&text), [(blobs, None)]);
+            let (plan, blobs) = (resolved(&text), [(blobs, CorpusId::ONLY)]);
             foreseen(&plan, &blobs, &[], &full_lengths(&plan, &blobs))
         };
         assert_eq!(
@@ -519,8 +518,8 @@ mod tests {
         let said = |seconds: f64| {
             let visit = visit_of(&plan, 1, seconds);
             let visits = [PilotVisit { row: &plan.rows[0], corpus: 0, blobs: 1, visit }];
-            let (fixed, _) = fitting_lengths(&plan, &[(1, None)], &visits, 60.0);
-            foreseen(&plan, &[(1, None)], &visits, &fixed)
+            let (fixed, _) = fitting_lengths(&plan, &[(1, CorpusId::ONLY)], &visits, 60.0);
+            foreseen(&plan, &[(1, CorpusId::ONLY)], &visits, &fixed)
         };
         assert_eq!(said(0.2), None);
         assert!(said(0.001).unwrap().starts_with("too short to be ranked: fill (files/flat); "));
@@ -552,7 +551,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_shrinks_reads_first_then_the_corpus_then_the_rounds() {
         let plan = resolved("stores = ['files/flat']");
-        let blobs = [(1000, None)];
+        let blobs = [(1000, CorpusId::ONLY)];
         let visit = visit_of(&plan, 1000, 1.0);
         let visits = [PilotVisit { row: &plan.rows[0], corpus: 0, blobs: 1000, visit }];
         let fit = |seconds| fitting_lengths(&plan, &blobs, &visits, seconds);

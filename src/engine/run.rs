@@ -14,10 +14,11 @@ use super::visit::{Outcome, Run, Subject, Turn, Visit, visit};
 use super::workers::clock::HostClock;
 use super::yardstick::Yardstick;
 use crate::corpus::Corpus;
+use crate::corpus::CorpusId;
 use crate::host::machine::{self, Device};
 use crate::host::place::Place;
 use crate::judge::{disturbed, histogram};
-use crate::plan::{Phase, Plan, Row, Work, length_key};
+use crate::plan::{Phase, Plan, Row, Work};
 use crate::records::Records;
 use crate::result::{CorpusResult, Disturbance, Fixed, Harness, Picture, Program, Status, StoreRound};
 use crate::store::{Common, Durability, Facts, Options};
@@ -49,7 +50,7 @@ pub enum Event<'a> {
         /// The row's label.
         row: &'a str,
         /// The size of a sweep.
-        sweep_bytes: Option<u64>,
+        corpus_id: CorpusId,
         /// Which visit of the whole run, from 1.
         index: usize,
         /// Of how many.
@@ -200,8 +201,8 @@ impl Course<'_> {
     }
 
     /// The corpora as (blobs, size of a sweep).
-    fn blobs(&self) -> Vec<(u64, Option<u64>)> {
-        let sizes = self.context.plan.corpora.iter().map(|corpus| corpus.sweep_bytes);
+    fn blobs(&self) -> Vec<(u64, CorpusId)> {
+        let sizes = self.context.plan.corpora.iter().map(|corpus| corpus.corpus_id);
         self.corpora.iter().map(Corpus::blobs).zip(sizes).collect()
     }
 
@@ -277,7 +278,7 @@ impl Course<'_> {
         for (corpus, small) in small.iter().enumerate() {
             for row in &plan.rows {
                 observer.event(Event::Pilot { row: &row.label, index: visits.len() + 1, of });
-                let subject = Subject { row, corpus: small, sweep_bytes: blobs[corpus].1 };
+                let subject = Subject { row, corpus: small, corpus_id: blobs[corpus].1 };
                 let turn = Turn { round: 0, position: 1, idle, resident: false };
                 let Some(visit) = visit(&self.context, &lengths, subject, turn, &mut |_| ())? else {
                     return Ok(Fixed::default());
@@ -342,7 +343,7 @@ impl Course<'_> {
         let mut fixed = self.records.fixed.clone();
         fixed.lengths.values_mut().for_each(|length| length.seconds = length.seconds.min(0.05));
         'corpora: for (corpus, planned) in self.corpora.iter().zip(&self.context.plan.corpora) {
-            let subject = Subject { row: &row, corpus, sweep_bytes: planned.sweep_bytes };
+            let subject = Subject { row: &row, corpus, corpus_id: planned.corpus_id };
             let turn = Turn { round: 0, position: 1, idle, resident: false };
             let mut phases = Vec::new();
             for _ in 0..HARNESS_VISITS {
@@ -361,7 +362,7 @@ impl Course<'_> {
                         Some(p50) => p50,
                         None => round.seconds * 1e9 / round.ops.max(1) as f64,
                     };
-                    let least = harness.null_ns.entry(length_key(&phase, planned.sweep_bytes)).or_insert(ns);
+                    let least = harness.null_ns.entry(planned.corpus_id.key(&phase)).or_insert(ns);
                     *least = least.min(ns);
                 }
             }
@@ -431,7 +432,7 @@ impl Course<'_> {
 
     fn round_is_done(&self, round: u32) -> bool {
         self.subjects().all(|subject| {
-            self.records.has(&subject.row.label, subject.sweep_bytes, round)
+            self.records.has(&subject.row.label, subject.corpus_id, round)
                 || self.records.has_failed(&subject.row.label)
         }) && self.records.rails.iter().any(|rail| rail.round == round)
     }
@@ -439,7 +440,7 @@ impl Course<'_> {
     fn subjects(&self) -> impl Iterator<Item = Subject<'_>> {
         let plan = self.context.plan;
         self.corpora.iter().zip(&plan.corpora).flat_map(move |(corpus, planned)| {
-            plan.rows.iter().map(move |row| Subject { row, corpus, sweep_bytes: planned.sweep_bytes })
+            plan.rows.iter().map(move |row| Subject { row, corpus, corpus_id: planned.corpus_id })
         })
     }
 
@@ -494,21 +495,21 @@ impl Course<'_> {
         for corpus in 0..self.corpora.len() {
             for (place, row) in order.iter().enumerate() {
                 let row = &plan.rows[*row];
-                let sweep_bytes = plan.corpora[corpus].sweep_bytes;
-                let subject = Subject { row, corpus: &self.corpora[corpus], sweep_bytes };
-                if self.records.has(&subject.row.label, subject.sweep_bytes, round)
+                let corpus_id = plan.corpora[corpus].corpus_id;
+                let subject = Subject { row, corpus: &self.corpora[corpus], corpus_id };
+                if self.records.has(&subject.row.label, subject.corpus_id, round)
                     || self.records.has_failed(&row.label)
                 {
                     continue;
                 }
                 self.announce(round, &subject, observer);
-                let resident = self.records.is_resident(&row.label, sweep_bytes);
+                let resident = self.records.is_resident(&row.label, corpus_id);
                 let turn = Turn { round, position: place as u32 + 1, idle, resident };
                 let mut tell = |phase: &str| observer.event(Event::Phase(phase));
                 let Some(visit) = visit(&self.context, &self.records.fixed, subject, turn, &mut tell)? else {
                     return Ok(());
                 };
-                let subject = Subject { row, corpus: &self.corpora[corpus], sweep_bytes };
+                let subject = Subject { row, corpus: &self.corpora[corpus], corpus_id };
                 keep(&mut self.records, &subject, turn, visit);
                 self.records.program.seconds = self.seconds_spent();
                 observer.save(&self.records)?;
@@ -535,7 +536,7 @@ impl Course<'_> {
             round,
             rounds: self.records.fixed.rounds,
             row: &subject.row.label,
-            sweep_bytes: subject.sweep_bytes,
+            corpus_id: subject.corpus_id,
             index,
             of,
             seconds_left,
@@ -550,7 +551,7 @@ impl Course<'_> {
             && self.records.fixed.rounds > 0
             && rounds.clone().all(|round| {
                 self.subjects().all(|subject| {
-                    self.records.has(&subject.row.label, subject.sweep_bytes, round)
+                    self.records.has(&subject.row.label, subject.corpus_id, round)
                         || self.records.has_failed(&subject.row.label)
                 })
             });
@@ -596,7 +597,7 @@ fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
         records.pictures.push(Picture::new(label, &picture));
     }
     for (phase, outcome) in visit.phases {
-        let cell = records.cells.entry((label.clone(), subject.sweep_bytes, phase)).or_default();
+        let cell = records.cells.entry((label.clone(), subject.corpus_id, phase)).or_default();
         match outcome {
             Outcome::Measured(round) => cell.add(*round),
             Outcome::NotPossible(why) => cell.not_possible = Some(why),
@@ -605,7 +606,7 @@ fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
     records.store_rounds.push(StoreRound {
         round: turn.round,
         store: label.clone(),
-        sweep_bytes: subject.sweep_bytes,
+        corpus_id: subject.corpus_id,
         position: turn.position,
         seconds: visit.seconds,
         verified: visit.verified,
@@ -618,8 +619,8 @@ fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
 /// Whether the harness was measured with every corpus: a stop leaves those out that come after it.
 fn is_whole(harness: &Harness, plan: &Plan) -> bool {
     plan.corpora.iter().all(|corpus| {
-        let key = |phase: &Phase| length_key(&phase.id, corpus.sweep_bytes);
-        plan.phases_of(corpus.sweep_bytes).any(|phase| harness.null_ns.contains_key(&key(phase)))
+        let key = |phase: &Phase| corpus.corpus_id.key(&phase.id);
+        plan.phases_of(corpus.corpus_id).any(|phase| harness.null_ns.contains_key(&key(phase)))
     })
 }
 
@@ -631,7 +632,7 @@ fn corpus_result((corpus, planned): (&Corpus, &crate::plan::CorpusPlan)) -> Corp
         quantiles: corpus.quantiles(),
         largest_bytes: corpus.largest(),
         zstd_ratio: corpus.zstd_ratio(),
-        sweep_bytes: planned.sweep_bytes,
+        corpus_id: planned.corpus_id,
         sampled_from: corpus.sampled_from,
         cut: corpus.cut.clone(),
         digest: corpus.digest.clone(),
@@ -700,7 +701,13 @@ mod tests {
         fn disturbances(&mut self, records: &Records) -> Result<Vec<Disturbance>> {
             assert_eq!(records.store_rounds.len(), 2 * self.rounds as usize, "at the end");
             let cause = crate::result::Cause::Far { times: 20.0 };
-            Ok(vec![Disturbance { round: self.against, store: None, phase: None, sweep_bytes: None, cause }])
+            Ok(vec![Disturbance {
+                round: self.against,
+                store: None,
+                phase: None,
+                corpus_id: CorpusId::ONLY,
+                cause,
+            }])
         }
     }
 
@@ -764,7 +771,7 @@ mod tests {
         let mut harness = Harness::default();
         for corpus in &plan.corpora {
             assert!(!is_whole(&harness, &plan));
-            harness.null_ns.insert(length_key("read-warm", corpus.sweep_bytes), 50.0);
+            harness.null_ns.insert(corpus.corpus_id.key("read-warm"), 50.0);
         }
         assert!(is_whole(&harness, &plan));
     }

@@ -9,7 +9,8 @@ use super::compare::Series;
 use super::histogram::{self, Histogram, SHARES};
 use super::interval::rate;
 use super::ranking::is_ladder;
-use crate::plan::{CacheState, Phase, Plan, Work, length_key};
+use crate::corpus::CorpusId;
+use crate::plan::{CacheState, Phase, Plan, Work};
 use crate::records::{CellRecord, Records};
 use crate::result::{
     Cache, CacheProof, Cell, HotShare, PercentileIntervals, Round, RowResult, SizeBand, Status, Step, Traits,
@@ -19,7 +20,7 @@ use crate::result::{
 const RESIDENT_SHARE_MAX: f64 = 0.01;
 
 /// A cell without figures.
-fn blank(plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
+fn blank(plan: &Plan, phase: &Phase, corpus_id: CorpusId) -> Cell {
     let (workers, batch) = match &phase.work {
         Work::Ops(load) | Work::Ramp(load) => {
             (load.workers.unwrap_or(plan.workers), load.batch.unwrap_or(plan.batch))
@@ -36,7 +37,7 @@ fn blank(plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
         status: Status::Measured,
         reason: None,
         phase: phase.id.clone(),
-        sweep_bytes,
+        corpus_id,
         durability: plan.durability,
         own_durability: None,
         damage: None,
@@ -82,12 +83,7 @@ fn blank(plan: &Plan, phase: &Phase, sweep_bytes: Option<u64>) -> Cell {
     }
 }
 
-pub(super) fn missing_cell(
-    missing: &RowResult,
-    plan: &Plan,
-    phase: &Phase,
-    sweep_bytes: Option<u64>,
-) -> Cell {
+pub(super) fn missing_cell(missing: &RowResult, plan: &Plan, phase: &Phase, corpus_id: CorpusId) -> Cell {
     let reason = missing.reason.clone().unwrap_or_default();
     Cell {
         store: missing.store.clone(),
@@ -95,7 +91,7 @@ pub(super) fn missing_cell(
         status: Status::NotAvailable,
         not_ranked: Some(format!("not available: {reason}")),
         reason: Some(reason),
-        ..blank(plan, phase, sweep_bytes)
+        ..blank(plan, phase, corpus_id)
     }
 }
 
@@ -105,7 +101,7 @@ pub(super) fn cell(
     records: &Records,
     row: &RowResult,
     phase: &Phase,
-    sweep_bytes: Option<u64>,
+    corpus_id: CorpusId,
 ) -> Result<Option<Cell>> {
     let promise = row.promise_of(phase.class);
     let mut cell = Cell {
@@ -118,11 +114,11 @@ pub(super) fn cell(
         own_durability: row.own_durability.filter(|own| *own != plan.durability),
         damage: promise.map(|promise| promise.damage),
         one_transaction: !row.is_reference()
-            && plan.reads_in_one(row.transaction.unwrap_or_default(), phase, sweep_bytes),
-        ..blank(plan, phase, sweep_bytes)
+            && plan.reads_in_one(row.transaction.unwrap_or_default(), phase, corpus_id),
+        ..blank(plan, phase, corpus_id)
     };
     let empty = CellRecord::default();
-    let record = records.cells.get(&(row.store.clone(), sweep_bytes, phase.id.clone())).unwrap_or(&empty);
+    let record = records.cells.get(&(row.store.clone(), corpus_id, phase.id.clone())).unwrap_or(&empty);
     let failed = Some(row).filter(|row| row.status == Status::Failed);
     if record.rounds.is_empty() {
         match (&record.not_possible, failed) {
@@ -341,15 +337,12 @@ pub fn device_bytes_per_byte(cell: &Cell) -> Option<f64> {
 }
 
 fn harness_share(plan: &Plan, records: &Records, cell: &Cell, phase: &Phase) -> Option<f64> {
-    let null =
-        records.harness.null_ns.get(&length_key(&cell.phase, cell.sweep_bytes)).copied().or_else(|| {
-            // The null store forgets when closed: its warm reads stand for cold ones.
-            let warm = plan.phases.iter().find(|phase| !phase.writes() && phase.cache == CacheState::Warm)?;
-            let reads = !phase.writes() && phase.work != Work::Reopen;
-            reads
-                .then(|| records.harness.null_ns.get(&length_key(&warm.id, cell.sweep_bytes)).copied())
-                .flatten()
-        })?;
+    let null = records.harness.null_ns.get(&cell.corpus_id.key(&cell.phase)).copied().or_else(|| {
+        // The null store forgets when closed: its warm reads stand for cold ones.
+        let warm = plan.phases.iter().find(|phase| !phase.writes() && phase.cache == CacheState::Warm)?;
+        let reads = !phase.writes() && phase.work != Work::Reopen;
+        reads.then(|| records.harness.null_ns.get(&cell.corpus_id.key(&warm.id)).copied()).flatten()
+    })?;
     let ops_per_s = cell.ops_per_s?.median;
     // An open loop waits on purpose: its op is compared by its service time.
     let op_ns = match (cell.offered_ops_per_s, cell.service_ns.and_then(|service| service.p50)) {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::interval::{CONFIDENCE, EQUAL_WITHIN, Moments, median, t_two_sided};
 use super::{cells, histogram, ranking};
+use crate::corpus::CorpusId;
 use crate::plan::{ClaimText, Expect, Metric, Quantity, Target, whole_of};
 use crate::result::{
     Cache, Cell, Claim, ClaimVerdict, Footprint, Interval, Magnitude, Round, RunResult, Status,
@@ -596,18 +597,18 @@ fn cells<'r>(result: &'r RunResult, target: &Target) -> Result<Vec<&'r Cell>, St
             false => format!("`{}` is not part of this run.", target.row),
         });
     }
-    let sweep_bytes = match &target.corpus {
+    let corpus_id = match &target.corpus {
         None => None,
         Some(name) => {
             let corpus = result.all_corpora().iter().find(|corpus| corpus.name == *name);
-            Some(corpus.ok_or_else(|| format!("The corpus `{name}` is not part of this run."))?.sweep_bytes)
+            Some(corpus.ok_or_else(|| format!("The corpus `{name}` is not part of this run."))?.corpus_id)
         }
     };
     let phase = target.phase.as_deref();
     let cells: Vec<&Cell> = result
         .results
         .iter()
-        .filter(|cell| cell.store == target.row && sweep_bytes.is_none_or(|bytes| cell.sweep_bytes == bytes))
+        .filter(|cell| cell.store == target.row && corpus_id.is_none_or(|bytes| cell.corpus_id == bytes))
         .filter(|cell| phase.is_none_or(|phase| is_of_phase(&cell.phase, phase)))
         .collect();
     match (cells.is_empty(), phase) {
@@ -876,10 +877,10 @@ fn percentile(round: &Round, which: usize) -> Option<f64> {
 
 /// Bytes on disk for each byte of blobs.
 fn for_a_byte(result: &RunResult, cells: &[&Cell], of: impl Fn(&Footprint) -> Option<u64>) -> Values {
-    let of_cell = |store: &str, bytes: Option<u64>| {
-        cells.iter().any(|cell| cell.store == store && cell.sweep_bytes == bytes)
+    let of_cell = |store: &str, corpus: CorpusId| {
+        cells.iter().any(|cell| cell.store == store && cell.corpus_id == corpus)
     };
-    let rounds = result.store_rounds.iter().filter(|visit| of_cell(&visit.store, visit.sweep_bytes));
+    let rounds = result.store_rounds.iter().filter(|visit| of_cell(&visit.store, visit.corpus_id));
     rounds
         .filter_map(|visit| {
             let taken = of(&visit.footprint)? as f64;

@@ -8,6 +8,7 @@ use super::cells::{series, writes};
 use super::doubts::doubt;
 use super::interval::{Moments, median, t_two_sided};
 use super::{LEAST_SECONDS, VERDICT_ROUNDS, rails, ranking};
+use crate::corpus::CorpusId;
 use crate::plan::{Plan, whole_of};
 use crate::result::{Cache, Cause, Cell, Disturbance, Doubt, Round, RunResult, Status};
 use crate::units;
@@ -45,7 +46,7 @@ pub fn found(plan: &Plan, result: &RunResult) -> Vec<Disturbance> {
         round,
         store: None,
         phase: None,
-        sweep_bytes: None,
+        corpus_id: CorpusId::ONLY,
         cause: Cause::Processor { times },
     };
     let mut all: Vec<Disturbance> =
@@ -60,7 +61,7 @@ pub fn found(plan: &Plan, result: &RunResult) -> Vec<Disturbance> {
             round,
             store: Some(cell.store.clone()),
             phase: Some(cell.phase.clone()),
-            sweep_bytes: cell.sweep_bytes,
+            corpus_id: cell.corpus_id,
             cause,
         }));
     }
@@ -70,7 +71,7 @@ pub fn found(plan: &Plan, result: &RunResult) -> Vec<Disturbance> {
 }
 
 fn corpus_bytes(result: &RunResult, cell: &Cell) -> u64 {
-    let own = result.all_corpora().iter().find(|corpus| corpus.sweep_bytes == cell.sweep_bytes);
+    let own = result.all_corpora().iter().find(|corpus| corpus.corpus_id == cell.corpus_id);
     own.unwrap_or(&result.corpus).bytes
 }
 
@@ -292,20 +293,19 @@ fn of_processor(disturbance: &Disturbance) -> Option<String> {
 
 /// Phases in which most rows are far: then it is the machine that was disturbed, and no row is blamed. Returns what is left.
 fn far_everywhere<'d>(result: &RunResult, found: &[&'d Disturbance]) -> (Vec<String>, Vec<&'d Disturbance>) {
-    let mut times: BTreeMap<(&String, Option<u64>), Vec<f64>> = BTreeMap::new();
+    let mut times: BTreeMap<(&String, CorpusId), Vec<f64>> = BTreeMap::new();
     for disturbance in found {
         if let (Cause::Far { times: own }, Some(phase)) = (disturbance.cause, &disturbance.phase) {
-            times.entry((phase, disturbance.sweep_bytes)).or_default().push(own);
+            times.entry((phase, disturbance.corpus_id)).or_default().push(own);
         }
     }
-    times.retain(|(phase, sweep_bytes), times| {
-        let is_of = |cell: &&Cell| {
-            cell.phase == **phase && cell.sweep_bytes == *sweep_bytes && !cell.rounds.is_empty()
-        };
+    times.retain(|(phase, corpus_id), times| {
+        let is_of =
+            |cell: &&Cell| cell.phase == **phase && cell.corpus_id == *corpus_id && !cell.rounds.is_empty();
         let rows = result.results.iter().filter(is_of).filter(|cell| !ranking::is_yardstick(cell)).count();
         times.len() > 1 && times.len() * 2 > rows
     });
-    let text = |((phase, sweep_bytes), times): (&(&String, Option<u64>), &Vec<f64>)| {
+    let text = |((phase, corpus_id), times): (&(&String, CorpusId), &Vec<f64>)| {
         let low = times.iter().copied().fold(f64::INFINITY, f64::min);
         let high = times.iter().copied().fold(0.0, f64::max);
         format!(
@@ -313,11 +313,11 @@ fn far_everywhere<'d>(result: &RunResult, found: &[&'d Disturbance]) -> (Vec<Str
              paired by round, may bear it",
             factor(low),
             factor(high),
-            place(None, phase, *sweep_bytes)
+            place(None, phase, *corpus_id)
         )
     };
     let is_told = |disturbance: &Disturbance| {
-        let key = disturbance.phase.as_ref().map(|phase| (phase, disturbance.sweep_bytes));
+        let key = disturbance.phase.as_ref().map(|phase| (phase, disturbance.corpus_id));
         matches!(disturbance.cause, Cause::Far { .. }) && key.is_some_and(|key| times.contains_key(&key))
     };
     let left = found.iter().copied().filter(|disturbance| !is_told(disturbance)).collect();
@@ -332,7 +332,7 @@ fn by_place<'d>(found: &[&'d Disturbance]) -> Vec<(String, Vec<&'d Disturbance>)
         if matches!(disturbance.cause, Cause::OthersIo { .. }) {
             continue;
         }
-        let name = place(Some(store), phase, disturbance.sweep_bytes);
+        let name = place(Some(store), phase, disturbance.corpus_id);
         match places.iter_mut().find(|(known, _)| *known == name) {
             Some((_, found)) => found.push(disturbance),
             None => places.push((name, vec![disturbance])),
@@ -390,8 +390,9 @@ fn of_others(result: &RunResult, found: &[&Disturbance]) -> Option<String> {
     })
 }
 
-fn place(store: Option<&str>, phase: &str, sweep_bytes: Option<u64>) -> String {
-    let size = sweep_bytes.map(|bytes| format!(" at {}", units::bytes(bytes as f64))).unwrap_or_default();
+fn place(store: Option<&str>, phase: &str, corpus_id: CorpusId) -> String {
+    let size =
+        corpus_id.bytes().map(|bytes| format!(" at {}", units::bytes(bytes as f64))).unwrap_or_default();
     match store {
         Some(store) => format!("{store} in {phase}{size}"),
         None => format!("{phase}{size}"),

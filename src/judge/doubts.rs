@@ -234,17 +234,14 @@ fn use_of_bytes(plan: &Plan, result: &RunResult) -> Option<Doubt> {
     let (touch, copy) = (phase_of(Use::Touch)?, phase_of(Use::Copy)?);
     let cell_of = |phase: &str, store: &str| {
         result.results.iter().any(|cell| {
-            cell.phase == phase
-                && cell.store == store
-                && cell.sweep_bytes.is_none()
-                && !cell.rounds.is_empty()
+            cell.phase == phase && cell.store == store && cell.corpus_id.is_only() && !cell.rounds.is_empty()
         })
     };
     let leaders = |phase: &str, group: &str| -> Option<Vec<String>> {
         let rows: Vec<Series> = result
             .results
             .iter()
-            .filter(|cell| cell.phase == phase && cell.sweep_bytes.is_none() && !cell.rounds.is_empty())
+            .filter(|cell| cell.phase == phase && cell.corpus_id.is_only() && !cell.rounds.is_empty())
             .filter(|cell| ranking::ranked_with(cell) == group)
             // A phase may be for some rows only.
             .filter(|cell| cell_of(&touch, &cell.store) && cell_of(&copy, &cell.store))

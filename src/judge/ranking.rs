@@ -3,7 +3,7 @@
 use super::cells::{device_bytes_per_byte, op_ns, series, writes};
 use super::compare::{rank, with_reference};
 use super::{LEAST_SECONDS, SHORT_OPS, SHORT_SECONDS, VERDICT_ROUNDS};
-use crate::plan::{Plan, class_wanted, length_key};
+use crate::plan::{Plan, class_wanted};
 use crate::records::{RESIDENT_SHARE_OPENED_MAX, Records};
 use crate::result::{Cache, CacheProof, Cell, Kind, RunResult, Status};
 
@@ -111,7 +111,7 @@ pub(super) fn withhold_bests(cells: &mut [Cell]) {
     let mut withheld: Vec<(usize, String)> = Vec::new();
     for (index, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.not_ranked.is_none()) {
         let with_cell = |other: &Cell| {
-            (other.phase == cell.phase && other.sweep_bytes == cell.sweep_bytes)
+            (other.phase == cell.phase && other.corpus_id == cell.corpus_id)
                 && ranked_with(other) == ranked_with(cell)
         };
         let ranked: Vec<_> =
@@ -177,8 +177,8 @@ pub fn is_cut_short(cell: &Cell) -> bool {
 
 /// Passes of a cold phase that a cell's row does, and those that are planned.
 fn cold_passes(plan: &Plan, records: &Records, cell: &Cell) -> Option<(u32, u32)> {
-    let cold = plan.cold_phase_of(&cell.phase, cell.sweep_bytes)?;
-    let planned = records.fixed.lengths.get(&length_key(&cold.id, cell.sweep_bytes))?.cold_passes;
+    let cold = plan.cold_phase_of(&cell.phase, cell.corpus_id)?;
+    let planned = records.fixed.lengths.get(&cell.corpus_id.key(&cold.id))?.cold_passes;
     let row = records.rows.iter().find(|row| row.store == cell.store && row.is_here())?;
     Some((row.cold_passes(planned), planned))
 }
@@ -362,7 +362,7 @@ pub fn is_ladder(cell: &Cell) -> bool {
 pub fn is_alone(result: &RunResult, cell: &Cell) -> bool {
     let same = |other: &&Cell| {
         other.phase == cell.phase
-            && other.sweep_bytes == cell.sweep_bytes
+            && other.corpus_id == cell.corpus_id
             && other.not_ranked.is_none()
             && ranked_with(other) == ranked_with(cell)
     };

@@ -6,6 +6,7 @@ use super::cells::series;
 use super::compare::compared;
 use super::interval::CONFIDENCE;
 use super::ranking::{is_yardstick, ranked_with, same_keys};
+use crate::corpus::CorpusId;
 use crate::plan::Plan;
 use crate::records::Records;
 use crate::result::{Against, Cell, Comparison, Interval, Matrix, MatrixCell, Verdict};
@@ -14,7 +15,7 @@ use crate::result::{Against, Cell, Comparison, Interval, Matrix, MatrixCell, Ver
 fn pairs<'c>(plan: &Plan, cells: &'c [Cell]) -> Vec<(&'c Cell, &'c Cell)> {
     let with_reference = |cell: &'c Cell| {
         let mut others = cells.iter().filter(|other| other.store == plan.reference);
-        let same = |other: &&Cell| other.phase == cell.phase && other.sweep_bytes == cell.sweep_bytes;
+        let same = |other: &&Cell| other.phase == cell.phase && other.corpus_id == cell.corpus_id;
         Some((cell, others.find(same)?))
     };
     cells.iter().filter(|cell| cell.store != plan.reference).filter_map(with_reference).collect()
@@ -26,7 +27,7 @@ pub(super) fn comparisons(plan: &Plan, records: &Records, cells: &[Cell]) -> Vec
         let (ratio, verdict, reason) = judged(plan, records, (cell, reference), CONFIDENCE);
         Comparison {
             phase: cell.phase.clone(),
-            sweep_bytes: cell.sweep_bytes,
+            corpus_id: cell.corpus_id,
             store: cell.store.clone(),
             reference: reference.store.clone(),
             against: Against::Plan,
@@ -84,7 +85,7 @@ pub(super) fn matrices(plan: &Plan, records: &Records, cells: &[Cell]) -> Vec<Ma
 
 fn matrix(plan: &Plan, records: &Records, pairs: &[(&Cell, &Cell)], phase: &str) -> Option<Matrix> {
     let pairs = || pairs.iter().copied().filter(|(cell, _)| cell.phase == phase);
-    let sizes: BTreeSet<Option<u64>> = pairs().map(|(cell, _)| cell.sweep_bytes).collect();
+    let sizes: BTreeSet<CorpusId> = pairs().map(|(cell, _)| cell.corpus_id).collect();
     if sizes.len() < 2 {
         return None;
     }
@@ -96,8 +97,8 @@ fn matrix(plan: &Plan, records: &Records, pairs: &[(&Cell, &Cell)], phase: &str)
     let confidence = 1.0 - (1.0 - CONFIDENCE) / compared.max(1) as f64;
     let one = |pair: (&Cell, &Cell)| {
         let (ratio, verdict, reason) = judged(plan, records, pair, confidence);
-        let sweep_bytes = pair.0.sweep_bytes?;
-        Some(MatrixCell { store: pair.0.store.clone(), sweep_bytes, ratio, verdict, reason })
+        let blob_bytes = pair.0.corpus_id.bytes()?;
+        Some(MatrixCell { store: pair.0.store.clone(), blob_bytes, ratio, verdict, reason })
     };
     Some(Matrix {
         phase: phase.to_owned(),
@@ -137,7 +138,7 @@ mod tests {
     /// A row at one size that takes so many seconds in each round.
     fn at(store: &str, bytes: u64, seconds: &[f64], over: Value) -> Value {
         let mut value = cell(store, "read-warm", seconds, over);
-        value["sweep_bytes"] = json!(bytes);
+        value["corpus_id"] = json!(bytes);
         value
     }
 
@@ -167,7 +168,7 @@ mod tests {
             matrix.cells.iter().filter(|cell| cell.store == store).collect()
         };
         let flat = of_row("files/flat");
-        assert_eq!(flat.iter().map(|cell| cell.sweep_bytes).collect::<Vec<u64>>(), SIZES);
+        assert_eq!(flat.iter().map(|cell| cell.blob_bytes).collect::<Vec<u64>>(), SIZES);
         let verdicts: Vec<Verdict> = flat.iter().map(|cell| cell.verdict).collect();
         assert_eq!(verdicts, [Verdict::Faster, Verdict::Equal, Verdict::Slower]);
         // What is not ranked says why; its ratio is a fact all the same.

@@ -6,6 +6,7 @@ use super::cells::{op_ns, series, waits_for_a_process, writes};
 use super::compare::unpaired;
 use super::interval::verdict;
 use super::{rails, ranking};
+use crate::corpus::CorpusId;
 use crate::plan::{FillOrder, PhaseText, PlanText, whole_of};
 use crate::result::{Cell, CorpusResult, Durability, Interval, RowResult, RunResult, Verdict};
 use crate::units;
@@ -24,7 +25,7 @@ pub struct Change {
     /// The phase.
     pub phase: String,
     /// The size of a sweep.
-    pub sweep_bytes: Option<u64>,
+    pub corpus_id: CorpusId,
     /// New rate over old rate.
     pub ratio: Option<Interval>,
     /// What it says.
@@ -99,14 +100,14 @@ fn is_much_of(way_ns: f64, cells: [&Cell; 2]) -> bool {
 }
 
 fn same(a: &Cell, b: &Cell) -> bool {
-    a.store == b.store && a.phase == b.phase && a.sweep_bytes == b.sweep_bytes
+    a.store == b.store && a.phase == b.phase && a.corpus_id == b.corpus_id
 }
 
 fn gone(cell: &Cell, which: &'static str) -> Change {
     Change {
         store: cell.store.clone(),
         phase: cell.phase.clone(),
-        sweep_bytes: cell.sweep_bytes,
+        corpus_id: cell.corpus_id,
         ratio: None,
         verdict: ChangeVerdict::Gone(which),
         regressed: false,
@@ -136,7 +137,7 @@ fn change(
 fn corpus_of<'r>(result: &'r RunResult, cell: &Cell) -> Option<&'r CorpusResult> {
     match result.corpora.as_slice() {
         [] => Some(&result.corpus),
-        corpora => corpora.iter().find(|corpus| corpus.sweep_bytes == cell.sweep_bytes),
+        corpora => corpora.iter().find(|corpus| corpus.corpus_id == cell.corpus_id),
     }
 }
 

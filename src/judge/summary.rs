@@ -9,6 +9,7 @@ use super::compare::{Ranking, Series, rank, with_reference};
 use super::crossover::{Point, crossovers};
 use super::ranking::{is_yardstick, not_ranked, ranked_with, same_keys, withhold_bests};
 use super::{answer, claims, disturbed, doubts, interval, reference};
+use crate::corpus::CorpusId;
 use crate::plan::{Missing, Phase, Plan};
 use crate::records::Records;
 use crate::result::{
@@ -19,11 +20,11 @@ use crate::result::{
 pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
     let mut cells = Vec::new();
     for planned in &plan.corpora {
-        for phase in plan.phases_of(planned.sweep_bytes).filter(|phase| !phase.only_prepares()) {
+        for phase in plan.phases_of(planned.corpus_id).filter(|phase| !phase.only_prepares()) {
             for row in records.rows.iter().filter(|row| does(plan, phase, row)) {
                 match row.is_here() {
-                    true => cells.extend(cell(plan, records, row, phase, planned.sweep_bytes)?),
-                    false => cells.push(missing_cell(row, plan, phase, planned.sweep_bytes)),
+                    true => cells.extend(cell(plan, records, row, phase, planned.corpus_id)?),
+                    false => cells.push(missing_cell(row, plan, phase, planned.corpus_id)),
                 }
             }
         }
@@ -88,9 +89,7 @@ pub fn rounds_needed(plan: &Plan, records: &Records, most: u32) -> Result<u32> {
     for cell in result.results.iter().filter(|cell| cell.not_ranked.is_none() && cell.store != plan.reference)
     {
         let reference = result.results.iter().find(|other| {
-            other.store == plan.reference
-                && other.phase == cell.phase
-                && other.sweep_bytes == cell.sweep_bytes
+            other.store == plan.reference && other.phase == cell.phase && other.corpus_id == cell.corpus_id
         });
         if let Some(reference) = reference.filter(|reference| reference.not_ranked.is_none()) {
             comparisons.push(series(cell).logs_over(&series(reference)));
@@ -112,7 +111,7 @@ pub struct Group {
     /// The phase.
     pub phase: String,
     /// The size of a sweep.
-    pub sweep_bytes: Option<u64>,
+    pub corpus_id: CorpusId,
     /// What its cells have in common.
     pub name: String,
     /// How they rank.
@@ -121,23 +120,23 @@ pub struct Group {
 
 /// Ranks every phase and marks the leaders.
 fn rankings(cells: &mut [Cell]) -> Vec<Group> {
-    let mut groups: BTreeMap<(usize, Option<u64>, String), Vec<usize>> = BTreeMap::new();
+    let mut groups: BTreeMap<(usize, CorpusId, String), Vec<usize>> = BTreeMap::new();
     let mut phases: Vec<String> = Vec::new();
     for (index, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.not_ranked.is_none()) {
         if !phases.contains(&cell.phase) {
             phases.push(cell.phase.clone());
         }
         let phase = phases.iter().position(|phase| *phase == cell.phase).unwrap_or(0);
-        groups.entry((phase, cell.sweep_bytes, ranked_with(cell))).or_default().push(index);
+        groups.entry((phase, cell.corpus_id, ranked_with(cell))).or_default().push(index);
     }
     let mut ranked = Vec::new();
-    for ((phase, sweep_bytes, name), members) in groups {
+    for ((phase, corpus_id, name), members) in groups {
         let rows: Vec<Series> = members.iter().map(|index| series(&cells[*index])).collect();
         let Some(ranking) = rank(&rows) else { continue };
         for index in members {
             cells[index].leader = ranking.leaders.contains(&cells[index].store);
         }
-        ranked.push(Group { phase: phases[phase].clone(), sweep_bytes, name, ranking });
+        ranked.push(Group { phase: phases[phase].clone(), corpus_id, name, ranking });
     }
     ranked
 }
@@ -148,7 +147,7 @@ fn comparisons(plan: &Plan, records: &Records, cells: &[Cell], groups: &[Group])
         for (store, (ratio, verdict)) in &group.ranking.ratios {
             all.push(Comparison {
                 phase: group.phase.clone(),
-                sweep_bytes: group.sweep_bytes,
+                corpus_id: group.corpus_id,
                 store: store.clone(),
                 reference: group.ranking.best.clone(),
                 against: Against::Best,
@@ -165,7 +164,7 @@ fn comparisons(plan: &Plan, records: &Records, cells: &[Cell], groups: &[Group])
         let ratio = same_keys.then(|| with_reference(&series(cell), &series(other))).flatten();
         Some(Comparison {
             phase: cell.phase.clone(),
-            sweep_bytes: cell.sweep_bytes,
+            corpus_id: cell.corpus_id,
             store: cell.store.clone(),
             reference: other.store.clone(),
             against: Against::Baseline,
@@ -191,7 +190,7 @@ fn baselines_of<'c>(
     let is_held = !cell.rounds.is_empty() && !is_yardstick(cell);
     cells.iter().filter(move |other| {
         (is_held && !other.rounds.is_empty() && keeps(&other.store))
-            && (other.phase == cell.phase && other.sweep_bytes == cell.sweep_bytes)
+            && (other.phase == cell.phase && other.corpus_id == cell.corpus_id)
             && (!writes(cell) || other.durability == cell.durability)
     })
 }
@@ -205,7 +204,7 @@ fn footprints(plan: &Plan, records: &Records) -> Vec<Footprint> {
             let rounds: Vec<&Footprint> = records
                 .store_rounds
                 .iter()
-                .filter(|visit| visit.store == row.store && visit.sweep_bytes == planned.sweep_bytes)
+                .filter(|visit| visit.store == row.store && visit.corpus_id == planned.corpus_id)
                 .map(|visit| &visit.footprint)
                 .collect();
             let Some(first) = rounds.first() else { continue };
@@ -221,7 +220,7 @@ fn footprints(plan: &Plan, records: &Records) -> Vec<Footprint> {
             };
             all.push(Footprint {
                 store: first.store.clone(),
-                sweep_bytes: first.sweep_bytes,
+                corpus_id: first.corpus_id,
                 logical_bytes: first.logical_bytes,
                 empty_bytes: middle(&|footprint| footprint.empty_bytes),
                 allocated_bytes: middle(&|footprint| footprint.allocated_bytes),
@@ -260,7 +259,7 @@ type AtSizes = BTreeMap<u64, (String, Series)>;
 fn at_sizes(cells: &[Cell], phase: &str, label: &str) -> AtSizes {
     let own = cells.iter().filter(|cell| cell.store == label && cell.phase == phase);
     own.filter(|cell| cell.not_ranked.is_none() && !cell.rounds.is_empty())
-        .filter_map(|cell| Some((cell.sweep_bytes?, (ranked_with(cell), series(cell)))))
+        .filter_map(|cell| Some((cell.corpus_id.bytes()?, (ranked_with(cell), series(cell)))))
         .collect()
 }
 

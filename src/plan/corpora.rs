@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::PlanText;
+use crate::corpus::CorpusId;
 use crate::corpus::{BLOB_BYTES_MAX, Content, PRESETS, Request, Sizes, Source};
 use crate::names::unknown;
 use crate::units::parse_bytes;
@@ -43,7 +44,7 @@ pub struct CorpusPlan {
     pub request: Request,
     /// The size that a sweep varies, in bytes: the centre of the sizes of this corpus. Corpora of a plan are told apart by
     /// their middle size.
-    pub sweep_bytes: Option<u64>,
+    pub corpus_id: CorpusId,
     /// What a plan with several corpora calls it.
     pub name: Option<String>,
     /// Whether its size was asked for, in blobs or in bytes: no budget cuts it then.
@@ -162,15 +163,14 @@ fn several(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
             bail!("the corpus `{name}` is a directory, which one of several cannot be");
         };
         source.clone_from(&name);
-        planned.sweep_bytes = Some(sizes.middle());
+        planned.corpus_id = CorpusId::of(sizes.middle());
         planned.name = Some(name);
-        if corpora.iter().any(|known| known.name == planned.name || known.sweep_bytes == planned.sweep_bytes)
-        {
+        if corpora.iter().any(|known| known.name == planned.name || known.corpus_id == planned.corpus_id) {
             bail!("two corpora have the same name or the same middle size");
         }
         corpora.push(planned);
     }
-    corpora.sort_by_key(|corpus| corpus.sweep_bytes);
+    corpora.sort_by_key(|corpus| corpus.corpus_id);
     Ok(corpora)
 }
 
@@ -193,7 +193,7 @@ fn one(corpus: &CorpusText, bytes_max: Option<u64>, scale: f64, seed: u64) -> Re
     // What a scaled corpus keeps, it keeps whatever its bytes.
     let bytes_max = if scale < 1.0 && blobs_max.is_some() { bytes_max } else { scaled(bytes_max) };
     let request = Request { source, blobs_max, bytes_max, seed };
-    Ok(CorpusPlan { request, sweep_bytes: None, name: None, stands })
+    Ok(CorpusPlan { request, corpus_id: CorpusId::ONLY, name: None, stands })
 }
 
 /// Whether somebody said how large a corpus is to be: the defaults stand in every plan that a run has kept.
@@ -250,7 +250,12 @@ fn of_sweep(
         let request =
             Request { source, blobs_max: Some(blobs), bytes_max: None, seed: seed.wrapping_add(step << 32) };
         let stands = was_asked_for(corpus, bytes_max);
-        corpora.push(CorpusPlan { request, sweep_bytes: Some(centre.round() as u64), name: None, stands });
+        corpora.push(CorpusPlan {
+            request,
+            corpus_id: CorpusId::of(centre.round() as u64),
+            name: None,
+            stands,
+        });
     }
     Ok(corpora)
 }
@@ -355,7 +360,7 @@ mod tests {
     #[test]
     fn a_sweep_is_a_ladder_of_sizes() {
         let corpora = planned("sweep = '1kB..10MB'");
-        let centres: Vec<u64> = corpora.iter().filter_map(|corpus| corpus.sweep_bytes).collect();
+        let centres: Vec<u64> = corpora.iter().filter_map(|corpus| corpus.corpus_id.bytes()).collect();
         assert_eq!(centres.len(), 9);
         assert!(centres.windows(2).all(|pair| pair[0] < pair[1]));
         for corpus in &corpora {
@@ -366,7 +371,7 @@ mod tests {
     #[test]
     fn a_sweep_of_named_sizes_has_just_these() {
         let corpora = planned("sweep = '1MB, 10kB,64KiB'");
-        let sizes: Vec<u64> = corpora.iter().filter_map(|corpus| corpus.sweep_bytes).collect();
+        let sizes: Vec<u64> = corpora.iter().filter_map(|corpus| corpus.corpus_id.bytes()).collect();
         assert_eq!(sizes, [10_000, 65_536, 1_000_000]);
         for (corpus, size) in corpora.iter().zip(sizes) {
             let Source::Synthetic { sizes, .. } = &corpus.request.source else { panic!("synthetic blobs") };

@@ -34,6 +34,7 @@ pub use values::{CacheSize, ResponseLimit};
 use resolve::{BATCH_MAX, WORKERS_MAX};
 use selector::Selector;
 
+use crate::corpus::CorpusId;
 use crate::store::Durability;
 
 /// A plan that was checked: every default filled in, every name known.
@@ -113,8 +114,8 @@ impl Plan {
     }
 
     /// The cold phase in whose passes a phase is done: it itself, or the one before it that it repeats.
-    pub fn cold_phase_of(&self, phase: &str, sweep_bytes: Option<u64>) -> Option<&Phase> {
-        let phases: Vec<&Phase> = self.phases_of(sweep_bytes).collect();
+    pub fn cold_phase_of(&self, phase: &str, corpus_id: CorpusId) -> Option<&Phase> {
+        let phases: Vec<&Phase> = self.phases_of(corpus_id).collect();
         let place = phases.iter().position(|known| known.id == phase)?;
         let before = place.checked_sub(1).map(|before| phases[before]);
         let repeated = before.filter(|before| phases[place].repeats_cold(before));
@@ -123,20 +124,20 @@ impl Plan {
 
     /// Whether all reads of a worker of this row are one transaction in a phase: where the phase says so, or the row and the phase says
     /// nothing else. In the passes of a cold phase, and what is repeated in them, no read is. A baseline has no transactions.
-    pub fn is_one_transaction(&self, row: &Row, phase: &Phase, sweep_bytes: Option<u64>) -> bool {
-        !row.is_reference() && self.reads_in_one(row.transaction(), phase, sweep_bytes)
+    pub fn is_one_transaction(&self, row: &Row, phase: &Phase, corpus_id: CorpusId) -> bool {
+        !row.is_reference() && self.reads_in_one(row.transaction(), phase, corpus_id)
     }
 
     /// The same for a row that groups its reads like this where the phase does not say.
-    pub fn reads_in_one(&self, own: Transaction, phase: &Phase, sweep_bytes: Option<u64>) -> bool {
+    pub fn reads_in_one(&self, own: Transaction, phase: &Phase, corpus_id: CorpusId) -> bool {
         let Some(load) = phase.load().filter(|load| load.only_reads()) else { return false };
         load.transaction.unwrap_or(own) == Transaction::Phase
-            && self.cold_phase_of(&phase.id, sweep_bytes).is_none()
+            && self.cold_phase_of(&phase.id, corpus_id).is_none()
     }
 
     /// The phases that are done with the corpus of this size, in order.
-    pub fn phases_of(&self, sweep_bytes: Option<u64>) -> impl Iterator<Item = &Phase> {
-        self.phases.iter().filter(move |phase| self.has(&phase.id, sweep_bytes))
+    pub fn phases_of(&self, corpus_id: CorpusId) -> impl Iterator<Item = &Phase> {
+        self.phases.iter().filter(move |phase| self.has(&phase.id, corpus_id))
     }
 
     /// Whether a row does a phase. A baseline does every one: it shows what the harness takes of it.
@@ -168,9 +169,9 @@ impl Plan {
     }
 
     /// Whether a phase is done with the corpus of this size.
-    pub fn has(&self, phase: &str, sweep_bytes: Option<u64>) -> bool {
+    pub fn has(&self, phase: &str, corpus_id: CorpusId) -> bool {
         let Some(only) = self.only.get(phase) else { return true };
-        let corpus = self.corpora.iter().find(|corpus| corpus.sweep_bytes == sweep_bytes);
+        let corpus = self.corpora.iter().find(|corpus| corpus.corpus_id == corpus_id);
         corpus.and_then(|corpus| corpus.name.as_ref()).is_some_and(|name| only.contains(name))
     }
 }
@@ -189,14 +190,6 @@ pub struct SyncRule {
 
 /// Below this part of its size a run is a look at a plan's shape: of a round or two, with verdicts that are not to be quoted.
 pub const LOOK_SCALE: f64 = 0.1;
-/// The name of a phase's length, which in a sweep depends on the size.
-pub fn length_key(phase: &str, sweep_bytes: Option<u64>) -> String {
-    match sweep_bytes {
-        Some(bytes) => format!("{phase}@{bytes}"),
-        None => phase.to_owned(),
-    }
-}
-
 /// The class that is wanted of a row in a phase: the row's own, its fill included, or what the run asks for.
 pub fn class_wanted(own: Option<Durability>, class: Class, asked: Durability) -> Durability {
     match (own, class) {

@@ -427,9 +427,8 @@ fn check_transactions(plan: &Plan) -> Result<()> {
     let is_one =
         |phase: &Phase| phase.load().is_some_and(|load| load.transaction == Some(Transaction::Phase));
     for corpus in &plan.corpora {
-        let mut phases = plan.phases_of(corpus.sweep_bytes).filter(|phase| is_one(phase));
-        if let Some(phase) = phases.find(|phase| plan.cold_phase_of(&phase.id, corpus.sweep_bytes).is_some())
-        {
+        let mut phases = plan.phases_of(corpus.corpus_id).filter(|phase| is_one(phase));
+        if let Some(phase) = phases.find(|phase| plan.cold_phase_of(&phase.id, corpus.corpus_id).is_some()) {
             bail!(
                 "phase `{}`: `transaction = \"phase\"`, and it is done in the passes of the cold phase that it repeats",
                 phase.id

@@ -137,7 +137,7 @@ fn reads_are_one_transaction_where_the_phase_or_the_row_says_so() {
     )
     .unwrap();
     let of = |row: &Row| -> Vec<&str> {
-        let is_one = |phase: &&Phase| plan.is_one_transaction(row, phase, None);
+        let is_one = |phase: &&Phase| plan.is_one_transaction(row, phase, CorpusId::ONLY);
         plan.phases.iter().filter(is_one).map(|phase| phase.id.as_str()).collect()
     };
     let each: Vec<Vec<&str>> = plan.rows.iter().map(of).collect();
@@ -189,8 +189,8 @@ fn several_corpora_have_phases_of_their_own() {
     assert_eq!(plan.phases[2].cache, CacheState::AsIs);
     let Work::Ops(load) = &plan.phases[5].work else { panic!("a load") };
     assert_eq!(load.repeats.as_deref(), Some("pass.02"));
-    assert!(plan.has("fill", Some(1_000)) && plan.has("pass.02", Some(1_000_000)));
-    assert!(!plan.has("pass.02", Some(1_000)));
+    assert!(plan.has("fill", CorpusId::of(1_000)) && plan.has("pass.02", CorpusId::of(1_000_000)));
+    assert!(!plan.has("pass.02", CorpusId::of(1_000)));
     assert_eq!(plan.corpora[0].request.blobs_max, Some(1000));
     assert_ne!(plan.corpora[0].request.seed, plan.corpora[1].request.seed);
 }
@@ -288,7 +288,7 @@ fn read_again_repeats_the_read_before_it() {
     assert_eq!(load.repeats.as_deref(), Some("read-cold"));
     let passes_of = |phases: &str, phase: &str| {
         let plan = resolve(&format!("phases = [{phases}]")).unwrap();
-        plan.cold_phase_of(phase, None).map(|cold| cold.id.clone())
+        plan.cold_phase_of(phase, CorpusId::ONLY).map(|cold| cold.id.clone())
     };
     let both = "'fill', 'read-cold', 'read-again'";
     assert_eq!(passes_of(both, "read-cold").as_deref(), Some("read-cold"));

@@ -9,7 +9,7 @@ use crate::shown;
 const COLUMNS: &[&str] = &[
     "store",
     "phase",
-    "sweep_bytes",
+    "blob_bytes",
     "status",
     "reason",
     "durability",
@@ -82,7 +82,7 @@ fn interval(interval: Option<Interval>) -> [String; 3] {
 const MATRIX_COLUMNS: &[&str] = &[
     "phase",
     "reference",
-    "sweep_bytes",
+    "blob_bytes",
     "store",
     "ratio",
     "ratio_low",
@@ -99,7 +99,7 @@ pub fn matrices(result: &RunResult) -> Result<Option<String>> {
         vec![
             matrix.phase.clone(),
             matrix.reference.clone(),
-            cell.sweep_bytes.to_string(),
+            cell.blob_bytes.to_string(),
             cell.store.clone(),
             ratio,
             low,
@@ -134,7 +134,7 @@ fn line(cell: &Cell) -> Vec<String> {
     let mut line = vec![
         cell.store.clone(),
         cell.phase.clone(),
-        text(cell.sweep_bytes),
+        text(cell.corpus_id.bytes()),
         kebab(&cell.status),
         text(cell.reason.as_ref()),
         cell.durability.name().to_owned(),

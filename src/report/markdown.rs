@@ -284,17 +284,17 @@ fn claim_line(plan: Option<&str>, claim: &Claim) -> Vec<String> {
 // ---- what was measured -------------------------------------------------------------------------------------------
 
 fn phases(page: &mut Page, result: &RunResult) {
-    for (phase, sweep_bytes) in terminal::blocks(result) {
+    for (phase, corpus_id) in terminal::blocks(result) {
         if is_later_part(phase) {
             continue;
         }
         let cells: Vec<&Cell> = result
             .results
             .iter()
-            .filter(|cell| cell.phase == phase && cell.sweep_bytes == sweep_bytes && !cell.rounds.is_empty())
+            .filter(|cell| cell.phase == phase && cell.corpus_id == corpus_id && !cell.rounds.is_empty())
             .collect();
         let Some(first) = cells.first() else { continue };
-        page.paragraph(&format!("### {}", words::phase(phase, sweep_bytes)));
+        page.paragraph(&format!("### {}", words::phase(phase, corpus_id)));
         page.paragraph(&format!("{}.", terminal::describe(result, first, &cells)));
         words::hot(&cells).iter().for_each(|hot| page.paragraph(&format!("{hot}.")));
         let groups = ranking::grouped(&cells);

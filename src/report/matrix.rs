@@ -1,5 +1,6 @@
 //! A matrix as every kind of report shows it: lines for rows, those of one store together, and columns for sizes.
 
+use crate::corpus::CorpusId;
 use crate::judge::{cells, interval};
 use crate::result::{Cell, Interval, Matrix, MatrixCell, RunResult, Verdict};
 use crate::units;
@@ -51,15 +52,15 @@ pub fn all(result: &RunResult) -> Vec<Shown<'_>> {
 }
 
 fn shown<'r>(result: &'r RunResult, matrix: &'r Matrix) -> Shown<'r> {
-    let mut sizes: Vec<u64> = matrix.cells.iter().map(|cell| cell.sweep_bytes).collect();
+    let mut sizes: Vec<u64> = matrix.cells.iter().map(|cell| cell.blob_bytes).collect();
     sizes.sort_unstable();
     sizes.dedup();
     let is_reference = |cell: &&Cell| cell.store == matrix.reference && cell.phase == matrix.phase;
     let of_reference = || result.results.iter().filter(is_reference);
-    let column = |sweep_bytes: u64| {
-        let cell = of_reference().find(|cell| cell.sweep_bytes == Some(sweep_bytes));
+    let column = |bytes: u64| {
+        let cell = of_reference().find(|cell| cell.corpus_id == CorpusId::of(bytes));
         let rate = cell.and_then(|cell| cell.settled_ops_per_s.or(cell.ops_per_s)).map(|rate| rate.median);
-        Column { title: title(result, sweep_bytes), rate }
+        Column { title: title(result, bytes), rate }
     };
     Shown {
         matrix,
@@ -70,12 +71,12 @@ fn shown<'r>(result: &'r RunResult, matrix: &'r Matrix) -> Shown<'r> {
 }
 
 /// A size of a sweep, or what the plan calls the corpus.
-fn title(result: &RunResult, sweep_bytes: u64) -> String {
+fn title(result: &RunResult, bytes: u64) -> String {
     let named = !result.plan.corpora.is_empty();
-    let corpus = result.all_corpora().iter().find(|corpus| corpus.sweep_bytes == Some(sweep_bytes));
+    let corpus = result.all_corpora().iter().find(|corpus| corpus.corpus_id == CorpusId::of(bytes));
     match corpus.filter(|_| named) {
         Some(corpus) => corpus.name.clone(),
-        None => units::bytes(sweep_bytes as f64),
+        None => units::bytes(bytes as f64),
     }
 }
 
@@ -101,7 +102,7 @@ fn groups<'r>(matrix: &'r Matrix, sizes: &[u64]) -> Vec<Group<'r>> {
     }
     let line = |label: String, store: &'r str| {
         let at =
-            |bytes: &u64| matrix.cells.iter().find(|cell| cell.store == store && cell.sweep_bytes == *bytes);
+            |bytes: &u64| matrix.cells.iter().find(|cell| cell.store == store && cell.blob_bytes == *bytes);
         Line { label, store, cells: sizes.iter().map(at).collect() }
     };
     let group = |(name, members): (&str, Vec<&'r str>)| {

@@ -75,7 +75,7 @@ pub fn beside_baseline(result: &RunResult, baseline: &Cell) -> Option<String> {
             comparison.against == Against::Baseline
                 && comparison.reference == baseline.store
                 && comparison.phase == baseline.phase
-                && comparison.sweep_bytes == baseline.sweep_bytes
+                && comparison.corpus_id == baseline.corpus_id
         })
         .filter_map(|comparison| Some((comparison.store.as_str(), comparison.ratio?)))
         .collect();
@@ -100,6 +100,6 @@ pub fn all_compared<'r>(
         comparison.against == against
             && comparison.store == cell.store
             && comparison.phase == cell.phase
-            && comparison.sweep_bytes == cell.sweep_bytes
+            && comparison.corpus_id == cell.corpus_id
     })
 }

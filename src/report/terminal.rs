@@ -7,6 +7,7 @@ use super::matrix::{self, Shown};
 use super::place::{Place, beside_baseline};
 use super::then::{self, is_later_part};
 use super::words;
+use crate::corpus::CorpusId;
 use crate::judge::{cells, interval, ranking};
 use crate::plan::{Transaction, whole_of};
 use crate::result::{Against, Cache, Cell, Durability, Footprint, RunResult, Status, Verdict};
@@ -62,10 +63,10 @@ pub(super) const LEGEND: &str = "Ratios are rates over the best rate of their ph
                                  response time over theirs; their 95 % intervals allow for comparing the best with all other rows at once; `?`: cannot be told apart from the best; `=`: equal within 3 %.";
 
 /// The phases (and sizes of a sweep) that are shown, in their order.
-pub(super) fn blocks(result: &RunResult) -> Vec<(&str, Option<u64>)> {
+pub(super) fn blocks(result: &RunResult) -> Vec<(&str, CorpusId)> {
     let mut blocks = Vec::new();
     for cell in result.results.iter().filter(|cell| !LEFT_OUT.contains(&cell.phase.as_str())) {
-        let block = (cell.phase.as_str(), cell.sweep_bytes);
+        let block = (cell.phase.as_str(), cell.corpus_id);
         if !blocks.contains(&block) {
             blocks.push(block);
         }
@@ -83,10 +84,10 @@ fn table(text: &mut String, result: &RunResult) {
     wrapped(text, "", LEGEND);
     // A row that failed as a whole says why once.
     let mut said: BTreeSet<(String, String)> = BTreeSet::new();
-    for (phase, sweep_bytes) in blocks {
-        let of_block = |cell: &&Cell| cell.phase == phase && cell.sweep_bytes == sweep_bytes;
+    for (phase, corpus_id) in blocks {
+        let of_block = |cell: &&Cell| cell.phase == phase && cell.corpus_id == corpus_id;
         let cells: Vec<&Cell> = result.results.iter().filter(of_block).collect();
-        block(text, result, phase, sweep_bytes, &cells, &mut said);
+        block(text, result, phase, corpus_id, &cells, &mut said);
     }
 }
 
@@ -94,12 +95,12 @@ fn block(
     text: &mut String,
     result: &RunResult,
     phase: &str,
-    sweep_bytes: Option<u64>,
+    corpus_id: CorpusId,
     cells: &[&Cell],
     said: &mut BTreeSet<(String, String)>,
 ) {
     let Some(first) = cells.iter().find(|cell| !cell.rounds.is_empty()).or(cells.first()) else { return };
-    let title = words::phase(phase, sweep_bytes);
+    let title = words::phase(phase, corpus_id);
     heading(text, &format!("{title}: {}", describe(result, first, cells)));
     words::hot(cells).iter().for_each(|hot| wrapped(text, "", &format!("{hot}.")));
     if cells.iter().any(|cell| !cell.counts.is_empty()) {
@@ -397,8 +398,11 @@ fn footprints(text: &mut String, result: &RunResult) {
         ),
     );
     for footprint in rows {
-        let size =
-            footprint.sweep_bytes.map(|bytes| format!(" {}", units::bytes(bytes as f64))).unwrap_or_default();
+        let size = footprint
+            .corpus_id
+            .bytes()
+            .map(|bytes| format!(" {}", units::bytes(bytes as f64)))
+            .unwrap_or_default();
         let bytes = |value: Option<u64>| value.map_or("-".to_owned(), |value| units::bytes(value as f64));
         let share = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
         line(

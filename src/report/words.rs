@@ -1,5 +1,6 @@
 //! What every kind of report calls the same thing.
 
+use crate::corpus::CorpusId;
 use crate::result::{Cell, Interval, Status};
 use crate::units;
 
@@ -14,8 +15,8 @@ pub(super) fn status(status: Status) -> &'static str {
 }
 
 /// A phase, and the size of a sweep.
-pub(super) fn phase(name: &str, sweep_bytes: Option<u64>) -> String {
-    match sweep_bytes {
+pub(super) fn phase(name: &str, corpus_id: CorpusId) -> String {
+    match corpus_id.bytes() {
         Some(bytes) => format!("{name} at {}", units::bytes(bytes as f64)),
         None => name.to_owned(),
     }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{CacheProof, Round, Status};
+use crate::corpus::CorpusId;
 use crate::store::{Damage, Durability, Kind, Traits};
 
 /// What the caches held.
@@ -95,9 +96,9 @@ pub struct Cell {
     pub reason: Option<String>,
     /// The phase.
     pub phase: String,
-    /// The size a sweep varied.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sweep_bytes: Option<u64>,
+    /// Which of the run's corpora.
+    #[serde(default, skip_serializing_if = "CorpusId::is_only")]
+    pub corpus_id: CorpusId,
     /// The class in which it ran.
     pub durability: Durability,
     /// The class that was set for this row alone, where it is not the run's: its reads, too, are ranked apart.

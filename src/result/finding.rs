@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Interval, Round, StoreRound};
+use crate::corpus::CorpusId;
 
 /// Five verdicts on a ratio of rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -39,9 +40,9 @@ impl Verdict {
 pub struct Comparison {
     /// The phase.
     pub phase: String,
-    /// The size a sweep varied.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sweep_bytes: Option<u64>,
+    /// Which of the run's corpora.
+    #[serde(default, skip_serializing_if = "CorpusId::is_only")]
+    pub corpus_id: CorpusId,
     /// The row.
     pub store: String,
     /// What it is compared with.
@@ -79,7 +80,7 @@ pub struct MatrixCell {
     /// The row.
     pub store: String,
     /// The size of a sweep, or the middle size of one of several corpora.
-    pub sweep_bytes: u64,
+    pub blob_bytes: u64,
     /// Rate over rate, paired by round; above 1 the row is faster. Settled rates where there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Interval>,
@@ -159,9 +160,9 @@ pub struct SetAside {
 pub struct SetAsideRound {
     /// The row's label.
     pub store: String,
-    /// The size a sweep varied.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sweep_bytes: Option<u64>,
+    /// Which of the run's corpora.
+    #[serde(default, skip_serializing_if = "CorpusId::is_only")]
+    pub corpus_id: CorpusId,
     /// The phase.
     pub phase: String,
     /// What was measured.
@@ -179,9 +180,9 @@ pub struct Disturbance {
     /// The phase in which it was seen; absent where it is about all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// The size a sweep varied.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sweep_bytes: Option<u64>,
+    /// Which of the run's corpora.
+    #[serde(default, skip_serializing_if = "CorpusId::is_only")]
+    pub corpus_id: CorpusId,
     /// What was seen.
     pub cause: Cause,
 }

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Footprint, HotShare};
+use crate::corpus::CorpusId;
 
 /// What the pilot fixed before round 1; it never changes between rounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -294,9 +295,9 @@ pub struct StoreRound {
     pub round: u32,
     /// The row's label.
     pub store: String,
-    /// The size a sweep varied.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sweep_bytes: Option<u64>,
+    /// Which of the run's corpora.
+    #[serde(default, skip_serializing_if = "CorpusId::is_only")]
+    pub corpus_id: CorpusId,
     /// Its place in the order.
     pub position: u32,
     /// Wall time, everything included.

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::VerifiedFrom;
+use crate::corpus::CorpusId;
 use crate::plan::{Class, Transaction, cold_passes};
 use crate::store::{Damage, Durability, Kind, MadeCold, NoticedBy, Traits};
 
@@ -57,9 +58,9 @@ pub struct CorpusResult {
     pub largest_bytes: u64,
     /// How many times smaller zstd makes them.
     pub zstd_ratio: f64,
-    /// The size a sweep varied.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sweep_bytes: Option<u64>,
+    /// Which of the run's corpora.
+    #[serde(default, skip_serializing_if = "CorpusId::is_only")]
+    pub corpus_id: CorpusId,
     /// Real files: how many files and bytes the sample was taken from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled_from: Option<(u64, u64)>,
@@ -172,9 +173,9 @@ pub enum Status {
 pub struct Footprint {
     /// The row's label.
     pub store: String,
-    /// The size a sweep varied.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sweep_bytes: Option<u64>,
+    /// Which of the run's corpora.
+    #[serde(default, skip_serializing_if = "CorpusId::is_only")]
+    pub corpus_id: CorpusId,
     /// Bytes of the blobs.
     pub logical_bytes: u64,
     /// The empty store: opened, nothing put.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use blobwise::corpus::CorpusId;
 use blobwise::judge::ranking::is_alone;
 use blobwise::plan::{OneOrMany, PlanText};
 use blobwise::result::{Against, Claim, ClaimVerdict, RunResult, Status, Verdict};
@@ -356,7 +357,7 @@ fn matrix() -> Outcome {
     for matrix in &result.matrices {
         assert_eq!(matrix.reference, "sqlite[page_size=1024]");
         let cells: BTreeSet<(&str, u64)> =
-            matrix.cells.iter().map(|cell| (cell.store.as_str(), cell.sweep_bytes)).collect();
+            matrix.cells.iter().map(|cell| (cell.store.as_str(), cell.blob_bytes)).collect();
         let both = |bytes| [("files/hashed", bytes), ("sqlite[page_size=65536]", bytes)];
         assert_eq!(cells, [2_000, 8_000, 20_000].into_iter().flat_map(both).collect());
     }
@@ -366,7 +367,7 @@ fn matrix() -> Outcome {
         assert!(line.chars().count() <= 100, "wider than 100 columns: {line}");
     }
     // All blobs of a size are just that large.
-    assert!(result.corpora.iter().all(|corpus| Some(corpus.largest_bytes) == corpus.sweep_bytes));
+    assert!(result.corpora.iter().all(|corpus| Some(corpus.largest_bytes) == corpus.corpus_id.bytes()));
     work.say("run --stores files/hashed --reference sqlite --quiet")
         .refused(&["reference row", "files/hashed"]);
     Ok(())
@@ -525,9 +526,9 @@ fn reported_as_one() -> Outcome {
     let said = work.say("report small large --out both").ended(0);
     assert!(!said.stdout.contains("not testable"), "{}", said.stdout);
     let (whole, both) = (RunResult::load(&work.path("whole"))?, RunResult::load(&work.path("both"))?);
-    let cells = |result: &RunResult| -> Vec<(String, String, Option<u64>, usize)> {
+    let cells = |result: &RunResult| -> Vec<(String, String, CorpusId, usize)> {
         let name = |cell: &blobwise::result::Cell| {
-            (cell.store.clone(), cell.phase.clone(), cell.sweep_bytes, cell.rounds.len())
+            (cell.store.clone(), cell.phase.clone(), cell.corpus_id, cell.rounds.len())
         };
         result.results.iter().map(name).collect()
     };

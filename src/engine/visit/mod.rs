@@ -19,6 +19,7 @@ use super::verify::verify;
 use super::workers::clock::HostClock;
 use super::workers::worker::{Uploads, verify_uploads};
 use crate::corpus::Corpus;
+use crate::corpus::CorpusId;
 use crate::host::machine::{self, Device};
 use crate::host::place::{remove_tree, why_unwritable};
 use crate::host::server::Server;
@@ -60,7 +61,7 @@ pub struct Subject<'a> {
     /// The corpus.
     pub corpus: &'a Corpus,
     /// The size a sweep varies.
-    pub sweep_bytes: Option<u64>,
+    pub corpus_id: CorpusId,
 }
 
 /// When a visit takes place.
@@ -214,7 +215,7 @@ pub fn visit(
 fn empty_footprint(subject: Subject) -> Footprint {
     Footprint {
         store: subject.row.label.clone(),
-        sweep_bytes: subject.sweep_bytes,
+        corpus_id: subject.corpus_id,
         logical_bytes: subject.corpus.bytes(),
         ..Footprint::default()
     }
@@ -278,7 +279,7 @@ impl<'a> Visitor<'a> {
     fn everything(&mut self) -> Result<()> {
         self.create()?;
         let row = self.subject.row;
-        let phases = self.plan().phases_of(self.subject.sweep_bytes);
+        let phases = self.plan().phases_of(self.subject.corpus_id);
         let phases: Vec<&Phase> = phases.filter(|phase| self.plan().is_done_by(&phase.id, row)).collect();
         let mut index = 0;
         while index < phases.len() && !self.run.stopped() {

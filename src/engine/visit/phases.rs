@@ -13,7 +13,7 @@ use super::{Outcome, UploadDesk, Visitor};
 use crate::host::machine;
 use crate::judge::histogram::{self, BANDS};
 use crate::judge::{SHORT_OPS, SHORT_SECONDS};
-use crate::plan::{CacheState, Load, OpKind, Order, Phase, Work, length_key};
+use crate::plan::{CacheState, Load, OpKind, Order, Phase, Work};
 use crate::result::{CacheProof, FixedLength, HotShare, OpenLoop, Round};
 use crate::store::{Durability, Mode, Store};
 
@@ -62,14 +62,14 @@ impl<'a> Visitor<'a> {
     }
 
     pub(super) fn length(&self, phase: &Phase) -> Result<FixedLength> {
-        let key = length_key(&phase.id, self.subject.sweep_bytes);
+        let key = self.subject.corpus_id.key(&phase.id);
         self.fixed.lengths.get(&key).copied().ok_or_else(|| anyhow!("the pilot fixed no length for `{key}`"))
     }
 
     /// What the keys of a phase are drawn from: the same for every store of a round.
     pub(super) fn seed(&self, phase: &Phase, load: &Load) -> u64 {
         let purpose = load.repeats.as_deref().unwrap_or(&phase.id);
-        derived_seed(self.plan().seed, self.turn.round, &length_key(purpose, self.subject.sweep_bytes))
+        derived_seed(self.plan().seed, self.turn.round, &self.subject.corpus_id.key(purpose))
     }
 
     pub(super) fn new_round(&self, seed: u64) -> Round {
@@ -130,7 +130,7 @@ impl<'a> Visitor<'a> {
 
     /// Whether all reads of a worker are one transaction in a phase.
     fn is_one_transaction(&self, phase: &Phase) -> bool {
-        self.plan().is_one_transaction(self.subject.row, phase, self.subject.sweep_bytes)
+        self.plan().is_one_transaction(self.subject.row, phase, self.subject.corpus_id)
     }
 
     /// Whether the store is a server of the user's.

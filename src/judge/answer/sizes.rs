@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::super::cells::writes;
 use super::super::ranking::{self, League};
 use super::{is_of_subject, is_told, names, only_writes, subject};
+use crate::corpus::CorpusId;
 use crate::plan::Plan;
 use crate::result::{Cache, Cell, RunResult, Status};
 use crate::units;
@@ -75,7 +76,7 @@ struct Stretch {
 /// reasons of measuring, such as a time that is mostly the harness's.
 fn candidates(result: &RunResult, phase: &str, size: u64, group: &str) -> (Vec<String>, Vec<String>) {
     let of_group = |cell: &&Cell| is_candidate(cell) && ranking::ranked_with(cell) == group;
-    let at_size = |cell: &&Cell| cell.phase == phase && cell.sweep_bytes == Some(size);
+    let at_size = |cell: &&Cell| cell.phase == phase && cell.corpus_id == CorpusId::of(size);
     let cells = || result.results.iter().filter(at_size).filter(of_group);
     let leaders = cells().filter(|cell| cell.leader).map(|cell| cell.store.clone()).collect();
     let unknown = cells().filter(|cell| cell.not_ranked.is_some()).map(|cell| cell.store.clone()).collect();
@@ -83,7 +84,7 @@ fn candidates(result: &RunResult, phase: &str, size: u64, group: &str) -> (Vec<S
 }
 
 fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str, group: &str) -> String {
-    let sizes: Vec<u64> = plan.corpora.iter().filter_map(|corpus| corpus.sweep_bytes).collect();
+    let sizes: Vec<u64> = plan.corpora.iter().filter_map(|corpus| corpus.corpus_id.bytes()).collect();
     let mut stretches: Vec<Stretch> = Vec::new();
     let mut unranked: Vec<(String, Vec<u64>)> = Vec::new();
     // Who leads at a size at which those that lead before it are not ranked.

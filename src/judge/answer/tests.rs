@@ -165,10 +165,10 @@ fn one_size_is_answered_as_a_store_of_any_size_is() {
     let corpus = "[[corpora]]\nname = 'one'\nsource = 'fixed:1000'\nblobs = 9";
     let text = format!("stores = {stores:?}\nphases = ['fill', 'read-warm']\n{corpus}");
     let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
-    let size = plan.corpora[0].sweep_bytes;
-    assert!(plan.corpora.len() == 1 && size.is_some());
+    let size = plan.corpora[0].corpus_id;
+    assert!(plan.corpora.len() == 1 && !size.is_only());
     let cells = stores.iter().zip([1.0, 2.0, 3.0]).enumerate().map(|(salt, (store, level))| {
-        cell(store, "read-warm", &around(level, salt), json!({"sweep_bytes": size}))
+        cell(store, "read-warm", &around(level, salt), json!({"corpus_id": size}))
     });
     let said = answer(&plan, &result(&text, cells.collect(), vec![]));
     assert!(with(&said, "Warm reads").contains("times as fast as"), "{said:#?}");
@@ -351,9 +351,8 @@ fn a_technique_of_ours_wins_at_no_size() {
     let (text, plan, sizes) = sweep_of(&stores);
     let mut cells = Vec::new();
     for size in &sizes {
-        let ours = json!({"sweep_bytes": size, "leader": true, "kind": Kind::Technique.name()});
-        for (store, over) in [(&stores[0], ours), (&stores[1], json!({"sweep_bytes": size, "leader": true}))]
-        {
+        let ours = json!({"corpus_id": size, "leader": true, "kind": Kind::Technique.name()});
+        for (store, over) in [(&stores[0], ours), (&stores[1], json!({"corpus_id": size, "leader": true}))] {
             cells.push(cell(store, "read-warm", &around(1.0, 0), over));
         }
     }
@@ -445,7 +444,7 @@ fn nobody_is_beaten_where_a_phase_shows_nothing() {
 fn sweep_of(stores: &[String]) -> (String, Plan, Vec<u64>) {
     let text = format!("stores = {stores:?}\nphases = ['fill', 'read-warm']\nsweep = '1kB..100kB'");
     let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
-    let sizes: Vec<u64> = plan.corpora.iter().filter_map(|corpus| corpus.sweep_bytes).collect();
+    let sizes: Vec<u64> = plan.corpora.iter().filter_map(|corpus| corpus.corpus_id.bytes()).collect();
     (text, plan, sizes)
 }
 
@@ -463,7 +462,7 @@ fn nobody_leads_at_a_size_at_which_it_is_not_ranked() {
             };
             for (store, over) in [(&stores[0], first), (&stores[1], json!({"leader": second}))] {
                 let mut value = cell(store, "read-warm", &around(1.0, 0), over);
-                value["sweep_bytes"] = json!(size);
+                value["corpus_id"] = json!(size);
                 cells.push(value);
             }
         }
@@ -488,7 +487,7 @@ fn who_shares_the_lead_at_some_sizes_is_named() {
     let mut cells = Vec::new();
     for (index, size) in sizes.iter().enumerate() {
         for (store, leader) in [(&stores[0], true), (&stores[1], index == 1)] {
-            let over = json!({"leader": leader, "sweep_bytes": size});
+            let over = json!({"leader": leader, "corpus_id": size});
             cells.push(cell(store, "read-warm", &around(1.0, 0), over));
         }
     }

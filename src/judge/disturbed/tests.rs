@@ -6,6 +6,7 @@ use rand_distr::{Distribution, StandardNormal};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::corpus::CorpusId;
 use crate::judge::fixture::{around, cell, result};
 use crate::judge::interval::{paired_logs, paired_ratio, rounds_needed, verdict};
 use crate::plan::resolved;
@@ -195,7 +196,7 @@ fn rounds_that_were_measured_again_are_named_with_what_spoke_against_them() {
 }
 
 fn against(round: u32, cause: Cause) -> Disturbance {
-    Disturbance { round, store: None, phase: None, sweep_bytes: None, cause }
+    Disturbance { round, store: None, phase: None, corpus_id: CorpusId::ONLY, cause }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::super::place::baselines;
+use crate::corpus::CorpusId;
 use crate::judge::{cells, ranking};
 use crate::result::{Cell, RunResult};
 
@@ -11,7 +12,7 @@ pub struct Block<'r> {
     /// The phase.
     pub phase: &'r str,
     /// The size of a sweep.
-    pub sweep_bytes: Option<u64>,
+    pub corpus_id: CorpusId,
     /// Baselines that others are held against.
     baselines: BTreeSet<&'r str>,
     /// Its cells: ranked ones first, each group by speed; then those that are not; baselines last.
@@ -22,13 +23,12 @@ pub struct Block<'r> {
 pub fn blocks(result: &RunResult) -> Vec<Block<'_>> {
     let mut blocks: Vec<Block<'_>> = Vec::new();
     for cell in &result.results {
-        let same =
-            |block: &&mut Block<'_>| block.phase == cell.phase && block.sweep_bytes == cell.sweep_bytes;
+        let same = |block: &&mut Block<'_>| block.phase == cell.phase && block.corpus_id == cell.corpus_id;
         match blocks.iter_mut().find(same) {
             Some(block) => block.cells.push(cell),
             None => {
-                let (phase, sweep_bytes) = (cell.phase.as_str(), cell.sweep_bytes);
-                blocks.push(Block { phase, sweep_bytes, baselines: baselines(result), cells: vec![cell] });
+                let (phase, corpus_id) = (cell.phase.as_str(), cell.corpus_id);
+                blocks.push(Block { phase, corpus_id, baselines: baselines(result), cells: vec![cell] });
             }
         }
     }
@@ -54,7 +54,12 @@ pub fn label(cell: &Cell) -> String {
 impl<'r> Block<'r> {
     /// The same at no size in particular.
     pub fn over_sizes(&self) -> Block<'r> {
-        Block { sweep_bytes: None, baselines: self.baselines.clone(), cells: self.cells.clone(), ..*self }
+        Block {
+            corpus_id: CorpusId::ONLY,
+            baselines: self.baselines.clone(),
+            cells: self.cells.clone(),
+            ..*self
+        }
     }
 
     /// The cells that are drawn: those with figures, of baselines those that others are held against.

@@ -13,7 +13,7 @@ use crate::units;
 pub fn section(result: &RunResult, looks: &Looks) -> Markup {
     let rows: Vec<&Footprint> =
         result.footprints.iter().filter(|footprint| footprint.after_settle_bytes.is_some()).collect();
-    let sweep = rows.iter().any(|footprint| footprint.sweep_bytes.is_some());
+    let sweep = rows.iter().any(|footprint| footprint.corpus_id.bytes().is_some());
     html! {
         section id="disk" {
             h2 { "Disk" }
@@ -89,7 +89,9 @@ fn over_sizes(looks: &Looks, rows: &[&Footprint], kind: &Kind) -> Option<Figure>
     let mut table = Table::new(kind.title, &["store", "#size of blob", "#bytes / byte"]);
     let mut lines: Vec<Curve> = Vec::new();
     for footprint in rows {
-        let (Some(bytes), Some(value)) = (footprint.sweep_bytes, (kind.value)(footprint)) else { continue };
+        let (Some(bytes), Some(value)) = (footprint.corpus_id.bytes(), (kind.value)(footprint)) else {
+            continue;
+        };
         table.push(vec![named(&footprint.store), size(bytes).into(), format!("{value:.2}").into()]);
         let figures = format!("{}: {value:.2} bytes for each byte of blobs", size(bytes));
         let point = Point::plain(bytes as f64, value, hover(&footprint.store, &figures));
@@ -130,7 +132,7 @@ fn table(rows: &[&Footprint]) -> Table {
     for footprint in rows {
         table.push(vec![
             named(&footprint.store),
-            footprint.sweep_bytes.map_or("mixed".into(), |bytes| size(bytes).into()),
+            footprint.corpus_id.bytes().map_or("mixed".into(), |bytes| size(bytes).into()),
             size(footprint.logical_bytes).into(),
             bytes(footprint.empty_bytes),
             bytes(footprint.allocated_bytes),

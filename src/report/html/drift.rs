@@ -32,7 +32,7 @@ pub fn section(result: &RunResult) -> Markup {
             named(&visit.store),
             visit.round.to_string().into(),
             visit.position.to_string().into(),
-            shown(visit.sweep_bytes, size),
+            shown(visit.corpus_id.bytes(), size),
             units::nanoseconds(visit.seconds * 1e9).into(),
             visit.verified.to_string().into(),
             shown(visit.verified_from, |from| from.name().to_owned()),

@@ -15,7 +15,7 @@ use crate::units;
 
 /// The section: one table, or one for each phase of a sweep.
 pub fn section(result: &RunResult, blocks: &[Block<'_>]) -> Markup {
-    let sweep = blocks.iter().any(|block| block.sweep_bytes.is_some());
+    let sweep = blocks.iter().any(|block| block.corpus_id.bytes().is_some());
     let leagues: BTreeSet<League> = blocks
         .iter()
         .flat_map(|block| &block.cells)
@@ -49,7 +49,7 @@ pub fn section(result: &RunResult, blocks: &[Block<'_>]) -> Markup {
                         @let columns: Vec<(String, &Block<'_>)> = blocks
                             .iter()
                             .filter(|block| block.phase == phase)
-                            .map(|block| (block.sweep_bytes.map(size).unwrap_or_default(), block))
+                            .map(|block| (block.corpus_id.bytes().map(size).unwrap_or_default(), block))
                             .collect();
                         (table(result, &format!("{phase} by size of blob"), &columns))
                     }
@@ -64,7 +64,7 @@ pub fn section(result: &RunResult, blocks: &[Block<'_>]) -> Markup {
 }
 
 fn table(result: &RunResult, caption: &str, columns: &[(String, &Block<'_>)]) -> Table {
-    let disk = columns.iter().all(|(_, block)| block.sweep_bytes.is_none())
+    let disk = columns.iter().all(|(_, block)| block.corpus_id.is_only())
         && result.footprints.iter().any(|footprint| footprint.space_amplification.is_some());
     let titles: Vec<String> = columns.iter().map(|(title, _)| format!("#{title}")).collect();
     let mut head = vec!["store"];

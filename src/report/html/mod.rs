@@ -265,7 +265,7 @@ fn doubts(result: &RunResult) -> Markup {
 }
 
 fn phases_section(result: &RunResult, looks: &Looks, blocks: &[Block<'_>]) -> Markup {
-    let sweep = blocks.iter().any(|block| block.sweep_bytes.is_some());
+    let sweep = blocks.iter().any(|block| block.corpus_id.bytes().is_some());
     let (later, blocks): (Vec<&Block<'_>>, Vec<&Block<'_>>) =
         blocks.iter().partition(|block| is_later_part(block.phase));
     let mut names: Vec<&str> = Vec::new();
@@ -292,7 +292,7 @@ fn phases_section(result: &RunResult, looks: &Looks, blocks: &[Block<'_>]) -> Ma
             }
             @for block in later {
                 details.everything {
-                    summary { (block.phase) @if let Some(bytes) = block.sweep_bytes { " at " (size(bytes)) } }
+                    summary { (block.phase) @if let Some(bytes) = block.corpus_id.bytes() { " at " (size(bytes)) } }
                     (phases::everything(result, block))
                 }
             }
@@ -308,7 +308,7 @@ fn reasons(result: &RunResult) -> Vec<Reason<'_>> {
     let mut of_rows: Vec<(&str, &str, Vec<String>)> = Vec::new();
     for cell in result.results.iter().filter(|cell| !ranking::is_yardstick(cell)) {
         let Some(why) = &cell.not_ranked else { continue };
-        let phase = match cell.sweep_bytes {
+        let phase = match cell.corpus_id.bytes() {
             Some(bytes) => format!("{} at {}", cell.phase, size(bytes)),
             None => cell.phase.clone(),
         };
@@ -365,7 +365,7 @@ fn comparisons(result: &RunResult) -> Markup {
         table.push(vec![
             named(&comparison.store),
             Entry::from(&comparison.phase),
-            comparison.sweep_bytes.map_or("mixed".into(), |bytes| size(bytes).into()),
+            comparison.corpus_id.bytes().map_or("mixed".into(), |bytes| size(bytes).into()),
             named(&comparison.reference),
             shown(comparison.ratio, |ratio| interval::text(&ratio)),
             comparison.verdict.name().into(),

@@ -65,7 +65,7 @@ fn baselines(result: &RunResult, block: &Block<'_>) -> Markup {
 /// Cache, class, workers: what holds for the whole phase.
 pub fn conditions(result: &RunResult, block: &Block<'_>) -> String {
     let cell = block.cells.iter().find(|cell| !cell.rounds.is_empty()).or(block.cells.first());
-    let at = block.sweep_bytes.map(|bytes| format!("at {}, ", size(bytes))).unwrap_or_default();
+    let at = block.corpus_id.bytes().map(|bytes| format!("at {}, ", size(bytes))).unwrap_or_default();
     let hot = hot_words(&block.cells).map(|hot| format!("; {hot}")).unwrap_or_default();
     cell.map(|cell| at + &describe(result, cell, &block.cells) + &hot).unwrap_or_default()
 }

@@ -11,6 +11,7 @@ use super::figure::{Across, Bands, Curve, Figure, Point, Scale, curves};
 use super::phases::{self, RATE, TIME, hover};
 use super::table::{Entry, Table, named, shown};
 use super::{Looks, ratio, size};
+use crate::corpus::CorpusId;
 use crate::judge::{cells, compare, interval};
 use crate::result::{Against, Cell, Crossover, Interval, RunResult, Verdict};
 use crate::units;
@@ -56,7 +57,7 @@ pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<
             }
             @for block in blocks {
                 details.everything {
-                    summary { @if let Some(bytes) = block.sweep_bytes { "Times and all figures at " (size(bytes)) } }
+                    summary { @if let Some(bytes) = block.corpus_id.bytes() { "Times and all figures at " (size(bytes)) } }
                     div.plots { @if let Some(figure) = phases::latency(looks, block) { (figure) } }
                     (phases::everything(result, block))
                 }
@@ -76,7 +77,7 @@ pub fn winners(result: &RunResult) -> Table {
 fn is_of_winners(result: &RunResult, crossover: &Crossover) -> bool {
     let leads = |store: &str, bytes: u64| {
         let mut cells = result.results.iter().filter(|cell| cell.phase == crossover.phase);
-        cells.any(|cell| cell.leader && cell.store == store && cell.sweep_bytes == Some(bytes))
+        cells.any(|cell| cell.leader && cell.store == store && cell.corpus_id == CorpusId::of(bytes))
     };
     leads(&crossover.below, crossover.low) && leads(&crossover.above, crossover.high)
 }
@@ -159,7 +160,7 @@ fn over_sizes(looks: &Looks, blocks: &[&Block<'_>], quantity: &Quantity) -> Figu
             let cell = block.drawn().into_iter().find(|cell| cell.store == store);
             let value = cell.and_then(|cell| Some((cell, (quantity.value)(cell)?)));
             line.push(shown(value.as_ref(), |(cell, value)| (quantity.show)(cell, value)));
-            if let (Some((cell, value)), Some(bytes)) = (value, block.sweep_bytes) {
+            if let (Some((cell, value)), Some(bytes)) = (value, block.corpus_id.bytes()) {
                 let figures = format!("{}: {}", size(bytes), (quantity.show)(cell, &value));
                 points.push(Point { x: bytes as f64, y: value, hover: hover(store, &figures) });
             }
@@ -179,7 +180,7 @@ fn over_sizes(looks: &Looks, blocks: &[&Block<'_>], quantity: &Quantity) -> Figu
 
 fn over_sizes_table(title: &str, blocks: &[&Block<'_>]) -> Table {
     let titles: Vec<String> =
-        blocks.iter().filter_map(|block| Some(format!("#{}", size(block.sweep_bytes?)))).collect();
+        blocks.iter().filter_map(|block| Some(format!("#{}", size(block.corpus_id.bytes()?)))).collect();
     let head: Vec<&str> = std::iter::once("store").chain(titles.iter().map(String::as_str)).collect();
     Table::new(title, &head)
 }
@@ -201,7 +202,7 @@ fn ratios(result: &RunResult, looks: &Looks, blocks: &[&Block<'_>]) -> Option<Fi
                 format!("{} {}", interval::text(&ratio), comparison.verdict.name())
             }));
             let comparable = ratio.filter(|(comparison, _)| comparison.verdict != Verdict::NotRanked);
-            if let (Some((comparison, ratio)), Some(bytes)) = (comparable, block.sweep_bytes) {
+            if let (Some((comparison, ratio)), Some(bytes)) = (comparable, block.corpus_id.bytes()) {
                 reference = &comparison.reference;
                 let text = interval::text(&ratio);
                 let figures = format!("{}: {text} {}", size(bytes), comparison.verdict.name());
@@ -239,7 +240,9 @@ fn pair(looks: &Looks, blocks: &[&Block<'_>], crossovers: &[&Crossover], a: &str
         let find = |store: &str| {
             block.drawn().into_iter().find(|cell| cell.store == store && cell.not_ranked.is_none())
         };
-        let (Some(bytes), Some(over), Some(under)) = (block.sweep_bytes, find(a), find(b)) else { continue };
+        let (Some(bytes), Some(over), Some(under)) = (block.corpus_id.bytes(), find(a), find(b)) else {
+            continue;
+        };
         let compared = compare::with_reference(&cells::series(over), &cells::series(under));
         let Some((ratio, verdict)) = compared else { continue };
         let text = interval::text(&ratio);

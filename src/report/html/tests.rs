@@ -235,12 +235,12 @@ fn a_sweep_draws_sizes_and_where_the_winner_changes() {
             let rounds: Vec<Value> = (1..=5)
                 .map(|n| round(n, json!({"seconds": 100.0 / (rate * (1.0 + f64::from(n) * 0.001))})))
                 .collect();
-            let over = json!({"sweep_bytes": bytes, "rounds": rounds, "ops_per_s": {"median": rate}});
+            let over = json!({"corpus_id": bytes, "rounds": rounds, "ops_per_s": {"median": rate}});
             cells.push(cell(store, "read-warm", over));
         }
     }
     let footprint = |store: &str, bytes: u64| {
-        json!({"store": store, "sweep_bytes": bytes, "logical_bytes": 10, "after_settle_bytes": 20,
+        json!({"store": store, "corpus_id": bytes, "logical_bytes": 10, "after_settle_bytes": 20,
                "space_amplification": 2.0})
     };
     let footprints = vec![footprint("a", 1_000), footprint("a", 10_000), footprint("b", 1_000)];
@@ -277,7 +277,7 @@ fn matrix_of(rows: &[&str], sizes: u64) -> RunResult {
         let bytes = step * 10_000;
         result
             .results
-            .push(serde_json::from_value(cell("ref", "read-warm", json!({"sweep_bytes": bytes}))).unwrap());
+            .push(serde_json::from_value(cell("ref", "read-warm", json!({"corpus_id": bytes}))).unwrap());
         for (at, store) in rows.iter().enumerate() {
             let over = match (at as u64 + step) % 4 {
                 0 => json!({"ratio": {"median": 3.25, "low": 3.0, "high": 3.5}, "verdict": "faster"}),
@@ -287,7 +287,7 @@ fn matrix_of(rows: &[&str], sizes: u64) -> RunResult {
                 }
                 _ => json!({"verdict": "not-ranked", "reason": "too short: 3 ops in 1 ms a round"}),
             };
-            let mut value = json!({"store": store, "sweep_bytes": bytes});
+            let mut value = json!({"store": store, "blob_bytes": bytes});
             put_over(&mut value, over);
             cells.push(value);
         }
