@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::corpus::CorpusId;
 use crate::plan::{Class, Plan, Transaction, class_of};
 use crate::result::{
-    CorpusResult, Disturbance, Doubt, Fixed, Harness, Machine, Picture, Program, Promise, Rail, Round,
-    RowResult, RunResult, SetAside, SetAsideRound, Status, StoreRound, Traits,
+    CorpusResult, Disturbance, Doubt, Finding, Fixed, Harness, Machine, Picture, Program, Promise, Rail,
+    Round, RowResult, RunResult, SetAside, SetAsideRound, Status, StoreRound, Traits,
 };
 
 /// Above this share of the store's bytes in the page cache after opening, the store has loaded them itself.
@@ -20,6 +20,8 @@ pub type CellKey = (String, CorpusId, String);
 pub struct CellRecord {
     /// What was measured, by round.
     pub rounds: Vec<Round>,
+    /// What was found, by round.
+    pub findings: Vec<Finding>,
     /// Why nothing was.
     pub not_possible: Option<String>,
 }
@@ -30,6 +32,17 @@ impl CellRecord {
         let place = self.rounds.partition_point(|known| known.round <= measured.round);
         self.rounds.insert(place, measured);
     }
+
+    /// Adds what was found in a round; they stay in order too.
+    pub fn add_found(&mut self, finding: Finding) {
+        let place = self.findings.partition_point(|known| known.round <= finding.round);
+        self.findings.insert(place, finding);
+    }
+}
+
+/// The cell that a finding is of.
+fn key_of(finding: &Finding) -> CellKey {
+    (finding.store.clone(), finding.corpus_id, finding.phase.clone())
 }
 
 /// Everything measured so far.
@@ -138,8 +151,11 @@ impl Records {
             let not_possible = (cell.status == Status::NotPossible).then_some(cell.reason).flatten();
             cells.insert(
                 (cell.store, cell.corpus_id, cell.phase),
-                CellRecord { rounds: cell.rounds, not_possible },
+                CellRecord { rounds: cell.rounds, not_possible, ..CellRecord::default() },
             );
+        }
+        for finding in result.findings {
+            cells.entry(key_of(&finding)).or_default().add_found(finding);
         }
         Records {
             program: result.program,
@@ -193,6 +209,7 @@ impl Records {
     pub fn forget_round(&mut self, round: u32) {
         for cell in self.cells.values_mut() {
             cell.rounds.retain(|measured| measured.round != round);
+            cell.findings.retain(|finding| finding.round != round);
         }
         self.store_rounds.retain(|visit| visit.round != round);
         self.rails.retain(|rail| rail.round != round || rail.repeated);
@@ -208,7 +225,7 @@ impl Records {
     /// Takes a round that is measured again out of all figures, and keeps it.
     pub fn set_aside(&mut self, round: u32, why: Vec<Disturbance>) {
         let is_meant = |measured: &mut Round| measured.round == round;
-        let mut figures = Vec::new();
+        let (mut figures, mut findings) = (Vec::new(), Vec::new());
         for ((store, corpus_id, phase), cell) in &mut self.cells {
             figures.extend(cell.rounds.extract_if(.., is_meant).map(|measured| SetAsideRound {
                 store: store.clone(),
@@ -216,12 +233,13 @@ impl Records {
                 phase: phase.clone(),
                 measured,
             }));
+            findings.extend(cell.findings.extract_if(.., |finding| finding.round == round));
         }
         let visits = self.store_rounds.extract_if(.., |visit| visit.round == round).collect();
         for rail in self.rails.iter_mut().filter(|rail| rail.round == round) {
             rail.repeated = true;
         }
-        self.set_aside.push(SetAside { round, why, visits, figures });
+        self.set_aside.push(SetAside { round, why, visits, figures, findings });
     }
 
     /// Undoes [`Records::set_aside`] where measuring it again came to nothing.
@@ -233,6 +251,9 @@ impl Records {
             self.store_rounds.splice(place..place, aside.visits);
             for SetAsideRound { store, corpus_id, phase, measured } in aside.figures {
                 self.cells.entry((store, corpus_id, phase)).or_default().add(measured);
+            }
+            for finding in aside.findings {
+                self.cells.entry(key_of(&finding)).or_default().add_found(finding);
             }
         }
         for rail in self.rails.iter_mut().filter(|rail| rail.round == round) {
@@ -301,10 +322,17 @@ mod tests {
                 let key = (store.to_owned(), CorpusId::ONLY, "fill".to_owned());
                 let cell = records.cells.entry(key).or_default();
                 cell.rounds.push(Round { round, ops: 7, ..Round::default() });
+                cell.add_found(found(store, round));
                 records.store_rounds.push(StoreRound { round, store: store.to_owned(), ..visit() });
             }
         }
         records
+    }
+
+    fn found(store: &str, round: u32) -> Finding {
+        let found = serde_json::json!({"store": store, "phase": "fill", "round": round, "title": "t", "columns": [], "lines": [],
+                                       "bearing": "holds", "verdict": "It does."});
+        serde_json::from_value(found).unwrap()
     }
 
     fn visit() -> StoreRound {
@@ -313,8 +341,14 @@ mod tests {
         serde_json::from_value(visit).unwrap()
     }
 
+    /// The rounds of each cell, which are those of its findings too.
     fn rounds(records: &Records) -> Vec<Vec<u32>> {
-        records.cells.values().map(|cell| cell.rounds.iter().map(|round| round.round).collect()).collect()
+        let of = |cell: &CellRecord| {
+            let rounds: Vec<u32> = cell.rounds.iter().map(|round| round.round).collect();
+            assert_eq!(rounds, cell.findings.iter().map(|finding| finding.round).collect::<Vec<_>>());
+            rounds
+        };
+        records.cells.values().map(of).collect()
     }
 
     #[test]
@@ -326,7 +360,10 @@ mod tests {
             !records.has("files/flat", CorpusId::ONLY, 2) && records.has("files/flat", CorpusId::ONLY, 3)
         );
         let aside = &records.set_aside[0];
-        assert_eq!((aside.round, aside.visits.len(), aside.figures.len()), (2, 2, 2));
+        assert_eq!(
+            (aside.round, aside.visits.len(), aside.figures.len(), aside.findings.len()),
+            (2, 2, 2, 2)
+        );
         assert!(aside.figures.iter().all(|figures| figures.measured.ops == 7 && figures.phase == "fill"));
         assert_eq!(
             records.rails.iter().filter(|rail| rail.repeated).map(|rail| rail.round).collect::<Vec<_>>(),
@@ -341,7 +378,9 @@ mod tests {
         records.rails.push(Rail { round: 2, ..Rail::default() });
         records.store_rounds.push(StoreRound { round: 2, store: "files/flat".to_owned(), ..visit() });
         let key = ("files/flat".to_owned(), CorpusId::ONLY, "fill".to_owned());
-        records.cells.entry(key).or_default().rounds.push(Round { round: 2, ops: 9, ..Round::default() });
+        let cell = records.cells.entry(key).or_default();
+        cell.rounds.push(Round { round: 2, ops: 9, ..Round::default() });
+        cell.add_found(found("files/flat", 2));
         records.put_back(2);
         assert!(records.set_aside.is_empty() && records.rails == before.rails);
         assert_eq!(rounds(&records), [[1, 2, 3], [1, 2, 3]]);

@@ -20,7 +20,9 @@ use crate::host::place::Place;
 use crate::judge::{disturbed, histogram};
 use crate::plan::{Phase, Plan, Row, Work};
 use crate::records::Records;
-use crate::result::{CorpusResult, Disturbance, Fixed, Harness, Picture, Program, Status, StoreRound};
+use crate::result::{
+    CorpusResult, Disturbance, Finding, Fixed, Harness, Picture, Program, Status, StoreRound,
+};
 use crate::store::{Common, Durability, Facts, Options};
 use crate::stores;
 use crate::units;
@@ -597,9 +599,16 @@ fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
         records.pictures.push(Picture::new(label, &picture));
     }
     for (phase, outcome) in visit.phases {
-        let cell = records.cells.entry((label.clone(), subject.corpus_id, phase)).or_default();
+        let cell = records.cells.entry((label.clone(), subject.corpus_id, phase.clone())).or_default();
         match outcome {
             Outcome::Measured(round) => cell.add(*round),
+            Outcome::Found(found) => cell.add_found(Finding {
+                store: label.clone(),
+                corpus_id: subject.corpus_id,
+                phase,
+                round: turn.round,
+                found: *found,
+            }),
             Outcome::NotPossible(why) => cell.not_possible = Some(why),
         }
     }

@@ -42,6 +42,7 @@ pub fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
         sentences.extend(options(result));
         sentences.extend(left_out(result));
     }
+    sentences.extend(super::findings::sentences(result));
     sentences.push(
         "Intervals cover repetition on this machine today, not other machines, corpora or versions."
             .to_owned(),
@@ -177,9 +178,12 @@ fn asked(plan: &Plan, result: &RunResult) -> Vec<Question> {
     let has = |id: &str| plan.phases.iter().any(|phase| phase.id == id);
     let were_chosen = !(has(WARM) && has(COLD));
     let is_usual = |phase: &Phase| [WARM, COLD, "overwrite", "fill"].contains(&phase.id.as_str());
+    // What is found is no rate: it has a sentence of its own.
+    let is_found = |phase: &Phase| result.findings.iter().any(|finding| finding.phase == phase.id);
     let is_asked = |phase: &&Phase| {
         (is_own(phase) || were_chosen && !is_usual(phase))
             && !phase.only_prepares()
+            && !is_found(phase)
             && !is_later_part(&phase.id)
             && is_of_subject(result, only_writes(phase))
     };

@@ -7,6 +7,7 @@ pub mod compare;
 pub mod crossover;
 pub mod disturbed;
 pub mod doubts;
+pub mod findings;
 pub mod histogram;
 pub mod interval;
 pub mod rails;

@@ -13,7 +13,8 @@ use crate::corpus::CorpusId;
 use crate::plan::{Missing, Phase, Plan};
 use crate::records::Records;
 use crate::result::{
-    Against, Cell, Comparison, Disturbance, Footprint, Picture, RowResult, RunResult, SCHEMA, Verdict,
+    Against, Cell, Comparison, Disturbance, Finding, Footprint, Picture, RowResult, RunResult, SCHEMA,
+    Verdict,
 };
 
 /// Works out the whole result.
@@ -50,6 +51,7 @@ pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
         corpus: records.corpora.first().cloned().unwrap_or_default(),
         corpora: if plan.corpora.len() > 1 { records.corpora.clone() } else { Vec::new() },
         rows,
+        findings: findings(plan, records),
         footprints: footprints(plan, records),
         comparisons: comparisons(plan, records, &cells, &rankings),
         matrices: reference::matrices(plan, records, &cells),
@@ -80,6 +82,22 @@ fn does(plan: &Plan, phase: &Phase, row: &RowResult) -> bool {
 
 fn picture(records: &Records, row: &RowResult) -> Option<Picture> {
     records.pictures.iter().find(|picture| picture.store == row.store).cloned()
+}
+
+/// What was found, in the order of the plan.
+fn findings(plan: &Plan, records: &Records) -> Vec<Finding> {
+    let mut all = Vec::new();
+    for planned in &plan.corpora {
+        for phase in plan.phases_of(planned.corpus_id) {
+            for row in &records.rows {
+                let key = (row.store.clone(), planned.corpus_id, phase.id.clone());
+                all.extend(
+                    records.cells.get(&key).into_iter().flat_map(|cell| cell.findings.iter().cloned()),
+                );
+            }
+        }
+    }
+    all
 }
 
 /// The number of rounds that the first five ask for.

@@ -1,5 +1,6 @@
 //! The report as Markdown: for a page, an issue or a message.
 
+use super::findings;
 use super::matrix;
 use super::place::beside_baseline;
 use super::then::{self, is_later_part};
@@ -25,6 +26,7 @@ pub fn render(result: &RunResult) -> String {
     page.paragraph("## Answer");
     result.answer.iter().for_each(|sentence| page.paragraph(sentence));
     then_and_now(&mut page, result);
+    found(&mut page, result);
     page.paragraph("## What was measured");
     page.paragraph(terminal::LEGEND);
     phases(&mut page, result);
@@ -395,6 +397,22 @@ fn absent(page: &mut Page, result: &RunResult) {
         .collect();
     if !lines.is_empty() {
         page.paragraph(&lines.join("\n"));
+    }
+}
+
+/// What kinds of work found.
+fn found(page: &mut Page, result: &RunResult) {
+    for (index, found) in findings::all(result).into_iter().enumerate() {
+        if index == 0 {
+            page.paragraph(&format!("## {}", findings::TITLE));
+        }
+        page.paragraph(&format!("### {}", found.title));
+        found.said.iter().for_each(|sentence| page.paragraph(sentence));
+        let head: Vec<&str> = found.columns.iter().map(|(title, _)| title.as_str()).collect();
+        page.table(
+            &head,
+            found.lines.into_iter().map(|line| line.into_iter().map(Option::unwrap_or_default).collect()),
+        );
     }
 }
 

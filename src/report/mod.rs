@@ -1,6 +1,7 @@
 //! From a result to what people and programs read. No measuring, and no output but what is returned or the file named.
 
 pub mod csv;
+mod findings;
 pub mod html;
 pub mod markdown;
 mod matrix;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use super::findings;
 use super::matrix::{self, Shown};
 use super::place::{Place, beside_baseline};
 use super::then::{self, is_later_part};
@@ -27,6 +28,7 @@ pub fn render(result: &RunResult) -> String {
         wrapped(&mut text, "", sentence);
     }
     then_and_now(&mut text, result);
+    findings::all(result).iter().for_each(|shown| found(&mut text, shown));
     doubts(&mut text, result);
     text
 }
@@ -497,6 +499,35 @@ fn published(text: &mut String, table: &then::Table<'_>) {
     }
     if let Some(why) = table.why_not() {
         wrapped(text, "  ", why);
+    }
+}
+
+/// What a kind of work found: a table where it fits, else a line of words for each of its lines.
+fn found(text: &mut String, shown: &findings::Shown) {
+    heading(text, &format!("{}: {}", findings::TITLE, shown.title));
+    shown.said.iter().for_each(|sentence| wrapped(text, "", sentence));
+    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
+    let lines: Vec<Vec<String>> = shown.lines.iter().map(|line| line.iter().map(value).collect()).collect();
+    let width = |index: usize, (title, _): &(String, bool)| {
+        let values = lines.iter().filter_map(|line| line.get(index)).map(|value| value.chars().count());
+        values.chain([title.chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> =
+        shown.columns.iter().enumerate().map(|(index, column)| width(index, column)).collect();
+    if widths.iter().map(|width| width + 2).sum::<usize>() > WIDTH {
+        for values in &lines {
+            let named =
+                shown.columns.iter().zip(values).map(|((title, _), value)| format!("{title} {value}"));
+            wrapped(text, "- ", &named.collect::<Vec<_>>().join(", "));
+        }
+        return;
+    }
+    let titles: Vec<String> = shown.columns.iter().map(|(title, _)| title.clone()).collect();
+    for values in std::iter::once(&titles).chain(&lines) {
+        let cell = |((value, width), (_, is_number)): ((&String, &usize), &(String, bool))| {
+            if *is_number { format!("  {value:>width$}") } else { format!("  {value:<width$}") }
+        };
+        line(text, &values.iter().zip(&widths).zip(&shown.columns).map(cell).collect::<String>());
     }
 }
 

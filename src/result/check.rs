@@ -57,7 +57,8 @@ fn walk(value: &Value, key: &str, place: Place<'_>) -> Result<()> {
                 let signed = place.signed || ["plan", "claims"].contains(&key.as_str());
                 walk(value, key, Place { path: &path, signed, text: place.text || key == "plan" })?;
             }
-            ordered(fields, place.path)
+            ordered(fields, place.path)?;
+            if place.text { Ok(()) } else { table(fields, place.path) }
         }
         Value::Null | Value::Bool(_) => Ok(()),
     }
@@ -119,6 +120,30 @@ fn ordered(fields: &Map<String, Value>, path: &str) -> Result<()> {
     Ok(())
 }
 
+/// What was found is a table: each line has a value for each column, and of the kind that the column has.
+fn table(fields: &Map<String, Value>, path: &str) -> Result<()> {
+    let list = |name: &str| fields.get(name).and_then(Value::as_array);
+    let (Some(columns), Some(lines)) = (list("columns"), list("lines")) else { return Ok(()) };
+    for (index, line) in lines.iter().enumerate() {
+        let values = line.as_array().map(Vec::as_slice).unwrap_or_default();
+        ensure!(
+            values.len() == columns.len(),
+            "`{path}.lines[{index}]` has {} values, and the table has {} columns",
+            values.len(),
+            columns.len()
+        );
+        for (place, (column, value)) in columns.iter().zip(values).enumerate() {
+            let is_text = column.get("unit").and_then(Value::as_str) == Some("text");
+            ensure!(
+                value.is_null() || value.is_string() == is_text,
+                "`{path}.lines[{index}][{place}]` is {value}, and its column is of {}",
+                if is_text { "words" } else { "numbers" }
+            );
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -148,6 +173,14 @@ mod tests {
                 json!({"service_ns": {"p50": 9, "p99": 7}}),
                 "`service_ns.p99` is 7, and `p50` of the same is 9",
             ),
+            (
+                json!({"findings": [{"columns": [{"unit": "count"}], "lines": [[1.0], [1.0, 2.0]]}]}),
+                "`findings[0].lines[1]` has 2 values, and the table has 1 columns",
+            ),
+            (
+                json!({"findings": [{"columns": [{"unit": "bytes"}], "lines": [["many"]]}]}),
+                "`findings[0].lines[0][0]` is \"many\", and its column is of numbers",
+            ),
             (json!({"rows": [{"store": "a\nb"}]}), "`rows[0].store` is a name with control characters"),
         ] {
             let error = check(&result).unwrap_err().to_string();
@@ -161,6 +194,7 @@ mod tests {
             "seed": u64::MAX, "share": -1e-9, "rounds": [{"seed": u64::MAX, "round": 1}],
             "ratio": {"median": 1.0, "low": 0.0, "high": 1e300}, "service_ns": {"p50": 7, "p99": 7},
             "claims": [{"today": {"median": -2.0, "low": -3.0, "high": -1.0}}], "plan": {"rounds": 5},
+            "findings": [{"columns": [{"unit": "text"}, {"unit": "share"}], "lines": [["a", 0.5], [null, null]]}],
         }))
         .unwrap();
     }

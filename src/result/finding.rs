@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Interval, Round, StoreRound};
+use super::{Finding, Interval, Round, StoreRound};
 use crate::corpus::CorpusId;
 
 /// Five verdicts on a ratio of rates.
@@ -153,6 +153,9 @@ pub struct SetAside {
     pub visits: Vec<StoreRound>,
     /// Their phases.
     pub figures: Vec<SetAsideRound>,
+    /// What was found in them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
 }
 
 /// One row in one phase of such a round.

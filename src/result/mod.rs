@@ -6,6 +6,7 @@ mod check;
 mod claim;
 mod file;
 mod finding;
+mod found;
 mod machine;
 mod round;
 mod subject;
@@ -20,6 +21,7 @@ pub use self::finding::{
     Against, Cause, Comparison, Crossover, Disturbance, Doubt, Matrix, MatrixCell, SetAside, SetAsideRound,
     Verdict,
 };
+pub use self::found::{Bearing, Finding, Found, FoundColumn, FoundValue, Unit};
 pub use self::machine::{Harness, Machine, Program};
 pub use self::round::{
     CacheProof, Fixed, FixedLength, Histograms, OpenLoop, Rail, Round, Rung, StoreRound, VerifiedFrom,
@@ -57,6 +59,9 @@ pub struct RunResult {
     pub rows: Vec<RowResult>,
     /// One cell for each row and phase.
     pub results: Vec<Cell>,
+    /// What kinds of work found that is no figure of ops.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
     /// Disk taken by each row.
     pub footprints: Vec<Footprint>,
     /// Ratios and verdicts.

@@ -24,7 +24,7 @@ use crate::host::machine::{self, Device};
 use crate::host::place::{remove_tree, why_unwritable};
 use crate::host::server::Server;
 use crate::plan::{CatalogueOf, Class, Phase, Plan, Row, Work, class_of, defaults};
-use crate::result::{Fixed, Footprint, Round, VerifiedFrom};
+use crate::result::{Fixed, Footprint, Found, Round, VerifiedFrom};
 use crate::shown;
 use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Mode, Options, Setup, Store};
 use possible::impossible;
@@ -82,6 +82,8 @@ pub struct Turn {
 pub enum Outcome {
     /// It was done; errors of ops are counted in it.
     Measured(Box<Round>),
+    /// Something was found that is no figure of ops.
+    Found(Box<Found>),
     /// A hard limit forbids it.
     NotPossible(String),
 }
@@ -471,7 +473,7 @@ impl<'a> Visitor<'a> {
     fn blame(&self, wrong: anyhow::Error) -> anyhow::Error {
         let rounds = self.visit.phases.values().filter_map(|outcome| match outcome {
             Outcome::Measured(round) => Some(round),
-            Outcome::NotPossible(_) => None,
+            Outcome::Found(_) | Outcome::NotPossible(_) => None,
         });
         let failed: Vec<_> = rounds.filter(|round| round.errors > 0).collect();
         match failed.iter().find_map(|round| round.first_error.as_ref()) {

@@ -6,6 +6,7 @@ mod disk;
 mod drift;
 mod facts;
 mod figure;
+mod findings;
 mod glance;
 mod heat;
 mod matrix;
@@ -49,6 +50,7 @@ pub fn render(result: &RunResult) -> Result<String> {
             (sizes::winners(result))
             (matrix::section(result))
             (then::section(result))
+            (findings::section(result))
             (glance::section(result, &early))
             (pictures(result))
             (doubts(result))
@@ -173,12 +175,13 @@ fn header(result: &RunResult, title: &str) -> Markup {
             }
             nav aria-label="Sections" {
                 @for (id, name) in [
-                    ("answer", "Answer"), ("matrix", "Ratios by size"), ("claims", "Then and now"), ("glance", "At a glance"), ("doubts", "Doubts"), ("phases", "Phases"),
+                    ("answer", "Answer"), ("matrix", "Ratios by size"), ("claims", "Then and now"), ("findings", super::findings::TITLE), ("glance", "At a glance"), ("doubts", "Doubts"), ("phases", "Phases"),
                     ("disk", "Disk"), ("rounds", "Rounds"), ("not-ranked", "Not ranked"),
                     ("comparisons", "Comparisons"), ("facts", "Plan and facts"),
                 ] {
                     @let is_there = match id {
                         "claims" => !result.claims.is_empty(),
+                        "findings" => !result.findings.is_empty(),
                         "matrix" => !result.matrices.is_empty(),
                         _ => true,
                     };

@@ -534,3 +534,35 @@ fn parts_of_a_claim_are_folded_away() {
     assert!(parts.contains("what A-1.2 says") && !parts.contains("notes</th>"));
     assert_eq!(page.matches("<details").count(), 1);
 }
+
+/// One generic section shows whatever a kind of work found, in all three.
+#[test]
+fn what_was_found_is_shown_whatever_it_is() {
+    let finding = |store: &str, bearing: &str, lost: Value| {
+        json!({"store": store, "phase": "cuts", "round": 1, "title": "Power cuts", "bearing": bearing,
+               "verdict": format!("{store} says so."), "lines": [["after a put", 20, lost]],
+               "columns": [{"title": "when", "unit": "text"}, {"title": "cuts", "unit": "count"}, {"title": "lost", "unit": "bytes"}]})
+    };
+    let mut result = result(&["a", "b"], Vec::new(), Vec::new());
+    let page = render(&result).unwrap();
+    assert!(!page.contains("id=\"findings\"") && !page.contains("#findings"));
+    result.findings = serde_json::from_value(json!([
+        finding("a", "holds", Value::Null),
+        finding("b", "fails", json!(64_000.0))
+    ]))
+    .unwrap();
+    let page = render(&result).unwrap();
+    assert!(page.contains("href=\"#findings\"") && page.contains("id=\"findings\""));
+    let (shown, text) = (markdown::render(&result), terminal::render(&result));
+    for report in [&page, &shown, &text] {
+        for words in ["Findings", "Power cuts (cuts)", "after a put", "64 kB", "b says so."] {
+            assert!(report.contains(words), "{words}");
+        }
+    }
+    assert!(
+        text.contains("`a` holds in 1 round: a says so.\n") && text.contains("`b` fails in 1 of 1 round"),
+        "{text}"
+    );
+    assert!(text.lines().all(|line| line.chars().count() <= terminal::WIDTH), "{text}");
+    assert!(shown.contains("| a | 1 | after a put | 20 |  |\n"), "{shown}");
+}

@@ -1,0 +1,112 @@
+//! What is said of findings: which rows do what a kind of work asked about, in all their rounds, and which do not.
+
+use crate::corpus::CorpusId;
+use crate::result::{Bearing, Finding, RunResult};
+use crate::units;
+
+/// Findings of one phase with one corpus.
+pub struct Group<'r> {
+    /// The phase.
+    pub phase: &'r str,
+    /// The corpus.
+    pub corpus_id: CorpusId,
+    /// What they are about.
+    pub title: &'r str,
+    /// In the order of rows, and of rounds within a row.
+    pub findings: Vec<&'r Finding>,
+}
+
+/// What the findings of one row say together.
+pub struct Standing<'r> {
+    /// The row.
+    pub store: &'r str,
+    /// In how many rounds it was asked.
+    pub rounds: usize,
+    /// In how many of them it failed.
+    pub failed: usize,
+    /// Whether it was judged at all: some findings are facts.
+    pub is_judged: bool,
+    /// The sentence that says most: of the first round that failed, or of the first.
+    pub verdict: &'r str,
+}
+
+/// The findings of a result, phase by phase.
+pub fn groups(result: &RunResult) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for finding in &result.findings {
+        let known = groups
+            .iter_mut()
+            .find(|group| group.phase == finding.phase && group.corpus_id == finding.corpus_id);
+        match known {
+            Some(group) => group.findings.push(finding),
+            None => groups.push(Group {
+                phase: &finding.phase,
+                corpus_id: finding.corpus_id,
+                title: &finding.found.title,
+                findings: vec![finding],
+            }),
+        }
+    }
+    groups
+}
+
+impl<'r> Group<'r> {
+    /// What is said of each row.
+    pub fn standings(&self) -> Vec<Standing<'r>> {
+        let mut stores: Vec<&str> = Vec::new();
+        for finding in &self.findings {
+            if !stores.contains(&finding.store.as_str()) {
+                stores.push(&finding.store);
+            }
+        }
+        stores.into_iter().filter_map(|store| self.standing(store)).collect()
+    }
+
+    fn standing(&self, store: &'r str) -> Option<Standing<'r>> {
+        let own: Vec<&Finding> =
+            self.findings.iter().copied().filter(|finding| finding.store == store).collect();
+        let fails = |finding: &&&Finding| finding.found.bearing == Bearing::Fails;
+        let says_most = own.iter().find(fails).or(own.first())?;
+        Some(Standing {
+            store,
+            rounds: own.len(),
+            failed: own.iter().filter(fails).count(),
+            is_judged: own.iter().any(|finding| finding.found.bearing != Bearing::Neither),
+            verdict: &says_most.found.verdict,
+        })
+    }
+
+    /// The sentence of the answer; none where nobody is judged.
+    fn sentence(&self) -> Option<String> {
+        let mut standings = self.standings();
+        standings.retain(|standing| standing.is_judged);
+        if standings.is_empty() {
+            return None;
+        }
+        let size = self.corpus_id.bytes().map(|bytes| format!(" at {}", units::bytes(bytes as f64)));
+        let begin = format!("{}{}", self.title, size.unwrap_or_default());
+        let (failed, held): (Vec<_>, Vec<_>) = standings.iter().partition(|standing| standing.failed > 0);
+        if failed.is_empty() {
+            let rounds = held.iter().map(|standing| standing.rounds).min().unwrap_or(0);
+            return Some(format!(
+                "{begin}: holds for {} in all of {}.",
+                units::counted(held.len() as u64, "row"),
+                units::counted(rounds as u64, "round")
+            ));
+        }
+        let reasons: Vec<String> = failed
+            .iter()
+            .map(|standing| {
+                let (failed, rounds) = (standing.failed, units::counted(standing.rounds as u64, "round"));
+                let verdict = standing.verdict.trim_end_matches('.');
+                format!("not for `{}` ({verdict}; {failed} of {rounds})", standing.store)
+            })
+            .collect();
+        Some(format!("{begin}: holds for {} of {}, {}.", held.len(), standings.len(), reasons.join(", ")))
+    }
+}
+
+/// What the answer says of findings.
+pub fn sentences(result: &RunResult) -> Vec<String> {
+    groups(result).iter().filter_map(Group::sentence).collect()
+}

@@ -1,0 +1,72 @@
+//! What kinds of work found, as every kind of report shows it: one section, whatever the kind.
+
+use super::words;
+use crate::judge::findings::{Group, Standing, groups};
+use crate::result::{Finding, FoundColumn, FoundValue, RunResult, Unit};
+use crate::units;
+
+/// The title of the section in every report.
+pub(super) const TITLE: &str = "Findings";
+
+/// The findings of one phase, ready to be shown.
+pub(super) struct Shown {
+    /// What it is about.
+    pub title: String,
+    /// What is said of each row.
+    pub said: Vec<String>,
+    /// The columns, and whether they hold numbers.
+    pub columns: Vec<(String, bool)>,
+    /// The lines. Each begins with its row and its round.
+    pub lines: Vec<Vec<Option<String>>>,
+}
+
+/// All of a result.
+pub(super) fn all(result: &RunResult) -> Vec<Shown> {
+    groups(result).iter().map(shown).collect()
+}
+
+fn shown(group: &Group<'_>) -> Shown {
+    let columns = group.findings.first().map(|finding| finding.found.columns.as_slice()).unwrap_or_default();
+    let own = columns.iter().map(|column| (column.title.clone(), column.unit != Unit::Text));
+    Shown {
+        title: format!("{} ({})", group.title, words::phase(group.phase, group.corpus_id)),
+        said: group.standings().iter().map(said).collect(),
+        columns: [("store".to_owned(), false), ("round".to_owned(), true)].into_iter().chain(own).collect(),
+        lines: group.findings.iter().flat_map(|finding| lines(finding)).collect(),
+    }
+}
+
+fn said(standing: &Standing<'_>) -> String {
+    let rounds = units::counted(standing.rounds as u64, "round");
+    let judged = match (standing.is_judged, standing.failed) {
+        (false, _) => String::new(),
+        (true, 0) => format!(" holds in {rounds}"),
+        (true, failed) => format!(" fails in {failed} of {rounds}"),
+    };
+    format!("`{}`{judged}: {}", standing.store, standing.verdict)
+}
+
+fn lines(finding: &Finding) -> impl Iterator<Item = Vec<Option<String>>> {
+    finding.found.lines.iter().map(|line| {
+        let values = finding.found.columns.iter().zip(line);
+        let begin = [Some(finding.store.clone()), Some(finding.round.to_string())];
+        begin
+            .into_iter()
+            .chain(values.map(|(column, value)| value.as_ref().map(|value| words_of(column, value))))
+            .collect()
+    })
+}
+
+fn words_of(column: &FoundColumn, value: &FoundValue) -> String {
+    match value {
+        FoundValue::Text(words) => words.clone(),
+        FoundValue::Number(number) => match column.unit {
+            Unit::Text => number.to_string(),
+            Unit::Count => units::count(*number),
+            Unit::Bytes => units::bytes(*number),
+            Unit::Nanoseconds => units::nanoseconds(*number),
+            Unit::Share => format!("{:.1} %", number * 100.0),
+            Unit::PerSecond => format!("{}/s", units::count(*number)),
+        },
+    }
+}
