@@ -12,6 +12,7 @@ pub mod plan;
 pub mod records;
 pub mod report;
 pub mod result;
+pub mod rules;
 pub mod shown;
 pub mod store;
 pub mod stores;

@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+#[path = "tidy/modules.rs"]
+mod modules;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -12,28 +15,6 @@ use blobwise::units;
 use serde_json::Value;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-
-/// Which modules of the crate each one may name. `cli` may name all.
-const MAY_NAME: &[(&str, &[&str])] = &[
-    ("corpus", &["names", "store", "units"]),
-    (
-        "engine",
-        &["corpus", "host", "judge", "plan", "records", "result", "shown", "store", "stores", "units"],
-    ),
-    ("host", &["result", "store"]),
-    ("input", &["units"]),
-    ("judge", &["corpus", "plan", "records", "result", "store", "units"]),
-    ("names", &[]),
-    ("plan", &["corpus", "input", "judge", "names", "shown", "store", "stores", "units"]),
-    ("records", &["corpus", "plan", "result"]),
-    ("report", &["corpus", "judge", "plan", "result", "shown", "store", "units"]),
-    ("result", &["corpus", "input", "plan", "store"]),
-    ("shown", &[]),
-    ("store", &["host", "shown", "units"]),
-    ("stores", &["host", "shown", "store", "units", "wire"]),
-    ("units", &[]),
-    ("wire", &["shown", "store", "units"]),
-];
 
 fn files(below: &str, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -77,45 +58,10 @@ fn short(path: &Path) -> String {
     path.strip_prefix(ROOT).unwrap().display().to_string()
 }
 
-/// The module of the crate that a source belongs to.
-fn module(path: &Path) -> String {
-    let below = path.strip_prefix(Path::new(ROOT).join("src")).unwrap();
-    below.components().next().unwrap().as_os_str().to_string_lossy().trim_end_matches(".rs").to_owned()
-}
-
 /// The lines of a source that are compiled into the program: no comments, no tests (which stand at the end of a file).
 fn code(text: &str) -> impl Iterator<Item = &str> {
     let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     text.lines().filter(|line| !line.trim_start().starts_with("//"))
-}
-
-/// Names after `crate::` in a line, also those in braces.
-fn named(line: &str) -> BTreeSet<String> {
-    let word =
-        |text: &str| -> String { text.chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect() };
-    line.match_indices("crate::")
-        .map(|(at, found)| word(&line[at + found.len()..]))
-        .filter(|name| !name.is_empty())
-        .collect()
-}
-
-#[test]
-fn modules_name_only_what_is_below_them() {
-    let may: BTreeMap<&str, &[&str]> = MAY_NAME.iter().copied().collect();
-    let mut wrong = Vec::new();
-    for path in sources("src") {
-        let module = module(&path);
-        if ["cli", "main", "lib"].contains(&module.as_str()) {
-            continue;
-        }
-        let allowed = may.get(module.as_str()).unwrap_or_else(|| panic!("{module} is not in MAY_NAME"));
-        for name in code(&read(&path)).flat_map(named) {
-            if name != module && !allowed.contains(&name.as_str()) {
-                wrong.push(format!("{}: {module} names {name}", short(&path)));
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]

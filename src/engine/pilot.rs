@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use crate::corpus::Corpus;
 use crate::corpus::CorpusId;
 use crate::judge::ranking::is_long_enough;
-use crate::judge::{LEAST_SECONDS, SHORT_OPS as OPS_MIN, SHORT_SECONDS, VERDICT_ROUNDS, histogram};
+use crate::judge::{LEAST_SECONDS, SHORT_SECONDS, VERDICT_ROUNDS, histogram};
 use crate::plan::{COLD_PASSES_SERVERS, CacheState, Length, Phase, Plan, Row, Work};
 use crate::result::{Fixed, FixedLength};
+use crate::rules::SHORT_OPS as OPS_MIN;
 use crate::units;
 
 use super::ramp;

@@ -13,7 +13,26 @@ use anyhow::{Context, anyhow};
 use serde_json::{Value, json};
 
 use crate::host::server::{Files, Launch, Program, Server, SocketDir, cannot_confine};
-use crate::store::{Error, Result};
+
+/// What a call of the browser comes to.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why the browser did not do what it was told.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nothing came within the connection's time.
+    #[error("the browser did not answer in time")]
+    TimedOut,
+    /// Anything else, with its cause.
+    #[error(transparent)]
+    Failed(#[from] anyhow::Error),
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Error {
+        Error::Failed(error.into())
+    }
+}
 
 /// The browser: Chromium without its windows. With them, a fresh context is a window with a tool bar, which takes seconds of
 /// processor time.
@@ -202,7 +221,8 @@ impl Inbox {
     fn take_in(&mut self, bytes: &[u8]) -> Result<()> {
         self.begun.extend_from_slice(bytes);
         while let Some(end) = self.begun.iter().position(|byte| *byte == 0) {
-            let message = serde_json::from_slice(&self.begun[..end]).map_err(Error::failed)?;
+            let message =
+                serde_json::from_slice(&self.begun[..end]).context("the browser sent what is no JSON")?;
             self.begun.drain(..=end);
             self.keep(message);
         }

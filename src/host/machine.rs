@@ -8,8 +8,48 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::time::ClockId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use crate::result::Machine;
+/// The machine a run was made on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Machine {
+    /// The processor's name.
+    pub processor: String,
+    /// Processors this process may use.
+    pub processors: usize,
+    /// How the processor's clock is governed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub governor: Option<String>,
+    /// Whether a hypervisor is below.
+    pub virtual_machine: bool,
+    /// Main memory.
+    pub memory_bytes: u64,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The distribution.
+    pub system: String,
+    /// The file system that was measured.
+    pub filesystem: String,
+    /// Where that is mounted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount_point: Option<String>,
+    /// Its mount options.
+    pub mount: String,
+    /// The block device below it, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Whether the device says that it rotates; absent for a virtual disk, which says nothing of what it is made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotational: Option<bool>,
+    /// Bytes that the kernel reads ahead of a sequential reader or a page fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_ahead_bytes: Option<u64>,
+    /// Free space when the run began.
+    pub free_bytes: u64,
+    /// Whether blobwise ran as root.
+    pub root: bool,
+}
 
 /// Seconds since some moment before the program's first use of it; for budgets and progress, not for ops.
 #[expect(clippy::disallowed_methods, reason = "one of the two homes of reading time")]

@@ -16,11 +16,9 @@ mod reference;
 pub mod runs;
 pub mod summary;
 
-/// A cell under 0.5 s and under 200 ops a round has neither the time nor the ops to average over: it is too short, unless it has
+/// A cell under 0.5 s and under [`SHORT_OPS`](crate::rules::SHORT_OPS) a round has neither the time nor the ops to average over: it is too short, unless it has
 /// [`VERDICT_ROUNDS`] of at least [`LEAST_SECONDS`], whose scatter says how little it is.
 pub const SHORT_SECONDS: f64 = 0.5;
-/// See [`SHORT_SECONDS`].
-pub const SHORT_OPS: u64 = 200;
 /// Rounds that verdicts need.
 pub const VERDICT_ROUNDS: u32 = 5;
 /// Below this time a round, what the first op meets (a processor that wakes, caches that are cold) is in every round alike, and no scatter

@@ -2,10 +2,11 @@
 
 use super::cells::{device_bytes_per_byte, op_ns, series, writes};
 use super::compare::{rank, with_reference};
-use super::{LEAST_SECONDS, SHORT_OPS, SHORT_SECONDS, VERDICT_ROUNDS};
+use super::{LEAST_SECONDS, SHORT_SECONDS, VERDICT_ROUNDS};
 use crate::plan::{Plan, class_wanted};
 use crate::records::{RESIDENT_SHARE_OPENED_MAX, Records};
 use crate::result::{Cache, CacheProof, Cell, Kind, RunResult, Status};
+use crate::rules::SHORT_OPS;
 
 /// Above this share of harness in an op the cell is not ranked.
 pub const HARNESS_SHARE_MAX: f64 = 0.30;

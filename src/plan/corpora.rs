@@ -239,7 +239,7 @@ fn of_sweep(
     let mut corpora = Vec::new();
     for (step, (centre, sizes)) in (0_u64..).zip(steps_of(sweep)?) {
         let by_bytes = (bytes_max.unwrap_or(SWEEP_BYTES) as f64 / centre) as u64;
-        let enough = crate::judge::SHORT_OPS;
+        let enough = crate::rules::SHORT_OPS;
         let least = if enough as f64 * centre <= SWEEP_BYTES_MAX { enough } else { SWEEP_BLOBS_MIN };
         let blobs = corpus.blobs.unwrap_or(by_bytes.clamp(least, SWEEP_BLOBS_MAX));
         let blobs = ((blobs as f64 * scale) as u64).max(scaled_blobs_min(centre as u64));

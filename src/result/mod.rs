@@ -7,7 +7,7 @@ mod claim;
 mod file;
 mod finding;
 mod found;
-mod machine;
+mod program;
 mod round;
 mod subject;
 
@@ -22,11 +22,12 @@ pub use self::finding::{
     Verdict,
 };
 pub use self::found::{Bearing, Finding, Found, FoundColumn, FoundValue, Unit};
-pub use self::machine::{Harness, Machine, Program};
+pub use self::program::{Harness, Program};
 pub use self::round::{
     CacheProof, Fixed, FixedLength, Histograms, OpenLoop, Rail, Round, Rung, StoreRound, VerifiedFrom,
 };
 pub use self::subject::{CorpusResult, Footprint, Picture, Promise, RowResult, Status};
+pub use crate::host::machine::Machine;
 use crate::plan::PlanText;
 pub use crate::store::{Connects, Damage, Durability, Kind, Loss, MadeCold, NoticedBy, Traits};
 

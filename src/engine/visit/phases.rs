@@ -11,10 +11,11 @@ use super::super::workers::tally::Tally;
 use super::super::workers::worker;
 use super::{Outcome, UploadDesk, Visitor};
 use crate::host::machine;
+use crate::judge::SHORT_SECONDS;
 use crate::judge::histogram::{self, BANDS};
-use crate::judge::{SHORT_OPS, SHORT_SECONDS};
 use crate::plan::{CacheState, Load, OpKind, Order, Phase, Work};
 use crate::result::{CacheProof, FixedLength, HotShare, OpenLoop, Round};
+use crate::rules::SHORT_OPS;
 use crate::store::{Durability, Mode, Store};
 
 /// Looking at the residency of more files than this after every phase would take longer than the phases.

@@ -17,11 +17,21 @@ use serde_json::{Value, json};
 
 use self::server::Nginx;
 use self::site::{Form, Site};
-use crate::host::browser::{Browser, CHROMIUM, DevTools};
+use crate::host::browser::{self, Browser, CHROMIUM, DevTools};
 use crate::host::proxy::{Passed, Proxy};
 use crate::host::server::{Program, Server};
 use crate::store::*;
 use crate::stores::delivery::web::{Certificate, NGINX, OPENSSL};
+
+/// A browser that takes too long is a store that does.
+impl From<browser::Error> for Error {
+    fn from(error: browser::Error) -> Error {
+        match error {
+            browser::Error::TimedOut => Error::TimedOut,
+            browser::Error::Failed(why) => Error::Failed(why),
+        }
+    }
+}
 
 /// A form of the page and what it is called.
 #[derive(Debug)]

@@ -1,0 +1,323 @@
+//! Which module of the crate names which: only what is below it, never in a circle, and no setting of a store outside stores.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+
+use super::{ROOT, holds, read, short, sources};
+
+/// Which modules of the crate each one may name. `cli` may name all.
+const MAY_NAME: &[(&str, &[&str])] = &[
+    ("corpus", &["names", "store", "units"]),
+    (
+        "engine",
+        &[
+            "corpus", "host", "judge", "plan", "records", "result", "rules", "shown", "store", "stores",
+            "units",
+        ],
+    ),
+    ("host", &[]),
+    ("input", &["units"]),
+    ("judge", &["corpus", "plan", "records", "result", "rules", "units"]),
+    ("names", &[]),
+    ("plan", &["corpus", "input", "names", "rules", "shown", "store", "stores", "units"]),
+    ("records", &["corpus", "plan", "result"]),
+    ("report", &["corpus", "judge", "plan", "result", "shown", "units"]),
+    ("result", &["corpus", "host", "input", "plan", "store"]),
+    ("rules", &[]),
+    ("shown", &[]),
+    ("store", &["host", "shown"]),
+    ("stores", &["host", "shown", "store", "units", "wire"]),
+    ("units", &[]),
+    ("wire", &["shown", "store"]),
+];
+
+/// Which modules name which others, and the files in which they do.
+type Graph = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
+
+/// The module that a file is, from the root of the crate: `["store", "caps"]` for `src/store/caps.rs`.
+fn module_of(path: &Path) -> Vec<String> {
+    let below = path.strip_prefix(Path::new(ROOT).join("src")).unwrap().with_extension("");
+    let mut parts: Vec<String> =
+        below.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
+    parts.pop_if(|last| last == "mod");
+    parts
+}
+
+/// What a source that is compiled into the program names of the crate: whole paths from its root, whether in a `use` or in code.
+#[derive(Debug, Default)]
+struct Names {
+    paths: BTreeSet<Vec<String>>,
+    /// Modules that are there for tests only, in files of their own.
+    for_tests: BTreeSet<Vec<String>>,
+}
+
+impl Names {
+    /// Those in the text of a module. Comments and texts are none, and what is compiled for tests only is left out.
+    fn of(text: &str, module: &[String]) -> Names {
+        let mut names = Names::default();
+        let tokens: TokenStream = text.parse().unwrap_or_else(|error| panic!("{module:?}: {error}"));
+        names.read(&tokens.into_iter().collect::<Vec<_>>(), module);
+        names
+    }
+
+    fn read(&mut self, tokens: &[TokenTree], module: &[String]) {
+        let mut at = 0;
+        while at < tokens.len() {
+            if is_for_tests(&tokens[at..]) {
+                let end =
+                    tokens[at + 2..].iter().position(ends_an_item).map_or(tokens.len(), |end| at + 2 + end);
+                if let (Some(name), Some(TokenTree::Punct(_))) =
+                    (module_at(&tokens[at + 2..end]), tokens.get(end))
+                {
+                    self.for_tests.insert([module, &[name]].concat());
+                }
+                at = end + 1;
+                continue;
+            }
+            match &tokens[at] {
+                TokenTree::Ident(word) if ["crate", "self", "super"].contains(&word.to_string().as_str()) => {
+                    let begins = at == 0 || !is_sign(&tokens[at - 1], ':');
+                    if begins && is_path_sign(&tokens[at + 1..]) {
+                        self.path(&tokens[at..], Vec::new(), module);
+                    }
+                }
+                TokenTree::Group(group) => {
+                    let within: Vec<TokenTree> = group.stream().into_iter().collect();
+                    match module_at(&tokens[at.saturating_sub(2)..at]) {
+                        Some(name) if group.delimiter() == Delimiter::Brace => {
+                            self.read(&within, &[module, &[name]].concat());
+                        }
+                        _ => self.read(&within, module),
+                    }
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+    }
+
+    /// A path, or the tree of paths that a `use` has in braces, which begins at the first token.
+    fn path(&mut self, tokens: &[TokenTree], mut so_far: Vec<String>, module: &[String]) {
+        match tokens.first() {
+            Some(TokenTree::Ident(word)) => {
+                match word.to_string().as_str() {
+                    "crate" => so_far.clear(),
+                    "self" if so_far.is_empty() => so_far.extend_from_slice(module),
+                    "self" => {}
+                    // The first of them leaves the module, each further one what that is in.
+                    "super" if so_far.is_empty() => so_far.extend_from_slice(&module[..module.len() - 1]),
+                    "super" => drop(so_far.pop()),
+                    word => so_far.push(word.to_owned()),
+                }
+                if is_path_sign(&tokens[1..]) {
+                    self.path(&tokens[3..], so_far, module);
+                } else {
+                    self.paths.insert(so_far);
+                }
+            }
+            Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => {
+                let within: Vec<TokenTree> = group.stream().into_iter().collect();
+                for branch in within.split(|token| is_sign(token, ',')).filter(|branch| !branch.is_empty()) {
+                    self.path(branch, so_far.clone(), module);
+                }
+            }
+            _ => drop(self.paths.insert(so_far)),
+        }
+    }
+}
+
+fn is_sign(token: &TokenTree, sign: char) -> bool {
+    matches!(token, TokenTree::Punct(found) if found.as_char() == sign)
+}
+
+/// Whether tokens begin with `::`.
+fn is_path_sign(tokens: &[TokenTree]) -> bool {
+    tokens.len() > 2 && tokens[..2].iter().all(|token| is_sign(token, ':'))
+}
+
+/// Whether an item begins here that has `#[cfg(test)]` before it.
+fn is_for_tests(tokens: &[TokenTree]) -> bool {
+    let [sign, TokenTree::Group(condition), ..] = tokens else { return false };
+    is_sign(sign, '#') && condition.stream().to_string().replace(' ', "").starts_with("cfg(test)")
+}
+
+fn ends_an_item(token: &TokenTree) -> bool {
+    is_sign(token, ';') || matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace)
+}
+
+/// The name of the module that tokens end with the beginning of: `mod name`.
+fn module_at(tokens: &[TokenTree]) -> Option<String> {
+    match tokens {
+        [.., TokenTree::Ident(word), TokenTree::Ident(name)] if word == "mod" => Some(name.to_string()),
+        _ => None,
+    }
+}
+
+/// What every source that is compiled into the program names.
+fn named() -> Vec<(PathBuf, Vec<String>, BTreeSet<Vec<String>>)> {
+    let mut found = Vec::new();
+    let mut for_tests = BTreeSet::new();
+    for path in sources("src") {
+        let module = module_of(&path);
+        let names = Names::of(&read(&path), &module);
+        for_tests.extend(names.for_tests);
+        found.push((path, module, names.paths));
+    }
+    found.retain(|(_, module, _)| !for_tests.iter().any(|tests| module.starts_with(tests)));
+    found
+}
+
+/// The graph of the modules at the root of the crate. What is named beside them is macros.
+fn graph() -> Graph {
+    let mut graph = Graph::new();
+    let found = named();
+    let modules: BTreeSet<String> = found.iter().map(|(_, module, _)| module[0].clone()).collect();
+    for (path, module, names) in found {
+        let edges = graph.entry(module[0].clone()).or_default();
+        for to in names.into_iter().filter_map(|path| path.into_iter().next()) {
+            if to != module[0] && modules.contains(&to) {
+                edges.entry(to).or_default().insert(short(&path));
+            }
+        }
+    }
+    graph
+}
+
+/// Modules of which each names the next, and the last one the first; none where there is no circle.
+fn circle(graph: &Graph) -> Option<Vec<&str>> {
+    let mut left: BTreeSet<&str> = graph.keys().map(String::as_str).collect();
+    let next = |module: &str, left: &BTreeSet<&str>| {
+        graph[module].keys().map(String::as_str).find(|to| left.contains(to))
+    };
+    // Whoever names nothing that is left is in no circle.
+    while let Some(module) = left.iter().copied().find(|module| next(module, &left).is_none()) {
+        left.remove(module);
+    }
+    let mut way = vec![*left.first()?];
+    loop {
+        let to = next(way[way.len() - 1], &left)?;
+        if let Some(place) = way.iter().position(|module| *module == to) {
+            return Some(way.split_off(place));
+        }
+        way.push(to);
+    }
+}
+
+/// A circle as text: who names whom, and where.
+fn shown(graph: &Graph, circle: &[&str]) -> String {
+    let ends = circle.iter().zip(circle.iter().cycle().skip(1));
+    let lines = ends.map(|(from, to)| format!("{from} names {to} in {:?}", graph[*from][*to]));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn modules_name_only_what_is_below_them() {
+    let may: BTreeMap<&str, &[&str]> = MAY_NAME.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for (module, names) in graph() {
+        if ["cli", "main", "lib"].contains(&module.as_str()) {
+            continue;
+        }
+        let allowed = may.get(module.as_str()).unwrap_or_else(|| panic!("{module} is not in MAY_NAME"));
+        let not_named = allowed.iter().filter(|name| !names.contains_key(**name));
+        wrong.extend(not_named.map(|name| format!("{module} may name {name} and does not")));
+        for (name, files) in names.iter().filter(|(name, _)| !allowed.contains(&name.as_str())) {
+            wrong.extend(files.iter().map(|file| format!("{file}: {module} names {name}")));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn modules_name_each_other_in_no_circle() {
+    let graph = graph();
+    let circle = circle(&graph).map(|circle| shown(&graph, &circle));
+    assert!(circle.is_none(), "a circle:\n{}", circle.unwrap_or_default());
+}
+
+/// The map has the layers: each module names only those above which it stands.
+#[test]
+fn the_layers_in_the_map_are_those_of_the_modules() {
+    let mut open: BTreeMap<&str, &[&str]> = MAY_NAME.iter().copied().collect();
+    let mut layers = Vec::new();
+    while !open.is_empty() {
+        let is_next = |names: &[&str]| names.iter().all(|name| !open.contains_key(name));
+        let layer: BTreeMap<_, _> =
+            open.iter().filter(|(_, names)| is_next(names)).map(|(a, b)| (*a, *b)).collect();
+        assert!(!layer.is_empty(), "there is a circle in MAY_NAME: {open:?}");
+        open.retain(|module, _| !layer.contains_key(module));
+        layers.push(layer);
+    }
+    let mut text = String::from("| layer | module | names |\n| --- | --- | --- |\n| top | `cli` | all |\n");
+    for (number, layer) in layers.iter().enumerate().rev() {
+        for (module, names) in layer {
+            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            text += &format!("| {number} | `{module}` | {} |\n", names.join(", "));
+        }
+    }
+    holds("ARCHITECTURE.md", "layers", &text);
+}
+
+#[test]
+fn circles_are_found() {
+    let graph = |edges: &[(&str, &str)]| -> Graph {
+        let mut graph = Graph::new();
+        for (from, to) in edges {
+            graph.entry((*to).to_owned()).or_default();
+            let file = BTreeSet::from([format!("src/{from}.rs")]);
+            graph.entry((*from).to_owned()).or_default().insert((*to).to_owned(), file);
+        }
+        graph
+    };
+    assert_eq!(circle(&graph(&[("a", "b"), ("a", "c"), ("b", "c")])), None);
+    let round = graph(&[("a", "b"), ("b", "c"), ("c", "d"), ("d", "b"), ("c", "e")]);
+    let found = circle(&round).unwrap();
+    assert_eq!(found, ["b", "c", "d"]);
+    assert!(shown(&round, &found).ends_with("d names b in {\"src/d.rs\"}"), "{}", shown(&round, &found));
+}
+
+#[test]
+fn what_a_source_names_is_found_in_whatever_form() {
+    let names = |text: &str| -> Vec<String> {
+        let module = ["plan".to_owned(), "rows".to_owned()];
+        Names::of(text, &module).paths.into_iter().map(|path| path.join("::")).collect()
+    };
+    assert_eq!(
+        names("use crate::{store, units::{self, parse::{a as b, c}}};"),
+        ["store", "units", "units::parse::a", "units::parse::c"]
+    );
+    assert_eq!(
+        names("pub(crate) use crate::{\n    host::x, // in braces\n    judge,\n};"),
+        ["host::x", "judge"]
+    );
+    assert_eq!(names("use crate::host::*; use crate::stores as s;"), ["host", "stores"]);
+    assert_eq!(
+        names("fn f() -> crate::a::B { g(crate::c::d(1), &[crate::e::F { x: 1 }]) }"),
+        ["a::B", "c::d", "e::F"]
+    );
+    // A macro's own words are words of the program, too.
+    assert_eq!(names("html! { p { (crate::units::bytes(x)) } }"), ["units::bytes"]);
+    assert_eq!(
+        names("use super::phases; use super::super::host; use self::own;"),
+        ["host", "plan::phases", "plan::rows::own"]
+    );
+    assert_eq!(names("mod inner { use super::super::x; use super::super::super::y; }"), ["plan::x", "y"]);
+    for nothing in [
+        "// crate::a::b\n/// [`crate::a`]\nconst A: &str = \"crate::a::b\";",
+        "#[cfg(test)]\npub use crate::a;\n#[cfg(test)]\nmod tests { use crate::b; }",
+        "pub(crate) fn f(self) {}",
+        "use std::fmt;",
+    ] {
+        assert_eq!(names(nothing), Vec::<String>::new(), "{nothing}");
+    }
+    assert_eq!(names("#[cfg(test)]\nmod tests { use crate::b; }\nuse crate::c;"), ["c"]);
+}
+
+#[test]
+fn modules_for_tests_are_known_by_who_declares_them() {
+    let names =
+        Names::of("mod real;\n#[cfg(test)]\nmod shipped;\n#[cfg(test)]\nmod tests {}", &["plan".to_owned()]);
+    assert_eq!(names.for_tests, BTreeSet::from([vec!["plan".to_owned(), "shipped".to_owned()]]));
+}
