@@ -99,15 +99,16 @@ pub fn wait(child: Child) -> Said {
 fn in_phase(signal: Signal, phase: &str) -> Outcome {
     let work = prepared();
     let before = work.snapshot("files");
-    // The third visit: two stores of round 1 are measured, and kept.
+    // The third visit of forty: both stores of round 1 are measured, and kept. A visit takes some 20 ms, and on a busy machine the
+    // signal may come a few visits later.
     let phases = if phase == "fill" { "fill".to_owned() } else { format!("fill,{phase}") };
-    let child = run_until(&work, &format!("{RUN} --phases {phases}"), phase, 3);
+    let child = run_until(&work, &format!("{RUN} --rounds 20 --phases {phases}"), phase, 3);
     send(&child, signal);
     let said = wait(child);
     assert_eq!(work.snapshot("files"), before);
     let kept = RunResult::load(&work.path("out"))?;
     assert!(!kept.complete);
-    assert_eq!(kept.store_rounds.len(), 2, "both stores of round 1 are kept");
+    assert!((2..40).contains(&kept.store_rounds.len()), "{} visits are kept", kept.store_rounds.len());
     if signal == Signal::KILL {
         assert_eq!(said.code, None);
     } else {
@@ -212,7 +213,7 @@ fn one_out_for_two() -> Outcome {
     done.ended(0);
     refused.refused(&["`one`"]);
     assert!(RunResult::load(&work.path("one"))?.complete);
-    let child = run_until(&work, RUN, "read-warm", 3);
+    let child = run_until(&work, &format!("{RUN} --rounds 6"), "read-warm", 3);
     let holder = format!("another run of blobwise (process {}) writes to `out`", child.id());
     let before = std::fs::read(work.path("out/plan.toml")).unwrap();
     for line in ["run --stores null --rounds 1 --out out", "run --resume out", "report out"] {
@@ -276,7 +277,7 @@ fn other_server() -> Outcome {
 /// Two runs at once in one place: neither removes what the other works on.
 fn locked() -> Outcome {
     let work = prepared();
-    let child = run_until(&work, RUN, "read-warm", 1);
+    let child = run_until(&work, &format!("{RUN} --rounds 6"), "read-warm", 1);
     work.say("run --files files --stores memory --rounds 1 --phases fill --quiet --dir place --out again")
         .ended(0);
     assert_eq!(work.names("place").len(), 2, "the first run's directory is there");
