@@ -146,13 +146,17 @@ fn their_mariadb(work: &Work, more: &[&str]) -> Theirs {
     std::fs::create_dir(&dir).unwrap();
     let data = format!("--datadir={}", dir.join("data").display());
     let install = Path::new("/usr/bin/mariadb-install-db");
-    let options = ["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"];
+    // A server that starts removes what others have in a directory that they share for temporary tables.
+    std::fs::create_dir(dir.join("tmp")).unwrap();
+    let temporary = format!("--tmpdir={}", dir.join("tmp").display());
+    let options =
+        ["--no-defaults", &data, &temporary, "--auth-root-authentication-method=normal", "--skip-test-db"];
     run_to_end(&Launch::new(install, &dir).args(options), PATIENCE).unwrap();
     let grant = format!("GRANT ALL ON *.* TO owner@'127.0.0.1' IDENTIFIED BY '{PASSWORD}';\n");
     std::fs::write(dir.join("first.sql"), grant).unwrap();
     let port = free_port().unwrap();
     let launch = Launch::new(&program, &dir)
-        .args(["--no-defaults", &data, "--bind-address=127.0.0.1", "--skip-name-resolve"])
+        .args(["--no-defaults", &data, &temporary, "--bind-address=127.0.0.1", "--skip-name-resolve"])
         .arg(format!("--port={port}"))
         .arg(format!("--socket={}", sockets.path().join("s").display()))
         .arg(format!("--pid-file={}", sockets.path().join("pid").display()))

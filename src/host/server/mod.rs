@@ -432,15 +432,25 @@ pub fn run_to_end(launch: &Launch, patience: Duration) -> Result<()> {
 
 /// The last lines of a log, as the end of an error message.
 pub fn log_end(log: &Path) -> String {
+    let text = std::fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    last_words(&text.unwrap_or_default())
+}
+
+/// The last lines of a log, after the last ones before them that speak of an error: some programs end with a page of advice.
+fn last_words(log: &str) -> String {
     const LINES: usize = 8;
-    let text =
-        std::fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    const ERRORS: usize = 4;
+    let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
     if lines.is_empty() {
         return "; its log is empty".to_owned();
     }
-    let last = &lines[lines.len().saturating_sub(LINES)..];
-    format!("; the end of its log:\n  {}", last.join("\n  "))
+    let (earlier, last) = lines.split_at(lines.len().saturating_sub(LINES));
+    let is_error =
+        |line: &&&str| ["error", "fatal"].iter().any(|word| line.to_ascii_lowercase().contains(word));
+    let mut errors: Vec<&str> = earlier.iter().rev().filter(is_error).take(ERRORS).copied().collect();
+    errors.reverse();
+    let said = errors.iter().chain(last).copied().collect::<Vec<&str>>().join("\n  ");
+    format!("; the end of its log:\n  {said}")
 }
 
 /// This program's file. Tests name the program they were built with.
@@ -596,4 +606,20 @@ fn copy_tree(from: &Path, to: &Path) -> Result<()> {
     // PostgreSQL refuses a data directory that others may enter.
     std::fs::set_permissions(to, std::fs::metadata(from)?.permissions())?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_words;
+
+    #[test]
+    fn an_error_before_a_page_of_advice_is_told() {
+        let advice = "Please check all of the above\n\n".repeat(9);
+        let log = format!("starting\n[ERROR] no room for the log\n{advice}");
+        let said = last_words(&log);
+        assert!(said.starts_with("; the end of its log:\n  [ERROR] no room"), "{said}");
+        assert_eq!(said.lines().count(), 1 + 1 + 8);
+        assert_eq!(last_words("only this\n"), "; the end of its log:\n  only this");
+        assert_eq!(last_words(" \n"), "; its log is empty");
+    }
 }
