@@ -17,7 +17,6 @@ use crate::records::{Records, rows};
 use crate::result::{CorpusResult, Machine, Program, RowResult};
 use crate::shown;
 use crate::store::{Common, Mode};
-use crate::stores;
 use crate::units;
 
 /// Refuses a place without room for the corpus in its largest form: a few copies of it, and some room for logs.
@@ -88,7 +87,7 @@ pub fn check_batches(plan: &Plan, corpora: &[Corpus]) -> Result<()> {
 /// Refuses stores that cannot be in this place, because of its file system.
 pub fn check_places(plan: &Plan, place: &Path) -> Result<()> {
     for row in &plan.rows {
-        if let Some(why) = stores::refusal_in(row.adapter, place) {
+        if let Some(why) = (row.adapter.needs.of_place)(place) {
             return Err(why.context(format!(
                 "the store `{}` cannot be in `{}`; name another place with --dir, or leave it out",
                 row.label,

@@ -340,13 +340,13 @@ impl DevTools {
     pub fn open_context(&mut self, width: u32, height: u32) -> Result<String> {
         self.session = None;
         self.events.clear();
-        let context = self.text("Target.createBrowserContext", json!({}), "browserContextId")?;
+        let context = self.answer_text("Target.createBrowserContext", json!({}), "browserContextId")?;
         self.contexts.push(context.clone());
         let page =
             json!({"url": "about:blank", "browserContextId": context, "width": width, "height": height});
-        let target = self.text("Target.createTarget", page, "targetId")?;
+        let target = self.answer_text("Target.createTarget", page, "targetId")?;
         let attach = json!({"targetId": target, "flatten": true});
-        let session = self.text("Target.attachToTarget", attach, "sessionId")?;
+        let session = self.answer_text("Target.attachToTarget", attach, "sessionId")?;
         self.line.inbox().sessions.insert(session.clone(), self.number);
         self.session = Some(session);
         Ok(context)
@@ -411,7 +411,7 @@ impl DevTools {
         }
     }
 
-    fn text(&mut self, method: &str, params: Value, field: &str) -> Result<String> {
+    fn answer_text(&mut self, method: &str, params: Value, field: &str) -> Result<String> {
         let answer = self.call(method, params)?;
         let text = answer[field].as_str().ok_or_else(|| anyhow!("the answer to {method} has no {field}"))?;
         Ok(text.to_owned())

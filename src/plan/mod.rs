@@ -25,8 +25,8 @@ pub use published::{By, Derived, Document, PublishedText, Series, Unspecified};
 pub use resolve::resolved;
 pub use resolve::{MIX_PHASES, NOTHING_RUNS};
 pub use rows::{
-    Available, COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, COMMON, CatalogueOf, Missing, Row, Sets, cold_passes,
-    defaults, missing_server, rows, split_list, split_pair,
+    Available, COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, Missing, Row, Sets, cold_passes, defaults,
+    missing_server, rows, split_list, split_pair,
 };
 pub use text::{Arrivals, DEFAULT_STORES, FillOrder, OneOrMany, PlanText, SHIPPED};
 pub use values::{CacheSize, ResponseLimit};
@@ -36,6 +36,7 @@ use selector::Selector;
 
 use crate::corpus::CorpusId;
 use crate::store::Durability;
+pub use crate::stores::{COMMON, CatalogueOf};
 
 /// A plan that was checked: every default filled in, every name known.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use super::phases::Transaction;
 use crate::names::unknown;
 use crate::shown::{self, MASK, without_passwords};
 use crate::store::{Adapter, Connects, Durability, Kind, MadeCold, OptionSpec, Options, Traits, Values};
-use crate::stores::{self, Entry};
+use crate::stores::{self, COMMON, CatalogueOf, Entry};
 use crate::units::parse_bytes;
 
 /// Passes of a cold phase that a server does: each costs it a restart.
@@ -65,15 +65,18 @@ impl Row {
 
     /// The durability class that was set for this row alone.
     pub fn own_class(&self) -> Option<Durability> {
-        Durability::named(self.options.text(CLASS))
+        stores::own_class(&self.options)
     }
 
     /// How its reads are grouped where the phase does not say.
     pub fn transaction(&self) -> Transaction {
-        match self.options.text(TRANSACTION) {
-            "phase" => Transaction::Phase,
-            _ => Transaction::Op,
-        }
+        let in_one = stores::reads_in_one_transaction(&self.options);
+        if in_one { Transaction::Phase } else { Transaction::Op }
+    }
+
+    /// Where its uploads are registered.
+    pub fn catalogue(&self) -> Result<CatalogueOf> {
+        stores::catalogue(&self.options)
     }
 
     /// Why its reads cannot be one transaction, if they cannot.
@@ -94,62 +97,6 @@ impl Row {
 /// How many of the passes of a cold phase are done by a row that is made cold like this.
 pub fn cold_passes(made_cold: Option<MadeCold>, planned: u32) -> u32 {
     if made_cold == Some(MadeCold::Restarted) { planned.min(COLD_PASSES_SERVERS) } else { planned }
-}
-
-/// Options that every store has. One that is not given is not listed among a row's settings.
-pub const COMMON: &[OptionSpec] = &[
-    OptionSpec {
-        name: CATALOGUE,
-        values: Values::OneOf(&["sqlite", "postgres", "mariadb", "mysql", "own", "own-transaction"]),
-        default: "sqlite",
-        about: "where the phase `register` enters uploads: another store, the row's own database, or there in one transaction with the blob",
-    },
-    OptionSpec {
-        name: CLASS,
-        values: Values::OneOf(&["run", "none", "on-sync", "each-write"]),
-        default: "run",
-        about: "a durability class of its own, the fill included, ranked apart from rows in the run's",
-    },
-    OptionSpec {
-        name: TRANSACTION,
-        values: Values::OneOf(&["op", "phase"]),
-        default: "op",
-        about: "phase: all reads of a worker in one transaction, in phases that read warm or from a cold start; ranked apart",
-    },
-];
-
-/// The option that says where uploads are registered.
-const CATALOGUE: &str = "catalogue";
-/// The option that gives a row a class of its own.
-const CLASS: &str = "durability";
-/// The option that puts a row's reads into one transaction.
-const TRANSACTION: &str = "transaction";
-
-/// Where a row's uploads are registered.
-#[derive(Clone, Copy, Debug)]
-pub enum CatalogueOf {
-    /// In the database that has the blobs.
-    Own {
-        /// Entry and blob are one transaction, not steps.
-        one_transaction: bool,
-    },
-    /// In a store of this kind, with its default settings.
-    Apart(&'static Adapter),
-}
-
-impl Row {
-    /// Where its uploads are registered.
-    pub fn catalogue(&self) -> Result<CatalogueOf> {
-        let name = match self.options.text(CATALOGUE) {
-            "own" => return Ok(CatalogueOf::Own { one_transaction: false }),
-            "own-transaction" => return Ok(CatalogueOf::Own { one_transaction: true }),
-            "" => COMMON[0].default,
-            name => name,
-        };
-        let of_family = |adapter: &&'static Adapter| stores::family(adapter.name) == name;
-        let adapter = stores::adapters().find(of_family);
-        adapter.map(CatalogueOf::Apart).ok_or_else(|| anyhow!("the catalogue `{name}` is not compiled in"))
-    }
 }
 
 /// The settings that a store has when none are given.
@@ -297,7 +244,7 @@ pub fn missing_server(adapter: &Adapter, options: &Options) -> Option<anyhow::Er
             url_variable(adapter)
         ));
     }
-    stores::refusal(adapter, options).or_else(|| adapter.missing_program())
+    (adapter.needs.of_machine)(options).or_else(|| adapter.missing_program())
 }
 
 /// Splits a list at commas that are not inside brackets.
@@ -355,7 +302,9 @@ fn rows_of(
         let (values, in_label) = match (fixed.get(spec.name), given(adapter, spec, sets, used)) {
             (Some(value), _) => (vec![value.clone()], true),
             // Rows of different classes are told apart by their names, wherever they are named.
-            (None, Some(values)) => (values.clone(), values.len() > 1 || spec.name == CLASS),
+            (None, Some(values)) => {
+                (values.clone(), values.len() > 1 || stores::is_always_in_the_label(spec))
+            }
             (None, None) if common => continue,
             (None, None) => {
                 (vec![from_environment(adapter, spec).unwrap_or_else(|| spec.default.to_owned())], false)
@@ -405,7 +354,7 @@ fn check_class(row: &Row) -> Result<()> {
 /// Refuses one transaction for reads of a store that has none.
 fn check_transaction(row: &Row) -> Result<()> {
     match row.why_not_one_transaction().filter(|_| row.transaction() == Transaction::Phase) {
-        Some(why) => bail!("cannot set `{}.{TRANSACTION}` to phase: {why}", row.adapter.name),
+        Some(why) => bail!("cannot set `{}.transaction` to phase: {why}", row.adapter.name),
         None => Ok(()),
     }
 }

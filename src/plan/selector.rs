@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 
-use super::rows::{COMMON, Missing, check_value, spec_of, split_label};
+use super::rows::{Missing, check_value, spec_of, split_label};
 use crate::names::unknown;
 use crate::store::Values;
-use crate::stores::{self, Entry};
+use crate::stores::{self, COMMON, Entry};
 
 /// `sqlite` for every row of the store, `sqlite[page_size=4096]` for those with this setting, by default or not.
 #[derive(Clone, Debug)]

@@ -125,8 +125,24 @@ pub struct Adapter {
     pub integrity: fn(&Options, Durability) -> Integrity,
     /// What else is true of it with these settings.
     pub traits: fn(&Options) -> Traits,
+    /// What a machine and a place must let it do.
+    pub needs: Needs,
     /// Opens it.
     pub open: fn(&Setup) -> Result<Box<dyn Store>>,
+}
+
+/// What must be allowed to a store where it is, beside its programs.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs {
+    /// Why this machine does not let it be with these settings, if so.
+    pub of_machine: fn(&Options) -> Option<anyhow::Error>,
+    /// Why it cannot be in a directory, if so. Files may be made there, and are removed again.
+    pub of_place: fn(&Path) -> Option<anyhow::Error>,
+}
+
+impl Needs {
+    /// Every machine and every directory will do.
+    pub const NOTHING: Needs = Needs { of_machine: |_| None, of_place: |_| None };
 }
 
 impl Adapter {

@@ -13,7 +13,7 @@ mod options;
 mod session;
 mod traits;
 
-pub use self::adapter::{Adapter, Common, Contact, Facts, Mode, Setup};
+pub use self::adapter::{Adapter, Common, Contact, Facts, Mode, Needs, Setup};
 pub use self::caps::{Caps, Kind, Limit, View};
 pub use self::durability::{Damage, Durability, Integrity, Loss, NoticedBy};
 pub use self::error::{Error, Result};

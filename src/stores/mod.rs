@@ -1,8 +1,6 @@
 //! The table of stores, by families. A new store is one file and two lines in its family.
 
-use std::path::Path;
-
-use crate::store::{Adapter, Options};
+use crate::store::Adapter;
 
 /// `line!("feature", module::ADAPTER as "name")` is the adapter where the feature is on, its name where not.
 macro_rules! line {
@@ -34,9 +32,14 @@ mod common;
 mod database;
 mod delivery;
 mod embedded;
+mod every;
 mod files;
 #[cfg(feature = "page")]
 mod page;
+
+pub use every::{
+    COMMON, CatalogueOf, catalogue, is_always_in_the_label, own_class, reads_in_one_transaction,
+};
 
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
@@ -93,32 +96,14 @@ pub fn table() -> impl Iterator<Item = &'static Entry> {
 }
 
 /// The family that a store belongs to, whose name stands for all of its members in settings and variables: what is before
-/// the slash, and `mongodb` for MongoDB's GridFS, which goes by its own name.
+/// the slash, or what is said of one that goes by its own name.
 pub fn family(name: &str) -> &str {
-    match name {
-        "gridfs" => "mongodb",
-        _ => name.split('/').next().unwrap_or(name),
-    }
+    let before_slash = || name.split('/').next().unwrap_or(name);
+    database::OWN_NAMES.iter().find(|(own, _)| *own == name).map_or_else(before_slash, |(_, family)| family)
 }
 
 /// The baseline that does nothing: what the harness itself costs.
 pub const NULL: &Adapter = baseline::NULL;
-
-/// Why this machine does not let a store be with these settings, beside programs that are missing.
-pub fn refusal(adapter: &Adapter, options: &Options) -> Option<anyhow::Error> {
-    #[cfg(feature = "web")]
-    if adapter.name == delivery::web::FTP.name {
-        return crate::host::server::cannot_confine();
-    }
-    let in_memory = adapter.name == files::directories::RAMDISK.name
-        || options.text(files::directories::MEDIUM) == files::directories::MEMORY;
-    if in_memory { files::ramdisk::refusal() } else { None }
-}
-
-/// Why a store cannot be in a directory, if so. Files may be made there, and are removed again.
-pub fn refusal_in(adapter: &Adapter, dir: &Path) -> Option<anyhow::Error> {
-    if adapter.name == baseline::raw::ADAPTER.name { baseline::raw::refusal(dir) } else { None }
-}
 
 /// The names of the baselines, from a bare loop to the device itself.
 pub fn baselines() -> impl Iterator<Item = &'static str> {

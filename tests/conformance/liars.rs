@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use blobwise::host::server::{Launch, Server};
 use blobwise::store::{
     Adapter, Caps, Catalogue, Damage, Durability, Error, Facts, Integrity, Key, Kind, Limit, Loss, ManySink,
-    Mode, OptionSpec, Options, Session, Setup, Sink, Span, Store, Traits, Values, View,
+    Mode, Needs, OptionSpec, Options, Session, Setup, Sink, Span, Store, Traits, Values, View,
 };
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;
@@ -161,6 +161,7 @@ fn adapter(name: &'static str, kind: Kind) -> Adapter {
             "postgres/liar" => |_| Traits { has_process: true, lazy_delete: true, ..Traits::default() },
             _ => |_| Traits::default(),
         },
+        needs: Needs::NOTHING,
         open,
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 
 use super::{ROOT, holds, read, short, sources};
 
@@ -276,6 +276,98 @@ fn circles_are_found() {
     let found = circle(&round).unwrap();
     assert_eq!(found, ["b", "c", "d"]);
     assert!(shown(&round, &found).ends_with("d names b in {\"src/d.rs\"}"), "{}", shown(&round, &found));
+}
+
+/// Calls that read a setting of a store: `options.text(CLASS)`, `row.options.get("key")`, `row.options["key"]`.
+fn settings_read(text: &str) -> Vec<String> {
+    let tokens: TokenStream = text.parse().unwrap_or_else(|error| panic!("{error}"));
+    let mut found = Vec::new();
+    let mut open = vec![tokens.into_iter().collect::<Vec<_>>()];
+    while let Some(tokens) = open.pop() {
+        for at in 0..tokens.len() {
+            if is_for_tests(&tokens[at..]) {
+                break;
+            }
+            if let TokenTree::Group(group) = &tokens[at] {
+                open.push(group.stream().into_iter().collect());
+            }
+            found.extend(setting_read(&tokens[at..]));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The same at the beginning of tokens.
+fn setting_read(tokens: &[TokenTree]) -> Option<String> {
+    /// How [`blobwise::store::Options`] is asked for a value.
+    const ASKED_BY: &[&str] = &["text", "flag", "number", "decimal"];
+    let of = |word: &Ident| word.to_string().contains("options");
+    match tokens {
+        [TokenTree::Punct(dot), TokenTree::Ident(call), TokenTree::Group(asked), ..]
+            if dot.as_char() == '.' && asked.delimiter() == Delimiter::Parenthesis && has_a_name(asked) =>
+        {
+            ASKED_BY.contains(&call.to_string().as_str()).then(|| format!(".{call}{asked}"))
+        }
+        [
+            TokenTree::Ident(options),
+            TokenTree::Punct(dot),
+            TokenTree::Ident(call),
+            TokenTree::Group(asked),
+            ..,
+        ] if of(options) && dot.as_char() == '.' && call == "get" && has_a_name(asked) => {
+            Some(format!("{options}.get{asked}"))
+        }
+        [TokenTree::Ident(options), TokenTree::Group(asked), ..]
+            if of(options) && asked.delimiter() == Delimiter::Bracket && has_a_name(asked) =>
+        {
+            Some(format!("{options}{asked}"))
+        }
+        _ => None,
+    }
+}
+
+/// Whether arguments have a text in them, or a constant.
+fn has_a_name(arguments: &Group) -> bool {
+    let is_constant = |word: &Ident| word.to_string().chars().all(|c| c.is_ascii_uppercase() || c == '_');
+    arguments.stream().into_iter().any(|token| match token {
+        TokenTree::Literal(_) => true,
+        TokenTree::Ident(word) => is_constant(&word),
+        _ => false,
+    })
+}
+
+/// A typo in the name of a setting would read nothing. What others must know of a setting is a trait of the adapter.
+#[test]
+fn settings_of_stores_are_read_in_stores_only() {
+    const NOT_IN: &[&str] = &["cli", "engine", "host", "judge", "plan", "records", "report", "result"];
+    let mut wrong = Vec::new();
+    for path in sources("src").into_iter().filter(|path| NOT_IN.contains(&module_of(path)[0].as_str())) {
+        let found = settings_read(&read(&path));
+        wrong.extend(found.into_iter().map(|call| format!("{}: {call}", short(&path))));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn settings_that_are_read_are_found() {
+    assert_eq!(
+        settings_read("fn f(row: &Row) -> bool { row.options.text(\"url\").is_empty() }"),
+        [".text(\"url\")"]
+    );
+    assert_eq!(settings_read("f(|| options.flag(TIMED))"), [".flag(TIMED)"]);
+    assert_eq!(settings_read("row.options.get(\"key\").is_some()"), ["options.get(\"key\")"]);
+    assert_eq!(settings_read("if row.options[\"key\"] == x {}"), ["options[\"key\"]"]);
+    for other in [
+        "verdict.text()",
+        "growth.text(flat)",
+        "x.text { 1 }",
+        "options.get(name)",
+        "seconds.get(\"key\")",
+        "// options.text(\"url\")",
+    ] {
+        assert_eq!(settings_read(other), Vec::<String>::new(), "{other}");
+    }
 }
 
 #[test]

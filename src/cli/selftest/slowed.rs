@@ -27,18 +27,7 @@ pub fn added_share() -> f64 {
 /// The slowed counterpart of the store that is called `NAMES[WHICH]`; it says of itself what that one says.
 pub fn adapter<const WHICH: usize>() -> Option<&'static Adapter> {
     let inner = inner::<WHICH>()?;
-    Some(Box::leak(Box::new(Adapter {
-        name: inner.name,
-        about: inner.about,
-        kind: inner.kind,
-        programs: inner.programs,
-        options: inner.options,
-        caps: inner.caps,
-        damage: inner.damage,
-        integrity: inner.integrity,
-        traits: inner.traits,
-        open: open::<WHICH>,
-    })))
+    Some(Box::leak(Box::new(Adapter { open: open::<WHICH>, ..*inner })))
 }
 
 fn inner<const WHICH: usize>() -> Option<&'static Adapter> {

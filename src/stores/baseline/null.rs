@@ -23,6 +23,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::NothingKept,
     traits: |_| Traits::default(),
+    needs: Needs::NOTHING,
     open,
 };
 

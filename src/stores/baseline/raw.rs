@@ -32,6 +32,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::Unchecked,
     traits: |_| Traits::default(),
+    needs: Needs { of_place: refusal, ..Needs::NOTHING },
     open,
 };
 
@@ -108,7 +109,7 @@ struct Raw {
 }
 
 /// Why a directory's files cannot be read and written past the page cache, if so. A file is tried there.
-pub(in crate::stores) fn refusal(dir: &Path) -> Option<anyhow::Error> {
+fn refusal(dir: &Path) -> Option<anyhow::Error> {
     let path = dir.join("direct");
     let tried = make(&path, STEP_BYTES);
     // Where none could be made there is none to be removed.

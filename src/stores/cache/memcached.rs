@@ -47,6 +47,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::NothingKept,
     traits: servers::traits,
+    needs: Needs::NOTHING,
     open,
 };
 

@@ -11,6 +11,9 @@ pub(super) mod mysql;
 #[cfg(feature = "postgres")]
 pub(super) mod postgres;
 
+/// Stores that go by a name of their own, and whose family they are of all the same.
+pub(super) const OWN_NAMES: &[(&str, &str)] = &[("gridfs", "mongodb")];
+
 /// Those of this family.
 pub(super) const TABLE: &[Entry] = &[
     line!("postgres", postgres::BYTEA as "postgres/bytea"),

@@ -35,6 +35,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     damage,
     integrity: |_, _| Integrity::Checksums,
     traits: keys::traits,
+    needs: Needs::NOTHING,
     open,
 };
 

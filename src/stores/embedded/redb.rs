@@ -22,6 +22,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
     damage,
     integrity: |_, _| Integrity::Unchecked,
     traits: keys::traits,
+    needs: Needs::NOTHING,
     open,
 };
 

@@ -36,10 +36,6 @@ const BUFFER: OptionSpec = OptionSpec {
     about: "bytes read by one call",
 };
 
-/// The option of those who put files behind something else, and its value for a file system in memory.
-pub(in crate::stores) const MEDIUM: &str = "medium";
-pub(in crate::stores) const MEMORY: &str = "memory";
-
 pub(in crate::stores) const FLAT: Adapter = Adapter {
     name: "files/flat",
     about: "one file per blob, all in one directory",
@@ -50,6 +46,7 @@ pub(in crate::stores) const FLAT: Adapter = Adapter {
     damage,
     integrity: |_, _| Integrity::Unchecked,
     traits: |_| Traits::default(),
+    needs: Needs::NOTHING,
     open: |setup| open(setup, Layout { depth: 0, width: 0 }),
 };
 
@@ -63,6 +60,7 @@ pub(in crate::stores) const HASHED: Adapter = Adapter {
     damage,
     integrity: |_, _| Integrity::Unchecked,
     traits: |_| Traits::default(),
+    needs: Needs::NOTHING,
     open: |setup| open(setup, hashed(setup)),
 };
 
@@ -89,6 +87,7 @@ pub(in crate::stores) const RAMDISK: Adapter = Adapter {
     damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::NothingKept,
     traits: |_| Traits::default(),
+    needs: Needs { of_machine: |_| ramdisk::refusal(), ..Needs::NOTHING },
     open: |setup| {
         let bytes_max = ramdisk_bytes(setup);
         let facts = [("file_system", "tmpfs".to_owned()), ("limit_bytes", bytes_max.to_string())];
@@ -109,6 +108,7 @@ pub(in crate::stores) const FOPEN: Adapter = Adapter {
     damage,
     integrity: |_, _| Integrity::Unchecked,
     traits: |_| Traits::default(),
+    needs: Needs::NOTHING,
     open: |setup| {
         let base = File::open(setup.dir).with_context(|| format!("cannot open `{}`", setup.dir.display()))?;
         let facts = [

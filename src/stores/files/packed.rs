@@ -65,6 +65,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         _ => Integrity::Unchecked,
     },
     traits: |_| Traits::default(),
+    needs: Needs::NOTHING,
     open,
 };
 

@@ -132,6 +132,7 @@ const fn adapter(
         damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
         integrity: |_, _| Integrity::NothingKept,
         traits,
+        needs: Needs::NOTHING,
         open,
     }
 }

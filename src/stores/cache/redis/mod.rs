@@ -61,6 +61,7 @@ pub(in crate::stores) const REDIS: Adapter = Adapter {
     damage,
     integrity,
     traits: servers::traits,
+    needs: Needs::NOTHING,
     open: |setup| open(setup, &REDIS_SERVER),
 };
 
@@ -74,6 +75,7 @@ pub(in crate::stores) const VALKEY: Adapter = Adapter {
     damage,
     integrity,
     traits: servers::traits,
+    needs: Needs::NOTHING,
     open: |setup| open(setup, &VALKEY_SERVER),
 };
 

@@ -73,6 +73,7 @@ pub(in crate::stores) const GRIDFS: Adapter = Adapter {
     damage,
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
+    needs: Needs::NOTHING,
     open: |setup| {
         let chunk = setup.options.number("chunk") as u32;
         open(setup, Shape::Files { chunk, by_driver: setup.options.text("access") == "driver" })
@@ -95,6 +96,7 @@ pub(in crate::stores) const DOCUMENT: Adapter = Adapter {
     damage,
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
+    needs: Needs::NOTHING,
     open: |setup| open(setup, Shape::Documents),
 };
 

@@ -59,6 +59,7 @@ pub(in crate::stores) const VARBINARY: Adapter = Adapter {
     damage,
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
+    needs: Needs::NOTHING,
     open,
 };
 

@@ -87,6 +87,7 @@ pub(in crate::stores) const MYSQL_BLOB: Adapter = Adapter {
     damage,
     integrity: |_, _| MYSQL_INTEGRITY,
     traits: servers::traits,
+    needs: Needs::NOTHING,
     open: |setup| open(setup, Flavour::MySql, Shape::Blob),
 };
 
@@ -100,6 +101,7 @@ pub(in crate::stores) const MYSQL_CHUNKED: Adapter = Adapter {
     damage,
     integrity: |_, _| MYSQL_INTEGRITY,
     traits: servers::traits,
+    needs: Needs::NOTHING,
     open: |setup| {
         open(setup, Flavour::MySql, Shape::Chunked { piece: setup.options.number("piece") as usize })
     },
@@ -115,6 +117,7 @@ pub(in crate::stores) const MARIADB_BLOB: Adapter = Adapter {
     damage,
     integrity: |_, _| MARIADB_INTEGRITY,
     traits: servers::traits,
+    needs: Needs::NOTHING,
     open: |setup| open(setup, Flavour::MariaDb, Shape::Blob),
 };
 
@@ -128,6 +131,7 @@ pub(in crate::stores) const MARIADB_CHUNKED: Adapter = Adapter {
     damage,
     integrity: |_, _| MARIADB_INTEGRITY,
     traits: servers::traits,
+    needs: Needs::NOTHING,
     open: |setup| {
         open(setup, Flavour::MariaDb, Shape::Chunked { piece: setup.options.number("piece") as usize })
     },

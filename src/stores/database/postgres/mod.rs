@@ -72,6 +72,7 @@ pub(in crate::stores) const BYTEA: Adapter = Adapter {
     damage,
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
+    needs: Needs::NOTHING,
     open: |setup| open(setup, bytea(setup.options)),
 };
 
@@ -97,6 +98,7 @@ pub(in crate::stores) const CHUNKED: Adapter = Adapter {
     damage,
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
+    needs: Needs::NOTHING,
     open: |setup| open(setup, chunked(setup.options)),
 };
 
@@ -126,6 +128,7 @@ pub(in crate::stores) const LARGE_OBJECT: Adapter = Adapter {
     damage,
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
+    needs: Needs::NOTHING,
     open: |setup| open(setup, large_object(setup.options)),
 };
 

@@ -58,6 +58,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     damage: |_, _| Damage { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites },
     integrity,
     traits: servers::traits,
+    needs: Needs::NOTHING,
     open,
 };
 

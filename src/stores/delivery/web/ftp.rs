@@ -10,7 +10,9 @@ use rustix::process::Signal;
 
 use super::front::check_path;
 use super::{FILES, facts_of, part, spell_file};
-use crate::host::server::{Files, Launch, Program, Server, SocketDir, password, write_secret};
+use crate::host::server::{
+    Files, Launch, Program, Server, SocketDir, cannot_confine, password, write_secret,
+};
 use crate::store::*;
 use crate::stores::common::servers::{self, CONNECTION, START_PATIENCE, STOP_PATIENCE, on_free_port};
 use crate::wire::buffer::{Address, Wire};
@@ -36,6 +38,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     damage: |options, durability| super::damage(&FILES, options, durability),
     integrity: |options, durability| super::integrity(&FILES, options, durability),
     traits: servers::traits,
+    needs: Needs { of_machine: |_| cannot_confine(), ..Needs::NOTHING },
     open,
 };
 

@@ -121,9 +121,11 @@ const REVALIDATE: OptionSpec = OptionSpec {
     default: "false",
     about: "true: a visitor keeps what it was sent, and only asks whether it is still so (ETag, If-None-Match, 304)",
 };
+/// Files in a file system in memory.
+const MEMORY: &str = "memory";
 const MEDIUM: OptionSpec = OptionSpec {
-    name: files::MEDIUM,
-    values: Values::OneOf(&["disk", files::MEMORY]),
+    name: "medium",
+    values: Values::OneOf(&["disk", MEMORY]),
     default: "disk",
     about: "memory: the files lie in a file system in memory, as those of `files/ramdisk` do, which needs root",
 };
@@ -165,6 +167,7 @@ macro_rules! adapter {
             damage: |options, durability| damage($behind.or_in_memory(options), options, durability),
             integrity: |options, durability| integrity($behind.or_in_memory(options), options, durability),
             traits,
+            needs: Needs { of_machine: |options| $behind.or_in_memory(options).refusal(options), ..Needs::NOTHING },
             open: |setup| open(setup, $behind.or_in_memory(setup.options), $front, $content),
         }
     };
@@ -331,7 +334,12 @@ fn connections(setup: &Setup) -> usize {
 impl Behind {
     /// This, or the files in memory of a row that asks for them.
     fn or_in_memory(&'static self, row: &Options) -> &'static Behind {
-        if row.text(files::MEDIUM) == files::MEMORY { &FILES_IN_MEMORY } else { self }
+        if row.text(MEDIUM.name) == MEMORY { &FILES_IN_MEMORY } else { self }
+    }
+
+    /// Why this machine does not let it be behind such a row, if so.
+    fn refusal(&self, row: &Options) -> Option<anyhow::Error> {
+        (self.adapter.needs.of_machine)(&self.options(row))
     }
 
     /// Opens the store in a directory of its own.
