@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use crate::corpus::Corpus;
 use crate::corpus::CorpusId;
 use crate::judge::ranking::is_long_enough;
-use crate::judge::{LEAST_SECONDS, SHORT_SECONDS, VERDICT_ROUNDS, histogram};
-use crate::plan::{COLD_PASSES_SERVERS, CacheState, Length, Phase, Plan, Row, Work};
+use crate::judge::{LEAST_SECONDS, SHORT_SECONDS, VERDICT_ROUNDS};
+use crate::plan::{Phase, Plan, Row};
 use crate::result::{Fixed, FixedLength};
 use crate::rules::SHORT_OPS as OPS_MIN;
 use crate::units;
 
-use super::ramp;
 use super::visit::{Outcome, Visit};
+use super::work::{self, Asked, Forecast};
 
 /// Rounds that a run has, as far as its plan and its budget allow.
 pub const ROUNDS_WANTED: u32 = VERDICT_ROUNDS;
@@ -26,32 +26,27 @@ const ROUNDS_MIN: u32 = 2;
 /// more than more rounds would.
 const READ_SECONDS: f64 = 0.5;
 /// A read phase lasts at least this long in any run that is more than a look.
-const READ_SECONDS_MIN: f64 = 0.1;
-/// A rung of a ladder of rates lasts at least this long.
-const RUNG_SECONDS_MIN: f64 = 0.3;
-/// Keys read between two evictions, as a share of all: more would read what an earlier one brought in.
-const COLD_SHARE: f64 = 0.02;
-/// Passes of a cold phase, so that its proof has ten parts.
-const COLD_PASSES_MIN: u64 = 10;
+pub(super) const READ_SECONDS_MIN: f64 = 0.1;
 /// What is planned beyond the budget by less than this factor is not worth a word: the pilot is no more exact.
 const BEYOND: f64 = 1.25;
 /// Blobs that a corpus keeps when it is shrunk to fit a budget.
 const BLOBS_MIN: u64 = 100;
 /// What is left of a corpus by each step in which it is shrunk.
 const CUT: f64 = 0.75;
-/// Passes of the pilot's cold phases.
-const PILOT_COLD_PASSES: u32 = 3;
 /// Blobs and bytes the pilot works with.
 const PILOT_BLOBS: u64 = 400;
 const PILOT_BYTES: u64 = 32_000_000;
 
 /// What is chosen between.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Choice {
+pub(super) struct Choice {
     corpus_share: f64,
-    read_seconds: f64,
-    read_ops: u64,
-    cold_ops: u64,
+    /// How long a phase of reads lasts that repeats its order.
+    pub(super) read_seconds: f64,
+    /// How many ops it has at the least.
+    pub(super) read_ops: u64,
+    /// How many a cold phase has.
+    pub(super) cold_ops: u64,
     rounds: u32,
 }
 
@@ -72,9 +67,8 @@ pub fn pilot_lengths(plan: &Plan, blobs: &[(u64, CorpusId)]) -> Fixed {
     let mut fixed = fixed_for(plan, blobs, choice);
     for (key, length) in &mut fixed.lengths {
         let phase = plan.phases.iter().find(|phase| key.split('@').next() == Some(phase.id.as_str()));
-        if phase.is_some_and(|phase| phase.cache == CacheState::Cold) {
-            length.cold_passes = length.cold_passes.min(PILOT_COLD_PASSES);
-            length.ops = length.ops.min(8 * u64::from(length.cold_passes));
+        if let Some(phase) = phase {
+            *length = work::of(phase).pilot_length(*length);
         }
         length.seconds = length.seconds.min(0.02);
     }
@@ -95,7 +89,7 @@ pub fn full_lengths(plan: &Plan, blobs: &[(u64, CorpusId)]) -> Fixed {
         rounds: plan.rounds.unwrap_or(ROUNDS_WANTED),
     };
     let mut fixed = fixed_for(plan, blobs, choice);
-    begin_ladders(plan, blobs, &[], &mut fixed);
+    begin(plan, blobs, &[], &mut fixed);
     fixed.rounds_final = plan.rounds.is_some();
     fixed
 }
@@ -157,7 +151,7 @@ pub fn fitting_lengths(
         gave.push("cold phases are short".to_owned());
     }
     let mut fixed = fixed_for(plan, &shares(blobs, chosen.corpus_share), chosen);
-    begin_ladders(plan, blobs, visits, &mut fixed);
+    begin(plan, blobs, visits, &mut fixed);
     fixed.rounds = chosen.rounds.min(wanted);
     fixed.rounds_final = plan.rounds.is_some() || chosen.rounds < wanted;
     let mut text = match gave.as_slice() {
@@ -210,7 +204,7 @@ pub fn foreseen(
     let (mut list, mut blobs_wanted) = (Vec::new(), 0);
     for (corpus, (blobs, corpus_id)) in blobs.iter().enumerate() {
         let of_corpus: Vec<_> = visits.iter().filter(|pilot| pilot.corpus == corpus).collect();
-        let phases = plan.phases_of(*corpus_id).filter(|phase| matches!(phase.work, Work::Ops(_)));
+        let phases = plan.phases_of(*corpus_id).filter(|phase| phase.plain_load().is_some());
         for phase in phases.filter(|phase| !phase.only_prepares()) {
             let Some(length) = fixed.lengths.get(&corpus_id.key(&phase.id)) else { continue };
             let Some(rows) = too_short_for(phase, length, fixed.rounds, &of_corpus) else { continue };
@@ -259,17 +253,17 @@ fn too_short_for(
     (!labels.is_empty()).then(|| labels.join(", "))
 }
 
-/// Where ladders of rates begin: the same rung for every row.
-fn begin_ladders(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &[PilotVisit<'_>], fixed: &mut Fixed) {
-    for phase in plan.phases.iter().filter(|phase| matches!(phase.work, Work::Ramp(_))) {
+/// Fixes where phases begin that are the same for every row: by what the closed loops of the pilot did.
+fn begin(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &[PilotVisit<'_>], fixed: &mut Fixed) {
+    for phase in &plan.phases {
         for (corpus, (_, corpus_id)) in blobs.iter().enumerate() {
             let of_corpus = visits.iter().filter(|pilot| pilot.corpus == corpus);
-            let closed = of_corpus.filter_map(|pilot| match pilot.visit.phases.get(&phase.id) {
+            let mut closed = of_corpus.filter_map(|pilot| match pilot.visit.phases.get(&phase.id) {
                 Some(Outcome::Measured(round)) => Some(round.ops as f64 / round.seconds),
                 _ => None,
             });
             if let Some(length) = fixed.lengths.get_mut(&corpus_id.key(&phase.id)) {
-                length.first_ops_per_s = Some(ramp::first_rate(&plan.limit, closed));
+                length.first_ops_per_s = work::of(phase).first_ops_per_s(plan, &mut closed);
             }
         }
     }
@@ -306,76 +300,12 @@ fn fixed_for(plan: &Plan, blobs: &[(u64, CorpusId)], choice: Choice) -> Fixed {
     let mut lengths = BTreeMap::new();
     for (blobs, corpus_id) in blobs {
         for phase in plan.phases_of(*corpus_id) {
-            let length = length_of(plan, phase, *blobs, choice, &lengths, *corpus_id);
+            let asked = Asked { plan, blobs: *blobs, choice, earlier: &lengths, corpus_id: *corpus_id };
+            let length = work::of(phase).length(&asked, phase);
             lengths.insert(corpus_id.key(&phase.id), length);
         }
     }
     Fixed { rounds: choice.rounds, rounds_final: false, corpus_share: choice.corpus_share, lengths }
-}
-
-/// Passes that a cold phase of so many ops takes, with `each` of them in a pass. A server starts anew for each: where the few
-/// that it can do are enough, all rows do as many, and can be compared. Where they are not, only servers do so few, and have no rank.
-fn cold_passes(ops: u64, each: u64, servers: bool, others: bool) -> u64 {
-    let passes = ops.div_ceil(each).max(COLD_PASSES_MIN);
-    let few = u64::from(COLD_PASSES_SERVERS);
-    if servers && (few * each >= ops || !others) { passes.min(few) } else { passes }
-}
-
-fn length_of(
-    plan: &Plan,
-    phase: &Phase,
-    blobs: u64,
-    choice: Choice,
-    earlier: &BTreeMap<String, FixedLength>,
-    corpus_id: CorpusId,
-) -> FixedLength {
-    let load = match &phase.work {
-        Work::Ops(load) => load,
-        Work::Ramp(_) => {
-            let seconds = choice.read_seconds.max(RUNG_SECONDS_MIN) * plan.scale.min(1.0);
-            return FixedLength { ops: blobs, seconds, ..FixedLength::default() };
-        }
-        Work::Reopen | Work::Purge | Work::Age(_) => return FixedLength::default(),
-    };
-    // What repeats another phase has its ops.
-    let repeated = load.repeats.as_ref().and_then(|id| earlier.get(&corpus_id.key(id)));
-    let of_share = |share: f64| ((blobs as f64 * share).ceil() as u64).max(1);
-    let batch = plan.batch_of(load) as u64;
-    // As many as blobs are kept, or as make a batch, at the least.
-    let scaled = |ops: u64| ((ops as f64 * plan.scale) as u64).max(ops.min(batch.max(8)).min(blobs));
-    let cold = phase.cache == CacheState::Cold;
-    let mut passes = 0;
-    let (ops, seconds) = match load.length {
-        Length::Share(share) => (of_share(share), 0.0),
-        Length::Ops(ops) => (scaled(ops), 0.0),
-        Length::Seconds(seconds) => (blobs, seconds * plan.scale.min(1.0)),
-        Length::Pilot if cold => (choice.cold_ops.max(1).min(blobs), 0.0),
-        // Whole passes over all blobs, as many as make a cell that is not too short.
-        Length::Pilot if load.only_reads() => {
-            passes = choice.read_ops.div_ceil(blobs).max(1);
-            // An open loop waits for ops that are due: in less time there may be none.
-            let is_open = load.rate.or(plan.rate).is_some();
-            let least = if is_open { READ_SECONDS_MIN } else { 0.0 };
-            (blobs * passes, choice.read_seconds.max(least))
-        }
-        Length::Pilot => (blobs.min(scaled(OPS_MIN).max(OPS_MIN).next_multiple_of(batch)), 0.0),
-    };
-    let ops = repeated.map_or(ops, |length| length.ops);
-    if !cold {
-        return FixedLength { ops, passes: passes as u32, seconds, ..FixedLength::default() };
-    }
-    let each = ((blobs as f64 * COLD_SHARE) as u64).max(1).next_multiple_of(batch);
-    let rows = || plan.rows.iter().filter(|row| plan.is_done_by(&phase.id, row));
-    let servers = rows().any(Row::restarts);
-    let others = rows().any(|row| row.can_be_cold() && !row.restarts() && !row.is_reference());
-    let passes = cold_passes(ops, each, servers, others);
-    let ops = ops.min(passes * each);
-    FixedLength {
-        ops,
-        seconds,
-        cold_passes: passes.min(ops.div_ceil(batch)) as u32,
-        ..FixedLength::default()
-    }
 }
 
 /// What a round of all rows would take.
@@ -403,35 +333,18 @@ fn visit_seconds(
     let visit = &pilot.visit;
     let mut total = (visit.seconds - visit.wall_seconds.values().sum::<f64>()).max(0.0) * growth.max(1.0);
     for phase in &plan.phases {
-        let (Some(Outcome::Measured(round)), Some(wall)) =
-            (visit.phases.get(&phase.id), visit.wall_seconds.get(&phase.id))
+        let (Some(outcome), Some(wall)) = (visit.phases.get(&phase.id), visit.wall_seconds.get(&phase.id))
         else {
             continue;
         };
-        let Some(length) = fixed.lengths.get(&corpus_id.key(&phase.id)) else { continue };
-        let beside = (wall - round.seconds).max(0.0);
-        let per_op = round.seconds / round.ops.max(1) as f64;
-        total += match &phase.work {
-            Work::Reopen | Work::Purge => *wall,
-            Work::Age(_) => wall * growth,
-            Work::Ramp(_) => {
-                let closed = round.ops as f64 / round.seconds;
-                let first = length.first_ops_per_s.unwrap_or(closed);
-                let service = histogram::whole(&round.histogram.service).unwrap_or_else(|_| histogram::new());
-                let ladder = ramp::ladder_seconds(&plan.limit, length.seconds, first, closed, &service);
-                beside * growth.max(1.0) + ladder
+        let Some(length) = fixed.lengths.get(&corpus_id.key(&phase.id)).copied() else { continue };
+        total += match outcome {
+            Outcome::Measured(round) => {
+                let forecast = Forecast { plan, phase, pilot, round, wall: *wall, growth, length };
+                work::of(phase).seconds(&forecast)
             }
-            Work::Ops(_) if phase.cache == CacheState::Cold => {
-                let per_pass = visit.pass_seconds.get(&phase.id).copied().unwrap_or(*wall);
-                // A pass has about the same number of keys as the pilot's.
-                per_pass * f64::from(pilot.row.cold_passes(length.cold_passes))
-            }
-            Work::Ops(load) if load.only_reads() => {
-                let all = per_op * length.ops as f64;
-                let pass = all / f64::from(length.passes.max(1));
-                beside * growth.max(1.0) + length.seconds.max(all.min(SHORT_SECONDS + pass))
-            }
-            Work::Ops(_) => beside * growth.max(1.0) + per_op * length.ops as f64,
+            Outcome::Found(_) => *wall,
+            Outcome::NotPossible(_) => continue,
         };
     }
     total
@@ -440,7 +353,7 @@ fn visit_seconds(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{COLD_BLOBS_SERVERS, resolved};
+    use crate::plan::resolved;
 
     #[test]
     fn cold_phases_have_ten_passes_of_at_most_two_per_cent() {
@@ -450,21 +363,6 @@ mod tests {
         assert_eq!(fixed.lengths["read-again"].ops, 200);
         let many = full_lengths(&resolved("stores = ['files/flat']"), &[(100_000, CorpusId::ONLY)]);
         assert_eq!(many.lengths["read-cold"].cold_passes, 10);
-    }
-
-    #[test]
-    fn a_server_restarts_for_few_passes_and_takes_no_rank_from_others() {
-        // Two per cent of 400 blobs, and of 10,000.
-        assert_eq!(cold_passes(200, 8, false, true), 25);
-        assert_eq!(cold_passes(200, 8, true, true), 25);
-        assert_eq!(cold_passes(200, 8, true, false), 2);
-        assert_eq!(cold_passes(200, 200, true, true), 2);
-        let of_enough = (COLD_BLOBS_SERVERS as f64 * COLD_SHARE) as u64;
-        assert_eq!(
-            (cold_passes(200, of_enough, true, true), cold_passes(200, of_enough - 1, true, true)),
-            (2, 10)
-        );
-        assert_eq!(cold_passes(200, 200, false, true), 10);
     }
 
     #[test]

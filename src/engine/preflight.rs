@@ -12,7 +12,7 @@ use super::visit::setup;
 use crate::corpus::Corpus;
 use crate::host::machine;
 use crate::host::place::remove_tree;
-use crate::plan::{Class, Length, Load, Plan, Row, Work, class_of};
+use crate::plan::{Class, Length, Load, Plan, Row, class_of};
 use crate::records::{Records, rows};
 use crate::result::{CorpusResult, Machine, Program, RowResult};
 use crate::shown;
@@ -54,8 +54,8 @@ pub fn check_lists(plan: &Plan) -> Result<()> {
     const SHARE_MAX: f64 = 0.25;
     let room = SHARE_MAX * machine::memory_bytes() as f64;
     for phase in &plan.phases {
-        let Work::Ops(Load { length: Length::Ops(count), .. }) = phase.work else { continue };
-        let bytes = count as f64 * plan.scale * size_of::<PlannedOp>() as f64;
+        let Some(Load { length: Length::Ops(count), .. }) = phase.load() else { continue };
+        let bytes = *count as f64 * plan.scale * size_of::<PlannedOp>() as f64;
         if room > 0.0 && bytes > room {
             bail!(
                 "phase `{}`: a list of `count = {count}` ops takes {}, and a quarter of this machine's memory is {}; give it a smaller \

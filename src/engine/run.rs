@@ -18,7 +18,7 @@ use crate::corpus::CorpusId;
 use crate::host::machine::{self, Device};
 use crate::host::place::Place;
 use crate::judge::{disturbed, histogram};
-use crate::plan::{Phase, Plan, Row, Work};
+use crate::plan::{Phase, Plan, Row};
 use crate::records::Records;
 use crate::result::{
     CorpusResult, Disturbance, Finding, Fixed, Harness, Picture, Program, Status, StoreRound,
@@ -371,7 +371,7 @@ impl Course<'_> {
         }
         let reads = self.context.plan.phases.iter().filter(|phase| !phase.writes());
         harness.null_ns_per_op = reads
-            .filter(|phase| matches!(phase.work, Work::Ops(_)))
+            .filter(|phase| phase.plain_load().is_some())
             .find_map(|phase| harness.null_ns.get(&phase.id).copied());
         Ok(harness)
     }

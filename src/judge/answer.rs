@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::cells::{is_offered, op_ns, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::ranking::{self, League};
-use crate::plan::{MIX_PHASES, OpKind, Phase, Plan, Work, part_of, whole_of};
+use crate::plan::{Does, MIX_PHASES, OpKind, Phase, Plan, part_of, whole_of};
 use crate::result::{Cache, Cell, Durability, Round, RowResult, RunResult, Status, Verdict};
 use crate::units;
 
@@ -91,7 +91,7 @@ fn context(plan: &Plan, result: &RunResult) -> String {
     let workers = units::counted(plan.workers, "worker");
     let batch = if plan.batch > 1 { format!(", batches of {}", plan.batch) } else { String::new() };
     let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
-    let aged = plan.phases.iter().any(|phase| phase.id.starts_with("age-"));
+    let aged = plan.phases.iter().any(|phase| phase.deed().is_some_and(|deed| deed.ages));
     let fresh = if aged { "" } else { ", freshly filled" };
     // The class of what was written: where nothing but the fill writes, that of the fill.
     let is_of_run = |cell: &&Cell| writes(cell) && cell.own_durability.is_none();
@@ -135,12 +135,10 @@ impl Question {
 
     /// What a phase by itself is asked.
     fn of_phase(phase: &Phase) -> Question {
-        let does = match &phase.work {
-            Work::Reopen => "opens",
-            Work::Purge => "purges",
-            Work::Age(_) => "writes",
-            Work::Ops(load) | Work::Ramp(load) if load.only_reads() => "reads",
-            Work::Ops(load) | Work::Ramp(load) => match load.mix.as_slice() {
+        let does = match &phase.does {
+            Does::Deed(deed) => deed.verb,
+            Does::Ops(load) | Does::Climbs(load) if load.only_reads() => "reads",
+            Does::Ops(load) | Does::Climbs(load) => match load.mix.as_slice() {
                 [(OpKind::Put | OpKind::Overwrite, _)] => "writes",
                 [(OpKind::Delete, _)] => "deletes",
                 _ => "works",
@@ -196,10 +194,9 @@ fn is_later_part(phase: &str) -> bool {
 }
 
 fn only_writes(phase: &Phase) -> bool {
-    match &phase.work {
-        Work::Ops(load) | Work::Ramp(load) => load.mix.iter().all(|(kind, _)| !kind.reads()),
-        Work::Age(_) | Work::Purge => true,
-        Work::Reopen => false,
+    match &phase.does {
+        Does::Ops(load) | Does::Climbs(load) => load.mix.iter().all(|(kind, _)| !kind.reads()),
+        Does::Deed(deed) => deed.writes,
     }
 }
 
@@ -358,7 +355,7 @@ fn to_find_out(plan: &Plan, result: &RunResult, question: &Question) -> Option<S
         return None;
     }
     // A mix needs its phases; otherwise only what fills the stores goes before.
-    let needed = |phase: &&Phase| phase.id == "fill" || !plan.mix.is_empty();
+    let needed = |phase: &&Phase| phase.is_fill() || !plan.mix.is_empty();
     let before = plan.phases.iter().filter(needed).map(|phase| phase.id.as_str());
     let phases: Vec<&str> = before.chain([question.phases[0].as_str()]).collect();
     let scale = if plan.scale < 1.0 { " --scale 1" } else { "" };

@@ -10,7 +10,7 @@ use super::histogram::{self, Histogram, SHARES};
 use super::interval::rate;
 use super::ranking::is_ladder;
 use crate::corpus::CorpusId;
-use crate::plan::{CacheState, Phase, Plan, Work};
+use crate::plan::{CacheState, Phase, Plan};
 use crate::records::{CellRecord, Records};
 use crate::result::{
     Cache, CacheProof, Cell, HotShare, PercentileIntervals, Round, RowResult, SizeBand, Status, Step, Traits,
@@ -21,13 +21,7 @@ const RESIDENT_SHARE_MAX: f64 = 0.01;
 
 /// A cell without figures.
 fn blank(plan: &Plan, phase: &Phase, corpus_id: CorpusId) -> Cell {
-    let (workers, batch) = match &phase.work {
-        Work::Ops(load) | Work::Ramp(load) => {
-            (load.workers.unwrap_or(plan.workers), load.batch.unwrap_or(plan.batch))
-        }
-        Work::Age(_) => (plan.workers, 1),
-        Work::Reopen | Work::Purge => (1, 1),
-    };
+    let (workers, batch) = plan.hands_of(phase);
     Cell {
         store: String::new(),
         adapter: String::new(),
@@ -301,10 +295,11 @@ fn resources(cell: &mut Cell) {
 
 /// What the caches held, and how that is known.
 fn cache(phase: &Phase, rounds: &[Round]) -> (Cache, Option<CacheProof>) {
-    let repeats = matches!(&phase.work, Work::Ops(load) if load.repeats.is_some());
+    let repeats = phase.load().is_some_and(|load| load.repeats.is_some());
+    let reopens = phase.deed().is_some_and(|deed| deed.reopens);
     match phase.cache {
         CacheState::Warm => return (Cache::Warm, None),
-        CacheState::AsIs if repeats || phase.work == Work::Reopen => return (Cache::Warm, None),
+        CacheState::AsIs if repeats || reopens => return (Cache::Warm, None),
         CacheState::AsIs => return (Cache::None, None),
         CacheState::Cold | CacheState::ColdStart => {}
     }
@@ -340,7 +335,7 @@ fn harness_share(plan: &Plan, records: &Records, cell: &Cell, phase: &Phase) -> 
     let null = records.harness.null_ns.get(&cell.corpus_id.key(&cell.phase)).copied().or_else(|| {
         // The null store forgets when closed: its warm reads stand for cold ones.
         let warm = plan.phases.iter().find(|phase| !phase.writes() && phase.cache == CacheState::Warm)?;
-        let reads = !phase.writes() && phase.work != Work::Reopen;
+        let reads = !phase.writes() && phase.load().is_some();
         reads.then(|| records.harness.null_ns.get(&cell.corpus_id.key(&warm.id)).copied()).flatten()
     })?;
     let ops_per_s = cell.ops_per_s?.median;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::cells::{p50, series, waits_for_a_process, writes};
 use super::compare::{Series, rank};
 use super::{disturbed, rails, ranking};
-use crate::plan::{COLD_BLOBS_SERVERS, Order, Phase, Plan, Transaction, Use, Work, whole_of};
+use crate::plan::{COLD_BLOBS_SERVERS, Order, Phase, Plan, Transaction, Use, whole_of};
 use crate::result::{Cache, Cell, Doubt, RowResult, RunResult, Status, VerifiedFrom};
 use crate::units;
 
@@ -219,8 +219,8 @@ fn kept_awake(plan: &Plan, result: &RunResult) -> Option<Doubt> {
 /// Whether the winner of warm reads is another one when every byte is copied, among rows that may be compared.
 fn use_of_bytes(plan: &Plan, result: &RunResult) -> Option<Doubt> {
     let phase_of = |wanted: Use| {
-        plan.phases.iter().find_map(|phase| match &phase.work {
-            Work::Ops(load)
+        plan.phases.iter().find_map(|phase| match phase.plain_load() {
+            Some(load)
                 if load.use_bytes == wanted
                     && load.only_reads()
                     && load.transaction != Some(Transaction::Phase)
@@ -359,10 +359,8 @@ fn distance(result: &RunResult) -> Option<Doubt> {
 
 /// Reads that ask for one blob again and again, as load generators do by default.
 fn same_blob(plan: &Plan, result: &RunResult) -> Option<Doubt> {
-    let asks_one = |phase: &&Phase| match &phase.work {
-        Work::Ops(load) | Work::Ramp(load) => load.order == Order::Same && load.only_reads(),
-        _ => false,
-    };
+    let asks_one =
+        |phase: &&Phase| phase.load().is_some_and(|load| load.order == Order::Same && load.only_reads());
     let was_done =
         |phase: &&Phase| result.results.iter().any(|cell| cell.phase == phase.id && !cell.rounds.is_empty());
     let phases = plan.phases.iter().filter(asks_one).filter(was_done);

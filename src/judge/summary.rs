@@ -13,8 +13,8 @@ use crate::corpus::CorpusId;
 use crate::plan::{Missing, Phase, Plan};
 use crate::records::Records;
 use crate::result::{
-    Against, Cell, Comparison, Disturbance, Finding, Footprint, Picture, RowResult, RunResult, SCHEMA,
-    Verdict,
+    Against, Cell, Comparison, Disturbance, Finding, Footprint, PhaseResult, Picture, RowResult, RunResult,
+    SCHEMA, Verdict,
 };
 
 /// Works out the whole result.
@@ -51,6 +51,7 @@ pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
         corpus: records.corpora.first().cloned().unwrap_or_default(),
         corpora: if plan.corpora.len() > 1 { records.corpora.clone() } else { Vec::new() },
         rows,
+        phases: plan.phases.iter().map(phase_result).collect(),
         findings: findings(plan, records),
         footprints: footprints(plan, records),
         comparisons: comparisons(plan, records, &cells, &rankings),
@@ -82,6 +83,11 @@ fn does(plan: &Plan, phase: &Phase, row: &RowResult) -> bool {
 
 fn picture(records: &Records, row: &RowResult) -> Option<Picture> {
     records.pictures.iter().find(|picture| picture.store == row.store).cloned()
+}
+
+fn phase_result(phase: &Phase) -> PhaseResult {
+    let (kind, about) = (phase.kind.to_owned(), phase.about.map(str::to_owned));
+    PhaseResult { id: phase.id.clone(), kind, about }
 }
 
 /// What was found, in the order of the plan.

@@ -17,8 +17,8 @@ use std::time::Duration;
 pub use claims::{ClaimText, Expect, Metric, Operand, Quantity, Target};
 pub use corpora::{CorpusPlan, CorpusText};
 pub use phases::{
-    CacheState, Class, DEFAULT_PHASES, Length, Load, OpKind, Order, Phase, PhaseText, RangeRule,
-    STANDARD_PHASES, Transaction, Use, Work, part_of, standard, whole_of,
+    CacheState, Class, DEFAULT_PHASES, Deed, Does, Length, Load, OPS, OpKind, Order, Part, Phase, PhaseText,
+    RangeRule, StandardPhase, Transaction, Use, part_of, standard, whole_of,
 };
 pub use published::{By, Derived, Document, PublishedText, Series, Unspecified};
 #[cfg(test)]
@@ -156,6 +156,16 @@ impl Plan {
     pub fn would_be_done_by(&self, phase: &str, missing: &Missing) -> bool {
         let names = |only: &Vec<Selector>| only.iter().any(|selector| selector.names(missing));
         self.only_by.get(phase).is_none_or(|every| every.iter().all(names))
+    }
+
+    /// How many workers do a phase at once, and how many blobs they were to have in an op.
+    pub fn hands_of(&self, phase: &Phase) -> (usize, usize) {
+        match &phase.does {
+            Does::Ops(load) | Does::Climbs(load) => {
+                (load.workers.unwrap_or(self.workers), self.batch_of(load))
+            }
+            Does::Deed(deed) => (if deed.by_all { self.workers } else { 1 }, 1),
+        }
     }
 
     /// Blobs in one op of a load.

@@ -143,33 +143,85 @@ pub enum Transaction {
     Phase,
 }
 
-/// One kind of load.
+/// One phase of a workload. What is true of it stands here, so that whoever measures around it or judges it need not know its kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
     /// Its name, unique in a workload.
     pub id: String,
+    /// What it is, of a standard phase.
+    pub about: Option<&'static str>,
+    /// The kind of work, by the name that it has where it is done.
+    pub kind: &'static str,
     /// What is done.
-    pub work: Work,
+    pub does: Does,
+    /// What it is to the other phases.
+    pub part: Part,
     /// In which class writes are done.
     pub class: Class,
     /// What the caches hold at its start.
     pub cache: CacheState,
 }
 
+/// The kind of work that a phase of a plan's own is: its ops, one after the other.
+pub const OPS: &str = "ops";
+/// What the phase is called that fills the stores: every workload begins with it, unless another prepares what it needs.
+const FILL: &str = "fill";
+
+/// What a phase is to the other phases of its workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It is measured.
+    Measured,
+    /// It puts what all others use: it comes first, and how much room its blobs take is looked at.
+    Fills,
+    /// It is done only for the phases after it, and is no part of the result.
+    Prepares,
+}
+
 /// What a phase does.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Work {
+pub enum Does {
     /// Ops from a mix.
     Ops(Load),
-    /// A load at one offered rate after the other, until response times exceed the limit.
-    Ramp(Load),
-    /// Opens the closed store and reads one blob, several times.
-    Reopen,
-    /// Carries out deletes that were only marked.
-    Purge,
-    /// Overwrites with new contents and new sizes until this many times the live bytes were overwritten since the
-    /// fill, then reads warm.
-    Age(f64),
+    /// Ops from a mix at one offered rate after the other, until response times exceed the limit.
+    Climbs(Load),
+    /// What its kind of work says.
+    Deed(Deed),
+}
+
+/// What is true of work that is no load of ops.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Deed {
+    /// What a row does, in the third person: `opens`.
+    pub verb: &'static str,
+    /// Whether it changes what the store holds.
+    pub writes: bool,
+    /// Whether all workers of the run take part; else it is done by one.
+    pub by_all: bool,
+    /// Whether it closes the store and opens it: it needs one that remembers, and reads what is in the kernel's caches.
+    pub reopens: bool,
+    /// Whether the stores are no longer freshly filled after it.
+    pub ages: bool,
+    /// How much is done, in what its kind counts.
+    pub amount: f64,
+}
+
+impl Deed {
+    /// A deed that changes nothing, done by one worker in an open store.
+    pub const fn new(verb: &'static str) -> Deed {
+        Deed { verb, writes: false, by_all: false, reopens: false, ages: false, amount: 0.0 }
+    }
+}
+
+/// A phase that plans name without describing it, as its kind of work has it.
+#[derive(Clone, Copy, Debug)]
+pub struct StandardPhase {
+    /// The name.
+    pub id: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// The phases it stands for, where range ops read this many bytes.
+    pub phases: fn(range_bytes: u64) -> Vec<Phase>,
 }
 
 /// A load of ops.
@@ -187,6 +239,8 @@ pub struct Load {
     pub use_bytes: Use,
     /// Repeats the keys of this earlier phase, in the same order.
     pub repeats: Option<String>,
+    /// Repeats those of the read phase before it, whichever that is.
+    pub repeats_last: bool,
     /// Differs from the run's.
     pub workers: Option<usize>,
     /// Differs from the run's.
@@ -214,6 +268,7 @@ impl Load {
             length,
             use_bytes: Use::Touch,
             repeats: None,
+            repeats_last: false,
             workers: None,
             batch: None,
             rate: None,
@@ -244,39 +299,85 @@ impl Load {
 }
 
 impl Phase {
+    /// A measured phase of ops in the class of the fill, which finds the caches as they are.
+    pub fn of_ops(id: &str, load: Load) -> Phase {
+        Phase { does: Does::Ops(load), ..Phase::of_deed(OPS, id, Deed::new("works")) }
+    }
+
+    /// A measured phase of a kind of work in the class of the fill, which finds the caches as they are.
+    pub fn of_deed(kind: &'static str, id: &str, deed: Deed) -> Phase {
+        Phase {
+            id: id.to_owned(),
+            about: None,
+            kind,
+            does: Does::Deed(deed),
+            part: Part::Measured,
+            class: Class::Fill,
+            cache: CacheState::AsIs,
+        }
+    }
+
+    /// Whether it fills the stores.
+    pub fn is_fill(&self) -> bool {
+        self.part == Part::Fills
+    }
+
     /// Whether it is done only for the phases after it, and is no part of the result.
     pub fn only_prepares(&self) -> bool {
-        self.id == "publish"
+        self.part == Part::Prepares
+    }
+
+    /// Whether it is offered one rate after the other.
+    pub fn climbs(&self) -> bool {
+        matches!(self.does, Does::Climbs(_))
     }
 
     /// Its ops, where it is a load of some.
     pub fn load(&self) -> Option<&Load> {
-        match &self.work {
-            Work::Ops(load) | Work::Ramp(load) => Some(load),
-            Work::Reopen | Work::Purge | Work::Age(_) => None,
+        match &self.does {
+            Does::Ops(load) | Does::Climbs(load) => Some(load),
+            Does::Deed(_) => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn load_mut(&mut self) -> Option<&mut Load> {
+        match &mut self.does {
+            Does::Ops(load) | Does::Climbs(load) => Some(load),
+            Does::Deed(_) => None,
+        }
+    }
+
+    /// Its ops, where they are all that it is: of a climb the rate is what is asked about.
+    pub fn plain_load(&self) -> Option<&Load> {
+        self.load().filter(|_| !self.climbs())
+    }
+
+    /// What is done, where it is no load of ops.
+    pub fn deed(&self) -> Option<&Deed> {
+        match &self.does {
+            Does::Deed(deed) => Some(deed),
+            Does::Ops(_) | Does::Climbs(_) => None,
         }
     }
 
     /// Puts in the order of ids, where it only puts.
     pub(super) fn put_by_key(&mut self) {
-        if let Work::Ops(load) = &mut self.work
-            && load.only_puts()
-        {
+        if let Some(load) = self.load_mut().filter(|load| load.only_puts()) {
             load.order = Order::Sequential;
         }
     }
 
     /// Whether its ops go through a catalogue of uploads.
     pub fn has_uploads(&self) -> bool {
-        matches!(&self.work, Work::Ops(load) if load.has_uploads())
+        self.load().is_some_and(Load::has_uploads)
     }
 
     /// Whether it changes what the store holds.
     pub fn writes(&self) -> bool {
-        match &self.work {
-            Work::Ops(load) | Work::Ramp(load) => !load.only_reads(),
-            Work::Reopen => false,
-            Work::Age(_) | Work::Purge => true,
+        match &self.does {
+            Does::Ops(load) | Does::Climbs(load) => !load.only_reads(),
+            Does::Deed(deed) => deed.writes,
         }
     }
 
@@ -292,7 +393,7 @@ impl Phase {
     /// Refuses batches of mixed ops: a batch is one request, and all of it would be done as its first op says. `of_run` is the
     /// batch of a phase that has none of its own.
     pub(super) fn check_batch(&self, of_run: usize) -> Result<()> {
-        let (Work::Ops(load) | Work::Ramp(load)) = &self.work else { return Ok(()) };
+        let Some(load) = self.load() else { return Ok(()) };
         let batch = load.batch.unwrap_or(of_run);
         if batch > 1 && load.mix.len() > 1 {
             bail!(
@@ -307,7 +408,7 @@ impl Phase {
     /// The same with one op at a time.
     pub fn without_batches(&self) -> Phase {
         let mut single = self.clone();
-        if let Work::Ops(load) | Work::Ramp(load) = &mut single.work {
+        if let Some(load) = single.load_mut() {
             load.batch = Some(1);
         }
         single
@@ -328,105 +429,19 @@ pub const DEFAULT_PHASES: &[&str] = &[
     "reopen",
 ];
 
-/// Every standard phase and what it is.
-pub const STANDARD_PHASES: &[(&str, &str)] = &[
-    ("fill", "puts every blob once, in the order of ids: integer keys ascend, digests come in random order"),
-    ("read-warm", "reads whole blobs in random order; everything was read once before"),
-    (
-        "read-copy",
-        "read-warm with every byte copied: a check that the winner does not depend on touching only",
-    ),
-    (
-        "read-cold",
-        "reads a sample of whole blobs after the store was closed, evicted from all caches and opened",
-    ),
-    ("read-again", "the same blobs in the same order as the read phase before it, at once"),
-    ("range-head", "reads the first 4 KiB, warm"),
-    ("range-random", "reads 4 KiB from a random offset, warm"),
-    (
-        "ramp",
-        "reads whole blobs, warm, at one offered rate after the other: the highest one within `--limit` [default: p99=50ms]",
-    ),
-    ("overwrite", "replaces blobs by others of the same size, in the durability class asked for"),
-    ("delete-half", "deletes every second blob, in the durability class asked for"),
-    ("purge", "removes blobs whose delete was only marked (`delete=lazy`), as one op"),
-    ("reopen", "opens the closed store and reads one blob"),
-    (
-        "register",
-        "uploads through a catalogue (option `catalogue`), every fifth one of a content that is there: digest, find, insert, put",
-    ),
-    ("release", "takes half of the uploads back; the blob goes with the last reference"),
-    ("publish", "puts every blob once, as what later phases need: it is not reported"),
-    (
-        "load",
-        "loads pages in a real browser, each in a fresh context; from the start of the navigation until everything is shown",
-    ),
-    ("age", "overwrites 1, 2 and 4 times the live bytes with new sizes; reads after each"),
-];
-
 /// The longest phase, in seconds.
 const SECONDS_MAX: f64 = 86_400.0;
 /// Parts of a phase: each has a column in tables and a point in figures.
 const PARTS_MAX: usize = 1000;
 
-/// Loads of a page in each round: of the quickest pages they still take the time that a ranked cell must have.
-const LOADS: u64 = 20;
-
-/// The phases a standard name stands for (`age` is six).
-pub fn standard(id: &str, range_bytes: u64) -> Result<Vec<Phase>> {
-    use {CacheState::*, OpKind::*};
-    let get = || Load::of(Get, Length::Pilot);
-    let ops =
-        |work: Load, class, cache| vec![Phase { id: id.to_owned(), work: Work::Ops(work), class, cache }];
-    Ok(match id {
-        "fill" => ops(Load::of(Put, Length::Share(1.0)), Class::Fill, AsIs),
-        "read-warm" => ops(get(), Class::Fill, Warm),
-        "read-copy" => ops(Load { use_bytes: Use::Copy, ..get() }, Class::Fill, Warm),
-        "read-cold" => ops(get(), Class::Fill, Cold),
-        "read-again" => ops(get(), Class::Fill, AsIs),
-        "range-head" => ops(
-            Load { range: RangeRule::Head(range_bytes), ..Load::of(Range, Length::Pilot) },
-            Class::Fill,
-            Warm,
-        ),
-        "range-random" => ops(
-            Load { range: RangeRule::Random(range_bytes), ..Load::of(Range, Length::Pilot) },
-            Class::Fill,
-            Warm,
-        ),
-        "ramp" => {
-            vec![Phase { id: id.to_owned(), work: Work::Ramp(get()), class: Class::Fill, cache: Warm }]
-        }
-        "overwrite" => ops(Load::of(Overwrite, Length::Pilot), Class::Asked, AsIs),
-        "delete-half" => ops(Load::of(Delete, Length::Share(0.5)), Class::Asked, AsIs),
-        "register" => ops(Load::of(Register, Length::Share(1.0)), Class::Asked, AsIs),
-        "publish" => ops(Load::of(Put, Length::Share(1.0)), Class::Fill, AsIs),
-        "load" => ops(Load::of(Get, Length::Ops(LOADS)), Class::Fill, AsIs),
-        "release" => ops(Load::of(Release, Length::Share(0.5)), Class::Asked, AsIs),
-        "purge" => {
-            vec![Phase { id: id.to_owned(), work: Work::Purge, class: Class::Asked, cache: AsIs }]
-        }
-        "reopen" => vec![Phase { id: id.to_owned(), work: Work::Reopen, class: Class::Fill, cache: AsIs }],
-        "age" => [1.0, 2.0, 4.0]
-            .iter()
-            .flat_map(|times| {
-                let age = Phase {
-                    id: format!("age-{times}"),
-                    work: Work::Age(*times),
-                    class: Class::Fill,
-                    cache: AsIs,
-                };
-                let read = Phase {
-                    id: format!("read-age-{times}"),
-                    work: Work::Ops(get()),
-                    class: Class::Fill,
-                    cache: Warm,
-                };
-                [age, read]
-            })
-            .collect(),
-        _ => return Err(unknown("phase", id, STANDARD_PHASES.iter().map(|(id, _)| *id))),
-    })
+/// The phases that a name stands for.
+pub fn standard(known: &[StandardPhase], id: &str, range_bytes: u64) -> Result<Vec<Phase>> {
+    let found = known.iter().find(|phase| phase.id == id);
+    let found = found.ok_or_else(|| unknown("phase", id, known.iter().map(|phase| phase.id)))?;
+    let mut phases = (found.phases)(range_bytes);
+    // Of several only the one of that name is what is said of it.
+    phases.iter_mut().filter(|phase| phase.id == id).for_each(|phase| phase.about = Some(found.about));
+    Ok(phases)
 }
 
 /// A phase as a plan describes it.
@@ -552,7 +567,7 @@ impl PhaseText {
         if let Some(parts) = self.parts {
             at_most("parts =", parts as usize, PARTS_MAX)?;
         }
-        if !self.stores.is_empty() && self.id == "fill" {
+        if !self.stores.is_empty() && self.id == FILL {
             bail!("has no `stores`: every row is filled");
         }
         if let Some(share) = self.duplicates {
@@ -565,7 +580,7 @@ impl PhaseText {
         }
         let order = self.order(&mix)?;
         let cache = self.cache(only_reads)?;
-        if self.rate.is_some() && (cache == CacheState::Cold || self.id == "fill") {
+        if self.rate.is_some() && (cache == CacheState::Cold || self.id == FILL) {
             bail!(
                 "has no `rate`: cold passes are a few ops each, and the fill is what comes before, one after the other"
             );
@@ -579,13 +594,15 @@ impl PhaseText {
             length,
             use_bytes: self.use_bytes.unwrap_or_default(),
             repeats: self.repeats.clone(),
+            repeats_last: false,
             workers: self.workers.map(|workers| at_most("workers =", workers, WORKERS_MAX)).transpose()?,
             batch: self.batch.map(|batch| at_most("batch =", batch, BATCH_MAX)).transpose()?,
             rate: self.rate.map(|rate| positive_rate("rate =", rate)).transpose()?,
             duplicates: self.duplicates.unwrap_or(DUPLICATES),
             transaction: self.transaction,
         };
-        Ok(Phase { id: self.id.clone(), work: Work::Ops(load), class: Class::Asked, cache })
+        let part = if self.id == FILL { Part::Fills } else { Part::Measured };
+        Ok(Phase { part, class: Class::Asked, cache, ..Phase::of_ops(&self.id, load) })
     }
 
     /// Kinds of op and their shares, which add up to 1.

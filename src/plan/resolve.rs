@@ -41,15 +41,10 @@ pub(super) const DEFAULT_BUDGET: Duration = Duration::from_secs(165);
 pub const NOTHING_RUNS: &str = "none of the stores can run here";
 
 impl PlanText {
-    /// Checks everything and fills in what is not given. `strict`: stores were named by a flag, so one that cannot
-    /// run is an error.
-    pub fn resolve(&self, strict: bool) -> Result<Plan> {
-        self.resolve_for(Available::Here { strict })
-    }
-
-    /// The same for rows that can run wherever that may be.
-    pub fn resolve_for(&self, available: Available<'_>) -> Result<Plan> {
-        Resolver { text: self, available }.resolve()
+    /// Checks everything and fills in what is not given, for rows that can run where that is said, and with the standard phases that
+    /// there are.
+    pub fn resolve_with(&self, standard: &[StandardPhase], available: Available<'_>) -> Result<Plan> {
+        Resolver { text: self, available, standard }.resolve()
     }
 }
 
@@ -63,6 +58,7 @@ pub fn resolved(toml: &str) -> Plan {
 struct Resolver<'a> {
     text: &'a PlanText,
     available: Available<'a>,
+    standard: &'a [StandardPhase],
 }
 
 impl Resolver<'_> {
@@ -80,7 +76,7 @@ impl Resolver<'_> {
         text.claim.iter().try_for_each(ClaimText::check)?;
         text.published.iter().try_for_each(PublishedText::check)?;
         let mut phases = self.phases()?;
-        add_purge(&mut phases, &rows)?;
+        self.add_purge(&mut phases, &rows)?;
         let corpora = corpora::corpora(text, scale, seed)?;
         let (rounds, budget) = self.rounds(scale, rows.len() * corpora.len())?;
         let mut plan = Plan {
@@ -185,7 +181,7 @@ impl Resolver<'_> {
         }
         // Who left a phase out has nothing to repeat.
         for phase in phases {
-            if let Work::Ops(Load { repeats: Some(repeated), .. }) = &phase.work
+            if let Some(repeated) = phase.load().and_then(|load| load.repeats.as_ref())
                 && let Some(theirs) = only.get(repeated).cloned()
             {
                 only.entry(phase.id.clone()).or_default().extend(theirs);
@@ -267,6 +263,10 @@ impl Resolver<'_> {
         Ok(precision)
     }
 
+    fn standard(&self, id: &str, range_bytes: u64) -> Result<Vec<Phase>> {
+        standard(self.standard, id, range_bytes)
+    }
+
     fn phases(&self) -> Result<Vec<Phase>> {
         let own: BTreeMap<&str, &PhaseText> =
             self.text.phase.iter().map(|phase| (phase.id.as_str(), phase)).collect();
@@ -274,7 +274,7 @@ impl Resolver<'_> {
         let names: Vec<String> = match &self.text.phases {
             Some(names) if names.is_empty() => bail!("no phase is named"),
             Some(names) => names.clone(),
-            None if !own.is_empty() => std::iter::once("fill".to_owned())
+            None if !own.is_empty() => std::iter::once(DEFAULT_PHASES[0].to_owned())
                 .chain(self.text.phase.iter().map(|phase| phase.id.clone()))
                 .collect(),
             None => default.iter().map(|name| (*name).to_owned()).collect(),
@@ -290,21 +290,21 @@ impl Resolver<'_> {
                         phases.push(part.parse()?);
                     }
                 }
-                None => phases.extend(standard(name, range_bytes)?),
+                None => phases.extend(self.standard(name, range_bytes)?),
             }
         }
         // A limit is asked about by climbing to it, before anything is changed.
-        if self.text.limit.is_some() && !phases.iter().any(|phase| matches!(phase.work, Work::Ramp(_))) {
+        if self.text.limit.is_some() && !phases.iter().any(Phase::climbs) {
             let reads = phases.iter().skip(1).take_while(|phase| !phase.writes()).count();
             let place = (1 + reads).min(phases.len());
-            phases.splice(place..place, standard("ramp", range_bytes)?);
+            phases.splice(place..place, self.standard(CLIMB, range_bytes)?);
         }
         // Everything else needs something to be there.
-        if phases.first().is_none_or(|phase| phase.id != "fill" && !phase.only_prepares()) {
-            if phases.iter().any(|phase| phase.id == "fill") {
-                bail!("the phase `fill` must be the first one");
+        if phases.first().is_none_or(|phase| phase.part == Part::Measured) {
+            if let Some(fill) = phases.iter().find(|phase| phase.is_fill()) {
+                bail!("the phase `{}` must be the first one", fill.id);
             }
-            phases.splice(0..0, standard("fill", range_bytes)?);
+            phases.splice(0..0, self.standard(DEFAULT_PHASES[0], range_bytes)?);
         }
         if self.text.fill_order.unwrap_or_default() == FillOrder::Key {
             phases.iter_mut().filter(|phase| !names_its_order(phase)).for_each(Phase::put_by_key);
@@ -315,6 +315,19 @@ impl Resolver<'_> {
             bail!("the phase `{}` is named twice", twice.id);
         }
         Ok(phases)
+    }
+
+    /// Where a row only marks its deletes, their second half is measured too: behind the phase that deletes.
+    fn add_purge(&self, phases: &mut Vec<Phase>, rows: &[Row]) -> Result<()> {
+        let lazy = rows.iter().any(|row| row.traits().lazy_delete);
+        let deletes = phases.iter().position(|phase| phase.id == DELETES);
+        if let Some(place) = deletes
+            && lazy
+            && !phases.iter().any(|phase| phase.id == PURGES)
+        {
+            phases.splice(place + 1..place + 1, self.standard(PURGES, 0)?);
+        }
+        Ok(())
     }
 
     fn mix(&self, phases: &[Phase], rows: &[Row]) -> Result<BTreeMap<String, f64>> {
@@ -330,7 +343,7 @@ impl Resolver<'_> {
                 bail!("`--mix {name}=...` needs the phase `{phase}`, which is not part of this run");
             }
         }
-        let fill = phases.iter().find(|phase| phase.id == "fill");
+        let fill = phases.iter().find(|phase| phase.is_fill());
         let is_as_asked =
             |row: &Row| row.own_class().is_some() || fill.is_some_and(|fill| fill.class == Class::Asked);
         if mix.contains_key("put")
@@ -409,19 +422,6 @@ impl Resolver<'_> {
     }
 }
 
-/// Where a row only marks its deletes, their second half is measured too: behind the phase that deletes.
-fn add_purge(phases: &mut Vec<Phase>, rows: &[Row]) -> Result<()> {
-    let lazy = rows.iter().any(|row| row.traits().lazy_delete);
-    let deletes = phases.iter().position(|phase| phase.id == "delete-half");
-    if let Some(place) = deletes
-        && lazy
-        && !phases.iter().any(|phase| phase.id == "purge")
-    {
-        phases.splice(place + 1..place + 1, standard("purge", 0)?);
-    }
-    Ok(())
-}
-
 /// Refuses one transaction for what is done in the sessions of cold passes.
 fn check_transactions(plan: &Plan) -> Result<()> {
     let is_one =
@@ -448,6 +448,13 @@ pub const MIX_PHASES: &[(&str, &str)] = &[
     ("delete", "delete-half"),
 ];
 
+/// The standard phase that a limit asks for.
+const CLIMB: &str = "ramp";
+/// The standard phase after which deletes may be left to be carried out, and the one that does so.
+const DELETES: &str = "delete-half";
+/// See [`DELETES`].
+const PURGES: &str = "purge";
+
 /// The phases of a sweep that names none.
 const SWEEP_PHASES: &[&str] = &["fill", "read-warm"];
 
@@ -456,15 +463,14 @@ fn link_repeats(phases: &mut [Phase]) -> Result<()> {
     for index in 0..phases.len() {
         let (earlier, rest) = phases.split_at_mut(index);
         let phase = &mut rest[0];
-        let Work::Ops(load) = &mut phase.work else { continue };
-        if phase.id == "read-again" {
-            let read = earlier
-                .iter()
-                .rev()
-                .find(|earlier| !earlier.writes() && matches!(earlier.work, Work::Ops(_)));
-            let read = read.ok_or_else(|| anyhow!("`read-again` needs a read phase before it"))?;
-            load.repeats = Some(read.id.clone());
+        if phase.load().is_some_and(|load| load.repeats_last) {
+            let read =
+                earlier.iter().rev().find(|earlier| !earlier.writes() && earlier.plain_load().is_some());
+            let read = read.map(|read| read.id.clone());
+            let read = read.ok_or_else(|| anyhow!("`{}` needs a read phase before it", phase.id))?;
+            phase.load_mut().into_iter().for_each(|load| load.repeats = Some(read.clone()));
         }
+        let Some(load) = phase.load() else { continue };
         if let Some(repeats) = &load.repeats
             && !earlier.iter().any(|earlier| earlier.id == *repeats)
         {

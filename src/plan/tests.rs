@@ -86,8 +86,8 @@ fn nonsense_is_refused_with_its_name_and_limit() {
 
 #[test]
 fn blobs_are_put_in_the_order_of_ids_unless_something_else_is_said() {
-    let order = |toml: &str, phase: usize| match &resolve(toml).unwrap().phases[phase].work {
-        Work::Ops(load) => load.order,
+    let order = |toml: &str, phase: usize| match &resolve(toml).unwrap().phases[phase].does {
+        Does::Ops(load) => load.order,
         _ => panic!("a load"),
     };
     assert_eq!(order("", 0), Order::Sequential);
@@ -187,7 +187,7 @@ fn several_corpora_have_phases_of_their_own() {
     assert_eq!(ids, ["fill", "pass.01", "pass.02", "pass.03", "again.01", "again.02", "again.03"]);
     assert_eq!(plan.phases[1].cache, CacheState::ColdStart);
     assert_eq!(plan.phases[2].cache, CacheState::AsIs);
-    let Work::Ops(load) = &plan.phases[5].work else { panic!("a load") };
+    let Some(load) = plan.phases[5].load() else { panic!("a load") };
     assert_eq!(load.repeats.as_deref(), Some("pass.02"));
     assert!(plan.has("fill", CorpusId::of(1_000)) && plan.has("pass.02", CorpusId::of(1_000_000)));
     assert!(!plan.has("pass.02", CorpusId::of(1_000)));
@@ -284,7 +284,7 @@ fn a_complete_plan_has_no_password() {
 #[test]
 fn read_again_repeats_the_read_before_it() {
     let plan = resolve("phases = ['fill', 'read-cold', 'read-again']").unwrap();
-    let Work::Ops(load) = &plan.phases[2].work else { panic!("read-again is a load") };
+    let Some(load) = plan.phases[2].load() else { panic!("read-again is a load") };
     assert_eq!(load.repeats.as_deref(), Some("read-cold"));
     let passes_of = |phases: &str, phase: &str| {
         let plan = resolve(&format!("phases = [{phases}]")).unwrap();

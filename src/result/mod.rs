@@ -26,7 +26,7 @@ pub use self::program::{Harness, Program};
 pub use self::round::{
     CacheProof, Fixed, FixedLength, Histograms, OpenLoop, Rail, Round, Rung, StoreRound, VerifiedFrom,
 };
-pub use self::subject::{CorpusResult, Footprint, Picture, Promise, RowResult, Status};
+pub use self::subject::{CorpusResult, Footprint, PhaseResult, Picture, Promise, RowResult, Status};
 pub use crate::host::machine::Machine;
 use crate::plan::PlanText;
 pub use crate::store::{Connects, Damage, Durability, Kind, Loss, MadeCold, NoticedBy, Traits};
@@ -58,6 +58,9 @@ pub struct RunResult {
     pub corpora: Vec<CorpusResult>,
     /// The rows and what their stores say of themselves.
     pub rows: Vec<RowResult>,
+    /// What was done, phase by phase.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseResult>,
     /// One cell for each row and phase.
     pub results: Vec<Cell>,
     /// What kinds of work found that is no figure of ops.

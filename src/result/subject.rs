@@ -215,3 +215,15 @@ impl Footprint {
         all.checked_sub(self.log_bytes?)?.checked_sub(self.index_bytes.unwrap_or(0))
     }
 }
+
+/// A phase of the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PhaseResult {
+    /// Its name.
+    pub id: String,
+    /// The kind of work that it is.
+    pub kind: String,
+    /// What it does, of a phase that the plan only names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
+}

@@ -17,7 +17,7 @@ use crate::host::machine;
 use crate::host::place::Place;
 use crate::judge::compare::with_reference;
 use crate::judge::{cells, summary};
-use crate::plan::{CorpusText, Length, Plan, PlanText, Work};
+use crate::plan::{CorpusText, Length, Plan, PlanText};
 use crate::records::Records;
 use crate::result::{Disturbance, Interval, RunResult, Verdict};
 use crate::units;
@@ -265,7 +265,7 @@ fn plan(kind: Kind, trial: u32, dir: &Path) -> Result<Plan> {
     };
     let mut plan = text.resolve(true)?;
     for phase in plan.phases.iter_mut().filter(|phase| phase.id == PHASE) {
-        if let Work::Ops(load) = &mut phase.work {
+        if let Some(load) = phase.load_mut() {
             load.length = Length::Seconds(SECONDS);
         }
     }

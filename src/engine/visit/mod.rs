@@ -1,8 +1,8 @@
 //! One row in one round: open, fill, phases, close, remove.
 
-mod cold;
+mod evict;
 mod last;
-mod phases;
+pub(super) mod phases;
 mod possible;
 
 use std::collections::BTreeMap;
@@ -16,6 +16,7 @@ use super::ops::State;
 use super::resources::{Idle, MemoryBaseline, free_bytes};
 use super::uploads::content_key;
 use super::verify::verify;
+use super::work;
 use super::workers::clock::HostClock;
 use super::workers::worker::{Uploads, verify_uploads};
 use crate::corpus::Corpus;
@@ -23,7 +24,7 @@ use crate::corpus::CorpusId;
 use crate::host::machine::{self, Device};
 use crate::host::place::{remove_tree, why_unwritable};
 use crate::host::server::Server;
-use crate::plan::{CatalogueOf, Class, Phase, Plan, Row, Work, class_of, defaults};
+use crate::plan::{CatalogueOf, Class, Phase, Plan, Row, class_of, defaults};
 use crate::result::{Fixed, Footprint, Found, Round, VerifiedFrom};
 use crate::shown;
 use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Mode, Options, Setup, Store};
@@ -48,7 +49,7 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn stopped(&self) -> bool {
+    pub(super) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
@@ -88,6 +89,9 @@ pub enum Outcome {
     NotPossible(String),
 }
 
+/// The end of a phase: what became of it, or nothing where it was stopped.
+pub(super) type Done = Result<Option<Outcome>>;
+
 /// What a visit brought.
 #[derive(Clone, Debug)]
 pub struct Visit {
@@ -123,10 +127,7 @@ pub fn setup<'a>(
     durability: Durability,
     mode: Mode,
 ) -> Setup<'a> {
-    let workers = plan.phases.iter().filter_map(|phase| match &phase.work {
-        Work::Ops(load) | Work::Ramp(load) => load.workers,
-        Work::Reopen | Work::Purge | Work::Age(_) => None,
-    });
+    let workers = plan.phases.iter().filter_map(|phase| phase.load()?.workers);
     // Uploads lie beside the blobs of the fill.
     let copies = 1 + u64::from(plan.phases.iter().any(Phase::has_uploads));
     Setup {
@@ -224,57 +225,57 @@ fn empty_footprint(subject: Subject) -> Footprint {
 }
 
 /// Where uploads are registered.
-struct UploadDesk {
+pub(super) struct UploadDesk {
     /// The store that has the catalogue, where that is not the blobs' own.
-    apart: Option<Box<dyn Store>>,
+    pub(super) apart: Option<Box<dyn Store>>,
     one_transaction: bool,
     /// The keys of contents by id of their blob.
     keys: Vec<Key>,
 }
 
 impl UploadDesk {
-    fn uploads(&self) -> Uploads<'_> {
+    pub(super) fn uploads(&self) -> Uploads<'_> {
         Uploads { apart: self.apart.as_deref(), one_transaction: self.one_transaction, keys: &self.keys }
     }
 }
 
 /// A visit under way.
-struct Visitor<'a> {
-    run: &'a Run<'a>,
+pub(super) struct Visitor<'a> {
+    pub(super) run: &'a Run<'a>,
     fixed: &'a Fixed,
-    subject: Subject<'a>,
-    turn: Turn,
+    pub(super) subject: Subject<'a>,
+    pub(super) turn: Turn,
     /// Told the phase that begins.
     tell: &'a mut dyn FnMut(&str),
-    dir: PathBuf,
+    pub(super) dir: PathBuf,
     /// The open store and its class.
-    open: Option<(Durability, Box<dyn Store>)>,
+    pub(super) open: Option<(Durability, Box<dyn Store>)>,
     /// Where uploads are registered, from the first phase on that has some.
-    desk: Option<UploadDesk>,
+    pub(super) desk: Option<UploadDesk>,
     /// What the store must hold.
-    state: State,
+    pub(super) state: State,
     /// Whether everything was read since the store was opened or evicted.
-    warm: bool,
+    pub(super) warm: bool,
     /// What opening brought into the cache, until something is written.
     share_opened: Option<f64>,
     /// Whether something was written, or opened anew, since the store caught up with what it puts off.
     has_put_off: bool,
     /// Bytes overwritten by ageing.
-    aged_bytes: u64,
+    pub(super) aged_bytes: u64,
     memory: MemoryBaseline,
-    visit: Visit,
+    pub(super) visit: Visit,
 }
 
 impl<'a> Visitor<'a> {
-    fn plan(&self) -> &'a Plan {
+    pub(super) fn plan(&self) -> &'a Plan {
         self.run.plan
     }
 
-    fn caps(&self) -> Caps {
+    pub(super) fn caps(&self) -> Caps {
         (self.subject.row.adapter.caps)(&self.subject.row.options)
     }
 
-    fn class(&self, class: Class) -> Durability {
+    pub(super) fn class(&self, class: Class) -> Durability {
         class_of(self.subject.row, class, self.plan().durability)
     }
 
@@ -294,7 +295,7 @@ impl<'a> Visitor<'a> {
                 None => self.timed(phase, repeat)?,
                 Some(why) => {
                     let single = phase.without_batches();
-                    if phase.id == "fill" && impossible(&single).is_none() {
+                    if phase.is_fill() && impossible(&single).is_none() {
                         // Later phases need what it puts.
                         self.timed(&single, None)?;
                     }
@@ -368,7 +369,7 @@ impl<'a> Visitor<'a> {
         Ok(())
     }
 
-    fn opened(&self, class: Durability, mode: Mode) -> crate::store::Result<Box<dyn Store>> {
+    pub(super) fn opened(&self, class: Durability, mode: Mode) -> crate::store::Result<Box<dyn Store>> {
         let row = self.subject.row;
         self.opened_in(&self.dir, row.adapter, &row.options, class, mode)
     }
@@ -385,7 +386,7 @@ impl<'a> Visitor<'a> {
     }
 
     /// Opens the catalogue of uploads, in the class that the blobs are in, and finds out which blobs are one upload to it.
-    fn open_desk(&mut self) -> Result<()> {
+    pub(super) fn open_desk(&mut self) -> Result<()> {
         if self.desk.is_some() {
             return Ok(());
         }
@@ -415,14 +416,14 @@ impl<'a> Visitor<'a> {
         Ok(())
     }
 
-    fn store(&self) -> Result<(&dyn Store, Durability)> {
+    pub(super) fn store(&self) -> Result<(&dyn Store, Durability)> {
         self.open
             .as_ref()
             .map(|(class, store)| (store.as_ref(), *class))
             .ok_or_else(|| anyhow!("the store is not open"))
     }
 
-    fn close(&mut self) -> Result<()> {
+    pub(super) fn close(&mut self) -> Result<()> {
         self.warm = false;
         match self.open.take() {
             Some((_, store)) => store.close().context("closing the store failed"),
@@ -444,7 +445,7 @@ impl<'a> Visitor<'a> {
     }
 
     /// Reads every blob once.
-    fn warm_up(&mut self) -> Result<()> {
+    pub(super) fn warm_up(&mut self) -> Result<()> {
         if self.warm || !self.caps().contents {
             return Ok(());
         }
@@ -497,24 +498,27 @@ impl<'a> Visitor<'a> {
             self.check_servers(true)?;
         }
         let caught_up_seconds = caught_up.map_err(|error| self.with_logs(error))?;
-        let outcome = self.work(phase, repeat);
+        let mut done = work::of(phase).run(self, phase, repeat);
         self.has_put_off |= phase.writes();
-        if let Some(Outcome::Measured(round)) = self.visit.phases.get_mut(&phase.id) {
+        if let Ok(Some(Outcome::Measured(round))) = &mut done {
             round.caught_up_seconds = caught_up_seconds;
         }
-        self.check_servers(outcome.is_err())?;
-        outcome.map_err(|error| self.with_logs(error))?;
-        let always = phase.id == "fill" || phase.has_uploads();
+        let done = done.map(|outcome| {
+            self.visit.phases.extend(outcome.map(|outcome| (phase.id.clone(), outcome)));
+        });
+        self.check_servers(done.is_err())?;
+        done.map_err(|error| self.with_logs(error))?;
+        let always = phase.is_fill() || phase.has_uploads();
         if phase.writes() && (self.plan().verify || always) && !self.run.stopped() {
             self.verify().with_context(|| format!("after `{}`", phase.id))?;
         }
         Ok(())
     }
 
-    /// Has the store do what earlier phases left to it, off every clock, so that none of it becomes due by what this one writes. Ageing
-    /// goes on where earlier ageing ended, what that left included. Returns how long it took, in seconds.
+    /// Has the store do what earlier phases left to it, off every clock, so that none of it becomes due by what this one writes.
+    /// Returns how long it took, in seconds.
     fn catch_up(&mut self, phase: &Phase) -> Result<Option<f64>> {
-        if !self.has_put_off || matches!(phase.work, Work::Age(_)) {
+        if !self.has_put_off || !work::of(phase).catches_up() {
             return Ok(None);
         }
         let begin = machine::uptime();

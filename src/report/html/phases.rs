@@ -13,7 +13,6 @@ use super::{Looks, prose, ratio, size};
 use crate::judge::interval::EQUAL_WITHIN;
 use crate::judge::ranking::League;
 use crate::judge::{cells, histogram, interval, ranking};
-use crate::plan::STANDARD_PHASES;
 use crate::report::terminal::describe;
 use crate::result::{Against, Cell, Interval, Percentiles, RunResult, Verdict};
 use crate::units;
@@ -28,7 +27,8 @@ pub const RATE: Scale = Scale { title: "ops/s", show: units::count };
 
 /// A phase that is no part of a sweep.
 pub fn section(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Markup {
-    let about = STANDARD_PHASES.iter().find(|(id, _)| *id == block.phase).map(|(_, about)| *about);
+    let phase = result.phases.iter().find(|phase| phase.id == block.phase);
+    let about = phase.and_then(|phase| phase.about.as_ref());
     html! {
         details.phase id={ "phase-" (block.phase) } open[OPEN.contains(&block.phase)] {
             summary { h3 { (block.phase) } " " span.conditions { (conditions(result, block)) } (leaders(block)) }

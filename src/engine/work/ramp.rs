@@ -4,11 +4,17 @@
 
 use std::cell::Cell;
 
-use super::workers::tally::Tally;
+use super::super::ops::{Deal, lists};
+use super::super::visit::phases::open_loop;
+use super::super::visit::{Done, Outcome, Visitor};
+use super::super::workers::crew::{Crew, Open};
+use super::super::workers::tally::Tally;
+use super::{Asked, Forecast, Work, ops};
+use crate::host::machine;
 use crate::judge::LADDER_STEP;
-use crate::judge::histogram::Histogram;
-use crate::plan::ResponseLimit;
-use crate::result::Rung;
+use crate::judge::histogram::{self, Histogram};
+use crate::plan::{CacheState, Does, Load, Phase, Plan, ResponseLimit, StandardPhase};
+use crate::result::{FixedLength, Rung};
 
 /// Where the ladder begins when no pilot has looked how fast the stores are, in ops a second.
 const FIRST_OPS_PER_S: f64 = 100.0;
@@ -23,6 +29,103 @@ const SECONDS_MAX: f64 = 10.0;
 /// Of the rate that came due, at least this share must have been done by the end.
 const ACHIEVED_MIN: f64 = 0.99;
 
+/// A rung of a ladder of rates lasts at least this long.
+const RUNG_SECONDS_MIN: f64 = 0.3;
+
+const NAME: &str = "ramp";
+const STANDARD: &[StandardPhase] = &[StandardPhase {
+    id: NAME,
+    about: "reads whole blobs, warm, at one offered rate after the other: the highest one within `--limit` [default: p99=50ms]",
+    phases: |_| {
+        let climbs =
+            Phase { kind: NAME, does: Does::Climbs(ops::reads()), ..Phase::of_ops(NAME, ops::reads()) };
+        vec![Phase { cache: CacheState::Warm, ..climbs }]
+    },
+}];
+
+/// See the file.
+pub(super) struct Ramp;
+
+impl Work for Ramp {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn standard(&self) -> &'static [StandardPhase] {
+        STANDARD
+    }
+
+    fn length(&self, asked: &Asked<'_>, _phase: &Phase) -> FixedLength {
+        let seconds = asked.choice.read_seconds.max(RUNG_SECONDS_MIN) * asked.plan.scale.min(1.0);
+        FixedLength { ops: asked.blobs, seconds, ..FixedLength::default() }
+    }
+
+    fn first_ops_per_s(&self, plan: &Plan, closed_ops_per_s: &mut dyn Iterator<Item = f64>) -> Option<f64> {
+        Some(first_rate(&plan.limit, closed_ops_per_s))
+    }
+
+    fn seconds(&self, forecast: &Forecast<'_>) -> f64 {
+        let (round, length) = (forecast.round, forecast.length);
+        let closed = round.ops as f64 / round.seconds;
+        let first = length.first_ops_per_s.unwrap_or(closed);
+        let service = histogram::whole(&round.histogram.service).unwrap_or_else(|_| histogram::new());
+        forecast.beside() + ladder_seconds(&forecast.plan.limit, length.seconds, first, closed, &service)
+    }
+
+    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+        let Some(load) = phase.load() else { return Ok(None) };
+        visitor.climb(phase, load)
+    }
+}
+
+impl Visitor<'_> {
+    /// One offered rate after the other. In the pilot, which fixes where the ladder begins, a closed loop.
+    fn climb(&mut self, phase: &Phase, load: &Load) -> Done {
+        self.warm_up()?;
+        let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
+        let Some(first) = length.first_ops_per_s else { return self.load(phase, load) };
+        let workers = load.workers.unwrap_or(plan.workers);
+        let lists = lists(load, &self.state, length.ops, plan.batch_of(load), Deal::Shared, seed);
+        machine::reset_peak();
+        let (store, class) = self.store()?;
+        let crew = Crew { one_transaction: self.is_one_transaction(phase), ..self.crew(store, workers) };
+        let mut job = self.job(load, lists, length, class);
+        let (rungs, best) = climb(&plan.limit, first, |ops_per_s| -> anyhow::Result<_> {
+            if self.run.stopped() {
+                return Ok(None);
+            }
+            let seconds = rung_seconds(&plan.limit, length.seconds, ops_per_s);
+            job.open = Some(Open { arrivals: plan.arrivals, ops_per_s, seconds, ops_max: u64::MAX, seed });
+            let mut meters = [self.meter()];
+            let tally = crew.run(std::slice::from_ref(&job), &mut meters)?.remove(0);
+            let rung = judge(&plan.limit, ops_per_s, &tally);
+            let [meter] = meters;
+            let is_hopeless = is_hopeless(&plan.limit, &tally.service());
+            Ok(Some(Offered { rung, is_hopeless, left: (ops_per_s, tally, meter) }))
+        })?;
+        match best {
+            Some((ops_per_s, tally, meter)) => {
+                let mut round = self.new_round(seed);
+                // What passed is the rate that was offered, not the one that chance made of it.
+                round.seconds = tally.ops as f64 / ops_per_s;
+                round.hot = self.hot(load, &job.lists, tally.blobs);
+                round.open = Some(open_loop(ops_per_s, &tally));
+                round.rungs = rungs;
+                self.measured(round, &tally, &meter)
+            }
+            None => {
+                let (rate, why) = rungs
+                    .last()
+                    .map(|rung| (rung.offered_ops_per_s, rung.failure.clone().unwrap_or_default()))
+                    .unwrap_or_default();
+                let rate = crate::units::count(rate);
+                let why = format!("not even {rate} ops/s, the lowest rate offered: {why}");
+                Ok(Some(Outcome::NotPossible(why)))
+            }
+        }
+    }
+}
+
 /// Ops that a rung should have.
 fn ops_wanted(limit: &ResponseLimit) -> f64 {
     OPS_BEYOND / (1.0 - limit.share)
@@ -34,20 +137,20 @@ fn lowest_rate(limit: &ResponseLimit) -> f64 {
 }
 
 /// The rate of the first rung, from the closed loops of the pilot.
-pub fn first_rate(limit: &ResponseLimit, closed_ops_per_s: impl Iterator<Item = f64>) -> f64 {
+fn first_rate(limit: &ResponseLimit, closed_ops_per_s: impl Iterator<Item = f64>) -> f64 {
     let slowest = closed_ops_per_s.filter(|rate| rate.is_finite()).reduce(f64::min);
     let first = slowest.map_or(FIRST_OPS_PER_S, |slowest| slowest * FIRST_SHARE);
     first.clamp(lowest_rate(limit), OPS_PER_S_MAX).round()
 }
 
 /// How many rungs it takes to climb from the first one to what a store did in a closed loop, and one to fail.
-pub fn rungs(first_ops_per_s: f64, closed_ops_per_s: f64) -> f64 {
+fn rungs(first_ops_per_s: f64, closed_ops_per_s: f64) -> f64 {
     ((closed_ops_per_s / first_ops_per_s).ln() / LADDER_STEP.ln()).max(0.0).ceil() + 1.0
 }
 
 /// How long the ladder takes of a store of which this is known from a closed loop: up to its rate or, where its response times will not
 /// do, one rung and the way down.
-pub fn ladder_seconds(
+fn ladder_seconds(
     limit: &ResponseLimit,
     length_seconds: f64,
     first_ops_per_s: f64,
@@ -65,28 +168,28 @@ pub fn ladder_seconds(
 }
 
 /// Whether half of the ops took longer than the limit by themselves: no lower rate helps then.
-pub fn is_hopeless(limit: &ResponseLimit, service: &Histogram) -> bool {
+fn is_hopeless(limit: &ResponseLimit, service: &Histogram) -> bool {
     !service.is_empty() && service.value_at_quantile(0.5) > limit.ns
 }
 
 /// How long a rung is: as long as asked, or as many ops need, within bounds.
-pub fn rung_seconds(limit: &ResponseLimit, asked_seconds: f64, ops_per_s: f64) -> f64 {
+fn rung_seconds(limit: &ResponseLimit, asked_seconds: f64, ops_per_s: f64) -> f64 {
     asked_seconds.max(ops_wanted(limit) / ops_per_s)
 }
 
 /// What came of a rate that was offered.
-pub struct Offered<T> {
+struct Offered<T> {
     /// The rung.
-    pub rung: Rung,
+    rung: Rung,
     /// Whether no lower rate would help.
-    pub is_hopeless: bool,
+    is_hopeless: bool,
     /// What is left of it.
-    pub left: T,
+    left: T,
 }
 
 /// Climbs. `offer` offers a rate and returns what came of it, or `None` when it was stopped. Returns every rung that was tried,
 /// and what the highest one below the first failure left.
-pub fn climb<T, E>(
+fn climb<T, E>(
     limit: &ResponseLimit,
     first_ops_per_s: f64,
     mut offer: impl FnMut(f64) -> Result<Option<Offered<T>>, E>,
@@ -125,7 +228,7 @@ pub fn climb<T, E>(
 }
 
 /// What a rung's ops say.
-pub fn judge(limit: &ResponseLimit, offered_ops_per_s: f64, tally: &Tally) -> Rung {
+fn judge(limit: &ResponseLimit, offered_ops_per_s: f64, tally: &Tally) -> Rung {
     let response_ns = tally.response().value_at_quantile(limit.share);
     let due_ns = tally.last_due.saturating_sub(tally.begin) as f64;
     // What is under way for no longer than the limit allows is not late.
@@ -213,7 +316,7 @@ mod tests {
     fn ladders_that_will_fail_are_planned_with_their_way_down() {
         let limit = ResponseLimit { share: 0.99, ns: 1_000_000 };
         let of = |slow_ns: u64, many: u64| {
-            let mut service = crate::judge::histogram::new();
+            let mut service = histogram::new();
             service.record_n(1000, 100).unwrap();
             service.record_n(slow_ns, many as u32).unwrap();
             ladder_seconds(&limit, 1.0, 2000.0, 2000.0, &service)

@@ -1,0 +1,62 @@
+//! What makes a store cold: closed, forgotten by the kernel, opened again.
+
+use anyhow::Result;
+
+use super::Visitor;
+use crate::host::machine;
+use crate::result::CacheProof;
+use crate::store::{Durability, Mode};
+
+impl Visitor<'_> {
+    /// Closes the store, makes the kernel forget it, and opens it again.
+    pub(in crate::engine) fn evict(
+        &mut self,
+        class: Durability,
+        first: bool,
+        proof: &mut CacheProof,
+    ) -> Result<()> {
+        // What opening reads does not change from round to round, and looking means opening twice.
+        let prove = first && self.turn.round == 1;
+        self.close()?;
+        machine::sync_filesystem(&self.dir)?;
+        if self.run.drop_caches && machine::drop_caches() {
+            proof.method = "drop_caches".to_owned();
+        } else {
+            machine::evict(&self.dir);
+            proof.method = "fadvise".to_owned();
+        }
+        if prove {
+            proof.resident_share = Some(machine::resident_share(&self.dir));
+            // Looking brought inodes and dentries back.
+            if self.run.drop_caches {
+                machine::drop_caches();
+            }
+        }
+        let begin = machine::uptime();
+        self.open_as(class, Mode::Open)?;
+        if first {
+            proof.open_seconds = (machine::uptime() - begin).as_secs_f64();
+        }
+        if prove {
+            if self.share_opened.is_none() {
+                self.share_opened = Some(self.look_at_opening()?);
+            }
+            proof.resident_share_opened = self.share_opened;
+        }
+        Ok(())
+    }
+
+    /// What opening brought into the cache; the store is evicted again afterwards, because looking has side effects.
+    fn look_at_opening(&mut self) -> Result<f64> {
+        let share = machine::resident_share(&self.dir);
+        let class = self.store()?.1;
+        self.close()?;
+        if self.run.drop_caches {
+            machine::drop_caches();
+        } else {
+            machine::evict(&self.dir);
+        }
+        self.open_as(class, Mode::Open)?;
+        Ok(share)
+    }
+}

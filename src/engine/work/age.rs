@@ -1,0 +1,86 @@
+//! Ageing: overwrites with new contents and new sizes until some times the live bytes were overwritten since the fill, and reads after
+//! each.
+
+use super::super::ops::{ageing, by_blob, derived_seed};
+use super::super::visit::{Done, Outcome, Visitor};
+use super::super::workers::crew::Job;
+use super::{Forecast, Work, ops};
+use crate::host::machine;
+use crate::plan::{Deed, Phase, StandardPhase, Use};
+use crate::store::Durability;
+
+const NAME: &str = "age";
+const STANDARD: &[StandardPhase] = &[StandardPhase {
+    id: NAME,
+    about: "overwrites 1, 2 and 4 times the live bytes with new sizes; reads after each",
+    phases: |_| [1.0, 2.0, 4.0].into_iter().flat_map(aged).collect(),
+}];
+
+/// Ageing until so many times the live bytes were overwritten, and the reads after it.
+fn aged(times: f64) -> Vec<Phase> {
+    let deed = Deed { writes: true, by_all: true, ages: true, amount: times, ..Deed::new("writes") };
+    let mut phases = vec![Phase::of_deed(NAME, &format!("{NAME}-{times}"), deed)];
+    phases.extend(ops::warm(&format!("read-{NAME}-{times}"), ops::reads()));
+    phases
+}
+
+/// See the file.
+pub(super) struct Age;
+
+impl Work for Age {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn standard(&self) -> &'static [StandardPhase] {
+        STANDARD
+    }
+
+    fn seconds(&self, forecast: &Forecast<'_>) -> f64 {
+        forecast.wall * forecast.growth
+    }
+
+    /// It goes on where earlier ageing ended, what that left included.
+    fn catches_up(&self) -> bool {
+        false
+    }
+
+    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+        let plan = visitor.plan();
+        let times = phase.deed().map_or(0.0, |deed| deed.amount);
+        let seed = derived_seed(plan.seed, visitor.turn.round, &phase.id);
+        let target =
+            ((times * visitor.subject.corpus.bytes() as f64) as u64).saturating_sub(visitor.aged_bytes);
+        let ops = ageing(visitor.subject.corpus, &visitor.state, target, seed);
+        visitor.aged_bytes += target;
+        let store_class = visitor.store()?.1;
+        let job = Job {
+            lists: by_blob(ops.clone(), plan.workers),
+            passes: 1,
+            nanoseconds: 0,
+            open: None,
+            use_bytes: Use::Touch,
+            batch: 1,
+            connect: visitor.connects(false),
+            sync: (store_class == Durability::OnSync).then_some(plan.sync),
+            first_apart: true,
+        };
+        machine::reset_peak();
+        let mut meters = [visitor.meter()];
+        let tally = {
+            let (store, _) = visitor.store()?;
+            visitor.crew(store, plan.workers).run(std::slice::from_ref(&job), &mut meters)?.remove(0)
+        };
+        ops.iter().for_each(|op| visitor.state.apply(op));
+        visitor.warm = false;
+        let mut round = visitor.new_round(seed);
+        let [mut meter] = meters;
+        visitor.settle(phase, &mut meter, &mut round)?;
+        visitor.finish(&mut round, &tally, &meter)?;
+        if visitor.caps().persistent {
+            round.allocated_bytes = Some(visitor.bytes_taken(visitor.store()?.0)?.all);
+        }
+        round.live_bytes = Some(visitor.state.live_bytes());
+        Ok(Some(Outcome::Measured(Box::new(round))))
+    }
+}

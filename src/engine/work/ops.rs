@@ -1,0 +1,270 @@
+//! Ops from a mix, one after the other or at a rate: what most phases are.
+
+use anyhow::{Context as _, Result, bail};
+
+use super::super::ops::{Deal, PlannedOp, left_out, lists};
+use super::super::pilot::READ_SECONDS_MIN;
+use super::super::visit::phases::open_loop;
+use super::super::visit::{Done, Outcome, UploadDesk, Visitor};
+use super::super::workers::crew::{Crew, Job, Open};
+use super::{Asked, Forecast, Work};
+use crate::host::machine;
+use crate::judge::SHORT_SECONDS;
+use crate::plan::{
+    CacheState, Class, Length, Load, OPS, OpKind, Part, Phase, Plan, RangeRule, StandardPhase, Use,
+};
+use crate::result::{CacheProof, FixedLength};
+use crate::rules::SHORT_OPS;
+use crate::store::Caps;
+
+/// An open loop is planned this much longer than asked: its last op is due before its end, and would make it too short.
+const OPEN_STRETCH: f64 = 1.1;
+
+const STANDARD: &[StandardPhase] = &[
+    StandardPhase {
+        id: "fill",
+        about: "puts every blob once, in the order of ids: integer keys ascend, digests come in random order",
+        phases: |_| {
+            let puts = Phase::of_ops("fill", Load::of(OpKind::Put, Length::Share(1.0)));
+            vec![Phase { part: Part::Fills, ..puts }]
+        },
+    },
+    StandardPhase {
+        id: "read-warm",
+        about: "reads whole blobs in random order; everything was read once before",
+        phases: |_| warm("read-warm", reads()),
+    },
+    StandardPhase {
+        id: "read-copy",
+        about: "read-warm with every byte copied: a check that the winner does not depend on touching only",
+        phases: |_| warm("read-copy", Load { use_bytes: Use::Copy, ..reads() }),
+    },
+    StandardPhase {
+        id: "read-again",
+        about: "the same blobs in the same order as the read phase before it, at once",
+        phases: |_| vec![Phase::of_ops("read-again", Load { repeats_last: true, ..reads() })],
+    },
+    StandardPhase {
+        id: "range-head",
+        about: "reads the first 4 KiB, warm",
+        phases: |bytes| warm("range-head", Load { range: RangeRule::Head(bytes), ..ranges() }),
+    },
+    StandardPhase {
+        id: "range-random",
+        about: "reads 4 KiB from a random offset, warm",
+        phases: |bytes| warm("range-random", Load { range: RangeRule::Random(bytes), ..ranges() }),
+    },
+    StandardPhase {
+        id: "overwrite",
+        about: "replaces blobs by others of the same size, in the durability class asked for",
+        phases: |_| asked("overwrite", Load::of(OpKind::Overwrite, Length::Pilot)),
+    },
+    StandardPhase {
+        id: "delete-half",
+        about: "deletes every second blob, in the durability class asked for",
+        phases: |_| asked("delete-half", Load::of(OpKind::Delete, Length::Share(0.5))),
+    },
+];
+
+/// Reads of whole blobs for as long as the pilot says.
+pub(super) fn reads() -> Load {
+    Load::of(OpKind::Get, Length::Pilot)
+}
+
+fn ranges() -> Load {
+    Load::of(OpKind::Range, Length::Pilot)
+}
+
+/// A phase that finds everything read once before.
+pub(super) fn warm(id: &str, load: Load) -> Vec<Phase> {
+    vec![Phase { cache: CacheState::Warm, ..Phase::of_ops(id, load) }]
+}
+
+/// A phase in the class asked for.
+pub(super) fn asked(id: &str, load: Load) -> Vec<Phase> {
+    vec![Phase { class: Class::Asked, ..Phase::of_ops(id, load) }]
+}
+
+/// See the file.
+pub(super) struct Ops;
+
+impl Work for Ops {
+    fn name(&self) -> &'static str {
+        OPS
+    }
+
+    fn standard(&self) -> &'static [StandardPhase] {
+        STANDARD
+    }
+
+    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+        let Some(load) = phase.load() else { return Ok(None) };
+        visitor.ops(phase, load)
+    }
+}
+
+/// Why a load cannot be done by a store of these abilities, if it cannot.
+pub(super) fn impossible(plan: &Plan, caps: &Caps, load: &Load) -> Option<String> {
+    let batch = plan.batch_of(load);
+    let only_gets = load.mix.iter().all(|(kind, _)| *kind == OpKind::Get);
+    if batch > 1 && only_gets && !caps.get_many {
+        return Some("no batches: there is no request for several blobs".to_owned());
+    }
+    if batch > 1 && !only_gets && !caps.batch {
+        return Some("no batches: there is no transaction over several blobs".to_owned());
+    }
+    if load.mix.iter().any(|(kind, _)| *kind == OpKind::Range) {
+        if !caps.range {
+            return Some("no range reads".to_owned());
+        }
+        if batch > 1 {
+            return Some("range reads have no batches".to_owned());
+        }
+    }
+    None
+}
+
+/// How long a load is; `by_pilot` where that decides.
+pub(super) fn length(asked: &Asked<'_>, load: &Load, by_pilot: FixedLength) -> FixedLength {
+    let blobs = asked.blobs;
+    let of_ops = |ops: u64| FixedLength { ops, ..FixedLength::default() };
+    let length = match load.length {
+        Length::Share(share) => of_ops(((blobs as f64 * share).ceil() as u64).max(1)),
+        Length::Ops(ops) => of_ops(scaled(asked, load, ops)),
+        Length::Seconds(seconds) => {
+            FixedLength { seconds: seconds * asked.plan.scale.min(1.0), ..of_ops(blobs) }
+        }
+        Length::Pilot => by_pilot,
+    };
+    // What repeats another phase has its ops.
+    let repeated = load.repeats.as_ref().and_then(|id| asked.earlier.get(&asked.corpus_id.key(id)));
+    FixedLength { ops: repeated.map_or(length.ops, |repeated| repeated.ops), ..length }
+}
+
+/// What the pilot decides of reads that repeat their order, and of a sample of writes.
+pub(super) fn by_pilot(asked: &Asked<'_>, load: &Load) -> FixedLength {
+    let (plan, blobs, choice) = (asked.plan, asked.blobs, asked.choice);
+    if load.only_reads() {
+        // Whole passes over all blobs, as many as make a cell that is not too short.
+        let passes = choice.read_ops.div_ceil(blobs).max(1);
+        // An open loop waits for ops that are due: in less time there may be none.
+        let is_open = load.rate.or(plan.rate).is_some();
+        let least = if is_open { READ_SECONDS_MIN } else { 0.0 };
+        let seconds = choice.read_seconds.max(least);
+        return FixedLength { ops: blobs * passes, passes: passes as u32, seconds, ..FixedLength::default() };
+    }
+    let batch = plan.batch_of(load) as u64;
+    let ops = blobs.min(scaled(asked, load, SHORT_OPS).max(SHORT_OPS).next_multiple_of(batch));
+    FixedLength { ops, ..FixedLength::default() }
+}
+
+/// As many as blobs are kept, or as make a batch, at the least.
+fn scaled(asked: &Asked<'_>, load: &Load, ops: u64) -> u64 {
+    let batch = asked.plan.batch_of(load) as u64;
+    ((ops as f64 * asked.plan.scale) as u64).max(ops.min(batch.max(8)).min(asked.blobs))
+}
+
+/// How long a load takes.
+pub(super) fn seconds(forecast: &Forecast<'_>, load: &Load) -> f64 {
+    let length = forecast.length;
+    let all = forecast.round.seconds / forecast.round.ops.max(1) as f64 * length.ops as f64;
+    if !load.only_reads() {
+        return forecast.beside() + all;
+    }
+    let pass = all / f64::from(length.passes.max(1));
+    forecast.beside() + length.seconds.max(all.min(SHORT_SECONDS + pass))
+}
+
+impl Visitor<'_> {
+    /// A phase of ops in the state of the caches that it asks for.
+    pub(super) fn ops(&mut self, phase: &Phase, load: &Load) -> Done {
+        let mut proof = None;
+        match phase.cache {
+            CacheState::Warm => self.warm_up()?,
+            CacheState::ColdStart => {
+                let mut looked = CacheProof::default();
+                self.evict(self.class(phase.class), true, &mut looked)?;
+                proof = Some(looked);
+            }
+            CacheState::Cold | CacheState::AsIs => {}
+        }
+        let mut done = self.load(phase, load)?;
+        if let Some(Outcome::Measured(round)) = &mut done {
+            round.cache_proof = proof;
+        }
+        Ok(done)
+    }
+
+    /// A phase of ops in whatever state the caches are.
+    pub(super) fn load(&mut self, phase: &Phase, load: &Load) -> Done {
+        let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
+        let workers = load.workers.unwrap_or(plan.workers);
+        if load.has_uploads() {
+            self.open_desk()?;
+        }
+        let rate = load.rate.or(plan.rate).filter(|_| !phase.is_fill());
+        let deal = if rate.is_some() { Deal::Shared } else { Deal::Own(workers) };
+        let batch = plan.batch_of(load);
+        let lists = lists(load, &self.state, length.ops, batch, deal, seed);
+        let ops: u64 = lists.iter().map(|list| list.len() as u64).sum();
+        if load.puts_all() {
+            self.put_singly(load, left_out(&lists, &self.state))?;
+        }
+        if ops == 0 {
+            let why = match batch {
+                1 => "the store holds nothing that this phase could use".to_owned(),
+                _ => format!("has fewer blobs to use than a batch of {batch}, and a batch is whole"),
+            };
+            return Ok(Some(Outcome::NotPossible(why)));
+        }
+        let mut job = self.job(load, lists, length, self.store()?.1);
+        job.open = rate.map(|ops_per_s| {
+            let batches = ops.div_ceil(job.batch as u64);
+            // Reads go on for as long as planned; a fixed list ends with its last op.
+            let (seconds, ops_max) = if load.only_reads() && length.seconds > 0.0 {
+                (length.seconds * OPEN_STRETCH, u64::MAX)
+            } else {
+                (f64::INFINITY, batches)
+            };
+            Open { arrivals: plan.arrivals, ops_per_s, seconds, ops_max, seed }
+        });
+        machine::reset_peak();
+        let mut meters = [self.meter()];
+        let tally = {
+            let (store, _) = self.store()?;
+            let uploads = self.desk.as_ref().filter(|_| load.has_uploads()).map(UploadDesk::uploads);
+            let one_transaction = self.is_one_transaction(phase);
+            let crew = Crew { uploads, one_transaction, ..self.crew(store, workers) };
+            crew.run(std::slice::from_ref(&job), &mut meters)?.remove(0)
+        };
+        let mut round = self.new_round(seed);
+        round.hot = self.hot(load, &job.lists, tally.blobs);
+        job.lists.iter().flatten().for_each(|op| self.state.apply(op));
+        round.seconds = tally.seconds(workers);
+        round.bytes = tally.bytes;
+        let [mut meter] = meters;
+        if phase.writes() {
+            self.settle(phase, &mut meter, &mut round)?;
+        }
+        round.open = rate.map(|rate| open_loop(rate, &tally));
+        self.measured(round, &tally, &meter)
+    }
+
+    /// Puts what makes no whole batch, off every clock, and settles it, so that nothing of it is left to the phase.
+    fn put_singly(&mut self, load: &Load, ops: Vec<PlannedOp>) -> Result<()> {
+        if ops.is_empty() {
+            return Ok(());
+        }
+        let (store, class) = self.store()?;
+        let job = Job { batch: 1, ..self.job(load, vec![ops], FixedLength::default(), class) };
+        let mut meters = [self.meter()];
+        let tally = self.crew(store, 1).run(std::slice::from_ref(&job), &mut meters)?.remove(0);
+        if let Some(first) = tally.first_error {
+            bail!("putting the blobs that make no whole batch: {first}");
+        }
+        store.settle().context("settling failed")?;
+        machine::sync_filesystem(&self.dir)?;
+        job.lists.iter().flatten().for_each(|op| self.state.apply(op));
+        Ok(())
+    }
+}

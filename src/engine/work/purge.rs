@@ -1,0 +1,50 @@
+//! Carrying out deletes that were only marked, as one op, and settling.
+
+use super::super::visit::{Done, Visitor};
+use super::super::workers::tally::Tally;
+use super::super::workers::worker;
+use super::{Candidate, Work};
+use crate::host::machine;
+use crate::judge::histogram::BANDS;
+use crate::plan::{Class, Deed, Phase, StandardPhase};
+
+const NAME: &str = "purge";
+const STANDARD: &[StandardPhase] = &[StandardPhase {
+    id: NAME,
+    about: "removes blobs whose delete was only marked (`delete=lazy`), as one op",
+    phases: |_| {
+        let purge = Phase::of_deed(NAME, NAME, Deed { writes: true, ..Deed::new("purges") });
+        vec![Phase { class: Class::Asked, ..purge }]
+    },
+}];
+
+/// See the file.
+pub(super) struct Purge;
+
+impl Work for Purge {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn standard(&self) -> &'static [StandardPhase] {
+        STANDARD
+    }
+
+    fn impossible(&self, candidate: &Candidate<'_>, _phase: &Phase) -> Option<String> {
+        let lazy = candidate.row.traits().lazy_delete;
+        (!lazy).then(|| "deletes at once: there is nothing to purge".to_owned())
+    }
+
+    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+        let mut tally = Tally::new([true; BANDS.len()], false);
+        let mut meter = visitor.meter();
+        machine::reset_peak();
+        let (store, _) = visitor.store()?;
+        meter.start(&store.servers());
+        worker::purge(&visitor.run.clock, store, &mut tally)?;
+        meter.stop(&store.servers());
+        let mut round = visitor.new_round(0);
+        visitor.settle(phase, &mut meter, &mut round)?;
+        visitor.measured(round, &tally, &meter)
+    }
+}

@@ -1,0 +1,57 @@
+//! Uploads through a catalogue: ops of their own, which are measured as other ops are.
+
+use super::super::visit::{Done, Visitor};
+use super::{Candidate, Work, ops};
+use crate::plan::{CatalogueOf, Length, Load, OpKind, Phase, StandardPhase};
+use crate::shown;
+
+const STANDARD: &[StandardPhase] = &[
+    StandardPhase {
+        id: "register",
+        about: "uploads through a catalogue (option `catalogue`), every fifth one of a content that is there: digest, find, insert, put",
+        phases: |_| ops::asked("register", Load::of(OpKind::Register, Length::Share(1.0))),
+    },
+    StandardPhase {
+        id: "release",
+        about: "takes half of the uploads back; the blob goes with the last reference",
+        phases: |_| ops::asked("release", Load::of(OpKind::Release, Length::Share(0.5))),
+    },
+];
+
+/// See the file.
+pub(super) struct Uploads;
+
+impl Work for Uploads {
+    fn name(&self) -> &'static str {
+        "uploads"
+    }
+
+    fn standard(&self) -> &'static [StandardPhase] {
+        STANDARD
+    }
+
+    fn does(&self, phase: &Phase) -> bool {
+        phase.has_uploads()
+    }
+
+    fn impossible(&self, candidate: &Candidate<'_>, phase: &Phase) -> Option<String> {
+        match candidate.row.catalogue() {
+            Err(error) => return Some(shown::of_error(&format!("{error:#}"))),
+            Ok(CatalogueOf::Own { .. }) if !candidate.caps.catalogue => {
+                return Some("no catalogue of its own: it is no SQL database".to_owned());
+            }
+            _ if candidate.row.traits().integer_keys => {
+                return Some("finds blobs by an integer, and uploads have a digest".to_owned());
+            }
+            _ => {}
+        }
+        let (_, batch) = candidate.plan.hands_of(phase);
+        (batch > 1).then(|| "uploads have no batches".to_owned())
+    }
+
+    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+        let Some(load) = phase.load() else { return Ok(None) };
+        visitor.open_desk()?;
+        visitor.ops(phase, load)
+    }
+}
