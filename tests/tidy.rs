@@ -8,7 +8,8 @@ mod modules;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use blobwise::plan::{COMMON, PlanText, SHIPPED, defaults};
+use blobwise::engine::work::standard;
+use blobwise::plan::{COMMON, DEFAULT_PHASES, PlanText, SHIPPED, defaults};
 use blobwise::store::{Adapter, OptionSpec, Values};
 use blobwise::stores::{self, Entry};
 use blobwise::units;
@@ -204,6 +205,67 @@ fn every_store_is_in_the_table() {
     assert_eq!(names.len(), unique.len(), "{names:?}");
 }
 
+/// Files that go by the name of a standard phase, and why they may. A new kind of work adds none.
+const NAMES_PHASES: &[(&str, &str)] = &[
+    ("src/cli/run.rs", "`--loads` is of pages"),
+    ("src/cli/selftest/trials.rs", "the plan of a trial"),
+    ("src/engine/uploads.rs", "a step of an upload is called like a phase"),
+    ("src/judge/answer.rs", "the questions that every run is asked"),
+    ("src/judge/answer/sizes.rs", "the same, by size"),
+    ("src/judge/cells.rs", "the steps of an upload"),
+    ("src/report/html/phases.rs", "the phases of these questions are open when the report is"),
+    ("src/report/terminal.rs", "a check that would only lengthen the table"),
+];
+
+/// The words in quotes behind the beginning of a line.
+fn quoted_after<'t>(text: &'t str, begin: &'t str) -> impl Iterator<Item = String> + 't {
+    let rest = text.lines().filter_map(move |line| line.trim().strip_prefix(begin));
+    rest.filter_map(|rest| Some(format!("\"{}\"", rest.strip_prefix('"')?.split_once('"')?.0)))
+}
+
+/// A kind of work is its file and its line: no other source has the name that its phases give it, or theirs. Plans may: they say what
+/// phases are called, and which there are by default.
+#[test]
+fn a_kind_of_work_is_one_file_and_one_line() {
+    let table = document("src/engine/work/mod.rs");
+    let (_, lines) = table.split_once("static TABLE").unwrap();
+    let (lines, _) = lines.split_once("];").unwrap();
+    let kinds = sources("src/engine/work");
+    let kinds: Vec<&PathBuf> = kinds.iter().filter(|path| !path.ends_with("mod.rs")).collect();
+    assert!(kinds.len() > 7, "{kinds:?}");
+    let may = |path: &Path| {
+        let path = short(path);
+        ["src/plan/", "src/stores/", "src/wire/"].iter().any(|below| path.starts_with(below))
+            || NAMES_PHASES.iter().any(|(known, _)| *known == path)
+    };
+    let others: Vec<(PathBuf, String)> = sources("src")
+        .into_iter()
+        .filter(|path| !may(path))
+        .map(|path| {
+            let text = read(&path);
+            let code = code(&text).collect::<Vec<_>>().join("\n");
+            (path, code)
+        })
+        .collect();
+    let mut wrong = Vec::new();
+    for file in kinds {
+        let name = file.file_stem().unwrap().to_string_lossy();
+        let own = lines.lines().filter(|line| line.trim().starts_with(&format!("&{name}::"))).count();
+        if own != 1 || !table.contains(&format!("mod {name};")) {
+            wrong.push(format!("{name} has {own} lines in the table"));
+        }
+        let text = read(file);
+        let words: BTreeSet<String> =
+            quoted_after(&text, "id: ").chain(quoted_after(&text, "const NAME: &str = ")).collect();
+        assert!(!words.is_empty(), "{name} has no phase");
+        for (other, code) in others.iter().filter(|(other, _)| other != file) {
+            let found = words.iter().filter(|word| code.contains(*word));
+            wrong.extend(found.map(|word| format!("{} names {word} of {name}", short(other))));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 // ---- documents ------------------------------------------------------------------------------------------------------
 
 const DOCUMENTS: &[&str] = &[
@@ -354,6 +416,17 @@ fn the_keys_of_a_plan_are_those_of_the_types() {
 }
 
 /// The examples in the document are plans that can be run.
+/// The phases that plans name are those of the kinds of work.
+#[test]
+fn the_standard_phases_of_plans_are_those_of_the_kinds_of_work() {
+    let mut text = String::from("| phase | default | what it does |\n| --- | --- | --- |\n");
+    for phase in standard() {
+        let default = if DEFAULT_PHASES.contains(&phase.id) { "x" } else { "" };
+        text += &format!("| `{}` | {default} | {} |\n", phase.id, phase.about);
+    }
+    holds("docs/plans.md", "phases", &text);
+}
+
 #[test]
 fn examples_of_plans_are_plans() {
     let text = document("docs/plans.md");

@@ -147,3 +147,6 @@ fn eprint(line: &str) {
     // Nobody is left to be told that standard error is gone.
     drop(writeln!(std::io::stderr(), "{}", shown::on_terminal(line)));
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,7 +42,7 @@ pub fn from_figures(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
     doubts.extend(budget(plan, result));
     doubts.extend(rails::drift(result));
     doubts.extend(disturbed::doubts(plan, result));
-    doubts.extend(short(result));
+    doubts.extend(short(plan, result));
     doubts.extend(harness(result));
     doubts.extend(waking(plan, result));
     doubts.extend(kept_awake(plan, result));
@@ -145,8 +145,11 @@ fn places(result: &RunResult, cells: &[&Cell]) -> String {
     list.join("; ")
 }
 
-fn short(result: &RunResult) -> Option<Doubt> {
-    let is_short = |cell: &Cell| ranking::is_too_short(cell) && cell.phase != "reopen";
+fn short(plan: &Plan, result: &RunResult) -> Option<Doubt> {
+    // More blobs make no more openings.
+    let opens = |phase: &Phase| phase.deed().is_some_and(|deed| deed.reopens);
+    let reopens = |cell: &Cell| plan.phases.iter().any(|phase| phase.id == cell.phase && opens(phase));
+    let is_short = |cell: &Cell| ranking::is_too_short(cell) && !reopens(cell);
     let help = if result.results.iter().any(ranking::is_cut_short) && result.plan.corpora.is_empty() {
         format!(
             "more blobs (`--blobs`; {COLD_BLOBS_SERVERS} for `read-cold` of a server), and a larger `--budget`"

@@ -30,6 +30,8 @@ static TABLE: &[&dyn Work] = &[
     &uploads::Uploads,
     &pages::Pages,
     &age::Age,
+    #[cfg(test)]
+    &toy::Toy,
 ];
 
 /// A kind of work. A load of ops that does nothing else needs no more than a name, its phases and how it is run.
@@ -151,3 +153,6 @@ impl PlanText {
         self.resolve_with(&standard(), available)
     }
 }
+
+#[cfg(test)]
+mod toy;

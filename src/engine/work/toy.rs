@@ -1,0 +1,56 @@
+//! A kind of work that only tests have: whether a store keeps its blobs in its directory. It is what another kind takes: this file and
+//! its line in the table.
+
+use super::super::visit::{Done, Outcome, Visitor};
+use super::{Candidate, Work};
+use crate::plan::{Deed, Phase, StandardPhase};
+use crate::result::{Bearing, Found, FoundColumn, FoundValue, Unit};
+
+const NAME: &str = "toy";
+const STANDARD: &[StandardPhase] = &[StandardPhase {
+    id: NAME,
+    about: "looks whether the blobs lie in the directory of a store",
+    phases: |_| vec![Phase::of_deed(NAME, NAME, Deed::new("keeps"))],
+}];
+
+/// See the file.
+pub(super) struct Toy;
+
+impl Work for Toy {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn standard(&self) -> &'static [StandardPhase] {
+        STANDARD
+    }
+
+    fn impossible(&self, candidate: &Candidate<'_>, _phase: &Phase) -> Option<String> {
+        (!candidate.caps.contents).then(|| "has no blobs to keep".to_owned())
+    }
+
+    fn run(&self, visitor: &mut Visitor<'_>, _phase: &Phase, _repeat: Option<&Phase>) -> Done {
+        let bytes = visitor.bytes_taken(visitor.store()?.0)?.all;
+        let (bearing, verdict) = if bytes < visitor.state.live_bytes() {
+            (Bearing::Fails, "Its directory has less than the blobs.")
+        } else {
+            (Bearing::Holds, "Its directory has what it keeps.")
+        };
+        let alive = visitor.state.alive.iter().filter(|alive| **alive).count();
+        Ok(Some(Outcome::Found(Box::new(Found {
+            title: "What stores keep".to_owned(),
+            columns: vec![
+                FoundColumn::new("where", Unit::Text),
+                FoundColumn::new("blobs", Unit::Count),
+                FoundColumn::new("disk", Unit::Bytes),
+            ],
+            lines: vec![vec![
+                FoundValue::text("its directory"),
+                FoundValue::number(alive as f64),
+                FoundValue::number(bytes as f64),
+            ]],
+            bearing,
+            verdict: verdict.to_owned(),
+        }))))
+    }
+}
