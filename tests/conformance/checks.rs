@@ -110,6 +110,7 @@ pub const ALL: &[Check] = &[
         |subject| subject.caps().catalogue && subject.plain,
         catalogues::forgets_unfinished_uploads,
     ),
+    open("serves-by-as-many-processes", |subject| subject.has_option("workers"), serves_by_as_many_processes),
     open("facts-stay", always, facts_stay),
     // What a server writes by itself, such as its statistics, is no work that it was given.
     own("settles-once", |subject| subject.caps().persistent && !subject.is_server(), settles_once),
@@ -721,6 +722,27 @@ fn refused_for_its_size(outcome: blobwise::store::Result<()>, limit: u64) -> Res
         Err(Error::Failed(error)) if format!("{error:#}").contains(&format!("limit of {limit} B")) => Ok(()),
         Err(error) => Err(anyhow!(error).context(format!("it does not name the limit of {limit} B"))),
     }
+}
+
+/// A row's facts say by how many processes it is served: as many as were asked for, and as its web server has started.
+fn serves_by_as_many_processes(bench: &mut Bench) -> Result<()> {
+    let asked = bench.subject.options.number("workers") as usize;
+    let store = bench.store()?;
+    let facts = store.facts()?;
+    let said = |name: &str| facts.get(name).and_then(|said| said.parse::<usize>().ok());
+    let serving = said("processes that serve").context("the facts do not say by how many processes")?;
+    ensure!(asked == 0 || asked == serving, "asked for {asked} processes, and {serving} serve");
+    let of_php = said("processes of PHP");
+    ensure!(asked == 0 || of_php.is_none_or(|of_php| of_php == asked), "{of_php:?} of PHP for {asked}");
+    // The web server is started last, and is the first one.
+    let web = store.servers().into_iter().next().context("no server serves")?;
+    let wanted = match web.name().starts_with("php-fpm") {
+        true => of_php.context("the facts do not say how many of PHP")?,
+        false => serving,
+    };
+    let started = web.started_processes().max(1);
+    ensure!(started == wanted, "the facts say {wanted}, and `{}` has {started}", web.name());
+    Ok(())
 }
 
 /// Facts are versions and settings: use does not change them.

@@ -74,6 +74,7 @@ const LIARS: &[Liar] = &[
     liar("catalogue-undeclared", &["refuses-a-catalogue"]),
     liar("over-the-limit-accepted", &["refuses-a-blob-over-the-limit"]),
     liar("counts-in-facts", &["facts-stay"]),
+    Liar { adapter: &SERVED, ..liar("says-another-number-of-processes", &["serves-by-as-many-processes"]) },
     liar("leaves-work-to-the-next-settling", &["settles-once"]),
     liar("forgets-when-closed", &["survives-reopening", "opens-cold"]),
     liar("invents-after-a-cold-start", &["opens-cold"]),
@@ -109,6 +110,7 @@ static EMBEDDED: LazyLock<Adapter> = LazyLock::new(|| adapter("liar", Kind::Embe
 static SQLITE: LazyLock<Adapter> = LazyLock::new(|| adapter("liar-sqlite", Kind::Embedded));
 static LMDB: LazyLock<Adapter> = LazyLock::new(|| adapter("lmdb/liar", Kind::Embedded));
 static SERVER: LazyLock<Adapter> = LazyLock::new(|| adapter("liar-server", Kind::Server));
+static SERVED: LazyLock<Adapter> = LazyLock::new(|| adapter("nginx/liar", Kind::Web));
 static POSTGRES: LazyLock<Adapter> = LazyLock::new(|| adapter("postgres/liar", Kind::Server));
 
 const LIE: OptionSpec =
@@ -118,6 +120,12 @@ const CONNECTION: OptionSpec = OptionSpec {
     values: Values::OneOf(&["kept"]),
     default: "kept",
     about: "declared, so that connecting anew is checked",
+};
+const WORKERS: OptionSpec = OptionSpec {
+    name: "workers",
+    values: Values::OneOf(&["2"]),
+    default: "2",
+    about: "declared, so that processes are counted",
 };
 const LAZY: OptionSpec = OptionSpec {
     name: "delete",
@@ -134,6 +142,7 @@ fn adapter(name: &'static str, kind: Kind) -> Adapter {
         "liar" => (&[LIE], |setup| open(setup, INNER)),
         "liar-sqlite" => (&[LIE], |setup| open(setup, "sqlite")),
         "lmdb/liar" => (&[LIE], |setup| open(setup, "lmdb")),
+        "nginx/liar" => (&[LIE, WORKERS], |setup| open(setup, "nginx")),
         "liar-server" => (&[LIE, CONNECTION], |setup| open(setup, INNER)),
         _ => (&[LIE, LAZY, CONNECTION], |setup| open(setup, "postgres/bytea")),
     };
@@ -171,6 +180,7 @@ fn inner_of(name: &str) -> &'static str {
     match name {
         "liar-sqlite" => "sqlite",
         "lmdb/liar" => "lmdb",
+        "nginx/liar" => "nginx",
         "postgres/liar" => "postgres/bytea",
         _ => INNER,
     }
@@ -390,6 +400,9 @@ impl Store for LyingStore {
         let mut facts = self.inner.facts()?;
         if self.lie == "counts-in-facts" {
             facts.insert("puts".into(), self.puts.load(Ordering::Relaxed).to_string());
+        }
+        if self.lie == "says-another-number-of-processes" {
+            facts.insert("processes that serve".into(), "3".into());
         }
         Ok(facts)
     }

@@ -126,6 +126,10 @@ fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
             subjects.push(Arc::new(tried(&[(spec.name, value)])?));
         }
     }
+    // One of each kind of server, by another number of processes than it would have chosen.
+    if ["nginx", "apache", "lighttpd", "nginx-php/readfile"].contains(&adapter.name) {
+        subjects.push(Arc::new(tried(&[("workers", "3")])?));
+    }
     // Over TLS a protocol is agreed to in another way than without it.
     if ["http", "tls"].iter().all(|name| defaults.has_option(name)) {
         subjects.push(Arc::new(tried(&[("http", "2"), ("tls", "true")])?));

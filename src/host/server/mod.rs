@@ -196,6 +196,20 @@ impl Server {
         }
     }
 
+    /// How many processes it has started that run now, theirs included.
+    pub fn started_processes(&self) -> usize {
+        started_by(self.process.pid())
+    }
+
+    /// Waits until it has started this many processes, as its configuration says. Another number is an error that names both.
+    pub fn wait_for_processes(&mut self, wanted: usize, patience: Duration) -> Result<()> {
+        let (pid, name) = (self.process.pid(), self.name.clone());
+        self.wait_until_ready(patience, || match started_by(pid) {
+            found if found == wanted => Ok(()),
+            found => bail!("`{name}` serves by {found} processes, and was asked for {wanted}"),
+        })
+    }
+
     /// Its program's name.
     pub fn name(&self) -> &str {
         &self.name
@@ -428,6 +442,11 @@ pub fn run_to_end(launch: &Launch, patience: Duration) -> Result<()> {
             None => std::thread::sleep(POLL),
         }
     }
+}
+
+/// Processes below one.
+fn started_by(pid: i32) -> usize {
+    tree(pid).len() - 1
 }
 
 /// The last lines of a log, as the end of an error message.

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use super::certificate::Certificate;
 use super::client::{Client, Request, Target};
-use super::{APACHE, BUSYBOX, LIGHTTPD, LIGHTTPD_TLS, NGINX, PHP_FPM};
+use super::{APACHE, BUSYBOX, LIGHTTPD, LIGHTTPD_TLS, NGINX, PHP_FPM, WORKERS};
 use crate::host::server::{Launch, Server, SocketDir};
 use crate::store::*;
 use crate::stores::common::servers::{START_PATIENCE, STOP_PATIENCE, on_free_port};
@@ -52,6 +52,8 @@ pub(in crate::stores) struct Web {
     /// What the server calls itself.
     pub(in crate::stores) version: String,
     sockets: SocketDir,
+    /// Whether it has started all processes that it serves by.
+    has_fixed_processes: bool,
 }
 
 /// Requests that may be under way at once beside the workers': one that verifies, and some that are being closed.
@@ -98,7 +100,19 @@ impl Web {
             // It does not name itself.
             version = BUSYBOX.find()?.version;
         }
-        Ok(Web { servers, target, version, sockets })
+        let processes = plan.processes();
+        if let Some(wanted) = processes {
+            last.wait_for_processes(wanted, START_PATIENCE)?;
+        }
+        Ok(Web { servers, target, version, sockets, has_fixed_processes: processes.is_some() })
+    }
+
+    /// By how many processes it serves, as counted: the web server, and PHP beside it. A server that has none beside its first serves by
+    /// that. Nothing is said of those that start a process when it is needed.
+    pub(in crate::stores) fn processes(&self) -> impl Iterator<Item = (String, String)> {
+        let names = ["processes that serve", "processes of PHP"];
+        let counted = self.servers.iter().rev().zip(names).filter(|_| self.has_fixed_processes);
+        counted.map(|(server, name)| (name.to_owned(), server.started_processes().max(1).to_string()))
     }
 
     pub(in crate::stores) fn servers(&self) -> impl Iterator<Item = &Server> {
@@ -133,6 +147,9 @@ pub(in crate::stores) fn check_path(setup: &Setup) -> Result<()> {
     Ok(())
 }
 
+/// Threads of a process of Apache's, where its connections need no more.
+const APACHE_THREADS: usize = 64;
+
 /// What the configurations are made from.
 struct Plan<'a> {
     setup: &'a Setup<'a>,
@@ -146,6 +163,32 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
+    /// By how many processes the row is to be served, where it says so.
+    fn asked(&self) -> Option<usize> {
+        Some(self.setup.options.number(WORKERS.name) as usize).filter(|asked| *asked > 0)
+    }
+
+    /// How many processes the web server starts; `None` where it does so when they are needed.
+    fn processes(&self) -> Option<usize> {
+        match self.site.front {
+            Front::Nginx => Some(self.nginx_processes()),
+            // One hands connections to each of these, and there is one more.
+            Front::Apache if !self.site.has_scripts => Some(self.apache_processes()),
+            // One that is to be alone is its first, and starts none.
+            Front::Lighttpd => Some(self.asked().filter(|asked| *asked > 1).unwrap_or(0)),
+            Front::Apache | Front::Busybox => None,
+        }
+    }
+
+    fn nginx_processes(&self) -> usize {
+        let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        self.asked().unwrap_or_else(processors)
+    }
+
+    fn apache_processes(&self) -> usize {
+        self.asked().unwrap_or(self.connections.div_ceil(APACHE_THREADS) + 1)
+    }
+
     fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
         let path = self.setup.dir.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
@@ -197,16 +240,17 @@ impl Plan<'_> {
         let connections = self.connections;
         match self.site.has_scripts {
             false => {
-                const THREADS: usize = 64;
-                let processes = connections.div_ceil(THREADS) + 1;
+                let processes = self.apache_processes();
+                // However few processes there are, every connection has a thread.
+                let threads = APACHE_THREADS.max(connections.div_ceil(processes));
                 text += &load("mpm_event", &modules.join("mod_mpm_event.so"));
                 text += &format!(
-                    "ThreadsPerChild {THREADS}\nThreadLimit {THREADS}\nServerLimit {processes}\nStartServers {processes}\n\
-                     MaxRequestWorkers {}\nMinSpareThreads {THREADS}\nMaxSpareThreads {}\n\
+                    "ThreadsPerChild {threads}\nThreadLimit {threads}\nServerLimit {processes}\nStartServers {processes}\n\
+                     MaxRequestWorkers {}\nMinSpareThreads {threads}\nMaxSpareThreads {}\n\
                      DocumentRoot \"{root}\"\n<Directory \"{root}\">\nRequire all granted\nAllowOverride None\nOptions FollowSymLinks\n\
                      ForceType application/octet-stream\n</Directory>\n",
-                    processes * THREADS,
-                    processes * THREADS,
+                    processes * threads,
+                    processes * threads,
                 );
             }
             true => {
@@ -254,7 +298,7 @@ impl Plan<'_> {
                 ),
             ),
         };
-        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let processes = self.nginx_processes();
         let served = match self.site.has_scripts {
             false => format!("root \"{root}\";"),
             true => format!(
@@ -269,7 +313,7 @@ impl Plan<'_> {
             ),
         };
         format!(
-            "daemon off;\nworker_processes {processors};\npid \"{run}/pid\";\nerror_log stderr warn;\n\
+            "daemon off;\nworker_processes {processes};\npid \"{run}/pid\";\nerror_log stderr warn;\n\
              events {{ worker_connections {connections}; }}\n\
              http {{\ndefault_type application/octet-stream;\naccess_log off;\nsendfile on;\ntcp_nopush on;\n\
              # As many requests of one connection as there are, and no end while a run thinks.\n\
@@ -289,7 +333,7 @@ impl Plan<'_> {
     fn start_fpm(&self) -> Result<Server> {
         let program = PHP_FPM.find()?;
         // A process serves one request at a time; more of them than visitors would idle.
-        let children = self.setup.workers.clamp(2, 32);
+        let children = self.asked().unwrap_or_else(|| self.setup.workers.clamp(2, 32));
         let run = self.run.display();
         let text = format!(
             "[global]\ndaemonize = no\nerror_log = /proc/self/fd/2\n[www]\nlisten = {run}/fpm\nlisten.backlog = 1024\n\
@@ -303,6 +347,7 @@ impl Plan<'_> {
         server.wait_until_ready(START_PATIENCE, || {
             Ok(std::os::unix::net::UnixStream::connect(&socket).map(drop)?)
         })?;
+        server.wait_for_processes(children, START_PATIENCE)?;
         Ok(server)
     }
 
@@ -337,7 +382,8 @@ impl Plan<'_> {
              server.max-keep-alive-requests = 65535\nserver.max-keep-alive-idle = 3600\n\
              # A file that was replaced less than two seconds ago would be sent as it was.\n\
              server.stat-cache-engine = \"disable\"\n\
-             mimetype.assign = (\"\" => \"application/octet-stream\")\n",
+             mimetype.assign = (\"\" => \"application/octet-stream\")\n{workers}",
+            workers = self.asked().map(|asked| format!("server.max-worker = {asked}\n")).unwrap_or_default(),
             connections = self.connections,
             files = self.lighttpd_files(),
         );

@@ -103,6 +103,13 @@ const KEEP_ALIVE: OptionSpec = OptionSpec {
     default: "true",
     about: "false: a connection for each request, as a visitor's first one",
 };
+/// Not of Apache with PHP inside it, which needs a process for each connection.
+const WORKERS: OptionSpec = OptionSpec {
+    name: "workers",
+    values: Values::Integer { min: 0, max: 64 },
+    default: "0",
+    about: "processes that serve, and with php-fpm as many of PHP; 0: nginx one for each processor, Apache by connections, lighttpd one, PHP by visitors",
+};
 const TLS: OptionSpec = OptionSpec {
     name: "tls",
     values: Values::Flag,
@@ -177,7 +184,7 @@ pub(in crate::stores) const STATIC_NGINX: Adapter = adapter!(
     "nginx",
     "nginx serving the files of `files/hashed`",
     [NGINX],
-    [MEDIUM, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
+    [MEDIUM, WORKERS, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
     FILES,
     Front::Nginx,
     Content::Files
@@ -186,7 +193,7 @@ pub(in crate::stores) const STATIC_APACHE: Adapter = adapter!(
     "apache",
     "Apache serving the files of `files/hashed`",
     [APACHE],
-    [MEDIUM, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
+    [MEDIUM, WORKERS, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
     FILES,
     Front::Apache,
     Content::Files
@@ -195,7 +202,7 @@ pub(in crate::stores) const STATIC_LIGHTTPD: Adapter = adapter!(
     "lighttpd",
     "lighttpd serving the files of `files/hashed`",
     [LIGHTTPD],
-    [MEDIUM, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
+    [MEDIUM, WORKERS, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
     FILES,
     Front::Lighttpd,
     Content::Files
@@ -222,7 +229,7 @@ pub(in crate::stores) const NGINX_READFILE: Adapter = adapter!(
     "nginx-php/readfile",
     "nginx with php-fpm; a script sends the files of `files/hashed`",
     [NGINX, PHP_FPM],
-    [SEND, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
+    [SEND, WORKERS, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
     FILES,
     Front::Nginx,
     Content::Script("readfile.php")
@@ -240,7 +247,7 @@ pub(in crate::stores) const NGINX_APCU: Adapter = adapter!(
     "nginx-php/apcu",
     "nginx with php-fpm; a script sends blobs from APCu, filled from `files/hashed`",
     [NGINX, PHP_FPM, APCU],
-    [TIMED, KEEP_ALIVE, TLS, HTTP],
+    [TIMED, WORKERS, KEEP_ALIVE, TLS, HTTP],
     FILES,
     Front::Nginx,
     Content::Cached(Cache::Apcu)
@@ -260,7 +267,7 @@ pub(in crate::stores) const NGINX_MYSQL: Adapter = adapter!(
     "nginx-php/mysql",
     "nginx with php-fpm; a script sends blobs out of `mariadb/blob`",
     [NGINX, PHP_FPM, MYSQLI, PDO_MYSQL, crate::stores::database::mysql::MARIADBD],
-    [DRIVER, CONNECTION, PROTOCOL, TIMED, KEEP_ALIVE, TLS, HTTP],
+    [DRIVER, CONNECTION, PROTOCOL, TIMED, WORKERS, KEEP_ALIVE, TLS, HTTP],
     MARIADB,
     Front::Nginx,
     Content::Script("mysql.php")
@@ -280,7 +287,7 @@ pub(in crate::stores) const NGINX_MEMCACHED: Adapter = adapter!(
     "nginx-php/memcached",
     "nginx with php-fpm; a script sends blobs from memcached, filled from `files/hashed`",
     [NGINX, PHP_FPM, PHP_MEMCACHED, crate::stores::cache::memcached::MEMCACHED],
-    [CONNECTION, TIMED, KEEP_ALIVE, TLS, HTTP],
+    [CONNECTION, TIMED, WORKERS, KEEP_ALIVE, TLS, HTTP],
     FILES,
     Front::Nginx,
     Content::Cached(Cache::Memcached)
@@ -300,7 +307,7 @@ pub(in crate::stores) const NGINX_POSTGRES: Adapter = adapter!(
     "nginx-php/postgres",
     "nginx with php-fpm; a script sends blobs out of `postgres/bytea`",
     [NGINX, PHP_FPM, PGSQL, crate::stores::database::postgres::POSTGRES],
-    [CONNECTION, TIMED, KEEP_ALIVE, TLS, HTTP],
+    [CONNECTION, TIMED, WORKERS, KEEP_ALIVE, TLS, HTTP],
     POSTGRES,
     Front::Nginx,
     Content::Script("postgres.php")
@@ -540,6 +547,7 @@ impl Store for Delivery {
 
     fn facts(&self) -> Result<Facts> {
         let mut facts = Facts::from([("server".into(), self.web.version.clone())]);
+        facts.extend(self.web.processes());
         for (place, store) in [("behind", Some(&self.behind)), ("cache", self.cache.as_ref())] {
             if let Some(store) = store {
                 facts.extend(facts_of(place, store.as_ref())?);
