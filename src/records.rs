@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::corpus::CorpusId;
-use crate::plan::{Class, Plan, Transaction, class_of};
 use crate::result::{
-    CorpusResult, Disturbance, Doubt, Finding, Fixed, Harness, Machine, Picture, Program, Promise, Rail,
-    Round, RowResult, RunResult, SetAside, SetAsideRound, Status, StoreRound, Traits,
+    CorpusResult, Disturbance, Doubt, Finding, Fixed, Harness, Machine, Picture, Program, Rail, Round,
+    RowResult, RunResult, SetAside, SetAsideRound, Status, StoreRound,
 };
 
 /// Above this share of the store's bytes in the page cache after opening, the store has loaded them itself.
@@ -76,63 +75,16 @@ pub struct Records {
     pub complete: bool,
 }
 
-/// The rows of a plan, those that cannot run here last. What their adapters say of them is asked for here and nowhere later: from now
-/// on it is part of the result.
-pub fn rows(plan: &Plan) -> Vec<RowResult> {
-    let ready = plan.rows.iter().map(|row| {
-        let promise = |class| {
-            let durability = class_of(row, class, plan.durability);
-            Promise { durability, damage: (row.adapter.damage)(&row.options, durability) }
-        };
-        let (asked, fill) = (promise(Class::Asked), promise(Class::Fill));
-        RowResult {
-            store: row.label.clone(),
-            adapter: row.adapter.name.to_owned(),
-            kind: Some(row.adapter.kind),
-            options: row.options.shown(),
-            traits: row.traits(),
-            own_durability: row.own_class(),
-            transaction: Some(row.transaction()).filter(|own| *own != Transaction::default()),
-            facts: BTreeMap::new(),
-            promise: Some(asked),
-            fill_promise: Some(fill).filter(|fill| *fill != asked),
-            made_cold: row.made_cold(),
-            noticed_by: None,
-            verified_from: None,
-            status: Status::Measured,
-            reason: None,
-        }
-    });
-    let missing = plan.missing.iter().map(|missing| RowResult {
-        store: missing.label.clone(),
-        adapter: missing.adapter.clone(),
-        kind: None,
-        options: BTreeMap::new(),
-        traits: Traits::default(),
-        own_durability: None,
-        transaction: None,
-        facts: BTreeMap::new(),
-        promise: None,
-        fill_promise: None,
-        made_cold: None,
-        noticed_by: None,
-        verified_from: None,
-        status: Status::NotAvailable,
-        reason: Some(missing.reason.clone()),
-    });
-    ready.chain(missing).collect()
-}
-
 impl Records {
     /// Nothing measured yet.
-    pub fn new(plan: &Plan, program: Program, machine: Machine) -> Records {
+    pub fn new(rows: Vec<RowResult>, program: Program, machine: Machine) -> Records {
         Records {
             program,
             fixed: Fixed::default(),
             machine,
             harness: Harness::default(),
             corpora: Vec::new(),
-            rows: rows(plan),
+            rows,
             cells: BTreeMap::new(),
             rails: Vec::new(),
             store_rounds: Vec::new(),
@@ -310,12 +262,13 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::subjects::rows;
     use crate::plan::resolved;
 
     /// Two rows in three rounds.
     fn records() -> Records {
         let plan = resolved("stores = ['files/flat', 'files/hashed']");
-        let mut records = Records::new(&plan, Program::default(), Machine::default());
+        let mut records = Records::new(rows(&plan), Program::default(), Machine::default());
         for round in 1..=3 {
             records.rails.push(Rail { round, ..Rail::default() });
             for store in ["files/flat", "files/hashed"] {

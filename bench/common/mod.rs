@@ -15,7 +15,7 @@ use blobwise::engine::workers::clock::HostClock;
 use blobwise::engine::workers::crew::{Crew, Job};
 use blobwise::host::place::Place;
 use blobwise::judge::interval::{self, paired_ratio, rate};
-use blobwise::plan::{Available, Length, Load, OpKind, Order, Row, Sets, Use, rows};
+use blobwise::plan::{Length, Load, OpKind, Order, Row, Sets, Use, rows};
 use blobwise::store::{Common, Durability, Mode, Setup, Store};
 
 /// Turns of each side.
@@ -65,7 +65,7 @@ impl Bed {
         std::fs::create_dir(&dir)?;
         let source = Source::Synthetic { name: "bench".to_owned(), sizes, content: Content::Random };
         let corpus = Corpus::build(&Request { source, blobs_max: Some(blobs), bytes_max: None, seed: 1 })?;
-        let (rows, _) = rows(&[store.to_owned()], &Sets::new(), Available::Here { strict: true })?;
+        let (rows, _) = rows(&[store.to_owned()], &Sets::new(), true)?;
         let row = rows.first().context("no row")?;
         let classes = (row.adapter.caps)(&row.options).durability;
         let class = classes.iter().rfind(|class| **class <= Durability::OnSync);

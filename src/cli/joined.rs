@@ -6,9 +6,9 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::engine::preflight::{other_conditions, other_row};
 use crate::judge::summary::summarize;
-use crate::plan::{Available, PhaseText, PlanText};
+use crate::plan::{PhaseText, PlanText};
 use crate::records::Records;
-use crate::result::{RowResult, RunResult};
+use crate::result::RunResult;
 
 /// Joins runs. An error when anything but their corpora differs: the plan, the rounds, the program or the machine.
 pub fn joined(runs: &[PathBuf]) -> Result<RunResult> {
@@ -26,10 +26,7 @@ pub fn joined(runs: &[PathBuf]) -> Result<RunResult> {
     }
     let (text, records) = whole.context("there is no run")?;
     // What was measured is all there: this machine need not have what it takes to measure it again.
-    let reason = |row: &RowResult| (row.store.clone(), row.reason.clone().unwrap_or_default());
-    let not_had = records.rows.iter().filter(|row| !row.is_here()).map(reason).collect();
-    let plan = text.resolve_for(Available::All { but: &not_had })?;
-    summarize(&plan, &records)
+    summarize(&text.design(&records.rows)?, &records)
 }
 
 fn add(whole: &mut (PlanText, Records), text: PlanText, records: Records) -> Result<()> {

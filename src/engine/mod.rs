@@ -9,6 +9,7 @@ pub mod preflight;
 pub mod rails;
 pub mod resources;
 pub mod run;
+pub mod subjects;
 pub mod uploads;
 pub mod verify;
 pub mod visit;

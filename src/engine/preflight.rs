@@ -8,12 +8,13 @@ use anyhow::{Context, Result, bail};
 
 use super::ops::PlannedOp;
 use super::pilot;
+use super::subjects::rows;
 use super::visit::setup;
 use crate::corpus::Corpus;
 use crate::host::machine;
 use crate::host::place::remove_tree;
 use crate::plan::{Class, Length, Load, Plan, Row, class_of};
-use crate::records::{Records, rows};
+use crate::records::Records;
 use crate::result::{CorpusResult, Machine, Program, RowResult};
 use crate::shown;
 use crate::store::{Common, Mode};
@@ -240,7 +241,7 @@ mod tests {
         let plan = planned(40);
         let program = Program { version: "1.0".into(), build: "release".into(), ..Program::default() };
         let machine = Machine { kernel: "6.1".into(), device: Some("sda".into()), ..Machine::default() };
-        let mut earlier = Records::new(&plan, program.clone(), machine.clone());
+        let mut earlier = Records::new(rows(&plan), program.clone(), machine.clone());
         earlier.fixed.corpus_share = 0.5;
         earlier.corpora = pilot::cut(&corpora(&plan), 0.5)
             .iter()

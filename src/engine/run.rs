@@ -10,6 +10,7 @@ use super::order::williams;
 use super::pilot::{self, PilotVisit, ROUNDS_WANTED};
 use super::rails;
 use super::resources::Idle;
+use super::subjects::rows;
 use super::visit::{Outcome, Run, Subject, Turn, Visit, visit};
 use super::workers::clock::HostClock;
 use super::yardstick::Yardstick;
@@ -143,7 +144,7 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
     let resumed = start.earlier.is_some();
     let records = start
         .earlier
-        .unwrap_or_else(|| Records::new(plan, start.program.clone(), machine::facts(place.path())));
+        .unwrap_or_else(|| Records::new(rows(plan), start.program.clone(), machine::facts(place.path())));
     let mut course = Course {
         deadline: deadline(plan, start.since, begin, &records, resumed),
         yardstick: Yardstick::new(1000, 4096)?,
@@ -674,7 +675,7 @@ mod tests {
     #[test]
     fn a_budget_counts_from_where_a_run_begins_or_goes_on() {
         let plan = resolved("stores = ['files/flat']\nbudget = '60s'");
-        let mut records = Records::new(&plan, Program::default(), Machine::default());
+        let mut records = Records::new(rows(&plan), Program::default(), Machine::default());
         let (since, begin) = (Duration::from_secs(100), Duration::from_secs(103));
         assert_eq!(deadline(&plan, since, begin, &records, false), Some(Duration::from_secs(160)));
         records.program.seconds = 20.0;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::cells::{is_offered, op_ns, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::ranking::{self, League};
-use crate::plan::{Does, MIX_PHASES, OpKind, Phase, Plan, part_of, whole_of};
+use crate::plan::text::{Design, Does, MIX_PHASES, OpKind, Phase, part_of, whole_of};
 use crate::result::{Cache, Cell, Durability, Round, RowResult, RunResult, Status, Verdict};
 use crate::units;
 
@@ -17,7 +17,7 @@ const SMALL_SHARE: f64 = 0.03;
 const SMALL_NS: f64 = 5_000.0;
 
 /// The sentences, in the order in which they are printed.
-pub fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
+pub fn answer(plan: &Design, result: &RunResult) -> Vec<String> {
     if !result.complete && result.store_rounds.is_empty() {
         return vec![
             "Nothing was measured: the run was ended before it was through with its first row.".to_owned(),
@@ -53,7 +53,7 @@ pub fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
 /// The phase whose ops are loads of pages.
 const LOAD: &str = "load";
 
-fn loads(plan: &Plan, result: &RunResult) -> Vec<String> {
+fn loads(plan: &Design, result: &RunResult) -> Vec<String> {
     let cells: Vec<&Cell> = result.results.iter().filter(|cell| cell.phase == LOAD).collect();
     let rounds = cells.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     let mut sentences = vec![format!(
@@ -78,7 +78,7 @@ fn loads(plan: &Plan, result: &RunResult) -> Vec<String> {
     sentences
 }
 
-fn context(plan: &Plan, result: &RunResult) -> String {
+fn context(plan: &Design, result: &RunResult) -> String {
     let corpus = &result.corpus;
     let blobs = if plan.corpora.len() > 1 {
         format!("stores of {} sizes", result.corpora.len())
@@ -110,7 +110,7 @@ fn context(plan: &Plan, result: &RunResult) -> String {
 }
 
 /// A condition of which nothing is said where it is as usual.
-fn asked_awake(plan: &Plan) -> &'static str {
+fn asked_awake(plan: &Design) -> &'static str {
     if plan.awake { ", processors asked not to sleep" } else { "" }
 }
 
@@ -157,7 +157,7 @@ const WARM: &str = "read-warm";
 const COLD: &str = "read-cold";
 
 /// The questions that every run is asked, as far as they are about what its rows do themselves and the plan does not ask others.
-fn standard(plan: &Plan, result: &RunResult) -> Vec<Question> {
+fn standard(plan: &Design, result: &RunResult) -> Vec<Question> {
     let all = [
         Question::usual("Warm reads", &[WARM], "reads"),
         Question::usual("Cold reads", &[COLD], "reads"),
@@ -171,7 +171,7 @@ fn standard(plan: &Plan, result: &RunResult) -> Vec<Question> {
 }
 
 /// A question for each phase of the plan's own and, where the phases were chosen, for each that no usual question is about.
-fn asked(plan: &Plan, result: &RunResult) -> Vec<Question> {
+fn asked(plan: &Design, result: &RunResult) -> Vec<Question> {
     let is_own = |phase: &Phase| plan.text.phase.iter().any(|own| own.id == whole_of(&phase.id));
     let has = |id: &str| plan.phases.iter().any(|phase| phase.id == id);
     let were_chosen = !(has(WARM) && has(COLD));
@@ -205,7 +205,7 @@ fn is_of_subject(result: &RunResult, writes: bool) -> bool {
     !(writes && subject(result) == League::Delivery)
 }
 
-fn question(plan: &Plan, result: &RunResult, question: &Question) -> String {
+fn question(plan: &Design, result: &RunResult, question: &Question) -> String {
     let cells = question.phases.iter().find_map(|phase| {
         let cells: Vec<&Cell> = result.results.iter().filter(|cell| cell.phase == *phase).collect();
         // Baselines do every phase, also one that is for rows which are not here.
@@ -347,7 +347,7 @@ fn unanswered(question: &Question, why: &str, command: Option<String>) -> String
 }
 
 /// The command that measures the phase of a question with the same files and stores; none where no row could do it.
-fn to_find_out(plan: &Plan, result: &RunResult, question: &Question) -> Option<String> {
+fn to_find_out(plan: &Design, result: &RunResult, question: &Question) -> Option<String> {
     let can = |row: &RowResult| !question.is_cold() || row.made_cold.is_some();
     let can_be = eligible(result).into_iter().any(can);
     // Phases of the plan's own may be needed by what it says of them.
@@ -589,7 +589,7 @@ fn taken_empty(share: f64) -> String {
 }
 
 /// The cost of 1,000 ops of the mix, per round from settled times, compared like any rate.
-fn mix(plan: &Plan, result: &RunResult) -> Option<String> {
+fn mix(plan: &Design, result: &RunResult) -> Option<String> {
     if plan.mix.is_empty() {
         return None;
     }
@@ -629,7 +629,7 @@ fn cheapest(rows: &[Series]) -> String {
 
 /// Mixed ops a second of each row that is ranked in every phase of the mix, by what they may be compared with, the largest group
 /// first.
-fn mixed(plan: &Plan, result: &RunResult) -> Vec<(String, Vec<Series>)> {
+fn mixed(plan: &Design, result: &RunResult) -> Vec<(String, Vec<Series>)> {
     let mut groups: Vec<(String, Vec<Series>)> = Vec::new();
     for row in eligible(result) {
         let mut cost: BTreeMap<u32, f64> = BTreeMap::new();

@@ -10,7 +10,7 @@ use super::histogram::{self, Histogram, SHARES};
 use super::interval::rate;
 use super::ranking::is_ladder;
 use crate::corpus::CorpusId;
-use crate::plan::{CacheState, Phase, Plan};
+use crate::plan::text::{CacheState, Design, Phase};
 use crate::records::{CellRecord, Records};
 use crate::result::{
     Cache, CacheProof, Cell, HotShare, PercentileIntervals, Round, RowResult, SizeBand, Status, Step, Traits,
@@ -20,7 +20,7 @@ use crate::result::{
 const RESIDENT_SHARE_MAX: f64 = 0.01;
 
 /// A cell without figures.
-fn blank(plan: &Plan, phase: &Phase, corpus_id: CorpusId) -> Cell {
+fn blank(plan: &Design, phase: &Phase, corpus_id: CorpusId) -> Cell {
     let (workers, batch) = plan.hands_of(phase);
     Cell {
         store: String::new(),
@@ -77,7 +77,7 @@ fn blank(plan: &Plan, phase: &Phase, corpus_id: CorpusId) -> Cell {
     }
 }
 
-pub(super) fn missing_cell(missing: &RowResult, plan: &Plan, phase: &Phase, corpus_id: CorpusId) -> Cell {
+pub(super) fn missing_cell(missing: &RowResult, plan: &Design, phase: &Phase, corpus_id: CorpusId) -> Cell {
     let reason = missing.reason.clone().unwrap_or_default();
     Cell {
         store: missing.store.clone(),
@@ -91,7 +91,7 @@ pub(super) fn missing_cell(missing: &RowResult, plan: &Plan, phase: &Phase, corp
 
 /// A cell of a row; `None` while nothing is known about it.
 pub(super) fn cell(
-    plan: &Plan,
+    plan: &Design,
     records: &Records,
     row: &RowResult,
     phase: &Phase,
@@ -331,7 +331,7 @@ pub fn device_bytes_per_byte(cell: &Cell) -> Option<f64> {
     (delivered > 0).then(|| read as f64 / delivered as f64)
 }
 
-fn harness_share(plan: &Plan, records: &Records, cell: &Cell, phase: &Phase) -> Option<f64> {
+fn harness_share(plan: &Design, records: &Records, cell: &Cell, phase: &Phase) -> Option<f64> {
     let null = records.harness.null_ns.get(&cell.corpus_id.key(&cell.phase)).copied().or_else(|| {
         // The null store forgets when closed: its warm reads stand for cold ones.
         let warm = plan.phases.iter().find(|phase| !phase.writes() && phase.cache == CacheState::Warm)?;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::interval::{CONFIDENCE, EQUAL_WITHIN, Moments, median, t_two_sided};
 use super::{cells, histogram, ranking};
 use crate::corpus::CorpusId;
-use crate::plan::{ClaimText, Expect, Metric, Quantity, Target, whole_of};
+use crate::plan::text::{ClaimText, Expect, Metric, Quantity, Target, whole_of};
 use crate::result::{
     Cache, Cell, Claim, ClaimVerdict, Footprint, Interval, Magnitude, Round, RunResult, Status,
 };

@@ -9,7 +9,7 @@ use super::doubts::doubt;
 use super::interval::{Moments, median, t_two_sided};
 use super::{LEAST_SECONDS, VERDICT_ROUNDS, rails, ranking};
 use crate::corpus::CorpusId;
-use crate::plan::{Plan, whole_of};
+use crate::plan::text::{Design, whole_of};
 use crate::result::{Cache, Cause, Cell, Disturbance, Doubt, Round, RunResult, Status};
 use crate::units;
 
@@ -41,7 +41,7 @@ const OTHERS_READ_SHARE: f64 = 0.1;
 const OTHERS_WRITTEN_SHARE: f64 = 0.5;
 
 /// Everything that speaks against the rounds of a result.
-pub fn found(plan: &Plan, result: &RunResult) -> Vec<Disturbance> {
+pub fn found(plan: &Design, result: &RunResult) -> Vec<Disturbance> {
     let about_all = |(round, times): (u32, f64)| Disturbance {
         round,
         store: None,
@@ -216,7 +216,7 @@ fn is_usual(found: &[Disturbance], cause: &Cause, rounds: u32) -> bool {
 // ---- words -------------------------------------------------------------------------------------------------------
 
 /// What is doubtful of rounds that are in the figures, and which ones were measured again.
-pub fn doubts(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
+pub fn doubts(plan: &Design, result: &RunResult) -> Vec<Doubt> {
     let kept = found(plan, result);
     let mut doubts = Vec::new();
     if !kept.is_empty() {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::cells::{p50, series, waits_for_a_process, writes};
 use super::compare::{Series, rank};
 use super::{disturbed, rails, ranking};
-use crate::plan::{COLD_BLOBS_SERVERS, Order, Phase, Plan, Transaction, Use, whole_of};
+use crate::plan::text::{COLD_BLOBS_SERVERS, Design, Order, Phase, Transaction, Use, whole_of};
 use crate::result::{Cache, Cell, Doubt, RowResult, RunResult, Status, VerifiedFrom};
 use crate::units;
 
@@ -36,7 +36,7 @@ pub(super) fn doubt(kind: &str, text: String, advice: Option<&str>) -> Doubt {
 }
 
 /// Every doubt that the figures of a result raise.
-pub fn from_figures(plan: &Plan, result: &RunResult) -> Vec<Doubt> {
+pub fn from_figures(plan: &Design, result: &RunResult) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     doubts.extend(rounds(result));
     doubts.extend(budget(plan, result));
@@ -83,7 +83,7 @@ fn rounds(result: &RunResult) -> Vec<Doubt> {
 /// A run this many times longer than its budget says so.
 const OVERRUN_MAX: f64 = 1.25;
 
-fn budget(plan: &Plan, result: &RunResult) -> Option<Doubt> {
+fn budget(plan: &Design, result: &RunResult) -> Option<Doubt> {
     let asked = plan.budget?.as_secs_f64();
     let took = result.program.seconds;
     (took > asked * OVERRUN_MAX && took > asked + 5.0).then(|| {
@@ -145,7 +145,7 @@ fn places(result: &RunResult, cells: &[&Cell]) -> String {
     list.join("; ")
 }
 
-fn short(plan: &Plan, result: &RunResult) -> Option<Doubt> {
+fn short(plan: &Design, result: &RunResult) -> Option<Doubt> {
     // More blobs make no more openings.
     let opens = |phase: &Phase| phase.deed().is_some_and(|deed| deed.reopens);
     let reopens = |cell: &Cell| plan.phases.iter().any(|phase| phase.id == cell.phase && opens(phase));
@@ -184,7 +184,7 @@ fn harness(result: &RunResult) -> Vec<Doubt> {
 
 /// Ops of one worker that are mostly two processors waking each other: another machine, or more workers, may make them several
 /// times faster, and stores inside the process no faster at all.
-fn waking(plan: &Plan, result: &RunResult) -> Option<Doubt> {
+fn waking(plan: &Design, result: &RunResult) -> Option<Doubt> {
     let trips = rails::trips(result)?;
     let waits = |cell: &Cell| {
         let takes = p50(cell).map_or(0.0, |p50| p50 as f64);
@@ -208,7 +208,7 @@ fn waking(plan: &Plan, result: &RunResult) -> Option<Doubt> {
 }
 
 /// Processors that were asked not to sleep: what is served where they do is served later.
-fn kept_awake(plan: &Plan, result: &RunResult) -> Option<Doubt> {
+fn kept_awake(plan: &Design, result: &RunResult) -> Option<Doubt> {
     let trips =
         rails::trips(result).filter(|_| plan.awake && result.results.iter().any(waits_for_a_process))?;
     let (far, near) = (units::nanoseconds(trips.ns), units::nanoseconds(trips.near_ns));
@@ -220,14 +220,14 @@ fn kept_awake(plan: &Plan, result: &RunResult) -> Option<Doubt> {
 }
 
 /// Whether the winner of warm reads is another one when every byte is copied, among rows that may be compared.
-fn use_of_bytes(plan: &Plan, result: &RunResult) -> Option<Doubt> {
+fn use_of_bytes(plan: &Design, result: &RunResult) -> Option<Doubt> {
     let phase_of = |wanted: Use| {
         plan.phases.iter().find_map(|phase| match phase.plain_load() {
             Some(load)
                 if load.use_bytes == wanted
                     && load.only_reads()
                     && load.transaction != Some(Transaction::Phase)
-                    && phase.cache == crate::plan::CacheState::Warm =>
+                    && phase.cache == crate::plan::text::CacheState::Warm =>
             {
                 Some(phase.id.clone())
             }
@@ -361,7 +361,7 @@ fn distance(result: &RunResult) -> Option<Doubt> {
 }
 
 /// Reads that ask for one blob again and again, as load generators do by default.
-fn same_blob(plan: &Plan, result: &RunResult) -> Option<Doubt> {
+fn same_blob(plan: &Design, result: &RunResult) -> Option<Doubt> {
     let asks_one =
         |phase: &&Phase| phase.load().is_some_and(|load| load.order == Order::Same && load.only_reads());
     let was_done =

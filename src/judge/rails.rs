@@ -115,16 +115,16 @@ pub fn changed(rails: &[Rail], limit: f64) -> Vec<(u32, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use serde_json::json;
 
     use super::super::doubts;
     use super::super::runs::{self, ChangeVerdict};
     use super::*;
     use crate::judge::fixture::{cell, result};
-    use crate::plan::{Available, PlanText, resolved};
+    use crate::plan::{defaults, resolved};
     use crate::result::{Traits, Verdict};
+    use crate::store::Options;
+    use crate::stores::{self, Entry};
 
     /// What is inside the process.
     fn here() -> Traits {
@@ -179,21 +179,22 @@ mod tests {
     }
 
     /// What a store of the table says of itself, with these settings beside its usual ones.
-    fn traits_of(store: &str, set: &str) -> Option<Traits> {
-        let text = format!("stores = ['{store}']\n{set}");
-        let plan = PlanText::parse(&text).unwrap().resolve_for(Available::All { but: &BTreeMap::new() });
-        Some(plan.ok()?.rows[0].traits())
+    fn traits_of(store: &str, set: &[(&str, &str)]) -> Option<Traits> {
+        let Some(Entry::Ready(adapter)) = stores::find(store) else { return None };
+        let mut options = defaults(adapter).shown();
+        options.extend(set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        Some((adapter.traits)(&Options::new(options)))
     }
 
     /// A file system in memory is a cache, and no process answers for it; a browser answers for a page.
     #[test]
     fn whether_a_process_answers_is_not_guessed_from_the_kind_of_place() {
         let slow = [60e3; 3];
-        let files = traits_of("files/ramdisk", "").unwrap();
+        let files = traits_of("files/ramdisk", &[]).unwrap();
         assert!(kinds(&run(files, slow, json!({"kind": "cache"}))).is_empty());
-        if let Some(page) = traits_of("page/inlined", "set = {'page.rtt' = '0'}") {
+        if let Some(page) = traits_of("page/inlined", &[("rtt", "0")]) {
             assert_eq!(kinds(&run(page, slow, json!({"kind": "page"}))), ["waking"]);
-            let far = traits_of("page/inlined", "set = {'page.rtt' = '0.5'}").unwrap();
+            let far = traits_of("page/inlined", &[("rtt", "0.5")]).unwrap();
             assert!(kinds(&run(far, slow, json!({"kind": "page"}))).is_empty());
         }
     }

@@ -3,7 +3,7 @@
 use super::cells::{device_bytes_per_byte, op_ns, series, writes};
 use super::compare::{rank, with_reference};
 use super::{LEAST_SECONDS, SHORT_SECONDS, VERDICT_ROUNDS};
-use crate::plan::{Plan, class_wanted};
+use crate::plan::text::{Design, class_wanted};
 use crate::records::{RESIDENT_SHARE_OPENED_MAX, Records};
 use crate::result::{Cache, CacheProof, Cell, Kind, RunResult, Status};
 use crate::rules::SHORT_OPS;
@@ -20,7 +20,7 @@ pub fn mostly_harness(cell: &Cell) -> Option<String> {
 }
 
 /// Why a cell is not ranked, if it is not.
-pub(super) fn not_ranked(plan: &Plan, records: &Records, cell: &Cell) -> Option<String> {
+pub(super) fn not_ranked(plan: &Design, records: &Records, cell: &Cell) -> Option<String> {
     match cell.status {
         Status::Measured => {}
         Status::NotPossible => {
@@ -166,7 +166,7 @@ fn is_because(cell: &Cell, reason: &str) -> bool {
 const CUT_SHORT: &str = "too short: a server restarts for each pass";
 
 /// Why a server read fewer keys cold than other rows: over different keys, rates cannot be compared, however long they took.
-fn cut_short(plan: &Plan, records: &Records, cell: &Cell) -> Option<String> {
+fn cut_short(plan: &Design, records: &Records, cell: &Cell) -> Option<String> {
     let (done, planned) = cold_passes(plan, records, cell)?;
     (done < planned).then(|| format!("{CUT_SHORT}, and does {done} where other rows do {planned}"))
 }
@@ -177,7 +177,7 @@ pub fn is_cut_short(cell: &Cell) -> bool {
 }
 
 /// Passes of a cold phase that a cell's row does, and those that are planned.
-fn cold_passes(plan: &Plan, records: &Records, cell: &Cell) -> Option<(u32, u32)> {
+fn cold_passes(plan: &Design, records: &Records, cell: &Cell) -> Option<(u32, u32)> {
     let cold = plan.cold_phase_of(&cell.phase, cell.corpus_id)?;
     let planned = records.fixed.lengths.get(&cell.corpus_id.key(&cold.id))?.cold_passes;
     let row = records.rows.iter().find(|row| row.store == cell.store && row.is_here())?;
@@ -185,7 +185,7 @@ fn cold_passes(plan: &Plan, records: &Records, cell: &Cell) -> Option<(u32, u32)
 }
 
 /// Whether two cells of a phase read the same keys.
-pub(super) fn same_keys(plan: &Plan, records: &Records, one: &Cell, other: &Cell) -> bool {
+pub(super) fn same_keys(plan: &Design, records: &Records, one: &Cell, other: &Cell) -> bool {
     cold_passes(plan, records, one) == cold_passes(plan, records, other)
 }
 

@@ -7,12 +7,12 @@ use super::compare::compared;
 use super::interval::CONFIDENCE;
 use super::ranking::{is_yardstick, ranked_with, same_keys};
 use crate::corpus::CorpusId;
-use crate::plan::Plan;
+use crate::plan::text::Design;
 use crate::records::Records;
 use crate::result::{Against, Cell, Comparison, Interval, Matrix, MatrixCell, Verdict};
 
 /// Every cell and that of the reference in the same phase at the same size.
-fn pairs<'c>(plan: &Plan, cells: &'c [Cell]) -> Vec<(&'c Cell, &'c Cell)> {
+fn pairs<'c>(plan: &Design, cells: &'c [Cell]) -> Vec<(&'c Cell, &'c Cell)> {
     let with_reference = |cell: &'c Cell| {
         let mut others = cells.iter().filter(|other| other.store == plan.reference);
         let same = |other: &&Cell| other.phase == cell.phase && other.corpus_id == cell.corpus_id;
@@ -22,7 +22,7 @@ fn pairs<'c>(plan: &Plan, cells: &'c [Cell]) -> Vec<(&'c Cell, &'c Cell)> {
 }
 
 /// Each row over the reference, at a confidence of 95 % for each by itself.
-pub(super) fn comparisons(plan: &Plan, records: &Records, cells: &[Cell]) -> Vec<Comparison> {
+pub(super) fn comparisons(plan: &Design, records: &Records, cells: &[Cell]) -> Vec<Comparison> {
     let one = |(cell, reference): (&Cell, &Cell)| {
         let (ratio, verdict, reason) = judged(plan, records, (cell, reference), CONFIDENCE);
         Comparison {
@@ -41,7 +41,7 @@ pub(super) fn comparisons(plan: &Plan, records: &Records, cells: &[Cell]) -> Vec
 
 /// A row over the reference at a confidence (0 to 1), what that means, and why it means nothing.
 fn judged(
-    plan: &Plan,
+    plan: &Design,
     records: &Records,
     (cell, reference): (&Cell, &Cell),
     confidence: f64,
@@ -74,7 +74,7 @@ fn why_not(cell: &Cell, reference: &Cell) -> Option<String> {
 /// A matrix for each phase that was done with several corpora: every row over the reference at every size. Whoever looks for what
 /// differs looks at all of its cells, so that each interval is as wide as lets all of a matrix hold at once with 95 % confidence
 /// (Bonferroni). A published experiment has tables of its own in place of it.
-pub(super) fn matrices(plan: &Plan, records: &Records, cells: &[Cell]) -> Vec<Matrix> {
+pub(super) fn matrices(plan: &Design, records: &Records, cells: &[Cell]) -> Vec<Matrix> {
     if plan.corpora.len() < 2 || plan.text.document.is_some() {
         return Vec::new();
     }
@@ -83,7 +83,7 @@ pub(super) fn matrices(plan: &Plan, records: &Records, cells: &[Cell]) -> Vec<Ma
     plan.phases.iter().filter_map(|phase| matrix(plan, records, &pairs, &phase.id)).collect()
 }
 
-fn matrix(plan: &Plan, records: &Records, pairs: &[(&Cell, &Cell)], phase: &str) -> Option<Matrix> {
+fn matrix(plan: &Design, records: &Records, pairs: &[(&Cell, &Cell)], phase: &str) -> Option<Matrix> {
     let pairs = || pairs.iter().copied().filter(|(cell, _)| cell.phase == phase);
     let sizes: BTreeSet<CorpusId> = pairs().map(|(cell, _)| cell.corpus_id).collect();
     if sizes.len() < 2 {
@@ -117,8 +117,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::engine::subjects::rows;
     use crate::judge::fixture::{around, cell};
-    use crate::plan::resolved;
+    use crate::plan::{Plan, resolved};
     use crate::result::{Machine, Program};
 
     const SIZES: [u64; 3] = [1_000, 10_000, 100_000];
@@ -130,7 +131,7 @@ mod tests {
     }
 
     fn of(plan: &Plan, cells: Vec<Value>) -> Vec<Matrix> {
-        let records = Records::new(plan, Program::default(), Machine::default());
+        let records = Records::new(rows(plan), Program::default(), Machine::default());
         let cells: Vec<Cell> = cells.into_iter().map(|cell| serde_json::from_value(cell).unwrap()).collect();
         matrices(plan, &records, &cells)
     }

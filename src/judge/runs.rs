@@ -7,7 +7,7 @@ use super::compare::unpaired;
 use super::interval::verdict;
 use super::{rails, ranking};
 use crate::corpus::CorpusId;
-use crate::plan::{FillOrder, PhaseText, PlanText, whole_of};
+use crate::plan::text::{FillOrder, PhaseText, PlanText, whole_of};
 use crate::result::{Cell, CorpusResult, Durability, Interval, RowResult, RunResult, Verdict};
 use crate::units;
 

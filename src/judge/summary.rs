@@ -10,7 +10,7 @@ use super::crossover::{Point, crossovers};
 use super::ranking::{is_yardstick, not_ranked, ranked_with, same_keys, withhold_bests};
 use super::{answer, claims, disturbed, doubts, interval, reference};
 use crate::corpus::CorpusId;
-use crate::plan::{Missing, Phase, Plan};
+use crate::plan::text::{Design, Phase};
 use crate::records::Records;
 use crate::result::{
     Against, Cell, Comparison, Disturbance, Finding, Footprint, PhaseResult, Picture, RowResult, RunResult,
@@ -18,7 +18,7 @@ use crate::result::{
 };
 
 /// Works out the whole result.
-pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
+pub fn summarize(plan: &Design, records: &Records) -> Result<RunResult> {
     let mut cells = Vec::new();
     for planned in &plan.corpora {
         for phase in plan.phases_of(planned.corpus_id).filter(|phase| !phase.only_prepares()) {
@@ -73,10 +73,9 @@ pub fn summarize(plan: &Plan, records: &Records) -> Result<RunResult> {
 }
 
 /// Whether a row does a phase, or would if it could run.
-fn does(plan: &Plan, phase: &Phase, row: &RowResult) -> bool {
+fn does(plan: &Design, phase: &Phase, row: &RowResult) -> bool {
     if !row.is_here() {
-        let (label, adapter) = (row.store.clone(), row.adapter.clone());
-        return plan.would_be_done_by(&phase.id, &Missing { label, adapter, reason: String::new() });
+        return plan.would_be_done_by(&phase.id, &row.store, &row.adapter);
     }
     row.is_reference() || plan.is_for(&phase.id, &row.adapter, &row.options)
 }
@@ -91,7 +90,7 @@ fn phase_result(phase: &Phase) -> PhaseResult {
 }
 
 /// What was found, in the order of the plan.
-fn findings(plan: &Plan, records: &Records) -> Vec<Finding> {
+fn findings(plan: &Design, records: &Records) -> Vec<Finding> {
     let mut all = Vec::new();
     for planned in &plan.corpora {
         for phase in plan.phases_of(planned.corpus_id) {
@@ -107,7 +106,7 @@ fn findings(plan: &Plan, records: &Records) -> Vec<Finding> {
 }
 
 /// The number of rounds that the first five ask for.
-pub fn rounds_needed(plan: &Plan, records: &Records, most: u32) -> Result<u32> {
+pub fn rounds_needed(plan: &Design, records: &Records, most: u32) -> Result<u32> {
     let result = summarize(plan, records)?;
     let mut comparisons = Vec::new();
     for cell in result.results.iter().filter(|cell| cell.not_ranked.is_none() && cell.store != plan.reference)
@@ -123,7 +122,7 @@ pub fn rounds_needed(plan: &Plan, records: &Records, most: u32) -> Result<u32> {
 }
 
 /// Everything that speaks against the rounds so far.
-pub fn disturbances(plan: &Plan, records: &Records) -> Result<Vec<Disturbance>> {
+pub fn disturbances(plan: &Design, records: &Records) -> Result<Vec<Disturbance>> {
     Ok(disturbed::found(plan, &summarize(plan, records)?))
 }
 
@@ -165,7 +164,7 @@ fn rankings(cells: &mut [Cell]) -> Vec<Group> {
     ranked
 }
 
-fn comparisons(plan: &Plan, records: &Records, cells: &[Cell], groups: &[Group]) -> Vec<Comparison> {
+fn comparisons(plan: &Design, records: &Records, cells: &[Cell], groups: &[Group]) -> Vec<Comparison> {
     let mut all = reference::comparisons(plan, records, cells);
     for group in groups {
         for (store, (ratio, verdict)) in &group.ranking.ratios {
@@ -221,7 +220,7 @@ fn baselines_of<'c>(
 
 // ---- disk and crossovers -----------------------------------------------------------------------------------------
 
-fn footprints(plan: &Plan, records: &Records) -> Vec<Footprint> {
+fn footprints(plan: &Design, records: &Records) -> Vec<Footprint> {
     let mut all = Vec::new();
     for planned in &plan.corpora {
         for row in &records.rows {
@@ -261,7 +260,7 @@ fn footprints(plan: &Plan, records: &Records) -> Vec<Footprint> {
     all
 }
 
-fn all_crossovers(plan: &Plan, records: &Records, cells: &[Cell]) -> Vec<crate::result::Crossover> {
+fn all_crossovers(plan: &Design, records: &Records, cells: &[Cell]) -> Vec<crate::result::Crossover> {
     if plan.corpora.len() < 2 {
         return Vec::new();
     }

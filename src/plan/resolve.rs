@@ -1,139 +1,96 @@
-//! From the text of a plan to a plan: every default filled in, every name and number checked.
+//! From what is asked to a plan: its rows, made of the stores that this machine has.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::ops::{Deref, DerefMut};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 
-use super::corpora::{self, DEFAULT_BLOBS, DEFAULT_BYTES};
-use super::text::default_stores;
-use super::values::{at_most, bytes_or, duration_or, positive_rate};
-use super::*;
-use crate::corpus::PRESETS;
-use crate::names::unknown;
-use crate::shown::without_passwords;
-use crate::units::{parse_duration, parse_share};
-
-/// Narrow enough to answer the questions people have.
-const PRECISION: &str = "5%";
-/// Visits of a look: where two rounds would be more there is one, which shows the shape as well and in half the time.
-const LOOK_VISITS_MAX: usize = 150;
-/// Rounds at the most: their order is drawn before the first one.
-const ROUNDS_MAX: u32 = 10_000;
-/// Workers at the most.
-pub(super) const WORKERS_MAX: usize = 1024;
-/// Blobs of one op at the most.
-pub(super) const BATCH_MAX: usize = 100_000;
-/// How long an op may take where nothing is said.
-const OP_TIMEOUT: Duration = Duration::from_secs(30);
-/// The shortest that can be kept to: sockets' timeouts are counted in ticks of the kernel, 10 ms where it has 100 a second, and servers
-/// count theirs in milliseconds.
-const OP_TIMEOUT_MIN: Duration = Duration::from_millis(10);
-const OP_TIMEOUT_MAX: Duration = Duration::from_secs(86_400);
-/// Bytes of a row's, a phase's or a corpus's name at the most.
-const NAME_BYTES_MAX: usize = 4096;
-/// Wall time of a run that says nothing of it: what a newcomer waits for. In less the default run has too few rounds for half of
-/// its intervals to be within 10 % on two processors.
-pub(super) const DEFAULT_BUDGET: Duration = Duration::from_secs(165);
+use super::rows::{Missing, Row, Sets, check_selector, rows};
+use super::text::{Design, Member, OneOrMany, Phase, PlanText, StandardPhase, default_stores};
+use crate::corpus::CorpusId;
 
 /// How the error begins of a plan that is right, and of which nothing can run on this machine.
 pub const NOTHING_RUNS: &str = "none of the stores can run here";
 
-impl PlanText {
-    /// Checks everything and fills in what is not given, for rows that can run where that is said, and with the standard phases that
-    /// there are.
-    pub fn resolve_with(&self, standard: &[StandardPhase], available: Available<'_>) -> Result<Plan> {
-        Resolver { text: self, available, standard }.resolve()
+/// A plan that was checked: what is asked, and the rows that it is asked of. It is read as its design is.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What is asked.
+    pub design: Design,
+    /// The rows, in order.
+    pub rows: Vec<Row>,
+    /// Rows of the plan that cannot run here.
+    pub missing: Vec<Missing>,
+}
+
+impl Deref for Plan {
+    type Target = Design;
+
+    fn deref(&self) -> &Design {
+        &self.design
     }
 }
 
-/// The plan of a text, for tests.
-#[cfg(test)]
-pub fn resolved(toml: &str) -> Plan {
-    PlanText::parse(toml).unwrap().resolve(true).unwrap()
+impl DerefMut for Plan {
+    fn deref_mut(&mut self) -> &mut Design {
+        &mut self.design
+    }
 }
 
-/// The steps from text to plan.
-struct Resolver<'a> {
-    text: &'a PlanText,
-    available: Available<'a>,
-    standard: &'a [StandardPhase],
+impl Plan {
+    /// Whether it is about pages that a browser loads: what is asked of them is not what is asked of stores.
+    pub fn shows_pages(&self) -> bool {
+        self.rows.iter().all(Row::shows_pages)
+    }
+
+    /// Whether all reads of a worker of this row are one transaction in a phase: where the phase says so, or the row and the phase says
+    /// nothing else. In the passes of a cold phase, and what is repeated in them, no read is. A baseline has no transactions.
+    pub fn is_one_transaction(&self, row: &Row, phase: &Phase, corpus_id: CorpusId) -> bool {
+        !row.is_reference() && self.reads_in_one(row.transaction(), phase, corpus_id)
+    }
+
+    /// Whether a row does a phase. A baseline does every one: it shows what the harness takes of it.
+    pub fn is_done_by(&self, phase: &str, row: &Row) -> bool {
+        row.is_reference() || self.is_for(phase, row.adapter.name, &row.options.shown())
+    }
 }
 
-impl Resolver<'_> {
-    fn resolve(&self) -> Result<Plan> {
-        let text = self.text;
-        if !text.plans.is_empty() {
-            bail!("a plan of plans has nothing to measure of its own");
+impl PlanText {
+    /// Checks everything and fills in what is not given, with the standard phases that there are. `strict`: stores were named by a
+    /// flag, so one that cannot run here is an error.
+    pub fn resolve_with(&self, standard: &[StandardPhase], strict: bool) -> Result<Plan> {
+        self.check_is_one()?;
+        let (rows, missing) = self.rows(strict)?;
+        for phase in &self.phase {
+            let mut names = phase.stores.iter();
+            names
+                .try_for_each(|name| check_selector(name, &self.absent))
+                .with_context(|| format!("phase `{}`", phase.id))?;
         }
-        let scale = text.scale.unwrap_or(1.0);
-        if !(scale > 0.0 && scale <= 100.0) {
-            bail!("`--scale {scale}` is not between 0 and 100");
-        }
-        let seed = text.seed.unwrap_or(1);
-        let (rows, missing) = self.rows()?;
-        text.claim.iter().try_for_each(ClaimText::check)?;
-        text.published.iter().try_for_each(PublishedText::check)?;
-        let mut phases = self.phases()?;
-        self.add_purge(&mut phases, &rows)?;
-        let corpora = corpora::corpora(text, scale, seed)?;
-        let (rounds, budget) = self.rounds(scale, rows.len() * corpora.len())?;
-        let mut plan = Plan {
-            text: text.clone(),
-            name: text.name.clone().unwrap_or_else(|| "run".to_owned()),
-            seed,
-            rounds,
-            precision: self.precision()?,
-            budget,
-            durability: self.durability()?,
-            workers: at_most("--workers", text.workers.unwrap_or(1), WORKERS_MAX)?,
-            batch: at_most("--batch", text.batch.unwrap_or(1), BATCH_MAX)?,
-            fill_order: text.fill_order.unwrap_or_default(),
-            rate: text.rate.map(|rate| positive_rate("--rate", rate)).transpose()?,
-            limit: text.limit().parse()?,
-            arrivals: text.arrivals.unwrap_or_default(),
-            mix: self.mix(&phases, &rows)?,
-            corpora,
-            only: BTreeMap::new(),
-            only_by: self.only_by(&phases)?,
-            scale,
-            verify: text.verify.unwrap_or(false),
-            drop_caches: text.drop_caches.unwrap_or(true),
-            awake: text.awake.unwrap_or(false),
-            dir: text.dir.clone().unwrap_or_else(|| PathBuf::from(".")),
-            reference: self.reference(&rows)?,
-            phases,
-            rows,
-            missing,
-            cache: text.cache.as_deref().map_or(Ok(CacheSize::default()), CacheSize::parse)?,
-            sync: SyncRule {
-                ops: text.sync_every_ops.unwrap_or(100).max(1),
-                bytes: bytes_or("sync_every_bytes", &text.sync_every_bytes, 16_000_000)?.max(1),
-            },
-            op_timeout: self.op_timeout()?,
-            rail_limit: text.rail_limit.unwrap_or(0.5),
-        };
-        if plan.shows_pages() && (plan.rate.is_some() || plan.text.limit.is_some()) {
-            bail!("pages are loaded one after the other: `--rate` and `--limit` are for stores");
-        }
-        plan.phases.iter().try_for_each(|phase| phase.check_batch(plan.batch))?;
-        self.check_names(&plan)?;
-        plan.only = self.only(&plan)?;
-        check_transactions(&plan)?;
-        plan.text = self.complete(&plan);
-        Ok(plan)
+        let ready = rows.iter().map(|row| Member {
+            label: row.label.clone(),
+            kind: Some(row.adapter.kind),
+            own_class: row.own_class(),
+            lazy_delete: row.traits().lazy_delete,
+        });
+        let not_had = missing.iter().map(|row| Member {
+            label: row.label.clone(),
+            kind: None,
+            own_class: None,
+            lazy_delete: false,
+        });
+        let members: Vec<Member> = ready.chain(not_had).collect();
+        Ok(Plan { design: self.design_with(standard, &members)?, rows, missing })
     }
 
     /// Rows that can be had here, and those that cannot, with the reason.
-    fn rows(&self) -> Result<(Vec<Row>, Vec<Missing>)> {
-        let stores: Vec<String> = match &self.text.stores {
+    fn rows(&self, strict: bool) -> Result<(Vec<Row>, Vec<Missing>)> {
+        let stores: Vec<String> = match &self.stores {
             Some(stores) if stores.is_empty() => bail!("no store is named"),
             Some(stores) => stores.clone(),
             None => default_stores(),
         };
-        let (rows, mut missing) = rows(&stores, &self.sets(), self.available)?;
-        missing.extend(self.absent());
+        let (rows, mut missing) = rows(&stores, &self.sets(), strict)?;
+        missing.extend(self.absent_rows());
         if rows.is_empty() {
             let reasons: std::collections::BTreeSet<&str> =
                 missing.iter().map(|row| row.reason.as_str()).collect();
@@ -144,50 +101,12 @@ impl Resolver<'_> {
     }
 
     /// Rows of the plan that it says cannot be had.
-    fn absent(&self) -> impl Iterator<Item = Missing> {
-        self.text.absent.iter().map(|(label, reason)| Missing {
+    fn absent_rows(&self) -> impl Iterator<Item = Missing> {
+        self.absent.iter().map(|(label, reason)| Missing {
             label: label.clone(),
             adapter: label.split('[').next().unwrap_or(label).to_owned(),
             reason: reason.clone(),
         })
-    }
-
-    /// Which phases are done with some corpora only.
-    fn only(&self, plan: &Plan) -> Result<BTreeMap<String, Vec<String>>> {
-        let known = || plan.corpora.iter().filter_map(|corpus| corpus.name.as_deref());
-        let mut only = BTreeMap::new();
-        for phase in &self.text.phase {
-            for name in &phase.corpora {
-                if !known().any(|known| known == name) {
-                    return Err(unknown("corpus", name, known())).context(format!("phase `{}`", phase.id));
-                }
-            }
-            if !phase.corpora.is_empty() {
-                let ids = phase.expanded().into_iter().map(|part| part.id);
-                only.extend(ids.map(|id| (id, phase.corpora.clone())));
-            }
-        }
-        Ok(only)
-    }
-
-    /// Which phases are done by some rows only. That there are such rows is not asked: `--stores` may have left them out.
-    fn only_by(&self, phases: &[Phase]) -> Result<OnlyBy> {
-        let mut only = OnlyBy::new();
-        for phase in self.text.phase.iter().filter(|phase| !phase.stores.is_empty()) {
-            let selectors = phase.stores.iter().map(|name| Selector::parse(name, &self.text.absent));
-            let selectors =
-                selectors.collect::<Result<Vec<_>>>().with_context(|| format!("phase `{}`", phase.id))?;
-            only.extend(phase.expanded().into_iter().map(|part| (part.id, vec![selectors.clone()])));
-        }
-        // Who left a phase out has nothing to repeat.
-        for phase in phases {
-            if let Some(repeated) = phase.load().and_then(|load| load.repeats.as_ref())
-                && let Some(theirs) = only.get(repeated).cloned()
-            {
-                only.entry(phase.id.clone()).or_default().extend(theirs);
-            }
-        }
-        Ok(only)
     }
 
     fn sets(&self) -> Sets {
@@ -195,287 +114,12 @@ impl Resolver<'_> {
             OneOrMany::One(one) => vec![one.clone()],
             OneOrMany::Many(many) => many.clone(),
         };
-        self.text.set.iter().map(|(name, value)| (name.clone(), values(value))).collect()
-    }
-
-    fn durability(&self) -> Result<Durability> {
-        let Some(name) = &self.text.durability else { return Ok(Durability::OnSync) };
-        Durability::named(name).ok_or_else(|| {
-            unknown("durability class", name, Durability::ALL.iter().map(|class| class.name()))
-        })
-    }
-
-    /// Rounds and budget of a plan with so many visits a round.
-    fn rounds(&self, scale: f64, visits: usize) -> Result<(Option<u32>, Option<Duration>)> {
-        let mut rounds = self.text.rounds;
-        if rounds == Some(0) {
-            bail!("`--rounds 0` measures nothing; at least 1 is needed, 5 for verdicts");
-        }
-        if let Some(many) = rounds.filter(|rounds| *rounds > ROUNDS_MAX) {
-            bail!("`--rounds {many}` is more than {ROUNDS_MAX}");
-        }
-        let budget = self.text.budget.as_deref().map(parse_duration).transpose().context("--budget")?;
-        if budget.is_some_and(|budget| budget.is_zero()) {
-            bail!("`--budget` must be above 0");
-        }
-        if scale < LOOK_SCALE && rounds.is_none() {
-            rounds = Some(if 2 * visits > LOOK_VISITS_MAX { 1 } else { 2 });
-        }
-        let default = (rounds.is_none() && budget.is_none()).then_some(DEFAULT_BUDGET);
-        Ok((rounds, budget.or(default)))
-    }
-
-    fn op_timeout(&self) -> Result<Duration> {
-        let timeout = duration_or("--op-timeout", &self.text.op_timeout, OP_TIMEOUT)?;
-        if !(OP_TIMEOUT_MIN..=OP_TIMEOUT_MAX).contains(&timeout) {
-            bail!(
-                "`--op-timeout {}` is not between 10ms and 24h: the kernel counts waits for a server in ticks of up to 10 ms",
-                self.text.op_timeout.as_deref().unwrap_or_default()
-            );
-        }
-        Ok(timeout)
-    }
-
-    /// Refuses names that would not be one word in one line: they stand in reports, tables and error messages.
-    fn check_names(&self, plan: &Plan) -> Result<()> {
-        let rows = plan.rows.iter().map(|row| &row.label);
-        let missing = plan.missing.iter().map(|missing| &missing.label);
-        let phases = plan.phases.iter().map(|phase| &phase.id);
-        let corpora = plan.corpora.iter().filter_map(|corpus| corpus.name.as_ref());
-        let names = rows.chain(missing).chain(phases).chain(corpora).chain(&self.text.name);
-        for name in names {
-            if name.contains(|c: char| c.is_control() || c == '`') || name.len() > NAME_BYTES_MAX {
-                bail!(
-                    "the name `{}` has control characters or backticks in it, or more than {NAME_BYTES_MAX} bytes",
-                    name.chars().take(80).collect::<String>().escape_debug()
-                );
-            }
-        }
-        Ok(())
-    }
-
-    fn precision(&self) -> Result<f64> {
-        let text = self.text.precision.as_deref().unwrap_or(PRECISION);
-        let precision = parse_share(text).context("--precision")?;
-        if !(0.001..=0.5).contains(&precision) {
-            bail!("`--precision {text}` is not between 0.1% and 50%");
-        }
-        Ok(precision)
-    }
-
-    fn standard(&self, id: &str, range_bytes: u64) -> Result<Vec<Phase>> {
-        standard(self.standard, id, range_bytes)
-    }
-
-    fn phases(&self) -> Result<Vec<Phase>> {
-        let own: BTreeMap<&str, &PhaseText> =
-            self.text.phase.iter().map(|phase| (phase.id.as_str(), phase)).collect();
-        let default: &[&str] = if self.text.sweep.is_some() { SWEEP_PHASES } else { DEFAULT_PHASES };
-        let names: Vec<String> = match &self.text.phases {
-            Some(names) if names.is_empty() => bail!("no phase is named"),
-            Some(names) => names.clone(),
-            None if !own.is_empty() => std::iter::once(DEFAULT_PHASES[0].to_owned())
-                .chain(self.text.phase.iter().map(|phase| phase.id.clone()))
-                .collect(),
-            None => default.iter().map(|name| (*name).to_owned()).collect(),
-        };
-        let range_bytes = bytes_or("range_bytes", &self.text.range_bytes, 4096)?;
-        let names_its_order =
-            |phase: &Phase| own.get(whole_of(&phase.id)).is_some_and(|text| text.order.is_some());
-        let mut phases: Vec<Phase> = Vec::new();
-        for name in &names {
-            match own.get(name.as_str()) {
-                Some(text) => {
-                    for part in text.expanded() {
-                        phases.push(part.parse()?);
-                    }
-                }
-                None => phases.extend(self.standard(name, range_bytes)?),
-            }
-        }
-        // A limit is asked about by climbing to it, before anything is changed.
-        if self.text.limit.is_some() && !phases.iter().any(Phase::climbs) {
-            let reads = phases.iter().skip(1).take_while(|phase| !phase.writes()).count();
-            let place = (1 + reads).min(phases.len());
-            phases.splice(place..place, self.standard(CLIMB, range_bytes)?);
-        }
-        // Everything else needs something to be there.
-        if phases.first().is_none_or(|phase| phase.part == Part::Measured) {
-            if let Some(fill) = phases.iter().find(|phase| phase.is_fill()) {
-                bail!("the phase `{}` must be the first one", fill.id);
-            }
-            phases.splice(0..0, self.standard(DEFAULT_PHASES[0], range_bytes)?);
-        }
-        if self.text.fill_order.unwrap_or_default() == FillOrder::Key {
-            phases.iter_mut().filter(|phase| !names_its_order(phase)).for_each(Phase::put_by_key);
-        }
-        link_repeats(&mut phases)?;
-        let mut seen = std::collections::BTreeSet::new();
-        if let Some(twice) = phases.iter().find(|phase| !seen.insert(phase.id.clone())) {
-            bail!("the phase `{}` is named twice", twice.id);
-        }
-        Ok(phases)
-    }
-
-    /// Where a row only marks its deletes, their second half is measured too: behind the phase that deletes.
-    fn add_purge(&self, phases: &mut Vec<Phase>, rows: &[Row]) -> Result<()> {
-        let lazy = rows.iter().any(|row| row.traits().lazy_delete);
-        let deletes = phases.iter().position(|phase| phase.id == DELETES);
-        if let Some(place) = deletes
-            && lazy
-            && !phases.iter().any(|phase| phase.id == PURGES)
-        {
-            phases.splice(place + 1..place + 1, self.standard(PURGES, 0)?);
-        }
-        Ok(())
-    }
-
-    fn mix(&self, phases: &[Phase], rows: &[Row]) -> Result<BTreeMap<String, f64>> {
-        let Some(mix) = &self.text.mix else { return Ok(BTreeMap::new()) };
-        if mix.values().any(|share| !share.is_finite() || *share < 0.0) || mix.values().sum::<f64>() <= 0.0 {
-            bail!("`--mix` needs shares of 0 or more, at least one above 0");
-        }
-        for name in mix.keys() {
-            let Some((_, phase)) = MIX_PHASES.iter().find(|(known, _)| known == name) else {
-                return Err(unknown("kind of op in --mix", name, MIX_PHASES.iter().map(|(known, _)| *known)));
-            };
-            if !phases.iter().any(|known| known.id == *phase) {
-                bail!("`--mix {name}=...` needs the phase `{phase}`, which is not part of this run");
-            }
-        }
-        let fill = phases.iter().find(|phase| phase.is_fill());
-        let is_as_asked =
-            |row: &Row| row.own_class().is_some() || fill.is_some_and(|fill| fill.class == Class::Asked);
-        if mix.contains_key("put")
-            && self.durability()? == Durability::EachWrite
-            && !rows.iter().all(is_as_asked)
-        {
-            bail!(
-                "`--mix put=...` is worked out from the fill, which is not in class each-write; `overwrite` is: --mix overwrite=... (a \
-                 row with that class of its own is filled in it: --set STORE.durability=each-write)"
-            );
-        }
-        if self.text.rate.is_some() {
-            bail!(
-                "`--mix` adds up what ops take one after the other, and with `--rate` they wait for each other; leave out one of them"
-            );
-        }
-        let total: f64 = mix.values().sum();
-        Ok(mix.iter().map(|(name, share)| (name.clone(), share / total)).collect())
-    }
-
-    fn reference(&self, rows: &[Row]) -> Result<String> {
-        if let Some(name) = &self.text.reference {
-            // A label has no password either.
-            let name = without_passwords(name);
-            return match rows.iter().find(|row| row.label == name) {
-                Some(row) => Ok(row.label.clone()),
-                None => Err(unknown("reference row", &name, rows.iter().map(|row| row.label.as_str()))),
-            };
-        }
-        let ranked = || rows.iter().filter(|row| !row.is_reference());
-        let chosen =
-            ranked().find(|row| row.label == "files/hashed").or_else(|| ranked().next()).or(rows.first());
-        Ok(chosen.map(|row| row.label.clone()).unwrap_or_default())
-    }
-
-    /// The text with the defaults that a later version might change written out.
-    fn complete(&self, plan: &Plan) -> PlanText {
-        let mut text = self.text.clone();
-        text.seed = Some(plan.seed);
-        for value in text.set.values_mut() {
-            *value = value.without_passwords();
-        }
-        let of_phases = text.phase.iter_mut().flat_map(|phase| &mut phase.stores);
-        for store in text.stores.iter_mut().flatten().chain(of_phases) {
-            *store = without_passwords(store);
-        }
-        text.durability = Some(plan.durability.name().to_owned());
-        text.workers = Some(plan.workers);
-        text.batch = Some(plan.batch);
-        text.fill_order = Some(plan.fill_order);
-        if text.stores.is_none() {
-            text.stores = Some(default_stores());
-        }
-        if text.phases.is_none() && text.phase.is_empty() {
-            let default = if text.sweep.is_some() { SWEEP_PHASES } else { DEFAULT_PHASES };
-            text.phases = Some(default.iter().map(|phase| (*phase).to_owned()).collect());
-        }
-        text.reference = Some(plan.reference.clone());
-        text.cache = Some(plan.cache.to_string());
-        text.sync_every_ops = Some(plan.sync.ops);
-        text.sync_every_bytes = Some(plan.sync.bytes.to_string());
-        text.rail_limit = Some(plan.rail_limit);
-        text.precision.get_or_insert_with(|| PRECISION.to_owned());
-        if text.sweep.is_none() && text.corpora.is_empty() {
-            let mut corpus = text.corpus.clone().unwrap_or_default();
-            if corpus.files.is_none() && corpus.source.is_none() {
-                corpus.source = Some(PRESETS[0].name.to_owned());
-            }
-            if corpus.blobs.is_none() && corpus.bytes.is_none() {
-                corpus.blobs = corpus.files.is_none().then_some(DEFAULT_BLOBS);
-                corpus.bytes = Some(DEFAULT_BYTES.to_string());
-            }
-            text.corpus = Some(corpus);
-        }
-        text
+        self.set.iter().map(|(name, value)| (name.clone(), values(value))).collect()
     }
 }
 
-/// Refuses one transaction for what is done in the sessions of cold passes.
-fn check_transactions(plan: &Plan) -> Result<()> {
-    let is_one =
-        |phase: &Phase| phase.load().is_some_and(|load| load.transaction == Some(Transaction::Phase));
-    for corpus in &plan.corpora {
-        let mut phases = plan.phases_of(corpus.corpus_id).filter(|phase| is_one(phase));
-        if let Some(phase) = phases.find(|phase| plan.cold_phase_of(&phase.id, corpus.corpus_id).is_some()) {
-            bail!(
-                "phase `{}`: `transaction = \"phase\"`, and it is done in the passes of the cold phase that it repeats",
-                phase.id
-            );
-        }
-    }
-    Ok(())
-}
-
-/// Kinds of op in `--mix` and the phase whose settled time stands for each.
-pub const MIX_PHASES: &[(&str, &str)] = &[
-    ("read", "read-warm"),
-    ("read-cold", "read-cold"),
-    ("range", "range-random"),
-    ("put", "fill"),
-    ("overwrite", "overwrite"),
-    ("delete", "delete-half"),
-];
-
-/// The standard phase that a limit asks for.
-const CLIMB: &str = "ramp";
-/// The standard phase after which deletes may be left to be carried out, and the one that does so.
-const DELETES: &str = "delete-half";
-/// See [`DELETES`].
-const PURGES: &str = "purge";
-
-/// The phases of a sweep that names none.
-const SWEEP_PHASES: &[&str] = &["fill", "read-warm"];
-
-/// `read-again` repeats the read phase before it; a phase that names what it repeats must name an earlier one.
-fn link_repeats(phases: &mut [Phase]) -> Result<()> {
-    for index in 0..phases.len() {
-        let (earlier, rest) = phases.split_at_mut(index);
-        let phase = &mut rest[0];
-        if phase.load().is_some_and(|load| load.repeats_last) {
-            let read =
-                earlier.iter().rev().find(|earlier| !earlier.writes() && earlier.plain_load().is_some());
-            let read = read.map(|read| read.id.clone());
-            let read = read.ok_or_else(|| anyhow!("`{}` needs a read phase before it", phase.id))?;
-            phase.load_mut().into_iter().for_each(|load| load.repeats = Some(read.clone()));
-        }
-        let Some(load) = phase.load() else { continue };
-        if let Some(repeats) = &load.repeats
-            && !earlier.iter().any(|earlier| earlier.id == *repeats)
-        {
-            bail!("the phase `{}` repeats `{repeats}`, which is not an earlier phase", phase.id);
-        }
-    }
-    Ok(())
+/// The plan of a text, for tests.
+#[cfg(test)]
+pub fn resolved(toml: &str) -> Plan {
+    PlanText::parse(toml).unwrap().resolve(true).unwrap()
 }

@@ -2,19 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use super::phases::Transaction;
+use super::text::{Class, PlanText, Transaction, class_wanted, cold_passes, default_stores, split_label};
 use crate::names::unknown;
 use crate::shown::{self, MASK, without_passwords};
-use crate::store::{Adapter, Connects, Durability, Kind, MadeCold, OptionSpec, Options, Traits, Values};
-use crate::stores::{self, COMMON, CatalogueOf, Entry};
+use crate::store::{
+    Adapter, COMMON, Connects, Durability, Kind, MadeCold, OptionSpec, Options, Traits, Values,
+};
+use crate::stores::{self, CatalogueOf, Entry};
 use crate::units::parse_bytes;
-
-/// Passes of a cold phase that a server does: each costs it a restart.
-pub const COLD_PASSES_SERVERS: u32 = 2;
-/// Blobs from which on these passes have ops enough for a rank.
-pub const COLD_BLOBS_SERVERS: u64 = 5_000;
 
 /// One row of a run: a store with its settings.
 #[derive(Clone, Debug)]
@@ -65,12 +62,12 @@ impl Row {
 
     /// The durability class that was set for this row alone.
     pub fn own_class(&self) -> Option<Durability> {
-        stores::own_class(&self.options)
+        self.options.own_class()
     }
 
     /// How its reads are grouped where the phase does not say.
     pub fn transaction(&self) -> Transaction {
-        let in_one = stores::reads_in_one_transaction(&self.options);
+        let in_one = self.options.reads_in_one_transaction();
         if in_one { Transaction::Phase } else { Transaction::Op }
     }
 
@@ -92,11 +89,6 @@ impl Row {
     pub fn shows_pages(&self) -> bool {
         self.adapter.kind == Kind::Page
     }
-}
-
-/// How many of the passes of a cold phase are done by a row that is made cold like this.
-pub fn cold_passes(made_cold: Option<MadeCold>, planned: u32) -> u32 {
-    if made_cold == Some(MadeCold::Restarted) { planned.min(COLD_PASSES_SERVERS) } else { planned }
 }
 
 /// The settings that a store has when none are given.
@@ -121,38 +113,31 @@ pub struct Missing {
 /// What `--set` or a plan's `[set]` holds: `store.option`, and one value or several.
 pub type Sets = BTreeMap<String, Vec<String>>;
 
-/// Which rows can run.
-#[derive(Clone, Copy, Debug)]
-pub enum Available<'a> {
-    /// Those that this machine has what it takes for.
-    Here {
-        /// One that cannot is an error: it was named by a flag.
-        strict: bool,
-    },
-    /// All but those with these labels, for these reasons: they were measured, here or elsewhere.
-    All {
-        /// Reasons by label.
-        but: &'a BTreeMap<String, String>,
-    },
-}
-
-impl Available<'_> {
-    fn is_strict(self) -> bool {
-        matches!(self, Available::Here { strict: true })
+/// Refuses what no row can be meant by (see [`Selector`](super::selector::Selector)): an unknown store or setting.
+pub(super) fn check_selector(text: &str, absent: &BTreeMap<String, String>) -> Result<()> {
+    if absent.contains_key(text) {
+        return Ok(());
     }
-
-    /// Why a row cannot run.
-    fn refusal(self, row: &Row) -> Option<anyhow::Error> {
-        match self {
-            Available::Here { .. } => why_unavailable(row),
-            Available::All { but } => but.get(&row.label).map(|why| anyhow!(why.clone())),
-        }
+    let (store, options) = split_label(text)?;
+    match stores::find(store) {
+        Some(Entry::Ready(adapter)) => options.iter().try_for_each(|(name, value)| {
+            let spec = spec_of(adapter, name)?;
+            // It may hold a password, and what chooses rows is stored as it is written.
+            ensure!(
+                !matches!(spec.values, Values::Url),
+                "rows of `{store}` are not chosen by their `{name}`"
+            );
+            check_value(spec, value).map(drop).with_context(|| format!("`{name}` of `{store}`"))
+        }),
+        // Nothing is known of its options here.
+        Some(Entry::NotCompiled { .. } | Entry::Impossible { .. }) => Ok(()),
+        None => Err(unknown("store", store, stores::names())),
     }
 }
 
-/// Makes the rows. A store that is not compiled in is an error where availability is strict, else it is returned as missing.
-pub fn rows(stores: &[String], sets: &Sets, available: Available<'_>) -> Result<(Vec<Row>, Vec<Missing>)> {
-    let strict = available.is_strict();
+/// Makes the rows. A store that cannot be had here is an error where `strict`, because it was named by a flag; else it is returned as
+/// missing.
+pub fn rows(stores: &[String], sets: &Sets, strict: bool) -> Result<(Vec<Row>, Vec<Missing>)> {
     let (mut rows, mut missing) = (Vec::new(), Vec::new());
     let mut used = std::collections::BTreeSet::new();
     for store in stores {
@@ -160,7 +145,7 @@ pub fn rows(stores: &[String], sets: &Sets, available: Available<'_>) -> Result<
         match stores::find(name) {
             Some(Entry::Ready(adapter)) => {
                 for row in rows_of(adapter, &fixed, sets, &mut used)? {
-                    match available.refusal(&row) {
+                    match why_unavailable(&row) {
                         None => rows.push(row),
                         Some(error) if strict => {
                             return Err(error.context(format!("the store `{name}` cannot run here")));
@@ -247,45 +232,6 @@ pub fn missing_server(adapter: &Adapter, options: &Options) -> Option<anyhow::Er
     (adapter.needs.of_machine)(options).or_else(|| adapter.missing_program())
 }
 
-/// Splits a list at commas that are not inside brackets.
-pub fn split_list(text: &str) -> Vec<String> {
-    let mut depth = 0_i32;
-    let mut parts = vec![String::new()];
-    for c in text.chars() {
-        match c {
-            '[' => depth += 1,
-            ']' => depth -= 1,
-            ',' if depth <= 0 => {
-                parts.push(String::new());
-                continue;
-            }
-            _ => {}
-        }
-        if let Some(last) = parts.last_mut() {
-            last.push(c);
-        }
-    }
-    parts.into_iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
-}
-
-/// `name[option=value,...]` as the name and the options.
-pub(super) fn split_label(label: &str) -> Result<(&str, BTreeMap<String, String>)> {
-    let Some((name, rest)) = label.split_once('[') else { return Ok((label.trim(), BTreeMap::new())) };
-    let inner = rest
-        .strip_suffix(']')
-        .ok_or_else(|| anyhow!("`{}` lacks its closing bracket", without_passwords(label)))?;
-    let options = split_list(inner).iter().map(|pair| split_pair(pair)).collect::<Result<_>>()?;
-    Ok((name.trim(), options))
-}
-
-/// `name=value`.
-pub fn split_pair(pair: &str) -> Result<(String, String)> {
-    let (name, value) = pair
-        .split_once('=')
-        .ok_or_else(|| anyhow!("`{}` is not of the form name=value", without_passwords(pair)))?;
-    Ok((name.trim().to_owned(), value.trim().to_owned()))
-}
-
 /// One row, or one for each combination of the lists that were given.
 fn rows_of(
     adapter: &'static Adapter,
@@ -302,9 +248,7 @@ fn rows_of(
         let (values, in_label) = match (fixed.get(spec.name), given(adapter, spec, sets, used)) {
             (Some(value), _) => (vec![value.clone()], true),
             // Rows of different classes are told apart by their names, wherever they are named.
-            (None, Some(values)) => {
-                (values.clone(), values.len() > 1 || stores::is_always_in_the_label(spec))
-            }
+            (None, Some(values)) => (values.clone(), values.len() > 1 || spec.is_always_in_the_label()),
             (None, None) if common => continue,
             (None, None) => {
                 (vec![from_environment(adapter, spec).unwrap_or_else(|| spec.default.to_owned())], false)
@@ -401,7 +345,7 @@ fn own_and_common(adapter: &'static Adapter) -> impl Iterator<Item = (&'static O
     adapter.options.iter().map(|spec| (spec, false)).chain(COMMON.iter().map(|spec| (spec, true)))
 }
 
-pub(super) fn spec_of(adapter: &'static Adapter, name: &str) -> Result<&'static OptionSpec> {
+fn spec_of(adapter: &'static Adapter, name: &str) -> Result<&'static OptionSpec> {
     let names = || own_and_common(adapter).map(|(spec, _)| spec.name);
     let found = own_and_common(adapter).map(|(spec, _)| spec).find(|spec| spec.name == name);
     found.ok_or_else(|| unknown(&format!("option of `{}`", adapter.name), name, names()))
@@ -443,7 +387,7 @@ fn decimal(value: &str, max: u64) -> Result<String> {
 }
 
 /// The value as adapters read it: sizes become plain bytes.
-pub(super) fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
+fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
     let within = |number: u64, min: u64, max: u64| {
         if (min..=max).contains(&number) {
             Ok(number.to_string())
@@ -485,6 +429,25 @@ pub(super) fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
     }
 }
 
+/// The class in which a row runs a phase: the one that is wanted, or its strongest below.
+pub fn class_of(row: &Row, class: Class, asked: Durability) -> Durability {
+    let wanted = class_wanted(row.own_class(), class, asked);
+    let offered = (row.adapter.caps)(&row.options).durability;
+    offered.iter().copied().filter(|offered| *offered <= wanted).max().unwrap_or(Durability::None)
+}
+
+impl PlanText {
+    /// Adds every baseline that is not among the stores yet.
+    pub fn add_baselines(&mut self) {
+        let stores = self.stores.get_or_insert_with(default_stores);
+        for name in stores::baselines() {
+            if !stores.iter().any(|store| store.split('[').next() == Some(name)) {
+                stores.push(name.to_owned());
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -494,7 +457,7 @@ mod tests {
         let sets = sets.iter().map(|(name, values)| {
             ((*name).to_owned(), values.iter().map(|value| (*value).to_owned()).collect())
         });
-        match rows(&stores, &sets.collect(), Available::Here { strict: true }) {
+        match rows(&stores, &sets.collect(), true) {
             Ok((rows, _)) => rows.into_iter().map(|row| row.label).collect(),
             Err(error) => vec![format!("{error:#}")],
         }
@@ -614,10 +577,5 @@ mod tests {
     fn what_cannot_be_had_is_said_with_its_reason() {
         let refused = labels(&["mssql/filestream"], &[]);
         assert!(refused[0].contains("cannot be had: FILESTREAM is a feature of Windows"), "{refused:?}");
-    }
-
-    #[test]
-    fn lists_are_split_outside_brackets_only() {
-        assert_eq!(split_list("a,b[c=1,d=2], e"), ["a", "b[c=1,d=2]", "e"]);
     }
 }

@@ -80,7 +80,8 @@ fn claims_and_tables_name_what_the_plan_has() {
             };
             for phase in plan.phases.iter().filter(is_meant) {
                 let does = row.is_none_or(|row| plan.is_done_by(&phase.id, row));
-                let would = missing.is_none_or(|row| plan.would_be_done_by(&phase.id, row));
+                let would =
+                    missing.is_none_or(|row| plan.would_be_done_by(&phase.id, &row.label, &row.adapter));
                 assert!(does && would, "{name}, {of}: `{}` does not do `{}`", target.row, phase.id);
             }
             assert!(

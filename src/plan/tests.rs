@@ -2,8 +2,11 @@
 
 use anyhow::{Result, anyhow};
 
-use super::resolve::DEFAULT_BUDGET;
+use super::text::corpora::corpora;
+use super::text::resolve::DEFAULT_BUDGET;
 use super::*;
+use crate::corpus::CorpusId;
+use crate::store::Durability;
 
 fn resolve(toml: &str) -> Result<Plan> {
     PlanText::parse(toml)?.resolve(true)
@@ -243,7 +246,7 @@ fn some_of_several_corpora_are_what_they_are_with_all() {
     assert!(small.phase.iter().all(|phase| phase.corpora.iter().all(|name| name == "small")));
     assert!(small.phase.iter().all(|phase| !phase.id.starts_with("large")));
     let seeds = |text: &PlanText| -> Vec<u64> {
-        corpora::corpora(text, 1.0, 7).unwrap().iter().map(|corpus| corpus.request.seed).collect()
+        corpora(text, 1.0, 7).unwrap().iter().map(|corpus| corpus.request.seed).collect()
     };
     assert_eq!(seeds(&small)[0], seeds(&whole)[0]);
     assert_eq!(seeds(&large)[0], seeds(&whole)[1]);

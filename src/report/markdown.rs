@@ -6,7 +6,7 @@ use super::place::beside_baseline;
 use super::then::{self, is_later_part};
 use super::{html::collection::Member, terminal, words};
 use crate::judge::{cells, interval, ranking};
-use crate::plan::{PlanText, SHIPPED};
+use crate::plan::text::{PlanText, SHIPPED};
 use crate::result::{Cell, Claim, ClaimVerdict, RunResult, Status, Verdict};
 use crate::units;
 

@@ -10,7 +10,7 @@ use super::then::{self, is_later_part};
 use super::words;
 use crate::corpus::CorpusId;
 use crate::judge::{cells, interval, ranking};
-use crate::plan::{Transaction, whole_of};
+use crate::plan::text::{Transaction, whole_of};
 use crate::result::{Against, Cache, Cell, Durability, Footprint, RunResult, Status, Verdict};
 use crate::units;
 

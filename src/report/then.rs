@@ -1,7 +1,7 @@
 //! Then and now: published tables beside this run's, as ratios to the document's own reference, for every form of report.
 
 use crate::judge::{claims, interval};
-use crate::plan::{Operand, PublishedText, Series, part_of};
+use crate::plan::text::{Operand, PublishedText, Series, part_of};
 use crate::result::{Claim, Interval, RunResult};
 
 /// One system of a published table, then and now.

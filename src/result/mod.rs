@@ -28,7 +28,7 @@ pub use self::round::{
 };
 pub use self::subject::{CorpusResult, Footprint, PhaseResult, Picture, Promise, RowResult, Status};
 pub use crate::host::machine::Machine;
-use crate::plan::PlanText;
+use crate::plan::text::PlanText;
 pub use crate::store::{Connects, Damage, Durability, Kind, Loss, MadeCold, NoticedBy, Traits};
 
 /// Version of the format; a reader refuses a newer one.

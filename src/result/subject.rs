@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::VerifiedFrom;
 use crate::corpus::CorpusId;
-use crate::plan::{Class, Transaction, cold_passes};
+use crate::plan::text::{Class, Member, Transaction, cold_passes};
 use crate::store::{Damage, Durability, Kind, MadeCold, NoticedBy, Traits};
 
 /// What a visitor sees of a row.
@@ -124,6 +124,16 @@ impl RowResult {
     /// Whether it could run at all: what cannot has neither a kind nor traits.
     pub fn is_here(&self) -> bool {
         self.kind.is_some()
+    }
+
+    /// What a plan depends on of it.
+    pub fn member(&self) -> Member {
+        Member {
+            label: self.store.clone(),
+            kind: self.kind,
+            own_class: self.own_durability,
+            lazy_delete: self.traits.lazy_delete,
+        }
     }
 
     /// Whether it is a yardstick, shown but never ranked.

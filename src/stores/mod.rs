@@ -1,6 +1,6 @@
 //! The table of stores, by families. A new store is one file and two lines in its family.
 
-use crate::store::Adapter;
+use crate::store::{Adapter, Options};
 
 /// `line!("feature", module::ADAPTER as "name")` is the adapter where the feature is on, its name where not.
 macro_rules! line {
@@ -32,14 +32,9 @@ mod common;
 mod database;
 mod delivery;
 mod embedded;
-mod every;
 mod files;
 #[cfg(feature = "page")]
 mod page;
-
-pub use every::{
-    COMMON, CatalogueOf, catalogue, is_always_in_the_label, own_class, reads_in_one_transaction,
-};
 
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
@@ -104,6 +99,31 @@ pub fn family(name: &str) -> &str {
 
 /// The baseline that does nothing: what the harness itself costs.
 pub const NULL: &Adapter = baseline::NULL;
+
+/// Where a row's uploads are registered.
+#[derive(Clone, Copy, Debug)]
+pub enum CatalogueOf {
+    /// In the database that has the blobs.
+    Own {
+        /// Entry and blob are one transaction, not steps.
+        one_transaction: bool,
+    },
+    /// In a store of this kind, with its default settings.
+    Apart(&'static Adapter),
+}
+
+/// Where uploads are registered with these settings. An error where that store is not compiled in.
+pub fn catalogue(options: &Options) -> anyhow::Result<CatalogueOf> {
+    let name = match options.catalogue() {
+        "own" => return Ok(CatalogueOf::Own { one_transaction: false }),
+        "own-transaction" => return Ok(CatalogueOf::Own { one_transaction: true }),
+        name => name,
+    };
+    let adapter = adapters().find(|adapter| family(adapter.name) == name);
+    adapter
+        .map(CatalogueOf::Apart)
+        .ok_or_else(|| anyhow::anyhow!("the catalogue `{name}` is not compiled in"))
+}
 
 /// The names of the baselines, from a bare loop to the device itself.
 pub fn baselines() -> impl Iterator<Item = &'static str> {

@@ -7,7 +7,7 @@ use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 
 use super::{ROOT, holds, read, short, sources};
 
-/// Which modules of the crate each one may name. `cli` may name all.
+/// Which modules of the crate each one may name. `cli` may name all. A folder with a line of its own is a module by itself.
 const MAY_NAME: &[(&str, &[&str])] = &[
     ("corpus", &["names", "store", "units"]),
     (
@@ -19,12 +19,13 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ),
     ("host", &[]),
     ("input", &["units"]),
-    ("judge", &["corpus", "plan", "records", "result", "rules", "units"]),
+    ("judge", &["corpus", "plan::text", "records", "result", "rules", "units"]),
     ("names", &[]),
-    ("plan", &["corpus", "input", "names", "rules", "shown", "store", "stores", "units"]),
-    ("records", &["corpus", "plan", "result"]),
-    ("report", &["corpus", "judge", "plan", "result", "shown", "units"]),
-    ("result", &["corpus", "host", "input", "plan", "store"]),
+    ("plan", &["corpus", "names", "plan::text", "shown", "store", "stores", "units"]),
+    ("plan::text", &["corpus", "input", "names", "rules", "shown", "store", "units"]),
+    ("records", &["corpus", "result"]),
+    ("report", &["corpus", "judge", "plan::text", "result", "shown", "units"]),
+    ("result", &["corpus", "host", "input", "plan::text", "store"]),
     ("rules", &[]),
     ("shown", &[]),
     ("store", &["host", "shown"]),
@@ -83,6 +84,8 @@ impl Names {
                         self.path(&tokens[at..], Vec::new(), module);
                     }
                 }
+                // Who may see an item is no path to it: `pub(in crate::plan)`.
+                TokenTree::Group(_) if at > 0 && is_word(&tokens[at - 1], "pub") => {}
                 TokenTree::Group(group) => {
                     let within: Vec<TokenTree> = group.stream().into_iter().collect();
                     match module_at(&tokens[at.saturating_sub(2)..at]) {
@@ -132,6 +135,10 @@ fn is_sign(token: &TokenTree, sign: char) -> bool {
     matches!(token, TokenTree::Punct(found) if found.as_char() == sign)
 }
 
+fn is_word(token: &TokenTree, word: &str) -> bool {
+    matches!(token, TokenTree::Ident(found) if found == word)
+}
+
 /// Whether tokens begin with `::`.
 fn is_path_sign(tokens: &[TokenTree]) -> bool {
     tokens.len() > 2 && tokens[..2].iter().all(|token| is_sign(token, ':'))
@@ -169,18 +176,27 @@ fn named() -> Vec<(PathBuf, Vec<String>, BTreeSet<Vec<String>>)> {
     found
 }
 
-/// The graph of the modules at the root of the crate. What is named beside them is macros.
+/// The module with a line of its own that a path leads into, or else that at the root of the crate.
+fn module_with_a_line(path: &[String]) -> Option<String> {
+    let pair = path.get(..2).map(|pair| pair.join("::"));
+    pair.filter(|pair| MAY_NAME.iter().any(|(module, _)| module == pair)).or_else(|| path.first().cloned())
+}
+
+/// The graph of the modules at the root of the crate, and of those that have a line of their own. What is named beside them is macros.
 fn graph() -> Graph {
     let mut graph = Graph::new();
     let found = named();
-    let modules: BTreeSet<String> = found.iter().map(|(_, module, _)| module[0].clone()).collect();
+    let modules: BTreeSet<String> =
+        found.iter().filter_map(|(_, module, _)| module_with_a_line(module)).collect();
     for (path, module, names) in found {
-        let edges = graph.entry(module[0].clone()).or_default();
-        for to in names.into_iter().filter_map(|path| path.into_iter().next()) {
-            if to != module[0] && modules.contains(&to) {
+        let Some(from) = module_with_a_line(&module) else { continue };
+        for to in names.iter().filter_map(|path| module_with_a_line(path)) {
+            if to != from && modules.contains(&to) {
+                let edges = graph.entry(from.clone()).or_default();
                 edges.entry(to).or_default().insert(short(&path));
             }
         }
+        graph.entry(from).or_default();
     }
     graph
 }
@@ -400,6 +416,7 @@ fn what_a_source_names_is_found_in_whatever_form() {
         "// crate::a::b\n/// [`crate::a`]\nconst A: &str = \"crate::a::b\";",
         "#[cfg(test)]\npub use crate::a;\n#[cfg(test)]\nmod tests { use crate::b; }",
         "pub(crate) fn f(self) {}",
+        "pub(in crate::plan) fn f() {}",
         "use std::fmt;",
     ] {
         assert_eq!(names(nothing), Vec::<String>::new(), "{nothing}");

@@ -277,7 +277,7 @@ fn plan(kind: Kind, trial: u32, dir: &Path) -> Result<Plan> {
     }
     plan.rows.iter_mut().for_each(|row| row.label = label(&row.label, FIRST));
     seconds.iter_mut().for_each(|row| row.label = label(&row.label, SECOND));
-    plan.reference.clone_from(&plan.rows[0].label);
+    plan.design.reference.clone_from(&plan.rows[0].label);
     plan.rows.extend(seconds);
     Ok(plan)
 }

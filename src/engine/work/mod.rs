@@ -16,8 +16,8 @@ use anyhow::Result;
 use super::pilot::{Choice, PilotVisit};
 use super::visit::{Done, Visitor};
 use crate::corpus::CorpusId;
-use crate::plan::{Available, Phase, Plan, PlanText, Row, StandardPhase};
-use crate::result::{FixedLength, Round};
+use crate::plan::{Design, Member, Phase, Plan, PlanText, Row, StandardPhase};
+use crate::result::{FixedLength, Round, RowResult};
 use crate::store::Caps;
 
 /// Every kind of work, in the order in which their phases are listed. What several say they do is done by the last of them.
@@ -145,12 +145,13 @@ impl PlanText {
     /// Checks everything and fills in what is not given. `strict`: stores were named by a flag, so one that cannot
     /// run is an error.
     pub fn resolve(&self, strict: bool) -> Result<Plan> {
-        self.resolve_for(Available::Here { strict })
+        self.resolve_with(&standard(), strict)
     }
 
-    /// The same for rows that can run wherever that may be.
-    pub fn resolve_for(&self, available: Available<'_>) -> Result<Plan> {
-        self.resolve_with(&standard(), available)
+    /// The same for rows that were measured, here or elsewhere: of the stores of this machine nothing is asked.
+    pub fn design(&self, rows: &[RowResult]) -> Result<Design> {
+        let members: Vec<Member> = rows.iter().map(RowResult::member).collect();
+        self.design_with(&standard(), &members)
     }
 }
 

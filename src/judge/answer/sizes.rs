@@ -6,12 +6,12 @@ use super::super::cells::writes;
 use super::super::ranking::{self, League};
 use super::{is_of_subject, is_told, names, only_writes, subject};
 use crate::corpus::CorpusId;
-use crate::plan::Plan;
+use crate::plan::text::Design;
 use crate::result::{Cache, Cell, RunResult, Status};
 use crate::units;
 
 /// One sentence for each phase of a sweep: who leads up to which size.
-pub(super) fn by_size(plan: &Plan, result: &RunResult) -> Vec<String> {
+pub(super) fn by_size(plan: &Design, result: &RunResult) -> Vec<String> {
     plan.phases
         .iter()
         .filter(|phase| is_of_subject(result, only_writes(phase)))
@@ -83,7 +83,7 @@ fn candidates(result: &RunResult, phase: &str, size: u64, group: &str) -> (Vec<S
     (leaders, unknown)
 }
 
-fn winners_by_size(plan: &Plan, result: &RunResult, phase: &str, group: &str) -> String {
+fn winners_by_size(plan: &Design, result: &RunResult, phase: &str, group: &str) -> String {
     let sizes: Vec<u64> = plan.corpora.iter().filter_map(|corpus| corpus.corpus_id.bytes()).collect();
     let mut stretches: Vec<Stretch> = Vec::new();
     let mut unranked: Vec<(String, Vec<u64>)> = Vec::new();

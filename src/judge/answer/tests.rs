@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::engine::subjects::rows;
 use crate::judge::fixture::{around, cell, result};
 use crate::plan::{Plan, PlanText, Row};
-use crate::records::rows;
 use crate::result::{RowResult, RunResult};
 use crate::store::{Adapter, Kind};
 

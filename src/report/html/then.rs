@@ -6,7 +6,7 @@ use super::figure::{Dot, Figure, Look, Mark, Scale, dots};
 use super::table::{ABSENT, Entry, Table, named};
 use super::{prose, ratio};
 use crate::judge::interval;
-use crate::plan::PublishedText;
+use crate::plan::text::PublishedText;
 use crate::report::then::{self, Line};
 use crate::result::{Claim, Interval, RunResult};
 use crate::units;

@@ -121,7 +121,7 @@ impl PlanText {
 }
 
 /// The corpora of a plan: one, one for each size of a sweep, or those that it names.
-pub(super) fn corpora(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
+pub(in crate::plan) fn corpora(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
     let corpus = text.corpus.clone().unwrap_or_default();
     let bytes_max = corpus.bytes.as_deref().map(parse_bytes).transpose().context("--corpus-bytes")?;
     if corpus.blobs == Some(0) || bytes_max == Some(0) {
@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     fn planned(toml: &str) -> Vec<CorpusPlan> {
-        PlanText::parse(toml).unwrap().resolve(false).unwrap().corpora
+        PlanText::parse(toml).unwrap().resolve(false).unwrap().design.corpora
     }
 
     #[test]
@@ -343,9 +343,9 @@ mod tests {
         assert!(stands("[corpus]\nblobs = 400") && stands("[corpus]\nbytes = '1MB'"));
         assert!(stands("sweep = '1kB..10kB'\n[corpus]\nblobs = 400"));
         // As a run keeps it, with its defaults written out.
-        let kept = PlanText::default().resolve(false).unwrap().text;
+        let kept = PlanText::default().resolve(false).unwrap().design.text;
         assert!(kept.corpus.as_ref().unwrap().blobs.is_some());
-        assert!(!kept.resolve(false).unwrap().corpora[0].stands);
+        assert!(!kept.resolve(false).unwrap().design.corpora[0].stands);
     }
 
     #[test]

@@ -1,4 +1,13 @@
-//! A plan as it is written: in TOML, by flags or both. Nothing here knows what can run.
+//! A plan as it is written, in TOML, by flags or both, and what follows from it wherever its rows can run.
+
+mod claims;
+pub(super) mod corpora;
+mod design;
+mod phases;
+mod published;
+pub(super) mod resolve;
+mod selector;
+mod values;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,10 +16,22 @@ use anyhow::{Context, Result, anyhow, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ClaimText, CorpusText, Derived, Document, PhaseText, PublishedText, Unspecified};
+pub use self::claims::{ClaimText, Expect, Metric, Operand, Quantity, Target};
+pub use self::corpora::{CorpusPlan, CorpusText};
+pub use self::design::{
+    COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, Design, LOOK_SCALE, Member, SyncRule, class_wanted, cold_passes,
+};
+pub use self::phases::{
+    CacheState, Class, DEFAULT_PHASES, Deed, Does, Length, Load, OPS, OpKind, Order, Part, Phase, PhaseText,
+    RangeRule, StandardPhase, Transaction, Use, part_of, standard, whole_of,
+};
+pub use self::published::{By, Derived, Document, PublishedText, Series, Unspecified};
+pub use self::resolve::MIX_PHASES;
+use self::resolve::{BATCH_MAX, WORKERS_MAX};
+pub use self::selector::{split_label, split_list, split_pair};
+pub use self::values::{CacheSize, ResponseLimit};
 use crate::names::unknown;
 use crate::shown::without_passwords;
-use crate::stores;
 
 /// Rows of a run that names none: the stores that need no server, and two baselines.
 pub const DEFAULT_STORES: &[&str] = &[
@@ -38,19 +59,19 @@ const PLAN_BYTES_MAX: u64 = 4_000_000;
 
 /// The plans that are shipped, by name.
 pub const SHIPPED: &[(&str, &str)] = &[
-    ("default", include_str!("../../plans/default.toml")),
-    ("all", include_str!("../../plans/all.toml")),
-    ("page", include_str!("../../plans/page.toml")),
-    ("sqlite-page-sizes", include_str!("../../plans/sqlite-page-sizes.toml")),
-    ("afdesign-icons-2009", include_str!("../../plans/afdesign-icons-2009.toml")),
-    ("afdesign-pipelining-2010", include_str!("../../plans/afdesign-pipelining-2010.toml")),
-    ("fragfrog-2010", include_str!("../../plans/fragfrog-2010.toml")),
-    ("afdesign-cache-2009", include_str!("../../plans/afdesign-cache-2009.toml")),
-    ("vondra-2009", include_str!("../../plans/vondra-2009.toml")),
-    ("horak-2010", include_str!("../../plans/horak-2010.toml")),
-    ("afdesign-procedures-2008", include_str!("../../plans/afdesign-procedures-2008.toml")),
-    ("afdesign-queries-2009", include_str!("../../plans/afdesign-queries-2009.toml")),
-    ("gridfs-2015", include_str!("../../plans/gridfs-2015.toml")),
+    ("default", include_str!("../../../plans/default.toml")),
+    ("all", include_str!("../../../plans/all.toml")),
+    ("page", include_str!("../../../plans/page.toml")),
+    ("sqlite-page-sizes", include_str!("../../../plans/sqlite-page-sizes.toml")),
+    ("afdesign-icons-2009", include_str!("../../../plans/afdesign-icons-2009.toml")),
+    ("afdesign-pipelining-2010", include_str!("../../../plans/afdesign-pipelining-2010.toml")),
+    ("fragfrog-2010", include_str!("../../../plans/fragfrog-2010.toml")),
+    ("afdesign-cache-2009", include_str!("../../../plans/afdesign-cache-2009.toml")),
+    ("vondra-2009", include_str!("../../../plans/vondra-2009.toml")),
+    ("horak-2010", include_str!("../../../plans/horak-2010.toml")),
+    ("afdesign-procedures-2008", include_str!("../../../plans/afdesign-procedures-2008.toml")),
+    ("afdesign-queries-2009", include_str!("../../../plans/afdesign-queries-2009.toml")),
+    ("gridfs-2015", include_str!("../../../plans/gridfs-2015.toml")),
 ];
 
 /// A plan as it is written: everything is optional, and what is not given has a default.
@@ -264,16 +285,6 @@ impl PlanText {
     /// What response times must stay below in a ladder of rates.
     pub fn limit(&self) -> &str {
         self.limit.as_deref().unwrap_or(LIMIT)
-    }
-
-    /// Adds every baseline that is not among the stores yet.
-    pub fn add_baselines(&mut self) {
-        let stores = self.stores.get_or_insert_with(default_stores);
-        for name in stores::baselines() {
-            if !stores.iter().any(|store| store.split('[').next() == Some(name)) {
-                stores.push(name.to_owned());
-            }
-        }
     }
 
     /// The plan without what says how it is carried out: what is left is what is measured.

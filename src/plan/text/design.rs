@@ -1,0 +1,190 @@
+//! What a plan asks for, wherever its rows can run.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::selector::Selector;
+use super::{
+    Arrivals, CacheSize, CacheState, Class, CorpusPlan, Does, FillOrder, Load, Phase, PlanText,
+    ResponseLimit, Transaction,
+};
+use crate::corpus::CorpusId;
+use crate::store::{Durability, Kind, MadeCold};
+
+/// Passes of a cold phase that a server does: each costs it a restart.
+pub const COLD_PASSES_SERVERS: u32 = 2;
+/// Blobs from which on these passes have ops enough for a rank.
+pub const COLD_BLOBS_SERVERS: u64 = 5_000;
+
+/// What a plan asks for, checked and with every default filled in. Nothing of it hangs on what this machine has: it is the same where a
+/// result is judged as where it was measured.
+#[derive(Clone, Debug)]
+pub struct Design {
+    /// The plan as text, complete: what is stored beside the result.
+    pub text: PlanText,
+    /// What it is called.
+    pub name: String,
+    /// Everything random follows from it.
+    pub seed: u64,
+    /// Exactly this many rounds, when asked for.
+    pub rounds: Option<u32>,
+    /// Half the width that half of the intervals are to have at most, as a share of their ratio.
+    pub precision: f64,
+    /// Wall time to keep to.
+    pub budget: Option<Duration>,
+    /// The class asked for.
+    pub durability: Durability,
+    /// Threads that work at once.
+    pub workers: usize,
+    /// Blobs in one op.
+    pub batch: usize,
+    /// In which order blobs are put.
+    pub fill_order: FillOrder,
+    /// Ops a second of an open loop.
+    pub rate: Option<f64>,
+    /// What response times must stay below in a ladder of rates.
+    pub limit: ResponseLimit,
+    /// How they arrive.
+    pub arrivals: Arrivals,
+    /// Shares for the cost of 1,000 ops.
+    pub mix: BTreeMap<String, f64>,
+    /// The corpora: one, or one for each size of a sweep.
+    pub corpora: Vec<CorpusPlan>,
+    /// Shrinks corpus and phases.
+    pub scale: f64,
+    /// Compares every blob after each phase that writes, in every round.
+    pub verify: bool,
+    /// Whether the kernel's caches may be dropped.
+    pub drop_caches: bool,
+    /// Whether idle processors are kept from sleeping while the run lasts.
+    pub awake: bool,
+    /// The place to measure.
+    pub dir: PathBuf,
+    /// The phases, in order.
+    pub phases: Vec<Phase>,
+    /// Names of corpora by phase, for phases that are done with some of them only.
+    pub(super) only: BTreeMap<String, Vec<String>>,
+    /// Rows by phase, for phases that are done by some of them only.
+    pub(super) only_by: OnlyBy,
+    /// The label of the row that ratios are given to.
+    pub reference: String,
+    /// Memory for each store's own cache.
+    pub cache: CacheSize,
+    /// When a worker syncs in the class on-sync.
+    pub sync: SyncRule,
+    /// How long an op may take.
+    pub op_timeout: Duration,
+    /// The largest allowed relative difference of rails.
+    pub rail_limit: f64,
+}
+
+/// What the design of a plan depends on of one of its rows.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its label.
+    pub label: String,
+    /// What sort of place it is; absent for a row that cannot run.
+    pub kind: Option<Kind>,
+    /// The class that was set for it alone.
+    pub own_class: Option<Durability>,
+    /// Its deletes only mark a blob.
+    pub lazy_delete: bool,
+}
+
+impl Design {
+    /// Whether it shows the shape of a larger plan only: its verdicts are not to be quoted.
+    pub fn is_look(&self) -> bool {
+        self.scale < LOOK_SCALE
+    }
+
+    /// The cold phase in whose passes a phase is done: it itself, or the one before it that it repeats.
+    pub fn cold_phase_of(&self, phase: &str, corpus_id: CorpusId) -> Option<&Phase> {
+        let phases: Vec<&Phase> = self.phases_of(corpus_id).collect();
+        let place = phases.iter().position(|known| known.id == phase)?;
+        let before = place.checked_sub(1).map(|before| phases[before]);
+        let repeated = before.filter(|before| phases[place].repeats_cold(before));
+        repeated.or(Some(phases[place])).filter(|phase| phase.cache == CacheState::Cold)
+    }
+
+    /// Whether all reads of a worker are one transaction in a phase, for a row that groups its reads like this where the phase does not
+    /// say. In the passes of a cold phase, and what is repeated in them, no read is.
+    pub fn reads_in_one(&self, own: Transaction, phase: &Phase, corpus_id: CorpusId) -> bool {
+        let Some(load) = phase.load().filter(|load| load.only_reads()) else { return false };
+        load.transaction.unwrap_or(own) == Transaction::Phase
+            && self.cold_phase_of(&phase.id, corpus_id).is_none()
+    }
+
+    /// The phases that are done with the corpus of this size, in order.
+    pub fn phases_of(&self, corpus_id: CorpusId) -> impl Iterator<Item = &Phase> {
+        self.phases.iter().filter(move |phase| self.has(&phase.id, corpus_id))
+    }
+
+    /// Whether a phase is for rows of this store with these settings. No row is chosen by what is not shown.
+    pub fn is_for(&self, phase: &str, store: &str, options: &BTreeMap<String, String>) -> bool {
+        let fits = |only: &Vec<Selector>| only.iter().any(|selector| selector.fits(store, options));
+        self.only_by.get(phase).is_none_or(|every| every.iter().all(fits))
+    }
+
+    /// Whether a row that cannot run here would do a phase.
+    pub fn would_be_done_by(&self, phase: &str, label: &str, store: &str) -> bool {
+        let names = |only: &Vec<Selector>| only.iter().any(|selector| selector.names(label, store));
+        self.only_by.get(phase).is_none_or(|every| every.iter().all(names))
+    }
+
+    /// How many workers do a phase at once, and how many blobs they were to have in an op.
+    pub fn hands_of(&self, phase: &Phase) -> (usize, usize) {
+        match &phase.does {
+            Does::Ops(load) | Does::Climbs(load) => {
+                (load.workers.unwrap_or(self.workers), self.batch_of(load))
+            }
+            Does::Deed(deed) => (if deed.by_all { self.workers } else { 1 }, 1),
+        }
+    }
+
+    /// Blobs in one op of a load.
+    pub fn batch_of(&self, load: &Load) -> usize {
+        load.batch.unwrap_or(self.batch)
+    }
+
+    /// The most blobs in one op of a phase that writes.
+    pub fn largest_batch(&self) -> u64 {
+        let writing = self.phases.iter().filter(|phase| phase.writes()).filter_map(Phase::load);
+        writing.map(|load| self.batch_of(load) as u64).max().unwrap_or(1)
+    }
+
+    /// Whether a phase is done with the corpus of this size.
+    pub fn has(&self, phase: &str, corpus_id: CorpusId) -> bool {
+        let Some(only) = self.only.get(phase) else { return true };
+        let corpus = self.corpora.iter().find(|corpus| corpus.corpus_id == corpus_id);
+        corpus.and_then(|corpus| corpus.name.as_ref()).is_some_and(|name| only.contains(name))
+    }
+}
+
+/// By phase, lists of rows: it is done by those that are in all of them.
+pub(super) type OnlyBy = BTreeMap<String, Vec<Vec<Selector>>>;
+
+/// When a worker syncs in the class on-sync: after this many ops or bytes, whichever comes first, and at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncRule {
+    /// Ops.
+    pub ops: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// Below this part of its size a run is a look at a plan's shape: of a round or two, with verdicts that are not to be quoted.
+pub const LOOK_SCALE: f64 = 0.1;
+/// The class that is wanted of a row in a phase: the row's own, its fill included, or what the run asks for.
+pub fn class_wanted(own: Option<Durability>, class: Class, asked: Durability) -> Durability {
+    match (own, class) {
+        (Some(own), _) => own,
+        (None, Class::Fill) => asked.min(Durability::OnSync),
+        (None, Class::Asked) => asked,
+    }
+}
+
+/// How many of the passes of a cold phase are done by a row that is made cold like this.
+pub fn cold_passes(made_cold: Option<MadeCold>, planned: u32) -> u32 {
+    if made_cold == Some(MadeCold::Restarted) { planned.min(COLD_PASSES_SERVERS) } else { planned }
+}

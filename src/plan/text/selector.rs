@@ -1,0 +1,116 @@
+//! Which rows are meant by a name: those of a store, or those of it that have some settings.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, anyhow};
+
+use crate::shown::without_passwords;
+use crate::store::COMMON;
+use crate::units::parse_bytes;
+
+/// `sqlite` for every row of the store, `sqlite[page_size=4096]` for those with this setting, by default or not.
+#[derive(Clone, Debug)]
+pub(super) struct Selector {
+    text: String,
+    store: String,
+    /// Values as they are written.
+    options: BTreeMap<String, String>,
+}
+
+impl Selector {
+    /// Reads one. `absent` are the labels of rows that the plan says cannot be had: those are what they are called. Whether there is
+    /// such a store with such settings is asked where rows are made.
+    pub(super) fn parse(text: &str, absent: &BTreeMap<String, String>) -> Result<Selector> {
+        let (store, options) =
+            if absent.contains_key(text) { (text, BTreeMap::new()) } else { split_label(text)? };
+        Ok(Selector { text: text.to_owned(), store: store.to_owned(), options })
+    }
+
+    /// Whether a row of this store with these settings is meant.
+    pub(super) fn fits(&self, store: &str, options: &BTreeMap<String, String>) -> bool {
+        // An option that every store has is there where it was given.
+        let usual = |name: &str| COMMON.iter().find(|spec| spec.name == name).map(|spec| spec.default);
+        let value_of = |name: &str| options.get(name).map(String::as_str).or_else(|| usual(name));
+        store == self.store
+            && self.options.iter().all(|(name, value)| is_same(value_of(name).unwrap_or_default(), value))
+    }
+
+    /// Whether a row that cannot run here is meant, of whose settings only those in its name are known.
+    pub(super) fn names(&self, label: &str, store: &str) -> bool {
+        if label == self.text {
+            return true;
+        }
+        let Ok((_, known)) = split_label(label) else { return false };
+        store == self.store
+            && self
+                .options
+                .iter()
+                .all(|(name, value)| known.get(name).is_none_or(|known| is_same(known, value)))
+    }
+}
+
+/// Whether two values of one setting are the same, or the same number or size, however that is written.
+fn is_same(one: &str, other: &str) -> bool {
+    let number = |text: &str| text.parse().ok().or_else(|| parse_bytes(text).ok().map(|bytes| bytes as f64));
+    one == other || number(one).is_some_and(|one: f64| number(other) == Some(one))
+}
+
+/// Splits a list at commas that are not inside brackets.
+pub fn split_list(text: &str) -> Vec<String> {
+    let mut depth = 0_i32;
+    let mut parts = vec![String::new()];
+    for c in text.chars() {
+        match c {
+            '[' => depth += 1,
+            ']' => depth -= 1,
+            ',' if depth <= 0 => {
+                parts.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(last) = parts.last_mut() {
+            last.push(c);
+        }
+    }
+    parts.into_iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
+}
+
+/// `name[option=value,...]` as the name and the options.
+pub fn split_label(label: &str) -> Result<(&str, BTreeMap<String, String>)> {
+    let Some((name, rest)) = label.split_once('[') else { return Ok((label.trim(), BTreeMap::new())) };
+    let inner = rest
+        .strip_suffix(']')
+        .ok_or_else(|| anyhow!("`{}` lacks its closing bracket", without_passwords(label)))?;
+    let options = split_list(inner).iter().map(|pair| split_pair(pair)).collect::<Result<_>>()?;
+    Ok((name.trim(), options))
+}
+
+/// `name=value`.
+pub fn split_pair(pair: &str) -> Result<(String, String)> {
+    let (name, value) = pair
+        .split_once('=')
+        .ok_or_else(|| anyhow!("`{}` is not of the form name=value", without_passwords(pair)))?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_the_same_however_it_is_written() {
+        for (one, other) in [("8192", "8KiB"), ("8KiB", "8192"), ("20", "20.0"), ("0.5", "0.50"), ("a", "a")]
+        {
+            assert!(is_same(one, other), "{one} {other}");
+        }
+        for (one, other) in [("8192", "8kB"), ("20", "2.0"), ("a", "b"), ("", "0"), ("on", "1")] {
+            assert!(!is_same(one, other), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn lists_are_split_outside_brackets_only() {
+        assert_eq!(split_list("a,b[c=1,d=2], e"), ["a", "b[c=1,d=2]", "e"]);
+    }
+}

@@ -1,0 +1,57 @@
+//! Options that every store has, and that no adapter reads: how a row is planned.
+
+use super::{Durability, OptionSpec, Options, Values};
+
+/// Options that every store has. One that is not given is not listed among a row's settings.
+pub const COMMON: &[OptionSpec] = &[CATALOGUE, CLASS, TRANSACTION];
+
+/// Where uploads are registered.
+const CATALOGUE: OptionSpec = OptionSpec {
+    name: "catalogue",
+    values: Values::OneOf(&["sqlite", "postgres", "mariadb", "mysql", "own", "own-transaction"]),
+    default: "sqlite",
+    about: "where the phase `register` enters uploads: another store, the row's own database, or there in one transaction with the blob",
+};
+
+/// Gives a row a class of its own.
+const CLASS: OptionSpec = OptionSpec {
+    name: "durability",
+    values: Values::OneOf(&["run", "none", "on-sync", "each-write"]),
+    default: "run",
+    about: "a durability class of its own, the fill included, ranked apart from rows in the run's",
+};
+
+/// Puts a row's reads into one transaction.
+const TRANSACTION: OptionSpec = OptionSpec {
+    name: "transaction",
+    values: Values::OneOf(&["op", "phase"]),
+    default: "op",
+    about: "phase: all reads of a worker in one transaction, in phases that read warm or from a cold start; ranked apart",
+};
+
+impl OptionSpec {
+    /// Whether it tells rows apart by their names, wherever they are named: rows of different classes are.
+    pub fn is_always_in_the_label(&self) -> bool {
+        self.name == CLASS.name
+    }
+}
+
+impl Options {
+    /// The durability class that was set for a row alone.
+    pub fn own_class(&self) -> Option<Durability> {
+        Durability::named(self.text(CLASS.name))
+    }
+
+    /// Whether all reads of a worker are one transaction where the phase does not say.
+    pub fn reads_in_one_transaction(&self) -> bool {
+        self.text(TRANSACTION.name) == "phase"
+    }
+
+    /// Where its uploads are registered: `own`, `own-transaction`, or a family of stores.
+    pub fn catalogue(&self) -> &str {
+        match self.text(CATALOGUE.name) {
+            "" => CATALOGUE.default,
+            name => name,
+        }
+    }
+}
