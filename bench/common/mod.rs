@@ -109,6 +109,7 @@ impl Bed {
             stranger: None,
             uploads: None,
             one_transaction: false,
+            apart: None,
             stop: &stop,
         };
         let tally = crew.run(&[job], &mut [Meter::new(None, Idle::default())])?.remove(0);

@@ -18,6 +18,7 @@ use crate::engine::preflight::{
 use crate::engine::run::{Start, run};
 use crate::host::machine;
 use crate::host::place::{Place, check_parent};
+use crate::host::processors::Apart;
 use crate::plan::{LOOK_SCALE, OneOrMany, Plan, PlanText, split_list, split_pair};
 use crate::records::Records;
 use crate::report;
@@ -117,6 +118,9 @@ pub struct Flags {
     /// wake
     #[arg(long)]
     awake: bool,
+    /// Give workers half of the cores and the servers that are started the other half; rows without a server have the workers' half
+    #[arg(long)]
+    pin_apart: bool,
     /// Print the report only, no progress
     #[arg(long, conflicts_with = "verbose")]
     pub quiet: bool,
@@ -155,6 +159,7 @@ impl Flags {
             verify: text.verify == Some(true),
             no_drop_caches: text.drop_caches == Some(false),
             awake: text.awake == Some(true),
+            pin_apart: text.pin_apart == Some(true),
             quiet: of.quiet,
             verbose: of.verbose,
             ..Flags::default()
@@ -294,6 +299,9 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place)> {
     }
     if plan.awake {
         machine::keep_awake()?;
+    }
+    if plan.pin_apart {
+        Apart::of_allowed()?;
     }
     check_lists(&plan)?;
     check_batches(&plan, corpora)?;
@@ -459,6 +467,22 @@ impl Flags {
         }
     }
 
+    /// Flags that switch a condition of the run.
+    fn conditions_over(&self, text: &mut PlanText) {
+        if self.verify {
+            text.verify = Some(true);
+        }
+        if self.no_drop_caches {
+            text.drop_caches = Some(false);
+        }
+        if self.awake {
+            text.awake = Some(true);
+        }
+        if self.pin_apart {
+            text.pin_apart = Some(true);
+        }
+    }
+
     /// The plan with everything that was given as a flag put over it.
     pub fn over(&self, mut text: PlanText) -> Result<PlanText> {
         fn put<T: Clone>(key: &mut Option<T>, flag: &Option<T>) {
@@ -508,15 +532,7 @@ impl Flags {
                 .filter(|phase| phase.id == "load")
                 .for_each(|phase| phase.count = Some(loads));
         }
-        if self.verify {
-            text.verify = Some(true);
-        }
-        if self.no_drop_caches {
-            text.drop_caches = Some(false);
-        }
-        if self.awake {
-            text.awake = Some(true);
-        }
+        self.conditions_over(&mut text);
         if let Some(mix) = &self.mix {
             text.mix = Some(split_list(mix).iter().map(|pair| share_of(pair)).collect::<Result<_>>()?);
         }

@@ -18,6 +18,7 @@ use crate::corpus::Corpus;
 use crate::corpus::CorpusId;
 use crate::host::machine::{self, Device};
 use crate::host::place::Place;
+use crate::host::processors::Apart;
 use crate::judge::{disturbed, histogram};
 use crate::plan::{Phase, Plan, Row};
 use crate::records::Records;
@@ -140,11 +141,12 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
     let drop_caches = plan.drop_caches && machine::can_drop_caches();
     let common = Common::new(place.path().join("cache"));
     let place_path = place.path().to_owned();
-    let context = Run { plan, clock, device, drop_caches, place: place_path, common, stop: start.stop };
+    let apart = plan.pin_apart.then(Apart::of_allowed).transpose()?;
+    let facts = machine::Machine { pinned: apart.clone(), ..machine::facts(place.path()) };
+    let context =
+        Run { plan, clock, device, drop_caches, place: place_path, common, apart, stop: start.stop };
     let resumed = start.earlier.is_some();
-    let records = start
-        .earlier
-        .unwrap_or_else(|| Records::new(rows(plan), start.program.clone(), machine::facts(place.path())));
+    let records = start.earlier.unwrap_or_else(|| Records::new(rows(plan), start.program.clone(), facts));
     let mut course = Course {
         deadline: deadline(plan, start.since, begin, &records, resumed),
         yardstick: Yardstick::new(1000, 4096)?,

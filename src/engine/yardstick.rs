@@ -98,6 +98,7 @@ impl Yardstick {
             stranger: None,
             uploads: None,
             one_transaction: false,
+            apart: None,
             stop: &stop,
         };
         let mut meters = [Meter::new(None, Idle::default())];

@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::processors::Apart;
 use anyhow::{Context, Result};
 use rustix::time::ClockId;
 use schemars::JsonSchema;
@@ -49,6 +50,9 @@ pub struct Machine {
     pub free_bytes: u64,
     /// Whether blobwise ran as root.
     pub root: bool,
+    /// Where workers and servers ran, where they were pinned apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<Apart>,
 }
 
 /// Seconds since some moment before the program's first use of it; for budgets and progress, not for ops.
@@ -105,6 +109,7 @@ pub fn facts(dir: &Path) -> Machine {
         read_ahead_bytes: device.as_ref().and_then(Device::read_ahead_bytes),
         free_bytes: free_bytes(dir).unwrap_or(0),
         root: rustix::process::geteuid().is_root(),
+        pinned: None,
     }
 }
 

@@ -4,6 +4,7 @@
 pub mod browser;
 pub mod machine;
 pub mod place;
+pub mod processors;
 #[cfg(feature = "page")]
 pub mod proxy;
 pub mod server;

@@ -59,7 +59,7 @@ fn loads(plan: &Design, result: &RunResult) -> Vec<String> {
     let mut sentences = vec![format!(
         "On this machine, {}{}, each load in a fresh context of the browser:",
         units::counted(rounds, "round"),
-        asked_awake(plan)
+        conditions(plan)
     )];
     for (name, members) in ranking::grouped(&cells) {
         let title = if name.is_empty() { "Loads".to_owned() } else { format!("Loads ({name})") };
@@ -104,14 +104,16 @@ fn context(plan: &Design, result: &RunResult) -> String {
     format!(
         "On this machine and disk, {blobs}{fresh}, class {}{own}, {workers}{batch}{}, {}:",
         written.unwrap_or(plan.durability).name(),
-        asked_awake(plan),
+        conditions(plan),
         units::counted(rounds, "round")
     )
 }
 
-/// A condition of which nothing is said where it is as usual.
-fn asked_awake(plan: &Design) -> &'static str {
-    if plan.awake { ", processors asked not to sleep" } else { "" }
+/// Conditions of which nothing is said where they are as usual.
+fn conditions(plan: &Design) -> String {
+    let awake = plan.awake.then_some(", processors asked not to sleep");
+    let apart = plan.pin_apart.then_some(", workers and servers on processors of their own");
+    awake.into_iter().chain(apart).collect()
 }
 
 /// A question that a run is asked.

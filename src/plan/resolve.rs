@@ -60,6 +60,9 @@ impl PlanText {
     pub fn resolve_with(&self, standard: &[StandardPhase], strict: bool) -> Result<Plan> {
         self.check_is_one()?;
         let (rows, missing) = self.rows(strict)?;
+        if self.pin_apart == Some(true) {
+            check_pinned(&rows)?;
+        }
         for phase in &self.phase {
             let mut names = phase.stores.iter();
             names
@@ -116,6 +119,20 @@ impl PlanText {
         };
         self.set.iter().map(|(name, value)| (name.clone(), values(value))).collect()
     }
+}
+
+/// Refuses to pin what has no side of its own.
+fn check_pinned(rows: &[Row]) -> Result<()> {
+    if rows.iter().any(Row::shows_pages) {
+        bail!("`--pin-apart` is for stores: a page is loaded by a browser, which is no worker");
+    }
+    let has_server = |row: &Row| row.traits().has_process && !row.traits().is_external;
+    if !rows.iter().any(has_server) {
+        bail!(
+            "`--pin-apart` keeps workers apart from servers that are started here, and no row has one; leave it out"
+        );
+    }
+    Ok(())
 }
 
 /// The plan of a text, for tests.

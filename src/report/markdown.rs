@@ -138,6 +138,9 @@ fn command(plan: &PlanText) -> Option<String> {
     if plan.awake == Some(true) {
         command += " --awake";
     }
+    if plan.pin_apart == Some(true) {
+        command += " --pin-apart";
+    }
     Some(command)
 }
 

@@ -28,6 +28,7 @@ pub use self::round::{
 };
 pub use self::subject::{CorpusResult, Footprint, PhaseResult, Picture, Promise, RowResult, Status};
 pub use crate::host::machine::Machine;
+pub use crate::host::processors::Apart;
 use crate::plan::text::PlanText;
 pub use crate::store::{Connects, Damage, Durability, Kind, Loss, MadeCold, NoticedBy, Traits};
 

@@ -1,7 +1,9 @@
 //! Caches of the user's, named by URL: what goes wrong with them, and what is left of what was put there.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use blobwise::host::server::{Launch, Server, free_port};
@@ -33,6 +35,7 @@ pub fn trials() -> Vec<Trial> {
         needing("a memcached with a limit below the largest blob is refused", memcached(), item_limit),
         needing("a blob that memcached evicted is an error", memcached(), evicted),
         needing("caches are no answer to where files live", memcached().or_else(redis), no_answer),
+        needing("workers and servers are pinned apart", memcached(), pinned_apart),
         needing("no process and no file is told the secret of a URL", memcached().or_else(redis), untold),
     ]
 }
@@ -119,7 +122,7 @@ fn missing_program() -> Outcome {
         command.env("PATH", &fake);
         let installed = ["/usr/sbin", "/usr/local/sbin", "/sbin"]
             .iter()
-            .any(|dir| std::path::Path::new(dir).join(program_name(store)).exists());
+            .any(|dir| Path::new(dir).join(program_name(store)).exists());
         if !installed {
             finish(&mut command).refused(&words);
         }
@@ -254,6 +257,52 @@ fn memcached_used_and_left() -> Outcome {
     work.say(&quick("memcached", &theirs.memcached_url())).ended(0);
     let left = lines(theirs.port, "lru_crawler metadump hash", 2);
     assert!(left[0].starts_with("key=precious ") && left[1] == "END", "{left:?}");
+    Ok(())
+}
+
+/// Where a thread or process may run, as the kernel says.
+fn allowed(status: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(status).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    Some(line.trim().to_owned())
+}
+
+fn pinned_apart() -> Outcome {
+    let work = Work::new();
+    work.say("run --stores files/hashed --pin-apart --out out").refused(&["--pin-apart", "no row has one"]);
+    let run = "run --stores memcached --blobs 50 --rounds 1 --phases fill,read-warm --verbose --pin-apart --out out";
+    let mut on_one = work.command("taskset");
+    on_one.args(["-c", "0", BLOBWISE]).args(run.split_whitespace());
+    finish(&mut on_one).refused(&["may use 1 processor, and two are needed", "without `--pin-apart`"]);
+    if std::thread::available_parallelism()?.get() < 2 {
+        return Ok(());
+    }
+    let child = run_until(&work, run, "read-warm", 1);
+    let (mut workers, mut servers) = (BTreeSet::new(), BTreeSet::new());
+    let own = PathBuf::from(format!("/proc/{}/task", child.id()));
+    // Servers are started in the run's place.
+    let is_here = |process: &PathBuf| {
+        std::fs::read_to_string(process.join("comm")).is_ok_and(|name| name.trim() == "memcached")
+            && std::fs::read_link(process.join("cwd"))
+                .is_ok_and(|cwd| cwd.starts_with(work.path("").canonicalize().unwrap()))
+    };
+    for _ in 0..100 {
+        let Ok(threads) = std::fs::read_dir(&own) else { break };
+        workers.extend(threads.flatten().filter_map(|thread| allowed(&thread.path().join("status"))));
+        let processes =
+            std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|process| process.path());
+        servers.extend(processes.filter(is_here).filter_map(|process| allowed(&process.join("status"))));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    wait(child).ended(0);
+    let pinned = RunResult::load(&work.path("out"))?.machine.pinned.ok_or("nothing was pinned")?;
+    assert!(pinned.workers.iter().all(|worker| !pinned.servers.contains(worker)), "{pinned:?}");
+    // The kernel writes more than two as ranges.
+    let list = |side: &[usize]| side.iter().map(usize::to_string).collect::<Vec<String>>().join(",");
+    if pinned.workers.len() < 2 && pinned.servers.len() < 2 {
+        assert_eq!(servers, BTreeSet::from([list(&pinned.servers)]));
+        assert!(workers.contains(&list(&pinned.workers)), "{workers:?} and {pinned:?}");
+    }
     Ok(())
 }
 

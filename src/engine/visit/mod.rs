@@ -23,6 +23,7 @@ use crate::corpus::Corpus;
 use crate::corpus::CorpusId;
 use crate::host::machine::{self, Device};
 use crate::host::place::{remove_tree, why_unwritable};
+use crate::host::processors::Apart;
 use crate::host::server::Server;
 use crate::plan::{CatalogueOf, Class, Phase, Plan, Row, class_of, defaults};
 use crate::result::{Fixed, Footprint, Found, Round, VerifiedFrom};
@@ -44,6 +45,8 @@ pub struct Run<'a> {
     pub place: PathBuf,
     /// What its stores have in common.
     pub common: Common,
+    /// Where workers and servers run, where they are pinned apart.
+    pub apart: Option<Apart>,
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
 }
@@ -382,7 +385,15 @@ impl<'a> Visitor<'a> {
         class: Durability,
         mode: Mode,
     ) -> crate::store::Result<Box<dyn Store>> {
-        (adapter.open)(&setup(self.plan(), self.subject.corpus, dir, &self.run.common, options, class, mode))
+        // Servers are started when a store is opened, and run where the thread ran that started them.
+        let pinned = self.run.apart.as_ref().map(Apart::pin_servers).transpose()?;
+        let setup = setup(self.plan(), self.subject.corpus, dir, &self.run.common, options, class, mode);
+        let store = (adapter.open)(&setup)?;
+        drop(pinned);
+        if let Some(apart) = &self.run.apart {
+            store.servers().into_iter().try_for_each(|server| server.check_processors(apart))?;
+        }
+        Ok(store)
     }
 
     /// Opens the catalogue of uploads, in the class that the blobs are in, and finds out which blobs are one upload to it.

@@ -71,6 +71,7 @@ impl<'a> Visitor<'a> {
             stranger: None,
             uploads: None,
             one_transaction: false,
+            apart: self.run.apart.as_ref(),
             stop: self.run.stop,
         }
     }

@@ -12,6 +12,7 @@ use super::consumer::Consumer;
 use super::pace::Schedule;
 use super::tally::Tally;
 use super::worker::{Hands, Shared, Source, Uploads, bands, work};
+use crate::host::processors::Apart;
 use crate::host::server::Server;
 use crate::plan::{Arrivals, SyncRule, Use};
 use crate::store::{Key, Span, Store};
@@ -72,6 +73,8 @@ pub struct Crew<'a, C: Clock> {
     pub uploads: Option<Uploads<'a>>,
     /// Whether all reads of a worker are one transaction, begun before the clock starts.
     pub one_transaction: bool,
+    /// Where they run, where that is apart from servers.
+    pub apart: Option<&'a Apart>,
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
 }
@@ -209,6 +212,9 @@ impl<C: Clock> Crew<'_, C> {
     }
 
     fn hands(&self) -> Result<Hands<'_>> {
+        if let Some(apart) = self.apart {
+            apart.pin_worker()?;
+        }
         let mut hands = Hands::open_for(self.store, self.uploads, self.one_transaction)?;
         if let Some(stranger) = &self.stranger {
             hands.session.get(stranger, Span::Whole, &mut |_| {})?;
@@ -392,6 +398,7 @@ mod tests {
             stranger: None,
             uploads: None,
             one_transaction,
+            apart: None,
             stop: &stop,
         };
         let op = PlannedOp { blob: 0, kind: OpKind::Get, len: 4, generation: 0, offset: 0 };

@@ -45,6 +45,7 @@ use supervisor::HELD;
 pub use supervisor::{SUPERVISE, supervise_if_asked};
 
 use crate::host::machine::{Io, process_io};
+use crate::host::processors::Apart;
 
 /// What is started, and how.
 #[derive(Clone, Debug)]
@@ -193,6 +194,14 @@ impl Server {
                 supervisor.wait().ok();
                 Err(error)
             }
+        }
+    }
+
+    /// Fails where it may run on processors of the workers.
+    pub fn check_processors(&self, apart: &Apart) -> Result<()> {
+        match Pid::from_raw(self.process.pid()) {
+            Some(pid) => apart.check_server(&self.name, pid),
+            None => Ok(()),
         }
     }
 

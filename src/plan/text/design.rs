@@ -59,6 +59,8 @@ pub struct Design {
     pub drop_caches: bool,
     /// Whether idle processors are kept from sleeping while the run lasts.
     pub awake: bool,
+    /// Whether workers and servers have processors of their own.
+    pub pin_apart: bool,
     /// The place to measure.
     pub dir: PathBuf,
     /// The phases, in order.

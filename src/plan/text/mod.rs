@@ -144,6 +144,9 @@ pub struct PlanText {
     /// Whether idle processors are kept from sleeping while the run lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awake: Option<bool>,
+    /// Whether workers and servers have processors of their own: half of the cores each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pin_apart: Option<bool>,
     /// The place to measure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,

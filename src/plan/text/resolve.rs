@@ -99,6 +99,7 @@ impl Resolver<'_> {
             verify: text.verify.unwrap_or(false),
             drop_caches: text.drop_caches.unwrap_or(true),
             awake: text.awake.unwrap_or(false),
+            pin_apart: text.pin_apart.unwrap_or(false),
             dir: text.dir.clone().unwrap_or_else(|| PathBuf::from(".")),
             reference: self.reference()?,
             phases,
