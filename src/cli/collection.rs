@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::out::Out;
-use super::run::{Flags, Signals, carry_out, ended, fresh, resumed};
+use super::run::{Flags, Signals, carry_out, ended, fresh, resumed, single};
 use super::{Ended, eprint, print};
 use crate::host::machine;
 use crate::host::place::check_parent;
@@ -22,8 +22,19 @@ const RESULT: &str = "result.json";
 /// The page.
 const PAGE: &str = "report.html";
 
+/// Runs the command: one run, or one for each plan of a plan of plans.
+pub fn main(flags: &Flags) -> Result<Ended> {
+    if flags.resume.is_some() && (flags.plan.is_some() || flags.out.is_some()) {
+        bail!("`--resume` takes plan and place from the earlier run: leave out PLAN and --out");
+    }
+    match asked(flags)? {
+        Some(plans) => every(flags, plans),
+        None => single(flags),
+    }
+}
+
 /// The collection that the flags ask for; nothing when they ask for one run.
-pub fn asked(flags: &Flags) -> Result<Option<PlanText>> {
+fn asked(flags: &Flags) -> Result<Option<PlanText>> {
     let text = match (&flags.plan, &flags.resume) {
         (Some(name), None) => PlanText::load(name)?,
         (_, Some(dir)) => match kept(dir)? {
@@ -56,7 +67,7 @@ fn kept(dir: &Path) -> Result<Option<PlanText>> {
 }
 
 /// Runs every plan.
-pub fn main(flags: &Flags, mut text: PlanText) -> Result<Ended> {
+fn every(flags: &Flags, mut text: PlanText) -> Result<Ended> {
     let plans = members_of(flags, &text)?;
     if let Some(dir) = &text.dir {
         check_parent(dir)?;

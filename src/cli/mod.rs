@@ -86,7 +86,7 @@ pub fn main() -> ExitCode {
         }
     };
     let outcome = match arguments.command {
-        Command::Run(flags) => run::main(*flags),
+        Command::Run(flags) => collection::main(&flags),
         Command::Page(flags) => page::main(flags),
         Command::List(flags) => list::main(&flags),
         Command::Corpus(flags) => corpus::main(&flags),

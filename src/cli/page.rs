@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 
-use super::{Ended, run};
+use super::{Ended, collection, run};
 
 /// Flags of the command. Everything else is changed as in any run: `blobwise run page --set page.rtt=50`.
 #[derive(Debug, Args)]
@@ -29,5 +29,5 @@ pub struct Flags {
 
 /// Runs the command.
 pub fn main(flags: Flags) -> Result<Ended> {
-    run::main(run::Flags::of_page(flags.dir, flags.out, flags.rounds, flags.loads, flags.quiet))
+    collection::main(&run::Flags::of_page(flags.dir, flags.out, flags.rounds, flags.loads, flags.quiet))
 }

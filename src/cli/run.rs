@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::out::{Out, check_out};
 use super::progress::{Loudness, Progress, summarize};
-use super::{Ended, collection, eprint, print};
+use super::{Ended, eprint, print};
 use crate::corpus::Corpus;
 use crate::engine::preflight::{
     check_batches, check_lists, check_memory, check_places, check_servers, check_space, difference,
@@ -167,15 +167,9 @@ impl Flags {
     }
 }
 
-/// Runs the command.
-pub fn main(flags: Flags) -> Result<Ended> {
-    if flags.resume.is_some() && (flags.plan.is_some() || flags.out.is_some()) {
-        bail!("`--resume` takes plan and place from the earlier run: leave out PLAN and --out");
-    }
-    if let Some(plans) = collection::asked(&flags)? {
-        return collection::main(&flags, plans);
-    }
-    let job = if let Some(dir) = &flags.resume { resumed(dir)? } else { fresh(&flags)? };
+/// Does one run.
+pub fn single(flags: &Flags) -> Result<Ended> {
+    let job = if let Some(dir) = &flags.resume { resumed(dir)? } else { fresh(flags)? };
     let signals = Signals::listen()?;
     // This process does nothing else: the budget counts from its start.
     carry_out(job, flags.loudness(), &signals, Duration::ZERO).map(|(_, ended)| ended)
