@@ -199,9 +199,6 @@ impl Visitor<'_> {
     pub(super) fn load(&mut self, phase: &Phase, load: &Load) -> Done {
         let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
         let workers = load.workers.unwrap_or(plan.workers);
-        if load.has_uploads() {
-            self.open_desk()?;
-        }
         let rate = load.rate.or(plan.rate).filter(|_| !phase.is_fill());
         let deal = if rate.is_some() { Deal::Shared } else { Deal::Own(workers) };
         let batch = plan.batch_of(load);
