@@ -48,6 +48,7 @@ fn main() -> ExitCode {
         let check = move || keeps_the_contract(variant, *requests);
         trials.push(needing(format!("{variant} keeps the contract"), Box::new(check)));
     }
+    trials.push(needing("icons are as many and as large as is asked for".to_owned(), Box::new(other_icons)));
     trials.push(needing("distance is felt".to_owned(), Box::new(distance)));
     trials.push(needing("a run has its figures and its pictures".to_owned(), Box::new(whole_run)));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
@@ -114,6 +115,43 @@ fn told(session: &mut dyn Session) -> (BTreeMap<&'static str, u64>, BTreeMap<&'s
         })
         .unwrap();
     (times, counts)
+}
+
+/// What is asked of a page with other icons than those of the published comparison, in the browser and in a run.
+fn other_icons() -> Result<(), Failed> {
+    let requests_and_bytes = |name: &str, options: &[(&str, &str)]| {
+        let mut found = (0, 0);
+        with_store(name, options, |store, _| {
+            let mut session = store.session().unwrap();
+            session.put(&key(1), b"content").unwrap();
+            session.prepare().unwrap();
+            get(session.as_mut(), &key(1)).unwrap();
+            let (_, counts) = told(session.as_mut());
+            found = (counts["requests"], counts["bytes"]);
+        });
+        found
+    };
+    let (requests, light) = requests_and_bytes("page/separate", &[("icons", "5")]);
+    assert_eq!(requests, 1 + 5);
+    let heavy = [("icons", "5"), ("icon_bytes", "20000")];
+    for name in ["page/separate", "page/sprite", "page/inlined"] {
+        let (_, bytes) = requests_and_bytes(name, &heavy);
+        assert!(bytes > light + 5 * 18_000, "{name}: {bytes} and {light}");
+    }
+    // Beyond the eight lines of the published page.
+    assert_eq!(requests_and_bytes("page/sprite", &[("icons", "100")]).0, 1 + 2);
+    let directory = tempfile::tempdir()?;
+    let run = "run page --stores page/inlined --set page/inlined.http=2 --set page/inlined.rtt=0 --set page/inlined.icons=8,64 --rounds 2 \
+               --quiet --out out";
+    let output = blobwise(&run.split_whitespace().collect::<Vec<&str>>(), directory.path()).output()?;
+    let told = said(&output);
+    assert!(output.status.success() && told.contains("\n  8 icons; 0 ms a round trip"), "{told}");
+    assert!(told.contains("\n  icons; 0 ms a round trip"), "pages of other icons rank apart: {told}");
+    let small = "run page --stores page/sprite --set page/sprite.icon_bytes=500 --out small";
+    let output = blobwise(&small.split_whitespace().collect::<Vec<&str>>(), directory.path()).output()?;
+    let told = said(&output);
+    assert!(!output.status.success() && told.contains("`icon_bytes=500` is too small"), "{told}");
+    Ok(())
 }
 
 fn keeps_the_contract(variant: &str, requests: u64) -> Result<(), Failed> {

@@ -1,16 +1,19 @@
-//! The 64 icons of a page: small drawings with soft edges, shading and grain, as designers make them, and the sprite of all.
+//! The icons of a page: small drawings with soft edges, shading and grain, as designers make them, and the sprite of all.
 
 use std::io::BufWriter;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
+use png::chunk::ChunkType;
 use png::{BitDepth, ColorType, Compression, Encoder};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
 
-/// Icons of a page.
-pub(super) const COUNT: usize = 64;
 /// Pixels of an icon's side.
 pub(super) const SIDE: usize = 16;
 /// Icons in a line of the sprite.
 const ACROSS: usize = 8;
+/// Shapes that are drawn.
+const SHAPES: usize = 8;
 /// Bytes of a pixel: red, green, blue and how much it covers.
 const PIXEL: usize = 4;
 /// Points of each pixel at which a shape is looked at, each way.
@@ -19,23 +22,71 @@ const POINTS: usize = 4;
 /// An icon's pixels, line by line.
 type Pixels = Vec<u8>;
 
-/// An icon as a PNG.
-pub(super) fn icon(number: usize) -> Result<Vec<u8>> {
-    encode(&draw(number), SIDE, SIDE)
+/// A chunk of our own, which every decoder skips (ancillary, private, safe to copy: the case of its letters says so).
+const PADDING: ChunkType = ChunkType(*b"blOb");
+/// Bytes of a chunk beside its data: length, type and check sum (PNG 1.2, section 3.2).
+const CHUNK_BYTES: usize = 12;
+
+/// The icons of a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Icons {
+    /// How many.
+    pub(super) count: usize,
+    /// Bytes of each one's file; as drawn where nothing is said.
+    pub(super) bytes: Option<usize>,
 }
 
-/// All icons in one PNG: eight lines of eight.
-pub(super) fn sprite() -> Result<Vec<u8>> {
-    let width = ACROSS * SIDE;
-    let mut all = vec![0; width * width * PIXEL];
-    for number in 0..COUNT {
-        let (left, top) = place(number);
-        for (line, pixels) in draw(number).chunks(SIDE * PIXEL).enumerate() {
-            let start = ((top + line) * width + left) * PIXEL;
-            all[start..start + pixels.len()].copy_from_slice(pixels);
+impl Icons {
+    /// An icon as a PNG of the size that is asked for. Bytes beyond the drawing do not compress. A size that is too small for one of the
+    /// drawings is an error that names the least.
+    pub(super) fn icon(self, number: usize) -> Result<Vec<u8>> {
+        encode(&draw(number), SIDE, SIDE, self.padding(number)?)
+    }
+
+    /// All icons in one PNG, eight in a line, with as many bytes beyond the drawings as they have together.
+    pub(super) fn sprite(self) -> Result<Vec<u8>> {
+        let (width, height) = (ACROSS * SIDE, self.lines() * SIDE);
+        let mut all = vec![0; width * height * PIXEL];
+        for number in 0..self.count {
+            let (left, top) = place(number);
+            for (line, pixels) in draw(number).chunks(SIDE * PIXEL).enumerate() {
+                let start = ((top + line) * width + left) * PIXEL;
+                all[start..start + pixels.len()].copy_from_slice(pixels);
+            }
+        }
+        let padding = (0..self.count).map(|number| self.padding(number)).sum::<Result<usize>>()?;
+        encode(&all, width, height, padding)
+    }
+
+    /// Fails where a file is to be smaller than its drawing.
+    pub(super) fn check(self) -> Result<()> {
+        if self.bytes.is_some() {
+            (0..self.count).try_for_each(|number| self.padding(number).map(drop))
+        } else {
+            Ok(())
         }
     }
-    encode(&all, width, width)
+
+    /// Lines of the sprite, and of the page.
+    pub(super) fn lines(self) -> usize {
+        self.count.div_ceil(ACROSS)
+    }
+
+    /// Bytes that an icon's file has beyond its drawing, those of the chunk that carries them included.
+    fn padding(self, number: usize) -> Result<usize> {
+        let Some(bytes) = self.bytes else { return Ok(0) };
+        let drawn = encode(&draw(number), SIDE, SIDE, 0)?.len();
+        if bytes < drawn + CHUNK_BYTES {
+            let each = (0..self.count).map(|number| Ok(encode(&draw(number), SIDE, SIDE, 0)?.len()));
+            let largest = each.collect::<Result<Vec<usize>>>()?.into_iter().max().unwrap_or(drawn);
+            let least = largest + CHUNK_BYTES;
+            ensure!(
+                bytes >= least,
+                "`icon_bytes={bytes}` is too small for what is drawn: at least {least} bytes"
+            );
+        }
+        Ok(bytes - drawn)
+    }
 }
 
 /// Where an icon lies in the sprite, in pixels from the left and from the top.
@@ -43,7 +94,8 @@ pub(super) fn place(number: usize) -> (usize, usize) {
     (number % ACROSS * SIDE, number / ACROSS * SIDE)
 }
 
-fn encode(pixels: &[u8], width: usize, height: usize) -> Result<Vec<u8>> {
+/// A PNG that is so many bytes longer than the drawing needs: none, or enough for a chunk.
+fn encode(pixels: &[u8], width: usize, height: usize, padding: usize) -> Result<Vec<u8>> {
     let mut file = Vec::new();
     let mut encoder = Encoder::new(BufWriter::new(&mut file), width as u32, height as u32);
     encoder.set_color(ColorType::Rgba);
@@ -52,14 +104,19 @@ fn encode(pixels: &[u8], width: usize, height: usize) -> Result<Vec<u8>> {
     // As drawing programs do.
     encoder.add_text_chunk("Software".to_owned(), "blobwise".to_owned())?;
     let mut writer = encoder.write_header()?;
+    if let Some(more) = padding.checked_sub(CHUNK_BYTES) {
+        let mut bytes = vec![0; more];
+        SmallRng::seed_from_u64(more as u64).fill_bytes(&mut bytes);
+        writer.write_chunk(PADDING, &bytes)?;
+    }
     writer.write_image_data(pixels)?;
     writer.finish()?;
     Ok(file)
 }
 
-/// An icon's line is its shape, its column in the sprite its colour.
+/// An icon's line is its shape, its column in the sprite its colour. Beyond eight lines the shapes come again, with other grain.
 fn draw(number: usize) -> Pixels {
-    let (shape, hue) = (number / ACROSS, number % ACROSS);
+    let (shape, hue) = (number / ACROSS % SHAPES, number % ACROSS);
     let mut pixels = Vec::with_capacity(SIDE * SIDE * PIXEL);
     for y in 0..SIDE {
         for x in 0..SIDE {
@@ -151,11 +208,14 @@ mod tests {
         (frame.width, frame.height, pixels)
     }
 
+    /// Those of the published comparison.
+    const DRAWN: Icons = Icons { count: 64, bytes: None };
+
     #[test]
     fn icons_are_small_distinct_pictures_of_about_700_bytes() {
-        let icons: Vec<Vec<u8>> = (0..COUNT).map(|number| icon(number).unwrap()).collect();
+        let icons: Vec<Vec<u8>> = (0..64).map(|number| DRAWN.icon(number).unwrap()).collect();
         let distinct: std::collections::HashSet<&Vec<u8>> = icons.iter().collect();
-        assert_eq!(distinct.len(), COUNT);
+        assert_eq!(distinct.len(), 64);
         let bytes: usize = icons.iter().map(Vec::len).sum();
         assert!((40_000..50_000).contains(&bytes), "{bytes} B");
         for (number, file) in icons.iter().enumerate() {
@@ -169,15 +229,39 @@ mod tests {
 
     #[test]
     fn the_sprite_has_every_icon_where_it_is_said_to_be() {
-        let (width, height, pixels) = decoded(&sprite().unwrap());
+        let (width, height, pixels) = decoded(&DRAWN.sprite().unwrap());
         assert_eq!((width, height), (128, 128));
-        for number in 0..COUNT {
+        for number in 0..64 {
             let (left, top) = place(number);
-            let (_, _, icon) = decoded(&icon(number).unwrap());
+            let (_, _, icon) = decoded(&DRAWN.icon(number).unwrap());
             for (line, wanted) in icon.chunks(SIDE * PIXEL).enumerate() {
                 let start = ((top + line) * width as usize + left) * PIXEL;
                 assert_eq!(&pixels[start..start + wanted.len()], wanted, "icon {number}, line {line}");
             }
         }
+    }
+
+    #[test]
+    fn icons_are_as_many_and_as_large_as_is_asked_for() {
+        let few = Icons { count: 20, bytes: Some(5_000) };
+        for number in 0..few.count {
+            let file = few.icon(number).unwrap();
+            assert_eq!(file.len(), 5_000);
+            assert_eq!(decoded(&file).2, decoded(&DRAWN.icon(number).unwrap()).2, "it shows the same");
+        }
+        let drawn = Icons { bytes: None, ..few };
+        let (sprite, plain) = (few.sprite().unwrap(), drawn.sprite().unwrap());
+        assert_eq!(decoded(&sprite).0, 128);
+        assert_eq!(decoded(&sprite).1, 48, "three lines");
+        let of_icons: usize = (0..20).map(|number| 5_000 - drawn.icon(number).unwrap().len()).sum();
+        assert_eq!(sprite.len() - plain.len(), of_icons, "the sprite carries what the icons do");
+        let many = Icons { count: 512, bytes: None };
+        let distinct: std::collections::HashSet<Vec<u8>> =
+            (0..512).map(|number| many.icon(number).unwrap()).collect();
+        assert_eq!(distinct.len(), 512);
+        let said = Icons { count: 64, bytes: Some(500) }.icon(0).unwrap_err().to_string();
+        let least: usize = said.split(' ').rev().nth(1).unwrap().parse().unwrap();
+        assert!((0..64).all(|number| Icons { count: 64, bytes: Some(least) }.icon(number).is_ok()), "{said}");
+        assert!((0..64).any(|number| Icons { count: 64, bytes: Some(least - 1) }.icon(number).is_err()));
     }
 }

@@ -15,6 +15,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
+use self::icons::Icons;
 use self::server::Nginx;
 use self::site::{Form, Site};
 use crate::host::browser::{self, Browser, CHROMIUM, DevTools};
@@ -22,6 +23,7 @@ use crate::host::proxy::{Passed, Proxy};
 use crate::host::server::{Program, Server};
 use crate::store::*;
 use crate::stores::delivery::web::{Certificate, NGINX, OPENSSL};
+use crate::units;
 
 /// A browser that takes too long is a store that does.
 impl From<browser::Error> for Error {
@@ -96,6 +98,20 @@ const RTT: OptionSpec = OptionSpec {
     about: "milliseconds of a round trip, such as 20 or 0.5, by a proxy that delays and does nothing else: no loss, no slow start",
 };
 
+/// How many icons the variants say that they have: those of the published comparison.
+const ICONS_SAID: &str = "64";
+const ICON_COUNT: OptionSpec = OptionSpec {
+    name: "icons",
+    values: Values::Integer { min: 1, max: 512 },
+    default: ICONS_SAID,
+    about: "icons of the page",
+};
+const ICON_BYTES: OptionSpec = OptionSpec {
+    name: "icon_bytes",
+    values: Values::Bytes { min: 0, max: 1 << 20 },
+    default: "0",
+    about: "bytes of each icon's file, and as many more in the sprite; 0: as drawn, about 700",
+};
 const SHOWS: &str = "shows";
 
 /// Pages of different things are not ranked together.
@@ -103,7 +119,7 @@ const fn shows(what: &'static [&'static str]) -> OptionSpec {
     OptionSpec { name: SHOWS, values: Values::OneOf(what), default: what[0], about: "what is waited for" }
 }
 
-const ICONS: &[OptionSpec] = &[HTTP, RTT, shows(&["icons"])];
+const ICONS: &[OptionSpec] = &[HTTP, RTT, ICON_COUNT, ICON_BYTES, shows(&["icons"])];
 const CONTENT: &[OptionSpec] = &[HTTP, RTT, shows(&["content"])];
 
 const fn adapter(
@@ -132,7 +148,7 @@ const fn adapter(
         damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
         integrity: |_, _| Integrity::NothingKept,
         traits,
-        needs: Needs::NOTHING,
+        needs: Needs { of_machine: |options| icons_of(options).check().err(), ..Needs::NOTHING },
         open,
     }
 }
@@ -146,20 +162,38 @@ fn traits(options: &Options) -> Traits {
         has_process: true,
         distance_ms: Some(options.decimal(RTT.name)),
         steps: vec![FIRST_PAINT.to_owned(), shows.to_owned()],
-        shows: Some(shows.to_owned()),
+        shows: Some(shown(options)),
         ..Traits::default()
     }
 }
 
+/// What is waited for, with what is not as in the published comparison: pages of other icons are other pages.
+fn shown(options: &Options) -> String {
+    let shows = options.text(SHOWS);
+    let (count, bytes) = (options.text(ICON_COUNT.name), options.number(ICON_BYTES.name));
+    let many =
+        if ["", ICON_COUNT.default].contains(&count) { shows.to_owned() } else { format!("{count} {shows}") };
+    if bytes > 0 { format!("{many} of {}", units::bytes(bytes as f64)) } else { many }
+}
+
+/// The icons that a row asks for.
+fn icons_of(options: &Options) -> Icons {
+    let (count, bytes) = (options.number(ICON_COUNT.name), options.number(ICON_BYTES.name));
+    Icons { count: count.max(1) as usize, bytes: (bytes > 0).then_some(bytes as usize) }
+}
+
 const LIMIT: Limit = Limit { bytes: 1 << 20, source: "nobody reads a page with more" };
 
-/// How large the window is, in pixels.
+/// How large the window is, in pixels: up to eight lines of icons and the content are in it.
 const WINDOW: (u32, u32) = (480, 460);
+/// Pixels from one line of icons to the next.
+const LINE: u32 = 24;
 /// What pages call to tell what they measured.
 const BINDING: &str = "blobwise";
 
 struct Pages {
     variant: &'static Variant,
+    icons: Icons,
     site: Site,
     nginx: Nginx,
     browser: Browser,
@@ -173,7 +207,8 @@ struct Pages {
 fn open(setup: &Setup, variant: &'static Variant) -> Result<Box<dyn Store>> {
     let chromium = CHROMIUM.find()?;
     let http2 = setup.options.text("http") == "2";
-    let site = Site::make(setup.dir.join("site"), variant)?;
+    let page_icons = icons_of(setup.options);
+    let site = Site::make(setup.dir.join("site"), variant, page_icons)?;
     let certificate = Certificate::make(setup)?;
     let nginx = Nginx::start(setup, site.served(), &certificate, http2)?;
     let directory = setup.dir.join("browser");
@@ -189,12 +224,13 @@ fn open(setup: &Setup, variant: &'static Variant) -> Result<Box<dyn Store>> {
         ("encryption".to_owned(), "TLS 1.3, a certificate of this run's".to_owned()),
     ]);
     if variant.form.has_icons() {
-        facts.insert("bytes of 64 icons".to_owned(), icons.to_string());
+        facts.insert(format!("bytes of {} icons", page_icons.count), icons.to_string());
         facts.insert("bytes of the sprite".to_owned(), sprite.to_string());
         facts.insert("bytes of its style sheet".to_owned(), styles.to_string());
     }
     Ok(Box::new(Pages {
         variant,
+        icons: page_icons,
         site,
         nginx,
         browser,
@@ -206,6 +242,12 @@ fn open(setup: &Setup, variant: &'static Variant) -> Result<Box<dyn Store>> {
 }
 
 impl Pages {
+    /// The size of a window that shows the whole page, in pixels.
+    fn window(&self) -> (u32, u32) {
+        let more = self.icons.lines().saturating_sub(8) as u32;
+        (WINDOW.0, WINDOW.1 + more * LINE)
+    }
+
     fn visitor(&self) -> Result<Visitor<'_>> {
         Ok(Visitor {
             pages: self,
@@ -234,7 +276,7 @@ impl Store for Pages {
     fn picture(&self, key: &Key) -> Result<Option<Vec<u8>>> {
         let mut visitor = self.visitor()?;
         visitor.prepare()?;
-        let (width, height) = WINDOW;
+        let (width, height) = self.window();
         let large = json!({"width": width, "height": height, "deviceScaleFactor": 2, "mobile": false});
         visitor.tools.call("Emulation.setDeviceMetricsOverride", large)?;
         if !visitor.get(key, Span::Whole, &mut |_| {})? {
@@ -314,8 +356,9 @@ impl Visitor<'_> {
             bail!("the page came over `{protocol}` instead of `{}`", self.pages.protocol);
         }
         let decoded = told["decoded"].as_u64();
-        if self.pages.variant.form.has_icons() && decoded != Some(icons::COUNT as u64) {
-            bail!("{} of {} icons were decoded", decoded.unwrap_or(0), icons::COUNT);
+        let count = self.pages.icons.count;
+        if self.pages.variant.form.has_icons() && decoded != Some(count as u64) {
+            bail!("{} of {count} icons were decoded", decoded.unwrap_or(0));
         }
         told["shown"].as_f64().context("the page did not say when it was shown")
     }
@@ -352,7 +395,7 @@ impl Session for Visitor<'_> {
         if let Some(used) = self.used.take() {
             self.tools.close_context(&used)?;
         }
-        let (width, height) = WINDOW;
+        let (width, height) = self.pages.window();
         let context = self.tools.open_context(width, height)?;
         self.tools.call("Page.enable", json!({}))?;
         self.tools.call("Runtime.enable", json!({}))?;

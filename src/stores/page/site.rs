@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use super::Variant;
-use super::icons::{self, COUNT, SIDE};
+use super::icons::{self, Icons, SIDE};
+use super::{ICONS_SAID, Variant};
 use crate::host::server::secret_directory;
 
 /// The form in which one page comes.
@@ -47,25 +47,26 @@ pub(super) struct Site {
     served: PathBuf,
     root: PathBuf,
     variant: &'static Variant,
+    icons: Icons,
     /// Bytes of all icons, of the sprite and of its style sheet.
     pub(super) sizes: [usize; 3],
 }
 
 impl Site {
     /// Makes what all pages share, below `served`.
-    pub(super) fn make(served: PathBuf, variant: &'static Variant) -> Result<Site> {
+    pub(super) fn make(served: PathBuf, variant: &'static Variant, icons: Icons) -> Result<Site> {
         let root = secret_directory(&served)?;
-        let icons: Vec<Vec<u8>> = (0..COUNT).map(icons::icon).collect::<Result<_>>()?;
-        let (sprite, styles) = (icons::sprite()?, style_sheet());
+        let files: Vec<Vec<u8>> = (0..icons.count).map(|number| icons.icon(number)).collect::<Result<_>>()?;
+        let (sprite, styles) = (icons.sprite()?, style_sheet(icons.count));
         std::fs::create_dir_all(root.join("icons"))?;
-        for (number, icon) in icons.iter().enumerate() {
+        for (number, icon) in files.iter().enumerate() {
             std::fs::write(root.join(format!("icons/{number}.png")), icon)?;
         }
         std::fs::write(root.join("sprite.png"), &sprite)?;
         std::fs::write(root.join("icons.css"), &styles)?;
         std::fs::write(served.join("refused.html"), REFUSED)?;
-        let sizes = [icons.iter().map(Vec::len).sum(), sprite.len(), styles.len()];
-        Ok(Site { served, root, variant, sizes })
+        let sizes = [files.iter().map(Vec::len).sum(), sprite.len(), styles.len()];
+        Ok(Site { served, root, variant, icons, sizes })
     }
 
     /// What a web server is to serve.
@@ -83,7 +84,7 @@ impl Site {
         let directory = self.root.join(name);
         std::fs::create_dir_all(&directory)?;
         let data = format!("{{\"content\":\"{}\"}}", BASE64.encode(blob));
-        let page = html(self.variant, &data)?;
+        let page = html(self.variant, self.icons, &data)?;
         if !self.variant.form.fetches() {
             return replace(&directory.join("index.html"), &page);
         }
@@ -114,11 +115,11 @@ fn replace(path: &Path, text: &str) -> Result<()> {
 }
 
 /// Where each icon lies in the sprite.
-fn style_sheet() -> String {
+fn style_sheet(icons: usize) -> String {
     let mut rules = format!(
         ".icon {{ display: inline-block; width: {SIDE}px; height: {SIDE}px; background: url(sprite.png) no-repeat }}\n"
     );
-    for number in 0..COUNT {
+    for number in 0..icons {
         let (left, top) = icons::place(number);
         // Writing to a text cannot fail.
         writeln!(rules, ".icon-{number} {{ background-position: -{left}px -{top}px }}").ok();
@@ -127,7 +128,7 @@ fn style_sheet() -> String {
 }
 
 /// The page: what stands in its head, its pictures, its data and its script differ, everything else is the same.
-fn html(variant: &Variant, data: &str) -> Result<String> {
+fn html(variant: &Variant, icons: Icons, data: &str) -> Result<String> {
     let form = variant.form;
     let inline = format!("<script type=\"application/json\" id=\"data\">{data}</script>\n");
     let (head, data, script) = match form {
@@ -137,8 +138,8 @@ fn html(variant: &Variant, data: &str) -> Result<String> {
         Form::Preload => (PRELOAD_HEAD, "", FETCHED),
         Form::Pipelined => ("", inline.as_str(), AT_HAND),
     };
-    let (name, about) = (variant.name, variant.about);
-    let pictures = pictures(form)?;
+    let (name, about) = (variant.name, variant.about.replace(ICONS_SAID, &icons.count.to_string()));
+    let pictures = pictures(form, icons)?;
     Ok(format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{name}</title>\n\
          <link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}</style>\n{head}</head>\n<body>\n\
@@ -147,19 +148,19 @@ fn html(variant: &Variant, data: &str) -> Result<String> {
     ))
 }
 
-fn pictures(form: Form) -> Result<String> {
+fn pictures(form: Form, icons: Icons) -> Result<String> {
     let image =
         |source: &str| format!("<img src=\"{source}\" width=\"{SIDE}\" height=\"{SIDE}\" alt=\"\">\n");
     let one = |number: usize| -> Result<String> {
         Ok(match form {
             Form::Separate => image(&format!("../icons/{number}.png")),
-            Form::Inlined => image(&format!("data:image/png;base64,{}", BASE64.encode(icons::icon(number)?))),
+            Form::Inlined => image(&format!("data:image/png;base64,{}", BASE64.encode(icons.icon(number)?))),
             Form::Sprite => format!("<i class=\"icon icon-{number}\"></i>\n"),
             // One more request, as every page has some: the page has loaded only after it.
             Form::AfterLoad | Form::Preload | Form::Pipelined => image("../icons/0.png"),
         })
     };
-    (0..if form.has_icons() { COUNT } else { 1 }).map(one).collect()
+    (0..if form.has_icons() { icons.count } else { 1 }).map(one).collect()
 }
 
 /// A careful author's: the style sheet names the picture, which would be found only when that had come.
@@ -245,9 +246,12 @@ mod tests {
     use super::super::VARIANTS;
     use super::*;
 
+    const COUNT: usize = 64;
+    const ICONS: Icons = Icons { count: COUNT, bytes: None };
+
     fn page(form: Form) -> String {
         let variant = VARIANTS.iter().find(|variant| variant.form == form).unwrap();
-        html(variant, "{\"content\":\"aGVsbG8=\"}").unwrap()
+        html(variant, ICONS, "{\"content\":\"aGVsbG8=\"}").unwrap()
     }
 
     fn count(text: &str, part: &str) -> usize {
@@ -294,7 +298,7 @@ mod tests {
 
     #[test]
     fn the_style_sheet_has_a_rule_for_every_icon() {
-        let rules = style_sheet();
+        let rules = style_sheet(COUNT);
         assert_eq!(rules.lines().count(), COUNT + 1);
         assert!(rules.contains(".icon-9 { background-position: -16px -16px }"));
         // The published one had 3.6 kB.
