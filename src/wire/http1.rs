@@ -15,11 +15,10 @@ use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 
 use super::buffer::{Address, HUNG_UP, Wire};
+use super::http::{Answer, Framing, Request, ended, unanswered};
 use super::http2::{ALPN, Link, Take};
 use crate::store::*;
 
-/// The one type that blobs are sent as.
-pub(crate) const BLOB_TYPE: &str = "application/octet-stream";
 /// The most lines of a head.
 const HEADERS_MAX: usize = 100;
 /// Bytes of a refusal's text that are kept.
@@ -71,118 +70,6 @@ pub(crate) fn trust_in(certificates: Vec<CertificateDer<'_>>) -> Result<Arc<Clie
     // Every connection makes the whole handshake: that is what a connection costs a new visitor.
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
-}
-
-/// One request.
-#[derive(Clone, Copy)]
-pub(crate) struct Request<'a> {
-    pub(crate) method: &'static str,
-    pub(crate) host: &'a str,
-    pub(crate) path: &'a str,
-    /// Lines, each with its end.
-    pub(crate) headers: &'a str,
-    pub(crate) body: Option<&'a [u8]>,
-}
-
-/// How the length of a body is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Framing {
-    Length(u64),
-    Chunked,
-    #[default]
-    UntilClose,
-}
-
-/// What came before a body, and the body itself where it tells of a refusal.
-#[derive(Debug, Default)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) reason: String,
-    /// Empty where there is none.
-    pub(crate) etag: String,
-    /// The server's name for itself; empty where it gives none.
-    pub(crate) server: String,
-    /// Whether the type is that of a blob.
-    pub(crate) is_blob: bool,
-    /// Whether a type is given at all.
-    pub(crate) is_typed: bool,
-    /// Whether it says that a cache did not have it.
-    pub(crate) is_cache_miss: bool,
-    /// What the server says of the time that it took (`Server-Timing`); empty where it says nothing.
-    pub(crate) timing: String,
-    pub(crate) refusal: Vec<u8>,
-    framing: Framing,
-    close: bool,
-}
-
-impl Answer {
-    pub(crate) fn is_success(&self) -> bool {
-        (200..300).contains(&self.status)
-    }
-
-    /// Whether there is a body at all: an answer to HEAD has none, nor has one that says so by its status.
-    pub(crate) fn has_body(&self, request: &Request<'_>) -> bool {
-        request.method != "HEAD" && ![204, 304].contains(&self.status)
-    }
-
-    /// The length of the body, where it is said.
-    pub(crate) fn length(&self) -> Option<u64> {
-        if let Framing::Length(length) = self.framing { Some(length) } else { None }
-    }
-
-    /// What a whole head says.
-    fn of(head: &httparse::Response<'_, '_>) -> Result<Answer> {
-        let mut answer = Answer {
-            status: head.code.unwrap_or_default(),
-            reason: head.reason.unwrap_or_default().to_owned(),
-            // Version 1.0 closes unless it is said that it does not.
-            close: head.version == Some(0),
-            ..Answer::default()
-        };
-        for header in head.headers.iter() {
-            answer.field(header.name, &String::from_utf8_lossy(header.value))?;
-        }
-        Ok(answer)
-    }
-
-    /// Takes what the answer says of itself.
-    pub(crate) fn field(&mut self, name: &str, value: &str) -> Result<()> {
-        let is = |other: &str| name.eq_ignore_ascii_case(other);
-        if is("content-length") {
-            let length =
-                value.parse().with_context(|| format!("the answer's length `{value}` is not a number"))?;
-            self.framing = Framing::Length(length);
-        } else if is("transfer-encoding") {
-            if !value.eq_ignore_ascii_case("chunked") {
-                return Err(Error::Failed(anyhow!("the answer has the transfer encoding `{value}`")));
-            }
-            self.framing = Framing::Chunked;
-        } else if is("content-encoding") {
-            return Err(Error::Failed(anyhow!(
-                "the answer is compressed (`{value}`), which nobody asked for"
-            )));
-        } else if is("connection") {
-            self.close = value.eq_ignore_ascii_case("close");
-        } else if is("content-type") {
-            self.is_blob = value == BLOB_TYPE;
-            self.is_typed = true;
-        } else if is("etag") {
-            value.clone_into(&mut self.etag);
-        } else if is("server") {
-            value.clone_into(&mut self.server);
-        } else if is("x-cache") {
-            self.is_cache_miss = value.eq_ignore_ascii_case("miss");
-        } else if is("server-timing") {
-            // Lines of one name are one list.
-            if !self.timing.is_empty() {
-                self.timing.push(',');
-            }
-            self.timing.push_str(value);
-        } else if is(":status") {
-            self.status = value.parse().with_context(|| format!("the status `{value}` is not a number"))?;
-        }
-        Ok(())
-    }
 }
 
 /// A connection that waits for its next request.
@@ -349,19 +236,6 @@ fn is_hang_up(error: &anyhow::Error) -> bool {
             ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted
         ),
         None => error.to_string() == HUNG_UP,
-    }
-}
-
-/// Says of the other side's silence what it means: in the middle of a body it is something else.
-pub(crate) fn unanswered(error: Error) -> Error {
-    ended(error, || format!("{HUNG_UP} before it answered"))
-}
-
-/// An error with other words where it is that the connection was closed.
-pub(crate) fn ended(error: Error, words: impl FnOnce() -> String) -> Error {
-    match error {
-        Error::Failed(error) if error.to_string() == HUNG_UP => Error::Failed(anyhow!(words())),
-        other => other,
     }
 }
 

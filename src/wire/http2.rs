@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 use loona_hpack::Decoder;
 
 use super::buffer::Wire;
-use super::http1::{Answer, Request, ended, unanswered};
+use super::http::{Answer, Request, ended, unanswered};
 use crate::store::*;
 
 /// What a connection begins with.

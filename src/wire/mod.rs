@@ -3,6 +3,8 @@
 #[cfg(any(feature = "http", feature = "memcached", feature = "redis"))]
 pub mod buffer;
 #[cfg(feature = "http")]
+pub mod http;
+#[cfg(feature = "http")]
 pub mod http1;
 #[cfg(feature = "http")]
 pub mod http2;

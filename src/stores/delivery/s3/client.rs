@@ -8,7 +8,8 @@ use rusty_s3::{Bucket, Credentials, S3Action};
 use url::{Position, Url};
 
 use crate::store::*;
-use crate::wire::http1::{Answer, Endpoint, Http, Manners, Request, Version};
+use crate::wire::http::{Answer, Request};
+use crate::wire::http1::{Endpoint, Http, Manners, Version};
 
 /// How long a signature holds: longer than any request of ours waits to be sent.
 const SIGNED_FOR: Duration = Duration::from_secs(600);

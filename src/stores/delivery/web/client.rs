@@ -7,7 +7,8 @@ use anyhow::anyhow;
 
 use crate::store::*;
 use crate::wire::buffer::Address;
-use crate::wire::http1::{Answer, Endpoint, Http, Manners, Request as Sent, Version};
+use crate::wire::http::{Answer, Request as Sent};
+use crate::wire::http1::{Endpoint, Http, Manners, Version};
 
 /// What is asked of a server, once for all requests.
 #[derive(Clone)]

@@ -10,7 +10,7 @@ use super::front::Front;
 use super::scripts::steps;
 use super::{Delivery, Route, spell_file};
 use crate::store::*;
-use crate::wire::http1::Answer;
+use crate::wire::http::Answer;
 
 /// The most blobs in one request: their keys fill a line that every server here is set to take.
 pub(super) const MANY_MAX: usize = 1000;
