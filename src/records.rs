@@ -247,14 +247,7 @@ impl Records {
     /// Adds a doubt found while running, once.
     pub fn doubt(&mut self, kind: &str, text: String, advice: Option<&str>) {
         if self.doubts.iter().all(|doubt| doubt.kind != kind) {
-            self.doubts.push(Doubt {
-                kind: kind.to_owned(),
-                text,
-                advice: advice.map(str::to_owned),
-                stores: Vec::new(),
-                phase: None,
-                while_running: true,
-            });
+            self.doubts.push(Doubt { while_running: true, ..Doubt::new(kind, text, advice) });
         }
     }
 }

@@ -8,7 +8,6 @@ use super::LADDER_STEP;
 use super::compare::Series;
 use super::histogram::{self, Histogram, SHARES};
 use super::interval::rate;
-use super::ranking::is_ladder;
 use crate::corpus::CorpusId;
 use crate::plan::text::{CacheState, Design, Phase};
 use crate::records::{CellRecord, Records};
@@ -356,7 +355,7 @@ pub fn writes(cell: &Cell) -> bool {
 /// loop, whose rate says nothing of time.
 pub fn blob_ns(cell: &Cell) -> Option<f64> {
     let rate = cell.settled_ops_per_s.or(cell.ops_per_s)?.median;
-    let is_closed = cell.offered_ops_per_s.is_none() && !is_ladder(cell);
+    let is_closed = cell.offered_ops_per_s.is_none() && !cell.is_ladder();
     is_closed.then(|| 1e9 / rate * cell.workers as f64 / cell.blobs_per_op.unwrap_or(1.0).max(1.0))
 }
 
@@ -388,7 +387,7 @@ pub fn series(cell: &Cell) -> Series {
             .map(|round| (round.round, value(round)))
             .filter(|(_, rate)| *rate > 0.0)
             .collect(),
-        slack: if is_ladder(cell) { LADDER_STEP.ln() } else { 0.0 },
+        slack: if cell.is_ladder() { LADDER_STEP.ln() } else { 0.0 },
     }
 }
 

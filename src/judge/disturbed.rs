@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
 
 use super::cells::{series, writes};
-use super::doubts::doubt;
 use super::interval::{Moments, median, t_two_sided};
 use super::{LEAST_SECONDS, VERDICT_ROUNDS, rails, ranking};
 use crate::corpus::CorpusId;
@@ -224,7 +223,7 @@ pub fn doubts(plan: &Design, result: &RunResult) -> Vec<Doubt> {
         let text = format!("Some rounds were disturbed. {}", told(result, &kept, &again));
         let advice = "run again at a quieter time; of five rounds or more disturbed ones are measured again, a quarter at the most, where \
                       the budget allows";
-        doubts.push(Doubt { stores: stores(&kept), ..doubt("disturbed", text, Some(advice)) });
+        doubts.push(Doubt { stores: stores(&kept), ..Doubt::new("disturbed", text, Some(advice)) });
     }
     if !result.set_aside.is_empty() {
         let why: Vec<Disturbance> = result.set_aside.iter().flat_map(|aside| aside.why.clone()).collect();
@@ -232,7 +231,7 @@ pub fn doubts(plan: &Design, result: &RunResult) -> Vec<Doubt> {
             "Measured again for all rows, and in no figure as they were measured first, because they were disturbed. {}",
             told(result, &why, &[])
         );
-        doubts.push(Doubt { stores: stores(&why), ..doubt("repeated-rounds", text, None) });
+        doubts.push(Doubt { stores: stores(&why), ..Doubt::new("repeated-rounds", text, None) });
     }
     doubts
 }

@@ -24,17 +24,6 @@ const CAUGHT_UP_SHARE: f64 = 0.10;
 /// zstd ratio from which stores that compress have an advantage that depends on the contents.
 const COMPRESSIBLE: f64 = 1.2;
 
-pub(super) fn doubt(kind: &str, text: String, advice: Option<&str>) -> Doubt {
-    Doubt {
-        kind: kind.to_owned(),
-        text,
-        advice: advice.map(str::to_owned),
-        stores: Vec::new(),
-        phase: None,
-        while_running: false,
-    }
-}
-
 /// Every doubt that the figures of a result raise.
 pub fn from_figures(plan: &Design, result: &RunResult) -> Vec<Doubt> {
     let mut doubts = Vec::new();
@@ -70,12 +59,12 @@ fn rounds(result: &RunResult) -> Vec<Doubt> {
                 "There are {rounds} rounds; with fewer than {ROUNDS_WANTED} intervals are wide and verdicts are not to be quoted."
             )
         };
-        doubts.push(doubt("few-rounds", text, Some("`--rounds 5`, or a larger `--budget`")));
+        doubts.push(Doubt::new("few-rounds", text, Some("`--rounds 5`, or a larger `--budget`")));
     }
     if !result.complete {
         let missing = if rounds == 0 { "all rounds are missing" } else { "some rounds are missing" };
         let text = format!("The run was ended early: {missing}.");
-        doubts.push(doubt("incomplete", text, Some("go on with `blobwise run --resume DIR`")));
+        doubts.push(Doubt::new("incomplete", text, Some("go on with `blobwise run --resume DIR`")));
     }
     doubts
 }
@@ -92,7 +81,7 @@ fn budget(plan: &Design, result: &RunResult) -> Option<Doubt> {
             units::seconds(took),
             units::seconds(asked)
         );
-        doubt("over-budget", text, Some("fewer stores (`--stores`) or phases (`--phases`)"))
+        Doubt::new("over-budget", text, Some("fewer stores (`--stores`) or phases (`--phases`)"))
     })
 }
 
@@ -111,7 +100,7 @@ fn collect(
     let mut stores: Vec<String> = cells.iter().map(|cell| cell.store.clone()).collect();
     stores.sort();
     stores.dedup();
-    Some(Doubt { stores, ..doubt(kind, text(&places(result, &cells)), advice) })
+    Some(Doubt { stores, ..Doubt::new(kind, text(&places(result, &cells)), advice) })
 }
 
 /// The phases and rows of these cells in few words: the parts of a phase are told as one, phases with the same rows together.
@@ -216,7 +205,7 @@ fn kept_awake(plan: &Design, result: &RunResult) -> Option<Doubt> {
         "The processors were asked not to sleep (`--awake`): a byte to a thread on another and back took {far}, and {near} to one on \
          the same. Where they sleep, other processes answer later."
     );
-    Some(doubt("awake", text, Some("run again without `--awake` to see how much later here")))
+    Some(Doubt::new("awake", text, Some("run again without `--awake` to see how much later here")))
 }
 
 /// Whether the winner of warm reads is another one when every byte is copied, among rows that may be compared.
@@ -265,7 +254,7 @@ fn use_of_bytes(plan: &Design, result: &RunResult) -> Option<Doubt> {
         touch.join(", "),
         copy.join(", ")
     );
-    Some(doubt("use-of-bytes", text, Some("decide by the one that is like your program")))
+    Some(Doubt::new("use-of-bytes", text, Some("decide by the one that is like your program")))
 }
 
 fn cold(result: &RunResult) -> Vec<Doubt> {
@@ -356,7 +345,7 @@ fn distance(result: &RunResult) -> Option<Doubt> {
         let text = "Distance was made by a proxy that delays and does nothing else. A real network also begins slowly (about \
                     14 kB in the first round trip), loses packets and has a limited bandwidth: what is large or comes over many \
                     connections is slower there than here.";
-        doubt("distance", text.to_owned(), None)
+        Doubt::new("distance", text.to_owned(), None)
     })
 }
 
@@ -373,7 +362,7 @@ fn same_blob(plan: &Design, result: &RunResult) -> Option<Doubt> {
             "Every op of {} asks for one and the same blob: caches of every kind answer, down to the processor's.",
             phases.join(", ")
         );
-        doubt("same-blob", text, Some("`order = \"once\"` or `\"zipfian:0.99\"` in the plan's phase"))
+        Doubt::new("same-blob", text, Some("`order = \"once\"` or `\"zipfian:0.99\"` in the plan's phase"))
     })
 }
 
@@ -413,7 +402,7 @@ fn caught_up(result: &RunResult) -> Option<Doubt> {
             shares.join(", ")
         );
         let stores = found.iter().map(|(store, _)| (*store).to_owned()).collect();
-        Doubt { stores, ..doubt("caught-up", text, None) }
+        Doubt { stores, ..Doubt::new("caught-up", text, None) }
     })
 }
 
@@ -438,7 +427,7 @@ fn compared_in_caches(result: &RunResult) -> Option<Doubt> {
     let stores = kinds.iter().flat_map(|(_, rows)| rows).map(|store| (*store).to_owned()).collect();
     Some(Doubt {
         stores,
-        ..doubt("compared-in-cache", text, Some("private servers, each row its own, on a disk"))
+        ..Doubt::new("compared-in-cache", text, Some("private servers, each row its own, on a disk"))
     })
 }
 
@@ -448,7 +437,7 @@ fn contents(result: &RunResult) -> Option<Doubt> {
             "The blobs are compressible ({:.1} times by zstd): stores that compress do better here than with images or archives.",
             result.corpus.zstd_ratio
         );
-        doubt("compressible", text, None)
+        Doubt::new("compressible", text, None)
     })
 }
 

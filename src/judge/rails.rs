@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use super::doubts::doubt;
 use crate::result::{Doubt, Rail, RunResult};
 use crate::units;
 
@@ -90,7 +89,7 @@ pub fn drift(result: &RunResult) -> Vec<Doubt> {
             let (low, high) = (units::nanoseconds(low), units::nanoseconds(high));
             let text = format!("{what} changed its speed during the run: {op} took from {low} to {high}.");
             let advice = "ratios are paired by round and bear it; for times, run again at a quieter time";
-            doubt("drift", text, Some(advice))
+            Doubt::new("drift", text, Some(advice))
         })
     });
     told.collect()

@@ -52,7 +52,7 @@ pub(super) fn not_ranked(plan: &Design, records: &Records, cell: &Cell) -> Optio
         return Some(why);
     }
     // The rungs of a ladder are judged one by one, by the limit that was asked for.
-    if !is_ladder(cell)
+    if !cell.is_ladder()
         && cell.rounds.iter().any(|round| round.open.as_ref().is_some_and(|open| !open.sustained))
     {
         return Some("not sustained: the offered rate was more than it could do".to_owned());
@@ -352,11 +352,6 @@ pub fn grouped<'c>(cells: &[&'c Cell]) -> Vec<(String, Vec<&'c Cell>)> {
             .sort_by(|a, b| op_ns(a).unwrap_or(f64::INFINITY).total_cmp(&op_ns(b).unwrap_or(f64::INFINITY)));
     }
     groups
-}
-
-/// Whether a cell's rate is the highest rung of a ladder, and not what ops took one after the other.
-pub fn is_ladder(cell: &Cell) -> bool {
-    cell.rounds.iter().any(|round| !round.rungs.is_empty())
 }
 
 /// Whether a cell has no other to be compared with.

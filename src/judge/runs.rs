@@ -242,7 +242,7 @@ fn differs(old: &Cell, new: &Cell) -> Option<String> {
 /// What two plans ask differently of a cell, or nothing. Lengths may differ: rates are means.
 fn planned_otherwise(old: &RunResult, new: &RunResult, cell: &Cell) -> Option<String> {
     let (old, new) = (&old.plan, &new.plan);
-    let is_ladder = ranking::is_ladder(cell);
+    let is_ladder = cell.is_ladder();
     if is_ladder && old.limit() != new.limit() {
         return Some(format!("limit {} and {}", old.limit(), new.limit()));
     }

@@ -246,7 +246,7 @@ pub(super) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> Stri
     if cell.batch > 1 {
         parts.push(format!("batches of {}", cell.batch));
     }
-    if cells.iter().any(|cell| ranking::is_ladder(cell)) {
+    if cells.iter().any(|cell| cell.is_ladder()) {
         let limit = result.plan.limit.as_deref().unwrap_or_default();
         parts.push(format!("the highest rate at which response times keep to {limit}"));
     } else if let Some(rate) = cells.iter().find_map(|cell| cell.offered_ops_per_s) {

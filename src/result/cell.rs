@@ -215,6 +215,13 @@ pub struct Cell {
     pub not_ranked: Option<String>,
 }
 
+impl Cell {
+    /// Whether its rate is the highest rung of a ladder, and not what ops took one after the other.
+    pub fn is_ladder(&self) -> bool {
+        self.rounds.iter().any(|round| !round.rungs.is_empty())
+    }
+}
+
 /// How few blobs had most of a phase's ops, counted from the list of keys that was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HotShare {

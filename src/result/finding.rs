@@ -142,6 +142,20 @@ pub struct Doubt {
     pub while_running: bool,
 }
 
+impl Doubt {
+    /// One about the whole run, worked out from its figures.
+    pub fn new(kind: &str, text: String, advice: Option<&str>) -> Doubt {
+        Doubt {
+            kind: kind.to_owned(),
+            text,
+            advice: advice.map(str::to_owned),
+            stores: Vec::new(),
+            phase: None,
+            while_running: false,
+        }
+    }
+}
+
 /// A round that was disturbed and measured again, as it was measured first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SetAside {
