@@ -7,9 +7,7 @@ use crate::result::{
     CorpusResult, Disturbance, Doubt, Finding, Fixed, Harness, Machine, Picture, Program, Rail, Round,
     RowResult, RunResult, SetAside, SetAsideRound, Status, StoreRound,
 };
-
-/// Above this share of the store's bytes in the page cache after opening, the store has loaded them itself.
-pub const RESIDENT_SHARE_OPENED_MAX: f64 = 0.10;
+pub use crate::rules::RESIDENT_SHARE_OPENED_MAX;
 
 /// A cell of the result: row, size of a sweep, phase.
 pub type CellKey = (String, CorpusId, String);

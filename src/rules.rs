@@ -1,4 +1,164 @@
-//! Thresholds that verdicts go by, each said once, below whoever plans, measures or judges by them.
+//! Thresholds that verdicts go by, each said once, below whoever plans, measures or judges by them. `docs/method.md` has them as a table
+//! that is made from this file (`tests/tidy.rs`): a first sentence in its doc comment, and the unit at the end of its line.
 
 /// With as many ops in a round, a cell has enough of them to average over, however short it is.
-pub const SHORT_OPS: u64 = 200;
+pub const SHORT_OPS: u64 = 200; // ops
+
+/// Two stores that differ by less than this are called equal when that is proved.
+pub const EQUAL_WITHIN: f64 = 0.03; // share
+
+/// The confidence of every interval that is printed.
+pub const CONFIDENCE: f64 = 0.95; // share
+
+/// Ops that must lie beyond a percentile in every round for it to be printed.
+pub const OPS_BEYOND_PERCENTILE_MIN: f64 = 10.0; // ops
+
+/// The largest spread of the processor's rail over a run that needs no mention.
+pub const PROCESSOR_SPREAD: f64 = 0.15; // share
+
+/// The largest spread of the rails of the device and of round trips that needs no mention: they are a few dozen operations each.
+pub const DEVICE_SPREAD: f64 = 1.0; // share
+
+/// The largest difference of the processor's rails at which two runs can be compared.
+pub const SPEED_LIMIT: f64 = 0.15; // share
+
+/// The largest difference of round trips that two runs on one machine may have: from round to round they vary by a third, and more
+/// where waking is dear.
+pub const TRIP_LIMIT: f64 = 0.5; // share
+
+/// A figure of today holds when it is within this factor of the published one.
+pub const MAGNITUDE_FACTOR: f64 = 2.0; // times
+
+/// How likely a round of undisturbed ones is to be taken for one that is far from the others, each number of such rounds by itself.
+pub const FAR_SHARE: f64 = 0.005; // share
+
+/// Nearer than this to the others, as a factor, no round is far: it changes little.
+pub const FAR_TIMES: f64 = 1.5; // times
+
+/// Rounds differ by no less than this, as a logarithm, however alike the others were.
+pub const NOISE_MIN: f64 = 0.01; // share
+
+/// A phase that reads this share of its blobs from the device has read from it.
+pub const READ_SHARE: f64 = 0.1; // share
+
+/// A phase that reads less than this, in bytes, has not read from the device: a page of a program or of a directory is no blob.
+pub const READ_BYTES_MIN: u64 = 262_144; // bytes
+
+/// Rounds that read less than this share of what one of them did read nothing in comparison.
+pub const NOTHING_SHARE: f64 = 0.1; // share
+
+/// Below this share of a store's bytes in the page cache, not all was there.
+pub const CACHED_SHARE: f64 = 0.99; // share
+
+/// A phase that moves less than this in a round, in bytes, does not wait for the disk.
+pub const OWN_BYTES_MIN: u64 = 65_536; // bytes
+
+/// Others that move less than this in a phase, in bytes, are always there.
+pub const OTHERS_BYTES_MIN: f64 = 1_048_576.0; // bytes
+
+/// Others that move less than this in each second of a phase are always there.
+pub const OTHERS_BYTES_PER_S_MIN: f64 = 4_194_304.0; // bytes a second
+
+/// Others whose reads are less than this share of all that the disk moves hardly take part in it.
+pub const OTHERS_READ_SHARE: f64 = 0.1; // share
+
+/// What a phase wrote beyond its other rounds is of others, and no whim of the file system's, from this share of what it wrote else.
+pub const OTHERS_WRITTEN_SHARE: f64 = 0.5; // share
+
+/// The largest difference of two corpora that are the same for a rate: a file more or less in a directory.
+pub const CORPUS_LIMIT: f64 = 0.01; // share
+
+/// Of an op: where the way to another processor differs by more than this share of it, that is what a comparison would show.
+pub const WAY_SHARE: f64 = 0.05; // share
+
+/// Above this share of the store's bytes in the page cache after eviction, cold is lukewarm.
+pub const RESIDENT_SHARE_MAX: f64 = 0.01; // share
+
+/// Differences below this share and below [`SMALL_NS`] are no reason to choose.
+pub const SMALL_SHARE: f64 = 0.03; // share
+
+/// Differences below this and below [`SMALL_SHARE`] are no reason to choose.
+pub const SMALL_NS: f64 = 5_000.0; // nanoseconds
+
+/// A cell under 0.5 s and under [`SHORT_OPS`] a round has neither the time nor the ops to average over: it is too short, unless it has
+/// [`VERDICT_ROUNDS`] of at least [`LEAST_SECONDS`], whose scatter says how little it is.
+pub const SHORT_SECONDS: f64 = 0.5; // seconds
+
+/// Rounds that verdicts need.
+pub const VERDICT_ROUNDS: u32 = 5; // rounds
+
+/// Below this time a round, what the first op meets (a processor that wakes, caches that are cold) is in every round alike, and no scatter
+/// shows it: such starts took 140 to 230 us where they were measured, which is below 3 % of this.
+pub const LEAST_SECONDS: f64 = 0.01; // seconds
+
+/// A rung's rate over that of the one below it: how closely a ladder of offered rates tells what a store can do.
+pub const LADDER_STEP: f64 = 1.25; // times
+
+/// Above this share of harness in an op the cell is not ranked.
+pub const HARNESS_SHARE_MAX: f64 = 0.30; // share
+
+/// Below this many device bytes per byte delivered (and compressed), some of what was read came from somewhere else.
+pub const DEVICE_BYTES_PER_BYTE_MIN: f64 = 0.90; // times
+
+/// A share of harness in an op above which the figure says something about the harness too.
+pub const HARNESS_SHARE_DOUBTED: f64 = 0.10; // share
+
+/// A share of an op from which waking another processor colours it.
+pub const WAKING_SHARE: f64 = 1.0 / 3.0; // share
+
+/// From round to round the way to another processor varies by as much where waking is dear.
+pub const WAY_VARIES: f64 = 2.0; // times
+
+/// Waking this much later than due, as a share of the median response, colours an open loop.
+pub const WAKE_LATE_SHARE: f64 = 0.10; // share
+
+/// A share of the time of a row's writes above which what was done between them is worth a word.
+pub const CAUGHT_UP_SHARE: f64 = 0.10; // share
+
+/// zstd ratio from which stores that compress have an advantage that depends on the contents.
+pub const COMPRESSIBLE: f64 = 1.2; // times
+
+/// A run this many times longer than its budget says so.
+pub const OVERRUN_MAX: f64 = 1.25; // times
+
+/// A share of the processors that something else uses while nothing is measured.
+pub const OTHERS_PROCESSOR_SHARE_MAX: f64 = 0.10; // share
+
+/// The share of a phase's ops by which hot blobs are told from others: what a cache of just these would answer.
+pub const HOT_OPS_SHARE: f64 = 0.9; // share
+
+/// So many blobs, evenly from the whole, are read one by one, as ops read them. The others come together where the store can do
+/// that: millions of small rows would take longer to verify than to measure.
+pub const COMPARED_SINGLY: usize = 1000; // blobs
+
+/// So many blobs come together in a comparison.
+pub const COMPARED_TOGETHER: usize = 100; // blobs
+
+/// Of the rate that came due, at least this share must have been done by the end.
+pub const ACHIEVED_MIN: f64 = 0.99; // share
+
+/// Rounds that a budget is planned for while read phases can give way: more rounds narrow every interval, longer reads only
+/// some of them.
+pub const ROUNDS_HOPED: u32 = 12; // rounds
+
+/// Rounds below which nothing can be said of repetition.
+pub const ROUNDS_MIN: u32 = 2; // rounds
+
+/// A read phase lasts at least this long in a run without a budget, and at most in one with: longer phases find no
+/// more than more rounds would.
+pub const READ_SECONDS: f64 = 0.5; // seconds
+
+/// A read phase lasts at least this long in any run that is more than a look.
+pub const READ_SECONDS_MIN: f64 = 0.1; // seconds
+
+/// Passes of a cold phase that a server does: each costs it a restart.
+pub const COLD_PASSES_SERVERS: u32 = 2; // passes
+
+/// Blobs from which on these passes have ops enough for a rank.
+pub const COLD_BLOBS_SERVERS: u64 = 5_000; // blobs
+
+/// Below this part of its size a run is a look at a plan's shape: of a round or two, with verdicts that are not to be quoted.
+pub const LOOK_SCALE: f64 = 0.1; // times
+
+/// Above this share of the store's bytes in the page cache after opening, the store has loaded them itself.
+pub const RESIDENT_SHARE_OPENED_MAX: f64 = 0.10; // share

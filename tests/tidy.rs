@@ -4,6 +4,8 @@
 
 #[path = "tidy/modules.rs"]
 mod modules;
+#[path = "tidy/rules.rs"]
+mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

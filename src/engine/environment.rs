@@ -7,10 +7,8 @@ use super::workers::clock::HostClock;
 use crate::host::machine;
 use crate::plan::Plan;
 use crate::records::Records;
+use crate::rules::OTHERS_PROCESSOR_SHARE_MAX;
 use crate::units;
-
-/// A share of the processors that something else uses while nothing is measured.
-const NOISE_MAX: f64 = 0.10;
 
 /// Looks at the machine and notes what makes its figures doubtful.
 pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, place: &Path, idle: Idle) {
@@ -36,7 +34,7 @@ pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, place: &Path,
         );
     }
     let busy = idle.busy_ns / 1e9 / machine::cores() as f64;
-    if busy > NOISE_MAX {
+    if busy > OTHERS_PROCESSOR_SHARE_MAX {
         let text = format!("Something else used {:.0} % of the processors before the run.", busy * 100.0);
         records.doubt("noise", text, Some("stop it, or run again at a quieter time"));
     }

@@ -9,6 +9,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::corpus::Corpus;
 use crate::plan::{Load, OpKind, Order, RangeRule};
 use crate::result::HotShare;
+use crate::rules::HOT_OPS_SHARE;
 use crate::store::{Key, Span};
 
 /// One op of a list. Everything a worker must know or check is in it, so that it looks nothing up on the clock.
@@ -208,9 +209,6 @@ pub fn left_out(lists: &[Vec<PlannedOp>], state: &State) -> Vec<PlannedOp> {
     let ids = state.ids(false).into_iter().filter(|id| !listed[*id as usize]);
     ids.map(|id| state.op(OpKind::Put, id, RangeRule::Head(0), &mut random)).collect()
 }
-
-/// The share of a phase's ops by which hot blobs are told from others: what a cache of just these would answer.
-const HOT_OPS_SHARE: f64 = 0.9;
 
 /// How few blobs had most of the ops, when `done` of them were done in the order of lists, again and again. Of several lists each is
 /// taken to have got as far as the others. The state is that before the first op; what is put meanwhile counts as there.

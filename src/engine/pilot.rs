@@ -14,19 +14,11 @@ use crate::units;
 
 use super::visit::{Outcome, Visit};
 use super::work::{self, Asked, Forecast};
+pub use crate::rules::READ_SECONDS_MIN;
+use crate::rules::{READ_SECONDS, ROUNDS_HOPED, ROUNDS_MIN};
 
 /// Rounds that a run has, as far as its plan and its budget allow.
 pub const ROUNDS_WANTED: u32 = VERDICT_ROUNDS;
-/// Rounds that a budget is planned for while read phases can give way: more rounds narrow every interval, longer reads only
-/// some of them.
-const ROUNDS_HOPED: u32 = 12;
-/// Rounds below which nothing can be said of repetition.
-const ROUNDS_MIN: u32 = 2;
-/// A read phase lasts at least this long in a run without a budget, and at most in one with: longer phases find no
-/// more than more rounds would.
-const READ_SECONDS: f64 = 0.5;
-/// A read phase lasts at least this long in any run that is more than a look.
-pub(super) const READ_SECONDS_MIN: f64 = 0.1;
 /// What is planned beyond the budget by less than this factor is not worth a word: the pilot is no more exact.
 const BEYOND: f64 = 1.25;
 /// Blobs that a corpus keeps when it is shrunk to fit a budget.

@@ -4,13 +4,9 @@ use anyhow::{Result, bail};
 
 use super::ops::State;
 use crate::corpus::Contents;
+use crate::rules::{COMPARED_SINGLY, COMPARED_TOGETHER};
 use crate::store::{Key, Session, Span, Store};
 
-/// So many blobs, evenly from the whole, are read one by one, as ops read them. The others come together where the store can do
-/// that: millions of small rows would take longer to verify than to measure.
-const SINGLY: usize = 1000;
-/// Blobs and bytes that come together.
-const TOGETHER: usize = 100;
 const TOGETHER_BYTES: u64 = 1 << 20;
 
 /// Compares every blob with what it must be, deleted ones with nothing, and returns how many were compared. `together` is whether
@@ -23,7 +19,7 @@ pub fn verify(
     state: &State,
 ) -> Result<u64> {
     let mut check = Check { session: store.session()?, keys, contents, state, room: Vec::new() };
-    let stride = if together { keys.len().div_ceil(SINGLY).max(1) } else { 1 };
+    let stride = if together { keys.len().div_ceil(COMPARED_SINGLY).max(1) } else { 1 };
     let (mut ids, mut bytes) = (Vec::new(), 0);
     for id in 0..keys.len() {
         // Of an empty one nothing comes that could be told apart from one that is missing.
@@ -33,7 +29,7 @@ pub fn verify(
         }
         ids.push(id);
         bytes += state.len[id];
-        if ids.len() == TOGETHER || bytes >= TOGETHER_BYTES {
+        if ids.len() == COMPARED_TOGETHER || bytes >= TOGETHER_BYTES {
             check.several(&ids)?;
             ids.clear();
             bytes = 0;

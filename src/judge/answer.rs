@@ -9,12 +9,8 @@ use super::compare::{Ranking, Series, rank, with_reference};
 use super::ranking::{self, League};
 use crate::plan::text::{Design, Does, MIX_PHASES, OpKind, Phase, part_of, whole_of};
 use crate::result::{Cache, Cell, Durability, Round, RowResult, RunResult, Status, Verdict};
+use crate::rules::{SMALL_NS, SMALL_SHARE};
 use crate::units;
-
-/// Differences below this share and below [`SMALL_NS`] are no reason to choose.
-const SMALL_SHARE: f64 = 0.03;
-/// See [`SMALL_SHARE`].
-const SMALL_NS: f64 = 5_000.0;
 
 /// The sentences, in the order in which they are printed.
 pub fn answer(plan: &Design, result: &RunResult) -> Vec<String> {

@@ -14,9 +14,7 @@ use crate::records::{CellRecord, Records};
 use crate::result::{
     Cache, CacheProof, Cell, HotShare, PercentileIntervals, Round, RowResult, SizeBand, Status, Step, Traits,
 };
-
-/// Above this share of the store's bytes in the page cache after eviction, cold is lukewarm.
-const RESIDENT_SHARE_MAX: f64 = 0.01;
+use crate::rules::RESIDENT_SHARE_MAX;
 
 /// A cell without figures.
 fn blank(plan: &Design, phase: &Phase, corpus_id: CorpusId) -> Cell {

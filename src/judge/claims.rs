@@ -13,10 +13,9 @@ use crate::plan::text::{ClaimText, Expect, Metric, Quantity, Target, whole_of};
 use crate::result::{
     Cache, Cell, Claim, ClaimVerdict, Footprint, Interval, Magnitude, Round, RunResult, Status,
 };
+use crate::rules::MAGNITUDE_FACTOR;
 use crate::units;
 
-/// A figure of today holds when it is within this factor of the published one.
-const FACTOR: f64 = 2.0;
 /// Between a claim and the number of its part.
 const PART: char = '.';
 
@@ -284,7 +283,7 @@ impl Leaf {
 
 /// Whether today's figure is about the published one: where the plan says, else within a factor.
 fn magnitude(today: &Interval, published: f64, within: Option<Expect>) -> Option<Magnitude> {
-    let (one, other) = (published / FACTOR, published * FACTOR);
+    let (one, other) = (published / MAGNITUDE_FACTOR, published * MAGNITUDE_FACTOR);
     let by_factor = Expect { low: Some(one.min(other)), high: Some(one.max(other)), equal: false };
     today.low.zip(today.high)?;
     Some(match place(today, &within.unwrap_or(by_factor)) {

@@ -10,34 +10,11 @@ use super::{LEAST_SECONDS, VERDICT_ROUNDS, rails, ranking};
 use crate::corpus::CorpusId;
 use crate::plan::text::{Design, whole_of};
 use crate::result::{Cache, Cause, Cell, Disturbance, Doubt, Round, RunResult, Status};
+use crate::rules::{
+    CACHED_SHARE, FAR_SHARE, FAR_TIMES, NOISE_MIN, NOTHING_SHARE, OTHERS_BYTES_MIN, OTHERS_BYTES_PER_S_MIN,
+    OTHERS_READ_SHARE, OTHERS_WRITTEN_SHARE, OWN_BYTES_MIN, READ_BYTES_MIN, READ_SHARE,
+};
 use crate::units;
-
-/// How likely a round of undisturbed ones is to be taken for one that is far from the others, each number of such rounds by itself.
-const FAR_SHARE: f64 = 0.005;
-/// Nearer than this to the others, as a factor, no round is far: it changes little.
-const FAR_TIMES: f64 = 1.5;
-/// Rounds differ by no less than this, as a logarithm, however alike the others were.
-const NOISE_MIN: f64 = 0.01;
-
-/// A phase that reads this share of its blobs from the device has read from it.
-const READ_SHARE: f64 = 0.1;
-/// And no less than this: a page of a program or of a directory is no blob.
-const READ_BYTES_MIN: u64 = 256 << 10;
-/// Rounds that read less than this share of what one of them did read nothing in comparison.
-const NOTHING_SHARE: f64 = 0.1;
-/// Below this share of a store's bytes in the page cache, not all was there.
-const CACHED_SHARE: f64 = 0.99;
-
-/// A phase that moves less than this in a round, in bytes, does not wait for the disk.
-const OWN_BYTES_MIN: u64 = 64 << 10;
-/// Others that move less than this in a phase, in bytes, are always there.
-const OTHERS_BYTES_MIN: f64 = (1 << 20) as f64;
-/// The same for each second of it.
-const OTHERS_BYTES_PER_S_MIN: f64 = (4 << 20) as f64;
-/// Others whose reads are less than this share of all that the disk moves hardly take part in it.
-const OTHERS_READ_SHARE: f64 = 0.1;
-/// What a phase wrote beyond its other rounds is of others, and no whim of the file system's, from this share of what it wrote else.
-const OTHERS_WRITTEN_SHARE: f64 = 0.5;
 
 /// Everything that speaks against the rounds of a result.
 pub fn found(plan: &Design, result: &RunResult) -> Vec<Disturbance> {

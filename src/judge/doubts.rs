@@ -7,22 +7,11 @@ use super::compare::{Series, rank};
 use super::{disturbed, rails, ranking};
 use crate::plan::text::{COLD_BLOBS_SERVERS, Design, Order, Phase, Transaction, Use, whole_of};
 use crate::result::{Cache, Cell, Doubt, RowResult, RunResult, Status, VerifiedFrom};
+use crate::rules::{
+    CAUGHT_UP_SHARE, COMPRESSIBLE, HARNESS_SHARE_DOUBTED, OVERRUN_MAX, RESIDENT_SHARE_MAX, VERDICT_ROUNDS,
+    WAKE_LATE_SHARE, WAKING_SHARE, WAY_VARIES,
+};
 use crate::units;
-
-/// Rounds below which intervals are too wide for verdicts.
-const ROUNDS_WANTED: usize = 5;
-/// A share of harness in an op above which the figure says something about the harness too.
-const HARNESS_SHARE: f64 = 0.10;
-/// A share of an op from which waking another processor colours it.
-const WAKING_SHARE: f64 = 1.0 / 3.0;
-/// From round to round the way to another processor varies by as much where waking is dear.
-const WAY_VARIES: f64 = 2.0;
-/// Waking this much later than due, as a share of the median response, colours an open loop.
-const WAKE_LATE_SHARE: f64 = 0.10;
-/// A share of the time of a row's writes above which what was done between them is worth a word.
-const CAUGHT_UP_SHARE: f64 = 0.10;
-/// zstd ratio from which stores that compress have an advantage that depends on the contents.
-const COMPRESSIBLE: f64 = 1.2;
 
 /// Every doubt that the figures of a result raise.
 pub fn from_figures(plan: &Design, result: &RunResult) -> Vec<Doubt> {
@@ -51,12 +40,12 @@ pub fn from_figures(plan: &Design, result: &RunResult) -> Vec<Doubt> {
 fn rounds(result: &RunResult) -> Vec<Doubt> {
     let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     let mut doubts = Vec::new();
-    if (1..ROUNDS_WANTED).contains(&rounds) {
+    if (1..VERDICT_ROUNDS as usize).contains(&rounds) {
         let text = if rounds < 2 {
             "There is one round: nothing can be said about repetition, and nothing is ranked.".to_owned()
         } else {
             format!(
-                "There are {rounds} rounds; with fewer than {ROUNDS_WANTED} intervals are wide and verdicts are not to be quoted."
+                "There are {rounds} rounds; with fewer than {VERDICT_ROUNDS} intervals are wide and verdicts are not to be quoted."
             )
         };
         doubts.push(Doubt::new("few-rounds", text, Some("`--rounds 5`, or a larger `--budget`")));
@@ -68,9 +57,6 @@ fn rounds(result: &RunResult) -> Vec<Doubt> {
     }
     doubts
 }
-
-/// A run this many times longer than its budget says so.
-const OVERRUN_MAX: f64 = 1.25;
 
 fn budget(plan: &Design, result: &RunResult) -> Option<Doubt> {
     let asked = plan.budget?.as_secs_f64();
@@ -157,7 +143,7 @@ fn harness(result: &RunResult) -> Vec<Doubt> {
     let some = collect(
         result,
         "harness-share",
-        |cell| measured(cell) && share(cell) > HARNESS_SHARE && share(cell) <= limit,
+        |cell| measured(cell) && share(cell) > HARNESS_SHARE_DOUBTED && share(cell) <= limit,
         |list| format!("More than 10 % of an op is the harness: the stores are faster than shown in {list}."),
         None,
     );
@@ -275,7 +261,7 @@ fn cold(result: &RunResult) -> Vec<Doubt> {
         "still-in-memory",
         |cell| {
             let share = cell.cache_proof.as_ref().and_then(|proof| proof.resident_share).unwrap_or(0.0);
-            measured(cell) && cell.cache == Cache::Lukewarm && share > 0.01
+            measured(cell) && cell.cache == Cache::Lukewarm && share > RESIDENT_SHARE_MAX
         },
         |list| format!("Part of the data stayed in the page cache after eviction: {list}."),
         None,

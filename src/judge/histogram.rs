@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
 use crate::result::Percentiles;
+pub use crate::rules::OPS_BEYOND_PERCENTILE_MIN;
 
 /// Times in nanoseconds, from 1 ns to 1 h with three significant digits. 32-bit counters keep one at 135 kB, so that
 /// 64 workers with a histogram for each size band stay below 60 MB.
@@ -18,9 +19,6 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 
 /// Percentiles that are printed: the share of ops that took no longer.
 pub const SHARES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
-
-/// Ops that must lie beyond a percentile in every round for it to be printed.
-pub const BEYOND_MIN: f64 = 10.0;
 
 /// Size bands: decades, so that a reader need not look up where they begin.
 pub const BANDS: [&str; 6] = ["0-1 kB", "1-10 kB", "10-100 kB", "100 kB-1 MB", "1-10 MB", "over 10 MB"];
@@ -81,7 +79,7 @@ pub fn whole(bands: &BTreeMap<String, String>) -> Result<Histogram> {
 /// The time that a share of ops did not exceed, or `None` with fewer than 10 ops beyond it.
 pub fn percentile(histogram: &Histogram, share: f64) -> Option<u64> {
     let beyond = histogram.len() as f64 * (1.0 - share);
-    (beyond >= BEYOND_MIN - 1e-9).then(|| histogram.value_at_quantile(share))
+    (beyond >= OPS_BEYOND_PERCENTILE_MIN - 1e-9).then(|| histogram.value_at_quantile(share))
 }
 
 /// Percentiles of rounds merged into one histogram; one is given only if every round has 10 ops beyond it.
@@ -132,7 +130,7 @@ pub fn curve(merged: &Histogram, rounds: &[Histogram]) -> Vec<(f64, u64)> {
     }
     shares
         .into_iter()
-        .filter(|share| fewest * (1.0 - share) >= BEYOND_MIN)
+        .filter(|share| fewest * (1.0 - share) >= OPS_BEYOND_PERCENTILE_MIN)
         .map(|share| (share, merged.value_at_quantile(share)))
         .collect()
 }

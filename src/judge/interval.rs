@@ -7,12 +7,7 @@
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::result::{Interval, Verdict};
-
-/// Two stores that differ by less than this are called equal when that is proved.
-pub const EQUAL_WITHIN: f64 = 0.03;
-
-/// The confidence of every interval that is printed.
-pub const CONFIDENCE: f64 = 0.95;
+pub use crate::rules::{CONFIDENCE, EQUAL_WITHIN};
 
 /// The t value that a two-sided interval of this confidence needs with so many degrees of freedom.
 pub fn t_two_sided(confidence: f64, degrees: f64) -> f64 {

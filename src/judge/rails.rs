@@ -4,17 +4,8 @@
 use std::collections::BTreeSet;
 
 use crate::result::{Doubt, Rail, RunResult};
+use crate::rules::{DEVICE_SPREAD, PROCESSOR_SPREAD, SPEED_LIMIT, TRIP_LIMIT};
 use crate::units;
-
-/// The largest spread of the processor's rail over a run that needs no mention.
-const SPREAD: f64 = 0.15;
-/// The same for the rails of the device and of round trips, which are a few dozen operations each.
-const WIDE_SPREAD: f64 = 1.0;
-/// The largest difference of the processor's rails at which two runs can be compared.
-const SPEED_LIMIT: f64 = 0.15;
-/// The largest difference of round trips that two runs on one machine may have: from round to round they vary by a third, and more
-/// where waking is dear.
-const TRIP_LIMIT: f64 = 0.5;
 
 fn kept(result: &RunResult) -> impl Iterator<Item = &Rail> {
     result.rails.iter().filter(|rail| !rail.repeated)
@@ -73,14 +64,14 @@ fn differ(old: f64, new: f64, limit: f64) -> bool {
 pub fn drift(result: &RunResult) -> Vec<Doubt> {
     type Pick = fn(&Rail) -> Option<f64>;
     let mut rails: Vec<(&str, &str, f64, Pick)> = vec![
-        ("The processor", "a null op", SPREAD, |rail| Some(rail.processor_ns)),
-        ("The device", "a flush", WIDE_SPREAD, |rail| rail.flush_ns),
-        ("The device", "a direct read of 4 KiB", WIDE_SPREAD, |rail| rail.read_ns),
+        ("The processor", "a null op", PROCESSOR_SPREAD, |rail| Some(rail.processor_ns)),
+        ("The device", "a flush", DEVICE_SPREAD, |rail| rail.flush_ns),
+        ("The device", "a direct read of 4 KiB", DEVICE_SPREAD, |rail| rail.read_ns),
     ];
     // Only what another process answers comes from another processor.
     if result.results.iter().any(|cell| cell.traits.has_process) {
         let (what, op) = ("The way from processor to processor", "a byte to a thread on another and back");
-        rails.push((what, op, WIDE_SPREAD, |rail| rail.trip_ns));
+        rails.push((what, op, DEVICE_SPREAD, |rail| rail.trip_ns));
     }
     let told = rails.into_iter().filter_map(|(what, op, limit, pick)| {
         let values = || kept(result).filter_map(pick);

@@ -6,12 +6,9 @@ use super::{LEAST_SECONDS, SHORT_SECONDS, VERDICT_ROUNDS};
 use crate::plan::text::{Design, class_wanted};
 use crate::records::{RESIDENT_SHARE_OPENED_MAX, Records};
 use crate::result::{Cache, CacheProof, Cell, Kind, RunResult, Status};
+use crate::rules::DEVICE_BYTES_PER_BYTE_MIN;
+pub use crate::rules::HARNESS_SHARE_MAX;
 use crate::rules::SHORT_OPS;
-
-/// Above this share of harness in an op the cell is not ranked.
-pub const HARNESS_SHARE_MAX: f64 = 0.30;
-/// Below this many device bytes per byte delivered (and compressed), some of what was read came from somewhere else.
-const DEVICE_BYTES_PER_BYTE_MIN: f64 = 0.90;
 
 /// Why a cell says more of the harness than of the store, if it does.
 pub fn mostly_harness(cell: &Cell) -> Option<String> {

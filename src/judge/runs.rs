@@ -9,13 +9,8 @@ use super::{rails, ranking};
 use crate::corpus::CorpusId;
 use crate::plan::text::{FillOrder, PhaseText, PlanText, whole_of};
 use crate::result::{Cell, CorpusResult, Durability, Interval, RowResult, RunResult, Verdict};
+use crate::rules::{CORPUS_LIMIT, WAY_SHARE};
 use crate::units;
-
-/// The largest difference of two corpora that are the same for a rate: a file more or less in a directory.
-const CORPUS_LIMIT: f64 = 0.01;
-
-/// Of an op: where the way to another processor differs by more than this share of it, that is what a comparison would show.
-const WAY_SHARE: f64 = 0.05;
 
 /// What became of one row in one phase.
 #[derive(Clone, Debug, PartialEq)]

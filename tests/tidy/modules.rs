@@ -23,7 +23,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("names", &[]),
     ("plan", &["corpus", "names", "plan::text", "shown", "store", "stores", "units"]),
     ("plan::text", &["corpus", "input", "names", "rules", "shown", "store", "units"]),
-    ("records", &["corpus", "result"]),
+    ("records", &["corpus", "result", "rules"]),
     ("report", &["corpus", "judge", "plan::text", "result", "shown", "units"]),
     ("result", &["corpus", "host", "input", "plan::text", "store"]),
     ("rules", &[]),

@@ -6,10 +6,9 @@ use super::Visitor;
 use crate::host::machine;
 use crate::plan::{CatalogueOf, Row, defaults};
 use crate::result::VerifiedFrom;
+use crate::rules::RESIDENT_SHARE_MAX;
 use crate::store::Mode;
 
-/// Above this share of a store's bytes in the page cache, they were not evicted.
-const RESIDENT_SHARE_MAX: f64 = 0.01;
 /// A server of ours is stopped and started for the comparison in this round: the start of some takes seconds.
 const ROUND_OF_SERVERS: u32 = 1;
 

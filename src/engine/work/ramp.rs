@@ -15,6 +15,7 @@ use crate::judge::LADDER_STEP;
 use crate::judge::histogram::{self, Histogram};
 use crate::plan::{CacheState, Does, Load, Phase, Plan, ResponseLimit, StandardPhase};
 use crate::result::{FixedLength, Rung};
+use crate::rules::ACHIEVED_MIN;
 
 /// Where the ladder begins when no pilot has looked how fast the stores are, in ops a second.
 const FIRST_OPS_PER_S: f64 = 100.0;
@@ -26,8 +27,6 @@ const OPS_PER_S_MAX: f64 = 1e7;
 const OPS_BEYOND: f64 = 10.0;
 /// A rung is no longer than this: rates too low for a percentile within it are not offered.
 const SECONDS_MAX: f64 = 10.0;
-/// Of the rate that came due, at least this share must have been done by the end.
-const ACHIEVED_MIN: f64 = 0.99;
 
 /// A rung of a ladder of rates lasts at least this long.
 const RUNG_SECONDS_MIN: f64 = 0.3;

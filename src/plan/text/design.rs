@@ -10,12 +10,8 @@ use super::{
     ResponseLimit, Transaction,
 };
 use crate::corpus::CorpusId;
+pub use crate::rules::{COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, LOOK_SCALE};
 use crate::store::{Durability, Kind, MadeCold};
-
-/// Passes of a cold phase that a server does: each costs it a restart.
-pub const COLD_PASSES_SERVERS: u32 = 2;
-/// Blobs from which on these passes have ops enough for a rank.
-pub const COLD_BLOBS_SERVERS: u64 = 5_000;
 
 /// What a plan asks for, checked and with every default filled in. Nothing of it hangs on what this machine has: it is the same where a
 /// result is judged as where it was measured.
@@ -175,8 +171,6 @@ pub struct SyncRule {
     pub bytes: u64,
 }
 
-/// Below this part of its size a run is a look at a plan's shape: of a round or two, with verdicts that are not to be quoted.
-pub const LOOK_SCALE: f64 = 0.1;
 /// The class that is wanted of a row in a phase: the row's own, its fill included, or what the run asks for.
 pub fn class_wanted(own: Option<Durability>, class: Class, asked: Durability) -> Durability {
     match (own, class) {

@@ -1,0 +1,83 @@
+//! The thresholds of `src/rules.rs`: the page of the method has them as a table, and what it says of one in passing is what it is.
+
+use super::{document, holds};
+
+/// A threshold as its line says it.
+struct Rule {
+    name: String,
+    value: f64,
+    unit: String,
+    about: String,
+}
+
+fn rules() -> Vec<Rule> {
+    let text = document("src/rules.rs");
+    let mut rules = Vec::new();
+    let mut about = String::new();
+    for line in text.lines() {
+        if let Some(more) = line.strip_prefix("///") {
+            about += more;
+        } else if let Some(rest) = line.strip_prefix("pub const ") {
+            let (name, rest) = rest.split_once(": ").unwrap();
+            let (_, rest) = rest.split_once(" = ").unwrap();
+            let (value, unit) = rest.split_once("; // ").unwrap_or_else(|| panic!("{name} has no unit"));
+            let number = |text: &str| text.trim().replace('_', "").parse::<f64>().unwrap();
+            let value = match value.split_once(" / ") {
+                Some((over, under)) => number(over) / number(under),
+                None => number(value),
+            };
+            let about = std::mem::take(&mut about).trim().to_owned();
+            rules.push(Rule { name: name.to_owned(), value, unit: unit.to_owned(), about });
+        } else {
+            about.clear();
+        }
+    }
+    assert!(rules.len() > 40, "{} rules", rules.len());
+    rules
+}
+
+/// A value as readers know it.
+fn shown(rule: &Rule) -> String {
+    let rounded = |value: f64| format!("{}", (value * 1000.0).round() / 1000.0);
+    match (rule.unit.as_str(), rule.value) {
+        ("share", value) => format!("{} %", rounded(value * 100.0)),
+        ("times", value) => rounded(value),
+        ("seconds", value) if value < 0.1 => format!("{} ms", rounded(value * 1e3)),
+        ("seconds", value) => format!("{} s", rounded(value)),
+        ("nanoseconds", value) => format!("{} us", rounded(value / 1e3)),
+        ("bytes", value) => format!("{} KiB", rounded(value / 1024.0)),
+        ("bytes a second", value) => format!("{} KiB/s", rounded(value / 1024.0)),
+        (unit, value) => format!("{} {unit}", rounded(value)),
+    }
+}
+
+#[test]
+fn the_page_of_the_method_has_every_threshold() {
+    let mut table = String::from("| threshold | value | what it decides |\n| --- | --- | --- |\n");
+    for rule in rules() {
+        // Other rules are named in backticks there, without the brackets of a link.
+        let about = rule.about.replace("[`", "`").replace("`]", "`");
+        table += &format!("| `{}` | {} | {about} |\n", rule.name, shown(&rule));
+    }
+    holds("docs/method.md", "thresholds", &table);
+}
+
+/// `30 % (`HARNESS_SHARE_MAX`)`: the figure before a rule's name is that rule's.
+#[test]
+fn figures_beside_a_threshold_are_those_of_the_program() {
+    let text = document("docs/method.md");
+    let mut seen = 0;
+    for rule in rules() {
+        let name = format!(" (`{}`)", rule.name);
+        for (at, _) in text.match_indices(&name) {
+            let before: Vec<&str> = text[..at].split_whitespace().rev().take(2).collect();
+            let said = match before[0] {
+                unit if unit.starts_with(|c: char| c.is_ascii_digit()) => unit.to_owned(),
+                unit => format!("{} {unit}", before[1]),
+            };
+            assert_eq!(said, shown(&rule), "{}", rule.name);
+            seen += 1;
+        }
+    }
+    assert!(seen >= 10, "only {seen} thresholds are named where they are used");
+}
