@@ -128,7 +128,7 @@ fn run(open: bool, passes: usize) -> anyhow::Result<Tally> {
         false => Source::Own { list: &list, passes, nanoseconds: 0 },
     };
     let tally = work(&shared, &source, &mut hands, tally, Consumer::Touch, 0)?;
-    assert_eq!(tally.errors, 0, "{:?}", tally.first_error);
+    assert_eq!(tally.counters.errors, 0, "{:?}", tally.counters.first_error);
     Ok(tally)
 }
 

@@ -113,8 +113,8 @@ impl Bed {
             stop: &stop,
         };
         let tally = crew.run(&[job], &mut [Meter::new(None, Idle::default())])?.remove(0);
-        if tally.errors > 0 {
-            bail!("our side failed: {}", tally.first_error.unwrap_or_default());
+        if tally.counters.errors > 0 {
+            bail!("our side failed: {}", tally.counters.first_error.unwrap_or_default());
         }
         Ok(Turn {
             ops: tally.ops,

@@ -12,7 +12,8 @@ use crate::corpus::CorpusId;
 use crate::plan::text::{CacheState, Design, Phase};
 use crate::records::{CellRecord, Records};
 use crate::result::{
-    Cache, CacheProof, Cell, HotShare, PercentileIntervals, Round, RowResult, SizeBand, Status, Step, Traits,
+    Cache, CacheProof, Cell, Counters, HotShare, PercentileIntervals, Round, RowResult, SizeBand, Status,
+    Step, Traits,
 };
 use crate::rules::RESIDENT_SHARE_MAX;
 
@@ -39,11 +40,7 @@ fn blank(plan: &Design, phase: &Phase, corpus_id: CorpusId) -> Cell {
         cache_proof: None,
         offered_ops_per_s: None,
         ops: 0,
-        errors: 0,
-        first_error: None,
-        retries: 0,
-        cache_misses: 0,
-        timeouts: 0,
+        counters: Counters::default(),
         rounds: Vec::new(),
         ops_per_s: None,
         settled_ops_per_s: None,
@@ -125,10 +122,10 @@ pub(super) fn cell(
     } else if let Some(why) = &record.not_possible {
         // What it did in its lucky rounds does not stand for all of them.
         (cell.status, cell.reason) = (Status::NotPossible, Some(why.clone()));
-    } else if cell.errors > 0 {
-        let first = cell.first_error.clone().unwrap_or_default();
+    } else if cell.counters.errors > 0 {
+        let first = cell.counters.first_error.clone().unwrap_or_default();
         (cell.status, cell.reason) =
-            (Status::Failed, Some(format!("{} of {} ops failed: {first}", cell.errors, cell.ops)));
+            (Status::Failed, Some(format!("{} of {} ops failed: {first}", cell.counters.errors, cell.ops)));
     }
     cell.harness_share = harness_share(plan, records, &cell, phase);
     Ok(Some(cell))
@@ -141,11 +138,7 @@ fn fill_in(cell: &mut Cell, record: &CellRecord, phase: &Phase) -> Result<()> {
     let open = rounds.first().filter(|round| round.rungs.is_empty()).and_then(|round| round.open.as_ref());
     cell.offered_ops_per_s = open.map(|open| open.offered_ops_per_s);
     cell.ops = rounds.iter().map(|round| round.ops).sum();
-    cell.errors = rounds.iter().map(|round| round.errors).sum();
-    cell.retries = rounds.iter().map(|round| round.retries).sum();
-    cell.cache_misses = rounds.iter().map(|round| round.cache_misses).sum();
-    cell.timeouts = rounds.iter().map(|round| round.timeouts).sum();
-    cell.first_error = rounds.iter().find_map(|round| round.first_error.clone());
+    cell.counters = rounds.iter().map(|round| &round.counters).collect();
     let over = |value: &dyn Fn(&Round) -> f64| rate(&rounds.iter().map(value).collect::<Vec<f64>>());
     cell.ops_per_s = over(&|round| round.ops as f64 / round.seconds);
     if rounds.iter().all(|round| round.settled_seconds.is_some()) {

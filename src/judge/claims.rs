@@ -691,7 +691,9 @@ fn values(result: &RunResult, target: &Target) -> Result<Values, String> {
         Metric::DeviceRead => per_op(&cells, |round| round.device_read_bytes.map(|bytes| bytes as f64)),
         Metric::Requests => of_one(&cells, |round| round.counts.get("requests").copied())?,
         Metric::Received => of_one(&cells, |round| round.counts.get("bytes").copied())?,
-        Metric::FailedAttempts => per_op(&cells, |round| Some((round.errors + round.retries) as f64)),
+        Metric::FailedAttempts => {
+            per_op(&cells, |round| Some((round.counters.errors + round.counters.retries) as f64))
+        }
         Metric::FirstOp => of_one(&cells, first_op)?,
         Metric::Steps => in_steps(&cells, &target.steps)?,
         Metric::P50 => of_one(&cells, |round| percentile(round, 0))?,

@@ -271,9 +271,9 @@ fn cold(result: &RunResult) -> Vec<Doubt> {
 
 fn attempts(result: &RunResult) -> Vec<Doubt> {
     let count = |of: &dyn Fn(&Cell) -> u64| result.results.iter().map(of).sum::<u64>();
-    let (retries, timeouts) = (count(&|cell| cell.retries), count(&|cell| cell.timeouts));
+    let (retries, timeouts) = (count(&|cell| cell.counters.retries), count(&|cell| cell.counters.timeouts));
     // A cold phase is about caches that are empty.
-    let misses_of = |cell: &Cell| if cell.cache == Cache::Cold { 0 } else { cell.cache_misses };
+    let misses_of = |cell: &Cell| if cell.cache == Cache::Cold { 0 } else { cell.counters.cache_misses };
     let misses = count(&misses_of);
     let mut doubts = Vec::new();
     if retries > 0 {
@@ -282,7 +282,13 @@ fn attempts(result: &RunResult) -> Vec<Doubt> {
                 "{retries} attempts were made again because a store was busy or had closed the connection: {list}."
             )
         };
-        doubts.extend(collect(result, "retries", |cell| cell.retries > 0, text, Some("fewer `--workers`")));
+        doubts.extend(collect(
+            result,
+            "retries",
+            |cell| cell.counters.retries > 0,
+            text,
+            Some("fewer `--workers`"),
+        ));
     }
     if misses > 0 {
         let text = |list: &str| {
@@ -299,7 +305,7 @@ fn attempts(result: &RunResult) -> Vec<Doubt> {
         doubts.extend(collect(
             result,
             "timeouts",
-            |cell| cell.timeouts > 0,
+            |cell| cell.counters.timeouts > 0,
             text,
             Some("a longer `--op-timeout`"),
         ));

@@ -209,7 +209,7 @@ fn client_is_the_limit(records: &Records, cell: &Cell) -> Option<String> {
 fn misses_its_cache(cell: &Cell) -> Option<String> {
     /// Above this share of the ops. A miss may take ten times as long as a hit: then one in a hundred moves the mean by a tenth.
     const MISSES: f64 = 0.01;
-    let share = cell.cache_misses as f64 / cell.ops.max(1) as f64;
+    let share = cell.counters.cache_misses as f64 / cell.ops.max(1) as f64;
     (cell.cache != Cache::Cold && share > MISSES)
         .then(|| format!("{:.0} % of its ops were misses of its cache", share * 100.0))
 }

@@ -144,9 +144,9 @@ fn line(cell: &Cell) -> Vec<String> {
         kebab(&cell.cache),
         cell.rounds.len().to_string(),
         cell.ops.to_string(),
-        cell.errors.to_string(),
-        cell.retries.to_string(),
-        cell.timeouts.to_string(),
+        cell.counters.errors.to_string(),
+        cell.counters.retries.to_string(),
+        cell.counters.timeouts.to_string(),
     ];
     line.extend(interval(cell.ops_per_s));
     line.extend(interval(cell.settled_ops_per_s));

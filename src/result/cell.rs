@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::counters::Counters;
 use super::{CacheProof, Round, Status};
 use crate::corpus::CorpusId;
 use crate::store::{Damage, Durability, Kind, Traits};
@@ -124,18 +125,9 @@ pub struct Cell {
     pub offered_ops_per_s: Option<f64>,
     /// Ops in all rounds.
     pub ops: u64,
-    /// Ops that failed.
-    pub errors: u64,
-    /// The first failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_error: Option<String>,
-    /// Attempts that were made again because the store was busy or had closed the connection.
-    pub retries: u64,
-    /// Answers that the cache in front of the blobs had not, so that the store behind gave them.
-    #[serde(default)]
-    pub cache_misses: u64,
-    /// Ops that were given up.
-    pub timeouts: u64,
+    /// What did not go as asked, in all rounds.
+    #[serde(flatten)]
+    pub counters: Counters,
     /// What was measured, round by round.
     pub rounds: Vec<Round>,
     /// Ops acknowledged a second.

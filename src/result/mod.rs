@@ -4,6 +4,7 @@
 mod cell;
 mod check;
 mod claim;
+mod counters;
 mod file;
 mod finding;
 mod found;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::cell::{Cache, Cell, HotShare, Interval, PercentileIntervals, Percentiles, SizeBand, Step};
 pub use self::claim::{Claim, ClaimVerdict, Magnitude};
+pub use self::counters::Counters;
 pub use self::file::replace;
 pub use self::finding::{
     Against, Cause, Comparison, Crossover, Disturbance, Doubt, Matrix, MatrixCell, SetAside, SetAsideRound,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::counters::Counters;
 use super::{Footprint, HotShare};
 use crate::corpus::CorpusId;
 
@@ -92,18 +93,9 @@ pub struct Round {
     /// How few blobs had most of the ops, where some were asked for more than others (`zipfian`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hot: Option<HotShare>,
-    /// Ops that failed.
-    pub errors: u64,
-    /// Attempts made again.
-    pub retries: u64,
-    /// Answers that the cache in front of the blobs had not.
-    #[serde(default)]
-    pub cache_misses: u64,
-    /// Ops given up.
-    pub timeouts: u64,
-    /// The first failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_error: Option<String>,
+    /// What did not go as asked.
+    #[serde(flatten)]
+    pub counters: Counters,
     /// The times of all ops.
     pub histogram: Histograms,
     /// What sessions counted in an op, in the mean: requests of a page, say.

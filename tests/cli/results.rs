@@ -115,7 +115,7 @@ fn baselines() -> Outcome {
         let is_cold = cell.phase == "read-cold";
         let keeps = ["fopen", "raw"].contains(&cell.store.as_str());
         assert_eq!(!cell.rounds.is_empty(), keeps || !is_cold, "{} in {}", cell.store, cell.phase);
-        assert!(cell.not_ranked.is_some() && !cell.leader && cell.errors == 0);
+        assert!(cell.not_ranked.is_some() && !cell.leader && cell.counters.errors == 0);
     }
     let raw = result.rows.iter().find(|row| row.store == "raw").ok_or("no row")?;
     let block_bytes: u64 = raw.facts["rounded_up_to_bytes"].parse()?;

@@ -77,7 +77,7 @@ fn a_thousand() -> Outcome {
             assert!(cell.reason.as_deref().is_some_and(|reason| reason.starts_with("no batches")));
         } else {
             assert_eq!(cell.status, Status::Measured, "{}: {:?}", cell.store, cell.reason);
-            assert_eq!((cell.errors, cell.blobs_per_op), (0, Some(1000.0)), "{}", cell.store);
+            assert_eq!((cell.counters.errors, cell.blobs_per_op), (0, Some(1000.0)), "{}", cell.store);
         }
     }
     Ok(())
@@ -116,7 +116,7 @@ fn misses() -> Outcome {
     for cell in reads {
         assert_eq!(cell.status, Status::Measured, "{}: {:?}", cell.store, cell.reason);
         let misses = if cell.phase == "read-cold" { cell.ops } else { 0 };
-        assert_eq!(cell.cache_misses, misses, "{} {}", cell.store, cell.phase);
+        assert_eq!(cell.counters.cache_misses, misses, "{} {}", cell.store, cell.phase);
     }
     Ok(())
 }
@@ -164,7 +164,7 @@ fn timed() -> Outcome {
     let steps_of = |store: &str, phase: &str| -> Option<Vec<(String, f64)>> {
         let of = |cell: &&blobwise::result::Cell| cell.store.starts_with(store) && cell.phase == phase;
         let cell = result.results.iter().find(of)?;
-        assert_eq!((cell.status, cell.errors), (Status::Measured, 0), "{store}: {:?}", cell.reason);
+        assert_eq!((cell.status, cell.counters.errors), (Status::Measured, 0), "{store}: {:?}", cell.reason);
         Some(cell.steps.iter().map(|step| (step.name.clone(), step.share)).collect())
     };
     let (connects, fetches) = ("script connects", "script fetches");

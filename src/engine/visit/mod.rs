@@ -487,10 +487,10 @@ impl<'a> Visitor<'a> {
             Outcome::Measured(round) => Some(round),
             Outcome::Found(_) | Outcome::NotPossible(_) => None,
         });
-        let failed: Vec<_> = rounds.filter(|round| round.errors > 0).collect();
-        match failed.iter().find_map(|round| round.first_error.as_ref()) {
+        let failed: Vec<_> = rounds.filter(|round| round.counters.errors > 0).collect();
+        match failed.iter().find_map(|round| round.counters.first_error.as_ref()) {
             Some(first) => {
-                let errors: u64 = failed.iter().map(|round| round.errors).sum();
+                let errors: u64 = failed.iter().map(|round| round.counters.errors).sum();
                 anyhow!("{first} ({errors} ops failed; then {wrong:#})")
             }
             None => wrong,

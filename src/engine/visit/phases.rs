@@ -179,11 +179,7 @@ impl<'a> Visitor<'a> {
         round.blobs = tally.blobs;
         round.bytes = tally.bytes;
         round.passes = tally.passes;
-        round.errors = tally.errors;
-        round.first_error = tally.first_error.clone();
-        round.retries = tally.retries;
-        round.cache_misses = tally.cache_misses;
-        round.timeouts = tally.timeouts;
+        round.counters = tally.counters.clone();
         round.first_ops_ns = tally.first_ops_ns.clone();
         round.syncs = tally.syncs;
         round.sync_seconds = tally.sync_ns as f64 / 1e9;

@@ -256,7 +256,7 @@ impl Visitor<'_> {
         let job = Job { batch: 1, ..self.job(load, vec![ops], FixedLength::default(), class) };
         let mut meters = [self.meter()];
         let tally = self.crew(store, 1).run(std::slice::from_ref(&job), &mut meters)?.remove(0);
-        if let Some(first) = tally.first_error {
+        if let Some(first) = tally.counters.first_error {
             bail!("putting the blobs that make no whole batch: {first}");
         }
         store.settle().context("settling failed")?;

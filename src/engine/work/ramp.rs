@@ -234,11 +234,11 @@ fn judge(limit: &ResponseLimit, offered_ops_per_s: f64, tally: &Tally) -> Rung {
     let late_ns = tally.end.saturating_sub(tally.last_due).saturating_sub(limit.ns) as f64;
     let all_ns = (due_ns + late_ns).max(1.0);
     let achieved_share = (due_ns / all_ns).min(1.0);
-    let failure = if tally.errors > 0 {
+    let failure = if tally.counters.errors > 0 {
         Some(format!(
             "{} ops failed: {}",
-            tally.errors,
-            tally.first_error.as_deref().unwrap_or("nobody says why")
+            tally.counters.errors,
+            tally.counters.first_error.as_deref().unwrap_or("nobody says why")
         ))
     } else if tally.ops == 0 {
         Some("no op came due".to_owned())

@@ -420,7 +420,7 @@ mod tests {
     fn a_worker_reads_in_one_transaction_and_in_a_new_one_when_that_was_given_up() {
         let store = OnlyReads::default();
         let tally = run(&store, true).unwrap();
-        assert_eq!((tally.ops, tally.errors, tally.timeouts, tally.bytes), (3, 1, 1, 8));
+        assert_eq!((tally.ops, tally.counters.errors, tally.counters.timeouts, tally.bytes), (3, 1, 1, 8));
         assert_eq!(store.0.load(Ordering::SeqCst), 2);
         assert!(run(&store, false).is_err());
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 
 use crate::judge::histogram::{self, BANDS, Histogram};
-use crate::result::Histograms;
+use crate::result::{Counters, Histograms};
 use crate::shown;
 use crate::store::{Incidents, Told};
 
@@ -34,16 +34,8 @@ pub struct Tally {
     pub bytes: u64,
     /// Whole passes over the list.
     pub passes: u64,
-    /// Ops that failed.
-    pub errors: u64,
-    /// The first failure.
-    pub first_error: Option<String>,
-    /// Attempts made again because the store was busy or had closed the connection.
-    pub retries: u64,
-    /// Answers that a cache in front of the blobs had not.
-    pub cache_misses: u64,
-    /// Ops given up.
-    pub timeouts: u64,
+    /// What did not go as asked.
+    pub counters: Counters,
     /// The first op of the session is kept apart from the rest.
     pub first_apart: bool,
     /// Those first ops.
@@ -85,11 +77,7 @@ impl Tally {
             blobs: 0,
             bytes: 0,
             passes: 0,
-            errors: 0,
-            first_error: None,
-            retries: 0,
-            cache_misses: 0,
-            timeouts: 0,
+            counters: Counters::default(),
             first_apart: true,
             first_ops_ns: Vec::new(),
             syncs: 0,
@@ -156,8 +144,8 @@ impl Tally {
 
     /// Counts what a session says of the ops so far.
     pub fn happened(&mut self, incidents: Incidents) {
-        self.retries += incidents.repeats;
-        self.cache_misses += incidents.cache_misses;
+        self.counters.retries += incidents.repeats;
+        self.counters.cache_misses += incidents.cache_misses;
     }
 
     fn count(&mut self, name: &'static str, number: u64, ops: u64) {
@@ -175,10 +163,8 @@ impl Tally {
 
     /// Counts an op that failed.
     pub fn fail(&mut self, why: impl FnOnce() -> String) {
-        self.errors += 1;
-        if self.first_error.is_none() {
-            self.first_error = Some(shown::of_error(&why()));
-        }
+        self.counters.errors += 1;
+        self.counters.first_error.get_or_insert_with(|| shown::of_error(&why()));
     }
 
     /// Adds another worker's counts. Begin and end become those of all.
@@ -206,11 +192,7 @@ impl Tally {
         self.blobs += other.blobs;
         self.bytes += other.bytes;
         self.passes = self.passes.max(other.passes);
-        self.errors += other.errors;
-        self.first_error = self.first_error.take().or_else(|| other.first_error.clone());
-        self.retries += other.retries;
-        self.cache_misses += other.cache_misses;
-        self.timeouts += other.timeouts;
+        self.counters.add(&other.counters);
         self.syncs += other.syncs;
         self.sync_ns += other.sync_ns;
         self.busy_when_due += other.busy_when_due;

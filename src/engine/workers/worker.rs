@@ -223,7 +223,7 @@ pub fn work<'s, C: Clock>(
     let mut now = begin;
     (tally.begin, tally.end) = (begin, begin);
     while let Some(next) = cursor.next(now, &mut tally) {
-        if shared.stop.load(Ordering::Relaxed) || tally.errors >= ERRORS_MAX {
+        if shared.stop.load(Ordering::Relaxed) || tally.counters.errors >= ERRORS_MAX {
             break;
         }
         let due = next.due.unwrap_or(now);
@@ -302,7 +302,7 @@ fn failed<'s, C: Clock>(
     if !matches!(error, Error::TimedOut) {
         return Ok(now);
     }
-    tally.timeouts += 1;
+    tally.counters.timeouts += 1;
     tally.happened(hands.session.take_incidents());
     *hands = Hands::open_for(shared.store, shared.uploads, shared.one_transaction)?;
     Ok(shared.clock.now())
@@ -437,7 +437,7 @@ fn perform<C: Clock>(
         match outcome {
             Err(Error::Busy) if attempt < ATTEMPTS_MAX => {
                 attempt += 1;
-                tally.retries += 1;
+                tally.counters.retries += 1;
                 std::thread::yield_now();
             }
             outcome => return outcome,

@@ -469,9 +469,9 @@ fn rates_line(result: &RunResult, cell: &Cell) -> Vec<Entry> {
         cell.ops.to_string().into(),
         cell.rounds.len().to_string().into(),
         shown(cell.bytes_per_s, |rate| number(rate.median / 1e6)),
-        cell.errors.to_string().into(),
-        cell.retries.to_string().into(),
-        cell.timeouts.to_string().into(),
+        cell.counters.errors.to_string().into(),
+        cell.counters.retries.to_string().into(),
+        cell.counters.timeouts.to_string().into(),
         shown(cell.harness_share, percent),
         shown(cell.sync_share, percent),
     ]

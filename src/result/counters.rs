@@ -1,0 +1,57 @@
+//! What is counted of ops beside their number: once, for a worker, a round and a cell alike.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Counts of ops that did not go as asked. They add up over workers, passes and rounds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Counters {
+    /// Ops that failed.
+    pub errors: u64,
+    /// Attempts that were made again because the store was busy or had closed the connection.
+    pub retries: u64,
+    /// Answers that the cache in front of the blobs had not, so that the store behind gave them.
+    #[serde(default)]
+    pub cache_misses: u64,
+    /// Ops that were given up.
+    pub timeouts: u64,
+    /// The first failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_error: Option<String>,
+}
+
+impl Counters {
+    /// Adds others, which came later.
+    pub fn add(&mut self, other: &Counters) {
+        let Counters { errors, retries, cache_misses, timeouts, first_error } = other;
+        self.errors += errors;
+        self.retries += retries;
+        self.cache_misses += cache_misses;
+        self.timeouts += timeouts;
+        self.first_error = self.first_error.take().or_else(|| first_error.clone());
+    }
+}
+
+impl<'a> FromIterator<&'a Counters> for Counters {
+    fn from_iter<I: IntoIterator<Item = &'a Counters>>(all: I) -> Counters {
+        all.into_iter().fold(Counters::default(), |mut sum, one| {
+            sum.add(one);
+            sum
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Counters;
+
+    #[test]
+    fn sums_are_of_all_and_the_first_failure_is_kept() {
+        let one = Counters { errors: 1, retries: 2, cache_misses: 3, timeouts: 4, first_error: None };
+        let first = Counters { first_error: Some("first".to_owned()), ..one.clone() };
+        let later = Counters { first_error: Some("later".to_owned()), ..one.clone() };
+        let sum: Counters = [&one, &first, &later].into_iter().collect();
+        assert_eq!((sum.errors, sum.retries, sum.cache_misses, sum.timeouts), (3, 6, 9, 12));
+        assert_eq!(sum.first_error.as_deref(), Some("first"));
+    }
+}
