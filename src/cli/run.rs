@@ -264,7 +264,10 @@ pub fn resumed(dir: &Path) -> Result<Job> {
     check_parent(&plan.dir)?;
     let corpora = build(&plan)?;
     let earlier = Some(Records::resume(result)).filter(Records::has_begun);
-    let machine = machine::facts(that_exists(&plan.dir));
+    let machine = machine::Machine {
+        pinned: plan.pin_apart.then(Apart::of_allowed).transpose()?,
+        ..machine::facts(that_exists(&plan.dir))
+    };
     if let Some(earlier) = &earlier
         && let Some(difference) = difference(earlier, &program(), &machine, &plan, &corpora)
     {

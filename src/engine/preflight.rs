@@ -197,6 +197,7 @@ fn conditions((program, machine): Made<'_>) -> Vec<Condition> {
         ("the file system", machine.filesystem.clone()),
         ("the device", machine.device.clone().unwrap_or_else(|| "unknown".to_owned())),
         ("the user", user.to_owned()),
+        ("the side of workers and servers", machine.sides()),
     ]
 }
 
@@ -226,6 +227,7 @@ mod tests {
     #[cfg(feature = "redis")]
     use crate::plan::Missing;
     use crate::plan::resolved;
+    use crate::result::Apart;
 
     fn planned(blobs: u64) -> Plan {
         let text = format!("stores = ['files/flat']\n[corpus]\nsource = 'fixed:100'\nblobs = {blobs}");
@@ -265,6 +267,10 @@ mod tests {
         let elsewhere = Machine { device: None, ..machine.clone() };
         let text = "the device was sda and is unknown";
         assert_eq!(difference(&earlier, &program, &elsewhere, &plan, &same).as_deref(), Some(text));
+        let sides = Apart { workers: vec![0], servers: vec![1] };
+        let apart = Machine { pinned: Some(sides), ..machine.clone() };
+        let text = "the side of workers and servers was any processor and is workers on 0, servers on 1";
+        assert_eq!(difference(&earlier, &program, &apart, &plan, &same).as_deref(), Some(text));
         let root = Machine { root: true, ..machine };
         let text = "the user was another than root and is root";
         assert_eq!(difference(&earlier, &program, &root, &plan, &same).as_deref(), Some(text));

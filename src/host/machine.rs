@@ -55,6 +55,13 @@ pub struct Machine {
     pub pinned: Option<Apart>,
 }
 
+impl Machine {
+    /// Where workers and servers ran, in words.
+    pub fn sides(&self) -> String {
+        self.pinned.as_ref().map_or_else(|| "any processor".to_owned(), Apart::text)
+    }
+}
+
 /// Seconds since some moment before the program's first use of it; for budgets and progress, not for ops.
 #[expect(clippy::disallowed_methods, reason = "one of the two homes of reading time")]
 pub fn uptime() -> Duration {

@@ -171,7 +171,7 @@ pub fn differences(old: &RunResult, new: &RunResult) -> Vec<String> {
                 "processors asked not to sleep",
                 if result.plan.awake == Some(true) { "yes" } else { "no" }.to_owned(),
             ),
-            ("workers and servers pinned apart", known(&machine.pinned.as_ref().map(|apart| apart.text()))),
+            ("the side of workers and servers", machine.sides()),
             ("blobwise", format!("{} ({})", program.version, program.build)),
         ]
     };

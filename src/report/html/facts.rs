@@ -132,10 +132,7 @@ fn machine(result: &RunResult) -> Table {
         ("free space", size(machine.free_bytes)),
         ("as root", yes(machine.root)),
         ("processors asked not to sleep", yes(result.plan.awake == Some(true))),
-        (
-            "workers and servers pinned apart",
-            machine.pinned.as_ref().map_or_else(|| yes(false), |apart| apart.text()),
-        ),
+        ("workers and servers run on", machine.sides()),
     ] {
         table.push(vec![name.into(), value.into()]);
     }
