@@ -16,6 +16,7 @@ packages=(
     build-essential                       # the C compiler of the bundled SQLite, LMDB and zstd
     util-linux strace                     # namespaces for file systems of our own; flushes counted from outside
     chromium-headless-shell fonts-dejavu-core    # the report in a real browser; pages
+    e2fsprogs xfsprogs btrfs-progs               # file systems on a disk of our own
     nginx openssl                         # pages, TLS
     fio                                   # bench/
     postgresql mariadb-server             # private servers

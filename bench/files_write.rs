@@ -18,7 +18,7 @@ use blobwise::corpus::Sizes;
 use blobwise::engine::ops::PlannedOp;
 use blobwise::engine::workers::clock::Clock;
 use blobwise::host::machine;
-use blobwise::plan::{OpKind, Order, Sets, rows};
+use blobwise::plan::{OpKind, Order, Sets, candidates};
 use blobwise::store::Durability;
 use rustix::fs::{Mode, OFlags, mkdirat, openat, renameat};
 
@@ -82,8 +82,8 @@ impl Pairs {
 }
 
 fn ours(bed: &Bed, class: Durability, puts: &[PlannedOp], dir: &Path) -> Result<Turn> {
-    let (rows, _) = rows(&[STORE.to_owned()], &Sets::new(), true)?;
-    let store = open(rows.first().context("no row")?, dir, &bed.corpus, class)?;
+    let (candidates, _) = candidates(&[STORE.to_owned()], &Sets::new(), true)?;
+    let store = open(candidates.first().context("no candidate")?, dir, &bed.corpus, class)?;
     bed.run(store.as_ref(), puts.to_vec(), 0.0)
 }
 

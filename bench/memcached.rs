@@ -47,8 +47,8 @@ fn reads(bytes: u64) -> Result<bool> {
     let address = ("127.0.0.1", port);
     server
         .wait_until_ready(Duration::from_secs(10), || Ok(std::net::TcpStream::connect(address).map(drop)?))?;
-    let row = format!("memcached[url=memcached://127.0.0.1:{port}]");
-    let bed = Bed::make(&row, Sizes::Fixed(bytes), BLOBS, Order::Uniform, BLOBS)?;
+    let candidate = format!("memcached[url=memcached://127.0.0.1:{port}]");
+    let bed = Bed::make(&candidate, Sizes::Fixed(bytes), BLOBS, Order::Uniform, BLOBS)?;
     let config = bed.dir().join("reads.cnf");
     // Keys as long as ours; command 1 is a get, of what it put itself before the first one.
     std::fs::write(&config, format!("key\n58 58 1\nvalue\n{bytes} {bytes} 1\ncmd\n0 0.0\n1 1.0\n"))?;

@@ -19,8 +19,8 @@ use common::{Bed, PER_SECOND, Turn, compare};
 /// Files that are served.
 const BLOBS: u64 = 1000;
 
-/// Asks for one file after the other, in the order in which our side does. Requests are made in `init`: before it, wrk does not know
-/// the host that each of them must name.
+/// Asks for one file after the other, in the order in which our side does. Requests are made in `init`: before it, wrk does not
+/// know the host that each of them must name.
 const SCRIPT: &str = "
 local paths = {}
 local at = 0

@@ -3,6 +3,7 @@
 
 pub mod cli;
 pub mod corpus;
+pub mod crash;
 pub mod engine;
 pub mod host;
 pub mod input;
@@ -18,3 +19,4 @@ pub mod store;
 pub mod stores;
 pub mod units;
 pub mod wire;
+pub mod words;

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::corpus::CorpusId;
 use crate::result::{
-    CorpusResult, Disturbance, Doubt, Finding, Fixed, Harness, Machine, Picture, Program, Rail, Round,
-    RowResult, RunResult, SetAside, SetAsideRound, Status, StoreRound,
+    CandidateResult, CorpusResult, Disturbance, Finding, Fixed, Harness, Machine, Picture, Probe, Program,
+    Round, RunResult, SetAside, SetAsideRound, Status, StoreRound, Warning,
 };
 pub use crate::rules::RESIDENT_SHARE_OPENED_MAX;
 
-/// A cell of the result: row, size of a sweep, phase.
+/// A cell of the result: candidate, size of a sweep, phase.
 pub type CellKey = (String, CorpusId, String);
 
 /// What a cell has so far.
@@ -55,40 +55,40 @@ pub struct Records {
     pub harness: Harness,
     /// The corpora, as used.
     pub corpora: Vec<CorpusResult>,
-    /// The rows.
-    pub rows: Vec<RowResult>,
+    /// The candidates.
+    pub candidates: Vec<CandidateResult>,
     /// The cells.
     pub cells: BTreeMap<CellKey, CellRecord>,
-    /// The yardsticks.
-    pub rails: Vec<Rail>,
+    /// The probes.
+    pub probes: Vec<Probe>,
     /// The visits.
     pub store_rounds: Vec<StoreRound>,
     /// Rounds that were measured again, as they were measured first.
     pub set_aside: Vec<SetAside>,
     /// What visitors see.
     pub pictures: Vec<Picture>,
-    /// Doubts about the machine and the plan that were found while running.
-    pub doubts: Vec<Doubt>,
-    /// Whether every round of every row was measured.
+    /// Warnings about the machine and the plan that were found while running.
+    pub warnings: Vec<Warning>,
+    /// Whether every round of every candidate was measured.
     pub complete: bool,
 }
 
 impl Records {
     /// Nothing measured yet.
-    pub fn new(rows: Vec<RowResult>, program: Program, machine: Machine) -> Records {
+    pub fn new(candidates: Vec<CandidateResult>, program: Program, machine: Machine) -> Records {
         Records {
             program,
             fixed: Fixed::default(),
             machine,
             harness: Harness::default(),
             corpora: Vec::new(),
-            rows,
+            candidates,
             cells: BTreeMap::new(),
-            rails: Vec::new(),
+            probes: Vec::new(),
             store_rounds: Vec::new(),
             set_aside: Vec::new(),
             pictures: Vec::new(),
-            doubts: Vec::new(),
+            warnings: Vec::new(),
             complete: false,
         }
     }
@@ -113,13 +113,13 @@ impl Records {
             machine: result.machine,
             harness: result.harness,
             corpora,
-            rows: result.rows,
+            candidates: result.candidates,
             cells,
-            rails: result.rails,
+            probes: result.probes,
             store_rounds: result.store_rounds,
             set_aside: result.set_aside,
             pictures: result.pictures,
-            doubts: result.doubts.into_iter().filter(|doubt| doubt.while_running).collect(),
+            warnings: result.warnings.into_iter().filter(Warning::is_of_run).collect(),
             complete: false,
         }
     }
@@ -130,29 +130,30 @@ impl Records {
         !self.store_rounds.is_empty()
     }
 
-    /// Whether a row was measured in a round.
-    pub fn has(&self, row: &str, corpus_id: CorpusId, round: u32) -> bool {
+    /// Whether a candidate was measured in a round.
+    pub fn has(&self, candidate: &str, corpus_id: CorpusId, round: u32) -> bool {
         self.store_rounds
             .iter()
-            .any(|visit| visit.round == round && visit.store == row && visit.corpus_id == corpus_id)
+            .any(|visit| visit.round == round && visit.store == candidate && visit.corpus_id == corpus_id)
     }
 
-    /// Whether a row was seen to read its data when it is opened, on this corpus.
-    pub fn is_resident(&self, row: &str, corpus_id: CorpusId) -> bool {
-        let of_row = self.cells.iter().filter(|((store, size, _), _)| store == row && *size == corpus_id);
+    /// Whether a candidate was seen to read its data when it is opened, on this corpus.
+    pub fn is_resident(&self, candidate: &str, corpus_id: CorpusId) -> bool {
+        let of_candidate =
+            self.cells.iter().filter(|((store, size, _), _)| store == candidate && *size == corpus_id);
         let mut proofs =
-            of_row.flat_map(|(_, cell)| &cell.rounds).filter_map(|round| round.cache_proof.as_ref());
+            of_candidate.flat_map(|(_, cell)| &cell.rounds).filter_map(|round| round.cache_proof.as_ref());
         proofs.any(|proof| proof.resident_share_opened.is_some_and(|share| share > RESIDENT_SHARE_OPENED_MAX))
     }
 
-    /// The row of a label.
-    pub fn row_mut(&mut self, label: &str) -> Option<&mut RowResult> {
-        self.rows.iter_mut().find(|row| row.store == label)
+    /// The candidate of a label.
+    pub fn candidate_mut(&mut self, label: &str) -> Option<&mut CandidateResult> {
+        self.candidates.iter_mut().find(|candidate| candidate.store == label)
     }
 
-    /// Whether a row has failed as a whole.
+    /// Whether a candidate has failed as a whole.
     pub fn has_failed(&self, label: &str) -> bool {
-        self.rows.iter().any(|row| row.store == label && row.status == Status::Failed)
+        self.candidates.iter().any(|candidate| candidate.store == label && candidate.status == Status::Failed)
     }
 
     /// Forgets a round.
@@ -162,7 +163,7 @@ impl Records {
             cell.findings.retain(|finding| finding.round != round);
         }
         self.store_rounds.retain(|visit| visit.round != round);
-        self.rails.retain(|rail| rail.round != round || rail.repeated);
+        self.probes.retain(|probe| probe.round != round || probe.repeated);
     }
 
     /// Everything but some rounds.
@@ -186,8 +187,8 @@ impl Records {
             findings.extend(cell.findings.extract_if(.., |finding| finding.round == round));
         }
         let visits = self.store_rounds.extract_if(.., |visit| visit.round == round).collect();
-        for rail in self.rails.iter_mut().filter(|rail| rail.round == round) {
-            rail.repeated = true;
+        for probe in self.probes.iter_mut().filter(|probe| probe.round == round) {
+            probe.repeated = true;
         }
         self.set_aside.push(SetAside { round, why, visits, figures, findings });
     }
@@ -206,8 +207,8 @@ impl Records {
                 self.cells.entry(key_of(&finding)).or_default().add_found(finding);
             }
         }
-        for rail in self.rails.iter_mut().filter(|rail| rail.round == round) {
-            rail.repeated = false;
+        for probe in self.probes.iter_mut().filter(|probe| probe.round == round) {
+            probe.repeated = false;
         }
     }
 
@@ -222,30 +223,30 @@ impl Records {
         self.harness.null_ns.extend(later.harness.null_ns);
         self.corpora.extend(later.corpora);
         self.corpora.sort_by_key(|corpus| corpus.corpus_id);
-        for row in later.rows {
-            if let Some(known) = self.row_mut(&row.store)
-                && row.status == Status::Failed
+        for candidate in later.candidates {
+            if let Some(known) = self.candidate_mut(&candidate.store)
+                && candidate.status == Status::Failed
                 && known.status != Status::Failed
             {
-                *known = row;
+                *known = candidate;
             }
         }
         self.cells.extend(later.cells);
-        self.rails.extend(later.rails);
+        self.probes.extend(later.probes);
         self.store_rounds.extend(later.store_rounds);
         self.set_aside.extend(later.set_aside);
         self.pictures.extend(later.pictures);
-        for doubt in later.doubts {
-            if !self.doubts.contains(&doubt) {
-                self.doubts.push(doubt);
+        for warning in later.warnings {
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
             }
         }
     }
 
-    /// Adds a doubt found while running, once.
-    pub fn doubt(&mut self, kind: &str, text: String, advice: Option<&str>) {
-        if self.doubts.iter().all(|doubt| doubt.kind != kind) {
-            self.doubts.push(Doubt { while_running: true, ..Doubt::new(kind, text, advice) });
+    /// Adds a warning found while running, once.
+    pub fn warning(&mut self, warning: Warning) {
+        if !self.warnings.iter().any(|known| known.repeats(&warning)) {
+            self.warnings.push(warning);
         }
     }
 }
@@ -253,15 +254,15 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::subjects::rows;
+    use crate::engine::subjects::candidates;
     use crate::plan::resolved;
 
-    /// Two rows in three rounds.
+    /// Two candidates in three rounds.
     fn records() -> Records {
         let plan = resolved("stores = ['files/flat', 'files/hashed']");
-        let mut records = Records::new(rows(&plan), Program::default(), Machine::default());
+        let mut records = Records::new(candidates(&plan), Program::default(), Machine::default());
         for round in 1..=3 {
-            records.rails.push(Rail { round, ..Rail::default() });
+            records.probes.push(Probe { round, ..Probe::default() });
             for store in ["files/flat", "files/hashed"] {
                 let key = (store.to_owned(), CorpusId::ONLY, "fill".to_owned());
                 let cell = records.cells.entry(key).or_default();
@@ -310,7 +311,7 @@ mod tests {
         );
         assert!(aside.figures.iter().all(|figures| figures.measured.ops == 7 && figures.phase == "fill"));
         assert_eq!(
-            records.rails.iter().filter(|rail| rail.repeated).map(|rail| rail.round).collect::<Vec<_>>(),
+            records.probes.iter().filter(|probe| probe.repeated).map(|probe| probe.round).collect::<Vec<_>>(),
             [2]
         );
     }
@@ -319,14 +320,14 @@ mod tests {
     fn a_round_that_was_measured_again_in_part_is_put_back_as_it_was() {
         let (before, mut records) = (records(), records());
         records.set_aside(2, Vec::new());
-        records.rails.push(Rail { round: 2, ..Rail::default() });
+        records.probes.push(Probe { round: 2, ..Probe::default() });
         records.store_rounds.push(StoreRound { round: 2, store: "files/flat".to_owned(), ..visit() });
         let key = ("files/flat".to_owned(), CorpusId::ONLY, "fill".to_owned());
         let cell = records.cells.entry(key).or_default();
         cell.rounds.push(Round { round: 2, ops: 9, ..Round::default() });
         cell.add_found(found("files/flat", 2));
         records.put_back(2);
-        assert!(records.set_aside.is_empty() && records.rails == before.rails);
+        assert!(records.set_aside.is_empty() && records.probes == before.probes);
         assert_eq!(rounds(&records), [[1, 2, 3], [1, 2, 3]]);
         assert!(records.cells.values().flat_map(|cell| &cell.rounds).all(|round| round.ops == 7));
         assert_eq!(records.store_rounds, before.store_rounds);

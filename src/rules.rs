@@ -1,7 +1,8 @@
-//! Thresholds that verdicts go by, each said once, below whoever plans, measures or judges by them. `docs/method.md` has them as a table
-//! that is made from this file (`tests/tidy.rs`): a first sentence in its doc comment, and the unit at the end of its line.
+//! Thresholds that verdicts go by, each said once, below whoever plans, measures or judges by them. `docs/method.md` has them as
+//! a table that is made from this file (`tests/tidy.rs`): a first sentence in its doc comment, and the unit at the end of its
+//! line.
 
-/// With as many ops in a round, a cell has enough of them to average over, however short it is.
+/// With as many ops in a round, a figure has enough of them to average over, however short it is.
 pub const SHORT_OPS: u64 = 200; // ops
 
 /// Two stores that differ by less than this are called equal when that is proved.
@@ -13,13 +14,13 @@ pub const CONFIDENCE: f64 = 0.95; // share
 /// Ops that must lie beyond a percentile in every round for it to be printed.
 pub const OPS_BEYOND_PERCENTILE_MIN: f64 = 10.0; // ops
 
-/// The largest spread of the processor's rail over a run that needs no mention.
+/// The largest spread of the processor's probe over a run that needs no mention.
 pub const PROCESSOR_SPREAD: f64 = 0.15; // share
 
-/// The largest spread of the rails of the device and of round trips that needs no mention: they are a few dozen operations each.
+/// The largest spread of the probes of the device and of round trips that needs no mention: they are a few dozen operations each.
 pub const DEVICE_SPREAD: f64 = 1.0; // share
 
-/// The largest difference of the processor's rails at which two runs can be compared.
+/// The largest difference of the processor's probes at which two runs can be compared.
 pub const SPEED_LIMIT: f64 = 0.15; // share
 
 /// The largest difference of round trips that two runs on one machine may have: from round to round they vary by a third, and more
@@ -62,7 +63,8 @@ pub const OTHERS_BYTES_PER_S_MIN: f64 = 4_194_304.0; // bytes a second
 /// Others whose reads are less than this share of all that the disk moves hardly take part in it.
 pub const OTHERS_READ_SHARE: f64 = 0.1; // share
 
-/// What a phase wrote beyond its other rounds is of others, and no whim of the file system's, from this share of what it wrote else.
+/// What a phase wrote beyond its other rounds is of others, and no whim of the file system's, from this share of what it wrote
+/// else.
 pub const OTHERS_WRITTEN_SHARE: f64 = 0.5; // share
 
 /// The largest difference of two corpora that are the same for a rate: a file more or less in a directory.
@@ -80,28 +82,28 @@ pub const SMALL_SHARE: f64 = 0.03; // share
 /// Differences below this and below [`SMALL_SHARE`] are no reason to choose.
 pub const SMALL_NS: f64 = 5_000.0; // nanoseconds
 
-/// A cell under 0.5 s and under [`SHORT_OPS`] a round has neither the time nor the ops to average over: it is too short, unless it has
-/// [`VERDICT_ROUNDS`] of at least [`LEAST_SECONDS`], whose scatter says how little it is.
+/// A figure under 0.5 s and under [`SHORT_OPS`] a round has neither the time nor the ops to average over: it is too short, unless
+/// it has [`VERDICT_ROUNDS`] of at least [`LEAST_SECONDS`], whose scatter says how little it is.
 pub const SHORT_SECONDS: f64 = 0.5; // seconds
 
 /// Rounds that verdicts need.
 pub const VERDICT_ROUNDS: u32 = 5; // rounds
 
-/// Below this time a round, what the first op meets (a processor that wakes, caches that are cold) is in every round alike, and no scatter
-/// shows it: such starts took 140 to 230 us where they were measured, which is below 3 % of this.
+/// Below this time a round, what the first op meets (a processor that wakes, caches that are cold) is in every round alike, and
+/// no scatter shows it: such starts took 140 to 230 us where they were measured, which is below 3 % of this.
 pub const LEAST_SECONDS: f64 = 0.01; // seconds
 
 /// A rung's rate over that of the one below it: how closely a ladder of offered rates tells what a store can do.
 pub const LADDER_STEP: f64 = 1.25; // times
 
-/// Above this share of harness in an op the cell is not ranked.
+/// Above this share of harness in an op the figure is not ranked.
 pub const HARNESS_SHARE_MAX: f64 = 0.30; // share
 
 /// Below this many device bytes per byte delivered (and compressed), some of what was read came from somewhere else.
 pub const DEVICE_BYTES_PER_BYTE_MIN: f64 = 0.90; // times
 
 /// A share of harness in an op above which the figure says something about the harness too.
-pub const HARNESS_SHARE_DOUBTED: f64 = 0.10; // share
+pub const HARNESS_SHARE_WARNED: f64 = 0.10; // share
 
 /// A share of an op from which waking another processor colours it.
 pub const WAKING_SHARE: f64 = 1.0 / 3.0; // share
@@ -112,8 +114,14 @@ pub const WAY_VARIES: f64 = 2.0; // times
 /// Waking this much later than due, as a share of the median response, colours an open loop.
 pub const WAKE_LATE_SHARE: f64 = 0.10; // share
 
-/// A share of the time of a row's writes above which what was done between them is worth a word.
+/// A share of the time of a candidate's writes above which what was done between them is worth a word.
 pub const CAUGHT_UP_SHARE: f64 = 0.10; // share
+
+/// From this share of its files in the page cache after warm reads, the kernel holds what a candidate reads.
+pub const KERNEL_HOLDS_MIN: f64 = 0.9; // share
+
+/// Up to this share of its files in the page cache after warm reads, the kernel holds hardly any of what a candidate reads.
+pub const KERNEL_HARDLY_HOLDS_MAX: f64 = 0.25; // share
 
 /// zstd ratio from which stores that compress have an advantage that depends on the contents.
 pub const COMPRESSIBLE: f64 = 1.2; // times
@@ -123,6 +131,9 @@ pub const OVERRUN_MAX: f64 = 1.25; // times
 
 /// A share of the processors that something else uses while nothing is measured.
 pub const OTHERS_PROCESSOR_SHARE_MAX: f64 = 0.10; // share
+
+/// A share of the processors' time that the host gives to others while a run goes on.
+pub const STOLEN_SHARE_MAX: f64 = 0.02; // share
 
 /// The share of a phase's ops by which hot blobs are told from others: what a cache of just these would answer.
 pub const HOT_OPS_SHARE: f64 = 0.9; // share
@@ -148,8 +159,35 @@ pub const ROUNDS_MIN: u32 = 2; // rounds
 /// more than more rounds would.
 pub const READ_SECONDS: f64 = 0.5; // seconds
 
-/// A read phase lasts at least this long in any run that is more than a look.
+/// A read phase lasts at least this long in any run that is more than a preview.
 pub const READ_SECONDS_MIN: f64 = 0.1; // seconds
+
+/// The memory of a candidate that does not fit, in the standard phases that are about it, as a share of the corpus.
+pub const TIGHT_SHARE: f64 = 0.25; // share
+
+/// Reads of the device stand still when two stretches of reads differ by no more than this, in bytes read for each byte delivered.
+pub const STILL_WITHIN: f64 = 0.03; // share
+
+/// Once the memory is full, what is read before a phase with little of it takes no longer than this, whether or not reads of the
+/// device stand still.
+pub const TIGHT_WARM_SECONDS_MAX: f64 = 3.0; // seconds
+
+/// Filling a candidate's memory takes no longer than this.
+pub const TIGHT_FILL_SECONDS_MAX: f64 = 60.0; // seconds
+
+/// A candidate with little memory that reads so many times what it delivers from the device reads much that it does not need.
+pub const READS_MORE_TIMES: f64 = 2.0; // times
+
+/// The least memory that a candidate can be held to, beyond what it takes when it is empty: the kernel charges by many pages at
+/// once.
+pub const MEMORY_MIN: u64 = 1_048_576; // bytes
+
+/// A candidate that has more memory outside of its control group than this share of its limit is not held to it.
+pub const MEMORY_OUTSIDE_MAX: f64 = 0.05; // share
+
+/// What is left at least of a plan's memory when the plan is scaled down, beyond what a candidate takes when it is empty: every
+/// store of the table runs with it, whatever its data.
+pub const SCALED_MEMORY_MIN: u64 = 67_108_864; // bytes
 
 /// Passes of a cold phase that a server does: each costs it a restart.
 pub const COLD_PASSES_SERVERS: u32 = 2; // passes
@@ -157,8 +195,8 @@ pub const COLD_PASSES_SERVERS: u32 = 2; // passes
 /// Blobs from which on these passes have ops enough for a rank.
 pub const COLD_BLOBS_SERVERS: u64 = 5_000; // blobs
 
-/// Below this part of its size a run is a look at a plan's shape: of a round or two, with verdicts that are not to be quoted.
-pub const LOOK_SCALE: f64 = 0.1; // times
+/// Below this part of its size a run is a preview of a plan's shape: of a round or two, with verdicts that are not to be quoted.
+pub const PREVIEW_SCALE: f64 = 0.1; // times
 
 /// Above this share of the store's bytes in the page cache after opening, the store has loaded them itself.
 pub const RESIDENT_SHARE_OPENED_MAX: f64 = 0.10; // share

@@ -1,4 +1,5 @@
-//! What may be shown: texts without passwords, without signs that a terminal obeys, and cells that no spreadsheet takes for formulas.
+//! What may be shown: texts without passwords, without signs that a terminal obeys, and cells that no spreadsheet takes for
+//! formulas.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -109,8 +110,8 @@ fn known<T>(with: impl FnOnce(&mut Known) -> T) -> T {
     with(&mut KNOWN.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Remembers a URL that was given: wherever it is repeated as a whole it is masked as one, whatever its password contains, and errors
-/// are rid of what is secret in it ([`of_error`]).
+/// Remembers a URL that was given: wherever it is repeated as a whole it is masked as one, whatever its password contains, and
+/// errors are rid of what is secret in it ([`of_error`]).
 pub fn remember(url: &str) {
     let masked = masked_url(url, false);
     if masked == url {
@@ -128,8 +129,8 @@ pub fn remember_secret(secret: &str) {
     known(|known| known.secrets.extend(forms(secret)));
 }
 
-/// Text with the passwords of all URLs in it replaced, also of those without a scheme, in a query, in a fragment, and in settings such
-/// as `Password=...;`. Where a password ends cannot always be seen: rather too much is masked.
+/// Text with the passwords of all URLs in it replaced, also of those without a scheme, in a query, in a fragment, and in settings
+/// such as `Password=...;`. Where a password ends cannot always be seen: rather too much is masked.
 pub fn without_passwords(text: &str) -> String {
     let mut text = text.to_owned();
     known(|known| {
@@ -143,8 +144,8 @@ pub fn without_passwords(text: &str) -> String {
     without_settings(&without_logins(&without_urls(&text)))
 }
 
-/// The words of an error as they may be shown. Drivers repeat what they were given, whole or in parts: so every remembered secret is
-/// masked, wherever it stands.
+/// The words of an error as they may be shown. Drivers repeat what they were given, whole or in parts: so every remembered secret
+/// is masked, wherever it stands.
 pub fn of_error(text: &str) -> String {
     let mut text = without_passwords(text);
     known(|known| {
@@ -449,8 +450,8 @@ fn is_obeyed(c: char) -> bool {
     turns || (c.is_control() && c != '\n' && c != '\t') || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// A cell of a table that a spreadsheet may open: what begins as a formula does is set behind an apostrophe, as OWASP advises; numbers
-/// stay numbers.
+/// A cell of a table that a spreadsheet may open: what begins as a formula does is set behind an apostrophe, as OWASP advises;
+/// numbers stay numbers.
 pub fn in_cell(text: &str) -> Cow<'_, str> {
     const FORMULA: [char; 10] = ['=', '+', '-', '@', '\t', '\r', '＝', '＋', '－', '＠'];
     let is_number = || {

@@ -1,5 +1,6 @@
-//! What goes wrong around a run: supervisors and servers that are killed or stopped, no threads, descriptors, memory or room. The row
-//! fails with the reason or the program does, in time; nothing of it is left running or on disk, and other rows keep their figures.
+//! What goes wrong around a run: supervisors and servers that are killed or stopped, no threads, descriptors, memory or room. The
+//! candidate fails with the reason or the program does, in time; nothing of it is left running or on disk, and other candidates
+//! keep their figures.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
     for (n, store) in STORES.into_iter().enumerate() {
         for (m, fault) in FAULTS.iter().enumerate() {
             let phase = PHASES[(n + m) % PHASES.len()];
-            let name = format!("{} of {store} in {phase} fails its row only", fault.name);
+            let name = format!("{} of {store} in {phase} fails its candidate only", fault.name);
             trials.push(needing(&name, missing(store), move || in_phase(store, phase, fault, &[])));
         }
     }
@@ -50,18 +51,19 @@ fn main() -> ExitCode {
             in_phase(store, "read-warm", &FAULTS[0], &WITHOUT_NAMESPACES)
         }));
     }
-    trials.push(needing("no thread for a worker fails the row", refused(&FEW_THREADS), no_threads));
-    trials.push(Trial::test("no descriptors fail the row", no_descriptors));
-    trials.push(Trial::test("a file that may not be so large fails its row", large_files));
+    trials.push(needing("no thread for a worker fails the candidate", refused(&FEW_THREADS), no_threads));
+    trials.push(Trial::test("no descriptors fail the candidate", no_descriptors));
+    trials.push(Trial::test("a file that may not be so large fails its candidate", large_files));
     trials.push(needing("a full --out is told, and leaves no draft", refused(&SMALL_OUT), full_out));
     for (store, change, name, says) in CHANGES {
-        let name =
-            format!("{store} on a file system that {name} in mid-run fails its row, and figures are kept");
+        let name = format!(
+            "{store} on a file system that {name} in mid-run fails its candidate, and figures are kept"
+        );
         let lacks = missing(store).or_else(file_systems::no_ext4);
         trials.push(needing(&name, lacks, move || file_systems::in_mid_run(store, change, says)));
     }
     trials.push(needing(
-        "no address space fails the row",
+        "no address space fails the candidate",
         missing("memcached").or_else(|| refused(&FEW_ADDRESSES)),
         no_address_space,
     ));
@@ -183,7 +185,7 @@ fn signal(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).ok();
 }
 
-/// A run of a server's row and one without, until the server's row begins a phase.
+/// A run of a server's candidate and one without, until the server's candidate begins a phase.
 fn run_until(work: &Work, store: &str, phase: &str, wrapper: &[&str]) -> Child {
     std::fs::create_dir(work.path("place")).unwrap();
     let line = format!(
@@ -194,7 +196,7 @@ fn run_until(work: &Work, store: &str, phase: &str, wrapper: &[&str]) -> Child {
     until(wrapped(work, wrapper).args(line.split_whitespace()), store, "round 1/1", phase)
 }
 
-/// Starts the program and waits until a store's row begins a phase in a round.
+/// Starts the program and waits until a store's candidate begins a phase in a round.
 fn until(command: &mut Command, store: &str, round: &str, phase: &str) -> Child {
     let mut child = start(command);
     let mut said = BufReader::new(child.stderr.take().unwrap());
@@ -256,18 +258,19 @@ fn nothing_is_left(work: &Work) {
     }
 }
 
-/// The reason for which a row failed; the other one was measured.
+/// The reason for which a candidate failed; the other one was measured.
 fn reason(work: &Work, store: &str) -> String {
     let result = RunResult::load(&work.path("out")).unwrap();
-    let row = |store: &str| result.rows.iter().find(|row| row.store == store).unwrap();
-    assert_eq!(row("files/hashed").status, Status::Measured, "{:?}", row("files/hashed").reason);
+    let candidate =
+        |store: &str| result.candidates.iter().find(|candidate| candidate.store == store).unwrap();
+    assert_eq!(candidate("files/hashed").status, Status::Measured, "{:?}", candidate("files/hashed").reason);
     let figures = result.results.iter().filter(|cell| cell.store == "files/hashed");
     assert!(
         figures.clone().count() > 0 && figures.clone().all(|cell| cell.ops > 0),
         "figures of others are lost"
     );
-    assert_eq!(row(store).status, Status::Failed);
-    row(store).reason.clone().unwrap_or_default()
+    assert_eq!(candidate(store).status, Status::Failed);
+    candidate(store).reason.clone().unwrap_or_default()
 }
 
 fn in_phase(store: &str, phase: &str, fault: &Fault, wrapper: &[&str]) -> Outcome {
@@ -356,9 +359,10 @@ fn no_threads() -> Outcome {
     );
     ended(start(&mut command)).ended(1);
     let result = RunResult::load(&work.path("out"))?;
-    let row = result.rows.iter().find(|row| row.store == "files/hashed").ok_or("no row")?;
-    let reason = row.reason.as_deref().unwrap_or_default();
-    assert!(row.status == Status::Failed && reason.contains("no thread for worker"), "{row:?}");
+    let candidate =
+        result.candidates.iter().find(|candidate| candidate.store == "files/hashed").ok_or("no candidate")?;
+    let reason = candidate.reason.as_deref().unwrap_or_default();
+    assert!(candidate.status == Status::Failed && reason.contains("no thread for worker"), "{candidate:?}");
     assert!(reason.contains("of 64"), "{reason}");
     assert!(work.names("place").is_empty(), "{:?}", work.names("place"));
     Ok(())
@@ -369,8 +373,8 @@ fn no_descriptors() -> Outcome {
     let more = "--stores files/hashed,sqlite --workers 32 --corpus fixed:1kB --blobs 200";
     let said = run(&work, &["prlimit", "--nofile=20"], &line(more)).ended(1);
     let result = RunResult::load(&work.path("out"))?;
-    let failed = result.rows.iter().filter(|row| row.status == Status::Failed);
-    let reasons: Vec<_> = failed.filter_map(|row| row.reason.clone()).collect();
+    let failed = result.candidates.iter().filter(|candidate| candidate.status == Status::Failed);
+    let reasons: Vec<_> = failed.filter_map(|candidate| candidate.reason.clone()).collect();
     assert!(!reasons.is_empty(), "{}", said.stdout);
     let told = |reason: &String| {
         reason.contains("Too many open files") || reason.contains("unable to open database file")
@@ -380,15 +384,24 @@ fn no_descriptors() -> Outcome {
     Ok(())
 }
 
-/// Enough for the program and not for memcached.
-const FEW_ADDRESSES: [&str; 2] = ["prlimit", "--as=80000000"];
+/// Enough for memcached to start, and not for its threads. The limit is the server's alone: what this program needs
+/// grows with it.
+const FEW_ADDRESSES: [&str; 2] = ["prlimit", "--as=40000000"];
 
 fn no_address_space() -> Outcome {
+    use std::os::unix::fs::PermissionsExt;
     let work = Work::new();
-    let more = "--stores memcached,files/hashed --corpus fixed:1kB --blobs 20";
-    run(&work, &FEW_ADDRESSES, &line(more)).ended(1);
+    std::fs::create_dir(work.path("place"))?;
+    let limited = work.path("memcached");
+    std::fs::write(&limited, format!("#!/bin/sh\nexec {} memcached \"$@\"\n", FEW_ADDRESSES.join(" ")))?;
+    std::fs::set_permissions(&limited, std::fs::Permissions::from_mode(0o755))?;
+    let mut command = work.command(BLOBWISE);
+    command.env("BLOBWISE_MEMCACHED", &limited);
+    command.args(line("--stores memcached,files/hashed --corpus fixed:1kB --blobs 20").split_whitespace());
+    ended(start(&mut command)).ended(1);
     let reason = reason(&work, "memcached");
-    assert!(reason.contains("`memcached` ended with exit status: 1 before it was ready"), "{reason}");
+    assert!(reason.contains("ended with exit status: 1 before it was ready"), "{reason}");
+    assert!(reason.contains("Can't create thread"), "{reason}");
     nothing_is_left(&work);
     assert!(work.names("place").is_empty(), "{:?}", work.names("place"));
     Ok(())
@@ -418,7 +431,9 @@ fn large_files() -> Outcome {
     let said = run(&work, &["prlimit", "--fsize=12000000"], &line(more)).ended(1);
     assert!(said.stdout.contains("File too large"), "{}", said.stdout);
     let result = RunResult::load(&work.path("out"))?;
-    let status = |store: &str| result.rows.iter().find(|row| row.store == store).map(|row| row.status);
+    let status = |store: &str| {
+        result.candidates.iter().find(|candidate| candidate.store == store).map(|candidate| candidate.status)
+    };
     assert_eq!((status("files/hashed"), status("memory")), (Some(Status::Failed), Some(Status::Measured)));
     assert!(work.names("place").is_empty(), "{:?}", work.names("place"));
     Ok(())
@@ -446,9 +461,9 @@ fn resumed() -> Outcome {
     std::fs::write(work.path("out/result.json"), &said.stdout[result..])?;
     let result = RunResult::load(&work.path("out"))?;
     assert!(
-        result.complete && result.rows.iter().all(|row| row.status == Status::Measured),
+        result.complete && result.candidates.iter().all(|candidate| candidate.status == Status::Measured),
         "{:?}",
-        result.rows
+        result.candidates
     );
     assert!(work.names("place").is_empty(), "{:?}", work.names("place"));
     Ok(())

@@ -210,9 +210,12 @@ fn resolve(text: &str) {
                     let again = PlanText::parse(&written).unwrap();
                     assert!(again == plan.text || written.contains("nan"), "{written}");
                     // In prose a URL is an example; where one is used it is a secret.
-                    let rows: Vec<_> =
-                        plan.rows.iter().map(|row| (&row.label, row.options.shown())).collect();
-                    let used = format!("{:?} {:?} {rows:?}", plan.text.set, plan.text.stores);
+                    let candidates: Vec<_> = plan
+                        .candidates
+                        .iter()
+                        .map(|candidate| (&candidate.label, candidate.options.shown()))
+                        .collect();
+                    let used = format!("{:?} {:?} {candidates:?}", plan.text.set, plan.text.stores);
                     assert!(!used.contains(SECRET), "{used}");
                 }
                 Err(error) => {
@@ -260,7 +263,7 @@ fn any_text_is_an_error_or_a_plan() {
 
 // ---- results -----------------------------------------------------------------------------------------------------
 
-/// Results of small runs: reads and writes, a ladder with an open loop, a sweep, some rows of a published experiment.
+/// Results of small runs: reads and writes, a ladder with an open loop, a sweep, some candidates of a published experiment.
 const RESULTS: &[&str] =
     &[include_str!("fuzz/phases.json"), include_str!("fuzz/ladder.json"), include_str!("fuzz/sweep.json")];
 
@@ -281,10 +284,10 @@ fn read(text: &str) {
         }
     };
     let reports = [
-        report::terminal::render(&result),
-        report::markdown::render(&result),
+        report::sections::terminal(&result),
+        report::sections::markdown(&result),
         report::csv::render(&result).unwrap(),
-        report::html::render(&result).map(|page| page.replace("<script>alert(1)", "an alert")).unwrap(),
+        report::sections::html(&result).map(|page| page.replace("<script>alert(1)", "an alert")).unwrap(),
     ];
     for report in &reports {
         assert!(report.len() < SCRIPT_BYTES + GROWTH * text.len(), "{} B of {} B", report.len(), text.len());
@@ -369,6 +372,7 @@ fn opened(adapter: &'static Adapter, url: &str) -> Option<String> {
         mode: Mode::Create,
         durability: Durability::None,
         cache_bytes: 8 << 20,
+        fits: true,
         blob_bytes_max: 1 << 10,
         store_bytes_max: 1 << 20,
         keys_max: 10,
@@ -395,10 +399,10 @@ fn no_url_is_shown_with_its_secret() {
                 };
                 let shown = match text.resolve(true) {
                     Ok(plan) => {
-                        let row = &plan.rows[0];
+                        let candidate = &plan.candidates[0];
                         let words = opened(adapter, &url).unwrap_or_default();
-                        let options = row.options.shown();
-                        format!("{}\n{}\n{options:?}\n{words}", plan.text.to_toml().unwrap(), row.label)
+                        let options = candidate.options.shown();
+                        format!("{}\n{}\n{options:?}\n{words}", plan.text.to_toml().unwrap(), candidate.label)
                     }
                     Err(error) => shown::of_error(&format!("{error:#}")),
                 };

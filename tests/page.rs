@@ -88,6 +88,7 @@ fn with_store(name: &str, options: &[(&str, &str)], check: impl FnOnce(&dyn Stor
         mode: Mode::Create,
         durability: Durability::None,
         cache_bytes: 0,
+        fits: true,
         blob_bytes_max: 1 << 20,
         store_bytes_max: 1 << 24,
         keys_max: 10,

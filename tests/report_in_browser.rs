@@ -265,12 +265,15 @@ const UNDRAWN: &str = "[...document.querySelectorAll('.canvas')].filter((canvas)
     return series.length === 0 || drawn.length !== series.length || !drawn.every(marked);
 }).map((canvas) => canvas.getAttribute('aria-label'))";
 
-/// Captions of tables without rows, or with a row that does not fill its columns, or with an empty entry.
+/// Captions of tables without rows, or with a row that does not fill its columns, or with an empty entry. What stands above several
+/// columns at once may be empty above one.
 const UNFILLED: &str = "[...document.querySelectorAll('table')].filter((table) => {
-    const columns = table.tHead.rows[0].cells.length;
+    const heads = [...table.tHead.rows];
+    const columns = heads.pop().cells.length;
+    const across = (row) => [...row.cells].reduce((sum, cell) => sum + cell.colSpan, 0);
     const rows = [...table.tBodies[0].rows];
     const filled = (row) => row.cells.length === columns && [...row.cells].every((cell) => cell.textContent.trim());
-    return rows.length === 0 || !rows.every(filled);
+    return rows.length === 0 || !rows.every(filled) || heads.some((row) => across(row) !== columns);
 }).map((table) => table.caption.textContent)";
 
 /// Where the pointer finds a mark of a plot: the middle of a dot or of a line.

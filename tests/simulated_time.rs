@@ -15,7 +15,7 @@ use blobwise::engine::workers::clock::Clock;
 use blobwise::engine::workers::consumer::Consumer;
 use blobwise::engine::workers::pace::Schedule;
 use blobwise::engine::workers::tally::Tally;
-use blobwise::engine::workers::worker::{Hands, Shared, Source, bands, work};
+use blobwise::engine::workers::worker::{ENOUGH_NS, Hands, Shared, Source, bands, work};
 use blobwise::judge::histogram::Histogram;
 use blobwise::plan::{Arrivals, OpKind};
 use blobwise::store::{Facts, Key, Result, Session, Sink, Span, Store};
@@ -125,7 +125,7 @@ fn run(open: bool, passes: usize) -> anyhow::Result<Tally> {
     let schedule = Mutex::new((Schedule::new(Arrivals::Constant, rate, 1e6, OPS, 1), 0));
     let source = match open {
         true => Source::Planned { list: &list, schedule: &schedule },
-        false => Source::Own { list: &list, passes, nanoseconds: 0 },
+        false => Source::Own { list: &list, passes, nanoseconds: 0, enough_ns: ENOUGH_NS },
     };
     let tally = work(&shared, &source, &mut hands, tally, Consumer::Touch, 0)?;
     assert_eq!(tally.counters.errors, 0, "{:?}", tally.counters.first_error);

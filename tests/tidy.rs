@@ -4,8 +4,12 @@
 
 #[path = "tidy/modules.rs"]
 mod modules;
+#[path = "tidy/prose.rs"]
+mod prose;
 #[path = "tidy/rules.rs"]
 mod rules;
+#[path = "tidy/seats.rs"]
+mod seats;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -211,12 +215,15 @@ fn every_store_is_in_the_table() {
 const NAMES_PHASES: &[(&str, &str)] = &[
     ("src/cli/run.rs", "`--loads` is of pages"),
     ("src/cli/selftest/trials.rs", "the plan of a trial"),
-    ("src/engine/uploads.rs", "a step of an upload is called like a phase"),
-    ("src/judge/answer.rs", "the questions that every run is asked"),
+    ("src/engine/workers/uploads.rs", "a step of an upload is called like a phase"),
+    ("src/judge/answer/mod.rs", "the questions that every run is asked"),
     ("src/judge/answer/sizes.rs", "the same, by size"),
     ("src/judge/cells.rs", "the steps of an upload"),
     ("src/report/html/phases.rs", "the phases of these questions are open when the report is"),
-    ("src/report/terminal.rs", "a check that would only lengthen the table"),
+    (
+        "src/report/view/describe.rs",
+        "a check that would only lengthen the table, and the name of a column of pages",
+    ),
 ];
 
 /// The words in quotes behind the beginning of a line.
@@ -225,8 +232,8 @@ fn quoted_after<'t>(text: &'t str, begin: &'t str) -> impl Iterator<Item = Strin
     rest.filter_map(|rest| Some(format!("\"{}\"", rest.strip_prefix('"')?.split_once('"')?.0)))
 }
 
-/// A kind of work is its file and its line: no other source has the name that its phases give it, or theirs. Plans may: they say what
-/// phases are called, and which there are by default.
+/// A kind of work is its file and its line: no other source has the name that its phases give it, or theirs. Plans may: they say
+/// what phases are called, and which there are by default.
 #[test]
 fn a_kind_of_work_is_one_file_and_one_line() {
     let table = document("src/engine/work/mod.rs");
@@ -277,6 +284,7 @@ const DOCUMENTS: &[&str] = &[
     "CHANGELOG.md",
     "SECURITY.md",
     "docs/decisions.md",
+    "docs/durability.md",
     "docs/glossary.md",
     "docs/method.md",
     "docs/plans.md",
@@ -334,8 +342,8 @@ fn losses(adapter: &Adapter) -> String {
     let mut text =
         String::from("| class | when the process is killed | when the power goes |\n| --- | --- | --- |\n");
     for class in (adapter.caps)(&options).durability {
-        let damage = (adapter.damage)(&options, *class);
-        let (kill, cut) = (damage.after_kill.name(), damage.after_power_cut.name());
+        let loss = (adapter.loss)(&options, *class);
+        let (kill, cut) = (loss.after_kill.name(), loss.after_power_cut.name());
         text += &format!("| {} | {kill} | {cut} |\n", class.name());
     }
     text
@@ -452,7 +460,7 @@ fn keys_of_a_plan() -> String {
         ("Each `[[phase]]`", part("PhaseText")),
         ("Each `[[claim]]`", part("ClaimText")),
         ("`expect` of a claim", part("Expect")),
-        ("A row of a claim, where its label is not enough", part("Target")),
+        ("A candidate of a claim, where its label is not enough", part("Target")),
         ("`[document]`", part("Document")),
         ("Each `[[unspecified]]`", part("Unspecified")),
         ("Each `[[published]]`", part("PublishedText")),
@@ -572,7 +580,9 @@ fn flags_in_documents_exist() {
         {
             for flag in line.split_whitespace().filter(|word| word.starts_with("--") && word.len() > 2) {
                 let flag = flag.split('=').next().unwrap_or_default().trim_end_matches(['.', ',']);
-                let cargo = ["--release", "--features", "--bench", "--test", "--locked"].contains(&flag);
+                let others =
+                    ["--release", "--features", "--bench", "--test", "--locked", "--user", "--scope"];
+                let cargo = others.contains(&flag);
                 if !cargo && !help.contains(flag) {
                     wrong.insert(format!("{name}: {flag}"));
                 }
@@ -665,6 +675,52 @@ fn sentences_are_short() {
         assert!(mean <= *mean_max, "{page}: {mean:.1} words a sentence, {mean_max} at the most");
         assert!(long.len() <= *long_max, "{page}: {} sentences over 40 words: {long:#?}", long.len());
     }
+}
+
+/// Words that only the code has, and former ones: no document for users says them. Rows are of tables.
+#[test]
+fn documents_for_users_say_the_words_of_the_field() {
+    const WORDS: &[&str] = &[
+        "cell",
+        "cells",
+        "league",
+        "leagues",
+        "visit",
+        "visits",
+        "yardstick",
+        "yardsticks",
+        "rail",
+        "rails",
+        "doubt",
+        "doubts",
+        "damage",
+    ];
+    let published = files("docs/published", "md").into_iter().map(|path| short(&path));
+    let pages = [
+        "README.md",
+        "docs/using.md",
+        "docs/method.md",
+        "docs/plans.md",
+        "docs/servers.md",
+        "docs/stores.md",
+    ];
+    let pages = pages
+        .map(str::to_owned)
+        .into_iter()
+        .chain(["docs/glossary.md", "docs/decisions.md"].map(str::to_owned));
+    let mut wrong = Vec::new();
+    for page in pages.chain(published) {
+        let mut in_code = false;
+        for line in document(&page).lines() {
+            in_code ^= line.starts_with("```");
+            let prose = line.split('`').step_by(2).collect::<Vec<&str>>().join(" ");
+            let mut words = prose.split(|letter: char| !letter.is_alphanumeric() && letter != '-');
+            if let Some(word) = words.find(|word| !in_code && WORDS.contains(&word.to_lowercase().as_str())) {
+                wrong.push(format!("{page}: `{word}` in {line}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// The rules of the method are numbered, and the tests that hold them are there.

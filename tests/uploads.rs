@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use blobwise::corpus::{Corpus, Request, Source};
 use blobwise::engine::ops::{Deal, State, lists};
-use blobwise::engine::uploads::{Desk, Steps, content_key, verify};
 use blobwise::engine::workers::clock::HostClock;
 use blobwise::engine::workers::tally::Tally;
+use blobwise::engine::workers::uploads::{Desk, Steps, content_key, verify};
 use blobwise::judge::histogram::BANDS;
 use blobwise::plan::{Length, Load, OpKind, defaults};
 use blobwise::store::*;
@@ -40,6 +40,7 @@ fn open(name: &str, dir: &Path, mode: Mode) -> Box<dyn Store> {
         mode,
         durability: Durability::EachWrite,
         cache_bytes: 8 << 20,
+        fits: true,
         blob_bytes_max: 1 << 20,
         store_bytes_max: 64 << 20,
         keys_max: 1000,
@@ -273,7 +274,7 @@ fn files_with_the_same_bytes_are_one_upload() {
     }
 }
 
-/// The same through the program, in which no row may fail.
+/// The same through the program, in which no candidate may fail.
 #[test]
 fn a_directory_with_copies_is_uploaded_and_taken_back() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();

@@ -15,7 +15,7 @@ use blobwise::engine::workers::clock::HostClock;
 use blobwise::engine::workers::crew::{Crew, Job};
 use blobwise::host::place::Place;
 use blobwise::judge::interval::{self, paired_ratio, rate};
-use blobwise::plan::{Length, Load, OpKind, Order, Row, Sets, Use, rows};
+use blobwise::plan::{Candidate, Length, Load, OpKind, Order, Sets, Use, candidates};
 use blobwise::store::{Common, Durability, Mode, Setup, Store};
 
 /// Turns of each side.
@@ -65,11 +65,11 @@ impl Bed {
         std::fs::create_dir(&dir)?;
         let source = Source::Synthetic { name: "bench".to_owned(), sizes, content: Content::Random };
         let corpus = Corpus::build(&Request { source, blobs_max: Some(blobs), bytes_max: None, seed: 1 })?;
-        let (rows, _) = rows(&[store.to_owned()], &Sets::new(), true)?;
-        let row = rows.first().context("no row")?;
-        let classes = (row.adapter.caps)(&row.options).durability;
+        let (candidates, _) = candidates(&[store.to_owned()], &Sets::new(), true)?;
+        let candidate = candidates.first().context("no candidate")?;
+        let classes = (candidate.adapter.caps)(&candidate.options).durability;
         let class = classes.iter().rfind(|class| **class <= Durability::OnSync);
-        let store = open(row, &dir, &corpus, *class.context("no durability class")?)?;
+        let store = open(candidate, &dir, &corpus, *class.context("no durability class")?)?;
         let mut state = State::empty(&corpus);
         fill(store.as_ref(), &corpus, &mut state)?;
         let gets = lists(&load(order), &state, gets, 1, Deal::Own(1), 1).remove(0);
@@ -92,6 +92,7 @@ impl Bed {
             passes: 1,
             lists: vec![list],
             nanoseconds: (seconds * 1e9) as u64,
+            enough_ns: blobwise::engine::workers::worker::ENOUGH_NS,
             open: None,
             use_bytes: Use::Touch,
             batch: 1,
@@ -125,19 +126,25 @@ impl Bed {
 }
 
 /// Makes a store in an empty directory.
-pub fn open(row: &Row, dir: &Path, corpus: &Corpus, durability: Durability) -> Result<Box<dyn Store>> {
-    Ok((row.adapter.open)(&Setup {
+pub fn open(
+    candidate: &Candidate,
+    dir: &Path,
+    corpus: &Corpus,
+    durability: Durability,
+) -> Result<Box<dyn Store>> {
+    Ok((candidate.adapter.open)(&Setup {
         dir,
         common: &Common::new(dir.with_file_name("cache")),
         mode: Mode::Create,
         durability,
         cache_bytes: 64 << 20,
+        fits: true,
         blob_bytes_max: corpus.largest(),
         store_bytes_max: corpus.bytes() * 2 + corpus.largest() * 4,
         keys_max: corpus.blobs() + 1,
         workers: 1,
         op_timeout: Duration::from_secs(30),
-        options: &row.options,
+        options: &candidate.options,
     })?)
 }
 

@@ -10,7 +10,7 @@ use super::run::{Flags, Signals, carry_out, ended, fresh, resumed, single};
 use super::{Ended, eprint, print};
 use crate::host::machine;
 use crate::host::place::check_parent;
-use crate::plan::{NOTHING_RUNS, PlanText};
+use crate::plan::{NothingRuns, PlanText};
 use crate::report::html::collection::{Member, render};
 use crate::result::{ClaimVerdict, RunResult, replace};
 use crate::shown;
@@ -160,7 +160,7 @@ fn members_of(flags: &Flags, text: &PlanText) -> Result<Vec<Asked>> {
         }
         let member = Flags::of_member(flags, text, plan.clone(), PathBuf::new());
         if let Err(error) = member.over(of_plan.clone())?.resolve(false)
-            && !error.to_string().starts_with(NOTHING_RUNS)
+            && !error.is::<NothingRuns>()
         {
             return Err(error.context(format!("the plan `{plan}`")));
         }

@@ -63,7 +63,7 @@ fn render(changes: &[Change], differences: &[String], threshold: f64) -> String 
         known as f64 * 0.05
     );
     if changes.iter().any(|change| change.verdict == ChangeVerdict::MachineChanged) {
-        text += "The processor's rail differs between the runs: this machine is not what it was, and rates say nothing.\n";
+        text += "The processor's probe differs between the runs: this machine is not what it was, and rates say nothing.\n";
     }
     if changes.iter().any(|change| change.verdict == ChangeVerdict::WayChanged) {
         text += "The way to another processor differs between the runs, by a twentieth or more of these ops: what another process \

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::engine::preflight::{other_conditions, other_row};
+use crate::engine::preflight::{other_candidate, other_conditions};
 use crate::judge::summary::summarize;
 use crate::plan::{PhaseText, PlanText};
 use crate::records::Records;
@@ -26,7 +26,7 @@ pub fn joined(runs: &[PathBuf]) -> Result<RunResult> {
     }
     let (text, records) = whole.context("there is no run")?;
     // What was measured is all there: this machine need not have what it takes to measure it again.
-    summarize(&text.design(&records.rows)?, &records)
+    summarize(&text.design(&records.candidates)?, &records)
 }
 
 fn add(whole: &mut (PlanText, Records), text: PlanText, records: Records) -> Result<()> {
@@ -35,7 +35,9 @@ fn add(whole: &mut (PlanText, Records), text: PlanText, records: Records) -> Res
         (&whole_records.program, &whole_records.machine),
         (&records.program, &records.machine),
     );
-    if let Some(difference) = conditions.or_else(|| other_row(&whole_records.rows, &records.rows)) {
+    if let Some(difference) =
+        conditions.or_else(|| other_candidate(&whole_records.candidates, &records.candidates))
+    {
         bail!("{difference}");
     }
     let (rounds, others) = (whole_records.fixed.rounds, records.fixed.rounds);

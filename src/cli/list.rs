@@ -155,7 +155,7 @@ fn stores_json() -> serde_json::Value {
 fn store_json(adapter: &Adapter, entry: &Entry) -> serde_json::Value {
     let options = defaults(adapter);
     let caps = (adapter.caps)(&options);
-    let damage = |class: &Durability| (class.name().to_owned(), json!((adapter.damage)(&options, *class)));
+    let loss = |class: &Durability| (class.name().to_owned(), json!((adapter.loss)(&options, *class)));
     let integrity =
         |class: &Durability| (class.name().to_owned(), json!((adapter.integrity)(&options, *class).words()));
     json!({
@@ -165,7 +165,7 @@ fn store_json(adapter: &Adapter, entry: &Entry) -> serde_json::Value {
         "ready": state(entry) == "ready",
         "state": state(entry),
         "durability": caps.durability,
-        "damage": caps.durability.iter().map(damage).collect::<serde_json::Map<_, _>>(),
+        "loss": caps.durability.iter().map(loss).collect::<serde_json::Map<_, _>>(),
         "noticed_by": caps.durability.iter().map(integrity).collect::<serde_json::Map<_, _>>(),
         "persistent": caps.persistent,
         "range": caps.range,

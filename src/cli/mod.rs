@@ -3,6 +3,7 @@
 mod collection;
 mod compare;
 mod corpus;
+mod crash;
 mod joined;
 mod list;
 mod out;
@@ -40,6 +41,8 @@ enum Command {
     Compare(compare::Flags),
     /// Print the report of a run again, and write its files anew
     Report(report::Flags),
+    /// Cut the power: what stores lose of what they acknowledged, on a disk of our own (as root)
+    Crash(crash::Flags),
     /// Measure the harness itself
     Selftest(selftest::Flags),
 }
@@ -92,6 +95,7 @@ pub fn main() -> ExitCode {
         Command::Corpus(flags) => corpus::main(&flags),
         Command::Compare(flags) => compare::main(&flags),
         Command::Report(flags) => report::main(&flags),
+        Command::Crash(flags) => crash::main(&flags),
         Command::Selftest(flags) => selftest::main(&flags),
     };
     match outcome {

@@ -22,8 +22,8 @@ pub struct Out {
 }
 
 impl Out {
-    /// That of a new run or report: the one asked for, which must be empty, or a new one below the current directory, named after the
-    /// time.
+    /// That of a new run or report: the one asked for, which must be empty, or a new one below the current directory, named after
+    /// the time.
     pub fn make(asked: Option<&Path>) -> Result<Out> {
         let (path, made) = match asked {
             Some(path) => (path.to_owned(), make_directories(path)?),

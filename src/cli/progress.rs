@@ -133,9 +133,9 @@ impl Observer for Progress<'_> {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Note(text) => self.bar.line(text),
-            Event::Pilot { row, index, of } => self.step(index, of, format!("pilot: {row}")),
+            Event::Pilot { candidate, index, of } => self.step(index, of, format!("pilot: {candidate}")),
             Event::Phase(phase) => self.phase(phase),
-            Event::Visit { round, rounds, row, corpus_id, index, of, seconds_left } => {
+            Event::Visit { round, rounds, candidate, corpus_id, index, of, seconds_left } => {
                 let size = corpus_id
                     .bytes()
                     .map(|bytes| format!(" at {}", units::bytes(bytes as f64)))
@@ -143,7 +143,7 @@ impl Observer for Progress<'_> {
                 let left = seconds_left
                     .map(|left| format!(", about {} left", units::seconds(left)))
                     .unwrap_or_default();
-                self.step(index, of, format!("round {round}/{rounds}: {row}{size}{left}"));
+                self.step(index, of, format!("round {round}/{rounds}: {candidate}{size}{left}"));
             }
         }
     }

@@ -45,7 +45,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     }
     let result = RunResult::load(run)?;
     if flags.markdown {
-        print(&report::markdown::render(&result))?;
+        print(&report::sections::markdown(&result))?;
         return Ok(Ended::Well);
     }
     let beside = run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -56,7 +56,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
 
 fn of_several(flags: &Flags) -> Result<Ended> {
     if flags.markdown {
-        print(&report::markdown::render(&joined(&flags.runs)?))?;
+        print(&report::sections::markdown(&joined(&flags.runs)?))?;
         return Ok(Ended::Well);
     }
     let out = flags.out.as_ref().context(

@@ -13,13 +13,15 @@ use super::progress::{Loudness, Progress, summarize};
 use super::{Ended, eprint, print};
 use crate::corpus::Corpus;
 use crate::engine::preflight::{
-    check_batches, check_lists, check_memory, check_places, check_servers, check_space, difference,
+    check_batches, check_limits, check_lists, check_memory, check_places, check_servers, check_space,
+    difference,
 };
 use crate::engine::run::{Start, run};
+use crate::host::control_group::why_no_memory_group;
 use crate::host::machine;
 use crate::host::place::{Place, check_parent};
 use crate::host::processors::Apart;
-use crate::plan::{LOOK_SCALE, OneOrMany, Plan, PlanText, split_list, split_pair};
+use crate::plan::{OneOrMany, PREVIEW_SCALE, Plan, PlanText, split_list, split_pair};
 use crate::records::Records;
 use crate::report;
 use crate::result::{Program, RunResult, Status, replace};
@@ -39,15 +41,16 @@ pub struct Flags {
     /// The stores, separated by commas (see `blobwise list stores`)
     #[arg(long, value_name = "A,B")]
     stores: Option<String>,
-    /// Measure the baselines too, which are shown beside the stores and never ranked: a bare loop (null), memory, reads by fopen and
-    /// malloc (fopen), the device itself (raw)
+    /// Measure the baselines too, which are shown beside the stores and never ranked: a bare loop (null), memory, reads by fopen
+    /// and malloc (fopen), the device itself (raw)
     #[arg(long)]
     baselines: bool,
-    /// A setting of a store: store.option=value; a list of values makes one row each
+    /// A setting of a store: store.option=value; a list of values makes one candidate each
     #[arg(long, value_name = "STORE.OPTION=VALUE[,VALUE]")]
     set: Vec<String>,
-    /// The row that ratios are given to [default: files/hashed, else the first]; over several sizes, a matrix has every other row's
-    #[arg(long, value_name = "ROW")]
+    /// The candidate that ratios are given to [default: files/hashed, else the first]; over several sizes, a matrix has every
+    /// other candidate's
+    #[arg(long, value_name = "CANDIDATE")]
     reference: Option<String>,
     /// The phases, separated by commas [default: fill, read-warm, read-copy, read-cold, read-again, range-head, range-random,
     /// overwrite, delete-half, reopen]; there are also ramp, register, release, purge and age
@@ -80,15 +83,28 @@ pub struct Flags {
     /// Add rounds, while the budget lasts, until half of the ratios' intervals are within ± this share [default: 5%]
     #[arg(long, value_name = "SHARE")]
     precision: Option<String>,
-    /// Wall time from start to written report [default: 165s; none where --rounds, the plan or a --scale below 0.1 fixes the rounds]
+    /// Wall time from start to written report [default: 165s; none where --rounds, the plan or a --scale below 0.1 fixes the
+    /// rounds]
     #[arg(long, value_name = "TIME")]
     budget: Option<String>,
     /// One store for each size from A to B, such as 1kB..10MB, or of a list, such as 10kB,100kB,1MB: at which size does the winner
     /// change?
     #[arg(long, value_name = "A..B|A,B,...")]
     sweep: Option<String>,
-    /// Multiply corpus and phases by this factor, such as 0.1; below 0.1 a look of one or two rounds, with verdicts not to be
-    /// quoted; every row stays
+    /// All the memory that a candidate may have after the fill, beyond what it takes when it is empty: bytes, or per cent of the
+    /// corpus. Its own cache, its servers and the kernel's cache of its files share it. none: what the machine has, also of a plan
+    /// that says less [default: none]
+    #[arg(long, value_name = "BYTES|PERCENT%|none")]
+    memory: Option<String>,
+    /// What an empty candidate takes counts in --memory too
+    #[arg(long, requires = "memory")]
+    memory_total: bool,
+    /// Reads with memory for shares of the corpus from A to B, such as 400%..10%, or of a list, such as 100%,50%,25%: at which
+    /// share does the winner change?
+    #[arg(long, value_name = "A..B|A,B,...")]
+    memory_sweep: Option<String>,
+    /// Multiply corpus and phases by this factor, such as 0.1; below 0.1 a preview of one or two rounds, with verdicts not to be
+    /// quoted; every candidate stays
     #[arg(long, value_name = "F")]
     scale: Option<f64>,
     /// How long an op may wait for a server before it is given up, at least 10ms; files and libraries are not interrupted
@@ -114,11 +130,11 @@ pub struct Flags {
     /// Do not drop the kernel's caches; cold reads are then lukewarm
     #[arg(long)]
     no_drop_caches: bool,
-    /// Keep idle processors from sleeping while the run lasts (as root): what another process answers then does not wait for one to
-    /// wake
+    /// Keep idle processors from sleeping while the run lasts (as root): removes CPU wake-up latency from other processes' replies
     #[arg(long)]
     awake: bool,
-    /// Give workers half of the cores and the servers that are started the other half; rows without a server have the workers' half
+    /// Give workers half of the cores and the servers that are started the other half; candidates without a server have the
+    /// workers' half
     #[arg(long)]
     pin_apart: bool,
     /// Print the report only, no progress
@@ -221,10 +237,16 @@ pub struct Job {
 
 /// A new run.
 pub fn fresh(flags: &Flags) -> Result<Job> {
-    let text = flags.over(match &flags.plan {
+    let mut text = flags.over(match &flags.plan {
         Some(name) => PlanText::load(name)?,
         None => PlanText::default(),
     })?;
+    if text.names_no_phases() {
+        match why_no_memory_group() {
+            None => text.add_tight(),
+            Some(why) => eprint(&format!("reads with little memory are left out: {why:#}")),
+        }
+    }
     let plan = text.resolve(flags.stores.is_some())?;
     if flags.durability.is_some() {
         check_class(&plan)?;
@@ -300,6 +322,7 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place)> {
     if plan.pin_apart {
         Apart::of_allowed()?;
     }
+    check_limits(&plan)?;
     check_lists(&plan)?;
     check_batches(&plan, corpora)?;
     for corpus in corpora {
@@ -327,12 +350,16 @@ fn that_exists(dir: &Path) -> &Path {
 
 /// A class that was asked for by flag and that no store has is an error.
 fn check_class(plan: &Plan) -> Result<()> {
-    let has = |row: &crate::plan::Row| {
-        row.own_class().is_some() || (row.adapter.caps)(&row.options).durability.contains(&plan.durability)
+    let has = |candidate: &crate::plan::Candidate| {
+        candidate.own_class().is_some()
+            || (candidate.adapter.caps)(&candidate.options).durability.contains(&plan.durability)
     };
-    // The reference rows run in the class that they have, unless nothing else is measured.
-    let only_references = plan.rows.iter().all(crate::plan::Row::is_reference);
-    let any_has = plan.rows.iter().any(|row| (only_references || !row.is_reference()) && has(row));
+    // The reference candidates run in the class that they have, unless nothing else is measured.
+    let only_baselines = plan.candidates.iter().all(crate::plan::Candidate::is_baseline);
+    let any_has = plan
+        .candidates
+        .iter()
+        .any(|candidate| (only_baselines || !candidate.is_baseline()) && has(candidate));
     if !any_has {
         bail!("no store of this run has the durability class `{}`", plan.durability.name());
     }
@@ -379,13 +406,13 @@ fn write_reports(result: &RunResult, out: &Path) -> Result<()> {
     if let Some(matrices) = report::csv::matrices(result)? {
         replace(&out.join("matrix.csv"), matrices.as_bytes())?;
     }
-    replace(&out.join("report.html"), report::html::render(result)?.as_bytes())
+    replace(&out.join("report.html"), report::sections::html(result)?.as_bytes())
 }
 
 /// Writes every report into a directory, and prints one.
 pub fn write_and_print(result: &RunResult, out: &Path) -> Result<()> {
     write_reports(result, out)?;
-    print(&report::terminal::render(result))?;
+    print(&report::sections::terminal(result))?;
     print(&paths(out))
 }
 
@@ -409,7 +436,7 @@ pub fn ended(result: &RunResult, signals: &Signals) -> Ended {
         ));
         return Ended::Stopped(signal);
     }
-    let failed = result.rows.iter().any(|row| row.status == Status::Failed)
+    let failed = result.candidates.iter().any(|candidate| candidate.status == Status::Failed)
         || result.results.iter().any(|cell| cell.status == Status::Failed);
     if failed { Ended::Failed } else { Ended::Well }
 }
@@ -498,6 +525,9 @@ impl Flags {
         put(&mut text.limit, &self.limit);
         put(&mut text.reference, &self.reference);
         put(&mut text.sweep, &self.sweep);
+        put(&mut text.memory, &self.memory);
+        put(&mut text.memory_total, &self.memory_total.then_some(true));
+        put(&mut text.memory_sweep, &self.memory_sweep);
         put(&mut text.scale, &self.scale);
         put(&mut text.dir, &self.dir);
         put(&mut text.op_timeout, &self.op_timeout);
@@ -506,8 +536,8 @@ impl Flags {
         if self.baselines {
             text.add_baselines();
         }
-        if self.scale.is_some_and(|scale| scale < LOOK_SCALE) && self.rounds.is_none() {
-            // A look at the plan's shape: a round or two, whatever the plan wants for verdicts.
+        if self.scale.is_some_and(|scale| scale < PREVIEW_SCALE) && self.rounds.is_none() {
+            // A preview of the plan's shape: a round or two, whatever the plan wants for verdicts.
             (text.rounds, text.budget) = (None, self.budget.clone());
         }
         if self.rounds.is_some() && self.budget.is_none() {

@@ -13,7 +13,7 @@ use crate::host::place::Place;
 use crate::judge::summary;
 use crate::plan::PlanText;
 use crate::records::Records;
-use crate::report::{html, markdown, terminal};
+use crate::report::sections;
 use crate::result::{Bearing, Disturbance, Finding, RunResult, Status};
 
 /// Keeps nothing and asks for no more rounds.
@@ -35,7 +35,7 @@ impl Observer for Silent {
     }
 }
 
-/// Two rounds of three rows, written to a file and read from it.
+/// Two rounds of three candidates, written to a file and read from it.
 fn measured(dir: &Path, more: &str) -> RunResult {
     let text = format!(
         "stores = ['files/hashed', 'memory', 'null']\nphases = ['fill', 'toy']\nrounds = 2\n{more}\n[corpus]\nblobs = 8\nbytes = '80kB'"
@@ -68,8 +68,11 @@ fn a_kind_of_work_of_one_file_and_one_line_is_planned_done_stored_judged_and_sho
     let result = measured(dir.path(), "");
     let of = |finding: &Finding| (finding.store.clone(), finding.round, finding.found.bearing);
     let found: Vec<_> = result.findings.iter().map(of).collect();
-    let row = |store: &str, bearing| [1, 2].map(|round| (store.to_owned(), round, bearing));
-    assert_eq!(found, [row("files/hashed", Bearing::Holds), row("memory", Bearing::Fails)].concat());
+    let candidate = |store: &str, bearing| [1, 2].map(|round| (store.to_owned(), round, bearing));
+    assert_eq!(
+        found,
+        [candidate("files/hashed", Bearing::Holds), candidate("memory", Bearing::Fails)].concat()
+    );
     assert!(result.findings.iter().all(|finding| finding.phase == "toy"));
     // A hard limit is said as of any other phase, and what was found is no figure.
     let cells: Vec<_> = result.results.iter().filter(|cell| cell.phase == "toy").collect();
@@ -78,7 +81,8 @@ fn a_kind_of_work_of_one_file_and_one_line_is_planned_done_stored_judged_and_sho
     let sentence = "What stores keep: holds for 1 of 2, not for `memory` (Its directory has less than the blobs; 2 of 2 rounds).";
     assert!(result.answer.iter().any(|said| said == sentence), "{:?}", result.answer);
     assert!(result.phases.iter().any(|phase| phase.kind == "toy" && phase.about.is_some()));
-    let reports = [html::render(&result).unwrap(), markdown::render(&result), terminal::render(&result)];
+    let reports =
+        [sections::html(&result).unwrap(), sections::markdown(&result), sections::terminal(&result)];
     for (report, name) in reports.iter().zip(["HTML", "Markdown", "terminal"]) {
         for words in
             ["Findings", "What stores keep (toy)", "its directory", "Its directory has what it keeps."]

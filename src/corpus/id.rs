@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One of a run's corpora: the only one, or that of several whose blobs have this middle size, in bytes. No two corpora of a run have
-/// the same.
+/// One of a run's corpora: the only one, or that of several whose blobs have this middle size, in bytes. No two corpora of a run
+/// have the same.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]

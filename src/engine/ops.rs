@@ -200,8 +200,8 @@ pub fn lists(
     }
 }
 
-/// The blobs that lists of puts leave out of a store that is to have `all` of them, because they make no whole batch: put singly, in
-/// the order of their ids.
+/// The blobs that lists of puts leave out of a store that is to have `all` of them, because they make no whole batch: put singly,
+/// in the order of their ids.
 pub fn left_out(lists: &[Vec<PlannedOp>], state: &State) -> Vec<PlannedOp> {
     let mut listed = vec![false; state.alive.len()];
     lists.iter().flatten().for_each(|op| listed[op.blob as usize] = true);
@@ -210,8 +210,8 @@ pub fn left_out(lists: &[Vec<PlannedOp>], state: &State) -> Vec<PlannedOp> {
     ids.map(|id| state.op(OpKind::Put, id, RangeRule::Head(0), &mut random)).collect()
 }
 
-/// How few blobs had most of the ops, when `done` of them were done in the order of lists, again and again. Of several lists each is
-/// taken to have got as far as the others. The state is that before the first op; what is put meanwhile counts as there.
+/// How few blobs had most of the ops, when `done` of them were done in the order of lists, again and again. Of several lists each
+/// is taken to have got as far as the others. The state is that before the first op; what is put meanwhile counts as there.
 pub fn hot_share(lists: &[Vec<PlannedOp>], done: u64, state: &State) -> Option<HotShare> {
     let listed: u64 = lists.iter().map(|list| list.len() as u64).sum();
     if listed == 0 || done == 0 {
@@ -291,7 +291,8 @@ pub fn ageing(corpus: &Corpus, state: &State, bytes: u64, seed: u64) -> Vec<Plan
     ops
 }
 
-/// `count` ids in the asked order; where one follows from the one before, that in which they are. Writes use each id once at the most.
+/// `count` ids in the asked order; where one follows from the one before, that in which they are. Writes use each id once at the
+/// most.
 fn ordered(mut ids: Vec<u32>, order: Order, count: usize, again: bool, random: &mut SmallRng) -> Vec<u32> {
     match order {
         Order::Sequential | Order::Written if again && !ids.is_empty() => {

@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 
+use super::null_loop::NullLoop;
 use super::ops::PlannedOp;
 use super::order::williams;
 use super::workers::clock::{Clock, HostClock};
 use super::workers::consumer::Consumer;
 use super::workers::tally::Tally;
-use super::workers::worker::{Hands, Shared, Source, bands, work};
-use super::yardstick::Yardstick;
+use super::workers::worker::{ENOUGH_NS, Hands, Shared, Source, bands, work};
 use crate::plan::Order;
 
 /// Blobs of the null store, and ops of one pass: more keys than the processor's nearest caches hold.
@@ -92,7 +92,7 @@ pub struct Parts {
 
 /// A stage ready to be run.
 struct Bench {
-    yardstick: Yardstick,
+    null_loop: NullLoop,
     list: Vec<PlannedOp>,
 }
 
@@ -101,9 +101,9 @@ pub fn measure(clock: &HostClock, rounds: u32, stop: &AtomicBool, each: &dyn Fn(
     let benches: Vec<Bench> = STAGES
         .iter()
         .map(|stage| {
-            let yardstick = Yardstick::with(BLOBS, stage.blob_bytes)?;
-            let list = yardstick.gets(stage.order);
-            Ok(Bench { yardstick, list })
+            let null_loop = NullLoop::with(BLOBS, stage.blob_bytes)?;
+            let list = null_loop.gets(stage.order);
+            Ok(Bench { null_loop, list })
         })
         .collect::<Result<_>>()?;
     let mut measured: Vec<Vec<f64>> = vec![Vec::new(); STAGES.len()];
@@ -133,11 +133,11 @@ impl Bench {
 
     /// One pass over the list; returns the ops done.
     fn pass<C: Clock>(&self, clock: &C, stage: &Stage, stop: &AtomicBool) -> Result<u64> {
-        let (corpus, lists) = (self.yardstick.corpus(), std::slice::from_ref(&self.list));
+        let (corpus, lists) = (self.null_loop.corpus(), std::slice::from_ref(&self.list));
         let tally = Tally::new(bands(lists, 1), false).keep(stage.service, stage.response);
         let shared = Shared {
             clock,
-            store: self.yardstick.store(),
+            store: self.null_loop.store(),
             keys: &corpus.keys,
             contents: &corpus.contents,
             uploads: None,
@@ -148,7 +148,7 @@ impl Bench {
             stop,
         };
         let mut hands = Hands::open(shared.store, None)?;
-        let source = Source::Own { list: &self.list, passes: 1, nanoseconds: 0 };
+        let source = Source::Own { list: &self.list, passes: 1, nanoseconds: 0, enough_ns: ENOUGH_NS };
         Ok(work(&shared, &source, &mut hands, tally, Consumer::Touch, clock.now())?.ops)
     }
 }

@@ -7,13 +7,13 @@ use crate::corpus::Corpus;
 use crate::corpus::CorpusId;
 use crate::judge::ranking::is_long_enough;
 use crate::judge::{LEAST_SECONDS, SHORT_SECONDS, VERDICT_ROUNDS};
-use crate::plan::{Phase, Plan, Row};
-use crate::result::{Fixed, FixedLength};
+use crate::plan::{Phase, Plan};
+use crate::result::{Fixed, FixedLength, RoundsCut, Warning};
 use crate::rules::SHORT_OPS as OPS_MIN;
 use crate::units;
 
-use super::visit::{Outcome, Visit};
-use super::work::{self, Asked, Forecast};
+use super::visitor::{Outcome, PilotVisit};
+use super::work::{self, Asked, Choice, Forecast};
 pub use crate::rules::READ_SECONDS_MIN;
 use crate::rules::{READ_SECONDS, ROUNDS_HOPED, ROUNDS_MIN};
 
@@ -28,19 +28,6 @@ const CUT: f64 = 0.75;
 /// Blobs and bytes the pilot works with.
 const PILOT_BLOBS: u64 = 400;
 const PILOT_BYTES: u64 = 32_000_000;
-
-/// What is chosen between.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Choice {
-    corpus_share: f64,
-    /// How long a phase of reads lasts that repeats its order.
-    pub(super) read_seconds: f64,
-    /// How many ops it has at the least.
-    pub(super) read_ops: u64,
-    /// How many a cold phase has.
-    pub(super) cold_ops: u64,
-    rounds: u32,
-}
 
 /// The part of a corpus that the pilot uses: enough for a whole batch.
 pub fn pilot_blobs(plan: &Plan, corpus: &Corpus) -> u64 {
@@ -70,9 +57,9 @@ pub fn pilot_lengths(plan: &Plan, blobs: &[(u64, CorpusId)]) -> Fixed {
 /// The lengths of a run without a budget.
 pub fn full_lengths(plan: &Plan, blobs: &[(u64, CorpusId)]) -> Fixed {
     let scaled_ops = ((OPS_MIN as f64 * plan.scale.min(1.0)) as u64).max(8);
-    // A look at a plan's shape decides nothing.
+    // A preview of a plan's shape decides nothing.
     let (read_seconds_min, read_ops) =
-        if plan.is_look() { (0.0, scaled_ops) } else { (READ_SECONDS_MIN, OPS_MIN) };
+        if plan.is_preview() { (0.0, scaled_ops) } else { (READ_SECONDS_MIN, OPS_MIN) };
     let choice = Choice {
         corpus_share: 1.0,
         read_seconds: (READ_SECONDS * plan.scale.min(1.0)).max(read_seconds_min),
@@ -86,14 +73,14 @@ pub fn full_lengths(plan: &Plan, blobs: &[(u64, CorpusId)]) -> Fixed {
     fixed
 }
 
-/// The lengths that fit into `seconds`, after the pilot has visited every row on every corpus; with the share of the
+/// The lengths that fit into `seconds`, after the pilot has visited every candidate on every corpus; with the share of the
 /// corpus that is left and a sentence on what had to give.
 pub fn fitting_lengths(
     plan: &Plan,
     blobs: &[(u64, CorpusId)],
     visits: &[PilotVisit<'_>],
     seconds: f64,
-) -> (Fixed, Option<String>) {
+) -> (Fixed, Option<Warning>) {
     let wanted = plan.rounds.unwrap_or(ROUNDS_WANTED);
     let hoped = plan.rounds.unwrap_or(ROUNDS_HOPED);
     let first = Choice {
@@ -127,36 +114,23 @@ pub fn fitting_lengths(
     let cost = |choice: &Choice| round_seconds(plan, blobs, visits, *choice) * f64::from(choice.rounds);
     let chosen =
         choices.iter().find(|choice| cost(choice) <= seconds).or(choices.last()).copied().unwrap_or(first);
-    let mut gave = Vec::new();
-    if chosen.corpus_share < 1.0 {
-        gave.push(format!("the corpus was cut to {:.0} % of its blobs", chosen.corpus_share * 100.0));
-    }
-    if chosen.rounds < wanted {
-        let all = units::seconds(cost(&Choice { rounds: wanted, ..chosen }));
-        let why = if stands(plan) { ", because the size of the corpus was asked for" } else { "" };
-        gave.push(format!(
-            "rounds were cut from {wanted} to {}{why} ({wanted} would take about {all})",
-            chosen.rounds
-        ));
-    }
-    if chosen.cold_ops < OPS_MIN {
-        gave.push("cold phases are short".to_owned());
-    }
+    let rounds_cut = (chosen.rounds < wanted).then(|| RoundsCut {
+        wanted,
+        made: chosen.rounds,
+        wanted_seconds: cost(&Choice { rounds: wanted, ..chosen }),
+        size_stands: stands(plan),
+    });
     let mut fixed = fixed_for(plan, &shares(blobs, chosen.corpus_share), chosen);
     begin(plan, blobs, visits, &mut fixed);
     fixed.rounds = chosen.rounds.min(wanted);
     fixed.rounds_final = plan.rounds.is_some() || chosen.rounds < wanted;
-    let mut text = match gave.as_slice() {
-        [] => String::new(),
-        gave => format!("To keep to the budget {}.", gave.join(" and ")),
-    };
-    let least = round_seconds(plan, blobs, visits, chosen) * f64::from(fixed.rounds);
-    if least > seconds * BEYOND {
-        let (needs, left) = (units::seconds(least), units::seconds(seconds));
-        text +=
-            &format!(" Even so the rounds will take about {needs}, and the budget leaves {left} for them.");
-    }
-    (fixed, (!text.is_empty()).then(|| text.trim_start().to_owned()))
+    let needed = round_seconds(plan, blobs, visits, chosen) * f64::from(fixed.rounds);
+    let corpus_share = (chosen.corpus_share < 1.0).then_some(chosen.corpus_share);
+    let cold_is_short = chosen.cold_ops < OPS_MIN;
+    let beyond_seconds = (needed > seconds * BEYOND).then_some((needed, seconds));
+    let gave = corpus_share.is_some() || rounds_cut.is_some() || cold_is_short || beyond_seconds.is_some();
+    let warning = Warning::Budget { corpus_share, rounds: rounds_cut, cold_is_short, beyond_seconds };
+    (fixed, gave.then_some(warning))
 }
 
 /// Whether the corpora are to be as large as they are: what was asked for is cut by no budget.
@@ -164,8 +138,8 @@ fn stands(plan: &Plan) -> bool {
     plan.corpora.iter().any(|corpus| corpus.stands)
 }
 
-/// Why a run cannot be made in `seconds` after the pilot, where its corpora stand: how many rounds it must have at the least, and how
-/// many seconds these and all wanted rounds take.
+/// Why a run cannot be made in `seconds` after the pilot, where its corpora stand: how many rounds it must have at the least, and
+/// how many seconds these and all wanted rounds take.
 pub fn beyond_budget(
     plan: &Plan,
     blobs: &[(u64, CorpusId)],
@@ -189,8 +163,8 @@ pub fn foreseen(
     visits: &[PilotVisit<'_>],
     fixed: &Fixed,
 ) -> Option<String> {
-    // Of a look nothing is quoted.
-    if plan.is_look() {
+    // Of a preview nothing is quoted.
+    if plan.is_preview() {
         return None;
     }
     let (mut list, mut blobs_wanted) = (Vec::new(), 0);
@@ -199,8 +173,8 @@ pub fn foreseen(
         let phases = plan.phases_of(*corpus_id).filter(|phase| phase.plain_load().is_some());
         for phase in phases.filter(|phase| !phase.only_prepares()) {
             let Some(length) = fixed.lengths.get(&corpus_id.key(&phase.id)) else { continue };
-            let Some(rows) = too_short_for(phase, length, fixed.rounds, &of_corpus) else { continue };
-            list.push(format!("{} ({rows})", phase.id));
+            let Some(candidates) = too_short_for(phase, length, fixed.rounds, &of_corpus) else { continue };
+            list.push(format!("{} ({candidates})", phase.id));
             blobs_wanted = blobs_wanted.max((blobs * OPS_MIN).div_ceil(length.ops.max(1)));
         }
     }
@@ -221,7 +195,7 @@ pub fn foreseen(
     Some(format!("too short to be ranked: {}; enough would be {}", list.join(", "), enough.join(" or ")))
 }
 
-/// Which rows a phase will be too short for, in words; nothing where it will be long enough.
+/// Which candidates a phase will be too short for, in words; nothing where it will be long enough.
 fn too_short_for(
     phase: &Phase,
     length: &FixedLength,
@@ -234,18 +208,18 @@ fn too_short_for(
         // How long it takes is not known, and five rounds are enough for all but the shortest.
         let ops = units::counted(length.ops, "op");
         return (rounds < VERDICT_ROUNDS && !is_enough(0.0))
-            .then(|| format!("rows that need less than {SHORT_SECONDS} s for {ops}"));
+            .then(|| format!("candidates that need less than {SHORT_SECONDS} s for {ops}"));
     }
-    let short = visits.iter().filter(|pilot| !pilot.row.is_reference()).filter(|pilot| {
+    let short = visits.iter().filter(|pilot| !pilot.candidate.is_baseline()).filter(|pilot| {
         let Some(Outcome::Measured(round)) = pilot.visit.phases.get(&phase.id) else { return false };
         let per_op = round.settled_seconds.unwrap_or(round.seconds) / round.ops.max(1) as f64;
         !is_enough(per_op * length.ops as f64)
     });
-    let labels: Vec<&str> = short.map(|pilot| pilot.row.label.as_str()).collect();
+    let labels: Vec<&str> = short.map(|pilot| pilot.candidate.label.as_str()).collect();
     (!labels.is_empty()).then(|| labels.join(", "))
 }
 
-/// Fixes where phases begin that are the same for every row: by what the closed loops of the pilot did.
+/// Fixes where phases begin that are the same for every candidate: by what the closed loops of the pilot did.
 fn begin(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &[PilotVisit<'_>], fixed: &mut Fixed) {
     for phase in &plan.phases {
         for (corpus, (_, corpus_id)) in blobs.iter().enumerate() {
@@ -276,18 +250,6 @@ fn part_of(blobs: u64, share: f64) -> u64 {
     ((blobs as f64 * share).round() as u64).clamp(1, blobs.max(1))
 }
 
-/// One row's visit by the pilot.
-pub struct PilotVisit<'a> {
-    /// The row.
-    pub row: &'a Row,
-    /// Which corpus.
-    pub corpus: usize,
-    /// Blobs it had.
-    pub blobs: u64,
-    /// What it took.
-    pub visit: Visit,
-}
-
 fn fixed_for(plan: &Plan, blobs: &[(u64, CorpusId)], choice: Choice) -> Fixed {
     let mut lengths = BTreeMap::new();
     for (blobs, corpus_id) in blobs {
@@ -300,7 +262,7 @@ fn fixed_for(plan: &Plan, blobs: &[(u64, CorpusId)], choice: Choice) -> Fixed {
     Fixed { rounds: choice.rounds, rounds_final: false, corpus_share: choice.corpus_share, lengths }
 }
 
-/// What a round of all rows would take.
+/// What a round of all candidates would take.
 fn round_seconds(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &[PilotVisit<'_>], choice: Choice) -> f64 {
     let fixed = fixed_for(plan, &shares(blobs, choice.corpus_share), choice);
     visits
@@ -345,6 +307,7 @@ fn visit_seconds(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::visitor::Visit;
     use crate::plan::resolved;
 
     #[test]
@@ -358,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn short_reads_are_repeated_until_they_can_be_ranked_but_not_for_a_look() {
+    fn short_reads_are_repeated_until_they_can_be_ranked_but_not_for_a_preview() {
         let reads = |scale: f64| {
             let plan = resolved(&format!("stores = ['files/flat']\nscale = {scale}\nrounds = 2"));
             let length = full_lengths(&plan, &[(8, CorpusId::ONLY)]).lengths["read-warm"];
@@ -377,12 +340,18 @@ mod tests {
     fn a_corpus_that_was_asked_for_stands_and_rounds_are_cut_or_the_budget_is_too_small() {
         let plan = resolved("stores = ['files/flat']\n[corpus]\nblobs = 1000");
         let blobs = [(1000, CorpusId::ONLY)];
-        let visits =
-            [PilotVisit { row: &plan.rows[0], corpus: 0, blobs: 1000, visit: visit_of(&plan, 1000, 1.0) }];
+        let visits = [PilotVisit {
+            candidate: &plan.candidates[0],
+            corpus: 0,
+            blobs: 1000,
+            visit: visit_of(&plan, 1000, 1.0),
+        }];
         let (fixed, why) = fitting_lengths(&plan, &blobs, &visits, 40.0);
-        let why = why.unwrap();
         assert!(fixed.corpus_share == 1.0 && fixed.rounds < 5, "{fixed:?}");
-        assert!(why.contains("because the size of the corpus was asked for (5 would take about "), "{why}");
+        let Some(Warning::Budget { rounds: Some(cut), corpus_share: None, .. }) = why else {
+            panic!("{why:?}")
+        };
+        assert!(cut.size_stands && cut.wanted == 5 && cut.wanted_seconds > 40.0, "{cut:?}");
         assert_eq!(beyond_budget(&plan, &blobs, &visits, 40.0), None);
         let [(least, short), (wanted, long)] = beyond_budget(&plan, &blobs, &visits, 5.0).unwrap();
         assert!((least, wanted) == (2, 5) && 5.0 < short && short < long, "{short} {long}");
@@ -397,18 +366,18 @@ mod tests {
         };
         assert_eq!(
             said(3, 1).unwrap(),
-            "too short to be ranked: fill (rows that need less than 0.5 s for 1 op); enough would be 5 rounds of 0.01 s or more \
+            "too short to be ranked: fill (candidates that need less than 0.5 s for 1 op); enough would be 5 rounds of 0.01 s or more \
              (`--rounds 5`) or 200 blobs (`--blobs 200`)"
         );
         assert_eq!([said(5, 1), said(3, 200)], [None, None]);
     }
 
     #[test]
-    fn the_pilot_foresees_which_rows_are_too_short() {
+    fn the_pilot_foresees_which_candidates_are_too_short() {
         let plan = resolved("stores = ['files/flat']\nphases = ['fill']\nbudget = '1m'");
         let said = |seconds: f64| {
             let visit = visit_of(&plan, 1, seconds);
-            let visits = [PilotVisit { row: &plan.rows[0], corpus: 0, blobs: 1, visit }];
+            let visits = [PilotVisit { candidate: &plan.candidates[0], corpus: 0, blobs: 1, visit }];
             let (fixed, _) = fitting_lengths(&plan, &[(1, CorpusId::ONLY)], &visits, 60.0);
             foreseen(&plan, &[(1, CorpusId::ONLY)], &visits, &fixed)
         };
@@ -444,16 +413,21 @@ mod tests {
         let plan = resolved("stores = ['files/flat']");
         let blobs = [(1000, CorpusId::ONLY)];
         let visit = visit_of(&plan, 1000, 1.0);
-        let visits = [PilotVisit { row: &plan.rows[0], corpus: 0, blobs: 1000, visit }];
+        let visits = [PilotVisit { candidate: &plan.candidates[0], corpus: 0, blobs: 1000, visit }];
         let fit = |seconds| fitting_lengths(&plan, &blobs, &visits, seconds);
         assert_eq!(fit(1e6).0.corpus_share, 1.0);
         let (half, why) = fit(40.0);
         assert!(half.corpus_share < 1.0 && half.rounds == 5, "{half:?}");
-        assert!(why.unwrap().contains("corpus"));
+        let is_cut = |share: f64| share == half.corpus_share;
+        assert!(
+            matches!(&why, Some(Warning::Budget { corpus_share: Some(share), beyond_seconds: None, .. }) if is_cut(*share)),
+            "{why:?}"
+        );
         let (least, why) = fit(1.0);
         assert_eq!(least.rounds, ROUNDS_MIN);
-        let why = why.unwrap();
-        assert!(why.contains("rounds were cut") && why.contains("Even so the rounds will take"), "{why}");
-        assert!(!fit(40.0).1.unwrap().contains("Even so"));
+        assert!(
+            matches!(&why, Some(Warning::Budget { rounds: Some(_), beyond_seconds: Some((needs, left)), .. }) if needs > left),
+            "{why:?}"
+        );
     }
 }

@@ -8,14 +8,15 @@ use anyhow::{Context, Result, bail};
 
 use super::ops::PlannedOp;
 use super::pilot;
-use super::subjects::rows;
-use super::visit::setup;
+use super::subjects::candidates;
+use super::visitor::setup;
 use crate::corpus::Corpus;
+use crate::host::control_group::why_no_memory_group;
 use crate::host::machine;
 use crate::host::place::remove_tree;
-use crate::plan::{Class, Length, Load, Plan, Row, class_of};
+use crate::plan::{Candidate, Class, Length, Load, Plan, class_of};
 use crate::records::Records;
-use crate::result::{CorpusResult, Machine, Program, RowResult};
+use crate::result::{CandidateResult, CorpusResult, Machine, Program};
 use crate::shown;
 use crate::store::{Common, Mode};
 use crate::units;
@@ -38,7 +39,8 @@ pub fn check_space(dir: &Path, corpus: &Corpus) -> Result<()> {
 /// Refuses caches that would push the machine into its swap.
 pub fn check_memory(plan: &Plan, corpus: &Corpus) -> Result<()> {
     const SHARE_MAX: f64 = 0.75;
-    let (cache, memory) = (plan.cache.bytes(corpus.bytes()), machine::memory_bytes());
+    let Some(cache) = plan.cache.map(|cache| cache.bytes(corpus.bytes())) else { return Ok(()) };
+    let memory = machine::memory_bytes();
     if memory > 0 && cache as f64 > SHARE_MAX * memory as f64 {
         bail!(
             "`cache` gives each store {}, and this machine has {} of memory, of which three quarters are the limit; use a smaller \
@@ -50,7 +52,31 @@ pub fn check_memory(plan: &Plan, corpus: &Corpus) -> Result<()> {
     Ok(())
 }
 
-/// Refuses lists of ops that would fill the memory: each phase's is made before its first op, so that nothing is drawn on the clock.
+/// Refuses limits of memory that this machine does not let us set, and those of candidates whose server is not ours to limit.
+pub fn check_limits(plan: &Plan) -> Result<()> {
+    if !plan.limits_memory() {
+        return Ok(());
+    }
+    if let Some(why) = why_no_memory_group() {
+        // What phases of their own are held to, only their plan can leave out.
+        let or = if plan.memory.is_some() {
+            "; or, with all the memory that the machine has, `--memory none`"
+        } else {
+            ""
+        };
+        bail!("{why:#}{or}");
+    }
+    let kept = |candidate: &Candidate| candidate.traits().kept_running();
+    match plan.candidates.iter().find_map(|candidate| Some((candidate, kept(candidate)?))) {
+        Some((candidate, why)) if plan.memory.is_some() => {
+            bail!("`--memory` cannot limit `{}`: {why}; leave out one of them", candidate.label)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses lists of ops that would fill the memory: each phase's is made before its first op, so that nothing is drawn on the
+/// clock.
 pub fn check_lists(plan: &Plan) -> Result<()> {
     const SHARE_MAX: f64 = 0.25;
     let room = SHARE_MAX * machine::memory_bytes() as f64;
@@ -87,11 +113,11 @@ pub fn check_batches(plan: &Plan, corpora: &[Corpus]) -> Result<()> {
 
 /// Refuses stores that cannot be in this place, because of its file system.
 pub fn check_places(plan: &Plan, place: &Path) -> Result<()> {
-    for row in &plan.rows {
-        if let Some(why) = (row.adapter.needs.of_place)(place) {
+    for candidate in &plan.candidates {
+        if let Some(why) = (candidate.adapter.needs.of_place)(place) {
             return Err(why.context(format!(
                 "the store `{}` cannot be in `{}`; name another place with --dir, or leave it out",
-                row.label,
+                candidate.label,
                 plan.dir.display()
             )));
         }
@@ -99,28 +125,39 @@ pub fn check_places(plan: &Plan, place: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Opens a store in every server that a row names by URL, and removes it again: a wrong URL or password, a server that is too
-/// old or a limit that is too low is an error before the run, not a failed row after it.
+/// Opens a store in every server that a candidate names by URL, and removes it again: a wrong URL or password, a server that is too
+/// old or a limit that is too low is an error before the run, not a failed candidate after it.
 pub fn check_servers(plan: &Plan, corpora: &[Corpus], place: &Path) -> Result<()> {
     let Some(largest) = corpora.iter().max_by_key(|corpus| corpus.largest()) else { return Ok(()) };
-    for (row, url) in plan.rows.iter().filter_map(|row| Some((row, row.url()?))) {
+    for (candidate, url) in plan.candidates.iter().filter_map(|candidate| Some((candidate, candidate.url()?)))
+    {
         let dir = place.join("check");
         std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
-        let outcome = check_server(plan, largest, place, &dir, row);
+        let outcome = check_server(plan, largest, place, &dir, candidate);
         remove_tree(&dir)?;
         outcome.with_context(|| {
             let url = shown::without_passwords(url);
-            format!("`{}` cannot use the server at `{url}`", row.label)
+            format!("`{}` cannot use the server at `{url}`", candidate.label)
         })?;
     }
     Ok(())
 }
 
-fn check_server(plan: &Plan, corpus: &Corpus, place: &Path, dir: &Path, row: &Row) -> Result<()> {
-    let class = class_of(row, Class::Asked, plan.durability);
+fn check_server(plan: &Plan, corpus: &Corpus, place: &Path, dir: &Path, candidate: &Candidate) -> Result<()> {
+    let class = class_of(candidate, Class::Asked, plan.durability);
     let common = Common::new(place.join("cache"));
-    let setup = setup(plan, corpus, dir, &common, &row.options, class, Mode::Create);
-    let store = (row.adapter.open)(&setup)?;
+    let setup = setup(
+        plan,
+        corpus,
+        candidate.adapter,
+        dir,
+        &common,
+        &candidate.options,
+        class,
+        Mode::Create,
+        machine::memory_bytes(),
+    );
+    let store = (candidate.adapter.open)(&setup)?;
     let session = store.session().map(drop);
     store.remove()?;
     Ok(session?)
@@ -128,9 +165,9 @@ fn check_server(plan: &Plan, corpus: &Corpus, place: &Path, dir: &Path, row: &Ro
 
 // ---- going on with an earlier run --------------------------------------------------------------------------------
 
-/// What this program, this machine, these rows or these corpora have that an earlier run was not made with, so that its rounds could
-/// not be compared with those of now; nothing when they can. The corpora are the planned ones, before the pilot's share is taken of
-/// them.
+/// What this program, this machine, these candidates or these corpora have that an earlier run was not made with, so that its
+/// rounds could not be compared with those of now; nothing when they can. The corpora are the planned ones, before the pilot's
+/// share is taken of them.
 pub fn difference(
     earlier: &Records,
     program: &Program,
@@ -148,7 +185,7 @@ pub fn difference(
         let sizes = [corpus.blobs(), corpus.bytes(), corpus.largest()];
         now.extend(of_corpus(sizes, &corpus.quantiles(), corpus.sampled_from, &corpus.digest));
     }
-    first_difference(before, now).or_else(|| other_row(&earlier.rows, &rows(plan)))
+    first_difference(before, now).or_else(|| other_candidate(&earlier.candidates, &candidates(plan)))
 }
 
 /// What keeps the figures of a later run from being put beside those of an earlier one: another program, or another machine.
@@ -162,9 +199,11 @@ fn first_difference(before: Vec<Condition>, now: Vec<Condition>) -> Option<Strin
     Some(format!("{what} was {before} and is {now}"))
 }
 
-/// A row that is another store than it was: a URL came from the environment and is not there, a program came or went.
-pub fn other_row(earlier: &[RowResult], now: &[RowResult]) -> Option<String> {
-    let pairs = now.iter().filter_map(|now| Some((earlier.iter().find(|row| row.store == now.store)?, now)));
+/// A candidate that is another store than it was: a URL came from the environment and is not there, a program came or went.
+pub fn other_candidate(earlier: &[CandidateResult], now: &[CandidateResult]) -> Option<String> {
+    let pairs = now
+        .iter()
+        .filter_map(|now| Some((earlier.iter().find(|candidate| candidate.store == now.store)?, now)));
     pairs.into_iter().find_map(|(before, now)| {
         let label = &now.store;
         if before.is_here() != now.is_here() {
@@ -243,7 +282,7 @@ mod tests {
         let plan = planned(40);
         let program = Program { version: "1.0".into(), build: "release".into(), ..Program::default() };
         let machine = Machine { kernel: "6.1".into(), device: Some("sda".into()), ..Machine::default() };
-        let mut earlier = Records::new(rows(&plan), program.clone(), machine.clone());
+        let mut earlier = Records::new(candidates(&plan), program.clone(), machine.clone());
         earlier.fixed.corpus_share = 0.5;
         earlier.corpora = pilot::cut(&corpora(&plan), 0.5)
             .iter()
@@ -280,14 +319,14 @@ mod tests {
     #[cfg(feature = "redis")]
     fn rounds_of_other_servers_are_not_joined() {
         let of = |url: &str| resolved(&format!("stores = ['redis']\nset = {{ 'redis.url' = '{url}' }}"));
-        let differs = |before: &Plan, now: &Plan| other_row(&rows(before), &rows(now));
+        let differs = |before: &Plan, now: &Plan| other_candidate(&candidates(before), &candidates(now));
         let (here, there) = (of("redis://here"), of("redis://u:secret@there"));
         assert_eq!(differs(&here, &here), None);
         assert_eq!(differs(&there, &there), None);
         let text = "`redis` had url `redis://u:***@there` and has `redis://here`";
         assert_eq!(differs(&there, &here).as_deref(), Some(text));
         let mut gone = of("redis://here");
-        gone.rows.clear();
+        gone.candidates.clear();
         gone.missing.push(Missing {
             label: "redis".to_owned(),
             adapter: "redis".to_owned(),

@@ -114,8 +114,8 @@ pub struct Used {
 }
 
 impl Used {
-    /// What the disk moved beyond what we asked for. Reads are told apart: they are counted for who asks. Of writes this is also what the
-    /// file system writes for ours (its journal, its metadata), and what was dirty before. What we do on another device
+    /// What the disk moved beyond what we asked for. Reads are told apart: they are counted for who asks. Of writes this is also
+    /// what the file system writes for ours (its journal, its metadata), and what was dirty before. What we do on another device
     /// hides as much of others.
     pub fn others(&self) -> Option<Io> {
         Some(self.disk?.beyond(&self.own?))
@@ -262,7 +262,7 @@ pub struct MemoryUsed {
 impl MemoryBaseline {
     /// Takes the baseline.
     pub fn take() -> MemoryBaseline {
-        // What earlier rows freed would be used again, and count as nothing.
+        // What earlier candidates freed would be used again, and count as nothing.
         machine::give_back_memory();
         let peak_bytes = if machine::reset_peak() { machine::peak_bytes() } else { None };
         MemoryBaseline { peak_bytes, memory: machine::memory() }

@@ -6,38 +6,41 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use super::environment;
+use super::null_loop::NullLoop;
 use super::order::williams;
-use super::pilot::{self, PilotVisit, ROUNDS_WANTED};
-use super::rails;
+use super::pilot::{self, ROUNDS_WANTED};
+use super::probes;
 use super::resources::Idle;
-use super::subjects::rows;
-use super::visit::{Outcome, Run, Subject, Turn, Visit, visit};
+use super::subjects::candidates;
+use super::visit::visit;
+use super::visitor::{LeftOut, Outcome, OwnMemory, PilotVisit, Run, Subject, Turn, Visit};
 use super::workers::clock::HostClock;
-use super::yardstick::Yardstick;
 use crate::corpus::Corpus;
 use crate::corpus::CorpusId;
 use crate::host::machine::{self, Device};
 use crate::host::place::Place;
 use crate::host::processors::Apart;
 use crate::judge::{disturbed, histogram};
-use crate::plan::{Phase, Plan, Row};
+use crate::plan::{Candidate, Phase, Plan};
 use crate::records::Records;
 use crate::result::{
-    CorpusResult, Disturbance, Finding, Fixed, Harness, Picture, Program, Status, StoreRound,
+    CorpusResult, Disturbance, Finding, Fixed, Harness, HarnessMemory, Picture, Program, RoundMemory, Status,
+    StoreRound, Warning,
 };
 use crate::store::{Common, Durability, Facts, Options};
 use crate::stores;
 use crate::units;
+use crate::words;
 
 /// What a run tells while it goes on.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// Something worth a line.
     Note(&'a str),
-    /// The pilot visits a row.
+    /// The pilot visits a candidate.
     Pilot {
         /// Its label.
-        row: &'a str,
+        candidate: &'a str,
         /// Which one, from 1.
         index: usize,
         /// Of how many.
@@ -51,8 +54,8 @@ pub enum Event<'a> {
         round: u32,
         /// Of how many, as far as is known.
         rounds: u32,
-        /// The row's label.
-        row: &'a str,
+        /// The candidate's label.
+        candidate: &'a str,
         /// The size of a sweep.
         corpus_id: CorpusId,
         /// Which visit of the whole run, from 1.
@@ -146,10 +149,11 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
     let context =
         Run { plan, clock, device, drop_caches, place: place_path, common, apart, stop: start.stop };
     let resumed = start.earlier.is_some();
-    let records = start.earlier.unwrap_or_else(|| Records::new(rows(plan), start.program.clone(), facts));
+    let records =
+        start.earlier.unwrap_or_else(|| Records::new(candidates(plan), start.program.clone(), facts));
     let mut course = Course {
         deadline: deadline(plan, start.since, begin, &records, resumed),
-        yardstick: Yardstick::new(1000, 4096)?,
+        null_loop: NullLoop::new(1000, 4096)?,
         stolen: machine::stolen(),
         spent_before: records.program.seconds,
         begin,
@@ -183,7 +187,7 @@ struct Course<'a> {
     context: Run<'a>,
     corpora: Vec<Corpus>,
     records: Records,
-    yardstick: Yardstick,
+    null_loop: NullLoop,
     deadline: Option<Duration>,
     stolen: Duration,
     begin: Duration,
@@ -203,6 +207,14 @@ impl Course<'_> {
 
     fn seconds_spent(&self) -> f64 {
         self.spent_before + (machine::uptime() - self.begin).as_secs_f64()
+    }
+
+    /// What the harness takes of the memory that is counted in a candidate's group, as far as that is known.
+    fn own_memory(&self) -> OwnMemory {
+        self.records.harness.memory.map_or_else(OwnMemory::default, |memory| OwnMemory {
+            empty_bytes: memory.empty_bytes,
+            phase_bytes: memory.phase_bytes,
+        })
     }
 
     /// The corpora as (blobs, size of a sweep).
@@ -266,7 +278,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Visits every row briefly and fixes what fits the budget.
+    /// Visits every candidate briefly and fixes what fits the budget.
     fn pilot(&mut self, idle: Idle, observer: &mut dyn Observer) -> Result<Fixed> {
         let plan = self.context.plan;
         let small: Vec<Corpus> = self
@@ -279,26 +291,29 @@ impl Course<'_> {
         let lengths = pilot::pilot_lengths(plan, &blobs);
         let mut visits = Vec::new();
         let begin = machine::uptime();
-        let of = plan.rows.len() * small.len();
+        let of = plan.candidates.len() * small.len();
         for (corpus, small) in small.iter().enumerate() {
-            for row in &plan.rows {
-                observer.event(Event::Pilot { row: &row.label, index: visits.len() + 1, of });
-                let subject = Subject { row, corpus: small, corpus_id: blobs[corpus].1 };
-                let turn = Turn { round: 0, position: 1, idle, resident: false };
-                let Some(visit) = visit(&self.context, &lengths, subject, turn, &mut |_| ())? else {
+            for candidate in &plan.candidates {
+                observer.event(Event::Pilot { candidate: &candidate.label, index: visits.len() + 1, of });
+                let subject = Subject { candidate, corpus: small, corpus_id: blobs[corpus].1 };
+                let turn =
+                    Turn { round: 0, position: 1, idle, resident: false, own_memory: self.own_memory() };
+                let Some(visit) =
+                    visit(&self.context, &lengths, subject, turn, &LeftOut::new(), &mut |_| ())?
+                else {
                     return Ok(Fixed::default());
                 };
-                visits.push(PilotVisit { row, corpus, blobs: small.blobs(), visit });
+                visits.push(PilotVisit { candidate, corpus, blobs: small.blobs(), visit });
             }
         }
-        let rails = 0.3 + IDLE_SECONDS_A_ROUND;
+        let probes = 0.3 + IDLE_SECONDS_A_ROUND;
         let left = self.seconds_left().unwrap_or(f64::INFINITY) - 1.0;
-        let for_rounds = left * (1.0 - SPARE) - f64::from(ROUNDS_WANTED) * rails;
+        let for_rounds = left * (1.0 - SPARE) - f64::from(ROUNDS_WANTED) * probes;
         self.refuse_beyond_budget(&visits, for_rounds)?;
         let (fixed, gave) = pilot::fitting_lengths(plan, &self.blobs(), &visits, for_rounds.max(0.0));
         if let Some(gave) = gave {
-            observer.event(Event::Note(&gave));
-            self.records.doubt("budget", gave, Some("give it more time with `--budget`"));
+            observer.event(Event::Note(&words::of_warning(&gave)));
+            self.records.warning(gave);
         }
         let took = (machine::uptime() - begin).as_secs_f64();
         let note =
@@ -342,17 +357,19 @@ impl Course<'_> {
     /// What the null store costs in every phase.
     fn harness(&self, idle: Idle) -> Result<Harness> {
         let clock = &self.context.clock;
-        let row = Row { label: "null".to_owned(), adapter: stores::NULL, options: Options::default() };
+        let candidate =
+            Candidate { label: "null".to_owned(), adapter: stores::NULL, options: Options::default() };
         let mut harness =
             Harness { clock: clock.name().to_owned(), clock_read_ns: clock.read_ns(), ..Harness::default() };
         let mut fixed = self.records.fixed.clone();
         fixed.lengths.values_mut().for_each(|length| length.seconds = length.seconds.min(0.05));
         'corpora: for (corpus, planned) in self.corpora.iter().zip(&self.context.plan.corpora) {
-            let subject = Subject { row: &row, corpus, corpus_id: planned.corpus_id };
-            let turn = Turn { round: 0, position: 1, idle, resident: false };
+            let subject = Subject { candidate: &candidate, corpus, corpus_id: planned.corpus_id };
+            let turn = Turn { round: 0, position: 1, idle, resident: false, own_memory: self.own_memory() };
             let mut phases = Vec::new();
             for _ in 0..HARNESS_VISITS {
-                let Some(visit) = visit(&self.context, &fixed, subject, turn, &mut |_| ())? else {
+                let Some(visit) = visit(&self.context, &fixed, subject, turn, &LeftOut::new(), &mut |_| ())?
+                else {
                     break 'corpora;
                 };
                 phases.extend(visit.phases);
@@ -361,6 +378,9 @@ impl Course<'_> {
                 // An upload to the null store is a catalogue's work, not the harness's.
                 let of_catalogue =
                     self.context.plan.phases.iter().any(|known| known.id == phase && known.has_uploads());
+                if let Outcome::Measured(round) = &outcome {
+                    harness.memory = most_memory(harness.memory, round.memory.as_ref());
+                }
                 if let (Outcome::Measured(round), false) = (outcome, of_catalogue) {
                     // An open loop waits on purpose: its op is taken by its service time, as a store's is.
                     let ns = match round.open.is_some().then(|| service_p50(&round)).flatten() {
@@ -419,11 +439,12 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// The round that is to be measured again next, beside those that will be anyway. Of a look nothing is quoted: the doubt is enough.
+    /// The round that is to be measured again next, beside those that will be anyway. Of a preview nothing is quoted: the warning
+    /// is enough.
     fn due_again(&self, found: &[Disturbance], rounds: u32, beside: &[u32]) -> Option<u32> {
         let again = self.records.set_aside.iter().map(|aside| aside.round);
         let again: Vec<u32> = again.chain(beside.iter().copied()).collect();
-        if self.context.plan.is_look() { None } else { disturbed::next_to_repeat(found, rounds, &again) }
+        if self.context.plan.is_preview() { None } else { disturbed::next_to_repeat(found, rounds, &again) }
     }
 
     /// Whether the budget has room for another round.
@@ -437,15 +458,19 @@ impl Course<'_> {
 
     fn round_is_done(&self, round: u32) -> bool {
         self.subjects().all(|subject| {
-            self.records.has(&subject.row.label, subject.corpus_id, round)
-                || self.records.has_failed(&subject.row.label)
-        }) && self.records.rails.iter().any(|rail| rail.round == round)
+            self.records.has(&subject.candidate.label, subject.corpus_id, round)
+                || self.records.has_failed(&subject.candidate.label)
+        }) && self.records.probes.iter().any(|probe| probe.round == round)
     }
 
     fn subjects(&self) -> impl Iterator<Item = Subject<'_>> {
         let plan = self.context.plan;
         self.corpora.iter().zip(&plan.corpora).flat_map(move |(corpus, planned)| {
-            plan.rows.iter().map(move |row| Subject { row, corpus, corpus_id: planned.corpus_id })
+            plan.candidates.iter().map(move |candidate| Subject {
+                candidate,
+                corpus,
+                corpus_id: planned.corpus_id,
+            })
         })
     }
 
@@ -458,20 +483,17 @@ impl Course<'_> {
         }
         let done = round - 1;
         if done < ROUNDS_WANTED {
-            let text = format!(
-                "The budget was spent after {done} rounds: the machine was slower than in the pilot."
-            );
-            self.records.doubt("budget", text, Some("give it more time with `--budget`"));
+            self.records.warning(Warning::BudgetSpent { rounds: done });
         }
-        // A run that was stopped within a round has some rows of it, which the others would not have.
+        // A run that was stopped within a round has some candidates of it, which the others would not have.
         self.records.forget_round(round);
         self.records.fixed.rounds = done;
         self.records.fixed.rounds_final = true;
         true
     }
 
-    /// After five rounds: how many there are to be, from their variance and from the time that is left. Disturbed ones would ask for
-    /// more than there is time for; there has to be time for measuring them again.
+    /// After five rounds: how many there are to be, from their variance and from the time that is left. Disturbed ones would ask
+    /// for more than there is time for; there has to be time for measuring them again.
     fn fix_rounds(&mut self, pace: Pace, observer: &mut dyn Observer) -> Result<()> {
         let left = self.seconds_left().unwrap_or(0.0) * (1.0 - SPARE) - 1.0;
         // By the mean: one round that met a stall of the disk says little of those to come, and the last ones are cut if it does.
@@ -488,59 +510,74 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// One round of all rows.
+    /// One round of all candidates.
     fn round(&mut self, round: u32, observer: &mut dyn Observer) -> Result<()> {
         let plan = self.context.plan;
-        self.records.rails.retain(|rail| rail.round != round || rail.repeated);
-        self.rail(round, "start")?;
+        self.records.probes.retain(|probe| probe.round != round || probe.repeated);
+        self.probe(round, "start")?;
         let now = Idle::watch(self.context.device.as_ref(), IDLE_SECONDS_A_ROUND);
         self.idle = self.idle.least(&now);
         let idle = self.idle;
-        let order = williams(plan.rows.len(), round, plan.seed);
+        let order = williams(plan.candidates.len(), round, plan.seed);
         for corpus in 0..self.corpora.len() {
-            for (place, row) in order.iter().enumerate() {
-                let row = &plan.rows[*row];
+            for (place, candidate) in order.iter().enumerate() {
+                let candidate = &plan.candidates[*candidate];
                 let corpus_id = plan.corpora[corpus].corpus_id;
-                let subject = Subject { row, corpus: &self.corpora[corpus], corpus_id };
-                if self.records.has(&subject.row.label, subject.corpus_id, round)
-                    || self.records.has_failed(&row.label)
+                let subject = Subject { candidate, corpus: &self.corpora[corpus], corpus_id };
+                if self.records.has(&subject.candidate.label, subject.corpus_id, round)
+                    || self.records.has_failed(&candidate.label)
                 {
                     continue;
                 }
                 self.announce(round, &subject, observer);
-                let resident = self.records.is_resident(&row.label, corpus_id);
-                let turn = Turn { round, position: place as u32 + 1, idle, resident };
+                let resident = self.records.is_resident(&candidate.label, corpus_id);
+                let turn =
+                    Turn { round, position: place as u32 + 1, idle, resident, own_memory: self.own_memory() };
+                let left_out = self.left_out(&subject);
                 let mut tell = |phase: &str| observer.event(Event::Phase(phase));
-                let Some(visit) = visit(&self.context, &self.records.fixed, subject, turn, &mut tell)? else {
+                let Some(visit) =
+                    visit(&self.context, &self.records.fixed, subject, turn, &left_out, &mut tell)?
+                else {
                     return Ok(());
                 };
-                let subject = Subject { row, corpus: &self.corpora[corpus], corpus_id };
+                let subject = Subject { candidate, corpus: &self.corpora[corpus], corpus_id };
                 keep(&mut self.records, &subject, turn, visit);
                 self.records.program.seconds = self.seconds_spent();
                 observer.save(&self.records)?;
             }
         }
-        self.rail(round, "end")
+        self.probe(round, "end")
     }
 
-    /// Measures the rails.
-    fn rail(&mut self, round: u32, at: &str) -> Result<()> {
-        let rail = rails::measure(&self.context.clock, &self.yardstick, &self.context.place, round, at)?;
-        self.records.rails.push(rail);
+    /// Phases with a limit of memory that were not possible for a candidate in an earlier round: it is not killed in each of them.
+    fn left_out(&self, subject: &Subject) -> LeftOut {
+        let phases = self.context.plan.phases_of(subject.corpus_id);
+        let limited = phases.filter(|phase| phase.memory.or(self.context.plan.memory).is_some());
+        let why = |phase: &str| {
+            let cell = (subject.candidate.label.clone(), subject.corpus_id, phase.to_owned());
+            self.records.cells.get(&cell)?.not_possible.clone()
+        };
+        limited.filter_map(|phase| Some((phase.id.clone(), why(&phase.id)?))).collect()
+    }
+
+    /// Measures the probes.
+    fn probe(&mut self, round: u32, at: &str) -> Result<()> {
+        let probe = probes::measure(&self.context.clock, &self.null_loop, &self.context.place, round, at)?;
+        self.records.probes.push(probe);
         Ok(())
     }
 
     fn announce(&self, round: u32, subject: &Subject, observer: &mut dyn Observer) {
-        let rows = self.context.plan.rows.len() * self.corpora.len();
+        let candidates = self.context.plan.candidates.len() * self.corpora.len();
         let index = self.records.store_rounds.len() + 1;
-        let of = rows * self.records.fixed.rounds as usize;
+        let of = candidates * self.records.fixed.rounds as usize;
         let done = self.records.store_rounds.len() as f64;
         let spent: f64 = self.records.store_rounds.iter().map(|visit| visit.seconds).sum();
         let seconds_left = (done > 0.0).then(|| spent / done * (of.saturating_sub(index - 1)) as f64);
         observer.event(Event::Visit {
             round,
             rounds: self.records.fixed.rounds,
-            row: &subject.row.label,
+            candidate: &subject.candidate.label,
             corpus_id: subject.corpus_id,
             index,
             of,
@@ -556,8 +593,8 @@ impl Course<'_> {
             && self.records.fixed.rounds > 0
             && rounds.clone().all(|round| {
                 self.subjects().all(|subject| {
-                    self.records.has(&subject.row.label, subject.corpus_id, round)
-                        || self.records.has_failed(&subject.row.label)
+                    self.records.has(&subject.candidate.label, subject.corpus_id, round)
+                        || self.records.has_failed(&subject.candidate.label)
                 })
             });
         self.records.program.seconds = self.seconds_spent();
@@ -577,24 +614,23 @@ fn other_version(before: &Facts, now: &Facts) -> Option<String> {
 
 /// Keeps what a visit brought.
 fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
-    let label = &subject.row.label;
+    let label = &subject.candidate.label;
     let mut changed = None;
-    if let Some(row) = records.row_mut(label) {
-        if row.facts.is_empty() {
-            row.facts.clone_from(&visit.facts);
-            let class = row.promise.map_or(Durability::None, |promise| promise.durability);
-            row.noticed_by =
-                (subject.row.adapter.integrity)(&subject.row.options, class).noticed_by(&row.facts);
+    if let Some(candidate) = records.candidate_mut(label) {
+        if candidate.facts.is_empty() {
+            candidate.facts.clone_from(&visit.facts);
+            let class = candidate.promise.map_or(Durability::None, |promise| promise.durability);
+            candidate.noticed_by = (subject.candidate.adapter.integrity)(&subject.candidate.options, class)
+                .noticed_by(&candidate.facts);
         }
-        changed = other_version(&row.facts, &visit.facts);
+        changed = other_version(&candidate.facts, &visit.facts);
         if let Some(error) = &visit.error {
-            row.status = Status::Failed;
-            row.reason = Some(error.clone());
+            candidate.status = Status::Failed;
+            candidate.reason = Some(error.clone());
         }
     }
     if let Some(change) = changed {
-        let text = format!("`{label}` changed while the run went on ({change}): its rounds are of both.");
-        records.doubt(&format!("other-version of {label}"), text, Some("run again"));
+        records.warning(Warning::OtherVersion { store: label.clone(), change });
     }
     if let Some(picture) = visit.picture
         && records.pictures.iter().all(|known| known.store != *label)
@@ -652,6 +688,18 @@ fn corpus_result((corpus, planned): (&Corpus, &crate::plan::CorpusPlan)) -> Corp
     }
 }
 
+/// What the harness takes at most, by another phase of the null store.
+fn most_memory(most: Option<HarnessMemory>, phase: Option<&RoundMemory>) -> Option<HarnessMemory> {
+    let phase = phase?;
+    let (empty_bytes, used) = (phase.empty_bytes, phase.anonymous_bytes + phase.kernel_bytes);
+    let phase_bytes = phase.peak_bytes.unwrap_or(used).saturating_sub(empty_bytes);
+    let before = most.unwrap_or_default();
+    Some(HarnessMemory {
+        empty_bytes: before.empty_bytes.max(empty_bytes),
+        phase_bytes: before.phase_bytes.max(phase_bytes),
+    })
+}
+
 /// The middle service time of a round, in nanoseconds.
 fn service_p50(round: &crate::result::Round) -> Option<f64> {
     let whole = histogram::whole(&round.histogram.service).ok().filter(|whole| !whole.is_empty())?;
@@ -677,14 +725,15 @@ mod tests {
     #[test]
     fn a_budget_counts_from_where_a_run_begins_or_goes_on() {
         let plan = resolved("stores = ['files/flat']\nbudget = '60s'");
-        let mut records = Records::new(rows(&plan), Program::default(), Machine::default());
+        let mut records = Records::new(candidates(&plan), Program::default(), Machine::default());
         let (since, begin) = (Duration::from_secs(100), Duration::from_secs(103));
         assert_eq!(deadline(&plan, since, begin, &records, false), Some(Duration::from_secs(160)));
         records.program.seconds = 20.0;
         assert_eq!(deadline(&plan, since, begin, &records, true), Some(Duration::from_secs(143)));
     }
 
-    /// Says that something speaks against a round, once all are done; stops the run in the middle of measuring it again, if told so.
+    /// Says that something speaks against a round, once all are done; stops the run in the middle of measuring it again, if told
+    /// so.
     struct Disturbed<'a> {
         against: u32,
         rounds: u32,
@@ -723,7 +772,7 @@ mod tests {
         }
     }
 
-    /// A run of two rows in so many rounds, with something against this one.
+    /// A run of two candidates in so many rounds, with something against this one.
     fn disturbed_run(against: u32, rounds: u32, is_stopped: bool) -> (Records, Vec<String>) {
         let dir = tempfile::tempdir_in(".").unwrap();
         let text = format!(
@@ -752,7 +801,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disturbed_round_is_measured_again_at_the_end_for_all_rows_with_the_same_keys() {
+    fn a_disturbed_round_is_measured_again_at_the_end_for_all_candidates_with_the_same_keys() {
         let (records, notes) = disturbed_run(2, 5, false);
         assert!(records.complete);
         assert_eq!(rounds_of(&records), [[1, 2, 3, 4, 5], [1, 2, 3, 4, 5]]);
@@ -771,7 +820,7 @@ mod tests {
     fn a_round_that_could_not_be_measured_again_stays() {
         let (records, _) = disturbed_run(2, 5, true);
         assert_eq!(rounds_of(&records), [[1, 2, 3, 4, 5], [1, 2, 3, 4, 5]]);
-        assert!(records.set_aside.is_empty() && records.rails.iter().all(|rail| !rail.repeated));
+        assert!(records.set_aside.is_empty() && records.probes.iter().all(|probe| !probe.repeated));
         let (records, _) = disturbed_run(2, 4, false);
         assert!(records.set_aside.is_empty(), "with four rounds nothing is quoted");
     }

@@ -144,7 +144,7 @@ impl Browser {
         &self.server
     }
 
-    /// What keeps its pages from the rest of the machine, as a fact of a row.
+    /// What keeps its pages from the rest of the machine, as a fact of a candidate.
     pub fn kept_in(&self) -> String {
         let sandbox = if self.sandboxed { "its sandbox" } else { "no sandbox: it is refused here" };
         let files = if self.confined { "its own files only" } else { "files: not kept apart by this kernel" };

@@ -2,6 +2,9 @@
 
 #[cfg(feature = "page")]
 pub mod browser;
+pub mod control_group;
+pub mod disk;
+pub mod fork;
 pub mod machine;
 pub mod place;
 pub mod processors;

@@ -1,4 +1,4 @@
-//! The figures of a cell: one row in one phase, from its rounds.
+//! The figures of a cell: one candidate in one phase, from its rounds.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::corpus::CorpusId;
 use crate::plan::text::{CacheState, Design, Phase};
 use crate::records::{CellRecord, Records};
 use crate::result::{
-    Cache, CacheProof, Cell, Counters, HotShare, PercentileIntervals, Round, RowResult, SizeBand, Status,
-    Step, Traits,
+    Cache, CacheProof, CandidateResult, Cell, Counters, HotShare, PercentileIntervals, Reason, Round,
+    SizeBand, Status, Step, Traits,
 };
 use crate::rules::RESIDENT_SHARE_MAX;
 
@@ -32,7 +32,7 @@ fn blank(plan: &Design, phase: &Phase, corpus_id: CorpusId) -> Cell {
         corpus_id,
         durability: plan.durability,
         own_durability: None,
-        damage: None,
+        loss: None,
         one_transaction: false,
         workers,
         batch,
@@ -71,43 +71,48 @@ fn blank(plan: &Design, phase: &Phase, corpus_id: CorpusId) -> Cell {
     }
 }
 
-pub(super) fn missing_cell(missing: &RowResult, plan: &Design, phase: &Phase, corpus_id: CorpusId) -> Cell {
+pub(super) fn missing_cell(
+    missing: &CandidateResult,
+    plan: &Design,
+    phase: &Phase,
+    corpus_id: CorpusId,
+) -> Cell {
     let reason = missing.reason.clone().unwrap_or_default();
     Cell {
         store: missing.store.clone(),
         adapter: missing.adapter.clone(),
         status: Status::NotAvailable,
-        not_ranked: Some(format!("not available: {reason}")),
+        not_ranked: Some(Reason::NotAvailable { why: reason.clone() }),
         reason: Some(reason),
         ..blank(plan, phase, corpus_id)
     }
 }
 
-/// A cell of a row; `None` while nothing is known about it.
+/// A cell of a candidate; `None` while nothing is known about it.
 pub(super) fn cell(
     plan: &Design,
     records: &Records,
-    row: &RowResult,
+    candidate: &CandidateResult,
     phase: &Phase,
     corpus_id: CorpusId,
 ) -> Result<Option<Cell>> {
-    let promise = row.promise_of(phase.class);
+    let promise = candidate.promise_of(phase.class);
     let mut cell = Cell {
-        store: row.store.clone(),
-        adapter: row.adapter.clone(),
-        kind: row.kind,
-        options: row.options.clone(),
-        traits: row.traits.clone(),
+        store: candidate.store.clone(),
+        adapter: candidate.adapter.clone(),
+        kind: candidate.kind,
+        options: candidate.options.clone(),
+        traits: candidate.traits.clone(),
         durability: promise.map_or(plan.durability, |promise| promise.durability),
-        own_durability: row.own_durability.filter(|own| *own != plan.durability),
-        damage: promise.map(|promise| promise.damage),
-        one_transaction: !row.is_reference()
-            && plan.reads_in_one(row.transaction.unwrap_or_default(), phase, corpus_id),
+        own_durability: candidate.own_durability.filter(|own| *own != plan.durability),
+        loss: promise.map(|promise| promise.loss),
+        one_transaction: !candidate.is_baseline()
+            && plan.reads_in_one(candidate.transaction.unwrap_or_default(), phase, corpus_id),
         ..blank(plan, phase, corpus_id)
     };
     let empty = CellRecord::default();
-    let record = records.cells.get(&(row.store.clone(), corpus_id, phase.id.clone())).unwrap_or(&empty);
-    let failed = Some(row).filter(|row| row.status == Status::Failed);
+    let record = records.cells.get(&(candidate.store.clone(), corpus_id, phase.id.clone())).unwrap_or(&empty);
+    let failed = Some(candidate).filter(|candidate| candidate.status == Status::Failed);
     if record.rounds.is_empty() {
         match (&record.not_possible, failed) {
             (Some(why), _) => (cell.status, cell.reason) = (Status::NotPossible, Some(why.clone())),
@@ -134,7 +139,8 @@ pub(super) fn cell(
 fn fill_in(cell: &mut Cell, record: &CellRecord, phase: &Phase) -> Result<()> {
     let rounds = &record.rounds;
     cell.rounds.clone_from(rounds);
-    // What was done, and not what was asked: some phases are closed loops whatever rate there is. Each rung of a ladder has its own.
+    // What was done, and not what was asked: some phases are closed loops whatever rate there is. Each rung of a ladder has its
+    // own.
     let open = rounds.first().filter(|round| round.rungs.is_empty()).and_then(|round| round.open.as_ref());
     cell.offered_ops_per_s = open.map(|open| open.offered_ops_per_s);
     cell.ops = rounds.iter().map(|round| round.ops).sum();
@@ -188,7 +194,7 @@ fn percentiles(cell: &mut Cell) -> Result<()> {
 }
 
 /// The steps that the loop times, in the order in which ops take them. Those that sessions tell come after connecting, in the order
-/// of their row's traits.
+/// of their candidate's traits.
 pub(super) const STEPS: &[&str] = &[
     "connect", "digest", "begin", "find", "insert", "put", "confirm", "release", "delete", "forget", "commit",
 ];
@@ -291,6 +297,7 @@ fn cache(phase: &Phase, rounds: &[Round]) -> (Cache, Option<CacheProof>) {
         CacheState::Warm => return (Cache::Warm, None),
         CacheState::AsIs if repeats || reopens => return (Cache::Warm, None),
         CacheState::AsIs => return (Cache::None, None),
+        CacheState::Still => return (Cache::Still, None),
         CacheState::Cold | CacheState::ColdStart => {}
     }
     let proofs: Vec<&CacheProof> = rounds.iter().filter_map(|round| round.cache_proof.as_ref()).collect();
@@ -351,7 +358,7 @@ pub fn blob_ns(cell: &Cell) -> Option<f64> {
 }
 
 /// Whether a cell was offered the same rate as all others, so that its response times are what tells it from them. On a ladder
-/// each row has a rate of its own.
+/// each candidate has a rate of its own.
 pub fn is_offered(cell: &Cell) -> bool {
     cell.rounds.iter().any(|round| round.open.is_some() && round.rungs.is_empty())
 }
@@ -392,8 +399,8 @@ pub fn op_ns(cell: &Cell) -> Option<f64> {
     Some(1e9 / rate.median * cell.workers as f64)
 }
 
-/// Whether a cell's ops wait, one after the other, for a process of this machine: what waking a processor takes is then part of each.
-/// More workers than one keep the processors awake.
+/// Whether a cell's ops wait, one after the other, for a process of this machine: what waking a processor takes is then part of
+/// each. More workers than one keep the processors awake.
 pub fn waits_for_a_process(cell: &Cell) -> bool {
     let traits = &cell.traits;
     cell.workers == 1 && traits.has_process && !traits.is_external && !traits.is_far()

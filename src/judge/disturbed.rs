@@ -1,20 +1,21 @@
-//! Rounds in which something else was measured too: what speaks against them, and which of them are measured again. The rule is fixed
-//! before anything is measured, and takes or leaves a round for all rows.
+//! Rounds in which something else was measured too: what speaks against them, and which of them are measured again. The rule is
+//! fixed before anything is measured, and takes or leaves a round for all candidates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
 
 use super::cells::{series, writes};
 use super::interval::{Moments, median, t_two_sided};
-use super::{LEAST_SECONDS, VERDICT_ROUNDS, rails, ranking};
+use super::{LEAST_SECONDS, VERDICT_ROUNDS, probes, ranking};
 use crate::corpus::CorpusId;
 use crate::plan::text::{Design, whole_of};
-use crate::result::{Cache, Cause, Cell, Disturbance, Doubt, Round, RunResult, Status};
+use crate::result::{
+    Cache, Cause, Cell, Disturbance, Disturbed, OddRound, Others, Round, RunResult, Seen, Status, Warning,
+};
 use crate::rules::{
     CACHED_SHARE, FAR_SHARE, FAR_TIMES, NOISE_MIN, NOTHING_SHARE, OTHERS_BYTES_MIN, OTHERS_BYTES_PER_S_MIN,
     OTHERS_READ_SHARE, OTHERS_WRITTEN_SHARE, OWN_BYTES_MIN, READ_BYTES_MIN, READ_SHARE,
 };
-use crate::units;
 
 /// Everything that speaks against the rounds of a result.
 pub fn found(plan: &Design, result: &RunResult) -> Vec<Disturbance> {
@@ -26,8 +27,8 @@ pub fn found(plan: &Design, result: &RunResult) -> Vec<Disturbance> {
         cause: Cause::Processor { times },
     };
     let mut all: Vec<Disturbance> =
-        rails::changed(&result.rails, plan.rail_limit).into_iter().map(about_all).collect();
-    let counts = |cell: &&Cell| cell.status == Status::Measured && !ranking::is_yardstick(cell);
+        probes::changed(&result.probes, plan.probe_limit).into_iter().map(about_all).collect();
+    let counts = |cell: &&Cell| cell.status == Status::Measured && !ranking::is_baseline(cell);
     for cell in result.results.iter().filter(counts) {
         let mut causes = far_rounds(cell);
         causes.extend(reads_of_device(cell, corpus_bytes(result, cell)));
@@ -66,9 +67,9 @@ fn far_rounds(cell: &Cell) -> Vec<(u32, Cause)> {
 
 /// The rounds whose rates lie far from those of the others, on either side, with the time of an op over that in the others.
 ///
-/// After Rosner's generalized test (extreme studentized deviates): the rounds farthest from the middle are taken away one after the
-/// other, up to two fifths, and each is compared with those that are left by Student's t. Then the last one that is far says how many
-/// are: two that are far to the same side do not hide each other. Of fewer rounds than verdicts need nothing is said.
+/// After Rosner's generalized test (extreme studentized deviates): the rounds farthest from the middle are taken away one after
+/// the other, up to two fifths, and each is compared with those that are left by Student's t. Then the last one that is far says
+/// how many are: two that are far to the same side do not hide each other. Of fewer rounds than verdicts need nothing is said.
 fn far(rates: &BTreeMap<u32, f64>, slack: f64) -> Vec<(u32, f64)> {
     let mut left: Vec<(u32, f64)> = rates.iter().map(|(round, rate)| (*round, rate.ln())).collect();
     if left.len() < VERDICT_ROUNDS as usize || left.iter().any(|(_, log)| !log.is_finite()) {
@@ -105,8 +106,8 @@ fn is_far(distance: f64, others: &Moments, slack: f64) -> bool {
 
 // ---- the device --------------------------------------------------------------------------------------------------
 
-/// Warm rounds that read from the device what most others did not. A row that does so in every round, because it reads past the
-/// page cache, is not disturbed.
+/// Warm rounds that read from the device what most others did not. A candidate that does so in every round, because it reads past
+/// the page cache, is not disturbed.
 fn reads_of_device(cell: &Cell, corpus_bytes: u64) -> Vec<(u32, Cause)> {
     if cell.cache != Cache::Warm || writes(cell) {
         return Vec::new();
@@ -127,15 +128,16 @@ fn reads_of_device(cell: &Cell, corpus_bytes: u64) -> Vec<(u32, Cause)> {
     reads.iter().filter(|read| is_odd(read)).map(|read| (read.0.round, cause(read))).collect()
 }
 
-/// What the row itself read from the device in a round, as far as that is known: what it read elsewhere is not of this device, and
-/// what others read there is not the row's.
+/// What the candidate itself read from the device in a round, as far as that is known: what it read elsewhere is not of this
+/// device, and what others read there is not the candidate's.
 fn read_bytes(round: &Round) -> Option<u64> {
     let device = round.device_read_bytes?;
     Some(round.own_read_bytes.map_or(device, |own| own.min(device)))
 }
 
-/// Rounds in which others used the disk that the phase used too, or in which something else was odd. Writes of theirs are seen where they are more than in the other rounds: the file system
-/// writes for us too, about as much in each. So others who write as much all the time are not seen.
+/// Rounds in which others used the disk that the phase used too, or in which something else was odd. Writes of theirs are seen
+/// where they are more than in the other rounds: the file system writes for us too, about as much in each. So others who write as
+/// much all the time are not seen.
 fn others(cell: &Cell, odd: &[u32]) -> Vec<(u32, Cause)> {
     let own = |round: &Round| round.own_read_bytes.unwrap_or(0) + round.own_written_bytes.unwrap_or(0);
     let matters = |round: &&Round| own(round) >= OWN_BYTES_MIN || odd.contains(&round.round);
@@ -165,9 +167,10 @@ pub fn repeats_max(rounds: u32) -> usize {
     if rounds < VERDICT_ROUNDS { 0 } else { (rounds / 4) as usize }
 }
 
-/// The round that is measured again next, for all rows: the first whose figures are far, else the first that read from the device when
-/// it need not, that others disturbed, or in which the processor was another; each once, and no more than a quarter. What is seen in more than half of the rounds is how the machine is, and no reason. Nothing
-/// in this depends on which row is better: far is far on either side, and the other causes are not of figures.
+/// The round that is measured again next, for all candidates: the first whose figures are far, else the first that read from the
+/// device when it need not, that others disturbed, or in which the processor was another; each once, and no more than a quarter.
+/// What is seen in more than half of the rounds is how the machine is, and no reason. Nothing in this depends on which candidate
+/// is better: far is far on either side, and the other causes are not of figures.
 pub fn next_to_repeat(found: &[Disturbance], rounds: u32, repeated: &[u32]) -> Option<u32> {
     if repeated.len() >= repeats_max(rounds) {
         return None;
@@ -189,39 +192,25 @@ fn is_usual(found: &[Disturbance], cause: &Cause, rounds: u32) -> bool {
     same.map(|other| other.round).collect::<BTreeSet<u32>>().len() * 2 > rounds as usize
 }
 
-// ---- words -------------------------------------------------------------------------------------------------------
+// ---- what is told ------------------------------------------------------------------------------------------------
 
 /// What is doubtful of rounds that are in the figures, and which ones were measured again.
-pub fn doubts(plan: &Design, result: &RunResult) -> Vec<Doubt> {
+pub fn warnings(plan: &Design, result: &RunResult) -> Vec<Warning> {
     let kept = found(plan, result);
-    let mut doubts = Vec::new();
+    let again: Vec<u32> = result.set_aside.iter().map(|aside| aside.round).collect();
+    let first: Vec<Disturbance> = result.set_aside.iter().flat_map(|aside| aside.why.clone()).collect();
+    let mut warnings = Vec::new();
     if !kept.is_empty() {
-        let again: Vec<u32> = result.set_aside.iter().map(|aside| aside.round).collect();
-        let text = format!("Some rounds were disturbed. {}", told(result, &kept, &again));
-        let advice = "run again at a quieter time; of five rounds or more disturbed ones are measured again, a quarter at the most, where \
-                      the budget allows";
-        doubts.push(Doubt { stores: stores(&kept), ..Doubt::new("disturbed", text, Some(advice)) });
+        warnings.push(Warning::Disturbed(told(result, &kept, &again)));
     }
     if !result.set_aside.is_empty() {
-        let why: Vec<Disturbance> = result.set_aside.iter().flat_map(|aside| aside.why.clone()).collect();
-        let text = format!(
-            "Measured again for all rows, and in no figure as they were measured first, because they were disturbed. {}",
-            told(result, &why, &[])
-        );
-        doubts.push(Doubt { stores: stores(&why), ..Doubt::new("repeated-rounds", text, None) });
+        warnings.push(Warning::RepeatedRounds(told(result, &first, &[])));
     }
-    doubts
+    warnings
 }
 
-/// The rows that are named.
-fn stores(found: &[Disturbance]) -> Vec<String> {
-    let named: BTreeSet<&String> =
-        found.iter().filter_map(|disturbance| disturbance.store.as_ref()).collect();
-    named.into_iter().cloned().collect()
-}
-
-/// A sentence for each round, and one for what others did in most of them. Rounds of `again` are what was measured the second time.
-fn told(result: &RunResult, found: &[Disturbance], again: &[u32]) -> String {
+/// What was seen, round by round, and what others did in most of them. Rounds of `again` are what was measured the second time.
+fn told(result: &RunResult, found: &[Disturbance], again: &[u32]) -> Disturbed {
     let is_usual = |reason: &Disturbance| {
         matches!(reason.cause, Cause::OthersIo { .. }) && is_usual(found, &reason.cause, result.fixed.rounds)
     };
@@ -231,44 +220,44 @@ fn told(result: &RunResult, found: &[Disturbance], again: &[u32]) -> String {
     for disturbance in odd {
         by_round.entry(disturbance.round).or_default().push(disturbance);
     }
-    let sentence = |(round, found): (&u32, &Vec<&Disturbance>)| {
-        let again = if again.contains(round) { ", measured again" } else { "" };
-        format!("Round {round}{again}: {}.", of_round(result, found))
+    let one = |(round, found): (&u32, &Vec<&Disturbance>)| OddRound {
+        round: *round,
+        again: again.contains(round),
+        seen: of_round(result, found),
     };
-    let mut sentences: Vec<String> = by_round.iter().map(sentence).collect();
-    let rounds: BTreeSet<u32> = usual.iter().map(|disturbance| disturbance.round).collect();
-    let rounds: Vec<String> = rounds.iter().map(u32::to_string).collect();
-    sentences
-        .extend(of_others(result, &usual).map(|others| format!("Rounds {}: {others}.", rounds.join(", "))));
-    sentences.join(" ")
+    let usual_rounds: BTreeSet<u32> = usual.iter().map(|disturbance| disturbance.round).collect();
+    let stores: BTreeSet<&String> =
+        found.iter().filter_map(|disturbance| disturbance.store.as_ref()).collect();
+    Disturbed {
+        rounds: by_round.iter().map(one).collect(),
+        usual_rounds: usual_rounds.into_iter().collect(),
+        usual: by_others(result, &usual),
+        stores: stores.into_iter().cloned().collect(),
+    }
 }
 
-fn of_round(result: &RunResult, found: &[&Disturbance]) -> String {
+fn of_round(result: &RunResult, found: &[&Disturbance]) -> Vec<Seen> {
     /// Places that are told one by one.
     const PLACES_MAX: usize = 6;
-    let mut parts: Vec<String> = found.iter().filter_map(|disturbance| of_processor(disturbance)).collect();
+    let processor = |disturbance: &&Disturbance| match disturbance.cause {
+        Cause::Processor { times } => Some(Seen::Processor { times }),
+        _ => None,
+    };
+    let mut seen: Vec<Seen> = found.iter().filter_map(processor).collect();
     let (everywhere, left) = far_everywhere(result, found);
-    parts.extend(everywhere);
-    let mut places: Vec<String> =
-        by_place(&left).into_iter().map(|(place, found)| of_place(&place, &found)).collect();
-    let more = places.len().saturating_sub(PLACES_MAX);
+    seen.extend(everywhere);
+    let mut places = by_place(&left);
+    let more = places.len().saturating_sub(PLACES_MAX) as u64;
     places.truncate(PLACES_MAX);
-    parts.extend(places);
-    parts.extend((more > 0).then(|| format!("{more} more like these")));
-    parts.extend(of_others(result, found));
-    parts.join("; ")
+    seen.extend(places);
+    seen.extend((more > 0).then_some(Seen::More { candidates: more }));
+    seen.extend(by_others(result, found).map(Seen::Others));
+    seen
 }
 
-fn of_processor(disturbance: &Disturbance) -> Option<String> {
-    let Cause::Processor { times } = disturbance.cause else { return None };
-    Some(format!(
-        "a fixed piece of work took the processor {} times as long as in the other rounds",
-        factor(times)
-    ))
-}
-
-/// Phases in which most rows are far: then it is the machine that was disturbed, and no row is blamed. Returns what is left.
-fn far_everywhere<'d>(result: &RunResult, found: &[&'d Disturbance]) -> (Vec<String>, Vec<&'d Disturbance>) {
+/// Phases in which most candidates are far: then it is the machine that was disturbed, and no candidate is blamed. Returns what
+/// is left.
+fn far_everywhere<'d>(result: &RunResult, found: &[&'d Disturbance]) -> (Vec<Seen>, Vec<&'d Disturbance>) {
     let mut times: BTreeMap<(&String, CorpusId), Vec<f64>> = BTreeMap::new();
     for disturbance in found {
         if let (Cause::Far { times: own }, Some(phase)) = (disturbance.cause, &disturbance.phase) {
@@ -278,105 +267,74 @@ fn far_everywhere<'d>(result: &RunResult, found: &[&'d Disturbance]) -> (Vec<Str
     times.retain(|(phase, corpus_id), times| {
         let is_of =
             |cell: &&Cell| cell.phase == **phase && cell.corpus_id == *corpus_id && !cell.rounds.is_empty();
-        let rows = result.results.iter().filter(is_of).filter(|cell| !ranking::is_yardstick(cell)).count();
-        times.len() > 1 && times.len() * 2 > rows
+        let candidates =
+            result.results.iter().filter(is_of).filter(|cell| !ranking::is_baseline(cell)).count();
+        times.len() > 1 && times.len() * 2 > candidates
     });
-    let text = |((phase, corpus_id), times): (&(&String, CorpusId), &Vec<f64>)| {
-        let low = times.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = times.iter().copied().fold(0.0, f64::max);
-        format!(
-            "most rows took {} to {} times as long in {} as in their other rounds, so that it was the machine, and ratios, which are \
-             paired by round, may bear it",
-            factor(low),
-            factor(high),
-            place(None, phase, *corpus_id)
-        )
+    let one = |((phase, corpus_id), times): (&(&String, CorpusId), &Vec<f64>)| Seen::MostCandidates {
+        phase: (*phase).clone(),
+        corpus_id: *corpus_id,
+        low: times.iter().copied().fold(f64::INFINITY, f64::min),
+        high: times.iter().copied().fold(0.0, f64::max),
     };
     let is_told = |disturbance: &Disturbance| {
         let key = disturbance.phase.as_ref().map(|phase| (phase, disturbance.corpus_id));
         matches!(disturbance.cause, Cause::Far { .. }) && key.is_some_and(|key| times.contains_key(&key))
     };
     let left = found.iter().copied().filter(|disturbance| !is_told(disturbance)).collect();
-    (times.iter().map(text).collect(), left)
+    (times.iter().map(one).collect(), left)
 }
 
-/// What was seen of one row in one phase, by where that was, in the order in which it was found.
-fn by_place<'d>(found: &[&'d Disturbance]) -> Vec<(String, Vec<&'d Disturbance>)> {
-    let mut places: Vec<(String, Vec<&Disturbance>)> = Vec::new();
+/// What was seen of one candidate in one phase, by where that was, in the order in which it was found.
+fn by_place(found: &[&Disturbance]) -> Vec<Seen> {
+    type Place<'p> = (&'p str, &'p str, CorpusId);
+    let mut places: Vec<(Place<'_>, Vec<Cause>)> = Vec::new();
     for disturbance in found {
         let (Some(store), Some(phase)) = (&disturbance.store, &disturbance.phase) else { continue };
         if matches!(disturbance.cause, Cause::OthersIo { .. }) {
             continue;
         }
-        let name = place(Some(store), phase, disturbance.corpus_id);
-        match places.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, found)) => found.push(disturbance),
-            None => places.push((name, vec![disturbance])),
+        let place: Place<'_> = (store, phase, disturbance.corpus_id);
+        match places.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, causes)) => causes.push(disturbance.cause),
+            None => places.push((place, vec![disturbance.cause])),
         }
     }
-    places
-}
-
-fn of_place(place: &str, found: &[&Disturbance]) -> String {
-    let seen: Vec<String> = found.iter().filter_map(|disturbance| words(&disturbance.cause)).collect();
-    format!("{place} {}", seen.join(" and "))
-}
-
-fn words(cause: &Cause) -> Option<String> {
-    match cause {
-        Cause::Far { times } => Some(format!("took {} times as long as in its other rounds", factor(*times))),
-        Cause::ReadsDevice { read_bytes, delivered_bytes, cached } => {
-            let cached = if *cached { ", and was in the page cache afterwards" } else { "" };
-            Some(format!(
-                "read {} from the device for {} of blobs, though all had been read before{cached}",
-                units::bytes(*read_bytes as f64),
-                units::bytes(*delivered_bytes as f64)
-            ))
-        }
-        Cause::OthersIo { .. } | Cause::Processor { .. } => None,
-    }
+    let seen = |((store, phase, corpus_id), causes): (Place<'_>, Vec<Cause>)| Seen::Candidate {
+        store: store.to_owned(),
+        phase: phase.to_owned(),
+        corpus_id,
+        causes,
+    };
+    places.into_iter().map(seen).collect()
 }
 
 /// What others did in a round, and during which phases.
-fn of_others(result: &RunResult, found: &[&Disturbance]) -> Option<String> {
+fn by_others(result: &RunResult, found: &[&Disturbance]) -> Option<Others> {
     let (mut read, mut written) = (0, 0);
-    let mut phases: Vec<&str> = Vec::new();
+    let mut phases: Vec<String> = Vec::new();
     for disturbance in found {
         if let (Cause::OthersIo { read_bytes, written_bytes }, Some(phase)) =
             (disturbance.cause, &disturbance.phase)
         {
             (read, written) = (read + read_bytes, written + written_bytes);
-            if !phases.contains(&whole_of(phase)) {
-                phases.push(whole_of(phase));
+            let phase = whole_of(phase).to_owned();
+            if !phases.contains(&phase) {
+                phases.push(phase);
             }
         }
     }
-    let of = |what: &str, bytes: u64| (bytes > 0).then(|| format!("{what} {}", units::bytes(bytes as f64)));
-    let done: Vec<String> = [of("read", read), of("wrote", written)].into_iter().flatten().collect();
     // Programs that lose their own pages to our dropping the caches read them again.
-    let is_cold = |cell: &Cell| cell.cache == Cache::Cold && phases.contains(&whole_of(&cell.phase));
+    let is_cold =
+        |cell: &Cell| cell.cache == Cache::Cold && phases.iter().any(|phase| phase == whole_of(&cell.phase));
     let drops = result.plan.drop_caches != Some(false) && result.machine.root;
-    let ours = if read > 0 && drops && result.results.iter().any(is_cold) {
-        " (in part, perhaps, what they lost when cold passes dropped the kernel's caches)"
-    } else {
-        ""
-    };
-    (!done.is_empty()).then(|| {
-        format!("other programs {} on the same disk during {}{ours}", done.join(" and "), phases.join(", "))
+    let perhaps_for_us = read > 0 && drops && result.results.iter().any(is_cold);
+    (read + written > 0).then_some(Others {
+        read_bytes: read,
+        written_bytes: written,
+        phases,
+        perhaps_for_us,
     })
-}
-
-fn place(store: Option<&str>, phase: &str, corpus_id: CorpusId) -> String {
-    let size =
-        corpus_id.bytes().map(|bytes| format!(" at {}", units::bytes(bytes as f64))).unwrap_or_default();
-    match store {
-        Some(store) => format!("{store} in {phase}{size}"),
-        None => format!("{phase}{size}"),
-    }
-}
-
-fn factor(times: f64) -> String {
-    if times >= 10.0 { format!("{times:.0}") } else { format!("{times:.2}") }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What is said of findings: which rows do what a kind of work asked about, in all their rounds, and which do not.
+//! What is said of findings: which candidates do what a kind of work asked about, in all their rounds, and which do not.
 
 use crate::corpus::CorpusId;
 use crate::result::{Bearing, Finding, RunResult};
@@ -12,13 +12,13 @@ pub struct Group<'r> {
     pub corpus_id: CorpusId,
     /// What they are about.
     pub title: &'r str,
-    /// In the order of rows, and of rounds within a row.
+    /// In the order of candidates, and of rounds within one.
     pub findings: Vec<&'r Finding>,
 }
 
-/// What the findings of one row say together.
+/// What the findings of one candidate say together.
 pub struct Standing<'r> {
-    /// The row.
+    /// The candidate.
     pub store: &'r str,
     /// In how many rounds it was asked.
     pub rounds: usize,
@@ -51,7 +51,7 @@ pub fn groups(result: &RunResult) -> Vec<Group<'_>> {
 }
 
 impl<'r> Group<'r> {
-    /// What is said of each row.
+    /// What is said of each candidate.
     pub fn standings(&self) -> Vec<Standing<'r>> {
         let mut stores: Vec<&str> = Vec::new();
         for finding in &self.findings {
@@ -90,7 +90,7 @@ impl<'r> Group<'r> {
             let rounds = held.iter().map(|standing| standing.rounds).min().unwrap_or(0);
             return Some(format!(
                 "{begin}: holds for {} in all of {}.",
-                units::counted(held.len() as u64, "row"),
+                units::counted(held.len() as u64, "candidate"),
                 units::counted(rounds as u64, "round")
             ));
         }

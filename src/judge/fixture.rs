@@ -5,17 +5,17 @@ use serde_json::{Value, json};
 use crate::plan::PlanText;
 use crate::result::RunResult;
 
-/// Rounds of a row.
-pub(super) const ROUNDS: usize = 10;
+/// Rounds of a candidate.
+pub(crate) const ROUNDS: usize = 10;
 
 /// Seconds of 1,000 ops in each round: noise of one per cent around a level, other for each `salt`.
-pub(super) fn around(level: f64, salt: usize) -> Vec<f64> {
+pub(crate) fn around(level: f64, salt: usize) -> Vec<f64> {
     let noise = [0.4, -1.1, 0.7, 1.3, -0.6, -1.2, 0.9, -0.3, 0.2, -0.3];
     (0..ROUNDS).map(|round| level * (1.0 + 0.01 * noise[(round * 3 + salt * 7) % ROUNDS])).collect()
 }
 
 /// A cell of 1,000 ops a round; what differs is put over it.
-pub(super) fn cell(store: &str, phase: &str, seconds: &[f64], over: Value) -> Value {
+pub(crate) fn cell(store: &str, phase: &str, seconds: &[f64], over: Value) -> Value {
     let round = |(index, seconds): (usize, &f64)| {
         json!({"round": index + 1, "position": 1, "seed": 1, "ops": 1000, "blobs": 1000, "bytes": 1000, "seconds": seconds,
                "passes": 1, "errors": 0, "retries": 0, "timeouts": 0, "histogram": {"service": {}},
@@ -35,7 +35,7 @@ pub(super) fn cell(store: &str, phase: &str, seconds: &[f64], over: Value) -> Va
 }
 
 /// A result with these cells, of a plan.
-pub(super) fn result(claims: &str, cells: Vec<Value>, visits: Vec<Value>) -> RunResult {
+pub(crate) fn result(claims: &str, cells: Vec<Value>, visits: Vec<Value>) -> RunResult {
     let value = json!({
         "schema": 1, "complete": true, "plan": PlanText::parse(claims).unwrap(),
         "program": {"version": "0", "build": "release", "command": "c", "started": "s", "seconds": 1.0},
@@ -44,8 +44,8 @@ pub(super) fn result(claims: &str, cells: Vec<Value>, visits: Vec<Value>) -> Run
                     "filesystem": "ext4", "mount": "rw", "free_bytes": 1, "root": false},
         "harness": {"null_ns": {}, "clock": "clock", "clock_read_ns": 8.0},
         "corpus": {"name": "c", "blobs": 3, "bytes": 30, "quantiles": {}, "largest_bytes": 20, "zstd_ratio": 1.0},
-        "rows": [], "results": cells, "footprints": [], "comparisons": [], "answer": [], "crossovers": [], "claims": [],
-        "doubts": [], "rails": [], "store_rounds": visits
+        "candidates": [], "results": cells, "footprints": [], "comparisons": [], "answer": [], "crossovers": [], "claims": [],
+        "warnings": [], "probes": [], "store_rounds": visits
     });
     serde_json::from_value(value).unwrap()
 }

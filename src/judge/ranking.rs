@@ -5,35 +5,32 @@ use super::compare::{rank, with_reference};
 use super::{LEAST_SECONDS, SHORT_SECONDS, VERDICT_ROUNDS};
 use crate::plan::text::{Design, class_wanted};
 use crate::records::{RESIDENT_SHARE_OPENED_MAX, Records};
-use crate::result::{Cache, CacheProof, Cell, Kind, RunResult, Status};
-use crate::rules::DEVICE_BYTES_PER_BYTE_MIN;
+use crate::result::{Cache, CacheProof, Cell, Kind, Reason, RunResult, Status};
 pub use crate::rules::HARNESS_SHARE_MAX;
 use crate::rules::SHORT_OPS;
+use crate::rules::{DEVICE_BYTES_PER_BYTE_MIN, MEMORY_OUTSIDE_MAX};
 
 /// Why a cell says more of the harness than of the store, if it does.
-pub fn mostly_harness(cell: &Cell) -> Option<String> {
+pub fn mostly_harness(cell: &Cell) -> Option<Reason> {
     let share = cell.harness_share.filter(|share| *share > HARNESS_SHARE_MAX)?;
-    Some(format!("client-bound: {:.0} % of an op is the harness", share * 100.0))
+    Some(Reason::MostlyHarness { share })
 }
 
 /// Why a cell is not ranked, if it is not.
-pub(super) fn not_ranked(plan: &Design, records: &Records, cell: &Cell) -> Option<String> {
+pub(super) fn not_ranked(plan: &Design, records: &Records, cell: &Cell) -> Option<Reason> {
+    let why = || cell.reason.clone().unwrap_or_default();
     match cell.status {
         Status::Measured => {}
-        Status::NotPossible => {
-            return Some(format!("not possible: {}", cell.reason.clone().unwrap_or_default()));
-        }
-        Status::NotAvailable => {
-            return Some(format!("not available: {}", cell.reason.clone().unwrap_or_default()));
-        }
-        Status::Failed => return Some(format!("failed: {}", cell.reason.clone().unwrap_or_default())),
+        Status::NotPossible => return Some(Reason::NotPossible { why: why() }),
+        Status::NotAvailable => return Some(Reason::NotAvailable { why: why() }),
+        Status::Failed => return Some(Reason::Failed { why: why() }),
     }
     let phase = plan.phases.iter().find(|phase| phase.id == cell.phase)?;
     let wanted = class_wanted(cell.own_durability, phase.class, plan.durability);
     let weaker = (phase.writes() && cell.durability < wanted)
-        .then(|| format!("{WEAKER} {}, the strongest it has", cell.durability.name()));
-    if is_yardstick(cell) {
-        return Some("a baseline, not a place for files".to_owned());
+        .then_some(Reason::WeakerClass { class: cell.durability });
+    if is_baseline(cell) {
+        return Some(Reason::Baseline);
     }
     // Of caches nobody expects that class: those of each class rank apart.
     if weaker.is_some() && !is_cache(cell) {
@@ -45,6 +42,9 @@ pub(super) fn not_ranked(plan: &Design, records: &Records, cell: &Cell) -> Optio
     if let Some(why) = client_is_the_limit(records, cell) {
         return Some(why);
     }
+    if let Some(why) = memory_outside(cell) {
+        return Some(why);
+    }
     if let Some(why) = misses_its_cache(cell) {
         return Some(why);
     }
@@ -52,7 +52,7 @@ pub(super) fn not_ranked(plan: &Design, records: &Records, cell: &Cell) -> Optio
     if !cell.is_ladder()
         && cell.rounds.iter().any(|round| round.open.as_ref().is_some_and(|open| !open.sustained))
     {
-        return Some("not sustained: the offered rate was more than it could do".to_owned());
+        return Some(Reason::NotSustained);
     }
     if let Some(why) =
         opened_warm(cell).or_else(|| cut_short(plan, records, cell)).or_else(|| too_short([cell]))
@@ -60,14 +60,15 @@ pub(super) fn not_ranked(plan: &Design, records: &Records, cell: &Cell) -> Optio
         return Some(why);
     }
     if cell.rounds.len() < 2 {
-        return Some("one round only".to_owned());
+        return Some(Reason::OneRound);
     }
     resident(cell, records.corpora.iter().map(|corpus| corpus.zstd_ratio).fold(1.0, f64::max))
 }
 
-/// Why cells, taken together, are too short: they have neither the time nor the ops to average over, nor the rounds whose scatter would
-/// tell how much that matters. A limit of time alone would turn an order round: of rows that do the same, it leaves out the fast ones.
-pub fn too_short<'c>(cells: impl IntoIterator<Item = &'c Cell>) -> Option<String> {
+/// Why cells, taken together, are too short: they have neither the time nor the ops to average over, nor the rounds whose scatter
+/// would tell how much that matters. A limit of time alone would turn an order round: of candidates that do the same, it leaves
+/// out the fast ones.
+pub fn too_short<'c>(cells: impl IntoIterator<Item = &'c Cell>) -> Option<Reason> {
     let (mut ops, mut seconds, mut least) = (0.0, 0.0, usize::MAX);
     for cell in cells {
         let rounds = cell.rounds.len().max(1) as f64;
@@ -76,11 +77,8 @@ pub fn too_short<'c>(cells: impl IntoIterator<Item = &'c Cell>) -> Option<String
         seconds += settled.sum::<f64>() / rounds;
         least = least.min(cell.rounds.len());
     }
-    if is_long_enough(ops, seconds, least as u64) {
-        return None;
-    }
-    let time = crate::units::nanoseconds(seconds * 1e9);
-    Some(format!("{TOO_SHORT}: {} in {time} a round", crate::units::counted(ops.round() as u64, "op")))
+    (!is_long_enough(ops, seconds, least as u64))
+        .then(|| Reason::TooShort { ops: ops.round() as u64, seconds })
 }
 
 /// Whether so many ops and seconds a round, in so many rounds, are enough to be ranked by.
@@ -89,24 +87,19 @@ pub fn is_long_enough(ops: f64, seconds: f64, rounds: u64) -> bool {
     ops >= SHORT_OPS as f64 || seconds >= SHORT_SECONDS || by_rounds
 }
 
-/// How the reason begins of a cell that more time or more ops would help.
-const TOO_SHORT: &str = "too short";
-
-/// Whether that is why a cell is not ranked.
+/// Whether more time or more ops would have a cell ranked.
 pub fn is_too_short(cell: &Cell) -> bool {
-    is_because(cell, TOO_SHORT)
+    cell.not_ranked.as_ref().is_some_and(Reason::is_too_short)
 }
 
-/// How the reason begins of a cell beside which another was too short, and may be faster.
-const NO_BEST: &str = "no best";
-
-/// Ranks nothing where a row that is too short may be the fastest: without it, a slower one would be called the best for being slow.
+/// Ranks nothing where a candidate that is too short may be the fastest: without it, a slower one would be called the best for
+/// being slow.
 pub(super) fn withhold_bests(cells: &mut [Cell]) {
     let short: Vec<usize> = (0..cells.len()).filter(|index| is_shorter(&cells[*index])).collect();
     if short.is_empty() {
         return;
     }
-    let mut withheld: Vec<(usize, String)> = Vec::new();
+    let mut withheld: Vec<(usize, Reason)> = Vec::new();
     for (index, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.not_ranked.is_none()) {
         let with_cell = |other: &Cell| {
             (other.phase == cell.phase && other.corpus_id == cell.corpus_id)
@@ -114,7 +107,8 @@ pub(super) fn withhold_bests(cells: &mut [Cell]) {
         };
         let ranked: Vec<_> =
             cells.iter().filter(|other| other.not_ranked.is_none() && with_cell(other)).map(series).collect();
-        let best = rank(&ranked).and_then(|ranking| ranked.iter().find(|row| row.label == ranking.best));
+        let best =
+            rank(&ranked).and_then(|ranking| ranked.iter().find(|candidate| candidate.label == ranking.best));
         let may_be_faster = |other: &&Cell| {
             let ratio = best.and_then(|best| with_reference(&series(other), best));
             with_cell(other) && !ratio.is_some_and(|(ratio, _)| ratio.high.is_some_and(|high| high < 1.0))
@@ -123,11 +117,10 @@ pub(super) fn withhold_bests(cells: &mut [Cell]) {
             .iter()
             .map(|index| &cells[*index])
             .filter(may_be_faster)
-            .map(|other| format!("`{}`", other.store))
+            .map(|other| other.store.clone())
             .collect();
         if !faster.is_empty() {
-            let why = format!("{NO_BEST}: too short to be ranked, and perhaps faster: {}", faster.join(", "));
-            withheld.push((index, why));
+            withheld.push((index, Reason::NoBest { faster }));
         }
     }
     withheld.into_iter().for_each(|(index, why)| cells[index].not_ranked = Some(why));
@@ -140,45 +133,38 @@ fn is_shorter(cell: &Cell) -> bool {
 
 /// Whether a cell is not ranked for the sake of another only: it may be compared with those that were measured.
 pub fn is_withheld(cell: &Cell) -> bool {
-    is_because(cell, NO_BEST)
+    cell.not_ranked.as_ref().is_some_and(Reason::is_withheld)
 }
 
-/// How the reason begins of a row that has not the class which was asked for.
-const WEAKER: &str = "runs in class";
-
-/// Why the figures of a cell say nothing of its row, whatever they are held against: they are missing, or are those of a failure,
-/// of the harness, or of too little time. A row that ranks with no other, because of what it is, has figures all the same.
-pub fn says_nothing(cell: &Cell) -> Option<String> {
-    if cell.status == Status::Measured && is_yardstick(cell) || is_because(cell, WEAKER) {
+/// Why the figures of a cell say nothing of its candidate, whatever they are held against: they are missing, or are those of a
+/// failure, of the harness, or of too little time. A candidate that ranks with no other, because of what it is, has figures all
+/// the same.
+pub fn says_nothing(cell: &Cell) -> Option<Reason> {
+    let is_weaker = matches!(cell.not_ranked, Some(Reason::WeakerClass { .. }));
+    if cell.status == Status::Measured && is_baseline(cell) || is_weaker {
         return mostly_harness(cell).or_else(|| too_short([cell]));
     }
     cell.not_ranked.clone().filter(|_| !is_withheld(cell))
 }
 
-fn is_because(cell: &Cell, reason: &str) -> bool {
-    cell.not_ranked.as_ref().is_some_and(|why| why.starts_with(reason))
-}
-
-/// How the reason begins of a server that did fewer passes of a cold phase than other rows: it is too short as well.
-const CUT_SHORT: &str = "too short: a server restarts for each pass";
-
-/// Why a server read fewer keys cold than other rows: over different keys, rates cannot be compared, however long they took.
-fn cut_short(plan: &Design, records: &Records, cell: &Cell) -> Option<String> {
+/// Why a server read fewer keys cold than other candidates: over different keys, rates cannot be compared, however long they took.
+fn cut_short(plan: &Design, records: &Records, cell: &Cell) -> Option<Reason> {
     let (done, planned) = cold_passes(plan, records, cell)?;
-    (done < planned).then(|| format!("{CUT_SHORT}, and does {done} where other rows do {planned}"))
+    (done < planned).then_some(Reason::CutShort { done, planned })
 }
 
 /// Whether that is why a cell is not ranked.
 pub fn is_cut_short(cell: &Cell) -> bool {
-    is_because(cell, CUT_SHORT)
+    matches!(cell.not_ranked, Some(Reason::CutShort { .. }))
 }
 
-/// Passes of a cold phase that a cell's row does, and those that are planned.
+/// Passes of a cold phase that a cell's candidate does, and those that are planned.
 fn cold_passes(plan: &Design, records: &Records, cell: &Cell) -> Option<(u32, u32)> {
     let cold = plan.cold_phase_of(&cell.phase, cell.corpus_id)?;
     let planned = records.fixed.lengths.get(&cell.corpus_id.key(&cold.id))?.cold_passes;
-    let row = records.rows.iter().find(|row| row.store == cell.store && row.is_here())?;
-    Some((row.cold_passes(planned), planned))
+    let candidate =
+        records.candidates.iter().find(|candidate| candidate.store == cell.store && candidate.is_here())?;
+    Some((candidate.cold_passes(planned), planned))
 }
 
 /// Whether two cells of a phase read the same keys.
@@ -187,7 +173,7 @@ pub(super) fn same_keys(plan: &Design, records: &Records, one: &Cell, other: &Ce
 }
 
 /// For stores behind a server: whether our own processors were busy while the server's were idle.
-fn client_is_the_limit(records: &Records, cell: &Cell) -> Option<String> {
+fn client_is_the_limit(records: &Records, cell: &Cell) -> Option<Reason> {
     /// Above this share our processors are busy.
     const BUSY: f64 = 0.9;
     /// Below this share the server's are idle.
@@ -197,43 +183,48 @@ fn client_is_the_limit(records: &Records, cell: &Cell) -> Option<String> {
     let client_ns: f64 = cell.rounds.iter().map(|round| round.worker_cpu_ns as f64).sum();
     let wall_ns: f64 = cell.rounds.iter().map(|round| round.seconds * 1e9).sum();
     let processors = records.machine.processors.max(1) as f64;
-    let client = client_ns / (wall_ns * processors.min(cell.workers as f64));
-    let server = server_ns / (wall_ns * processors);
-    (client > BUSY && server < IDLE).then(|| {
-        let (client, server) = (client * 100.0, server * 100.0);
-        format!("client-bound: the client's processors were {client:.0} % busy, the server's {server:.0} %")
-    })
+    let client_share = client_ns / (wall_ns * processors.min(cell.workers as f64));
+    let server_share = server_ns / (wall_ns * processors);
+    (client_share > BUSY && server_share < IDLE).then_some(Reason::ClientBusy { client_share, server_share })
 }
 
 /// A cache that often has not what it is asked for stands for a mixture of itself and the store behind. A cold phase is about that.
-fn misses_its_cache(cell: &Cell) -> Option<String> {
+fn misses_its_cache(cell: &Cell) -> Option<Reason> {
     /// Above this share of the ops. A miss may take ten times as long as a hit: then one in a hundred moves the mean by a tenth.
     const MISSES: f64 = 0.01;
     let share = cell.counters.cache_misses as f64 / cell.ops.max(1) as f64;
-    (cell.cache != Cache::Cold && share > MISSES)
-        .then(|| format!("{:.0} % of its ops were misses of its cache", share * 100.0))
+    (cell.cache != Cache::Cold && share > MISSES).then_some(Reason::MissesItsCache { share })
+}
+
+/// Memory that a candidate has where its limit does not reach.
+fn memory_outside(cell: &Cell) -> Option<Reason> {
+    let of_rounds = cell.rounds.iter().filter_map(|round| round.memory);
+    of_rounds.filter_map(|memory| Some((memory.outside_bytes, memory.limit_bytes?))).find_map(
+        |(bytes, limit_bytes)| {
+            let is_much = bytes as f64 > MEMORY_OUTSIDE_MAX * limit_bytes as f64;
+            is_much.then_some(Reason::MemoryOutside { bytes, limit_bytes })
+        },
+    )
 }
 
 /// Why a cold cell is not cold, though everything was evicted: the store read its data when it was opened.
-fn opened_warm(cell: &Cell) -> Option<String> {
+fn opened_warm(cell: &Cell) -> Option<Reason> {
     let proof = cell.cache_proof.as_ref().filter(|_| cell.cache == Cache::Cold)?;
     let share = proof.resident_share_opened.filter(|share| *share > RESIDENT_SHARE_OPENED_MAX)?;
-    let start = crate::units::nanoseconds(proof.open_seconds * 1e9);
-    Some(format!("resident: opening loaded {:.0} % of it; start took {start}", share * 100.0))
+    Some(Reason::OpenedWarm { share, open_seconds: proof.open_seconds })
 }
 
 /// The same, seen by how little the device read.
-fn resident(cell: &Cell, zstd_ratio: f64) -> Option<String> {
+fn resident(cell: &Cell, zstd_ratio: f64) -> Option<Reason> {
     // Where keys are read more than once, as from a cold start on, later reads find what earlier ones brought in.
     let once = |proof: &&CacheProof| cell.cache == Cache::Cold && !proof.device_bytes_per_byte.is_empty();
     let proof = cell.cache_proof.as_ref().filter(once)?;
-    let start = crate::units::nanoseconds(proof.open_seconds * 1e9);
-    let read = device_bytes_per_byte(cell)?;
-    (read < DEVICE_BYTES_PER_BYTE_MIN / zstd_ratio.max(1.0))
-        .then(|| format!("resident: the device read {read:.2} B for a byte delivered; start took {start}"))
+    let bytes_per_byte = device_bytes_per_byte(cell)?;
+    (bytes_per_byte < DEVICE_BYTES_PER_BYTE_MIN / zstd_ratio.max(1.0))
+        .then_some(Reason::DeviceReadLittle { bytes_per_byte, open_seconds: proof.open_seconds })
 }
 
-/// The rows that answer the same question and so rank with each other: in the order in which they are told.
+/// The candidates that answer the same question and so rank with each other: in the order in which they are told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum League {
     /// What a program asks itself: places where files may live; in a run of pages, those.
@@ -248,7 +239,7 @@ pub enum League {
 }
 
 impl League {
-    /// That of a row of this kind.
+    /// That of a candidate of this kind.
     pub fn of(kind: Option<Kind>) -> League {
         match kind {
             Some(Kind::Web) => League::Delivery,
@@ -260,7 +251,7 @@ impl League {
         }
     }
 
-    /// What its rows are called; nothing where they are what a run is about anyway.
+    /// What its candidates are called; nothing where they are what a run is about anyway.
     pub fn name(self) -> &'static str {
         match self {
             League::Direct => "",
@@ -270,18 +261,18 @@ impl League {
         }
     }
 
-    /// Whether its rows may be an answer to where files should live, or to what should hand them out.
+    /// Whether its candidates may be an answer to where files should live, or to what should hand them out.
     pub fn is_choice(self) -> bool {
         matches!(self, League::Direct | League::Delivery)
     }
 }
 
-/// The league of a cell's row.
+/// The league of a cell's candidate.
 pub fn league(cell: &Cell) -> League {
     League::of(cell.kind)
 }
 
-/// Whether a cell's row may be what an answer recommends.
+/// Whether a cell's candidate may be what an answer recommends.
 pub fn is_choice(cell: &Cell) -> bool {
     league(cell).is_choice()
 }
@@ -307,11 +298,11 @@ pub fn group_of(cell: &Cell) -> String {
     let mut parts = Vec::new();
     if writes(cell) {
         let (kill, power) =
-            cell.damage.map_or(("", ""), |damage| (damage.after_kill.name(), damage.after_power_cut.name()));
+            cell.loss.map_or(("", ""), |loss| (loss.after_kill.name(), loss.after_power_cut.name()));
         parts
             .push(format!("class {}, {kill} when killed, {power} after a power cut", cell.durability.name()));
     } else if let Some(class) = cell.own_durability {
-        // What a row promises is why it is there: as shipped and careful are two answers, in every phase.
+        // What a candidate promises is why it is there: as shipped and careful are two answers, in every phase.
         parts.push(format!("kept in class {}", class.name()));
     }
     if cell.one_transaction {
@@ -328,7 +319,7 @@ pub fn group_of(cell: &Cell) -> String {
             parts.push("lukewarm files".to_owned());
         }
         Cache::Lukewarm => parts.push("lukewarm".to_owned()),
-        Cache::Cold | Cache::Warm | Cache::None => {}
+        Cache::Cold | Cache::Warm | Cache::Still | Cache::None => {}
     }
     parts.join("; ")
 }
@@ -363,7 +354,7 @@ pub fn is_alone(result: &RunResult, cell: &Cell) -> bool {
 }
 
 /// Whether a cell belongs to a baseline.
-pub fn is_yardstick(cell: &Cell) -> bool {
+pub fn is_baseline(cell: &Cell) -> bool {
     cell.kind == Some(Kind::Baseline)
 }
 
@@ -374,8 +365,8 @@ mod tests {
     use super::*;
     use crate::judge::fixture::cell;
 
-    /// Cells of one op a round, of rows that take these seconds for it, ranked as a run ranks them.
-    fn ranked(rows: &[(&str, f64)], rounds: usize) -> Vec<Cell> {
+    /// Cells of one op a round, of candidates that take these seconds for it, ranked as a run ranks them.
+    fn ranked(candidates: &[(&str, f64)], rounds: usize) -> Vec<Cell> {
         let one = |(store, seconds): &(&str, f64)| {
             let times: Vec<f64> = (0..rounds).map(|round| seconds * [1.0, 1.04, 0.97][round % 3]).collect();
             let mut value = cell(store, "fill", &times, json!({"ops": rounds}));
@@ -386,28 +377,24 @@ mod tests {
             cell.not_ranked = too_short([&cell]);
             cell
         };
-        let mut cells: Vec<Cell> = rows.iter().map(one).collect();
+        let mut cells: Vec<Cell> = candidates.iter().map(one).collect();
         withhold_bests(&mut cells);
         cells
     }
 
-    fn reasons(cells: &[Cell]) -> Vec<Option<&str>> {
-        cells.iter().map(|cell| cell.not_ranked.as_deref()).collect()
+    fn reasons(cells: &[Cell]) -> Vec<Option<&Reason>> {
+        cells.iter().map(|cell| cell.not_ranked.as_ref()).collect()
     }
 
     #[test]
-    fn a_row_is_not_the_best_for_being_slow_enough() {
+    fn a_candidate_is_not_the_best_for_being_slow_enough() {
         // One blob of 100 MB: 5.4 a second, and 1.2.
-        let rows = [("files", 1.0 / 5.4), ("server", 1.0 / 1.2)];
-        assert_eq!(reasons(&ranked(&rows, 5)), [None, None]);
-        let few = ranked(&rows, 3);
-        assert!(
-            few[0].not_ranked.as_ref().unwrap().starts_with("too short: 1 op in 18"),
-            "{:?}",
-            reasons(&few)
-        );
-        let why = "no best: too short to be ranked, and perhaps faster: `files`";
-        assert_eq!(reasons(&few)[1], Some(why));
+        let candidates = [("files", 1.0 / 5.4), ("server", 1.0 / 1.2)];
+        assert_eq!(reasons(&ranked(&candidates, 5)), [None, None]);
+        let few = ranked(&candidates, 3);
+        let is_short = |why: &Reason| matches!(why, Reason::TooShort { ops: 1, seconds } if *seconds < 0.19);
+        assert!(reasons(&few)[0].is_some_and(is_short), "{:?}", reasons(&few));
+        assert_eq!(reasons(&few)[1], Some(&Reason::NoBest { faster: vec!["files".to_owned()] }));
         // A claim on the slow one is tested all the same.
         assert_eq!(says_nothing(&few[1]), None);
     }
@@ -426,11 +413,15 @@ mod tests {
 
     #[test]
     fn what_is_short_and_proved_to_be_slower_takes_no_rank_from_others() {
-        let mut rows = ranked(&[("slow", 0.3)], 3);
+        let mut candidates = ranked(&[("slow", 0.3)], 3);
         let many = cell("fast", "fill", &[0.2, 0.21, 0.2], json!({}));
-        rows.push(serde_json::from_value(many).unwrap());
-        withhold_bests(&mut rows);
-        assert!(is_too_short(&rows[0]) && rows[1].not_ranked.is_none(), "{:?}", reasons(&rows));
+        candidates.push(serde_json::from_value(many).unwrap());
+        withhold_bests(&mut candidates);
+        assert!(
+            is_too_short(&candidates[0]) && candidates[1].not_ranked.is_none(),
+            "{:?}",
+            reasons(&candidates)
+        );
     }
 
     #[test]

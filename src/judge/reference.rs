@@ -1,15 +1,15 @@
-//! Comparisons with the row that the plan names as reference: each by itself, and those of a phase at all sizes as a matrix.
+//! Comparisons with the candidate that the plan names as reference: each by itself, and those of a phase at all sizes as a matrix.
 
 use std::collections::BTreeSet;
 
 use super::cells::series;
 use super::compare::compared;
 use super::interval::CONFIDENCE;
-use super::ranking::{is_yardstick, ranked_with, same_keys};
+use super::ranking::{is_baseline, ranked_with, same_keys};
 use crate::corpus::CorpusId;
 use crate::plan::text::Design;
 use crate::records::Records;
-use crate::result::{Against, Cell, Comparison, Interval, Matrix, MatrixCell, Verdict};
+use crate::result::{Against, Cell, Comparison, Interval, Matrix, MatrixCell, Reason, Verdict};
 
 /// Every cell and that of the reference in the same phase at the same size.
 fn pairs<'c>(plan: &Design, cells: &'c [Cell]) -> Vec<(&'c Cell, &'c Cell)> {
@@ -21,7 +21,7 @@ fn pairs<'c>(plan: &Design, cells: &'c [Cell]) -> Vec<(&'c Cell, &'c Cell)> {
     cells.iter().filter(|cell| cell.store != plan.reference).filter_map(with_reference).collect()
 }
 
-/// Each row over the reference, at a confidence of 95 % for each by itself.
+/// Each candidate over the reference, at a confidence of 95 % for each by itself.
 pub(super) fn comparisons(plan: &Design, records: &Records, cells: &[Cell]) -> Vec<Comparison> {
     let one = |(cell, reference): (&Cell, &Cell)| {
         let (ratio, verdict, reason) = judged(plan, records, (cell, reference), CONFIDENCE);
@@ -39,13 +39,13 @@ pub(super) fn comparisons(plan: &Design, records: &Records, cells: &[Cell]) -> V
     pairs(plan, cells).into_iter().map(one).collect()
 }
 
-/// A row over the reference at a confidence (0 to 1), what that means, and why it means nothing.
+/// A candidate over the reference at a confidence (0 to 1), what that means, and why it means nothing.
 fn judged(
     plan: &Design,
     records: &Records,
     (cell, reference): (&Cell, &Cell),
     confidence: f64,
-) -> (Option<Interval>, Verdict, Option<String>) {
+) -> (Option<Interval>, Verdict, Option<Reason>) {
     let reason = why_not(cell, reference);
     let measured = !cell.rounds.is_empty() && !reference.rounds.is_empty();
     // Over different keys there is no ratio.
@@ -59,27 +59,27 @@ fn judged(
     }
 }
 
-/// Why a row is not to be compared with the reference, if it is not.
-fn why_not(cell: &Cell, reference: &Cell) -> Option<String> {
+/// Why a candidate is not to be compared with the reference, if it is not.
+fn why_not(cell: &Cell, reference: &Cell) -> Option<Reason> {
     let (own, other) = (ranked_with(cell), ranked_with(reference));
     match (&cell.not_ranked, &reference.not_ranked) {
         (Some(why), _) => Some(why.clone()),
-        (None, Some(why)) => Some(format!("the reference is not ranked: {why}")),
-        (None, None) if own != other && own.is_empty() => Some(format!("not comparable with {other}")),
-        (None, None) if own != other => Some(format!("not comparable: {own}")),
+        (None, Some(why)) => Some(Reason::OfReference { why: Box::new(why.clone()) }),
+        (None, None) if own != other && own.is_empty() => Some(Reason::GroupOfReference { group: other }),
+        (None, None) if own != other => Some(Reason::OtherGroup { group: own }),
         (None, None) => None,
     }
 }
 
-/// A matrix for each phase that was done with several corpora: every row over the reference at every size. Whoever looks for what
-/// differs looks at all of its cells, so that each interval is as wide as lets all of a matrix hold at once with 95 % confidence
-/// (Bonferroni). A published experiment has tables of its own in place of it.
+/// A matrix for each phase that was done with several corpora: every candidate over the reference at every size. Whoever looks
+/// for what differs looks at all of its cells, so that each interval is as wide as lets all of a matrix hold at once with 95 %
+/// confidence (Bonferroni). A published experiment has tables of its own in place of it.
 pub(super) fn matrices(plan: &Design, records: &Records, cells: &[Cell]) -> Vec<Matrix> {
     if plan.corpora.len() < 2 || plan.text.document.is_some() {
         return Vec::new();
     }
     let pairs: Vec<(&Cell, &Cell)> =
-        pairs(plan, cells).into_iter().filter(|(cell, _)| !is_yardstick(cell)).collect();
+        pairs(plan, cells).into_iter().filter(|(cell, _)| !is_baseline(cell)).collect();
     plan.phases.iter().filter_map(|phase| matrix(plan, records, &pairs, &phase.id)).collect()
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::engine::subjects::rows;
+    use crate::engine::subjects::candidates;
     use crate::judge::fixture::{around, cell};
     use crate::plan::{Plan, resolved};
     use crate::result::{Machine, Program};
@@ -131,12 +131,12 @@ mod tests {
     }
 
     fn of(plan: &Plan, cells: Vec<Value>) -> Vec<Matrix> {
-        let records = Records::new(rows(plan), Program::default(), Machine::default());
+        let records = Records::new(candidates(plan), Program::default(), Machine::default());
         let cells: Vec<Cell> = cells.into_iter().map(|cell| serde_json::from_value(cell).unwrap()).collect();
         matrices(plan, &records, &cells)
     }
 
-    /// A row at one size that takes so many seconds in each round.
+    /// A candidate at one size that takes so many seconds in each round.
     fn at(store: &str, bytes: u64, seconds: &[f64], over: Value) -> Value {
         let mut value = cell(store, "read-warm", seconds, over);
         value["corpus_id"] = json!(bytes);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_is_compared_with_the_reference_at_every_size() {
+    fn every_candidate_is_compared_with_the_reference_at_every_size() {
         let plan = plan("sweep = '1kB,10kB,100kB'");
         let mut cells = Vec::new();
         for (bytes, level) in SIZES.into_iter().zip([0.5, 1.0, 3.0]) {
@@ -153,22 +153,22 @@ mod tests {
                 "null",
                 bytes,
                 &around(0.1, 1),
-                json!({"kind": "reference", "not_ranked": "a yardstick"}),
+                json!({"kind": "baseline", "not_ranked": {"code": "baseline"}}),
             ));
             cells.push(at("files/flat", bytes, &around(level, 2), json!({})));
-            let short = json!({"not_ranked": "too short: 3 ops in 1 ms a round"});
+            let short = json!({"not_ranked": {"code": "too-short", "ops": 3, "seconds": 0.001}});
             cells.push(at("short", bytes, &around(level, 3), short));
-            let refused =
-                json!({"status": "not-possible", "rounds": [], "not_ranked": "not possible: a limit"});
+            let why = json!({"code": "not-possible", "why": "a limit"});
+            let refused = json!({"status": "not-possible", "rounds": [], "not_ranked": why});
             cells.push(at("refused", bytes, &[], refused));
         }
         let [matrix] = &of(&plan, cells)[..] else { panic!("one phase") };
         assert_eq!((matrix.reference.as_str(), matrix.compared, matrix.cells.len()), ("files/hashed", 3, 9));
         assert!((matrix.confidence - (1.0 - 0.05 / 3.0)).abs() < 1e-12);
-        let of_row = |store: &str| -> Vec<&MatrixCell> {
+        let of_candidate = |store: &str| -> Vec<&MatrixCell> {
             matrix.cells.iter().filter(|cell| cell.store == store).collect()
         };
-        let flat = of_row("files/flat");
+        let flat = of_candidate("files/flat");
         assert_eq!(flat.iter().map(|cell| cell.blob_bytes).collect::<Vec<u64>>(), SIZES);
         let verdicts: Vec<Verdict> = flat.iter().map(|cell| cell.verdict).collect();
         assert_eq!(verdicts, [Verdict::Faster, Verdict::Equal, Verdict::Slower]);
@@ -176,9 +176,9 @@ mod tests {
         for (store, why, is_measured) in
             [("short", "too short", true), ("refused", "not possible: a limit", false)]
         {
-            for cell in of_row(store) {
+            for cell in of_candidate(store) {
                 assert_eq!(cell.verdict, Verdict::NotRanked);
-                assert!(cell.reason.as_ref().unwrap().starts_with(why), "{cell:?}");
+                assert!(crate::words::why(cell.reason.as_ref().unwrap()).starts_with(why), "{cell:?}");
                 assert_eq!(cell.ratio.is_some(), is_measured, "{cell:?}");
             }
         }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_rows_a_matrix_calls_few_different() {
+    fn of_equal_candidates_a_matrix_calls_few_different() {
         let mut random = SmallRng::seed_from_u64(11);
         let sizes: Vec<u64> = (1..=7).map(|step| step * 10_000).collect();
         let plan = plan("sweep = '10kB,20kB,30kB,40kB,50kB,60kB,70kB'");
@@ -221,6 +221,6 @@ mod tests {
             let is_different = |cell: &MatrixCell| matches!(cell.verdict, Verdict::Faster | Verdict::Slower);
             wrong += u32::from(matrix.cells.iter().any(is_different));
         }
-        assert!(wrong <= 20, "{wrong} of 300 matrices of equal rows have a difference");
+        assert!(wrong <= 20, "{wrong} of 300 matrices of equal candidates have a difference");
     }
 }

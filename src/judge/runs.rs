@@ -5,17 +5,18 @@ use std::collections::BTreeMap;
 use super::cells::{op_ns, series, waits_for_a_process, writes};
 use super::compare::unpaired;
 use super::interval::verdict;
-use super::{rails, ranking};
+use super::{probes, ranking};
 use crate::corpus::CorpusId;
 use crate::plan::text::{FillOrder, PhaseText, PlanText, whole_of};
-use crate::result::{Cell, CorpusResult, Durability, Interval, RowResult, RunResult, Verdict};
+use crate::result::{CandidateResult, Cell, CorpusResult, Durability, Interval, RunResult, Verdict};
 use crate::rules::{CORPUS_LIMIT, WAY_SHARE};
 use crate::units;
+use crate::words;
 
-/// What became of one row in one phase.
+/// What became of one candidate in one phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// The row.
+    /// The candidate.
     pub store: String,
     /// The phase.
     pub phase: String,
@@ -34,7 +35,7 @@ pub struct Change {
 pub enum ChangeVerdict {
     /// One of the five verdicts.
     Known(Verdict),
-    /// The processor's rails differ: the machine is not what it was.
+    /// The processor's probes differ: the machine is not what it was.
     MachineChanged,
     /// The way to another processor differs by much of an op that waits for a process there.
     WayChanged,
@@ -59,8 +60,8 @@ impl ChangeVerdict {
 
 /// Compares every cell of two runs.
 pub fn compare(old: &RunResult, new: &RunResult, threshold: f64) -> Vec<Change> {
-    let speed_changed = rails::speed_changed(old, new);
-    let way_changed = rails::trips_changed(old, new);
+    let speed_changed = probes::speed_changed(old, new);
+    let way_changed = probes::trips_changed(old, new);
     let mut changes = Vec::new();
     for cell in old.results.iter().filter(|cell| !cell.rounds.is_empty()) {
         let counterpart = new.results.iter().find(|other| same(cell, other) && !other.rounds.is_empty());
@@ -128,7 +129,7 @@ fn change(
     Change { ratio, verdict, regressed, ..gone(new, "new") }
 }
 
-/// The corpus that a cell's row kept.
+/// The corpus that a cell's candidate kept.
 fn corpus_of<'r>(result: &'r RunResult, cell: &Cell) -> Option<&'r CorpusResult> {
     match result.corpora.as_slice() {
         [] => Some(&result.corpus),
@@ -152,8 +153,8 @@ fn other_corpus(old: &CorpusResult, new: &CorpusResult) -> Option<String> {
     is_other.then(|| format!("other blobs: {} and {}", name(old), name(new)))
 }
 
-/// What else is not the same in two runs, in the order in which it is told: the machine, the program, then each row's settings and
-/// versions. It may be what a comparison is made for, or what spoils it; which of the two only its reader knows.
+/// What else is not the same in two runs, in the order in which it is told: the machine, the program, then each candidate's
+/// settings and versions. It may be what a comparison is made for, or what spoils it; which of the two only its reader knows.
 pub fn differences(old: &RunResult, new: &RunResult) -> Vec<String> {
     let mut found = Vec::new();
     let facts = |result: &RunResult| {
@@ -178,11 +179,13 @@ pub fn differences(old: &RunResult, new: &RunResult) -> Vec<String> {
     for ((what, before), (_, now)) in facts(old).into_iter().zip(facts(new)) {
         found.extend(changed(what, &before, &now));
     }
-    for row in &old.rows {
-        let Some(other) = new.rows.iter().find(|other| other.store == row.store) else { continue };
-        let told = settings(row, other);
+    for candidate in &old.candidates {
+        let Some(other) = new.candidates.iter().find(|other| other.store == candidate.store) else {
+            continue;
+        };
+        let told = settings(candidate, other);
         if !told.is_empty() {
-            found.push(format!("`{}`: {}", row.store, told.join(", ")));
+            found.push(format!("`{}`: {}", candidate.store, told.join(", ")));
         }
     }
     found
@@ -192,8 +195,8 @@ fn changed(what: &str, before: &str, now: &str) -> Option<String> {
     (before != now).then(|| format!("{what} {before}, now {now}"))
 }
 
-/// Options and facts of a row that have another value in the other run. Facts are known only of rows that were opened.
-fn settings(old: &RowResult, new: &RowResult) -> Vec<String> {
+/// Options and facts of a candidate that have another value in the other run. Facts are known only of candidates that were opened.
+fn settings(old: &CandidateResult, new: &CandidateResult) -> Vec<String> {
     let of = |old: &BTreeMap<String, String>, new: &BTreeMap<String, String>| -> Vec<String> {
         old.iter().filter_map(|(name, before)| changed(name, before, new.get(name)?)).collect()
     };
@@ -210,7 +213,7 @@ fn of_reads(cell: &Cell) -> &'static str {
 /// Why two cells of one name measure different things, or nothing.
 fn differs(old: &Cell, new: &Cell) -> Option<String> {
     let silent = |cell: &Cell, which: &str| {
-        ranking::says_nothing(cell).map(|why| format!("not ranked in the {which} run: {why}"))
+        ranking::says_nothing(cell).map(|why| format!("not ranked in the {which} run: {}", words::why(&why)))
     };
     if let Some(why) = silent(old, "old").or_else(|| silent(new, "new")) {
         return Some(why);
@@ -260,7 +263,7 @@ fn planned_otherwise(old: &RunResult, new: &RunResult, cell: &Cell) -> Option<St
     }
     let own = |plan: &PlanText| {
         let phase = plan.phase.iter().find(|phase| phase.id == whole_of(&cell.phase))?;
-        // Nor does it matter with which corpora and rows else it is done.
+        // Nor does it matter with which corpora and candidates else it is done.
         let (corpora, stores) = (Vec::new(), Vec::new());
         Some(PhaseText { count: None, seconds: None, share: None, corpora, stores, ..phase.clone() })
     };

@@ -7,14 +7,14 @@ use anyhow::Result;
 use super::cells::{cell, missing_cell, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::crossover::{Point, crossovers};
-use super::ranking::{is_yardstick, not_ranked, ranked_with, same_keys, withhold_bests};
-use super::{answer, claims, disturbed, doubts, interval, reference};
+use super::ranking::{is_baseline, not_ranked, ranked_with, same_keys, withhold_bests};
+use super::{answer, claims, disturbed, interval, reference, warnings};
 use crate::corpus::CorpusId;
-use crate::plan::text::{Design, Phase};
+use crate::plan::text::{Design, MEMORY_SWEEP, Phase};
 use crate::records::Records;
 use crate::result::{
-    Against, Cell, Comparison, Disturbance, Finding, Footprint, PhaseResult, Picture, RowResult, RunResult,
-    SCHEMA, Verdict,
+    Against, CandidateResult, Cell, Comparison, Disturbance, Finding, Footprint, PhaseResult, Picture,
+    RunResult, SCHEMA, Verdict,
 };
 
 /// Works out the whole result.
@@ -22,10 +22,10 @@ pub fn summarize(plan: &Design, records: &Records) -> Result<RunResult> {
     let mut cells = Vec::new();
     for planned in &plan.corpora {
         for phase in plan.phases_of(planned.corpus_id).filter(|phase| !phase.only_prepares()) {
-            for row in records.rows.iter().filter(|row| does(plan, phase, row)) {
-                match row.is_here() {
-                    true => cells.extend(cell(plan, records, row, phase, planned.corpus_id)?),
-                    false => cells.push(missing_cell(row, plan, phase, planned.corpus_id)),
+            for candidate in records.candidates.iter().filter(|candidate| does(plan, phase, candidate)) {
+                match candidate.is_here() {
+                    true => cells.extend(cell(plan, records, candidate, phase, planned.corpus_id)?),
+                    false => cells.push(missing_cell(candidate, plan, phase, planned.corpus_id)),
                 }
             }
         }
@@ -35,10 +35,10 @@ pub fn summarize(plan: &Design, records: &Records) -> Result<RunResult> {
     }
     withhold_bests(&mut cells);
     let rankings = rankings(&mut cells);
-    let mut rows = records.rows.clone();
-    for row in &mut rows {
-        let visits = records.store_rounds.iter().filter(|visit| visit.store == row.store);
-        row.verified_from = visits.filter_map(|visit| visit.verified_from).min();
+    let mut candidates = records.candidates.clone();
+    for candidate in &mut candidates {
+        let visits = records.store_rounds.iter().filter(|visit| visit.store == candidate.store);
+        candidate.verified_from = visits.filter_map(|visit| visit.verified_from).min();
     }
     let mut result = RunResult {
         schema: SCHEMA,
@@ -50,7 +50,7 @@ pub fn summarize(plan: &Design, records: &Records) -> Result<RunResult> {
         harness: records.harness.clone(),
         corpus: records.corpora.first().cloned().unwrap_or_default(),
         corpora: if plan.corpora.len() > 1 { records.corpora.clone() } else { Vec::new() },
-        rows,
+        candidates,
         phases: plan.phases.iter().map(phase_result).collect(),
         findings: findings(plan, records),
         footprints: footprints(plan, records),
@@ -60,28 +60,28 @@ pub fn summarize(plan: &Design, records: &Records) -> Result<RunResult> {
         results: cells,
         answer: Vec::new(),
         claims: Vec::new(),
-        doubts: records.doubts.clone(),
-        rails: records.rails.clone(),
+        warnings: records.warnings.clone(),
+        probes: records.probes.clone(),
         store_rounds: records.store_rounds.clone(),
         set_aside: records.set_aside.clone(),
-        pictures: records.rows.iter().filter_map(|row| picture(records, row)).collect(),
+        pictures: records.candidates.iter().filter_map(|candidate| picture(records, candidate)).collect(),
     };
-    result.doubts.extend(doubts::from_figures(plan, &result));
+    result.warnings.extend(warnings::from_figures(plan, &result));
     result.claims = claims::judge(&result);
     result.answer = answer::answer(plan, &result);
     Ok(result)
 }
 
-/// Whether a row does a phase, or would if it could run.
-fn does(plan: &Design, phase: &Phase, row: &RowResult) -> bool {
-    if !row.is_here() {
-        return plan.would_be_done_by(&phase.id, &row.store, &row.adapter);
+/// Whether a candidate does a phase, or would if it could run.
+fn does(plan: &Design, phase: &Phase, candidate: &CandidateResult) -> bool {
+    if !candidate.is_here() {
+        return plan.would_be_done_by(&phase.id, &candidate.store, &candidate.adapter);
     }
-    row.is_reference() || plan.is_for(&phase.id, &row.adapter, &row.options)
+    candidate.is_baseline() || plan.is_for(&phase.id, &candidate.adapter, &candidate.options)
 }
 
-fn picture(records: &Records, row: &RowResult) -> Option<Picture> {
-    records.pictures.iter().find(|picture| picture.store == row.store).cloned()
+fn picture(records: &Records, candidate: &CandidateResult) -> Option<Picture> {
+    records.pictures.iter().find(|picture| picture.store == candidate.store).cloned()
 }
 
 fn phase_result(phase: &Phase) -> PhaseResult {
@@ -94,8 +94,8 @@ fn findings(plan: &Design, records: &Records) -> Vec<Finding> {
     let mut all = Vec::new();
     for planned in &plan.corpora {
         for phase in plan.phases_of(planned.corpus_id) {
-            for row in &records.rows {
-                let key = (row.store.clone(), planned.corpus_id, phase.id.clone());
+            for candidate in &records.candidates {
+                let key = (candidate.store.clone(), planned.corpus_id, phase.id.clone());
                 all.extend(
                     records.cells.get(&key).into_iter().flat_map(|cell| cell.findings.iter().cloned()),
                 );
@@ -154,8 +154,8 @@ fn rankings(cells: &mut [Cell]) -> Vec<Group> {
     }
     let mut ranked = Vec::new();
     for ((phase, corpus_id, name), members) in groups {
-        let rows: Vec<Series> = members.iter().map(|index| series(&cells[*index])).collect();
-        let Some(ranking) = rank(&rows) else { continue };
+        let candidates: Vec<Series> = members.iter().map(|index| series(&cells[*index])).collect();
+        let Some(ranking) = rank(&candidates) else { continue };
         for index in members {
             cells[index].leader = ranking.leaders.contains(&cells[index].store);
         }
@@ -207,10 +207,10 @@ fn baselines_of<'c>(
     cell: &'c Cell,
 ) -> impl Iterator<Item = &'c Cell> {
     let keeps = |label: &str| {
-        let row = records.rows.iter().find(|row| row.store == label);
-        row.is_some_and(|row| row.is_reference() && row.made_cold.is_some())
+        let candidate = records.candidates.iter().find(|candidate| candidate.store == label);
+        candidate.is_some_and(|candidate| candidate.is_baseline() && candidate.made_cold.is_some())
     };
-    let is_held = !cell.rounds.is_empty() && !is_yardstick(cell);
+    let is_held = !cell.rounds.is_empty() && !is_baseline(cell);
     cells.iter().filter(move |other| {
         (is_held && !other.rounds.is_empty() && keeps(&other.store))
             && (other.phase == cell.phase && other.corpus_id == cell.corpus_id)
@@ -223,11 +223,11 @@ fn baselines_of<'c>(
 fn footprints(plan: &Design, records: &Records) -> Vec<Footprint> {
     let mut all = Vec::new();
     for planned in &plan.corpora {
-        for row in &records.rows {
+        for candidate in &records.candidates {
             let rounds: Vec<&Footprint> = records
                 .store_rounds
                 .iter()
-                .filter(|visit| visit.store == row.store && visit.corpus_id == planned.corpus_id)
+                .filter(|visit| visit.store == candidate.store && visit.corpus_id == planned.corpus_id)
                 .map(|visit| &visit.footprint)
                 .collect();
             let Some(first) = rounds.first() else { continue };
@@ -246,6 +246,7 @@ fn footprints(plan: &Design, records: &Records) -> Vec<Footprint> {
                 corpus_id: first.corpus_id,
                 logical_bytes: first.logical_bytes,
                 empty_bytes: middle(&|footprint| footprint.empty_bytes),
+                empty_memory_bytes: middle(&|footprint| footprint.empty_memory_bytes),
                 allocated_bytes: middle(&|footprint| footprint.allocated_bytes),
                 after_settle_bytes: middle(&|footprint| footprint.after_settle_bytes),
                 index_bytes: middle(&|footprint| footprint.index_bytes),
@@ -261,22 +262,30 @@ fn footprints(plan: &Design, records: &Records) -> Vec<Footprint> {
 }
 
 fn all_crossovers(plan: &Design, records: &Records, cells: &[Cell]) -> Vec<crate::result::Crossover> {
-    if plan.corpora.len() < 2 {
-        return Vec::new();
-    }
-    let of_phase = |phase: &Phase| {
-        let rows: Vec<AtSizes> =
-            records.rows.iter().map(|row| at_sizes(cells, &phase.id, &row.store)).collect();
+    let of_all = |phase: &str, candidates: &[AtSizes]| {
         let mut pairs = Vec::new();
-        for (index, a) in rows.iter().enumerate() {
-            pairs.extend(rows[index + 1..].iter().map(|b| points(a, b)));
+        for (index, a) in candidates.iter().enumerate() {
+            pairs.extend(candidates[index + 1..].iter().map(|b| points(a, b)));
         }
-        crossovers(&phase.id, &pairs)
+        crossovers(phase, &pairs)
     };
-    plan.phases.iter().flat_map(of_phase).collect()
+    let mut found = Vec::new();
+    if plan.corpora.len() > 1 {
+        for phase in &plan.phases {
+            let at_sizes = |candidate: &CandidateResult| at_sizes(cells, &phase.id, &candidate.store);
+            found.extend(of_all(&phase.id, &records.candidates.iter().map(at_sizes).collect::<Vec<_>>()));
+        }
+    }
+    let corpus_bytes = records.corpora.first().map_or(0, |corpus| corpus.bytes);
+    let swept: Vec<(u64, &Phase)> = plan.memory_sweep(corpus_bytes).collect();
+    if !swept.is_empty() {
+        let with_memory = |candidate: &CandidateResult| with_memory(cells, &swept, &candidate.store);
+        found.extend(of_all(MEMORY_SWEEP, &records.candidates.iter().map(with_memory).collect::<Vec<_>>()));
+    }
+    found
 }
 
-/// What a row did at each size of a sweep at which it ranks, and with what it ranks there.
+/// What a candidate did at each size of a sweep at which it ranks, and with what it ranks there.
 type AtSizes = BTreeMap<u64, (String, Series)>;
 
 fn at_sizes(cells: &[Cell], phase: &str, label: &str) -> AtSizes {
@@ -286,7 +295,18 @@ fn at_sizes(cells: &[Cell], phase: &str, label: &str) -> AtSizes {
         .collect()
 }
 
-/// Two rows at every size at which they rank with each other.
+/// The same at each amount of memory.
+fn with_memory(cells: &[Cell], swept: &[(u64, &Phase)], label: &str) -> AtSizes {
+    let at = |(bytes, phase): &(u64, &Phase)| {
+        let of_phase = |cell: &&Cell| cell.store == label && cell.phase == phase.id;
+        let cell = cells.iter().find(of_phase)?;
+        let is_ranked = cell.not_ranked.is_none() && !cell.rounds.is_empty();
+        is_ranked.then(|| (*bytes, (ranked_with(cell), series(cell))))
+    };
+    swept.iter().filter_map(at).collect()
+}
+
+/// Two candidates at every size at which they rank with each other.
 fn points<'s>(a: &'s AtSizes, b: &'s AtSizes) -> Vec<Point<'s>> {
     let both = a.iter().filter_map(|(bytes, a)| Some((*bytes, a, b.get(bytes)?)));
     both.filter(|(_, (group, _), (other, _))| group == other)

@@ -1,15 +1,15 @@
 //! A plan: corpus, stores, workload, rounds. Read from TOML, from flags or from both; written beside every result.
 //!
-//! What is asked is in [`text`], and knows no store. Here it is given its rows.
+//! What is asked is in [`text`], and knows no store. Here it is given its candidates.
 
+mod candidates;
 mod resolve;
-mod rows;
 pub mod text;
 
+pub use candidates::{Candidate, Missing, Sets, candidates, class_of, defaults, missing_server};
 #[cfg(test)]
 pub use resolve::resolved;
-pub use resolve::{NOTHING_RUNS, Plan};
-pub use rows::{Missing, Row, Sets, class_of, defaults, missing_server, rows};
+pub use resolve::{NothingRuns, Plan};
 pub use text::*;
 
 pub use crate::store::COMMON;

@@ -52,15 +52,15 @@ fn figures_that_documents_work_out_follow_from_their_tables_or_are_named() {
     }
 }
 
-/// Every row, phase and corpus that a claim or a published table names is one of the plan's.
+/// Every candidate, phase and corpus that a claim or a published table names is one of the plan's.
 #[test]
 fn claims_and_tables_name_what_the_plan_has() {
     for (name, plan) in published() {
-        let rows: BTreeSet<&str> = plan
-            .rows
+        let candidates: BTreeSet<&str> = plan
+            .candidates
             .iter()
-            .map(|row| row.label.as_str())
-            .chain(plan.missing.iter().map(|row| row.label.as_str()))
+            .map(|candidate| candidate.label.as_str())
+            .chain(plan.missing.iter().map(|candidate| candidate.label.as_str()))
             .collect();
         let phase = |wanted: &str| {
             let part = format!("{wanted}.");
@@ -69,20 +69,24 @@ fn claims_and_tables_name_what_the_plan_has() {
         let corpus = |wanted: &str| plan.corpora.iter().any(|corpus| corpus.name.as_deref() == Some(wanted));
         let check = |of: &str, target: &Target| {
             let others = [&target.after, &target.before].into_iter().flatten();
-            for row in others.chain([&target.row]) {
-                assert!(rows.contains(row.as_str()), "{name}, {of}: no row `{row}` among {rows:?}");
+            for candidate in others.chain([&target.candidate]) {
+                assert!(
+                    candidates.contains(candidate.as_str()),
+                    "{name}, {of}: no candidate `{candidate}` among {candidates:?}"
+                );
             }
             assert!(target.phase.as_deref().is_none_or(phase), "{name}, {of}: no phase {:?}", target.phase);
-            let row = plan.rows.iter().find(|row| row.label == target.row);
-            let missing = plan.missing.iter().find(|row| row.label == target.row);
+            let candidate = plan.candidates.iter().find(|candidate| candidate.label == target.candidate);
+            let missing = plan.missing.iter().find(|candidate| candidate.label == target.candidate);
             let is_meant = |known: &&Phase| {
                 [known.id.as_str(), whole_of(&known.id)].map(Some).contains(&target.phase.as_deref())
             };
             for phase in plan.phases.iter().filter(is_meant) {
-                let does = row.is_none_or(|row| plan.is_done_by(&phase.id, row));
-                let would =
-                    missing.is_none_or(|row| plan.would_be_done_by(&phase.id, &row.label, &row.adapter));
-                assert!(does && would, "{name}, {of}: `{}` does not do `{}`", target.row, phase.id);
+                let does = candidate.is_none_or(|candidate| plan.is_done_by(&phase.id, candidate));
+                let would = missing.is_none_or(|candidate| {
+                    plan.would_be_done_by(&phase.id, &candidate.label, &candidate.adapter)
+                });
+                assert!(does && would, "{name}, {of}: `{}` does not do `{}`", target.candidate, phase.id);
             }
             assert!(
                 target.corpus.as_deref().is_none_or(corpus),
@@ -94,7 +98,7 @@ fn claims_and_tables_name_what_the_plan_has() {
         for claim in &plan.text.claim {
             claim.check().unwrap_or_else(|error| panic!("{name}: {error:#}"));
             leaves(claim).iter().for_each(|leaf| {
-                leaf.rows.iter().for_each(|operand| check(&leaf.id, &leaf.target(operand)));
+                leaf.candidates.iter().for_each(|operand| check(&leaf.id, &leaf.target(operand)));
             });
         }
         for table in &plan.text.published {

@@ -6,6 +6,7 @@ use super::text::corpora::corpora;
 use super::text::resolve::DEFAULT_BUDGET;
 use super::*;
 use crate::corpus::CorpusId;
+use crate::rules::SCALED_MEMORY_MIN;
 use crate::store::Durability;
 
 fn resolve(toml: &str) -> Result<Plan> {
@@ -36,7 +37,7 @@ fn an_empty_plan_is_the_default_run() {
     assert_eq!(plan.durability, Durability::OnSync);
     assert_eq!(plan.budget, Some(DEFAULT_BUDGET));
     assert_eq!(plan.reference, "files/hashed");
-    assert!(plan.rows.len() + plan.missing.len() >= 10);
+    assert!(plan.candidates.len() + plan.missing.len() >= 10);
     let again = PlanText::parse(&plan.text.to_toml().unwrap()).unwrap();
     assert_eq!(again, plan.text);
 }
@@ -48,11 +49,22 @@ fn rounds_switch_the_default_budget_off() {
 }
 
 #[test]
-fn a_look_has_two_rounds_unless_they_are_long() {
+fn a_preview_has_two_rounds_unless_they_are_long() {
     let rounds = |more: &str| resolve(&format!("scale = 0.01\n{more}")).unwrap().rounds;
     assert_eq!(rounds(""), Some(2));
     assert_eq!(rounds("sweep = '100B..1GB'"), Some(1));
     assert_eq!(rounds("sweep = '100B..1GB'\nrounds = 3"), Some(3));
+}
+
+#[test]
+fn memory_in_bytes_is_scaled_with_the_data() {
+    let memory = |text: &str| resolve(text).unwrap().memory.map(|memory| memory.bytes(1_000));
+    assert_eq!(memory("memory = '2GB'"), Some(2_000_000_000));
+    assert_eq!(memory("memory = '2GB'\nscale = 0.5"), Some(1_000_000_000));
+    assert_eq!(memory("memory = '2GB'\nscale = 0.001"), Some(SCALED_MEMORY_MIN));
+    assert_eq!(memory("memory = '1MB'\nscale = 0.001"), Some(1_000_000));
+    assert_eq!(memory("memory = '25%'\nscale = 0.001"), Some(250));
+    assert_eq!(memory("memory = 'none'"), None);
 }
 
 #[test]
@@ -106,13 +118,13 @@ fn blobs_are_put_in_the_order_of_ids_unless_something_else_is_said() {
 }
 
 #[test]
-fn a_row_with_a_class_of_its_own_is_in_it_from_the_fill_on() {
+fn a_candidate_with_a_class_of_its_own_is_in_it_from_the_fill_on() {
     let of = |class: &str, phase: Class| -> Vec<&str> {
         let plan = resolve(&format!(
             "durability = '{class}'\nstores = ['null', 'files/flat', 'files/hashed']\n[set]\n'files/flat.durability' = ['none', 'each-write']"
         ));
         let plan = plan.unwrap();
-        plan.rows.iter().map(|row| class_of(row, phase, plan.durability).name()).collect()
+        plan.candidates.iter().map(|candidate| class_of(candidate, phase, plan.durability).name()).collect()
     };
     assert_eq!(of("on-sync", Class::Fill), ["none", "none", "each-write", "on-sync"]);
     assert_eq!(of("each-write", Class::Fill), ["none", "none", "each-write", "on-sync"]);
@@ -131,7 +143,7 @@ fn a_row_with_a_class_of_its_own_is_in_it_from_the_fill_on() {
 }
 
 #[test]
-fn reads_are_one_transaction_where_the_phase_or_the_row_says_so() {
+fn reads_are_one_transaction_where_the_phase_or_the_candidate_says_so() {
     let plan = resolve(
         "stores = ['null', 'redb', 'redb[transaction=phase]']\n\
          phases = ['fill', 'read-warm', 'one', 'each', 'read-cold', 'read-again', 'overwrite']\n\
@@ -139,11 +151,11 @@ fn reads_are_one_transaction_where_the_phase_or_the_row_says_so() {
          [[phase]]\nid = 'each'\nops = { get = 0.5, range = 0.5 }\ntransaction = 'op'",
     )
     .unwrap();
-    let of = |row: &Row| -> Vec<&str> {
-        let is_one = |phase: &&Phase| plan.is_one_transaction(row, phase, CorpusId::ONLY);
+    let of = |candidate: &Candidate| -> Vec<&str> {
+        let is_one = |phase: &&Phase| plan.is_one_transaction(candidate, phase, CorpusId::ONLY);
         plan.phases.iter().filter(is_one).map(|phase| phase.id.as_str()).collect()
     };
-    let each: Vec<Vec<&str>> = plan.rows.iter().map(of).collect();
+    let each: Vec<Vec<&str>> = plan.candidates.iter().map(of).collect();
     assert_eq!(each, [vec![], vec!["one"], vec!["read-warm", "one"]]);
 }
 
@@ -199,7 +211,7 @@ fn several_corpora_have_phases_of_their_own() {
 }
 
 #[test]
-fn a_phase_may_be_for_some_rows_only() {
+fn a_phase_may_be_for_some_candidates_only() {
     let phase = |stores: &str| {
         format!(
             "stores = ['null', 'files/flat', 'sqlite', 'sqlite[page_size=16384]']\n[[phase]]\nid = 'p'\nops = {{get = 1.0}}\nparts = 2\ncount = 5\nstores = [{stores}]"
@@ -207,7 +219,11 @@ fn a_phase_may_be_for_some_rows_only() {
     };
     let plan = resolve(&phase("'files/flat', 'sqlite[page_size=16384]'")).unwrap();
     let does = |phase: &str| -> Vec<&str> {
-        plan.rows.iter().filter(|row| plan.is_done_by(phase, row)).map(|row| row.label.as_str()).collect()
+        plan.candidates
+            .iter()
+            .filter(|candidate| plan.is_done_by(phase, candidate))
+            .map(|candidate| candidate.label.as_str())
+            .collect()
     };
     assert_eq!(does("fill").len(), 4);
     assert_eq!(does("p.02"), ["null", "files/flat", "sqlite[page_size=16384]"]);
@@ -220,14 +236,14 @@ fn a_phase_may_be_for_some_rows_only() {
     let again =
         phase("'sqlite'") + "\n[[phase]]\nid = 'q'\nops = {get = 1.0}\nparts = 2\ncount = 5\nrepeats = 'p'";
     let plan = resolve(&again).unwrap();
-    let does = |row: &&Row| plan.is_done_by("q.02", row) && !row.is_reference();
-    assert_eq!(plan.rows.iter().filter(does).count(), 2);
+    let does = |candidate: &&Candidate| plan.is_done_by("q.02", candidate) && !candidate.is_baseline();
+    assert_eq!(plan.candidates.iter().filter(does).count(), 2);
     assert!(
         error(&phase("'postgres/bytea[url=postgres://u:secret@h/d]'"))
             .ends_with("are not chosen by their `url`")
     );
     let fill = phase("'lmdb'").replace("'p'", "'fill'").replace("parts = 2\n", "");
-    assert!(error(&fill).contains("every row is filled"));
+    assert!(error(&fill).contains("every candidate is filled"));
 }
 
 #[test]
@@ -259,7 +275,7 @@ fn some_of_several_corpora_are_what_they_are_with_all() {
 }
 
 #[test]
-fn a_row_that_cannot_be_had_is_missing_with_its_reason() {
+fn a_candidate_that_cannot_be_had_is_missing_with_its_reason() {
     let plan =
         resolve("stores = ['files/flat']\n[absent]\n'ntfs[sync=none]' = 'a file system of Windows'").unwrap();
     assert_eq!(
@@ -278,8 +294,8 @@ fn a_complete_plan_has_no_password() {
     )
     .unwrap();
     assert_eq!(plan.reference, "postgres/bytea[url=postgres://me:***@h/db]");
-    assert_eq!(plan.rows[2].label, "postgres/chunked[url=postgres://me:***@h2/db]");
-    assert_eq!(plan.rows[2].url().unwrap(), "postgres://me:s3cret@h2/db");
+    assert_eq!(plan.candidates[2].label, "postgres/chunked[url=postgres://me:***@h2/db]");
+    assert_eq!(plan.candidates[2].url().unwrap(), "postgres://me:s3cret@h2/db");
     let text = plan.text.to_toml().unwrap();
     assert!(text.contains("***@h2/db") && !text.contains("s3cret"), "{text}");
 }
@@ -298,4 +314,15 @@ fn read_again_repeats_the_read_before_it() {
     assert_eq!(passes_of(both, "read-again").as_deref(), Some("read-cold"));
     assert_eq!(passes_of("'fill', 'read-cold', 'reopen', 'read-again'", "read-again"), None);
     assert_eq!(passes_of("'fill', 'read-warm', 'read-again'", "read-again"), None);
+}
+
+#[test]
+fn a_former_key_is_refused_by_an_error_that_names_the_new_one() {
+    let said = |text: &str| format!("{:#}", PlanText::parse(text).unwrap_err());
+    let claim = "[[claim]]\nid = 'X'\nstatement = 's'\nphase = 'fill'\n";
+    assert!(said("rail_limit = 0.5").starts_with("`rail_limit` is called `probe_limit` now"));
+    assert!(said(&format!("{claim}rows = ['a', 'b']")).starts_with("`rows` is called `candidates` now"));
+    let target = said(&format!("{claim}candidates = [{{ row = 'a' }}, 'b']"));
+    assert!(target.starts_with("`row` is called `candidate` now"), "{target}");
+    assert!(!said("stors = ['memory']").contains("is called"));
 }

@@ -1,8 +1,8 @@
-//! The cells of a result as a table for spreadsheets and data frames: one line for each row and phase.
+//! The cells of a result as a table for spreadsheets and data frames: one line for each candidate and phase.
 
 use anyhow::Result;
 
-use super::place::{all_compared, baselines};
+use super::view::standing::{all_compared, baselines};
 use crate::result::{Against, Cell, Interval, Matrix, MatrixCell, RunResult};
 use crate::shown;
 
@@ -106,7 +106,7 @@ pub fn matrices(result: &RunResult) -> Result<Option<String>> {
             high,
             matrix.confidence.to_string(),
             kebab(&cell.verdict),
-            text(cell.reason.as_ref()),
+            text(cell.reason.as_ref().map(crate::words::why)),
         ]
     };
     let head: Vec<String> = MATRIX_COLUMNS.iter().map(|column| (*column).to_owned()).collect();
@@ -158,7 +158,7 @@ fn line(cell: &Cell) -> Vec<String> {
     line.extend([cell.device_reads, cell.device_read_bytes, cell.device_written_bytes].map(text));
     line.extend([cell.hot.map(|hot| hot.blobs_share), cell.hot.map(|hot| hot.bytes_share)].map(text));
     line.push(cell.leader.to_string());
-    line.push(text(cell.not_ranked.as_ref()));
+    line.push(text(cell.not_ranked.as_ref().map(crate::words::why)));
     line
 }
 

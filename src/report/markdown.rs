@@ -1,17 +1,19 @@
 //! The report as Markdown: for a page, an issue or a message.
 
-use super::findings;
-use super::matrix;
-use super::place::beside_baseline;
-use super::then::{self, is_later_part};
-use super::{html::collection::Member, terminal, words};
+use super::html::collection::Member;
+use super::view::standing::beside_baseline;
+use super::view::then::{self, is_later_part};
+use super::view::{describe, words};
+use super::view::{matrix, memory};
+use crate::corpus::CorpusId;
 use crate::judge::{cells, interval, ranking};
 use crate::plan::text::{PlanText, SHIPPED};
 use crate::result::{Cell, Claim, ClaimVerdict, RunResult, Status, Verdict};
 use crate::units;
+use crate::words::{advice, of_warning, why};
 
-/// The whole report.
-pub fn render(result: &RunResult) -> String {
+/// What stands above the sections.
+pub(super) fn begun(result: &RunResult) -> Page {
     let mut page = Page::default();
     let plan = &result.plan;
     page.paragraph(&format!("# {}", plan.name.as_deref().unwrap_or("Where should these files live?")));
@@ -23,17 +25,19 @@ pub fn render(result: &RunResult) -> String {
     if !result.complete {
         page.paragraph("**This run is not complete.**");
     }
-    page.paragraph("## Answer");
+    page
+}
+
+pub(super) fn answer(page: &mut Page, result: &RunResult, title: &str) {
+    page.paragraph(&format!("## {title}"));
     result.answer.iter().for_each(|sentence| page.paragraph(sentence));
-    then_and_now(&mut page, result);
-    found(&mut page, result);
-    page.paragraph("## What was measured");
-    page.paragraph(terminal::LEGEND);
-    phases(&mut page, result);
-    absent(&mut page, result);
-    ratios(&mut page, result);
-    doubts(&mut page, result);
-    page.0
+}
+
+pub(super) fn measured(page: &mut Page, result: &RunResult, title: &str) {
+    page.paragraph(&format!("## {title}"));
+    page.paragraph(describe::LEGEND);
+    phases(page, result);
+    absent(page, result);
 }
 
 /// All claims of several repeated experiments.
@@ -55,10 +59,14 @@ pub fn collection(members: &[Member]) -> String {
 
 /// Text in blocks.
 #[derive(Default)]
-struct Page(String);
+pub(super) struct Page(String);
 
 impl Page {
-    fn paragraph(&mut self, text: &str) {
+    pub(super) fn text(self) -> String {
+        self.0
+    }
+
+    pub(super) fn paragraph(&mut self, text: &str) {
         self.block(&escaped(text));
     }
 
@@ -71,7 +79,7 @@ impl Page {
         self.0.push('\n');
     }
 
-    fn table(&mut self, head: &[&str], lines: impl Iterator<Item = Vec<String>>) {
+    pub(super) fn table(&mut self, head: &[&str], lines: impl Iterator<Item = Vec<String>>) {
         let line = |cells: &mut dyn Iterator<Item = &str>| {
             let cells: Vec<String> =
                 cells.map(|cell| escaped(cell).replace('|', "\\|").replace('\n', " ")).collect();
@@ -90,9 +98,9 @@ impl Page {
 fn is_as_shipped(plan: &PlanText, shipped: &PlanText) -> bool {
     let one = |number: Option<usize>| number.unwrap_or(1);
     let class = |plan: &PlanText| plan.durability.clone().unwrap_or_else(|| "on-sync".to_owned());
-    // A look at the shape of a plan has rounds of its own.
-    let is_look = plan.rounds.is_none() && plan.scale.is_some();
-    (is_look || plan.rounds == shipped.rounds)
+    // A preview of the shape of a plan has rounds of its own.
+    let is_preview = plan.rounds.is_none() && plan.scale.is_some();
+    (is_preview || plan.rounds == shipped.rounds)
         && plan.budget == shipped.budget
         && class(plan) == class(shipped)
         && one(plan.workers) == one(shipped.workers)
@@ -101,6 +109,7 @@ fn is_as_shipped(plan: &PlanText, shipped: &PlanText) -> bool {
         && plan.fill_order.is_none_or(|order| order == shipped.fill_order.unwrap_or_default())
         && plan.seed.unwrap_or(1) == shipped.seed.unwrap_or(1)
         && (plan.rate, &plan.limit, &plan.mix) == (shipped.rate, &shipped.limit, &shipped.mix)
+        && (&plan.memory, plan.memory_total, &plan.cache) == (&shipped.memory, shipped.memory_total, &shipped.cache)
         && (plan.verify, plan.drop_caches) == (shipped.verify, shipped.drop_caches)
         && (&plan.set, &plan.corpus) == (&shipped.set, &shipped.corpus)
 }
@@ -210,10 +219,10 @@ fn or_dash(text: Option<String>) -> String {
 
 // ---- then and now ------------------------------------------------------------------------------------------------
 
-fn then_and_now(page: &mut Page, result: &RunResult) {
+pub(super) fn then_and_now(page: &mut Page, result: &RunResult, title: &str) {
     let plan = &result.plan;
     if let Some(document) = &plan.document {
-        page.paragraph("## Then and now");
+        page.paragraph(&format!("## {title}"));
         page.paragraph(&format!(
             "{}, *{}*, {}. Measured on: {}",
             document.author, document.title, document.date, document.machine
@@ -268,10 +277,10 @@ fn published(page: &mut Page, table: &then::Table<'_>) {
             line.series.name.clone(),
             or_dash(line.said()),
             line.today.as_ref().map_or_else(why, interval::text),
-            or_dash(line.row.map(code)),
+            or_dash(line.candidate.map(code)),
         ]
     });
-    page.table(&["", "then", "today", "row today"], lines);
+    page.table(&["", "then", "today", "candidate today"], lines);
 }
 
 fn claim_line(plan: Option<&str>, claim: &Claim) -> Vec<String> {
@@ -289,7 +298,7 @@ fn claim_line(plan: Option<&str>, claim: &Claim) -> Vec<String> {
 // ---- what was measured -------------------------------------------------------------------------------------------
 
 fn phases(page: &mut Page, result: &RunResult) {
-    for (phase, corpus_id) in terminal::blocks(result) {
+    for (phase, corpus_id) in describe::blocks(result) {
         if is_later_part(phase) {
             continue;
         }
@@ -298,9 +307,14 @@ fn phases(page: &mut Page, result: &RunResult) {
             .iter()
             .filter(|cell| cell.phase == phase && cell.corpus_id == corpus_id && !cell.rounds.is_empty())
             .collect();
-        let Some(first) = cells.first() else { continue };
+        let reasons = reasons(result, phase, corpus_id);
+        if cells.is_empty() && reasons.is_empty() {
+            continue;
+        }
         page.paragraph(&format!("### {}", words::phase(phase, corpus_id)));
-        page.paragraph(&format!("{}.", terminal::describe(result, first, &cells)));
+        if let Some(first) = cells.first() {
+            page.paragraph(&format!("{}.", describe::describe(result, first, &cells)));
+        }
         words::hot(&cells).iter().for_each(|hot| page.paragraph(&format!("{hot}.")));
         let groups = ranking::grouped(&cells);
         let several = groups.len() > 1 || groups.iter().any(|(_, members)| !ranking::is_choice(members[0]));
@@ -318,17 +332,38 @@ fn phases(page: &mut Page, result: &RunResult) {
             page.paragraph("Not ranked:");
         }
         cells_of(page, result, &rest);
+        if !reasons.is_empty() {
+            page.paragraph(&reasons.join("\n"));
+        }
     }
+}
+
+/// Why cells of a phase are not ranked. What a candidate as a whole cannot do stands with the candidates.
+fn reasons(result: &RunResult, phase: &str, corpus_id: CorpusId) -> Vec<String> {
+    let is_of_candidate = |cell: &Cell| {
+        result.candidates.iter().any(|candidate| {
+            candidate.store == cell.store && candidate.reason.is_some() && candidate.reason == cell.reason
+        })
+    };
+    let of_phase = |cell: &&Cell| cell.phase == phase && cell.corpus_id == corpus_id;
+    let cells = result.results.iter().filter(of_phase).filter(|cell| !ranking::is_baseline(cell));
+    cells
+        .filter(|cell| !is_of_candidate(cell))
+        .filter_map(|cell| Some(format!("- {}: {}", code(&cell.store), why(cell.not_ranked.as_ref()?))))
+        .collect()
 }
 
 /// A table of cells of one phase.
 fn cells_of(page: &mut Page, result: &RunResult, cells: &[&Cell]) {
+    if cells.is_empty() {
+        return;
+    }
     if cells.iter().any(|cell| !cell.counts.is_empty()) {
         let mut head = vec!["store", "ratio to the best"];
-        head.extend(terminal::LOADED);
+        head.extend(describe::LOADED);
         let lines = cells.iter().map(|cell| {
-            let mut line = vec![code(&cell.store), terminal::standing(result, cell)];
-            line.extend(terminal::loaded(cell));
+            let mut line = vec![code(&cell.store), describe::standing(result, cell)];
+            line.extend(describe::loaded(cell));
             line
         });
         return page.table(&head, lines);
@@ -343,7 +378,7 @@ fn cells_of(page: &mut Page, result: &RunResult, cells: &[&Cell]) {
         let mut line = vec![
             code(&cell.store),
             or_dash(rate.map(|rate| words::with_interval(&rate, units::count))),
-            terminal::standing(result, cell),
+            describe::standing(result, cell),
             time(times.p50),
             time(times.p99),
         ];
@@ -357,8 +392,15 @@ fn cells_of(page: &mut Page, result: &RunResult, cells: &[&Cell]) {
         head.insert(2, "time for a blob");
     }
     page.table(&head, lines);
+    let counted = cells.iter().filter_map(|cell| {
+        let figures = memory::counted(cell)?.into_iter().map(or_dash);
+        Some(std::iter::once(code(&cell.store)).chain(figures).collect())
+    });
+    let head: Vec<&str> =
+        std::iter::once("memory").chain(memory::COUNTED.map(|title| title.trim_start_matches('#'))).collect();
+    page.table(&head, counted);
     let steps =
-        cells.iter().filter_map(|cell| Some(format!("- {}: {}", code(&cell.store), terminal::steps(cell)?)));
+        cells.iter().filter_map(|cell| Some(format!("- {}: {}", code(&cell.store), describe::steps(cell)?)));
     let steps: Vec<String> = steps.collect();
     if !steps.is_empty() {
         page.paragraph(&steps.join("\n"));
@@ -370,8 +412,8 @@ fn cells_of(page: &mut Page, result: &RunResult, cells: &[&Cell]) {
     }
 }
 
-/// Every row over the reference at every size.
-fn ratios(page: &mut Page, result: &RunResult) {
+/// Every candidate over the reference at every size.
+pub(super) fn ratios(page: &mut Page, result: &RunResult, _: &str) {
     for shown in matrix::all(result) {
         page.paragraph(&format!("## Ratios to {}: {}", code(&shown.matrix.reference), shown.matrix.phase));
         page.paragraph(&shown.about());
@@ -389,13 +431,17 @@ fn ratios(page: &mut Page, result: &RunResult) {
     }
 }
 
-/// Rows without a figure, and why.
+/// Candidates without a figure, and why.
 fn absent(page: &mut Page, result: &RunResult) {
-    let rows = result.rows.iter().filter(|row| row.status != Status::Measured);
-    let lines: Vec<String> = rows
-        .map(|row| {
-            let status = words::status(row.status);
-            format!("- `{}`: {status}: {}", row.store, row.reason.as_deref().unwrap_or("no reason"))
+    let candidates = result.candidates.iter().filter(|candidate| candidate.status != Status::Measured);
+    let lines: Vec<String> = candidates
+        .map(|candidate| {
+            let status = words::status(candidate.status);
+            format!(
+                "- `{}`: {status}: {}",
+                candidate.store,
+                candidate.reason.as_deref().unwrap_or("no reason")
+            )
         })
         .collect();
     if !lines.is_empty() {
@@ -403,31 +449,15 @@ fn absent(page: &mut Page, result: &RunResult) {
     }
 }
 
-/// What kinds of work found.
-fn found(page: &mut Page, result: &RunResult) {
-    for (index, found) in findings::all(result).into_iter().enumerate() {
-        if index == 0 {
-            page.paragraph(&format!("## {}", findings::TITLE));
-        }
-        page.paragraph(&format!("### {}", found.title));
-        found.said.iter().for_each(|sentence| page.paragraph(sentence));
-        let head: Vec<&str> = found.columns.iter().map(|(title, _)| title.as_str()).collect();
-        page.table(
-            &head,
-            found.lines.into_iter().map(|line| line.into_iter().map(Option::unwrap_or_default).collect()),
-        );
-    }
-}
-
-fn doubts(page: &mut Page, result: &RunResult) {
-    let told = result.doubts.iter().map(|doubt| match &doubt.advice {
-        Some(advice) => format!("- {} To be surer: {advice}.", doubt.text),
-        None => format!("- {}", doubt.text),
+pub(super) fn warnings(page: &mut Page, result: &RunResult, title: &str) {
+    let told = result.warnings.iter().map(|warning| match advice(warning) {
+        Some(advice) => format!("- {} {advice}", of_warning(warning)),
+        None => format!("- {}", of_warning(warning)),
     });
-    let expected = terminal::expected_false(result).map(|text| format!("- {text}"));
+    let expected = describe::expected_false(result).map(|text| format!("- {text}"));
     let lines: Vec<String> = told.chain(expected).collect();
     if !lines.is_empty() {
-        page.paragraph("## Doubts");
+        page.paragraph(&format!("## {title}"));
         page.paragraph(&lines.join("\n"));
     }
 }

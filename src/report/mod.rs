@@ -4,8 +4,10 @@ pub mod csv;
 mod findings;
 pub mod html;
 pub mod markdown;
-mod matrix;
-mod place;
+mod section;
+pub mod sections;
 pub mod terminal;
-pub mod then;
-mod words;
+mod view;
+
+#[cfg(test)]
+mod tests;

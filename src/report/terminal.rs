@@ -1,50 +1,42 @@
-//! The report in a terminal: a table, the answer, the doubts. At most 100 columns, readable without colour.
+//! The report in a terminal: tables of at most 100 columns; the answer and the warnings in 80, as every terminal has; readable
+//! without colour.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::findings;
-use super::matrix::{self, Shown};
-use super::place::{Place, beside_baseline};
-use super::then::{self, is_later_part};
-use super::words;
+use super::view::describe::{LEGEND, LOADED, blocks, describe, expected_false, loaded, standing, steps};
+use super::view::matrix::{self, Shown};
+use super::view::standing::beside_baseline;
+use super::view::then::{self, is_later_part};
+use super::view::words;
 use crate::corpus::CorpusId;
 use crate::judge::{cells, interval, ranking};
-use crate::plan::text::{Transaction, whole_of};
-use crate::result::{Against, Cache, Cell, Durability, Footprint, RunResult, Status, Verdict};
+use crate::result::{Cell, Footprint, RunResult, Status};
 use crate::units;
 
-/// Columns of every line.
+/// Columns of a table's line at the most.
 pub const WIDTH: usize = 100;
 
-/// The whole report.
-pub fn render(result: &RunResult) -> String {
-    let mut text = String::new();
-    table(&mut text, result);
-    matrix::all(result).iter().for_each(|shown| ratios(&mut text, shown));
-    footprints(&mut text, result);
-    heading(&mut text, "Answer");
-    for sentence in &result.answer {
-        wrapped(&mut text, "", sentence);
-    }
-    then_and_now(&mut text, result);
-    findings::all(result).iter().for_each(|shown| found(&mut text, shown));
-    doubts(&mut text, result);
-    text
+/// Columns of what is said in sentences: so wide is every terminal.
+const PROSE: usize = 80;
+
+pub(super) fn answer(text: &mut String, result: &RunResult, title: &str) {
+    heading(text, title);
+    result.answer.iter().for_each(|sentence| wrapped(text, "", sentence));
 }
 
-fn heading(text: &mut String, title: &str) {
+pub(super) fn heading(text: &mut String, title: &str) {
     line(text, &format!("\n{title}"));
 }
 
-fn line(text: &mut String, line: &str) {
+pub(super) fn line(text: &mut String, line: &str) {
     text.push_str(line.trim_end());
     text.push('\n');
 }
 
 /// A paragraph, broken at spaces; further lines are indented under the first.
-fn wrapped(text: &mut String, bullet: &str, paragraph: &str) {
-    wrapped_at(text, bullet, paragraph, WIDTH);
+pub(super) fn wrapped(text: &mut String, bullet: &str, paragraph: &str) {
+    wrapped_at(text, bullet, paragraph, PROSE);
 }
 
 fn wrapped_at(text: &mut String, bullet: &str, paragraph: &str, most: usize) {
@@ -57,34 +49,16 @@ fn wrapped_at(text: &mut String, bullet: &str, paragraph: &str, most: usize) {
 
 // ---- the table ---------------------------------------------------------------------------------------------------
 
-/// Phases that serve a check and would only lengthen the table; the HTML report has them.
-const LEFT_OUT: &[&str] = &["read-copy"];
-
-/// What the signs in a table mean.
-pub(super) const LEGEND: &str = "Ratios are rates over the best rate of their phase, or where one rate was offered to all the best \
-                                 response time over theirs; their 95 % intervals allow for comparing the best with all other rows at once; `?`: cannot be told apart from the best; `=`: equal within 3 %.";
-
-/// The phases (and sizes of a sweep) that are shown, in their order.
-pub(super) fn blocks(result: &RunResult) -> Vec<(&str, CorpusId)> {
-    let mut blocks = Vec::new();
-    for cell in result.results.iter().filter(|cell| !LEFT_OUT.contains(&cell.phase.as_str())) {
-        let block = (cell.phase.as_str(), cell.corpus_id);
-        if !blocks.contains(&block) {
-            blocks.push(block);
-        }
-    }
-    blocks
-}
-
-/// One block for each phase (and size of a sweep), one line for each row.
-fn table(text: &mut String, result: &RunResult) {
+/// One block for each phase (and size of a sweep), one line for each candidate.
+pub(super) fn table(text: &mut String, result: &RunResult, _: &str) {
     let mut blocks = blocks(result);
+    text.push('\n');
     if blocks.iter().any(|(phase, _)| is_later_part(phase)) {
         wrapped(text, "", "Of phases in parts the first part is shown here, and all of them in the report.");
         blocks.retain(|(phase, _)| !is_later_part(phase));
     }
     wrapped(text, "", LEGEND);
-    // A row that failed as a whole says why once.
+    // A candidate that failed as a whole says why once.
     let mut said: BTreeSet<(String, String)> = BTreeSet::new();
     for (phase, corpus_id) in blocks {
         let of_block = |cell: &&Cell| cell.phase == phase && cell.corpus_id == corpus_id;
@@ -131,30 +105,28 @@ fn block(
             wrapped(text, "  ", &name);
         }
         for cell in members {
-            line(text, &row(result, cell, settled && !offered));
+            line(text, &candidate(result, cell, settled && !offered));
             steps(cell).iter().for_each(|steps| wrapped(text, "    ", steps));
         }
     }
     let mut rest: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.not_ranked.is_some()).collect();
-    rest.sort_by_key(|cell| ranking::is_yardstick(cell));
+    rest.sort_by_key(|cell| ranking::is_baseline(cell));
     for cell in rest {
-        line(text, &row(result, cell, settled && !offered));
+        line(text, &candidate(result, cell, settled && !offered));
         steps(cell).iter().for_each(|steps| wrapped(text, "    ", steps));
         beside_baseline(result, cell).iter().for_each(|ratios| wrapped(text, "    ", ratios));
-        let Some(why) = cell.not_ranked.as_ref().filter(|_| !ranking::is_yardstick(cell)) else { continue };
+        let why = cell.not_ranked.as_ref().filter(|_| !ranking::is_baseline(cell));
+        let Some(why) = why.map(crate::words::why) else { continue };
         let repeats = matches!(cell.status, Status::Failed | Status::NotAvailable)
             && !said.insert((cell.store.clone(), why.clone()));
         if !repeats {
-            wrapped(text, "    ", why);
+            wrapped(text, "    ", &why);
         }
     }
 }
 
 /// Room for the label of a page with its protocol and distance.
 const PAGE: usize = 33;
-/// What is told of loads: the whole load, when everything was shown, the first paint; requests, connections, bytes.
-pub(super) const LOADED: [&str; 6] = ["load", "shown", "paint", "reqs", "conns", "bytes"];
-
 /// A block of loads: what the browser told of them beside what the loop measured. Each group has a table of its own.
 fn loads(text: &mut String, result: &RunResult, cells: &[&Cell]) {
     for (name, members) in ranking::grouped(cells) {
@@ -166,7 +138,7 @@ fn loads(text: &mut String, result: &RunResult, cells: &[&Cell]) {
     }
     for cell in cells.iter().filter(|cell| cell.not_ranked.is_some()) {
         line(text, &load(&cell.store, &standing(result, cell), &loaded(cell)));
-        wrapped(text, "    ", cell.not_ranked.as_deref().unwrap_or_default());
+        wrapped(text, "    ", &cell.not_ranked.as_ref().map(crate::words::why).unwrap_or_default());
     }
 }
 
@@ -177,106 +149,8 @@ fn load(page: &str, standing: &str, loaded: &[String; 6]) -> String {
     )
 }
 
-/// What is known of a cell's loads, as [`LOADED`] names it.
-pub(super) fn loaded(cell: &Cell) -> [String; 6] {
-    let time = |ns: Option<f64>| ns.map_or("-".to_owned(), units::nanoseconds);
-    let step = |name: Option<&String>| {
-        let step = cell.steps.iter().find(|step| Some(&step.name) == name);
-        time(step.and_then(|step| Some(step.mean_ns?.median)))
-    };
-    let count =
-        |name: &str, show: fn(f64) -> String| cell.counts.get(name).map_or("-".to_owned(), |n| show(*n));
-    [
-        // Each worker has a tab of its own.
-        time(cell.ops_per_s.map(|rate| 1e9 / rate.median * cell.workers as f64)),
-        step(cell.traits.shows.as_ref()),
-        step(cell.traits.steps.first()),
-        count("requests", whole),
-        count("connections", whole),
-        count("bytes", units::bytes),
-    ]
-}
-
-/// A mean of whole numbers: with a digit behind the point only where they differed.
-fn whole(mean: f64) -> String {
-    if (mean - mean.round()).abs() < 0.05 { format!("{mean:.0}") } else { format!("{mean:.1}") }
-}
-
-/// The parts of an op that were timed by themselves: their mean, and their share of the op.
-pub(super) fn steps(cell: &Cell) -> Option<String> {
-    let told = cell.steps.iter().map(|step| {
-        let mean = step.mean_ns.map(|mean| format!(" {}", units::nanoseconds(mean.median)));
-        format!("{}{} ({:.0} %)", step.name, mean.unwrap_or_default(), step.share * 100.0)
-    });
-    (!cell.steps.is_empty()).then(|| format!("of an op: {}", told.collect::<Vec<_>>().join(", ")))
-}
-
-/// What a phase's cells have in common, in words.
-pub(super) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> String {
-    let mut parts = Vec::new();
-    match cell.cache {
-        Cache::Warm => parts.push("warm".to_owned()),
-        Cache::Cold => parts.push("cold".to_owned()),
-        Cache::Lukewarm => parts.push("lukewarm".to_owned()),
-        Cache::None => {}
-    }
-    if cells.iter().any(|cell| cells::writes(cell)) {
-        let of_run = cells.iter().filter(|cell| cell.own_durability.is_none());
-        let class = of_run.map(|cell| cell.durability).max();
-        let own = cells.iter().any(|cell| cell.own_durability.is_some());
-        parts.push(match class {
-            Some(class) if own => format!("class {} or the row's own", class.name()),
-            Some(class) => format!("class {}", class.name()),
-            None => "each row in a class of its own".to_owned(),
-        });
-        let has_own = |cell: &&Cell| cell.own_durability == Some(Durability::OnSync);
-        if class == Some(Durability::OnSync) || cells.iter().any(has_own) {
-            let ops = result.plan.sync_every_ops.unwrap_or(0);
-            let bytes = result
-                .plan
-                .sync_every_bytes
-                .as_deref()
-                .and_then(|bytes| bytes.parse::<f64>().ok())
-                .unwrap_or(0.0);
-            parts.push(format!("a sync every {ops} ops or {}", units::bytes(bytes)));
-        }
-    }
-    parts.extend(transactions(result, cell, cells));
-    parts.push(units::counted(cell.workers, "worker"));
-    if cell.batch > 1 {
-        parts.push(format!("batches of {}", cell.batch));
-    }
-    if cells.iter().any(|cell| cell.is_ladder()) {
-        let limit = result.plan.limit.as_deref().unwrap_or_default();
-        parts.push(format!("the highest rate at which response times keep to {limit}"));
-    } else if let Some(rate) = cells.iter().find_map(|cell| cell.offered_ops_per_s) {
-        parts.push(format!("{} ops/s offered", units::count(rate)));
-    } else if cells.iter().any(|cell| !cell.counts.is_empty()) {
-        parts.push("each in a fresh context of the browser".to_owned());
-    } else if !cells.iter().any(|cell| cells::writes(cell)) {
-        parts.push("service time, not what visitors wait".to_owned());
-    }
-    parts.join(", ")
-}
-
-/// How reads are grouped into transactions, where something was said of it.
-fn transactions(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> Option<String> {
-    let candidates = || cells.iter().filter(|cell| !ranking::is_yardstick(cell) && !cell.rounds.is_empty());
-    let own = result.plan.phase.iter().find(|phase| phase.id == whole_of(&cell.phase));
-    let said = own.and_then(|phase| phase.transaction);
-    let ones = candidates().filter(|cell| cell.one_transaction).count();
-    let text = match (said, ones) {
-        (Some(Transaction::Phase), _) => "all reads of a worker in one transaction",
-        (Some(Transaction::Op), _) => "each read a transaction of its own",
-        (None, 0) => return None,
-        (None, ones) if ones == candidates().count() => "all reads of a worker in one transaction",
-        (None, _) => "reads in one transaction or one each",
-    };
-    Some(text.to_owned())
-}
-
-/// A row, behind whose ratio stand its acknowledged ops a second or its times.
-fn row(result: &RunResult, cell: &Cell, acked: bool) -> String {
+/// A candidate, behind whose ratio stand its acknowledged ops a second or its times.
+fn candidate(result: &RunResult, cell: &Cell, acked: bool) -> String {
     let rate = cell.settled_ops_per_s.or(cell.ops_per_s);
     let name = named(&cell.store);
     let Some(rate) = rate else {
@@ -293,32 +167,10 @@ fn row(result: &RunResult, cell: &Cell, acked: bool) -> String {
     format!("  {name} {:>9} {time:>8}  {:<26} {last:<18}", units::count(rate.median), standing(result, cell))
 }
 
-/// The row's place: the best, or its ratio to the best and what it means.
-pub(super) fn standing(result: &RunResult, cell: &Cell) -> String {
-    if ranking::is_yardstick(cell) {
-        return "(baseline)".to_owned();
-    }
-    match Place::of(result, cell) {
-        Place::Absent(_) => Place::NotRanked.text(),
-        Place::Ratio(comparison) => {
-            let ratio = comparison.ratio.map(|ratio| interval::text(&ratio)).unwrap_or_default();
-            let sign = match comparison.verdict {
-                Verdict::Slower => "",
-                Verdict::Faster => " +",
-                Verdict::Equal => " =",
-                Verdict::CannotTellApart => " ?",
-                Verdict::NotRanked => "",
-            };
-            format!("{ratio}{sign}")
-        }
-        place => place.text(),
-    }
-}
-
-/// Columns of a row's label.
+/// Columns of a candidate's label.
 const NAME: usize = 28;
 
-/// A label as wide as its column. A longer one has a line of its own: cut off, it could be another row's.
+/// A label as wide as its column. A longer one has a line of its own: cut off, it could be another candidate's.
 fn named(label: &str) -> String {
     if label.chars().count() <= NAME {
         format!("{label:<NAME$}")
@@ -331,6 +183,11 @@ fn named(label: &str) -> String {
 const MATRIX_WIDTH: usize = 80;
 /// Columns of the labels in a matrix at the most; longer ones have lines of their own.
 const MATRIX_LABEL_MAX: usize = 24;
+
+/// Every matrix; each has a heading of its own.
+pub(super) fn matrices(text: &mut String, result: &RunResult, _: &str) {
+    matrix::all(result).iter().for_each(|shown| ratios(text, shown));
+}
 
 /// A matrix, its sizes in as many tables as the width asks for.
 fn ratios(text: &mut String, shown: &Shown<'_>) {
@@ -355,7 +212,7 @@ fn ratios(text: &mut String, shown: &Shown<'_>) {
         while to < cells.len() && 2 + label + cells[from..=to].iter().sum::<usize>() <= MATRIX_WIDTH {
             to += 1;
         }
-        let row = |name: &str, figure: &dyn Fn(usize) -> String| {
+        let candidate = |name: &str, figure: &dyn Fn(usize) -> String| {
             let name = if name.chars().count() <= label {
                 format!("{name:<label$}")
             } else {
@@ -366,11 +223,11 @@ fn ratios(text: &mut String, shown: &Shown<'_>) {
             format!("  {name}{figures}")
         };
         text.push('\n');
-        line(text, &row("", &|at| shown.columns[at].title.clone()));
-        line(text, &row(&shown.matrix.reference, &|_| String::new()));
+        line(text, &candidate("", &|at| shown.columns[at].title.clone()));
+        line(text, &candidate(&shown.matrix.reference, &|_| String::new()));
         line(
             text,
-            &row(&format!("  {rate_title}"), &|at| {
+            &candidate(&format!("  {rate_title}"), &|at| {
                 shown.columns[at].rate.map_or("-".to_owned(), units::count)
             }),
         );
@@ -378,20 +235,20 @@ fn ratios(text: &mut String, shown: &Shown<'_>) {
             group.title.iter().for_each(|title| line(text, &format!("  {title}")));
             for one in &group.lines {
                 let name = format!("{:1$}{2}", "", of_group(group), one.label);
-                line(text, &row(&name, &|at| matrix::text(one.cells[at], matrix::sign)));
+                line(text, &candidate(&name, &|at| matrix::text(one.cells[at], matrix::sign)));
             }
         }
         from = to;
     }
 }
 
-fn footprints(text: &mut String, result: &RunResult) {
-    let rows: Vec<&Footprint> =
+pub(super) fn footprints(text: &mut String, result: &RunResult, title: &str) {
+    let candidates: Vec<&Footprint> =
         result.footprints.iter().filter(|footprint| footprint.after_settle_bytes.is_some()).collect();
-    if rows.is_empty() {
+    if candidates.is_empty() {
         return;
     }
-    heading(text, "Disk: bytes allocated for each byte of blobs");
+    heading(text, &format!("{title}: bytes allocated for each byte of blobs"));
     line(
         text,
         &format!(
@@ -399,7 +256,7 @@ fn footprints(text: &mut String, result: &RunResult) {
             "store", "settled", "/ byte", "data", "indexes", "dirs", "logs", "empty", "written"
         ),
     );
-    for footprint in rows {
+    for footprint in candidates {
         let size = footprint
             .corpus_id
             .bytes()
@@ -428,10 +285,10 @@ fn footprints(text: &mut String, result: &RunResult) {
 // ---- then and now ------------------------------------------------------------------------------------------------
 
 /// A published experiment beside this run.
-fn then_and_now(text: &mut String, result: &RunResult) {
+pub(super) fn then_and_now(text: &mut String, result: &RunResult, title: &str) {
     let plan = &result.plan;
     if let Some(document) = &plan.document {
-        heading(text, "Then and now");
+        heading(text, title);
         let source = format!("{}, \"{}\", {}.", document.author, document.title, document.date);
         wrapped(text, "", &source);
         wrapped(text, "", "Ratios to the document's own reference; absolute figures are not compared.");
@@ -475,25 +332,31 @@ fn published(text: &mut String, table: &then::Table<'_>) {
             let then = found.then.map_or("-".to_owned(), then::figure);
             let today = found.today.as_ref().map_or("-".to_owned(), interval::text);
             let figures = format!("  {:<width$} {then:>9}  {today:<26}", found.series.name);
-            (figures, found.row, found.series.words.as_deref())
+            (figures, found.candidate, found.series.words.as_deref())
         })
         .collect();
-    // Rows with many options stand below their figures.
-    let is_wide = lines.iter().any(|(figures, row, _)| figures.len() + 1 + row.map_or(1, str::len) > WIDTH);
+    // Candidates with many options stand below their figures.
+    let is_wide =
+        lines.iter().any(|(figures, candidate, _)| figures.len() + 1 + candidate.map_or(1, str::len) > WIDTH);
     line(text, &format!("\n  {}", table.text.heading()));
-    let head =
-        format!("  {:<width$} {:>9}  {:<26} {}", "", "then", "today", if is_wide { "" } else { "row today" });
+    let head = format!(
+        "  {:<width$} {:>9}  {:<26} {}",
+        "",
+        "then",
+        "today",
+        if is_wide { "" } else { "candidate today" }
+    );
     line(text, head.trim_end());
-    for (figures, row, words) in lines {
+    for (figures, candidate, words) in lines {
         if is_wide {
             line(text, figures.trim_end());
             let words = words.map(|words| format!("then: {words}"));
-            let below: Vec<String> = row.map(str::to_owned).into_iter().chain(words).collect();
+            let below: Vec<String> = candidate.map(str::to_owned).into_iter().chain(words).collect();
             if !below.is_empty() {
                 wrapped(text, "    ", &below.join("; "));
             }
         } else {
-            line(text, &format!("{figures} {}", row.unwrap_or("-")));
+            line(text, &format!("{figures} {}", candidate.unwrap_or("-")));
             words.iter().for_each(|words| wrapped(text, "    ", words));
         }
     }
@@ -502,65 +365,21 @@ fn published(text: &mut String, table: &then::Table<'_>) {
     }
 }
 
-/// What a kind of work found: a table where it fits, else a line of words for each of its lines.
-fn found(text: &mut String, shown: &findings::Shown) {
-    heading(text, &format!("{}: {}", findings::TITLE, shown.title));
-    shown.said.iter().for_each(|sentence| wrapped(text, "", sentence));
-    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
-    let lines: Vec<Vec<String>> = shown.lines.iter().map(|line| line.iter().map(value).collect()).collect();
-    let width = |index: usize, (title, _): &(String, bool)| {
-        let values = lines.iter().filter_map(|line| line.get(index)).map(|value| value.chars().count());
-        values.chain([title.chars().count()]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> =
-        shown.columns.iter().enumerate().map(|(index, column)| width(index, column)).collect();
-    if widths.iter().map(|width| width + 2).sum::<usize>() > WIDTH {
-        for values in &lines {
-            let named =
-                shown.columns.iter().zip(values).map(|((title, _), value)| format!("{title} {value}"));
-            wrapped(text, "- ", &named.collect::<Vec<_>>().join(", "));
-        }
-        return;
-    }
-    let titles: Vec<String> = shown.columns.iter().map(|(title, _)| title.clone()).collect();
-    for values in std::iter::once(&titles).chain(&lines) {
-        let cell = |((value, width), (_, is_number)): ((&String, &usize), &(String, bool))| {
-            if *is_number { format!("  {value:>width$}") } else { format!("  {value:<width$}") }
-        };
-        line(text, &values.iter().zip(&widths).zip(&shown.columns).map(cell).collect::<String>());
-    }
-}
-
-fn doubts(text: &mut String, result: &RunResult) {
+pub(super) fn warnings(text: &mut String, result: &RunResult, title: &str) {
     let expected = expected_false(result);
-    if result.doubts.is_empty() && expected.is_none() {
+    if result.warnings.is_empty() && expected.is_none() {
         return;
     }
-    heading(text, "Doubts");
-    for doubt in &result.doubts {
-        let mut paragraph = doubt.text.clone();
-        if let Some(advice) = &doubt.advice {
+    heading(text, title);
+    for warning in &result.warnings {
+        let mut paragraph = crate::words::of_warning(warning);
+        if let Some(advice) = crate::words::advice(warning) {
             // Writing to a string cannot fail.
-            write!(paragraph, " To be surer: {advice}.").ok();
+            write!(paragraph, " {advice}").ok();
         }
         wrapped(text, "- ", &paragraph);
     }
     if let Some(expected) = expected {
         wrapped(text, "- ", &expected);
     }
-}
-
-/// How many comparisons were made with the plan's reference, and how many of them to expect to be false.
-pub(super) fn expected_false(result: &RunResult) -> Option<String> {
-    let mut ranked = result
-        .comparisons
-        .iter()
-        .filter(|comparison| comparison.against == Against::Plan && comparison.verdict != Verdict::NotRanked);
-    let reference = &ranked.next()?.reference;
-    let count = ranked.count() + 1;
-    let expected = count as f64 * 0.05;
-    let made = if count == 1 { "comparison was made" } else { "comparisons were made" };
-    Some(format!(
-        "{count} {made} with `{reference}` at 95 %: expect about {expected:.1} false differences among them."
-    ))
 }

@@ -1,4 +1,4 @@
-//! One row in one phase over all rounds: figures with their intervals.
+//! One candidate in one phase over all rounds: figures with their intervals.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::counters::Counters;
-use super::{CacheProof, Round, Status};
+use super::{CacheProof, Reason, Round, Status};
 use crate::corpus::CorpusId;
-use crate::store::{Damage, Durability, Kind, Traits};
+use crate::store::{Durability, Kind, Losses, Traits};
 
 /// What the caches held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -16,6 +16,8 @@ use crate::store::{Damage, Durability, Kind, Traits};
 pub enum Cache {
     /// Everything was read once before.
     Warm,
+    /// It was read until reads of the device stood still, within a limit of memory.
+    Still,
     /// Data, inodes and dentries were evicted and the store opened anew.
     Cold,
     /// Data was evicted, metadata may not have been.
@@ -75,19 +77,19 @@ pub struct PercentileIntervals {
     pub p999: Option<Interval>,
 }
 
-/// One row in one phase.
+/// One candidate in one phase.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
-    /// The row's label.
+    /// The candidate's label.
     pub store: String,
     /// The adapter's name.
     pub adapter: String,
-    /// What sort of place its row is; absent for one that cannot run here.
+    /// What sort of place its candidate is; absent for one that cannot run here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
     /// All settings.
     pub options: BTreeMap<String, String>,
-    /// What else is true of its row.
+    /// What else is true of its candidate.
     #[serde(default, skip_serializing_if = "Traits::is_plain")]
     pub traits: Traits,
     /// What became of it.
@@ -102,12 +104,12 @@ pub struct Cell {
     pub corpus_id: CorpusId,
     /// The class in which it ran.
     pub durability: Durability,
-    /// The class that was set for this row alone, where it is not the run's: its reads, too, are ranked apart.
+    /// The class that was set for this candidate alone, where it is not the run's: its reads, too, are ranked apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_durability: Option<Durability>,
     /// What a sudden end costs in that class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub damage: Option<Damage>,
+    pub loss: Option<Losses>,
     /// Whether all reads of a worker were one transaction; else each op was one of its own, where the store has any.
     #[serde(default)]
     pub one_transaction: bool,
@@ -204,7 +206,7 @@ pub struct Cell {
     pub leader: bool,
     /// Why it is not ranked, if it is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_ranked: Option<String>,
+    pub not_ranked: Option<Reason>,
 }
 
 impl Cell {

@@ -5,7 +5,7 @@ use serde_json::{Map, Number, Value};
 
 /// No count, time, size or rate is larger: 10^18 ns are 31 years, 10^18 B an exabyte.
 const MOST: f64 = 1e18;
-/// No run has more rounds, workers, processors or rows.
+/// No run has more rounds, workers, processors or candidates.
 const MOST_OF_FEW: f64 = 1e6;
 /// Counts of things of which there are few.
 const FEW: &[&str] =
@@ -14,7 +14,7 @@ const FEW: &[&str] =
 const ROUNDING: f64 = 1e-6;
 /// Ends of an interval may lie this far on the wrong side of its middle, relative to that.
 const ROUNDING_SHARE: f64 = 1e-9;
-/// What rows, phases and adapters are called by; these names stand in lines of their own.
+/// What candidates, phases and adapters are called by; these names stand in lines of their own.
 const NAMES: &[&str] = &["adapter", "phase", "reference", "store"];
 /// Bytes of such a name at the most.
 const NAME_BYTES_MAX: usize = 4096;
@@ -58,6 +58,9 @@ fn walk(value: &Value, key: &str, place: Place<'_>) -> Result<()> {
                 walk(value, key, Place { path: &path, signed, text: place.text || key == "plan" })?;
             }
             ordered(fields, place.path)?;
+            if key == "pinned" {
+                sides(fields, place.path)?;
+            }
             if place.text { Ok(()) } else { table(fields, place.path) }
         }
         Value::Null | Value::Bool(_) => Ok(()),
@@ -116,6 +119,18 @@ fn ordered(fields: &Map<String, Value>, path: &str) -> Result<()> {
             ensure!(smaller <= value, "`{path}.{name}` is {value}, and `{known}` of the same is {smaller}");
         }
         before = Some((name, value));
+    }
+    Ok(())
+}
+
+/// Workers and servers that were pinned apart have processors each, and none in common.
+fn sides(fields: &Map<String, Value>, path: &str) -> Result<()> {
+    let of = |name: &str| fields.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let (workers, servers) = (of("workers"), of("servers"));
+    ensure!(!workers.is_empty() && !servers.is_empty(), "`{path}` has a side without processors");
+    let both = workers.iter().find(|processor| servers.contains(processor));
+    if let Some(both) = both {
+        bail!("`{path}` has processor {both} on both sides");
     }
     Ok(())
 }
@@ -181,7 +196,18 @@ mod tests {
                 json!({"findings": [{"columns": [{"unit": "bytes"}], "lines": [["many"]]}]}),
                 "`findings[0].lines[0][0]` is \"many\", and its column is of numbers",
             ),
-            (json!({"rows": [{"store": "a\nb"}]}), "`rows[0].store` is a name with control characters"),
+            (
+                json!({"machine": {"pinned": {"workers": [0], "servers": []}}}),
+                "has a side without processors",
+            ),
+            (
+                json!({"machine": {"pinned": {"workers": [0, 1], "servers": [1]}}}),
+                "`machine.pinned` has processor 1 on both sides",
+            ),
+            (
+                json!({"candidates": [{"store": "a\nb"}]}),
+                "`candidates[0].store` is a name with control characters",
+            ),
         ] {
             let error = check(&result).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
@@ -194,6 +220,7 @@ mod tests {
             "seed": u64::MAX, "share": -1e-9, "rounds": [{"seed": u64::MAX, "round": 1}],
             "ratio": {"median": 1.0, "low": 0.0, "high": 1e300}, "service_ns": {"p50": 7, "p99": 7},
             "claims": [{"today": {"median": -2.0, "low": -3.0, "high": -1.0}}], "plan": {"rounds": 5},
+            "machine": {"pinned": {"workers": [0], "servers": [1]}},
             "findings": [{"columns": [{"unit": "text"}, {"unit": "share"}], "lines": [["a", 0.5], [null, null]]}],
         }))
         .unwrap();

@@ -12,9 +12,9 @@ pub struct Claim {
     pub id: String,
     /// What was claimed.
     pub statement: String,
-    /// The rows it is about.
+    /// The candidates it is about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rows: Vec<String>,
+    pub candidates: Vec<String>,
     /// The published figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<f64>,

@@ -19,7 +19,11 @@ impl RunResult {
         let version: Version = serde_json::from_str(&text)
             .with_context(|| format!("`{}` is not a result of blobwise", file.display()))?;
         if version.schema != SCHEMA {
-            bail!("`{}` has format {}; this program reads format {SCHEMA}", file.display(), version.schema);
+            bail!(
+                "`{}` has format {}, and this program reads format {SCHEMA}: measure again, or read it with the program that made it",
+                file.display(),
+                version.schema
+            );
         }
         let damaged = || format!("`{}` is damaged", file.display());
         let result = serde_json::from_str(&text).with_context(damaged)?;

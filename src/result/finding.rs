@@ -1,9 +1,9 @@
-//! What follows from the figures: comparisons, crossovers, doubts, disturbed rounds.
+//! What follows from the figures: comparisons, crossovers, disturbed rounds.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Finding, Interval, Round, StoreRound};
+use super::{Finding, Interval, Reason, Round, StoreRound};
 use crate::corpus::CorpusId;
 
 /// Five verdicts on a ratio of rates.
@@ -35,7 +35,7 @@ impl Verdict {
     }
 }
 
-/// The rate of a row over the rate of a reference.
+/// The rate of a candidate over the rate of a reference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// The phase.
@@ -43,75 +43,75 @@ pub struct Comparison {
     /// Which of the run's corpora.
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]
     pub corpus_id: CorpusId,
-    /// The row.
+    /// The candidate.
     pub store: String,
     /// What it is compared with.
     pub reference: String,
     /// Why the reference is what it is: `plan`, `best` or `baseline`.
     pub against: Against,
-    /// Rate over rate, paired by round; above 1 the row is faster. Settled rates where there are any.
+    /// Rate over rate, paired by round; above 1 the candidate is faster. Settled rates where there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Interval>,
     /// What it means.
     pub verdict: Verdict,
     /// Why it is not ranked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub reason: Option<Reason>,
 }
 
-/// A phase at several sizes: every row over the plan's reference, within the same rounds.
+/// A phase at several sizes: every candidate over the plan's reference, within the same rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Matrix {
     /// The phase.
     pub phase: String,
-    /// The row that all others are compared with.
+    /// The candidate that all others are compared with.
     pub reference: String,
     /// Cells that have a verdict.
     pub compared: u64,
     /// How sure each of their intervals is, from 0 to 1: so sure that all of them hold at once with 95 %.
     pub confidence: f64,
-    /// One for each other row and size, yardsticks left out.
+    /// One for each other candidate and size, baselines left out.
     pub cells: Vec<MatrixCell>,
 }
 
-/// One row at one size over the reference.
+/// One candidate at one size over the reference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MatrixCell {
-    /// The row.
+    /// The candidate.
     pub store: String,
     /// The size of a sweep, or the middle size of one of several corpora.
     pub blob_bytes: u64,
-    /// Rate over rate, paired by round; above 1 the row is faster. Settled rates where there are any.
+    /// Rate over rate, paired by round; above 1 the candidate is faster. Settled rates where there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Interval>,
     /// What it means.
     pub verdict: Verdict,
     /// Why it is not ranked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub reason: Option<Reason>,
 }
 
-/// What a row is compared with.
+/// What a candidate is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Against {
-    /// The plan's reference row, fixed before anything was measured.
+    /// The plan's reference candidate, fixed before anything was measured.
     Plan,
-    /// The row with the highest rate of its phase, known only afterwards: its interval is simultaneous over all
+    /// The candidate with the highest rate of its phase, known only afterwards: its interval is simultaneous over all
     /// pairs of the phase.
     Best,
     /// A baseline that keeps the same blobs on the same device: the ratio is a fact, and nobody is judged by it.
     Baseline,
 }
 
-/// A size at which one row overtakes another.
+/// A size at which one candidate overtakes another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Crossover {
     /// The phase.
     pub phase: String,
-    /// The faster row below that size.
+    /// The faster candidate below that size.
     pub below: String,
-    /// The faster row above it.
+    /// The faster candidate above it.
     pub above: String,
     /// The size at which both are equally fast, interpolated.
     pub bytes: u64,
@@ -121,41 +121,6 @@ pub struct Crossover {
     pub high: u64,
 }
 
-/// A reason not to trust a number.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Doubt {
-    /// What sort of doubt.
-    pub kind: String,
-    /// What is doubtful and why, with the numbers.
-    pub text: String,
-    /// What would remove it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub advice: Option<String>,
-    /// The rows it is about; empty for all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stores: Vec<String>,
-    /// The phase it is about, if one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub phase: Option<String>,
-    /// Whether it was seen while the run went on; the others are worked out from the figures.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub while_running: bool,
-}
-
-impl Doubt {
-    /// One about the whole run, worked out from its figures.
-    pub fn new(kind: &str, text: String, advice: Option<&str>) -> Doubt {
-        Doubt {
-            kind: kind.to_owned(),
-            text,
-            advice: advice.map(str::to_owned),
-            stores: Vec::new(),
-            phase: None,
-            while_running: false,
-        }
-    }
-}
-
 /// A round that was disturbed and measured again, as it was measured first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SetAside {
@@ -163,7 +128,7 @@ pub struct SetAside {
     pub round: u32,
     /// What spoke against it.
     pub why: Vec<Disturbance>,
-    /// Its rows.
+    /// Its candidates.
     pub visits: Vec<StoreRound>,
     /// Their phases.
     pub figures: Vec<SetAsideRound>,
@@ -172,10 +137,10 @@ pub struct SetAside {
     pub findings: Vec<Finding>,
 }
 
-/// One row in one phase of such a round.
+/// One candidate in one phase of such a round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SetAsideRound {
-    /// The row's label.
+    /// The candidate's label.
     pub store: String,
     /// Which of the run's corpora.
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]
@@ -191,7 +156,7 @@ pub struct SetAsideRound {
 pub struct Disturbance {
     /// The round.
     pub round: u32,
-    /// The row in which it was seen; absent where it is about all.
+    /// The candidate in which it was seen; absent where it is about all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store: Option<String>,
     /// The phase in which it was seen; absent where it is about all.

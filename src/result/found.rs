@@ -62,11 +62,11 @@ impl FoundValue {
     }
 }
 
-/// What a finding says of its row.
+/// What a finding says of its candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bearing {
-    /// The row does what was asked about.
+    /// The candidate does what was asked about.
     Holds,
     /// It does not.
     Fails,
@@ -74,7 +74,7 @@ pub enum Bearing {
     Neither,
 }
 
-/// What was found of one row in one round: a table of any shape. Findings of a kind have the same columns.
+/// What was found of one candidate in one round: a table of any shape. Findings of a kind have the same columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Found {
     /// What it is about: the title of its section.
@@ -83,7 +83,7 @@ pub struct Found {
     pub columns: Vec<FoundColumn>,
     /// Its lines: a value for each column, or none where nothing was measured.
     pub lines: Vec<Vec<Option<FoundValue>>>,
-    /// What it says of the row.
+    /// What it says of the candidate.
     pub bearing: Bearing,
     /// What it means, in a sentence.
     pub verdict: String,
@@ -92,7 +92,7 @@ pub struct Found {
 /// A finding, and of what it is one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// The row's label.
+    /// The candidate's label.
     pub store: String,
     /// Which of the run's corpora.
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]

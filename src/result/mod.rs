@@ -9,8 +9,10 @@ mod file;
 mod finding;
 mod found;
 mod program;
+mod reason;
 mod round;
 mod subject;
+mod warning;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,29 +22,33 @@ pub use self::claim::{Claim, ClaimVerdict, Magnitude};
 pub use self::counters::Counters;
 pub use self::file::replace;
 pub use self::finding::{
-    Against, Cause, Comparison, Crossover, Disturbance, Doubt, Matrix, MatrixCell, SetAside, SetAsideRound,
-    Verdict,
+    Against, Cause, Comparison, Crossover, Disturbance, Matrix, MatrixCell, SetAside, SetAsideRound, Verdict,
 };
 pub use self::found::{Bearing, Finding, Found, FoundColumn, FoundValue, Unit};
-pub use self::program::{Harness, Program};
+pub use self::program::{Harness, HarnessMemory, Program};
+pub use self::reason::Reason;
 pub use self::round::{
-    CacheProof, Fixed, FixedLength, Histograms, OpenLoop, Rail, Round, Rung, StoreRound, VerifiedFrom,
+    CacheProof, Fixed, FixedLength, Histograms, OpenLoop, Probe, Round, RoundMemory, Rung, StoreRound,
+    VerifiedFrom,
 };
-pub use self::subject::{CorpusResult, Footprint, PhaseResult, Picture, Promise, RowResult, Status};
+pub use self::subject::{CandidateResult, CorpusResult, Footprint, PhaseResult, Picture, Promise, Status};
+pub use self::warning::{
+    ComparedFrom, Disturbed, OddRound, Others, OwnShare, Partly, RoundsCut, Seen, Speed, Warning, Where,
+};
 pub use crate::host::machine::Machine;
 pub use crate::host::processors::Apart;
 use crate::plan::text::PlanText;
-pub use crate::store::{Connects, Damage, Durability, Kind, Loss, MadeCold, NoticedBy, Traits};
+pub use crate::store::{Connects, Durability, Kind, Loss, Losses, MadeCold, NoticedBy, Traits};
 
-/// Version of the format; a reader refuses a newer one.
-pub const SCHEMA: u32 = 2;
+/// Version of the format; a reader refuses any other one.
+pub const SCHEMA: u32 = 3;
 
 /// Everything a run measured, and what follows from it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
     /// Version of this format.
     pub schema: u32,
-    /// Whether every round of every row was measured.
+    /// Whether every round of every candidate was measured.
     pub complete: bool,
     /// The program that measured.
     pub program: Program,
@@ -59,34 +65,34 @@ pub struct RunResult {
     /// The blobs of each size of a sweep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub corpora: Vec<CorpusResult>,
-    /// The rows and what their stores say of themselves.
-    pub rows: Vec<RowResult>,
+    /// The candidates and what their stores say of themselves.
+    pub candidates: Vec<CandidateResult>,
     /// What was done, phase by phase.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseResult>,
-    /// One cell for each row and phase.
+    /// One cell for each candidate and phase.
     pub results: Vec<Cell>,
     /// What kinds of work found that is no figure of ops.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
-    /// Disk taken by each row.
+    /// Disk taken by each candidate.
     pub footprints: Vec<Footprint>,
     /// Ratios and verdicts.
     pub comparisons: Vec<Comparison>,
-    /// Each phase that was done at several sizes, every row over the plan's reference.
+    /// Each phase that was done at several sizes, every candidate over the plan's reference.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub matrices: Vec<Matrix>,
     /// The sentences of the answer.
     pub answer: Vec<String>,
-    /// Sizes at which one row overtakes another.
+    /// Sizes at which one candidate overtakes another.
     pub crossovers: Vec<Crossover>,
     /// Published statements and what this run says of them.
     pub claims: Vec<Claim>,
     /// Reasons not to trust a number.
-    pub doubts: Vec<Doubt>,
-    /// The yardsticks of each round.
-    pub rails: Vec<Rail>,
-    /// Each row of each round, in the order in which they were measured.
+    pub warnings: Vec<Warning>,
+    /// The probes of each round.
+    pub probes: Vec<Probe>,
+    /// Each candidate of each round, in the order in which they were measured.
     pub store_rounds: Vec<StoreRound>,
     /// Rounds that were disturbed and measured again: what was measured first. It is in no figure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -97,14 +103,15 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// The rows that could run.
-    pub fn rows_here(&self) -> impl Iterator<Item = &RowResult> {
-        self.rows.iter().filter(|row| row.is_here())
+    /// The candidates that could run.
+    pub fn candidates_here(&self) -> impl Iterator<Item = &CandidateResult> {
+        self.candidates.iter().filter(|candidate| candidate.is_here())
     }
 
     /// Whether it is about pages that a browser loads: what is asked of them is not what is asked of stores.
     pub fn shows_pages(&self) -> bool {
-        self.rows.iter().any(RowResult::is_here) && self.rows_here().all(|row| row.kind == Some(Kind::Page))
+        self.candidates.iter().any(CandidateResult::is_here)
+            && self.candidates_here().all(|candidate| candidate.kind == Some(Kind::Page))
     }
 
     /// Its corpora: one, or those of a sweep or of a plan that has several.

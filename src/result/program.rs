@@ -20,6 +20,15 @@ pub struct Program {
     pub seconds: f64,
 }
 
+/// Memory of the harness, by the null store: it is added to every limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HarnessMemory {
+    /// Before it has done anything, in bytes.
+    pub empty_bytes: u64,
+    /// Beyond that, at most in a phase: lists of ops, histograms, threads.
+    pub phase_bytes: u64,
+}
+
 /// What the harness itself costs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Harness {
@@ -28,6 +37,9 @@ pub struct Harness {
     pub null_ns_per_op: Option<f64>,
     /// An op of the null store in each phase, in nanoseconds, by phase (and size of a sweep).
     pub null_ns: BTreeMap<String, f64>,
+    /// What it takes of the memory that is counted in a candidate's control group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<HarnessMemory>,
     /// How time was read.
     pub clock: String,
     /// What one reading costs, in nanoseconds.

@@ -59,12 +59,12 @@ pub struct CacheProof {
     pub sample_share: f64,
 }
 
-/// One row in one phase of one round.
+/// One candidate in one phase of one round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Round {
     /// The round, from 1.
     pub round: u32,
-    /// The row's place in the order of that round, from 1.
+    /// The candidate's place in the order of that round, from 1.
     pub position: u32,
     /// What its keys were drawn from.
     pub seed: u64,
@@ -129,6 +129,9 @@ pub struct Round {
     /// File-mapped memory at the end, beyond the baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mapped_bytes: Option<u64>,
+    /// Memory as the candidate's control group counts it, where a run limits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<RoundMemory>,
     /// Share of the store's files in the page cache at the end, by mincore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_cache_share: Option<f64>,
@@ -153,8 +156,8 @@ pub struct Round {
     /// Bytes that the disk read for others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_read_bytes: Option<u64>,
-    /// Bytes that the disk wrote beyond those of pages that this process and the store's servers had changed: for others, and what the
-    /// file system writes for ours, which is not told apart.
+    /// Bytes that the disk wrote beyond those of pages that this process and the store's servers had changed: for others, and
+    /// what the file system writes for ours, which is not told apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_written_bytes: Option<u64>,
     /// Disk taken after the phase; phases that age the store only.
@@ -172,6 +175,38 @@ pub struct Round {
     /// Cold phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_proof: Option<CacheProof>,
+}
+
+/// Memory of a candidate as its control group counts it, the harness's part included, in bytes where nothing else is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RoundMemory {
+    /// What it may have beyond what it takes when it is empty (or all in all: `memory_total`); absent without a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_bytes: Option<u64>,
+    /// The limit that is enforced: the budget, what is taken when it is empty, and the harness's part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_bytes: Option<u64>,
+    /// What it took when it was empty and open, without the kernel's cache of files.
+    pub empty_bytes: u64,
+    /// The most in the phase; absent where the kernel cannot say it (control groups of version 2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_bytes: Option<u64>,
+    /// At the end: the kernel's cache of files.
+    pub cache_bytes: u64,
+    /// At the end: anonymous memory of its processes, and what they share.
+    pub anonymous_bytes: u64,
+    /// At the end: what the kernel keeps for it (sockets, page tables, inodes, names).
+    pub kernel_bytes: u64,
+    /// Pages of files that were read again after they had been given up.
+    pub refaults: u64,
+    /// Page faults that read from a device.
+    pub major_faults: u64,
+    /// How often the limit was met.
+    pub limit_hits: u64,
+    /// At the end: what is the candidate's and not counted here: processes of its servers that are not in the group, and pages of
+    /// its files beyond those that the group has.
+    #[serde(default)]
+    pub outside_bytes: u64,
 }
 
 /// One offered rate of a ladder, and what came of it.
@@ -220,9 +255,9 @@ pub struct Histograms {
     pub steps: BTreeMap<String, String>,
 }
 
-/// The yardsticks at the start or end of a round.
+/// The probes at the start or end of a round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Rail {
+pub struct Probe {
     /// The round.
     pub round: u32,
     /// `start` or `end`.
@@ -256,7 +291,7 @@ pub enum VerifiedFrom {
     KernelCache,
     /// The cache of its server, which is stopped and started for the comparison in the first round only.
     RunningServer,
-    /// The cache of a server that other rows use too.
+    /// The cache of a server that other candidates use too.
     SharedServer,
     /// The cache of a server of the user's.
     UsersServer,
@@ -273,19 +308,19 @@ impl VerifiedFrom {
                 "perhaps the kernel's cache: closed and opened again, but not to be evicted"
             }
             VerifiedFrom::RunningServer => "its server's cache: restarted in the first round only",
-            VerifiedFrom::SharedServer => "its server's cache: shared by rows, not restarted",
+            VerifiedFrom::SharedServer => "its server's cache: shared by candidates, not restarted",
             VerifiedFrom::UsersServer => "its server's cache: given by URL, not restarted",
             VerifiedFrom::NotKept => "what it held while open: it keeps nothing beyond that",
         }
     }
 }
 
-/// One row of one round.
+/// One candidate of one round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StoreRound {
     /// The round.
     pub round: u32,
-    /// The row's label.
+    /// The candidate's label.
     pub store: String,
     /// Which of the run's corpora.
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]

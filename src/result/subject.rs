@@ -1,4 +1,4 @@
-//! What was measured: corpora, rows, what is promised of them, and the disk that they take.
+//! What was measured: corpora, candidates, what is promised of them, and the disk that they take.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,19 @@ use serde::{Deserialize, Serialize};
 use super::VerifiedFrom;
 use crate::corpus::CorpusId;
 use crate::plan::text::{Class, Member, Transaction, cold_passes};
-use crate::store::{Damage, Durability, Kind, MadeCold, NoticedBy, Traits};
+use crate::store::{Durability, Kind, Losses, MadeCold, NoticedBy, Traits};
 
-/// What a visitor sees of a row.
+/// What a visitor sees of a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Picture {
-    /// The row's label.
+    /// The candidate's label.
     pub store: String,
     /// A PNG, base64.
     pub png: String,
 }
 
 impl Picture {
-    /// A picture of a row.
+    /// A picture of a candidate.
     pub fn new(store: &str, png: &[u8]) -> Picture {
         Picture { store: store.to_owned(), png: BASE64.encode(png) }
     }
@@ -75,14 +75,14 @@ pub struct CorpusResult {
     pub skipped: Option<String>,
 }
 
-/// A row: a store with its settings.
+/// A candidate: a store with its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RowResult {
+pub struct CandidateResult {
     /// The label used everywhere.
     pub store: String,
     /// The adapter's name.
     pub adapter: String,
-    /// What sort of place it is; absent for a row that cannot run here.
+    /// What sort of place it is; absent for a candidate that cannot run here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
     /// All its settings.
@@ -120,7 +120,7 @@ pub struct RowResult {
     pub reason: Option<String>,
 }
 
-impl RowResult {
+impl CandidateResult {
     /// Whether it could run at all: what cannot has neither a kind nor traits.
     pub fn is_here(&self) -> bool {
         self.kind.is_some()
@@ -136,8 +136,8 @@ impl RowResult {
         }
     }
 
-    /// Whether it is a yardstick, shown but never ranked.
-    pub fn is_reference(&self) -> bool {
+    /// Whether it is a baseline, shown but never ranked.
+    pub fn is_baseline(&self) -> bool {
         self.kind == Some(Kind::Baseline)
     }
 
@@ -155,16 +155,16 @@ impl RowResult {
     }
 }
 
-/// The class in which a row runs, and what a sudden end costs in it.
+/// The class in which a candidate runs, and what a sudden end costs in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Promise {
     /// The class.
     pub durability: Durability,
     /// What a sudden end costs.
-    pub damage: Damage,
+    pub loss: Losses,
 }
 
-/// What became of a row or a cell.
+/// What became of a candidate or a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
@@ -178,10 +178,10 @@ pub enum Status {
     NotAvailable,
 }
 
-/// Disk taken by one row.
+/// Disk taken by one candidate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Footprint {
-    /// The row's label.
+    /// The candidate's label.
     pub store: String,
     /// Which of the run's corpora.
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]
@@ -191,6 +191,9 @@ pub struct Footprint {
     /// The empty store: opened, nothing put.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_bytes: Option<u64>,
+    /// Memory of the empty store, opened, without the harness's part and the kernel's cache of files; where a run limits memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub empty_memory_bytes: Option<u64>,
     /// After the fill, flushed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated_bytes: Option<u64>,

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::{
-    Caps, Damage, Durability, Error, Integrity, Kind, MadeCold, OptionSpec, Options, Result, Store, Traits,
-    Values,
+    Caps, Durability, Error, Integrity, Kind, Losses, MadeCold, OptionSpec, Options, Result, Split, Store,
+    Traits, Values,
 };
 use crate::host::server::Program;
 
@@ -69,8 +69,11 @@ pub struct Setup<'a> {
     pub mode: Mode,
     /// The class asked for; one of the adapter's [`Caps::durability`].
     pub durability: Durability,
-    /// Memory the store may use as a cache of its own, in bytes, all sessions together.
+    /// Memory the store may use as a cache of its own, in bytes, all sessions together: what its adapter says of the memory that
+    /// there is ([`Adapter::memory`]), or what a plan says instead.
     pub cache_bytes: u64,
+    /// Whether the memory that it may have holds all blobs.
+    pub fits: bool,
     /// The largest blob it will be given, in bytes.
     pub blob_bytes_max: u64,
     /// The most it will be asked to hold at once, in bytes, for stores that reserve address space.
@@ -81,7 +84,7 @@ pub struct Setup<'a> {
     pub workers: usize,
     /// How long an operation may take.
     pub op_timeout: Duration,
-    /// The row's settings.
+    /// The candidate's settings.
     pub options: &'a Options,
 }
 
@@ -120,11 +123,13 @@ pub struct Adapter {
     /// What it can do with these settings.
     pub caps: fn(&Options) -> Caps,
     /// What a sudden end costs with these settings in this class.
-    pub damage: fn(&Options, Durability) -> Damage,
+    pub loss: fn(&Options, Durability) -> Losses,
     /// What it knows of bytes that changed on the device, with these settings in this class.
     pub integrity: fn(&Options, Durability) -> Integrity,
     /// What else is true of it with these settings.
     pub traits: fn(&Options) -> Traits,
+    /// How memory is divided between its own cache and the kernel's, with these settings.
+    pub memory: fn(&Options) -> Split,
     /// What a machine and a place must let it do.
     pub needs: Needs,
     /// Opens it.

@@ -99,7 +99,6 @@ impl Limit {
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// What others are held against: the harness, memory, the device, what most programs do. Shown and never ranked.
-    #[serde(alias = "reference")]
     Baseline,
     /// Files in directories.
     Files,

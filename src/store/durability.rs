@@ -65,7 +65,7 @@ pub enum Loss {
     Nothing,
     /// Blobs written since the last sync may be missing, old, empty or torn; all others are there and whole.
     RecentWrites,
-    /// The store may refuse to open, or open with damage.
+    /// The store may refuse to open, or open with loss.
     StoreUnusable,
     /// Everything is gone.
     All,
@@ -83,7 +83,7 @@ impl Loss {
     }
 }
 
-/// What two kinds of sudden end cost. Writes are ranked only among stores of equal damage.
+/// What two kinds of sudden end cost. Writes are ranked only among stores of equal loss.
 #[derive(
     Clone,
     Copy,
@@ -97,7 +97,7 @@ impl Loss {
     serde::Deserialize,
     schemars::JsonSchema,
 )]
-pub struct Damage {
+pub struct Losses {
     /// The process is killed (SIGKILL); the kernel and its page cache live on.
     pub after_kill: Loss,
     /// The machine loses power; the device keeps what it was told to flush.

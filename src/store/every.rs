@@ -1,8 +1,8 @@
-//! Options that every store has, and that no adapter reads: how a row is planned.
+//! Options that every store has, and that no adapter reads: how a candidate is planned.
 
 use super::{Durability, OptionSpec, Options, Values};
 
-/// Options that every store has. One that is not given is not listed among a row's settings.
+/// Options that every store has. One that is not given is not listed among a candidate's settings.
 pub const COMMON: &[OptionSpec] = &[CATALOGUE, CLASS, TRANSACTION];
 
 /// Where uploads are registered.
@@ -10,18 +10,18 @@ const CATALOGUE: OptionSpec = OptionSpec {
     name: "catalogue",
     values: Values::OneOf(&["sqlite", "postgres", "mariadb", "mysql", "own", "own-transaction"]),
     default: "sqlite",
-    about: "where the phase `register` enters uploads: another store, the row's own database, or there in one transaction with the blob",
+    about: "where the phase `register` enters uploads: another store, the candidate's own database, or there in one transaction with the blob",
 };
 
-/// Gives a row a class of its own.
+/// Gives a candidate a class of its own.
 const CLASS: OptionSpec = OptionSpec {
     name: "durability",
     values: Values::OneOf(&["run", "none", "on-sync", "each-write"]),
     default: "run",
-    about: "a durability class of its own, the fill included, ranked apart from rows in the run's",
+    about: "a durability class of its own, the fill included, ranked apart from candidates in the run's",
 };
 
-/// Puts a row's reads into one transaction.
+/// Puts a candidate's reads into one transaction.
 const TRANSACTION: OptionSpec = OptionSpec {
     name: "transaction",
     values: Values::OneOf(&["op", "phase"]),
@@ -30,14 +30,14 @@ const TRANSACTION: OptionSpec = OptionSpec {
 };
 
 impl OptionSpec {
-    /// Whether it tells rows apart by their names, wherever they are named: rows of different classes are.
+    /// Whether it tells candidates apart by their names, wherever they are named: candidates of different classes are.
     pub fn is_always_in_the_label(&self) -> bool {
         self.name == CLASS.name
     }
 }
 
 impl Options {
-    /// The durability class that was set for a row alone.
+    /// The durability class that was set for a candidate alone.
     pub fn own_class(&self) -> Option<Durability> {
         Durability::named(self.text(CLASS.name))
     }

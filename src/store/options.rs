@@ -47,12 +47,12 @@ pub enum Values {
     },
 }
 
-/// The settings of one row: every option of its adapter, checked, with defaults filled in and sizes in bytes.
+/// The settings of one candidate: every option of its adapter, checked, with defaults filled in and sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Options(BTreeMap<String, String>);
 
 impl Options {
-    /// Wraps values that were checked against the adapter's specs (see `plan::rows`).
+    /// Wraps values that were checked against the adapter's specs (see `plan::candidates`).
     pub fn new(values: BTreeMap<String, String>) -> Options {
         Options(values)
     }

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What an adapter knows of itself beyond its [`super::Caps`]. The engine writes it into the result, and nobody guesses it from a name,
-/// a kind or an option.
+/// What an adapter knows of itself beyond its [`super::Caps`]. The engine writes it into the result, and nobody guesses it from a
+/// name, a kind or an option.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Traits {
@@ -14,7 +14,7 @@ pub struct Traits {
     /// That process is a server of the user's, given by URL.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_external: bool,
-    /// Its server is there for other rows of the run too.
+    /// Its server is there for other candidates of the run too.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shares_server: bool,
     /// For which ops it connects anew.
@@ -48,12 +48,12 @@ impl Traits {
         self.distance_ms.is_some_and(|ms| ms > 0.0)
     }
 
-    /// Why its server is not stopped for the row alone, if it is not.
+    /// Why its server is not stopped for the candidate alone, if it is not.
     pub fn kept_running(&self) -> Option<&'static str> {
         if self.is_external {
             return Some("a server given by URL is not ours to stop");
         }
-        self.shares_server.then_some("its server is there for other rows too")
+        self.shares_server.then_some("its server is there for other candidates too")
     }
 }
 
@@ -85,7 +85,7 @@ impl Connects {
     }
 }
 
-/// How a row is made cold between passes of a cold phase.
+/// How a candidate is made cold between passes of a cold phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MadeCold {

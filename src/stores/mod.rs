@@ -100,7 +100,7 @@ pub fn family(name: &str) -> &str {
 /// The baseline that does nothing: what the harness itself costs.
 pub const NULL: &Adapter = baseline::NULL;
 
-/// Where a row's uploads are registered.
+/// Where a candidate's uploads are registered.
 #[derive(Clone, Copy, Debug)]
 pub enum CatalogueOf {
     /// In the database that has the blobs.

@@ -64,8 +64,10 @@ fn acknowledge(stream: &Stream) -> std::io::Result<()> {
 /// Bytes read by one call: enough that large blobs take few calls, few enough to stay in the processor's cache.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// What an error says when the other side ended the connection.
-pub(crate) const HUNG_UP: &str = "the server closed the connection";
+/// The other side ended the connection.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the server closed the connection")]
+pub(crate) struct HungUp;
 
 /// A connection. Once an op failed half way, what comes next is unknown: it is then good for nothing but to be dropped.
 pub(crate) struct Wire {
@@ -172,7 +174,8 @@ impl Wire {
         }
     }
 
-    /// The next thing of which a parser knows where it ends: what it made of it, and its bytes; `None` where there must be more of it.
+    /// The next thing of which a parser knows where it ends: what it made of it, and its bytes; `None` where there must be more
+    /// of it.
     #[cfg(feature = "http")]
     pub(crate) fn parsed<T>(
         &mut self,
@@ -267,7 +270,7 @@ impl Wire {
 }
 
 fn hung_up() -> Error {
-    Error::Failed(anyhow!(HUNG_UP))
+    Error::Failed(HungUp.into())
 }
 
 /// A signal is no reason to give up; a wait that was too long is told apart from failures.

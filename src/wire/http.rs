@@ -2,7 +2,7 @@
 
 use anyhow::{Context, anyhow};
 
-use super::buffer::HUNG_UP;
+use super::buffer::HungUp;
 use crate::store::{Error, Result};
 
 /// The one type that blobs are sent as.
@@ -122,13 +122,13 @@ impl Answer {
 
 /// Says of the other side's silence what it means: in the middle of a body it is something else.
 pub(crate) fn unanswered(error: Error) -> Error {
-    ended(error, || format!("{HUNG_UP} before it answered"))
+    ended(error, || format!("{HungUp} before it answered"))
 }
 
 /// An error with other words where it is that the connection was closed.
 pub(crate) fn ended(error: Error, words: impl FnOnce() -> String) -> Error {
     match error {
-        Error::Failed(error) if error.to_string() == HUNG_UP => Error::Failed(anyhow!(words())),
+        Error::Failed(error) if error.is::<HungUp>() => Error::Failed(anyhow!(words())),
         other => other,
     }
 }

@@ -14,7 +14,7 @@ use rustls::client::Resumption;
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 
-use super::buffer::{Address, HUNG_UP, Wire};
+use super::buffer::{Address, HungUp, Wire};
 use super::http::{Answer, Framing, Request, ended, unanswered};
 use super::http2::{ALPN, Link, Take};
 use crate::store::*;
@@ -235,7 +235,7 @@ fn is_hang_up(error: &anyhow::Error) -> bool {
             error.kind(),
             ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted
         ),
-        None => error.to_string() == HUNG_UP,
+        None => error.is::<HungUp>(),
     }
 }
 

@@ -1,6 +1,10 @@
 //! Protocols that are spoken here: none of them is a store.
+#![cfg_attr(
+    not(feature = "default"),
+    allow(dead_code, reason = "which parts are needed depends on the stores that are compiled in")
+)]
 
-#[cfg(any(feature = "http", feature = "memcached", feature = "redis"))]
+#[cfg(feature = "wire")]
 pub mod buffer;
 #[cfg(feature = "http")]
 pub mod http;
@@ -12,5 +16,4 @@ pub mod http2;
 pub mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
-#[cfg(any(feature = "http", feature = "memcached", feature = "postgres", feature = "redis"))]
 pub mod stream;

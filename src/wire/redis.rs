@@ -274,11 +274,16 @@ fn number_behind(line: &[u8], kind: u8) -> Option<i64> {
     std::str::from_utf8(line.strip_prefix(&[kind])?).ok()?.parse().ok()
 }
 
+/// The server understood what it was asked and does not do it, in its words.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the server says `{0}`")]
+pub(crate) struct Refused(pub String);
+
 /// An error of the server's begins with a minus; anything else is not of its protocol.
 fn unexpected(line: &[u8]) -> Error {
     let text = String::from_utf8_lossy(line);
     match text.strip_prefix('-') {
-        Some(why) => Error::Failed(anyhow!("the server says `{why}`")),
+        Some(why) => Error::Failed(Refused(why.to_owned()).into()),
         None => Error::Failed(anyhow!("`{text}` is no answer of Redis or Valkey")),
     }
 }

@@ -269,7 +269,8 @@ fn allowed(status: &Path) -> Option<String> {
 
 fn pinned_apart() -> Outcome {
     let work = Work::new();
-    work.say("run --stores files/hashed --pin-apart --out out").refused(&["--pin-apart", "no row has one"]);
+    work.say("run --stores files/hashed --pin-apart --out out")
+        .refused(&["--pin-apart", "no candidate has one"]);
     let run = "run --stores memcached --blobs 50 --rounds 1 --phases fill,read-warm --verbose --pin-apart --out out";
     let mut on_one = work.command("taskset");
     on_one.args(["-c", "0", BLOBWISE]).args(run.split_whitespace());
@@ -306,8 +307,8 @@ fn pinned_apart() -> Outcome {
     Ok(())
 }
 
-/// The URL comes by the environment, so that not even the program's own command line has it. The secret is nobody else's: servers of
-/// the tests beside this one are told theirs by their command lines.
+/// The URL comes by the environment, so that not even the program's own command line has it. The secret is nobody else's: servers
+/// of the tests beside this one are told theirs by their command lines.
 fn untold() -> Outcome {
     let work = Work::new();
     let theirs = Theirs::memcached(&work, &[]);

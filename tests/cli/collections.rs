@@ -19,7 +19,7 @@ const CLAIM: &str = r#"
 id = "A-1"
 statement = "Memory is faster than files"
 phase = "read-warm"
-rows = ["memory", "files/hashed"]
+candidates = ["memory", "files/hashed"]
 expect = { high = 1.0 }
 "#;
 

@@ -1,9 +1,9 @@
-//! Bytes that change on the device while a run goes on: the row fails, also where its store still has the right ones cached.
+//! Bytes that change on the device while a run goes on: the candidate fails, also where its store still has the right ones cached.
 
 use std::path::Path;
 use std::time::Duration;
 
-use blobwise::result::{RunResult, Status, VerifiedFrom};
+use blobwise::result::{RunResult, Status, VerifiedFrom, Warning};
 use blobwise::store::NoticedBy;
 use libtest_mimic::Trial;
 use rand::rngs::SmallRng;
@@ -21,7 +21,7 @@ pub fn trials() -> Vec<Trial> {
     let mut trials: Vec<Trial> = STORES
         .iter()
         .map(|store| {
-            let name = format!("a byte that changes under {store} fails its row");
+            let name = format!("a byte that changes under {store} fails its candidate");
             needing(&name, missing(store), move || changed_under(store))
         })
         .collect();
@@ -86,11 +86,11 @@ fn changed_under(store: &str) -> Outcome {
     assert!(copies? > 0, "the blob is nowhere in the files of {store}: {}", said.stderr);
     let said = said.ended(1);
     let result = RunResult::load(&work.path("out"))?;
-    let row = result.rows.iter().find(|row| row.store == store).unwrap();
-    assert_eq!(row.status, Status::Failed, "{row:?}\n{}", said.stdout);
-    let reason = row.reason.as_deref().unwrap_or_default();
+    let candidate = result.candidates.iter().find(|candidate| candidate.store == store).unwrap();
+    assert_eq!(candidate.status, Status::Failed, "{candidate:?}\n{}", said.stdout);
+    let reason = candidate.reason.as_deref().unwrap_or_default();
     let by_us = reason.contains("has other bytes than were put") || reason.contains(" B instead of ");
-    assert_eq!(by_us, row.noticed_by == Some(NoticedBy::Comparison), "{store}: {reason}");
+    assert_eq!(by_us, candidate.noticed_by == Some(NoticedBy::Comparison), "{store}: {reason}");
     Ok(())
 }
 
@@ -108,8 +108,9 @@ fn says_what_was_read() -> Outcome {
     assert_eq!(of("redis"), [device, running], "a server is restarted for it once");
     assert_eq!(of("memory"), [Some(VerifiedFrom::NotKept); 2]);
     assert_eq!(of("null"), [None, None], "there is nothing to compare");
-    let row = |store: &str| result.rows.iter().find(|row| row.store == store).unwrap();
-    assert_eq!(row("redis").verified_from, device, "the best of all rounds");
+    let candidate =
+        |store: &str| result.candidates.iter().find(|candidate| candidate.store == store).unwrap();
+    assert_eq!(candidate("redis").verified_from, device, "the best of all rounds");
     Ok(())
 }
 
@@ -120,10 +121,15 @@ fn in_memory() -> Outcome {
         "run --files files --stores files/hashed,sqlite --phases fill --rounds 1 --quiet --out out --dir";
     work.run(line.split(' ').map(Path::new).chain([place.path()])).ended(0);
     let result = RunResult::load(&work.path("out"))?;
-    for row in result.rows.iter().filter(|row| !row.is_reference()) {
-        assert_eq!(row.verified_from, Some(VerifiedFrom::KernelCache), "{}", row.store);
+    for candidate in result.candidates.iter().filter(|candidate| !candidate.is_baseline()) {
+        assert_eq!(candidate.verified_from, Some(VerifiedFrom::KernelCache), "{}", candidate.store);
     }
-    let doubt = result.doubts.iter().find(|doubt| doubt.kind == "compared-in-cache").ok_or("no doubt")?;
-    assert!(doubt.text.contains("files/hashed, sqlite (perhaps the kernel's cache"), "{}", doubt.text);
+    let compared = result.warnings.iter().find_map(|warning| match warning {
+        Warning::ComparedInCache { copies } => Some(copies),
+        _ => None,
+    });
+    let [copy] = &compared.ok_or("no warning")?[..] else { return Err("of more than one sort".into()) };
+    assert_eq!(copy.stores, ["files/hashed", "sqlite"]);
+    assert_eq!(copy.from, VerifiedFrom::KernelCache);
     Ok(())
 }

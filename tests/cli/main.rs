@@ -11,6 +11,7 @@ mod collections;
 #[path = "../common/flipping.rs"]
 mod flipping;
 mod flips;
+mod memory;
 #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
 mod objects;
 mod places;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
     trials.extend(secrets::trials());
     trials.extend(collections::trials());
     trials.extend(flips::trials());
+    trials.extend(memory::trials());
     #[cfg(all(feature = "postgres", feature = "mysql"))]
     trials.extend(servers::trials());
     #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]

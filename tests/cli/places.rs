@@ -23,8 +23,8 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("a cache larger than the memory is refused", larger_than_the_memory),
         needing("a read-only file system is refused", no_mounts.clone(), read_only),
         needing("a full file system is refused", no_mounts.clone(), full),
-        needing("a file system that fills up fails the row, not the run", no_mounts.clone(), fills_up),
-        needing("a place in memory works and is a doubt", no_mounts.clone(), in_memory),
+        needing("a file system that fills up fails the candidate, not the run", no_mounts.clone(), fills_up),
+        needing("a place in memory works and is a warning", no_mounts.clone(), in_memory),
         needing("a place in memory is refused for reads of its device", no_mounts.clone(), no_device),
         needing(
             "what is mounted in a place that was left is not touched",
@@ -197,7 +197,9 @@ fn fills_up() -> Outcome {
     let said = mounted(&work, "size=256m,nr_inodes=100", &arguments).ended(1);
     assert!(said.stdout.contains("No space left on device"), "{}", said.stdout);
     let result = RunResult::load(&work.path("out"))?;
-    let status = |store: &str| result.rows.iter().find(|row| row.store == store).map(|row| row.status);
+    let status = |store: &str| {
+        result.candidates.iter().find(|candidate| candidate.store == store).map(|candidate| candidate.status)
+    };
     assert_eq!(status("files/flat"), Some(blobwise::result::Status::Failed));
     assert_eq!(status("memory"), Some(blobwise::result::Status::Measured));
     Ok(())

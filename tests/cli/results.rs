@@ -6,7 +6,7 @@ use std::path::Path;
 use blobwise::corpus::CorpusId;
 use blobwise::judge::ranking::is_alone;
 use blobwise::plan::{OneOrMany, PlanText};
-use blobwise::result::{Against, Claim, ClaimVerdict, RunResult, Status, Verdict};
+use blobwise::result::{Against, Claim, ClaimVerdict, Reason, RunResult, Status, Verdict};
 use blobwise::store::Durability;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
@@ -23,7 +23,10 @@ pub fn trials() -> Vec<Trial> {
         Trial::test("a sweep's result has the published schema", || {
             valid("--phases fill,read-warm --sweep 1kB..10kB")
         }),
-        Trial::test("a row at several sizes is held against the reference, as one command says", matrix),
+        Trial::test(
+            "a candidate at several sizes is held against the reference, as one command says",
+            matrix,
+        ),
         Trial::test("of zipfian reads it is said how few blobs had most of them", hot_share),
         Trial::test("a batch's result has the published schema", || {
             valid("--phases fill,read-warm --batch 4")
@@ -57,9 +60,9 @@ pub fn trials() -> Vec<Trial> {
             not_comparable,
         ),
         Trial::test("a mix has a cost", mix),
-        Trial::test("a list of values makes one row each", list_of_values),
+        Trial::test("a list of values makes one candidate each", list_of_values),
         Trial::test("reads in one transaction and in one each are told apart", one_transaction),
-        Trial::test("rows of two classes are in one run and ranked apart", two_classes),
+        Trial::test("candidates of two classes are in one run and ranked apart", two_classes),
         Trial::test(
             "a class that a store does not have is refused before anything is made",
             class_that_is_not_there,
@@ -108,8 +111,12 @@ fn baselines() -> Outcome {
     let said = work.say(line).ended(0);
     let result = RunResult::load(&work.path("out"))?;
     let names = ["null", "memory", "fopen", "raw"];
-    let kept: Vec<&str> =
-        result.rows.iter().filter(|row| row.is_reference()).map(|row| row.store.as_str()).collect();
+    let kept: Vec<&str> = result
+        .candidates
+        .iter()
+        .filter(|candidate| candidate.is_baseline())
+        .map(|candidate| candidate.store.as_str())
+        .collect();
     assert_eq!(kept, names);
     for cell in result.results.iter().filter(|cell| names.contains(&cell.store.as_str())) {
         let is_cold = cell.phase == "read-cold";
@@ -117,7 +124,7 @@ fn baselines() -> Outcome {
         assert_eq!(!cell.rounds.is_empty(), keeps || !is_cold, "{} in {}", cell.store, cell.phase);
         assert!(cell.not_ranked.is_some() && !cell.leader && cell.counters.errors == 0);
     }
-    let raw = result.rows.iter().find(|row| row.store == "raw").ok_or("no row")?;
+    let raw = result.candidates.iter().find(|candidate| candidate.store == "raw").ok_or("no candidate")?;
     let block_bytes: u64 = raw.facts["rounded_up_to_bytes"].parse()?;
     assert!(block_bytes.is_power_of_two() && raw.facts["calls"].contains("O_DIRECT"), "{:?}", raw.facts);
     // One read of an op reads its block and nothing else, whatever was read before.
@@ -181,17 +188,17 @@ fn two_classes() -> Outcome {
     let with_plan: Vec<_> = against(Against::Plan).filter(|pair| pair.store == careful).collect();
     assert_eq!(with_plan.len(), 3);
     assert!(with_plan.iter().all(|pair| pair.verdict == Verdict::NotRanked && pair.reason.is_some()));
-    assert!(said.stdout.contains("class on-sync or the row's own"), "{}", said.stdout);
+    assert!(said.stdout.contains("class on-sync or the candidate's own"), "{}", said.stdout);
     assert!(said.stdout.contains("apart from them: kept in class each-write"), "{}", said.stdout);
     let table = std::fs::read_to_string(work.path("out/results.csv"))?;
     assert!(table.contains(careful), "{table}");
     // The plan that was stored has both.
     let plan = PlanText::load(work.path("out/plan.toml").to_str().unwrap())?.resolve(true)?;
-    assert_eq!(plan.rows[2].own_class(), Some(Durability::EachWrite));
+    assert_eq!(plan.candidates[2].own_class(), Some(Durability::EachWrite));
     Ok(())
 }
 
-/// Two rows of a store in phases that say how reads are grouped, and in one that leaves it to the row.
+/// Two candidates of a store in phases that say how reads are grouped, and in one that leaves it to the candidate.
 fn one_transaction() -> Outcome {
     let work = Work::new();
     let phase = |id: &str, more: &str| {
@@ -199,8 +206,8 @@ fn one_transaction() -> Outcome {
     };
     let plan = format!(
         "stores = ['null', 'files/hashed', 'sqlite', 'sqlite[transaction=phase]', 'lmdb']\nrounds = 2\n\
-         phases = ['fill', 'rows', 'each', 'one']\ncorpus = {{ source = 'fixed:1kB', blobs = 100 }}\n{}{}{}",
-        phase("rows", ""),
+         phases = ['fill', 'candidates', 'each', 'one']\ncorpus = {{ source = 'fixed:1kB', blobs = 100 }}\n{}{}{}",
+        phase("candidates", ""),
         phase("each", "transaction = 'op'"),
         phase("one", "transaction = 'phase'")
     );
@@ -216,22 +223,22 @@ fn one_transaction() -> Outcome {
         .map(|cell| (cell.store.as_str(), cell.phase.as_str()))
         .collect();
     let in_one = "sqlite[transaction=phase]";
-    assert_eq!(ones, [(in_one, "rows"), ("sqlite", "one"), (in_one, "one"), ("lmdb", "one")]);
+    assert_eq!(ones, [(in_one, "candidates"), ("sqlite", "one"), (in_one, "one"), ("lmdb", "one")]);
     let files = cell("files/hashed", "one");
     assert_eq!(files.status, Status::NotPossible);
     assert_eq!(files.reason.as_deref(), Some("no transaction that several reads could be in"));
     assert_eq!(cell("null", "one").status, Status::Measured);
-    // Where the row alone says so, it shares no ranking with those that do otherwise.
+    // Where the candidate alone says so, it shares no ranking with those that do otherwise.
     let shared = |phase: &str| {
         let pairs = result.comparisons.iter().filter(|pair| pair.against == Against::Best);
         pairs.filter(|pair| pair.phase == phase && (pair.store == in_one || pair.reference == in_one)).count()
     };
-    assert_eq!(shared("rows"), 0);
+    assert_eq!(shared("candidates"), 0);
     assert!(shared("one") > 0, "{:#?}", result.comparisons);
     for words in [
         "each: warm, each read a transaction of its own",
         "one: warm, all reads of a worker in one transaction",
-        "rows: warm, reads in one transaction or one each",
+        "candidates: warm, reads in one transaction or one each",
     ] {
         assert!(said.stdout.contains(words), "`{words}` is not in {}", said.stdout);
     }
@@ -369,7 +376,7 @@ fn matrix() -> Outcome {
     // All blobs of a size are just that large.
     assert!(result.corpora.iter().all(|corpus| Some(corpus.largest_bytes) == corpus.corpus_id.bytes()));
     work.say("run --stores files/hashed --reference sqlite --quiet")
-        .refused(&["reference row", "files/hashed"]);
+        .refused(&["reference candidate", "files/hashed"]);
     Ok(())
 }
 
@@ -443,7 +450,9 @@ fn advice_is_followed() -> Outcome {
         work.say(&format!("{command} --quiet --out {name}-again")).ended(0);
         let second = RunResult::load(&work.path(&format!("{name}-again")))?;
         assert_eq!(first.corpus, second.corpus);
-        let stores = |result: &RunResult| result.rows.iter().map(|row| row.store.clone()).collect::<Vec<_>>();
+        let stores = |result: &RunResult| {
+            result.candidates.iter().map(|candidate| candidate.store.clone()).collect::<Vec<_>>()
+        };
         assert_eq!(stores(&first), stores(&second));
         let answered = |sentence: &&String| {
             ["Cold reads: `", "Lukewarm reads: `"].iter().any(|begin| sentence.starts_with(begin))
@@ -502,16 +511,16 @@ fn report_again() -> Outcome {
     Ok(())
 }
 
-/// A plan of two corpora, with a phase that only one of them has and a claim about both. However slow the machine is, what is read for
-/// 0.6 s is not too short for a claim.
+/// A plan of two corpora, with a phase that only one of them has and a claim about both. However slow the machine is, what is
+/// read for 0.6 s is not too short for a claim.
 const TWO_CORPORA: &str = "name = 'two'\nstores = ['sqlite', 'files/hashed']\nrounds = 2\nphases = ['fill', 'read', 'again']\n\
     [[corpora]]\nname = 'small'\nsource = 'fixed:1kB'\nblobs = 20\n\
     [[corpora]]\nname = 'large'\nsource = 'fixed:10kB'\nblobs = 20\n\
     [[phase]]\nid = 'read'\nops = {get = 1.0}\nseconds = 0.6\n\
     [[phase]]\nid = 'again'\nops = {get = 1.0}\ncorpora = ['large']\n\
     [[claim]]\nid = 'T-1'\nstatement = 'SQLite is read faster'\n\
-    all-of = [{phase = 'read', corpus = 'small', rows = ['sqlite', 'files/hashed'], expect = {high = 1.0}},\n\
-              {phase = 'read', corpus = 'large', rows = ['sqlite', 'files/hashed'], expect = {high = 1.0}}]\n";
+    all-of = [{phase = 'read', corpus = 'small', candidates = ['sqlite', 'files/hashed'], expect = {high = 1.0}},\n\
+              {phase = 'read', corpus = 'large', candidates = ['sqlite', 'files/hashed'], expect = {high = 1.0}}]\n";
 
 fn reported_as_one() -> Outcome {
     let work = Work::new();
@@ -552,24 +561,24 @@ fn reported_as_one() -> Outcome {
     Ok(())
 }
 
-/// Runs of stores that no machine has without being told where they are, or has at all: they are judged by what they say of themselves,
-/// also where none of their rows could run.
+/// Runs of stores that no machine has without being told where they are, or has at all: they are judged by what they say of
+/// themselves, also where none of their candidates could run.
 fn reported_where_nothing_runs() -> Outcome {
     const MEASURED: [&str; 2] = ["sqlite", "files/hashed"];
     const NOT_HAD: [&str; 2] = ["mssql/varbinary", "mssql/filestream"];
     let work = Work::new();
     std::fs::write(work.path("two.toml"), TWO_CORPORA)?;
-    let elsewhere = |text: &str, rows: usize, from: [&str; 2], to: [&str; 2]| {
-        let pairs = from.iter().zip(to).take(rows);
+    let elsewhere = |text: &str, candidates: usize, from: [&str; 2], to: [&str; 2]| {
+        let pairs = from.iter().zip(to).take(candidates);
         pairs.fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
     };
     for corpus in ["large", "small"] {
         work.say(&format!("run two.toml --corpora {corpus} --quiet --out {corpus}")).ended(0);
         let text = std::fs::read_to_string(work.path(corpus).join("result.json"))?;
-        for rows in [1, 2] {
-            std::fs::create_dir(work.path(&format!("{corpus}-{rows}")))?;
-            let there = elsewhere(&text, rows, MEASURED, NOT_HAD);
-            std::fs::write(work.path(&format!("{corpus}-{rows}/result.json")), there)?;
+        for candidates in [1, 2] {
+            std::fs::create_dir(work.path(&format!("{corpus}-{candidates}")))?;
+            let there = elsewhere(&text, candidates, MEASURED, NOT_HAD);
+            std::fs::write(work.path(&format!("{corpus}-{candidates}/result.json")), there)?;
         }
     }
     // Nor is there any program.
@@ -581,15 +590,19 @@ fn reported_where_nothing_runs() -> Outcome {
     let judged = |out: &str| -> Result<String, Failed> {
         let result = RunResult::load(&work.path(out))?;
         let (claims, comparisons) = (&result.claims, &result.comparisons);
-        let text = serde_json::to_string(&(claims, comparisons, &result.answer, &result.doubts))?;
+        let text = serde_json::to_string(&(claims, comparisons, &result.answer, &result.warnings))?;
         Ok(elsewhere(&text, 2, NOT_HAD, MEASURED))
     };
     let compared = work.say("compare small small --threshold 50%").ended(0);
     assert_eq!(nowhere("compare small small --threshold 50%").stdout, compared.stdout);
-    for rows in [1, 2] {
-        nowhere(&format!("report small-{rows} large-{rows} --out there-{rows}"));
-        assert_eq!(judged(&format!("there-{rows}"))?, judged("both")?, "{rows} rows that cannot run");
-        let there = nowhere(&format!("compare small-{rows} small-{rows} --threshold 50%")).stdout;
+    for candidates in [1, 2] {
+        nowhere(&format!("report small-{candidates} large-{candidates} --out there-{candidates}"));
+        assert_eq!(
+            judged(&format!("there-{candidates}"))?,
+            judged("both")?,
+            "{candidates} candidates that cannot run"
+        );
+        let there = nowhere(&format!("compare small-{candidates} small-{candidates} --threshold 50%")).stdout;
         let figures = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
         assert_eq!(figures(&elsewhere(&there, 2, NOT_HAD, MEASURED)), figures(&compared.stdout));
     }
@@ -671,7 +684,7 @@ fn not_comparable() -> Outcome {
         result
             .results
             .iter_mut()
-            .for_each(|cell| cell.not_ranked = Some("failed: 3 of 9 ops failed".to_owned()));
+            .for_each(|cell| cell.not_ranked = Some(Reason::Failed { why: "3 of 9 ops failed".to_owned() }));
     })?;
     let said = work.say("compare whole failed").ended(1);
     assert!(said.stdout.contains("not ranked in the new run: failed: 3 of 9 ops failed"), "{}", said.stdout);
@@ -681,10 +694,16 @@ fn not_comparable() -> Outcome {
     assert!(said.stdout.contains("not comparable: other blobs: "), "{}", said.stdout);
     doctored(&work, "newer", |result| {
         result.machine.kernel = "99.9".to_owned();
-        result.rows.iter_mut().for_each(|row| drop(row.facts.insert("version".to_owned(), "2".to_owned())));
+        result
+            .candidates
+            .iter_mut()
+            .for_each(|candidate| drop(candidate.facts.insert("version".to_owned(), "2".to_owned())));
     })?;
     doctored(&work, "older", |result| {
-        result.rows.iter_mut().for_each(|row| drop(row.facts.insert("version".to_owned(), "1".to_owned())));
+        result
+            .candidates
+            .iter_mut()
+            .for_each(|candidate| drop(candidate.facts.insert("version".to_owned(), "1".to_owned())));
     })?;
     let said = work.say("compare older newer").ended(0);
     assert!(
@@ -698,7 +717,9 @@ fn not_comparable() -> Outcome {
 fn machine_changed() -> Outcome {
     let work = Work::new();
     run(&work, "--phases fill,read-warm", "out")?;
-    doctored(&work, "changed", |result| result.rails.iter_mut().for_each(|rail| rail.processor_ns *= 3.0))?;
+    doctored(&work, "changed", |result| {
+        result.probes.iter_mut().for_each(|probe| probe.processor_ns *= 3.0)
+    })?;
     doctored(&work, "whole", |_| {})?;
     let said = work.say("compare whole changed").ended(1);
     assert!(said.stdout.contains("machine changed"), "{}", said.stdout);
@@ -717,10 +738,14 @@ fn list_of_values() -> Outcome {
     let work = Work::new();
     work.say("run --stores sqlite --set sqlite.page_size=4096,16384 --blobs 20 --rounds 1 --phases fill --quiet --out out").ended(0);
     let result = RunResult::load(&work.path("out"))?;
-    let labels: Vec<&str> = result.rows.iter().map(|row| row.store.as_str()).collect();
+    let labels: Vec<&str> = result.candidates.iter().map(|candidate| candidate.store.as_str()).collect();
     assert_eq!(labels, ["sqlite[page_size=4096]", "sqlite[page_size=16384]"]);
-    for row in &result.rows {
-        assert_eq!(row.facts.get("page_size"), row.options.get("page_size"), "read back from the store");
+    for candidate in &result.candidates {
+        assert_eq!(
+            candidate.facts.get("page_size"),
+            candidate.options.get("page_size"),
+            "read back from the store"
+        );
     }
     Ok(())
 }
@@ -736,7 +761,7 @@ fn plans() -> Vec<String> {
     plans
 }
 
-/// How small a plan can be and still have every row in every phase, where that is below the usual hundredth.
+/// How small a plan can be and still have every candidate in every phase, where that is below the usual hundredth.
 const SCALES: &[(&str, &str)] = &[
     ("afdesign-cache-2009", "0.001"),
     ("afdesign-procedures-2008", "0.0002"),
@@ -746,9 +771,9 @@ const SCALES: &[(&str, &str)] = &[
     ("vondra-2009", "0.0001"),
 ];
 
-/// Blobs of a few kB in place of a plan's corpora, and the first and the last of them where there are several: eight blobs of
-/// 10 MB, which no scale goes below, take minutes in a build for tests. Of the values of an option two make rows enough, and one
-/// where no claim names them or a browser starts for each.
+/// Blobs of a few kB in place of a plan's corpora, and the first and the last of them where there are several: eight blobs of 10
+/// MB, which no scale goes below, take minutes in a build for tests. Of the values of an option two make candidates enough, and
+/// one where no claim names them or a browser starts for each.
 fn made_small(mut text: PlanText) -> PlanText {
     if text.corpora.len() > 2 {
         text.corpora.drain(1..text.corpora.len() - 1);
@@ -777,29 +802,30 @@ fn tiny(plan: &str) -> Outcome {
     let result = RunResult::load(&work.path("out"))?;
     assert!(result.complete);
     let planned = text.resolve(false)?;
-    for row in &planned.rows {
+    for candidate in &planned.candidates {
         for phase in planned.phases.iter().filter(|phase| !phase.only_prepares()) {
-            let label = &row.label;
+            let label = &candidate.label;
             let cells = result.results.iter().filter(|cell| cell.store == *label && cell.phase == phase.id);
-            // Each of them where all do the phase, and none of a row that it is not for.
-            let does = planned.is_done_by(&phase.id, row);
+            // Each of them where all do the phase, and none of a candidate that it is not for.
+            let does = planned.is_done_by(&phase.id, candidate);
             assert_eq!(cells.count() > 0, does, "`{label}` in `{}`", phase.id);
         }
     }
     for phase in &planned.phases {
-        let by_a_row = planned.rows.iter().any(|row| planned.is_done_by(&phase.id, row));
-        let by_nobody = !by_a_row
+        let by_a_candidate =
+            planned.candidates.iter().any(|candidate| planned.is_done_by(&phase.id, candidate));
+        let by_nobody = !by_a_candidate
             && planned
                 .missing
                 .iter()
-                .all(|row| !planned.would_be_done_by(&phase.id, &row.label, &row.adapter));
-        assert!(!by_nobody, "no row does `{}`", phase.id);
+                .all(|candidate| !planned.would_be_done_by(&phase.id, &candidate.label, &candidate.adapter));
+        assert!(!by_nobody, "no candidate does `{}`", phase.id);
     }
     for missing in &planned.missing {
-        let row = result.rows.iter().find(|row| row.store == missing.label);
-        let row = row.ok_or_else(|| format!("`{}` is not in the table", missing.label))?;
+        let candidate = result.candidates.iter().find(|candidate| candidate.store == missing.label);
+        let candidate = candidate.ok_or_else(|| format!("`{}` is not in the table", missing.label))?;
         assert_eq!(
-            (row.status, row.reason.as_deref()),
+            (candidate.status, candidate.reason.as_deref()),
             (Status::NotAvailable, Some(missing.reason.as_str()))
         );
     }

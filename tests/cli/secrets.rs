@@ -102,8 +102,8 @@ fn plans() -> Outcome {
             match text.resolve(true) {
                 Ok(plan) => {
                     has_no_secret(&plan.text.to_toml()?, &url);
-                    for row in &plan.rows {
-                        has_no_secret(&format!("{} {:?}", row.label, row.options.shown()), &url);
+                    for candidate in &plan.candidates {
+                        has_no_secret(&format!("{} {:?}", candidate.label, candidate.options.shown()), &url);
                     }
                 }
                 Err(error) => has_no_secret(&blobwise::shown::of_error(&format!("{error:#}")), &url),
@@ -113,7 +113,7 @@ fn plans() -> Outcome {
     Ok(())
 }
 
-/// Runs with each form as a flag, in a plan, and in a row's label; nobody answers, or the form is refused.
+/// Runs with each form as a flag, in a plan, and in a candidate's label; nobody answers, or the form is refused.
 fn errors(family: &'static str) -> Outcome {
     let store = with_url().find(|name| stores::family(name) == family).ok_or("no store")?;
     let line = ["--blobs", "2", "--rounds", "1", "--phases", "fill", "--op-timeout", "200ms", "--out", "out"];
@@ -205,9 +205,9 @@ fn terminal() -> Outcome {
     // A result that others wrote.
     let path = work.path("out/result.json");
     let mut foreign: serde_json::Value = serde_json::from_slice(&std::fs::read(&path)?)?;
-    foreign["rows"][0]["facts"]["version"] = ORDERS.into();
+    foreign["candidates"][0]["facts"]["version"] = ORDERS.into();
     foreign["answer"] = serde_json::json!([ORDERS]);
-    foreign["doubts"] = serde_json::json!([{"kind": "k", "text": ORDERS}]);
+    foreign["warnings"] = serde_json::json!([{"kind": "other-version", "store": ORDERS, "change": ORDERS}]);
     foreign["program"]["command"] = ORDERS.into();
     foreign["machine"]["processor"] = ORDERS.into();
     std::fs::write(&path, serde_json::to_vec(&foreign)?)?;

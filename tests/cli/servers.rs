@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use blobwise::host::server::{Launch, Server, SocketDir, free_port, run_to_end};
-use blobwise::result::{RunResult, Status, VerifiedFrom};
+use blobwise::result::{Reason, RunResult, Status, VerifiedFrom};
 use blobwise::store::Adapter;
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;
@@ -35,15 +35,19 @@ pub fn trials() -> Vec<Trial> {
         needing("a server that is too old is an error before the run", mariadb(), too_old),
         needing("a packet limit below the largest blob is an error before the run", mariadb(), packet_limit),
         needing("servers tell what differs from version to version", postgres(), tells_what_differs),
-        needing("a private server that dies fails its row only", postgres(), dies),
+        needing("a private server that dies fails its candidate only", postgres(), dies),
         needing("what a private server moves is not of other programs", missing("redis"), moves_for_us),
-        needing("a disk too small for a server fails its row", postgres().or_else(no_mounts), disk_too_small),
         needing(
-            "a disk that fills up in a server fails its row",
+            "a disk too small for a server fails its candidate",
+            postgres().or_else(no_mounts),
+            disk_too_small,
+        ),
+        needing(
+            "a disk that fills up in a server fails its candidate",
             postgres().or_else(no_mounts),
             disk_fills_up,
         ),
-        needing("a data directory that cannot be made fails its row", postgres(), no_data_directory),
+        needing("a data directory that cannot be made fails its candidate", postgres(), no_data_directory),
         needing("a missing program is an error before the run", mariadb(), missing_program),
         Trial::test("a variable that names another program is an error before the run", other_program),
         needing(
@@ -173,7 +177,7 @@ fn tells_what_differs() -> Outcome {
     let work = Work::new();
     work.say("run --stores postgres/bytea --phases fill --blobs 10 --rounds 1 --quiet --out out").ended(0);
     let result = RunResult::load(&work.path("out"))?;
-    let facts = &result.rows[0].facts;
+    let facts = &result.candidates[0].facts;
     assert_eq!(facts.get("data_checksums").map(String::as_str), Some("off"), "{facts:?}");
     let major = facts["server_version"].split('.').next().and_then(|major| major.parse::<u32>().ok());
     assert_eq!(facts.contains_key("io_method"), major >= Some(18), "{facts:?}");
@@ -241,7 +245,7 @@ fn used_and_left() -> Outcome {
     assert_eq!(psql(&theirs.url, ours)?, "blobwise_0000000000000000");
     assert_eq!(psql(&theirs.url, "SELECT count(*) FROM public.blobs")?, "1");
     let result = RunResult::load(&work.path("out"))?;
-    assert_eq!(result.rows[0].verified_from, Some(VerifiedFrom::UsersServer));
+    assert_eq!(result.candidates[0].verified_from, Some(VerifiedFrom::UsersServer));
     let cold = result.results.iter().find(|cell| cell.phase == "read-cold").ok_or("no cell")?;
     assert_eq!(cold.status, Status::NotPossible);
     assert!(
@@ -378,7 +382,7 @@ fn reading(work: &Work, store: &str) -> Child {
     let line = format!(
         "run --stores {store},files/hashed --blobs 40 --rounds 2 --phases fill,read-warm --verbose --dir place --out out --seed 3"
     );
-    // Of two rows in a seeded order one is the server's: whichever it is, it has begun when two have.
+    // Of two candidates in a seeded order one is the server's: whichever it is, it has begun when two have.
     let mut child = run_until(work, &line, "read-warm", 1);
     if processes(&work.path("place")).is_empty() {
         child = crate::signals::until(child, "read-warm", 1);
@@ -395,7 +399,9 @@ fn dies() -> Outcome {
     kill_process(server.0, Signal::KILL).unwrap();
     let said = wait(child).ended(1);
     let result = RunResult::load(&work.path("out"))?;
-    let status = |store: &str| result.rows.iter().find(|row| row.store == store).map(|row| row.status);
+    let status = |store: &str| {
+        result.candidates.iter().find(|candidate| candidate.store == store).map(|candidate| candidate.status)
+    };
     assert_eq!(status("postgres/bytea"), Some(Status::Failed), "{}", said.stdout);
     assert_eq!(status("files/hashed"), Some(Status::Measured), "{}", said.stdout);
     assert!(said.stdout.contains("`postgres` died"), "{}", said.stdout);
@@ -434,7 +440,7 @@ fn cold_beside_a_server() -> Outcome {
         let (files, nginx) = (cell("files/hashed")?, cell("nginx")?);
         // Two per cent of the keys in a pass: of 40 passes a server does two.
         assert_eq!((files.ops, nginx.ops), (2 * 200, 2 * 10), "{phase}");
-        let short = |why: &Option<String>| why.as_ref().is_some_and(|why| why.starts_with("too short"));
+        let short = |why: &Option<Reason>| why.as_ref().is_some_and(Reason::is_too_short);
         assert!(!short(&files.not_ranked) && short(&nginx.not_ranked), "{:?}", nginx.not_ranked);
         let of_phase = |comparison: &&blobwise::result::Comparison| comparison.phase == phase;
         let compared: Vec<_> = result.comparisons.iter().filter(of_phase).collect();
@@ -450,18 +456,18 @@ fn shared(stores: &str, class: &str) -> Outcome {
     let line = format!("run --stores {stores} --durability {class} --set {family}.server=shared {run}");
     work.say(&line).ended(0);
     let result = RunResult::load(&work.path("out"))?;
-    assert_eq!(result.rows.len(), stores.split(',').count());
+    assert_eq!(result.candidates.len(), stores.split(',').count());
     for cell in result.results.iter().filter(|cell| cell.phase == "overwrite") {
         assert_eq!((cell.status, cell.durability.name()), (Status::Measured, class), "{}", cell.store);
     }
-    for row in &result.rows {
-        assert_eq!(row.status, Status::Measured, "{}: {:?}", row.store, row.reason);
-        let whose = row.facts.get("server").map(String::as_str);
-        assert_eq!(whose, Some("shared by rows of the run"), "{}", row.store);
+    for candidate in &result.candidates {
+        assert_eq!(candidate.status, Status::Measured, "{}: {:?}", candidate.store, candidate.reason);
+        let whose = candidate.facts.get("server").map(String::as_str);
+        assert_eq!(whose, Some("shared by candidates of the run"), "{}", candidate.store);
         // What the second round uses again holds nothing of the first.
-        let visits = result.store_rounds.iter().filter(|visit| visit.store == row.store);
+        let visits = result.store_rounds.iter().filter(|visit| visit.store == candidate.store);
         let empty: Vec<_> = visits.map(|visit| visit.footprint.empty_bytes).collect();
-        assert!(empty[0].is_some() && empty == [empty[0]; 2], "{}: {empty:?}", row.store);
+        assert!(empty[0].is_some() && empty == [empty[0]; 2], "{}: {empty:?}", candidate.store);
     }
     assert!(processes(&work.path("place")).is_empty());
     assert!(work.names("place").is_empty());
@@ -520,7 +526,9 @@ fn on_a_small_disk(options: &str, corpus: &str) -> Outcome {
     let said = mounted(&work, options, &arguments).ended(1);
     assert!(said.stdout.contains("No space left on device"), "{}", said.stdout);
     let result = RunResult::load(&work.path("out"))?;
-    let status = |store: &str| result.rows.iter().find(|row| row.store == store).map(|row| row.status);
+    let status = |store: &str| {
+        result.candidates.iter().find(|candidate| candidate.store == store).map(|candidate| candidate.status)
+    };
     assert_eq!(status("postgres/bytea"), Some(Status::Failed));
     assert_eq!(status("memory"), Some(Status::Measured));
     Ok(())

@@ -51,7 +51,7 @@ stores = ["files/hashed", "sqlite"]
 rounds = 2
 phases = ["fill", "read-warm", "delete-half"]
 drop_caches = false
-rail_limit = 1000.0
+probe_limit = 1000.0
 corpus = { files = "files" }
 "#;
 const RUN: &str = "run plan.toml --verbose --dir place --out out";

@@ -1,4 +1,4 @@
-//! Delivery over HTTP as a user runs it: the highest rate within a limit, and what a row says of its servers.
+//! Delivery over HTTP as a user runs it: the highest rate within a limit, and what a candidate says of its servers.
 
 use blobwise::result::{RunResult, Status};
 use libtest_mimic::Trial;
@@ -17,7 +17,7 @@ pub fn trials() -> Vec<Trial> {
             missing_module,
         ),
         needing("misses of a cache are counted", missing("apache-php/memcached"), misses),
-        needing("a script's row tells its settings", missing("nginx-php/memcached"), facts),
+        needing("a script's candidate tells its settings", missing("nginx-php/memcached"), facts),
         needing(
             "a script that is timed tells how long it connects and fetches",
             missing("apache-php/mysql")
@@ -127,14 +127,14 @@ fn facts() -> Outcome {
         "run --stores nginx-php/memcached --blobs 20 --rounds 1 --quiet --out out --phases fill,read-warm";
     work.say(line).ended(0);
     let result = RunResult::load(&work.path("out"))?;
-    let facts = serde_json::to_string(&result.rows)?;
+    let facts = serde_json::to_string(&result.candidates)?;
     for name in ["php opcache.enable", "compiled once", "php memcached", "cache: item_size_max", "behind: "] {
         assert!(facts.contains(name), "no `{name}` in {facts}");
     }
     Ok(())
 }
 
-/// What scripts take is told as steps, which are parts of the op; a phase that is for timed rows only is done by no other.
+/// What scripts take is told as steps, which are parts of the op; a phase that is for timed candidates only is done by no other.
 fn timed() -> Outcome {
     let work = Work::new();
     let plan = r#"

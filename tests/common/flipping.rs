@@ -11,7 +11,8 @@ const PIECE: usize = 40;
 /// Pieces that are looked for, evenly from the blob.
 const PIECES: usize = 4;
 
-/// Changes a byte of every copy of some pieces of a blob, of 20 kB at least, in the files below a directory, and returns how many those were.
+/// Changes a byte of every copy of some pieces of a blob, of 20 kB at least, in the files below a directory, and returns how many
+/// those were.
 pub fn flip(dir: &Path, blob: &[u8]) -> Result<usize> {
     let piece = |number: usize| {
         let at = blob.len() * (2 * number + 1) / (2 * PIECES);

@@ -110,6 +110,7 @@ pub fn open(
         mode,
         durability: subject.durability,
         cache_bytes: 8 << 20,
+        fits: true,
         blob_bytes_max,
         store_bytes_max: 256 << 20,
         keys_max: KEYS_MAX,

@@ -161,25 +161,25 @@ fn is_server_in_one_class(subject: &Subject) -> bool {
     subject.is_server() && (subject.durability == Durability::OnSync || has_one_class(subject))
 }
 
-/// What a power cut may cost in a durable class, by what the store declares: recent writes at most, and in each-write nothing unless a
-/// put may be torn by any sudden end.
+/// What a power cut may cost in a durable class, by what the store declares: recent writes at most, and in each-write nothing
+/// unless a put may be torn by any sudden end.
 fn keeps_its_words(case: &Case) -> Result<()> {
-    let (subject, damage) = (case.subject, case.subject.damage());
+    let (subject, loss) = (case.subject, case.subject.loss());
     let most = match subject.durability {
-        Durability::EachWrite => damage.after_kill,
+        Durability::EachWrite => loss.after_kill,
         Durability::None | Durability::OnSync => Loss::RecentWrites,
     };
     ensure!(
-        damage.after_power_cut <= most.min(Loss::RecentWrites),
+        loss.after_power_cut <= most.min(Loss::RecentWrites),
         "in class {} it declares `{}` after a power cut: what was synced is not kept",
         subject.durability.name(),
-        damage.after_power_cut.name()
+        loss.after_power_cut.name()
     );
     Ok(())
 }
 
 fn may_survive_a_kill(subject: &Subject) -> bool {
-    subject.caps().persistent && subject.damage().after_kill <= Loss::RecentWrites
+    subject.caps().persistent && subject.loss().after_kill <= Loss::RecentWrites
 }
 
 /// Sizes around every border that a store may have: nothing, one byte, odd ones, pages, pieces, buffers.
@@ -724,7 +724,7 @@ fn refused_for_its_size(outcome: blobwise::store::Result<()>, limit: u64) -> Res
     }
 }
 
-/// A row's facts say by how many processes it is served: as many as were asked for, and as its web server has started.
+/// A candidate's facts say by how many processes it is served: as many as were asked for, and as its web server has started.
 fn serves_by_as_many_processes(bench: &mut Bench) -> Result<()> {
     let asked = bench.subject.options.number("workers") as usize;
     let store = bench.store()?;

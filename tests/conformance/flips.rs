@@ -1,8 +1,8 @@
 //! A byte that changes on the device, behind the store's back: who notices it, the store or only who compares?
 //!
-//! A blob is looked for in the store's files by pieces of its bytes, which are random, and a byte of every copy of them is changed:
-//! while the store is open and has everything cached, and while it is closed. Then it is opened with nothing of it in the page cache,
-//! and everything is read.
+//! A blob is looked for in the store's files by pieces of its bytes, which are random, and a byte of every copy of them is
+//! changed: while the store is open and has everything cached, and while it is closed. Then it is opened with nothing of it in
+//! the page cache, and everything is read.
 
 use std::time::Duration;
 
@@ -39,7 +39,8 @@ enum Came {
     Error(anyhow::Error),
 }
 
-/// Whether there are files of the store's that can be looked at. Of a server's classes one is tried, or each that makes a difference.
+/// Whether there are files of the store's that can be looked at. Of a server's classes one is tried, or each that makes a
+/// difference.
 pub fn applies(subject: &Subject) -> bool {
     let caps = subject.caps();
     let integrity = |class: Durability| (subject.adapter.integrity)(&subject.options, class);

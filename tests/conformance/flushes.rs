@@ -101,8 +101,8 @@ pub struct Trace {
     text: String,
 }
 
-/// Stores whose server takes secrets as arguments, for which its supervisor traces it: nobody else can meanwhile, so that of these only
-/// our own process is watched.
+/// Stores whose server takes secrets as arguments, for which its supervisor traces it: nobody else can meanwhile, so that of
+/// these only our own process is watched.
 const TRACED_BY_ITS_SUPERVISOR: &[&str] = &["s3"];
 
 impl Trace {
@@ -196,8 +196,8 @@ impl Call {
         !self.result.starts_with('-') && !self.result.starts_with('?')
     }
 
-    /// The number that strace gives the process which was made. In a PID namespace another one was returned, and strace's stands behind it:
-    /// `3 /* 4711 in strace's PID NS */`.
+    /// The number that strace gives the process which was made. In a PID namespace another one was returned, and strace's stands
+    /// behind it: `3 /* 4711 in strace's PID NS */`.
     fn child(&self) -> &str {
         let seen = self.result.split_once("/* ").and_then(|(_, rest)| rest.split_once(' '));
         seen.map_or(&self.result, |(seen, _)| seen)
@@ -380,8 +380,8 @@ pub fn flushes_on_sync(case: &Case) -> Result<()> {
     trace.expect_names_flushed(&with_last_write)
 }
 
-/// LMDB in a durable class: what a transaction wrote is flushed before the page that makes it valid is written. Otherwise a power cut
-/// may leave that page pointing at others that were never written, whatever is flushed later.
+/// LMDB in a durable class: what a transaction wrote is flushed before the page that makes it valid is written. Otherwise a power
+/// cut may leave that page pointing at others that were never written, whatever is flushed later.
 pub fn flushes_before_it_commits(case: &Case) -> Result<()> {
     let trace = Trace::of(case)?;
     let files = trace.files_that_flush();

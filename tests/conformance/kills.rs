@@ -1,4 +1,4 @@
-//! SIGKILL in mid-put: what was acknowledged is there afterwards, as far as the adapter's damage promises.
+//! SIGKILL in mid-put: what was acknowledged is there afterwards, as far as the adapter's loss promises.
 //!
 //! A child process writes and says after each op that it returned. For a store inside the process the child is killed, for
 //! a server the server's processes. This proves what the death of a process costs; it says nothing of a power cut.
@@ -123,7 +123,7 @@ impl Drop for Writer {
     }
 }
 
-/// Kills in mid-put, opens again, and compares every blob with what the declared damage allows.
+/// Kills in mid-put, opens again, and compares every blob with what the declared loss allows.
 pub fn survives_process_kill(case: &Case) -> Result<()> {
     // Different numbers, so that the kill falls into different ops.
     let kills: &[u64] = if case.subject.is_server() { &[61] } else { &[23, 64, 187] };
@@ -202,7 +202,7 @@ fn compare(bench: &Bench, done: u64) -> Result<()> {
         );
         found.push(bytes);
     }
-    if subject.damage().after_kill == Loss::Nothing {
+    if subject.loss().after_kill == Loss::Nothing {
         expect_all_or_none(subject, done, &found)?;
     }
     Ok(())
@@ -210,12 +210,12 @@ fn compare(bench: &Bench, done: u64) -> Result<()> {
 
 /// Whether a kill may leave no torn blob even behind the promise.
 fn is_whole(subject: &Subject) -> bool {
-    subject.damage().after_kill == Loss::Nothing
+    subject.loss().after_kill == Loss::Nothing
 }
 
 /// Ops with a smaller number must have left their traces.
 fn promised_until(subject: &Subject, done: u64) -> u64 {
-    match (subject.damage().after_kill, subject.durability) {
+    match (subject.loss().after_kill, subject.durability) {
         (Loss::Nothing, _) | (_, Durability::EachWrite) => done,
         // After the last sync that was acknowledged.
         (_, Durability::OnSync) => done - done % SYNC_EVERY,

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use crate::bench::{Bench, blob};
 #[cfg(feature = "mongodb")]
 use crate::outside;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "mongodb"))]
 use crate::processes;
 use crate::subjects::Subject;
 

@@ -12,8 +12,8 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use blobwise::host::server::{Launch, Server};
 use blobwise::store::{
-    Adapter, Caps, Catalogue, Damage, Durability, Error, Facts, Integrity, Key, Kind, Limit, Loss, ManySink,
-    Mode, Needs, OptionSpec, Options, Session, Setup, Sink, Span, Store, Traits, Values, View,
+    Adapter, Caps, Catalogue, Durability, Error, Facts, Integrity, Key, Kind, Limit, Loss, Losses, ManySink,
+    Mode, Needs, OptionSpec, Options, Session, Setup, Sink, Span, Split, Store, Traits, Values, View,
 };
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;
@@ -153,7 +153,7 @@ fn adapter(name: &'static str, kind: Kind) -> Adapter {
         programs: inner_adapter(inner_of(name)).map_or(&[], |inner| inner.programs),
         options,
         caps,
-        damage: |options, durability| Damage {
+        loss: |options, durability| Losses {
             after_kill: Loss::Nothing,
             after_power_cut: match durability {
                 _ if options.text("lie") == "unusable-though-durable" => Loss::StoreUnusable,
@@ -170,6 +170,7 @@ fn adapter(name: &'static str, kind: Kind) -> Adapter {
             "postgres/liar" => |_| Traits { has_process: true, lazy_delete: true, ..Traits::default() },
             _ => |_| Traits::default(),
         },
+        memory: |_| Split::NO_CACHE,
         needs: Needs::NOTHING,
         open,
     }
@@ -233,7 +234,7 @@ fn subject(liar: &Liar) -> Result<Arc<Subject>> {
     with_lie(liar.adapter, liar.lie, liar.durability)
 }
 
-/// Lies apart, a plain row.
+/// Lies apart, a plain candidate.
 fn with_lie(adapter: &'static Adapter, lie: &str, durability: Durability) -> Result<Arc<Subject>> {
     Ok(Arc::new(Subject { plain: true, ..Subject::new(adapter, &[("lie", lie)], durability)? }))
 }

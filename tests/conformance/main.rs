@@ -104,7 +104,7 @@ fn of_subject(world: &Arc<World>, subject: &Arc<Subject>) -> Vec<Trial> {
         .collect()
 }
 
-/// Options of servers are tried on one open server each: what starts another one is left to the plain rows.
+/// Options of servers are tried on one open server each: what starts another one is left to the plain candidates.
 fn is_worth_a_server(check: &Check, subject: &Subject) -> bool {
     !subject.is_server() || subject.plain || matches!(check.run, Run::Open(_))
 }

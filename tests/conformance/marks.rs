@@ -64,6 +64,7 @@ fn open_as(
         mode,
         durability,
         cache_bytes: 8 << 20,
+        fits: true,
         blob_bytes_max: BLOB_BYTES_MAX,
         store_bytes_max: 256 << 20,
         keys_max: KEYS_MAX,

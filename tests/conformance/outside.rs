@@ -90,6 +90,7 @@ pub fn strongest(adapter: &Adapter, options: &Options) -> Result<Durability> {
         mode: Mode::Create,
         durability: Durability::EachWrite,
         cache_bytes: 8 << 20,
+        fits: true,
         blob_bytes_max: 1 << 20,
         store_bytes_max: 1 << 20,
         keys_max: 10,

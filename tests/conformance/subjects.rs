@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use blobwise::store::{
-    Adapter, Caps, Connects, Damage, Durability, Kind, OptionSpec, Options, Traits, Values,
+    Adapter, Caps, Connects, Durability, Kind, Losses, OptionSpec, Options, Traits, Values,
 };
 use blobwise::units::parse_bytes;
 use blobwise::{plan, stores};
@@ -51,8 +51,8 @@ impl Subject {
         (self.adapter.caps)(&self.options)
     }
 
-    pub fn damage(&self) -> Damage {
-        (self.adapter.damage)(&self.options, self.durability)
+    pub fn loss(&self) -> Losses {
+        (self.adapter.loss)(&self.options, self.durability)
     }
 
     pub fn traits(&self) -> Traits {
@@ -163,7 +163,7 @@ fn other_values(adapter: &Adapter, spec: &OptionSpec) -> Vec<&'static str> {
         let sizes: Vec<&'static str> = values.iter().copied().filter(is_size).collect();
         values.retain(|word| !is_size(word) || sizes.first() == Some(word) || sizes.last() == Some(word));
     }
-    // A server that rows share ends with the process of the run: nobody opens its stores afterwards. Plans try it.
+    // A server that candidates share ends with the process of the run: nobody opens its stores afterwards. Plans try it.
     values.retain(|word| *word != spec.default && (spec.name, *word) != ("server", "shared"));
     values
 }

@@ -71,7 +71,7 @@ fn within(child: &Child, script: &str) {
     assert_eq!(said.code, Some(0), "{script}: {said:?}");
 }
 
-/// The row of a store fails with one of these reasons, and what was measured before is kept.
+/// The candidate of a store fails with one of these reasons, and what was measured before is kept.
 pub fn in_mid_run(store: &str, change: Change, says: &[&str]) -> Outcome {
     let work = Work::new();
     make_image(&work)?;
@@ -83,9 +83,10 @@ pub fn in_mid_run(store: &str, change: Change, says: &[&str]) -> Outcome {
     change.happen(&child);
     let said = ended(child).ended(1);
     let result = RunResult::load(&work.path("out"))?;
-    let row = |store: &str| result.rows.iter().find(|row| row.store == store).unwrap();
-    let reason = row(store).reason.clone().unwrap_or_default();
-    assert_eq!(row(store).status, Status::Failed, "{}", said.stdout);
+    let candidate =
+        |store: &str| result.candidates.iter().find(|candidate| candidate.store == store).unwrap();
+    let reason = candidate(store).reason.clone().unwrap_or_default();
+    assert_eq!(candidate(store).status, Status::Failed, "{}", said.stdout);
     assert!(says.iter().any(|words| reason.contains(words)), "{reason}");
     let measured = |store: &str| {
         result

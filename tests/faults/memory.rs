@@ -57,7 +57,7 @@ pub fn all_killed() -> Outcome {
     let stores = if super::missing("redis").is_none() { "redis,memory" } else { "memory" };
     let more = format!("--stores {stores} --corpus fixed:1MB --blobs 150");
     let said = ended(start(command.args(line(&more).split_whitespace())));
-    // By a signal, or with a row that failed.
+    // By a signal, or with a candidate that failed.
     assert!(matches!(said.code, None | Some(1 | 2)), "{said:?}");
     nothing_is_left(&work);
     work.say(&line("--stores null --corpus fixed:1kB --blobs 2").replace("--out out", "--out next")).ended(0);

@@ -168,23 +168,27 @@ fn descendants() -> Vec<i32> {
 type Changes = Vec<(&'static str, &'static str)>;
 
 /// Adapters with a program, each with its options as they come, and changed to what opens another port.
-fn rows() -> Vec<(String, &'static Adapter, Changes)> {
+fn candidates() -> Vec<(String, &'static Adapter, Changes)> {
     const CHANGES: &[(&str, &str)] = &[("tls", "true"), ("medium", "memory")];
-    let mut rows = Vec::new();
+    let mut candidates = Vec::new();
     for adapter in stores::adapters().filter(|adapter| !adapter.programs.is_empty()) {
-        rows.push((adapter.name.to_owned(), adapter, Vec::new()));
+        candidates.push((adapter.name.to_owned(), adapter, Vec::new()));
         for (name, value) in CHANGES {
-            // What differs is the web server's: one row of each is enough.
+            // What differs is the web server's: one candidate of each is enough.
             if adapter.options.iter().any(|spec| spec.name == *name) && !adapter.name.contains('/') {
-                rows.push((format!("{}[{name}={value}]", adapter.name), adapter, vec![(*name, *value)]));
+                candidates.push((
+                    format!("{}[{name}={value}]", adapter.name),
+                    adapter,
+                    vec![(*name, *value)],
+                ));
             }
         }
     }
-    rows
+    candidates
 }
 
 fn of_every_server() -> Vec<(String, Act)> {
-    let there = rows().into_iter().filter(|(_, adapter, _)| adapter.missing_program().is_none());
+    let there = candidates().into_iter().filter(|(_, adapter, _)| adapter.missing_program().is_none());
     there
         .map(|(name, adapter, changed)| {
             let check: Act = Box::new(move || {
@@ -211,9 +215,9 @@ fn of_every_server() -> Vec<(String, Act)> {
         .collect()
 }
 
-/// Rows whose program is not there, and why.
+/// Candidates whose program is not there, and why.
 fn missing() -> Vec<(String, String)> {
-    let missing = rows()
+    let missing = candidates()
         .into_iter()
         .filter_map(|(name, adapter, _)| Some((name, format!("{:#}", adapter.missing_program()?))));
     missing.collect()
@@ -242,6 +246,7 @@ fn with_store(
         mode: Mode::Create,
         durability: Durability::None,
         cache_bytes: 8 << 20,
+        fits: true,
         blob_bytes_max: 1 << 20,
         store_bytes_max: 1 << 24,
         keys_max: 10,

@@ -149,7 +149,7 @@ fn over_port(port: u16, targets: &Targets) -> Vec<String> {
     found
 }
 
-/// Where rows keep blobs and scripts, as everybody can read in the sources.
+/// Where candidates keep blobs and scripts, as everybody can read in the sources.
 fn paths(key: &str) -> Vec<String> {
     let mut paths: Vec<String> =
         ["/", "/facts.php", "/settings.php", "/icons/0.png", "/json/version", "/..%2f..%2fvsftpd.conf"]

@@ -39,12 +39,14 @@ fn rules() -> Vec<Rule> {
 /// A value as readers know it.
 fn shown(rule: &Rule) -> String {
     let rounded = |value: f64| format!("{}", (value * 1000.0).round() / 1000.0);
+    const MIB: f64 = 1_048_576.0;
     match (rule.unit.as_str(), rule.value) {
         ("share", value) => format!("{} %", rounded(value * 100.0)),
         ("times", value) => rounded(value),
         ("seconds", value) if value < 0.1 => format!("{} ms", rounded(value * 1e3)),
         ("seconds", value) => format!("{} s", rounded(value)),
         ("nanoseconds", value) => format!("{} us", rounded(value / 1e3)),
+        ("bytes", value) if value >= MIB => format!("{} MiB", rounded(value / MIB)),
         ("bytes", value) => format!("{} KiB", rounded(value / 1024.0)),
         ("bytes a second", value) => format!("{} KiB/s", rounded(value / 1024.0)),
         (unit, value) => format!("{} {unit}", rounded(value)),

@@ -274,6 +274,7 @@ mod tests {
             mode: Mode::Create,
             durability: Durability::None,
             cache_bytes: 1 << 20,
+            fits: true,
             blob_bytes_max: 100,
             store_bytes_max: 1000,
             keys_max: 10,

@@ -1,4 +1,4 @@
-//! Runs whose right answer is known: two equal rows, or two of which one was made slower by a known share.
+//! Runs whose right answer is known: two equal candidates, or two of which one was made slower by a known share.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -37,7 +37,26 @@ const PRECISION: &str = "4%";
 const BLOBS: u64 = 100;
 const SIZES: &str = "uniform:2000-20000";
 
-/// What is known of the two rows.
+/// The same where memory is limited: a part of it has to be more than the kernel charges at once.
+const BLOBS_TIGHT: u64 = 300;
+const SIZES_TIGHT: &str = "uniform:20000-200000";
+
+/// Under what runs are made.
+pub struct Conditions<'a> {
+    /// The place.
+    pub dir: &'a Path,
+    /// All the memory that a candidate may have.
+    pub memory: Option<&'a str>,
+}
+
+impl Conditions<'_> {
+    /// Blobs, and their sizes.
+    fn corpus(&self) -> (u64, &'static str) {
+        if self.memory.is_some() { (BLOBS_TIGHT, SIZES_TIGHT) } else { (BLOBS, SIZES) }
+    }
+}
+
+/// What is known of the two candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// They are equal.
@@ -100,7 +119,7 @@ impl Count {
 }
 
 /// Carries out the runs, prints how their comparisons ended, and returns whether the goal is met.
-pub fn main(kind: Kind, trials: u32, dir: &Path, signals: &Signals) -> Result<bool> {
+pub fn main(kind: Kind, trials: u32, conditions: &Conditions, signals: &Signals) -> Result<bool> {
     let bar = Bar::new(false);
     let begin = machine::uptime();
     let mut stores: Vec<Ended> = STORES.iter().map(|_| Ended::default()).collect();
@@ -110,7 +129,7 @@ pub fn main(kind: Kind, trials: u32, dir: &Path, signals: &Signals) -> Result<bo
         let left = spent / f64::from(trial.max(1)) * f64::from(trials - trial);
         let left = if trial > 0 { format!(", about {} left", units::seconds(left)) } else { String::new() };
         bar.now_and_then(trial as usize + 1, trials as usize, format!("run {} of {trials}{left}", trial + 1));
-        let Some(result) = one(kind, trial, dir, signals)? else { break };
+        let Some(result) = one(kind, trial, conditions, signals)? else { break };
         *rounds.entry(result.fixed.rounds).or_insert(0) += 1;
         for (store, ended) in STORES.iter().zip(&mut stores) {
             ended.add(&result, store)?;
@@ -118,7 +137,8 @@ pub fn main(kind: Kind, trials: u32, dir: &Path, signals: &Signals) -> Result<bo
     }
     bar.clear();
     // Fewer than were asked for when it was stopped.
-    let mut text = introduction(kind, stores.iter().map(|ended| ended.count.total()).max().unwrap_or(0));
+    let mut text =
+        introduction(kind, conditions, stores.iter().map(|ended| ended.count.total()).max().unwrap_or(0));
     for (store, ended) in STORES.iter().zip(&stores) {
         text += &ended.text(kind, store)?;
     }
@@ -143,17 +163,19 @@ pub fn main(kind: Kind, trials: u32, dir: &Path, signals: &Signals) -> Result<bo
     Ok(met)
 }
 
-fn introduction(kind: Kind, trials: u32) -> String {
-    let rows = match kind {
-        Kind::Equal => "Every store is two equal rows".to_owned(),
+fn introduction(kind: Kind, conditions: &Conditions, trials: u32) -> String {
+    let candidates = match kind {
+        Kind::Equal => "Every store is two equal candidates".to_owned(),
         Kind::Slowed => format!(
-            "Every store is two rows; each op of the second one spends {:.0} % of its own time once more, spinning",
+            "Every store is two candidates; each op of the second one spends {:.0} % of its own time once more, spinning",
             slowed::SHARE * 100.0
         ),
     };
+    let (blobs, sizes) = conditions.corpus();
+    let memory = conditions.memory.map_or(String::new(), |memory| format!(", --memory {memory}"));
     format!(
-        "{rows}.\n{trials} comparisons of each store, from {trials} runs as `blobwise run` makes them (pilot, rounds,\n\
-         balanced order, stopping rule): {BLOBS} blobs, {SIZES}, {PHASE} of {SECONDS} s, --precision {PRECISION}, at most\n{BUDGET} a run.\n\n"
+        "{candidates}.\n{trials} comparisons of each store, from {trials} runs as `blobwise run` makes them (pilot, rounds,\n\
+         balanced order, stopping rule): {blobs} blobs, {sizes}, {PHASE} of {SECONDS} s, --precision {PRECISION}, at most\n{BUDGET} a run{memory}.\n\n"
     )
 }
 
@@ -166,7 +188,7 @@ struct Ended {
 }
 
 impl Ended {
-    /// Compares a store's second row with its first one, as the rows of a run are compared with its reference.
+    /// Compares a store's second candidate with its first one, as the candidates of a run are compared with its reference.
     fn add(&mut self, result: &RunResult, store: &str) -> Result<()> {
         let cell = |which| {
             let label = label(store, which);
@@ -176,11 +198,11 @@ impl Ended {
         let (first, second) = (cell(FIRST)?, cell(SECOND)?);
         if let Some(reason) = first.not_ranked.as_ref().or(second.not_ranked.as_ref()) {
             self.count.add(Verdict::NotRanked);
-            *self.reasons.entry(reason.clone()).or_insert(0) += 1;
+            *self.reasons.entry(crate::words::of_reason(reason).brief()).or_insert(0) += 1;
             return Ok(());
         }
         let compared = with_reference(&cells::series(second), &cells::series(first));
-        let (ratio, verdict) = compared.context("the rows have no round in common")?;
+        let (ratio, verdict) = compared.context("the candidates have no round in common")?;
         self.count.add(verdict);
         self.ratios.push(ratio);
         Ok(())
@@ -200,7 +222,7 @@ impl Ended {
         }
         writeln!(
             text,
-            "  second row over first: median {:.3}; half width of the interval: median {:.1} %",
+            "  second candidate over first: median {:.3}; half width of the interval: median {:.1} %",
             median(&mut middles),
             median(&mut halves) * 100.0
         )?;
@@ -215,16 +237,16 @@ fn median(values: &mut [f64]) -> f64 {
 }
 
 /// One run; `None` when it was stopped.
-fn one(kind: Kind, trial: u32, dir: &Path, signals: &Signals) -> Result<Option<RunResult>> {
+fn one(kind: Kind, trial: u32, conditions: &Conditions, signals: &Signals) -> Result<Option<RunResult>> {
     let since = machine::uptime();
-    let plan = plan(kind, trial, dir)?;
+    let plan = plan(kind, trial, conditions)?;
     let corpora = plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request)).collect::<Result<_>>()?;
     let start = Start {
         plan: &plan,
         corpora,
         earlier: None,
         program: program(),
-        place: Place::make(dir)?,
+        place: Place::make(conditions.dir)?,
         since,
         stop: signals.stop(),
     };
@@ -233,8 +255,12 @@ fn one(kind: Kind, trial: u32, dir: &Path, signals: &Signals) -> Result<Option<R
         return Ok(None);
     }
     let result = summary::summarize(&plan, &records)?;
-    match result.rows.iter().find_map(|row| row.reason.as_ref().map(|why| (&row.store, why))) {
-        Some((row, why)) => Err(anyhow!("{row}: {why}")),
+    match result
+        .candidates
+        .iter()
+        .find_map(|candidate| candidate.reason.as_ref().map(|why| (&candidate.store, why)))
+    {
+        Some((candidate, why)) => Err(anyhow!("{candidate}: {why}")),
         None => Ok(Some(result)),
     }
 }
@@ -246,8 +272,9 @@ fn label(store: &str, which: &str) -> String {
     format!("{store} ({which})")
 }
 
-/// A plan with every store as two rows.
-fn plan(kind: Kind, trial: u32, dir: &Path) -> Result<Plan> {
+/// A plan with every store as two candidates.
+fn plan(kind: Kind, trial: u32, conditions: &Conditions) -> Result<Plan> {
+    let (blobs, sizes) = conditions.corpus();
     let text = PlanText {
         name: Some("selftest".to_owned()),
         seed: Some(u64::from(trial) + 1),
@@ -255,10 +282,11 @@ fn plan(kind: Kind, trial: u32, dir: &Path) -> Result<Plan> {
         precision: Some(PRECISION.to_owned()),
         stores: Some(STORES.iter().map(|store| (*store).to_owned()).collect()),
         phases: Some(vec!["fill".to_owned(), PHASE.to_owned()]),
-        dir: Some(dir.to_owned()),
+        dir: Some(conditions.dir.to_owned()),
+        memory: conditions.memory.map(str::to_owned),
         corpus: Some(CorpusText {
-            source: Some(SIZES.to_owned()),
-            blobs: Some(BLOBS),
+            source: Some(sizes.to_owned()),
+            blobs: Some(blobs),
             ..CorpusText::default()
         }),
         ..PlanText::default()
@@ -269,16 +297,16 @@ fn plan(kind: Kind, trial: u32, dir: &Path) -> Result<Plan> {
             load.length = Length::Seconds(SECONDS);
         }
     }
-    let mut seconds = plan.rows.clone();
+    let mut seconds = plan.candidates.clone();
     if kind == Kind::Slowed {
-        for (row, adapter) in seconds.iter_mut().zip([slowed::adapter::<0>(), slowed::adapter::<1>()]) {
-            row.adapter = adapter.context("the store is not compiled in")?;
+        for (candidate, adapter) in seconds.iter_mut().zip([slowed::adapter::<0>(), slowed::adapter::<1>()]) {
+            candidate.adapter = adapter.context("the store is not compiled in")?;
         }
     }
-    plan.rows.iter_mut().for_each(|row| row.label = label(&row.label, FIRST));
-    seconds.iter_mut().for_each(|row| row.label = label(&row.label, SECOND));
-    plan.design.reference.clone_from(&plan.rows[0].label);
-    plan.rows.extend(seconds);
+    plan.candidates.iter_mut().for_each(|candidate| candidate.label = label(&candidate.label, FIRST));
+    seconds.iter_mut().for_each(|candidate| candidate.label = label(&candidate.label, SECOND));
+    plan.design.reference.clone_from(&plan.candidates[0].label);
+    plan.candidates.extend(seconds);
     Ok(plan)
 }
 
@@ -334,13 +362,15 @@ mod tests {
     }
 
     #[test]
-    fn the_two_rows_differ_in_nothing_but_what_was_injected() {
+    fn the_two_candidates_differ_in_nothing_but_what_was_injected() {
         for (kind, same) in [(Kind::Equal, true), (Kind::Slowed, false)] {
-            let plan = plan(kind, 0, Path::new(".")).unwrap();
-            assert_eq!(plan.rows.len(), 2 * STORES.len());
+            let plan = plan(kind, 0, &Conditions { dir: Path::new("."), memory: None }).unwrap();
+            assert_eq!(plan.candidates.len(), 2 * STORES.len());
             for store in STORES {
-                let row = |which| plan.rows.iter().find(|row| row.label == label(store, which)).unwrap();
-                let (first, second) = (row(FIRST), row(SECOND));
+                let candidate = |which| {
+                    plan.candidates.iter().find(|candidate| candidate.label == label(store, which)).unwrap()
+                };
+                let (first, second) = (candidate(FIRST), candidate(SECOND));
                 assert_eq!(first.options, second.options);
                 assert_eq!((first.adapter.name, second.adapter.name), (store, store));
                 assert_eq!(std::ptr::eq(first.adapter, second.adapter), same);

@@ -2,9 +2,9 @@
 
 use anyhow::{Context as _, Result};
 
-use super::Visitor;
+use super::super::visitor::Visitor;
 use crate::host::machine;
-use crate::plan::{CatalogueOf, Row, defaults};
+use crate::plan::{Candidate, CatalogueOf, defaults};
 use crate::result::VerifiedFrom;
 use crate::rules::RESIDENT_SHARE_MAX;
 use crate::store::Mode;
@@ -19,7 +19,7 @@ impl Visitor<'_> {
         if !self.caps().contents {
             return Ok(());
         }
-        let from = match read_from_cache(self.subject.row, self.turn.round) {
+        let from = match read_from_cache(self.subject.candidate, self.turn.round) {
             Some(from) => from,
             None => self.open_evicted().context("opening it anew for the last comparison failed")?,
         };
@@ -30,7 +30,7 @@ impl Visitor<'_> {
     }
 
     /// Closes the store and its catalogue, makes the kernel forget their files, and opens them again. Only their own files are
-    /// evicted: what else the kernel has cached is left to the rows that follow.
+    /// evicted: what else the kernel has cached is left to the candidates that follow.
     fn open_evicted(&mut self) -> Result<VerifiedFrom> {
         let class = self.store()?.1;
         self.close_catalogue()?;
@@ -43,12 +43,12 @@ impl Visitor<'_> {
         Ok(if evicted { VerifiedFrom::Device } else { VerifiedFrom::KernelCache })
     }
 
-    /// Closes a catalogue that is in another store than the blobs, like a row: a server only in its round.
+    /// Closes a catalogue that is in another store than the blobs, like a candidate: a server only in its round.
     fn close_catalogue(&mut self) -> Result<()> {
         if self.desk.is_none() {
             return Ok(());
         }
-        if let CatalogueOf::Apart(adapter) = self.subject.row.catalogue()?
+        if let CatalogueOf::Apart(adapter) = self.subject.candidate.catalogue()?
             && !adapter.programs.is_empty()
             && self.turn.round != ROUND_OF_SERVERS
         {
@@ -65,7 +65,7 @@ impl Visitor<'_> {
             return Ok(());
         }
         let (store, class) = self.store()?;
-        let apart = match self.subject.row.catalogue()? {
+        let apart = match self.subject.candidate.catalogue()? {
             CatalogueOf::Own { .. } => {
                 store.open_catalogue()?;
                 None
@@ -85,15 +85,15 @@ impl Visitor<'_> {
 }
 
 /// What the last comparison reads, where the store is not closed for it.
-fn read_from_cache(row: &Row, round: u32) -> Option<VerifiedFrom> {
-    let traits = row.traits();
+fn read_from_cache(candidate: &Candidate, round: u32) -> Option<VerifiedFrom> {
+    let traits = candidate.traits();
     if traits.is_external {
         Some(VerifiedFrom::UsersServer)
     } else if traits.shares_server {
         Some(VerifiedFrom::SharedServer)
-    } else if !row.can_be_cold() {
+    } else if !candidate.can_be_cold() {
         Some(VerifiedFrom::NotKept)
     } else {
-        (row.restarts() && round != ROUND_OF_SERVERS).then_some(VerifiedFrom::RunningServer)
+        (candidate.restarts() && round != ROUND_OF_SERVERS).then_some(VerifiedFrom::RunningServer)
     }
 }

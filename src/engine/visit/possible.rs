@@ -1,23 +1,33 @@
-//! Phases that a row cannot do at all, and why.
+//! Phases that a candidate cannot do at all, and why.
 
-use super::super::work::{self, Candidate};
+use super::super::work::{self, Applicant};
 use crate::corpus::Corpus;
-use crate::plan::{Load, Phase, Plan, Row, Transaction};
+use crate::plan::{Candidate, Load, Phase, Plan, Transaction};
 
-/// Why a row cannot do a phase at all, if it cannot.
-pub(super) fn impossible(plan: &Plan, row: &Row, corpus: &Corpus, phase: &Phase) -> Option<String> {
-    let caps = (row.adapter.caps)(&row.options);
+/// Why a candidate cannot do a phase at all, if it cannot.
+pub(super) fn impossible(
+    plan: &Plan,
+    candidate: &Candidate,
+    corpus: &Corpus,
+    phase: &Phase,
+) -> Option<String> {
+    let caps = (candidate.adapter.caps)(&candidate.options);
     if let Some(limit) = caps.blob_bytes_max.filter(|limit| corpus.largest() > limit.bytes) {
         return Some(format!("blobs above {} B ({})", limit.bytes, limit.source));
     }
-    if let Some(why) = row.traits().kept_running().filter(|_| phase.cache.is_cold()) {
+    if let Some(why) = candidate.traits().kept_running().filter(|_| phase.cache.is_cold()) {
         return Some(format!("cannot be made cold: {why}"));
     }
-    let wants_one = |load: &Load| load.transaction == Some(Transaction::Phase) && !row.is_reference();
+    let wants_one = |load: &Load| load.transaction == Some(Transaction::Phase) && !candidate.is_baseline();
     if phase.load().is_some_and(wants_one)
-        && let Some(why) = row.why_not_one_transaction()
+        && let Some(why) = candidate.why_not_one_transaction()
     {
         return Some(why.to_owned());
+    }
+    if phase.memory.is_some()
+        && let Some(why) = candidate.traits().kept_running()
+    {
+        return Some(format!("its memory cannot be limited: {why}"));
     }
     let needs_reopening = phase.deed().is_some_and(|deed| deed.reopens) || phase.cache.is_cold();
     if needs_reopening && !caps.persistent {
@@ -26,5 +36,5 @@ pub(super) fn impossible(plan: &Plan, row: &Row, corpus: &Corpus, phase: &Phase)
     if plan.hands_of(phase).0 > 1 && !caps.many {
         return Some("one session at a time".to_owned());
     }
-    work::of(phase).impossible(&Candidate { plan, row, caps }, phase)
+    work::of(phase).impossible(&Applicant { plan, candidate, caps }, phase)
 }

@@ -1,11 +1,11 @@
-//! Ageing: overwrites with new contents and new sizes until some times the live bytes were overwritten since the fill, and reads after
-//! each.
+//! Ageing: overwrites with new contents and new sizes until some times the live bytes were overwritten since the fill, and reads
+//! after each.
 
 use super::super::ops::{ageing, by_blob, derived_seed};
-use super::super::visit::{Done, Outcome, Visitor};
+use super::super::visitor::{Done, Outcome, Visitor};
 use super::super::workers::crew::Job;
+use super::super::workers::worker::ENOUGH_NS;
 use super::{Forecast, Work, ops};
-use crate::host::machine;
 use crate::plan::{Deed, Phase, StandardPhase, Use};
 use crate::store::Durability;
 
@@ -58,6 +58,7 @@ impl Work for Age {
             lists: by_blob(ops.clone(), plan.workers),
             passes: 1,
             nanoseconds: 0,
+            enough_ns: ENOUGH_NS,
             open: None,
             use_bytes: Use::Touch,
             batch: 1,
@@ -65,7 +66,7 @@ impl Work for Age {
             sync: (store_class == Durability::OnSync).then_some(plan.sync),
             first_apart: true,
         };
-        machine::reset_peak();
+        visitor.begin_memory();
         let mut meters = [visitor.meter()];
         let tally = {
             let (store, _) = visitor.store()?;

@@ -1,21 +1,23 @@
-//! Reads after eviction: several passes over a few keys each, the store closed, evicted and opened before every pass, so that no pass
-//! reads what an earlier one brought in. A phase that repeats such a one is done with it: it reads each pass's keys again at once, in
-//! the same sessions.
+//! Reads after eviction: several passes over a few keys each, the store closed, evicted and opened before every pass, so that no
+//! pass reads what an earlier one brought in. A phase that repeats such a one is done with it: it reads each pass's keys again at
+//! once, in the same sessions.
 
 use anyhow::Result;
 
 use super::super::ops::{Deal, PlannedOp, in_turn, lists};
 use super::super::resources::Meter;
-use super::super::visit::{Done, Outcome, Visitor};
+use super::super::visitor::{Done, Outcome, Visitor};
 use super::super::workers::crew::Job;
 use super::super::workers::tally::Tally;
 use super::{Asked, Forecast, Work, ops};
 use crate::host::machine;
-use crate::plan::{COLD_PASSES_SERVERS, CacheState, Length, Load, OPS, OpKind, Phase, Row, StandardPhase};
+use crate::plan::{
+    COLD_PASSES_SERVERS, CacheState, Candidate, Length, Load, OPS, OpKind, Phase, StandardPhase,
+};
 use crate::result::{CacheProof, FixedLength};
 use crate::store::Durability;
 
-/// Passes of a cold phase of a row that is never cold.
+/// Passes of a cold phase of a candidate that is never cold.
 const COLD_PASSES_RESIDENT: u32 = 2;
 /// Keys read between two evictions, as a share of all: more would read what an earlier one brought in.
 const COLD_SHARE: f64 = 0.02;
@@ -57,9 +59,10 @@ impl Work for Cold {
         let by_pilot = FixedLength { ops: asked.choice.cold_ops.max(1).min(blobs), ..FixedLength::default() };
         let FixedLength { ops, seconds, .. } = ops::length(asked, load, by_pilot);
         let each = ((blobs as f64 * COLD_SHARE) as u64).max(1).next_multiple_of(batch);
-        let rows = || plan.rows.iter().filter(|row| plan.is_done_by(&phase.id, row));
-        let servers = rows().any(Row::restarts);
-        let others = rows().any(|row| row.can_be_cold() && !row.restarts() && !row.is_reference());
+        let candidates = || plan.candidates.iter().filter(|candidate| plan.is_done_by(&phase.id, candidate));
+        let servers = candidates().any(Candidate::restarts);
+        let others = candidates()
+            .any(|candidate| candidate.can_be_cold() && !candidate.restarts() && !candidate.is_baseline());
         let passes = cold_passes(ops, each, servers, others);
         let ops = ops.min(passes * each);
         FixedLength {
@@ -80,7 +83,7 @@ impl Work for Cold {
         let pilot = forecast.pilot;
         let per_pass = pilot.visit.pass_seconds.get(&forecast.phase.id).copied().unwrap_or(forecast.wall);
         // A pass has about the same number of keys as the pilot's.
-        per_pass * f64::from(pilot.row.cold_passes(forecast.length.cold_passes))
+        per_pass * f64::from(pilot.candidate.cold_passes(forecast.length.cold_passes))
     }
 
     fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, repeat: Option<&Phase>) -> Done {
@@ -90,7 +93,8 @@ impl Work for Cold {
 }
 
 /// Passes that a cold phase of so many ops takes, with `each` of them in a pass. A server starts anew for each: where the few
-/// that it can do are enough, all rows do as many, and can be compared. Where they are not, only servers do so few, and have no rank.
+/// that it can do are enough, all candidates do as many, and can be compared. Where they are not, only servers do so few, and
+/// have no rank.
 fn cold_passes(ops: u64, each: u64, servers: bool, others: bool) -> u64 {
     let passes = ops.div_ceil(each).max(COLD_PASSES_MIN);
     let few = u64::from(COLD_PASSES_SERVERS);
@@ -116,7 +120,7 @@ impl<'v> Visitor<'v> {
             CacheProof { sample_share: each as f64 / self.state.alive.len() as f64, ..CacheProof::default() };
         let mut ratios = Vec::new();
         let mut begin = machine::uptime();
-        machine::reset_peak();
+        self.begin_memory();
         for (index, ops) in all.chunks(each).enumerate() {
             if self.run.stopped() {
                 return Ok(None);
@@ -182,9 +186,9 @@ impl<'v> Visitor<'v> {
         Ok((tallies, meters))
     }
 
-    /// How many ops each pass has, in whole batches. A row that does fewer passes than planned does as many fewer ops.
+    /// How many ops each pass has, in whole batches. A candidate that does fewer passes than planned does as many fewer ops.
     fn ops_of_a_pass(&self, all: &mut Vec<PlannedOp>, planned: u32, batch: usize) -> usize {
-        let done = self.subject.row.cold_passes(planned);
+        let done = self.subject.candidate.cold_passes(planned);
         if done < planned {
             let each = all.len().div_ceil((planned.max(1) as usize).min(all.len() / batch));
             all.truncate((each * done as usize).next_multiple_of(batch));

@@ -7,23 +7,24 @@ mod pages;
 mod purge;
 mod ramp;
 mod reopen;
+mod tight;
 mod uploads;
 
 use std::collections::BTreeMap;
 
 use anyhow::Result;
 
-use super::pilot::{Choice, PilotVisit};
-use super::visit::{Done, Visitor};
+use super::visitor::{Done, PilotVisit, Visitor};
 use crate::corpus::CorpusId;
-use crate::plan::{Design, Member, Phase, Plan, PlanText, Row, StandardPhase};
-use crate::result::{FixedLength, Round, RowResult};
+use crate::plan::{Candidate, Design, Member, Phase, Plan, PlanText, StandardPhase};
+use crate::result::{CandidateResult, FixedLength, Round};
 use crate::store::Caps;
 
 /// Every kind of work, in the order in which their phases are listed. What several say they do is done by the last of them.
 static TABLE: &[&dyn Work] = &[
     &ops::Ops,
     &cold::Cold,
+    &tight::Tight,
     &ramp::Ramp,
     &purge::Purge,
     &reopen::Reopen,
@@ -47,12 +48,12 @@ pub(super) trait Work: Sync {
         phase.kind == self.name()
     }
 
-    /// Why a row cannot do a phase at all, if it cannot, beyond what is true of every phase.
-    fn impossible(&self, candidate: &Candidate<'_>, phase: &Phase) -> Option<String> {
-        ops::impossible(candidate.plan, &candidate.caps, phase.load()?)
+    /// Why a candidate cannot do a phase at all, if it cannot, beyond what is true of every phase.
+    fn impossible(&self, applicant: &Applicant<'_>, phase: &Phase) -> Option<String> {
+        ops::impossible(applicant.plan, &applicant.caps, phase.load()?)
     }
 
-    /// How long a phase is. It is fixed before round 1, for all rows.
+    /// How long a phase is. It is fixed before round 1, for all candidates.
     fn length(&self, asked: &Asked<'_>, phase: &Phase) -> FixedLength {
         let by_pilot = |load| ops::length(asked, load, ops::by_pilot(asked, load));
         phase.load().map_or_else(FixedLength::default, by_pilot)
@@ -63,7 +64,7 @@ pub(super) trait Work: Sync {
         planned
     }
 
-    /// At how many ops a second it begins, for all rows, where it is offered one rate after the other.
+    /// At how many ops a second it begins, for all candidates, where it is offered one rate after the other.
     fn first_ops_per_s(&self, _plan: &Plan, _closed_ops_per_s: &mut dyn Iterator<Item = f64>) -> Option<f64> {
         None
     }
@@ -82,14 +83,29 @@ pub(super) trait Work: Sync {
     fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, repeat: Option<&Phase>) -> Done;
 }
 
-/// A row that is asked whether it can do a phase.
-pub(super) struct Candidate<'a> {
+/// A candidate that is asked whether it can do a phase.
+pub(super) struct Applicant<'a> {
     /// The plan.
     pub(super) plan: &'a Plan,
-    /// The row.
-    pub(super) row: &'a Row,
+    /// The candidate.
+    pub(super) candidate: &'a Candidate,
     /// What its store can do.
     pub(super) caps: Caps,
+}
+
+/// What the pilot chooses between, to fit a budget.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Choice {
+    /// The share of the corpus, from 0 to 1.
+    pub(super) corpus_share: f64,
+    /// How long a phase of reads lasts that repeats its order.
+    pub(super) read_seconds: f64,
+    /// How many ops it has at the least.
+    pub(super) read_ops: u64,
+    /// How many a cold phase has.
+    pub(super) cold_ops: u64,
+    /// Rounds.
+    pub(super) rounds: u32,
 }
 
 /// What the length of a phase follows from.
@@ -106,7 +122,7 @@ pub(super) struct Asked<'a> {
     pub(super) corpus_id: CorpusId,
 }
 
-/// What is known of a phase of a row before round 1.
+/// What is known of a phase of a candidate before round 1.
 pub(super) struct Forecast<'a> {
     /// The plan.
     pub(super) plan: &'a Plan,
@@ -148,9 +164,9 @@ impl PlanText {
         self.resolve_with(&standard(), strict)
     }
 
-    /// The same for rows that were measured, here or elsewhere: of the stores of this machine nothing is asked.
-    pub fn design(&self, rows: &[RowResult]) -> Result<Design> {
-        let members: Vec<Member> = rows.iter().map(RowResult::member).collect();
+    /// The same for candidates that were measured, here or elsewhere: of the stores of this machine nothing is asked.
+    pub fn design(&self, candidates: &[CandidateResult]) -> Result<Design> {
+        let members: Vec<Member> = candidates.iter().map(CandidateResult::member).collect();
         self.design_with(&standard(), &members)
     }
 }

@@ -3,9 +3,8 @@
 use anyhow::{Context as _, Result, bail};
 
 use super::super::ops::{Deal, PlannedOp, left_out, lists};
-use super::super::pilot::READ_SECONDS_MIN;
-use super::super::visit::phases::open_loop;
-use super::super::visit::{Done, Outcome, UploadDesk, Visitor};
+use super::super::visitor::phases::open_loop;
+use super::super::visitor::{Done, Outcome, UploadDesk, Visitor};
 use super::super::workers::crew::{Crew, Job, Open};
 use super::{Asked, Forecast, Work};
 use crate::host::machine;
@@ -14,6 +13,7 @@ use crate::plan::{
     CacheState, Class, Length, Load, OPS, OpKind, Part, Phase, Plan, RangeRule, StandardPhase, Use,
 };
 use crate::result::{CacheProof, FixedLength};
+use crate::rules::READ_SECONDS_MIN;
 use crate::rules::SHORT_OPS;
 use crate::store::Caps;
 
@@ -186,7 +186,7 @@ impl Visitor<'_> {
                 self.evict(self.class(phase.class), true, &mut looked)?;
                 proof = Some(looked);
             }
-            CacheState::Cold | CacheState::AsIs => {}
+            CacheState::Cold | CacheState::Still | CacheState::AsIs => {}
         }
         let mut done = self.load(phase, load)?;
         if let Some(Outcome::Measured(round)) = &mut done {
@@ -225,7 +225,7 @@ impl Visitor<'_> {
             };
             Open { arrivals: plan.arrivals, ops_per_s, seconds, ops_max, seed }
         });
-        machine::reset_peak();
+        self.begin_memory();
         let mut meters = [self.meter()];
         let tally = {
             let (store, _) = self.store()?;

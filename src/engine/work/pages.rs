@@ -1,6 +1,6 @@
 //! Loads of pages in a browser: reads of which each is a whole page, after what was published for them.
 
-use super::super::visit::{Done, Visitor};
+use super::super::visitor::{Done, Visitor};
 use super::Work;
 use crate::plan::{Length, Load, OpKind, Part, Phase, StandardPhase};
 

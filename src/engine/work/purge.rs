@@ -1,10 +1,9 @@
 //! Carrying out deletes that were only marked, as one op, and settling.
 
-use super::super::visit::{Done, Visitor};
+use super::super::visitor::{Done, Visitor};
 use super::super::workers::tally::Tally;
 use super::super::workers::worker;
-use super::{Candidate, Work};
-use crate::host::machine;
+use super::{Applicant, Work};
 use crate::judge::histogram::BANDS;
 use crate::plan::{Class, Deed, Phase, StandardPhase};
 
@@ -30,15 +29,15 @@ impl Work for Purge {
         STANDARD
     }
 
-    fn impossible(&self, candidate: &Candidate<'_>, _phase: &Phase) -> Option<String> {
-        let lazy = candidate.row.traits().lazy_delete;
+    fn impossible(&self, applicant: &Applicant<'_>, _phase: &Phase) -> Option<String> {
+        let lazy = applicant.candidate.traits().lazy_delete;
         (!lazy).then(|| "deletes at once: there is nothing to purge".to_owned())
     }
 
     fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
         let mut tally = Tally::new([true; BANDS.len()], false);
         let mut meter = visitor.meter();
-        machine::reset_peak();
+        visitor.begin_memory();
         let (store, _) = visitor.store()?;
         meter.start(&store.servers());
         worker::purge(&visitor.run.clock, store, &mut tally)?;

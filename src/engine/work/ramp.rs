@@ -5,12 +5,11 @@
 use std::cell::Cell;
 
 use super::super::ops::{Deal, lists};
-use super::super::visit::phases::open_loop;
-use super::super::visit::{Done, Outcome, Visitor};
+use super::super::visitor::phases::open_loop;
+use super::super::visitor::{Done, Outcome, Visitor};
 use super::super::workers::crew::{Crew, Open};
 use super::super::workers::tally::Tally;
 use super::{Asked, Forecast, Work, ops};
-use crate::host::machine;
 use crate::judge::LADDER_STEP;
 use crate::judge::histogram::{self, Histogram};
 use crate::plan::{CacheState, Does, Load, Phase, Plan, ResponseLimit, StandardPhase};
@@ -85,7 +84,7 @@ impl Visitor<'_> {
         let Some(first) = length.first_ops_per_s else { return self.load(phase, load) };
         let workers = load.workers.unwrap_or(plan.workers);
         let lists = lists(load, &self.state, length.ops, plan.batch_of(load), Deal::Shared, seed);
-        machine::reset_peak();
+        self.begin_memory();
         let (store, class) = self.store()?;
         let crew = Crew { one_transaction: self.is_one_transaction(phase), ..self.crew(store, workers) };
         let mut job = self.job(load, lists, length, class);
@@ -147,8 +146,8 @@ fn rungs(first_ops_per_s: f64, closed_ops_per_s: f64) -> f64 {
     ((closed_ops_per_s / first_ops_per_s).ln() / LADDER_STEP.ln()).max(0.0).ceil() + 1.0
 }
 
-/// How long the ladder takes of a store of which this is known from a closed loop: up to its rate or, where its response times will not
-/// do, one rung and the way down.
+/// How long the ladder takes of a store of which this is known from a closed loop: up to its rate or, where its response times
+/// will not do, one rung and the way down.
 fn ladder_seconds(
     limit: &ResponseLimit,
     length_seconds: f64,

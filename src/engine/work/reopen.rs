@@ -1,7 +1,7 @@
 //! Opening a closed store and reading one blob, several times.
 
 use super::super::ops::{PlannedOp, derived_seed};
-use super::super::visit::{Done, Outcome, Visitor};
+use super::super::visitor::{Done, Outcome, Visitor};
 use super::super::workers::tally::Tally;
 use super::super::workers::worker;
 use super::Work;
@@ -49,8 +49,8 @@ impl Work for Reopen {
         tally.first_apart = false;
         let mut meter = visitor.meter();
         let mut seconds = 0.0;
-        let kept_running = visitor.subject.row.traits().kept_running().is_some();
-        machine::reset_peak();
+        let kept_running = visitor.subject.candidate.traits().kept_running().is_some();
+        visitor.begin_memory();
         while tally.ops < REOPENS && seconds < REOPEN_SECONDS && !visitor.run.stopped() {
             visitor.close()?;
             let id = ids[(seed as usize).wrapping_add(tally.ops as usize * 7919) % ids.len()];

@@ -1,8 +1,8 @@
-//! A kind of work that only tests have: whether a store keeps its blobs in its directory. It is what another kind takes: this file and
-//! its line in the table.
+//! A kind of work that only tests have: whether a store keeps its blobs in its directory. It is what another kind takes: this
+//! file and its line in the table.
 
-use super::super::visit::{Done, Outcome, Visitor};
-use super::{Candidate, Work};
+use super::super::visitor::{Done, Outcome, Visitor};
+use super::{Applicant, Work};
 use crate::plan::{Deed, Phase, StandardPhase};
 use crate::result::{Bearing, Found, FoundColumn, FoundValue, Unit};
 
@@ -25,8 +25,8 @@ impl Work for Toy {
         STANDARD
     }
 
-    fn impossible(&self, candidate: &Candidate<'_>, _phase: &Phase) -> Option<String> {
-        (!candidate.caps.contents).then(|| "has no blobs to keep".to_owned())
+    fn impossible(&self, applicant: &Applicant<'_>, _phase: &Phase) -> Option<String> {
+        (!applicant.caps.contents).then(|| "has no blobs to keep".to_owned())
     }
 
     fn run(&self, visitor: &mut Visitor<'_>, _phase: &Phase, _repeat: Option<&Phase>) -> Done {

@@ -1,7 +1,7 @@
 //! Uploads through a catalogue: ops of their own, which are measured as other ops are.
 
-use super::super::visit::{Done, Visitor};
-use super::{Candidate, Work, ops};
+use super::super::visitor::{Done, Visitor};
+use super::{Applicant, Work, ops};
 use crate::plan::{CatalogueOf, Length, Load, OpKind, Phase, StandardPhase};
 use crate::shown;
 
@@ -34,18 +34,18 @@ impl Work for Uploads {
         phase.has_uploads()
     }
 
-    fn impossible(&self, candidate: &Candidate<'_>, phase: &Phase) -> Option<String> {
-        match candidate.row.catalogue() {
+    fn impossible(&self, applicant: &Applicant<'_>, phase: &Phase) -> Option<String> {
+        match applicant.candidate.catalogue() {
             Err(error) => return Some(shown::of_error(&format!("{error:#}"))),
-            Ok(CatalogueOf::Own { .. }) if !candidate.caps.catalogue => {
+            Ok(CatalogueOf::Own { .. }) if !applicant.caps.catalogue => {
                 return Some("no catalogue of its own: it is no SQL database".to_owned());
             }
-            _ if candidate.row.traits().integer_keys => {
+            _ if applicant.candidate.traits().integer_keys => {
                 return Some("finds blobs by an integer, and uploads have a digest".to_owned());
             }
             _ => {}
         }
-        let (_, batch) = candidate.plan.hands_of(phase);
+        let (_, batch) = applicant.plan.hands_of(phase);
         (batch > 1).then(|| "uploads have no batches".to_owned())
     }
 

@@ -26,6 +26,8 @@ pub struct Job {
     pub passes: usize,
     /// Whole lists for at least this long; 0 for doing each once.
     pub nanoseconds: u64,
+    /// So long is enough to average over, however few ops there were: it may end after a pass.
+    pub enough_ns: u64,
     /// An open loop instead.
     pub open: Option<Open>,
     /// What is done with what is read.
@@ -246,9 +248,12 @@ impl<C: Clock> Crew<'_, C> {
         };
         let source = match schedule {
             Some(schedule) => Source::Planned { list: &job.lists[0], schedule },
-            None => {
-                Source::Own { list: &job.lists[worker], passes: job.passes, nanoseconds: job.nanoseconds }
-            }
+            None => Source::Own {
+                list: &job.lists[worker],
+                passes: job.passes,
+                nanoseconds: job.nanoseconds,
+                enough_ns: job.enough_ns,
+            },
         };
         let mut tally = Tally::new(bands(&job.lists, job.batch), job.open.is_some());
         tally.first_apart = job.first_apart;
@@ -295,9 +300,9 @@ struct Meeting {
 }
 
 impl Meeting {
-    /// Waits until every worker has finished a job, and looks at the servers' memory now and then meanwhile. A look takes a processor
-    /// from what is measured (the kernel walks through all pages of a server), and only rows with servers need it: no more than a small
-    /// share of the time.
+    /// Waits until every worker has finished a job, and looks at the servers' memory now and then meanwhile. A preview takes a
+    /// processor from what is measured (the kernel walks through all pages of a server), and only candidates with servers need
+    /// it: no more than a small share of the time.
     fn wait_for_the_end(&self, meter: &mut Meter, servers: &[&Server], look: std::time::Duration) {
         /// Looks are this much of the time at the most.
         const SHARE_MAX: f64 = 0.005;
@@ -330,6 +335,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 mod tests {
     use super::super::super::resources::Idle;
     use super::super::clock::HostClock;
+    use super::super::worker::ENOUGH_NS;
     use super::*;
     use crate::corpus::{Content, Corpus, Request, Sizes, Source as From};
     use crate::plan::OpKind;
@@ -406,6 +412,7 @@ mod tests {
             lists: vec![vec![op; 3]],
             passes: 1,
             nanoseconds: 0,
+            enough_ns: ENOUGH_NS,
             open: None,
             use_bytes: Use::Touch,
             batch: 1,

@@ -5,4 +5,5 @@ pub mod consumer;
 pub mod crew;
 pub mod pace;
 pub mod tally;
+pub mod uploads;
 pub mod worker;

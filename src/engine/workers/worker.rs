@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::super::ops::{PlannedOp, State};
-use super::super::uploads::{Desk, Steps};
 use super::clock::Clock;
 use super::consumer::Consumer;
 use super::pace::Schedule;
 use super::tally::{Tally, Times};
+use super::uploads::{Desk, Steps};
 use crate::corpus::Contents;
 use crate::judge::SHORT_SECONDS;
 use crate::judge::histogram::{BANDS, band_of};
@@ -90,11 +90,13 @@ pub enum Source<'a> {
     Own {
         /// The list.
         list: &'a [PlannedOp],
-        /// Passes over the blobs that the list is made of. After each of them it may end when it has lasted for [`ENOUGH_NS`]: ops
+        /// Passes over the blobs that the list is made of. After each of them it may end when it has lasted for `enough_ns`: ops
         /// that slow need not be as many as the list has.
         passes: usize,
         /// 0 for doing the list once.
         nanoseconds: u64,
+        /// See `passes`; [`ENOUGH_NS`] where nothing else is wanted.
+        enough_ns: u64,
     },
     /// The list all workers share, each op at its planned instant.
     Planned {
@@ -168,11 +170,11 @@ impl<'a> Cursor<'a> {
     #[inline]
     fn next(&mut self, now: u64, tally: &mut Tally) -> Option<Next<'a>> {
         match self.source {
-            Source::Own { list, passes, nanoseconds } => {
+            Source::Own { list, passes, nanoseconds, enough_ns } => {
                 if self.at >= self.pass_end {
                     tally.passes += 1;
                     let is_done = self.at == list.len();
-                    let enough = if is_done { *nanoseconds } else { ENOUGH_NS.max(*nanoseconds) };
+                    let enough = if is_done { *nanoseconds } else { (*enough_ns).max(*nanoseconds) };
                     if list.is_empty() || now - self.begin >= enough {
                         return None;
                     }
@@ -206,8 +208,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Does a phase's ops with an open session and returns what was counted. `begin` is the moment at which its first op may begin: in an
-/// open loop the same for all workers.
+/// Does a phase's ops with an open session and returns what was counted. `begin` is the moment at which its first op may begin:
+/// in an open loop the same for all workers.
 pub fn work<'s, C: Clock>(
     shared: &Shared<'s, C>,
     source: &Source<'_>,
@@ -526,8 +528,8 @@ fn describe(error: &Error, op: &PlannedOp, keys: &[Key]) -> String {
     format!("{kind} of {}: {error}", keys[op.blob as usize].as_str())
 }
 
-/// The bands that ops of some lists fall into, each of so many blobs. An op of several falls into that of their mean, which may be one
-/// of which there is no blob.
+/// The bands that ops of some lists fall into, each of so many blobs. An op of several falls into that of their mean, which may
+/// be one of which there is no blob.
 pub fn bands(lists: &[Vec<PlannedOp>], batch: usize) -> [bool; BANDS.len()] {
     let mut bands = [false; BANDS.len()];
     for op in lists.iter().flatten() {
@@ -580,7 +582,7 @@ pub fn verify_uploads(
     state: &State,
 ) -> anyhow::Result<()> {
     let mut hands = Hands::open(store, Some(uploads))?;
-    super::super::uploads::verify(&mut desk(&uploads, &mut hands), uploads.keys, contents, state)
+    super::uploads::verify(&mut desk(&uploads, &mut hands), uploads.keys, contents, state)
 }
 
 #[cfg(test)]

@@ -129,8 +129,8 @@ fn is_ours(said: &str, name: &CStr, (device, inode): (u64, u64), written: i64) -
     if booted == boot() {
         return said == text(name, booted, process, (device, inode));
     }
-    // Numbers of devices hold for one boot only. A file of another boot that is younger than this one was written by another machine,
-    // which may still be at work where locks are not seen from one to the other.
+    // Numbers of devices hold for one boot only. A file of another boot that is younger than this one was written by another
+    // machine, which may still be at work where locks are not seen from one to the other.
     let Some(device) = value("directory").and_then(|text| text.split_once(':')?.0.parse().ok()) else {
         return false;
     };

@@ -17,7 +17,6 @@
 //! Command lines can be read by every user of the machine, so that no secret is in any: what is to be started is told to the
 //! supervisor through its pipe, and a server that takes secrets as arguments only finds them in its environment.
 
-mod control_group;
 mod files;
 mod processes;
 mod program;
@@ -35,7 +34,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 
-use control_group::ControlGroup;
 pub use files::{Files, cannot_confine};
 use processes::{
     Process, is_ready_within, is_stopped, kill_below, kill_session, process_cpu_ns, proportional_bytes, tree,
@@ -44,6 +42,7 @@ pub use program::{Found, Program};
 use supervisor::HELD;
 pub use supervisor::{SUPERVISE, supervise_if_asked};
 
+use crate::host::control_group::CpuGroup;
 use crate::host::machine::{Io, process_io};
 use crate::host::processors::Apart;
 
@@ -154,12 +153,15 @@ pub struct Server {
     process: Process,
     /// The first process of its PID namespace, with which all others end.
     first: Option<Process>,
-    group: Option<ControlGroup>,
+    group: Option<CpuGroup>,
 }
 
 /// How long a supervisor may take to start a server, and to end one. More than a second only where the machine is stuck: a process
 /// that waits for the disk cannot be killed.
 const SUPERVISOR_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long a supervisor may take to say how its server ended.
+const SUPERVISOR_SAYS_IT: Duration = Duration::from_millis(500);
 
 impl Server {
     /// Starts a server; it is not ready yet.
@@ -179,7 +181,7 @@ impl Server {
         }
         #[expect(clippy::disallowed_methods, reason = "the home of starting processes")]
         let mut supervisor = supervisor.spawn()?;
-        let group = ControlGroup::make(supervisor.id());
+        let group = CpuGroup::make(supervisor.id());
         let mut meeting = || -> Result<(Process, Started)> {
             Ok((Process::of(Pid::from_child(&supervisor))?, meet(&mut supervisor, &order)?))
         };
@@ -265,31 +267,26 @@ impl Server {
 
     /// What keeps it from answering, if something does: for the error of ops that failed.
     pub fn fault(&self) -> Option<String> {
-        if let Some(signal) = self.ended().ok().flatten().and_then(|status| status.signal()) {
+        let has_died = self.process.has_ended();
+        if has_died {
+            // The kernel ends the server before the supervisor whose end was the cause: only then is it known who was killed.
+            self.held.ends_within(SUPERVISOR_SAYS_IT);
+        }
+        let status = self.ended().ok().flatten();
+        if let Some(signal) = status.and_then(|status| status.signal()) {
             return Some(format!(
                 "the supervisor of `{}` was killed by signal {signal}, and `{0}` ended with it",
                 self.name
             ));
         }
-        if self.process.has_ended() {
-            return Some(format!("`{}` died{}{}", self.name, self.how_it_ended(), self.log_end()));
+        if has_died {
+            return Some(format!("`{}` died{}{}", self.name, how_it_ended(status), self.log_end()));
         }
         if is_stopped(self.process.pid()) {
             return Some(format!("`{}` was stopped by a signal{}", self.name, self.log_end()));
         }
         let stopped = self.supervisors().any(|process| is_stopped(process.pid()));
         stopped.then(|| format!("the supervisor of `{}` was stopped by a signal", self.name))
-    }
-
-    /// The code or the signal that it ended with, as its supervisor says it.
-    fn how_it_ended(&self) -> String {
-        const SUPERVISOR_SAYS_IT: Duration = Duration::from_millis(500);
-        self.held.ends_within(SUPERVISOR_SAYS_IT);
-        match self.ended().ok().flatten().and_then(|status| status.code()) {
-            Some(code) if code > 128 => format!(" by signal {}", code - 128),
-            Some(code) => format!(" with exit code {code}"),
-            None => String::new(),
-        }
     }
 
     /// Sends the server's own process a signal.
@@ -390,7 +387,13 @@ impl Server {
 
     /// Memory of the whole tree now: the proportional shares of its processes, in bytes.
     pub fn memory_bytes(&self) -> u64 {
-        tree(self.process.pid()).into_iter().filter_map(proportional_bytes).sum()
+        self.memory_of(|_| true)
+    }
+
+    /// The same of those of its processes that are meant.
+    pub fn memory_of(&self, is_meant: impl Fn(i32) -> bool) -> u64 {
+        let tree = tree(self.process.pid()).into_iter();
+        tree.filter(|pid| is_meant(*pid)).filter_map(proportional_bytes).sum()
     }
 }
 
@@ -462,6 +465,15 @@ fn started_by(pid: i32) -> usize {
 pub fn log_end(log: &Path) -> String {
     let text = std::fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     last_words(&text.unwrap_or_default())
+}
+
+/// The code or the signal that a server ended with, of how its supervisor ended.
+fn how_it_ended(supervisor: Option<ExitStatus>) -> String {
+    match supervisor.and_then(|status| status.code()) {
+        Some(code) if code > 128 => format!(" by signal {}", code - 128),
+        Some(code) => format!(" with exit code {code}"),
+        None => String::new(),
+    }
 }
 
 /// The last lines of a log, after the last ones before them that speak of an error: some programs end with a page of advice.

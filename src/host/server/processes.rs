@@ -7,6 +7,8 @@ use anyhow::{Context, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
+use crate::host::machine::Stat;
+
 /// A process by a descriptor of it (pidfd): its number may be given to another when it has ended, the descriptor may not.
 #[derive(Debug)]
 pub struct Process {
@@ -70,39 +72,6 @@ pub fn is_ready_within(descriptor: &impl AsFd, patience: Duration) -> bool {
     }
 }
 
-/// What `/proc` says of a process.
-#[derive(Clone, Copy, Debug)]
-struct Stat {
-    pid: i32,
-    state: char,
-    parent: i32,
-    session: i32,
-    /// In ticks of the kernel since it booted.
-    started: u64,
-}
-
-impl Stat {
-    fn of(pid: &str) -> Option<Stat> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name in parentheses may contain anything; behind it are state, parent, process group and session, and as the
-        // twentieth when it was started.
-        let (begin, rest) = stat.rsplit_once(')')?;
-        let mut fields = rest.split_whitespace();
-        Some(Stat {
-            pid: begin.split_whitespace().next()?.parse().ok()?,
-            state: fields.next()?.chars().next()?,
-            parent: fields.next()?.parse().ok()?,
-            session: fields.nth(1)?.parse().ok()?,
-            started: fields.nth(15)?.parse().ok()?,
-        })
-    }
-
-    /// It has ended, and nobody has waited for it yet.
-    fn is_dead(&self) -> bool {
-        ['Z', 'X'].contains(&self.state)
-    }
-}
-
 /// Everything that runs.
 fn all() -> Vec<Stat> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| entry.ok());
@@ -129,11 +98,6 @@ pub fn tree(root: i32) -> Vec<i32> {
 /// The parent of this process, as `/proc` has it.
 pub fn own_parent() -> Option<i32> {
     Stat::of("self").map(|stat| stat.parent)
-}
-
-/// When the process that has this number was started, in ticks of the kernel since it booted; `None` if none has it.
-pub fn started(pid: u32) -> Option<u64> {
-    Stat::of(&pid.to_string()).map(|stat| stat.started)
 }
 
 /// Whether a process was stopped by a signal.

@@ -1,4 +1,4 @@
-//! The answer to a sweep: which rows lead up to which size.
+//! The answer to a sweep, of sizes or of memory: which candidates lead up to where.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,77 @@ use super::super::cells::writes;
 use super::super::ranking::{self, League};
 use super::{is_of_subject, is_told, names, only_writes, subject};
 use crate::corpus::CorpusId;
-use crate::plan::text::Design;
-use crate::result::{Cache, Cell, RunResult, Status};
+use crate::plan::text::{Design, MEMORY_SWEEP};
+use crate::result::{Cache, Cell, Crossover, RunResult, Status};
 use crate::units;
+
+/// What a sweep varies, in one of its phases.
+struct Axis {
+    /// What crossovers are noted under.
+    phase: String,
+    /// The amount, in bytes, with the phase and the corpus that were measured at it; the least first.
+    points: Vec<(u64, String, CorpusId)>,
+    /// Bytes of the corpus, where memory is varied: amounts are shares of it.
+    whole: Option<u64>,
+}
+
+impl Axis {
+    fn of_sizes(plan: &Design, phase: &str) -> Axis {
+        let point = |corpus_id: CorpusId| Some((corpus_id.bytes()?, phase.to_owned(), corpus_id));
+        let points = plan.corpora.iter().filter_map(|corpus| point(corpus.corpus_id)).collect();
+        Axis { phase: phase.to_owned(), points, whole: None }
+    }
+
+    fn of_memory(plan: &Design, result: &RunResult) -> Axis {
+        let whole = result.corpus.bytes;
+        let mut points: Vec<(u64, String, CorpusId)> = plan
+            .memory_sweep(whole)
+            .map(|(bytes, phase)| (bytes, phase.id.clone(), CorpusId::ONLY))
+            .collect();
+        points.sort_by_key(|(bytes, _, _)| *bytes);
+        Axis { phase: MEMORY_SWEEP.to_owned(), points, whole: Some(whole) }
+    }
+
+    fn amounts(&self) -> Vec<u64> {
+        self.points.iter().map(|(amount, _, _)| *amount).collect()
+    }
+
+    /// What was measured at an amount.
+    fn is_at(&self, amount: u64, cell: &Cell) -> bool {
+        let is_it = |point: &&(u64, String, CorpusId)| {
+            point.0 == amount && point.1 == cell.phase && point.2 == cell.corpus_id
+        };
+        self.points.iter().any(|point| is_it(&point))
+    }
+
+    /// An amount, in words.
+    fn shown(&self, amount: u64) -> String {
+        match self.whole {
+            None => units::bytes(amount as f64),
+            Some(_) => format!("{} %", self.percent(amount)),
+        }
+    }
+
+    fn percent(&self, amount: u64) -> String {
+        units::count(100.0 * amount as f64 / self.whole.unwrap_or(1).max(1) as f64)
+    }
+}
+
+/// From which share of memory on which candidates lead; nothing where that was not varied.
+pub(super) fn by_memory(plan: &Design, result: &RunResult) -> Option<String> {
+    let axis = Axis::of_memory(plan, result);
+    if axis.points.is_empty() {
+        return None;
+    }
+    let at_any = |cell: &&Cell| axis.amounts().iter().any(|amount| axis.is_at(*amount, cell));
+    let mut groups: BTreeMap<String, usize> = BTreeMap::new();
+    let of_subject = |cell: &&Cell| is_candidate(cell) && ranking::league(cell) == subject(result);
+    for cell in result.results.iter().filter(at_any).filter(of_subject) {
+        *groups.entry(ranking::ranked_with(cell)).or_default() += 1;
+    }
+    let (main, _) = groups.into_iter().max_by_key(|(_, cells)| *cells)?;
+    Some(format!("Reads by memory: {}", winners(result, &axis, &main)))
+}
 
 /// One sentence for each phase of a sweep: who leads up to which size.
 pub(super) fn by_size(plan: &Design, result: &RunResult) -> Vec<String> {
@@ -28,12 +96,13 @@ pub(super) fn by_size(plan: &Design, result: &RunResult) -> Vec<String> {
                 other => other,
             };
             let only = if !league.is_choice() { format!(" ({main})") } else { String::new() };
-            let mut text = format!("{title}{only}: {}", winners_by_size(plan, result, &phase.id, &main));
-            for ((_, group), rows) in groups {
-                text += &match rows.as_slice() {
-                    [row] => format!(" `{row}` is ranked apart from them: {group}."),
+            let mut text =
+                format!("{title}{only}: {}", winners(result, &Axis::of_sizes(plan, &phase.id), &main));
+            for ((_, group), candidates) in groups {
+                text += &match candidates.as_slice() {
+                    [candidate] => format!(" `{candidate}` is ranked apart from them: {group}."),
                     _ => {
-                        let winners = winners_by_size(plan, result, &phase.id, &group);
+                        let winners = winners(result, &Axis::of_sizes(plan, &phase.id), &group);
                         format!(" Apart from them ({group}): {winners}")
                     }
                 };
@@ -43,7 +112,8 @@ pub(super) fn by_size(plan: &Design, result: &RunResult) -> Vec<String> {
         .collect()
 }
 
-/// What may be compared in a phase of a sweep, in its league and as words, with its rows: the largest group of each league first.
+/// What may be compared in a phase of a sweep, in its league and as words, with its candidates: the largest group of each league
+/// first.
 fn groups(result: &RunResult, phase: &str, subject: League) -> Vec<((League, String), Vec<String>)> {
     let mut groups: BTreeMap<(League, String), Vec<String>> = BTreeMap::new();
     let is_meant = |cell: &&Cell| {
@@ -51,179 +121,221 @@ fn groups(result: &RunResult, phase: &str, subject: League) -> Vec<((League, Str
         is_candidate(cell) && (league == subject || is_told(league, subject, writes(cell)))
     };
     for cell in result.results.iter().filter(|cell| cell.phase == phase).filter(is_meant) {
-        let rows = groups.entry((ranking::league(cell), ranking::ranked_with(cell))).or_default();
-        if !rows.contains(&cell.store) {
-            rows.push(cell.store.clone());
+        let candidates = groups.entry((ranking::league(cell), ranking::ranked_with(cell))).or_default();
+        if !candidates.contains(&cell.store) {
+            candidates.push(cell.store.clone());
         }
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
-    groups.sort_by_key(|((league, _), rows)| (*league, std::cmp::Reverse(rows.len())));
+    groups.sort_by_key(|((league, _), candidates)| (*league, std::cmp::Reverse(candidates.len())));
     groups
 }
 
 fn is_candidate(cell: &Cell) -> bool {
-    cell.status == Status::Measured && !ranking::is_yardstick(cell)
+    cell.status == Status::Measured && !ranking::is_baseline(cell)
 }
 
-/// A stretch of sizes and the rows that lead throughout.
+/// A stretch of sizes and the candidates that lead throughout.
 struct Stretch {
     from: u64,
     to: u64,
-    rows: Vec<String>,
+    candidates: Vec<String>,
 }
 
-/// Rows that could be the fastest at a size: those that nothing is proved to beat by what counts, and those that are not ranked at it for
-/// reasons of measuring, such as a time that is mostly the harness's.
-fn candidates(result: &RunResult, phase: &str, size: u64, group: &str) -> (Vec<String>, Vec<String>) {
+/// Candidates that could be the fastest at a size: those that nothing is proved to beat by what counts, and those that are not
+/// ranked at it for reasons of measuring, such as a time that is mostly the harness's.
+fn best_there(result: &RunResult, axis: &Axis, size: u64, group: &str) -> (Vec<String>, Vec<String>) {
     let of_group = |cell: &&Cell| is_candidate(cell) && ranking::ranked_with(cell) == group;
-    let at_size = |cell: &&Cell| cell.phase == phase && cell.corpus_id == CorpusId::of(size);
+    let at_size = |cell: &&Cell| axis.is_at(size, cell);
     let cells = || result.results.iter().filter(at_size).filter(of_group);
     let leaders = cells().filter(|cell| cell.leader).map(|cell| cell.store.clone()).collect();
     let unknown = cells().filter(|cell| cell.not_ranked.is_some()).map(|cell| cell.store.clone()).collect();
     (leaders, unknown)
 }
 
-fn winners_by_size(plan: &Design, result: &RunResult, phase: &str, group: &str) -> String {
-    let sizes: Vec<u64> = plan.corpora.iter().filter_map(|corpus| corpus.corpus_id.bytes()).collect();
+fn winners(result: &RunResult, axis: &Axis, group: &str) -> String {
+    let sizes = axis.amounts();
     let mut stretches: Vec<Stretch> = Vec::new();
     let mut unranked: Vec<(String, Vec<u64>)> = Vec::new();
     // Who leads at a size at which those that lead before it are not ranked.
     let mut instead: Vec<(String, Vec<u64>)> = Vec::new();
     for size in &sizes {
-        let (leaders, unknown) = candidates(result, phase, *size, group);
-        unknown.iter().for_each(|row| note(&mut unranked, row, *size));
+        let (leaders, unknown) = best_there(result, axis, *size, group);
+        unknown.iter().for_each(|candidate| note(&mut unranked, candidate, *size));
         if leaders.is_empty() {
             continue;
         }
-        let common = |rows: &[String]| -> Vec<String> {
-            rows.iter().filter(|row| leaders.contains(row) || unknown.contains(row)).cloned().collect()
+        let common = |candidates: &[String]| -> Vec<String> {
+            candidates
+                .iter()
+                .filter(|candidate| leaders.contains(candidate) || unknown.contains(candidate))
+                .cloned()
+                .collect()
         };
         match stretches.last_mut() {
-            Some(stretch) if !common(&stretch.rows).is_empty() => {
-                stretch.rows = common(&stretch.rows);
+            Some(stretch) if !common(&stretch.candidates).is_empty() => {
+                stretch.candidates = common(&stretch.candidates);
                 // Who is not ranked at a size does not lead at it.
-                if stretch.rows.iter().any(|row| leaders.contains(row)) {
+                if stretch.candidates.iter().any(|candidate| leaders.contains(candidate)) {
                     stretch.to = *size;
                 } else {
-                    leaders.iter().for_each(|row| note(&mut instead, row, *size));
+                    leaders.iter().for_each(|candidate| note(&mut instead, candidate, *size));
                 }
             }
-            _ => stretches.push(Stretch { from: *size, to: *size, rows: leaders }),
+            _ => stretches.push(Stretch { from: *size, to: *size, candidates: leaders }),
         }
     }
-    let shared = shared(result, phase, group, &sizes, &stretches);
+    let shared = shared(result, axis, group, &stretches);
     let mut text = match stretches.as_slice() {
-        [] => "no size has a ranked row.".to_owned(),
-        [only] => {
-            let verb = if only.rows.len() == 1 { "leads" } else { "lead together" };
-            let range = match only.from == only.to {
-                true if instead.is_empty() => {
-                    format!("at {}, the only size with a ranked row", units::bytes(only.from as f64))
-                }
-                true => format!("at {}", units::bytes(only.from as f64)),
-                false => {
-                    let (from, to) = (units::bytes(only.from as f64), units::bytes(only.to as f64));
-                    let between = |size: &u64| (only.from..only.to).contains(size);
-                    let gap = unranked
-                        .iter()
-                        .any(|(row, sizes)| only.rows.contains(row) && sizes.iter().any(between));
-                    let which = if gap { " at which it is ranked" } else { "" };
-                    let always = if shared.is_empty() && instead.is_empty() {
-                        "; the winner does not change"
-                    } else {
-                        ""
-                    };
-                    format!("at every size from {from} to {to}{which}{always}")
-                }
-            };
-            format!("{} {verb} {range}.", names(&only.rows))
-        }
-        several => stretches_text(result, phase, several),
+        [] if axis.whole.is_some() => "no candidate is ranked at any share.".to_owned(),
+        [] => "no size has a ranked candidate.".to_owned(),
+        [only] => only_stretch(axis, only, &unranked, instead.is_empty(), shared.is_empty()),
+        several if axis.whole.is_some() => memory_text(result, axis, several),
+        several => stretches_text(result, axis, several),
     };
     if !instead.is_empty() {
-        text += &format!(" Where they are not ranked, others lead: {}.", at_sizes(&instead));
+        text += &format!(" Where they are not ranked, others lead: {}.", at_sizes(axis, &instead));
     }
     if !shared.is_empty() {
-        text += &format!(" The lead is shared with {}.", at_sizes(&shared));
+        text += &format!(" The lead is shared with {}.", at_sizes(axis, &shared));
     }
     if !unranked.is_empty() {
-        text += &format!(" Not ranked: {}.", at_sizes(&unranked));
+        text += &format!(" Not ranked: {}.", at_sizes(axis, &unranked));
     }
     text
 }
 
-/// Adds a size to those of a row.
-fn note(rows: &mut Vec<(String, Vec<u64>)>, row: &str, size: u64) {
-    match rows.iter_mut().find(|(known, _)| known == row) {
+/// What is said where the same candidates lead wherever one is ranked. `alone`: nobody leads in their place at some size;
+/// `apart`: nobody shares the lead at some.
+fn only_stretch(
+    axis: &Axis,
+    only: &Stretch,
+    unranked: &[(String, Vec<u64>)],
+    alone: bool,
+    apart: bool,
+) -> String {
+    let verb = if only.candidates.len() == 1 { "leads" } else { "lead together" };
+    let (from, to) = (axis.shown(only.from), axis.shown(only.to));
+    let (one, every) = match axis.whole {
+        None => ("size", "at every size"),
+        Some(_) => ("share", "with memory for every share of the data"),
+    };
+    let range = match only.from == only.to {
+        true if alone => format!("at {from}, the only {one} with a ranked candidate"),
+        true => format!("at {from}"),
+        false => {
+            let between = |size: &u64| (only.from..only.to).contains(size);
+            let gap = unranked
+                .iter()
+                .any(|(candidate, sizes)| only.candidates.contains(candidate) && sizes.iter().any(between));
+            let which = if gap { " at which it is ranked" } else { "" };
+            let always = if alone && apart { "; the winner does not change" } else { "" };
+            format!("{every} from {from} to {to}{which}{always}")
+        }
+    };
+    format!("{} {verb} {range}.", names(&only.candidates))
+}
+
+/// Adds a size to those of a candidate.
+fn note(candidates: &mut Vec<(String, Vec<u64>)>, candidate: &str, size: u64) {
+    match candidates.iter_mut().find(|(known, _)| known == candidate) {
         Some((_, sizes)) => sizes.push(size),
-        None => rows.push((row.to_owned(), vec![size])),
+        None => candidates.push((candidate.to_owned(), vec![size])),
     }
 }
 
-/// Rows, each with sizes.
-fn at_sizes(rows: &[(String, Vec<u64>)]) -> String {
-    let list: Vec<String> = rows
+/// Candidates, each with sizes.
+fn at_sizes(axis: &Axis, candidates: &[(String, Vec<u64>)]) -> String {
+    let list: Vec<String> = candidates
         .iter()
-        .map(|(row, sizes)| {
-            let sizes: Vec<String> = sizes.iter().map(|size| units::bytes(*size as f64)).collect();
-            format!("`{row}` at {}", sizes.join(", "))
+        .map(|(candidate, sizes)| {
+            let sizes: Vec<String> = sizes.iter().map(|size| axis.shown(*size)).collect();
+            format!("`{candidate}` at {}", sizes.join(", "))
         })
         .collect();
     list.join("; ")
 }
 
-/// Rows that cannot be told from those which lead throughout a stretch, at some of its sizes: they do not lead at all of them, and
-/// nothing is proved to beat them at these.
-fn shared(
-    result: &RunResult,
-    phase: &str,
-    group: &str,
-    sizes: &[u64],
-    stretches: &[Stretch],
-) -> Vec<(String, Vec<u64>)> {
+/// Candidates that cannot be told from those which lead throughout a stretch, at some of its sizes: they do not lead at all of
+/// them, and nothing is proved to beat them at these.
+fn shared(result: &RunResult, axis: &Axis, group: &str, stretches: &[Stretch]) -> Vec<(String, Vec<u64>)> {
     let mut shared: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for stretch in stretches {
-        for size in sizes.iter().filter(|size| (stretch.from..=stretch.to).contains(*size)) {
-            let (leaders, _) = candidates(result, phase, *size, group);
+        for size in axis.amounts().iter().filter(|size| (stretch.from..=stretch.to).contains(*size)) {
+            let (leaders, _) = best_there(result, axis, *size, group);
             // Where those that lead throughout are not ranked there is nothing to share.
-            if !leaders.iter().any(|row| stretch.rows.contains(row)) {
+            if !leaders.iter().any(|candidate| stretch.candidates.contains(candidate)) {
                 continue;
             }
-            for row in leaders.into_iter().filter(|row| !stretch.rows.contains(row)) {
-                shared.entry(row).or_default().push(*size);
+            for candidate in leaders.into_iter().filter(|candidate| !stretch.candidates.contains(candidate)) {
+                shared.entry(candidate).or_default().push(*size);
             }
         }
     }
     shared.into_iter().collect()
 }
 
-fn stretches_text(result: &RunResult, phase: &str, stretches: &[Stretch]) -> String {
+fn stretches_text(result: &RunResult, axis: &Axis, stretches: &[Stretch]) -> String {
     let mut parts = Vec::new();
     for pair in stretches.windows(2) {
         let [below, above] = pair else { continue };
-        let crossover = result.crossovers.iter().find(|crossover| {
-            crossover.phase == phase
-                && below.rows.contains(&crossover.below)
-                && above.rows.contains(&crossover.above)
-                && crossover.low <= above.from
-                && crossover.high >= below.to
-        });
+        let crossover = crossover(result, axis, below, above);
         parts.push(match crossover {
             Some(crossover) => format!(
                 "up to about {} [{}, {}] {}",
                 units::bytes(crossover.bytes as f64),
                 units::bytes(crossover.low as f64),
                 units::bytes(crossover.high as f64),
-                names(&below.rows)
+                names(&below.candidates)
             ),
             None => format!(
                 "up to {} {}, undecided from there to {}",
                 units::bytes(below.to as f64),
-                names(&below.rows),
+                names(&below.candidates),
                 units::bytes(above.from as f64)
             ),
         });
     }
-    let last = stretches.last().map(|stretch| names(&stretch.rows)).unwrap_or_default();
+    let last = stretches.last().map(|stretch| names(&stretch.candidates)).unwrap_or_default();
     format!("{}; above that {last}.", parts.join("; then "))
+}
+
+/// Where the candidates of one stretch overtake those of the one before it.
+fn crossover<'r>(
+    result: &'r RunResult,
+    axis: &Axis,
+    below: &Stretch,
+    above: &Stretch,
+) -> Option<&'r Crossover> {
+    result.crossovers.iter().find(|crossover| {
+        crossover.phase == axis.phase
+            && below.candidates.contains(&crossover.below)
+            && above.candidates.contains(&crossover.above)
+            && crossover.low <= above.from
+            && crossover.high >= below.to
+    })
+}
+
+/// From the largest share of memory down: who leads as long as how much of the data fit.
+fn memory_text(result: &RunResult, axis: &Axis, stretches: &[Stretch]) -> String {
+    let mut parts = Vec::new();
+    for pair in stretches.windows(2).rev() {
+        let [below, above] = pair else { continue };
+        let leads = names(&above.candidates);
+        parts.push(match crossover(result, axis, below, above) {
+            Some(found) => format!(
+                "{leads} as long as about {} % [{}, {}] of the data fit",
+                axis.percent(found.bytes),
+                axis.percent(found.low),
+                axis.percent(found.high)
+            ),
+            None => format!(
+                "{leads} as long as {} of the data fit, undecided from there down to {}",
+                axis.shown(above.from),
+                axis.shown(below.to)
+            ),
+        });
+    }
+    let last = stretches.first().map(|stretch| names(&stretch.candidates)).unwrap_or_default();
+    format!("{}; below that {last}.", parts.join("; then "))
 }

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::engine::subjects::rows;
+use crate::engine::subjects::candidates;
 use crate::judge::fixture::{around, cell, result};
-use crate::plan::{Plan, PlanText, Row};
-use crate::result::{RowResult, RunResult};
+use crate::plan::{Candidate, Plan, PlanText};
+use crate::result::{CandidateResult, RunResult};
 use crate::store::{Adapter, Kind};
 
-/// The answer to rounds of three rows at these levels: seconds of 1,000 ops in each phase, and what differs from an ordinary cell of
-/// the row of a number. The rows are called `a`, `b` and `c` in it.
+/// The answer to rounds of three candidates at these levels: seconds of 1,000 ops in each phase, and what differs from an
+/// ordinary cell of the candidate of a number. The candidates are called `a`, `b` and `c` in it.
 fn sentences(levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)]) -> Vec<String> {
     // A plan needs stores that there are: which ones makes no difference.
     let stores = some_stores();
@@ -33,21 +33,22 @@ fn sentences(levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)]) -> Vec<
     said.into_iter().map(renamed).collect()
 }
 
-/// The answer to a result that, where it names no rows, has those of its plan.
+/// The answer to a result that, where it names no candidates, has those of its plan.
 fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
     let mut result = result.clone();
-    if result.rows.is_empty() {
-        result.rows = rows(plan);
+    if result.candidates.is_empty() {
+        result.candidates = candidates(plan);
     }
     super::answer(plan, &result)
 }
 
 fn some_stores() -> Vec<String> {
     let plan = PlanText::default().resolve(false).unwrap();
-    let plain = |row: &&Row| {
-        ![Kind::Baseline, Kind::Technique].contains(&row.adapter.kind) && !row.label.contains('[')
+    let plain = |candidate: &&Candidate| {
+        ![Kind::Baseline, Kind::Technique].contains(&candidate.adapter.kind) && !candidate.label.contains('[')
     };
-    let labels: Vec<String> = plan.rows.iter().filter(plain).map(|row| row.label.clone()).collect();
+    let labels: Vec<String> =
+        plan.candidates.iter().filter(plain).map(|candidate| candidate.label.clone()).collect();
     labels.into_iter().take(3).collect()
 }
 
@@ -95,12 +96,14 @@ fn leaders_that_cannot_be_told_apart_are_a_set() {
 
 #[test]
 fn what_was_not_ranked_is_no_answer() {
-    let short = |number| (number, "read-warm", json!({"not_ranked": "too short: 3 ops"}));
+    let short = |number| {
+        (number, "read-warm", json!({"not_ranked": {"code": "too-short", "ops": 3, "seconds": 0.001}}))
+    };
     let said = sentences(&[("read-warm", [1.0, 2.0, 3.0])], &[0, 1, 2].map(short));
     let warm = with(&said, "Warm reads");
     assert!(warm.contains("does not answer it") && warm.contains("too short: 3 ops"), "{warm}");
     assert!(!warm.contains("to find out"), "{warm}");
-    assert!(with(&said, "Not in the running").ends_with("every row (too short)."), "{said:#?}");
+    assert!(with(&said, "Not in the running").ends_with("every candidate (too short)."), "{said:#?}");
 }
 
 #[test]
@@ -202,7 +205,7 @@ fn what_is_shipped_and_what_is_careful_are_told_apart() {
         cell(&careful, "read-warm", &around(1.0, 2), own()),
     ];
     let said = answer(&plan, &result(&text, cells, vec![]));
-    assert!(said[0].contains("class on-sync or the row's own, "), "{said:#?}");
+    assert!(said[0].contains("class on-sync or the candidate's own, "), "{said:#?}");
     let reads = with(&said, "Warm reads");
     let apart = format!("Not comparable with them: `{careful}`");
     assert!(reads.starts_with(&format!("Warm reads: `{fast}` reads at least")), "{reads}");
@@ -245,7 +248,7 @@ fn processor_time_is_that_of_the_whole_machine() {
 }
 
 #[test]
-fn a_mix_has_no_winner_among_rows_that_are_not_comparable() {
+fn a_mix_has_no_winner_among_candidates_that_are_not_comparable() {
     let stores = some_stores();
     let text = format!(
         "stores = {stores:?}\nphases = ['fill', 'read-warm', 'overwrite']\nmix = {{read = 0.9, overwrite = 0.1}}"
@@ -256,7 +259,7 @@ fn a_mix_has_no_winner_among_rows_that_are_not_comparable() {
         for (salt, store) in stores.iter().enumerate().filter(|(number, _)| kept.contains(number)) {
             let killed = ["nothing", "recent-writes", "nothing"][salt];
             let over = json!({"settled_ops_per_s": {"median": 1000.0},
-                "damage": {"after_kill": killed, "after_power_cut": killed}});
+                "loss": {"after_kill": killed, "after_power_cut": killed}});
             cells.push(cell(store, "read-warm", &around(1.0 + salt as f64, salt), json!({})));
             cells.push(cell(store, "overwrite", &around(1.0 + salt as f64, salt), over));
         }
@@ -265,12 +268,14 @@ fn a_mix_has_no_winner_among_rows_that_are_not_comparable() {
     };
     let two = said(&[0, 1]);
     assert!(
-        !two.contains("fastest") && two.contains("`a` has nobody") && two.contains("`b` has nobody"),
+        !two.contains("fastest")
+            && two.contains("`a` is the only candidate")
+            && two.contains("`b` by itself"),
         "{two}"
     );
     let three = said(&[0, 1, 2]);
     assert!(three.contains("`a` is fastest") && three.contains("Not comparable with them"), "{three}");
-    assert!(three.contains("`b` has nobody"), "{three}");
+    assert!(three.contains("`b` by itself"), "{three}");
 }
 
 #[test]
@@ -281,8 +286,8 @@ fn a_store_that_failed_takes_no_disk_that_counts() {
     let mut result = result(&text, vec![], vec![]);
     for (store, (share, status)) in stores.iter().zip([(0.5, "failed"), (1.0, "measured"), (1.5, "measured")])
     {
-        let row = json!({"store": store, "adapter": "a", "kind": "embedded", "options": {}, "status": status, "facts": {}});
-        result.rows.push(serde_json::from_value(row).unwrap());
+        let candidate = json!({"store": store, "adapter": "a", "kind": "embedded", "options": {}, "status": status, "facts": {}});
+        result.candidates.push(serde_json::from_value(candidate).unwrap());
         let taken = json!({"store": store, "logical_bytes": 100, "after_settle_bytes": 100, "space_amplification": share});
         result.footprints.push(serde_json::from_value(taken).unwrap());
     }
@@ -291,14 +296,14 @@ fn a_store_that_failed_takes_no_disk_that_counts() {
     assert!(disk.contains(&stores[1]) && !disk.contains(&format!("`{}`", stores[0])), "{disk}");
 }
 
-/// The sentence on disk, of three rows at these bytes for each byte of blobs; what differs in the rows.
-fn disk_of(shares: [f64; 3], change: impl Fn(&mut RowResult)) -> String {
+/// The sentence on disk, of three candidates at these bytes for each byte of blobs; what differs in the candidates.
+fn disk_of(shares: [f64; 3], change: impl Fn(&mut CandidateResult)) -> String {
     let stores = some_stores();
     let text = format!("stores = {stores:?}");
     let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
     let mut result = result(&text, vec![], vec![]);
-    result.rows = rows(&plan);
-    result.rows.iter_mut().for_each(change);
+    result.candidates = candidates(&plan);
+    result.candidates.iter_mut().for_each(change);
     for (store, share) in stores.iter().zip(shares) {
         let taken = json!({"store": store, "logical_bytes": 100, "after_settle_bytes": 100, "space_amplification": share});
         result.footprints.push(serde_json::from_value(taken).unwrap());
@@ -319,9 +324,9 @@ fn stores_that_take_about_the_same_are_named_each_with_its_figure() {
 
 #[test]
 fn a_table_with_figures_of_disk_is_not_contradicted() {
-    let elsewhere = disk_of([1.0, 1.1, 1.2], |row| row.traits.is_external = true);
+    let elsewhere = disk_of([1.0, 1.1, 1.2], |candidate| candidate.traits.is_external = true);
     assert!(elsewhere.contains("a server of yours says what stands in the table"), "{elsewhere}");
-    let cached = disk_of([1.0, 1.1, 1.2], |row| row.kind = Some(Kind::Cache));
+    let cached = disk_of([1.0, 1.1, 1.2], |candidate| candidate.kind = Some(Kind::Cache));
     assert!(cached.contains("only stores that are no places for files were measured"), "{cached}");
 }
 
@@ -335,14 +340,15 @@ fn a_technique_of_ours_is_never_recommended() {
         let sentence = with(&said, words);
         assert!(sentence.contains("`b` ") && !sentence.contains("`a`"), "{sentence}");
     }
-    let alone = sentences(&levels[1..], &[0, 1, 2].map(|row| (row, "read-warm", technique("").2)));
+    let alone =
+        sentences(&levels[1..], &[0, 1, 2].map(|candidate| (candidate, "read-warm", technique("").2)));
     assert!(with(&alone, "Warm reads").ends_with("only a technique of ours was measured."), "{alone:#?}");
     // What it takes on disk, and whom it beats, is no advice either.
     let plan = PlanText::default().resolve(false).unwrap();
     let mut result = result("", vec![], vec![]);
-    result.rows = rows(&plan);
-    let is_ours = |row: &RowResult| row.kind == Some(Kind::Technique);
-    assert!(result.rows.iter().any(is_ours) && !super::eligible(&result).into_iter().any(is_ours));
+    result.candidates = candidates(&plan);
+    let is_ours = |candidate: &CandidateResult| candidate.kind == Some(Kind::Technique);
+    assert!(result.candidates.iter().any(is_ours) && !super::eligible(&result).into_iter().any(is_ours));
 }
 
 #[test]
@@ -369,7 +375,8 @@ fn caches_are_compared_with_caches_and_are_no_answer() {
     let said = sentences(&levels, &[1, 2].map(cache));
     let warm = with(&said, "Warm reads");
     assert!(
-        warm.starts_with("Warm reads: `a` has nobody to be compared with") && warm.contains(among),
+        warm.starts_with("Warm reads: `a` is the only candidate that can be compared")
+            && warm.contains(among),
         "{warm}"
     );
     let said = sentences(&levels, &[0, 1, 2].map(cache));
@@ -382,21 +389,21 @@ fn caches_are_compared_with_caches_and_are_no_answer() {
 
 #[test]
 fn who_hands_files_out_is_no_place_for_them() {
-    // Of three rows these hand out what another store keeps.
+    // Of three candidates these hand out what another store keeps.
     let said = |web: &[usize]| {
         let stores = some_stores();
         let text = format!("stores = {stores:?}\nphases = ['fill', 'read-warm']");
         let mut plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
         for number in web {
-            let adapter = Adapter { kind: Kind::Web, ..*plan.rows[*number].adapter };
-            plan.rows[*number].adapter = Box::leak(Box::new(adapter));
+            let adapter = Adapter { kind: Kind::Web, ..*plan.candidates[*number].adapter };
+            plan.candidates[*number].adapter = Box::leak(Box::new(adapter));
         }
         let mut result = result(&text, vec![], vec![]);
-        for (salt, (row, level)) in plan.rows.iter().zip([3.0, 2.0, 1.0]).enumerate() {
-            let kind = row.adapter.kind.name();
+        for (salt, (candidate, level)) in plan.candidates.iter().zip([3.0, 2.0, 1.0]).enumerate() {
+            let kind = candidate.adapter.kind.name();
             for phase in ["fill", "read-warm"] {
                 let over = json!({"kind": kind, "ops_per_s": {"median": 1000.0 / level}});
-                let cell = cell(&row.label, phase, &around(level, salt), over);
+                let cell = cell(&candidate.label, phase, &around(level, salt), over);
                 result.results.push(serde_json::from_value(cell).unwrap());
             }
         }
@@ -408,10 +415,10 @@ fn who_hands_files_out_is_no_place_for_them() {
     let beside = said(&[1, 2]);
     let warm = with(&beside, "Warm reads");
     let among = "Among servers that hand out what another store keeps: `c` reads at least 1.9";
-    assert!(warm.starts_with("Warm reads: `a` has nobody") && warm.contains(among), "{warm}");
+    assert!(warm.starts_with("Warm reads: `a` is the only candidate") && warm.contains(among), "{warm}");
     // They write to the store behind them.
     let writes = with(&beside, "Durable writes");
-    assert!(writes.contains("`a` has nobody") && !writes.contains("`c`"), "{writes}");
+    assert!(writes.contains("`a` is the only candidate") && !writes.contains("`c`"), "{writes}");
     assert!(
         with(&beside, "Not in the running").contains("`b` and `c` (delivery of what another store keeps)"),
         "{beside:#?}"
@@ -435,9 +442,9 @@ fn who_is_beaten_everywhere_is_no_option() {
 
 #[test]
 fn nobody_is_beaten_where_a_phase_shows_nothing() {
-    let short = (1, "fill", json!({"not_ranked": "too short: 3 ops"}));
+    let short = (1, "fill", json!({"not_ranked": {"code": "too-short", "ops": 3, "seconds": 0.001}}));
     let said = sentences(&[("fill", [1.0, 2.0, 0.5]), ("read-warm", [1.0, 2.0, 3.0])], &[short]);
-    with(&said, "No row is beaten everywhere by another");
+    with(&said, "No candidate is beaten everywhere by another");
 }
 
 /// A sweep of these stores: its text, the plan, and its sizes.
@@ -452,12 +459,14 @@ fn sweep_of(stores: &[String]) -> (String, Plan, Vec<u64>) {
 fn nobody_leads_at_a_size_at_which_it_is_not_ranked() {
     let stores = some_stores();
     let (text, plan, sizes) = sweep_of(&stores);
-    // The first row leads wherever it is ranked.
+    // The first candidate leads wherever it is ranked.
     let said = |unranked: &[usize]| {
         let mut cells = Vec::new();
         for (index, size) in sizes.iter().enumerate() {
             let (first, second) = match unranked.contains(&index) {
-                true => (json!({"leader": false, "not_ranked": "client-bound"}), true),
+                true => {
+                    (json!({"leader": false, "not_ranked": {"code": "mostly-harness", "share": 0.4}}), true)
+                }
                 false => (json!({"leader": true}), false),
             };
             for (store, over) in [(&stores[0], first), (&stores[1], json!({"leader": second}))] {
@@ -496,4 +505,14 @@ fn who_shares_the_lead_at_some_sizes_is_named() {
     let at = crate::units::bytes(sizes[1] as f64);
     assert!(warm.contains("`a` leads at every size") && !warm.contains("does not change"), "{warm}");
     assert!(warm.contains(&format!("The lead is shared with `b` at {at}.")), "{warm}");
+}
+
+#[test]
+fn the_processors_of_workers_and_servers_are_said_where_they_were_pinned_apart() {
+    let plan = crate::plan::resolved("stores = ['memory', 'null']\nphases = ['fill']");
+    let mut run = result("", vec![cell("memory", "fill", &around(1.0, 0), json!({}))], Vec::new());
+    let said = |run: &RunResult| answer(&plan, run).remove(0);
+    assert!(!said(&run).contains("processors"), "{}", said(&run));
+    run.machine.pinned = Some(crate::result::Apart { workers: vec![0], servers: vec![1, 2] });
+    assert!(said(&run).contains(", workers on 0, servers on 1, 2 (processors), "), "{}", said(&run));
 }

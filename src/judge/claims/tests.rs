@@ -1,4 +1,4 @@
-//! Verdicts on made-up rounds whose verdict is known: both directions, ties, magnitude, order, missing rows, contradictions.
+//! Verdicts on made-up rounds whose verdict is known: both directions, ties, magnitude, order, missing candidates, contradictions.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn judged(claims: &str, cells: Vec<Value>) -> Vec<Claim> {
     judge(&result(claims, cells, vec![]))
 }
 
-/// The one claim with this form, on row `a` at this level and row `b` at 1.
+/// The one claim with this form, on candidate `a` at this level and candidate `b` at 1.
 fn one(form: &str, a: f64) -> Claim {
     let claims = format!("[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\n{form}");
     let cells = vec![
@@ -34,13 +34,13 @@ fn verdict(form: &str, a: f64) -> ClaimVerdict {
 #[test]
 fn a_side_is_confirmed_refuted_or_neither() {
     use ClaimVerdict::*;
-    let faster = "rows = ['a', 'b']\nexpect = {high = 1.0}";
+    let faster = "candidates = ['a', 'b']\nexpect = {high = 1.0}";
     assert_eq!(verdict(faster, 0.5), Confirmed);
     assert_eq!(verdict(faster, 2.0), Refuted);
-    let slower = "rows = ['a', 'b']\nexpect = {low = 1.0}";
+    let slower = "candidates = ['a', 'b']\nexpect = {low = 1.0}";
     assert_eq!(verdict(slower, 2.0), Confirmed);
     assert_eq!(verdict(slower, 0.5), Refuted);
-    let between = "rows = ['a', 'b']\nexpect = {low = 1.25, high = 2.5}";
+    let between = "candidates = ['a', 'b']\nexpect = {low = 1.25, high = 2.5}";
     assert_eq!(verdict(between, 1.5), Confirmed);
     assert_eq!((verdict(between, 1.1), verdict(between, 3.0)), (Refuted, Refuted));
     assert_eq!(verdict(between, 1.25), CannotTellApart);
@@ -49,14 +49,14 @@ fn a_side_is_confirmed_refuted_or_neither() {
 #[test]
 fn a_tie_takes_no_side_and_only_equal_confirms_equality() {
     use ClaimVerdict::*;
-    let side = one("rows = ['a', 'b']\nexpect = {low = 1.0}", 1.012);
+    let side = one("candidates = ['a', 'b']\nexpect = {low = 1.0}", 1.012);
     assert_eq!(side.verdict, CannotTellApart);
     assert!(side.note.unwrap().contains("equal within 3 %"));
-    let equal = "rows = ['a', 'b']\nexpect = {equal = true}";
+    let equal = "candidates = ['a', 'b']\nexpect = {equal = true}";
     assert_eq!(verdict(equal, 1.0), Confirmed);
     assert_eq!(verdict(equal, 1.03), CannotTellApart);
     assert_eq!((verdict(equal, 1.2), verdict(equal, 0.8)), (Refuted, Refuted));
-    let about = "rows = ['a', 'b']\nexpect = {equal = true, low = 0.9, high = 1.1}";
+    let about = "candidates = ['a', 'b']\nexpect = {equal = true, low = 0.9, high = 1.1}";
     assert_eq!((verdict(about, 1.0), verdict(about, 1.06)), (Confirmed, CannotTellApart));
     assert_eq!((verdict(about, 1.2), verdict(about, 0.8)), (Refuted, Refuted));
 }
@@ -78,9 +78,9 @@ fn stepped(store: &str, steps: &[(&str, u64, u64)]) -> Value {
 
 #[test]
 fn steps_are_added_up_and_divided_among_all_ops() {
-    let claim = |rows: &str| {
+    let claim = |candidates: &str| {
         format!(
-            "[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\nmetric = 'steps'\nexpect = {{low = 1.0}}\n{rows}"
+            "[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\nmetric = 'steps'\nexpect = {{low = 1.0}}\n{candidates}"
         )
     };
     // Of 1,000 ops the first is kept apart: 999 have steps.
@@ -90,17 +90,20 @@ fn steps_are_added_up_and_divided_among_all_ops() {
             stepped("b", &[("find", 2_000, 999)]),
         ]
     };
-    let found =
-        judged(&claim("steps = ['find', 'insert']\nrows = ['a', {row = 'b', steps = ['find']}]"), cells())
-            .remove(0);
+    let found = judged(
+        &claim("steps = ['find', 'insert']\ncandidates = ['a', {candidate = 'b', steps = ['find']}]"),
+        cells(),
+    )
+    .remove(0);
     // 3 us and a ninth of 30 us, over 2 us.
     assert!((found.today.unwrap().median - 3.1667).abs() < 0.01, "{:?}", found.today);
     assert_eq!(found.verdict, ClaimVerdict::Confirmed);
     // All 999 took it: their mean and not less of it, within the three digits of a histogram.
-    let less = "quantity = 'difference'\nsteps = ['put']\nrows = ['a', {row = 'b', steps = ['find']}]";
+    let less =
+        "quantity = 'difference'\nsteps = ['put']\ncandidates = ['a', {candidate = 'b', steps = ['find']}]";
     let found = judged(&claim(less), cells()).remove(0);
     assert!((found.today.unwrap().median / 88e-6 - 1.0).abs() < 5e-4, "{:?}", found.today);
-    let none = judged(&claim("steps = ['put']\nrows = ['a', 'b']"), cells()).remove(0);
+    let none = judged(&claim("steps = ['put']\ncandidates = ['a', 'b']"), cells()).remove(0);
     assert_eq!(none.verdict, ClaimVerdict::NotTestable);
     assert_eq!(none.note.unwrap(), "Ops of `b` have no step `put` here, but find.");
 }
@@ -117,11 +120,11 @@ fn plans_name_steps_that_there_are() {
     let check = |plan: &str, target: Target| {
         let is_known = |step: &String| cells::STEPS.contains(&step.as_str()) || told.contains(step);
         let stranger = target.steps.iter().find(|step| !is_known(step));
-        assert_eq!(stranger, None, "{plan}: {}", target.row);
+        assert_eq!(stranger, None, "{plan}: {}", target.candidate);
         target.steps.len()
     };
     fn of(claim: &ClaimText) -> Vec<Target> {
-        let own = claim.rows.iter().map(|row| claim.target(row));
+        let own = claim.candidates.iter().map(|candidate| claim.target(candidate));
         own.chain(claim.parts().iter().flat_map(of)).collect()
     }
     let mut named = 0;
@@ -129,8 +132,8 @@ fn plans_name_steps_that_there_are() {
         let plan = PlanText::parse(text).unwrap();
         named += plan.claim.iter().flat_map(of).map(|target| check(name, target)).sum::<usize>();
         for table in &plan.published {
-            let rows = table.series.iter().filter_map(|series| series.today.as_ref());
-            named += rows.map(|row| check(name, table.target(row))).sum::<usize>();
+            let candidates = table.series.iter().filter_map(|series| series.today.as_ref());
+            named += candidates.map(|candidate| check(name, table.target(candidate))).sum::<usize>();
         }
     }
     assert!(named > 0);
@@ -139,7 +142,7 @@ fn plans_name_steps_that_there_are() {
 #[test]
 fn magnitude_is_apart_from_the_verdict() {
     let of = |a: f64| {
-        let claim = one("rows = ['a', 'b']\nexpect = {low = 1.0}\npublished = 4.0", a);
+        let claim = one("candidates = ['a', 'b']\nexpect = {low = 1.0}\npublished = 4.0", a);
         (claim.verdict, claim.magnitude.unwrap())
     };
     assert_eq!(of(3.0), (ClaimVerdict::Confirmed, Magnitude::Holds));
@@ -147,23 +150,21 @@ fn magnitude_is_apart_from_the_verdict() {
     assert_eq!(of(8.5), (ClaimVerdict::Confirmed, Magnitude::Refuted));
     // 1.5 is within a factor of 2 of the published 1.1, and not what was meant by it.
     let slightly = |a: f64| {
-        let form =
-            "rows = ['a', 'b']\nexpect = {low = 1.0}\npublished = 1.1\nmagnitude = {low = 1.05, high = 1.25}";
+        let form = "candidates = ['a', 'b']\nexpect = {low = 1.0}\npublished = 1.1\nmagnitude = {low = 1.05, high = 1.25}";
         one(form, a).magnitude.unwrap()
     };
     assert_eq!((slightly(1.5), slightly(1.15)), (Magnitude::Refuted, Magnitude::Holds));
     assert_eq!(slightly(1.25), Magnitude::Open);
     // Nobody asks by how much what is not so at all.
-    let refuted = one("rows = ['a', 'b']\nexpect = {low = 1.0}\npublished = 1.1", 0.8);
+    let refuted = one("candidates = ['a', 'b']\nexpect = {low = 1.0}\npublished = 1.1", 0.8);
     assert_eq!((refuted.verdict, refuted.magnitude), (ClaimVerdict::Refuted, None));
-    let unpublished = one("rows = ['a', 'b']\nexpect = {low = 1.0}", 2.0);
+    let unpublished = one("candidates = ['a', 'b']\nexpect = {low = 1.0}", 2.0);
     assert_eq!(unpublished.magnitude, None);
 }
 
 #[test]
 fn impossible_figures_are_not_held_against_todays() {
-    let form =
-        "rows = ['a', 'b']\nexpect = {low = 1.0}\npublished = 2.0\nimpossible = '2 us for a round trip'";
+    let form = "candidates = ['a', 'b']\nexpect = {low = 1.0}\npublished = 2.0\nimpossible = '2 us for a round trip'";
     let claim = one(form, 2.0);
     assert_eq!((claim.verdict, claim.magnitude), (ClaimVerdict::Confirmed, None));
     assert!(claim.note.unwrap().contains("2 us for a round trip"));
@@ -176,13 +177,19 @@ fn what_is_missing_is_not_testable_and_said() {
         assert_eq!((claim.verdict, claim.today), (ClaimVerdict::NotTestable, None), "{form}");
         claim.note.unwrap()
     };
-    assert!(why("rows = ['a', 'z']\nexpect = {low = 1.0}").contains("`z` is not part"));
-    assert!(why("rows = ['a', {row = 'b', phase = 'w'}]\nexpect = {low = 1.0}").contains("phase `w`"));
+    assert!(why("candidates = ['a', 'z']\nexpect = {low = 1.0}").contains("`z` is not part"));
+    assert!(
+        why("candidates = ['a', {candidate = 'b', phase = 'w'}]\nexpect = {low = 1.0}").contains("phase `w`")
+    );
     assert!(why("not-testable = 'it needs two machines'").contains("two machines"));
-    assert!(why("metric = 'disk'\nrows = ['a', 'b']\nexpect = {low = 1.0}").contains("no figures"));
-    let claim = "[[claim]]\nid = 'X'\nstatement = 's'\nrows = ['a', 'b']\nexpect = {low = 1.0}";
-    let missing =
-        cell("b", "read", &[], json!({"status": "not-available", "not_ranked": "not available: no `x`"}));
+    assert!(why("metric = 'disk'\ncandidates = ['a', 'b']\nexpect = {low = 1.0}").contains("no figures"));
+    let claim = "[[claim]]\nid = 'X'\nstatement = 's'\ncandidates = ['a', 'b']\nexpect = {low = 1.0}";
+    let missing = cell(
+        "b",
+        "read",
+        &[],
+        json!({"status": "not-available", "not_ranked": {"code": "not-available", "why": "no `x`"}}),
+    );
     // Also where what was measured is of a group of its own.
     for over in [json!({}), json!({"options": {"key": "integer"}})] {
         let found = judged(claim, vec![cell("a", "read", &around(1.0, 0), over), missing.clone()]).remove(0);
@@ -196,17 +203,18 @@ fn what_is_missing_is_not_testable_and_said() {
 
 #[test]
 fn what_is_not_ranked_decides_nothing_but_a_cache_may() {
-    let claim = "[[claim]]\nid = 'X'\nstatement = 's'\nrows = ['a', 'b']\nexpect = {high = 1.0}";
+    let claim = "[[claim]]\nid = 'X'\nstatement = 's'\ncandidates = ['a', 'b']\nexpect = {high = 1.0}";
     let with = |over: Value| {
         let a = cell("a", "read", &around(1.0, 0), over);
         judged(claim, vec![a, cell("b", "read", &around(2.0, 1), json!({}))]).remove(0)
     };
-    let bound = with(json!({"not_ranked": "client-bound: 40 % of an op is the harness"}));
+    let bound = with(json!({"not_ranked": {"code": "mostly-harness", "share": 0.4}}));
     assert_eq!(bound.verdict, ClaimVerdict::NotTestable);
     assert!(bound.note.unwrap().contains("client-bound"));
     let cache = with(json!({"kind": "cache"}));
     assert_eq!(cache.verdict, ClaimVerdict::Confirmed);
-    let failed = with(json!({"not_ranked": "failed: lost", "kind": "cache", "status": "failed"}));
+    let failed =
+        with(json!({"not_ranked": {"code": "failed", "why": "lost"}, "kind": "cache", "status": "failed"}));
     assert_eq!(failed.verdict, ClaimVerdict::NotTestable);
     let other = with(json!({"traits": {"integer_keys": true}}));
     assert!(other.note.unwrap().contains("not comparable"));
@@ -217,7 +225,7 @@ fn an_order_is_confirmed_pair_by_pair() {
     use ClaimVerdict::*;
     let order = one("order = ['b', 'a', 'c']\npublished-steps = [2.0, 1.5]", 2.0);
     assert_eq!((order.verdict, order.parts.len()), (Confirmed, 2));
-    assert_eq!(order.parts[0].rows, ["a", "b"]);
+    assert_eq!(order.parts[0].candidates, ["a", "b"]);
     assert_eq!(order.parts[1].published, Some(1.5));
     assert_eq!(verdict("order = ['b', 'a', 'c']", 4.0), Refuted);
     assert_eq!(verdict("order = ['b', 'a', 'c']", 1.0), CannotTellApart);
@@ -233,7 +241,7 @@ fn one_of_several_is_enough_where_the_claim_says_so() {
     use ClaimVerdict::*;
     let form = |expect: &str| {
         format!(
-            "any-of = [{{rows = ['a', 'b'], expect = {expect}}}, {{rows = ['c', 'b'], expect = {expect}}}]"
+            "any-of = [{{candidates = ['a', 'b'], expect = {expect}}}, {{candidates = ['c', 'b'], expect = {expect}}}]"
         )
     };
     assert_eq!(verdict(&form("{high = 1.0}"), 0.5), Confirmed);
@@ -249,7 +257,7 @@ fn more_questions_need_surer_answers() {
         let cells = vec![cell("a", "read", &noisy, json!({})), cell("b", "read", &[1.0; ROUNDS], json!({}))];
         judged(claims, cells).remove(0)
     };
-    let pair = "{rows = ['a', 'b'], expect = {low = 1.0}}";
+    let pair = "{candidates = ['a', 'b'], expect = {low = 1.0}}";
     let alone = of(&format!("[[claim]]\nid = 'X'\nstatement = 's'\nall-of = [{pair}]"));
     assert_eq!(alone.verdict, ClaimVerdict::Confirmed);
     let many = [pair; 40].join(",");
@@ -264,7 +272,7 @@ fn more_questions_need_surer_answers() {
 fn intervals_of_what_stays_open_are_as_wide_as_judging_them_together_needs() {
     let noisy = [1.35, 0.92, 1.22, 0.85, 1.31, 0.95, 1.18, 0.88, 1.25, 0.97];
     let cells = vec![cell("a", "read", &noisy, json!({})), cell("b", "read", &[1.0; ROUNDS], json!({}))];
-    let pair = "{rows = ['a', 'b'], expect = {low = 1.0}}";
+    let pair = "{candidates = ['a', 'b'], expect = {low = 1.0}}";
     let three = [pair; 3].join(",");
     let claim = judged(&format!("[[claim]]\nid = 'X'\nstatement = 's'\nall-of = [{three}]"), cells).remove(0);
     let today: Vec<_> = claim.parts.iter().map(|part| part.today.unwrap()).collect();
@@ -276,7 +284,7 @@ fn intervals_of_what_stays_open_are_as_wide_as_judging_them_together_needs() {
 fn failures_that_were_not_seen_are_not_ruled_out_by_few_attempts() {
     let of = |ops: u64| {
         let claim = "[[claim]]\nid = 'X'\nstatement = 's'\nphase = 'write'\nquantity = 'difference'\n\
-                     metric = 'failed-attempts'\nrows = ['a', 'b']\nexpect = {low = 0.001}";
+                     metric = 'failed-attempts'\ncandidates = ['a', 'b']\nexpect = {low = 0.001}";
         let cells = ["a", "b"].map(|store| cell(store, "write", &[1.0; ROUNDS], json!({"ops": ops})));
         judged(claim, cells.to_vec()).remove(0)
     };
@@ -288,9 +296,11 @@ fn failures_that_were_not_seen_are_not_ruled_out_by_few_attempts() {
 }
 
 #[test]
-fn rows_on_one_rung_of_a_ladder_are_not_proved_to_be_equal() {
+fn candidates_on_one_rung_of_a_ladder_are_not_proved_to_be_equal() {
     let form = |expect: &str| {
-        format!("[[claim]]\nid = 'X'\nstatement = 's'\nphase = 'ramp'\nrows = ['a', 'b']\nexpect = {expect}")
+        format!(
+            "[[claim]]\nid = 'X'\nstatement = 's'\nphase = 'ramp'\ncandidates = ['a', 'b']\nexpect = {expect}"
+        )
     };
     let on = |store: &str, seconds: f64| {
         let mut cell = cell(store, "ramp", &[seconds; ROUNDS], json!({}));
@@ -311,7 +321,7 @@ fn rows_on_one_rung_of_a_ladder_are_not_proved_to_be_equal() {
 
 #[test]
 fn parts_that_compare_something_else_than_time_say_what() {
-    let pair = |metric: &str| format!("{{rows = ['a', 'b'], {metric}expect = {{low = 1.0}}}}");
+    let pair = |metric: &str| format!("{{candidates = ['a', 'b'], {metric}expect = {{low = 1.0}}}}");
     let parts = [pair(""), pair("metric = 'requests', ")].join(",");
     let claims = format!("[[claim]]\nid = 'X'\nstatement = 's'\nphase = 'read'\nall-of = [{parts}]");
     let cells = ["a", "b"].map(|store| cell(store, "read", &[1.0; ROUNDS], json!({}))).to_vec();
@@ -322,24 +332,26 @@ fn parts_that_compare_something_else_than_time_say_what() {
 
 #[test]
 fn differences_ratios_of_ratios_and_extremes() {
-    let difference =
-        one("quantity = 'difference'\nrows = ['a', 'b']\nexpect = {low = 0.0}\npublished = 0.0015", 2.5);
+    let difference = one(
+        "quantity = 'difference'\ncandidates = ['a', 'b']\nexpect = {low = 0.0}\npublished = 0.0015",
+        2.5,
+    );
     // Seconds of another machine are not held against today's.
     assert_eq!((difference.verdict, difference.magnitude), (ClaimVerdict::Confirmed, None));
     assert!((difference.today.unwrap().median - 0.0015).abs() < 1e-5, "{difference:?}");
-    let ratios = one("quantity = 'ratio-of-ratios'\nrows = ['a', 'b', 'c', 'b']\nexpect = {high = 1.0}", 1.0);
+    let ratios =
+        one("quantity = 'ratio-of-ratios'\ncandidates = ['a', 'b', 'c', 'b']\nexpect = {high = 1.0}", 1.0);
     assert_eq!(ratios.verdict, ClaimVerdict::Confirmed);
     assert!((ratios.today.unwrap().median - 1.0 / 3.0).abs() < 0.01);
-    let form = "quantity = 'max-over-min'\nrows = ['a', 'b', 'c']\nexpect = {high = 1.3}";
+    let form = "quantity = 'max-over-min'\ncandidates = ['a', 'b', 'c']\nexpect = {high = 1.3}";
     assert_eq!(verdict(form, 1.0), ClaimVerdict::Refuted);
-    let two = "quantity = 'max-over-min'\nrows = ['a', 'b']\nexpect = {high = 1.3}";
+    let two = "quantity = 'max-over-min'\ncandidates = ['a', 'b']\nexpect = {high = 1.3}";
     assert_eq!((verdict(two, 1.2), verdict(two, 0.85)), (ClaimVerdict::Confirmed, ClaimVerdict::Confirmed));
 }
 
 #[test]
 fn variation_is_compared_by_how_often_chance_alone_would_do_it() {
-    let form =
-        "[[claim]]\nid = 'X'\nstatement = 's'\nquantity = 'cv'\nrows = ['a', 'b']\nexpect = {low = 1.0}";
+    let form = "[[claim]]\nid = 'X'\nstatement = 's'\nquantity = 'cv'\ncandidates = ['a', 'b']\nexpect = {low = 1.0}";
     let of = |factor: f64| {
         let wild: Vec<f64> = around(1.0, 0).iter().map(|v| 1.0 + (v - 1.0) * factor).collect();
         let cells = vec![cell("a", "read", &wild, json!({})), cell("b", "read", &around(1.0, 3), json!({}))];
@@ -353,14 +365,13 @@ fn variation_is_compared_by_how_often_chance_alone_would_do_it() {
     assert!((today.median / of(1.0).today.unwrap().median - 10.0).abs() < 0.3, "{today:?}");
 }
 
-/// Two rows of one noise, with stalls in a tenth of the rounds: how often they are said to vary differently.
+/// Two candidates of one noise, with stalls in a tenth of the rounds: how often they are said to vary differently.
 #[test]
-fn stalls_are_no_reason_to_say_that_a_row_varies_more() {
-    let form =
-        "[[claim]]\nid = 'X'\nstatement = 's'\nquantity = 'cv'\nrows = ['a', 'b']\nexpect = {low = 1.0}";
+fn stalls_are_no_reason_to_say_that_a_candidate_varies_more() {
+    let form = "[[claim]]\nid = 'X'\nstatement = 's'\nquantity = 'cv'\ncandidates = ['a', 'b']\nexpect = {low = 1.0}";
     let mut random = SmallRng::seed_from_u64(11);
     let mut share_decided = |stalls: f64| {
-        let mut row = |store: &str| {
+        let mut candidate = |store: &str| {
             let seconds: Vec<f64> = (0..ROUNDS)
                 .map(|_| {
                     let noise: f64 = StandardNormal.sample(&mut random);
@@ -372,7 +383,7 @@ fn stalls_are_no_reason_to_say_that_a_row_varies_more() {
         };
         let runs = 1000;
         let decided = (0..runs).filter(|_| {
-            let claim = judged(form, vec![row("a"), row("b")]).remove(0);
+            let claim = judged(form, vec![candidate("a"), candidate("b")]).remove(0);
             claim.verdict != ClaimVerdict::CannotTellApart
         });
         decided.count() as f64 / f64::from(runs)
@@ -396,28 +407,29 @@ fn a_slope_is_the_factor_from_part_to_part() {
             format!("[[claim]]\nid = 'X'\nstatement = 's'\nphase = 'pass'\n{form}\nexpect = {{high = 1.0}}");
         judged(&claims, cells()).remove(0)
     };
-    let own = of("quantity = 'slope'\nrows = ['a']");
+    let own = of("quantity = 'slope'\ncandidates = ['a']");
     assert!(
         (own.today.unwrap().median - 0.9).abs() < 0.005 && own.verdict == ClaimVerdict::Confirmed,
         "{own:?}"
     );
-    let against = of("quantity = 'slope'\nrows = ['a', 'b']");
+    let against = of("quantity = 'slope'\ncandidates = ['a', 'b']");
     assert!((against.today.unwrap().median - 0.9 / 0.98).abs() < 0.005, "{against:?}");
     // All parts of a phase together.
-    let sum = of("rows = ['a', 'b']");
+    let sum = of("candidates = ['a', 'b']");
     let expected = |f: f64| (0..5).map(|step| f.powi(step)).sum::<f64>();
     assert!((sum.today.unwrap().median - expected(0.9) / expected(0.98)).abs() < 0.01, "{sum:?}");
-    let rows = "[[claim]]\nid = 'X'\nstatement = 's'\nquantity = 'slope'\nrows = ['a', 'b', 'c']\nexpect = {low = 1.0}";
+    let candidates = "[[claim]]\nid = 'X'\nstatement = 's'\nquantity = 'slope'\ncandidates = ['a', 'b', 'c']\nexpect = {low = 1.0}";
     let steps = [1.0, 2.0, 4.0].iter().zip(["a", "b", "c"]).enumerate();
-    let cells = steps.map(|(salt, (level, row))| cell(row, "read", &around(*level, salt), json!({})));
-    let doubling = judged(rows, cells.collect()).remove(0);
+    let cells =
+        steps.map(|(salt, (level, candidate))| cell(candidate, "read", &around(*level, salt), json!({})));
+    let doubling = judged(candidates, cells.collect()).remove(0);
     assert!((doubling.today.unwrap().median - 2.0).abs() < 0.01);
 }
 
 #[test]
-fn order_effects_compare_other_rounds_of_the_same_row() {
+fn order_effects_compare_other_rounds_of_the_same_candidate() {
     let claims = "[[claim]]\nid = 'X'\nstatement = 's'\nphase = 'read'\nexpect = {low = 1.1}\n\
-                  rows = [{row = 'a', after = 'b'}, {row = 'a', before = 'b'}]";
+                  candidates = [{candidate = 'a', after = 'b'}, {candidate = 'a', before = 'b'}]";
     // In odd rounds it comes after the other, and takes twice as long.
     let seconds: Vec<f64> = around(1.0, 0)
         .iter()
@@ -441,7 +453,7 @@ fn order_effects_compare_other_rounds_of_the_same_row() {
 #[test]
 fn a_share_of_disk_is_a_figure_by_itself() {
     let claims = "[[claim]]\nid = 'X'\nstatement = 's'\nphase = 'fill'\nmetric = 'index'\nquantity = 'value'\n\
-                  rows = ['a']\nexpect = {low = 0.015, high = 0.06}\npublished = 0.03";
+                  candidates = ['a']\nexpect = {low = 0.015, high = 0.06}\npublished = 0.03";
     let of_index = |bytes: u64| {
         let visits = (1..=ROUNDS).map(|round| {
             json!({"round": round, "store": "a", "position": 1, "seconds": 1.0, "verified": 1,
@@ -460,8 +472,7 @@ fn a_share_of_disk_is_a_figure_by_itself() {
 
 #[test]
 fn short_parts_may_be_long_enough_together() {
-    let claims =
-        "[[claim]]\nid = 'X'\nstatement = 's'\nphase = 'pass'\nrows = ['a', 'b']\nexpect = {high = 1.0}";
+    let claims = "[[claim]]\nid = 'X'\nstatement = 's'\nphase = 'pass'\ncandidates = ['a', 'b']\nexpect = {high = 1.0}";
     let short = |store: &str, phase: &str, level: f64, salt: usize| {
         let mut value = cell(store, phase, &around(level, salt), json!({"ops": 1000}));
         for round in value["rounds"].as_array_mut().unwrap() {
@@ -490,8 +501,7 @@ fn what_sessions_count_is_compared_like_times_but_needs_no_length() {
         });
         cell
     };
-    let claim =
-        "[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'load'\nrows = ['a', 'b']\nexpect = {low = 1.0}";
+    let claim = "[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'load'\ncandidates = ['a', 'b']\nexpect = {low = 1.0}";
     for metric in ["requests", "received"] {
         let claim = format!("{claim}\nmetric = '{metric}'\npublished = 20.0");
         let judged = judged(&claim, vec![counted("a", 65.0), counted("b", 3.0)]).remove(0);
@@ -508,21 +518,21 @@ fn what_sessions_count_is_compared_like_times_but_needs_no_length() {
 
 #[test]
 fn a_part_without_words_says_what_is_compared() {
-    let said = |rows: &str| {
+    let said = |candidates: &str| {
         let claim = format!(
-            "[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\n[[claim.all-of]]\nquantity = 'max-over-min'\nrows = {rows}"
+            "[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\n[[claim.all-of]]\nquantity = 'max-over-min'\ncandidates = {candidates}"
         );
         judged(&claim, vec![])[0].parts[0].statement.clone()
     };
-    assert_eq!(said("['a', {row = 'b', phase = 'fill'}]"), "a (read) against b (fill)");
-    assert_eq!(said("['a', 'b', 'c', 'd', 'e']"), "5 rows from a to e (read)");
+    assert_eq!(said("['a', {candidate = 'b', phase = 'fill'}]"), "a (read) against b (fill)");
+    assert_eq!(said("['a', 'b', 'c', 'd', 'e']"), "5 candidates from a to e (read)");
 }
 
-/// A noisy row that may be the largest keeps the largest over the smallest open, whichever pair looks most extreme.
+/// A noisy candidate that may be the largest keeps the largest over the smallest open, whichever pair looks most extreme.
 #[test]
-fn extremes_allow_for_a_noisy_row_that_may_be_the_largest() {
+fn extremes_allow_for_a_noisy_candidate_that_may_be_the_largest() {
     let claim = "[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\nquantity = 'max-over-min'\n\
-                 rows = ['a', 'b', 'c']\nexpect = {high = 1.3}";
+                 candidates = ['a', 'b', 'c']\nexpect = {high = 1.3}";
     let noisy: Vec<f64> =
         (0..ROUNDS).map(|round| if round % 2 == 0 { 1.15 * 1.6 } else { 1.15 / 1.6 }).collect();
     let cells = |c: &[f64]| {
@@ -540,8 +550,7 @@ fn extremes_allow_for_a_noisy_row_that_may_be_the_largest() {
 /// What was lukewarm, failed or has a server that nobody measured says nothing.
 #[test]
 fn figures_that_stand_for_something_else_are_not_testable() {
-    let time =
-        "[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\nrows = ['a', 'b']\nexpect = {low = 1.0}";
+    let time = "[[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\ncandidates = ['a', 'b']\nexpect = {low = 1.0}";
     let memory = &format!("{time}\nmetric = 'memory'");
     let note = |claim: &str, over: Value| {
         let cells =
@@ -560,12 +569,12 @@ fn figures_that_stand_for_something_else_are_not_testable() {
 #[test]
 fn what_an_ended_run_did_not_come_to_was_not_measured() {
     let claims = "stores = ['a', 'b', 'c']\nphases = ['read', 'later']\n\
-        [[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\nrows = ['a', 'b']\nexpect = {high = 1.0}\n\
-        [[claim]]\nid = 'X-2'\nstatement = 's'\nphase = 'later'\nrows = ['a', 'a']\nexpect = {high = 1.0}\n\
-        [[claim]]\nid = 'X-3'\nstatement = 's'\nphase = 'read'\nrows = ['a', 'other']\nexpect = {high = 1.0}";
+        [[claim]]\nid = 'X-1'\nstatement = 's'\nphase = 'read'\ncandidates = ['a', 'b']\nexpect = {high = 1.0}\n\
+        [[claim]]\nid = 'X-2'\nstatement = 's'\nphase = 'later'\ncandidates = ['a', 'a']\nexpect = {high = 1.0}\n\
+        [[claim]]\nid = 'X-3'\nstatement = 's'\nphase = 'read'\ncandidates = ['a', 'other']\nexpect = {high = 1.0}";
     let mut ended = result(claims, vec![cell("a", "read", &around(1.0, 0), json!({}))], vec![]);
-    let row = json!({"store": "b", "adapter": "b", "kind": "embedded", "options": {}, "status": "measured", "facts": {}});
-    ended.rows.push(serde_json::from_value(row).unwrap());
+    let candidate = json!({"store": "b", "adapter": "b", "kind": "embedded", "options": {}, "status": "measured", "facts": {}});
+    ended.candidates.push(serde_json::from_value(candidate).unwrap());
     ended.complete = false;
     let notes = |ended: &RunResult| -> Vec<String> {
         judge(ended).into_iter().map(|claim| claim.note.unwrap_or_default()).collect()

@@ -30,9 +30,9 @@ fn run(cells: Vec<Value>) -> RunResult {
 
 fn texts(run: &RunResult) -> Vec<String> {
     let plan = resolved("stores = ['memory']");
-    let told = crate::judge::doubts::from_figures(&plan, run);
-    let is_meant = |doubt: &Doubt| ["disturbed", "repeated-rounds"].contains(&doubt.kind.as_str());
-    told.into_iter().filter(is_meant).map(|doubt| format!("{}: {}", doubt.kind, doubt.text)).collect()
+    let told = crate::judge::warnings::from_figures(&plan, run);
+    let is_meant = |warning: &&Warning| matches!(warning, Warning::Disturbed(_) | Warning::RepeatedRounds(_));
+    told.iter().filter(is_meant).map(crate::words::of_warning).collect()
 }
 
 /// Five rounds, of which the third took this many times as long.
@@ -56,7 +56,7 @@ fn a_warm_round_that_was_read_from_the_device_is_named_with_its_cause() {
     assert_eq!(
         texts(&run(cells)),
         [
-            "disturbed: Some rounds were disturbed. Round 3: a in read-warm took 20 times as long as in its other rounds \
+            "Some rounds were disturbed: run again at a quieter time. Round 3: a in read-warm took 20 times as long as in its other rounds \
           and read 57 MB from the device for 60 MB of blobs, though all had been read before, and was in the page cache afterwards."
         ]
     );
@@ -71,7 +71,7 @@ fn a_warm_round_that_was_read_from_the_device_is_named_with_its_cause() {
 }
 
 #[test]
-fn what_others_read_is_not_the_rows_and_what_it_always_reads_is_its_way() {
+fn what_others_read_is_not_the_candidates_and_what_it_always_reads_is_its_way() {
     let told = |seconds: &[f64], more: &dyn Fn(usize) -> Value| {
         texts(&run(vec![with("a", "read-warm", seconds, more)]))
     };
@@ -106,7 +106,7 @@ fn others_on_the_disk_are_named_with_what_they_did() {
     };
     let said = |what: &str| {
         [format!(
-            "disturbed: Some rounds were disturbed. Round 3: other programs {what} on the same disk during overwrite."
+            "Some rounds were disturbed: run again at a quieter time. Round 3: other programs {what} on the same disk during overwrite."
         )]
     };
     assert_eq!(told(200_000_000, 0), said("read 200 MB"));
@@ -117,15 +117,15 @@ fn others_on_the_disk_are_named_with_what_they_did() {
 }
 
 #[test]
-fn where_most_rows_were_slow_it_was_the_machine() {
-    let rows = ["a", "b", "c"].map(|store| cell(store, "read-warm", &third(4.0), json!({})));
-    let text = texts(&run(rows.to_vec())).remove(0);
-    assert!(text.contains("Round 3: most rows took 3.9"), "{text}");
-    assert!(text.ends_with("in read-warm as in their other rounds, so that it was the machine, and ratios, which are paired by round, may bear it."), "{text}");
+fn where_most_candidates_were_slow_it_was_the_machine() {
+    let candidates = ["a", "b", "c"].map(|store| cell(store, "read-warm", &third(4.0), json!({})));
+    let text = texts(&run(candidates.to_vec())).remove(0);
+    assert!(text.contains("Round 3: most candidates took 3.9"), "{text}");
+    assert!(text.ends_with("in read-warm as in their other rounds, so that it was the machine."), "{text}");
     let one = vec![
         cell("a", "read-warm", &third(0.25), json!({})),
         cell("b", "read-warm", &third(1.0), json!({})),
-        cell("y", "read-warm", &third(4.0), json!({"kind": "reference"})),
+        cell("y", "read-warm", &third(4.0), json!({"kind": "baseline"})),
     ];
     let text = texts(&run(one)).remove(0);
     assert!(
@@ -154,7 +154,7 @@ fn others_on_a_disk_that_a_phase_does_not_use_are_a_cause_and_no_disturbance() {
     assert_eq!(
         texts(&run(vec![with("a", "read-cold", &around(0.1, 0), always)])),
         [
-            "disturbed: Some rounds were disturbed. Rounds 1, 2, 3, 4, 5, 6, 7, 8, 9, 10: other programs read 900 MB on the same disk \
+            "Some rounds were disturbed: run again at a quieter time. Rounds 1, 2, 3, 4, 5, 6, 7, 8, 9, 10: other programs read 900 MB on the same disk \
           during read-cold."
         ]
     );
@@ -182,7 +182,7 @@ fn rounds_that_were_measured_again_are_named_with_what_spoke_against_them() {
     assert_eq!(
         texts(&run),
         [
-            "repeated-rounds: Measured again for all rows, and in no figure as they were measured first, because they were disturbed. \
+            "Measured again for all candidates, because they were disturbed; what was measured first is in no figure. \
           Round 3: a in read-warm took 20 times as long as in its other rounds."
         ]
     );
@@ -232,7 +232,7 @@ fn quiet(random: &mut SmallRng, rounds: u32, sd: f64) -> BTreeMap<u32, f64> {
 #[test]
 fn undisturbed_rounds_are_rarely_far_and_rounds_twenty_times_slower_are() {
     const TRIALS: u32 = 5_000;
-    /// Rows by phases of a usual run.
+    /// Candidates by phases of a usual run.
     const CELLS: i32 = 30;
     let mut random = SmallRng::seed_from_u64(13);
     for rounds in [5, 6, 8, 12] {
@@ -266,20 +266,21 @@ fn undisturbed_rounds_are_rarely_far_and_rounds_twenty_times_slower_are() {
     }
 }
 
-/// Rates of equal rows, in rounds that something may disturb.
+/// Rates of equal candidates, in rounds that something may disturb.
 struct Machine {
     random: SmallRng,
     sd: f64,
-    /// How likely something makes one row of a round up to twenty times slower.
+    /// How likely something makes one candidate of a round up to twenty times slower.
     disturbed: f64,
 }
 
 impl Machine {
-    /// One round of all rows, and what is seen of it beside its figures: of half of what disturbs, and of nothing now and then.
-    fn round(&mut self, round: u32, rows: &mut [BTreeMap<u32, f64>]) -> Vec<Disturbance> {
+    /// One round of all candidates, and what is seen of it beside its figures: of half of what disturbs, and of nothing now and
+    /// then.
+    fn round(&mut self, round: u32, candidates: &mut [BTreeMap<u32, f64>]) -> Vec<Disturbance> {
         let mut seen = Vec::new();
         let drift = 1.0 - 0.02 * f64::from(round.min(20));
-        for rates in rows {
+        for rates in candidates {
             let is_disturbed = self.random.random::<f64>() < self.disturbed;
             let times = if is_disturbed { (self.random.random::<f64>() * 20.0_f64.ln()).exp() } else { 1.0 };
             rates.insert(round, drift * noise(&mut self.random, self.sd) / times);
@@ -291,17 +292,17 @@ impl Machine {
         seen
     }
 
-    /// Rates of eight equal rows as a run measures them: five rounds, then as many as their variances ask for, then again what the rule
-    /// says. Without `again` nothing is measured again.
+    /// Rates of eight equal candidates as a run measures them: five rounds, then as many as their variances ask for, then again
+    /// what the rule says. Without `again` nothing is measured again.
     fn run(&mut self, again: bool) -> Vec<BTreeMap<u32, f64>> {
-        let mut rows = vec![BTreeMap::new(); 8];
+        let mut candidates = vec![BTreeMap::new(); 8];
         let mut seen: Vec<Disturbance> = Vec::new();
         let (mut rounds, mut round) = (5, 1);
         while round <= rounds {
-            seen.extend(self.round(round, &mut rows));
+            seen.extend(self.round(round, &mut candidates));
             if round == 5 {
-                let left_out = if again { due(&rows, &seen, 5, &[]) } else { None };
-                let kept: Vec<Vec<f64>> = rows
+                let left_out = if again { due(&candidates, &seen, 5, &[]) } else { None };
+                let kept: Vec<Vec<f64>> = candidates
                     .iter()
                     .map(|rates| {
                         rates
@@ -311,38 +312,44 @@ impl Machine {
                             .collect()
                     })
                     .collect();
-                let logs: Vec<Vec<f64>> = kept[1..].iter().map(|row| paired_logs(row, &kept[0])).collect();
+                let logs: Vec<Vec<f64>> =
+                    kept[1..].iter().map(|candidate| paired_logs(candidate, &kept[0])).collect();
                 rounds = rounds_needed(&logs, 0.05, 12).max(5);
             }
             round += 1;
         }
         let mut repeated = Vec::new();
-        while again && let Some(round) = due(&rows, &seen, rounds, &repeated) {
+        while again && let Some(round) = due(&candidates, &seen, rounds, &repeated) {
             seen.retain(|disturbance| disturbance.round != round);
-            seen.extend(self.round(round, &mut rows));
+            seen.extend(self.round(round, &mut candidates));
             repeated.push(round);
         }
-        rows
+        candidates
     }
 }
 
-fn due(rows: &[BTreeMap<u32, f64>], seen: &[Disturbance], rounds: u32, repeated: &[u32]) -> Option<u32> {
+fn due(
+    candidates: &[BTreeMap<u32, f64>],
+    seen: &[Disturbance],
+    rounds: u32,
+    repeated: &[u32],
+) -> Option<u32> {
     let mut found = seen.to_vec();
-    for rates in rows {
+    for rates in candidates {
         found.extend(far(rates, 0.0).into_iter().map(|(round, times)| against(round, Cause::Far { times })));
     }
     found.sort_by_key(|disturbance| disturbance.round);
     next_to_repeat(&found, rounds, repeated)
 }
 
-/// How often equal rows are called different, and how wide half of the intervals are, as a factor.
-fn equal_rows(machine: &mut Machine, again: bool) -> (f64, f64) {
+/// How often equal candidates are called different, and how wide half of the intervals are, as a factor.
+fn equal_candidates(machine: &mut Machine, again: bool) -> (f64, f64) {
     let (mut called, mut widths) = (0, Vec::new());
     while widths.len() < 10_000 {
-        let rows: Vec<Vec<f64>> =
+        let candidates: Vec<Vec<f64>> =
             machine.run(again).iter().map(|rates| rates.values().copied().collect()).collect();
-        for row in &rows[1..] {
-            let ratio = paired_ratio(row, &rows[0]).unwrap();
+        for candidate in &candidates[1..] {
+            let ratio = paired_ratio(candidate, &candidates[0]).unwrap();
             called += u32::from(matches!(verdict(&ratio), Verdict::Faster | Verdict::Slower));
             widths.push(ratio.high.unwrap() / ratio.low.unwrap());
         }
@@ -351,12 +358,12 @@ fn equal_rows(machine: &mut Machine, again: bool) -> (f64, f64) {
 }
 
 #[test]
-fn measuring_disturbed_rounds_again_calls_no_more_equal_rows_different() {
+fn measuring_disturbed_rounds_again_calls_no_more_equal_candidates_different() {
     for sd in [0.02, 0.05, 0.1, 0.2] {
         for disturbed in [0.0, 0.02, 0.1] {
             let machine = || Machine { random: SmallRng::seed_from_u64(17), sd, disturbed };
-            let (before, wide) = equal_rows(&mut machine(), false);
-            let (called, narrow) = equal_rows(&mut machine(), true);
+            let (before, wide) = equal_candidates(&mut machine(), false);
+            let (called, narrow) = equal_candidates(&mut machine(), true);
             println!(
                 "sd {sd}, {disturbed} disturbed: {:.1} % called different, {:.1} % without; intervals {narrow:.2}, {wide:.2} without",
                 called * 100.0,

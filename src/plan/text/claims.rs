@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A published statement, as a plan writes it. It has rows, or sub-claims, or a reason why it cannot be tested.
+/// A published statement, as a plan writes it. It has candidates, or sub-claims, or a reason why it cannot be tested.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ClaimText {
@@ -14,7 +14,8 @@ pub struct ClaimText {
     /// What was said, in our words. A sub-claim without one says what is compared.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub statement: String,
-    /// What is measured; `time` when left out. Sub-claims take it over, and `quantity`, `phase`, `corpus`, `expect` and `impossible` too.
+    /// What is measured; `time` when left out. Sub-claims take it over, and `quantity`, `phase`, `corpus`, `expect` and
+    /// `impossible` too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<Metric>,
     /// Which steps of an op `metric = "steps"` is about, all of them together. Sub-claims take them over.
@@ -23,15 +24,15 @@ pub struct ClaimText {
     /// What is made of it; `ratio` when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantity: Option<Quantity>,
-    /// The phase of rows that name none; one that has parts stands for all of them together.
+    /// The phase of candidates that name none; one that has parts stands for all of them together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// The corpus of rows that name none, where a plan has several.
+    /// The corpus of candidates that name none, where a plan has several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus: Option<String>,
     /// What it is about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rows: Vec<Operand>,
+    pub candidates: Vec<Operand>,
     /// Where the quantity lies if the statement is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expect>,
@@ -42,10 +43,10 @@ pub struct ClaimText {
     /// of a ratio near 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub magnitude: Option<Expect>,
-    /// Rows from the smallest to the largest: every adjacent pair is a sub-claim.
+    /// Candidates from the smallest to the largest: every adjacent pair is a sub-claim.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<Operand>,
-    /// The published ratios of adjacent pairs of `order`, each row over the one before it: shown, and no part of the claim.
+    /// The published ratios of adjacent pairs of `order`, each candidate over the one before it: shown, and no part of the claim.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published_steps: Vec<f64>,
     /// Confirmed when all of these are.
@@ -65,7 +66,7 @@ pub struct ClaimText {
     pub note: Option<String>,
 }
 
-/// What is measured of a row in a phase, round by round.
+/// What is measured of a candidate in a phase, round by round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
@@ -110,40 +111,40 @@ pub enum Metric {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
-    /// The first row over the second.
+    /// The first candidate over the second.
     #[default]
     Ratio,
-    /// The first row less the second; times in seconds.
+    /// The first candidate less the second; times in seconds.
     Difference,
     /// The first over the second, over the third over the fourth.
     RatioOfRatios,
-    /// The factor from one step to the next, by a straight line through logarithms. One row: over the parts of its phase; two
-    /// rows of phases with parts: of the first over the second; else the rows are the steps.
+    /// The factor from one step to the next, by a straight line through logarithms. One candidate: over the parts of its phase; two
+    /// candidates of phases with parts: of the first over the second; else the candidates are the steps.
     Slope,
-    /// The largest row over the smallest.
+    /// The largest candidate over the smallest.
     MaxOverMin,
-    /// How much the first row varies from round to round, over how much the second does.
+    /// How much the first candidate varies from round to round, over how much the second does.
     Cv,
-    /// The one row by itself; for `disk` and `index`, which are no figures of a machine.
+    /// The one candidate by itself; for `disk` and `index`, which are no figures of a machine.
     Value,
 }
 
-/// A row, or a row with where and when it is looked at.
+/// A candidate, or a candidate with where and when it is looked at.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Operand {
-    /// A row's label.
+    /// A candidate's label.
     Label(String),
     /// More than that.
     Full(Target),
 }
 
-/// A row in a phase on a corpus.
+/// A candidate in a phase on a corpus.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
-    /// The row's label.
-    pub row: String,
+    /// The candidate's label.
+    pub candidate: String,
     /// The phase, where it differs from the claim's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
@@ -156,16 +157,16 @@ pub struct Target {
     /// The steps, where they differ from the claim's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
-    /// Only rounds in which it came after this row.
+    /// Only rounds in which it came after this candidate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-    /// Only rounds in which it came before this row.
+    /// Only rounds in which it came before this candidate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
 }
 
 impl Target {
-    /// With what it does not say itself as those around it have it: the row and the order of rows are its own.
+    /// With what it does not say itself as those around it have it: the candidate and the order of candidates are its own.
     pub(super) fn within(self, around: &Target) -> Target {
         Target {
             phase: self.phase.or_else(|| around.phase.clone()),
@@ -195,7 +196,7 @@ impl Operand {
     /// With everything that it may carry.
     pub fn target(&self) -> Target {
         match self {
-            Operand::Label(row) => Target { row: row.clone(), ..Target::default() },
+            Operand::Label(candidate) => Target { candidate: candidate.clone(), ..Target::default() },
             Operand::Full(target) => target.clone(),
         }
     }
@@ -217,11 +218,11 @@ impl Operand {
         })
     }
 
-    /// The row's label.
-    pub fn row(&self) -> &str {
+    /// The candidate's label.
+    pub fn candidate(&self) -> &str {
         match self {
-            Operand::Label(row) => row,
-            Operand::Full(target) => &target.row,
+            Operand::Label(candidate) => candidate,
+            Operand::Full(target) => &target.candidate,
         }
     }
 }
@@ -242,11 +243,11 @@ pub struct Expect {
 }
 
 impl ClaimText {
-    /// The sub-claims of a claim with what they take over from it; none where it has rows of its own.
+    /// The sub-claims of a claim with what they take over from it; none where it has candidates of its own.
     pub fn parts(&self) -> Vec<ClaimText> {
         let listed = self.all_of.iter().chain(&self.any_of).cloned();
         let ordered = self.order.windows(2).enumerate().map(|(step, pair)| ClaimText {
-            rows: vec![pair[1].clone(), pair[0].clone()],
+            candidates: vec![pair[1].clone(), pair[0].clone()],
             expect: Some(Expect { low: Some(1.0), ..Expect::default() }),
             published: self.published_steps.get(step).copied(),
             ..ClaimText::default()
@@ -274,7 +275,7 @@ impl ClaimText {
         !self.any_of.is_empty()
     }
 
-    /// A row with the claim's phase, corpus, metric and steps where it names none.
+    /// A candidate with the claim's phase, corpus, metric and steps where it names none.
     pub fn target(&self, operand: &Operand) -> Target {
         operand.within(self.phase.as_ref(), self.corpus.as_ref(), self.metric, &self.steps)
     }
@@ -288,15 +289,16 @@ impl ClaimText {
     }
 
     fn check_form(&self) -> Result<()> {
-        let forms = [!self.rows.is_empty(), !self.order.is_empty(), !self.all_of.is_empty(), self.is_any()];
+        let forms =
+            [!self.candidates.is_empty(), !self.order.is_empty(), !self.all_of.is_empty(), self.is_any()];
         match forms.iter().filter(|form| **form).count() {
             0 if self.not_testable.is_some() => return Ok(()),
             1 => {}
-            _ => bail!("give one of `rows`, `order`, `all-of`, `any-of` and `not-testable`"),
+            _ => bail!("give one of `candidates`, `order`, `all-of`, `any-of` and `not-testable`"),
         }
-        if self.rows.is_empty() {
+        if self.candidates.is_empty() {
             if self.order.len() == 1 {
-                bail!("an order has at least two rows");
+                bail!("an order has at least two candidates");
             }
             return self
                 .parts()
@@ -310,16 +312,17 @@ impl ClaimText {
             Quantity::MaxOverMin => 2..=usize::MAX,
             Quantity::Value => 1..=1,
         };
-        if !wanted.contains(&self.rows.len()) {
-            bail!("this quantity does not have {} rows", self.rows.len());
+        if !wanted.contains(&self.candidates.len()) {
+            bail!("this quantity does not have {} candidates", self.candidates.len());
         }
-        let is_share = |row| matches!(self.target(row).metric, Some(Metric::Disk | Metric::Index));
-        if self.quantity == Some(Quantity::Value) && !self.rows.iter().all(is_share) {
+        let is_share =
+            |candidate| matches!(self.target(candidate).metric, Some(Metric::Disk | Metric::Index));
+        if self.quantity == Some(Quantity::Value) && !self.candidates.iter().all(is_share) {
             bail!(
                 "only `disk` and `index` have a `value` by themselves: other figures are those of a machine"
             );
         }
-        self.rows.iter().try_for_each(|row| self.target(row).check())?;
+        self.candidates.iter().try_for_each(|candidate| self.target(candidate).check())?;
         self.expect.unwrap_or_default().check("expect")?;
         match (self.magnitude, self.published) {
             (Some(_), None) => bail!("`magnitude` is about a figure that was `published`, and there is none"),
@@ -353,45 +356,56 @@ mod tests {
 
     #[test]
     fn an_order_is_its_adjacent_pairs() {
-        let claim =
-            claim("phase = 'p'\norder = ['a', 'b', {row = 'c', phase = 'q'}]\npublished-steps = [1.1, 1.2]");
+        let claim = claim(
+            "phase = 'p'\norder = ['a', 'b', {candidate = 'c', phase = 'q'}]\npublished-steps = [1.1, 1.2]",
+        );
         claim.check().unwrap();
         let parts = claim.parts();
         assert_eq!(parts.len(), 2);
         assert_eq!((parts[1].id.as_str(), parts[1].published), ("X-1.2", Some(1.2)));
-        let targets: Vec<Target> = parts[1].rows.iter().map(|row| parts[1].target(row)).collect();
-        assert_eq!((targets[0].row.as_str(), targets[0].phase.as_deref()), ("c", Some("q")));
-        assert_eq!((targets[1].row.as_str(), targets[1].phase.as_deref()), ("b", Some("p")));
+        let targets: Vec<Target> =
+            parts[1].candidates.iter().map(|candidate| parts[1].target(candidate)).collect();
+        assert_eq!((targets[0].candidate.as_str(), targets[0].phase.as_deref()), ("c", Some("q")));
+        assert_eq!((targets[1].candidate.as_str(), targets[1].phase.as_deref()), ("b", Some("p")));
     }
 
     #[test]
     fn a_claim_that_says_nothing_is_refused() {
         let error = |toml: &str| format!("{:#}", claim(toml).check().unwrap_err());
         assert!(error("").contains("not-testable"));
-        assert!(error("rows = ['a', 'b']").contains("`expect` is missing"));
-        assert!(error("rows = ['a']\nexpect = {low = 1.0}").contains("1 rows"));
+        assert!(error("candidates = ['a', 'b']").contains("`expect` is missing"));
+        assert!(error("candidates = ['a']\nexpect = {low = 1.0}").contains("1 candidates"));
         assert!(
-            error("rows = ['a']\nquantity = 'value'\nexpect = {low = 1.0}").contains("`disk` and `index`")
+            error("candidates = ['a']\nquantity = 'value'\nexpect = {low = 1.0}")
+                .contains("`disk` and `index`")
         );
-        claim("rows = ['a']\nmetric = 'index'\nquantity = 'value'\nexpect = {low = 1.0}").check().unwrap();
-        assert!(
-            error("rows = ['a', 'b']\nmetric = 'steps'\nexpect = {low = 1.0}").contains("goes with `steps`")
-        );
-        assert!(
-            error("rows = ['a', 'b']\nsteps = ['put']\nexpect = {low = 1.0}").contains("goes with `steps`")
-        );
-        claim("rows = ['a', {row = 'b', metric = 'p50'}]\nmetric = 'steps'\nsteps = ['put']\nexpect = {low = 1.0}")
+        claim("candidates = ['a']\nmetric = 'index'\nquantity = 'value'\nexpect = {low = 1.0}")
             .check()
             .unwrap();
-        let steps =
-            "rows = ['a', {row = 'b', steps = ['put']}]\nmetric = 'steps'\nsteps = ['find', 'insert']";
-        claim(&format!("{steps}\nexpect = {{low = 1.0}}")).check().unwrap();
-        assert!(error("rows = ['a', 'b']\nexpect = {low = 2.0, high = 1.0}").contains("empty"));
-        assert!(error("rows = ['a', 'b']\nexpect = {low = 2.0, equal = true}").contains("both sides of 1"));
         assert!(
-            error("rows = ['a', 'b']\nexpect = {low = 1.0}\nmagnitude = {low = 2.0}").contains("`published`")
+            error("candidates = ['a', 'b']\nmetric = 'steps'\nexpect = {low = 1.0}")
+                .contains("goes with `steps`")
         );
-        assert!(error("rows = ['a', 'b']\norder = ['a', 'b']\nexpect = {low = 1.0}").contains("one of"));
+        assert!(
+            error("candidates = ['a', 'b']\nsteps = ['put']\nexpect = {low = 1.0}")
+                .contains("goes with `steps`")
+        );
+        claim("candidates = ['a', {candidate = 'b', metric = 'p50'}]\nmetric = 'steps'\nsteps = ['put']\nexpect = {low = 1.0}")
+            .check()
+            .unwrap();
+        let steps = "candidates = ['a', {candidate = 'b', steps = ['put']}]\nmetric = 'steps'\nsteps = ['find', 'insert']";
+        claim(&format!("{steps}\nexpect = {{low = 1.0}}")).check().unwrap();
+        assert!(error("candidates = ['a', 'b']\nexpect = {low = 2.0, high = 1.0}").contains("empty"));
+        assert!(
+            error("candidates = ['a', 'b']\nexpect = {low = 2.0, equal = true}").contains("both sides of 1")
+        );
+        assert!(
+            error("candidates = ['a', 'b']\nexpect = {low = 1.0}\nmagnitude = {low = 2.0}")
+                .contains("`published`")
+        );
+        assert!(
+            error("candidates = ['a', 'b']\norder = ['a', 'b']\nexpect = {low = 1.0}").contains("one of")
+        );
         claim("not-testable = 'there is nothing to measure'").check().unwrap();
     }
 }

@@ -59,7 +59,7 @@ pub(super) const DEFAULT_BYTES: u64 = 32_000_000;
 const SCALED_BLOBS_MIN: u64 = 8;
 /// Blobs that even a corpus of large ones keeps: a class, not a single case.
 const SCALED_BLOBS_LEAST: u64 = 2;
-/// Bytes that are not exceeded for the sake of eight blobs: a look would spend most of its time on the largest class.
+/// Bytes that are not exceeded for the sake of eight blobs: a preview would spend most of its time on the largest class.
 const SCALED_BYTES: u64 = 16_000_000;
 /// The most blobs a corpus may have: keys and sizes are held in memory, about 60 B each.
 const BLOBS_MAX: u64 = 50_000_000;
@@ -156,7 +156,8 @@ fn several(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
     for corpus in &text.corpora {
         let name = corpus.name.clone().ok_or_else(|| anyhow!("each of several corpora needs a name"))?;
         let bytes_max = corpus.bytes.as_deref().map(parse_bytes).transpose()?;
-        // Each has a seed of its own, or all would have the same keys; by its name, so that it has the same blobs without the others.
+        // Each has a seed of its own, or all would have the same keys; by its name, so that it has the same blobs without the
+        // others.
         let own_seed = xxh3_64_with_seed(name.as_bytes(), seed);
         let mut planned = one(corpus, bytes_max, scale, own_seed)?;
         let Source::Synthetic { name: source, sizes, .. } = &mut planned.request.source else {

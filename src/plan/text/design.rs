@@ -1,4 +1,4 @@
-//! What a plan asks for, wherever its rows can run.
+//! What a plan asks for, wherever its candidates can run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,15 +6,19 @@ use std::time::Duration;
 
 use super::selector::Selector;
 use super::{
-    Arrivals, CacheSize, CacheState, Class, CorpusPlan, Does, FillOrder, Load, Phase, PlanText,
+    Arrivals, CacheState, Class, CorpusPlan, Does, FillOrder, Load, MemorySize, Phase, PlanText,
     ResponseLimit, Transaction,
 };
 use crate::corpus::CorpusId;
-pub use crate::rules::{COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, LOOK_SCALE};
+pub use crate::rules::{COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, PREVIEW_SCALE};
 use crate::store::{Durability, Kind, MadeCold};
 
-/// What a plan asks for, checked and with every default filled in. Nothing of it hangs on what this machine has: it is the same where a
-/// result is judged as where it was measured.
+/// The standard phase that a sweep of memory has at each of its shares: theirs are called `read-tight-50` and so on, and where one
+/// candidate overtakes another is noted under this name.
+pub const MEMORY_SWEEP: &str = "read-tight";
+
+/// What a plan asks for, checked and with every default filled in. Nothing of it hangs on what this machine has: it is the same
+/// where a result is judged as where it was measured.
 #[derive(Clone, Debug)]
 pub struct Design {
     /// The plan as text, complete: what is stored beside the result.
@@ -63,26 +67,30 @@ pub struct Design {
     pub phases: Vec<Phase>,
     /// Names of corpora by phase, for phases that are done with some of them only.
     pub(super) only: BTreeMap<String, Vec<String>>,
-    /// Rows by phase, for phases that are done by some of them only.
+    /// Candidates by phase, for phases that are done by some of them only.
     pub(super) only_by: OnlyBy,
-    /// The label of the row that ratios are given to.
+    /// The label of the candidate that ratios are given to.
     pub reference: String,
-    /// Memory for each store's own cache.
-    pub cache: CacheSize,
+    /// All the memory that a candidate may have, whoever holds it: beyond what it takes when it is empty, if nothing else is said.
+    pub memory: Option<MemorySize>,
+    /// Whether what it takes when it is empty counts too.
+    pub memory_total: bool,
+    /// Memory for each store's own cache, where it is not as its vendor says.
+    pub cache: Option<MemorySize>,
     /// When a worker syncs in the class on-sync.
     pub sync: SyncRule,
     /// How long an op may take.
     pub op_timeout: Duration,
-    /// The largest allowed relative difference of rails.
-    pub rail_limit: f64,
+    /// The largest allowed relative difference of probes.
+    pub probe_limit: f64,
 }
 
-/// What the design of a plan depends on of one of its rows.
+/// What the design of a plan depends on of one of its candidates.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// Its label.
     pub label: String,
-    /// What sort of place it is; absent for a row that cannot run.
+    /// What sort of place it is; absent for a candidate that cannot run.
     pub kind: Option<Kind>,
     /// The class that was set for it alone.
     pub own_class: Option<Durability>,
@@ -92,8 +100,8 @@ pub struct Member {
 
 impl Design {
     /// Whether it shows the shape of a larger plan only: its verdicts are not to be quoted.
-    pub fn is_look(&self) -> bool {
-        self.scale < LOOK_SCALE
+    pub fn is_preview(&self) -> bool {
+        self.scale < PREVIEW_SCALE
     }
 
     /// The cold phase in whose passes a phase is done: it itself, or the one before it that it repeats.
@@ -105,8 +113,8 @@ impl Design {
         repeated.or(Some(phases[place])).filter(|phase| phase.cache == CacheState::Cold)
     }
 
-    /// Whether all reads of a worker are one transaction in a phase, for a row that groups its reads like this where the phase does not
-    /// say. In the passes of a cold phase, and what is repeated in them, no read is.
+    /// Whether all reads of a worker are one transaction in a phase, for a candidate that groups its reads like this where the
+    /// phase does not say. In the passes of a cold phase, and what is repeated in them, no read is.
     pub fn reads_in_one(&self, own: Transaction, phase: &Phase, corpus_id: CorpusId) -> bool {
         let Some(load) = phase.load().filter(|load| load.only_reads()) else { return false };
         load.transaction.unwrap_or(own) == Transaction::Phase
@@ -118,13 +126,13 @@ impl Design {
         self.phases.iter().filter(move |phase| self.has(&phase.id, corpus_id))
     }
 
-    /// Whether a phase is for rows of this store with these settings. No row is chosen by what is not shown.
+    /// Whether a phase is for candidates of this store with these settings. No candidate is chosen by what is not shown.
     pub fn is_for(&self, phase: &str, store: &str, options: &BTreeMap<String, String>) -> bool {
         let fits = |only: &Vec<Selector>| only.iter().any(|selector| selector.fits(store, options));
         self.only_by.get(phase).is_none_or(|every| every.iter().all(fits))
     }
 
-    /// Whether a row that cannot run here would do a phase.
+    /// Whether a candidate that cannot run here would do a phase.
     pub fn would_be_done_by(&self, phase: &str, label: &str, store: &str) -> bool {
         let names = |only: &Vec<Selector>| only.iter().any(|selector| selector.names(label, store));
         self.only_by.get(phase).is_none_or(|every| every.iter().all(names))
@@ -138,6 +146,28 @@ impl Design {
             }
             Does::Deed(deed) => (if deed.by_all { self.workers } else { 1 }, 1),
         }
+    }
+
+    /// All the memory that a candidate may have in a phase, in bytes, with a corpus of so many; `None` for as much as there is.
+    pub fn memory_of(&self, phase: &Phase, corpus_bytes: u64) -> Option<u64> {
+        let of_run = self.memory.filter(|_| !phase.is_fill());
+        phase.memory.or(of_run).map(|memory| memory.bytes(corpus_bytes))
+    }
+
+    /// Whether some phase has a limit of memory.
+    pub fn limits_memory(&self) -> bool {
+        self.phases.iter().any(|phase| phase.memory.or(self.memory).is_some())
+    }
+
+    /// The phases of a sweep of memory, with the memory that each has beside a corpus of so many bytes.
+    pub fn memory_sweep(&self, corpus_bytes: u64) -> impl Iterator<Item = (u64, &Phase)> {
+        let share = move |phase: &Phase| {
+            let is_one = phase.id.strip_prefix(MEMORY_SWEEP).is_some_and(|rest| rest.starts_with('-'));
+            phase.memory.filter(|_| is_one).map(|memory| memory.bytes(corpus_bytes))
+        };
+        let is_swept = self.text.memory_sweep.is_some();
+        let phases = self.phases.iter().filter(move |_| is_swept);
+        phases.filter_map(move |phase| Some((share(phase)?, phase)))
     }
 
     /// Blobs in one op of a load.
@@ -159,7 +189,7 @@ impl Design {
     }
 }
 
-/// By phase, lists of rows: it is done by those that are in all of them.
+/// By phase, lists of candidates: it is done by those that are in all of them.
 pub(super) type OnlyBy = BTreeMap<String, Vec<Vec<Selector>>>;
 
 /// When a worker syncs in the class on-sync: after this many ops or bytes, whichever comes first, and at the end.
@@ -171,7 +201,7 @@ pub struct SyncRule {
     pub bytes: u64,
 }
 
-/// The class that is wanted of a row in a phase: the row's own, its fill included, or what the run asks for.
+/// The class that is wanted of a candidate in a phase: the candidate's own, its fill included, or what the run asks for.
 pub fn class_wanted(own: Option<Durability>, class: Class, asked: Durability) -> Durability {
     match (own, class) {
         (Some(own), _) => own,
@@ -180,7 +210,7 @@ pub fn class_wanted(own: Option<Durability>, class: Class, asked: Durability) ->
     }
 }
 
-/// How many of the passes of a cold phase are done by a row that is made cold like this.
+/// How many of the passes of a cold phase are done by a candidate that is made cold like this.
 pub fn cold_passes(made_cold: Option<MadeCold>, planned: u32) -> u32 {
     if made_cold == Some(MadeCold::Restarted) { planned.min(COLD_PASSES_SERVERS) } else { planned }
 }

@@ -1,4 +1,4 @@
-//! A plan as it is written, in TOML, by flags or both, and what follows from it wherever its rows can run.
+//! A plan as it is written, in TOML, by flags or both, and what follows from it wherever its candidates can run.
 
 mod claims;
 pub(super) mod corpora;
@@ -19,21 +19,22 @@ use serde::{Deserialize, Serialize};
 pub use self::claims::{ClaimText, Expect, Metric, Operand, Quantity, Target};
 pub use self::corpora::{CorpusPlan, CorpusText};
 pub use self::design::{
-    COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, Design, LOOK_SCALE, Member, SyncRule, class_wanted, cold_passes,
+    COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, Design, MEMORY_SWEEP, Member, PREVIEW_SCALE, SyncRule,
+    class_wanted, cold_passes,
 };
 pub use self::phases::{
-    CacheState, Class, DEFAULT_PHASES, Deed, Does, Length, Load, OPS, OpKind, Order, Part, Phase, PhaseText,
-    RangeRule, StandardPhase, Transaction, Use, part_of, standard, whole_of,
+    CacheState, Class, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, Deed, Does, Length, Load, OPS, OpKind, Order,
+    Part, Phase, PhaseText, RangeRule, StandardPhase, Transaction, Use, part_of, standard, whole_of,
 };
 pub use self::published::{By, Derived, Document, PublishedText, Series, Unspecified};
-pub use self::resolve::MIX_PHASES;
 use self::resolve::{BATCH_MAX, WORKERS_MAX};
+pub use self::resolve::{MIX_PHASES, durability_class};
 pub use self::selector::{split_label, split_list, split_pair};
-pub use self::values::{CacheSize, ResponseLimit};
+pub use self::values::{MemorySize, ResponseLimit};
 use crate::names::unknown;
 use crate::shown::without_passwords;
 
-/// Rows of a run that names none: the stores that need no server, and two baselines.
+/// Candidates of a run that names none: the stores that need no server, and two baselines.
 pub const DEFAULT_STORES: &[&str] = &[
     "null",
     "memory",
@@ -46,6 +47,12 @@ pub const DEFAULT_STORES: &[&str] = &[
     "fjall",
     "fjall[kv_separation=true]",
 ];
+
+/// Stores whose power is cut where none are named: those that need no server and keep something on a disk.
+pub const CRASH_STORES: &[&str] = &["files/hashed", "files/packed", "sqlite", "lmdb", "redb", "fjall"];
+
+/// What shows that a power cut takes what nobody flushed, and nothing else: the plainest store that flushes each write.
+pub const CRASH_CONTROL: &str = "files/hashed";
 
 pub(super) fn default_stores() -> Vec<String> {
     DEFAULT_STORES.iter().map(|store| (*store).to_owned()).collect()
@@ -99,7 +106,7 @@ pub struct PlanText {
     /// Wall time from start to written report, such as `2m`. It cuts no corpus whose size is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<String>,
-    /// `none`, `on-sync` or `each-write`: the class of all rows that `set` gives none of their own
+    /// `none`, `on-sync` or `each-write`: the class of all candidates that `set` gives none of their own
     /// (`"sqlite.durability" = "each-write"`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub durability: Option<String>,
@@ -123,19 +130,19 @@ pub struct PlanText {
     /// What response times must stay below in the phase `ramp`, such as `p99=50ms`; p50, p90, p99 or p99.9.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
-    /// Shares of `read`, `read-cold`, `range`, `put`, `overwrite` and `delete`, for which the cost of 1,000 ops is worked out from their
-    /// standard phases.
+    /// Shares of `read`, `read-cold`, `range`, `put`, `overwrite` and `delete`, for which the cost of 1,000 ops is worked out
+    /// from their standard phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mix: Option<BTreeMap<String, f64>>,
     /// Sizes from A to B, such as `1kB..10MB`, or just these, such as `10kB,100kB,1MB`: one store for each size, to find where the
     /// winner changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<String>,
-    /// Shrinks corpus and phases (or enlarges them, up to 100 times); every row stays.
+    /// Shrinks corpus and phases (or enlarges them, up to 100 times); every candidate stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<f64>,
-    /// Compares every blob after each phase that writes, in every round, with whatever is cached. After the fill and, from the device, at
-    /// the end that is done in any case.
+    /// Compares every blob after each phase that writes, in every round, with whatever is cached. After the fill and, from the
+    /// device, at the end that is done in any case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<bool>,
     /// Whether the kernel's caches may be dropped.
@@ -153,14 +160,26 @@ pub struct PlanText {
     /// Standard phases by name, and phases described below by their ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<Vec<String>>,
-    /// Stores, in the order of rows.
+    /// Stores, in the order of candidates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stores: Option<Vec<String>>,
-    /// The row that ratios are given to, `files/hashed` or else the first one where nothing is said. Of several corpora, a matrix has the
-    /// ratio of every other row at every size.
+    /// The candidate that ratios are given to, `files/hashed` or else the first one where nothing is said. Of several corpora, a
+    /// matrix has the ratio of every other candidate at every size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
-    /// Memory for each store's own cache: bytes, or per cent of the corpus, such as `150%`.
+    /// All the memory that a candidate may have after the fill, beyond what it takes when it is empty: bytes, or per cent of the
+    /// corpus, such as `25%`. Its own cache, its servers and the kernel's cache of its files share it. Of bytes a plan that is
+    /// scaled down keeps its part, but no less than 64 MiB. `none`: as much as the machine has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
+    /// Whether what an empty candidate takes counts in `memory` too, for those who buy small machines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_total: Option<bool>,
+    /// Shares of the corpus from A to B, such as `400%..10%`, or just these, such as `100%,50%,25%`: reads with memory for so
+    /// much, to find at which share the winner changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_sweep: Option<String>,
+    /// Memory for each store's own cache, instead of what its vendor says: bytes, or per cent of the corpus, such as `150%`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<String>,
     /// On-sync: ops between two syncs of a worker.
@@ -172,21 +191,21 @@ pub struct PlanText {
     /// Bytes of a range read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range_bytes: Option<String>,
-    /// How long an op may wait for a server before it is given up, from `10ms` to `24h`. What a file system or a library does is not
-    /// interrupted.
+    /// How long an op may wait for a server before it is given up, from `10ms` to `24h`. What a file system or a library does is
+    /// not interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op_timeout: Option<String>,
-    /// How much slower or faster a fixed piece of work may be at the start or end of a round than in the others (0.5, by half, when left
-    /// out): beyond it the round counts as disturbed, and is measured again at the end, as other disturbed ones are.
+    /// How much slower or faster a fixed piece of work may be at the start or end of a round than in the others (0.5, by half,
+    /// when left out): beyond it the round counts as disturbed, and is measured again at the end, as other disturbed ones are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rail_limit: Option<f64>,
+    pub probe_limit: Option<f64>,
     /// Where the blobs come from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus: Option<CorpusText>,
-    /// Several corpora instead: each row has one store for each of them.
+    /// Several corpora instead: each candidate has one store for each of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub corpora: Vec<CorpusText>,
-    /// Rows that cannot be had, and why: they are shown, so that nothing else is taken for them.
+    /// Candidates that cannot be had, and why: they are shown, so that nothing else is taken for them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub absent: BTreeMap<String, String>,
     /// `"store.option" = ["value", ...]`.
@@ -212,13 +231,13 @@ pub struct PlanText {
     pub claim: Vec<ClaimText>,
 }
 
-/// A value of an option, or several that make one row each.
+/// A value of an option, or several that make one candidate each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum OneOrMany {
     /// One value.
     One(String),
-    /// One row each.
+    /// One candidate each.
     Many(Vec<String>),
 }
 
@@ -256,6 +275,22 @@ pub enum Arrivals {
     Constant,
 }
 
+/// Keys of plans that had another name, and what they are called now.
+const FORMER_KEYS: [(&str, &str); 3] =
+    [("row", "candidate"), ("rows", "candidates"), ("rail_limit", "probe_limit")];
+
+/// A key of a plan that has another name now, wherever it stands.
+fn former_key(value: &toml::Value) -> Option<(&'static str, &'static str)> {
+    match value {
+        toml::Value::Table(table) => table.iter().find_map(|(key, value)| {
+            let own = FORMER_KEYS.into_iter().find(|(old, _)| old == key);
+            own.or_else(|| former_key(value))
+        }),
+        toml::Value::Array(list) => list.iter().find_map(former_key),
+        _ => None,
+    }
+}
+
 impl PlanText {
     /// Reads a plan from a file, or a shipped one by name.
     pub fn load(name: &str) -> Result<PlanText> {
@@ -277,12 +312,33 @@ impl PlanText {
 
     /// Reads a plan from its text.
     pub fn parse(text: &str) -> Result<PlanText> {
-        Ok(toml::from_str(text)?)
+        let error = match toml::from_str(text) {
+            Ok(plan) => return Ok(plan),
+            Err(error) => error,
+        };
+        if let Ok(table) = toml::from_str::<toml::Table>(text)
+            && let Some((old, new)) = former_key(&toml::Value::Table(table))
+        {
+            return Err(anyhow::Error::new(error).context(format!("`{old}` is called `{new}` now")));
+        }
+        Err(error.into())
     }
 
     /// The plan as TOML.
     pub fn to_toml(&self) -> Result<String> {
         Ok(toml::to_string_pretty(self)?)
+    }
+
+    /// Whether it leaves it to the program what is done with the stores.
+    pub fn names_no_phases(&self) -> bool {
+        let names_none = self.phases.is_none() && self.phase.is_empty();
+        names_none && self.sweep.is_none() && self.memory.is_none() && self.memory_sweep.is_none()
+    }
+
+    /// Names the phases of a run that names none, with reads of stores that do not fit into their memory: it needs the right to
+    /// limit it, which not every machine gives.
+    pub fn add_tight(&mut self) {
+        self.phases = Some(DEFAULT_PHASES_TIGHT.iter().map(|phase| (*phase).to_owned()).collect());
     }
 
     /// What response times must stay below in a ladder of rates.

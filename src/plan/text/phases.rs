@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::values::{at_most, positive_rate};
+use super::values::{MemorySize, at_most, positive_rate};
 use super::{BATCH_MAX, WORKERS_MAX};
 use crate::names::unknown;
 use crate::units::parse_bytes;
@@ -74,6 +74,8 @@ pub enum CacheState {
     AsIs,
     /// Everything was read once.
     Warm,
+    /// Read until what the device reads for an op stands still: of a store that does not fit into its memory.
+    Still,
     /// Nothing of the store: closed, evicted, opened again, and again before every few keys.
     Cold,
     /// The same once: what the phase reads stays for what comes after it.
@@ -112,8 +114,8 @@ pub enum Length {
 /// Which durability class a phase writes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// On-sync, or none where none was asked for: the fill is not what is measured durably. A row with a class of its own is filled in
-    /// that.
+    /// On-sync, or none where none was asked for: the fill is not what is measured durably. A candidate with a class of its own
+    /// is filled in that.
     Fill,
     /// The class asked for.
     Asked,
@@ -160,6 +162,8 @@ pub struct Phase {
     pub class: Class,
     /// What the caches hold at its start.
     pub cache: CacheState,
+    /// All the memory that a candidate may have in it, where it is not the run's.
+    pub memory: Option<MemorySize>,
 }
 
 /// The kind of work that a phase of a plan's own is: its ops, one after the other.
@@ -192,7 +196,7 @@ pub enum Does {
 /// What is true of work that is no load of ops.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Deed {
-    /// What a row does, in the third person: `opens`.
+    /// What a candidate does, in the third person: `opens`.
     pub verb: &'static str,
     /// Whether it changes what the store holds.
     pub writes: bool,
@@ -314,6 +318,7 @@ impl Phase {
             part: Part::Measured,
             class: Class::Fill,
             cache: CacheState::AsIs,
+            memory: None,
         }
     }
 
@@ -429,6 +434,22 @@ pub const DEFAULT_PHASES: &[&str] = &[
     "reopen",
 ];
 
+/// The same where memory can be limited.
+pub const DEFAULT_PHASES_TIGHT: &[&str] = &[
+    "fill",
+    "read-warm",
+    "read-copy",
+    "read-cold",
+    "read-again",
+    "range-head",
+    "range-random",
+    "read-tight",
+    "read-tight-zipf",
+    "overwrite",
+    "delete-half",
+    "reopen",
+];
+
 /// The longest phase, in seconds.
 const SECONDS_MAX: f64 = 86_400.0;
 /// Parts of a phase: each has a column in tables and a point in figures.
@@ -452,11 +473,12 @@ pub struct PhaseText {
     pub id: String,
     /// Kinds of op (`put`, `get`, `range`, `overwrite`, `delete`, `register`, `release`) and their weights.
     pub ops: BTreeMap<OpKind, f64>,
-    /// `once` (default, but for phases that only put: see `fill_order`), `sequential` (by id), `written` (as they were written), or for phases that read `same` (always one blob),
-    /// `uniform` or `zipfian:THETA`.
+    /// `once` (default, but for phases that only put: see `fill_order`), `sequential` (by id), `written` (as they were written),
+    /// or for phases that read `same` (always one blob), `uniform` or `zipfian:THETA`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
-    /// `warm` (default for reads), `cold` (again before every few keys), `cold-start` (once) or `as-is`.
+    /// `warm` (default for reads), `still` (read until what the device reads for an op stands still), `cold` (again before every
+    /// few keys), `cold-start` (once) or `as-is`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<String>,
     /// `head:4096` or `random:4096`.
@@ -491,19 +513,23 @@ pub struct PhaseText {
     /// Share of uploads (`register`) whose content is there already, from 0 to 0.9; 0.2 where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicates: Option<f64>,
-    /// `op`: each read is a transaction of its own, or what the store has instead; `phase`: all reads of a worker are one, which a store
-    /// must have. Reads only, and not in `cold` passes. Left out, it is as the row's option `transaction` says, which is `op` by default.
+    /// `op`: each read is a transaction of its own, or what the store has instead; `phase`: all reads of a worker are one, which
+    /// a store must have. Reads only, and not in `cold` passes. Left out, it is as the candidate's option `transaction` says,
+    /// which is `op` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transaction: Option<Transaction>,
     /// So many phases of this length, one after the other, called `ID.01` and so on: the first finds the caches as asked, the
     /// others as the one before left them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<u32>,
+    /// All the memory that a candidate may have in it, as `memory` of the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
     /// Only with these corpora, where a plan has several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub corpora: Vec<String>,
-    /// Only by rows of these stores (`sqlite`), or those of them with some settings (`sqlite[page_size=4096]`), and by baselines;
-    /// the others leave it out.
+    /// Only by candidates of these stores (`sqlite`), or those of them with some settings (`sqlite[page_size=4096]`), and by
+    /// baselines; the others leave it out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stores: Vec<String>,
 }
@@ -568,7 +594,7 @@ impl PhaseText {
             at_most("parts =", parts as usize, PARTS_MAX)?;
         }
         if !self.stores.is_empty() && self.id == FILL {
-            bail!("has no `stores`: every row is filled");
+            bail!("has no `stores`: every candidate is filled");
         }
         if let Some(share) = self.duplicates {
             if mix.iter().any(|(kind, _)| *kind != OpKind::Register) {
@@ -602,7 +628,12 @@ impl PhaseText {
             transaction: self.transaction,
         };
         let part = if self.id == FILL { Part::Fills } else { Part::Measured };
-        Ok(Phase { part, class: Class::Asked, cache, ..Phase::of_ops(&self.id, load) })
+        let memory =
+            self.memory.as_deref().map(|memory| MemorySize::parse_limit("memory =", memory)).transpose()?;
+        if memory.is_some() && part == Part::Fills {
+            bail!("has no `memory`: what is put is put before there is a limit");
+        }
+        Ok(Phase { part, class: Class::Asked, cache, memory, ..Phase::of_ops(&self.id, load) })
     }
 
     /// Kinds of op and their shares, which add up to 1.
@@ -662,14 +693,20 @@ impl PhaseText {
             None if only_reads => CacheState::Warm,
             None | Some("as-is") => CacheState::AsIs,
             Some("warm") => CacheState::Warm,
+            Some("still") => CacheState::Still,
             Some("cold") => CacheState::Cold,
             Some("cold-start") => CacheState::ColdStart,
             Some(other) => {
-                return Err(unknown("cache state", other, ["warm", "cold", "cold-start", "as-is"]));
+                return Err(unknown("cache state", other, ["warm", "still", "cold", "cold-start", "as-is"]));
             }
         };
         if cache.is_cold() && !only_reads {
             bail!("a cold phase only reads");
+        }
+        if cache == CacheState::Still && !only_reads {
+            bail!(
+                "`cache = \"still\"` is for phases that only read: reads go on until those of the device stand still"
+            );
         }
         Ok(cache)
     }

@@ -96,15 +96,16 @@ impl Series {
 }
 
 impl PublishedText {
-    /// A row with the table's phase, corpus, metric and steps where it names none.
+    /// A candidate with the table's phase, corpus, metric and steps where it names none.
     pub fn target(&self, operand: &Operand) -> Target {
         operand.within(self.phase.as_ref(), self.corpus.as_ref(), self.metric, &self.steps)
     }
 
-    /// Refuses a table whose rows of today say nothing.
+    /// Refuses a table whose candidates of today say nothing.
     pub fn check(&self) -> Result<()> {
-        let mut rows = self.series.iter().filter_map(|series| series.today.as_ref());
-        rows.try_for_each(|row| self.target(row).check())
+        let mut candidates = self.series.iter().filter_map(|series| series.today.as_ref());
+        candidates
+            .try_for_each(|candidate| self.target(candidate).check())
             .with_context(|| format!("published table `{}`", self.id))
     }
 

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use super::corpora::{self, DEFAULT_BLOBS, DEFAULT_BYTES};
 use super::design::OnlyBy;
 use super::selector::Selector;
-use super::values::{at_most, bytes_or, duration_or, positive_rate};
+use super::values::{MemorySize, at_most, bytes_or, duration_or, memory_shares, positive_rate};
 use super::*;
 use crate::corpus::PRESETS;
 use crate::names::unknown;
@@ -19,8 +19,8 @@ use crate::units::{parse_duration, parse_share};
 
 /// Narrow enough to answer the questions people have.
 const PRECISION: &str = "5%";
-/// Visits of a look: where two rounds would be more there is one, which shows the shape as well and in half the time.
-const LOOK_VISITS_MAX: usize = 150;
+/// Visits of a preview: where two rounds would be more there is one, which shows the shape as well and in half the time.
+const PREVIEW_VISITS_MAX: usize = 150;
 /// Rounds at the most: their order is drawn before the first one.
 const ROUNDS_MAX: u32 = 10_000;
 /// Workers at the most.
@@ -29,18 +29,18 @@ pub(super) const WORKERS_MAX: usize = 1024;
 pub(super) const BATCH_MAX: usize = 100_000;
 /// How long an op may take where nothing is said.
 const OP_TIMEOUT: Duration = Duration::from_secs(30);
-/// The shortest that can be kept to: sockets' timeouts are counted in ticks of the kernel, 10 ms where it has 100 a second, and servers
-/// count theirs in milliseconds.
+/// The shortest that can be kept to: sockets' timeouts are counted in ticks of the kernel, 10 ms where it has 100 a second, and
+/// servers count theirs in milliseconds.
 const OP_TIMEOUT_MIN: Duration = Duration::from_millis(10);
 const OP_TIMEOUT_MAX: Duration = Duration::from_secs(86_400);
-/// Bytes of a row's, a phase's or a corpus's name at the most.
+/// Bytes of a candidate's, a phase's or a corpus's name at the most.
 const NAME_BYTES_MAX: usize = 4096;
 /// Wall time of a run that says nothing of it: what a newcomer waits for. In less the default run has too few rounds for half of
 /// its intervals to be within 10 % on two processors.
 pub(in crate::plan) const DEFAULT_BUDGET: Duration = Duration::from_secs(165);
 
 impl PlanText {
-    /// Checks everything and fills in what is not given, for these rows and with the standard phases that there are.
+    /// Checks everything and fills in what is not given, for these candidates and with the standard phases that there are.
     pub fn design_with(&self, standard: &[StandardPhase], members: &[Member]) -> Result<Design> {
         Resolver { text: self, members, standard }.resolve()
     }
@@ -103,15 +103,20 @@ impl Resolver<'_> {
             dir: text.dir.clone().unwrap_or_else(|| PathBuf::from(".")),
             reference: self.reference()?,
             phases,
-            cache: text.cache.as_deref().map_or(Ok(CacheSize::default()), CacheSize::parse)?,
+            memory: match text.memory.as_deref() {
+                Some(memory) => MemorySize::of_plan(memory, scale)?,
+                None => None,
+            },
+            memory_total: text.memory_total.unwrap_or(false),
+            cache: text.cache.as_deref().map(|cache| MemorySize::parse("cache", cache)).transpose()?,
             sync: SyncRule {
                 ops: text.sync_every_ops.unwrap_or(100).max(1),
                 bytes: bytes_or("sync_every_bytes", &text.sync_every_bytes, 16_000_000)?.max(1),
             },
             op_timeout: self.op_timeout()?,
-            rail_limit: text.rail_limit.unwrap_or(0.5),
+            probe_limit: text.probe_limit.unwrap_or(0.5),
         };
-        let shows_pages = self.here().all(|row| row.kind == Some(Kind::Page));
+        let shows_pages = self.here().all(|candidate| candidate.kind == Some(Kind::Page));
         if shows_pages && (plan.rate.is_some() || plan.text.limit.is_some()) {
             bail!("pages are loaded one after the other: `--rate` and `--limit` are for stores");
         }
@@ -123,9 +128,9 @@ impl Resolver<'_> {
         Ok(plan)
     }
 
-    /// Rows that can run.
+    /// Candidates that can run.
     fn here(&self) -> impl Iterator<Item = &Member> {
-        self.members.iter().filter(|row| row.kind.is_some())
+        self.members.iter().filter(|candidate| candidate.kind.is_some())
     }
 
     /// Which phases are done with some corpora only.
@@ -146,7 +151,8 @@ impl Resolver<'_> {
         Ok(only)
     }
 
-    /// Which phases are done by some rows only. That there are such rows is not asked: `--stores` may have left them out.
+    /// Which phases are done by some candidates only. That there are such candidates is not asked: `--stores` may have left them
+    /// out.
     fn only_by(&self, phases: &[Phase]) -> Result<OnlyBy> {
         let mut only = OnlyBy::new();
         for phase in self.text.phase.iter().filter(|phase| !phase.stores.is_empty()) {
@@ -167,10 +173,7 @@ impl Resolver<'_> {
     }
 
     fn durability(&self) -> Result<Durability> {
-        let Some(name) = &self.text.durability else { return Ok(Durability::OnSync) };
-        Durability::named(name).ok_or_else(|| {
-            unknown("durability class", name, Durability::ALL.iter().map(|class| class.name()))
-        })
+        self.text.durability.as_deref().map_or(Ok(Durability::OnSync), durability_class)
     }
 
     /// Rounds and budget of a plan with so many visits a round.
@@ -186,8 +189,8 @@ impl Resolver<'_> {
         if budget.is_some_and(|budget| budget.is_zero()) {
             bail!("`--budget` must be above 0");
         }
-        if scale < LOOK_SCALE && rounds.is_none() {
-            rounds = Some(if 2 * visits > LOOK_VISITS_MAX { 1 } else { 2 });
+        if scale < PREVIEW_SCALE && rounds.is_none() {
+            rounds = Some(if 2 * visits > PREVIEW_VISITS_MAX { 1 } else { 2 });
         }
         let default = (rounds.is_none() && budget.is_none()).then_some(DEFAULT_BUDGET);
         Ok((rounds, budget.or(default)))
@@ -206,10 +209,10 @@ impl Resolver<'_> {
 
     /// Refuses names that would not be one word in one line: they stand in reports, tables and error messages.
     fn check_names(&self, plan: &Design) -> Result<()> {
-        let rows = self.members.iter().map(|row| &row.label);
+        let candidates = self.members.iter().map(|candidate| &candidate.label);
         let phases = plan.phases.iter().map(|phase| &phase.id);
         let corpora = plan.corpora.iter().filter_map(|corpus| corpus.name.as_ref());
-        let names = rows.chain(phases).chain(corpora).chain(&self.text.name);
+        let names = candidates.chain(phases).chain(corpora).chain(&self.text.name);
         for name in names {
             if name.contains(|c: char| c.is_control() || c == '`') || name.len() > NAME_BYTES_MAX {
                 bail!(
@@ -237,7 +240,7 @@ impl Resolver<'_> {
     fn phases(&self) -> Result<Vec<Phase>> {
         let own: BTreeMap<&str, &PhaseText> =
             self.text.phase.iter().map(|phase| (phase.id.as_str(), phase)).collect();
-        let default: &[&str] = if self.text.sweep.is_some() { SWEEP_PHASES } else { DEFAULT_PHASES };
+        let default = self.default_phases();
         let names: Vec<String> = match &self.text.phases {
             Some(names) if names.is_empty() => bail!("no phase is named"),
             Some(names) => names.clone(),
@@ -266,6 +269,12 @@ impl Resolver<'_> {
             let place = (1 + reads).min(phases.len());
             phases.splice(place..place, self.standard(CLIMB, range_bytes)?);
         }
+        // Memory is asked about before anything is changed.
+        if let Some(sweep) = &self.text.memory_sweep {
+            let reads = phases.iter().skip(1).take_while(|phase| !phase.writes()).count();
+            let place = (1 + reads).min(phases.len());
+            phases.splice(place..place, self.memory_sweep(sweep)?);
+        }
         // Everything else needs something to be there.
         if phases.first().is_none_or(|phase| phase.part == Part::Measured) {
             if let Some(fill) = phases.iter().find(|phase| phase.is_fill()) {
@@ -284,9 +293,21 @@ impl Resolver<'_> {
         Ok(phases)
     }
 
-    /// Where a row only marks its deletes, their second half is measured too: behind the phase that deletes.
+    /// Reads with memory for one share of the corpus after the other.
+    fn memory_sweep(&self, sweep: &str) -> Result<Vec<Phase>> {
+        let tight = self.standard(MEMORY_SWEEP, 0)?.remove(0);
+        let at = |percent: f64| Phase {
+            id: format!("{MEMORY_SWEEP}-{percent}"),
+            about: None,
+            memory: Some(MemorySize::OfCorpus(percent / 100.0)),
+            ..tight.clone()
+        };
+        Ok(memory_shares(sweep)?.into_iter().map(at).collect())
+    }
+
+    /// Where a candidate only marks its deletes, their second half is measured too: behind the phase that deletes.
     fn add_purge(&self, phases: &mut Vec<Phase>) -> Result<()> {
-        let lazy = self.here().any(|row| row.lazy_delete);
+        let lazy = self.here().any(|candidate| candidate.lazy_delete);
         let deletes = phases.iter().position(|phase| phase.id == DELETES);
         if let Some(place) = deletes
             && lazy
@@ -295,6 +316,17 @@ impl Resolver<'_> {
             phases.splice(place + 1..place + 1, self.standard(PURGES, 0)?);
         }
         Ok(())
+    }
+
+    /// The phases of a plan that names none.
+    fn default_phases(&self) -> &'static [&'static str] {
+        if self.text.memory_sweep.is_some() {
+            FILL_ONLY
+        } else if self.text.sweep.is_some() {
+            SWEEP_PHASES
+        } else {
+            DEFAULT_PHASES
+        }
     }
 
     fn mix(&self, phases: &[Phase]) -> Result<BTreeMap<String, f64>> {
@@ -311,15 +343,16 @@ impl Resolver<'_> {
             }
         }
         let fill = phases.iter().find(|phase| phase.is_fill());
-        let is_as_asked =
-            |row: &Member| row.own_class.is_some() || fill.is_some_and(|fill| fill.class == Class::Asked);
+        let is_as_asked = |candidate: &Member| {
+            candidate.own_class.is_some() || fill.is_some_and(|fill| fill.class == Class::Asked)
+        };
         if mix.contains_key("put")
             && self.durability()? == Durability::EachWrite
             && !self.here().all(is_as_asked)
         {
             bail!(
                 "`--mix put=...` is worked out from the fill, which is not in class each-write; `overwrite` is: --mix overwrite=... (a \
-                 row with that class of its own is filled in it: --set STORE.durability=each-write)"
+                 candidate with that class of its own is filled in it: --set STORE.durability=each-write)"
             );
         }
         if self.text.rate.is_some() {
@@ -335,17 +368,21 @@ impl Resolver<'_> {
         if let Some(name) = &self.text.reference {
             // A label has no password either.
             let name = without_passwords(name);
-            return match self.here().find(|row| row.label == name) {
-                Some(row) => Ok(row.label.clone()),
-                None => Err(unknown("reference row", &name, self.here().map(|row| row.label.as_str()))),
+            return match self.here().find(|candidate| candidate.label == name) {
+                Some(candidate) => Ok(candidate.label.clone()),
+                None => Err(unknown(
+                    "reference candidate",
+                    &name,
+                    self.here().map(|candidate| candidate.label.as_str()),
+                )),
             };
         }
-        let ranked = || self.here().filter(|row| row.kind != Some(Kind::Baseline));
+        let ranked = || self.here().filter(|candidate| candidate.kind != Some(Kind::Baseline));
         let chosen = ranked()
-            .find(|row| row.label == "files/hashed")
+            .find(|candidate| candidate.label == "files/hashed")
             .or_else(|| ranked().next())
             .or(self.here().next());
-        Ok(chosen.map(|row| row.label.clone()).unwrap_or_default())
+        Ok(chosen.map(|candidate| candidate.label.clone()).unwrap_or_default())
     }
 
     /// The text with the defaults that a later version might change written out.
@@ -367,14 +404,13 @@ impl Resolver<'_> {
             text.stores = Some(default_stores());
         }
         if text.phases.is_none() && text.phase.is_empty() {
-            let default = if text.sweep.is_some() { SWEEP_PHASES } else { DEFAULT_PHASES };
+            let default = self.default_phases();
             text.phases = Some(default.iter().map(|phase| (*phase).to_owned()).collect());
         }
         text.reference = Some(plan.reference.clone());
-        text.cache = Some(plan.cache.to_string());
         text.sync_every_ops = Some(plan.sync.ops);
         text.sync_every_bytes = Some(plan.sync.bytes.to_string());
-        text.rail_limit = Some(plan.rail_limit);
+        text.probe_limit = Some(plan.probe_limit);
         text.precision.get_or_insert_with(|| PRECISION.to_owned());
         if text.sweep.is_none() && text.corpora.is_empty() {
             let mut corpus = text.corpus.clone().unwrap_or_default();
@@ -423,6 +459,15 @@ const CLIMB: &str = "ramp";
 const DELETES: &str = "delete-half";
 /// See [`DELETES`].
 const PURGES: &str = "purge";
+
+/// The class of this name; an error names those that there are.
+pub fn durability_class(name: &str) -> Result<Durability> {
+    let known = || Durability::ALL.iter().map(|class| class.name());
+    Durability::named(name).ok_or_else(|| unknown("durability class", name, known()))
+}
+
+/// The phases of a sweep of memory that names none, beside its own.
+const FILL_ONLY: &[&str] = &["fill"];
 
 /// The phases of a sweep that names none.
 const SWEEP_PHASES: &[&str] = &["fill", "read-warm"];

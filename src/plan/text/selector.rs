@@ -1,4 +1,4 @@
-//! Which rows are meant by a name: those of a store, or those of it that have some settings.
+//! Which candidates are meant by a name: those of a store, or those of it that have some settings.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::shown::without_passwords;
 use crate::store::COMMON;
 use crate::units::parse_bytes;
 
-/// `sqlite` for every row of the store, `sqlite[page_size=4096]` for those with this setting, by default or not.
+/// `sqlite` for every candidate of the store, `sqlite[page_size=4096]` for those with this setting, by default or not.
 #[derive(Clone, Debug)]
 pub(super) struct Selector {
     text: String,
@@ -18,15 +18,15 @@ pub(super) struct Selector {
 }
 
 impl Selector {
-    /// Reads one. `absent` are the labels of rows that the plan says cannot be had: those are what they are called. Whether there is
-    /// such a store with such settings is asked where rows are made.
+    /// Reads one. `absent` are the labels of candidates that the plan says cannot be had: those are what they are called. Whether
+    /// there is such a store with such settings is asked where candidates are made.
     pub(super) fn parse(text: &str, absent: &BTreeMap<String, String>) -> Result<Selector> {
         let (store, options) =
             if absent.contains_key(text) { (text, BTreeMap::new()) } else { split_label(text)? };
         Ok(Selector { text: text.to_owned(), store: store.to_owned(), options })
     }
 
-    /// Whether a row of this store with these settings is meant.
+    /// Whether a candidate of this store with these settings is meant.
     pub(super) fn fits(&self, store: &str, options: &BTreeMap<String, String>) -> bool {
         // An option that every store has is there where it was given.
         let usual = |name: &str| COMMON.iter().find(|spec| spec.name == name).map(|spec| spec.default);
@@ -35,7 +35,7 @@ impl Selector {
             && self.options.iter().all(|(name, value)| is_same(value_of(name).unwrap_or_default(), value))
     }
 
-    /// Whether a row that cannot run here is meant, of whose settings only those in its name are known.
+    /// Whether a candidate that cannot run here is meant, of whose settings only those in its name are known.
     pub(super) fn names(&self, label: &str, store: &str) -> bool {
         if label == self.text {
             return true;

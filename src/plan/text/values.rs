@@ -6,6 +6,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use super::split_pair;
 use crate::names::unknown;
+use crate::rules::SCALED_MEMORY_MIN;
 use crate::units::{parse_bytes, parse_duration};
 
 /// A response time that a share of the ops must stay below.
@@ -41,50 +42,105 @@ impl std::str::FromStr for ResponseLimit {
     }
 }
 
-/// Memory for a store's own cache.
+/// An amount of memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum CacheSize {
+pub enum MemorySize {
     /// Bytes.
     Bytes(u64),
     /// Times the bytes of the corpus: a plan that is scaled down keeps its shape.
     OfCorpus(f64),
 }
 
-impl Default for CacheSize {
-    fn default() -> CacheSize {
-        CacheSize::Bytes(64 << 20)
-    }
-}
-
-impl CacheSize {
-    pub(super) fn parse(text: &str) -> Result<CacheSize> {
+impl MemorySize {
+    /// Reads the value of a key: `64MiB`, or `25%` of the corpus.
+    pub fn parse(key: &str, text: &str) -> Result<MemorySize> {
         let Some(percent) = text.trim().strip_suffix('%') else {
-            return Ok(CacheSize::Bytes(parse_bytes(text).context("`cache`")?));
+            return Ok(MemorySize::Bytes(parse_bytes(text).with_context(|| format!("`{key}`"))?));
         };
         match percent.trim_end().parse::<f64>() {
-            Ok(percent) if percent >= 0.0 && percent.is_finite() => Ok(CacheSize::OfCorpus(percent / 100.0)),
+            Ok(percent) if percent >= 0.0 && percent.is_finite() => Ok(MemorySize::OfCorpus(percent / 100.0)),
             _ => bail!(
-                "`cache`: `{text}` is neither a size such as 64MiB nor a part of the corpus such as 150%"
+                "`{key}`: `{text}` is neither a size such as 64MiB nor a part of the corpus such as 150%"
             ),
         }
+    }
+
+    /// The same for a limit: with none at all, nothing could run.
+    pub fn parse_limit(key: &str, text: &str) -> Result<MemorySize> {
+        let size = MemorySize::parse(key, text)?;
+        if size.bytes(1 << 40) == 0 {
+            bail!(
+                "`{key} {text}`: no store runs without memory; give it a size such as 64MiB, or a part of the corpus such as 25%"
+            );
+        }
+        Ok(size)
+    }
+
+    /// The memory of a plan: a limit, of which a plan that is scaled down keeps its part, or `none`.
+    pub(super) fn of_plan(text: &str, scale: f64) -> Result<Option<MemorySize>> {
+        if text.trim() == "none" {
+            return Ok(None);
+        }
+        Ok(Some(match MemorySize::parse_limit("--memory", text)? {
+            MemorySize::Bytes(bytes) if scale < 1.0 => {
+                let scaled = (bytes as f64 * scale) as u64;
+                MemorySize::Bytes(scaled.max(SCALED_MEMORY_MIN.min(bytes)))
+            }
+            size => size,
+        }))
     }
 
     /// Bytes of it beside a corpus of so many bytes.
     pub fn bytes(self, corpus_bytes: u64) -> u64 {
         match self {
-            CacheSize::Bytes(bytes) => bytes,
-            CacheSize::OfCorpus(times) => (corpus_bytes as f64 * times) as u64,
+            MemorySize::Bytes(bytes) => bytes,
+            MemorySize::OfCorpus(times) => (corpus_bytes as f64 * times) as u64,
         }
     }
 }
 
-impl std::fmt::Display for CacheSize {
+impl std::fmt::Display for MemorySize {
     fn fmt(&self, to: &mut std::fmt::Formatter) -> std::fmt::Result {
         match self {
-            CacheSize::Bytes(bytes) => write!(to, "{bytes}"),
-            CacheSize::OfCorpus(times) => write!(to, "{}%", times * 100.0),
+            MemorySize::Bytes(bytes) => write!(to, "{bytes}"),
+            MemorySize::OfCorpus(times) => write!(to, "{}%", times * 100.0),
         }
     }
+}
+
+/// Per cent of the corpus from A to B, or those of a list, the largest first: `400%..10%`, or `100%,50%,25%`. Each of a range is
+/// about 0.7 times the one before it.
+pub(super) fn memory_shares(text: &str) -> Result<Vec<f64>> {
+    const WITHIN: std::ops::RangeInclusive<f64> = 1.0..=1000.0;
+    let percent = |text: &str| -> Result<f64> {
+        let number = text.trim().strip_suffix('%').and_then(|number| number.trim_end().parse::<f64>().ok());
+        match number {
+            Some(number) if WITHIN.contains(&number) => Ok(number),
+            _ => bail!("`--memory-sweep {text}`: a share of the corpus is from 1% to 1000%, such as 25%"),
+        }
+    };
+    let mut shares = match text.split_once("..") {
+        None => text.split(',').map(percent).collect::<Result<Vec<f64>>>()?,
+        Some((from, to)) => {
+            let (from, to) = (percent(from)?, percent(to)?);
+            let (low, high) = (from.min(to), from.max(to));
+            let steps = ((high / low).log2() * 2.0).round().max(1.0);
+            let at = |step: f64| high * (low / high).powf(step / steps);
+            (0..=steps as u32).map(|step| rounded(at(f64::from(step)))).collect()
+        }
+    };
+    shares.sort_by(|a, b| b.total_cmp(a));
+    shares.dedup();
+    if shares.len() < 2 {
+        bail!("`--memory-sweep {text}`: one share shows no change; give two or more, such as 400%..10%");
+    }
+    Ok(shares)
+}
+
+/// Per cent with two digits, as people say them.
+fn rounded(percent: f64) -> f64 {
+    let digit = 10_f64.powf(percent.log10().floor() - 1.0);
+    ((percent / digit).round() * digit * 100.0).round() / 100.0
 }
 
 pub(super) fn at_most(flag: &str, value: usize, max: usize) -> Result<usize> {
@@ -122,11 +178,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cache_has_bytes_or_a_part_of_the_corpus() {
-        let cache = |text: &str| CacheSize::parse(text).unwrap();
-        assert_eq!(CacheSize::default().bytes(1000), 64 << 20);
+    fn shares_of_memory_are_a_range_or_a_list() {
+        let range = [400.0, 280.0, 200.0, 140.0, 98.0, 69.0, 49.0, 34.0, 24.0, 17.0, 12.0];
+        assert_eq!(memory_shares("400%..12%").unwrap(), range);
+        assert_eq!(memory_shares("12%..400%").unwrap(), range);
+        assert_eq!(memory_shares("50%, 100%,50%").unwrap(), [100.0, 50.0]);
+        for wrong in ["", "25%", "25%,25%", "0%..10%", "10..20%", "5000%..1%"] {
+            assert!(memory_shares(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_amount_of_memory_is_bytes_or_a_part_of_the_corpus() {
+        let cache = |text: &str| MemorySize::parse("cache", text).unwrap();
         assert_eq!(cache("1kB").bytes(1), 1000);
         assert_eq!(cache("150 %").bytes(1000), 1500);
-        assert_eq!(cache(&cache("150%").to_string()), CacheSize::OfCorpus(1.5));
+        assert_eq!(cache(&cache("150%").to_string()), MemorySize::OfCorpus(1.5));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::place::baselines;
+use super::super::view::standing::baselines;
 use crate::corpus::CorpusId;
 use crate::judge::{cells, ranking};
 use crate::result::{Cell, RunResult};
@@ -39,7 +39,7 @@ pub fn blocks(result: &RunResult) -> Vec<Block<'_>> {
             block.cells.iter().copied().filter(|cell| cell.not_ranked.is_some()).collect();
         let time = |cell: &Cell| cells::op_ns(cell).unwrap_or(f64::INFINITY);
         rest.sort_by(|a, b| time(a).total_cmp(&time(b)));
-        rest.sort_by_key(|cell| (ranking::is_yardstick(cell), cell.rounds.is_empty()));
+        rest.sort_by_key(|cell| (ranking::is_baseline(cell), cell.rounds.is_empty()));
         ordered.extend(rest);
         block.cells = ordered;
     }
@@ -48,24 +48,22 @@ pub fn blocks(result: &RunResult) -> Vec<Block<'_>> {
 
 /// What a cell is called in a plot.
 pub fn label(cell: &Cell) -> String {
-    if ranking::is_yardstick(cell) { format!("{} (baseline)", cell.store) } else { cell.store.clone() }
+    if ranking::is_baseline(cell) { format!("{} (baseline)", cell.store) } else { cell.store.clone() }
 }
 
 impl<'r> Block<'r> {
-    /// The same at no size in particular.
-    pub fn over_sizes(&self) -> Block<'r> {
-        Block {
-            corpus_id: CorpusId::ONLY,
-            baselines: self.baselines.clone(),
-            cells: self.cells.clone(),
-            ..*self
-        }
+    /// All parts of a sweep in one.
+    pub fn over(parts: &[&Block<'r>]) -> Option<Block<'r>> {
+        let first = parts.first()?;
+        let cells = parts.iter().flat_map(|part| part.cells.iter().copied()).collect();
+        let baselines = first.baselines.clone();
+        Some(Block { phase: first.phase, corpus_id: CorpusId::ONLY, baselines, cells })
     }
 
     /// The cells that are drawn: those with figures, of baselines those that others are held against.
     pub fn drawn(&self) -> Vec<&'r Cell> {
         let is_drawn =
-            |cell: &Cell| !ranking::is_yardstick(cell) || self.baselines.contains(cell.store.as_str());
+            |cell: &Cell| !ranking::is_baseline(cell) || self.baselines.contains(cell.store.as_str());
         self.cells.iter().copied().filter(|cell| !cell.rounds.is_empty() && is_drawn(cell)).collect()
     }
 
@@ -79,7 +77,7 @@ impl<'r> Block<'r> {
         self.cells.iter().any(|cell| cell.response_ns.is_some())
     }
 
-    /// Whether all rows were offered the same rate, so that response times are what is compared.
+    /// Whether all candidates were offered the same rate, so that response times are what is compared.
     pub fn is_offered(&self) -> bool {
         self.cells.iter().any(|cell| cells::is_offered(cell))
     }

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::table::{Entry, Table};
 use super::{began_on, document, prose, then};
-use crate::report::then as told;
+use crate::report::view::then as told;
 use crate::result::{ClaimVerdict, RunResult};
 use crate::units;
 

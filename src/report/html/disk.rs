@@ -5,31 +5,29 @@ use maud::{Markup, html};
 use super::figure::{Across, Curve, Dot, Figure, Mark, Point, Scale, curves, dots};
 use super::phases::hover;
 use super::table::{Table, named, shown};
-use super::{Looks, ratio, size};
-use crate::result::{Footprint, Interval, RunResult};
+use super::{Looks, View, ratio, size};
+use crate::result::{Footprint, Interval};
 use crate::units;
 
-/// The section, where some row takes disk.
-pub fn section(result: &RunResult, looks: &Looks) -> Markup {
-    let rows: Vec<&Footprint> =
+/// The section, where some candidate takes disk.
+pub fn section(view: &View<'_>) -> Markup {
+    let (result, looks) = (view.result, &view.looks);
+    let candidates: Vec<&Footprint> =
         result.footprints.iter().filter(|footprint| footprint.after_settle_bytes.is_some()).collect();
-    let sweep = rows.iter().any(|footprint| footprint.corpus_id.bytes().is_some());
+    let sweep = candidates.iter().any(|footprint| footprint.corpus_id.bytes().is_some());
     html! {
-        section id="disk" {
-            h2 { "Disk" }
-            @if rows.is_empty() {
-                p { "No row that takes disk was measured." }
-            } @else {
-                p { "Allocated blocks, directories included, after everything was flushed; of a server given by URL what it says itself. What a store keeps in memory only is not in it. When it has settled, it is data, indexes that a store tells apart, directories themselves, and logs; the four add up to it. Amplification is for each byte of blobs; 1 is the least that a store without compression can take." }
-                div.plots {
-                    @for kind in [SPACE, WRITTEN] {
-                        @if let Some(figure) = if sweep { over_sizes(looks, &rows, &kind) } else { bars(looks, &rows, &kind) } {
-                            (figure)
-                        }
+        @if candidates.is_empty() {
+            p { "No candidate that takes disk was measured." }
+        } @else {
+            p { "Allocated blocks, directories included, after everything was flushed; of a server given by URL what it says itself. What a store keeps in memory only is not in it. When it has settled, it is data, indexes that a store tells apart, directories themselves, and logs; the four add up to it. Amplification is for each byte of blobs; 1 is the least that a store without compression can take." }
+            div.plots {
+                @for kind in [SPACE, WRITTEN] {
+                    @if let Some(figure) = if sweep { over_sizes(looks, &candidates, &kind) } else { bars(looks, &candidates, &kind) } {
+                        (figure)
                     }
                 }
-                (table(&rows))
             }
+            (table(&candidates))
         }
     }
 }
@@ -58,8 +56,8 @@ fn plain(value: f64) -> Interval {
     Interval { median: value, low: None, high: None }
 }
 
-fn bars(looks: &Looks, rows: &[&Footprint], kind: &Kind) -> Option<Figure> {
-    let mut known: Vec<(&str, f64)> = rows
+fn bars(looks: &Looks, candidates: &[&Footprint], kind: &Kind) -> Option<Figure> {
+    let mut known: Vec<(&str, f64)> = candidates
         .iter()
         .filter_map(|footprint| Some((footprint.store.as_str(), (kind.value)(footprint)?)))
         .filter(|(_, value)| *value > 0.0)
@@ -67,11 +65,11 @@ fn bars(looks: &Looks, rows: &[&Footprint], kind: &Kind) -> Option<Figure> {
     known.sort_by(|a, b| a.1.total_cmp(&b.1));
     let mut table = Table::new(kind.title, &["store", "#bytes / byte"]);
     let mut marks = Vec::new();
-    for (row, (store, value)) in known.iter().enumerate() {
+    for (candidate, (store, value)) in known.iter().enumerate() {
         table.push(vec![named(store), format!("{value:.2}").into()]);
         let hover = hover(store, &format!("{value:.2} bytes for each byte of blobs"));
         marks.push(Dot {
-            row,
+            candidate,
             look: looks.of(store),
             value: plain(*value),
             hover,
@@ -85,10 +83,10 @@ fn bars(looks: &Looks, rows: &[&Footprint], kind: &Kind) -> Option<Figure> {
     })
 }
 
-fn over_sizes(looks: &Looks, rows: &[&Footprint], kind: &Kind) -> Option<Figure> {
+fn over_sizes(looks: &Looks, candidates: &[&Footprint], kind: &Kind) -> Option<Figure> {
     let mut table = Table::new(kind.title, &["store", "#size of blob", "#bytes / byte"]);
     let mut lines: Vec<Curve> = Vec::new();
-    for footprint in rows {
+    for footprint in candidates {
         let (Some(bytes), Some(value)) = (footprint.corpus_id.bytes(), (kind.value)(footprint)) else {
             continue;
         };
@@ -108,7 +106,7 @@ fn over_sizes(looks: &Looks, rows: &[&Footprint], kind: &Kind) -> Option<Figure>
         .then(|| curves(kind.title, kind.note, (across, SCALE), &lines, (Some(1.0), Vec::new()), table))
 }
 
-fn table(rows: &[&Footprint]) -> Table {
+fn table(candidates: &[&Footprint]) -> Table {
     let mut table = Table::new(
         "Disk",
         &[
@@ -125,11 +123,12 @@ fn table(rows: &[&Footprint]) -> Table {
             "#by free space",
             "#taken / byte",
             "#written / byte",
+            "#memory, empty",
         ],
     );
     let bytes = |value: Option<u64>| shown(value, |value| units::bytes(value as f64));
     let share = |value: Option<f64>| shown(value, |value| format!("{value:.2}"));
-    for footprint in rows {
+    for footprint in candidates {
         table.push(vec![
             named(&footprint.store),
             footprint.corpus_id.bytes().map_or("mixed".into(), |bytes| size(bytes).into()),
@@ -144,6 +143,7 @@ fn table(rows: &[&Footprint]) -> Table {
             bytes(footprint.statvfs_bytes),
             share(footprint.space_amplification),
             share(footprint.write_amplification),
+            bytes(footprint.empty_memory_bytes),
         ]);
     }
     table

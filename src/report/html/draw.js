@@ -32,7 +32,7 @@
     if (paper === on) return;
     paper = on;
     if (on) {
-      opened = sections.filter((section) => !section.open && section.matches(".phase, .row"));
+      opened = sections.filter((section) => !section.open && section.matches(".phase, .candidate"));
       opened.forEach((section) => { section.open = true; });
     } else {
       opened.forEach((section) => { section.open = false; });

@@ -1,18 +1,19 @@
-//! Whether the machine stayed the same: the yardsticks of each round, and how long each row took.
+//! Whether the machine stayed the same: the probes of each round, and how long each candidate took.
 
 use maud::{Markup, html};
 
 use super::figure::{Across, Curve, Figure, Look, Point, Scale, curves};
 use super::phases::hover;
 use super::table::{Entry, Table, named, shown};
-use super::{ratio, size};
-use crate::result::{Rail, RunResult};
+use super::{View, ratio, size};
+use crate::result::Probe;
 use crate::units;
 
 /// The section.
-pub fn section(result: &RunResult) -> Markup {
+pub fn section(view: &View<'_>) -> Markup {
+    let result = view.result;
     let mut visits = Table::new(
-        "Rows in the order in which they were measured; rounds that were disturbed and measured again come last",
+        "Candidates in the order in which they were measured; rounds that were disturbed and measured again come last",
         &[
             "store",
             "#round",
@@ -41,78 +42,74 @@ pub fn section(result: &RunResult) -> Markup {
         ]);
     }
     html! {
-        section id="rounds" {
-            h2 { "Rounds, and whether the machine stayed the same" }
-            p { "At the start and the end of each round four yardsticks are measured. They correct nothing: they show how far to trust times from different rounds. Ratios are paired by round and bear a slow change." }
-            @if result.rails.is_empty() { p { "No round was begun." } } @else { div.plots { (rails(&result.rails)) } }
-            @if !visits.is_empty() {
-                details.everything { summary { "Every row of every round" } (visits) }
-            }
+        p { "At the start and the end of each round four probes are measured. They correct nothing: they show how far to trust times from different rounds. Ratios are paired by round and bear a slow change." }
+        @if result.probes.is_empty() { p { "No round was begun." } } @else { div.plots { (probes(&result.probes)) } }
+        @if !visits.is_empty() {
+            details.everything { summary { "Every candidate of every round" } (visits) }
         }
     }
 }
 
-struct Yardstick {
+struct Measure {
     name: &'static str,
-    value: fn(&Rail) -> Option<f64>,
+    value: fn(&Probe) -> Option<f64>,
 }
 
-const YARDSTICKS: [Yardstick; 4] = [
-    Yardstick { name: "processor: a null op", value: |rail| Some(rail.processor_ns) },
-    Yardstick { name: "device: a flush", value: |rail| rail.flush_ns },
-    Yardstick { name: "device: a direct read", value: |rail| rail.read_ns },
-    Yardstick { name: "to another processor and back", value: |rail| rail.trip_ns },
+const MEASURES: [Measure; 4] = [
+    Measure { name: "processor: a null op", value: |probe| Some(probe.processor_ns) },
+    Measure { name: "device: a flush", value: |probe| probe.flush_ns },
+    Measure { name: "device: a direct read", value: |probe| probe.read_ns },
+    Measure { name: "to another processor and back", value: |probe| probe.trip_ns },
 ];
 
-fn rails(rails: &[Rail]) -> Figure {
-    let title = "Yardsticks over the run";
+fn probes(probes: &[Probe]) -> Figure {
+    let title = "Measures over the run";
     let mut table =
         Table::new(title, &["round", "at its", "#null op", "#flush", "#direct read", "#trip", "repeated"]);
-    for rail in rails {
-        let mut line = vec![Entry::from(rail.round.to_string()), Entry::from(&rail.at)];
-        line.extend(YARDSTICKS.iter().map(|yardstick| shown((yardstick.value)(rail), units::nanoseconds)));
-        line.push(if rail.repeated { "yes".into() } else { "no".into() });
+    for probe in probes {
+        let mut line = vec![Entry::from(probe.round.to_string()), Entry::from(&probe.at)];
+        line.extend(MEASURES.iter().map(|measure| shown((measure.value)(probe), units::nanoseconds)));
+        line.push(if probe.repeated { "yes".into() } else { "no".into() });
         table.push(line);
     }
-    let lines: Vec<Curve> = YARDSTICKS.iter().enumerate().filter_map(|(n, y)| line(rails, n, y)).collect();
+    let lines: Vec<Curve> = MEASURES.iter().enumerate().filter_map(|(n, y)| line(probes, n, y)).collect();
     let note = "Each over its own median: 2 is twice as slow. Flat lines are a quiet machine.";
     let up = Scale { title: "time / median", show: ratio };
-    curves(title, note, (Across::Steps("round", starts(rails)), up), &lines, (Some(1.0), Vec::new()), table)
+    curves(title, note, (Across::Steps("round", starts(probes)), up), &lines, (Some(1.0), Vec::new()), table)
 }
 
 /// Where rounds start, thinned out; a round that was measured again has two starts.
-fn starts(rails: &[Rail]) -> Vec<(f64, String)> {
+fn starts(probes: &[Probe]) -> Vec<(f64, String)> {
     /// Labels that fit beside each other on a narrow screen.
     const MOST: usize = 8;
-    let starts: Vec<(usize, &Rail)> =
-        rails.iter().enumerate().filter(|(_, rail)| rail.at == "start").collect();
+    let starts: Vec<(usize, &Probe)> =
+        probes.iter().enumerate().filter(|(_, probe)| probe.at == "start").collect();
     let step = starts.len().div_ceil(MOST).max(1);
-    let label = |index: usize, rail: &Rail| {
-        let is_again = |(_, earlier): &(usize, &Rail)| earlier.round == rail.round && earlier.repeated;
+    let label = |index: usize, probe: &Probe| {
+        let is_again = |(_, earlier): &(usize, &Probe)| earlier.round == probe.round && earlier.repeated;
         let again = starts[..index].iter().any(is_again);
-        if again { format!("{} again", rail.round) } else { rail.round.to_string() }
+        if again { format!("{} again", probe.round) } else { probe.round.to_string() }
     };
     let shown = starts.iter().enumerate().step_by(step);
-    shown.map(|(index, (place, rail))| (*place as f64, label(index, rail))).collect()
+    shown.map(|(index, (place, probe))| (*place as f64, label(index, probe))).collect()
 }
 
-fn line(rails: &[Rail], index: usize, yardstick: &Yardstick) -> Option<Curve> {
-    let mut values: Vec<f64> =
-        rails.iter().filter_map(yardstick.value).filter(|value| *value > 0.0).collect();
+fn line(probes: &[Probe], index: usize, measure: &Measure) -> Option<Curve> {
+    let mut values: Vec<f64> = probes.iter().filter_map(measure.value).filter(|value| *value > 0.0).collect();
     values.sort_by(f64::total_cmp);
     let middle = *values.get(values.len() / 2)?;
     // In the order in which they were measured: a round that was repeated is there twice.
-    let point = |(place, rail): (usize, &Rail)| {
-        let value = (yardstick.value)(rail).filter(|value| *value > 0.0)?;
+    let point = |(place, probe): (usize, &Probe)| {
+        let value = (measure.value)(probe).filter(|value| *value > 0.0)?;
         let times = value / middle;
         let figures = format!(
             "round {}, {}: {}, {times:.2} of the median",
-            rail.round,
-            rail.at,
+            probe.round,
+            probe.at,
             units::nanoseconds(value)
         );
-        Some(Point::plain(place as f64, times, hover(yardstick.name, &figures)))
+        Some(Point::plain(place as f64, times, hover(measure.name, &figures)))
     };
-    let points = rails.iter().enumerate().filter_map(point).collect();
-    Some(Curve { label: yardstick.name.to_owned(), look: Look(index), points, marks: true })
+    let points = probes.iter().enumerate().filter_map(point).collect();
+    Some(Curve { label: measure.name.to_owned(), look: Look(index), points, marks: true })
 }

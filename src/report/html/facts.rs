@@ -1,35 +1,31 @@
-//! What was measured with what: plan, blobs, rows, machine and harness, so that a reader can object.
+//! What was measured with what: plan, blobs, candidates, machine and harness, so that a reader can object.
 
-use anyhow::Result;
 use maud::{Markup, html};
 
-use super::size;
 use super::table::{ABSENT, Entry, Table, shown};
-use crate::judge::rails;
-use crate::result::{Kind, Promise, RowResult, RunResult};
+use super::{View, size};
+use crate::judge::probes;
+use crate::result::{CandidateResult, Kind, Promise, RunResult};
 use crate::units;
 
 /// The section.
-pub fn section(result: &RunResult) -> Result<Markup> {
-    let plan = result.plan.to_toml()?;
-    Ok(html! {
-        section id="facts" {
-            h2 { "What was measured, and with what" }
-            (program(result))
-            (corpora(result))
-            h3 { "Rows" }
-            @for row in &result.rows { (row_facts(row)) }
-            h3 { "Machine" }
-            (machine(result))
-            h3 { "What the harness costs" }
-            (harness(result))
-            h3 { "Fixed by the pilot before round 1" }
-            (fixed(result))
-            h3 { "The plan" }
-            p { "Complete, defaults included: saved as a file, " code { "blobwise run FILE" } " repeats the run." }
-            pre tabindex="0" { code { (plan) } }
-        }
-    })
+pub fn section(view: &View<'_>) -> Markup {
+    let result = view.result;
+    html! {
+        (program(result))
+        (corpora(result))
+        h3 { "Candidates" }
+        @for candidate in &result.candidates { (candidate_facts(candidate)) }
+        h3 { "Machine" }
+        (machine(result))
+        h3 { "What the harness costs" }
+        (harness(result))
+        h3 { "Fixed by the pilot before round 1" }
+        (fixed(result))
+        h3 { "The plan" }
+        p { "Complete, defaults included: saved as a file, " code { "blobwise run FILE" } " repeats the run." }
+        pre tabindex="0" { code { (view.plan) } }
+    }
 }
 
 fn program(result: &RunResult) -> Markup {
@@ -72,36 +68,37 @@ fn corpora(result: &RunResult) -> Markup {
     html! { h3 { "Blobs" } (table) }
 }
 
-fn row_facts(row: &RowResult) -> Markup {
-    let mut table = Table::new(format!("{}: settings and facts", row.store), &["what", "value", "from"]);
+fn candidate_facts(candidate: &CandidateResult) -> Markup {
+    let mut table =
+        Table::new(format!("{}: settings and facts", candidate.store), &["what", "value", "from"]);
     let mut push = |what: &str, value: &str, from: &str| {
         table.push(vec![what.into(), Entry::from(value), from.into()]);
     };
-    if let Some(Promise { damage, .. }) = &row.promise {
-        push("when killed", damage.after_kill.name(), "the class in which it ran");
-        push("after a power cut", damage.after_power_cut.name(), "the class in which it ran");
+    if let Some(Promise { loss, .. }) = &candidate.promise {
+        push("when killed", loss.after_kill.name(), "the class in which it ran");
+        push("after a power cut", loss.after_power_cut.name(), "the class in which it ran");
     }
-    if let Some(noticed_by) = row.noticed_by {
+    if let Some(noticed_by) = candidate.noticed_by {
         push(
             "a byte that changes on the device is noticed by",
             noticed_by.name(),
             "the store's checksums, which are tried",
         );
     }
-    if let Some(from) = row.verified_from {
+    if let Some(from) = candidate.verified_from {
         push("every blob was compared at the end with", from.name(), "the best of all rounds");
     }
-    for (name, value) in &row.options {
+    for (name, value) in &candidate.options {
         push(name, value, "setting");
     }
-    for (name, value) in &row.facts {
+    for (name, value) in &candidate.facts {
         push(name, value, "read back from the store");
     }
     html! {
-        details.row {
+        details.candidate {
             summary {
-                code { (row.store) } " " span.conditions { (row.kind.map_or("", Kind::name)) }
-                @if let Some(reason) = &row.reason { " " span.failed { (super::super::words::status(row.status)) ": " (reason) } }
+                code { (candidate.store) } " " span.conditions { (candidate.kind.map_or("", Kind::name)) }
+                @if let Some(reason) = &candidate.reason { " " span.failed { (super::super::view::words::status(candidate.status)) ": " (reason) } }
             }
             @if table.is_empty() { p { "Nothing is known of it: it never ran." } } @else { (table) }
         }
@@ -151,7 +148,7 @@ fn harness(result: &RunResult) -> Markup {
         } @else {
             p { "Time is read by the " (harness.clock) "; one reading takes " (units::nanoseconds(harness.clock_read_ns)) "." }
         }
-        @if let Some(trips) = rails::trips(result) {
+        @if let Some(trips) = probes::trips(result) {
             p { "A byte to a thread on another processor and back over a pair of sockets takes " (units::nanoseconds(trips.ns)) ", and " (units::nanoseconds(trips.near_ns)) " to one on the same: the difference is what waking a processor takes, and part of the answer of a server that waits on another one." }
         }
         (table)

@@ -93,7 +93,7 @@ fn split_before(text: &str, sign: char) -> Vec<&str> {
     }
 }
 
-// ---- how rows are told apart -------------------------------------------------------------------------------------
+// ---- how candidates are told apart -------------------------------------------------------------------------------------
 
 /// Okabe and Ito's colours, which colour-blind readers tell apart, with grey for yellow, which is
 /// too pale for lines on white.
@@ -112,7 +112,7 @@ const SYMBOLS: [(MarkerSymbol, MarkerSymbol); 9] = [
     (MarkerSymbol::X, MarkerSymbol::XOpen),
 ];
 
-/// Colour, mark and dash of a row: the same in every plot, and no two alike before the 33rd.
+/// Colour, mark and dash of a candidate: the same in every plot, and no two alike before the 33rd.
 #[derive(Clone, Copy, Debug)]
 pub struct Look(pub usize);
 
@@ -122,7 +122,7 @@ impl Look {
     }
 
     fn dash(self) -> DashType {
-        // Rows of one colour have different dashes.
+        // Candidates of one colour have different dashes.
         DASHES[(self.0 + self.0 / COLORS.len()) % DASHES.len()].clone()
     }
 
@@ -216,7 +216,7 @@ fn evenly(low: f64, high: f64) -> Vec<f64> {
 /// A figure with its interval.
 pub struct Dot {
     /// The line it stands in.
-    pub row: usize,
+    pub candidate: usize,
     /// What it is of, for the legend.
     pub look: Look,
     /// The figure.
@@ -257,7 +257,7 @@ pub fn dots(
         .y_axis(
             Axis::new()
                 .range(AxisRange::from(vec![labels.len() as f64 - 0.5, -0.5]))
-                .tick_values((0..labels.len()).map(|row| row as f64).collect())
+                .tick_values((0..labels.len()).map(|candidate| candidate as f64).collect())
                 .tick_text(labels.iter().map(|label| broken(label)).collect())
                 .grid_color("#f0f0f0")
                 .zero_line(false)
@@ -272,7 +272,7 @@ pub fn dots(
     for dot in dots {
         let open = dot.open || dot.beside;
         let shift = if dot.beside { 0.24 } else { 0.0 };
-        let trace = Scatter::new(vec![dot.value.median], vec![dot.row as f64 + shift])
+        let trace = Scatter::new(vec![dot.value.median], vec![dot.candidate as f64 + shift])
             .mode(Mode::Markers)
             .marker(Marker::new().symbol(dot.look.symbol(open)).color(dot.look.color()).size(if dot.open {
                 8
@@ -318,7 +318,7 @@ impl Point {
     }
 }
 
-/// A row's points, joined.
+/// A candidate's points, joined.
 pub struct Curve {
     /// What it is of.
     pub label: String,

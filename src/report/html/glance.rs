@@ -1,25 +1,27 @@
-//! All rows in all phases in one table: what an engineer looks at first.
+//! All candidates in all phases in one table: what an engineer looks at first.
 
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use super::super::place::Place;
+use super::super::view::memory;
+use super::super::view::standing::Place;
 use super::block::Block;
-use super::size;
 use super::table::{Entry, Table, named, shown};
+use super::{View, size};
 use crate::judge::ranking::League;
 use crate::judge::{interval, ranking};
 use crate::result::{Cell, Interval, RunResult, Verdict};
 use crate::units;
 
 /// The section: one table, or one for each phase of a sweep.
-pub fn section(result: &RunResult, blocks: &[Block<'_>]) -> Markup {
+pub fn section(view: &View<'_>) -> Markup {
+    let (result, blocks) = (view.result, &view.first_parts);
     let sweep = blocks.iter().any(|block| block.corpus_id.bytes().is_some());
     let leagues: BTreeSet<League> = blocks
         .iter()
         .flat_map(|block| &block.cells)
-        .filter(|cell| !ranking::is_yardstick(cell))
+        .filter(|cell| !ranking::is_baseline(cell))
         .map(|cell| ranking::league(cell))
         .collect();
     let mut phases: Vec<&str> = blocks.iter().map(|block| block.phase).collect();
@@ -31,33 +33,30 @@ pub fn section(result: &RunResult, blocks: &[Block<'_>]) -> Markup {
         }
     }
     html! {
-        section id="glance" {
-            h2 { "At a glance" }
-            @if blocks.is_empty() {
-                p { "Nothing was measured." }
+        @if blocks.is_empty() {
+            p { "Nothing was measured." }
+        } @else {
+            p {
+                "Rate over the best rate of its column (where one rate was offered to all: best response time over its own); below it ops/s, for writes the settled ones. "
+                span.leader { "Green" } ": no other is proved to be faster, or only by less than 3 %. "
+                @if leagues.len() > 1 {
+                    "Places where files live, servers that hand them out, caches, and techniques of ours: each rank among themselves. "
+                }
+                b { "=" } " equal within 3 %. " b { "?" } " cannot be told apart from the best. " b { "alone" } ": nothing may be compared with it. Intervals are below, phase by phase."
+            }
+            @if sweep {
+                @for phase in unique {
+                    @let columns: Vec<(String, &Block<'_>)> = blocks
+                        .iter()
+                        .filter(|block| block.phase == phase)
+                        .map(|block| (block.corpus_id.bytes().map(size).unwrap_or_default(), block))
+                        .collect();
+                    (table(result, &format!("{phase} by size of blob"), &columns))
+                }
             } @else {
-                p {
-                    "Rate over the best rate of its column (where one rate was offered to all: best response time over its own); below it ops/s, for writes the settled ones. "
-                    span.leader { "Green" } ": no other is proved to be faster, or only by less than 3 %. "
-                    @if leagues.len() > 1 {
-                        "Places where files live, servers that hand them out, caches, and techniques of ours: each rank among themselves. "
-                    }
-                    b { "=" } " equal within 3 %. " b { "?" } " cannot be told apart from the best. " b { "alone" } ": nothing may be compared with it. Intervals are below, phase by phase."
-                }
-                @if sweep {
-                    @for phase in unique {
-                        @let columns: Vec<(String, &Block<'_>)> = blocks
-                            .iter()
-                            .filter(|block| block.phase == phase)
-                            .map(|block| (block.corpus_id.bytes().map(size).unwrap_or_default(), block))
-                            .collect();
-                        (table(result, &format!("{phase} by size of blob"), &columns))
-                    }
-                } @else {
-                    @let columns: Vec<(String, &Block<'_>)> =
-                        blocks.iter().map(|block| (block.phase.to_owned(), block)).collect();
-                    (table(result, "All phases", &columns))
-                }
+                @let columns: Vec<(String, &Block<'_>)> =
+                    blocks.iter().map(|block| (block.phase.to_owned(), block)).collect();
+                (table(result, "All phases", &columns))
             }
         }
     }
@@ -70,19 +69,27 @@ fn table(result: &RunResult, caption: &str, columns: &[(String, &Block<'_>)]) ->
     let mut head = vec!["store"];
     head.extend(titles.iter().map(String::as_str));
     if disk {
-        head.push("#disk, bytes / byte");
+        head.push("#disk / byte");
     }
     let mut table = Table::new(caption, &head);
-    for row in &result.rows {
+    // Sizes of a sweep fit or do not as the data of a whole run do.
+    let cells: Vec<&[&Cell]> = columns.iter().map(|(_, block)| block.cells.as_slice()).collect();
+    let headings = memory::headings(result, &cells);
+    if !headings.is_empty() {
+        let around = |count: usize| std::iter::repeat_n(String::new(), count);
+        let all: Vec<String> = around(1).chain(headings).chain(around(usize::from(disk))).collect();
+        table = table.below(&all);
+    }
+    for candidate in &result.candidates {
         let cells: Vec<Option<&Cell>> = columns
             .iter()
-            .map(|(_, block)| block.cells.iter().copied().find(|cell| cell.store == row.store))
+            .map(|(_, block)| block.cells.iter().copied().find(|cell| cell.store == candidate.store))
             .collect();
-        if cells.iter().flatten().any(|cell| ranking::is_yardstick(cell)) {
+        if cells.iter().flatten().any(|cell| ranking::is_baseline(cell)) {
             continue;
         }
-        let name = named(&row.store);
-        let mut line = vec![match League::of(row.kind) {
+        let name = named(&candidate.store);
+        let mut line = vec![match League::of(candidate.kind) {
             League::Direct => name,
             League::Delivery => name.remarked("delivery"),
             League::Caches => name.remarked("cache"),
@@ -92,7 +99,7 @@ fn table(result: &RunResult, caption: &str, columns: &[(String, &Block<'_>)]) ->
             cells.iter().map(|cell| cell.map_or(shown(None::<String>, |text| text), |c| entry(result, c))),
         );
         if disk {
-            let taken = result.footprints.iter().find(|footprint| footprint.store == row.store);
+            let taken = result.footprints.iter().find(|footprint| footprint.store == candidate.store);
             let taken = taken.and_then(|footprint| footprint.space_amplification);
             line.push(shown(taken, |taken| format!("{taken:.2}")));
         }
@@ -110,7 +117,9 @@ fn entry(result: &RunResult, cell: &Cell) -> Entry {
     };
     let (text, class) = match &place {
         Place::Best => (place.text(), "leader"),
-        Place::BestCache | Place::Technique | Place::Alone => (place.text(), ""),
+        Place::BestCache | Place::Alone => (place.text(), ""),
+        // Its name says what it is.
+        Place::Technique => ("ours".to_owned(), ""),
         Place::Ratio(comparison) => {
             let sign = match comparison.verdict {
                 Verdict::Equal => " =",
@@ -124,7 +133,7 @@ fn entry(result: &RunResult, cell: &Cell) -> Entry {
         Place::NotRanked | Place::Absent(_) => (place.text(), "unranked"),
     };
     let markup = html! {
-        span title=[cell.not_ranked.as_deref()] { (text) }
+        span title=[cell.not_ranked.as_ref().map(crate::words::why)] { (text) }
         @if let Some(below) = below { br; small { (below) } }
     };
     Entry::new(markup, class)

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::super::words::wrapped;
+use super::super::view::words::wrapped;
 use super::figure;
 use crate::judge::interval;
 use crate::result::{Interval, Verdict};

@@ -1,32 +1,27 @@
-//! The ratios of rows to the reference over sizes: a heat map for each phase, and a table with the same numbers.
+//! The ratios of candidates to the reference over sizes: a heat map for each phase, and a table with the same numbers.
 
 use maud::{Markup, html};
 
-use super::super::matrix::{self, Shown};
+use super::super::view::matrix::{self, Shown};
 use super::heat::{self, Heat, Square};
-use super::prose;
 use super::table::{Entry, Table, named, shown};
+use super::{View, prose};
 use crate::judge::interval;
-use crate::result::{MatrixCell, RunResult, Verdict};
+use crate::result::{MatrixCell, Verdict};
 use crate::units;
 
-/// The section; nothing where a run has one size.
-pub fn section(result: &RunResult) -> Markup {
-    let all = matrix::all(result);
+/// The section of a run with several sizes.
+pub fn section(view: &View<'_>) -> Markup {
+    let all = matrix::all(view.result);
     // One scale for all phases, or the same colour would be another ratio in the next figure.
     let most = heat::strongest(all.iter().flat_map(ratios));
     html! {
-        @if !all.is_empty() {
-            section id="matrix" {
-                h2 { "Ratios by size" }
-                p {
-                    "▲ is surely faster than the reference, ▼ surely slower. A hatched cell can be either: its interval contains 1 and more than 3 % around it. "
-                    "These intervals are wider than those under " a href="#comparisons" { "Comparisons" }
-                    ", each of which holds by itself."
-                }
-                @for (index, of_phase) in all.iter().enumerate() { (figure(of_phase, index, most)) }
-            }
+        p {
+            "▲ is surely faster than the reference, ▼ surely slower. A hatched entry can be either: its interval contains 1 and more than 3 % around it. "
+            "These intervals are wider than those under " a href="#comparisons" { "Comparisons" }
+            ", each of which holds by itself."
         }
+        @for (index, of_phase) in all.iter().enumerate() { (figure(of_phase, index, most)) }
     }
 }
 
@@ -81,7 +76,8 @@ fn lines(of_phase: &Shown<'_>) -> Vec<heat::Line> {
 fn words(cell: Option<&MatrixCell>) -> String {
     let Some(cell) = cell else { return "not measured".to_owned() };
     let ratio = cell.ratio.map(|ratio| format!("{} ", interval::text(&ratio))).unwrap_or_default();
-    let reason = cell.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    let reason =
+        cell.reason.as_ref().map(|reason| format!(": {}", crate::words::why(reason))).unwrap_or_default();
     format!("{ratio}{}{reason}", cell.verdict.name())
 }
 

@@ -2,18 +2,17 @@
 
 mod block;
 pub mod collection;
-mod disk;
-mod drift;
-mod facts;
+pub(super) mod disk;
+pub(super) mod drift;
+pub(super) mod facts;
 mod figure;
-mod findings;
-mod glance;
+pub(super) mod glance;
 mod heat;
-mod matrix;
+pub(super) mod matrix;
 mod phases;
-mod sizes;
-mod table;
-mod then;
+mod sweep;
+pub(super) mod table;
+pub(super) mod then;
 
 use std::collections::BTreeMap;
 
@@ -24,10 +23,11 @@ use self::block::{Block, blocks};
 use self::figure::Look;
 use self::table::{Entry, Table, named, shown};
 use crate::judge::{interval, ranking};
-use crate::report::terminal;
-use crate::report::then::is_later_part;
+use crate::report::view::describe;
+use crate::report::view::then::is_later_part;
 use crate::result::{Against, Cell, RunResult};
 use crate::units;
+use crate::words::{self, Said, of_reason, why};
 
 const STYLE: &str = include_str!("style.css");
 const DRAW: &str = include_str!("draw.js");
@@ -36,30 +36,54 @@ const DRAW: &str = include_str!("draw.js");
 const POLICY: &str =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
 
-/// The file's text.
-pub fn render(result: &RunResult) -> Result<String> {
-    let mut early = blocks(result);
-    early.retain(|block| !is_later_part(block.phase));
-    let blocks = blocks(result);
-    let looks = Looks::of_rows(result);
+/// What the sections of a page are made of.
+pub(super) struct View<'r> {
+    /// The result.
+    pub result: &'r RunResult,
+    /// The plan as text.
+    plan: String,
+    looks: Looks,
+    blocks: Vec<Block<'r>>,
+    /// Those that are no later part of another phase.
+    first_parts: Vec<Block<'r>>,
+}
+
+impl<'r> View<'r> {
+    fn of(result: &'r RunResult) -> Result<View<'r>> {
+        let plan = result.plan.to_toml()?;
+        let mut first_parts = blocks(result);
+        first_parts.retain(|block| !is_later_part(block.phase));
+        Ok(View { result, plan, looks: Looks::of_candidates(result), blocks: blocks(result), first_parts })
+    }
+}
+
+/// A section of a page.
+pub(super) struct Part {
+    /// Its anchor.
+    pub id: &'static str,
+    /// Its heading.
+    pub title: &'static str,
+    /// What the navigation calls it.
+    pub name: &'static str,
+    /// How many things it lists; behind the heading where there are any.
+    pub count: usize,
+    /// What stands under the heading.
+    pub contents: fn(&View<'_>) -> Markup,
+}
+
+/// The text of a file that has these sections.
+pub(super) fn render(result: &RunResult, parts: &[Part]) -> Result<String> {
+    let view = View::of(result)?;
     let title = title(result);
     let body = html! {
-        (header(result, &title))
+        (header(result, &title, parts))
         main {
-            (answer(result))
-            (sizes::winners(result))
-            (matrix::section(result))
-            (then::section(result))
-            (findings::section(result))
-            (glance::section(result, &early))
-            (pictures(result))
-            (doubts(result))
-            (phases_section(result, &looks, &blocks))
-            (disk::section(result, &looks))
-            (drift::section(result))
-            (not_ranked(result))
-            (comparisons(result))
-            (facts::section(result)?)
+            @for part in parts {
+                section id=(part.id) {
+                    h2 { (part.title) @if part.count > 0 { " (" (part.count) ")" } }
+                    ((part.contents)(&view))
+                }
+            }
         }
     };
     Ok(document(&title, &result.program.version, &body).into_string())
@@ -83,7 +107,7 @@ fn document(title: &str, version: &str, body: &Markup) -> Markup {
             body {
                 (body)
                 footer {
-                    p { "Drag over a plot to look closer, click twice to go back; click a name in a legend to hide its row." }
+                    p { "Drag over a plot to look closer, click twice to go back; click a name in a legend to hide its candidate." }
                     p { "Made by blobwise " (version) ". This file loads nothing: it can be kept, sent and printed." }
                 }
                 noscript { p.warning { "The plots need JavaScript. The tables below each hold the same numbers." } }
@@ -98,19 +122,20 @@ fn shown_signs(text: &str) -> String {
     crate::shown::on_terminal(text).into_owned()
 }
 
-/// Which look a row has in every plot.
+/// Which look a candidate has in every plot.
 struct Looks(BTreeMap<String, Look>);
 
 impl Looks {
-    fn of_rows(result: &RunResult) -> Looks {
-        // Rows that are never drawn take no colour from those that are.
-        let baselines = super::place::baselines(result);
+    fn of_candidates(result: &RunResult) -> Looks {
+        // Candidates that are never drawn take no colour from those that are.
+        let baselines = crate::report::view::standing::baselines(result);
         let drawn = |store: &str| {
-            let is_drawn = |cell: &Cell| !ranking::is_yardstick(cell) || baselines.contains(store);
+            let is_drawn = |cell: &Cell| !ranking::is_baseline(cell) || baselines.contains(store);
             result.results.iter().any(|cell| cell.store == store && !cell.rounds.is_empty() && is_drawn(cell))
         };
-        let rows = result.rows.iter().map(|row| &row.store).filter(|store| drawn(store));
-        Looks(rows.enumerate().map(|(index, store)| (store.clone(), Look(index))).collect())
+        let candidates =
+            result.candidates.iter().map(|candidate| &candidate.store).filter(|store| drawn(store));
+        Looks(candidates.enumerate().map(|(index, store)| (store.clone(), Look(index))).collect())
     }
 
     fn of(&self, store: &str) -> Look {
@@ -129,7 +154,7 @@ fn ratio(value: f64) -> String {
 }
 
 /// Our own sentences, in which names stand between backticks.
-fn prose(text: &str) -> Markup {
+pub(super) fn prose(text: &str) -> Markup {
     html! {
         @for (index, piece) in text.split('`').enumerate() {
             @if index % 2 == 1 { code { (piece) } } @else { (piece) }
@@ -159,7 +184,7 @@ fn began_on(result: &RunResult) -> Markup {
     }
 }
 
-fn header(result: &RunResult, title: &str) -> Markup {
+fn header(result: &RunResult, title: &str, parts: &[Part]) -> Markup {
     let measured = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     html! {
         header {
@@ -174,28 +199,16 @@ fn header(result: &RunResult, title: &str) -> Markup {
                 }
             }
             nav aria-label="Sections" {
-                @for (id, name) in [
-                    ("answer", "Answer"), ("matrix", "Ratios by size"), ("claims", "Then and now"), ("findings", super::findings::TITLE), ("glance", "At a glance"), ("doubts", "Doubts"), ("phases", "Phases"),
-                    ("disk", "Disk"), ("rounds", "Rounds"), ("not-ranked", "Not ranked"),
-                    ("comparisons", "Comparisons"), ("facts", "Plan and facts"),
-                ] {
-                    @let is_there = match id {
-                        "claims" => !result.claims.is_empty(),
-                        "findings" => !result.findings.is_empty(),
-                        "matrix" => !result.matrices.is_empty(),
-                        _ => true,
-                    };
-                    @if is_there { a href={ "#" (id) } { (name) } }
-                }
-                @if !result.pictures.is_empty() { a href="#pictures" { "Pictures" } }
+                @for part in parts { a href={ "#" (part.id) } { (part.name) } }
             }
         }
     }
 }
 
-fn answer(result: &RunResult) -> Markup {
+pub(super) fn answer(view: &View<'_>) -> Markup {
     /// A sentence's subject is not longer.
     const LEAD: usize = 60;
+    let result = view.result;
     let (first, rest) = match result.answer.split_first() {
         Some((first, rest)) => (Some(first), rest),
         None => (None, [].as_slice()),
@@ -205,136 +218,131 @@ fn answer(result: &RunResult) -> Markup {
         None => (rest, None),
     };
     html! {
-        section id="answer" {
-            h2 { "Answer" }
-            @match first {
-                Some(first) => p { (prose(first)) },
-                None => p { "Nothing was measured that would answer anything." },
-            }
-            @if !sentences.is_empty() {
-                ul {
-                    @for sentence in sentences {
-                        @match sentence.split_once(": ").filter(|(lead, _)| lead.len() <= LEAD && !lead.contains('`')) {
-                            Some((lead, rest)) => li { strong { (lead) ":" } " " (prose(rest)) },
-                            None => li { (prose(sentence)) },
-                        }
+        @match first {
+            Some(first) => p { (prose(first)) },
+            None => p { "Nothing was measured that would answer anything." },
+        }
+        @if !sentences.is_empty() {
+            ul {
+                @for sentence in sentences {
+                    @match sentence.split_once(": ").filter(|(lead, _)| lead.len() <= LEAD && !lead.contains('`')) {
+                        Some((lead, rest)) => li { strong { (lead) ":" } " " (prose(rest)) },
+                        None => li { (prose(sentence)) },
                     }
                 }
             }
-            @if let Some(last) = last { p.caveat { (prose(last)) } }
         }
+        @if let Some(last) = last { p.caveat { (prose(last)) } }
+        (sweep::winners(result))
     }
 }
 
-/// What a visitor sees of each row that has something to see.
-fn pictures(result: &RunResult) -> Markup {
+/// What a visitor sees of each candidate that has something to see.
+pub(super) fn pictures(view: &View<'_>) -> Markup {
+    let result = view.result;
     html! {
-        @if !result.pictures.is_empty() {
-            section id="pictures" {
-                h2 { "What a visitor sees" }
-                div.pictures {
-                    @for picture in &result.pictures {
-                        figure {
-                            img src={ "data:image/png;base64," (picture.png) } alt={ "The page of " (picture.store) };
-                            figcaption { code { (picture.store) } }
-                        }
-                    }
+        div.pictures {
+            @for picture in &result.pictures {
+                figure {
+                    img src={ "data:image/png;base64," (picture.png) } alt={ "The page of " (picture.store) };
+                    figcaption { code { (picture.store) } }
                 }
             }
         }
     }
 }
 
-fn doubts(result: &RunResult) -> Markup {
-    let expected = terminal::expected_false(result);
-    let told = result.doubts.len() + usize::from(expected.is_some());
+/// How many warnings are told.
+pub(super) fn warnings_told(result: &RunResult) -> usize {
+    result.warnings.len() + usize::from(describe::expected_false(result).is_some())
+}
+
+pub(super) fn warnings(view: &View<'_>) -> Markup {
+    let result = view.result;
+    let (told, expected) = (warnings_told(result), describe::expected_false(result));
     html! {
-        section id="doubts" {
-            h2 { "Doubts" @if told > 0 { " (" (told) ")" } }
-            @if told == 0 { p { "None was found, which is not proof that there is none." } }
-            @if told > 0 {
-                ul {
-                    @for doubt in &result.doubts {
-                        li {
-                            (prose(&doubt.text))
-                            @if let Some(advice) = &doubt.advice { " " em { "To be surer: " (prose(advice)) "." } }
-                        }
+        @if told == 0 { p { "None was found, which is not proof that there is none." } }
+        @if told > 0 {
+            ul {
+                @for warning in &result.warnings {
+                    li {
+                        (prose(&words::of_warning(warning)))
+                        @if let Some(advice) = words::advice(warning) { " " em { (prose(&advice)) } }
                     }
-                    @if let Some(expected) = expected { li { (prose(&expected)) } }
                 }
+                @if let Some(expected) = expected { li { (prose(&expected)) } }
             }
         }
     }
 }
 
-fn phases_section(result: &RunResult, looks: &Looks, blocks: &[Block<'_>]) -> Markup {
+pub(super) fn phases_section(view: &View<'_>) -> Markup {
+    let (result, looks, blocks) = (view.result, &view.looks, &view.blocks);
     let sweep = blocks.iter().any(|block| block.corpus_id.bytes().is_some());
     let (later, blocks): (Vec<&Block<'_>>, Vec<&Block<'_>>) =
         blocks.iter().partition(|block| is_later_part(block.phase));
     let mut names: Vec<&str> = Vec::new();
     for block in &blocks {
-        if !names.contains(&block.phase) {
-            names.push(block.phase);
+        if !names.contains(&sweep::name(result, block.phase)) {
+            names.push(sweep::name(result, block.phase));
         }
     }
     html! {
-        section id="phases" {
-            h2 { "Phases" }
-            @if blocks.is_empty() {
-                p { "No phase was measured." }
+        @if blocks.is_empty() {
+            p { "No phase was measured." }
+        } @else {
+            p { "Baselines are in the tables and not drawn: they are so fast that the others would look alike. Plots on logarithmic scales: equal distances are equal ratios." }
+        }
+        @for name in names {
+            @let of_phase: Vec<&Block<'_>> = blocks.iter().copied().filter(|block| sweep::name(result, block.phase) == name).collect();
+            @if sweep || of_phase.iter().any(|block| block.phase != name) {
+                (sweep::section(result, looks, name, &of_phase))
             } @else {
-                p { "Yardsticks are in the tables and not drawn: they are so fast that the others would look alike. Plots on logarithmic scales: equal distances are equal ratios." }
+                @for block in of_phase { (phases::section(result, looks, block)) }
             }
-            @for name in names {
-                @let of_phase: Vec<&Block<'_>> = blocks.iter().copied().filter(|block| block.phase == name).collect();
-                @if sweep {
-                    (sizes::section(result, looks, name, &of_phase))
-                } @else {
-                    @for block in of_phase { (phases::section(result, looks, block)) }
-                }
-            }
-            @for block in later {
-                details.everything {
-                    summary { (block.phase) @if let Some(bytes) = block.corpus_id.bytes() { " at " (size(bytes)) } }
-                    (phases::everything(result, block))
-                }
+        }
+        @for block in later {
+            details.everything {
+                summary { (block.phase) @if let Some(bytes) = block.corpus_id.bytes() { " at " (size(bytes)) } }
+                (phases::everything(result, block))
             }
         }
     }
 }
 
-/// A sort of reason, the phases in which it holds, and the rows with what is particular to each.
-type Reason<'r> = (&'r str, Vec<String>, Vec<(&'r str, &'r str)>);
+/// A sort of reason, the phases in which it holds, and the candidates with what is particular to each.
+type Because<'r> = (String, Vec<String>, Vec<(&'r str, String)>);
 
-/// Why cells are not ranked: each reason once for all rows and phases that share it.
-fn reasons(result: &RunResult) -> Vec<Reason<'_>> {
-    let mut of_rows: Vec<(&str, &str, Vec<String>)> = Vec::new();
-    for cell in result.results.iter().filter(|cell| !ranking::is_yardstick(cell)) {
-        let Some(why) = &cell.not_ranked else { continue };
+/// Why cells are not ranked: each reason once for all candidates and phases that share it.
+fn reasons(result: &RunResult) -> Vec<Because<'_>> {
+    let mut of_candidates: Vec<(&str, Said, Vec<String>)> = Vec::new();
+    for cell in result.results.iter().filter(|cell| !ranking::is_baseline(cell)) {
+        let Some(why) = cell.not_ranked.as_ref().map(of_reason) else { continue };
         let phase = match cell.corpus_id.bytes() {
             Some(bytes) => format!("{} at {}", cell.phase, size(bytes)),
             None => cell.phase.clone(),
         };
-        match of_rows.iter_mut().find(|(store, known, _)| *store == cell.store && known == why) {
+        match of_candidates.iter_mut().find(|(store, known, _)| *store == cell.store && *known == why) {
             Some((_, _, phases)) => phases.push(phase),
-            None => of_rows.push((&cell.store, why, vec![phase])),
+            None => of_candidates.push((&cell.store, why, vec![phase])),
         }
     }
-    let mut reasons: Vec<Reason<'_>> = Vec::new();
-    for (store, why, phases) in of_rows {
-        let (kind, detail) = why.split_once(": ").unwrap_or((why, ""));
-        match reasons.iter_mut().find(|(known, same, _)| *known == kind && *same == phases) {
+    let mut reasons: Vec<Because<'_>> = Vec::new();
+    for (store, why, phases) in of_candidates {
+        let (head, detail) = (why.head, why.detail.unwrap_or_default());
+        match reasons.iter_mut().find(|(known, same, _)| *known == head && *same == phases) {
             Some((_, _, stores)) => stores.push((store, detail)),
-            None => reasons.push((kind, phases, vec![(store, detail)])),
+            None => reasons.push((head, phases, vec![(store, detail)])),
         }
     }
     reasons
 }
 
-fn not_ranked(result: &RunResult) -> Markup {
-    let mut table = Table::new("Not ranked", &["why", "in", "rows"]);
+pub(super) fn not_ranked(view: &View<'_>) -> Markup {
+    let result = view.result;
+    let mut table = Table::new("Not ranked", &["why", "in", "candidates"]);
     for (kind, phases, stores) in reasons(result) {
-        let rows = html! {
+        let candidates = html! {
             @for (index, (store, detail)) in stores.iter().enumerate() {
                 @if index > 0 { "; " } code { (store) } @if !detail.is_empty() { " " (detail) }
             }
@@ -342,24 +350,22 @@ fn not_ranked(result: &RunResult) -> Markup {
         table.push(vec![
             kind.into(),
             Entry::new(html! { (phases.join(", ")) }, "words"),
-            Entry::new(rows, "words"),
+            Entry::new(candidates, "words"),
         ]);
     }
     html! {
-        section id="not-ranked" {
-            h2 { "Not ranked, and why" }
-            @if table.is_empty() {
-                p { "Every row is ranked in every phase." }
-            } @else {
-                p { "Figures of these cells are shown above where there are any; they decide nothing." }
-                (table)
-            }
+        @if table.is_empty() {
+            p { "Every candidate is ranked in every phase." }
+        } @else {
+            p { "Their figures are shown above where there are any; they decide nothing." }
+            (table)
         }
     }
 }
 
-/// Every comparison with the row that the plan had fixed.
-fn comparisons(result: &RunResult) -> Markup {
+/// Every comparison with the candidate that the plan had fixed.
+pub(super) fn comparisons(view: &View<'_>) -> Markup {
+    let result = view.result;
     let mut table = Table::new(
         "Comparisons with the reference",
         &["store", "phase", "#size of blob", "reference", "#rate / rate", "verdict", "why not"],
@@ -372,26 +378,23 @@ fn comparisons(result: &RunResult) -> Markup {
             named(&comparison.reference),
             shown(comparison.ratio, |ratio| interval::text(&ratio)),
             comparison.verdict.name().into(),
-            shown(comparison.reason.as_ref(), Clone::clone),
+            shown(comparison.reason.as_ref(), why),
         ]);
     }
     html! {
-        section id="comparisons" {
-            h2 { "Comparisons with the reference" }
-            @if table.is_empty() {
-                p { "There is no second row to compare." }
-            } @else {
-                p {
-                    "The reference was fixed by the plan before anything was measured, so each interval holds by itself at 95 %. "
-                    strong { "faster" } ", " strong { "slower" } ": the interval excludes 1. "
-                    strong { "equal" } ": it lies within 3 % of 1. "
-                    strong { "cannot tell apart" } ": it contains 1 and reaches further."
-                }
-                details.everything { summary { "All comparisons" } (table) }
+        @if table.is_empty() {
+            p { "There is no second candidate to compare." }
+        } @else {
+            p {
+                "The reference was fixed by the plan before anything was measured, so each interval holds by itself at 95 %. "
+                strong { "faster" } ", " strong { "slower" } ": the interval excludes 1. "
+                strong { "equal" } ": it lies within 3 % of 1. "
+                strong { "cannot tell apart" } ": it contains 1 and reaches further."
             }
+            details.everything { summary { "All comparisons" } (table) }
         }
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

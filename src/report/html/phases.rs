@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use super::super::place::{Place, all_compared, beside_baseline, compared};
-use super::super::words::{hot as hot_words, with_interval};
+use super::super::view::memory;
+use super::super::view::standing::{Place, all_compared, beside_baseline, compared};
+use super::super::view::words::{hot as hot_words, with_interval};
 use super::block::{Block, label};
 use super::figure::{Across, Curve, Dot, Figure, Mark, Point, Scale, curves, dots};
 use super::table::{Entry, Table, named, shown};
@@ -13,7 +14,7 @@ use super::{Looks, prose, ratio, size};
 use crate::judge::interval::EQUAL_WITHIN;
 use crate::judge::ranking::League;
 use crate::judge::{cells, histogram, interval, ranking};
-use crate::report::terminal::describe;
+use crate::report::view::describe::describe;
 use crate::result::{Against, Cell, Interval, Percentiles, RunResult, Verdict};
 use crate::units;
 
@@ -35,7 +36,7 @@ pub fn section(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Markup {
             @if let Some(about) = about { p.about { (about) "." } }
             (groups(block))
             @if block.drawn().is_empty() {
-                p { "No row has figures of this phase; the reasons are under " a href="#not-ranked" { "Not ranked" } "." }
+                p { "No candidate has figures of this phase; the reasons are under " a href="#not-ranked" { "Not ranked" } "." }
             } @else {
                 div.plots {
                     @if block.is_offered() { (response(looks, block)) } @else { (rates(result, looks, block)) }
@@ -51,7 +52,7 @@ pub fn section(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Markup {
     }
 }
 
-/// How the rows do beside baselines that keep the same blobs on the same device.
+/// How the candidates do beside baselines that keep the same blobs on the same device.
 fn baselines(result: &RunResult, block: &Block<'_>) -> Markup {
     let told: Vec<String> = block.cells.iter().filter_map(|cell| beside_baseline(result, cell)).collect();
     html! {
@@ -70,8 +71,8 @@ pub fn conditions(result: &RunResult, block: &Block<'_>) -> String {
     cell.map(|cell| at + &describe(result, cell, &block.cells) + &hot).unwrap_or_default()
 }
 
-/// Who leads, for readers who do not open the phase: of the first league in which anything is ranked, those that may be compared with
-/// each other.
+/// Who leads, for readers who do not open the phase: of the first league in which anything is ranked, those that may be compared
+/// with each other.
 fn leaders(block: &Block<'_>) -> Markup {
     let groups = ranking::grouped(&block.cells);
     let may_lead = |(_, members): &&(String, Vec<&Cell>)| !ranking::is_technique(members[0]);
@@ -135,7 +136,7 @@ fn rates(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Figure {
         head.push("#time for a blob");
     }
     let mut table = Table::new("Rates", &head);
-    for (row, cell) in cells.iter().enumerate() {
+    for (candidate, cell) in cells.iter().enumerate() {
         let look = looks.of(&cell.store);
         let kinds = [(cell.settled_ops_per_s, "settled"), (cell.ops_per_s, "acknowledged")];
         let kinds = &kinds[usize::from(!block.writes())..];
@@ -152,7 +153,7 @@ fn rates(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Figure {
                 hover += &format!("<br>{}", Place::of(result, cell).text());
             }
             marks.push(Dot {
-                row,
+                candidate,
                 look,
                 value: *rate,
                 hover,
@@ -178,7 +179,7 @@ fn bounds(value: &Interval) -> Option<(f64, f64)> {
     Some((value.low?, value.high?))
 }
 
-/// Two lines beside the pointer: which row, and its figures.
+/// Two lines beside the pointer: which candidate, and its figures.
 pub fn hover(store: &str, figures: &str) -> String {
     format!("<b>{}</b><br>{}", super::figure::escaped(store), super::figure::escaped(figures))
 }
@@ -200,7 +201,7 @@ fn response(looks: &Looks, block: &Block<'_>) -> Figure {
             "sustained",
         ],
     );
-    for (row, cell) in cells.iter().enumerate() {
+    for (candidate, cell) in cells.iter().enumerate() {
         let times = cell.response_ns.unwrap_or_default();
         let given = [(times.p50, "50 %", false), (times.p99, "99 %", true)];
         for (time, share, beside) in given {
@@ -208,7 +209,7 @@ fn response(looks: &Looks, block: &Block<'_>) -> Figure {
             let hover = hover(&cell.store, &format!("{share} waited at most {}", units::nanoseconds(time)));
             let value = Interval { median: time, low: None, high: None };
             let look = looks.of(&cell.store);
-            marks.push(Dot { row, look, value, hover, open: cell.not_ranked.is_some(), beside });
+            marks.push(Dot { candidate, look, value, hover, open: cell.not_ranked.is_some(), beside });
         }
         let rounds = || cell.rounds.iter().filter_map(|round| round.open.as_ref());
         let most = |value: fn(&crate::result::OpenLoop) -> f64| rounds().map(value).reduce(f64::max);
@@ -223,7 +224,7 @@ fn response(looks: &Looks, block: &Block<'_>) -> Figure {
             if rounds().all(|open| open.sustained) { "yes".into() } else { "no".into() },
         ]);
     }
-    let note = "From the instant an op was due to its end: p50 above, p99 hollow and below it. All rows were offered the same rate.";
+    let note = "From the instant an op was due to its end: p50 above, p99 hollow and below it. All candidates were offered the same rate.";
     dots("Response time", note, TIME, &labels(&cells), &marks, None, table)
 }
 
@@ -248,7 +249,7 @@ fn ratios(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Option<Figure
         };
         let text = interval::text(&value);
         marks.push(Dot {
-            row: names.len(),
+            candidate: names.len(),
             look: looks.of(&cell.store),
             value,
             hover: hover(&cell.store, &format!("{text} of the rate of {best}: {verdict}")),
@@ -260,11 +261,11 @@ fn ratios(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Option<Figure
     }
     (names.len() > 1).then(|| {
         let (what, title) = match block.is_offered() {
-            true => ("Best response time over the row's", "best response / response"),
+            true => ("Best response time over the candidate's", "best response / response"),
             false => ("Rate over the best rate", "rate / best rate"),
         };
         let note = format!(
-            "{what}, paired by round; intervals are those of a comparison of the best with all other rows at once. One that reaches \
+            "{what}, paired by round; intervals are those of a comparison of the best with all other candidates at once. One that reaches \
              the line cannot be told apart from the best; one inside the grey band is equal."
         );
         let scale = Scale { title, show: ratio };
@@ -380,7 +381,8 @@ fn rounds(looks: &Looks, block: &Block<'_>) -> Figure {
         });
     }
     let up = if is_offered { TIME } else { RATE };
-    let note = "Every round is a new store. Rows that move together saw the machine change, not the stores.";
+    let note =
+        "Every round is a new store. Candidates that move together saw the machine change, not the stores.";
     curves(what, note, (Across::Whole("round"), up), &lines, (None, Vec::new()), table)
 }
 
@@ -435,8 +437,8 @@ pub fn everything(result: &RunResult, block: &Block<'_>) -> Markup {
         rates.push(rates_line(result, cell));
         resources.push(resources_line(cell));
     }
-    let tables =
-        [rates, resources, times_table(service_title(block), block), bands(block), steps(block), cold(block)];
+    let times = times_table(service_title(block), block);
+    let tables = [rates, resources, memory(block), times, bands(block), steps(block), cold(block)];
     html! {
         @if tables.iter().any(|table| !table.is_empty()) {
             details.everything {
@@ -460,7 +462,7 @@ fn rates_line(result: &RunResult, cell: &Cell) -> Vec<Entry> {
         }
     });
     let place =
-        if ranking::is_yardstick(cell) { "baseline".to_owned() } else { Place::of(result, cell).text() };
+        if ranking::is_baseline(cell) { "baseline".to_owned() } else { Place::of(result, cell).text() };
     vec![
         named(&cell.store),
         place.into(),
@@ -477,7 +479,7 @@ fn rates_line(result: &RunResult, cell: &Cell) -> Vec<Entry> {
     ]
 }
 
-/// A row's rate over those of the baselines that it is held against.
+/// A candidate's rate over those of the baselines that it is held against.
 fn to_baselines(result: &RunResult, cell: &Cell) -> Option<String> {
     let told: Vec<String> = all_compared(result, cell, Against::Baseline)
         .filter_map(|comparison| {
@@ -502,6 +504,18 @@ fn resources_line(cell: &Cell) -> Vec<Entry> {
         bytes(cell.device_written_bytes),
         shown(cell.device_flushes, |flushes| flushes.to_string()),
     ]
+}
+
+/// Where a run limits it: what each candidate's control group counted.
+fn memory(block: &Block<'_>) -> Table {
+    let head: Vec<&str> = std::iter::once("store").chain(memory::COUNTED).collect();
+    let mut table = Table::new("Memory, as each candidate's control group counts it", &head);
+    for cell in &block.cells {
+        let Some(counted) = memory::counted(cell) else { continue };
+        let figures = counted.into_iter().map(|figure| shown(figure, |figure| figure));
+        table.push(std::iter::once(named(&cell.store)).chain(figures).collect());
+    }
+    table
 }
 
 fn percent(share: f64) -> String {

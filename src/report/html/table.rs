@@ -6,6 +6,8 @@ use maud::{Markup, Render, html};
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     caption: String,
+    /// What stands above how many columns each, where columns are of several kinds.
+    above: Vec<(String, usize)>,
     head: Vec<(String, Align)>,
     rows: Vec<Vec<Entry>>,
 }
@@ -56,7 +58,7 @@ impl From<&String> for Entry {
     }
 }
 
-/// A row's label, which may be broken where its parts begin.
+/// A candidate's label, which may be broken where its parts begin.
 pub fn named(label: &str) -> Entry {
     let pieces: Vec<&str> = label
         .split_inclusive([',', '=', '/'])
@@ -83,7 +85,19 @@ impl Table {
             Some(title) => (title.to_owned(), Align::Right),
             None => ((*title).to_owned(), Align::Left),
         };
-        Table { caption: caption.into(), head: head.iter().map(column).collect(), rows: Vec::new() }
+        let head = head.iter().map(column).collect();
+        Table { caption: caption.into(), above: Vec::new(), head, rows: Vec::new() }
+    }
+
+    /// The same with a line above its head: what stands above each column, where columns beside each other have one heading.
+    pub fn below(mut self, headings: &[String]) -> Table {
+        for heading in headings {
+            match self.above.last_mut() {
+                Some((last, columns)) if last == heading => *columns += 1,
+                _ => self.above.push((heading.clone(), 1)),
+            }
+        }
+        self
     }
 
     /// One more line; its first entry is what the line is about.
@@ -110,11 +124,20 @@ impl Render for Table {
             div.scroll tabindex="0" role="region" aria-label=(self.caption) {
                 table {
                     caption { (self.caption) }
-                    thead { tr {
-                        @for (title, align) in &self.head {
-                            th scope="col" class=[(*align == Align::Right).then_some("number")] { (title) }
+                    thead {
+                        @if self.above.len() > 1 {
+                            tr.above {
+                                @for (heading, columns) in &self.above {
+                                    th scope="colgroup" colspan=(columns) { (heading) }
+                                }
+                            }
                         }
-                    } }
+                        tr {
+                            @for (title, align) in &self.head {
+                                th scope="col" class=[(*align == Align::Right).then_some("number")] { (title) }
+                            }
+                        }
+                    }
                     tbody {
                         @for row in &self.rows {
                             tr {

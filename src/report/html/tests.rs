@@ -1,39 +1,39 @@
-//! Reports of odd results: nothing measured, everything failed, one row, interrupted, sweeps, open loops, hostile names.
+//! Reports of odd results: nothing measured, everything failed, one candidate, interrupted, sweeps, open loops, hostile names.
 
 use serde_json::{Value, json};
 
-use super::render;
 use crate::judge::histogram;
 use crate::plan::{PlanText, SHIPPED};
-use crate::report::then::SILENT;
-use crate::report::{markdown, terminal};
-use crate::result::RunResult;
+use crate::report::sections;
+use crate::report::sections::html as render;
+use crate::report::view::then::SILENT;
+use crate::result::{RunResult, Warning};
 
-/// A result with these rows, cells and footprints, as a file would hold it.
-fn result(rows: &[&str], cells: Vec<Value>, footprints: Vec<Value>) -> RunResult {
-    let row = |store: &&str| {
+/// A result with these candidates, cells and footprints, as a file would hold it.
+pub(in crate::report) fn result(candidates: &[&str], cells: Vec<Value>, footprints: Vec<Value>) -> RunResult {
+    let candidate = |store: &&str| {
         json!({"store": store, "adapter": "a", "kind": "embedded", "options": {"sync": "full"},
                "facts": {"version": "1.2"}, "status": "measured"})
     };
     let value = json!({
         "schema": 1, "complete": true,
         "program": {"version": "0.1.0", "build": "release", "command": "blobwise run", "started": "2026-01-02T03:04:05Z", "seconds": 61.0},
-        "plan": {"seed": 7, "stores": rows, "reference": rows.first()},
+        "plan": {"seed": 7, "stores": candidates, "reference": candidates.first()},
         "fixed": {"rounds": 5, "rounds_final": true, "corpus_share": 1.0, "lengths": {}},
         "machine": {"processor": "p", "processors": 2, "virtual_machine": false, "memory_bytes": 8_000_000_000_u64, "kernel": "6",
                     "system": "s", "filesystem": "ext4", "mount": "rw", "free_bytes": 1, "root": false},
         "harness": {"null_ns": {}, "clock": "clock", "clock_read_ns": 8.0},
         "corpus": {"name": "c", "blobs": 3, "bytes": 30, "quantiles": {"p50": 10}, "largest_bytes": 20, "zstd_ratio": 1.0},
-        "rows": rows.iter().map(row).collect::<Vec<Value>>(),
+        "candidates": candidates.iter().map(candidate).collect::<Vec<Value>>(),
         "results": cells, "footprints": footprints, "comparisons": [],
         "answer": ["On this machine:", "Warm reads: `a` is fast.", "No more than that."],
-        "crossovers": [], "claims": [], "doubts": [], "rails": [], "store_rounds": []
+        "crossovers": [], "claims": [], "warnings": [], "probes": [], "store_rounds": []
     });
     serde_json::from_value(value).unwrap()
 }
 
 /// A cell; what differs from an ordinary one is put over it.
-fn cell(store: &str, phase: &str, over: Value) -> Value {
+pub(in crate::report) fn cell(store: &str, phase: &str, over: Value) -> Value {
     let mut value = json!({
         "store": store, "adapter": "a", "kind": "embedded", "options": {}, "status": "measured", "phase": phase,
         "durability": "on-sync", "workers": 1, "batch": 1, "cache": "warm", "ops": 500, "errors": 0, "retries": 0,
@@ -84,7 +84,8 @@ fn plots(page: &str) -> Vec<Value> {
 fn page(result: &RunResult) -> String {
     let page = render(result).unwrap();
     let rest = page.replace(&super::figure::library(), "");
-    for id in ["answer", "glance", "doubts", "phases", "disk", "rounds", "not-ranked", "comparisons", "facts"]
+    for id in
+        ["answer", "glance", "warnings", "phases", "disk", "rounds", "not-ranked", "comparisons", "facts"]
     {
         assert_eq!(rest.matches(&format!("id=\"{id}\"")).count(), 1, "{id}");
     }
@@ -98,7 +99,7 @@ fn page(result: &RunResult) -> String {
 
 /// The same as Markdown: tables are whole, whatever stands in them.
 fn markdown(result: &RunResult) -> String {
-    let text = markdown::render(result);
+    let text = sections::markdown(result);
     assert!(!text.contains("NaN"), "{text}");
     for table in text.split("\n\n").filter(|block| block.starts_with('|')) {
         let columns = |line: &str| line.replace("\\|", "").matches('|').count();
@@ -139,8 +140,8 @@ fn nothing_measured_is_said() {
 }
 
 #[test]
-fn rows_that_all_failed_give_their_reasons_and_no_plot() {
-    let over = json!({"status": "failed", "reason": "no space", "not_ranked": "failed: no space", "rounds": [], "leader": false,
+fn candidates_that_all_failed_give_their_reasons_and_no_plot() {
+    let over = json!({"status": "failed", "reason": "no space", "not_ranked": {"code": "failed", "why": "no space"}, "rounds": [], "leader": false,
                       "ops_per_s": null, "service_ns": null, "curve": []});
     let cells = vec![cell("a", "fill", over.clone()), cell("b", "fill", over)];
     let page = page(&result(&["a", "b"], cells, Vec::new()));
@@ -149,25 +150,25 @@ fn rows_that_all_failed_give_their_reasons_and_no_plot() {
     assert_eq!(
         reasons.split("</section>").next().unwrap().matches("no space").count(),
         2,
-        "once for each row"
+        "once for each candidate"
     );
-    assert!(page.contains("No row has figures of this phase"));
+    assert!(page.contains("No candidate has figures of this phase"));
     assert!(page.contains("nothing is ranked"));
     assert!(plots(&page).is_empty());
 }
 
 #[test]
-fn one_row_alone_is_drawn_without_a_ratio() {
+fn one_candidate_alone_is_drawn_without_a_ratio() {
     let page = page(&result(&["a"], vec![cell("a", "read-warm", json!({}))], Vec::new()));
     assert!(page.contains("alone"));
     assert!(!page.contains("Ratio to the best</strong>"));
     assert_eq!(plots(&page).len(), 3, "rate, times, rounds");
-    assert!(page.contains("No row that takes disk was measured."));
+    assert!(page.contains("No candidate that takes disk was measured."));
 }
 
 #[test]
 fn one_round_has_no_interval() {
-    let over = json!({"rounds": [round(1, json!({}))], "ops_per_s": {"median": 1000.0}, "not_ranked": "one round only", "leader": false});
+    let over = json!({"rounds": [round(1, json!({}))], "ops_per_s": {"median": 1000.0}, "not_ranked": {"code": "one-round"}, "leader": false});
     let page = page(&result(&["a"], vec![cell("a", "read-warm", over)], Vec::new()));
     assert!(page.contains("one round only"));
 }
@@ -190,11 +191,11 @@ fn tables_of_batches_give_the_time_for_a_blob() {
     let batches = of(100);
     // Two workers did 500 ops of 100 blobs a second.
     assert!(page(&batches).contains("time for a blob") && page(&batches).contains("40 us"));
-    let text = terminal::render(&batches);
+    let text = sections::terminal(&batches);
     assert!(text.contains("a blob") && text.contains("40 us"), "{text}");
-    let markdown = markdown::render(&batches);
+    let markdown = sections::markdown(&batches);
     assert!(markdown.contains("time for a blob") && markdown.contains("40 us"), "{markdown}");
-    assert!(!page(&of(1)).contains("time for a blob") && !terminal::render(&of(1)).contains("a blob"));
+    assert!(!page(&of(1)).contains("time for a blob") && !sections::terminal(&of(1)).contains("a blob"));
 }
 
 /// Rounds of an open loop in which every visitor waits for 4 ms.
@@ -261,16 +262,71 @@ fn a_sweep_draws_sizes_and_where_the_winner_changes() {
     let ratios: Vec<f64> =
         pair["data"][0]["y"].as_array().unwrap().iter().filter_map(Value::as_f64).collect();
     assert!((ratios[0] - 2.0).abs() < 0.01 && (ratios[2] - 0.5).abs() < 0.01, "{ratios:?}");
-    // Of rows that do not lead, it is a fact to look up.
+    // Of candidates that do not lead, it is a fact to look up.
     sweep.results.iter_mut().for_each(|cell| cell.leader = false);
     let behind = render(&sweep).unwrap();
     assert!(!behind.contains("Sizes at which the winner changes"));
-    assert!(behind.contains("Other rows of which one overtakes the other (1)"));
+    assert!(behind.contains("Other candidates of which one overtakes the other (1)"));
     assert_eq!(plots(&behind).len() + 1, plots(&page).len());
 }
 
-/// A result with one matrix: these rows over `ref`, at so many sizes.
-fn matrix_of(rows: &[&str], sizes: u64) -> RunResult {
+/// Rounds of an op a millisecond at this rate, with memory for this many bytes.
+fn rounds_within(rate: f64, budget: u64) -> Vec<Value> {
+    let memory = json!({"budget_bytes": budget, "limit_bytes": budget + 1_000_000, "empty_bytes": 500_000,
+        "peak_bytes": 900_000 + budget, "cache_bytes": budget, "anonymous_bytes": 1, "kernel_bytes": 1,
+        "refaults": 300, "major_faults": 0, "limit_hits": 200});
+    let one = |n: u32| {
+        round(n, json!({"seconds": 100.0 / (rate * (1.0 + f64::from(n) * 0.001)), "memory": memory}))
+    };
+    (1..=5).map(one).collect()
+}
+
+#[test]
+fn a_sweep_over_memory_is_one_phase_and_says_where_the_winner_changes() {
+    let mut cells = Vec::new();
+    for (share, a, b) in [(100, 100.0, 50.0), (50, 50.0, 50.0), (10, 20.0, 40.0)] {
+        for (store, rate) in [("a", a), ("b", b)] {
+            let rounds = rounds_within(rate, share * 10_000);
+            let over = json!({"rounds": rounds, "ops_per_s": {"median": rate}});
+            cells.push(cell(store, &format!("read-tight-{share}"), over));
+        }
+    }
+    let mut sweep = result(&["a", "b"], cells, Vec::new());
+    sweep.plan.memory_sweep = Some("100%..10%".to_owned());
+    sweep.corpus.bytes = 1_000_000;
+    sweep.crossovers = serde_json::from_value(json!([
+        {"phase": "read-tight", "below": "b", "above": "a", "bytes": 500_000, "low": 100_000, "high": 1_000_000}
+    ]))
+    .unwrap();
+    let page = page(&sweep);
+    assert!(page.contains("Memory at which the winner changes") && page.contains("faster with more"));
+    assert_eq!(page.matches("<h3>read-tight").count(), 1);
+    assert!(page.contains("Rate by memory") && page.contains("Times and all figures at 50 %"));
+    let pair = plots(&page).into_iter().find(|plot| !plot["layout"]["shapes"][1].is_null()).unwrap();
+    let band = &pair["layout"]["shapes"][1];
+    assert_eq!((band["x0"].as_f64(), band["x1"].as_f64()), (Some(10.0), Some(100.0)));
+    assert_eq!(page.matches("as each candidate's control group counts it</caption>").count(), 3);
+    // 200 of 100 ops, in each of five rounds.
+    assert!(page.contains("2.00</td>") && page.contains("3.00</td>"));
+}
+
+#[test]
+fn what_fits_and_what_does_not_stand_beside_each_other() {
+    let fits = cell("a", "read-warm", json!({"ops_per_s": {"median": 10.0}}));
+    let tight = json!({"rounds": rounds_within(10.0, 250_000), "ops_per_s": {"median": 10.0}});
+    let mut both = result(&["a"], vec![fits, cell("a", "read-tight", tight)], Vec::new());
+    both.corpus.bytes = 1_000_000;
+    both.machine.memory_bytes = 1 << 30;
+    let page = page(&both);
+    assert!(page.contains("colspan=\"1\">fits in memory</th>"));
+    assert!(page.contains("colspan=\"1\">does not fit: memory for 25 %</th>"));
+    // Where all have the same, nothing is told apart.
+    both.results.pop();
+    assert!(!render(&both).unwrap().contains("colspan"));
+}
+
+/// A result with one matrix: these candidates over `ref`, at so many sizes.
+pub(in crate::report) fn matrix_of(candidates: &[&str], sizes: u64) -> RunResult {
     let mut result = result(&["ref"], Vec::new(), Vec::new());
     let mut cells = Vec::new();
     for step in 1..=sizes {
@@ -278,14 +334,16 @@ fn matrix_of(rows: &[&str], sizes: u64) -> RunResult {
         result
             .results
             .push(serde_json::from_value(cell("ref", "read-warm", json!({"corpus_id": bytes}))).unwrap());
-        for (at, store) in rows.iter().enumerate() {
+        for (at, store) in candidates.iter().enumerate() {
             let over = match (at as u64 + step) % 4 {
                 0 => json!({"ratio": {"median": 3.25, "low": 3.0, "high": 3.5}, "verdict": "faster"}),
                 1 => json!({"ratio": {"median": 0.4, "low": 0.3, "high": 0.5}, "verdict": "slower"}),
                 2 => {
                     json!({"ratio": {"median": 1.5, "low": 0.5, "high": 3.0}, "verdict": "cannot-tell-apart"})
                 }
-                _ => json!({"verdict": "not-ranked", "reason": "too short: 3 ops in 1 ms a round"}),
+                _ => {
+                    json!({"verdict": "not-ranked", "reason": {"code": "too-short", "ops": 3, "seconds": 0.001}})
+                }
             };
             let mut value = json!({"store": store, "blob_bytes": bytes});
             put_over(&mut value, over);
@@ -301,27 +359,31 @@ fn matrix_of(rows: &[&str], sizes: u64) -> RunResult {
 
 /// The lines of a terminal's report that are about a matrix.
 fn matrix_lines(result: &RunResult) -> Vec<String> {
-    let text = terminal::render(result);
+    let text = sections::terminal(result);
     let (_, from) = text.split_once("read-warm: ratios to ref\n").unwrap_or_else(|| panic!("{text}"));
-    from.split("\nAnswer").next().unwrap().lines().map(str::to_owned).collect()
+    from.split("\n  Ratios are rates").next().unwrap().lines().map(str::to_owned).collect()
 }
 
 #[test]
 fn a_matrix_is_a_table_and_a_heat_map() {
-    let rows = ["s[page=1]", "other", "s[page=4]"];
-    let result = matrix_of(&rows, 4);
+    let candidates = ["s[page=1]", "other", "s[page=4]"];
+    let result = matrix_of(&candidates, 4);
     let page = page(&result);
     let (before, section) = page.split_once("id=\"matrix\"").unwrap();
     assert!(before.contains("href=\"#matrix\""), "the navigation names it");
     let section = section.split("</section>").next().unwrap();
-    // In both forms rows of one store stand together, below the option in which they differ.
+    // In both forms candidates of one store stand together, below the option in which they differ.
     for form in ["wide", "narrow"] {
         let drawn = section.split(&format!("class=\"scroll {form}\"")).nth(1).unwrap();
         let drawn = drawn.split("</svg>").next().unwrap();
         let places: Vec<usize> =
             [">s, page<", ">1<", ">4<", ">other<"].map(|text| drawn.find(text).expect(text)).into();
         assert!(places.is_sorted(), "{form}: {places:?}");
-        assert_eq!(drawn.matches("<rect").count(), 1 + 12, "the hatching and a cell for each row and size");
+        assert_eq!(
+            drawn.matches("<rect").count(),
+            1 + 12,
+            "the hatching and a cell for each candidate and size"
+        );
         assert_eq!(drawn.matches("fill=\"url(#hatch-0-").count(), 3, "what is not sure is hatched");
         // What it means is said without colour.
         for text in ["▲ 3.25", "▼ 0.40", "? 1.50", "10 kB"] {
@@ -347,19 +409,19 @@ fn a_matrix_is_a_table_and_a_heat_map() {
 #[test]
 fn a_matrix_fits_into_80_columns() {
     let long = "store[a-rather-long-option=with-a-value,another=one]";
-    for (rows, sizes) in [(&["s[page=1]", "other", "s[page=4]"][..], 9), (&[long, "b"][..], 3)] {
-        let result = matrix_of(rows, sizes);
+    for (candidates, sizes) in [(&["s[page=1]", "other", "s[page=4]"][..], 9), (&[long, "b"][..], 3)] {
+        let result = matrix_of(candidates, sizes);
         let lines = matrix_lines(&result);
         let widest = lines.iter().map(|line| line.chars().count()).max().unwrap();
         assert!(widest <= 80, "{widest}: {lines:#?}");
         let has = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
-        // Every size once, every row in every part, and signs for what a ratio means.
+        // Every size once, every candidate in every part, and signs for what a ratio means.
         for step in 1..=sizes {
             assert_eq!(has(&format!(" {} kB", step * 10)), 1, "{lines:#?}");
         }
         assert!(has("3.25 [3.00, 3.50] +") > 0 && has("0.40 [0.30, 0.50] -") > 0, "{lines:#?}");
         assert!(has("1.50 [0.50, 3.00] ?") > 0 && has("too short") > 0, "{lines:#?}");
-        assert!(rows.len() < 3 || has("s, page") > 1, "{lines:#?}");
+        assert!(candidates.len() < 3 || has("s, page") > 1, "{lines:#?}");
     }
 }
 
@@ -368,7 +430,7 @@ fn how_few_blobs_had_most_of_the_ops_stands_beside_the_phase() {
     let over = json!({"hot": {"ops_share": 0.9, "blobs_share": 0.0712, "bytes_share": 0.125}});
     let result = result(&["a"], vec![cell("a", "visits", over)], Vec::new());
     let words = "90 % of the ops went to 7.1 % of the blobs, which have 12 % of the bytes";
-    for form in [page(&result), markdown(&result), terminal::render(&result)] {
+    for form in [page(&result), markdown(&result), sections::terminal(&result)] {
         assert!(form.replace("\n  ", " ").contains(words), "{form}");
     }
     let csv = crate::report::csv::render(&result).unwrap();
@@ -378,16 +440,19 @@ fn how_few_blobs_had_most_of_the_ops_stands_beside_the_phase() {
 #[test]
 fn what_users_write_stays_text() {
     let hostile = "</script><script>alert(1)</script><b>&$x$`";
-    let over = json!({"not_ranked": hostile, "first_error": hostile, "leader": false});
+    let over =
+        json!({"not_ranked": {"code": "failed", "why": hostile}, "first_error": hostile, "leader": false});
     let mut wild = result(&[hostile], vec![cell(hostile, hostile, over)], Vec::new());
     wild.plan.name = Some(hostile.to_owned());
     wild.plan.about = Some(hostile.to_owned());
     wild.program.command = hostile.to_owned();
     wild.answer = vec![hostile.to_owned(); 3];
     wild.corpus.skipped = Some(hostile.to_owned());
-    wild.rows[0].reason = Some(hostile.to_owned());
-    wild.rows[0].facts.insert(hostile.to_owned(), hostile.to_owned());
-    wild.doubts = serde_json::from_value(json!([{"kind": "k", "text": hostile, "advice": hostile}])).unwrap();
+    wild.candidates[0].reason = Some(hostile.to_owned());
+    wild.candidates[0].facts.insert(hostile.to_owned(), hostile.to_owned());
+    wild.warnings =
+        serde_json::from_value(json!([{"kind": "other-version", "store": hostile, "change": hostile}]))
+            .unwrap();
     let page = page(&wild);
     assert!(!page.contains("<script>alert"));
     assert!(!page.contains("<b>&"));
@@ -400,21 +465,21 @@ fn what_users_write_stays_text() {
 #[test]
 fn a_round_that_was_repeated_stands_twice_and_in_order() {
     let mut repeated = result(&["a"], vec![cell("a", "read-warm", json!({}))], Vec::new());
-    let rail = |round: u32, at: &str, ns: f64| json!({"round": round, "at": at, "processor_ns": ns, "repeated": ns > 90.0});
-    let rails = json!([
-        rail(1, "start", 60.0),
-        rail(1, "end", 60.0),
-        rail(2, "start", 91.0),
-        rail(2, "end", 99.0),
-        rail(2, "start", 60.0),
-        rail(2, "end", 60.0)
+    let probe = |round: u32, at: &str, ns: f64| json!({"round": round, "at": at, "processor_ns": ns, "repeated": ns > 90.0});
+    let probes = json!([
+        probe(1, "start", 60.0),
+        probe(1, "end", 60.0),
+        probe(2, "start", 91.0),
+        probe(2, "end", 99.0),
+        probe(2, "start", 60.0),
+        probe(2, "end", 60.0)
     ]);
-    repeated.rails = serde_json::from_value(rails).unwrap();
+    repeated.probes = serde_json::from_value(probes).unwrap();
     let plot = plots(&page(&repeated)).pop().unwrap();
     assert_eq!(plot["data"][0]["x"], json!([0.0, 1.0, 2.0, 3.0, 4.0, 5.0]));
     assert_eq!(plot["layout"]["xaxis"]["ticktext"], json!(["1", "2", "2 again"]));
     // Rounds of runs that were joined have the same numbers, and none was repeated.
-    repeated.rails.iter_mut().for_each(|rail| rail.repeated = false);
+    repeated.probes.iter_mut().for_each(|probe| probe.repeated = false);
     let plot = plots(&page(&repeated)).pop().unwrap();
     assert_eq!(plot["layout"]["xaxis"]["ticktext"], json!(["1", "2", "2"]));
 }
@@ -422,11 +487,10 @@ fn a_round_that_was_repeated_stands_twice_and_in_order() {
 #[test]
 fn baselines_are_drawn_where_others_are_held_against_them_and_never_ranked() {
     let baseline = |name, kind| {
-        cell(name, "read-warm", json!({"kind": kind, "not_ranked": "a baseline", "leader": false}))
+        cell(name, "read-warm", json!({"kind": kind, "not_ranked": {"code": "baseline"}, "leader": false}))
     };
-    // Older results call them by another name.
     let cells =
-        vec![cell("a", "read-warm", json!({})), baseline("b", "baseline"), baseline("old", "reference")];
+        vec![cell("a", "read-warm", json!({})), baseline("b", "baseline"), baseline("old", "baseline")];
     let mut result = result(&["b", "old", "a"], cells, Vec::new());
     let labels = |result: &RunResult| -> Vec<String> {
         let page = page(result);
@@ -463,14 +527,13 @@ fn what_a_virtual_disk_says_of_itself_is_not_repeated() {
 }
 
 #[test]
-fn every_doubt_in_the_list_is_counted() {
+fn every_warning_in_the_list_is_counted() {
     let mut result = result(&["a"], vec![cell("a", "read-warm", json!({}))], Vec::new());
-    let doubt = |kind: &str| json!({"kind": kind, "text": "t", "while_running": true});
-    result.doubts = serde_json::from_value(json!([doubt("one"), doubt("two")])).unwrap();
+    result.warnings = vec![Warning::Tmpfs, Warning::Clock];
     let listed = |result: &RunResult| {
         let page = page(result);
-        let section = page.split_once("id=\"doubts\"").unwrap().1.split_once("</section>").unwrap().0;
-        let (_, counted) = section.split_once("<h2>Doubts (").unwrap();
+        let section = page.split_once("id=\"warnings\"").unwrap().1.split_once("</section>").unwrap().0;
+        let (_, counted) = section.split_once("<h2>Warnings (").unwrap();
         (counted.split_once(')').unwrap().0.to_owned(), section.matches("<li>").count().to_string())
     };
     let (counted, there) = listed(&result);
@@ -503,9 +566,9 @@ fn published_tables_without_a_ratio_are_put_away() {
     };
     let forms = |result: &RunResult| {
         let page = super::then::contents(result).into_string();
-        [page, markdown::render(result), terminal::render(result)]
+        [page, sections::markdown(result), sections::terminal(result)]
     };
-    // Its charts are lost, and none of its rows is in this run.
+    // Its charts are lost, and none of its candidates is in this run.
     for form in forms(&result_of("vondra-2009")) {
         let (before, after) = form.split_once(SILENT).unwrap();
         assert!(!before.contains("Write, tiny files") && after.contains("Write, tiny files"), "{form}");
@@ -519,7 +582,7 @@ fn published_tables_without_a_ratio_are_put_away() {
 #[test]
 fn parts_of_a_claim_are_folded_away() {
     let claim = |id: &str, note: Option<&str>, parts: Vec<Value>| {
-        json!({"id": id, "statement": format!("what {id} says"), "rows": [], "published": null, "today": null,
+        json!({"id": id, "statement": format!("what {id} says"), "candidates": [], "published": null, "today": null,
                "verdict": "confirmed", "magnitude": null, "note": note, "parts": parts})
     };
     let parts = vec![claim("A-1.1", None, vec![]), claim("A-1.2", None, vec![])];
@@ -553,7 +616,7 @@ fn what_was_found_is_shown_whatever_it_is() {
     .unwrap();
     let page = render(&result).unwrap();
     assert!(page.contains("href=\"#findings\"") && page.contains("id=\"findings\""));
-    let (shown, text) = (markdown::render(&result), terminal::render(&result));
+    let (shown, text) = (sections::markdown(&result), sections::terminal(&result));
     for report in [&page, &shown, &text] {
         for words in ["Findings", "Power cuts (cuts)", "after a put", "64 kB", "b says so."] {
             assert!(report.contains(words), "{words}");
@@ -563,6 +626,6 @@ fn what_was_found_is_shown_whatever_it_is() {
         text.contains("`a` holds in 1 round: a says so.\n") && text.contains("`b` fails in 1 of 1 round"),
         "{text}"
     );
-    assert!(text.lines().all(|line| line.chars().count() <= terminal::WIDTH), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= crate::report::terminal::WIDTH), "{text}");
     assert!(shown.contains("| a | 1 | after a put | 20 |  |\n"), "{shown}");
 }

@@ -4,10 +4,10 @@ use maud::{Markup, html};
 
 use super::figure::{Dot, Figure, Look, Mark, Scale, dots};
 use super::table::{ABSENT, Entry, Table, named};
-use super::{prose, ratio};
+use super::{View, prose, ratio};
 use crate::judge::interval;
 use crate::plan::text::PublishedText;
-use crate::report::then::{self, Line};
+use crate::report::view::then::{self, Line};
 use crate::result::{Claim, Interval, RunResult};
 use crate::units;
 
@@ -15,21 +15,12 @@ use crate::units;
 const THEN: Look = Look(7);
 const NOW: Look = Look(0);
 
-/// The whole part; nothing for a plan that repeats no document.
-pub fn section(result: &RunResult) -> Markup {
-    let plan = &result.plan;
-    if plan.document.is_none() && result.claims.is_empty() {
-        return html! {};
-    }
-    html! {
-        section id="claims" {
-            h2 { "Then and now" }
-            (contents(result))
-        }
-    }
+/// The section of a plan that repeats a document.
+pub fn section(view: &View<'_>) -> Markup {
+    contents(view.result)
 }
 
-/// The same without its heading.
+/// What stands in it.
 pub fn contents(result: &RunResult) -> Markup {
     let plan = &result.plan;
     html! {
@@ -84,7 +75,7 @@ fn figure(table: &PublishedText, lines: &[Line<'_>]) -> Option<Figure> {
             let Some(value) = value else { continue };
             let text = interval::text(&value);
             marks.push(Dot {
-                row: names.len(),
+                candidate: names.len(),
                 look,
                 value,
                 hover: format!("{} {when}: {text}", super::figure::escaped(&line.series.name)),
@@ -103,7 +94,8 @@ fn figure(table: &PublishedText, lines: &[Line<'_>]) -> Option<Figure> {
 }
 
 fn values(table: &PublishedText, lines: &[Line<'_>]) -> Table {
-    let head = ["system", "published", "#then / reference", "row today", "#today / reference", "why not"];
+    let head =
+        ["system", "published", "#then / reference", "candidate today", "#today / reference", "why not"];
     let mut shown = Table::new(format!("{} ({})", table.title, table.unit), &head);
     for line in lines {
         let values: Vec<String> = line.series.values.iter().map(|value| format!("{value}")).collect();
@@ -120,7 +112,7 @@ fn values(table: &PublishedText, lines: &[Line<'_>]) -> Table {
             Entry::from(&line.series.name),
             Entry::new(html! { (published) }, "words"),
             line.then.map_or(ABSENT.to_owned(), then::figure).into(),
-            line.row.map_or(ABSENT.into(), named),
+            line.candidate.map_or(ABSENT.into(), named),
             today.into(),
             Entry::new(html! { (prose(&why)) }, "words"),
         ]);

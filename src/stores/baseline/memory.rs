@@ -20,9 +20,10 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         one_transaction: None,
         ..Caps::ALL
     },
-    damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
+    loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::NothingKept,
     traits: |_| Traits::default(),
+    memory: |_| Split::NO_CACHE,
     needs: Needs::NOTHING,
     open: |_| Ok(Box::new(Memory { shards: (0..SHARDS).map(|_| RwLock::default()).collect() })),
 };

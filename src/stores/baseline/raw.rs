@@ -1,4 +1,5 @@
-//! The raw baseline: direct reads and writes of one file that was allocated before, past the page cache: what the device itself takes.
+//! The raw baseline: direct reads and writes of one file that was allocated before, past the page cache: what the device itself
+//! takes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
@@ -29,9 +30,10 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         one_transaction: None,
         ..Caps::ALL
     },
-    damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
+    loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::Unchecked,
     traits: |_| Traits::default(),
+    memory: |_| Split::NO_CACHE,
     needs: Needs { of_place: refusal, ..Needs::NOTHING },
     open,
 };

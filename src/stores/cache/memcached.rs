@@ -44,9 +44,10 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         blob_bytes_max: Some(LIMIT),
         ..Caps::ALL
     },
-    damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
+    loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::NothingKept,
     traits: servers::traits,
+    memory: |_| Split::NO_CACHE,
     needs: Needs::NOTHING,
     open,
 };

@@ -124,14 +124,13 @@ impl<T: Connection> Catalogue for T {
 }
 
 /// A statement with the placeholders of PostgreSQL, `$1` and so on.
-#[cfg(feature = "postgres")]
 pub fn numbered(sql: &str) -> String {
     let mut parts = sql.split('?');
     let first = parts.next().unwrap_or_default().to_owned();
     parts.enumerate().fold(first, |text, (index, part)| format!("{text}${}{part}", index + 1))
 }
 
-#[cfg(all(test, feature = "postgres"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -40,14 +40,12 @@ impl KeyForm {
 }
 
 /// Where each key of a list stands in it: servers answer in an order of their own, and a key that is asked for twice has one row.
-#[cfg(any(feature = "mysql", feature = "postgres"))]
 pub(in crate::stores) struct Asked<N> {
     names: Vec<N>,
     /// Places in the list, sorted by what stands there.
     order: Vec<usize>,
 }
 
-#[cfg(any(feature = "mysql", feature = "postgres"))]
 impl<N: AsRef<[u8]>> Asked<N> {
     pub(in crate::stores) fn of(names: impl IntoIterator<Item = N>) -> Asked<N> {
         let names: Vec<N> = names.into_iter().collect();
@@ -64,7 +62,7 @@ impl<N: AsRef<[u8]>> Asked<N> {
     }
 }
 
-#[cfg(all(test, any(feature = "mysql", feature = "postgres")))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -1,9 +1,7 @@
 //! What the adapters of servers share: options that mean the same for all of them, patience, names and ports.
 
 use super::keys;
-#[cfg(any(feature = "http", feature = "postgres", feature = "mysql"))]
-use crate::store::Result;
-use crate::store::{Connects, OptionSpec, Options, Traits, Values};
+use crate::store::{Connects, OptionSpec, Options, Split, Traits, Values};
 
 /// How long a server may take to become ready. A first start after a crash replays its log.
 pub(in crate::stores) const START_PATIENCE: std::time::Duration = std::time::Duration::from_secs(90);
@@ -13,8 +11,9 @@ pub(in crate::stores) const STOP_PATIENCE: std::time::Duration = std::time::Dura
 
 /// Starts a server that listens on a free loopback port. One that was free may be taken before the server has it: then another
 /// one is tried.
-#[cfg(feature = "http")]
-pub(in crate::stores) fn on_free_port<T>(start: impl Fn(u16) -> Result<T>) -> Result<T> {
+pub(in crate::stores) fn on_free_port<T>(
+    start: impl Fn(u16) -> crate::store::Result<T>,
+) -> crate::store::Result<T> {
     use crate::store::Error;
     const ATTEMPTS_MAX: u32 = 3;
     let mut attempt = 1;
@@ -51,8 +50,14 @@ pub(in crate::stores) const PROFILE: OptionSpec = OptionSpec {
     name: "profile",
     values: Values::OneOf(&["tuned", "default"]),
     default: "tuned",
-    about: "tuned: caches of the size that every store gets; default: as the vendor ships it",
+    about: "tuned: its cache is the share of the memory that its vendor says; default: as the vendor ships it",
 };
+
+/// How memory is divided in a server with a profile: as its vendor says, or as it is shipped.
+pub(in crate::stores) fn split(options: &Options, tuned: Split) -> Split {
+    let is_ours = options.text(URL.name).is_empty();
+    if is_ours && options.text(PROFILE.name) == "tuned" { tuned } else { Split::NO_CACHE }
+}
 
 /// A server of the user's.
 pub(in crate::stores) const URL: OptionSpec = OptionSpec {
@@ -67,7 +72,7 @@ pub(in crate::stores) const SERVER: OptionSpec = OptionSpec {
     name: "server",
     values: Values::OneOf(&["private", "shared"]),
     default: "private",
-    about: "private: one for each store; shared: one for all such rows of a run, with a schema or a database for each store",
+    about: "private: one for each store; shared: one for all such candidates of a run, with a schema or a database for each store",
 };
 
 /// The traits of a store behind a server, which may have any of the options here and that of keys.
@@ -84,24 +89,22 @@ pub(in crate::stores) fn traits(options: &Options) -> Traits {
 }
 
 /// Whose server it is.
-#[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(in crate::stores) enum Host<I> {
     /// Ours alone.
     Private(I),
-    /// That of several rows of the run, in which something with a name of its own is ours.
+    /// That of several candidates of the run, in which something with a name of its own is ours.
     Shared(std::sync::Arc<I>),
     /// Somebody's, given by its URL, in which likewise.
     Theirs,
 }
 
-#[cfg(any(feature = "postgres", feature = "mysql"))]
 impl<I> Host<I> {
     /// What the options `url` and `server` ask for.
     pub(in crate::stores) fn of(
         options: &Options,
-        private: impl FnOnce() -> Result<I>,
-        shared: impl FnOnce() -> Result<std::sync::Arc<I>>,
-    ) -> Result<Host<I>> {
+        private: impl FnOnce() -> crate::store::Result<I>,
+        shared: impl FnOnce() -> crate::store::Result<std::sync::Arc<I>>,
+    ) -> crate::store::Result<Host<I>> {
         Ok(match (options.text(URL.name), options.text(SERVER.name)) {
             ("", "shared") => Host::Shared(shared()?),
             ("", _) => Host::Private(private()?),
@@ -135,13 +138,16 @@ impl<I> Host<I> {
     pub(in crate::stores) fn whose(&self) -> &'static str {
         match self {
             Host::Private(_) => "private",
-            Host::Shared(_) => "shared by rows of the run",
+            Host::Shared(_) => "shared by candidates of the run",
             Host::Theirs => "given by URL",
         }
     }
 
     /// Stops it where nobody else uses it.
-    pub(in crate::stores) fn close(self, stop: impl FnOnce(I) -> Result<()>) -> Result<()> {
+    pub(in crate::stores) fn close(
+        self,
+        stop: impl FnOnce(I) -> crate::store::Result<()>,
+    ) -> crate::store::Result<()> {
         match self {
             Host::Private(instance) => stop(instance),
             Host::Shared(_) | Host::Theirs => Ok(()),
@@ -150,7 +156,6 @@ impl<I> Host<I> {
 }
 
 /// Sizes of pieces, from the published comparison of ways to keep files in PostgreSQL.
-#[cfg(any(feature = "postgres", feature = "mysql"))]
 pub(in crate::stores) const PIECES: Values =
     Values::OneOf(&["512", "1024", "2048", "4096", "8192", "16384", "32768", "65536", "131072", "262144"]);
 
@@ -163,13 +168,11 @@ pub(in crate::stores) fn own_name() -> String {
 }
 
 /// Who uses a database in a server that has no locks which end with a connection: a store's directory, seen from this machine.
-#[cfg(any(feature = "mongodb", feature = "mssql", feature = "redis", feature = "s3"))]
 pub(in crate::stores) struct Owner {
     pub(in crate::stores) machine: String,
     pub(in crate::stores) dir: String,
 }
 
-#[cfg(any(feature = "mongodb", feature = "mssql", feature = "redis", feature = "s3"))]
 impl Owner {
     /// The store of a directory.
     pub(in crate::stores) fn of(dir: &std::path::Path) -> Owner {
@@ -187,7 +190,6 @@ impl Owner {
 }
 
 /// This boot of the machine, and the file systems that this process sees; empty where that cannot be known.
-#[cfg(any(feature = "mongodb", feature = "mssql", feature = "redis", feature = "s3"))]
 fn machine() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let mounts = std::fs::read_link("/proc/self/ns/mnt");
@@ -197,7 +199,7 @@ fn machine() -> String {
     }
 }
 
-#[cfg(all(test, feature = "http"))]
+#[cfg(test)]
 mod port_tests {
     use std::cell::Cell;
 
@@ -223,7 +225,7 @@ mod port_tests {
     }
 }
 
-#[cfg(all(test, any(feature = "mongodb", feature = "redis")))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

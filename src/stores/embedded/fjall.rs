@@ -12,6 +12,14 @@ use crate::store::*;
 use crate::stores::common::keys::{self, KEY, KeyForm};
 use crate::stores::common::reader::{Reader, Reads};
 
+/// The upper end of what is recommended, memtables included.
+const MEMORY: Split = Split {
+    own: OwnCache::Share(0.25),
+    words: "It is recommended to configure the block cache capacity to be ~20-25% of the available memory - or more if the data set \
+            fully fits into memory",
+    link: "https://docs.rs/fjall/latest/fjall/struct.DatabaseBuilder.html#method.cache_size",
+};
+
 pub(super) const ADAPTER: Adapter = Adapter {
     name: "fjall",
     about: "fjall: a log-structured merge tree",
@@ -32,9 +40,10 @@ pub(super) const ADAPTER: Adapter = Adapter {
         blob_bytes_max: Some(LIMIT),
         ..Caps::ALL
     },
-    damage,
+    loss,
     integrity: |_, _| Integrity::Checksums,
     traits: keys::traits,
+    memory: |_| MEMORY,
     needs: Needs::NOTHING,
     open,
 };
@@ -44,12 +53,12 @@ const LIMIT: Limit = Limit { bytes: u32::MAX as u64 - 64, source: "fjall's 32-bi
 
 /// fjall writes each insert to its journal in the kernel's cache, so that a killed process loses nothing, and
 /// recovers from the journal up to the last whole entry after a power cut; `persist(SyncAll)` flushes it.
-fn damage(_: &Options, durability: Durability) -> Damage {
+fn loss(_: &Options, durability: Durability) -> Losses {
     let after_power_cut = match durability {
         Durability::None | Durability::OnSync => Loss::RecentWrites,
         Durability::EachWrite => Loss::Nothing,
     };
-    Damage { after_kill: Loss::Nothing, after_power_cut }
+    Losses { after_kill: Loss::Nothing, after_power_cut }
 }
 
 struct Fjall {

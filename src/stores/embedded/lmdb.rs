@@ -8,6 +8,13 @@ use crate::store::*;
 use crate::stores::common::keys::{self, KEY, KeyForm};
 use crate::stores::common::reader::{Reader, Reads};
 
+/// The kernel's cache is its only one, and its documentation says what to do where that is too small.
+const MEMORY: Split = Split {
+    own: OwnCache::None,
+    words: "Turning it off may help random read performance when the DB is larger than RAM and system RAM is full",
+    link: "http://www.lmdb.tech/doc/group__mdb__env.html#ga32a193c6bf4d7d5c5d579e71f22e9340",
+};
+
 pub(super) const ADAPTER: Adapter = Adapter {
     name: "lmdb",
     about: "LMDB: a memory-mapped B+tree, reads lent from the map",
@@ -17,9 +24,9 @@ pub(super) const ADAPTER: Adapter = Adapter {
         KEY,
         OptionSpec {
             name: "readahead",
-            values: Values::Flag,
-            default: "true",
-            about: "let the kernel read ahead of page faults (off: MDB_NORDAHEAD)",
+            values: Values::OneOf(&["auto", "true", "false"]),
+            default: "auto",
+            about: "let the kernel read ahead of page faults (false: MDB_NORDAHEAD); auto: where the blobs fit into memory",
         },
     ],
     caps: |options| Caps {
@@ -28,9 +35,10 @@ pub(super) const ADAPTER: Adapter = Adapter {
         blob_bytes_max: Some(LIMIT),
         ..Caps::ALL
     },
-    damage,
+    loss,
     integrity: |_, _| Integrity::Unchecked,
     traits: keys::traits,
+    memory: |_| MEMORY,
     needs: Needs::NOTHING,
     open,
 };
@@ -39,9 +47,9 @@ pub(super) const ADAPTER: Adapter = Adapter {
 const LIMIT: Limit = Limit { bytes: 0xffff_ffff, source: "LMDB's MAXDATASIZE" };
 
 /// The vendor's words, in substance. MDB_NOSYNC: a system crash can corrupt the database or lose the last transactions; a killed
-/// process loses nothing, because the pages are in the kernel's cache. MDB_NOMETASYNC: each commit flushes its data and leaves the page
-/// that makes it valid to the next commit or `mdb_env_sync`; integrity is kept, and a system crash may undo the last transaction. Without
-/// either, each commit flushes both.
+/// process loses nothing, because the pages are in the kernel's cache. MDB_NOMETASYNC: each commit flushes its data and leaves
+/// the page that makes it valid to the next commit or `mdb_env_sync`; integrity is kept, and a system crash may undo the last
+/// transaction. Without either, each commit flushes both.
 fn flags(durability: Durability) -> EnvFlags {
     match durability {
         Durability::None => EnvFlags::NO_SYNC,
@@ -50,13 +58,13 @@ fn flags(durability: Durability) -> EnvFlags {
     }
 }
 
-fn damage(_: &Options, durability: Durability) -> Damage {
+fn loss(_: &Options, durability: Durability) -> Losses {
     let after_power_cut = match durability {
         Durability::None => Loss::StoreUnusable,
         Durability::OnSync => Loss::RecentWrites,
         Durability::EachWrite => Loss::Nothing,
     };
-    Damage { after_kill: Loss::Nothing, after_power_cut }
+    Losses { after_kill: Loss::Nothing, after_power_cut }
 }
 
 struct Lmdb {
@@ -68,7 +76,11 @@ struct Lmdb {
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
     let mut flags = flags(setup.durability);
-    if !setup.options.flag("readahead") {
+    let reads_ahead = match setup.options.text("readahead") {
+        "auto" => setup.fits,
+        given => given == "true",
+    };
+    if !reads_ahead {
         flags |= EnvFlags::NO_READ_AHEAD;
     }
     let mut options = EnvOpenOptions::new();
@@ -114,8 +126,8 @@ impl Store for Lmdb {
         Ok(Box::new(LmdbSession { store: self }))
     }
 
-    /// LMDB's own words on itself: "fully serializable", and "readers don't block writers". What a read-only transaction sees is the
-    /// last commit before it began.
+    /// LMDB's own words on itself: "fully serializable", and "readers don't block writers". What a read-only transaction sees is
+    /// the last commit before it began.
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
         let snapshot = self.env.read_txn().map_err(from_lmdb)?;
         Ok(Box::new(Reader(LmdbReader { store: self, snapshot })))

@@ -12,6 +12,14 @@ use crate::store::*;
 use crate::stores::common::keys::{self, KEY, KeyForm};
 use crate::stores::common::reader::{Reader, Reads};
 
+/// Memtables included.
+const MEMORY: Split = Split {
+    own: OwnCache::Share(1.0 / 3.0),
+    words: "We recommend that this should be about 1/3 of your total memory budget. The remaining free memory can be left for OS page \
+            cache",
+    link: "https://github.com/facebook/rocksdb/wiki/Setup-Options-and-Basic-Tuning#block-cache-size",
+};
+
 pub(super) const ADAPTER: Adapter = Adapter {
     name: "rocksdb",
     about: "RocksDB: a log-structured merge tree",
@@ -38,9 +46,10 @@ pub(super) const ADAPTER: Adapter = Adapter {
         blob_bytes_max: Some(LIMIT),
         ..Caps::ALL
     },
-    damage,
+    loss,
     integrity: |_, _| Integrity::Checksums,
     traits: keys::traits,
+    memory: |_| MEMORY,
     needs: Needs::NOTHING,
     open,
 };
@@ -50,12 +59,12 @@ const LIMIT: Limit = Limit { bytes: 3 << 30, source: "RocksDB's practical limit 
 
 /// RocksDB's documentation of `WriteOptions::sync`: off, a killed process loses nothing, because the log is in the
 /// kernel's cache, and a power cut may lose recent writes; the log's checksums keep the database consistent.
-fn damage(_: &Options, durability: Durability) -> Damage {
+fn loss(_: &Options, durability: Durability) -> Losses {
     let after_power_cut = match durability {
         Durability::None | Durability::OnSync => Loss::RecentWrites,
         Durability::EachWrite => Loss::Nothing,
     };
-    Damage { after_kill: Loss::Nothing, after_power_cut }
+    Losses { after_kill: Loss::Nothing, after_power_cut }
 }
 
 struct Rocks {

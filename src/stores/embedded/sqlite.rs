@@ -12,6 +12,14 @@ use crate::stores::common::catalogue::{self, Param};
 use crate::stores::common::keys;
 use crate::stores::common::reader::Reader;
 
+/// Its own cache stays as it is shipped, for each connection: SQLite reads its file through the kernel's cache, which is as large
+/// as the memory.
+const MEMORY: Split = Split {
+    own: OwnCache::Bytes(2_048_000),
+    words: "The default suggested cache size is -2000, which means the cache size is limited to 2048000 bytes of memory",
+    link: "https://www.sqlite.org/pragma.html#pragma_cache_size",
+};
+
 pub(super) const ADAPTER: Adapter = Adapter {
     name: "sqlite",
     about: "SQLite: a row per blob in one table",
@@ -56,15 +64,17 @@ pub(super) const ADAPTER: Adapter = Adapter {
         blob_bytes_max: Some(LIMIT),
         ..Caps::ALL
     },
-    damage,
+    loss,
     integrity: |_, _| Integrity::Unchecked,
     traits: keys::traits,
+    memory: |_| MEMORY,
     needs: Needs::NOTHING,
     open,
 };
 
-/// SQLite's page on isolation: in WAL mode a reader "continues to see an unchanging snapshot" for as long as its transaction lasts. With
-/// a rollback journal a writer changes the file itself, and needs the EXCLUSIVE lock for that, which it gets when nobody reads.
+/// SQLite's page on isolation: in WAL mode a reader "continues to see an unchanging snapshot" for as long as its transaction
+/// lasts. With a rollback journal a writer changes the file itself, and needs the EXCLUSIVE lock for that, which it gets when
+/// nobody reads.
 fn view(options: &Options) -> View {
     if options.text("journal") == "wal" { View::Snapshot } else { View::Locked }
 }
@@ -92,13 +102,13 @@ fn synchronous(journal: &str, durability: Durability) -> &'static str {
     }
 }
 
-fn damage(options: &Options, durability: Durability) -> Damage {
+fn loss(options: &Options, durability: Durability) -> Losses {
     let after_power_cut = match synchronous(options.text("journal"), durability) {
         "OFF" => Loss::StoreUnusable,
         "NORMAL" => Loss::RecentWrites,
         _ => Loss::Nothing,
     };
-    Damage { after_kill: Loss::Nothing, after_power_cut }
+    Losses { after_kill: Loss::Nothing, after_power_cut }
 }
 
 struct Sqlite {

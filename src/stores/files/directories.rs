@@ -43,9 +43,10 @@ pub(in crate::stores) const FLAT: Adapter = Adapter {
     programs: &[],
     options: &[PUT, SYNC, BUFFER],
     caps,
-    damage,
+    loss,
     integrity: |_, _| Integrity::Unchecked,
     traits: |_| Traits::default(),
+    memory: |_| Split::NO_CACHE,
     needs: Needs::NOTHING,
     open: |setup| open(setup, Layout { depth: 0, width: 0 }),
 };
@@ -57,9 +58,10 @@ pub(in crate::stores) const HASHED: Adapter = Adapter {
     programs: &[],
     options: &[DEPTH, WIDTH, PUT, SYNC, BUFFER],
     caps,
-    damage,
+    loss,
     integrity: |_, _| Integrity::Unchecked,
     traits: |_| Traits::default(),
+    memory: |_| Split::NO_CACHE,
     needs: Needs::NOTHING,
     open: |setup| open(setup, hashed(setup)),
 };
@@ -84,9 +86,10 @@ pub(in crate::stores) const RAMDISK: Adapter = Adapter {
     programs: &[],
     options: &[DEPTH, WIDTH, PUT, BUFFER],
     caps: |options| Caps { durability: &[Durability::None], persistent: false, ..caps(options) },
-    damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
+    loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::NothingKept,
     traits: |_| Traits::default(),
+    memory: |_| Split::NO_CACHE,
     needs: Needs { of_machine: |_| ramdisk::refusal(), ..Needs::NOTHING },
     open: |setup| {
         let bytes_max = ramdisk_bytes(setup);
@@ -105,9 +108,10 @@ pub(in crate::stores) const FOPEN: Adapter = Adapter {
     programs: &[],
     options: &[DEPTH, WIDTH, PUT, SYNC],
     caps,
-    damage,
+    loss,
     integrity: |_, _| Integrity::Unchecked,
     traits: |_| Traits::default(),
+    memory: |_| Split::NO_CACHE,
     needs: Needs::NOTHING,
     open: |setup| {
         let base = File::open(setup.dir).with_context(|| format!("cannot open `{}`", setup.dir.display()))?;
@@ -144,14 +148,14 @@ fn caps(options: &Options) -> Caps {
 /// What was written reaches the page cache in the call, so a killed process loses nothing but an in-place write
 /// that was under way. A power cut takes what was not flushed; a file renamed before its data was flushed may
 /// be empty afterwards (delayed allocation).
-fn damage(options: &Options, durability: Durability) -> Damage {
+fn loss(options: &Options, durability: Durability) -> Losses {
     let atomic = options.text("put") == "atomic";
     let after_kill = if atomic { Loss::Nothing } else { Loss::RecentWrites };
     let after_power_cut = match durability {
         Durability::EachWrite => after_kill,
         Durability::None | Durability::OnSync => Loss::RecentWrites,
     };
-    Damage { after_kill, after_power_cut }
+    Losses { after_kill, after_power_cut }
 }
 
 #[derive(Clone, Copy)]

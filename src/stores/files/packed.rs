@@ -50,14 +50,14 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         one_transaction: None,
         ..Caps::ALL
     },
-    damage: |options, durability| {
+    loss: |options, durability| {
         let atomic = options.text("put") == "atomic";
         let after_kill = if atomic { Loss::Nothing } else { Loss::RecentWrites };
         let after_power_cut = match durability {
             Durability::EachWrite => after_kill,
             Durability::None | Durability::OnSync => Loss::RecentWrites,
         };
-        Damage { after_kill, after_power_cut }
+        Losses { after_kill, after_power_cut }
     },
     // Of a blob that may be a mixture no checksum is asked for.
     integrity: |options, _| match options.text("put") {
@@ -65,6 +65,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         _ => Integrity::Unchecked,
     },
     traits: |_| Traits::default(),
+    memory: |_| Split::NO_CACHE,
     needs: Needs::NOTHING,
     open,
 };
@@ -536,8 +537,8 @@ impl Packed {
         Ok(())
     }
 
-    /// Rewrites packs of which more than this share is garbage, until there is none: one that goes leaves its deletes to others, and
-    /// the next one may become the first.
+    /// Rewrites packs of which more than this share is garbage, until there is none: one that goes leaves its deletes to others,
+    /// and the next one may become the first.
     fn compact(&self, share_max: f64) -> Result<()> {
         loop {
             let packs = lock(&self.packs).clone();
@@ -597,7 +598,8 @@ impl Pack {
         }
     }
 
-    /// The share of its bytes that rewriting takes away. Deletes stay while there are older packs, which may hold what they deleted.
+    /// The share of its bytes that rewriting takes away. Deletes stay while there are older packs, which may hold what they
+    /// deleted.
     fn garbage_share(&self, is_first: bool) -> f64 {
         let bytes = self.bytes.load(Ordering::Relaxed);
         let deleted = if is_first { 0 } else { self.deleted_bytes.load(Ordering::Relaxed) };
@@ -765,7 +767,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_survives_encoding_and_damage_is_noticed() {
+    fn a_header_survives_encoding_and_loss_is_noticed() {
         let key = Key { id: 7, hex: [b'a'; 32] };
         let header = Header { deleted: false, batch_rest: 3, len: 10, room: 12, key, sum: u64::MAX - 5 };
         let mut bytes = header.encode();

@@ -42,8 +42,8 @@ impl Stream {
     #[expect(unsafe_code, reason = "a stream of the C library")]
     pub(super) fn read(&mut self, offset: u64, len: usize) -> io::Result<Allocated> {
         let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
-        // SAFETY: an allocation of at least a byte is null or ours; `fread` writes no more than `len` bytes to it, and says how many.
-        // The stream is open until it is dropped.
+        // SAFETY: an allocation of at least a byte is null or ours; `fread` writes no more than `len` bytes to it, and says how
+        // many. The stream is open until it is dropped.
         unsafe {
             let start = NonNull::new(libc::malloc(len.max(1)).cast::<u8>());
             let mut memory = Allocated { start: start.ok_or(io::ErrorKind::OutOfMemory)?, len: 0 };

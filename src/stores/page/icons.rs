@@ -37,8 +37,8 @@ pub(super) struct Icons {
 }
 
 impl Icons {
-    /// An icon as a PNG of the size that is asked for. Bytes beyond the drawing do not compress. A size that is too small for one of the
-    /// drawings is an error that names the least.
+    /// An icon as a PNG of the size that is asked for. Bytes beyond the drawing do not compress. A size that is too small for one
+    /// of the drawings is an error that names the least.
     pub(super) fn icon(self, number: usize) -> Result<Vec<u8>> {
         encode(&draw(number), SIDE, SIDE, self.padding(number)?)
     }

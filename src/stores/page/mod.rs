@@ -145,9 +145,10 @@ const fn adapter(
             blob_bytes_max: Some(LIMIT),
             ..Caps::ALL
         },
-        damage: |_, _| Damage { after_kill: Loss::All, after_power_cut: Loss::All },
+        loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
         integrity: |_, _| Integrity::NothingKept,
         traits,
+        memory: |_| Split::NO_CACHE,
         needs: Needs { of_machine: |options| icons_of(options).check().err(), ..Needs::NOTHING },
         open,
     }
@@ -176,7 +177,7 @@ fn shown(options: &Options) -> String {
     if bytes > 0 { format!("{many} of {}", units::bytes(bytes as f64)) } else { many }
 }
 
-/// The icons that a row asks for.
+/// The icons that a candidate asks for.
 fn icons_of(options: &Options) -> Icons {
     let (count, bytes) = (options.number(ICON_COUNT.name), options.number(ICON_BYTES.name));
     Icons { count: count.max(1) as usize, bytes: (bytes > 0).then_some(bytes as usize) }

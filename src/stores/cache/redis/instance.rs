@@ -1,4 +1,4 @@
-//! The server behind Redis's rows: a private one, or keys with a prefix of our own in one of the user's.
+//! The server behind Redis's candidates: a private one, or keys with a prefix of our own in one of the user's.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::host::server::{Launch, Server, SocketDir};
 use crate::store::*;
 use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE, own_name};
 use crate::wire::buffer::{self, Address};
-use crate::wire::redis::{Client, Login, Reply};
+use crate::wire::redis::{Client, Login, Refused, Reply};
 
 /// The field of our mark that says so; the mark's key is the prefix without its colon.
 const MARK: &str = "made_by_blobwise";
@@ -68,7 +68,7 @@ impl Instance {
         match keeper.ask(&[b"SHUTDOWN", if snapshot { b"SAVE" } else { b"NOSAVE" }]) {
             // An answer says why it does not; the end of the connection is the end of the server.
             Ok(reply) => return Err(Error::Failed(anyhow!("the server does not stop: {}", reply.text()))),
-            Err(Error::Failed(error)) if error.to_string().contains("the server says") => {
+            Err(Error::Failed(error)) if error.is::<Refused>() => {
                 return Err(Error::Failed(error));
             }
             Err(_) => {}
@@ -213,7 +213,7 @@ fn can_wait(keeper: &mut Client) -> Result<bool> {
 pub(super) fn setting(keeper: &mut Client, name: &str) -> Result<Option<String>> {
     match keeper.ask(&[b"CONFIG", b"GET", name.as_bytes()]) {
         Ok(reply) => Ok(reply.members().into_iter().nth(1)),
-        Err(Error::Failed(error)) if error.to_string().contains("the server says") => Ok(None),
+        Err(Error::Failed(error)) if error.is::<Refused>() => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -58,9 +58,10 @@ pub(in crate::stores) const REDIS: Adapter = Adapter {
     programs: &[REDIS_SERVER.program],
     options: &[CONNECTION, URL],
     caps,
-    damage,
+    loss,
     integrity,
     traits: servers::traits,
+    memory: |_| Split::NO_CACHE,
     needs: Needs::NOTHING,
     open: |setup| open(setup, &REDIS_SERVER),
 };
@@ -72,9 +73,10 @@ pub(in crate::stores) const VALKEY: Adapter = Adapter {
     programs: &[VALKEY_SERVER.program],
     options: &[CONNECTION, URL],
     caps,
-    damage,
+    loss,
     integrity,
     traits: servers::traits,
+    memory: |_| Split::NO_CACHE,
     needs: Needs::NOTHING,
     open: |setup| open(setup, &VALKEY_SERVER),
 };
@@ -91,16 +93,16 @@ fn caps(_: &Options) -> Caps {
 
 /// Redis's manual on persistence: the log is written before the answer goes out, and flushed "always" (before the answer too) or
 /// left to the kernel. Without a log nothing is kept but the snapshot that is made when the store is closed.
-fn damage(_: &Options, durability: Durability) -> Damage {
+fn loss(_: &Options, durability: Durability) -> Losses {
     match durability {
-        Durability::None => Damage { after_kill: Loss::All, after_power_cut: Loss::All },
-        Durability::OnSync => Damage { after_kill: Loss::Nothing, after_power_cut: Loss::RecentWrites },
-        Durability::EachWrite => Damage { after_kill: Loss::Nothing, after_power_cut: Loss::Nothing },
+        Durability::None => Losses { after_kill: Loss::All, after_power_cut: Loss::All },
+        Durability::OnSync => Losses { after_kill: Loss::Nothing, after_power_cut: Loss::RecentWrites },
+        Durability::EachWrite => Losses { after_kill: Loss::Nothing, after_power_cut: Loss::Nothing },
     }
 }
 
-/// `rdbchecksum` of redis.conf: a snapshot ends with a checksum, and one that is wrong is not loaded. Commands in the log have none. A
-/// server of the user's keeps what its owner chose.
+/// `rdbchecksum` of redis.conf: a snapshot ends with a checksum, and one that is wrong is not loaded. Commands in the log have
+/// none. A server of the user's keeps what its owner chose.
 fn integrity(options: &Options, durability: Durability) -> Integrity {
     match durability {
         _ if !options.text("url").is_empty() => Integrity::Unknown,
@@ -139,8 +141,9 @@ struct Redis {
     instance: Option<Instance>,
 }
 
-/// How long the keeper's commands may take: a snapshot of everything.
-const KEEPER_PATIENCE: Duration = Duration::from_secs(600);
+/// How long a private server may take to end: it may write a snapshot of everything. Whatever else the keeper asks is answered at
+/// once, or the server was stopped: then it is given up like any op.
+const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(600);
 
 fn open(setup: &Setup, flavour: &'static Flavour) -> Result<Box<dyn Store>> {
     let url = setup.options.text("url");
@@ -149,9 +152,9 @@ fn open(setup: &Setup, flavour: &'static Flavour) -> Result<Box<dyn Store>> {
         Some(instance) => (instance.address(), Login::default()),
         None => instance::parse_url(url)?,
     };
-    // A server that says nothing is no server; what it does for us once it has answered may take long.
-    Client::connect(&address, &login, setup.op_timeout)?.ask(&[b"PING"])?;
-    let mut keeper = Client::connect(&address, &login, KEEPER_PATIENCE)?;
+    // A server that says nothing is no server.
+    let mut keeper = Client::connect(&address, &login, setup.op_timeout)?;
+    keeper.ask(&[b"PING"])?;
     let external = instance.is_none();
     let flush = match setup.durability {
         _ if external => {
@@ -191,9 +194,12 @@ impl Redis {
     }
 
     fn end(self: Box<Self>, snapshot: bool) -> Result<()> {
-        let Redis { keeper, instance, .. } = *self;
-        let mut keeper = keeper.into_inner().unwrap_or_else(PoisonError::into_inner);
-        instance.map_or(Ok(()), |instance| instance.stop(&mut keeper, snapshot))
+        let Redis { address, login, keeper, instance, .. } = *self;
+        let Some(instance) = instance else { return Ok(()) };
+        // Where it cannot be reached anew, it is ended by a signal.
+        let patient = Client::connect(&address, &login, SNAPSHOT_PATIENCE).ok();
+        let keeper = keeper.into_inner().unwrap_or_else(PoisonError::into_inner);
+        instance.stop(&mut patient.unwrap_or(keeper), snapshot)
     }
 }
 
@@ -246,13 +252,12 @@ impl Store for Redis {
 
     /// Rewrites the log of a private server where that would become due when it has doubled, which is in one class.
     fn catch_up(&self) -> Result<()> {
-        // The keeper waits for as long as a snapshot may take, and so for ever for a server that was stopped.
-        let mut client = self.connect()?;
-        instance::wait_until_idle(&mut client)?;
+        let mut keeper = self.keeper();
+        instance::wait_until_idle(&mut keeper)?;
         if self.instance.is_some() && self.durability == Durability::EachWrite {
-            client.ask(&[b"BGREWRITEAOF"])?;
+            keeper.ask(&[b"BGREWRITEAOF"])?;
         }
-        instance::wait_until_idle(&mut client)
+        instance::wait_until_idle(&mut keeper)
     }
 
     fn servers(&self) -> Vec<&crate::host::server::Server> {

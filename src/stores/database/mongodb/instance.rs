@@ -1,4 +1,4 @@
-//! The server behind MongoDB's rows: a private one, or a database of our own in one of the user's.
+//! The server behind MongoDB's candidates: a private one, or a database of our own in one of the user's.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

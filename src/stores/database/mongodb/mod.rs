@@ -43,6 +43,16 @@ const COMPRESSION: OptionSpec = OptionSpec {
     about: "what WiredTiger compresses blocks with (snappy is the vendor's default)",
 };
 
+/// The kernel has the rest.
+fn memory(options: &Options) -> Split {
+    let tuned = Split {
+        own: OwnCache::Share(0.5),
+        words: "the larger of either 50% of (RAM - 1 GB), or 256 MB",
+        link: "https://www.mongodb.com/docs/manual/core/wiredtiger/#memory-use",
+    };
+    servers::split(options, tuned)
+}
+
 pub(in crate::stores) const GRIDFS: Adapter = Adapter {
     name: "gridfs",
     about: "MongoDB: the blob as a file in GridFS",
@@ -70,9 +80,10 @@ pub(in crate::stores) const GRIDFS: Adapter = Adapter {
         URL,
     ],
     caps: |_| Caps { range: true, list: true, blob_bytes_max: None, ..CAPS },
-    damage,
+    loss,
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
+    memory,
     needs: Needs::NOTHING,
     open: |setup| {
         let chunk = setup.options.number("chunk") as u32;
@@ -93,9 +104,10 @@ pub(in crate::stores) const DOCUMENT: Adapter = Adapter {
         blob_bytes_max: Some(DOCUMENT_LIMIT),
         ..CAPS
     },
-    damage,
+    loss,
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
+    memory,
     needs: Needs::NOTHING,
     open: |setup| open(setup, Shape::Documents),
 };
@@ -126,12 +138,12 @@ const INTEGRITY: Integrity =
 /// MongoDB's manual on journaling: records of the journal are kept in memory for up to 100 ms, unless a write asks for
 /// `j: true`, which forces a flush of the journal; what was not flushed "can be lost following a hard shutdown of mongod",
 /// also when only the process dies. Recovery goes back to a consistent state in every case.
-fn damage(_: &Options, durability: Durability) -> Damage {
+fn loss(_: &Options, durability: Durability) -> Losses {
     let loss = match durability {
         Durability::None | Durability::OnSync => Loss::RecentWrites,
         Durability::EachWrite => Loss::Nothing,
     };
-    Damage { after_kill: loss, after_power_cut: loss }
+    Losses { after_kill: loss, after_power_cut: loss }
 }
 
 /// How a blob is kept.

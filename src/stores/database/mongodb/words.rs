@@ -94,13 +94,13 @@ pub(super) fn compressor(stats: &Document) -> Option<String> {
     Some(if name.is_empty() { "none" } else { name }.to_owned())
 }
 
-/// Whether a collection is compressed as its row says. The vendor's default is not asked for, and so need not be shown; but a
-/// server whose own default is another one would measure something else than the row says.
+/// Whether a collection is compressed as its candidate says. The vendor's default is not asked for, and so need not be shown; but a
+/// server whose own default is another one would measure something else than the candidate says.
 pub(super) fn check_compression(asked: &str, default: &str, told: Option<&str>) -> Result<(), String> {
     match told {
         Some(told) if told == asked => Ok(()),
         Some(told) => Err(format!(
-            "the server compresses the collection with {told}, and the row says compression={asked}; `--set` it to \
+            "the server compresses the collection with {told}, and the candidate says compression={asked}; `--set` it to \
              compression={told}, or name a server that does"
         )),
         None if asked == default => Ok(()),

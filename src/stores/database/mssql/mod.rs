@@ -56,16 +56,18 @@ pub(in crate::stores) const VARBINARY: Adapter = Adapter {
         blob_bytes_max: Some(BLOB_LIMIT),
         ..Caps::ALL
     },
-    damage,
+    loss,
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
+    memory: |_| Split::NO_CACHE,
     needs: Needs::NOTHING,
     open,
 };
 
 const BLOB_LIMIT: Limit = Limit { bytes: (1 << 31) - 1, source: "varbinary(max) is at most 2^31-1 bytes" };
 
-/// Microsoft's documentation of PAGE_VERIFY: with CHECKSUM, its default, a page whose checksum is wrong when it is read is error 824.
+/// Microsoft's documentation of PAGE_VERIFY: with CHECKSUM, its default, a page whose checksum is wrong when it is read is error
+/// 824.
 const INTEGRITY: Integrity = Integrity::AsSet {
     fact: "page_verify",
     checked: &["CHECKSUM"],
@@ -75,12 +77,12 @@ const INTEGRITY: Integrity = Integrity::AsSet {
 /// Microsoft's documentation of delayed durability: a commit returns before its log is on disk, and "if a catastrophic event,
 /// like a server crash, occurs, you will lose the data for all committed transactions that haven't been saved to disk". It is
 /// read back whether the database allows that; where it does not, less is lost than is said here.
-fn damage(_: &Options, durability: Durability) -> Damage {
+fn loss(_: &Options, durability: Durability) -> Losses {
     let loss = match durability {
         Durability::None | Durability::OnSync => Loss::RecentWrites,
         Durability::EachWrite => Loss::Nothing,
     };
-    Damage { after_kill: loss, after_power_cut: loss }
+    Losses { after_kill: loss, after_power_cut: loss }
 }
 
 struct MsSql {

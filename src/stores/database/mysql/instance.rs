@@ -1,4 +1,4 @@
-//! The server behind MySQL's and MariaDB's rows: a private one, or a database of our own in one of the user's.
+//! The server behind MySQL's and MariaDB's candidates: a private one, or a database of our own in one of the user's.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Instance {
         Instance::start_in(setup.dir, setup.mode, setup, flavour)
     }
 
-    /// The server of all rows of the run that share one: those whose server would have the same settings.
+    /// The server of all candidates of the run that share one: those whose server would have the same settings.
     pub(super) fn shared(setup: &Setup, flavour: Flavour) -> Result<Arc<Instance>> {
         // All that its settings depend on, but for the class, which each store sets when it is opened: a store that is opened
         // again in another class must find its database.

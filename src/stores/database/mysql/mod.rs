@@ -77,6 +77,26 @@ const BLOB_OPTIONS: &[OptionSpec] =
 const CHUNKED_OPTIONS: &[OptionSpec] =
     &[PIECE, KEY, CONNECTION, CHARSET, COMPRESSION, DELETE, ISOLATION, PROFILE, SERVER, URL];
 
+/// What `innodb_dedicated_server` gives it on a machine of more than 4 GB. It goes round the kernel's cache (O_DIRECT).
+fn mysql_memory(options: &Options) -> Split {
+    let tuned = Split {
+        own: OwnCache::Share(0.75),
+        words: "Greater than 4GB: detected server memory * 0.75",
+        link: "https://dev.mysql.com/doc/refman/8.4/en/innodb-dedicated-server.html",
+    };
+    servers::split(options, tuned)
+}
+
+/// The upper end of what is recommended. It goes round the kernel's cache (O_DIRECT).
+fn mariadb_memory(options: &Options) -> Split {
+    let tuned = Split {
+        own: OwnCache::Share(0.7),
+        words: "Mostly InnoDB: Set innodb_buffer_pool_size to about 60% to 70% of available RAM",
+        link: "https://mariadb.com/docs/server/ha-and-performance/mariadb-memory-allocation",
+    };
+    servers::split(options, tuned)
+}
+
 pub(in crate::stores) const MYSQL_BLOB: Adapter = Adapter {
     name: "mysql/blob",
     about: "MySQL: the blob in a LONGBLOB column",
@@ -84,9 +104,10 @@ pub(in crate::stores) const MYSQL_BLOB: Adapter = Adapter {
     programs: &[MYSQLD],
     options: BLOB_OPTIONS,
     caps,
-    damage,
+    loss,
     integrity: |_, _| MYSQL_INTEGRITY,
     traits: servers::traits,
+    memory: mysql_memory,
     needs: Needs::NOTHING,
     open: |setup| open(setup, Flavour::MySql, Shape::Blob),
 };
@@ -98,9 +119,10 @@ pub(in crate::stores) const MYSQL_CHUNKED: Adapter = Adapter {
     programs: &[MYSQLD],
     options: CHUNKED_OPTIONS,
     caps,
-    damage,
+    loss,
     integrity: |_, _| MYSQL_INTEGRITY,
     traits: servers::traits,
+    memory: mysql_memory,
     needs: Needs::NOTHING,
     open: |setup| {
         open(setup, Flavour::MySql, Shape::Chunked { piece: setup.options.number("piece") as usize })
@@ -114,9 +136,10 @@ pub(in crate::stores) const MARIADB_BLOB: Adapter = Adapter {
     programs: &[MARIADBD],
     options: BLOB_OPTIONS,
     caps,
-    damage,
+    loss,
     integrity: |_, _| MARIADB_INTEGRITY,
     traits: servers::traits,
+    memory: mariadb_memory,
     needs: Needs::NOTHING,
     open: |setup| open(setup, Flavour::MariaDb, Shape::Blob),
 };
@@ -128,9 +151,10 @@ pub(in crate::stores) const MARIADB_CHUNKED: Adapter = Adapter {
     programs: &[MARIADBD],
     options: CHUNKED_OPTIONS,
     caps,
-    damage,
+    loss,
     integrity: |_, _| MARIADB_INTEGRITY,
     traits: servers::traits,
+    memory: mariadb_memory,
     needs: Needs::NOTHING,
     open: |setup| {
         open(setup, Flavour::MariaDb, Shape::Chunked { piece: setup.options.number("piece") as usize })
@@ -145,9 +169,9 @@ const TEXT_LIMIT: Limit =
 /// Pieces need no large packet: the documented largest row is not met.
 const CHUNKED_LIMIT: Limit = Limit { bytes: u32::MAX as u64, source: "the number of a piece, 32 bits" };
 
-/// MySQL's manual on InnoDB's isolation levels: with REPEATABLE READ "consistent reads within the same transaction read the snapshot
-/// established by the first read", with READ COMMITTED each "sets and reads its own fresh snapshot", and SERIALIZABLE "implicitly
-/// converts all plain SELECT statements to SELECT ... FOR SHARE".
+/// MySQL's manual on InnoDB's isolation levels: with REPEATABLE READ "consistent reads within the same transaction read the
+/// snapshot established by the first read", with READ COMMITTED each "sets and reads its own fresh snapshot", and SERIALIZABLE
+/// "implicitly converts all plain SELECT statements to SELECT ... FOR SHARE".
 fn view(options: &Options) -> View {
     match options.text("isolation") {
         "read-committed" => View::Latest,
@@ -184,23 +208,23 @@ fn flush_log_at_commit(durability: Durability) -> u8 {
     }
 }
 
-/// MySQL's manual on `innodb_checksum_algorithm`: every page has a checksum, crc32 unless another is asked for, and a page read from
-/// disk whose checksum is wrong is an error, unless it is `none` or `strict_none`.
+/// MySQL's manual on `innodb_checksum_algorithm`: every page has a checksum, crc32 unless another is asked for, and a page read
+/// from disk whose checksum is wrong is an error, unless it is `none` or `strict_none`.
 const MYSQL_INTEGRITY: Integrity = Integrity::AsSet {
     fact: "innodb_checksum_algorithm",
     checked: &["crc32", "strict_crc32", "full_crc32", "strict_full_crc32", "innodb", "strict_innodb"],
     unchecked: &["none", "strict_none"],
 };
 
-/// MariaDB has the same checksums, but a blob that goes on in pages of its own ends, without an error, before the first of them whose
-/// checksum is wrong (seen with 10.11: 16,330 B of 200,000).
+/// MariaDB has the same checksums, but a blob that goes on in pages of its own ends, without an error, before the first of them
+/// whose checksum is wrong (seen with 10.11: 16,330 B of 200,000).
 const MARIADB_INTEGRITY: Integrity = Integrity::Unchecked;
 
-fn damage(_: &Options, durability: Durability) -> Damage {
+fn loss(_: &Options, durability: Durability) -> Losses {
     match durability {
-        Durability::None => Damage { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites },
-        Durability::OnSync => Damage { after_kill: Loss::Nothing, after_power_cut: Loss::RecentWrites },
-        Durability::EachWrite => Damage { after_kill: Loss::Nothing, after_power_cut: Loss::Nothing },
+        Durability::None => Losses { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites },
+        Durability::OnSync => Losses { after_kill: Loss::Nothing, after_power_cut: Loss::RecentWrites },
+        Durability::EachWrite => Losses { after_kill: Loss::Nothing, after_power_cut: Loss::Nothing },
     }
 }
 
@@ -219,7 +243,7 @@ impl Flavour {
         }
     }
 
-    /// What a session of a row says of itself.
+    /// What a session of a candidate says of itself.
     fn of_session(self, options: &Options) -> String {
         let (charset, isolation) = (options.text("charset"), options.text("isolation").to_uppercase());
         let variable = match self {
@@ -286,7 +310,8 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
     let mut keeper = Conn::new(opts.clone().read_timeout(None)).map_err(from_mysql)?;
     match &host {
         Host::Theirs => instance::check_server(&mut keeper, flavour, setup)?,
-        // It was started in the class of the row that came first. Rows follow each other, so that the setting is ours alone.
+        // It was started in the class of the candidate that came first. Candidates follow each other, so that the setting is ours
+        // alone.
         Host::Shared(_) => flush_at_commit(&mut keeper, flush_log_at_commit(setup.durability))?,
         Host::Private(_) => {}
     }

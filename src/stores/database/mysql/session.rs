@@ -65,7 +65,8 @@ const INSERTED_MAX: usize = 128;
 /// above 1 MB.
 const INSERTED_BYTES: usize = 256 << 10;
 
-/// How many of the blobs that are left one INSERT takes: a power of two, so that batches of any length need few prepared statements.
+/// How many of the blobs that are left one INSERT takes: a power of two, so that batches of any length need few prepared
+/// statements.
 fn inserted_at_once(left: &[(Key, &[u8])]) -> usize {
     let mut bytes = 0;
     let fits = left.iter().take(INSERTED_MAX).take_while(|(_, blob)| {

@@ -1,4 +1,4 @@
-//! The server behind PostgreSQL's rows: a private one, or a schema of our own in one of the user's.
+//! The server behind PostgreSQL's candidates: a private one, or a schema of our own in one of the user's.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use crate::wire::postgres::{Client, Config, Param};
 
 /// The superuser of a private server.
 pub(super) const USER: &str = "blobwise";
-/// The database of a private server that is used, but for large objects of rows that share a server.
+/// The database of a private server that is used, but for large objects of candidates that share a server.
 pub(super) const DATABASE: &str = "postgres";
 /// What marks a schema as ours.
 const MARK: &str = "made by blobwise, removed by it";
@@ -22,7 +22,7 @@ const MARK: &str = "made by blobwise, removed by it";
 pub(super) const PRIVATE_SCHEMA: &str = "store";
 /// Where the name of our schema is kept between closing and opening.
 const SCHEMA_FILE: &str = "schema";
-/// The same for the name of our database in a server that rows share.
+/// The same for the name of our database in a server that candidates share.
 const DATABASE_FILE: &str = "database";
 /// First half of the key of the advisory lock that says that a schema is in use; the second is the schema's hash.
 const LOCK_CLASS: i32 = 0x626c_6f62;
@@ -41,7 +41,7 @@ impl Instance {
         Instance::start_in(setup.dir, setup.mode, setup, patience)
     }
 
-    /// The server of all rows of the run that share one.
+    /// The server of all candidates of the run that share one.
     pub(super) fn shared(setup: &Setup, patience: Duration) -> Result<Arc<Instance>> {
         let (profile, sessions) = (setup.options.text("profile"), setup.workers);
         let name = format!("postgres-{profile}-{sessions}-{}", setup.cache_bytes);
@@ -98,7 +98,7 @@ impl Instance {
         self.sockets.path()
     }
 
-    /// The database of a store in a server that rows share: one that a removed store left empty, or a new one.
+    /// The database of a store in a server that candidates share: one that a removed store left empty, or a new one.
     pub(super) fn own_database(&self, setup: &Setup, patience: Duration) -> Result<String> {
         let kept = setup.dir.join(DATABASE_FILE);
         if setup.mode == Mode::Open {
@@ -134,8 +134,8 @@ impl Instance {
 }
 
 /// What `initdb` is told of checksums of pages, so that versions are compared alike: none, which is what it does by itself before
-/// version 18, where there is no word for it. `profile=default` is what the vendor ships, from 18 on with them. Whether there are some
-/// is among the facts.
+/// version 18, where there is no word for it. `profile=default` is what the vendor ships, from 18 on with them. Whether there are
+/// some is among the facts.
 fn checksums(version: &str, profile: &str) -> Option<&'static str> {
     let number = version.split(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty());
     let major = number.and_then(|digits| digits.parse::<u32>().ok()).unwrap_or(0);

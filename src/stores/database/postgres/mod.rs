@@ -62,6 +62,16 @@ const ISOLATION: OptionSpec = OptionSpec {
     about: "isolation of every transaction",
 };
 
+/// The kernel has the rest.
+fn memory(options: &Options) -> Split {
+    let tuned = Split {
+        own: OwnCache::Share(0.25),
+        words: "a reasonable starting value for shared_buffers is 25% of the memory in your system",
+        link: "https://www.postgresql.org/docs/current/runtime-config-resource.html#GUC-SHARED-BUFFERS",
+    };
+    servers::split(options, tuned)
+}
+
 pub(in crate::stores) const BYTEA: Adapter = Adapter {
     name: "postgres/bytea",
     about: "PostgreSQL: the blob in a bytea column",
@@ -69,9 +79,10 @@ pub(in crate::stores) const BYTEA: Adapter = Adapter {
     programs: &[POSTGRES],
     options: &[STORAGE, COMPRESSION, PROTOCOL, KEY, CONNECTION, DELETE, ISOLATION, PROFILE, SERVER, URL],
     caps: |options| caps(options, &bytea(options)),
-    damage,
+    loss,
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
+    memory,
     needs: Needs::NOTHING,
     open: |setup| open(setup, bytea(setup.options)),
 };
@@ -95,9 +106,10 @@ pub(in crate::stores) const CHUNKED: Adapter = Adapter {
         URL,
     ],
     caps: |options| caps(options, &chunked(options)),
-    damage,
+    loss,
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
+    memory,
     needs: Needs::NOTHING,
     open: |setup| open(setup, chunked(setup.options)),
 };
@@ -125,9 +137,10 @@ pub(in crate::stores) const LARGE_OBJECT: Adapter = Adapter {
         URL,
     ],
     caps: |options| Caps { batch: false, get_many: false, ..caps(options, &large_object(options)) },
-    damage,
+    loss,
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
+    memory,
     needs: Needs::NOTHING,
     open: |setup| open(setup, large_object(setup.options)),
 };
@@ -191,17 +204,17 @@ fn synchronous_commit(durability: Durability) -> &'static str {
     }
 }
 
-/// PostgreSQL's manual on `--data-checksums` of `initdb`: "use checksums on data pages to help detect corruption by the I/O system that
-/// would otherwise be silent". Private servers have none, in every version.
+/// PostgreSQL's manual on `--data-checksums` of `initdb`: "use checksums on data pages to help detect corruption by the I/O
+/// system that would otherwise be silent". Private servers have none, in every version.
 const INTEGRITY: Integrity =
     Integrity::AsSet { fact: "data_checksums", checked: &["on"], unchecked: &["off"] };
 
-fn damage(_: &Options, durability: Durability) -> Damage {
+fn loss(_: &Options, durability: Durability) -> Losses {
     let loss = match durability {
         Durability::None | Durability::OnSync => Loss::RecentWrites,
         Durability::EachWrite => Loss::Nothing,
     };
-    Damage { after_kill: loss, after_power_cut: loss }
+    Losses { after_kill: loss, after_power_cut: loss }
 }
 
 /// How a blob is kept, and whether it is sent as text.
@@ -255,7 +268,7 @@ struct Postgres {
     schema: String,
     /// Held by every session too, so that the open ones can be counted.
     sessions: Arc<()>,
-    /// A database that is ours, in a server that rows share.
+    /// A database that is ours, in a server that candidates share.
     own_database: Option<String>,
     /// Used after everything above is gone.
     host: Host<Instance>,
@@ -397,7 +410,8 @@ impl Postgres {
         Ok(bytes.context("no answer to the size of our tables")? as u64)
     }
 
-    /// Takes the room of deleted and replaced rows back, then writes a checkpoint. Nothing is asked of a server of the user's, whose own vacuums and checkpoints go on.
+    /// Takes the room of deleted and replaced rows back, then writes a checkpoint. Nothing is asked of a server of the user's,
+    /// whose own vacuums and checkpoints go on.
     fn vacuum(&self, due: Due) -> Result<()> {
         if self.host.is_theirs() {
             return Ok(());

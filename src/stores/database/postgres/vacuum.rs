@@ -14,8 +14,8 @@ const TRIES: u32 = 20;
 
 /// What is due, as statements. The tables of a schema and those of large objects, each with what it stores aside, which has
 /// counts and limits of its own; the conditions are those of PostgreSQL's documentation of the autovacuum daemon. One process
-/// vacuums, as a worker of autovacuum does, but without its pauses. Where anything is to be done, indexes are cleaned as well: by itself
-/// a vacuum leaves dead rows to the next one where they lie on less than 2 % of the pages.
+/// vacuums, as a worker of autovacuum does, but without its pauses. Where anything is to be done, indexes are cleaned as well: by
+/// itself a vacuum leaves dead rows to the next one where they lie on less than 2 % of the pages.
 const DUE: &str = "
     WITH ours AS (
         SELECT oid, reltoastrelid FROM pg_class

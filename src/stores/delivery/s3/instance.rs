@@ -1,4 +1,4 @@
-//! The server behind S3's row: a private one, or objects with a prefix of our own in a bucket of the user's.
+//! The server behind S3's candidate: a private one, or objects with a prefix of our own in a bucket of the user's.
 
 use std::path::Path;
 use std::sync::Arc;

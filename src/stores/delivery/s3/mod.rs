@@ -55,9 +55,10 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         blob_bytes_max: None,
         ..Caps::ALL
     },
-    damage: |_, _| Damage { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites },
+    loss: |_, _| Losses { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites },
     integrity,
     traits: servers::traits,
+    memory: |_| Split::NO_CACHE,
     needs: Needs::NOTHING,
     open,
 };

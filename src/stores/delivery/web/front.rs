@@ -107,8 +107,8 @@ impl Web {
         Ok(Web { servers, target, version, sockets, has_fixed_processes: processes.is_some() })
     }
 
-    /// By how many processes it serves, as counted: the web server, and PHP beside it. A server that has none beside its first serves by
-    /// that. Nothing is said of those that start a process when it is needed.
+    /// By how many processes it serves, as counted: the web server, and PHP beside it. A server that has none beside its first
+    /// serves by that. Nothing is said of those that start a process when it is needed.
     pub(in crate::stores) fn processes(&self) -> impl Iterator<Item = (String, String)> {
         let names = ["processes that serve", "processes of PHP"];
         let counted = self.servers.iter().rev().zip(names).filter(|_| self.has_fixed_processes);
@@ -130,7 +130,7 @@ impl Web {
     }
 }
 
-/// What is spoken to the row's server.
+/// What is spoken to the candidate's server.
 fn version(options: &Options) -> Version {
     if options.text("http") == "2" { Version::Two } else { Version::One }
 }
@@ -163,7 +163,7 @@ struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// By how many processes the row is to be served, where it says so.
+    /// By how many processes the candidate is to be served, where it says so.
     fn asked(&self) -> Option<usize> {
         Some(self.setup.options.number(WORKERS.name) as usize).filter(|asked| *asked > 0)
     }

@@ -35,9 +35,10 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         one_transaction: None,
         ..(FILES.adapter.caps)(&FILES.options(options))
     },
-    damage: |options, durability| super::damage(&FILES, options, durability),
+    loss: |options, durability| super::loss(&FILES, options, durability),
     integrity: |options, durability| super::integrity(&FILES, options, durability),
     traits: servers::traits,
+    memory: |_| Split::NO_CACHE,
     needs: Needs { of_machine: |_| cannot_confine(), ..Needs::NOTHING },
     open,
 };

@@ -1,7 +1,7 @@
 //! Delivery over HTTP: blobs are kept by a store behind, and read through a real web server, as files or through PHP scripts.
 //!
-//! Puts and deletes go to the store behind, whose durability and damage are the row's. Where the application keeps a cache, each
-//! put and delete goes on to it through a script, so that what is read is what was put.
+//! Puts and deletes go to the store behind, whose durability and loss are the candidate's. Where the application keeps a cache,
+//! each put and delete goes on to it through a script, so that what is read is what was put.
 
 mod certificate;
 mod client;
@@ -161,7 +161,7 @@ const PROTOCOL: OptionSpec = OptionSpec {
     about: "what the script sends: a prepared statement, its text, or a call of a procedure",
 };
 
-/// A row of this family: its name, what it is, its programs, its options, and how it is put together.
+/// A candidate of this family: its name, what it is, its programs, its options, and how it is put together.
 macro_rules! adapter {
     ($name:literal, $about:literal, [$($program:expr),*], [$($option:expr),*], $behind:expr, $front:expr, $content:expr) => {
         Adapter {
@@ -171,9 +171,10 @@ macro_rules! adapter {
             programs: &[$($program),*],
             options: &[$($option),*],
             caps: |options| caps($behind.or_in_memory(options), $front, $content, options),
-            damage: |options, durability| damage($behind.or_in_memory(options), options, durability),
+            loss: |options, durability| loss($behind.or_in_memory(options), options, durability),
             integrity: |options, durability| integrity($behind.or_in_memory(options), options, durability),
             traits,
+            memory: |options| $behind.or_in_memory(options).memory(options),
             needs: Needs { of_machine: |options| $behind.or_in_memory(options).refusal(options), ..Needs::NOTHING },
             open: |setup| open(setup, $behind.or_in_memory(setup.options), $front, $content),
         }
@@ -320,7 +321,7 @@ struct Behind {
 }
 
 static FILES: Behind = Behind { adapter: &files::HASHED, options: &[] };
-/// The same files where the row asks for memory.
+/// The same files where the candidate asks for memory.
 static FILES_IN_MEMORY: Behind = Behind { adapter: &files::RAMDISK, options: &[] };
 /// The scripts ask by the digits of a digest.
 #[cfg(feature = "mysql")]
@@ -339,14 +340,19 @@ fn connections(setup: &Setup) -> usize {
 }
 
 impl Behind {
-    /// This, or the files in memory of a row that asks for them.
-    fn or_in_memory(&'static self, row: &Options) -> &'static Behind {
-        if row.text(MEDIUM.name) == MEMORY { &FILES_IN_MEMORY } else { self }
+    /// This, or the files in memory of a candidate that asks for them.
+    fn or_in_memory(&'static self, candidate: &Options) -> &'static Behind {
+        if candidate.text(MEDIUM.name) == MEMORY { &FILES_IN_MEMORY } else { self }
     }
 
-    /// Why this machine does not let it be behind such a row, if so.
-    fn refusal(&self, row: &Options) -> Option<anyhow::Error> {
-        (self.adapter.needs.of_machine)(&self.options(row))
+    /// Why this machine does not let it be behind such a candidate, if so.
+    fn refusal(&self, candidate: &Options) -> Option<anyhow::Error> {
+        (self.adapter.needs.of_machine)(&self.options(candidate))
+    }
+
+    /// How memory is divided between its own cache and the kernel's: the web server has none.
+    fn memory(&self, candidate: &Options) -> Split {
+        (self.adapter.memory)(&self.options(candidate))
     }
 
     /// Opens the store in a directory of its own.
@@ -359,11 +365,11 @@ impl Behind {
         (self.adapter.open)(&Setup { dir, options: &options, workers, ..setup.clone() })
     }
 
-    fn options(&self, row: &Options) -> Options {
+    fn options(&self, candidate: &Options) -> Options {
         let value = |spec: &OptionSpec| {
             let fixed = self.options.iter().find(|(name, _)| *name == spec.name).map(|(_, value)| *value);
             // Procedures must be made for the script to call them.
-            let calls = spec.name == "protocol" && row.text("protocol") == "procedure";
+            let calls = spec.name == "protocol" && candidate.text("protocol") == "procedure";
             let value = if calls { "procedure" } else { fixed.unwrap_or(spec.default) };
             let bytes = parse_bytes(value).ok().filter(|_| matches!(spec.values, Values::Bytes { .. }));
             (spec.name.to_owned(), bytes.map_or_else(|| value.to_owned(), |bytes| bytes.to_string()))
@@ -414,8 +420,8 @@ fn caps(behind: &Behind, front: Front, content: Content, options: &Options) -> C
     }
 }
 
-fn damage(behind: &Behind, options: &Options, durability: Durability) -> Damage {
-    (behind.adapter.damage)(&behind.options(options), durability)
+fn loss(behind: &Behind, options: &Options, durability: Durability) -> Losses {
+    (behind.adapter.loss)(&behind.options(options), durability)
 }
 
 /// A web server compares nothing: what the store behind does not notice, a visitor gets.
@@ -450,7 +456,7 @@ struct Delivery {
     scripts: Option<Scripts>,
     /// Whether scripts tell how long they took.
     timed: bool,
-    /// What the row can do.
+    /// What the candidate can do.
     caps: Caps,
     /// Offsets beyond it are beyond every blob.
     blob_bytes_max: u64,

@@ -1,0 +1,188 @@
+//! The moments at which the power is cut, and what a disk then holds.
+
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+
+use crate::host::disk::{Kind, Log};
+
+/// The unit that a disk writes whole, in bytes.
+const SECTOR: u64 = 512;
+
+/// What survives of the writes that no flush has covered yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Survives {
+    /// Nothing.
+    Nothing,
+    /// Those up to some moment.
+    Prefix,
+    /// Any.
+    Some,
+    /// Any, the last of them in part.
+    Torn,
+    /// The last one alone.
+    Last,
+}
+
+impl Survives {
+    /// All of them.
+    pub const ALL: [Survives; 5] =
+        [Survives::Nothing, Survives::Prefix, Survives::Some, Survives::Torn, Survives::Last];
+
+    fn words(self) -> &'static str {
+        match self {
+            Survives::Nothing => "nothing of it survives",
+            Survives::Prefix => "what came first of it survives",
+            Survives::Some => "some of it survives",
+            Survives::Torn => "some of it survives, one write in part",
+            Survives::Last => "the last of it survives",
+        }
+    }
+}
+
+/// A cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cut {
+    /// Entries of the log that had come.
+    pub at: usize,
+    /// Entries up to the last flush of them: these are there.
+    pub flushed: usize,
+    /// What is there of the rest.
+    pub survives: Survives,
+    /// What decides it.
+    pub seed: u64,
+}
+
+impl Cut {
+    /// In words.
+    pub fn words(&self) -> String {
+        let pending = self.at - self.flushed;
+        match pending {
+            0 => format!("after entry {} of the disk's log, a flush", self.at),
+            _ => format!(
+                "after entry {} of the disk's log; {} not flushed, and {}",
+                self.at,
+                crate::units::counted(pending, "write"),
+                self.survives.words()
+            ),
+        }
+    }
+}
+
+/// Chooses so many cuts behind an entry, or fewer, where some would be the same: every other one at a flush or before it, the
+/// others where two writes or more wait for one. They are in the order of the log.
+pub(super) fn choose(log: &Log, begun: usize, end: usize, cuts: usize, seed: u64) -> Vec<Cut> {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let mut flushed = 0;
+    let (mut flushes, mut waiting) = (Vec::new(), Vec::new());
+    for (index, entry) in log.entries(0..end) {
+        match entry.kind {
+            Kind::Flush => {
+                let around = [index.saturating_sub(1), index];
+                flushes.extend(around.into_iter().filter(|at| *at >= begun).map(|at| (at, flushed)));
+                flushed = index + 1;
+                if flushed >= begun {
+                    flushes.push((flushed, flushed));
+                }
+            }
+            Kind::Write if index + 1 >= begun && index + 1 - flushed >= 2 => {
+                waiting.push((index + 1, flushed))
+            }
+            Kind::Write => {}
+        }
+    }
+    if flushes.is_empty() && waiting.is_empty() {
+        waiting.push((end, flushed));
+    }
+    let mut chosen: Vec<Cut> = (0..cuts)
+        .filter_map(|number| {
+            let of = match number % 2 {
+                0 if !flushes.is_empty() => &flushes,
+                _ if waiting.is_empty() => &flushes,
+                _ => &waiting,
+            };
+            let (at, flushed) = *of.choose(&mut rng)?;
+            let drawn = Survives::ALL[rng.random_range(0..Survives::ALL.len())];
+            let seed = rng.random();
+            let survives = if flushed < at { drawn } else { Survives::Nothing };
+            // Where nothing survives, there is nothing to decide.
+            let seed = if survives == Survives::Nothing { 0 } else { seed };
+            Some(Cut { at: at.max(flushed), flushed, survives, seed })
+        })
+        .collect();
+    chosen.sort();
+    chosen.dedup();
+    chosen
+}
+
+/// Adds what survives of a cut to an image that has everything up to its last flush.
+pub(super) fn survivors(log: &Log, cut: &Cut, image: &mut [u8]) {
+    let mut rng = SmallRng::seed_from_u64(cut.seed);
+    let pending: Vec<_> = log.entries(cut.flushed..cut.at).map(|(_, entry)| entry).collect();
+    let Some(last) = pending.len().checked_sub(1) else { return };
+    let first_ones = rng.random_range(0..=pending.len());
+    let torn = rng.random_range(0..=last);
+    for (index, entry) in pending.iter().enumerate() {
+        let by_chance = rng.random();
+        let part = rng.random_range(0..=entry.len / SECTOR) * SECTOR;
+        let bytes = match cut.survives {
+            Survives::Nothing => 0,
+            Survives::Prefix if index < first_ones => entry.len,
+            Survives::Torn if index == torn => part,
+            Survives::Some | Survives::Torn if by_chance => entry.len,
+            Survives::Last if index == last => entry.len,
+            _ => 0,
+        };
+        log.apply(entry, bytes, image);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log() -> Log {
+        let log = Log::new(1 << 20).unwrap();
+        for round in 0..10_u8 {
+            for write in 0..4_u64 {
+                log.write(write * 4096, &[round + 1; 4096]).unwrap();
+            }
+            log.flush().unwrap();
+        }
+        log
+    }
+
+    #[test]
+    fn the_same_seed_makes_the_same_cuts_and_images() {
+        let log = log();
+        let image = |cut: &Cut| {
+            let mut image = vec![0; 1 << 15];
+            log.entries(0..cut.flushed).for_each(|(_, entry)| log.apply(&entry, entry.len, &mut image));
+            survivors(&log, cut, &mut image);
+            image
+        };
+        let (one, other) = (choose(&log, 5, log.len(), 60, 7), choose(&log, 5, log.len(), 60, 7));
+        assert!(one == other && one.iter().map(image).eq(other.iter().map(image)));
+        assert!(one != choose(&log, 5, log.len(), 60, 8));
+        assert!(one.iter().all(|cut| cut.at >= 4 && cut.flushed <= cut.at && cut.at <= log.len()));
+        for survives in Survives::ALL {
+            assert!(one.iter().any(|cut| cut.survives == survives && cut.at - cut.flushed >= 2));
+        }
+    }
+
+    #[test]
+    fn what_was_flushed_is_there_and_of_the_rest_what_is_meant() {
+        let log = log();
+        let image = |survives: Survives| {
+            let cut = Cut { at: 9, flushed: 5, survives, seed: 3 };
+            let mut image = vec![0; 1 << 15];
+            log.entries(0..5).for_each(|(_, entry)| log.apply(&entry, entry.len, &mut image));
+            survivors(&log, &cut, &mut image);
+            image.chunks(4096).take(4).map(|page| page[0]).collect::<Vec<u8>>()
+        };
+        assert_eq!(image(Survives::Nothing), [1, 1, 1, 1]);
+        assert_eq!(image(Survives::Last), [1, 1, 1, 2]);
+        let prefix = image(Survives::Prefix);
+        assert!(prefix.is_sorted_by(|a, b| a >= b), "{prefix:?}");
+    }
+}

@@ -1,0 +1,371 @@
+//! Where cuts are made: a directory with a disk of our own, and processes that may die.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+
+use super::Trial;
+use super::cuts::{self, Cut};
+use super::load::{self, History, KEYS, Op};
+use super::oracle::{Damage, Judged, Known, Lost, Seen};
+use super::report::Sent;
+use crate::corpus::Corpus;
+use crate::host::disk::{DiskFile, Faults, Kind, Log, LoopDevice};
+use crate::host::fork::{Forked, SharedWords};
+use crate::host::machine;
+use crate::host::server::Program;
+use crate::names::unknown;
+use crate::plan::Candidate;
+use crate::store::{Common, Durability, Loss, Mode, Setup, Span, Store};
+
+/// Bytes of the disk.
+const DISK_BYTES: usize = 1 << 30;
+/// Bytes of writes that a log has room for.
+const LOG_BYTES: u64 = 1 << 30;
+/// A store that does not open in so long does not open.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A place for cuts.
+#[derive(Debug)]
+pub struct Lab {
+    file: PathBuf,
+    mount: PathBuf,
+    common: PathBuf,
+    maker: &'static Maker,
+    /// The program that makes its file systems.
+    found: PathBuf,
+}
+
+/// How a file system is made.
+#[derive(Debug)]
+struct Maker {
+    kind: &'static str,
+    program: Program,
+    /// What it is told.
+    words: &'static [&'static str],
+}
+
+/// A program of this name; distributions have it where not every user looks.
+const fn program(
+    name: &'static str,
+    ask: &'static [&'static str],
+    says: &'static str,
+    install: &'static str,
+) -> Program {
+    let places = &["/usr/sbin", "/sbin"];
+    Program { name, places, variable: None, ask, says, never_says: None, install }
+}
+
+const MAKERS: &[Maker] = &[
+    Maker {
+        kind: "ext4",
+        program: program("mkfs.ext4", &["-V"], "mke2fs", "apt-get install e2fsprogs"),
+        // All of it at once, so that the kernel does not go on with it later; a journal as small disks have.
+        words: &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-J", "size=8"],
+    },
+    Maker {
+        kind: "xfs",
+        program: program("mkfs.xfs", &["-V"], "mkfs.xfs", "apt-get install xfsprogs"),
+        words: &["-q", "-f"],
+    },
+    Maker {
+        kind: "btrfs",
+        program: program("mkfs.btrfs", &["--version"], "mkfs.btrfs", "apt-get install btrfs-progs"),
+        words: &["-q", "-f"],
+    },
+];
+
+/// How a file system of this name is made.
+fn maker(kind: &str) -> Result<&'static Maker> {
+    let found = MAKERS.iter().find(|maker| maker.kind == kind);
+    found.ok_or_else(|| unknown("file system", kind, MAKERS.iter().map(|maker| maker.kind)))
+}
+
+/// A load that was done, ready to be cut.
+pub struct Bench<'a> {
+    lab: &'a Lab,
+    trial: Trial<'a>,
+    log: Arc<Log>,
+    history: History,
+    corpus: Corpus,
+    ops: Vec<Op>,
+    begun: usize,
+    end: usize,
+    version: Option<String>,
+}
+
+/// What was found after a cut.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// How long opening took, in seconds; nothing where the store did not open.
+    pub open_seconds: Option<f64>,
+    blobs: Vec<Seen>,
+}
+
+impl Lab {
+    /// Why this machine has no disks of our own with this file system, if so.
+    pub fn lacks(kind: &str) -> Option<anyhow::Error> {
+        let maker = match maker(kind) {
+            Ok(maker) => maker,
+            Err(error) => return Some(error),
+        };
+        let of_kernel = ["/dev/fuse", "/dev/loop-control"].into_iter().find(|file| !Path::new(file).exists());
+        let no_device =
+            of_kernel.map(|file| anyhow!("a disk of our own needs `{file}`, which the kernel has not"));
+        no_device.or_else(|| maker.program.find().err())
+    }
+
+    /// One in an empty directory, with this file system. Mounts are seen by this process and what it starts alone.
+    pub fn new(dir: &Path, kind: &str) -> Result<Lab> {
+        let maker = maker(kind)?;
+        let lab = Lab {
+            file: dir.join("disk"),
+            mount: dir.join("mounted"),
+            common: dir.join("cache"),
+            maker,
+            found: maker.program.find()?.path,
+        };
+        for dir in [&lab.file, &lab.mount] {
+            std::fs::create_dir(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
+        }
+        Ok(lab)
+    }
+
+    fn format(&self, device: &Path) -> Result<()> {
+        let program = self.maker.program.name;
+        let mut command = Command::new(&self.found);
+        let output = command.args(self.maker.words).arg(device).stdin(Stdio::null()).output();
+        let output = output.with_context(|| format!("`{program}` does not start"))?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "`{program}` failed: {}", said.trim());
+        Ok(())
+    }
+
+    fn open(&self, candidate: &Candidate, class: Durability, mode: Mode) -> Result<Box<dyn Store>> {
+        let (dir, common) = (self.mount.join("store"), Common::new(self.common.clone()));
+        if mode == Mode::Create {
+            std::fs::create_dir(&dir)?;
+        }
+        let setup = Setup {
+            dir: &dir,
+            common: &common,
+            mode,
+            durability: class,
+            cache_bytes: 8 << 20,
+            fits: true,
+            blob_bytes_max: 64 << 10,
+            store_bytes_max: 32 << 20,
+            keys_max: KEYS + 1,
+            workers: 1,
+            op_timeout: Duration::from_secs(10),
+            options: &candidate.options,
+        };
+        Ok((candidate.adapter.open)(&setup)?)
+    }
+
+    /// Does a load and keeps what the disk was told.
+    pub fn record<'a>(&'a self, trial: &Trial<'a>, seed: u64) -> Result<Bench<'a>> {
+        let log = Arc::new(Log::new(LOG_BYTES)?);
+        let (history, corpus, ops) = (History::new()?, load::corpus(seed)?, load::ops(seed));
+        let mut empty = vec![0; DISK_BYTES];
+        let disk =
+            DiskFile::serve(&self.file, &mut empty, |_| (), Some(Arc::clone(&log)), Faults::default())?;
+        let mut device = LoopDevice::on(&disk.path())?;
+        self.format(device.path())?;
+        device.mount(self.maker.kind, &self.mount, trial.mount)?;
+        let (failed, version) = (SharedWords::new(256)?, SharedWords::new(32)?);
+        let worker = Forked::begin(|| {
+            let outcome = (|| {
+                let store = self.open(trial.candidate, trial.class, Mode::Create)?;
+                say(&version, &version_of(store.as_ref()).unwrap_or_default());
+                machine::sync_filesystem(&self.mount)?;
+                history.begin(&log);
+                load::run(store.as_ref(), trial.class, &corpus, &ops, &log, &history)?;
+                history.end(&log);
+                // The power goes before it is closed.
+                std::mem::forget(store);
+                anyhow::Ok(())
+            })();
+            if let Err(error) = outcome {
+                say(&failed, &format!("{error:#}"));
+            }
+        })?;
+        worker.wait()?;
+        device.unmount()?;
+        drop(device);
+        drop(disk);
+        match (heard(&failed), history.span()) {
+            (None, Some((begun, end))) => {
+                let (trial, version) = (trial.clone(), heard(&version));
+                Ok(Bench { lab: self, trial, log, history, corpus, ops, begun, end, version })
+            }
+            (Some(why), _) => bail!("the load failed: {why}"),
+            (None, None) => bail!("the load ended before its last op"),
+        }
+    }
+}
+
+/// What a store says that its version is.
+fn version_of(store: &dyn Store) -> Option<String> {
+    let facts = store.facts().ok()?;
+    ["version", "server_version", "server"].iter().find_map(|name| facts.get(*name)).cloned()
+}
+
+/// Leaves a text for the process that forked this one.
+fn say(words: &SharedWords, text: &str) {
+    for (word, bytes) in words.get()[1..].iter().zip(text.as_bytes().chunks(8)) {
+        let mut whole = [0; 8];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_le_bytes(whole), Ordering::SeqCst);
+    }
+    let len = text.len().min((words.get().len() - 1) * 8) as u64;
+    words.get()[0].store(len, Ordering::SeqCst);
+}
+
+fn heard(words: &SharedWords) -> Option<String> {
+    let len = words.get()[0].load(Ordering::SeqCst) as usize;
+    let bytes: Vec<u8> = words.get()[1..]
+        .iter()
+        .flat_map(|word| word.load(Ordering::SeqCst).to_le_bytes())
+        .take(len)
+        .collect();
+    (len > 0).then(|| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What a process that looks at a store leaves for each blob.
+const MISSING: u64 = 1;
+const WRONG: u64 = 2;
+const UNREADABLE: u64 = 3;
+/// Behind these: the number of the op that put it.
+const OP: u64 = 4;
+
+impl Bench<'_> {
+    /// What the store says that its version is.
+    pub fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// Writes and flushes of the load.
+    pub fn sent(&self) -> Sent {
+        let entries = || self.log.entries(self.begun..self.end);
+        let flushes = entries().filter(|(_, entry)| entry.kind == Kind::Flush).count();
+        Sent { writes: entries().count() - flushes, flushes }
+    }
+
+    /// Makes so many cuts and tells what was found after each; nothing where the file system could not be mounted.
+    pub fn each_cut(&self, cuts: usize, seed: u64, tell: &mut dyn FnMut(&Cut, Option<&Found>)) -> Result<()> {
+        let mut image = vec![0; DISK_BYTES];
+        let mut applied = 0;
+        for cut in cuts::choose(&self.log, self.begun, self.end, cuts, seed) {
+            for (_, entry) in self.log.entries(applied..cut.flushed) {
+                self.log.apply(&entry, entry.len, &mut image);
+            }
+            applied = applied.max(cut.flushed);
+            let found = self.look(&cut, &mut image)?;
+            tell(&cut, found.as_ref());
+        }
+        Ok(())
+    }
+
+    /// Digests of what is written of the disk after each of so many cuts.
+    pub fn images(&self, cuts: usize, seed: u64) -> Result<Vec<u64>> {
+        let mut digests = Vec::new();
+        for cut in cuts::choose(&self.log, self.begun, self.end, cuts, seed) {
+            let mut image = vec![0; DISK_BYTES];
+            let flushed = self.log.entries(0..cut.flushed);
+            flushed.for_each(|(_, entry)| self.log.apply(&entry, entry.len, &mut image));
+            cuts::survivors(&self.log, &cut, &mut image);
+            let mut digest = xxhash_rust::xxh3::Xxh3::new();
+            for (_, entry) in self.log.entries(0..cut.at) {
+                let from = entry.offset as usize;
+                digest.update(image.get(from..from + entry.len as usize).unwrap_or_default());
+            }
+            digests.push(digest.digest());
+        }
+        Ok(digests)
+    }
+
+    /// Mounts the disk as it was after a cut, and looks at the store.
+    fn look(&self, cut: &Cut, image: &mut Vec<u8>) -> Result<Option<Found>> {
+        let survivors = |image: &mut Vec<u8>| cuts::survivors(&self.log, cut, image);
+        let disk = DiskFile::serve(&self.lab.file, image, survivors, None, Faults::default())?;
+        let mut device = LoopDevice::on(&disk.path())?;
+        if device.mount(self.lab.maker.kind, &self.lab.mount, "").is_err() {
+            return Ok(None);
+        }
+        let words = SharedWords::new(KEYS as usize + 2)?;
+        let mut looker = Forked::begin(|| self.read_all(&words))?;
+        if looker.wait_for(PATIENCE)?.is_none() {
+            looker.kill();
+        }
+        device.unmount()?;
+        let word = |index: usize| words.get()[index].load(Ordering::SeqCst);
+        let open_seconds = word(0).checked_sub(1).map(|ns| ns as f64 / 1e9);
+        let is_over = word(1) > 0;
+        let seen = |key: u64| match word(2 + key as usize) {
+            MISSING => Seen::Missing,
+            WRONG => Seen::Wrong,
+            0 | UNREADABLE => Seen::Unreadable,
+            op => Seen::Of((op - OP) as usize),
+        };
+        let blobs = (0..KEYS).map(seen).collect();
+        Ok(Some(Found { open_seconds: open_seconds.filter(|_| is_over), blobs }))
+    }
+
+    /// Opens the store and leaves what each blob is. It may die.
+    fn read_all(&self, words: &SharedWords) {
+        let leave = |index: usize, value: u64| words.get()[index].store(value, Ordering::SeqCst);
+        let begin = machine::uptime();
+        let Ok(store) = self.lab.open(self.trial.candidate, self.trial.class, Mode::Open) else { return };
+        let Ok(mut session) = store.session() else { return };
+        let mut is_first = true;
+        for key in 0..KEYS {
+            let mut bytes = Vec::new();
+            let outcome = session.get(&self.corpus.keys[key as usize], Span::Whole, &mut |piece| {
+                bytes.extend_from_slice(piece);
+            });
+            if std::mem::take(&mut is_first) {
+                leave(0, (machine::uptime() - begin).as_nanos() as u64 + 1);
+            }
+            leave(
+                2 + key as usize,
+                match outcome {
+                    Err(_) => UNREADABLE,
+                    Ok(false) => MISSING,
+                    Ok(true) => self.put_by(key, &bytes).map_or(WRONG, |op| OP + op as u64),
+                },
+            );
+        }
+        leave(1, 1);
+    }
+
+    /// The op that put these bytes.
+    fn put_by(&self, key: u64, bytes: &[u8]) -> Option<usize> {
+        let mut room = Vec::new();
+        self.ops.iter().position(|op| {
+            op.key == key
+                && op.put.is_some_and(|(generation, len)| {
+                    len == bytes.len() as u64
+                        && self.corpus.contents.blob(key, generation, len, &mut room) == bytes
+                })
+        })
+    }
+
+    /// Judges what was found after a cut.
+    pub fn judge(&self, trial: &Trial<'_>, declared: Loss, cut: &Cut, found: &Found) -> Judged {
+        if found.open_seconds.is_none() {
+            let what = "it does not open, or ends while it is read".to_owned();
+            return Judged { worst: Some(Lost { damage: Damage::Unusable, what }), lost_recent: true };
+        }
+        let known = Known { ops: &self.ops, history: &self.history };
+        let mut judged = Judged::default();
+        for (key, seen) in found.blobs.iter().enumerate() {
+            judged.add(known.blob(key as u64, *seen, trial.judged_as, declared, cut.at));
+        }
+        judged
+    }
+}

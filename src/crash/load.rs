@@ -1,0 +1,171 @@
+//! The load: puts, overwrites and deletes of few blobs, and when each began and was acknowledged, by the disk's log.
+
+use std::sync::atomic::Ordering;
+
+use anyhow::{Context, Result};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::corpus::{Content, Corpus, Request, Sizes, Source};
+use crate::host::disk::Log;
+use crate::host::fork::SharedWords;
+use crate::store::{Durability, Store};
+
+/// Blobs that there are at the most.
+pub(super) const KEYS: u64 = 24;
+/// Ops of a load.
+const OPS: usize = 160;
+/// In class on-sync, a sync follows so many ops.
+const SYNC_EVERY: usize = 10;
+/// Sizes of blobs, in bytes: smaller than a page, a few pages, more than databases keep in one place.
+const SIZES: [u64; 4] = [100, 3000, 9000, 40_000];
+
+/// One op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Op {
+    /// The blob.
+    pub(super) key: u64,
+    /// The generation that is put, of so many bytes; nothing for a delete.
+    pub(super) put: Option<(u32, u64)>,
+}
+
+/// The blobs of all loads and their bytes.
+pub(super) fn corpus(seed: u64) -> Result<Corpus> {
+    let sizes = Sizes::Fixed(SIZES[SIZES.len() - 1]);
+    let source = Source::Synthetic { name: "crash".to_owned(), sizes, content: Content::Random };
+    Corpus::build(&Request { source, blobs_max: Some(KEYS), bytes_max: None, seed })
+}
+
+/// The ops, the same for the same seed.
+pub(super) fn ops(seed: u64) -> Vec<Op> {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    (1..=OPS as u32)
+        .map(|number| {
+            let key = rng.random_range(0..KEYS);
+            let is_delete = rng.random_range(0..5) == 0;
+            let len = SIZES[rng.random_range(0..SIZES.len())];
+            // Generations are numbers of ops, so that no two puts have the same bytes.
+            Op { key, put: (!is_delete).then_some((number, len)) }
+        })
+        .collect()
+}
+
+/// When ops began and were acknowledged, and when syncs had returned: places in the disk's log. A process writes it, another reads
+/// it after the first one's end.
+pub(super) struct History {
+    words: SharedWords,
+}
+
+/// When something began and had ended; places in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct When {
+    pub(super) began: usize,
+    /// Nothing where it never did.
+    pub(super) ended: Option<usize>,
+}
+
+impl History {
+    pub(super) fn new() -> Result<History> {
+        Ok(History { words: SharedWords::new(4 * OPS + 2)? })
+    }
+
+    fn note(&self, slot: usize, log: &Log) {
+        self.words.get()[slot].store(log.len() as u64 + 1, Ordering::SeqCst);
+    }
+
+    fn around<T>(&self, slot: usize, log: &Log, act: &mut dyn FnMut() -> T) -> T {
+        self.note(slot, log);
+        let outcome = act();
+        self.note(slot + 1, log);
+        outcome
+    }
+
+    fn when(&self, slot: usize) -> Option<When> {
+        let word = |slot: usize| self.words.get()[slot].load(Ordering::SeqCst).checked_sub(1);
+        Some(When { began: word(slot)? as usize, ended: word(slot + 1).map(|ended| ended as usize) })
+    }
+
+    /// When an op was done; nothing where it never began.
+    pub(super) fn op(&self, index: usize) -> Option<When> {
+        self.when(2 * index)
+    }
+
+    /// When the sync after an op was done.
+    pub(super) fn sync(&self, index: usize) -> Option<When> {
+        self.when(2 * OPS + 2 * index)
+    }
+
+    /// Where the log was before the first op and after the last; nothing where it did not come to that.
+    pub(super) fn span(&self) -> Option<(usize, usize)> {
+        let word = |slot: usize| self.words.get()[slot].load(Ordering::SeqCst).checked_sub(1);
+        Some((word(4 * OPS)? as usize, word(4 * OPS + 1)? as usize))
+    }
+
+    /// Notes that all ops are done.
+    pub(super) fn end(&self, log: &Log) {
+        self.note(4 * OPS + 1, log);
+    }
+
+    /// Notes that the store is there and empty.
+    pub(super) fn begin(&self, log: &Log) {
+        self.note(4 * OPS, log);
+    }
+}
+
+/// Does all ops with an open store.
+pub(super) fn run(
+    store: &dyn Store,
+    class: Durability,
+    corpus: &Corpus,
+    ops: &[Op],
+    log: &Log,
+    history: &History,
+) -> Result<()> {
+    let mut session = store.session()?;
+    let mut room = Vec::new();
+    for (index, op) in ops.iter().enumerate() {
+        let key = &corpus.keys[op.key as usize];
+        note_op(history, index, log, &mut || match op.put {
+            Some((generation, len)) => {
+                let blob = corpus.contents.blob(op.key, generation, len, &mut room);
+                session.put(key, blob).with_context(|| format!("op {index}: put failed"))
+            }
+            None => session.delete(key).with_context(|| format!("op {index}: delete failed")),
+        })?;
+        if class == Durability::OnSync && (index + 1) % SYNC_EVERY == 0 {
+            note_sync(history, index, log, &mut || session.sync())
+                .with_context(|| format!("sync after op {index} failed"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Does an op, and notes when it began and had ended.
+pub(super) fn note_op<T>(history: &History, index: usize, log: &Log, act: &mut dyn FnMut() -> T) -> T {
+    history.around(2 * index, log, act)
+}
+
+/// The same for the sync after an op.
+pub(super) fn note_sync<T>(history: &History, index: usize, log: &Log, act: &mut dyn FnMut() -> T) -> T {
+    history.around(2 * OPS + 2 * index, log, act)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ops_are_those_of_the_seed_and_no_two_puts_have_the_same_bytes() {
+        assert_eq!(ops(1), ops(1));
+        assert_ne!(ops(1), ops(2));
+        let corpus = corpus(1).unwrap();
+        let mut seen = std::collections::BTreeSet::new();
+        for op in ops(1) {
+            if let Some((generation, len)) = op.put {
+                let mut room = Vec::new();
+                assert!(seen.insert(corpus.contents.blob(op.key, generation, len, &mut room).to_vec()));
+            }
+        }
+        assert!(ops(1).iter().any(|op| op.put.is_none()));
+    }
+}

@@ -1,0 +1,208 @@
+//! What a blob may be after a cut, and what is wrong if it is something else.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::load::{History, Op, When};
+use crate::store::{Durability, Loss};
+
+/// What is wrong, the worst last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Damage {
+    /// A blob is as it was before a write that had to stay.
+    Old,
+    /// A blob that had to stay is not there.
+    Lost,
+    /// A blob is there whose delete had to stay.
+    Back,
+    /// A blob is neither whole nor any that was put.
+    Wrong,
+    /// A blob cannot be read: the store says so.
+    Unreadable,
+    /// The store does not open, or dies.
+    Unusable,
+}
+
+impl Damage {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Damage::Old => "old blob",
+            Damage::Lost => "blob lost",
+            Damage::Back => "deleted blob back",
+            Damage::Wrong => "wrong bytes",
+            Damage::Unreadable => "blob unreadable",
+            Damage::Unusable => "store unusable",
+        }
+    }
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// What sort.
+    pub damage: Damage,
+    /// In words, with the blob.
+    pub what: String,
+}
+
+/// What is said of the store after one cut.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    /// The worst that broke what is promised.
+    pub worst: Option<Lost>,
+    /// Whether acknowledged writes are gone that are not promised.
+    pub lost_recent: bool,
+}
+
+/// What was found of a blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    Missing,
+    /// The bytes that this op put.
+    Of(usize),
+    Wrong,
+    Unreadable,
+}
+
+/// What is known of a load: all ops in order, and when they and the syncs were done.
+pub(super) struct Known<'a> {
+    pub(super) ops: &'a [Op],
+    pub(super) history: &'a History,
+}
+
+impl Known<'_> {
+    /// Whether what an op did has to stay: it was acknowledged before the cut, and where only a sync promises it, that had
+    /// returned.
+    fn must_stay(&self, index: usize, class: Durability, at: usize) -> bool {
+        let is_over = |when: Option<When>| when.and_then(|when| when.ended).is_some_and(|ended| ended <= at);
+        match class {
+            Durability::None => false,
+            Durability::EachWrite => is_over(self.history.op(index)),
+            Durability::OnSync => (index..self.ops.len()).any(|later| is_over(self.history.sync(later))),
+        }
+    }
+
+    fn had_begun(&self, index: usize, at: usize) -> bool {
+        self.history.op(index).is_some_and(|when| when.began <= at)
+    }
+
+    /// Judges one blob as it is after a cut, in a class whose recent writes may be torn or not.
+    pub(super) fn blob(&self, key: u64, seen: Seen, class: Durability, declared: Loss, at: usize) -> Judged {
+        let of_key: Vec<usize> = (0..self.ops.len()).filter(|index| self.ops[*index].key == key).collect();
+        let kept = of_key.iter().rposition(|index| self.must_stay(*index, class, at));
+        // The last that had to stay, and all that may have come after it.
+        let from = kept.unwrap_or(0);
+        let may: Vec<usize> = of_key[from.min(of_key.len())..]
+            .iter()
+            .copied()
+            .filter(|index| self.had_begun(*index, at))
+            .collect();
+        let has_later = may.len() > usize::from(kept.is_some());
+        let may_be_missing = kept.is_none() || may.iter().any(|index| self.ops[*index].put.is_none());
+        let acknowledged = of_key.iter().rev().find(|index| {
+            self.history.op(**index).and_then(|when| when.ended).is_some_and(|ended| ended <= at)
+        });
+        let is_as_acknowledged = match (seen, acknowledged) {
+            (Seen::Of(op), Some(last)) => op >= *last,
+            (Seen::Missing, Some(last)) => {
+                self.ops[*last].put.is_none() || may.iter().any(|index| index > last)
+            }
+            (_, None) => true,
+            _ => false,
+        };
+        let wrong = |damage: Damage, what: &str| {
+            let since = kept.map_or_else(String::new, |kept| format!(", written by op {}", of_key[kept]));
+            Judged {
+                worst: Some(Lost { damage, what: format!("blob {key}{since}: {what}") }),
+                lost_recent: true,
+            }
+        };
+        // A write that is not promised yet may leave the blob torn.
+        let may_tear = declared == Loss::RecentWrites && (has_later || kept.is_none());
+        match seen {
+            Seen::Missing if may_be_missing || may_tear => {}
+            Seen::Missing => return wrong(Damage::Lost, "it is not there"),
+            Seen::Of(op) if may.contains(&op) => {}
+            Seen::Of(op) if kept.is_some_and(|kept| self.ops[of_key[kept]].put.is_none()) => {
+                return wrong(Damage::Back, &format!("deleted, and there as op {op} put it"));
+            }
+            // Where nothing has to stay, any that was there before may be.
+            Seen::Of(_) if kept.is_none() => {}
+            Seen::Of(op) => return wrong(Damage::Old, &format!("it is as op {op} put it")),
+            Seen::Wrong | Seen::Unreadable if may_tear => {}
+            Seen::Wrong => return wrong(Damage::Wrong, "its bytes are none that were put"),
+            Seen::Unreadable => return wrong(Damage::Unreadable, "it cannot be read"),
+        }
+        Judged { worst: None, lost_recent: !is_as_acknowledged }
+    }
+}
+
+impl Judged {
+    /// Adds what is said of another blob.
+    pub(super) fn add(&mut self, other: Judged) {
+        self.lost_recent |= other.lost_recent;
+        let rank = |lost: &Option<Lost>| lost.as_ref().map(|lost| lost.damage);
+        if rank(&other.worst) > rank(&self.worst) {
+            self.worst = other.worst;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load;
+    use super::*;
+    use crate::host::disk::Log;
+
+    /// Ops on one blob: put, put, delete, put; each begins and is acknowledged one entry of the log later. A sync follows the second.
+    fn known() -> (Vec<Op>, History) {
+        let put = |generation| Op { key: 0, put: Some((generation, 10)) };
+        let ops = vec![put(1), put(2), Op { key: 0, put: None }, put(4)];
+        let (log, history) = (Log::new(1 << 12).unwrap(), History::new().unwrap());
+        for index in 0..ops.len() {
+            load::note_op(&history, index, &log, &mut || log.flush().unwrap());
+            if index == 1 {
+                load::note_sync(&history, index, &log, &mut || log.flush().unwrap());
+            }
+        }
+        (ops, history)
+    }
+
+    /// What is said where that is seen of the blob after a cut at a place of the log.
+    fn judged(seen: Seen, class: Durability, at: usize) -> (Option<Damage>, bool) {
+        let (ops, history) = known();
+        let declared = if class == Durability::EachWrite { Loss::Nothing } else { Loss::RecentWrites };
+        let judged = Known { ops: &ops, history: &history }.blob(0, seen, class, declared, at);
+        (judged.worst.map(|lost| lost.damage), judged.lost_recent)
+    }
+
+    #[test]
+    fn with_each_write_flushed_the_blob_is_as_the_last_acknowledged_left_it_or_one_under_way() {
+        let each = |seen, at| judged(seen, Durability::EachWrite, at).0;
+        // Op 0 is acknowledged at 1, op 1 at 2, the sync at 3, op 2 at 4, op 3 at 5.
+        assert_eq!((each(Seen::Missing, 0), each(Seen::Of(0), 0)), (None, None));
+        assert_eq!((each(Seen::Missing, 1), each(Seen::Of(0), 1)), (Some(Damage::Lost), None));
+        assert_eq!((each(Seen::Of(0), 2), each(Seen::Of(1), 2)), (Some(Damage::Old), None));
+        assert_eq!((each(Seen::Of(1), 3), each(Seen::Missing, 3)), (None, None));
+        assert_eq!((each(Seen::Of(1), 4), each(Seen::Missing, 4)), (Some(Damage::Back), None));
+        assert_eq!((each(Seen::Missing, 5), each(Seen::Of(3), 5)), (Some(Damage::Lost), None));
+        assert_eq!(
+            (each(Seen::Wrong, 5), each(Seen::Unreadable, 5)),
+            (Some(Damage::Wrong), Some(Damage::Unreadable))
+        );
+    }
+
+    #[test]
+    fn what_a_sync_covered_stays_and_later_writes_may_go_or_tear() {
+        let synced = |seen, at| judged(seen, Durability::OnSync, at);
+        assert_eq!(synced(Seen::Missing, 2), (None, true), "acknowledged and not synced");
+        assert_eq!(synced(Seen::Of(0), 3), (Some(Damage::Old), true));
+        assert_eq!(synced(Seen::Of(1), 3), (None, false));
+        assert_eq!(synced(Seen::Of(1), 5), (None, true), "the delete and the put after it are not synced");
+        assert_eq!(synced(Seen::Wrong, 5).0, None);
+        assert_eq!(synced(Seen::Of(0), 5).0, Some(Damage::Old));
+        assert_eq!(judged(Seen::Missing, Durability::None, 5), (None, true));
+    }
+}

@@ -1,0 +1,116 @@
+//! The null store in the loop: what the harness itself costs.
+
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Result;
+
+use super::ops::{Deal, PlannedOp, State, lists};
+use super::resources::{Idle, Meter};
+use super::workers::clock::Clock;
+use super::workers::crew::{Crew, Job};
+use super::workers::tally::Tally;
+use super::workers::worker::ENOUGH_NS;
+use crate::corpus::{Content, Corpus, Request, Sizes, Source};
+use crate::plan::{Length, Load, OpKind, Order, Use};
+use crate::store::{Common, Durability, Mode, Options, Setup, Store};
+use crate::stores;
+
+/// A filled null store and the blobs it was filled with.
+pub struct NullLoop {
+    corpus: Corpus,
+    store: Box<dyn Store>,
+    state: State,
+}
+
+impl NullLoop {
+    /// A null store with this many blobs of one size.
+    pub fn new(blobs: u64, blob_bytes: u64) -> Result<NullLoop> {
+        NullLoop::with(blobs, |_| blob_bytes)
+    }
+
+    /// A null store whose blobs have a size for each id.
+    pub fn with(blobs: u64, blob_bytes: impl Fn(u64) -> u64) -> Result<NullLoop> {
+        let sizes = Sizes::Fixed(0);
+        let source = Source::Synthetic { name: "null".to_owned(), sizes, content: Content::Random };
+        let mut corpus =
+            Corpus::build(&Request { source, blobs_max: Some(blobs), bytes_max: None, seed: 1 })?;
+        // Sizes without contents: the null store keeps lengths only.
+        corpus.sizes = (0..blobs).map(blob_bytes).collect();
+        let store = (stores::NULL.open)(&Setup {
+            dir: std::path::Path::new("."),
+            common: &Common::new(std::path::PathBuf::from(".")),
+            mode: Mode::Create,
+            durability: Durability::None,
+            cache_bytes: 0,
+            fits: true,
+            blob_bytes_max: corpus.largest(),
+            store_bytes_max: corpus.bytes(),
+            keys_max: blobs,
+            workers: 1,
+            op_timeout: std::time::Duration::from_secs(1),
+            options: &Options::default(),
+        })?;
+        let mut session = store.session()?;
+        let blob = vec![0; corpus.largest() as usize];
+        for (key, size) in corpus.keys.iter().zip(&corpus.sizes) {
+            session.put(key, &blob[..*size as usize])?;
+        }
+        drop(session);
+        let mut state = State::empty(&corpus);
+        state.alive.fill(true);
+        Ok(NullLoop { corpus, store, state })
+    }
+
+    /// The null store.
+    pub fn store(&self) -> &dyn Store {
+        self.store.as_ref()
+    }
+
+    /// Its blobs.
+    pub fn corpus(&self) -> &Corpus {
+        &self.corpus
+    }
+
+    /// As many gets as there are blobs.
+    pub fn gets(&self, order: Order) -> Vec<PlannedOp> {
+        let load = Load { order, ..Load::of(OpKind::Get, Length::Share(1.0)) };
+        lists(&load, &self.state, self.corpus.blobs(), 1, Deal::Own(1), 1).remove(0)
+    }
+
+    /// Gets in uniform order, in whole passes for at least this long.
+    pub fn read(&self, clock: &impl Clock, seconds: f64, use_bytes: Use) -> Result<Tally> {
+        let job = Job {
+            lists: vec![self.gets(Order::Uniform)],
+            passes: 1,
+            nanoseconds: (seconds * 1e9) as u64,
+            enough_ns: ENOUGH_NS,
+            open: None,
+            use_bytes,
+            batch: 1,
+            connect: false,
+            sync: None,
+            first_apart: true,
+        };
+        let stop = AtomicBool::new(false);
+        let crew = Crew {
+            clock,
+            store: self.store.as_ref(),
+            keys: &self.corpus.keys,
+            contents: &self.corpus.contents,
+            workers: 1,
+            stranger: None,
+            uploads: None,
+            one_transaction: false,
+            apart: None,
+            stop: &stop,
+        };
+        let mut meters = [Meter::new(None, Idle::default())];
+        Ok(crew.run(&[job], &mut meters)?.remove(0))
+    }
+
+    /// Nanoseconds of one get.
+    pub fn ns_per_op(&self, clock: &impl Clock, seconds: f64) -> Result<f64> {
+        let tally = self.read(clock, seconds, Use::Touch)?;
+        Ok((tally.end - tally.begin) as f64 / tally.ops.max(1) as f64)
+    }
+}

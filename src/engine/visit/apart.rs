@@ -1,0 +1,190 @@
+//! A visit by a process of its own, in a control group that counts its memory: where the kernel kills for memory, the visit ends,
+//! and the run goes on.
+//!
+//! The process is a fork of this one: plan, corpora and clock are there as they are here, and the pages of the corpora stay charged
+//! to the run. No store was ever opened here, so that none has threads that are missing there.
+
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::event::{PollFd, PollFlags, poll};
+use serde::{Deserialize, Serialize};
+
+use super::super::visitor::{LeftOut, Run, Subject, Turn, Visit};
+use super::visit_here;
+use crate::host::control_group::MemoryGroup;
+use crate::host::fork::{Forked, SharedFlag};
+use crate::host::machine;
+use crate::plan::Phase;
+use crate::result::Fixed;
+use crate::store::Common;
+use crate::units;
+
+/// What the process says, a line each.
+#[derive(Serialize, Deserialize)]
+enum Said {
+    /// A phase begins.
+    Begins(String),
+    /// The visit is over.
+    Done(Box<Visit>),
+    /// It was stopped.
+    Stopped,
+    /// It could not be made.
+    Failed(String),
+}
+
+/// Visits a candidate in a process of its own; phases that are left out are not possible, for the reason given. Where the kernel
+/// kills it for its memory, the phase in which that was is left out, and so are those with no more memory, and it is visited
+/// again for the others. `None` when the run was stopped.
+pub(super) fn visit_apart(
+    run: &Run,
+    fixed: &Fixed,
+    subject: Subject,
+    turn: Turn,
+    left_out: &LeftOut,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Option<Visit>> {
+    let begin = machine::uptime();
+    let mut left_out = left_out.clone();
+    loop {
+        let mut begun = None;
+        let mut tell = |phase: &str| {
+            tell(phase);
+            begun = Some(phase.to_owned());
+        };
+        let kills = match attempt(run, fixed, subject, turn, &left_out, &mut tell)? {
+            Attempt::Stopped => return Ok(None),
+            Attempt::Done(mut visit) => {
+                visit.seconds = (machine::uptime() - begin).as_secs_f64();
+                return Ok(Some(*visit));
+            }
+            Attempt::Killed => without(run, subject, begun.as_deref(), &mut left_out),
+        };
+        if !kills {
+            let mut visit = super::nothing_yet(subject);
+            visit.error = Some("the kernel killed it for its memory, though it had no limit".to_owned());
+            return Ok(Some(visit));
+        }
+    }
+}
+
+/// Leaves out the phase in which it was killed, and those with no more memory; false where that phase has no limit.
+fn without(run: &Run, subject: Subject, phase: Option<&str>, left_out: &mut LeftOut) -> bool {
+    let memory = |phase: &Phase| run.plan.memory_of(phase, subject.corpus.bytes());
+    let phases = || run.plan.phases_of(subject.corpus_id);
+    let known = phases().find(|known| Some(known.id.as_str()) == phase);
+    let Some(limit) = known.and_then(memory) else { return false };
+    for other in phases().filter(|other| memory(other).is_some_and(|memory| memory <= limit)) {
+        let why = format!("needs more than {} of memory: killed by the kernel", units::bytes(limit as f64));
+        left_out.entry(other.id.clone()).or_insert(why);
+    }
+    true
+}
+
+/// How a visit by another process ended.
+enum Attempt {
+    Done(Box<Visit>),
+    Stopped,
+    /// By the kernel, for its memory: it, or a server of its.
+    Killed,
+}
+
+/// Visits a candidate once.
+fn attempt(
+    run: &Run,
+    fixed: &Fixed,
+    subject: Subject,
+    turn: Turn,
+    left_out: &LeftOut,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Attempt> {
+    let group = MemoryGroup::make()?;
+    let stop = SharedFlag::new()?;
+    let (reader, writer) = std::io::pipe().context("no pipe to a process of our own")?;
+    let make = |mut writer: PipeWriter| {
+        let mut said = |said: &Said| {
+            let mut line = serde_json::to_vec(said).unwrap_or_default();
+            line.push(b'\n');
+            writer.write_all(&line).ok();
+        };
+        let outcome = group.enter().and_then(|()| {
+            let run = Run {
+                plan: run.plan,
+                clock: run.clock,
+                device: run.device.clone(),
+                drop_caches: run.drop_caches,
+                place: run.place.clone(),
+                common: Common::new(run.common.cache_dir.clone()),
+                apart: run.apart.clone(),
+                stop: stop.get(),
+            };
+            let mut tell = |phase: &str| said(&Said::Begins(phase.to_owned()));
+            visit_here(&run, fixed, subject, turn, left_out, Some(&group), &mut tell)
+        });
+        said(&match outcome {
+            Ok(Some(visit)) => Said::Done(Box::new(visit)),
+            Ok(None) => Said::Stopped,
+            Err(error) => Said::Failed(format!("{error:#}")),
+        });
+    };
+    let child = Forked::begin(|| make(writer))?;
+    let heard = listen(reader, run.stop, stop.get(), tell);
+    let status = child.wait()?;
+    // With it go its servers, whose supervisors hold a pipe of it.
+    ensure!(group.is_left_within(PATIENCE), "processes of `{}` do not end", subject.candidate.label);
+    let kills = group.now().kills > 0;
+    Ok(match heard? {
+        Some(Said::Done(visit)) if kills && visit.error.is_some() => Attempt::Killed,
+        Some(Said::Done(visit)) => Attempt::Done(visit),
+        Some(Said::Failed(error)) => bail!("{error}"),
+        Some(Said::Begins(_) | Said::Stopped) => Attempt::Stopped,
+        None if run.stopped() => Attempt::Stopped,
+        None => {
+            super::clear(run, subject, turn)?;
+            if kills {
+                return Ok(Attempt::Killed);
+            }
+            let how = status.signal().map_or_else(String::new, |signal| format!(" by signal {signal}"));
+            let mut visit = super::nothing_yet(subject);
+            visit.error = Some(format!("the process that visited it ended{how}"));
+            Attempt::Done(Box::new(visit))
+        }
+    })
+}
+
+/// How long processes may take that were killed: one that waits for the disk ends when it has what it waits for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Hears what the process says until it has said its last, or ended: then there is nothing. Passes on that the run was stopped.
+fn listen(
+    reader: PipeReader,
+    stop: &AtomicBool,
+    stop_there: &AtomicBool,
+    begins: &mut dyn FnMut(&str),
+) -> Result<Option<Said>> {
+    const LOOK: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+    let mut reader = BufReader::new(reader);
+    let mut last = None;
+    loop {
+        if reader.buffer().is_empty() {
+            let ready = poll(&mut [PollFd::new(reader.get_ref(), PollFlags::IN)], Some(&LOOK));
+            stop_there.fetch_or(stop.load(Ordering::Relaxed), Ordering::Relaxed);
+            if matches!(ready, Ok(0) | Err(rustix::io::Errno::INTR)) {
+                continue;
+            }
+        }
+        let mut line = Vec::new();
+        if reader.read_until(b'\n', &mut line)? == 0 {
+            return Ok(last);
+        }
+        match serde_json::from_slice(&line) {
+            Ok(Said::Begins(phase)) => begins(&phase),
+            Ok(said) => last = Some(said),
+            // It was killed while it spoke.
+            Err(_cut) => {}
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What kinds of work do their phases with, and what a phase leaves in the record of the round.
+
+use anyhow::{Context as _, Result, anyhow};
+
+use super::super::ops::{PlannedOp, derived_seed, hot_share};
+use super::super::resources::{Meter, free_bytes};
+use super::super::workers::clock::HostClock;
+use super::super::workers::crew::{Crew, Job};
+use super::super::workers::tally::Tally;
+use super::super::workers::worker::ENOUGH_NS;
+use super::{Done, Outcome, Visitor};
+use crate::host::machine;
+use crate::judge::histogram;
+use crate::plan::{Load, Order, Phase};
+use crate::result::{FixedLength, HotShare, OpenLoop, Round};
+use crate::store::{Durability, Store};
+
+/// Looking at the residency of more files than this after every phase would take longer than the phases.
+const RESIDENCY_BLOBS_MAX: u64 = 20_000;
+
+/// Disk that a store takes, in bytes, and what of it is known apart.
+pub(in crate::engine) struct Taken {
+    pub(in crate::engine) all: u64,
+    directories: Option<u64>,
+    logs: Option<u64>,
+}
+
+impl<'a> Visitor<'a> {
+    pub(in crate::engine) fn length(&self, phase: &Phase) -> Result<FixedLength> {
+        let key = self.subject.corpus_id.key(&phase.id);
+        self.fixed.lengths.get(&key).copied().ok_or_else(|| anyhow!("the pilot fixed no length for `{key}`"))
+    }
+
+    /// What the keys of a phase are drawn from: the same for every store of a round.
+    pub(in crate::engine) fn seed(&self, phase: &Phase, load: &Load) -> u64 {
+        let purpose = load.repeats.as_deref().unwrap_or(&phase.id);
+        derived_seed(self.plan().seed, self.turn.round, &self.subject.corpus_id.key(purpose))
+    }
+
+    pub(in crate::engine) fn new_round(&self, seed: u64) -> Round {
+        Round { round: self.turn.round, position: self.turn.position, seed, ..Round::default() }
+    }
+
+    pub(in crate::engine) fn job(
+        &self,
+        load: &Load,
+        lists: Vec<Vec<PlannedOp>>,
+        length: FixedLength,
+        class: Durability,
+    ) -> Job {
+        Job {
+            lists,
+            passes: length.passes.max(1) as usize,
+            nanoseconds: (length.seconds * 1e9) as u64,
+            enough_ns: ENOUGH_NS,
+            open: None,
+            use_bytes: load.use_bytes,
+            batch: self.plan().batch_of(load),
+            connect: self.connects(load.only_reads()),
+            sync: (class == Durability::OnSync).then_some(self.plan().sync),
+            first_apart: true,
+        }
+    }
+
+    pub(in crate::engine) fn crew<'s>(&'s self, store: &'s dyn Store, workers: usize) -> Crew<'s, HostClock> {
+        let corpus = self.subject.corpus;
+        Crew {
+            clock: &self.run.clock,
+            store,
+            keys: &corpus.keys,
+            contents: &corpus.contents,
+            workers,
+            stranger: None,
+            uploads: None,
+            one_transaction: false,
+            apart: self.run.apart.as_ref(),
+            stop: self.run.stop,
+        }
+    }
+
+    pub(in crate::engine) fn meter(&self) -> Meter<'a> {
+        // Nothing is known of the device of a server that somebody else runs.
+        let device = self.run.device.as_ref().filter(|_| !self.is_external());
+        Meter::new(device, self.turn.idle)
+    }
+
+    /// How few blobs had most of so many ops of lists, where some are asked for more than others. To be asked before the lists
+    /// change the state.
+    pub(in crate::engine) fn hot(
+        &self,
+        load: &Load,
+        lists: &[Vec<PlannedOp>],
+        done: u64,
+    ) -> Option<HotShare> {
+        matches!(load.order, Order::Zipfian(_)).then(|| hot_share(lists, done, &self.state)).flatten()
+    }
+
+    /// Whether the candidate connects anew for every op of a phase.
+    pub(in crate::engine) fn connects(&self, only_reads: bool) -> bool {
+        self.subject.candidate.traits().connects.anew(only_reads)
+    }
+
+    /// Whether all reads of a worker are one transaction in a phase.
+    pub(in crate::engine) fn is_one_transaction(&self, phase: &Phase) -> bool {
+        self.plan().is_one_transaction(self.subject.candidate, phase, self.subject.corpus_id)
+    }
+
+    /// Whether the store is a server of the user's.
+    fn is_external(&self) -> bool {
+        self.subject.candidate.traits().is_external
+    }
+
+    /// The work that writes put off: counted, and timed apart.
+    pub(in crate::engine) fn settle(
+        &mut self,
+        phase: &Phase,
+        meter: &mut Meter,
+        round: &mut Round,
+    ) -> Result<()> {
+        let fill = phase.is_fill() && self.caps().persistent;
+        let (store, _) = self.store()?;
+        let apart = self.desk.as_ref().filter(|_| phase.has_uploads()).and_then(|desk| desk.apart.as_deref());
+        let mut servers = store.servers();
+        servers.extend(apart.iter().flat_map(|apart| apart.servers()));
+        let mut syncfs = 0.0;
+        let mut before = None;
+        if fill {
+            meter.start(&servers);
+            machine::sync_filesystem(&self.dir)?;
+            syncfs += meter.stop(&servers);
+            before = Some(self.bytes_taken(store)?.all);
+        }
+        meter.start(&servers);
+        store.settle().context("settling failed")?;
+        apart.map_or(Ok(()), Store::settle).context("settling the catalogue failed")?;
+        round.settle_seconds = Some(meter.stop(&servers));
+        meter.start(&servers);
+        machine::sync_filesystem(&self.dir)?;
+        round.syncfs_seconds = Some(syncfs + meter.stop(&servers));
+        meter.look_at_memory(&servers);
+        if fill {
+            let after = self.bytes_taken(store)?;
+            let index = store.index_bytes().context("asking for the size of indexes failed")?;
+            let logical = self.subject.corpus.bytes().max(1) as f64;
+            let free = free_bytes(&self.run.place);
+            let footprint = &mut self.visit.footprint;
+            footprint.allocated_bytes = before;
+            footprint.after_settle_bytes = Some(after.all);
+            footprint.directory_bytes = after.directories;
+            footprint.log_bytes = after.logs;
+            footprint.index_bytes = index;
+            footprint.space_amplification = Some(after.all as f64 / logical);
+            footprint.statvfs_bytes =
+                footprint.statvfs_bytes.zip(free).map(|(before, now)| before.saturating_sub(now));
+            // Of what was put while the device was watched: without blobs that made no whole batch.
+            let put = round.bytes.max(1) as f64;
+            footprint.write_amplification =
+                meter.used().device.map(|device| device.written_bytes as f64 / put);
+        }
+        Ok(())
+    }
+
+    /// Disk that the store takes: what it says itself when it is not below our directory, else what is allocated there.
+    pub(in crate::engine) fn bytes_taken(&self, store: &dyn Store) -> Result<Taken> {
+        if let Some(all) = store.footprint_bytes()? {
+            return Ok(Taken { all, directories: None, logs: None });
+        }
+        let found = machine::allocated(&self.dir, |path| store.is_log(path));
+        Ok(Taken { all: found.all, directories: Some(found.directories), logs: Some(found.logs) })
+    }
+
+    /// The end of a phase that was measured.
+    pub(in crate::engine) fn measured(&self, mut round: Round, tally: &Tally, meter: &Meter) -> Done {
+        self.finish(&mut round, tally, meter)?;
+        Ok(Some(Outcome::Measured(Box::new(round))))
+    }
+
+    /// Moves what was counted into the record of the round.
+    pub(in crate::engine) fn finish(&self, round: &mut Round, tally: &Tally, meter: &Meter) -> Result<()> {
+        round.ops = tally.ops;
+        round.blobs = tally.blobs;
+        round.bytes = tally.bytes;
+        round.passes = tally.passes;
+        round.counters = tally.counters.clone();
+        round.first_ops_ns = tally.first_ops_ns.clone();
+        round.syncs = tally.syncs;
+        round.sync_seconds = tally.sync_ns as f64 / 1e9;
+        round.worker_cpu_ns = tally.cpu_ns;
+        let mean = |(name, sum, ops): &(&str, u64, u64)| ((*name).to_owned(), *sum as f64 / *ops as f64);
+        round.counts = tally.counts.iter().map(mean).collect();
+        if round.seconds == 0.0 {
+            round.seconds = (tally.end - tally.begin) as f64 / 1e9;
+        }
+        if let (Some(settle), Some(syncfs)) = (round.settle_seconds, round.syncfs_seconds) {
+            round.settled_seconds = Some(round.seconds + settle + syncfs);
+        }
+        round.histogram = tally.histograms()?;
+        let used = meter.used();
+        round.total_cpu_ns = used.busy_ns;
+        round.client_cpu_ns = used.process_ns;
+        if let Some(device) = used.device {
+            round.device_reads = Some(device.reads);
+            round.device_read_bytes = Some(device.read_bytes);
+            round.device_written_bytes = Some(device.written_bytes);
+            round.device_flushes = device.flushes;
+            round.own_read_bytes = used.own.map(|own| own.read_bytes);
+            round.own_written_bytes = used.own.map(|own| own.written_bytes);
+        }
+        if let Some(others) = used.others() {
+            round.others_read_bytes = Some(others.read_bytes);
+            round.others_written_bytes = Some(others.written_bytes);
+        }
+        round.server_cpu_ns = used.server_ns;
+        round.server_peak_bytes = meter.server_peak_bytes();
+        let memory = self.memory.beyond();
+        round.client_peak_bytes = memory.peak_bytes;
+        round.anonymous_bytes = memory.anonymous_bytes;
+        round.mapped_bytes = memory.mapped_bytes;
+        let mut resident_bytes = 0;
+        if self.caps().persistent && self.subject.corpus.blobs() <= RESIDENCY_BLOBS_MAX {
+            let (share, bytes) = machine::resident(&self.dir);
+            (round.page_cache_share, resident_bytes) = (Some(share), bytes);
+        }
+        round.memory = self.memory_of_group(resident_bytes)?;
+        Ok(())
+    }
+}
+
+/// What an open loop has beside a closed one.
+pub(in crate::engine) fn open_loop(rate: f64, tally: &Tally) -> OpenLoop {
+    let drain_ns = tally.end.saturating_sub(tally.last_due.max(tally.begin));
+    let phase_ns = tally.last_due.saturating_sub(tally.begin).max(1);
+    let late = tally.wake_late.as_deref();
+    let late_at =
+        |share| late.filter(|late| !late.is_empty()).map_or(0, |late| late.value_at_quantile(share));
+    OpenLoop {
+        offered_ops_per_s: rate,
+        all_busy_share: tally.busy_when_due as f64 / tally.ops.max(1) as f64,
+        drain_seconds: drain_ns as f64 / 1e9,
+        sustained: (drain_ns as f64) <= 0.1 * phase_ns as f64,
+        wake_late_p50_ns: late_at(histogram::SHARES[0]),
+        wake_late_p99_ns: late_at(histogram::SHARES[2]),
+    }
+}

@@ -1,0 +1,119 @@
+//! Reads of a store that does not fit into its memory: it is read until what the device reads for an op stands still, and then
+//! measured.
+
+use anyhow::Result;
+
+use super::super::ops::{Deal, derived_seed, lists};
+use super::super::visitor::{Done, Visitor};
+use super::super::workers::crew::Job;
+use super::{Asked, Forecast, Work, ops};
+use crate::host::machine;
+use crate::plan::{CacheState, Load, MemorySize, Order, Phase, StandardPhase};
+use crate::result::FixedLength;
+use crate::rules::{SHORT_OPS, STILL_WITHIN, TIGHT_FILL_SECONDS_MAX, TIGHT_SHARE, TIGHT_WARM_SECONDS_MAX};
+
+/// A stretch of reads, whose device bytes for an op are compared with those of the one before it, takes this long at the least, in
+/// seconds, or reads every blob once.
+const STRETCH_SECONDS: f64 = 0.2;
+/// The list of reads may end so many times on its way, where reads are slow.
+const PARTS: u64 = 64;
+
+const STANDARD: &[StandardPhase] = &[
+    StandardPhase {
+        id: "read-tight",
+        about: "reads whole blobs, each draw as likely for every blob, with memory for a quarter of them; read before until reads of \
+                the device stand still",
+        phases: |_| vec![tight("read-tight", Order::Uniform, TIGHT_SHARE)],
+    },
+    StandardPhase {
+        id: "read-tight-zipf",
+        about: "the same where few blobs have most of the reads: zipfian, 0.99",
+        phases: |_| vec![tight("read-tight-zipf", Order::Zipfian(0.99), TIGHT_SHARE)],
+    },
+];
+
+/// Reads in this order, with memory for this share of the corpus.
+fn tight(id: &str, order: Order, share: f64) -> Phase {
+    let load = Load { order, ..ops::reads() };
+    Phase { cache: CacheState::Still, memory: Some(MemorySize::OfCorpus(share)), ..Phase::of_ops(id, load) }
+}
+
+/// See the file.
+pub(super) struct Tight;
+
+impl Work for Tight {
+    fn name(&self) -> &'static str {
+        "tight"
+    }
+
+    fn standard(&self) -> &'static [StandardPhase] {
+        STANDARD
+    }
+
+    fn does(&self, phase: &Phase) -> bool {
+        phase.cache == CacheState::Still
+    }
+
+    fn length(&self, asked: &Asked<'_>, phase: &Phase) -> FixedLength {
+        let Some(load) = phase.load() else { return FixedLength::default() };
+        // Every list has as many draws as there are blobs, or a phase would read few of them again and again.
+        let ops = asked.blobs.max(SHORT_OPS);
+        let seconds = asked.choice.read_seconds;
+        let by_pilot = FixedLength { ops, passes: PARTS.min(ops) as u32, seconds, ..FixedLength::default() };
+        ops::length(asked, load, by_pilot)
+    }
+
+    fn seconds(&self, forecast: &Forecast<'_>) -> f64 {
+        // Reading until it stands still takes as long with more blobs, up to its most.
+        let beside = (forecast.wall - forecast.round.seconds).max(0.0) * forecast.growth.max(1.0);
+        let beside = beside.min(TIGHT_WARM_SECONDS_MAX);
+        let Some(load) = forecast.phase.load() else { return beside };
+        beside + ops::seconds(&Forecast { wall: forecast.round.seconds, ..*forecast }, load)
+    }
+
+    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+        let Some(load) = phase.load() else { return Ok(None) };
+        visitor.read_until_still(phase, load)?;
+        visitor.load(phase, load)
+    }
+}
+
+impl Visitor<'_> {
+    /// Reads in the order of a phase until the memory is full and two stretches after each other read as much from the device, as
+    /// closely as so few reads can tell.
+    fn read_until_still(&mut self, phase: &Phase, load: &Load) -> Result<()> {
+        let (plan, length) = (self.plan(), self.length(phase)?);
+        let workers = load.workers.unwrap_or(plan.workers);
+        let begin = machine::uptime();
+        let (mut before, mut held): (Option<f64>, u64) = (None, 0);
+        self.begin_memory();
+        for stretch in 0.. {
+            let purpose = format!("{} stretch {stretch}", self.subject.corpus_id.key(&phase.id));
+            let seed = derived_seed(plan.seed, self.turn.round, &purpose);
+            let lists = lists(load, &self.state, length.ops, plan.batch_of(load), Deal::Own(workers), seed);
+            if lists.iter().all(Vec::is_empty) || self.run.stopped() {
+                return Ok(());
+            }
+            let (store, class) = self.store()?;
+            let fixed = FixedLength { seconds: 0.0, ..length };
+            let enough_ns = (STRETCH_SECONDS * 1e9) as u64;
+            let job = Job { enough_ns, ..self.job(load, lists, fixed, class) };
+            let mut meters = [self.meter()];
+            let tally = self.crew(store, workers).run(std::slice::from_ref(&job), &mut meters)?.remove(0);
+            let [meter] = meters;
+            let Some(device) = meter.used().device else { return Ok(()) };
+            let now = device.read_bytes as f64 / tally.bytes.max(1) as f64;
+            // Of so many draws, a share scatters by this at the most.
+            let scatter = 1.0 / (tally.ops.max(1) as f64).sqrt();
+            let within = STILL_WITHIN.max(scatter) * now.max(1.0);
+            let is_still = before.is_some_and(|before| (now - before).abs() <= within);
+            let seconds = (machine::uptime() - begin).as_secs_f64();
+            let is_full = self.is_full(&mut held) || seconds >= TIGHT_FILL_SECONDS_MAX;
+            if is_full && (is_still || seconds >= TIGHT_WARM_SECONDS_MAX) {
+                return Ok(());
+            }
+            before = Some(now);
+        }
+        Ok(())
+    }
+}

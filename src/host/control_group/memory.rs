@@ -1,0 +1,349 @@
+//! A limit of memory for everything that a visit takes: of the process that makes it, of its servers, and of the kernel's cache of
+//! their files.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, ensure};
+
+use super::cpu::WITHIN;
+use super::{Group, entry};
+
+/// Version 1 has a hierarchy for memory alone, version 2 one for everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+/// Where groups of ours can be: the group that this process is in, so that its own limits stay.
+#[derive(Clone, Debug, PartialEq)]
+struct Parent {
+    version: Version,
+    path: PathBuf,
+}
+
+/// Why no memory can be limited here, with the way out; `None` where it can.
+pub fn why_no_memory_group() -> Option<anyhow::Error> {
+    MemoryGroup::make().err()
+}
+
+/// A memory control group of our own.
+#[derive(Debug)]
+pub struct MemoryGroup {
+    version: Version,
+    group: Group,
+}
+
+/// What a group says of its memory at one moment. What counts events has no unit; all else is bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MemoryUse {
+    /// All that is charged to it.
+    pub all_bytes: u64,
+    /// The most of it since the group was made, or since [`MemoryGroup::reset_peak`]; `None` where it cannot be reset.
+    pub peak_bytes: Option<u64>,
+    /// Of that, the kernel's cache of files, mapped ones included.
+    pub cache_bytes: u64,
+    /// Anonymous memory of its processes, and what they share between them.
+    pub anonymous_bytes: u64,
+    /// What the kernel keeps for it: sockets, page tables, inodes, names.
+    pub kernel_bytes: u64,
+    /// Pages of files that were read again after they had been given up.
+    pub refaults: u64,
+    /// Page faults that read from a device.
+    pub major_faults: u64,
+    /// How often the limit was met.
+    pub limit_hits: u64,
+    /// Processes that were killed because of it.
+    pub kills: u64,
+}
+
+impl MemoryUse {
+    /// What cannot be given up by forgetting files.
+    pub fn kept_bytes(&self) -> u64 {
+        self.anonymous_bytes + self.kernel_bytes
+    }
+}
+
+impl MemoryGroup {
+    /// Makes one without a limit. An error says what it lacks and what to do.
+    pub fn make() -> Result<MemoryGroup> {
+        const WAY_OUT: &str = "run as root, or in a control group of your own: `systemd-run --user --scope -p Delegate=yes blobwise run ...`";
+        let read =
+            |file: &str| std::fs::read_to_string(file).with_context(|| format!("cannot read `{file}`"));
+        let parent = parent(&read("/proc/self/cgroup")?, &read("/proc/self/mountinfo")?)?;
+        MemoryGroup::below(&parent)
+            .map_err(|error| anyhow!("memory cannot be limited here: {error:#}; {WAY_OUT}"))
+    }
+
+    fn below(parent: &Parent) -> Result<MemoryGroup> {
+        let Parent { version, path } = parent;
+        if *version == Version::Two {
+            delegate_memory(path)?;
+        }
+        let told = || format!("no control group in `{}`", path.display());
+        let made = MemoryGroup { version: *version, group: Group::new_below(path).with_context(told)? };
+        // Swap is not what is measured.
+        let no_swap = match version {
+            Version::One => made.write("memory.swappiness", "0"),
+            Version::Two => made.write("memory.swap.max", "0"),
+        };
+        // A kernel without swap has no such file.
+        no_swap.ok();
+        made.limit(None).with_context(told)?;
+        Ok(made)
+    }
+
+    /// Moves this process into it. What it has stays charged where it is; what it takes from now on is counted here, and so are the
+    /// processes that it starts.
+    pub fn enter(&self) -> Result<()> {
+        self.group.add(std::process::id()).context("cannot enter a control group for memory")?;
+        if self.version == Version::Two {
+            WITHIN.set(self.group.path.clone()).ok();
+        }
+        Ok(())
+    }
+
+    /// Sets the limit, in bytes; `None` lifts it. An error where more is taken than could be given up.
+    pub fn limit(&self, bytes: Option<u64>) -> std::io::Result<()> {
+        match (self.version, bytes) {
+            (Version::One, Some(bytes)) => self.write("memory.limit_in_bytes", &bytes.to_string()),
+            (Version::One, None) => self.write("memory.limit_in_bytes", "-1"),
+            (Version::Two, Some(bytes)) => {
+                // Version 2 accepts any limit, and kills where it cannot give up enough.
+                self.write(
+                    "memory.reclaim",
+                    &self.figure("memory.current").saturating_sub(bytes).to_string(),
+                )
+                .ok();
+                if self.now().kept_bytes() > bytes {
+                    return Err(std::io::ErrorKind::ResourceBusy.into());
+                }
+                self.write("memory.max", &bytes.to_string())
+            }
+            (Version::Two, None) => self.write("memory.max", "max"),
+        }
+    }
+
+    /// Begins to look for the most anew.
+    pub fn reset_peak(&self) {
+        match self.version {
+            Version::One => self.write("memory.max_usage_in_bytes", "0").ok(),
+            // From Linux 6.12 on, and for the reader's own descriptor alone.
+            Version::Two => None,
+        };
+    }
+
+    /// What it takes now.
+    pub fn now(&self) -> MemoryUse {
+        let text = self.group.read("memory.stat").unwrap_or_default();
+        let stat = |name: &str| entry(&text, name).unwrap_or(0);
+        match self.version {
+            Version::One => MemoryUse {
+                all_bytes: self.figure("memory.usage_in_bytes"),
+                peak_bytes: self.group.figure("memory.max_usage_in_bytes"),
+                // It counts what processes share among the cache.
+                cache_bytes: stat("total_cache").saturating_sub(stat("total_shmem")),
+                anonymous_bytes: stat("total_rss") + stat("total_shmem"),
+                kernel_bytes: self.figure("memory.kmem.usage_in_bytes"),
+                refaults: stat("total_workingset_refault_file"),
+                major_faults: stat("total_pgmajfault"),
+                limit_hits: self.figure("memory.failcnt"),
+                kills: self.group.entry("memory.oom_control", "oom_kill").unwrap_or(0),
+            },
+            Version::Two => MemoryUse {
+                all_bytes: self.figure("memory.current"),
+                peak_bytes: None,
+                cache_bytes: stat("file").saturating_sub(stat("shmem")),
+                anonymous_bytes: stat("anon") + stat("shmem"),
+                kernel_bytes: stat("kernel"),
+                refaults: stat("workingset_refault_file"),
+                major_faults: stat("pgmajfault"),
+                limit_hits: self.group.entry("memory.events", "max").unwrap_or(0),
+                kills: self.group.entry("memory.events", "oom_kill").unwrap_or(0),
+            },
+        }
+    }
+
+    /// Whether a process is in it, or in a group of its; a process that has ended is.
+    pub fn holds(&self, pid: i32) -> bool {
+        let name = self.group.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup"));
+        groups.map_or(true, |groups| groups.split(['/', '\n']).any(|part| part == name))
+    }
+
+    /// Waits until no process is in it; false where one stays for longer than `patience`.
+    pub fn is_left_within(&self, patience: std::time::Duration) -> bool {
+        let begin = crate::host::machine::uptime();
+        loop {
+            let inner = std::fs::read_dir(&self.group.path).into_iter().flatten().flatten();
+            let processes = inner
+                .map(|entry| entry.path().join("cgroup.procs"))
+                .chain([self.group.path.join("cgroup.procs")])
+                .filter_map(|file| std::fs::read_to_string(file).ok());
+            if processes.into_iter().all(|list| list.trim().is_empty()) {
+                return true;
+            }
+            if crate::host::machine::uptime() - begin > patience {
+                return false;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+
+    fn write(&self, file: &str, text: &str) -> std::io::Result<()> {
+        std::fs::write(self.group.path.join(file), text)
+    }
+
+    fn figure(&self, file: &str) -> u64 {
+        self.group.figure(file).unwrap_or(0)
+    }
+}
+
+/// Lets groups in a group of version 2 limit their memory. The kernel allows it where no process is in that group itself: ours
+/// moves into one of its own below it.
+fn delegate_memory(path: &Path) -> Result<()> {
+    let controllers = std::fs::read_to_string(path.join("cgroup.controllers")).unwrap_or_default();
+    let has_memory = |list: &str| list.split_whitespace().any(|name| name == "memory");
+    ensure!(has_memory(&controllers), "`{}` has no controller for memory", path.display());
+    let subtree = path.join("cgroup.subtree_control");
+    if has_memory(&std::fs::read_to_string(&subtree).unwrap_or_default()) {
+        return Ok(());
+    }
+    let delegate = || std::fs::write(&subtree, "+memory");
+    if delegate().is_ok() {
+        return Ok(());
+    }
+    let leaf = Group::new_below(path).with_context(|| format!("no control group in `{}`", path.display()))?;
+    leaf.add(std::process::id()).context("cannot move into a control group")?;
+    let told = || format!("`{}` limits no memory of groups in it, and is not ours alone", path.display());
+    if let Err(error) = delegate() {
+        std::fs::write(path.join("cgroup.procs"), std::process::id().to_string()).ok();
+        return Err(error).with_context(told);
+    }
+    // This process is in it for as long as it lives; the next run removes it.
+    std::mem::forget(leaf);
+    Ok(())
+}
+
+/// Where groups for memory can be, by what the kernel says of this process's groups and of what is mounted
+/// (`cgroups(7)`, `proc(5)`).
+fn parent(groups: &str, mounts: &str) -> Result<Parent> {
+    let own = |controller: &str| {
+        let mut lines = groups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+        lines.find(|(names, _)| names.split(',').any(|name| name == controller)).map(|(_, path)| path)
+    };
+    // A mount: ID, parent, device, root, mount point, options, ... - type, source, options of its own.
+    let mounted = |kind: &str, option: &str| {
+        mounts.lines().find_map(|line| {
+            let (before, after) = line.split_once(" - ")?;
+            let mut after = after.split(' ');
+            let is_kind = after.next() == Some(kind);
+            let has_option = after.nth(1)?.split(',').any(|known| option.is_empty() || known == option);
+            let mut before = before.split(' ').skip(3);
+            (is_kind && has_option).then_some((before.next()?, before.next()?))
+        })
+    };
+    let of_one = own("memory").zip(mounted("cgroup", "memory")).map(|found| (Version::One, found));
+    let of_two = || own("").zip(mounted("cgroup2", "")).map(|found| (Version::Two, found));
+    let (version, (own, (root, point))) =
+        of_one.or_else(of_two).context("memory cannot be limited here: no control groups are mounted")?;
+    let own = own.strip_prefix(root.trim_end_matches('/')).unwrap_or(own).trim_start_matches('/');
+    let path = Path::new(point).join(own);
+    // In a container the path may be one that is seen from outside only.
+    let path = if path.is_dir() { path } else { PathBuf::from(point) };
+    Ok(Parent { version, path })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GROUPS_ONE: &str = "4:memory:/user/7\n2:cpuacct,cpu:/other\n0::/\n";
+    const GROUPS_TWO: &str = "0::/user/7\n";
+
+    /// Lines of `/proc/self/mountinfo` with these mount points.
+    fn mounts(one: &Path, two: &Path, root: &str) -> String {
+        format!(
+            "30 25 0:26 {root} {} rw,relatime - cgroup cgroup rw,memory\n31 25 0:27 / {} rw,relatime - cgroup2 cgroup2 rw\n",
+            one.display(),
+            two.display()
+        )
+    }
+
+    #[test]
+    fn groups_are_made_where_this_process_is() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let (one, two) = (dir.path().join("one"), dir.path().join("two"));
+        for path in [one.join("user/7"), two.join("user/7")] {
+            std::fs::create_dir_all(path).unwrap();
+        }
+        let found = |groups: &str, root: &str| parent(groups, &mounts(&one, &two, root)).unwrap();
+        let at = |version, path: PathBuf| Parent { version, path };
+        assert_eq!(found(GROUPS_ONE, "/"), at(Version::One, one.join("user/7")));
+        // In a container the mount shows what is below the group of the container.
+        assert_eq!(found(GROUPS_ONE, "/user/7"), at(Version::One, one.clone()));
+        assert_eq!(found(GROUPS_ONE, "/elsewhere"), at(Version::One, one.join("user/7")));
+        assert_eq!(found(GROUPS_TWO, "/"), at(Version::Two, two.join("user/7")));
+        assert_eq!(found("0::/not/seen/here\n", "/"), at(Version::Two, two.clone()));
+        assert!(parent(GROUPS_TWO, "").is_err());
+    }
+
+    /// A directory of files that stands for a group of version 2: what the kernel would do is not done.
+    fn group_of_files(controllers: &str) -> tempfile::TempDir {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        for (file, text) in [("cgroup.controllers", controllers), ("cgroup.subtree_control", "")] {
+            std::fs::write(dir.path().join(file), text).unwrap();
+        }
+        dir
+    }
+
+    #[test]
+    fn version_2_is_asked_by_the_names_that_its_documentation_has() {
+        let dir = group_of_files("cpu memory pids");
+        let parent = Parent { version: Version::Two, path: dir.path().to_owned() };
+        let made = MemoryGroup::below(&parent).unwrap();
+        let path = made.group.path.clone();
+        assert_eq!(std::fs::read_to_string(dir.path().join("cgroup.subtree_control")).unwrap(), "+memory");
+        assert_eq!(std::fs::read_to_string(path.join("memory.swap.max")).unwrap(), "0");
+        assert_eq!(std::fs::read_to_string(path.join("memory.max")).unwrap(), "max");
+        for (file, text) in [
+            ("memory.current", "1000"),
+            (
+                "memory.stat",
+                "anon 300\nfile 500\nshmem 100\nkernel 50\npgmajfault 3\nworkingset_refault_file 7\n",
+            ),
+            ("memory.events", "low 0\nhigh 0\nmax 11\noom 1\noom_kill 1\n"),
+        ] {
+            std::fs::write(path.join(file), text).unwrap();
+        }
+        let seen = MemoryUse {
+            all_bytes: 1000,
+            peak_bytes: None,
+            cache_bytes: 400,
+            anonymous_bytes: 400,
+            kernel_bytes: 50,
+            refaults: 7,
+            major_faults: 3,
+            limit_hits: 11,
+            kills: 1,
+        };
+        assert_eq!((made.now(), made.now().kept_bytes()), (seen, 450));
+        assert!(made.limit(Some(449)).is_err(), "more is kept than that");
+        made.limit(Some(450)).unwrap();
+        assert_eq!(std::fs::read_to_string(path.join("memory.max")).unwrap(), "450");
+        // Of files that are no group's, nothing is removed.
+        drop(made);
+        assert!(path.is_dir());
+    }
+
+    #[test]
+    fn a_group_without_the_controller_is_an_error_that_names_it() {
+        let dir = group_of_files("cpu pids");
+        let parent = Parent { version: Version::Two, path: dir.path().to_owned() };
+        let why = format!("{:#}", MemoryGroup::below(&parent).unwrap_err());
+        assert!(
+            why.contains("no controller for memory") && why.contains(&dir.path().display().to_string()),
+            "{why}"
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! Control groups of the kernel's: one for each server's processes, which counts their processor time, and one for a visit that
+//! has a limit of memory. Those of runs that were killed are removed.
+//!
+//! A group's name says who made it, `blobwise-NAMESPACE-PID-START-NUMBER`: the namespace in which the process had its number,
+//! the number, and when the process was started. So a group of a process that is gone is told from one that a live run has
+//! just made and not yet filled, also when the number was given to another process.
+
+mod cpu;
+mod memory;
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+pub use cpu::CpuGroup;
+pub use memory::{MemoryGroup, MemoryUse, why_no_memory_group};
+
+use super::machine::started;
+
+/// How the names of our groups begin.
+const PREFIX: &str = "blobwise-";
+
+/// Who made a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Maker {
+    /// The PID namespace (the inode of `/proc/self/ns/pid`).
+    namespace: u64,
+    pid: u32,
+    /// When it was started, in ticks of the kernel since it booted.
+    started: u64,
+}
+
+impl Maker {
+    /// This process; `None` where `/proc` is of another namespace, so that numbers in it are not ours.
+    fn own() -> Option<Maker> {
+        static OWN: OnceLock<Option<Maker>> = OnceLock::new();
+        *OWN.get_or_init(|| {
+            let pid = std::process::id();
+            let link = std::fs::read_link("/proc/self").ok()?;
+            let namespace = std::fs::metadata("/proc/self/ns/pid").ok()?.ino();
+            (link.to_str() == Some(pid.to_string().as_str())).then_some(Maker {
+                namespace,
+                pid,
+                started: started(pid)?,
+            })
+        })
+    }
+
+    /// Who made a group of this name; `None` if no blobwise calls one so.
+    fn of(name: &str) -> Option<Maker> {
+        let parts: Vec<&str> = name.strip_prefix(PREFIX)?.split('-').collect();
+        let [namespace, pid, started, number] = parts[..] else { return None };
+        let maker = Maker {
+            namespace: namespace.parse().ok()?,
+            pid: pid.parse().ok()?,
+            started: started.parse().ok()?,
+        };
+        (maker.name(number.parse().ok()?) == name).then_some(maker)
+    }
+
+    fn name(self, number: u64) -> String {
+        format!("{PREFIX}{}-{}-{}-{number}", self.namespace, self.pid, self.started)
+    }
+
+    /// Whether it is one that we could see, and is not there any more.
+    fn is_gone(self, own: Maker) -> bool {
+        self.namespace == own.namespace && started(self.pid) != Some(self.started)
+    }
+}
+
+/// Removes the groups of ours whose makers are gone. The kernel keeps those that have a process or a group in them.
+fn remove_stale(root: &Path, own: Maker) {
+    let user = rustix::process::geteuid().as_raw();
+    for entry in std::fs::read_dir(root).into_iter().flatten().filter_map(|entry| entry.ok()) {
+        let maker = entry.file_name().to_str().and_then(Maker::of);
+        let is_ours = entry.metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == user);
+        if is_ours && maker.is_some_and(|maker| maker.is_gone(own)) {
+            remove_stale(&entry.path(), own);
+            // A run that begins at the same moment may have been faster.
+            std::fs::remove_dir(entry.path()).ok();
+        }
+    }
+}
+
+/// A group of ours, removed when dropped.
+#[derive(Debug)]
+struct Group {
+    path: PathBuf,
+}
+
+impl Group {
+    /// An empty one with a name that nothing has; those that were left behind beside it are removed first.
+    fn new_below(root: &Path) -> std::io::Result<Group> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        const NAMES: usize = 1000;
+        let own = Maker::own().ok_or(std::io::ErrorKind::Unsupported)?;
+        remove_stale(root, own);
+        for _ in 0..NAMES {
+            let path = root.join(own.name(NEXT.fetch_add(1, Ordering::Relaxed)));
+            match std::fs::create_dir(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                made => return made.map(|()| Group { path }),
+            }
+        }
+        Err(std::io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Moves a process into it: what it takes from now on is counted here.
+    fn add(&self, pid: u32) -> std::io::Result<()> {
+        std::fs::write(self.path.join("cgroup.procs"), pid.to_string())
+    }
+
+    fn read(&self, file: &str) -> Option<String> {
+        std::fs::read_to_string(self.path.join(file)).ok()
+    }
+
+    /// The number that a file is.
+    fn figure(&self, file: &str) -> Option<u64> {
+        self.read(file)?.trim().parse().ok()
+    }
+
+    /// The number behind a name in a file of such lines.
+    fn entry(&self, file: &str, name: &str) -> Option<u64> {
+        entry(&self.read(file)?, name)
+    }
+}
+
+/// The number behind a name in lines of both.
+fn entry(text: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines.find(|(known, _)| *known == name)?.1.trim().parse().ok()
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A process that has just ended is in it a moment longer. One that is not empty stays behind, without effect.
+        const TRIES: usize = 20;
+        for _ in 0..TRIES {
+            // Of version 2, those of the servers that a visit started are in its own.
+            for inner in std::fs::read_dir(&self.path).into_iter().flatten().flatten() {
+                if inner.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    std::fs::remove_dir(inner.path()).ok();
+                }
+            }
+            match std::fs::remove_dir(&self.path) {
+                Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                _ => return,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_who_made_a_group() {
+        let own = Maker::own().unwrap();
+        assert_eq!(Maker::of(&own.name(7)), Some(own));
+        for other in [
+            "blobwise-1-2-3",
+            "blobwise-1-2-3-04",
+            "blobwise-1-2-3-4-5",
+            "blobwise-1-2-3-x",
+            "other-1-2-3-4",
+            "blobwise-17-3",
+        ] {
+            assert_eq!(Maker::of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn groups_of_makers_that_are_gone_are_removed_and_no_others() {
+        let root = tempfile::tempdir_in(".").unwrap();
+        let own = Maker::own().unwrap();
+        let before = Maker { started: own.started - 1, ..own };
+        // A pid that no process has: above the kernel's highest.
+        let gone = Maker { pid: (1 << 22) + 1, ..own };
+        let elsewhere = Maker { namespace: own.namespace + 1, ..gone };
+        let kept = [own.name(0), elsewhere.name(0), "blobwise-17-3".to_owned(), "precious".to_owned()];
+        let stale = [before.name(0), gone.name(0), gone.name(12)];
+        for name in kept.iter().chain(&stale) {
+            std::fs::create_dir(root.path().join(name)).unwrap();
+        }
+        // One that is in use, as the kernel would have it, is not empty.
+        std::fs::create_dir(root.path().join(gone.name(5))).unwrap();
+        std::fs::write(root.path().join(gone.name(5)).join("child"), "").unwrap();
+        remove_stale(root.path(), own);
+        let is_there = |name: &String| root.path().join(name).exists();
+        assert!(kept.iter().all(is_there) && is_there(&gone.name(5)) && !stale.iter().any(is_there));
+    }
+}

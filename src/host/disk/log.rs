@@ -1,0 +1,146 @@
+//! What a disk was told: writes with their bytes, and flushes, in order. A disk's own process writes it, and its maker reads it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Result, ensure};
+
+use crate::host::fork::SharedWords;
+
+/// What the kernel asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes are written.
+    Write,
+    /// What was written before is to be on the medium.
+    Flush,
+}
+
+/// One of the things that a disk was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What it is.
+    pub kind: Kind,
+    /// Where it begins on the disk, in bytes; 0 for a flush.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Where its bytes begin, in words of the log.
+    at: usize,
+}
+
+/// The words that say how many entries and how many words of bytes there are.
+const HEAD: usize = 2;
+/// Words of an entry: kind and length, offset, place of its bytes.
+const ENTRY: usize = 3;
+/// No load that fits has more.
+const ENTRIES_MAX: usize = 1 << 20;
+const FLUSH: u64 = 1 << 63;
+
+/// See the file. A log that is full notes nothing more and says so.
+#[derive(Debug)]
+pub struct Log {
+    words: SharedWords,
+}
+
+impl Log {
+    /// An empty one for so many bytes of writes, which two processes see that are forked from one.
+    pub fn new(bytes_max: u64) -> Result<Log> {
+        let words = HEAD + ENTRIES_MAX * ENTRY + bytes_max as usize / 8;
+        Ok(Log { words: SharedWords::new(words)? })
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        self.words.get()
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.words()[0].load(Ordering::Acquire) as usize
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Notes a write; an error where there is no room.
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let words = self.words();
+        let used = words[1].load(Ordering::Relaxed) as usize;
+        let at = HEAD + ENTRIES_MAX * ENTRY + used;
+        let needed = bytes.len().div_ceil(8);
+        ensure!(at + needed <= words.len(), "the log of the disk is full");
+        for (word, bytes) in words[at..].iter().zip(bytes.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_le_bytes(whole), Ordering::Relaxed);
+        }
+        self.push(bytes.len() as u64, offset, at as u64)?;
+        words[1].store((used + needed) as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Notes a flush; an error where there is no room.
+    pub fn flush(&self) -> Result<()> {
+        self.push(FLUSH, 0, 0)
+    }
+
+    fn push(&self, kind_len: u64, offset: u64, at: u64) -> Result<()> {
+        let words = self.words();
+        let index = self.len();
+        ensure!(index < ENTRIES_MAX, "the log of the disk is full");
+        for (place, value) in [kind_len, offset, at].into_iter().enumerate() {
+            words[HEAD + index * ENTRY + place].store(value, Ordering::Relaxed);
+        }
+        // Whoever sees the number sees the entry.
+        words[0].store(index as u64 + 1, Ordering::Release);
+        Ok(())
+    }
+
+    /// An entry that there is.
+    pub fn entry(&self, index: usize) -> Entry {
+        let word = |place: usize| self.words()[HEAD + index * ENTRY + place].load(Ordering::Relaxed);
+        let (kind_len, offset, at) = (word(0), word(1), word(2) as usize);
+        match kind_len == FLUSH {
+            true => Entry { kind: Kind::Flush, offset: 0, len: 0, at: 0 },
+            false => Entry { kind: Kind::Write, offset, len: kind_len, at },
+        }
+    }
+
+    /// All entries of a range.
+    pub fn entries(&self, range: std::ops::Range<usize>) -> impl DoubleEndedIterator<Item = (usize, Entry)> {
+        range.map(|index| (index, self.entry(index)))
+    }
+
+    /// Puts what a write wrote into an image of the disk: its first `bytes`.
+    pub fn apply(&self, entry: &Entry, bytes: u64, image: &mut [u8]) {
+        let Some(place) = image.get_mut(entry.offset as usize..) else { return };
+        let words = self.words()[entry.at..].iter();
+        let place = &mut place[..bytes.min(entry.len) as usize];
+        for (piece, word) in place.chunks_mut(8).zip(words) {
+            piece.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes()[..piece.len()]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_noted_is_there_in_order_and_a_full_log_says_so() {
+        let log = Log::new(4096).unwrap();
+        log.write(8192, &[1; 1000]).unwrap();
+        log.flush().unwrap();
+        log.write(0, &[2; 3]).unwrap();
+        assert!(log.write(0, &[3; 4096]).is_err());
+        assert_eq!(log.len(), 3);
+        let entries: Vec<Entry> = log.entries(0..3).map(|(_, entry)| entry).collect();
+        assert_eq!(entries[1].kind, Kind::Flush);
+        assert_eq!((entries[0].offset, entries[0].len, entries[2].len), (8192, 1000, 3));
+        let mut image = vec![0; 16384];
+        log.apply(&entries[0], 512, &mut image);
+        log.apply(&entries[2], 3, &mut image);
+        assert_eq!((image[8192 + 511], image[8192 + 512], &image[..4]), (1, 0, &[2, 2, 2, 0][..]));
+    }
+}

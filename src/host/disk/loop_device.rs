@@ -1,0 +1,131 @@
+//! A loop device: the kernel's disk on a file.
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::host::machine;
+
+/// A loop device on a file. It is free again when it is dropped, or when its last user dies: the kernel is told so.
+#[derive(Debug)]
+pub struct LoopDevice {
+    path: PathBuf,
+    device: File,
+    mounted: Option<PathBuf>,
+}
+
+/// What the kernel is asked, by number (`linux/loop.h`).
+const CTL_GET_FREE: libc::c_ulong = 0x4C82;
+const CONFIGURE: libc::c_ulong = 0x4C0A;
+const CLEAR: libc::c_ulong = 0x4C01;
+const AUTOCLEAR: u32 = 4;
+
+/// `struct loop_config`: only these are told.
+#[repr(C)]
+struct Config {
+    fd: u32,
+    block_size: u32,
+    info: Info,
+    reserved: [u64; 8],
+}
+
+/// `struct loop_info64`.
+#[repr(C)]
+struct Info {
+    before_flags: [u64; 5],
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    names: [u8; 128],
+    key: [u8; 32],
+    init: [u64; 2],
+}
+
+#[expect(unsafe_code, reason = "loop devices are made by ioctl")]
+fn ioctl(of: BorrowedFd<'_>, request: libc::c_ulong, argument: *const Config) -> std::io::Result<i32> {
+    // SAFETY: the requests above read a `Config` or nothing from `argument`, which lives during the call.
+    match unsafe { libc::ioctl(of.as_raw_fd(), request as _, argument) } {
+        -1 => Err(std::io::Error::last_os_error()),
+        value => Ok(value),
+    }
+}
+
+impl LoopDevice {
+    /// One on a file, by the file's own reads and writes.
+    pub fn on(file: &Path) -> Result<LoopDevice> {
+        /// Others may take the free one that was found.
+        const TRIES: usize = 100;
+        let control = File::options().read(true).write(true).open("/dev/loop-control");
+        let control = control.context("no loop devices (`/dev/loop-control`)")?;
+        let backing = File::options().read(true).write(true).open(file)?;
+        for _ in 0..TRIES {
+            let number =
+                ioctl(control.as_fd(), CTL_GET_FREE, std::ptr::null()).context("no free loop device")?;
+            let path = PathBuf::from(format!("/dev/loop{number}"));
+            let device = File::options().read(true).write(true).open(&path);
+            let device = device.with_context(|| format!("`{}` cannot be opened", path.display()))?;
+            let info = Info {
+                before_flags: [0; 5],
+                number: 0,
+                encrypt_type: 0,
+                encrypt_key_size: 0,
+                flags: AUTOCLEAR,
+                names: [0; 128],
+                key: [0; 32],
+                init: [0; 2],
+            };
+            let config = Config { fd: backing.as_raw_fd() as u32, block_size: 512, info, reserved: [0; 8] };
+            match ioctl(device.as_fd(), CONFIGURE, &raw const config) {
+                Ok(_) => return Ok(LoopDevice { path, device, mounted: None }),
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
+                Err(error) => return Err(error).context("no loop device on the file"),
+            }
+        }
+        anyhow::bail!("others took every free loop device")
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Mounts the file system on it.
+    pub fn mount(&mut self, kind: &str, on: &Path, options: &str) -> Result<()> {
+        let options = std::ffi::CString::new(options)?;
+        let flags = rustix::mount::MountFlags::NOATIME;
+        rustix::mount::mount(&self.path, on, kind, flags, Some(options.as_c_str()))
+            .with_context(|| format!("`{}` cannot be mounted as {kind}", self.path.display()))?;
+        self.mounted = Some(on.to_owned());
+        Ok(())
+    }
+
+    /// Unmounts it, if it is mounted: everything is written before. Processes that are ending are waited for.
+    pub fn unmount(&mut self) -> Result<()> {
+        const PATIENCE: Duration = Duration::from_secs(20);
+        let Some(on) = self.mounted.take() else { return Ok(()) };
+        let begin = machine::uptime();
+        loop {
+            match rustix::mount::unmount(&on, rustix::mount::UnmountFlags::empty()) {
+                Err(rustix::io::Errno::BUSY) if machine::uptime() - begin < PATIENCE => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                ended => {
+                    return ended.with_context(|| format!("`{}` cannot be unmounted", on.display()));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        if let Some(on) = self.mounted.take() {
+            rustix::mount::unmount(&on, rustix::mount::UnmountFlags::DETACH).ok();
+        }
+        ioctl(self.device.as_fd(), CLEAR, std::ptr::null()).ok();
+    }
+}

@@ -1,0 +1,27 @@
+//! A disk of our own: a file in user space below a loop device. It notes every write and every flush that the kernel sends, so that
+//! what the disk held at any moment, had the power gone, can be made again.
+//!
+//! The loop driver turns a flush of the block layer into an fsync of its file: what the log has is what the kernel's
+//! `dm-log-writes` would have.
+
+mod log;
+mod loop_device;
+mod server;
+
+use anyhow::{Context, Result};
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+/// Gives this process and what it starts mounts of their own: the machine sees none of them, and they are gone with the last of
+/// these processes, however it ends. An error says what it lacks.
+#[expect(unsafe_code, reason = "unsharing is unsafe where tables of files are unshared")]
+pub fn own_mounts() -> Result<()> {
+    const WAY_OUT: &str = "a disk of our own needs the right to mount: run as root";
+    // SAFETY: no table of files is unshared.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.context(WAY_OUT)?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).context(WAY_OUT)
+}
+
+pub use log::{Entry, Kind, Log};
+pub use loop_device::LoopDevice;
+pub use server::{DiskFile, Faults};

@@ -1,0 +1,95 @@
+//! What the machine is, as a result keeps it.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::device::Device;
+use super::kernel_text::{field, read};
+use super::memory::memory_bytes;
+use super::mount::{Mount, free_bytes};
+use super::processor::cores;
+use crate::host::processors::Apart;
+
+/// The machine a run was made on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Machine {
+    /// The processor's name.
+    pub processor: String,
+    /// Processors this process may use.
+    pub processors: usize,
+    /// How the processor's clock is governed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub governor: Option<String>,
+    /// Whether a hypervisor is below.
+    pub virtual_machine: bool,
+    /// Main memory.
+    pub memory_bytes: u64,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The distribution.
+    pub system: String,
+    /// The file system that was measured.
+    pub filesystem: String,
+    /// Where that is mounted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount_point: Option<String>,
+    /// Its mount options.
+    pub mount: String,
+    /// The block device below it, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Whether the device says that it rotates; absent for a virtual disk, which says nothing of what it is made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotational: Option<bool>,
+    /// Bytes that the kernel reads ahead of a sequential reader or a page fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_ahead_bytes: Option<u64>,
+    /// Free space when the run began.
+    pub free_bytes: u64,
+    /// Whether blobwise ran as root.
+    pub root: bool,
+    /// Where workers and servers ran, where they were pinned apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<Apart>,
+}
+
+impl Machine {
+    /// Where workers and servers ran, in words.
+    pub fn sides(&self) -> String {
+        self.pinned.as_ref().map_or_else(|| "any processor".to_owned(), Apart::text)
+    }
+}
+
+/// What the machine is, seen from the directory that is measured.
+pub fn facts(dir: &Path) -> Machine {
+    let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
+    let mount = Mount::of(dir);
+    let flags = field(&cpuinfo, "flags").unwrap_or_default();
+    let virtual_machine = flags.split(' ').any(|flag| flag == "hypervisor");
+    let device = Device::of(dir);
+    Machine {
+        processor: field(&cpuinfo, "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
+        processors: cores(),
+        governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+            .map(|text| text.trim().to_owned()),
+        virtual_machine,
+        memory_bytes: memory_bytes(),
+        kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+        system: read("/etc/os-release")
+            .and_then(|text| {
+                text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=").map(str::to_owned))
+            })
+            .map_or_else(|| "unknown".to_owned(), |name| name.trim_matches('"').to_owned()),
+        filesystem: mount.as_ref().map(|mount| mount.kind.clone()).unwrap_or_default(),
+        mount_point: mount.as_ref().map(|mount| mount.point.clone()),
+        mount: mount.as_ref().map(|mount| mount.options.clone()).unwrap_or_default(),
+        device: device.as_ref().map(|device| device.name.clone()),
+        rotational: device.as_ref().and_then(|device| device.rotational(virtual_machine)),
+        read_ahead_bytes: device.as_ref().and_then(Device::read_ahead_bytes),
+        free_bytes: free_bytes(dir).unwrap_or(0),
+        root: rustix::process::geteuid().is_root(),
+        pinned: None,
+    }
+}

@@ -1,0 +1,35 @@
+//! The machine: what it is, what it is doing, and its page cache. Everything here reads or steers the kernel.
+
+mod device;
+mod facts;
+mod kernel_text;
+mod memory;
+mod mount;
+mod page_cache;
+mod process;
+mod processor;
+
+pub use self::device::{Device, DeviceCounters, Io, process_io, wait_until_quiet};
+pub use self::facts::{Machine, facts};
+pub use self::memory::{Memory, give_back_memory, memory, memory_bytes, peak_bytes, reset_peak};
+pub use self::mount::{
+    disk, free_bytes, is_in_memory, is_read_only, remembers_deletions, spread_directories, sync_filesystem,
+};
+pub use self::page_cache::{
+    AlignedBuffer, Allocated, allocated, can_drop_caches, drop_caches, evict, host_caches, is_resident,
+    open_direct, resident, resident_share,
+};
+pub use self::process::{Stat, started};
+pub use self::processor::{
+    Awake, booted, busy_ns, cores, keep_awake, process_cpu_ns, stolen, thread_cpu_ns, timestamp, uptime,
+    wake_me_on_time,
+};
+
+/// Lets nobody but this user read or enter what this process and those that it starts make from now on. To be called before there
+/// are threads.
+pub fn make_private() {
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! File systems: what a directory lies on, what is free there, and writing everything down.
+
+use std::fs::File;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::device::Device;
+use super::kernel_text::read;
+
+/// Bytes a user may still write below a directory.
+pub fn free_bytes(dir: &Path) -> Result<u64> {
+    let space = rustix::fs::statvfs(dir)
+        .with_context(|| format!("cannot look up the space in `{}`", dir.display()))?;
+    Ok(space.f_bavail.saturating_mul(space.f_frsize))
+}
+
+/// The disk that a directory lies on, in words: its file system, where that is mounted, and the device.
+pub fn disk(dir: &Path) -> String {
+    let Some(mount) = Mount::of(dir) else { return "on a disk that the kernel does not name".to_owned() };
+    // Where a mount does not map to one device, it says what it was made from.
+    let device = Device::of(dir).map_or(mount.source, |device| device.name);
+    format!("{} on `{device}`, mounted at `{}`", mount.kind, mount.point)
+}
+
+/// A line of the kernel's table of mounts.
+pub(super) struct Mount {
+    pub(super) point: String,
+    pub(super) kind: String,
+    pub(super) options: String,
+    pub(super) source: String,
+}
+
+impl Mount {
+    /// The mount that a directory lies on: the longest mount point that contains it.
+    pub(super) fn of(dir: &Path) -> Option<Mount> {
+        let dir = dir.canonicalize().ok()?;
+        let table = read("/proc/self/mountinfo")?;
+        let mut best: Option<Mount> = None;
+        for line in table.lines() {
+            let (left, right) = line.split_once(" - ")?;
+            let left: Vec<&str> = left.split(' ').collect();
+            let right: Vec<&str> = right.split(' ').collect();
+            let (Some(point), Some(options), Some(kind)) = (left.get(4), left.get(5), right.first()) else {
+                continue;
+            };
+            let point = unescaped(point);
+            if dir.starts_with(&point) && best.as_ref().is_none_or(|best| best.point.len() <= point.len()) {
+                let more = right.get(2).copied().unwrap_or_default();
+                best = Some(Mount {
+                    point,
+                    kind: (*kind).to_owned(),
+                    options: format!("{options} {more}"),
+                    source: unescaped(right.get(1).copied().unwrap_or_default()),
+                });
+            }
+        }
+        best
+    }
+}
+
+/// A path of the table of mounts: what separates fields and lines there is written in octal digits.
+pub(super) fn unescaped(path: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(path.to_owned(), |path, (written, meant)| path.replace(written, meant))
+}
+
+/// Whether a directory lies in memory.
+pub fn is_in_memory(dir: &Path) -> bool {
+    Mount::of(dir).is_some_and(|mount| mount.kind == "tmpfs" || mount.kind == "ramfs")
+}
+
+/// Whether the file system of a directory goes over what was deleted lately for each file that it makes. ext4 without a journal
+/// does: it gives no inode away within a minute of its deletion, or within six while that is not on the device
+/// (`recently_deleted` in `fs/ext4/ialloc.c`), and asks for each of them again every time.
+pub fn remembers_deletions(dir: &Path) -> bool {
+    let is_ext4 = Mount::of(dir).is_some_and(|mount| mount.kind == "ext4");
+    let task = || read(format!("/sys/fs/ext4/{}/journal_task", Device::of(dir)?.name));
+    is_ext4 && task().is_some_and(|task| task.trim() == "<none>")
+}
+
+/// Asks the file system to put each directory that is made in this one far from the others, as it does in its root. Whether it
+/// does is its own affair: only ext2 to ext4 know of it.
+pub fn spread_directories(dir: &Path) -> Result<()> {
+    let directory = File::open(dir)?;
+    let flags = rustix::fs::ioctl_getflags(&directory)?;
+    Ok(rustix::fs::ioctl_setflags(&directory, flags | rustix::fs::IFlags::TOPDIR)?)
+}
+
+/// Whether a directory's file system is mounted read-only.
+pub fn is_read_only(dir: &Path) -> bool {
+    rustix::fs::statvfs(dir).is_ok_and(|space| space.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+}
+
+/// Writes everything that is dirty on the file system of a directory to its device.
+pub fn sync_filesystem(dir: &Path) -> Result<()> {
+    let opened = File::open(dir).with_context(|| format!("cannot open `{}`", dir.display()))?;
+    rustix::fs::syncfs(&opened)
+        .with_context(|| format!("cannot flush the file system of `{}`", dir.display()))
+}

@@ -1,0 +1,217 @@
+//! The page cache: what is in it, taking files out of it, reading past it, and whether something below keeps one of its own.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::processor::uptime;
+
+/// Whether the kernel's caches can be dropped.
+pub fn can_drop_caches() -> bool {
+    File::options().write(true).open("/proc/sys/vm/drop_caches").is_ok()
+}
+
+/// Drops the kernel's caches of data, inodes and dentries; what is dirty must have been written before.
+pub fn drop_caches() -> bool {
+    std::fs::write("/proc/sys/vm/drop_caches", "3").is_ok()
+}
+
+/// Every file and directory below a directory, itself included.
+pub(super) fn below(dir: &Path) -> impl Iterator<Item = walkdir::DirEntry> {
+    // A file may vanish while a store's background work goes on.
+    walkdir::WalkDir::new(dir).into_iter().filter_map(|entry| entry.ok())
+}
+
+/// Bytes allocated below a directory, in blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Allocated {
+    /// All of them.
+    pub all: u64,
+    /// Those of directories themselves.
+    pub directories: u64,
+    /// Those of files that are logs.
+    pub logs: u64,
+}
+
+/// Bytes allocated below a directory; `is_log` is asked of the path of each file below it.
+pub fn allocated(dir: &Path, is_log: impl Fn(&Path) -> bool) -> Allocated {
+    let mut sum = Allocated::default();
+    for entry in below(dir) {
+        let Ok(metadata) = entry.metadata() else { continue };
+        let bytes = metadata.blocks() * 512;
+        sum.all += bytes;
+        if metadata.is_dir() {
+            sum.directories += bytes;
+        } else if entry.path().strip_prefix(dir).is_ok_and(&is_log) {
+            sum.logs += bytes;
+        }
+    }
+    sum
+}
+
+/// Asks the kernel to forget the data of every file below a directory; inodes and dentries stay.
+pub fn evict(dir: &Path) {
+    for entry in below(dir).filter(|entry| entry.file_type().is_file()) {
+        if let Ok(file) = File::open(entry.path()) {
+            // Advice: what it did is measured by `resident_share`.
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).ok();
+        }
+    }
+}
+
+/// The share of the bytes below a directory that are in the page cache, by mincore.
+pub fn resident_share(dir: &Path) -> f64 {
+    resident(dir).0
+}
+
+/// The same, and how many bytes these are.
+pub fn resident(dir: &Path) -> (f64, u64) {
+    let (mut pages, mut resident) = (0, 0);
+    for entry in below(dir).filter(|entry| entry.file_type().is_file()) {
+        let Ok(file) = File::open(entry.path()) else { continue };
+        let (all, in_cache) = resident_pages(&file);
+        pages += all;
+        resident += in_cache;
+    }
+    let share = if pages == 0 { 0.0 } else { resident as f64 / pages as f64 };
+    (share, (resident * rustix::param::page_size()) as u64)
+}
+
+/// Whether anything of a file is in the page cache.
+pub fn is_resident(file: &File) -> bool {
+    resident_pages(file).1 > 0
+}
+
+/// Pages of a file, and how many of them are in the page cache.
+#[expect(unsafe_code, reason = "mincore needs a mapping of the file")]
+pub(super) fn resident_pages(file: &File) -> (usize, usize) {
+    let len = file.metadata().map_or(0, |metadata| metadata.len() as usize);
+    if len == 0 {
+        return (0, 0);
+    }
+    let page = rustix::param::page_size();
+    let mut states = vec![0_u8; len.div_ceil(page)];
+    // SAFETY: the mapping is only ever passed to mincore and munmap, never read through, so a file that shrinks
+    // meanwhile cannot fault; `states` has a byte for each page of `len`.
+    let asked = unsafe {
+        let flags = rustix::mm::MapFlags::SHARED;
+        let Ok(map) =
+            rustix::mm::mmap(std::ptr::null_mut(), len, rustix::mm::ProtFlags::READ, flags, file, 0)
+        else {
+            return (0, 0);
+        };
+        let asked = libc::mincore(map, len, states.as_mut_ptr());
+        rustix::mm::munmap(map, len).ok();
+        asked
+    };
+    if asked != 0 {
+        return (0, 0);
+    }
+    (states.len(), states.iter().filter(|state| **state & 1 == 1).count())
+}
+
+/// Opens a file for reads that bypass the page cache.
+pub fn open_direct(path: &Path) -> Result<File> {
+    use rustix::fs::OFlags;
+    let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
+    // Without leaving a trace where that is allowed (to the owner and to root).
+    let file = rustix::fs::open(path, flags | OFlags::NOATIME, rustix::fs::Mode::empty())
+        .or_else(|_refused| rustix::fs::open(path, flags, rustix::fs::Mode::empty()))
+        .with_context(|| format!("cannot open `{}` for direct reads", path.display()))?;
+    Ok(file.into())
+}
+
+/// A buffer at an address that direct reads accept.
+#[derive(Debug)]
+pub struct AlignedBuffer {
+    bytes: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl AlignedBuffer {
+    /// A buffer of `len` bytes at a multiple of 4096.
+    pub fn new(len: usize) -> AlignedBuffer {
+        let bytes = vec![0; len + 4096];
+        let start = bytes.as_ptr().align_offset(4096);
+        AlignedBuffer { bytes, start, len }
+    }
+
+    /// Its first bytes; it grows where it has fewer.
+    pub fn first(&mut self, len: usize) -> &mut [u8] {
+        if len > self.len {
+            *self = AlignedBuffer::new(len);
+        }
+        &mut self.bytes[self.start..self.start + len]
+    }
+
+    /// Reads a whole buffer from an offset.
+    pub fn read_from(&mut self, file: &File, offset: u64) -> std::io::Result<()> {
+        file.read_exact_at(&mut self.bytes[self.start..self.start + self.len], offset)
+    }
+}
+
+/// Whether something below the device, such as the host of a virtual machine, keeps its blocks in a cache: blocks that
+/// nobody has read for a day are read directly, twice; a second read in under half the time says so. `None` where no such
+/// blocks are found or direct reads are refused. `near` chooses the file system.
+pub fn host_caches(near: &Path, seed: u64) -> Option<bool> {
+    use rand::{Rng, SeedableRng};
+    const READS: usize = 64;
+    const BLOCK: u64 = 4096;
+    let files = untouched_files(near);
+    if files.is_empty() {
+        return None;
+    }
+    let mut random = rand::rngs::SmallRng::seed_from_u64(seed);
+    let places: Vec<(usize, u64)> = (0..READS)
+        .map(|_| {
+            let file = random.next_u64() as usize % files.len();
+            (file, random.next_u64() % (files[file].1 / BLOCK) * BLOCK)
+        })
+        .collect();
+    let mut buffer = AlignedBuffer::new(BLOCK as usize);
+    let mut pass = || -> Option<Duration> {
+        let begin = uptime();
+        for (file, place) in &places {
+            buffer.read_from(&files[*file].0, *place).ok()?;
+        }
+        Some(uptime() - begin)
+    };
+    let (first, second) = (pass()?, pass()?);
+    Some(second * 2 < first)
+}
+
+/// Large files of the same file system that nobody has read for a day and that are not in the page cache, opened for direct
+/// reads that leave no trace. The search is bounded in time.
+pub(super) fn untouched_files(near: &Path) -> Vec<(File, u64)> {
+    const SEARCH: Duration = Duration::from_millis(300);
+    const FILES: usize = 64;
+    const BYTES_MIN: u64 = 1 << 20;
+    let Some(device) = std::fs::metadata(near).ok().map(|metadata| metadata.dev()) else { return Vec::new() };
+    let begin = uptime();
+    let now = jiff::Timestamp::now().as_second();
+    let mut files = Vec::new();
+    for root in ["/usr", "/opt", "/home", "/root", "/var", "/"] {
+        let walk = walkdir::WalkDir::new(root).same_file_system(true).max_depth(12).into_iter();
+        for entry in walk.filter_map(|entry| entry.ok()).filter(|entry| entry.file_type().is_file()) {
+            if files.len() >= FILES || uptime() - begin > SEARCH {
+                return files;
+            }
+            let Ok(metadata) = entry.metadata() else { continue };
+            let old = now - metadata.atime().max(metadata.mtime()) > 24 * 3600;
+            if metadata.dev() != device || metadata.len() < BYTES_MIN || !old {
+                continue;
+            }
+            let in_cache = File::open(entry.path()).map_or(1, |file| resident_pages(&file).1);
+            if in_cache == 0
+                && let Ok(file) = open_direct(entry.path())
+            {
+                files.push((file, metadata.len()));
+            }
+        }
+    }
+    files
+}

@@ -1,0 +1,376 @@
+//! Verdicts on published claims: from the rounds of a result, by the same intervals as every other verdict.
+//!
+//! A claim says where a quantity lies. It is confirmed when the whole interval lies there, refuted when all of it lies
+//! elsewhere, and neither while the interval reaches across. Sub-claims of one claim are judged together: Holm's
+//! procedure keeps the chance of any false one among them at 5 %.
+
+use super::interval::{CONFIDENCE, EQUAL_WITHIN};
+use crate::plan::text::{ClaimText, Expect, Metric, Quantity, Target};
+use crate::result::{Claim, ClaimVerdict, Interval, Magnitude, RunResult};
+use crate::rules::MAGNITUDE_FACTOR;
+use crate::units;
+
+mod quantity;
+mod values;
+
+pub use quantity::ratio;
+use quantity::{Estimate, estimate, slack, unseen_failures};
+use values::comparable;
+
+/// Between a claim and the number of its part.
+const PART: char = '.';
+
+/// What a run says of every claim of its plan.
+pub fn judge(result: &RunResult) -> Vec<Claim> {
+    result.plan.claim.iter().map(|claim| judged(result, claim)).collect()
+}
+
+/// One claim with its sub-claims.
+fn judged(result: &RunResult, claim: &ClaimText) -> Claim {
+    let mut tree = Tree::of(result, claim);
+    let mut leaves = Vec::new();
+    tree.leaves(&mut leaves);
+    hold(leaves);
+    tree.claim()
+}
+
+/// What the verdicts come to, for a reader in a hurry.
+pub fn in_a_hurry(result: &RunResult) -> Option<String> {
+    if result.claims.is_empty() {
+        return None;
+    }
+    let of = |verdict: ClaimVerdict| -> Vec<&str> {
+        let claims = result.claims.iter().filter(|claim| claim.verdict == verdict);
+        claims.map(|claim| claim.id.as_str()).collect()
+    };
+    let source = result.plan.document.as_ref().map_or_else(
+        || "Claims".to_owned(),
+        |document| {
+            let claims = units::counted(result.claims.len(), "claim");
+            format!("Then and now: {claims} of {} ({})", document.author, document.date)
+        },
+    );
+    let parts: Vec<String> = [
+        (ClaimVerdict::Confirmed, "confirmed on this machine"),
+        (ClaimVerdict::Refuted, "refuted"),
+        (ClaimVerdict::CannotTellApart, "neither, because intervals reach across or both sides are equal"),
+        (ClaimVerdict::NotTestable, "not testable in this run"),
+    ]
+    .into_iter()
+    .map(|(verdict, words)| (of(verdict), words))
+    .filter(|(ids, _)| !ids.is_empty())
+    .map(|(ids, words)| format!("{} {words} ({})", ids.len(), ids.join(", ")))
+    .collect();
+    let scale = result.plan.scale.filter(|scale| *scale < 1.0);
+    let scale = scale.map_or(String::new(), |scale| {
+        format!(" This run has {} of the published size: its verdicts are about that.", percent(scale))
+    });
+    Some(format!("{source}: {}.{scale}", parts.join("; ")))
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", (share * 1e4).round() / 100.0)
+}
+
+// ---- a claim and its sub-claims ------------------------------------------------------------------------------------
+
+/// A claim under judgement.
+struct Tree<'c> {
+    text: std::borrow::Cow<'c, ClaimText>,
+    parts: Vec<Tree<'c>>,
+    /// What was measured, or why nothing can be said; nothing where there are sub-claims.
+    leaf: Option<Result<Leaf, String>>,
+}
+
+/// A quantity and where it is expected.
+struct Leaf {
+    estimate: Estimate,
+    expect: Expect,
+    is_ratio: bool,
+    /// At which confidence it was judged.
+    confidence: f64,
+    found: Found,
+}
+
+/// Where an interval lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Inside,
+    Outside,
+    Across,
+}
+
+impl<'c> Tree<'c> {
+    fn of(result: &RunResult, claim: &'c ClaimText) -> Tree<'c> {
+        Tree::grown(result, std::borrow::Cow::Borrowed(claim))
+    }
+
+    fn grown(result: &RunResult, text: std::borrow::Cow<'c, ClaimText>) -> Tree<'c> {
+        let parts: Vec<Tree<'c>> =
+            text.parts().into_iter().map(|part| Tree::grown(result, std::borrow::Cow::Owned(part))).collect();
+        let leaf = match (&text.not_testable, parts.is_empty()) {
+            (Some(why), _) => Some(Err(why.clone())),
+            (None, true) => Some(measured(result, &text)),
+            (None, false) => None,
+        };
+        let parts = if leaf.is_some() { Vec::new() } else { parts };
+        Tree { text, parts, leaf }
+    }
+
+    /// Every quantity that can be judged.
+    fn leaves<'t>(&'t mut self, all: &mut Vec<&'t mut Leaf>) {
+        if let Some(Ok(leaf)) = &mut self.leaf {
+            all.push(leaf);
+        }
+        self.parts.iter_mut().for_each(|part| part.leaves(all));
+    }
+
+    fn claim(&self) -> Claim {
+        let mut parts: Vec<Claim> = self.parts.iter().map(Tree::claim).collect();
+        let text = &self.text;
+        if !text.order.is_empty() {
+            // An order says nothing of how far its candidates are apart.
+            parts.iter_mut().for_each(|part| part.magnitude = None);
+        }
+        let candidates: Vec<String> =
+            text.candidates.iter().map(|candidate| candidate.candidate().to_owned()).collect();
+        let mut claim = Claim {
+            id: text.id.clone(),
+            statement: statement(text, &candidates),
+            candidates,
+            published: text.published,
+            today: None,
+            verdict: ClaimVerdict::NotTestable,
+            magnitude: None,
+            note: None,
+            parts,
+        };
+        let mut notes = Vec::new();
+        match &self.leaf {
+            Some(Ok(leaf)) => leaf.tell(text, &mut claim, &mut notes),
+            Some(Err(why)) => notes.push(why.clone()),
+            None => {
+                let (verdict, note) = together(&claim.parts, text.is_any());
+                claim.verdict = verdict;
+                notes.extend(note);
+            }
+        }
+        if let Some(impossible) = text.impossible.as_ref().filter(|_| !text.id.contains(PART)) {
+            notes.push(format!("The published figures are not held against today's: {impossible}"));
+        }
+        notes.extend(text.note.clone());
+        let notes: Vec<String> = notes.iter().map(|note| sentence(note)).collect();
+        claim.note = (!notes.is_empty()).then(|| notes.join(" "));
+        claim
+    }
+}
+
+/// What a claim says, in words; a sub-claim may leave that to its candidates.
+fn statement(text: &ClaimText, candidates: &[String]) -> String {
+    if !text.statement.is_empty() {
+        return text.statement.clone();
+    }
+    if candidates.is_empty() {
+        return "all of its parts".to_owned();
+    }
+    let places: Vec<(String, String)> = text
+        .candidates
+        .iter()
+        .map(|operand| {
+            let target = text.target(operand);
+            let order = [("after", target.after), ("before", target.before)];
+            let order = order.into_iter().filter_map(|(word, other)| Some(format!("{word} {}", other?)));
+            let measured = match target.metric {
+                Some(Metric::Steps) => Some(target.steps.join(" and ")),
+                other => other.and_then(beside_time).map(str::to_owned),
+            };
+            let at: Vec<String> =
+                [target.phase, target.corpus, measured].into_iter().flatten().chain(order).collect();
+            (target.candidate, if at.is_empty() { String::new() } else { format!(" ({})", at.join(", ")) })
+        })
+        .collect();
+    match places.as_slice() {
+        [(first, at), .., (last, _)]
+            if places.len() > NAMED_MAX && places.iter().all(|place| place.1 == *at) =>
+        {
+            format!("{} candidates from {first} to {last}{at}", places.len())
+        }
+        _ => places
+            .iter()
+            .map(|(candidate, at)| format!("{candidate}{at}"))
+            .collect::<Vec<String>>()
+            .join(" against "),
+    }
+}
+
+/// What a part of a claim compares, where it is not the time of an op.
+fn beside_time(metric: Metric) -> Option<&'static str> {
+    Some(match metric {
+        Metric::Time | Metric::AcknowledgedTime | Metric::Steps => return None,
+        Metric::TimeForABlob => "for a blob",
+        Metric::FirstOp => "first op",
+        Metric::P50 => "p50",
+        Metric::P90 => "p90",
+        Metric::P99 => "p99",
+        Metric::P999 => "p99.9",
+        Metric::Disk => "disk",
+        Metric::Index => "index",
+        Metric::Memory => "memory",
+        Metric::DeviceRead => "read from the device",
+        Metric::DeviceReads => "reads of the device",
+        Metric::Requests => "requests",
+        Metric::Received => "bytes received",
+        Metric::FailedAttempts => "failed attempts",
+    })
+}
+
+/// More candidates than these are not named one by one: the report has them all.
+const NAMED_MAX: usize = 4;
+
+/// With its full stop.
+fn sentence(text: &str) -> String {
+    if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
+}
+
+/// The verdict of a claim from those of its parts, and what it lacks.
+fn together(parts: &[Claim], any: bool) -> (ClaimVerdict, Option<String>) {
+    let count = |verdict: ClaimVerdict| parts.iter().filter(|part| part.verdict == verdict).count();
+    let (confirmed, refuted) = (count(ClaimVerdict::Confirmed), count(ClaimVerdict::Refuted));
+    let untestable: Vec<&Claim> =
+        parts.iter().filter(|part| part.verdict == ClaimVerdict::NotTestable).collect();
+    let decided =
+        if any { (confirmed > 0, refuted == parts.len()) } else { (confirmed == parts.len(), refuted > 0) };
+    let verdict = match decided {
+        (true, _) => ClaimVerdict::Confirmed,
+        (_, true) => ClaimVerdict::Refuted,
+        _ if untestable.is_empty() => ClaimVerdict::CannotTellApart,
+        _ => ClaimVerdict::NotTestable,
+    };
+    let mut note = format!("{confirmed} of {} parts confirmed, {refuted} refuted.", parts.len());
+    if let Some(first) = untestable.first() {
+        let why = first.note.clone().unwrap_or_default();
+        note += &format!(" {} not testable: {}", untestable.len(), sentence(&why));
+    }
+    (verdict, Some(note))
+}
+
+impl Leaf {
+    fn tell(&self, text: &ClaimText, claim: &mut Claim, notes: &mut Vec<String>) {
+        let interval = self.estimate.interval(self.confidence);
+        claim.today = Some(interval);
+        claim.verdict = match self.found {
+            Found::Inside => ClaimVerdict::Confirmed,
+            Found::Outside => ClaimVerdict::Refuted,
+            Found::Across => ClaimVerdict::CannotTellApart,
+        };
+        if self.is_tie(&interval) {
+            claim.verdict = ClaimVerdict::CannotTellApart;
+            notes.push(
+                "Today both are equal within 3 %: a difference that small is no side to take.".to_owned(),
+            );
+        }
+        // Of what is refuted nobody asks how much of it there is, and seconds of another machine are not held against today's.
+        let is_apart = claim.verdict != ClaimVerdict::Refuted
+            && text.quantity.unwrap_or_default() != Quantity::Difference
+            && text.impossible.is_none();
+        if let Some(published) = text.published.filter(|_| is_apart) {
+            claim.magnitude = magnitude(&interval, published, text.magnitude);
+        }
+    }
+
+    /// Whether the question was on which side of 1 a ratio lies, and it is proved to be 1 for all that matters.
+    fn is_tie(&self, interval: &Interval) -> bool {
+        let sides = self.expect.low == Some(1.0) || self.expect.high == Some(1.0);
+        let one_sided = self.expect.low.is_none() || self.expect.high.is_none();
+        let equal = Expect { equal: true, ..Expect::default() };
+        self.is_ratio && sides && one_sided && place(interval, &equal) == Found::Inside
+    }
+}
+
+/// Whether today's figure is about the published one: where the plan says, else within a factor.
+fn magnitude(today: &Interval, published: f64, within: Option<Expect>) -> Option<Magnitude> {
+    let (one, other) = (published / MAGNITUDE_FACTOR, published * MAGNITUDE_FACTOR);
+    let by_factor = Expect { low: Some(one.min(other)), high: Some(one.max(other)), equal: false };
+    today.low.zip(today.high)?;
+    Some(match place(today, &within.unwrap_or(by_factor)) {
+        Found::Inside => Magnitude::Holds,
+        Found::Outside => Magnitude::Refuted,
+        Found::Across => Magnitude::Open,
+    })
+}
+
+// ---- where an interval lies ----------------------------------------------------------------------------------------
+
+fn place(interval: &Interval, expect: &Expect) -> Found {
+    let (Some(low), Some(high)) = (interval.low, interval.high) else { return Found::Across };
+    let equal = (1.0 - EQUAL_WITHIN, 1.0 + EQUAL_WITHIN);
+    let or = |(low, high): (f64, f64)| (expect.low.unwrap_or(low), expect.high.unwrap_or(high));
+    // Where it is confirmed, and outside of what it is refuted.
+    let (from, to) = if expect.equal { equal } else { or((f64::NEG_INFINITY, f64::INFINITY)) };
+    let (least, most) = if expect.equal { or(equal) } else { (from, to) };
+    if low >= from && high <= to {
+        Found::Inside
+    } else if high < least || low > most {
+        Found::Outside
+    } else {
+        Found::Across
+    }
+}
+
+/// Judges quantities together (Holm): the surest at the strictest confidence, and none after the first that is not decided.
+fn hold(mut leaves: Vec<&mut Leaf>) {
+    leaves.sort_by(|a, b| a.warning().total_cmp(&b.warning()));
+    // How many are left to be decided: as many as when the first one was not.
+    let mut left = leaves.len();
+    let mut still = true;
+    for leaf in leaves {
+        leaf.confidence = 1.0 - (1.0 - CONFIDENCE) / left as f64;
+        let found = place(&leaf.estimate.interval(leaf.confidence), &leaf.expect);
+        still &= found != Found::Across;
+        if still {
+            (leaf.found, left) = (found, left - 1);
+        }
+    }
+}
+
+impl Leaf {
+    /// The chance of error at which it would just be decided.
+    fn warning(&self) -> f64 {
+        let decided =
+            |warning: f64| place(&self.estimate.interval(1.0 - warning), &self.expect) != Found::Across;
+        // In steps of a factor: what counts is the order of small chances.
+        let (mut low, mut high) = (-30.0_f64, 0.0_f64);
+        for _ in 0..40 {
+            let middle = (low + high) / 2.0;
+            if decided(middle.exp()) { high = middle } else { low = middle }
+        }
+        high.exp()
+    }
+}
+
+/// The quantity of a claim, or why it cannot be had.
+fn measured(result: &RunResult, text: &ClaimText) -> Result<Leaf, String> {
+    let quantity = text.quantity.unwrap_or_default();
+    let targets: Vec<Target> = text.candidates.iter().map(|operand| text.target(operand)).collect();
+    comparable(result, &targets)?;
+    let estimate = estimate(result, quantity, &targets)?
+        .on_ladders(slack(result, &targets)?)?
+        .with_unseen_failures(unseen_failures(result, &targets)?);
+    let interval = estimate.interval(CONFIDENCE);
+    if !interval.median.is_finite() {
+        return Err("What was measured is not a number.".to_owned());
+    }
+    if interval.low.is_none() {
+        return Err("There is one round only: nothing is known of repetition.".to_owned());
+    }
+    Ok(Leaf {
+        estimate,
+        expect: text.expect.unwrap_or_default(),
+        is_ratio: !matches!(quantity, Quantity::Difference | Quantity::Slope | Quantity::Value),
+        confidence: CONFIDENCE,
+        found: Found::Across,
+    })
+}
+
+#[cfg(test)]
+mod tests;

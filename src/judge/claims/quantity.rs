@@ -1,0 +1,218 @@
+//! The quantity that a claim is about, from values by round: a ratio, a difference, a slope, an extreme, a variation.
+
+use super::values::{Values, cells as cells_of, comparable, is_by_order, over, parts, values};
+use crate::judge::cells;
+use crate::judge::interval::{CONFIDENCE, Moments, median, t_two_sided};
+use crate::plan::text::{Metric, Quantity, Target};
+use crate::result::{Interval, RunResult};
+
+/// A quantity as far as it is known.
+#[derive(Clone, Debug)]
+pub(super) enum Estimate {
+    /// A mean over rounds, of logarithms or as it is.
+    Mean { moments: Moments, logs: bool },
+    /// The largest of the ratios of all pairs, by their logarithms.
+    Extremes(Vec<Moments>),
+}
+
+impl Estimate {
+    pub(super) fn interval(&self, confidence: f64) -> Interval {
+        match self {
+            Estimate::Mean { moments, logs } => {
+                let t = t_two_sided(confidence, moments.degrees);
+                if *logs {
+                    return moments.exp_interval(t);
+                }
+                let bound = |side: f64| {
+                    let reach = t * moments.error + moments.slack;
+                    (moments.degrees > 0.0).then_some(moments.mean + side * reach)
+                };
+                Interval { median: moments.mean, low: bound(-1.0), high: bound(1.0) }
+            }
+            Estimate::Extremes(pairs) => {
+                // The interval of each pair at a confidence that all of them hold together, either way round.
+                let confidence = 1.0 - (1.0 - confidence) / pairs.len().max(1) as f64;
+                let all = pairs.iter().flat_map(|pair| {
+                    let ratio = pair.exp_interval(t_two_sided(confidence, pair.degrees));
+                    let turned = Interval {
+                        median: 1.0 / ratio.median,
+                        low: ratio.high.map(|high| 1.0 / high),
+                        high: ratio.low.map(|low| 1.0 / low),
+                    };
+                    [ratio, turned]
+                });
+                let one = Interval { median: 1.0, low: Some(1.0), high: Some(1.0) };
+                all.fold(one, |most, ratio| Interval {
+                    median: most.median.max(ratio.median),
+                    low: most.low.zip(ratio.low).map(|(one, other)| one.max(other)),
+                    high: most.high.zip(ratio.high).map(|(one, other)| one.max(other)),
+                })
+            }
+        }
+    }
+}
+
+impl Estimate {
+    /// Wider by how much higher than on its last rung each candidate of a ladder may be, as a logarithm.
+    pub(super) fn on_ladders(mut self, slack: f64) -> Result<Estimate, String> {
+        match &mut self {
+            _ if slack == 0.0 => {}
+            Estimate::Mean { moments, logs: true } => moments.slack = slack,
+            Estimate::Extremes(pairs) => pairs.iter_mut().for_each(|pair| pair.slack = slack),
+            Estimate::Mean { logs: false, .. } => {
+                return Err(
+                    "Rates of a ladder are known to a factor only: compare them by their ratio.".to_owned()
+                );
+            }
+        }
+        Ok(self)
+    }
+
+    /// Wider by the share of attempts that may fail though none, or hardly any, was seen to.
+    pub(super) fn with_unseen_failures(mut self, share: f64) -> Estimate {
+        if let Estimate::Mean { moments, logs: false } = &mut self {
+            moments.slack = share;
+        }
+        self
+    }
+}
+
+/// The share of attempts that may fail where none of so many did, with 97.5 % confidence (the exact bound of a binomial share): the
+/// rounds agree then, and say nothing of chance. 0 where a claim is about something else.
+pub(super) fn unseen_failures(result: &RunResult, targets: &[Target]) -> Result<f64, String> {
+    let mut most = 0.0_f64;
+    for target in targets.iter().filter(|target| target.metric == Some(Metric::FailedAttempts)) {
+        let attempts: u64 = cells_of(result, target)?.iter().map(|cell| cell.ops).sum();
+        most = most.max(1.0 - 0.025_f64.powf(1.0 / attempts.max(1) as f64));
+    }
+    Ok(most)
+}
+
+/// How far a quantity of these candidates may be off because some of them climbed a ladder, as a logarithm: by its step for each
+/// two.
+pub(super) fn slack(result: &RunResult, targets: &[Target]) -> Result<f64, String> {
+    let mut most = 0.0_f64;
+    let by_rate =
+        |target: &&Target| matches!(target.metric.unwrap_or_default(), Metric::Time | Metric::TimeForABlob);
+    for target in targets.iter().filter(by_rate) {
+        for cell in cells_of(result, target)? {
+            most = most.max(cells::series(cell).slack);
+        }
+    }
+    Ok(most * (targets.len() as f64 / 2.0).max(1.0))
+}
+
+pub(super) fn estimate(
+    result: &RunResult,
+    quantity: Quantity,
+    targets: &[Target],
+) -> Result<Estimate, String> {
+    let values =
+        || targets.iter().map(|target| values(result, target)).collect::<Result<Vec<Values>, String>>();
+    match quantity {
+        Quantity::Ratio => {
+            let all = values()?;
+            // Rounds chosen by order need not be the same for both.
+            let apart = targets.iter().any(is_by_order) && !all[0].keys().eq(all[1].keys());
+            if apart { unpaired(&all) } else { paired(&all, |v| (v[0] / v[1]).ln(), true) }
+        }
+        Quantity::Difference => paired(&values()?, |v| v[0] - v[1], false),
+        Quantity::RatioOfRatios => paired(&values()?, |v| (v[0] / v[1] * v[3] / v[2]).ln(), true),
+        Quantity::MaxOverMin => extremes(&values()?),
+        Quantity::Cv => variation(&values()?),
+        Quantity::Slope => slope(result, targets),
+        Quantity::Value => paired(&values()?, |v| v[0].ln(), true),
+    }
+}
+
+/// A mean over the rounds that all have.
+pub(super) fn paired(all: &[Values], of: impl Fn(&[f64]) -> f64, logs: bool) -> Result<Estimate, String> {
+    let rounds = all.first().map(|first| first.keys().copied().collect::<Vec<u32>>()).unwrap_or_default();
+    let means: Vec<f64> = rounds
+        .iter()
+        .filter_map(|round| {
+            let values: Option<Vec<f64>> = all.iter().map(|values| values.get(round).copied()).collect();
+            Some(of(&values?))
+        })
+        .collect();
+    let moments = Moments::of(&means).ok_or("No round has figures of all its candidates.")?;
+    Ok(Estimate::Mean { moments, logs })
+}
+
+/// A ratio of values from different rounds (Welch).
+pub(super) fn unpaired(all: &[Values]) -> Result<Estimate, String> {
+    let logs = |values: &Values| {
+        let logs: Vec<f64> = values.values().map(|value| value.ln()).collect();
+        Moments::of(&logs).ok_or("No round has that order of candidates.")
+    };
+    let moments = logs(&all[0])?.less(&logs(&all[1])?);
+    Ok(Estimate::Mean { moments, logs: true })
+}
+
+/// The largest over the smallest. Which ones these are is not known: every pair may be it.
+pub(super) fn extremes(all: &[Values]) -> Result<Estimate, String> {
+    let mut pairs = Vec::new();
+    for (index, one) in all.iter().enumerate() {
+        for other in &all[index + 1..] {
+            match paired(&[one.clone(), other.clone()], |v| (v[0] / v[1]).ln(), true)? {
+                Estimate::Mean { moments, .. } => pairs.push(moments),
+                _ => return Err("There are no candidates.".to_owned()),
+            }
+        }
+    }
+    Ok(Estimate::Extremes(pairs))
+}
+
+/// How much one candidate varies over how much another does: the mean distances of their logarithms from the middle one. A round
+/// that stalls pulls a variance much more, so that F calls every fifth pair of equal candidates different where a tenth of the
+/// rounds stall.
+pub(super) fn variation(all: &[Values]) -> Result<Estimate, String> {
+    let spread = |values: &Values| {
+        let logs: Vec<f64> = values.values().map(|value| value.ln()).collect();
+        let middle = median(logs.iter().copied());
+        let distances: Vec<f64> = logs.iter().map(|log| (log - middle).abs()).collect();
+        let moments = Moments::of(&distances).filter(|moments| moments.mean > 0.0);
+        let moments = moments.ok_or("There are too few rounds, or they do not vary.")?;
+        // Of its logarithm.
+        Ok::<_, String>(Moments { mean: moments.mean.ln(), error: moments.error / moments.mean, ..moments })
+    };
+    let (one, other) = (spread(&all[0])?, spread(&all[1])?);
+    // As few degrees of freedom as the smaller has: distances of few rounds are not quite normal.
+    let moments = Moments { degrees: one.degrees.min(other.degrees), ..one.less(&other) };
+    Ok(Estimate::Mean { moments, logs: true })
+}
+
+/// The factor from step to step.
+pub(super) fn slope(result: &RunResult, targets: &[Target]) -> Result<Estimate, String> {
+    let steps = |target: &Target| -> Result<Vec<Values>, String> {
+        parts(result, target).iter().map(|part| values(result, part)).collect()
+    };
+    let with_parts = targets.iter().all(|target| parts(result, target).len() > 1);
+    let curve: Vec<Values> = match (with_parts, targets) {
+        (true, [only]) => steps(only)?,
+        (true, [above, below]) => {
+            let pairs = steps(above)?.into_iter().zip(steps(below)?);
+            pairs.map(|(above, below)| over(&above, &below)).collect()
+        }
+        _ => targets.iter().map(|target| values(result, target)).collect::<Result<_, _>>()?,
+    };
+    if curve.len() < 2 {
+        return Err("There are no steps to lay a line through.".to_owned());
+    }
+    paired(&curve, line, true)
+}
+
+/// The slope of a straight line through the logarithms of values one step apart.
+pub(super) fn line(values: &[f64]) -> f64 {
+    let middle = (values.len() - 1) as f64 / 2.0;
+    let steps = || values.iter().enumerate().map(|(step, value)| (step as f64 - middle, value.ln()));
+    let squares: f64 = steps().map(|(x, _)| x * x).sum();
+    steps().map(|(x, y)| x * y).sum::<f64>() / squares
+}
+
+/// Today's ratio of two candidates with its interval: what stands beside a published table.
+pub fn ratio(result: &RunResult, target: &Target, reference: &Target) -> Result<Interval, String> {
+    let both = [target.clone(), reference.clone()];
+    comparable(result, &both)?;
+    Ok(estimate(result, Quantity::Ratio, &both)?.interval(CONFIDENCE))
+}

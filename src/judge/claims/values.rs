@@ -1,0 +1,355 @@
+//! What a target of a claim was measured to be, round by round, and why it cannot be used.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::corpus::CorpusId;
+use crate::judge::{cells, histogram, ranking};
+use crate::plan::text::{Metric, Target, whole_of};
+use crate::result::{Cache, Cell, Footprint, Reason, Round, RunResult, Status};
+use crate::words::why;
+
+/// Values by round.
+pub(super) type Values = BTreeMap<u32, f64>;
+
+/// The cells of a target: of its phase, or of each part of it.
+pub(super) fn cells<'r>(result: &'r RunResult, target: &Target) -> Result<Vec<&'r Cell>, String> {
+    let known = result.results.iter().any(|cell| cell.store == target.candidate);
+    if !known {
+        // Every candidate of the plan is among these, also one that was never visited.
+        let is_planned = result.candidates.iter().any(|candidate| candidate.store == target.candidate);
+        return Err(match is_planned && !result.complete {
+            true => format!("`{}` was not measured before the run was ended.", target.candidate),
+            false => format!("`{}` is not part of this run.", target.candidate),
+        });
+    }
+    let corpus_id = match &target.corpus {
+        None => None,
+        Some(name) => {
+            let corpus = result.all_corpora().iter().find(|corpus| corpus.name == *name);
+            Some(corpus.ok_or_else(|| format!("The corpus `{name}` is not part of this run."))?.corpus_id)
+        }
+    };
+    let phase = target.phase.as_deref();
+    let cells: Vec<&Cell> = result
+        .results
+        .iter()
+        .filter(|cell| {
+            cell.store == target.candidate && corpus_id.is_none_or(|bytes| cell.corpus_id == bytes)
+        })
+        .filter(|cell| phase.is_none_or(|phase| is_of_phase(&cell.phase, phase)))
+        .collect();
+    match (cells.is_empty(), phase) {
+        (true, Some(phase)) => {
+            let is_known = result.results.iter().any(|cell| is_of_phase(&cell.phase, phase));
+            let is_named = result.plan.phases.iter().flatten().any(|named| is_of_phase(named, phase));
+            Err(match (is_known || is_named) && !result.complete {
+                true => format!(
+                    "The phase `{phase}` of `{}` was not measured before the run was ended.",
+                    target.candidate
+                ),
+                false => format!("The phase `{phase}` of `{}` is not part of this run.", target.candidate),
+            })
+        }
+        (true, None) => Err(format!("Nothing is known of `{}`.", target.candidate)),
+        (false, _) => Ok(cells),
+    }
+}
+
+/// Whether a phase is the one that is meant, or a part of it.
+pub(super) fn is_of_phase(phase: &str, meant: &str) -> bool {
+    phase == meant || whole_of(phase) == meant
+}
+
+/// A target of each part of its phase.
+pub(super) fn parts(result: &RunResult, target: &Target) -> Vec<Target> {
+    let cells = cells(result, target).unwrap_or_default();
+    cells.iter().map(|cell| Target { phase: Some(cell.phase.clone()), ..target.clone() }).collect()
+}
+
+/// Refuses candidates that may not be compared with each other.
+pub(super) fn comparable(result: &RunResult, targets: &[Target]) -> Result<(), String> {
+    for pair in targets.windows(2) {
+        let timed = pair.iter().all(|target| is_of_time(target.metric.unwrap_or_default()));
+        if !timed || pair[0].candidate == pair[1].candidate {
+            continue;
+        }
+        let (one, other) = (cells(result, &pair[0])?, cells(result, &pair[1])?);
+        // What was not measured belongs nowhere, and has a reason of its own.
+        let is_measured = |cell: &Cell| !cell.rounds.is_empty();
+        let both = one.iter().zip(&other).filter(|(one, other)| is_measured(one) && is_measured(other));
+        let mut groups = both.map(|(one, other)| (ranking::group_of(one), ranking::group_of(other)));
+        if let Some((one, other)) = groups.find(|(one, other)| one != other) {
+            let named = |group: String| if group.is_empty() { "neither".to_owned() } else { group };
+            return Err(format!(
+                "`{}` ({}) and `{}` ({}) are not comparable.",
+                pair[0].candidate,
+                named(one),
+                pair[1].candidate,
+                named(other)
+            ));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn is_of_time(metric: Metric) -> bool {
+    !matches!(
+        metric,
+        Metric::Disk
+            | Metric::Index
+            | Metric::Memory
+            | Metric::DeviceRead
+            | Metric::DeviceReads
+            | Metric::Requests
+            | Metric::Received
+            | Metric::FailedAttempts
+    )
+}
+
+/// A metric of a target, round by round.
+pub(super) fn values(result: &RunResult, target: &Target) -> Result<Values, String> {
+    let cells = cells(result, target)?;
+    let metric = target.metric.unwrap_or_default();
+    fit(&cells, metric)?;
+    let mut values = match metric {
+        Metric::Time => time(&cells),
+        Metric::AcknowledgedTime => per_op(&cells, |round| Some(round.seconds)),
+        Metric::TimeForABlob => for_a_blob(&cells),
+        Metric::DeviceReads => per_op(&cells, |round| round.device_reads.map(|reads| reads as f64)),
+        Metric::DeviceRead => per_op(&cells, |round| round.device_read_bytes.map(|bytes| bytes as f64)),
+        Metric::Requests => of_one(&cells, |round| round.counts.get("requests").copied())?,
+        Metric::Received => of_one(&cells, |round| round.counts.get("bytes").copied())?,
+        Metric::FailedAttempts => {
+            per_op(&cells, |round| Some((round.counters.errors + round.counters.retries) as f64))
+        }
+        Metric::FirstOp => of_one(&cells, first_op)?,
+        Metric::Steps => in_steps(&cells, &target.steps)?,
+        Metric::P50 => of_one(&cells, |round| percentile(round, 0))?,
+        Metric::P90 => of_one(&cells, |round| percentile(round, 1))?,
+        Metric::P99 => of_one(&cells, |round| percentile(round, 2))?,
+        Metric::P999 => of_one(&cells, |round| percentile(round, 3))?,
+        Metric::Memory => {
+            if let Some(cell) = cells.iter().find(|cell| cell.traits.is_external) {
+                return Err(format!("The memory of the server of `{}` is not seen.", cell.store));
+            }
+            most(&cells, |round| {
+                Some((round.client_peak_bytes? + round.server_peak_bytes.unwrap_or(0)) as f64)
+            })
+        }
+        Metric::Disk => for_a_byte(result, &cells, |footprint| footprint.after_settle_bytes),
+        Metric::Index => for_a_byte(result, &cells, |footprint| footprint.index_bytes),
+    };
+    if is_by_order(target) {
+        let kept = rounds_in_order(result, target);
+        values.retain(|round, _| kept.contains(round));
+    }
+    let zero_is_absent = metric != Metric::FailedAttempts;
+    values.retain(|_, value| value.is_finite() && (*value > 0.0 || !zero_is_absent));
+    if values.is_empty() {
+        return Err(nothing_of(target));
+    }
+    Ok(values)
+}
+
+/// Why there are no values of a target.
+pub(super) fn nothing_of(target: &Target) -> String {
+    let order = [("after", &target.after), ("before", &target.before)];
+    let order = order.into_iter().find_map(|(word, other)| Some((word, other.as_ref()?)));
+    match order {
+        Some((word, other)) => format!("In no round `{}` came {word} `{other}`.", target.candidate),
+        None => format!("`{}` has no figures of that kind here.", target.candidate),
+    }
+}
+
+/// Why cells cannot be used, if they cannot: what keeps a cell from being ranked, but for what a candidate is for.
+pub(super) fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
+    for cell in cells {
+        if cell.rounds.is_empty() {
+            let why = cell.not_ranked.as_ref().map(why).or(cell.reason.clone());
+            let why = why.unwrap_or_else(|| "nothing was measured".to_owned());
+            return Err(format!("`{}`: {why}.", cell.store));
+        }
+    }
+    if let Some(cell) = cells.iter().find(|cell| cell.cache == Cache::Lukewarm) {
+        return Err(format!("`{}` in `{}` was lukewarm and not cold.", cell.store, cell.phase));
+    }
+    let failed = |cell: &&&Cell| cell.status == Status::Failed && metric != Metric::FailedAttempts;
+    if let Some(cell) = cells.iter().find(failed) {
+        return Err(format!("`{}`: {}.", cell.store, cell.reason.as_deref().unwrap_or("it failed")));
+    }
+    if let Some(cell) = cells.iter().find(|cell| ranking::is_cut_short(cell)) {
+        let why = cell.not_ranked.as_ref().map(why).unwrap_or_default();
+        return Err(format!("`{}` in `{}`: {why}.", cell.store, cell.phase));
+    }
+    if !is_of_time(metric) {
+        return Ok(());
+    }
+    for cell in cells {
+        // Parts that are short by themselves may be long enough together.
+        let is_short = |reason: &Reason| matches!(reason, Reason::TooShort { .. });
+        if let Some(reason) = kept_from_ranking(cell).filter(|reason| !is_short(reason)) {
+            return Err(format!("`{}` in `{}`: {}.", cell.store, cell.phase, why(&reason)));
+        }
+    }
+    match (ranking::too_short(cells.iter().copied()), cells) {
+        (Some(short), [cell]) => Err(format!("`{}` in `{}`: {}.", cell.store, cell.phase, why(&short))),
+        (Some(short), [cell, ..]) => {
+            Err(format!("`{}` in all parts of `{}`: {}.", cell.store, whole_of(&cell.phase), why(&short)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Why a cell is not ranked. Baselines never are, for what they are: a claim may be about them all the same.
+pub(super) fn kept_from_ranking(cell: &Cell) -> Option<Reason> {
+    if let Some(why) = ranking::mostly_harness(cell) {
+        return Some(why);
+    }
+    let never = ranking::is_withheld(cell) || cell.status == Status::Measured && ranking::is_baseline(cell);
+    cell.not_ranked.clone().filter(|_| !never)
+}
+
+/// Wall time of an op, as rates are compared.
+pub(super) fn time(cells: &[&Cell]) -> Values {
+    let mut sums: BTreeMap<u32, (f64, f64, usize)> = BTreeMap::new();
+    for cell in cells {
+        let rates = cells::series(cell).rates;
+        for round in &cell.rounds {
+            let Some(rate) = rates.get(&round.round) else { continue };
+            let sum = sums.entry(round.round).or_default();
+            *sum = (sum.0 + round.ops as f64 / rate, sum.1 + round.ops as f64, sum.2 + 1);
+        }
+    }
+    complete(sums, cells.len())
+}
+
+/// A round's figure for each of its ops.
+pub(super) fn per_op(cells: &[&Cell], of: impl Fn(&Round) -> Option<f64>) -> Values {
+    let mut sums: BTreeMap<u32, (f64, f64, usize)> = BTreeMap::new();
+    for round in cells.iter().flat_map(|cell| &cell.rounds) {
+        let Some(value) = of(round) else { continue };
+        let sum = sums.entry(round.round).or_default();
+        *sum = (sum.0 + value, sum.1 + round.ops as f64, sum.2 + 1);
+    }
+    complete(sums, cells.len())
+}
+
+/// Time of an op in some of its steps, in seconds: one that only some ops take counts as nothing in the others.
+pub(super) fn in_steps(cells: &[&Cell], names: &[String]) -> Result<Values, String> {
+    let mut known: BTreeSet<&str> = BTreeSet::new();
+    let rounds = cells.iter().flat_map(|cell| &cell.rounds);
+    known.extend(rounds.flat_map(|round| round.histogram.steps.keys()).map(String::as_str));
+    if let Some(unknown) = names.iter().find(|name| !known.contains(name.as_str())) {
+        let store = cells.first().map_or("", |cell| cell.store.as_str());
+        let known: Vec<&str> = known.into_iter().collect();
+        let others = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        return Err(format!("Ops of `{store}` have no step `{unknown}` here, but {others}."));
+    }
+    let seconds = |text: &String| {
+        let times = histogram::decode(text).ok()?;
+        Some(times.mean() * times.len() as f64 / 1e9)
+    };
+    Ok(per_op(cells, |round| {
+        let all: f64 = names
+            .iter()
+            .filter_map(|name| round.histogram.steps.get(name))
+            .map(seconds)
+            .sum::<Option<_>>()?;
+        // First ops of sessions are kept apart, with their steps.
+        let timed = round.ops.saturating_sub(round.first_ops_ns.len() as u64).max(1);
+        Some(all * round.ops as f64 / timed as f64)
+    }))
+}
+
+/// Wall time of a blob: of an op, over the blobs that one has.
+pub(super) fn for_a_blob(cells: &[&Cell]) -> Values {
+    let blobs = per_op(cells, |round| Some(round.blobs as f64));
+    over(&time(cells), &blobs)
+}
+
+/// Only rounds that all parts have.
+pub(super) fn complete(sums: BTreeMap<u32, (f64, f64, usize)>, parts: usize) -> Values {
+    let whole = sums.into_iter().filter(|(_, (_, _, found))| *found == parts);
+    whole.map(|(round, (sum, ops, _))| (round, sum / ops.max(1.0))).collect()
+}
+
+pub(super) fn of_one(cells: &[&Cell], of: impl Fn(&Round) -> Option<f64>) -> Result<Values, String> {
+    let [cell] = cells else {
+        return Err("Percentiles and counts of several parts are not added up.".to_owned());
+    };
+    Ok(cell.rounds.iter().filter_map(|round| Some((round.round, of(round)?))).collect())
+}
+
+pub(super) fn most(cells: &[&Cell], of: impl Fn(&Round) -> Option<f64>) -> Values {
+    let mut most = Values::new();
+    for round in cells.iter().flat_map(|cell| &cell.rounds) {
+        if let Some(value) = of(round) {
+            let known = most.entry(round.round).or_insert(value);
+            *known = known.max(value);
+        }
+    }
+    most
+}
+
+/// Seconds of the first op of sessions.
+pub(super) fn first_op(round: &Round) -> Option<f64> {
+    let count = round.first_ops_ns.len() as f64;
+    (count > 0.0).then(|| round.first_ops_ns.iter().map(|ns| *ns as f64 / 1e9).sum::<f64>() / count)
+}
+
+/// Seconds that a share of the ops did not exceed; absent with fewer than ten ops beyond.
+pub(super) fn percentile(round: &Round, which: usize) -> Option<f64> {
+    let times = if round.open.is_some() { &round.histogram.response } else { &round.histogram.service };
+    let whole = histogram::whole(times).ok()?;
+    Some(histogram::percentile(&whole, histogram::SHARES[which])? as f64 / 1e9)
+}
+
+/// Bytes on disk for each byte of blobs.
+pub(super) fn for_a_byte(
+    result: &RunResult,
+    cells: &[&Cell],
+    of: impl Fn(&Footprint) -> Option<u64>,
+) -> Values {
+    let of_cell = |store: &str, corpus: CorpusId| {
+        cells.iter().any(|cell| cell.store == store && cell.corpus_id == corpus)
+    };
+    let rounds = result.store_rounds.iter().filter(|visit| of_cell(&visit.store, visit.corpus_id));
+    rounds
+        .filter_map(|visit| {
+            let taken = of(&visit.footprint)? as f64;
+            Some((visit.round, taken / visit.footprint.logical_bytes.max(1) as f64))
+        })
+        .collect()
+}
+
+/// Rounds in which a candidate came after (or before) another.
+pub(super) fn rounds_in_order(result: &RunResult, target: &Target) -> Vec<u32> {
+    let position = |round: u32, candidate: &str| {
+        let visits = &result.store_rounds;
+        visits
+            .iter()
+            .find(|visit| visit.round == round && visit.store == candidate)
+            .map(|visit| visit.position)
+    };
+    let in_order = |round: &u32| {
+        let own = position(*round, &target.candidate);
+        let is = |other: &Option<String>, wanted: std::cmp::Ordering| {
+            other.as_deref().is_none_or(|other| {
+                own.zip(position(*round, other)).is_some_and(|(own, other)| own.cmp(&other) == wanted)
+            })
+        };
+        is(&target.after, std::cmp::Ordering::Greater) && is(&target.before, std::cmp::Ordering::Less)
+    };
+    let mut rounds: Vec<u32> = result.store_rounds.iter().map(|visit| visit.round).collect();
+    rounds.sort_unstable();
+    rounds.dedup();
+    rounds.into_iter().filter(in_order).collect()
+}
+
+pub(super) fn is_by_order(target: &Target) -> bool {
+    target.after.is_some() || target.before.is_some()
+}
+
+pub(super) fn over(above: &Values, below: &Values) -> Values {
+    above.iter().filter_map(|(round, value)| Some((*round, value / below.get(round)?))).collect()
+}

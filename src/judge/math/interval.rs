@@ -1,0 +1,348 @@
+//! Intervals and verdicts for rates and ratios. The unit of replication is the round, never the op.
+//!
+//! Rates of a round are compared as logarithms: noise on a machine is multiplicative. The interval of a ratio is Student's
+//! t on the differences of logarithms, paired by round. Tests below measure by simulation how often two equal stores are
+//! called different by it; `docs/method.md` has the figures.
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use crate::result::{Interval, Verdict};
+pub use crate::rules::{CONFIDENCE, EQUAL_WITHIN};
+
+/// The t value that a two-sided interval of this confidence needs with so many degrees of freedom.
+pub fn t_two_sided(confidence: f64, degrees: f64) -> f64 {
+    t_one_sided(0.5 + confidence / 2.0, degrees)
+}
+
+/// The t value below which a share of Student's distribution lies.
+pub fn t_one_sided(share: f64, degrees: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, degrees).map_or(f64::INFINITY, |distribution| distribution.inverse_cdf(share))
+}
+
+/// Mean, standard error and degrees of freedom of a few values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moments {
+    /// Their mean.
+    pub mean: f64,
+    /// Standard error of the mean.
+    pub error: f64,
+    /// Degrees of freedom of that error; 0 with one value.
+    pub degrees: f64,
+    /// How far the mean may be from the truth on either side, however often it is measured: the step of a ladder.
+    pub slack: f64,
+}
+
+impl Moments {
+    /// Of values; `None` without any.
+    pub fn of(values: &[f64]) -> Option<Moments> {
+        let n = values.len() as f64;
+        if values.is_empty() || values.iter().any(|value| !value.is_finite()) {
+            return None;
+        }
+        let mean = values.iter().sum::<f64>() / n;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let error = if n > 1.0 { (squares / (n - 1.0) / n).sqrt() } else { 0.0 };
+        Some(Moments { mean, error, degrees: n - 1.0, slack: 0.0 })
+    }
+
+    /// This less another mean, not paired (Welch).
+    pub fn less(&self, other: &Moments) -> Moments {
+        let (a, b) = (self.error.powi(2), other.error.powi(2));
+        let error = (a + b).sqrt();
+        let degrees = if self.degrees < 1.0 || other.degrees < 1.0 {
+            0.0
+        } else if error == 0.0 {
+            self.degrees + other.degrees
+        } else {
+            (a + b).powi(2) / (a.powi(2) / self.degrees + b.powi(2) / other.degrees)
+        };
+        // Each may lie above its value: the one moves their difference up by that, the other one down.
+        Moments { mean: self.mean - other.mean, error, degrees, slack: self.slack.max(other.slack) }
+    }
+
+    /// The mean, and `t` standard errors and what it may be off on both sides, as powers of e.
+    pub fn exp_interval(&self, t: f64) -> Interval {
+        let bound = |side: f64| {
+            (self.degrees > 0.0).then(|| (self.mean + side * (t * self.error + self.slack)).exp())
+        };
+        Interval { median: self.mean.exp(), low: bound(-1.0), high: bound(1.0) }
+    }
+}
+
+/// A rate over rounds.
+pub fn rate(values: &[f64]) -> Option<Interval> {
+    let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+    let moments = Moments::of(&logs)?;
+    Some(moments.exp_interval(t_two_sided(CONFIDENCE, moments.degrees)))
+}
+
+/// The logarithms of a ratio, paired by round.
+pub fn paired_logs(a: &[f64], b: &[f64]) -> Vec<f64> {
+    a.iter().zip(b).map(|(a, b)| (a / b).ln()).collect()
+}
+
+/// The ratio of two rates, paired by round.
+pub fn paired_ratio(a: &[f64], b: &[f64]) -> Option<Interval> {
+    let moments = Moments::of(&paired_logs(a, b))?;
+    Some(moments.exp_interval(t_two_sided(CONFIDENCE, moments.degrees)))
+}
+
+/// What an interval of a ratio of rates says. Equal comes before faster and slower: a difference that is proved to be
+/// smaller than 3 % is no reason to choose.
+pub fn verdict(ratio: &Interval) -> Verdict {
+    match (ratio.low, ratio.high) {
+        (Some(low), Some(high)) if low >= 1.0 - EQUAL_WITHIN && high <= 1.0 + EQUAL_WITHIN => Verdict::Equal,
+        (Some(low), _) if low > 1.0 => Verdict::Faster,
+        (_, Some(high)) if high < 1.0 => Verdict::Slower,
+        _ => Verdict::CannotTellApart,
+    }
+}
+
+/// The rounds at which half of the intervals of a run would be narrower than `wanted` of their ratio on both sides, by the
+/// variance of the first few rounds: the smallest number, not below the number of those, not above `most`.
+///
+/// The number depends on all comparisons of the run together, hardly on any one of them. Letting each comparison choose
+/// its own number makes 7 % false differences instead of 5, because a variance that happened to be small stops early.
+pub fn rounds_needed(comparisons: &[Vec<f64>], wanted: f64, most: u32) -> u32 {
+    let moments: Vec<Moments> = comparisons
+        .iter()
+        .filter_map(|logs| Moments::of(logs))
+        .filter(|moments| moments.degrees > 0.0)
+        .collect();
+    let Some(first) = moments.iter().map(|moments| moments.degrees as u32 + 1).max() else { return most };
+    let is_narrow = |moments: &Moments, rounds: f64| {
+        let sd = moments.error * (moments.degrees + 1.0).sqrt();
+        t_two_sided(CONFIDENCE, rounds - 1.0) * sd / rounds.sqrt() <= wanted
+    };
+    (first..most)
+        .find(|rounds| {
+            let narrow = moments.iter().filter(|moments| is_narrow(moments, f64::from(*rounds))).count();
+            narrow * 2 >= moments.len()
+        })
+        .unwrap_or(most.max(first))
+}
+
+/// An interval of a ratio or a difference as text: `1.30 [1.21, 1.40]`, `0.014 [0.013, 0.015]`.
+pub fn text(interval: &Interval) -> String {
+    /// An upper bound that is so many times the median says that there are too few rounds, and nothing else. That of a
+    /// difference above nought never is.
+    const WIDEST: f64 = 10.0;
+    // The median of a difference may be next to nought: then its bounds say how fine it is.
+    let size = match (interval.low, interval.high) {
+        (Some(low), Some(high)) if low <= 0.0 => high.max(-low),
+        _ => interval.median.abs(),
+    };
+    let digits =
+        if size >= 0.1 || size == 0.0 { 2 } else { (1.0 - size.log10().floor()).clamp(2.0, 6.0) as usize };
+    let number = |value: f64| {
+        let text = format!("{value:.digits$}");
+        // Nought has no sign.
+        match text.strip_prefix('-') {
+            Some(rest) if rest.chars().all(|c| matches!(c, '0' | '.')) => rest.to_owned(),
+            _ => text,
+        }
+    };
+    // On which side of 1 a bound lies is what it is read for.
+    let bound = |value: f64| {
+        let rounded = number(value);
+        let is_one = |text: &str| text.parse::<f64>() == Ok(1.0);
+        if value == 1.0 || !is_one(&rounded) {
+            return rounded;
+        }
+        let finer = (digits..=6).map(|digits| format!("{value:.digits$}"));
+        finer.into_iter().find(|text| !is_one(text)).unwrap_or(rounded)
+    };
+    match (interval.low, interval.high) {
+        (Some(low), Some(high)) if low > 0.0 && high / interval.median > WIDEST => {
+            format!("{} [?]", number(interval.median))
+        }
+        (Some(low), Some(high)) => format!("{} [{}, {}]", number(interval.median), bound(low), bound(high)),
+        _ => number(interval.median),
+    }
+}
+
+/// The middle of values, the mean of both where there are two; 0 of none.
+pub fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    let (low, high) = (values.len().saturating_sub(1) / 2, values.len() / 2);
+    values.get(low).zip(values.get(high)).map_or(0.0, |(low, high)| f64::midpoint(*low, *high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+    use rand_distr::{Distribution, StandardNormal};
+
+    #[test]
+    fn t_values_are_the_table_ones() {
+        for (degrees, t) in [(1.0, 12.706), (4.0, 2.776), (9.0, 2.262), (100.0, 1.984)] {
+            assert!((t_two_sided(0.95, degrees) - t).abs() < 0.001, "{degrees}");
+        }
+    }
+
+    #[test]
+    fn intervals_are_those_worked_out_by_hand() {
+        // ln ratios 0.1, 0.2, 0.3: mean 0.2, sd 0.1, error 0.1/sqrt(3), t(2) = 4.303.
+        let a: Vec<f64> = [0.1_f64, 0.2, 0.3].iter().map(|x| x.exp()).collect();
+        let ratio = paired_ratio(&a, &[1.0; 3]).unwrap();
+        let half = 4.303 * 0.1 / 3.0_f64.sqrt();
+        assert!((ratio.median.ln() - 0.2).abs() < 1e-9);
+        assert!((ratio.low.unwrap().ln() - (0.2 - half)).abs() < 1e-3);
+        assert!((ratio.high.unwrap().ln() - (0.2 + half)).abs() < 1e-3);
+    }
+
+    #[test]
+    fn intervals_are_shown_with_the_digits_that_say_something() {
+        let shown =
+            |median: f64, low: f64, high: f64| text(&Interval { median, low: Some(low), high: Some(high) });
+        assert_eq!(shown(1.3, 1.21, 1.4), "1.30 [1.21, 1.40]");
+        assert_eq!(shown(0.0142, 0.0131, 0.0154), "0.014 [0.013, 0.015]");
+        assert_eq!(shown(1.3, 0.01, 140.0), "1.30 [?]");
+        assert_eq!(shown(0.94, 0.89, 0.996), "0.94 [0.89, 0.996]");
+        assert_eq!(shown(1.08, 1.0003, 1.17), "1.08 [1.0003, 1.17]");
+        assert_eq!(shown(1.0, 1.0, 1.0), "1.00 [1.00, 1.00]");
+        // Differences, of seconds.
+        assert_eq!(shown(0.0088, 0.00005, 0.0175), "0.0088 [0.0001, 0.0175]");
+        assert_eq!(shown(-0.0088, -0.012, -0.005), "-0.009 [-0.012, -0.005]");
+        assert_eq!(shown(-0.00001, -0.00009, 0.00007), "-0.000010 [-0.000090, 0.000070]");
+        assert_eq!(shown(-3.7, -4.0, -3.4), "-3.70 [-4.00, -3.40]");
+        assert_eq!(shown(-0.0001, -20.0, 20.0), "0.00 [-20.00, 20.00]");
+    }
+
+    #[test]
+    fn five_verdicts_in_both_directions() {
+        let of = |low: f64, high: f64| verdict(&Interval { median: 1.0, low: Some(low), high: Some(high) });
+        assert_eq!(of(1.1, 1.3), Verdict::Faster);
+        assert_eq!(of(0.5, 0.9), Verdict::Slower);
+        assert_eq!(of(0.98, 1.02), Verdict::Equal);
+        assert_eq!(of(1.01, 1.02), Verdict::Equal);
+        assert_eq!(of(0.9, 1.02), Verdict::CannotTellApart);
+        assert_eq!(verdict(&Interval { median: 2.0, low: None, high: None }), Verdict::CannotTellApart);
+    }
+
+    /// Rates of two stores in one round: multiplicative noise, a drift over the run that both share, and now and then a
+    /// stall of one of them.
+    fn round(random: &mut SmallRng, sd: f64, round: u32, stalls: bool) -> (f64, f64) {
+        let drift = 1.0 - 0.02 * f64::from(round);
+        let mut one = || {
+            let noise: f64 = StandardNormal.sample(random);
+            let stall = if stalls && random.random::<f64>() < 0.1 { 0.9 } else { 1.0 };
+            drift * (noise * sd).exp() * stall
+        };
+        (one(), one())
+    }
+
+    /// How often equal stores are called different, in 10,000 comparisons by the rule that runs use: eight candidates, seven of
+    /// them compared with the eighth; five rounds, then as many more as their variances ask for, the number fixed once.
+    fn false_differences(sd: f64, stalls: bool) -> f64 {
+        let mut random = SmallRng::seed_from_u64(7);
+        let (mut called, mut compared) = (0, 0);
+        while compared < 10_000 {
+            let mut candidates = vec![Vec::new(); 8];
+            let (mut rounds, mut done) = (5, 0);
+            while done < rounds {
+                for pair in candidates.chunks_mut(2) {
+                    let (a, b) = round(&mut random, sd, done, stalls);
+                    pair[0].push(a);
+                    pair[1].push(b);
+                }
+                done += 1;
+                if done == 5 {
+                    let logs: Vec<Vec<f64>> = candidates[1..]
+                        .iter()
+                        .map(|candidate| paired_logs(candidate, &candidates[0]))
+                        .collect();
+                    rounds = rounds_needed(&logs, 0.05, 20);
+                }
+            }
+            for candidate in &candidates[1..] {
+                let verdict = verdict(&paired_ratio(candidate, &candidates[0]).unwrap());
+                called += u32::from(matches!(verdict, Verdict::Faster | Verdict::Slower));
+                compared += 1;
+            }
+        }
+        f64::from(called) / f64::from(compared)
+    }
+
+    #[test]
+    fn equal_stores_are_called_different_in_five_per_cent_of_comparisons() {
+        for sd in [0.02, 0.05, 0.10] {
+            for stalls in [false, true] {
+                let share = false_differences(sd, stalls);
+                println!("sd {sd}, stalls {stalls}: {:.1} % called different", share * 100.0);
+                // At 2 % some of them are called equal instead, which is right too.
+                assert!(share < 0.06, "sd {sd}, stalls {stalls}: {share}");
+            }
+        }
+    }
+
+    /// The rate of a round of a few ops, each with a noise of 30 %, and one in twenty with a stall that makes it ten times as long.
+    fn few_ops(random: &mut SmallRng, ops: u32, times: f64) -> f64 {
+        let seconds: f64 = (0..ops)
+            .map(|_| {
+                let noise: f64 = StandardNormal.sample(random);
+                let stall = if random.random::<f64>() < 0.05 { 10.0 } else { 1.0 };
+                times * (noise * 0.3).exp() * stall
+            })
+            .sum();
+        f64::from(ops) / seconds
+    }
+
+    /// Of 10,000 comparisons of five rounds of a few ops, the shares that call the first candidate faster and slower; it takes
+    /// `times` as long.
+    fn verdicts_on_few_ops(ops: u32, times: f64) -> [f64; 2] {
+        let mut random = SmallRng::seed_from_u64(11);
+        let mut called = [0.0; 2];
+        for _ in 0..10_000 {
+            let mut rates =
+                |times: f64| -> Vec<f64> { (0..5).map(|_| few_ops(&mut random, ops, times)).collect() };
+            let (a, b) = (rates(times), rates(1.0));
+            match verdict(&paired_ratio(&a, &b).unwrap()) {
+                Verdict::Faster => called[0] += 1e-4,
+                Verdict::Slower => called[1] += 1e-4,
+                _ => {}
+            }
+        }
+        called
+    }
+
+    #[test]
+    fn five_rounds_of_few_ops_do_not_turn_an_order_round() {
+        for ops in [1, 3, 20] {
+            let [faster, slower] = verdicts_on_few_ops(ops, 1.0);
+            let [wrong, right] = verdicts_on_few_ops(ops, 2.0);
+            println!(
+                "{ops} ops: equal candidates {:.1} % different; of twice the time {:.1} % the wrong way, {:.1} % the right",
+                (faster + slower) * 100.0,
+                wrong * 100.0,
+                right * 100.0
+            );
+            assert!(faster + slower < 0.055 && wrong < 0.002, "{ops}: {faster} {slower} {wrong}");
+        }
+    }
+
+    #[test]
+    fn a_difference_of_ten_per_cent_is_found_with_noise_of_three() {
+        let mut random = SmallRng::seed_from_u64(9);
+        let found = (0..1000)
+            .filter(|_| {
+                let pairs: Vec<(f64, f64)> = (0..5).map(|n| round(&mut random, 0.03, n, false)).collect();
+                let (a, b): (Vec<f64>, Vec<f64>) = pairs.into_iter().map(|(a, b)| (a / 1.1, b)).unzip();
+                verdict(&paired_ratio(&a, &b).unwrap()) == Verdict::Slower
+            })
+            .count();
+        assert!(found > 900, "{found}");
+    }
+
+    #[test]
+    fn the_number_of_rounds_follows_from_the_first_ones() {
+        let needed = |logs: [f64; 5]| rounds_needed(&[logs.to_vec()], 0.05, 20);
+        assert_eq!(needed([0.0, 0.001, 0.0, -0.001, 0.0]), 5);
+        assert_eq!(needed([0.0, 1.0, -1.0, 0.5, -0.5]), 20);
+        let some = needed([0.0, 0.08, -0.06, 0.05, -0.07]);
+        assert!((6..20).contains(&some), "{some}");
+    }
+}

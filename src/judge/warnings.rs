@@ -1,0 +1,469 @@
+//! Warnings that follow from the figures: reasons not to trust a number, as data.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::cells::{device_bytes_per_byte, p50, series, waits_for_a_process, writes};
+use super::compare::{Series, rank};
+use super::{disturbed, probes, ranking};
+use crate::plan::text::{Design, Order, Phase, Transaction, Use, whole_of};
+use crate::result::{
+    Cache, CandidateResult, Cell, ComparedFrom, OwnShare, Partly, Reason, RunResult, Status, VerifiedFrom,
+    Warning, Where,
+};
+use crate::rules::{
+    CAUGHT_UP_SHARE, COMPRESSIBLE, HARNESS_SHARE_WARNED, KERNEL_HARDLY_HOLDS_MAX, KERNEL_HOLDS_MIN,
+    OVERRUN_MAX, READS_MORE_TIMES, RESIDENT_SHARE_MAX, VERDICT_ROUNDS, WAKE_LATE_SHARE, WAKING_SHARE,
+    WAY_VARIES,
+};
+
+/// Every warning that the figures of a result raise.
+pub fn from_figures(plan: &Design, result: &RunResult) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    warnings.extend(rounds(result));
+    warnings.extend(budget(plan, result));
+    warnings.extend(probes::drift(result));
+    warnings.extend(disturbed::warnings(plan, result));
+    warnings.extend(short(plan, result));
+    warnings.extend(harness(result));
+    warnings.extend(waking(plan, result));
+    warnings.extend(kept_awake(plan, result));
+    warnings.extend(use_of_bytes(plan, result));
+    warnings.extend(cold(result));
+    warnings.extend(attempts(result));
+    warnings.extend(put_off(result));
+    warnings.extend(caught_up(result));
+    warnings.extend(compared_in_caches(result));
+    warnings.extend(open_loops(result));
+    warnings.extend(unequal_memory(plan, result));
+    warnings.extend(own_cache(plan, result));
+    warnings.extend(reads_more(result));
+    warnings.extend(contents(result));
+    warnings.extend(distance(result));
+    warnings.extend(same_blob(plan, result));
+    warnings
+}
+
+fn rounds(result: &RunResult) -> Vec<Warning> {
+    let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0) as u32;
+    let few = (1..VERDICT_ROUNDS).contains(&rounds).then_some(Warning::FewRounds { rounds });
+    few.into_iter().chain((!result.complete).then_some(Warning::Incomplete { rounds })).collect()
+}
+
+fn budget(plan: &Design, result: &RunResult) -> Option<Warning> {
+    let asked_seconds = plan.budget?.as_secs_f64();
+    let took_seconds = result.program.seconds;
+    (took_seconds > asked_seconds * OVERRUN_MAX && took_seconds > asked_seconds + 5.0)
+        .then_some(Warning::OverBudget { asked_seconds, took_seconds })
+}
+
+/// Where this holds of cells, if anywhere: one warning for all of them, or a long table of them would hide the others.
+fn anywhere(result: &RunResult, is: impl Fn(&Cell) -> bool) -> Option<Vec<Where>> {
+    let cells: Vec<&Cell> = result.results.iter().filter(|cell| is(cell)).collect();
+    (!cells.is_empty()).then(|| places(result, &cells))
+}
+
+/// The phases and candidates of these cells: the parts of a phase are told as one, phases with the same candidates together.
+fn places(result: &RunResult, cells: &[&Cell]) -> Vec<Where> {
+    let is_candidate =
+        |candidate: &&CandidateResult| candidate.status == Status::Measured && !candidate.is_baseline();
+    let every: Vec<&str> =
+        result.candidates.iter().filter(is_candidate).map(|candidate| candidate.store.as_str()).collect();
+    let mut by_phase: Vec<(&str, Vec<&str>)> = Vec::new();
+    for cell in cells {
+        let (phase, store) = (whole_of(&cell.phase), cell.store.as_str());
+        match by_phase.iter_mut().find(|(other, _)| *other == phase) {
+            Some((_, stores)) if stores.contains(&store) => {}
+            Some((_, stores)) => stores.push(store),
+            None => by_phase.push((phase, vec![store])),
+        }
+    }
+    let mut places: Vec<Where> = Vec::new();
+    for (phase, stores) in by_phase {
+        let of_these = |cell: &&Cell| whole_of(&cell.phase) == phase && stores.contains(&cell.store.as_str());
+        let all = result.results.iter().filter(of_these).count();
+        let meant = cells.iter().copied().filter(of_these).count();
+        let phase = Partly { phase: phase.to_owned(), in_part: meant < all };
+        let every_candidate = every.len() > 2 && every.iter().all(|candidate| stores.contains(candidate));
+        let same = |place: &&mut Where| place.stores == stores || place.every_candidate && every_candidate;
+        match places.iter_mut().find(same) {
+            Some(place) => place.phases.push(phase),
+            None => {
+                let stores = stores.into_iter().map(str::to_owned).collect();
+                places.push(Where { phases: vec![phase], stores, every_candidate });
+            }
+        }
+    }
+    places
+}
+
+fn short(plan: &Design, result: &RunResult) -> Option<Warning> {
+    // More blobs make no more openings.
+    let opens = |phase: &Phase| phase.deed().is_some_and(|deed| deed.reopens);
+    let reopens = |cell: &Cell| plan.phases.iter().any(|phase| phase.id == cell.phase && opens(phase));
+    let is_short = |cell: &Cell| ranking::is_too_short(cell) && !reopens(cell);
+    let is_cut_short = result.results.iter().any(ranking::is_cut_short) && result.plan.corpora.is_empty();
+    Some(Warning::TooShort { places: anywhere(result, is_short)?, is_cut_short })
+}
+
+fn harness(result: &RunResult) -> Vec<Warning> {
+    let share = |cell: &Cell| cell.harness_share.filter(|_| !ranking::is_baseline(cell)).unwrap_or(0.0);
+    let limit = ranking::HARNESS_SHARE_MAX;
+    let some = anywhere(result, |cell| share(cell) > HARNESS_SHARE_WARNED && share(cell) <= limit);
+    let much = anywhere(result, |cell| share(cell) > limit);
+    let some = some.map(|places| Warning::HarnessShare { places });
+    some.into_iter().chain(much.map(|places| Warning::ClientBound { places })).collect()
+}
+
+/// Ops of one worker that are mostly two processors waking each other: another machine, or more workers, may make them several
+/// times faster, and stores inside the process no faster at all.
+fn waking(plan: &Design, result: &RunResult) -> Option<Warning> {
+    let trips = probes::trips(result)?;
+    let waits = |cell: &Cell| {
+        let takes = p50(cell).map_or(0.0, |p50| p50 as f64);
+        // Where an op takes much less than the way, the kernel has put both sides on one processor.
+        let wakes = trips.ns <= WAY_VARIES * takes && trips.waking_ns() > WAKING_SHARE * takes;
+        wakes && waits_for_a_process(cell)
+    };
+    let places = anywhere(result, waits)?;
+    Some(Warning::Waking { places, far_ns: trips.ns, near_ns: trips.near_ns, is_awake: plan.awake })
+}
+
+/// Processors that were asked not to sleep: what is served where they do is served later.
+fn kept_awake(plan: &Design, result: &RunResult) -> Option<Warning> {
+    let trips =
+        probes::trips(result).filter(|_| plan.awake && result.results.iter().any(waits_for_a_process))?;
+    Some(Warning::Awake { far_ns: trips.ns, near_ns: trips.near_ns })
+}
+
+/// Whether the winner of warm reads is another one when every byte is copied, among candidates that may be compared.
+fn use_of_bytes(plan: &Design, result: &RunResult) -> Option<Warning> {
+    let phase_of = |wanted: Use| {
+        plan.phases.iter().find_map(|phase| match phase.plain_load() {
+            Some(load)
+                if load.use_bytes == wanted
+                    && load.only_reads()
+                    && load.transaction != Some(Transaction::Phase)
+                    && phase.cache == crate::plan::text::CacheState::Warm =>
+            {
+                Some(phase.id.clone())
+            }
+            _ => None,
+        })
+    };
+    let (touch, copy) = (phase_of(Use::Touch)?, phase_of(Use::Copy)?);
+    let cell_of = |phase: &str, store: &str| {
+        result.results.iter().any(|cell| {
+            cell.phase == phase && cell.store == store && cell.corpus_id.is_only() && !cell.rounds.is_empty()
+        })
+    };
+    let leaders = |phase: &str, group: &str| -> Option<Vec<String>> {
+        let candidates: Vec<Series> = result
+            .results
+            .iter()
+            .filter(|cell| cell.phase == phase && cell.corpus_id.is_only() && !cell.rounds.is_empty())
+            .filter(|cell| ranking::ranked_with(cell) == group)
+            // A phase may be for some candidates only.
+            .filter(|cell| cell_of(&touch, &cell.store) && cell_of(&copy, &cell.store))
+            // Candidates that copy so fast that the copying is most of an op still tell who wins.
+            .filter(|cell| cell.not_ranked.as_ref().is_none_or(Reason::is_client_bound))
+            .map(series)
+            .collect();
+        rank(&candidates).map(|ranking| ranking.leaders)
+    };
+    let groups: BTreeSet<String> =
+        result.results.iter().filter(|cell| cell.phase == copy).map(ranking::ranked_with).collect();
+    let (touched, copied) = groups.iter().find_map(|group| {
+        let (touch, copy) = (leaders(&touch, group)?, leaders(&copy, group)?);
+        (!touch.iter().any(|leader| copy.contains(leader))).then_some((touch, copy))
+    })?;
+    Some(Warning::UseOfBytes { touched, copied })
+}
+
+fn cold(result: &RunResult) -> Vec<Warning> {
+    let measured = |cell: &Cell| !ranking::is_baseline(cell);
+    let resident =
+        anywhere(result, |cell| measured(cell) && cell.not_ranked.as_ref().is_some_and(Reason::is_resident));
+    let lukewarm = anywhere(result, |cell| {
+        let share = cell.cache_proof.as_ref().and_then(|proof| proof.resident_share).unwrap_or(0.0);
+        measured(cell) && cell.cache == Cache::Lukewarm && share > RESIDENT_SHARE_MAX
+    });
+    let resident = resident.map(|places| Warning::Resident { places });
+    resident.into_iter().chain(lukewarm.map(|places| Warning::StillInMemory { places })).collect()
+}
+
+fn attempts(result: &RunResult) -> Vec<Warning> {
+    let counted = |of: fn(&Cell) -> u64| {
+        let number = result.results.iter().map(of).sum::<u64>();
+        Some((number, anywhere(result, |cell| of(cell) > 0)?))
+    };
+    let retries = counted(|cell| cell.counters.retries);
+    // A cold phase is about caches that are empty.
+    let misses = counted(|cell| if cell.cache == Cache::Cold { 0 } else { cell.counters.cache_misses });
+    let timeouts = counted(|cell| cell.counters.timeouts);
+    let warnings = [
+        retries.map(|(attempts, places)| Warning::Retries { attempts, places }),
+        misses.map(|(answers, places)| Warning::CacheMisses { answers, places }),
+        timeouts.map(|(ops, places)| Warning::Timeouts { ops, places }),
+    ];
+    warnings.into_iter().flatten().collect()
+}
+
+fn open_loops(result: &RunResult) -> Option<Warning> {
+    let late = |cell: &Cell| {
+        let p50 = cell.response_ns.and_then(|response| response.p50).unwrap_or(u64::MAX) as f64;
+        let late =
+            cell.rounds.iter().filter_map(|round| round.open.as_ref()).map(|open| open.wake_late_p50_ns);
+        late.max().unwrap_or(0) as f64 > WAKE_LATE_SHARE * p50
+    };
+    Some(Warning::WakeLate { places: anywhere(result, late)? })
+}
+
+/// Round trips that were made by delaying are not yet a network.
+fn distance(result: &RunResult) -> Option<Warning> {
+    result.results.iter().any(|cell| cell.traits.is_far()).then_some(Warning::Distance)
+}
+
+/// Reads that ask for one blob again and again, as load generators do by default.
+fn same_blob(plan: &Design, result: &RunResult) -> Option<Warning> {
+    let asks_one =
+        |phase: &&Phase| phase.load().is_some_and(|load| load.order == Order::Same && load.only_reads());
+    let was_done =
+        |phase: &&Phase| result.results.iter().any(|cell| cell.phase == phase.id && !cell.rounds.is_empty());
+    let phases = plan.phases.iter().filter(asks_one).filter(was_done);
+    let phases: Vec<String> = phases.map(|phase| phase.id.clone()).collect();
+    (!phases.is_empty()).then_some(Warning::SameBlob { phases })
+}
+
+/// Whose put-off work nobody waits for.
+fn put_off(result: &RunResult) -> Option<Warning> {
+    let is = |cell: &Cell| cell.traits.is_external && writes(cell) && !cell.rounds.is_empty();
+    Some(Warning::NotSettled { places: anywhere(result, is)? })
+}
+
+/// Candidates that did much of their writes' work between phases, where it is in no rate.
+fn caught_up(result: &RunResult) -> Option<Warning> {
+    let share_of = |store: &str| {
+        let cells = result.results.iter().filter(|cell| cell.store == store);
+        let rounds = || cells.clone().flat_map(|cell| &cell.rounds);
+        let caught_up: f64 = rounds().filter_map(|round| round.caught_up_seconds).sum();
+        let settled: f64 = rounds().filter_map(|round| round.settled_seconds).sum();
+        caught_up / settled.max(f64::MIN_POSITIVE)
+    };
+    let own = |candidate: &CandidateResult| OwnShare {
+        store: candidate.store.clone(),
+        share: share_of(&candidate.store),
+    };
+    let shares: Vec<OwnShare> =
+        result.candidates.iter().map(own).filter(|own| own.share > CAUGHT_UP_SHARE).collect();
+    (!shares.is_empty()).then_some(Warning::CaughtUp { shares })
+}
+
+/// Candidates of which nothing shows that their devices have what was put.
+fn compared_in_caches(result: &RunResult) -> Option<Warning> {
+    use VerifiedFrom::{KernelCache, RunningServer, SharedServer, UsersServer};
+    let copy = |from: VerifiedFrom| {
+        let candidates = result.candidates.iter().filter(|candidate| candidate.verified_from == Some(from));
+        ComparedFrom { from, stores: candidates.map(|candidate| candidate.store.clone()).collect() }
+    };
+    let mut copies = [KernelCache, RunningServer, SharedServer, UsersServer].map(copy).to_vec();
+    copies.retain(|copy| !copy.stores.is_empty());
+    (!copies.is_empty()).then_some(Warning::ComparedInCache { copies })
+}
+
+/// Whether some candidates had the kernel's cache beside their own, and others had not, where no cache of their own holds the
+/// blobs.
+fn unequal_memory(plan: &Design, result: &RunResult) -> Option<Warning> {
+    // Where memory is limited, it is equal; and a cache that is as large as a vendor says holds what fits into memory.
+    let cache = plan.cache.filter(|_| plan.memory.is_none())?;
+    let corpus_of = |cell: &Cell| {
+        let corpora = result.all_corpora();
+        corpora.iter().find(|corpus| corpus.corpus_id == cell.corpus_id).map_or(0, |corpus| corpus.bytes)
+    };
+    let is_meant = |cell: &&Cell| {
+        let is_warm_read = cell.cache == Cache::Warm && !writes(cell) && !cell.rounds.is_empty();
+        let bytes = corpus_of(cell);
+        is_warm_read && !ranking::is_baseline(cell) && bytes > cache.bytes(bytes)
+    };
+    let share = |cell: &Cell| {
+        let shares: Vec<f64> = cell.rounds.iter().filter_map(|round| round.page_cache_share).collect();
+        (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
+    };
+    let (mut held, mut not_held) = (BTreeSet::new(), BTreeSet::new());
+    let mut corpus_bytes = 0;
+    for cell in result.results.iter().filter(is_meant) {
+        match share(cell) {
+            Some(share) if share >= KERNEL_HOLDS_MIN => drop(held.insert(cell.store.clone())),
+            Some(share) if share <= KERNEL_HARDLY_HOLDS_MAX => drop(not_held.insert(cell.store.clone())),
+            _ => continue,
+        }
+        corpus_bytes = corpus_bytes.max(corpus_of(cell));
+    }
+    let held: Vec<String> = held.difference(&not_held).cloned().collect();
+    (!held.is_empty() && !not_held.is_empty()).then(|| Warning::UnequalMemory {
+        cache_bytes: cache.bytes(corpus_bytes),
+        corpus_bytes,
+        held,
+        not_held: not_held.into_iter().collect(),
+    })
+}
+
+/// A cache that is not the share of the memory that vendors say.
+fn own_cache(plan: &Design, result: &RunResult) -> Option<Warning> {
+    Some(Warning::OwnCache { cache_bytes: plan.cache?.bytes(result.corpus.bytes) })
+}
+
+/// Candidates that read much more from the device than they were asked for, with little memory.
+fn reads_more(result: &RunResult) -> Option<Warning> {
+    let is_limited = |cell: &&Cell| {
+        let budget = |round: &crate::result::Round| round.memory.and_then(|memory| memory.budget_bytes);
+        !writes(cell) && cell.rounds.iter().any(|round| budget(round).is_some())
+    };
+    let mut times: BTreeMap<String, f64> = BTreeMap::new();
+    for cell in result.results.iter().filter(is_limited).filter(|cell| !ranking::is_baseline(cell)) {
+        let read = device_bytes_per_byte(cell).unwrap_or(0.0);
+        let most = times.entry(cell.store.clone()).or_default();
+        *most = most.max(read);
+    }
+    times.retain(|_, times| *times >= READS_MORE_TIMES);
+    let read_ahead_bytes = result.machine.read_ahead_bytes;
+    let shares = times.into_iter().map(|(store, share)| OwnShare { store, share }).collect::<Vec<_>>();
+    (!shares.is_empty()).then_some(Warning::ReadsMore { shares, read_ahead_bytes })
+}
+
+fn contents(result: &RunResult) -> Option<Warning> {
+    let zstd_ratio = result.corpus.zstd_ratio;
+    (zstd_ratio > COMPRESSIBLE && !result.shows_pages()).then_some(Warning::Compressible { zstd_ratio })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{ComparedFrom, OwnShare, VerifiedFrom, Warning, Where, places};
+    use crate::judge::fixture::{around, cell, result};
+    use crate::result::{Cell, Round};
+
+    #[test]
+    fn work_between_phases_is_told_with_its_share() {
+        let round = |settled, caught_up| Round {
+            settled_seconds: Some(settled),
+            caught_up_seconds: Some(caught_up),
+            ..Round::default()
+        };
+        let cells = ["a", "b"].map(|store| cell(store, "overwrite", &[], json!({})));
+        let mut result = result("", cells.to_vec(), Vec::new());
+        result.results[0].rounds = vec![round(2.0, 0.1), round(2.0, 0.9)];
+        result.results[1].rounds = vec![round(2.0, 0.1), round(2.0, 0.2)];
+        let candidate = |store: &str| json!({"store": store, "adapter": "a", "kind": "embedded", "options": {}, "status": "measured", "facts": {}});
+        result.candidates =
+            ["a", "b"].iter().map(|store| serde_json::from_value(candidate(store)).unwrap()).collect();
+        let own = OwnShare { store: "a".to_owned(), share: 0.25 };
+        assert_eq!(super::caught_up(&result), Some(Warning::CaughtUp { shares: vec![own] }));
+        result.candidates.remove(0);
+        assert_eq!(super::caught_up(&result), None);
+    }
+
+    #[test]
+    fn the_winner_when_bytes_are_copied_is_one_of_its_own_class() {
+        let plan = crate::plan::resolved("phases = ['fill', 'read-warm', 'read-copy']");
+        let told = |own: serde_json::Value| {
+            let of = |store: &str, phase: &str, level: f64, salt: usize, over: &serde_json::Value| {
+                cell(store, phase, &around(level, salt), over.clone())
+            };
+            let cells = vec![
+                of("a", "read-warm", 1.0, 0, &json!({})),
+                of("a", "read-copy", 2.0, 1, &json!({})),
+                of("b", "read-warm", 2.0, 2, &own),
+                of("b", "read-copy", 1.0, 3, &own),
+            ];
+            super::use_of_bytes(&plan, &result("", cells, Vec::new())).is_some()
+        };
+        assert!(told(json!({})));
+        assert!(!told(json!({"own_durability": "each-write"})));
+    }
+
+    #[test]
+    fn candidates_that_were_compared_in_a_cache_are_named_by_why() {
+        let mut result = result("", Vec::new(), Vec::new());
+        let candidate = |store: &str, from: &str| {
+            json!({"store": store, "adapter": "a", "kind": "server", "options": {}, "status": "measured", "facts": {},
+                   "verified_from": from})
+        };
+        let mut said = |candidates: &[(&str, &str)]| {
+            let candidates = candidates
+                .iter()
+                .map(|(store, from)| serde_json::from_value(candidate(store, from)).unwrap());
+            result.candidates = candidates.collect();
+            super::compared_in_caches(&result)
+        };
+        assert_eq!(said(&[("a", "device"), ("b", "not-kept")]), None);
+        let given =
+            said(&[("a", "device"), ("b", "users-server"), ("c", "users-server"), ("d", "shared-server")]);
+        let of = |from, stores: &[&str]| ComparedFrom {
+            from,
+            stores: stores.iter().map(|store| (*store).to_owned()).collect(),
+        };
+        let copies = vec![of(VerifiedFrom::SharedServer, &["d"]), of(VerifiedFrom::UsersServer, &["b", "c"])];
+        assert_eq!(given, Some(Warning::ComparedInCache { copies }));
+    }
+
+    #[test]
+    fn candidates_that_had_the_kernels_cache_and_others_that_had_not_are_named() {
+        let plan = crate::plan::resolved("cache = '64MiB'\nphases = ['fill', 'read-warm']");
+        let told = |bytes: u64, shares: [(&str, Option<f64>); 3]| {
+            let cells = shares.map(|(store, _)| cell(store, "read-warm", &around(1.0, 0), json!({})));
+            let mut result = result("", cells.to_vec(), Vec::new());
+            result.corpus.bytes = bytes;
+            for (cell, (_, share)) in result.results.iter_mut().zip(shares) {
+                cell.rounds.iter_mut().for_each(|round| round.page_cache_share = share);
+            }
+            super::unequal_memory(&plan, &result)
+        };
+        let shares = [("files", Some(1.0)), ("direct", Some(0.02)), ("far", None)];
+        let Some(Warning::UnequalMemory { held, not_held, cache_bytes, .. }) = told(400_000_000, shares)
+        else {
+            panic!("nothing is said")
+        };
+        assert_eq!(
+            (held, not_held, cache_bytes),
+            (vec!["files".to_owned()], vec!["direct".to_owned()], 64 << 20)
+        );
+        // A cache of its own holds all of it, or the kernel holds that of all.
+        assert_eq!(told(29_000_000, shares), None);
+        assert_eq!(told(400_000_000, [("files", Some(1.0)), ("direct", Some(0.95)), ("far", None)]), None);
+    }
+
+    #[test]
+    fn parts_and_phases_with_the_same_candidates_are_told_once() {
+        let phases = ["fill", "first.01", "first.02", "second.01", "second.02"];
+        let cells =
+            ["a", "b", "c"].iter().flat_map(|store| phases.map(|phase| cell(store, phase, &[], json!({}))));
+        let mut result = result("", cells.collect(), vec![]);
+        let of = |result: &crate::result::RunResult, is: &dyn Fn(&Cell) -> bool| {
+            let places = places(result, &result.results.iter().filter(|cell| is(cell)).collect::<Vec<_>>());
+            let one = |place: &Where| {
+                let phases = place.phases.iter().map(|partly| (partly.phase.clone(), partly.in_part));
+                (
+                    phases.collect::<Vec<_>>(),
+                    if place.every_candidate { Vec::new() } else { place.stores.clone() },
+                )
+            };
+            places.iter().map(one).collect::<Vec<_>>()
+        };
+        let whole = |phases: &[&str], stores: &[&str]| {
+            let phases: Vec<(String, bool)> =
+                phases.iter().map(|phase| ((*phase).to_owned(), false)).collect();
+            (phases, stores.iter().map(|store| (*store).to_owned()).collect::<Vec<String>>())
+        };
+        let candidate = |store: &str| json!({"store": store, "adapter": "a", "kind": "embedded", "options": {}, "status": "measured", "facts": {}});
+        result.candidates =
+            ["a", "b", "c"].iter().map(|store| serde_json::from_value(candidate(store)).unwrap()).collect();
+        assert_eq!(of(&result, &|_| true), [whole(&["fill", "first", "second"], &[])]);
+        let two = of(&result, &|cell| cell.store != "b" && cell.phase != "fill");
+        assert_eq!(two, [whole(&["first", "second"], &["a", "c"])]);
+        let some = of(&result, &|cell| cell.phase == "first.02" || cell.store == "a" && cell.phase == "fill");
+        let mut in_part = whole(&["first"], &[]);
+        in_part.0[0].1 = true;
+        assert_eq!(some, [whole(&["fill"], &["a"]), in_part]);
+    }
+}

@@ -1,0 +1,587 @@
+//! From the stores a user names and the values they set to the candidates of a run.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+
+use super::text::{Class, PlanText, Transaction, class_wanted, cold_passes, default_stores, split_label};
+use crate::names::unknown;
+use crate::shown::{self, MASK, without_passwords};
+use crate::store::{
+    Adapter, COMMON, Connects, Durability, Kind, MadeCold, OptionSpec, Options, Traits, Values,
+};
+use crate::stores::{self, CatalogueOf, Entry};
+use crate::units::parse_bytes;
+
+/// One candidate of a run: a store with its settings.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// The adapter's name and the options that tell this candidate from others: `sqlite[page_size=4096]`.
+    pub label: String,
+    /// The store.
+    pub adapter: &'static Adapter,
+    /// All its settings.
+    pub options: Options,
+}
+
+impl Candidate {
+    /// Whether it is a baseline, shown but never ranked.
+    pub fn is_baseline(&self) -> bool {
+        self.adapter.kind == Kind::Baseline
+    }
+
+    /// What is true of it with its settings.
+    pub fn traits(&self) -> Traits {
+        (self.adapter.traits)(&self.options)
+    }
+
+    /// The URL of a server of the user's, where one is given; with its password.
+    pub fn url(&self) -> Option<&str> {
+        self.adapter.url(&self.options)
+    }
+
+    /// How it is made cold; `None` where it cannot be.
+    pub fn made_cold(&self) -> Option<MadeCold> {
+        self.adapter.made_cold(&self.options)
+    }
+
+    /// Whether it can be closed, evicted and opened again.
+    pub fn can_be_cold(&self) -> bool {
+        self.made_cold().is_some()
+    }
+
+    /// Whether a server of ours stops and starts again when the candidate is made cold.
+    pub fn restarts(&self) -> bool {
+        self.made_cold() == Some(MadeCold::Restarted)
+    }
+
+    /// How many of the passes of a cold phase it does.
+    pub fn cold_passes(&self, planned: u32) -> u32 {
+        cold_passes(self.made_cold(), planned)
+    }
+
+    /// The durability class that was set for this candidate alone.
+    pub fn own_class(&self) -> Option<Durability> {
+        self.options.own_class()
+    }
+
+    /// How its reads are grouped where the phase does not say.
+    pub fn transaction(&self) -> Transaction {
+        let in_one = self.options.reads_in_one_transaction();
+        if in_one { Transaction::Phase } else { Transaction::Op }
+    }
+
+    /// Where its uploads are registered.
+    pub fn catalogue(&self) -> Result<CatalogueOf> {
+        stores::catalogue(&self.options)
+    }
+
+    /// Why its reads cannot be one transaction, if they cannot.
+    pub fn why_not_one_transaction(&self) -> Option<&'static str> {
+        if (self.adapter.caps)(&self.options).one_transaction.is_none() {
+            return Some("no transaction that several reads could be in");
+        }
+        (self.traits().connects == Connects::EachOp)
+            .then_some("connects anew for every op, and a transaction ends with its connection")
+    }
+
+    /// Whether its blobs are pages that a browser loads.
+    pub fn shows_pages(&self) -> bool {
+        self.adapter.kind == Kind::Page
+    }
+}
+
+/// The settings that a store has when none are given.
+pub fn defaults(adapter: &Adapter) -> Options {
+    let value =
+        |spec: &OptionSpec| from_environment(adapter, spec).unwrap_or_else(|| spec.default.to_owned());
+    let checked = |spec: &OptionSpec| check_value(spec, &value(spec)).unwrap_or_default();
+    Options::new(adapter.options.iter().map(|spec| (spec.name.to_owned(), checked(spec))).collect())
+}
+
+/// A candidate that a plan asks for and that cannot run here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Missing {
+    /// As it would have been called.
+    pub label: String,
+    /// The adapter's name.
+    pub adapter: String,
+    /// Why, and what would bring it.
+    pub reason: String,
+}
+
+/// What `--set` or a plan's `[set]` holds: `store.option`, and one value or several.
+pub type Sets = BTreeMap<String, Vec<String>>;
+
+/// Refuses what no candidate can be meant by (see [`Selector`](super::selector::Selector)): an unknown store or setting.
+pub(super) fn check_selector(text: &str, absent: &BTreeMap<String, String>) -> Result<()> {
+    if absent.contains_key(text) {
+        return Ok(());
+    }
+    let (store, options) = split_label(text)?;
+    match stores::find(store) {
+        Some(Entry::Ready(adapter)) => options.iter().try_for_each(|(name, value)| {
+            let spec = spec_of(adapter, name)?;
+            // It may hold a password, and what chooses candidates is stored as it is written.
+            ensure!(
+                !matches!(spec.values, Values::Url),
+                "candidates of `{store}` are not chosen by their `{name}`"
+            );
+            check_value(spec, value).map(drop).with_context(|| format!("`{name}` of `{store}`"))
+        }),
+        // Nothing is known of its options here.
+        Some(Entry::NotCompiled { .. } | Entry::Impossible { .. }) => Ok(()),
+        None => Err(unknown("store", store, stores::names())),
+    }
+}
+
+/// Makes the candidates. A store that cannot be had here is an error where `strict`, because it was named by a flag; else it is
+/// returned as missing.
+pub fn candidates(stores: &[String], sets: &Sets, strict: bool) -> Result<(Vec<Candidate>, Vec<Missing>)> {
+    let (mut candidates, mut missing) = (Vec::new(), Vec::new());
+    let mut used = std::collections::BTreeSet::new();
+    for store in stores {
+        let (name, fixed) = split_label(store)?;
+        match stores::find(name) {
+            Some(Entry::Ready(adapter)) => {
+                for candidate in candidates_of(adapter, &fixed, sets, &mut used)? {
+                    match why_unavailable(&candidate) {
+                        None => candidates.push(candidate),
+                        Some(error) if strict => {
+                            return Err(error.context(format!("the store `{name}` cannot run here")));
+                        }
+                        Some(error) => missing.push(Missing {
+                            label: candidate.label,
+                            adapter: name.to_owned(),
+                            reason: shown::of_error(&format!("{error:#}")),
+                        }),
+                    }
+                }
+            }
+            Some(Entry::NotCompiled { name, feature }) => {
+                let reason =
+                    format!("not compiled in; build with `cargo build --release --features {feature}`");
+                if strict {
+                    bail!("the store `{name}` is {reason}");
+                }
+                let label = without_passwords(store);
+                missing.push(Missing { label, adapter: name.to_owned(), reason });
+            }
+            Some(Entry::Impossible { name, why }) if strict => {
+                bail!("the store `{name}` cannot be had: {why}");
+            }
+            Some(Entry::Impossible { name, why }) => missing.push(Missing {
+                label: without_passwords(store),
+                adapter: name.to_owned(),
+                reason: why.to_owned(),
+            }),
+            None => return Err(unknown("store", name, stores::names())),
+        }
+    }
+    for set in sets.keys() {
+        if !used.contains(set) {
+            return Err(unused_set(set));
+        }
+    }
+    tell_apart(&mut candidates)?;
+    Ok((candidates, missing))
+}
+
+/// Refuses a candidate that is there twice. URLs that differ in their passwords only have the same label: a number tells them
+/// apart.
+fn tell_apart(candidates: &mut [Candidate]) -> Result<()> {
+    let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for candidate in candidates {
+        let urls = seen.entry(candidate.label.clone()).or_default();
+        let url = candidate.url().unwrap_or_default().to_owned();
+        if urls.contains(&url) {
+            bail!("the candidate `{}` is named twice", candidate.label);
+        }
+        urls.push(url);
+        if urls.len() > 1 {
+            candidate.label = format!("{} #{}", candidate.label, urls.len());
+        }
+    }
+    Ok(())
+}
+
+/// Why a candidate cannot run here: it has no server, or its catalogue has none.
+fn why_unavailable(candidate: &Candidate) -> Option<anyhow::Error> {
+    if candidate.url().is_some() {
+        return None;
+    }
+    missing_server(candidate.adapter, &candidate.options).or_else(|| match candidate.catalogue() {
+        Ok(CatalogueOf::Apart(adapter)) => missing_server(adapter, &defaults(adapter))
+            .map(|error| error.context(format!("its catalogue `{}`", adapter.name))),
+        _ => None,
+    })
+}
+
+/// Why a store cannot be had with these settings: the machine does not allow it, or no URL is given, and its program is missing
+/// or there is none to start.
+pub fn missing_server(adapter: &Adapter, options: &Options) -> Option<anyhow::Error> {
+    if adapter.url(options).is_some() {
+        return None;
+    }
+    if adapter.kind == Kind::Server && adapter.programs.is_empty() {
+        let family = stores::family(adapter.name);
+        return Some(anyhow!(
+            "it needs a server of yours: --set {family}.url={family}://USER:PASSWORD@HOST/DATABASE, or {}",
+            url_variable(adapter)
+        ));
+    }
+    (adapter.needs.of_machine)(options).or_else(|| adapter.missing_program())
+}
+
+/// One candidate, or one for each combination of the lists that were given.
+fn candidates_of(
+    adapter: &'static Adapter,
+    fixed: &BTreeMap<String, String>,
+    sets: &Sets,
+    used: &mut std::collections::BTreeSet<String>,
+) -> Result<Vec<Candidate>> {
+    for name in fixed.keys() {
+        spec_of(adapter, name)?;
+    }
+    // Each combination: all values, and those that go into the label.
+    let mut combinations = vec![(BTreeMap::new(), BTreeMap::new())];
+    for (spec, common) in own_and_common(adapter) {
+        let (values, in_label) = match (fixed.get(spec.name), given(adapter, spec, sets, used)) {
+            (Some(value), _) => (vec![value.clone()], true),
+            // Candidates of different classes are told apart by their names, wherever they are named.
+            (None, Some(values)) => (values.clone(), values.len() > 1 || spec.is_always_in_the_label()),
+            (None, None) if common => continue,
+            (None, None) => {
+                (vec![from_environment(adapter, spec).unwrap_or_else(|| spec.default.to_owned())], false)
+            }
+        };
+        let mut next = Vec::new();
+        for value in &values {
+            let checked = check_value(spec, value)
+                .with_context(|| format!("cannot set `{}.{}`", adapter.name, spec.name))?;
+            for (all, label) in &combinations {
+                let (mut all, mut label): (BTreeMap<String, String>, BTreeMap<String, String>) =
+                    (all.clone(), label.clone());
+                all.insert(spec.name.to_owned(), checked.clone());
+                if in_label {
+                    // What it is called is shown and stored.
+                    label.insert(spec.name.to_owned(), without_passwords(value));
+                }
+                next.push((all, label));
+            }
+        }
+        combinations = next;
+    }
+    let candidate = |(all, label)| Candidate {
+        label: label_of(adapter.name, &label),
+        adapter,
+        options: Options::new(all),
+    };
+    let candidates: Vec<Candidate> = combinations.into_iter().map(candidate).collect();
+    candidates
+        .iter()
+        .try_for_each(|candidate| check_class(candidate).and_then(|()| check_transaction(candidate)))?;
+    Ok(candidates)
+}
+
+/// Refuses a class that was set for a candidate and that its store does not have.
+fn check_class(candidate: &Candidate) -> Result<()> {
+    let classes = (candidate.adapter.caps)(&candidate.options).durability;
+    match candidate.own_class() {
+        Some(class) if !classes.contains(&class) => {
+            let has: Vec<&str> = classes.iter().map(|class| class.name()).collect();
+            bail!(
+                "cannot set `{}`: the store has no class `{}`; it has {}",
+                candidate.label,
+                class.name(),
+                has.join(", ")
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses one transaction for reads of a store that has none.
+fn check_transaction(candidate: &Candidate) -> Result<()> {
+    match candidate.why_not_one_transaction().filter(|_| candidate.transaction() == Transaction::Phase) {
+        Some(why) => bail!("cannot set `{}.transaction` to phase: {why}", candidate.adapter.name),
+        None => Ok(()),
+    }
+}
+
+/// A URL that was not set, from `BLOBWISE_POSTGRES_URL` for the family `postgres`.
+fn from_environment(adapter: &Adapter, spec: &OptionSpec) -> Option<String> {
+    if !matches!(spec.values, Values::Url) {
+        return None;
+    }
+    std::env::var(url_variable(adapter)).ok().filter(|url| !url.is_empty())
+}
+
+fn url_variable(adapter: &Adapter) -> String {
+    format!("BLOBWISE_{}_URL", stores::family(adapter.name).to_uppercase())
+}
+
+fn label_of(name: &str, options: &BTreeMap<String, String>) -> String {
+    if options.is_empty() {
+        return name.to_owned();
+    }
+    let pairs: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    format!("{name}[{}]", pairs.join(","))
+}
+
+/// The values set for an option, by the store's name or by its family's (`files.sync` for `files/flat`).
+fn given<'s>(
+    adapter: &Adapter,
+    spec: &OptionSpec,
+    sets: &'s Sets,
+    used: &mut std::collections::BTreeSet<String>,
+) -> Option<&'s Vec<String>> {
+    let family = stores::family(adapter.name);
+    let names = [format!("{}.{}", adapter.name, spec.name), format!("{family}.{}", spec.name)];
+    for name in &names {
+        if sets.contains_key(name) {
+            used.insert(name.clone());
+        }
+    }
+    names.iter().find_map(|name| sets.get(name))
+}
+
+/// The options of a store, and whether each is one that every store has.
+fn own_and_common(adapter: &'static Adapter) -> impl Iterator<Item = (&'static OptionSpec, bool)> {
+    adapter.options.iter().map(|spec| (spec, false)).chain(COMMON.iter().map(|spec| (spec, true)))
+}
+
+fn spec_of(adapter: &'static Adapter, name: &str) -> Result<&'static OptionSpec> {
+    let names = || own_and_common(adapter).map(|(spec, _)| spec.name);
+    let found = own_and_common(adapter).map(|(spec, _)| spec).find(|spec| spec.name == name);
+    found.ok_or_else(|| unknown(&format!("option of `{}`", adapter.name), name, names()))
+}
+
+/// Why a `--set` fits no candidate: an unknown store, an unknown option, or a store that is not part of this run.
+fn unused_set(set: &str) -> anyhow::Error {
+    let Some((store, option)) = set.rsplit_once('.') else {
+        return anyhow!("`{set}` is not of the form store.option");
+    };
+    let of = |adapter: &&Adapter| adapter.name == store || stores::family(adapter.name) == store;
+    let members: Vec<&'static Adapter> = stores::adapters().filter(of).collect();
+    let options = || members.iter().flat_map(|adapter| own_and_common(adapter).map(|(spec, _)| spec.name));
+    if members.is_empty() {
+        unknown("store", store, stores::names())
+    } else if !options().any(|name| name == option) {
+        unknown(&format!("option of `{store}`"), option, options())
+    } else {
+        anyhow!("`{set}` is set, but `{store}` is not among the stores of this run")
+    }
+}
+
+fn is_word(value: &str) -> bool {
+    !value.is_empty() && value.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+}
+
+/// A number of thousandths, written in one way: candidates whose values are the same number are ranked together.
+fn decimal(value: &str, max: u64) -> Result<String> {
+    let number: f64 = value.parse().with_context(|| format!("`{value}` is not a number"))?;
+    if !(0.0..=max as f64).contains(&number) {
+        bail!("`{value}` is not between 0 and {max}");
+    }
+    let thousandths = (number * 1000.0).round();
+    if (number * 1000.0 - thousandths).abs() > 1e-6 {
+        bail!("`{value}` has more than three digits after the point");
+    }
+    // Nothing below 0 is meant by -0.
+    Ok((thousandths / 1000.0 + 0.0).to_string())
+}
+
+/// The value as adapters read it: sizes become plain bytes.
+fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
+    let within = |number: u64, min: u64, max: u64| {
+        if (min..=max).contains(&number) {
+            Ok(number.to_string())
+        } else {
+            Err(anyhow!("`{value}` is not between {min} and {max}"))
+        }
+    };
+    match spec.values {
+        Values::OneOf(words) if words.contains(&value) => Ok(value.to_owned()),
+        Values::OneOf(words) => Err(unknown("value", value, words.iter().copied())),
+        Values::Flag if value == "true" || value == "false" => Ok(value.to_owned()),
+        Values::Flag => bail!("`{value}` is neither true nor false"),
+        Values::Integer { min, max } => {
+            within(value.parse().with_context(|| format!("`{value}` is not a whole number"))?, min, max)
+        }
+        Values::Decimal { max } => decimal(value, max),
+        Values::Bytes { min, max } => within(parse_bytes(value)?, min, max),
+        Values::Word if is_word(value) => Ok(value.to_owned()),
+        Values::Word => bail!("`{value}` is not one word of letters and digits"),
+        // Neither is shown: what cannot be read as a URL cannot be rid of its password.
+        Values::Url if value.contains(char::is_whitespace) || value.contains(char::is_control) => {
+            bail!("the URL has white space or control characters in it; write a space as %20")
+        }
+        Values::Url if value.is_empty() || value.contains("://") => {
+            if value.contains(MASK) {
+                bail!(
+                    "the password of this URL was not stored: run DIR/plan.toml anew with --set NAME.url=URL, or with --stores where \
+                     that named the URL (a run whose URL came by either cannot be resumed; one from BLOBWISE_NAME_URL can)"
+                );
+            }
+            shown::remember(value);
+            Ok(value.to_owned())
+        }
+        Values::Url => {
+            bail!(
+                "it is not a URL such as NAME://USER:PASSWORD@HOST (a comma in a password is written as %2C)"
+            )
+        }
+    }
+}
+
+/// The class in which a candidate runs a phase: the one that is wanted, or its strongest below.
+pub fn class_of(candidate: &Candidate, class: Class, asked: Durability) -> Durability {
+    let wanted = class_wanted(candidate.own_class(), class, asked);
+    let offered = (candidate.adapter.caps)(&candidate.options).durability;
+    offered.iter().copied().filter(|offered| *offered <= wanted).max().unwrap_or(Durability::None)
+}
+
+impl PlanText {
+    /// Adds every baseline that is not among the stores yet.
+    pub fn add_baselines(&mut self) {
+        let stores = self.stores.get_or_insert_with(default_stores);
+        for name in stores::baselines() {
+            if !stores.iter().any(|store| store.split('[').next() == Some(name)) {
+                stores.push(name.to_owned());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(stores: &[&str], sets: &[(&str, &[&str])]) -> Vec<String> {
+        let stores: Vec<String> = stores.iter().map(|store| (*store).to_owned()).collect();
+        let sets = sets.iter().map(|(name, values)| {
+            ((*name).to_owned(), values.iter().map(|value| (*value).to_owned()).collect())
+        });
+        match candidates(&stores, &sets.collect(), true) {
+            Ok((candidates, _)) => candidates.into_iter().map(|candidate| candidate.label).collect(),
+            Err(error) => vec![format!("{error:#}")],
+        }
+    }
+
+    #[test]
+    fn a_list_makes_one_candidate_each_and_stands_in_the_label() {
+        assert_eq!(labels(&["files/flat"], &[]), ["files/flat"]);
+        assert_eq!(
+            labels(&["files/flat"], &[("files/flat.put", &["atomic", "in-place"])]),
+            ["files/flat[put=atomic]", "files/flat[put=in-place]"]
+        );
+        assert_eq!(labels(&["files/flat"], &[("files.put", &["in-place"])]), ["files/flat"]);
+        assert_eq!(labels(&["files/hashed[width=1,depth=2]"], &[]), ["files/hashed[depth=2,width=1]"]);
+    }
+
+    #[test]
+    fn what_is_unknown_is_named_with_what_was_meant() {
+        assert_eq!(
+            labels(&["files/flatt"], &[]),
+            ["no store is called `files/flatt`; did you mean `files/flat`?"]
+        );
+        assert_eq!(
+            labels(&["files/flat"], &[("files/flat.putt", &["atomic"])]),
+            ["no option of `files/flat` is called `putt`; did you mean `put`?"]
+        );
+        assert_eq!(
+            labels(&["files/flat"], &[("files/flat.put", &["atomicc"])]),
+            ["cannot set `files/flat.put`: no value is called `atomicc`; did you mean `atomic`?"]
+        );
+        assert_eq!(
+            labels(&["files/flat"], &[("memory.put", &["1"])]),
+            ["no option of `memory` is called `put`; the choices are: catalogue, durability, transaction"]
+        );
+        assert_eq!(labels(&["files/flat", "files/flat"], &[]), ["the candidate `files/flat` is named twice"]);
+        assert_eq!(
+            labels(&["files/flat"], &[("files/hashed.width", &["1"])]),
+            ["`files/hashed.width` is set, but `files/hashed` is not among the stores of this run"]
+        );
+    }
+
+    #[test]
+    fn decimals_have_limits_and_one_way_to_be_written() {
+        let checked = |values, value: &str| {
+            let spec = OptionSpec { name: "some", values, default: "", about: "" };
+            check_value(&spec, value).unwrap_or_else(|error| format!("{error:#}"))
+        };
+        let decimal = |value| checked(Values::Decimal { max: 1000 }, value);
+        assert_eq!(
+            ["0", "20", "20.0", "0.5", "-0", "1e3"].map(decimal),
+            ["0", "20", "20", "0.5", "0", "1000"]
+        );
+        assert_eq!(decimal("1000.5"), "`1000.5` is not between 0 and 1000");
+        assert_eq!(decimal("-1"), "`-1` is not between 0 and 1000");
+        assert_eq!(decimal("NaN"), "`NaN` is not between 0 and 1000");
+        assert_eq!(decimal("0.0004"), "`0.0004` has more than three digits after the point");
+        assert!(decimal("20ms").starts_with("`20ms` is not a number"));
+    }
+
+    #[test]
+    fn a_class_of_its_own_stands_in_the_label_and_is_one_that_the_store_has() {
+        let class: &[&str] = &["each-write"];
+        assert_eq!(
+            labels(&["files/flat", "files/hashed"], &[("files/flat.durability", class)]),
+            ["files/flat[durability=each-write]", "files/hashed"]
+        );
+        assert_eq!(
+            labels(&["files/flat"], &[("files.durability", &["run", "each-write"])]),
+            ["files/flat[durability=run]", "files/flat[durability=each-write]"]
+        );
+        assert_eq!(
+            labels(&["files/ramdisk"], &[("files/ramdisk.durability", class)]),
+            [
+                "cannot set `files/ramdisk[durability=each-write]`: the store has no class `each-write`; it has none"
+            ]
+        );
+        assert_eq!(
+            labels(&["files/flat[durability=each-writes]"], &[]),
+            [
+                "cannot set `files/flat.durability`: no value is called `each-writes`; did you mean `each-write`?"
+            ]
+        );
+    }
+
+    #[cfg(feature = "mongodb")]
+    #[test]
+    fn a_family_is_set_by_its_name_also_where_a_store_goes_by_another() {
+        let url: &[&str] = &["mongodb://localhost/"];
+        assert_eq!(
+            labels(&["gridfs", "mongodb/document"], &[("mongodb.url", url)]),
+            ["gridfs", "mongodb/document"]
+        );
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn labels_have_no_password_and_still_differ() {
+        let urls: &[&str] =
+            &["postgres://me:s3cret@h1/db", "postgres://me:s3cret@h2/db", "postgres://me:other@h2/db"];
+        assert_eq!(
+            labels(&["postgres/bytea"], &[("postgres.url", urls)]),
+            [
+                "postgres/bytea[url=postgres://me:***@h1/db]",
+                "postgres/bytea[url=postgres://me:***@h2/db]",
+                "postgres/bytea[url=postgres://me:***@h2/db] #2",
+            ]
+        );
+        let named = "postgres/bytea[url=postgres://me:s3cret@h/db]";
+        assert_eq!(labels(&[named], &[]), ["postgres/bytea[url=postgres://me:***@h/db]"]);
+        let twice = "the candidate `postgres/bytea[url=postgres://me:***@h/db]` is named twice";
+        assert_eq!(labels(&[named, named], &[]), [twice]);
+        let masked = labels(&["postgres/bytea[url=postgres://me:***@h/db]"], &[]);
+        assert!(masked[0].contains("the password of this URL was not stored"), "{masked:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_said_with_its_reason() {
+        let refused = labels(&["mssql/filestream"], &[]);
+        assert!(refused[0].contains("cannot be had: FILESTREAM is a feature of Windows"), "{refused:?}");
+    }
+}

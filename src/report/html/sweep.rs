@@ -1,0 +1,369 @@
+//! A sweep: rates, ratios and times over the size of blobs or over memory, and where the winner changes.
+
+use std::collections::BTreeSet;
+
+use maud::{Markup, html};
+
+use super::super::view::standing::compared;
+use super::super::view::words::with_interval;
+use super::block::Block;
+use super::figure::{Across, Bands, Curve, Figure, Point, Scale, curves};
+use super::phases::{self, RATE, TIME, hover};
+use super::table::{Entry, Table, named, shown};
+use super::{Looks, ratio};
+use crate::corpus::CorpusId;
+use crate::judge::{cells, compare, interval};
+use crate::plan::text::MEMORY_SWEEP;
+use crate::result::{Against, Cell, Crossover, Interval, RunResult, Verdict};
+use crate::units;
+
+/// What a sweep varies.
+#[derive(Clone, Copy)]
+pub enum Axis {
+    /// The size of blobs, in bytes.
+    Sizes,
+    /// The share of the data that fits into memory, in per cent.
+    Memory {
+        /// Bytes of the data.
+        of: u64,
+    },
+}
+
+impl Axis {
+    /// What the crossovers of a phase are about.
+    fn of(result: &RunResult, phase: &str) -> Axis {
+        match phase == MEMORY_SWEEP && result.plan.memory_sweep.is_some() {
+            true => Axis::Memory { of: result.corpus.bytes },
+            false => Axis::Sizes,
+        }
+    }
+
+    /// Where a phase with a corpus stands on it; nothing where it is none of the sweep's.
+    fn place(&self, phase: &str, corpus_id: CorpusId) -> Option<f64> {
+        match self {
+            Axis::Sizes => corpus_id.bytes().map(|bytes| bytes as f64),
+            Axis::Memory { .. } => share_of(phase),
+        }
+    }
+
+    fn at(&self, block: &Block<'_>) -> Option<f64> {
+        self.place(block.phase, block.corpus_id)
+    }
+
+    /// Where an end of a crossover stands, in bytes.
+    fn end(&self, bytes: u64) -> f64 {
+        match self {
+            Axis::Sizes => bytes as f64,
+            Axis::Memory { of } => 100.0 * bytes as f64 / (*of).max(1) as f64,
+        }
+    }
+
+    fn scale(&self) -> Scale {
+        match self {
+            Axis::Sizes => Scale { title: "size of blob", show: units::bytes },
+            Axis::Memory { .. } => Scale { title: "memory, for a share of the data", show: percent },
+        }
+    }
+
+    fn shown(&self, place: f64) -> String {
+        (self.scale().show)(place)
+    }
+
+    /// What it is called in titles.
+    fn name(&self) -> &'static str {
+        match self {
+            Axis::Sizes => "size",
+            Axis::Memory { .. } => "memory",
+        }
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", units::count(share))
+}
+
+/// What a phase is called: those of a sweep over memory are one.
+pub fn name<'r>(result: &RunResult, phase: &'r str) -> &'r str {
+    if result.plan.memory_sweep.is_some() && share_of(phase).is_some() { MEMORY_SWEEP } else { phase }
+}
+
+/// The share of the data for which a phase of a sweep over memory has memory, in per cent.
+fn share_of(phase: &str) -> Option<f64> {
+    phase.strip_prefix(MEMORY_SWEEP)?.strip_prefix('-')?.parse().ok()
+}
+
+/// One phase at all sizes, or reads with every amount of memory.
+pub fn section(result: &RunResult, looks: &Looks, phase: &str, blocks: &[&Block<'_>]) -> Markup {
+    let axis = Axis::of(result, phase);
+    let of_phase = result.crossovers.iter().filter(|crossover| crossover.phase == phase);
+    let (winners, others): (Vec<&Crossover>, Vec<&Crossover>) =
+        of_phase.partition(|crossover| is_of_winners(result, crossover));
+    html! {
+        details.phase id={ "phase-" (phase) } open {
+            summary { h3 { (phase) } " " span.conditions {
+                @if let Some(all) = Block::over(blocks) { (phases::conditions(result, &all)) }
+            } }
+            @if winners.is_empty() {
+                p { (nothing_found(axis)) }
+            } @else {
+                (table_of("Where the winner changes", false, axis, &winners))
+            }
+            @if !others.is_empty() {
+                details.everything {
+                    summary { "Other candidates of which one overtakes the other (" (others.len()) ")" }
+                    (table_of("Where other candidates overtake", false, axis, &others))
+                }
+            }
+            @if blocks.iter().all(|block| block.drawn().is_empty()) {
+                p { "No candidate has figures of this phase; the reasons are under " a href="#not-ranked" { "Not ranked" } "." }
+            } @else {
+                div.plots {
+                    (over(axis, looks, blocks, &rate(blocks)))
+                    @if let Some(figure) = ratios(axis, result, looks, blocks) { (figure) }
+                    @for (below, above) in pairs(&winners) {
+                        @if let Some(figure) = pair(axis, looks, blocks, &winners, below, above) { (figure) }
+                    }
+                    (over(axis, looks, blocks, &median_time(blocks)))
+                }
+            }
+            @for block in blocks {
+                details.everything {
+                    summary { @if let Some(at) = axis.at(block) { "Times and all figures at " (axis.shown(at)) } }
+                    div.plots { @if let Some(figure) = phases::latency(looks, block) { (figure) } }
+                    (phases::everything(result, block))
+                }
+            }
+        }
+    }
+}
+
+fn nothing_found(axis: Axis) -> &'static str {
+    match axis {
+        Axis::Sizes => {
+            "No size was found at which one candidate is proved to lead and another at a larger one."
+        }
+        Axis::Memory { .. } => {
+            "No share of memory was found at which one candidate is proved to lead and another with more of it."
+        }
+    }
+}
+
+/// Where the winner changes, of all phases: the answer of a sweep.
+pub fn winners(result: &RunResult) -> Markup {
+    let of_winners = result.crossovers.iter().filter(|crossover| is_of_winners(result, crossover));
+    let (by_memory, by_size): (Vec<&Crossover>, Vec<&Crossover>) =
+        of_winners.partition(|crossover| matches!(Axis::of(result, &crossover.phase), Axis::Memory { .. }));
+    let of_memory = Axis::Memory { of: result.corpus.bytes };
+    html! {
+        (table_of("Sizes at which the winner changes", true, Axis::Sizes, &by_size))
+        (table_of("Memory at which the winner changes", false, of_memory, &by_memory))
+    }
+}
+
+/// Whether one candidate leads where it is proved to be the faster one, and the other leads where that one is.
+fn is_of_winners(result: &RunResult, crossover: &Crossover) -> bool {
+    let axis = Axis::of(result, &crossover.phase);
+    let is_there = |cell: &Cell, end: f64| {
+        let place = axis.place(&cell.phase, cell.corpus_id);
+        let is_of_phase = matches!(axis, Axis::Memory { .. }) || cell.phase == crossover.phase;
+        // Shares are rounded to whole bytes.
+        is_of_phase && place.is_some_and(|place| (place / end - 1.0).abs() < 1e-6)
+    };
+    let leads = |store: &str, bytes: u64| {
+        let end = axis.end(bytes);
+        result.results.iter().any(|cell| cell.leader && cell.store == store && is_there(cell, end))
+    };
+    leads(&crossover.below, crossover.low) && leads(&crossover.above, crossover.high)
+}
+
+fn table_of(title: &str, of_all_phases: bool, axis: Axis, crossovers: &[&Crossover]) -> Table {
+    let (less, more) = match axis {
+        Axis::Sizes => ("faster below", "faster above"),
+        Axis::Memory { .. } => ("faster with less", "faster with more"),
+    };
+    let head = ["phase", less, more, "#at about", "#proved below up to", "#proved above from"];
+    let skipped = usize::from(!of_all_phases);
+    let mut table = Table::new(title, &head[skipped..]);
+    for crossover in crossovers {
+        let end = |bytes: u64| Entry::from(axis.shown(axis.end(bytes)));
+        let entries = [
+            Entry::from(&crossover.phase),
+            named(&crossover.below),
+            named(&crossover.above),
+            end(crossover.bytes),
+            end(crossover.low),
+            end(crossover.high),
+        ];
+        table.push(entries.into_iter().skip(skipped).collect());
+    }
+    table
+}
+
+/// What is drawn over what a sweep varies.
+struct Quantity {
+    title: &'static str,
+    note: &'static str,
+    up: Scale,
+    value: fn(&Cell) -> Option<Interval>,
+    show: fn(&Cell, &Interval) -> String,
+}
+
+fn rate(blocks: &[&Block<'_>]) -> Quantity {
+    let writes = blocks.iter().any(|block| block.writes());
+    Quantity {
+        title: if writes { "Settled rate" } else { "Rate" },
+        note: "Bars are 95 % intervals over rounds.",
+        up: RATE,
+        value: |cell| cell.settled_ops_per_s.or(cell.ops_per_s),
+        show: |_, rate| format!("{} ops/s", with_interval(rate, units::count)),
+    }
+}
+
+fn median_time(blocks: &[&Block<'_>]) -> Quantity {
+    let open = blocks.iter().any(|block| block.is_open());
+    Quantity {
+        title: if open { "Median response time" } else { "Median service time" },
+        note: "Half of the ops took no longer; the curves of each are below.",
+        up: TIME,
+        value: |cell| {
+            let p50 = cell.response_ns.or(cell.service_ns)?.p50?;
+            Some(Interval { median: p50 as f64, low: None, high: None })
+        },
+        show: |cell, p50| {
+            let p99 = cell.response_ns.or(cell.service_ns).and_then(|times| times.p99);
+            let p99 = p99.map_or(String::new(), |ns| format!(", 99 %: {}", units::nanoseconds(ns as f64)));
+            format!("50 %: {}{p99}", units::nanoseconds(p50.median))
+        },
+    }
+}
+
+/// Every candidate that is drawn at some size, in the order in which candidates first appear.
+fn candidates<'r>(blocks: &[&Block<'r>]) -> Vec<&'r str> {
+    let mut candidates: Vec<&str> = Vec::new();
+    for cell in blocks.iter().flat_map(|block| block.drawn()) {
+        if !candidates.contains(&cell.store.as_str()) {
+            candidates.push(&cell.store);
+        }
+    }
+    candidates
+}
+
+fn over(axis: Axis, looks: &Looks, blocks: &[&Block<'_>], quantity: &Quantity) -> Figure {
+    let title = format!("{} by {}", quantity.title, axis.name());
+    let mut table = table_over(axis, &title, blocks);
+    let mut lines = Vec::new();
+    for store in candidates(blocks) {
+        let mut line = vec![named(store)];
+        let mut points = Vec::new();
+        for block in blocks {
+            let cell = block.drawn().into_iter().find(|cell| cell.store == store);
+            let value = cell.and_then(|cell| Some((cell, (quantity.value)(cell)?)));
+            line.push(shown(value.as_ref(), |(cell, value)| (quantity.show)(cell, value)));
+            if let (Some((cell, value)), Some(x)) = (value, axis.at(block)) {
+                let figures = format!("{}: {}", axis.shown(x), (quantity.show)(cell, &value));
+                points.push(Point { x, y: value, hover: hover(store, &figures) });
+            }
+        }
+        table.push(line);
+        lines.push(Curve { label: store.to_owned(), look: looks.of(store), points, marks: true });
+    }
+    let across = (Across::Log(axis.scale()), quantity.up);
+    curves(&title, quantity.note, across, &lines, (None, Vec::new()), table)
+}
+
+fn table_over(axis: Axis, title: &str, blocks: &[&Block<'_>]) -> Table {
+    let titles: Vec<String> =
+        blocks.iter().filter_map(|block| Some(format!("#{}", axis.shown(axis.at(block)?)))).collect();
+    let head: Vec<&str> = std::iter::once("store").chain(titles.iter().map(String::as_str)).collect();
+    Table::new(title, &head)
+}
+
+/// Rates over the rate of the plan's reference, fixed before anything was measured.
+fn ratios(axis: Axis, result: &RunResult, looks: &Looks, blocks: &[&Block<'_>]) -> Option<Figure> {
+    let title = format!("Ratio to the reference by {}", axis.name());
+    let mut table = table_over(axis, &title, blocks);
+    let mut lines = Vec::new();
+    let mut reference = "";
+    for store in candidates(blocks) {
+        let mut line = vec![named(store)];
+        let mut points = Vec::new();
+        for block in blocks {
+            let cell = block.drawn().into_iter().find(|cell| cell.store == store);
+            let comparison = cell.and_then(|cell| compared(result, cell, Against::Plan));
+            let ratio = comparison.and_then(|comparison| Some((comparison, comparison.ratio?)));
+            line.push(shown(ratio, |(comparison, ratio)| {
+                format!("{} {}", interval::text(&ratio), comparison.verdict.name())
+            }));
+            let comparable = ratio.filter(|(comparison, _)| comparison.verdict != Verdict::NotRanked);
+            if let (Some((comparison, ratio)), Some(x)) = (comparable, axis.at(block)) {
+                reference = &comparison.reference;
+                let text = interval::text(&ratio);
+                let figures = format!("{}: {text} {}", axis.shown(x), comparison.verdict.name());
+                points.push(Point { x, y: ratio, hover: hover(store, &figures) });
+            }
+        }
+        table.push(line);
+        if !points.is_empty() {
+            lines.push(Curve { label: store.to_owned(), look: looks.of(store), points, marks: true });
+        }
+    }
+    let note = format!(
+        "Rate over the rate of {reference}, the candidate fixed by the plan; above the line is faster. Candidates that may not be compared with it are only in the table."
+    );
+    let up = Scale { title: "rate / reference", show: ratio };
+    (!lines.is_empty()).then(|| {
+        curves(&title, &note, (Across::Log(axis.scale()), up), &lines, (Some(1.0), Vec::new()), table)
+    })
+}
+
+/// The pairs of candidates of which one overtakes the other.
+fn pairs<'r>(crossovers: &[&'r Crossover]) -> BTreeSet<(&'r str, &'r str)> {
+    let sorted = |crossover: &&'r Crossover| {
+        let (a, b) = (crossover.below.as_str(), crossover.above.as_str());
+        if a <= b { (a, b) } else { (b, a) }
+    };
+    crossovers.iter().map(sorted).collect()
+}
+
+/// One candidate over another, with the range in which the winner changes.
+fn pair(
+    axis: Axis,
+    looks: &Looks,
+    blocks: &[&Block<'_>],
+    crossovers: &[&Crossover],
+    a: &str,
+    b: &str,
+) -> Option<Figure> {
+    let title = format!("{a} against {b}");
+    let mut table = Table::new(&title, &[axis.name(), "#ratio", "verdict"]);
+    let mut points = Vec::new();
+    for block in blocks {
+        let find = |store: &str| {
+            block.drawn().into_iter().find(|cell| cell.store == store && cell.not_ranked.is_none())
+        };
+        let (Some(x), Some(over), Some(under)) = (axis.at(block), find(a), find(b)) else { continue };
+        let compared = compare::with_reference(&cells::series(over), &cells::series(under));
+        let Some((ratio, verdict)) = compared else { continue };
+        let text = interval::text(&ratio);
+        let what = match verdict {
+            Verdict::Faster => format!("{a} faster"),
+            Verdict::Slower => format!("{b} faster"),
+            other => other.name().to_owned(),
+        };
+        table.push(vec![axis.shown(x).into(), text.clone().into(), what.clone().into()]);
+        points.push(Point { x, y: ratio, hover: hover(&axis.shown(x), &format!("{text}: {what}")) });
+    }
+    let bands: Bands = crossovers
+        .iter()
+        .filter(|crossover| [(a, b), (b, a)].contains(&(crossover.below.as_str(), crossover.above.as_str())))
+        .map(|crossover| (axis.end(crossover.low), axis.end(crossover.bytes), axis.end(crossover.high)))
+        .collect();
+    let note = format!(
+        "Rate of {a} over rate of {b}. The grey range is where the winner changes: at its two ends the faster \
+         one is proved, and the dashed line is where they would be equal."
+    );
+    let curve = Curve { label: title.clone(), look: looks.of(a), points, marks: true };
+    let up = Scale { title: "rate / rate", show: ratio };
+    (!curve.points.is_empty())
+        .then(|| curves(&title, &note, (Across::Log(axis.scale()), up), &[curve], (Some(1.0), bands), table))
+}

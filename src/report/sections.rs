@@ -1,0 +1,81 @@
+//! The sections of the reports: one list makes the HTML page, its navigation, and the order in a terminal and in Markdown.
+
+use anyhow::Result;
+
+use super::html::{self, Part};
+use super::markdown;
+use super::section::{Section, new};
+use super::{findings, terminal};
+use crate::result::RunResult;
+
+/// All sections, in their order.
+pub(super) const SECTIONS: &[Section] = &[
+    new("answer", "Answer").html(html::answer).terminal(terminal::answer).markdown(markdown::answer),
+    new("matrix", "Ratios by size")
+        .has(|result| !result.matrices.is_empty())
+        .figures()
+        .html(html::matrix::section)
+        .terminal(terminal::matrices)
+        .markdown(markdown::ratios),
+    new("claims", "Then and now")
+        .has(|result| result.plan.document.is_some() || !result.claims.is_empty())
+        .html(html::then::section)
+        .terminal(terminal::then_and_now)
+        .markdown(markdown::then_and_now),
+    findings::SECTION,
+    new("glance", "At a glance").html(html::glance::section),
+    new("pictures", "What a visitor sees")
+        .named("Pictures")
+        .has(|result| !result.pictures.is_empty())
+        .html(html::pictures),
+    new("warnings", "Warnings")
+        .count(html::warnings_told)
+        .html(html::warnings)
+        .terminal(terminal::warnings)
+        .markdown(markdown::warnings),
+    new("phases", "Phases")
+        .figures()
+        .html(html::phases_section)
+        .terminal(terminal::table)
+        .markdown(markdown::measured),
+    new("disk", "Disk").figures().html(html::disk::section).terminal(terminal::footprints),
+    new("rounds", "Rounds, and whether the machine stayed the same")
+        .named("Rounds")
+        .html(html::drift::section),
+    new("not-ranked", "Not ranked, and why").named("Not ranked").html(html::not_ranked),
+    new("comparisons", "Comparisons with the reference").named("Comparisons").html(html::comparisons),
+    new("facts", "What was measured, and with what").named("Plan and facts").html(html::facts::section),
+];
+
+/// A result as one self-contained HTML file.
+pub fn html(result: &RunResult) -> Result<String> {
+    let there = SECTIONS.iter().filter(|section| (section.has)(result));
+    let part = |section: &Section| {
+        let (id, title, name) = (section.id, section.title, section.name);
+        Some(Part { id, title, name, count: (section.count)(result), contents: section.html? })
+    };
+    html::render(result, &there.filter_map(part).collect::<Vec<Part>>())
+}
+
+/// A result as text in a terminal.
+pub fn terminal(result: &RunResult) -> String {
+    let mut text = String::new();
+    for is_figures in [true, false] {
+        for section in SECTIONS.iter().filter(|section| section.is_figures == is_figures) {
+            section.terminal.iter().for_each(|write| write(&mut text, result, section.title));
+        }
+    }
+    text.trim_start_matches('\n').to_owned()
+}
+
+/// A result as Markdown.
+pub fn markdown(result: &RunResult) -> String {
+    let mut page = markdown::begun(result);
+    for section in SECTIONS {
+        section.markdown.iter().for_each(|write| write(&mut page, result, section.title));
+    }
+    page.text()
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,57 @@
+//! Every section of the list is in the reports that it says show it, and the page has no other.
+
+use serde_json::json;
+
+use super::{SECTIONS, html, markdown, terminal};
+use crate::report::html::tests::{cell, matrix_of, result};
+use crate::report::markdown::Page;
+use crate::result::{RunResult, Warning};
+
+/// A result that every section has something for.
+fn full() -> RunResult {
+    let footprint =
+        json!({"store": "ref", "logical_bytes": 10, "after_settle_bytes": 20, "space_amplification": 2.0});
+    let other = result(&["ref"], vec![cell("ref", "fill", json!({}))], vec![footprint]);
+    let mut full = matrix_of(&["other"], 2);
+    full.results.extend(other.results);
+    full.footprints = other.footprints;
+    full.claims =
+        serde_json::from_value(json!([{"id": "C1", "statement": "s", "verdict": "confirmed"}])).unwrap();
+    full.warnings = vec![Warning::Tmpfs];
+    full.pictures = serde_json::from_value(json!([{"store": "ref", "png": ""}])).unwrap();
+    full.findings = serde_json::from_value(json!([
+        {"store": "ref", "phase": "toy", "round": 1, "title": "t", "columns": [], "lines": [], "bearing": "holds", "verdict": "v"}
+    ]))
+    .unwrap();
+    full
+}
+
+fn between<'t>(text: &'t str, from: &str) -> Vec<&'t str> {
+    text.split(from).skip(1).map(|rest| rest.split('"').next().unwrap()).collect()
+}
+
+#[test]
+fn every_section_is_where_it_says() {
+    let full = full();
+    let page = html(&full).unwrap();
+    let ids: Vec<&str> =
+        SECTIONS.iter().filter(|section| section.html.is_some()).map(|section| section.id).collect();
+    assert!(SECTIONS.iter().all(|section| (section.has)(&full)), "the result has something for each");
+    let nav = page.split("<nav").nth(1).unwrap().split("</nav>").next().unwrap();
+    assert_eq!(between(nav, "href=\"#"), ids);
+    assert_eq!(between(&page, "<section id=\""), ids);
+    let (in_terminal, in_markdown) = (terminal(&full), markdown(&full));
+    for section in SECTIONS {
+        if let Some(write) = section.terminal {
+            let mut text = String::new();
+            write(&mut text, &full, section.title);
+            assert!(!text.trim().is_empty() && in_terminal.contains(text.trim()), "{}: {text}", section.id);
+        }
+        if let Some(write) = section.markdown {
+            let mut own = Page::default();
+            write(&mut own, &full, section.title);
+            let text = own.text();
+            assert!(!text.trim().is_empty() && in_markdown.contains(&text), "{}: {text}", section.id);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Every reason and every warning has words, and they stand in a terminal, in HTML and in Markdown.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::sections;
+use crate::judge::fixture::{cell, result};
+use crate::result::{Reason, RunResult, Warning};
+use crate::words;
+
+/// One of each reason.
+fn reasons() -> Vec<Value> {
+    vec![
+        json!({"code": "baseline"}),
+        json!({"code": "weaker-class", "class": "none"}),
+        json!({"code": "mostly-harness", "share": 0.4}),
+        json!({"code": "client-busy", "client_share": 0.95, "server_share": 0.3}),
+        json!({"code": "misses-its-cache", "share": 0.05}),
+        json!({"code": "memory-outside", "bytes": 30_000_000, "limit_bytes": 10_000_000}),
+        json!({"code": "not-sustained"}),
+        json!({"code": "opened-warm", "share": 0.6, "open_seconds": 0.25}),
+        json!({"code": "device-read-little", "bytes_per_byte": 0.1, "open_seconds": 0.25}),
+        json!({"code": "cut-short", "done": 2, "planned": 10}),
+        json!({"code": "too-short", "ops": 3, "seconds": 0.001}),
+        json!({"code": "one-round"}),
+        json!({"code": "no-best", "faster": ["b"]}),
+        json!({"code": "failed", "why": "no space"}),
+        json!({"code": "not-available", "why": "no program"}),
+        json!({"code": "not-possible", "why": "no range reads"}),
+        json!({"code": "of-reference", "why": {"code": "too-short", "ops": 3, "seconds": 0.001}}),
+        json!({"code": "other-group", "group": "lukewarm"}),
+        json!({"code": "group-of-reference", "group": "lukewarm"}),
+    ]
+}
+
+/// What was seen of disturbed rounds.
+fn disturbed(kind: &str) -> Value {
+    let others = json!({"read_bytes": 5_000_000, "written_bytes": 7_000_000, "phases": ["fill"], "perhaps_for_us": true});
+    let far = json!({"kind": "far", "times": 2.5});
+    let device = json!({"kind": "reads-device", "read_bytes": 57_000_000, "delivered_bytes": 60_000_000, "cached": true});
+    let mut others_of_a_round = others.clone();
+    others_of_a_round["seen"] = json!("others");
+    let seen = json!([
+        {"seen": "processor", "times": 1.8},
+        {"seen": "most-candidates", "phase": "fill", "low": 2.0, "high": 3.0},
+        {"seen": "candidate", "store": "a", "phase": "read-warm", "causes": [far, device]},
+        {"seen": "more", "candidates": 3},
+        others_of_a_round
+    ]);
+    json!({"kind": kind, "rounds": [{"round": 3, "again": true, "seen": seen}], "usual_rounds": [1, 2], "usual": others,
+           "stores": ["a"]})
+}
+
+/// One of each warning, and more of those that say more than one thing.
+fn warnings() -> Vec<Value> {
+    let places = json!([
+        {"phases": [{"phase": "fill"}, {"phase": "read-warm", "in_part": true}], "stores": ["a", "b"]},
+        {"phases": [{"phase": "overwrite"}], "stores": ["a", "b", "c"], "every_candidate": true}
+    ]);
+    vec![
+        json!({"kind": "debug-build"}),
+        json!({"kind": "clock"}),
+        json!({"kind": "tmpfs"}),
+        json!({"kind": "no-journal"}),
+        json!({"kind": "noise", "share": 0.2}),
+        json!({"kind": "virtual-machine"}),
+        json!({"kind": "lukewarm"}),
+        json!({"kind": "corpus-in-memory", "corpus_bytes": 400_000_000_u64, "memory_bytes": 24_000_000_000_u64}),
+        json!({"kind": "host-cache"}),
+        json!({"kind": "host-cache-unknown"}),
+        json!({"kind": "budget", "corpus_share": 0.5, "cold_is_short": true, "beyond_seconds": [90.0, 60.0],
+               "rounds": {"wanted": 5, "made": 2, "wanted_seconds": 300.0, "size_stands": true}}),
+        json!({"kind": "budget", "cold_is_short": true}),
+        json!({"kind": "budget-spent", "rounds": 3}),
+        json!({"kind": "other-version", "store": "a", "change": "1 to 2"}),
+        json!({"kind": "steal", "share": 0.05}),
+        json!({"kind": "few-rounds", "rounds": 1}),
+        json!({"kind": "few-rounds", "rounds": 3}),
+        json!({"kind": "incomplete", "rounds": 0}),
+        json!({"kind": "incomplete", "rounds": 2}),
+        json!({"kind": "over-budget", "asked_seconds": 60.0, "took_seconds": 95.0}),
+        json!({"kind": "too-short", "places": places}),
+        json!({"kind": "too-short", "places": places, "is_cut_short": true}),
+        json!({"kind": "harness-share", "places": places}),
+        json!({"kind": "client-bound", "places": places}),
+        json!({"kind": "waking", "places": places, "far_ns": 60e3, "near_ns": 10e3}),
+        json!({"kind": "waking", "places": places, "far_ns": 60e3, "near_ns": 10e3, "is_awake": true}),
+        json!({"kind": "awake", "far_ns": 12e3, "near_ns": 10e3}),
+        json!({"kind": "use-of-bytes", "touched": ["a"], "copied": ["b", "c"]}),
+        json!({"kind": "resident", "places": places}),
+        json!({"kind": "still-in-memory", "places": places}),
+        json!({"kind": "retries", "attempts": 1, "places": places}),
+        json!({"kind": "cache-misses", "answers": 9, "places": places}),
+        json!({"kind": "timeouts", "ops": 9, "places": places}),
+        json!({"kind": "wake-late", "places": places}),
+        json!({"kind": "distance"}),
+        json!({"kind": "same-blob", "phases": ["read-warm"]}),
+        json!({"kind": "not-settled", "places": places}),
+        json!({"kind": "caught-up", "shares": [{"store": "a", "share": 0.25}]}),
+        json!({"kind": "compared-in-cache", "copies": [{"from": "kernel-cache", "stores": ["a", "b"]}]}),
+        json!({"kind": "unequal-memory", "cache_bytes": 67_108_864, "corpus_bytes": 400_000_000, "held": ["a"], "not_held": ["b"]}),
+        json!({"kind": "own-cache", "cache_bytes": 67_108_864}),
+        json!({"kind": "reads-more", "shares": [{"store": "a", "share": 3.5}], "read_ahead_bytes": 131_072}),
+        json!({"kind": "compressible", "zstd_ratio": 2.1}),
+        json!({"kind": "drift", "what": "processor", "low_ns": 50.0, "high_ns": 70.0}),
+        json!({"kind": "drift", "what": "flush", "low_ns": 5e5, "high_ns": 2e6}),
+        json!({"kind": "drift", "what": "read", "low_ns": 5e4, "high_ns": 2e5}),
+        json!({"kind": "drift", "what": "trip", "low_ns": 2e4, "high_ns": 6e4}),
+        disturbed("disturbed"),
+        disturbed("repeated-rounds"),
+    ]
+}
+
+/// The names that a tagged enum has for its variants, from its schema.
+fn variants<T: schemars::JsonSchema>(tag: &str) -> BTreeSet<String> {
+    let schema = schemars::schema_for!(T);
+    let variants = schema.get("oneOf").and_then(Value::as_array).unwrap();
+    variants.iter().map(|variant| variant["properties"][tag]["const"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A report as its reader has it: without tags, marks and line breaks.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    let mut in_tag = false;
+    for letter in text.chars() {
+        match letter {
+            '<' => in_tag = true,
+            '>' if in_tag => in_tag = false,
+            '`' | '\\' => {}
+            letter if !in_tag => plain.push(letter),
+            _ => {}
+        }
+    }
+    let plain = plain.replace("&quot;", "\"").replace("&amp;", "&");
+    plain.split_whitespace().collect::<Vec<&str>>().join(" ")
+}
+
+fn reports(result: &RunResult) -> [(&'static str, String); 3] {
+    [
+        ("terminal", plain(&sections::terminal(result))),
+        ("HTML", plain(sections::html(result).unwrap().split("plotly.js").next().unwrap())),
+        ("Markdown", plain(&sections::markdown(result))),
+    ]
+}
+
+#[test]
+fn every_reason_is_in_every_report() {
+    let known: BTreeSet<String> =
+        reasons().iter().map(|reason| reason["code"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(known, variants::<Reason>("code"));
+    for value in reasons() {
+        let reason: Reason = serde_json::from_value(value.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&reason).unwrap(), value);
+        let unranked = json!({"not_ranked": value, "leader": false});
+        let cells = vec![
+            cell("a", "read-warm", &[1.0; 5], unranked),
+            cell("b", "read-warm", &[1.0; 5], json!({"leader": true})),
+        ];
+        let said = words::of_reason(&reason);
+        for (name, report) in reports(&result("", cells, Vec::new())) {
+            for words in [Some(&said.head), said.detail.as_ref()].into_iter().flatten() {
+                assert!(report.contains(&plain(words)), "{name} has no `{words}`");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_warning_is_in_every_report_with_what_to_try() {
+    let known: BTreeSet<String> =
+        warnings().iter().map(|warning| warning["kind"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(known, variants::<Warning>("kind"));
+    for value in warnings() {
+        let warning: Warning = serde_json::from_value(value.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&warning).unwrap(), value);
+        let mut result = result("", vec![cell("a", "fill", &[1.0; 5], json!({}))], Vec::new());
+        let said = words::of_warning(&warning);
+        assert!(said.ends_with('.') && said.len() > 20, "{value}: {said}");
+        let hint = words::advice(&warning);
+        result.warnings = vec![warning];
+        for (name, report) in reports(&result) {
+            for words in [Some(&said), hint.as_ref()].into_iter().flatten() {
+                assert!(report.contains(&plain(words)), "{name} has no `{words}`: {report}");
+            }
+        }
+    }
+}
+
+/// Whoever reads a hint is to type it.
+#[test]
+fn what_to_try_is_a_command() {
+    for value in warnings() {
+        let hint = words::hint(&serde_json::from_value(value.clone()).unwrap());
+        if let Some(hint) = hint {
+            assert!(hint.contains('`') && hint.split_whitespace().count() <= 9, "{value}: {hint}");
+        }
+    }
+}
+
+/// Lists of candidates and rounds may be long; the sentences about them are not.
+#[test]
+fn no_sentence_of_a_warning_has_more_than_forty_words() {
+    for value in warnings() {
+        let warning: Warning = serde_json::from_value(value.clone()).unwrap();
+        if matches!(warning, Warning::Disturbed(_) | Warning::RepeatedRounds(_)) {
+            continue;
+        }
+        for sentence in words::of_warning(&warning).split(". ") {
+            assert!(sentence.split_whitespace().count() <= 40, "{sentence}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What is said of a phase and of its candidates, whatever shows it: conditions, standings, loads, steps.
+
+use super::standing::Place;
+use crate::corpus::CorpusId;
+use crate::judge::{cells, interval, ranking};
+use crate::plan::text::{Transaction, whole_of};
+use crate::result::{Against, Cache, Cell, Durability, RunResult, Verdict};
+use crate::units;
+
+/// Phases that serve a check and would only lengthen the table; the HTML report has them.
+const LEFT_OUT: &[&str] = &["read-copy"];
+
+/// What the signs in a table mean.
+pub(in crate::report) const LEGEND: &str = "Ratios are rates over the best rate of their phase, or where one rate was offered to all \
+     the best response time over theirs; their 95 % intervals allow for comparing the best with all other candidates at once; \
+     `?`: cannot be told apart from the best; `=`: equal within 3 %.";
+
+/// The phases (and sizes of a sweep) that are shown, in their order.
+pub(in crate::report) fn blocks(result: &RunResult) -> Vec<(&str, CorpusId)> {
+    let mut blocks = Vec::new();
+    for cell in result.results.iter().filter(|cell| !LEFT_OUT.contains(&cell.phase.as_str())) {
+        let block = (cell.phase.as_str(), cell.corpus_id);
+        if !blocks.contains(&block) {
+            blocks.push(block);
+        }
+    }
+    blocks
+}
+
+/// What is told of loads: the whole load, when everything was shown, the first paint; requests, connections, bytes.
+pub(in crate::report) const LOADED: [&str; 6] = ["load", "shown", "paint", "reqs", "conns", "bytes"];
+
+/// What is known of a cell's loads, as [`LOADED`] names it.
+pub(in crate::report) fn loaded(cell: &Cell) -> [String; 6] {
+    let time = |ns: Option<f64>| ns.map_or("-".to_owned(), units::nanoseconds);
+    let step = |name: Option<&String>| {
+        let step = cell.steps.iter().find(|step| Some(&step.name) == name);
+        time(step.and_then(|step| Some(step.mean_ns?.median)))
+    };
+    let count =
+        |name: &str, show: fn(f64) -> String| cell.counts.get(name).map_or("-".to_owned(), |n| show(*n));
+    [
+        // Each worker has a tab of its own.
+        time(cell.ops_per_s.map(|rate| 1e9 / rate.median * cell.workers as f64)),
+        step(cell.traits.shows.as_ref()),
+        step(cell.traits.steps.first()),
+        count("requests", whole),
+        count("connections", whole),
+        count("bytes", units::bytes),
+    ]
+}
+
+/// A mean of whole numbers: with a digit behind the point only where they differed.
+fn whole(mean: f64) -> String {
+    if (mean - mean.round()).abs() < 0.05 { format!("{mean:.0}") } else { format!("{mean:.1}") }
+}
+
+/// The parts of an op that were timed by themselves: their mean, and their share of the op.
+pub(in crate::report) fn steps(cell: &Cell) -> Option<String> {
+    let told = cell.steps.iter().map(|step| {
+        let mean = step.mean_ns.map(|mean| format!(" {}", units::nanoseconds(mean.median)));
+        format!("{}{} ({:.0} %)", step.name, mean.unwrap_or_default(), step.share * 100.0)
+    });
+    (!cell.steps.is_empty()).then(|| format!("of an op: {}", told.collect::<Vec<_>>().join(", ")))
+}
+
+/// What a phase's cells have in common, in words.
+pub(in crate::report) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> String {
+    let mut parts = Vec::new();
+    match cell.cache {
+        Cache::Warm => parts.push("warm".to_owned()),
+        Cache::Still => parts.push("read until reads of the device stood still".to_owned()),
+        Cache::Cold => parts.push("cold".to_owned()),
+        Cache::Lukewarm => parts.push("lukewarm".to_owned()),
+        Cache::None => {}
+    }
+    if cells.iter().any(|cell| cells::writes(cell)) {
+        let of_run = cells.iter().filter(|cell| cell.own_durability.is_none());
+        let class = of_run.map(|cell| cell.durability).max();
+        let own = cells.iter().any(|cell| cell.own_durability.is_some());
+        parts.push(match class {
+            Some(class) if own => format!("class {} or the candidate's own", class.name()),
+            Some(class) => format!("class {}", class.name()),
+            None => "each candidate in a class of its own".to_owned(),
+        });
+        let has_own = |cell: &&Cell| cell.own_durability == Some(Durability::OnSync);
+        if class == Some(Durability::OnSync) || cells.iter().any(has_own) {
+            let ops = result.plan.sync_every_ops.unwrap_or(0);
+            let bytes = result
+                .plan
+                .sync_every_bytes
+                .as_deref()
+                .and_then(|bytes| bytes.parse::<f64>().ok())
+                .unwrap_or(0.0);
+            parts.push(format!("a sync every {ops} ops or {}", units::bytes(bytes)));
+        }
+    }
+    parts.extend(super::memory::limit(result, cells));
+    parts.extend(transactions(result, cell, cells));
+    parts.push(units::counted(cell.workers, "worker"));
+    if cell.batch > 1 {
+        parts.push(format!("batches of {}", cell.batch));
+    }
+    if cells.iter().any(|cell| cell.is_ladder()) {
+        let limit = result.plan.limit.as_deref().unwrap_or_default();
+        parts.push(format!("the highest rate at which response times keep to {limit}"));
+    } else if let Some(rate) = cells.iter().find_map(|cell| cell.offered_ops_per_s) {
+        parts.push(format!("{} ops/s offered", units::count(rate)));
+    } else if cells.iter().any(|cell| !cell.counts.is_empty()) {
+        parts.push("each in a fresh context of the browser".to_owned());
+    } else if !cells.iter().any(|cell| cells::writes(cell)) {
+        parts.push("service time (no queueing)".to_owned());
+    }
+    parts.join(", ")
+}
+
+/// How reads are grouped into transactions, where something was said of it.
+fn transactions(result: &RunResult, cell: &Cell, cells: &[&Cell]) -> Option<String> {
+    let meant = || cells.iter().filter(|cell| !ranking::is_baseline(cell) && !cell.rounds.is_empty());
+    let own = result.plan.phase.iter().find(|phase| phase.id == whole_of(&cell.phase));
+    let said = own.and_then(|phase| phase.transaction);
+    let ones = meant().filter(|cell| cell.one_transaction).count();
+    let text = match (said, ones) {
+        (Some(Transaction::Phase), _) => "all reads of a worker in one transaction",
+        (Some(Transaction::Op), _) => "each read a transaction of its own",
+        (None, 0) => return None,
+        (None, ones) if ones == meant().count() => "all reads of a worker in one transaction",
+        (None, _) => "reads in one transaction or one each",
+    };
+    Some(text.to_owned())
+}
+
+/// The candidate's place: the best, or its ratio to the best and what it means.
+pub(in crate::report) fn standing(result: &RunResult, cell: &Cell) -> String {
+    if ranking::is_baseline(cell) {
+        return "(baseline)".to_owned();
+    }
+    match Place::of(result, cell) {
+        Place::Absent(_) => Place::NotRanked.text(),
+        Place::Ratio(comparison) => {
+            let ratio = comparison.ratio.map(|ratio| interval::text(&ratio)).unwrap_or_default();
+            let sign = match comparison.verdict {
+                Verdict::Slower => "",
+                Verdict::Faster => " +",
+                Verdict::Equal => " =",
+                Verdict::CannotTellApart => " ?",
+                Verdict::NotRanked => "",
+            };
+            format!("{ratio}{sign}")
+        }
+        place => place.text(),
+    }
+}
+
+/// How many comparisons were made with the plan's reference, and how many of them to expect to be false.
+pub(in crate::report) fn expected_false(result: &RunResult) -> Option<String> {
+    let mut ranked = result
+        .comparisons
+        .iter()
+        .filter(|comparison| comparison.against == Against::Plan && comparison.verdict != Verdict::NotRanked);
+    let reference = &ranked.next()?.reference;
+    let count = ranked.count() + 1;
+    let expected = count as f64 * 0.05;
+    let made = if count == 1 { "comparison was made" } else { "comparisons were made" };
+    Some(format!(
+        "{count} {made} with `{reference}` at 95 %: expect about {expected:.1} false differences among them."
+    ))
+}

@@ -1,0 +1,199 @@
+//! A matrix as every kind of report shows it: lines for candidates, those of one store together, and columns for sizes.
+
+use crate::corpus::CorpusId;
+use crate::judge::{cells, interval};
+use crate::result::{Cell, Interval, Matrix, MatrixCell, Reason, RunResult, Verdict};
+use crate::units;
+
+use super::then::is_later_part;
+
+/// A matrix with its lines and columns in order.
+pub struct Shown<'r> {
+    /// What was compared.
+    pub matrix: &'r Matrix,
+    /// Sizes, or the names of corpora.
+    pub columns: Vec<Column>,
+    /// The candidates but the reference, those of one store together.
+    pub groups: Vec<Group<'r>>,
+    /// Whether its rates count the work that was put off.
+    pub settled: bool,
+}
+
+/// A corpus.
+pub struct Column {
+    /// How it is called.
+    pub title: String,
+    /// Ops a second of the reference, where that was measured.
+    pub rate: Option<f64>,
+}
+
+/// Candidates of one store.
+pub struct Group<'r> {
+    /// The store, and the option in which its candidates differ where it is just one; absent for a candidate by itself.
+    pub title: Option<String>,
+    /// Its candidates.
+    pub lines: Vec<Line<'r>>,
+}
+
+/// A candidate.
+pub struct Line<'r> {
+    /// What tells it from the others of its group.
+    pub label: String,
+    /// Its whole label.
+    pub store: &'r str,
+    /// A cell for each column.
+    pub cells: Vec<Option<&'r MatrixCell>>,
+}
+
+/// The matrices of a result; of phases in parts that of the first.
+pub fn all(result: &RunResult) -> Vec<Shown<'_>> {
+    let of_first = result.matrices.iter().filter(|matrix| !is_later_part(&matrix.phase));
+    of_first.map(|matrix| shown(result, matrix)).collect()
+}
+
+fn shown<'r>(result: &'r RunResult, matrix: &'r Matrix) -> Shown<'r> {
+    let mut sizes: Vec<u64> = matrix.cells.iter().map(|cell| cell.blob_bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let is_reference = |cell: &&Cell| cell.store == matrix.reference && cell.phase == matrix.phase;
+    let of_reference = || result.results.iter().filter(is_reference);
+    let column = |bytes: u64| {
+        let cell = of_reference().find(|cell| cell.corpus_id == CorpusId::of(bytes));
+        let rate = cell.and_then(|cell| cell.settled_ops_per_s.or(cell.ops_per_s)).map(|rate| rate.median);
+        Column { title: title(result, bytes), rate }
+    };
+    Shown {
+        matrix,
+        groups: groups(matrix, &sizes),
+        columns: sizes.iter().copied().map(column).collect(),
+        settled: of_reference().any(cells::writes),
+    }
+}
+
+/// A size of a sweep, or what the plan calls the corpus.
+fn title(result: &RunResult, bytes: u64) -> String {
+    let named = !result.plan.corpora.is_empty();
+    let corpus = result.all_corpora().iter().find(|corpus| corpus.corpus_id == CorpusId::of(bytes));
+    match corpus.filter(|_| named) {
+        Some(corpus) => corpus.name.clone(),
+        None => units::bytes(bytes as f64),
+    }
+}
+
+/// The store in a label, and the options behind it.
+fn parts(label: &str) -> (&str, &str) {
+    label.find('[').map_or((label, ""), |at| label.split_at(at))
+}
+
+fn groups<'r>(matrix: &'r Matrix, sizes: &[u64]) -> Vec<Group<'r>> {
+    let mut stores: Vec<&str> = Vec::new();
+    for cell in &matrix.cells {
+        if !stores.contains(&cell.store.as_str()) {
+            stores.push(&cell.store);
+        }
+    }
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for store in stores {
+        let (name, _) = parts(store);
+        match groups.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, members)) => members.push(store),
+            None => groups.push((name, vec![store])),
+        }
+    }
+    let line = |label: String, store: &'r str| {
+        let at =
+            |bytes: &u64| matrix.cells.iter().find(|cell| cell.store == store && cell.blob_bytes == *bytes);
+        Line { label, store, cells: sizes.iter().map(at).collect() }
+    };
+    let group = |(name, members): (&str, Vec<&'r str>)| {
+        let Some(option) = (members.len() > 1).then(|| one_option(&members)) else {
+            return Group { title: None, lines: vec![line(members[0].to_owned(), members[0])] };
+        };
+        let title = option.map_or(name.to_owned(), |option| format!("{name}, {option}"));
+        let label = |store: &str| match (option, parts(store).1) {
+            (Some(_), options) => value(options).unwrap_or_default().to_owned(),
+            (None, "") => "as it is".to_owned(),
+            (None, options) => options.trim_matches(['[', ']']).to_owned(),
+        };
+        Group {
+            title: Some(title),
+            lines: members.into_iter().map(|store| line(label(store), store)).collect(),
+        }
+    };
+    groups.into_iter().map(group).collect()
+}
+
+/// The one option that all of these candidates have in their labels, if there is just one.
+fn one_option<'r>(members: &[&'r str]) -> Option<&'r str> {
+    let option = |store: &&'r str| {
+        let inner = parts(store).1.strip_prefix('[')?.strip_suffix(']')?;
+        let (option, _) = inner.split_once('=')?;
+        (!inner.contains(',')).then_some(option)
+    };
+    let first = option(members.first()?)?;
+    members.iter().all(|store| option(store) == Some(first)).then_some(first)
+}
+
+/// The value in the only option of a label.
+fn value(options: &str) -> Option<&str> {
+    options.strip_suffix(']')?.split_once('=').map(|(_, value)| value)
+}
+
+impl Shown<'_> {
+    /// What its cells are.
+    pub fn about(&self) -> String {
+        let Matrix { reference, compared, .. } = self.matrix;
+        let rate = if self.settled { "settled rate" } else { "rate" };
+        let cells = units::counted(*compared, "comparison");
+        format!(
+            "The {rate} of each candidate over that of `{reference}` in the same rounds. All intervals hold at once with 95 % ({cells})."
+        )
+    }
+}
+
+/// What a verdict is marked with where there is little room.
+pub fn sign(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Faster => "+",
+        Verdict::Slower => "-",
+        Verdict::Equal => "=",
+        Verdict::CannotTellApart => "?",
+        Verdict::NotRanked => "",
+    }
+}
+
+/// What these signs mean.
+pub const SIGNS: &str = "`+` is surely faster, `-` surely slower, `=` equal within 3 %; `?` cannot be told.";
+
+/// Why a cell is not ranked, in a few words.
+pub fn brief(cell: &MatrixCell) -> String {
+    /// Letters of what stands in place of a figure.
+    const MOST: usize = 22;
+    let head = |why: &Reason| crate::words::of_reason(why).head;
+    let short = match &cell.reason {
+        Some(Reason::OfReference { why }) => format!("reference: {}", head(why)),
+        Some(Reason::Baseline) => "a baseline".to_owned(),
+        Some(why) => head(why),
+        None => String::new(),
+    };
+    if short.is_empty() || short.chars().count() > MOST { "not ranked".to_owned() } else { short }
+}
+
+/// A ratio that decides something, or why it does not.
+pub fn figure(cell: Option<&MatrixCell>) -> Result<(Interval, Verdict), String> {
+    match cell {
+        None => Err("-".to_owned()),
+        Some(cell) => match cell.ratio.filter(|_| cell.verdict != Verdict::NotRanked) {
+            Some(ratio) => Ok((ratio, cell.verdict)),
+            None => Err(brief(cell)),
+        },
+    }
+}
+
+/// A cell in a word or two, with `mark` for what its ratio means.
+pub fn text(cell: Option<&MatrixCell>, mark: fn(Verdict) -> &'static str) -> String {
+    match figure(cell) {
+        Ok((ratio, verdict)) => format!("{} {}", interval::text(&ratio), mark(verdict)),
+        Err(why) => why,
+    }
+}

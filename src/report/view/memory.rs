@@ -1,0 +1,85 @@
+//! What is said of memory, whatever shows it: how much of the data fitted, and what a candidate's control group counted.
+
+use std::collections::BTreeSet;
+
+use crate::judge::cells;
+use crate::result::{Cell, RoundMemory, RunResult};
+use crate::units;
+
+/// Whether the data fitted into memory in each of these phases; nothing where it is the same in all.
+pub(in crate::report) fn headings(result: &RunResult, phases: &[&[&Cell]]) -> Vec<String> {
+    let memory = |cells: &&[&Cell]| budget(cells).unwrap_or(result.machine.memory_bytes);
+    let fits = |cells: &&[&Cell]| memory(cells) >= result.corpus.bytes;
+    let tight: BTreeSet<u64> = phases.iter().filter(|cells| !fits(cells)).map(memory).collect();
+    if tight.is_empty() || phases.iter().all(|cells| !fits(cells)) {
+        return Vec::new();
+    }
+    let share = |bytes: u64| units::count(100.0 * bytes as f64 / result.corpus.bytes as f64);
+    let does_not_fit = match tight.iter().next() {
+        Some(only) if tight.len() == 1 => format!("does not fit: memory for {} %", share(*only)),
+        _ => "does not fit".to_owned(),
+    };
+    let heading = |cells| if fits(cells) { "fits in memory".to_owned() } else { does_not_fit.clone() };
+    phases.iter().map(heading).collect()
+}
+
+/// The memory that all of these cells had, where it was limited, in bytes.
+fn budget(cells: &[&Cell]) -> Option<u64> {
+    let budgets = cells.iter().flat_map(|cell| &cell.rounds).filter_map(|round| round.memory?.budget_bytes);
+    let (least, most) = (budgets.clone().min()?, budgets.max()?);
+    (least == most).then_some(most)
+}
+
+/// The memory of a phase that has a limit.
+pub(in crate::report) fn limit(result: &RunResult, cells: &[&Cell]) -> Option<String> {
+    let budget = budget(cells)?;
+    let of_whole = cells.iter().all(|cell| cell.corpus_id.is_only()) && result.corpus.bytes > 0;
+    Some(match of_whole {
+        true => {
+            let share = 100.0 * budget as f64 / result.corpus.bytes as f64;
+            format!("memory for {} % of the data", units::count(share))
+        }
+        false => format!("memory of {}", units::bytes(budget as f64)),
+    })
+}
+
+/// The columns of [`counted`], behind the candidate's name; a column of numbers begins with `#`. All but the last three are bytes.
+pub(in crate::report) const COUNTED: [&str; 9] = [
+    "#limit",
+    "#empty store",
+    "#peak",
+    "#page cache",
+    "#anonymous",
+    "#kernel",
+    "#limit hits / op",
+    "#refaults / op",
+    "#device bytes / byte",
+];
+
+/// What a candidate's control group counted in a phase, in the mean over rounds, but the most of all for the peak; nothing where
+/// nothing was limited. What blobwise itself takes is counted too, and so it is in the limit.
+pub(in crate::report) fn counted(cell: &Cell) -> Option<[Option<String>; 9]> {
+    let counted = || cell.rounds.iter().filter_map(|round| Some((round, round.memory?)));
+    counted().find_map(|(_, memory)| memory.limit_bytes)?;
+    let mean = |of: &dyn Fn(&RoundMemory) -> f64| {
+        counted().map(|(_, memory)| of(&memory)).sum::<f64>() / counted().count() as f64
+    };
+    let bytes = |of: &dyn Fn(&RoundMemory) -> u64| Some(units::bytes(mean(&|memory| of(memory) as f64)));
+    let ops = counted().map(|(round, _)| round.ops).sum::<u64>().max(1) as f64;
+    let an_op = |of: fn(&RoundMemory) -> u64| {
+        let all = counted().map(|(_, memory)| of(&memory)).sum::<u64>() as f64;
+        Some(format!("{:.2}", all / ops))
+    };
+    let peak = counted().filter_map(|(_, memory)| memory.peak_bytes).max();
+    Some([
+        bytes(&|memory| memory.limit_bytes.unwrap_or(0)),
+        bytes(&|memory| memory.empty_bytes),
+        peak.map(|peak| units::bytes(peak as f64)),
+        bytes(&|memory| memory.cache_bytes),
+        bytes(&|memory| memory.anonymous_bytes),
+        bytes(&|memory| memory.kernel_bytes),
+        an_op(|memory| memory.limit_hits),
+        an_op(|memory| memory.refaults),
+        cells::device_bytes_per_byte(cell).map(|share| format!("{share:.2}")),
+    ])
+}

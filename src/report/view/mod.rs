@@ -1,0 +1,8 @@
+//! What reports show, apart from how each of them shows it.
+
+pub(super) mod describe;
+pub(super) mod matrix;
+pub(super) mod memory;
+pub(super) mod standing;
+pub(super) mod then;
+pub(super) mod words;

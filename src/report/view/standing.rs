@@ -1,0 +1,106 @@
+//! Where a cell stands in its phase: the same in every kind of report.
+
+use std::collections::BTreeSet;
+
+use super::words;
+use crate::judge::{interval, ranking};
+use crate::result::{Against, Cell, Comparison, Interval, RunResult};
+
+/// A cell's place in its phase.
+pub enum Place<'r> {
+    /// The highest rate.
+    Best,
+    /// The highest rate of caches.
+    BestCache,
+    /// A technique of ours, which is compared with nothing that one can have.
+    Technique,
+    /// The only one of its kind.
+    Alone,
+    /// What it is to the best.
+    Ratio(&'r Comparison),
+    /// Measured, and not ranked.
+    NotRanked,
+    /// Without figures.
+    Absent(&'static str),
+}
+
+impl<'r> Place<'r> {
+    /// The place of a cell.
+    pub fn of(result: &'r RunResult, cell: &Cell) -> Place<'r> {
+        if cell.rounds.is_empty() {
+            return Place::Absent(words::status(cell.status));
+        }
+        if cell.not_ranked.is_some() {
+            return Place::NotRanked;
+        }
+        match compared(result, cell, Against::Best) {
+            Some(comparison) => Place::Ratio(comparison),
+            None if ranking::is_technique(cell) => Place::Technique,
+            None if ranking::is_alone(result, cell) => Place::Alone,
+            None if ranking::is_cache(cell) => Place::BestCache,
+            None => Place::Best,
+        }
+    }
+
+    /// In words, with the interval.
+    pub fn text(&self) -> String {
+        match self {
+            Place::Best => "best".to_owned(),
+            Place::BestCache => "best cache".to_owned(),
+            Place::Technique => "(technique, ours)".to_owned(),
+            Place::Alone => "alone".to_owned(),
+            Place::Ratio(comparison) => comparison
+                .ratio
+                .map(|ratio| format!("{} {}", interval::text(&ratio), comparison.verdict.name()))
+                .unwrap_or_default(),
+            Place::NotRanked => "not ranked".to_owned(),
+            Place::Absent(why) => (*why).to_owned(),
+        }
+    }
+}
+
+/// Baselines that others are held against; the others do next to nothing, and their speed would flatten a plot.
+pub fn baselines(result: &RunResult) -> BTreeSet<&str> {
+    let with_baseline =
+        result.comparisons.iter().filter(|comparison| comparison.against == Against::Baseline);
+    with_baseline.map(|comparison| comparison.reference.as_str()).collect()
+}
+
+/// How the others do beside a baseline, in words: their rates over its rate, the highest first; nothing where none is compared
+/// with it.
+pub fn beside_baseline(result: &RunResult, baseline: &Cell) -> Option<String> {
+    let mut ratios: Vec<(&str, Interval)> = result
+        .comparisons
+        .iter()
+        .filter(|comparison| {
+            comparison.against == Against::Baseline
+                && comparison.reference == baseline.store
+                && comparison.phase == baseline.phase
+                && comparison.corpus_id == baseline.corpus_id
+        })
+        .filter_map(|comparison| Some((comparison.store.as_str(), comparison.ratio?)))
+        .collect();
+    ratios.sort_by(|(_, a), (_, b)| b.median.total_cmp(&a.median));
+    let told: Vec<String> =
+        ratios.iter().map(|(store, ratio)| format!("`{store}` {}", interval::text(ratio))).collect();
+    (!told.is_empty()).then(|| format!("rates over that of `{}`: {}", baseline.store, told.join(", ")))
+}
+
+/// The comparison of a cell with the plan's reference or with the best.
+pub fn compared<'r>(result: &'r RunResult, cell: &Cell, against: Against) -> Option<&'r Comparison> {
+    all_compared(result, cell, against).next()
+}
+
+/// All comparisons of a cell of this kind.
+pub fn all_compared<'r>(
+    result: &'r RunResult,
+    cell: &Cell,
+    against: Against,
+) -> impl Iterator<Item = &'r Comparison> {
+    result.comparisons.iter().filter(move |comparison| {
+        comparison.against == against
+            && comparison.store == cell.store
+            && comparison.phase == cell.phase
+            && comparison.corpus_id == cell.corpus_id
+    })
+}

@@ -1,0 +1,117 @@
+//! Then and now: published tables beside this run's, as ratios to the document's own reference, for every form of report.
+
+use crate::judge::{claims, interval};
+use crate::plan::text::{Operand, PublishedText, Series, part_of};
+use crate::result::{Claim, Interval, RunResult};
+
+/// One system of a published table, then and now.
+pub struct Line<'r> {
+    /// The series as it was published.
+    pub series: &'r Series,
+    /// The candidate that stands for it today.
+    pub candidate: Option<&'r str>,
+    /// Its published ratio to the reference, of times.
+    pub then: Option<f64>,
+    /// Today's, or why there is none.
+    pub today: Result<Interval, String>,
+}
+
+/// A published table beside today.
+pub struct Table<'r> {
+    /// As it is in the plan.
+    pub text: &'r PublishedText,
+    /// Of its series, in their order.
+    pub lines: Vec<Line<'r>>,
+}
+
+impl Line<'_> {
+    /// What was published of it: the ratio, the words, or both.
+    pub fn said(&self) -> Option<String> {
+        let parts: Vec<String> = self.then.map(figure).into_iter().chain(self.series.words.clone()).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
+impl<'r> Table<'r> {
+    fn of(result: &RunResult, text: &'r PublishedText) -> Table<'r> {
+        let reference = text.series.iter().find(|series| series.name == text.reference);
+        let reference = reference.and_then(|series| series.today.as_ref());
+        let line = |series: &'r Series| {
+            let today = match (&series.today, reference) {
+                (Some(own), Some(reference)) => today(result, text, own, reference),
+                (None, _) => Err("Nothing stands for it.".to_owned()),
+                (_, None) => Err("Nothing stands for the reference.".to_owned()),
+            };
+            let candidate = series.today.as_ref().map(Operand::candidate);
+            Line { series, candidate, then: text.ratio(series), today }
+        };
+        Table { text, lines: text.series.iter().map(line).collect() }
+    }
+
+    /// The lines that can have a ratio: the others are facts about the experiment.
+    pub fn compared(&self) -> impl Iterator<Item = &Line<'r>> {
+        self.lines.iter().filter(|line| line.series.unit.is_none())
+    }
+
+    /// Whether there is a ratio, then or today.
+    fn has_ratio(&self) -> bool {
+        self.lines.iter().any(|line| line.then.is_some() || line.today.is_ok())
+    }
+
+    /// Why a candidate that stands for something has no figure today, as the first of them tells it.
+    pub fn why_not(&self) -> Option<&str> {
+        let mut lines = self.compared().filter(|line| line.candidate.is_some());
+        lines.find_map(|line| line.today.as_ref().err()).map(String::as_str)
+    }
+}
+
+/// The published tables of a plan that have a ratio, then or today, and those that have none: of words, of facts, or of corpora
+/// that are not in this run.
+pub fn tables(result: &RunResult) -> (Vec<Table<'_>>, Vec<Table<'_>>) {
+    result.plan.published.iter().map(|text| Table::of(result, text)).partition(Table::has_ratio)
+}
+
+/// What is said of tables without a ratio where they are not shown.
+pub const SILENT: &str = "Published tables without a ratio to compare";
+
+/// Their headings, and why there is nothing of today; those of facts alone are left out.
+pub fn silent(tables: &[Table<'_>]) -> Vec<String> {
+    let told = |table: &Table<'_>| Some(format!("{}: {}", table.text.heading(), table.why_not()?));
+    tables.iter().filter_map(told).collect()
+}
+
+fn today(
+    result: &RunResult,
+    table: &PublishedText,
+    own: &Operand,
+    reference: &Operand,
+) -> Result<Interval, String> {
+    let ratio = claims::ratio(result, &table.target(own), &table.target(reference))?;
+    Ok(if own == reference { Interval { median: 1.0, low: None, high: None } } else { ratio })
+}
+
+/// A published figure or ratio for people.
+pub fn figure(value: f64) -> String {
+    interval::text(&Interval { median: value, low: None, high: None })
+}
+
+/// Published and today's figure of a claim in a sentence; empty where there is neither.
+pub fn figures(claim: &Claim) -> String {
+    let published = claim.published.map(|value| format!("published {}", figure(value)));
+    let today = claim.today.map(|today| format!("today {}", interval::text(&today)));
+    let known: Vec<String> = published.into_iter().chain(today).collect();
+    known.join(", ")
+}
+
+/// The verdict of a claim in words.
+pub fn verdict(claim: &Claim) -> String {
+    match claim.magnitude {
+        Some(magnitude) => format!("{}, {}", claim.verdict.name(), magnitude.name()),
+        None => claim.verdict.name().to_owned(),
+    }
+}
+
+/// Whether a phase is the second or a later part of another: there are many of them, and they are told together.
+pub fn is_later_part(phase: &str) -> bool {
+    part_of(phase).is_some_and(|(_, number)| number > 1)
+}

@@ -1,0 +1,59 @@
+//! What every kind of report calls the same thing.
+
+use crate::corpus::CorpusId;
+use crate::result::{Cell, Interval, Status};
+use crate::units;
+
+/// Why a candidate has no figures.
+pub(in crate::report) fn status(status: Status) -> &'static str {
+    match status {
+        Status::Measured => "no figures",
+        Status::Failed => "failed",
+        Status::NotPossible => "not possible",
+        Status::NotAvailable => "not available",
+    }
+}
+
+/// A phase, and the size of a sweep.
+pub(in crate::report) fn phase(name: &str, corpus_id: CorpusId) -> String {
+    match corpus_id.bytes() {
+        Some(bytes) => format!("{name} at {}", units::bytes(bytes as f64)),
+        None => name.to_owned(),
+    }
+}
+
+/// A value with its interval, where there is one.
+pub(in crate::report) fn with_interval(value: &Interval, show: impl Fn(f64) -> String) -> String {
+    match (value.low, value.high) {
+        (Some(low), Some(high)) => format!("{} [{}, {}]", show(value.median), show(low), show(high)),
+        _ => show(value.median),
+    }
+}
+
+/// How few blobs had most of a phase's ops, where some were asked for more than others: the same for all candidates.
+pub(in crate::report) fn hot(cells: &[&Cell]) -> Option<String> {
+    let hot = cells.iter().find_map(|cell| cell.hot)?;
+    let [ops, blobs, bytes] = [hot.ops_share, hot.blobs_share, hot.bytes_share].map(percent);
+    Some(format!("{ops} % of the ops went to {blobs} % of the blobs, which have {bytes} % of the bytes"))
+}
+
+/// A share with two digits that say something.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent >= 10.0 { format!("{percent:.0}") } else { format!("{percent:.1}") }
+}
+
+/// A text on lines of so many letters, broken at spaces. What others wrote begins no line of its own.
+pub(in crate::report) fn wrapped(text: &str, letters: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split([' ', '\n']) {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= letters => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

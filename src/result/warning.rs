@@ -1,0 +1,423 @@
+//! Reasons not to trust a number, as data that others act on. The words for them are in `src/words/`.
+
+use std::mem::discriminant;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Cause, VerifiedFrom};
+use crate::corpus::CorpusId;
+
+/// Phases, and the candidates of which something holds in each of them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Where {
+    /// The phases. One in parts is named once.
+    pub phases: Vec<Partly>,
+    /// The candidates.
+    pub stores: Vec<String>,
+    /// Whether these are all candidates that are no baselines, and more than two.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub every_candidate: bool,
+}
+
+/// A phase, and whether all of it is meant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Partly {
+    /// The phase.
+    pub phase: String,
+    /// Whether it is only some of its parts, or some of its corpora.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_part: bool,
+}
+
+/// A candidate and a share that is its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OwnShare {
+    /// The candidate.
+    pub store: String,
+    /// From 0 to 1, and more where it is more than the whole.
+    pub share: f64,
+}
+
+/// Candidates whose blobs were compared with the same sort of copy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ComparedFrom {
+    /// The sort of copy.
+    pub from: VerifiedFrom,
+    /// The candidates.
+    pub stores: Vec<String>,
+}
+
+/// What the machine's own speed is told by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Speed {
+    /// A null op on one processor.
+    Processor,
+    /// A flush of the device.
+    Flush,
+    /// A direct read of 4 KiB from the device.
+    Read,
+    /// A byte to a thread on another processor and back.
+    Trip,
+}
+
+/// What was seen in one round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OddRound {
+    /// The round.
+    pub round: u32,
+    /// Whether these are figures of the second time that it was measured.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
+    /// What was seen.
+    pub seen: Vec<Seen>,
+}
+
+/// One thing that was seen in a round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "seen", rename_all = "kebab-case")]
+pub enum Seen {
+    /// The processor had another speed.
+    Processor {
+        /// The time of a fixed piece of work over its median in the other rounds.
+        times: f64,
+    },
+    /// Most candidates of a phase were as slow, or as fast: it was the machine.
+    MostCandidates {
+        /// The phase.
+        phase: String,
+        /// Which of the run's corpora.
+        #[serde(default, skip_serializing_if = "CorpusId::is_only")]
+        corpus_id: CorpusId,
+        /// The least time over that in other rounds.
+        low: f64,
+        /// The most.
+        high: f64,
+    },
+    /// One candidate of a phase.
+    Candidate {
+        /// The candidate.
+        store: String,
+        /// The phase.
+        phase: String,
+        /// Which of the run's corpora.
+        #[serde(default, skip_serializing_if = "CorpusId::is_only")]
+        corpus_id: CorpusId,
+        /// What was seen of it.
+        causes: Vec<Cause>,
+    },
+    /// More candidates like these, which are not listed.
+    More {
+        /// How many.
+        candidates: u64,
+    },
+    /// Others used the same disk.
+    Others(Others),
+}
+
+/// What others did on the same disk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Others {
+    /// Bytes that were read for them.
+    pub read_bytes: u64,
+    /// Bytes that were written for them.
+    pub written_bytes: u64,
+    /// During which phases.
+    pub phases: Vec<String>,
+    /// Whether they may have read what they lost when cold passes dropped the kernel's caches.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub perhaps_for_us: bool,
+}
+
+/// What was seen of disturbed rounds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Disturbed {
+    /// Rounds in which something was odd.
+    pub rounds: Vec<OddRound>,
+    /// Rounds in most of which others used the disk.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub usual_rounds: Vec<u32>,
+    /// What these others did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usual: Option<Others>,
+    /// All candidates in which something was seen.
+    pub stores: Vec<String>,
+}
+
+/// Rounds that a budget took away.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RoundsCut {
+    /// Those that were wanted.
+    pub wanted: u32,
+    /// Those that are made.
+    pub made: u32,
+    /// What the wanted ones would take.
+    pub wanted_seconds: f64,
+    /// Whether blobs could not be given up in their place, because their number was asked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub size_stands: bool,
+}
+
+/// A reason not to trust a number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Warning {
+    // ---- of the machine and the program, before anything is measured ------------------------------------------------
+    /// The program was built without optimising.
+    DebugBuild,
+    /// The processor's own counter cannot be used.
+    Clock,
+    /// The measured directory lies in memory.
+    Tmpfs,
+    /// The file system has no journal, and remembers deletions.
+    NoJournal,
+    /// Something else used the processors before the run.
+    Noise {
+        /// Its share of all processors, from 0 to 1.
+        share: f64,
+    },
+    /// The machine is a virtual one.
+    VirtualMachine,
+    /// Cold phases are lukewarm, because the kernel's caches cannot be dropped.
+    Lukewarm,
+    /// The corpus fits into memory.
+    CorpusInMemory {
+        /// Bytes of the largest corpus.
+        corpus_bytes: u64,
+        /// Bytes of memory.
+        memory_bytes: u64,
+    },
+    /// Something below the device keeps a cache.
+    HostCache,
+    /// Whether something does could not be tested.
+    HostCacheUnknown,
+    // ---- of the run, while it goes on -------------------------------------------------------------------------------
+    /// What was given up to keep to the budget.
+    Budget {
+        /// The share of the blobs that were kept, from 0 to 1, where some were cut.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        corpus_share: Option<f64>,
+        /// Rounds, where some were cut.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rounds: Option<RoundsCut>,
+        /// Whether cold phases are short.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        cold_is_short: bool,
+        /// What the rounds will take, and what is left for them, where that is less: in seconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        beyond_seconds: Option<(f64, f64)>,
+    },
+    /// The budget was spent before the rounds were made.
+    BudgetSpent {
+        /// Rounds that were made.
+        rounds: u32,
+    },
+    /// A store's version changed while the run went on.
+    OtherVersion {
+        /// The candidate.
+        store: String,
+        /// From what to what.
+        change: String,
+    },
+    /// The host gave processor time to others while the run went on.
+    Steal {
+        /// Its share of all processors, from 0 to 1.
+        share: f64,
+    },
+    // ---- of the figures ---------------------------------------------------------------------------------------------
+    /// There are fewer rounds than verdicts need.
+    FewRounds {
+        /// The rounds that there are.
+        rounds: u32,
+    },
+    /// The run was ended early.
+    Incomplete {
+        /// Rounds that were measured, in part or whole.
+        rounds: u32,
+    },
+    /// The run took longer than its budget.
+    OverBudget {
+        /// The budget.
+        asked_seconds: f64,
+        /// What it took.
+        took_seconds: f64,
+    },
+    /// Too short to be ranked.
+    TooShort {
+        /// Where.
+        places: Vec<Where>,
+        /// Whether more passes of a server's cold phase would help.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_cut_short: bool,
+    },
+    /// The harness is more than a tenth of an op.
+    HarnessShare {
+        /// Where.
+        places: Vec<Where>,
+    },
+    /// The harness is so much of an op that nothing is ranked.
+    ClientBound {
+        /// Where.
+        places: Vec<Where>,
+    },
+    /// At least a third of each op is CPU wake-up latency.
+    Waking {
+        /// Where.
+        places: Vec<Where>,
+        /// A byte to a thread on another processor and back, in nanoseconds.
+        far_ns: f64,
+        /// The same on one processor, in nanoseconds.
+        near_ns: f64,
+        /// Whether they had been asked not to sleep.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_awake: bool,
+    },
+    /// The processors were asked not to sleep.
+    Awake {
+        /// A byte to a thread on another processor and back, in nanoseconds.
+        far_ns: f64,
+        /// The same on one processor, in nanoseconds.
+        near_ns: f64,
+    },
+    /// The best of warm reads depends on what is done with the bytes.
+    UseOfBytes {
+        /// The best where one byte of each cache line is read.
+        touched: Vec<String>,
+        /// The best where all are copied.
+        copied: Vec<String>,
+    },
+    /// Not cold, because the store reads its data when it is opened.
+    Resident {
+        /// Where.
+        places: Vec<Where>,
+    },
+    /// Part of the data stayed in the page cache.
+    StillInMemory {
+        /// Where.
+        places: Vec<Where>,
+    },
+    /// Attempts were made again.
+    Retries {
+        /// How many.
+        attempts: u64,
+        /// Where.
+        places: Vec<Where>,
+    },
+    /// Answers were not in the cache that stands before the blobs.
+    CacheMisses {
+        /// How many.
+        answers: u64,
+        /// Where.
+        places: Vec<Where>,
+    },
+    /// Ops were given up.
+    Timeouts {
+        /// How many.
+        ops: u64,
+        /// Where.
+        places: Vec<Where>,
+    },
+    /// Workers woke late for their ops.
+    WakeLate {
+        /// Where.
+        places: Vec<Where>,
+    },
+    /// Distance was made by delaying.
+    Distance,
+    /// All ops of a phase ask for one blob.
+    SameBlob {
+        /// The phases.
+        phases: Vec<String>,
+    },
+    /// Writes to servers of the user's are counted until they were acknowledged.
+    NotSettled {
+        /// Where.
+        places: Vec<Where>,
+    },
+    /// Much of the work of writes was done between phases, where it is in no rate.
+    CaughtUp {
+        /// Its time over that of the phases that write, by candidate.
+        shares: Vec<OwnShare>,
+    },
+    /// Blobs were perhaps compared with what a cache had.
+    ComparedInCache {
+        /// The candidates, by what they were compared with.
+        copies: Vec<ComparedFrom>,
+    },
+    /// The blobs are more than a store's own cache holds, and the kernel had the files of some candidates in memory and not those
+    /// of others: these read from the device what those had at hand.
+    UnequalMemory {
+        /// The cache of each store's own, in bytes.
+        cache_bytes: u64,
+        /// Bytes of the blobs.
+        corpus_bytes: u64,
+        /// Candidates whose files were in the kernel's cache.
+        held: Vec<String>,
+        /// Candidates whose files were not.
+        not_held: Vec<String>,
+    },
+    /// Stores have caches of a size that the plan says, and not the share of their memory that their vendors say.
+    OwnCache {
+        /// The cache of each store's own, in bytes.
+        cache_bytes: u64,
+    },
+    /// Candidates with little memory read much more from the device than they were asked for.
+    ReadsMore {
+        /// Bytes read from the device for each byte delivered, the most of all phases, by candidate.
+        shares: Vec<OwnShare>,
+        /// Bytes that the kernel reads ahead.
+        read_ahead_bytes: Option<u64>,
+    },
+    /// The blobs are compressible.
+    Compressible {
+        /// Bytes over bytes compressed by zstd.
+        zstd_ratio: f64,
+    },
+    /// The machine changed its speed during the run.
+    Drift {
+        /// What changed.
+        what: Speed,
+        /// The least that it took, in nanoseconds.
+        low_ns: f64,
+        /// The most, in nanoseconds.
+        high_ns: f64,
+    },
+    /// Rounds that are in the figures were disturbed.
+    Disturbed(Disturbed),
+    /// Rounds were measured again, because they were disturbed.
+    RepeatedRounds(Disturbed),
+}
+
+impl Warning {
+    /// Whether it was seen while the run went on; the others are worked out from the figures.
+    pub fn is_of_run(&self) -> bool {
+        matches!(
+            self,
+            Warning::DebugBuild
+                | Warning::Clock
+                | Warning::Tmpfs
+                | Warning::NoJournal
+                | Warning::Noise { .. }
+                | Warning::VirtualMachine
+                | Warning::Lukewarm
+                | Warning::CorpusInMemory { .. }
+                | Warning::HostCache
+                | Warning::HostCacheUnknown
+                | Warning::Budget { .. }
+                | Warning::BudgetSpent { .. }
+                | Warning::OtherVersion { .. }
+                | Warning::Steal { .. }
+        )
+    }
+
+    /// Whether it says the same as another one, of the same candidates: a run says it once.
+    pub fn repeats(&self, other: &Warning) -> bool {
+        match (self, other) {
+            (Warning::OtherVersion { store, .. }, Warning::OtherVersion { store: known, .. }) => {
+                store == known
+            }
+            _ => discriminant(self) == discriminant(other),
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The words for what a result has as data: the same in the answer, a terminal, HTML, Markdown and CSV. Nobody reads them back.
+
+mod reasons;
+mod warnings;
+
+pub use reasons::{Said, of_reason, why};
+pub use warnings::{advice, hint, of_warning};

@@ -1,0 +1,96 @@
+//! Why a figure decides nothing, in words.
+
+use crate::result::Reason;
+use crate::units::{bytes, counted, nanoseconds};
+
+/// What is said: the same for all cells that share it, and what is of one alone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Said {
+    /// What sort of reason.
+    pub head: String,
+    /// Its figures, or its cause.
+    pub detail: Option<String>,
+    /// Whether that is a cause, without which the head says nothing.
+    is_cause: bool,
+}
+
+impl Said {
+    /// All of it on a line.
+    pub fn whole(&self) -> String {
+        match &self.detail {
+            Some(detail) => format!("{}: {detail}", self.head),
+            None => self.head.clone(),
+        }
+    }
+
+    /// What to say where the figures stand nearby: a cause stands nowhere else.
+    pub fn brief(&self) -> String {
+        if self.is_cause { self.whole() } else { self.head.clone() }
+    }
+}
+
+/// A reason on a line.
+pub fn why(reason: &Reason) -> String {
+    of_reason(reason).whole()
+}
+
+/// A reason in words.
+pub fn of_reason(reason: &Reason) -> Said {
+    let head = |head: &str| Said { head: head.to_owned(), detail: None, is_cause: false };
+    let with = |text: &str, detail: String| Said { detail: Some(detail), ..head(text) };
+    let cause = |text: &str, why: &str| Said { is_cause: true, ..with(text, why.to_owned()) };
+    let start = |seconds: f64| nanoseconds(seconds * 1e9);
+    match reason {
+        Reason::Baseline => head("a baseline, not a place for files"),
+        Reason::WeakerClass { class } => {
+            head(&format!("runs in class {}, the strongest it has", class.name()))
+        }
+        Reason::MostlyHarness { share } => {
+            with("client-bound", format!("{:.0} % of an op is the harness", share * 100.0))
+        }
+        Reason::ClientBusy { client_share, server_share } => {
+            let (client, server) = (client_share * 100.0, server_share * 100.0);
+            let said = format!("the client's processors were {client:.0} % busy, the server's {server:.0} %");
+            with("client-bound", said)
+        }
+        Reason::MissesItsCache { share } => {
+            with("misses of its cache", format!("{:.0} % of its ops", share * 100.0))
+        }
+        Reason::MemoryOutside { bytes: outside, limit_bytes } => with(
+            "memory outside of its limit",
+            format!("{} beside a limit of {}", bytes(*outside as f64), bytes(*limit_bytes as f64)),
+        ),
+        Reason::NotSustained => {
+            with("not sustained", "the offered rate was more than it could do".to_owned())
+        }
+        Reason::OpenedWarm { share, open_seconds } => with(
+            "resident",
+            format!("opening loaded {:.0} % of it; start took {}", share * 100.0, start(*open_seconds)),
+        ),
+        Reason::DeviceReadLittle { bytes_per_byte, open_seconds } => with(
+            "resident",
+            format!(
+                "the device read {bytes_per_byte:.2} B for a byte delivered; start took {}",
+                start(*open_seconds)
+            ),
+        ),
+        Reason::CutShort { done, planned } => with(
+            "too short",
+            format!("a server restarts for each pass, and does {done} where other candidates do {planned}"),
+        ),
+        Reason::TooShort { ops, seconds } => {
+            with("too short", format!("{} in {} a round", counted(*ops, "op"), start(*seconds)))
+        }
+        Reason::OneRound => head("one round only"),
+        Reason::NoBest { faster } => {
+            let named: Vec<String> = faster.iter().map(|store| format!("`{store}`")).collect();
+            with("no best", format!("too short to be ranked, and perhaps faster: {}", named.join(", ")))
+        }
+        Reason::Failed { why } => cause("failed", why),
+        Reason::NotAvailable { why } => cause("not available", why),
+        Reason::NotPossible { why } => cause("not possible", why),
+        Reason::OfReference { why } => with("the reference is not ranked", self::why(why)),
+        Reason::OtherGroup { group } => with("not comparable", group.clone()),
+        Reason::GroupOfReference { group } => with("not comparable", format!("the reference has {group}")),
+    }
+}

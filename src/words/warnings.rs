@@ -1,0 +1,432 @@
+//! Reasons not to trust a number, in words: the figure and what it means, and what to try.
+
+use std::fmt::Write;
+
+use crate::corpus::CorpusId;
+use crate::result::{
+    Cause, ComparedFrom, Disturbed, OddRound, Others, OwnShare, Partly, RoundsCut, Seen, Speed, Warning,
+    Where,
+};
+use crate::rules::{COLD_BLOBS_SERVERS, VERDICT_ROUNDS};
+use crate::units::{bytes, counted, nanoseconds, seconds};
+
+/// A warning in words, without what to try.
+pub fn of_warning(warning: &Warning) -> String {
+    of_machine(warning)
+        .or_else(|| of_run(warning))
+        .or_else(|| of_places(warning))
+        .unwrap_or_else(|| of_figures(warning))
+}
+
+/// What to try about a warning, as a sentence.
+pub fn advice(warning: &Warning) -> Option<String> {
+    hint(warning).map(|hint| format!("Try: {hint}."))
+}
+
+/// What would remove a warning: commands and flags, and nothing else.
+pub fn hint(warning: &Warning) -> Option<String> {
+    let text = match warning {
+        Warning::DebugBuild => "`cargo build --release`",
+        Warning::Tmpfs => "`--dir DIR` on a disk",
+        Warning::NoJournal => "`--dir DIR` on a file system with a journal",
+        Warning::Lukewarm => "`sudo blobwise run`, without `--no-drop-caches`",
+        Warning::CorpusInMemory { memory_bytes, .. } => {
+            return Some(format!("`--corpus-bytes {}`", bytes(2.0 * *memory_bytes as f64).replace(' ', "")));
+        }
+        Warning::Budget { .. } | Warning::BudgetSpent { .. } => "a larger `--budget`",
+        Warning::FewRounds { .. } => "`--rounds 5`",
+        Warning::Incomplete { .. } => "`blobwise run --resume DIR`",
+        Warning::OverBudget { .. } => "fewer `--stores` or `--phases`",
+        Warning::TooShort { is_cut_short: true, .. } => {
+            return Some(format!("`--blobs {COLD_BLOBS_SERVERS}` with a larger `--budget`"));
+        }
+        Warning::TooShort { .. } => "more `--blobs`, or `--rounds 5`",
+        Warning::Waking { is_awake: false, .. } => "`sudo blobwise run --awake`",
+        Warning::Awake { .. } => "`blobwise run` without `--awake`",
+        Warning::UnequalMemory { .. } => "`--memory`, and the plan without `cache`",
+        Warning::OwnCache { .. } => "the plan without `cache`",
+        Warning::Resident { .. } => "`--corpus-bytes` above the store's cache",
+        Warning::Retries { .. } => "fewer `--workers`",
+        Warning::Timeouts { .. } => "a longer `--op-timeout`",
+        Warning::WakeLate { .. } => "`blobwise run` without `--rate`",
+        Warning::SameBlob { .. } => "`order = \"once\"` in the plan's phase",
+        Warning::NotSettled { .. } => "`blobwise run` without the URL",
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+// ---- the machine, and the run ------------------------------------------------------------------------------------
+
+fn of_machine(warning: &Warning) -> Option<String> {
+    let text = match warning {
+        Warning::DebugBuild => {
+            "This is a debug build: the harness and the embedded stores are many times slower than they are."
+        }
+        Warning::Clock => {
+            "The processor's counter is not invariant here. The system's clock is used, which costs more to read."
+        }
+        Warning::Tmpfs => {
+            "The measured directory lies in memory (tmpfs): nothing here says anything about a disk."
+        }
+        Warning::NoJournal => {
+            "The file system is ext4 without a journal, which makes new files the more slowly, the more were deleted in the last \
+             minutes. Overwrites and deletes of files slow what follows them."
+        }
+        Warning::VirtualMachine => {
+            "This is a virtual machine: its neighbours and its host's caches are not seen from inside."
+        }
+        Warning::Lukewarm => {
+            "Cold phases are lukewarm: the kernel's caches of inodes and dentries cannot be dropped. Files are not ranked against \
+             databases in them."
+        }
+        Warning::HostCache => {
+            "Cold reads are cold for this system only. Blocks that were read a moment ago come back from the device in under half the \
+             time: something below it keeps a cache, such as the host of this virtual machine. Ratios bear it better than times."
+        }
+        Warning::HostCacheUnknown => "Whether something below the device keeps a cache could not be tested.",
+        Warning::Noise { share } => {
+            return Some(format!(
+                "Something else used {} of the processors before the run.",
+                percent(*share)
+            ));
+        }
+        Warning::CorpusInMemory { corpus_bytes, memory_bytes } => {
+            return Some(format!(
+                "The corpus ({}) fits into memory ({}): warm reads come from there. Cold reads do not.",
+                bytes(*corpus_bytes as f64),
+                bytes(*memory_bytes as f64)
+            ));
+        }
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+fn of_run(warning: &Warning) -> Option<String> {
+    let text = match warning {
+        Warning::Budget { corpus_share, rounds, cold_is_short, beyond_seconds } => {
+            of_budget(*corpus_share, rounds.as_ref(), *cold_is_short, *beyond_seconds)
+        }
+        Warning::BudgetSpent { rounds } => format!(
+            "The budget was spent after {}: the machine was slower than in the pilot.",
+            counted(*rounds, "round")
+        ),
+        Warning::OtherVersion { store, change } => {
+            format!("`{store}` changed while the run went on ({change}): its rounds are of both.")
+        }
+        Warning::Steal { share } => format!(
+            "The host gave {:.1} % of the processor time to others while the run went on.",
+            share * 100.0
+        ),
+        Warning::FewRounds { rounds: 0 | 1 } => {
+            "There is one round: nothing can be said about repetition, and nothing is ranked.".to_owned()
+        }
+        Warning::FewRounds { rounds } => format!(
+            "There are {rounds} rounds: below {VERDICT_ROUNDS}, intervals are wide and verdicts are not to be quoted."
+        ),
+        Warning::Incomplete { rounds: 0 } => "The run was ended early: all rounds are missing.".to_owned(),
+        Warning::Incomplete { .. } => "The run was ended early: some rounds are missing.".to_owned(),
+        Warning::OverBudget { asked_seconds, took_seconds } => format!(
+            "The run took {} instead of {}: less than that measures nothing here.",
+            seconds(*took_seconds),
+            seconds(*asked_seconds)
+        ),
+        _ => return None,
+    };
+    Some(text)
+}
+
+fn of_budget(
+    corpus_share: Option<f64>,
+    rounds: Option<&RoundsCut>,
+    cold_is_short: bool,
+    beyond_seconds: Option<(f64, f64)>,
+) -> String {
+    let mut gave: Vec<String> = Vec::new();
+    gave.extend(corpus_share.map(|share| format!("the corpus was cut to {} of its blobs", percent(share))));
+    gave.extend(rounds.map(|cut| format!("rounds were cut from {} to {}", cut.wanted, cut.made)));
+    gave.extend(cold_is_short.then(|| "cold phases are short".to_owned()));
+    let mut said: Vec<String> = Vec::new();
+    if !gave.is_empty() {
+        said.push(format!("To keep to the budget {}.", gave.join(" and ")));
+    }
+    if let Some(cut) = rounds {
+        let stays = if cut.size_stands { ", and the size of the corpus was asked for" } else { "" };
+        let (rounds, time) = (counted(cut.wanted, "round"), seconds(cut.wanted_seconds));
+        said.push(format!("{rounds} would take about {time}{stays}."));
+    }
+    said.extend(beyond_seconds.map(|(needs, left)| {
+        let (needs, left) = (seconds(needs), seconds(left));
+        format!("Even so the rounds will take about {needs}, and the budget leaves {left} for them.")
+    }));
+    said.join(" ")
+}
+
+// ---- figures -----------------------------------------------------------------------------------------------------
+
+/// What holds in some phases of some candidates.
+fn of_places(warning: &Warning) -> Option<String> {
+    let (text, places) = match warning {
+        Warning::TooShort { places, .. } => ("Too short to be ranked: {}.".to_owned(), places),
+        Warning::HarnessShare { places } => {
+            ("The harness is more than 10 % of an op: the stores are faster than shown in {}.".to_owned(), places)
+        }
+        Warning::ClientBound { places } => {
+            ("Not ranked, because more than 30 % of an op is the harness: {}.".to_owned(), places)
+        }
+        Warning::Waking { places, far_ns, near_ns, .. } => (
+            format!(
+                "At least a third of each op is CPU wake-up latency: {{}}. A byte to a thread on another processor and back takes {}, and \
+                 {} on the same one. Stores inside the process do not wait for that.",
+                nanoseconds(*far_ns),
+                nanoseconds(*near_ns)
+            ),
+            places,
+        ),
+        Warning::Resident { places } => (
+            "Not cold, though everything was evicted, because the store reads its data when it is opened: {}."
+                .to_owned(),
+            places,
+        ),
+        Warning::StillInMemory { places } => {
+            ("Part of the data stayed in the page cache after eviction: {}.".to_owned(), places)
+        }
+        Warning::Retries { attempts, places } => (
+            format!(
+                "{} made again because a store was busy or had closed the connection: {{}}.",
+                were(*attempts, "attempt")
+            ),
+            places,
+        ),
+        Warning::CacheMisses { answers, places } => (
+            format!(
+                "{} not in the cache that stands before the blobs and came from behind it: {{}}.",
+                were(*answers, "answer")
+            ),
+            places,
+        ),
+        Warning::Timeouts { ops, places } => (
+            format!("{} given up because a store did not answer in time: {{}}.", were(*ops, "op")),
+            places,
+        ),
+        Warning::WakeLate { places } => (
+            "Workers woke late for their ops by more than 10 % of the median response: {}. Response times this short are better \
+             measured in a closed loop."
+                .to_owned(),
+            places,
+        ),
+        Warning::NotSettled { places } => (
+            "For your own server, writes are timed until acknowledged; those of other candidates until all put-off work is done ({})."
+                .to_owned(),
+            places,
+        ),
+        _ => return None,
+    };
+    Some(text.replacen("{}", &listed(places), 1))
+}
+
+fn of_figures(warning: &Warning) -> String {
+    match warning {
+        Warning::Awake { far_ns, near_ns } => format!(
+            "The processors were asked not to sleep (`--awake`): a byte to a thread on another and back took {}, and {} on the same \
+             one. Where they sleep, other processes answer later.",
+            nanoseconds(*far_ns),
+            nanoseconds(*near_ns)
+        ),
+        Warning::UseOfBytes { touched, copied } => format!(
+            "The winner depends on what is done with the bytes: {} when one byte of each cache line is read, {} when all are copied. \
+             Decide by the one that is like your program.",
+            touched.join(", "),
+            copied.join(", ")
+        ),
+        Warning::Distance => "Distance was made by a proxy that delays and does nothing else. A real network also begins slowly \
+                            (about 14 kB in the first round trip), loses packets and has a limited bandwidth. What is large or comes \
+                            over many connections is slower there than here."
+            .to_owned(),
+        Warning::SameBlob { phases } => format!(
+            "Every op of {} asks for one and the same blob: caches of every kind answer, down to the processor's.",
+            phases.join(", ")
+        ),
+        Warning::CaughtUp { shares } => of_caught_up(shares),
+        Warning::ComparedInCache { copies } => of_copies(copies),
+        Warning::UnequalMemory { cache_bytes, corpus_bytes, held, not_held } => format!(
+            "Memory was not equal in warm reads. Of {} of blobs each store's own cache held {} at most. Beside that the kernel held the \
+             files of {}, and hardly those of {}, which read the device instead.",
+            bytes(*corpus_bytes as f64),
+            bytes(*cache_bytes as f64),
+            held.join(", "),
+            not_held.join(", ")
+        ),
+        Warning::OwnCache { cache_bytes } => format!(
+            "Each store's own cache is {}, as the plan says, and not the share of its memory that its vendor says: what this ranks may \
+             be the caches.",
+            bytes(*cache_bytes as f64)
+        ),
+        Warning::ReadsMore { shares, read_ahead_bytes } => of_reads_more(shares, *read_ahead_bytes),
+        Warning::Compressible { zstd_ratio } => format!(
+            "The blobs are compressible ({zstd_ratio:.1} times by zstd): stores that compress do better here than with images or \
+             archives."
+        ),
+        Warning::Drift { what, low_ns, high_ns } => of_drift(*what, *low_ns, *high_ns),
+        Warning::Disturbed(disturbed) => format!(
+            "Some rounds were disturbed: run again at a quieter time. {}",
+            of_rounds(disturbed)
+        ),
+        Warning::RepeatedRounds(disturbed) => format!(
+            "Measured again for all candidates, because they were disturbed; what was measured first is in no figure. {}",
+            of_rounds(disturbed)
+        ),
+        // The others are said above.
+        _ => String::new(),
+    }
+}
+
+/// What is read from the device beyond what was asked for, and how much the kernel reads ahead.
+fn of_reads_more(shares: &[OwnShare], read_ahead_bytes: Option<u64>) -> String {
+    let list: Vec<String> =
+        shares.iter().map(|share| format!("{} ({:.1} times)", share.store, share.share)).collect();
+    let ahead = read_ahead_bytes.map_or(String::new(), |ahead| {
+        format!(" The kernel reads up to {} ahead on this device (`read_ahead_kb`).", bytes(ahead as f64))
+    });
+    format!(
+        "With little memory, more was read from the device than was asked for: {}.{ahead}",
+        list.join(", ")
+    )
+}
+
+fn of_caught_up(shares: &[OwnShare]) -> String {
+    let list: Vec<String> =
+        shares.iter().map(|own| format!("{}: {}", own.store, percent(own.share))).collect();
+    format!(
+        "Work that was not due yet, such as compacting, was done between phases and is in no rate. Its time as a share of that of the \
+         phases that write: {}.",
+        list.join(", ")
+    )
+}
+
+fn of_copies(copies: &[ComparedFrom]) -> String {
+    let list: Vec<String> =
+        copies.iter().map(|copy| format!("{} ({})", copy.stores.join(", "), copy.from.name())).collect();
+    format!(
+        "Every blob was compared, but perhaps with what a cache had, and not with what is on the device: {}.",
+        list.join("; ")
+    )
+}
+
+fn of_drift(what: Speed, low_ns: f64, high_ns: f64) -> String {
+    let (what, op) = match what {
+        Speed::Processor => ("The processor", "a null op"),
+        Speed::Flush => ("The device", "a flush"),
+        Speed::Read => ("The device", "a direct read of 4 KiB"),
+        Speed::Trip => ("The way from processor to processor", "a byte to a thread on another and back"),
+    };
+    format!(
+        "{what} changed its speed during the run: {op} took from {} to {}. Ratios are paired by round and bear it; times do not.",
+        nanoseconds(low_ns),
+        nanoseconds(high_ns)
+    )
+}
+
+// ---- disturbed rounds --------------------------------------------------------------------------------------------
+
+/// A sentence for each round, and one for what others did in most of them.
+fn of_rounds(disturbed: &Disturbed) -> String {
+    let mut sentences: Vec<String> = disturbed.rounds.iter().map(of_round).collect();
+    if let Some(usual) = &disturbed.usual {
+        let rounds: Vec<String> = disturbed.usual_rounds.iter().map(u32::to_string).collect();
+        sentences.push(format!("Rounds {}: {}.", rounds.join(", "), of_others(usual)));
+    }
+    sentences.join(" ")
+}
+
+fn of_round(odd: &OddRound) -> String {
+    let again = if odd.again { ", measured again" } else { "" };
+    let seen: Vec<String> = odd.seen.iter().map(of_seen).collect();
+    format!("Round {}{again}: {}.", odd.round, seen.join("; "))
+}
+
+fn of_seen(seen: &Seen) -> String {
+    match seen {
+        Seen::Processor { times } => format!(
+            "a fixed piece of work took the processor {} times as long as in the other rounds",
+            factor(*times)
+        ),
+        Seen::MostCandidates { phase, corpus_id, low, high } => format!(
+            "most candidates took {} to {} times as long in {} as in their other rounds, so that it was the machine",
+            factor(*low),
+            factor(*high),
+            at(phase, *corpus_id)
+        ),
+        Seen::Candidate { store, phase, corpus_id, causes } => {
+            let causes: Vec<String> = causes.iter().filter_map(of_cause).collect();
+            format!("{store} in {} {}", at(phase, *corpus_id), causes.join(" and "))
+        }
+        Seen::More { candidates } => format!("{candidates} more like these"),
+        Seen::Others(others) => of_others(others),
+    }
+}
+
+/// What was seen of one candidate. What is of all candidates is said by itself.
+fn of_cause(cause: &Cause) -> Option<String> {
+    match cause {
+        Cause::Far { times } => Some(format!("took {} times as long as in its other rounds", factor(*times))),
+        Cause::ReadsDevice { read_bytes, delivered_bytes, cached } => {
+            let cached = if *cached { ", and was in the page cache afterwards" } else { "" };
+            Some(format!(
+                "read {} from the device for {} of blobs, though all had been read before{cached}",
+                bytes(*read_bytes as f64),
+                bytes(*delivered_bytes as f64)
+            ))
+        }
+        Cause::OthersIo { .. } | Cause::Processor { .. } => None,
+    }
+}
+
+fn of_others(others: &Others) -> String {
+    let of = |what: &str, moved: u64| (moved > 0).then(|| format!("{what} {}", bytes(moved as f64)));
+    let done: Vec<String> =
+        [of("read", others.read_bytes), of("wrote", others.written_bytes)].into_iter().flatten().collect();
+    let mut text =
+        format!("other programs {} on the same disk during {}", done.join(" and "), others.phases.join(", "));
+    if others.perhaps_for_us {
+        // Writing to a string cannot fail.
+        write!(text, " (in part, perhaps, what they lost when cold passes dropped the kernel's caches)").ok();
+    }
+    text
+}
+
+// ---- parts -------------------------------------------------------------------------------------------------------
+
+fn listed(places: &[Where]) -> String {
+    let phase = |partly: &Partly| match partly.in_part {
+        true => format!("{} in part", partly.phase),
+        false => partly.phase.clone(),
+    };
+    let one = |place: &Where| {
+        let phases: Vec<String> = place.phases.iter().map(phase).collect();
+        let candidates =
+            if place.every_candidate { "every candidate".to_owned() } else { place.stores.join(", ") };
+        format!("{} ({candidates})", phases.join(", "))
+    };
+    places.iter().map(one).collect::<Vec<String>>().join("; ")
+}
+
+fn at(phase: &str, corpus_id: CorpusId) -> String {
+    match corpus_id.bytes() {
+        Some(size) => format!("{phase} at {}", bytes(size as f64)),
+        None => phase.to_owned(),
+    }
+}
+
+fn were(number: u64, thing: &str) -> String {
+    format!("{} {}", counted(number, thing), if number == 1 { "was" } else { "were" })
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn factor(times: f64) -> String {
+    if times >= 10.0 { format!("{times:.0}") } else { format!("{times:.2}") }
+}

@@ -1,0 +1,456 @@
+//! Power cuts: the disk that they are made on, stores that are wrong on purpose, and what is left of a run that was killed.
+//!
+//! Disks and stores are processes that are forked from this one, which must have one thread: the tests follow each other in
+//! `main`, and what a harness of threads does is left out.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use blobwise::crash::{Damage, Lab, Trial, Verdict, try_cuts};
+use blobwise::host::disk::{DiskFile, Faults, Kind as Told, Log, LoopDevice, own_mounts};
+use blobwise::plan::{Candidate, Sets, candidates};
+use blobwise::store::{
+    Adapter, Caps, Durability, Facts, Integrity, Key, Kind, Loss, Losses, Needs, Options, Session, Setup,
+    Sink, Span, Split, Store, Traits,
+};
+use blobwise::stores::Entry;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+/// A test by its name, with the file systems and the stores that it needs.
+type Test = (&'static str, &'static [&'static str], &'static [&'static str], fn() -> Result<()>);
+
+const SERVERS: &[&str] = &["postgres/bytea", "mariadb/blob", "mysql/blob", "redis", "valkey"];
+
+const TESTS: &[Test] = &[
+    ("a disk keeps what it is told, and its log makes it again", &["ext4"], &[], disk),
+    ("the same seed makes the same cuts", &["ext4"], &[], same_seed),
+    ("a store that skips the directory's fsync is caught", &["ext4"], &[], || {
+        caught(Lie::NoDirectory, Damage::Lost)
+    }),
+    ("a store that acknowledges before the flush is caught", &["ext4"], &[], || {
+        caught(Lie::NoFlush, Damage::Wrong)
+    }),
+    ("a store that flushes the wrong file is caught", &["ext4"], &[], || {
+        caught(Lie::WrongFile, Damage::Wrong)
+    }),
+    ("a store whose deletes come back is caught", &["ext4"], &[], || {
+        caught(Lie::DeleteComesBack, Damage::Back)
+    }),
+    ("a store that hides a torn blob is caught", &["ext4"], &[], || caught(Lie::HidesTorn, Damage::Lost)),
+    ("a store that does not open any more is caught", &["ext4"], &[], || {
+        caught(Lie::Refuses, Damage::Unusable)
+    }),
+    ("an honest store is not accused in 1,000 cuts", &["ext4"], &[], honest),
+    ("each embedded store keeps what it declares", &["ext4"], &[], embedded),
+    ("servers keep what they declare", &["ext4"], SERVERS, servers),
+    ("files and a database keep it on other file systems", &["xfs", "btrfs"], &[], other_file_systems),
+    ("a run that is killed leaves nothing", &["ext4"], &[], killed),
+    ("what cannot be cut is refused", &["ext4"], &[], refused),
+];
+
+#[expect(clippy::print_stdout, reason = "what a harness of tests would print")]
+fn main() -> ExitCode {
+    name_the_supervisor();
+    let no_mounts = own_mounts().err().map(|why| format!("{why:#}"));
+    let needed = std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|all| all == "1");
+    let filters: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let is_meant =
+        |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()));
+    let mut failed = 0;
+    for (name, kinds, stores, test) in TESTS.iter().filter(|(name, ..)| is_meant(name)) {
+        let no_kind = || kinds.iter().find_map(|kind| Lab::lacks(kind)).map(|why| format!("{why:#}"));
+        let no_store = || stores.iter().find_map(|store| missing(store));
+        let lacks = no_mounts.clone().or_else(no_kind).or_else(no_store);
+        let outcome = match &lacks {
+            None => catch_unwind(AssertUnwindSafe(test))
+                .unwrap_or_else(|_panic| Err(anyhow::anyhow!("it panicked; its message is above"))),
+            Some(why) if needed => Err(anyhow::anyhow!("{why}")),
+            Some(why) => {
+                println!("test {name} ... ignored, {why}");
+                continue;
+            }
+        };
+        match outcome {
+            Ok(()) => println!("test {name} ... ok"),
+            Err(why) => {
+                println!("test {name} ... FAILED\n{why:#}");
+                failed += 1;
+            }
+        }
+    }
+    println!("\ntest result: {failed} failed");
+    ExitCode::from(u8::from(failed > 0))
+}
+
+/// Private servers stand behind a supervisor, which is the program itself and not this test.
+#[expect(
+    unsafe_code,
+    reason = "setting a variable is unsafe beside other threads, of which there are none yet"
+)]
+fn name_the_supervisor() {
+    // SAFETY: the first thing this process does; no other thread reads the environment.
+    unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", BLOBWISE) };
+}
+
+/// Why a store cannot run here, if so.
+fn missing(store: &str) -> Option<String> {
+    match blobwise::stores::find(store) {
+        Some(Entry::Ready(adapter)) => adapter.missing_program().map(|error| format!("{error:#}")),
+        _ => Some(format!("{store} is not compiled in")),
+    }
+}
+
+// ---- the disk ----------------------------------------------------------------------------------------------------
+
+/// Random reads and writes against a model in memory, on the kernel's device; then the log, replayed whole.
+fn disk() -> Result<()> {
+    const BYTES: usize = 8 << 20;
+    let dir = tempfile::tempdir()?;
+    let log = Arc::new(Log::new(256 << 20)?);
+    let mut empty = vec![0; BYTES];
+    let file = DiskFile::serve(dir.path(), &mut empty, |_| (), Some(Arc::clone(&log)), Faults::default())?;
+    let device = LoopDevice::on(&file.path())?;
+    let (mut model, mut rng) = (vec![0_u8; BYTES], SmallRng::seed_from_u64(5));
+    let disk = File::options().read(true).write(true).open(device.path())?;
+    let mut flushes = 0;
+    for step in 0..600_u32 {
+        let len = rng.random_range(1..60_000).min(BYTES);
+        let from = rng.random_range(0..=BYTES - len);
+        match rng.random_range(0..4) {
+            0 => {
+                let mut read = vec![0; len];
+                disk.read_exact_at(&mut read, from as u64)?;
+                ensure!(read == model[from..from + len], "step {step}: other bytes at {from}");
+            }
+            1 if step % 8 == 1 => {
+                disk.sync_all()?;
+                flushes += 1;
+            }
+            _ => {
+                let byte = rng.random();
+                model[from..from + len].fill(byte);
+                disk.write_all_at(&model[from..from + len], from as u64)?;
+            }
+        }
+    }
+    disk.sync_all()?;
+    let mut image = vec![0; BYTES];
+    log.entries(0..log.len()).for_each(|(_, entry)| log.apply(&entry, entry.len, &mut image));
+    ensure!(image == model, "the log makes another disk");
+    let noted = log.entries(0..log.len()).filter(|(_, entry)| entry.kind == Told::Flush).count();
+    ensure!(noted > flushes, "{noted} flushes are noted, and {flushes} and one were asked for");
+    // What ignores flushes notes none.
+    drop((disk, device, file));
+    let deaf = Faults { ignores_flushes: true };
+    let log = Arc::new(Log::new(1 << 20)?);
+    let file = DiskFile::serve(dir.path(), &mut vec![0; BYTES], |_| (), Some(Arc::clone(&log)), deaf)?;
+    let device = LoopDevice::on(&file.path())?;
+    let disk = File::options().write(true).open(device.path())?;
+    disk.write_all_at(&[1; 4096], 0)?;
+    disk.sync_all()?;
+    ensure!(log.len() == 1 && log.entry(0).kind == Told::Write, "{} entries", log.len());
+    Ok(())
+}
+
+fn same_seed() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let lab = Lab::new(dir.path(), "ext4")?;
+    let (files, _) = candidates(&["files/hashed".to_owned()], &Sets::default(), true)?;
+    let class = Durability::OnSync;
+    let trial = Trial { candidate: &files[0], class, judged_as: class, mount: "" };
+    let bench = lab.record(&trial, 3)?;
+    let digests = |seed: u64| -> Result<Vec<u64>> { bench.images(12, seed) };
+    ensure!(digests(1)? == digests(1)? && digests(1)? != digests(2)?);
+    Ok(())
+}
+
+// ---- liars -------------------------------------------------------------------------------------------------------
+
+/// What a store of files does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lie {
+    Nothing,
+    NoDirectory,
+    NoFlush,
+    WrongFile,
+    DeleteComesBack,
+    HidesTorn,
+    Refuses,
+}
+
+const LIES: &[Lie] = &[
+    Lie::Nothing,
+    Lie::NoDirectory,
+    Lie::NoFlush,
+    Lie::WrongFile,
+    Lie::DeleteComesBack,
+    Lie::HidesTorn,
+    Lie::Refuses,
+];
+
+/// Blobs as files of one directory, each with a checksum before it, flushed by each write: all as it should be but for one thing.
+struct Files {
+    dir: PathBuf,
+    lie: Lie,
+}
+
+impl Files {
+    fn path(&self, key: &Key) -> PathBuf {
+        self.dir.join(key.as_str())
+    }
+
+    fn flush_directory(&self) -> blobwise::store::Result<()> {
+        Ok(File::open(&self.dir)?.sync_all()?)
+    }
+}
+
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(7, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+impl Store for Files {
+    fn session(&self) -> blobwise::store::Result<Box<dyn Session + '_>> {
+        Ok(Box::new(FilesSession(self)))
+    }
+
+    fn facts(&self) -> blobwise::store::Result<Facts> {
+        Ok(Facts::new())
+    }
+
+    fn close(self: Box<Self>) -> blobwise::store::Result<()> {
+        Ok(())
+    }
+}
+
+struct FilesSession<'s>(&'s Files);
+
+impl Session for FilesSession<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> blobwise::store::Result<()> {
+        let Files { dir, lie } = self.0;
+        let path = self.0.path(key);
+        // In place, what is torn is the blob itself; else a new file takes its name.
+        let written = if *lie == Lie::HidesTorn { path.clone() } else { dir.join("new") };
+        let mut file = File::options().write(true).create(true).truncate(false).open(&written)?;
+        file.write_all(&checksum(blob).to_le_bytes())?;
+        file.write_all(blob)?;
+        file.set_len(8 + blob.len() as u64)?;
+        match lie {
+            Lie::NoFlush => {}
+            Lie::WrongFile => File::create(dir.join("other"))?.sync_all()?,
+            _ => file.sync_all()?,
+        }
+        if written != path {
+            std::fs::rename(&written, &path)?;
+        }
+        if *lie != Lie::NoDirectory { self.0.flush_directory() } else { Ok(()) }
+    }
+
+    fn get(&mut self, key: &Key, _: Span, sink: Sink) -> blobwise::store::Result<bool> {
+        let bytes = match std::fs::read(self.0.path(key)) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            bytes => bytes?,
+        };
+        let (sum, blob) = bytes.split_at(bytes.len().min(8));
+        if self.0.lie == Lie::HidesTorn && sum != checksum(blob).to_le_bytes() {
+            return Ok(false);
+        }
+        sink(blob);
+        Ok(true)
+    }
+
+    fn delete(&mut self, key: &Key) -> blobwise::store::Result<()> {
+        match std::fs::remove_file(self.0.path(key)) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            removed => removed?,
+        }
+        let comes_back = [Lie::DeleteComesBack, Lie::NoDirectory].contains(&self.0.lie);
+        if comes_back { Ok(()) } else { self.0.flush_directory() }
+    }
+
+    fn sync(&mut self) -> blobwise::store::Result<()> {
+        Ok(())
+    }
+}
+
+fn open(setup: &Setup, lie: Lie) -> blobwise::store::Result<Box<dyn Store>> {
+    let mark = setup.dir.join("open");
+    if lie == Lie::Refuses {
+        if mark.exists() {
+            return Err(anyhow::anyhow!("it was not closed").into());
+        }
+        File::create(&mark)?.sync_all()?;
+        File::open(setup.dir)?.sync_all()?;
+    }
+    Ok(Box::new(Files { dir: setup.dir.to_owned(), lie }))
+}
+
+/// A function for each lie: an adapter's is no closure.
+type Open = fn(&Setup) -> blobwise::store::Result<Box<dyn Store>>;
+const OPEN: [Open; 7] = [
+    |setup| open(setup, LIES[0]),
+    |setup| open(setup, LIES[1]),
+    |setup| open(setup, LIES[2]),
+    |setup| open(setup, LIES[3]),
+    |setup| open(setup, LIES[4]),
+    |setup| open(setup, LIES[5]),
+    |setup| open(setup, LIES[6]),
+];
+
+/// A candidate that promises to lose nothing.
+fn candidate(lie: Lie) -> Result<Candidate> {
+    let place = LIES.iter().position(|known| *known == lie).unwrap_or(0);
+    let adapter: &'static Adapter = Box::leak(Box::new(Adapter {
+        name: "liar",
+        about: "files that are wrong on purpose",
+        kind: Kind::Embedded,
+        programs: &[],
+        options: &[],
+        caps: |_| Caps::ALL,
+        loss: |_, _| Losses { after_kill: Loss::Nothing, after_power_cut: Loss::Nothing },
+        integrity: |_, _| Integrity::Unchecked,
+        traits: |_| Traits::default(),
+        memory: |_| Split::NO_CACHE,
+        needs: Needs::NOTHING,
+        open: OPEN[place],
+    }));
+    Ok(Candidate { label: format!("liar, {lie:?}"), adapter, options: Options::default() })
+}
+
+fn cuts_of(lie: Lie, cuts: usize) -> Result<blobwise::crash::Finding> {
+    let dir = tempfile::tempdir()?;
+    let lab = Lab::new(dir.path(), "ext4")?;
+    let candidate = candidate(lie)?;
+    let class = Durability::EachWrite;
+    try_cuts(&lab, &Trial { candidate: &candidate, class, judged_as: class, mount: "" }, cuts, 1)
+}
+
+fn caught(lie: Lie, by: Damage) -> Result<()> {
+    let finding = cuts_of(lie, 60)?;
+    let is_there = finding.damaged.iter().any(|sort| sort.damage == by);
+    ensure!(is_there && Verdict::on(Loss::Nothing, &finding) == Verdict::Refuted, "{finding:?}");
+    ensure!(finding.first.is_some(), "nothing is said of it");
+    Ok(())
+}
+
+fn honest() -> Result<()> {
+    // Some would be the same, and are made once.
+    let finding = cuts_of(Lie::Nothing, 1300)?;
+    ensure!(finding.cuts >= 1000 && finding.damages() == 0 && finding.lost_recent == 0, "{finding:?}");
+    ensure!((0.0023..0.0030).contains(&finding.at_most()), "{}", finding.at_most());
+    Ok(())
+}
+
+// ---- stores, and the command ---------------------------------------------------------------------------------------
+
+/// Cuts the power of stores, and wants what each declares to hold.
+fn keep(stores: &[&str], classes: &[Durability], kind: &str, cuts: usize) -> Result<()> {
+    let stores: Vec<String> = stores.iter().map(|store| (*store).to_owned()).collect();
+    let (candidates, _) = candidates(&stores, &Sets::default(), true)?;
+    let mut refuted = BTreeMap::new();
+    for candidate in &candidates {
+        let known = (candidate.adapter.caps)(&candidate.options).durability;
+        for class in classes.iter().filter(|class| known.contains(*class)) {
+            let dir = tempfile::tempdir()?;
+            let lab = Lab::new(dir.path(), kind)?;
+            let trial = Trial { candidate, class: *class, judged_as: *class, mount: "" };
+            let finding = try_cuts(&lab, &trial, cuts, 2)?;
+            // What flushes nothing has one cut only.
+            ensure!(finding.cuts > 0 && finding.unmountable * 10 <= cuts, "{finding:?}");
+            if Verdict::on(trial.declared(), &finding) == Verdict::Refuted {
+                refuted.insert((candidate.label.clone(), class.name()), finding);
+            }
+        }
+    }
+    ensure!(refuted.is_empty(), "{refuted:#?}");
+    Ok(())
+}
+
+fn embedded() -> Result<()> {
+    let stores = ["files/hashed", "files/flat", "files/packed", "sqlite", "lmdb", "redb", "fjall"];
+    keep(&stores, Durability::ALL, "ext4", 24)
+}
+
+fn servers() -> Result<()> {
+    keep(SERVERS, &[Durability::EachWrite], "ext4", 8)
+}
+
+fn other_file_systems() -> Result<()> {
+    let classes = [Durability::OnSync, Durability::EachWrite];
+    ["xfs", "btrfs"].iter().try_for_each(|kind| keep(&["files/hashed", "sqlite"], &classes, kind, 24))
+}
+
+const BLOBWISE: &str = env!("CARGO_BIN_EXE_blobwise");
+
+/// Loop devices that have a file, by their numbers.
+fn loop_devices() -> Vec<String> {
+    let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let in_use = devices.filter(|device| device.path().join("loop/backing_file").exists());
+    in_use.map(|device| device.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Waits until something is so.
+fn until(what: &str, is_so: impl Fn() -> bool) -> Result<()> {
+    let begin = blobwise::host::machine::uptime();
+    while !is_so() {
+        ensure!(blobwise::host::machine::uptime() - begin < Duration::from_secs(20), "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "it is killed on purpose")]
+fn killed() -> Result<()> {
+    // Killed while a disk is formatted, filled, looked at.
+    for milliseconds in [0, 40, 150, 400, 900] {
+        let dir = tempfile::tempdir()?;
+        let before = loop_devices();
+        let mut command = Command::new(BLOBWISE);
+        command.args(["crash", "--stores", "files/hashed,sqlite", "--cuts", "1000", "--dir"]).arg(dir.path());
+        let mut run = command.stdout(Stdio::null()).spawn()?;
+        until("a disk is made", || loop_devices().len() > before.len())?;
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        run.kill()?;
+        run.wait()?;
+        until("its loop device is free", || loop_devices().len() <= before.len())?;
+        let mounts = std::fs::read_to_string("/proc/self/mounts")?;
+        ensure!(!mounts.contains(&*dir.path().to_string_lossy()), "{mounts}");
+        // What lies there is removed by the next run.
+        ensure!(left(dir.path())?.len() == 1, "{:?}", left(dir.path())?);
+        let line = ["crash", "--stores", "files/hashed", "--durability", "none", "--cuts", "2", "--dir"];
+        // Processes of the one that was killed may live a moment longer, and hold it.
+        until("what is left is removed", || {
+            let ended = Command::new(BLOBWISE).args(line).arg(dir.path()).output();
+            ended.is_ok_and(|ended| ended.status.success())
+                && left(dir.path()).is_ok_and(|left| left.is_empty())
+        })?;
+    }
+    Ok(())
+}
+
+fn left(dir: &Path) -> Result<Vec<PathBuf>> {
+    Ok(std::fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?)
+}
+
+fn refused() -> Result<()> {
+    for (words, says) in [
+        (&["--stores", "memcached"][..], "keeps nothing on a disk"),
+        (&["--fs", "fat"][..], "`fat`"),
+        (&["--durability", "some"][..], "`some`"),
+        (&["--stores", "nothing"][..], "`nothing`"),
+        (&["--cuts", "0"][..], "0 is not in 1..="),
+    ] {
+        let ended = Command::new(BLOBWISE).arg("crash").args(words).output()?;
+        let said = String::from_utf8_lossy(&ended.stderr);
+        ensure!(ended.status.code() == Some(2) && said.contains(says), "{words:?}: {said}");
+    }
+    Ok(())
+}
