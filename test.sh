@@ -159,17 +159,30 @@ fi
 # Where an idle processor takes long to wake, servers answer several times more slowly. While this is open (as root), none sleeps.
 { exec {awake}>/dev/cpu_dma_latency && printf '\0\0\0\0' >&"$awake"; } 2>/dev/null || true
 
+# What failed is told once more at the end: of a long output only that may be kept.
+failures() {
+    local status=$?
+    ((status)) || { rm -f "$log"; return 0; }
+    say "What failed"
+    sed -n '/^failures:$/,/^test result/p; /panicked at/,+3p; /^error/p' "$log" | tail -n 300 >&2
+    rm -f "$log"
+    exit "$status"
+}
+log=$(mktemp)
+trap failures EXIT
+tests() { cargo test "$@" 2>&1 | tee -a "$log"; }
+
 say "Tests"
-cargo test --quiet --locked --no-fail-fast
+tests --quiet --locked --no-fail-fast
 
 # Their drivers would make every build slower, so that they are built and tried in continuous integration only.
 if [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]]; then
     say "Stores that are cargo features"
     optional=(--quiet --locked --features "mongodb,mssql")
     cargo clippy "${optional[@]}" --all-targets -- -D warnings
-    cargo test "${optional[@]}" --lib
+    tests "${optional[@]}" --lib
     for store in gridfs mongodb mssql; do
-        cargo test "${optional[@]}" --test conformance -- "$store"
+        tests "${optional[@]}" --test conformance -- "$store"
     done
 fi
 

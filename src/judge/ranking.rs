@@ -36,13 +36,14 @@ pub(super) fn not_ranked(plan: &Design, records: &Records, cell: &Cell) -> Optio
     if weaker.is_some() && !is_cache(cell) {
         return weaker;
     }
+    // What makes a figure wrong is told before what makes it say little.
+    if let Some(why) = memory_outside(cell) {
+        return Some(why);
+    }
     if let Some(why) = mostly_harness(cell) {
         return Some(why);
     }
     if let Some(why) = client_is_the_limit(records, cell) {
-        return Some(why);
-    }
-    if let Some(why) = memory_outside(cell) {
         return Some(why);
     }
     if let Some(why) = misses_its_cache(cell) {
