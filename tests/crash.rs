@@ -330,7 +330,7 @@ fn cuts_of(lie: Lie, cuts: usize) -> Result<blobwise::crash::Finding> {
     let lab = Lab::new(dir.path(), "ext4")?;
     let candidate = candidate(lie)?;
     let class = Durability::EachWrite;
-    try_cuts(&lab, &Trial { candidate: &candidate, class, judged_as: class, mount: "" }, cuts, 1)
+    try_cuts(&lab, &Trial { candidate: &candidate, class, judged_as: class, mount: "" }, cuts, 1, &mut |_| ())
 }
 
 fn caught(lie: Lie, by: Damage) -> Result<()> {
@@ -362,7 +362,7 @@ fn keep(stores: &[&str], classes: &[Durability], kind: &str, cuts: usize) -> Res
             let dir = tempfile::tempdir()?;
             let lab = Lab::new(dir.path(), kind)?;
             let trial = Trial { candidate, class: *class, judged_as: *class, mount: "" };
-            let finding = try_cuts(&lab, &trial, cuts, 2)?;
+            let finding = try_cuts(&lab, &trial, cuts, 2, &mut |_| ())?;
             // What flushes nothing has one cut only.
             ensure!(finding.cuts > 0 && finding.unmountable * 10 <= cuts, "{finding:?}");
             if Verdict::on(trial.declared(), &finding) == Verdict::Refuted {

@@ -1,15 +1,22 @@
-//! The published schema of `result.json` is the one that the types have.
+//! The published schemas of `result.json` and of what `blobwise crash` writes are those that the types have.
 
-use blobwise::result::RunResult;
+use blobwise::result::{RunResult, crash};
+use schemars::{JsonSchema, schema_for};
 
-/// `BLOBWISE_BLESS=1 cargo test --test schema` writes the schema anew.
-#[test]
-fn the_published_schema_is_that_of_the_types() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/result.schema.json");
-    let schema = serde_json::to_string_pretty(&schemars::schema_for!(RunResult)).unwrap() + "\n";
+/// `BLOBWISE_BLESS=1 cargo test --test schema` writes the schemas anew.
+fn is_published<T: JsonSchema>(name: &str) -> anyhow::Result<()> {
+    let path = format!("{}/docs/{name}", env!("CARGO_MANIFEST_DIR"));
+    let schema = serde_json::to_string_pretty(&schema_for!(T))? + "\n";
     if std::env::var_os("BLOBWISE_BLESS").is_some() {
-        std::fs::write(path, &schema).unwrap();
+        std::fs::write(&path, &schema)?;
     }
-    let published = std::fs::read_to_string(path).unwrap();
-    assert!(published == schema, "docs/result.schema.json is out of date: run with BLOBWISE_BLESS=1");
+    let published = std::fs::read_to_string(path)?;
+    assert!(published == schema, "docs/{name} is out of date: run with BLOBWISE_BLESS=1");
+    Ok(())
+}
+
+#[test]
+fn the_published_schemas_are_those_of_the_types() {
+    is_published::<RunResult>("result.schema.json").unwrap();
+    is_published::<crash::Report>("crash.schema.json").unwrap();
 }

@@ -1,19 +1,22 @@
 //! `blobwise crash`: power cuts, and what each store has lost of what it acknowledged.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use super::out::check_file;
+use super::progress::Bar;
 use super::run::Signals;
 use super::{Ended, print};
-use crate::crash::report::{Control, Line, Report};
-use crate::crash::{Lab, Trial, Verdict, try_cuts};
+use crate::crash::{self, Control, Lab, Line, Report, Trial};
 use crate::host::disk::own_mounts;
 use crate::host::machine;
 use crate::host::place::Place;
-use crate::plan::text::{CRASH_CONTROL, CRASH_STORES, durability_class, split_list};
+use crate::plan::text::{CRASH_STORES, durability_class, split_list};
 use crate::plan::{Candidate, Sets, candidates};
+use crate::report::crash as shown;
+use crate::result::crash::CRASH_SCHEMA;
 use crate::store::Durability;
 
 /// Flags of `crash`.
@@ -25,10 +28,10 @@ pub struct Flags {
     /// Classes of durability; those that a store has not are left out
     #[arg(long, value_name = "CLASSES", default_value = "none,on-sync,each-write")]
     durability: String,
-    /// The file system on the disk: ext4, xfs or btrfs
-    #[arg(long, value_name = "KIND", default_value = "ext4")]
+    /// File systems on the disk: ext4, xfs, btrfs
+    #[arg(long, value_name = "KINDS", default_value = "ext4")]
     fs: String,
-    /// Cuts for each store and class; less are made where some would be the same
+    /// Cuts for each store, class and file system; less are made where some would be the same
     #[arg(long, default_value_t = 240, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     cuts: u32,
     /// The same seed has the same ops, cuts and images
@@ -37,7 +40,7 @@ pub struct Flags {
     /// Writes everything as JSON to this file, too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Writes the table as Markdown to this file, too
+    /// Writes the tables as Markdown to this file, too
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
     /// Where it works
@@ -45,105 +48,155 @@ pub struct Flags {
     dir: PathBuf,
 }
 
+/// What is to be done.
+struct Asked {
+    candidates: Vec<Candidate>,
+    classes: Vec<Durability>,
+    kinds: Vec<String>,
+}
+
+impl Asked {
+    /// Everything that the flags ask for, once it is known that it can be done.
+    fn of(flags: &Flags) -> Result<Asked> {
+        let all = || CRASH_STORES.iter().map(|store| (*store).to_owned()).collect();
+        let stores = flags.stores.as_deref().map_or_else(all, split_list);
+        let (candidates, _) = candidates(&stores, &Sets::default(), true)?;
+        let classes = split_list(&flags.durability);
+        let classes = classes.iter().map(|class| durability_class(class)).collect::<Result<_>>()?;
+        let mut kinds = split_list(&flags.fs);
+        kinds.dedup();
+        if kinds.is_empty() {
+            bail!("`--fs` names no file system");
+        }
+        if let Some(why) = kinds.iter().find_map(|kind| Lab::lacks(kind)) {
+            return Err(why);
+        }
+        if let Some(why) = candidates.iter().find_map(crash::why_not) {
+            return Err(why);
+        }
+        [&flags.json, &flags.markdown].into_iter().flatten().try_for_each(|file| check_file(file))?;
+        Ok(Asked { candidates, classes, kinds })
+    }
+
+    /// Every file system, candidate and class.
+    fn lines(&self) -> usize {
+        let of = |candidate: &Candidate| self.classes.iter().filter(|class| has(candidate, **class)).count();
+        self.kinds.len() * self.candidates.iter().map(of).sum::<usize>()
+    }
+}
+
 /// The command.
 pub fn main(flags: &Flags) -> Result<Ended> {
     let signals = Signals::listen()?;
-    let all = || CRASH_STORES.iter().map(|store| (*store).to_owned()).collect();
-    let stores = flags.stores.as_deref().map_or_else(all, split_list);
-    let (candidates, _) = candidates(&stores, &Sets::default(), true)?;
-    let names = flags.durability.split(',').map(str::trim);
-    let classes: Vec<Durability> = names.map(durability_class).collect::<Result<_>>()?;
-    if let Some(why) = Lab::lacks(&flags.fs) {
-        return Err(why);
-    }
-    if let Some(candidate) =
-        candidates.iter().find(|candidate| !(candidate.adapter.caps)(&candidate.options).persistent)
-    {
-        bail!("`{}` keeps nothing on a disk that a power cut could take", candidate.label);
-    }
-    if let Some(candidate) = candidates.iter().find(|candidate| candidate.traits().is_external) {
-        bail!("`{}` is a server given by URL: its disk is not ours to cut", candidate.label);
-    }
+    let asked = Asked::of(flags)?;
     own_mounts()?;
     let place = Place::make(&flags.dir)?;
-    let machine = machine::facts(place.path());
-    let lab = Lab::new(place.path(), &flags.fs)?;
-    let mut report = Report {
-        blobwise: env!("CARGO_PKG_VERSION").to_owned(),
-        started: machine::timestamp(),
-        system: format!("{}, {}", machine.system, machine.kernel),
-        file_system: flags.fs.clone(),
-        cuts: flags.cuts,
-        seed: flags.seed,
-        controls: controls(&lab, flags)?,
-        lines: Vec::new(),
+    let mut under_way = UnderWay {
+        flags,
+        asked: &asked,
+        signals: &signals,
+        bar: Bar::new(false),
+        report: begun(flags, place.path()),
+        done: 0,
     };
-    print(&report.head())?;
-    for candidate in &candidates {
-        print(&format!("\n{}\n", candidate.label))?;
-        for class in classes.iter().filter(|class| has(candidate, **class)) {
-            if signals.received().is_some() {
-                break;
-            }
-            let line = line(&lab, candidate, *class, flags, report.holds())?;
-            print(&line.terminal())?;
-            report.lines.push(line);
+    print(&shown::head(&under_way.report))?;
+    for kind in &asked.kinds {
+        let dir = place.path().join(kind);
+        std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
+        let lab = Lab::new(&dir, kind)?.stopped_by(signals.shared_stop());
+        let outcome = under_way.on(&lab, kind);
+        if signals.received().is_some() {
+            break;
         }
+        outcome?;
     }
+    under_way.bar.clear();
+    let report = under_way.report;
     if let Some(file) = &flags.json {
-        let text = serde_json::to_string_pretty(&report)?;
-        std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
+        write(file, &serde_json::to_string_pretty(&report)?)?;
     }
     if let Some(file) = &flags.markdown {
-        let text = report.markdown();
-        std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
+        write(file, &shown::markdown(&report))?;
     }
-    let is_refuted = report.lines.iter().any(|line| line.verdict == Some(Verdict::Refuted));
-    Ok(match (signals.received(), is_refuted || !report.holds()) {
-        (Some(signal), _) => Ended::Stopped(signal),
-        (None, true) => Ended::Failed,
-        (None, false) => Ended::Well,
+    Ok(match signals.received() {
+        Some(signal) => Ended::Stopped(signal),
+        None if shown::is_bad(&report) => Ended::Failed,
+        None => Ended::Well,
     })
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))
+}
+
+/// A report that has nothing yet.
+fn begun(flags: &Flags, place: &Path) -> Report {
+    let machine = machine::facts(place);
+    Report {
+        schema: CRASH_SCHEMA,
+        blobwise: env!("CARGO_PKG_VERSION").to_owned(),
+        command: std::env::args().skip(1).fold("blobwise".to_owned(), |line, word| line + " " + &word),
+        started: machine::timestamp(),
+        system: format!("{}, {}", machine.system, machine.kernel),
+        cuts: flags.cuts,
+        seed: flags.seed,
+        controls: Vec::new(),
+        lines: Vec::new(),
+    }
+}
+
+/// The command, under way.
+struct UnderWay<'a> {
+    flags: &'a Flags,
+    asked: &'a Asked,
+    signals: &'a Signals,
+    bar: Bar,
+    report: Report,
+    /// Lines that are done.
+    done: usize,
+}
+
+impl UnderWay<'_> {
+    fn say(&self, text: &str) -> Result<()> {
+        self.bar.aside(|| print(text))
+    }
+
+    /// Everything on one file system.
+    fn on(&mut self, lab: &Lab, kind: &str) -> Result<()> {
+        self.bar.on_terminal(self.done + 1, self.asked.lines(), &|| format!("controls on {kind}"));
+        self.report.controls.extend(crash::controls(lab, self.flags.seed)?);
+        self.say(&shown::controls(&self.report, kind))?;
+        for candidate in &self.asked.candidates {
+            self.say(&format!("\n{} on {kind}\n", candidate.label))?;
+            for class in self.asked.classes.iter().filter(|class| has(candidate, **class)) {
+                let line = self.line(lab, candidate, *class);
+                if self.signals.received().is_some() {
+                    return Ok(());
+                }
+                self.say(&shown::of_line(&line))?;
+                self.report.lines.push(line);
+                self.done += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts the power of a store in a class.
+    fn line(&self, lab: &Lab, candidate: &Candidate, class: Durability) -> Line {
+        let trial = Trial { candidate, class, judged_as: class, mount: "" };
+        let all = self.flags.cuts as usize;
+        let tell = |cuts: usize| {
+            let (label, class, of) = (&candidate.label, class.name(), self.asked.lines());
+            let words = || format!("{label}, {class} on {}: {cuts} of {all} cuts", lab.kind());
+            self.bar.on_terminal(self.done + 1, of, &words);
+        };
+        let own: Vec<&Control> =
+            self.report.controls.iter().filter(|control| control.file_system == lab.kind()).collect();
+        let may_judge = own.iter().all(|control| control.holds());
+        crash::line(lab, &trial, all, self.flags.seed, may_judge, &mut |cuts| tell(cuts))
+    }
 }
 
 fn has(candidate: &Candidate, class: Durability) -> bool {
     (candidate.adapter.caps)(&candidate.options).durability.contains(&class)
-}
-
-/// Cuts the power of a store in a class.
-fn line(lab: &Lab, candidate: &Candidate, class: Durability, flags: &Flags, may_judge: bool) -> Result<Line> {
-    let trial = Trial { candidate, class, judged_as: class, mount: "" };
-    let finding = try_cuts(lab, &trial, flags.cuts as usize, flags.seed)
-        .with_context(|| format!("`{}` in class {}", candidate.label, class.name()))?;
-    let declared = trial.declared();
-    let verdict = may_judge.then(|| Verdict::on(declared, &finding));
-    Ok(Line { store: candidate.label.clone(), durability: class, declared, verdict, finding })
-}
-
-/// Tries the lab itself: files that nobody flushes must be lost, files that are flushed must not, and files that are flushed must
-/// be lost where the file system does not pass flushes on.
-fn controls(lab: &Lab, flags: &Flags) -> Result<Vec<Control>> {
-    const CUTS: usize = 24;
-    let (files, _) = candidates(&[CRASH_CONTROL.to_owned()], &Sets::default(), true)?;
-    let candidate = files.first().context("no files")?;
-    let each = Durability::EachWrite;
-    let mut tried = vec![
-        ("files that nobody flushes", Durability::None, "", true),
-        ("files that are flushed", each, "", false),
-    ];
-    let no_barrier = match flags.fs.as_str() {
-        "ext4" => Some("barrier=0"),
-        "btrfs" => Some("nobarrier"),
-        // XFS always passes them on, since Linux 4.19.
-        _ => None,
-    };
-    if let Some(mount) = no_barrier {
-        tried.push(("flushed files, on a file system that passes no flushes on", each, mount, true));
-    }
-    let control = |(what, class, mount, must_lose): (&str, Durability, &'static str, bool)| {
-        let trial = Trial { candidate, class, judged_as: each, mount };
-        let finding = try_cuts(lab, &trial, CUTS, flags.seed)?;
-        Ok(Control { what: what.to_owned(), must_lose, lost: finding.damages(), cuts: finding.cuts })
-    };
-    tried.into_iter().map(control).collect()
 }

@@ -112,6 +112,18 @@ pub fn check_out(out: &Path) -> Result<()> {
     check_empty(out)
 }
 
+/// Refuses a file that cannot be written, before anything is done. What there is of it stays, and nothing is left where there was
+/// none.
+pub fn check_file(file: &Path) -> Result<()> {
+    let was_there = file.symlink_metadata().is_ok();
+    let opened = std::fs::File::options().append(true).create(true).open(file);
+    opened.with_context(|| format!("cannot write `{}`", file.display()))?;
+    if !was_there {
+        std::fs::remove_file(file).ok();
+    }
+    Ok(())
+}
+
 fn check_empty(out: &Path) -> Result<()> {
     match std::fs::read_dir(out).map(Iterator::count) {
         Ok(entries) if entries > 0 => {

@@ -42,6 +42,13 @@ impl Bar {
         }
     }
 
+    /// Step `index` (from 1) of `of` begins: without a terminal, nothing is said of it.
+    pub fn on_terminal(&self, index: usize, of: usize, text: &dyn Fn() -> String) {
+        if self.bar.is_some() {
+            self.step(index, of, text());
+        }
+    }
+
     /// Step `index` (from 1) of `of` begins.
     fn step(&self, index: usize, of: usize, text: String) {
         match &self.bar {
@@ -58,6 +65,14 @@ impl Bar {
     pub fn now_and_then(&self, index: usize, of: usize, text: String) {
         if self.bar.is_some() || (index - 1).is_multiple_of(of.div_ceil(10)) {
             self.step(index, of, text);
+        }
+    }
+
+    /// Does what prints, with no bar in its way.
+    pub fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
+        match &self.bar {
+            Some(bar) => bar.suspend(print),
+            None => print(),
         }
     }
 

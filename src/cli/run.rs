@@ -470,6 +470,11 @@ impl Signals {
         &self.stop
     }
 
+    /// The same for whoever keeps it.
+    pub fn shared_stop(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
     /// The signal that came.
     pub fn received(&self) -> Option<i32> {
         match self.received.load(Ordering::Relaxed) {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -11,8 +11,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use super::Trial;
 use super::cuts::{self, Cut};
 use super::load::{self, History, KEYS, Op};
-use super::oracle::{Damage, Judged, Known, Lost, Seen};
-use super::report::Sent;
+use super::oracle::{Judged, Known, Lost, Seen};
 use crate::corpus::Corpus;
 use crate::host::disk::{DiskFile, Faults, Kind, Log, LoopDevice};
 use crate::host::fork::{Forked, SharedWords};
@@ -20,6 +19,7 @@ use crate::host::machine;
 use crate::host::server::Program;
 use crate::names::unknown;
 use crate::plan::Candidate;
+use crate::result::crash::{Course, Damage, Sent};
 use crate::store::{Common, Durability, Loss, Mode, Setup, Span, Store};
 
 /// Bytes of the disk.
@@ -38,6 +38,8 @@ pub struct Lab {
     maker: &'static Maker,
     /// The program that makes its file systems.
     found: PathBuf,
+    /// Set from outside to end early.
+    stop: Arc<AtomicBool>,
 }
 
 /// How a file system is made.
@@ -47,6 +49,8 @@ struct Maker {
     program: Program,
     /// What it is told.
     words: &'static [&'static str],
+    /// The mount option with which it passes no flushes on to the disk.
+    without_flushes: Option<&'static str>,
 }
 
 /// A program of this name; distributions have it where not every user looks.
@@ -66,16 +70,20 @@ const MAKERS: &[Maker] = &[
         program: program("mkfs.ext4", &["-V"], "mke2fs", "apt-get install e2fsprogs"),
         // All of it at once, so that the kernel does not go on with it later; a journal as small disks have.
         words: &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-J", "size=8"],
+        without_flushes: Some("barrier=0"),
     },
     Maker {
         kind: "xfs",
         program: program("mkfs.xfs", &["-V"], "mkfs.xfs", "apt-get install xfsprogs"),
         words: &["-q", "-f"],
+        // It always passes them on, since Linux 4.19.
+        without_flushes: None,
     },
     Maker {
         kind: "btrfs",
         program: program("mkfs.btrfs", &["--version"], "mkfs.btrfs", "apt-get install btrfs-progs"),
         words: &["-q", "-f"],
+        without_flushes: Some("nobarrier"),
     },
 ];
 
@@ -128,11 +136,47 @@ impl Lab {
             common: dir.join("cache"),
             maker,
             found: maker.program.find()?.path,
+            stop: Arc::default(),
         };
         for dir in [&lab.file, &lab.mount] {
             std::fs::create_dir(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
         }
         Ok(lab)
+    }
+
+    /// Its file system.
+    pub fn kind(&self) -> &'static str {
+        self.maker.kind
+    }
+
+    /// The mount option with which its file system passes no flushes on, if there is one.
+    pub fn without_flushes(&self) -> Option<&'static str> {
+        self.maker.without_flushes
+    }
+
+    /// The same that ends early, with an error, once this is set.
+    pub fn stopped_by(self, stop: Arc<AtomicBool>) -> Lab {
+        Lab { stop, ..self }
+    }
+
+    /// An error where it was told to stop.
+    fn go_on(&self) -> Result<()> {
+        ensure!(!self.stop.load(Ordering::Relaxed), "stopped");
+        Ok(())
+    }
+
+    /// Waits for a process; one that takes longer than this, or until the lab is stopped, is killed.
+    fn end(&self, mut process: Forked, patience: Duration) -> Result<()> {
+        const LOOK: Duration = Duration::from_millis(20);
+        let begin = machine::uptime();
+        while process.wait_for(LOOK)?.is_none() {
+            let stopped = self.go_on();
+            if stopped.is_err() || machine::uptime() - begin > patience {
+                process.kill();
+                return stopped;
+            }
+        }
+        Ok(())
     }
 
     fn format(&self, device: &Path) -> Result<()> {
@@ -194,8 +238,9 @@ impl Lab {
                 say(&failed, &format!("{error:#}"));
             }
         })?;
-        worker.wait()?;
+        let ended = self.end(worker, Duration::MAX);
         device.unmount()?;
+        ended?;
         drop(device);
         drop(disk);
         match (heard(&failed), history.span()) {
@@ -256,6 +301,19 @@ impl Bench<'_> {
         Sent { writes: entries().count() - flushes, flushes }
     }
 
+    /// Where the load flushed the disk.
+    pub fn course(&self) -> Course {
+        let entries = self.log.entries(self.begun..self.end);
+        let flushes =
+            entries.filter(|(_, entry)| entry.kind == Kind::Flush).map(|(index, _)| index - self.begun);
+        Course { entries: self.end - self.begun, flushes: flushes.collect(), cuts: Vec::new() }
+    }
+
+    /// Behind how many entries of the load a cut is.
+    pub fn place(&self, cut: &Cut) -> usize {
+        cut.at.saturating_sub(self.begun)
+    }
+
     /// Makes so many cuts and tells what was found after each; nothing where the file system could not be mounted.
     pub fn each_cut(&self, cuts: usize, seed: u64, tell: &mut dyn FnMut(&Cut, Option<&Found>)) -> Result<()> {
         let mut image = vec![0; DISK_BYTES];
@@ -265,6 +323,7 @@ impl Bench<'_> {
                 self.log.apply(&entry, entry.len, &mut image);
             }
             applied = applied.max(cut.flushed);
+            self.lab.go_on()?;
             let found = self.look(&cut, &mut image)?;
             tell(&cut, found.as_ref());
         }
@@ -298,11 +357,10 @@ impl Bench<'_> {
             return Ok(None);
         }
         let words = SharedWords::new(KEYS as usize + 2)?;
-        let mut looker = Forked::begin(|| self.read_all(&words))?;
-        if looker.wait_for(PATIENCE)?.is_none() {
-            looker.kill();
-        }
+        let looker = Forked::begin(|| self.read_all(&words))?;
+        let ended = self.lab.end(looker, PATIENCE);
         device.unmount()?;
+        ended?;
         let word = |index: usize| words.get()[index].load(Ordering::SeqCst);
         let open_seconds = word(0).checked_sub(1).map(|ns| ns as f64 / 1e9);
         let is_over = word(1) > 0;

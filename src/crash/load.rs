@@ -32,7 +32,7 @@ pub(super) struct Op {
 /// The blobs of all loads and their bytes.
 pub(super) fn corpus(seed: u64) -> Result<Corpus> {
     let sizes = Sizes::Fixed(SIZES[SIZES.len() - 1]);
-    let source = Source::Synthetic { name: "crash".to_owned(), sizes, content: Content::Random };
+    let source = Source::Synthetic { name: "power cuts".to_owned(), sizes, content: Content::Random };
     Corpus::build(&Request { source, blobs_max: Some(KEYS), bytes_max: None, seed })
 }
 

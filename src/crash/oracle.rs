@@ -1,42 +1,8 @@
 //! What a blob may be after a cut, and what is wrong if it is something else.
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
 use super::load::{History, Op, When};
+use crate::result::crash::{Damage, Left};
 use crate::store::{Durability, Loss};
-
-/// What is wrong, the worst last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Damage {
-    /// A blob is as it was before a write that had to stay.
-    Old,
-    /// A blob that had to stay is not there.
-    Lost,
-    /// A blob is there whose delete had to stay.
-    Back,
-    /// A blob is neither whole nor any that was put.
-    Wrong,
-    /// A blob cannot be read: the store says so.
-    Unreadable,
-    /// The store does not open, or dies.
-    Unusable,
-}
-
-impl Damage {
-    /// In words.
-    pub fn name(self) -> &'static str {
-        match self {
-            Damage::Old => "old blob",
-            Damage::Lost => "blob lost",
-            Damage::Back => "deleted blob back",
-            Damage::Wrong => "wrong bytes",
-            Damage::Unreadable => "blob unreadable",
-            Damage::Unusable => "store unusable",
-        }
-    }
-}
 
 /// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +20,17 @@ pub struct Judged {
     pub worst: Option<Lost>,
     /// Whether acknowledged writes are gone that are not promised.
     pub lost_recent: bool,
+}
+
+impl Judged {
+    /// What the cut left.
+    pub fn left(&self) -> Left {
+        match (&self.worst, self.lost_recent) {
+            (Some(_), _) => Left::Less,
+            (None, true) => Left::Promised,
+            (None, false) => Left::Everything,
+        }
+    }
 }
 
 /// What was found of a blob.

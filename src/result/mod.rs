@@ -5,6 +5,7 @@ mod cell;
 mod check;
 mod claim;
 mod counters;
+pub mod crash;
 mod file;
 mod finding;
 mod found;

@@ -10,7 +10,7 @@ use super::{ROOT, holds, read, short, sources};
 /// Which modules of the crate each one may name. `cli` may name all. A folder with a line of its own is a module by itself.
 const MAY_NAME: &[(&str, &[&str])] = &[
     ("corpus", &["names", "store", "units"]),
-    ("crash", &["corpus", "host", "names", "plan", "store", "units"]),
+    ("crash", &["corpus", "host", "names", "plan", "result", "shown", "store", "units"]),
     (
         "engine",
         &[

@@ -1,0 +1,74 @@
+//! What is tried of a candidate in a class, as a line of a report, and the controls without which no line has a verdict.
+
+use anyhow::{Context, Result, anyhow};
+
+use super::{Trial, lab::Lab, try_cuts};
+use crate::plan::{CRASH_CONTROL, Candidate, Sets, candidates};
+use crate::result::crash::{Control, Line, Verdict};
+use crate::store::Durability;
+
+/// Why the power of a candidate cannot be cut at all, if it cannot.
+pub fn why_not(candidate: &Candidate) -> Option<anyhow::Error> {
+    let label = &candidate.label;
+    if candidate.traits().is_external {
+        return Some(anyhow!("`{label}` is a server given by URL: its disk is not ours to cut"));
+    }
+    if candidate.shows_pages() {
+        return Some(anyhow!(
+            "`{label}` is pages that a browser loads: nothing is written that could be lost"
+        ));
+    }
+    let is_persistent = (candidate.adapter.caps)(&candidate.options).persistent;
+    (!is_persistent).then(|| anyhow!("`{label}` keeps nothing on a disk that a power cut could take"))
+}
+
+/// Makes so many cuts of a trial, and tells how many are done. Without a right to judge there is no verdict; what failed is said in
+/// the line.
+pub fn line(
+    lab: &Lab,
+    trial: &Trial<'_>,
+    cuts: usize,
+    seed: u64,
+    may_judge: bool,
+    tell: &mut dyn FnMut(usize),
+) -> Line {
+    let (finding, failed) = match try_cuts(lab, trial, cuts, seed, tell) {
+        Ok(finding) => (Some(finding), None),
+        Err(error) => (None, Some(crate::shown::of_error(&format!("{error:#}")))),
+    };
+    let declared = trial.declared();
+    let verdict = finding.as_ref().filter(|_| may_judge).map(|finding| Verdict::on(declared, finding));
+    Line {
+        store: trial.candidate.label.clone(),
+        file_system: lab.kind().to_owned(),
+        durability: trial.class,
+        declared,
+        verdict,
+        failed,
+        finding,
+    }
+}
+
+/// Tries the lab itself: files that nobody flushes must be lost, files that are flushed must not, and files that are flushed must
+/// be lost where the file system does not pass flushes on.
+pub fn controls(lab: &Lab, seed: u64) -> Result<Vec<Control>> {
+    const CUTS: usize = 24;
+    let (files, _) = candidates(&[CRASH_CONTROL.to_owned()], &Sets::default(), true)?;
+    let candidate = files.first().context("no files")?;
+    let each = Durability::EachWrite;
+    let mut tried = vec![
+        ("files that nobody flushes", Durability::None, "", true),
+        ("files that are flushed", each, "", false),
+    ];
+    if let Some(mount) = lab.without_flushes() {
+        tried.push(("flushed files, on a file system that passes no flushes on", each, mount, true));
+    }
+    let control = |(what, class, mount, must_lose): (&str, Durability, &'static str, bool)| {
+        let trial = Trial { candidate, class, judged_as: each, mount };
+        let finding = try_cuts(lab, &trial, CUTS, seed, &mut |_| ())
+            .with_context(|| format!("the control `{what}`"))?;
+        let (what, file_system) = (what.to_owned(), lab.kind().to_owned());
+        Ok(Control { what, file_system, must_lose, lost: finding.damages(), cuts: finding.cuts })
+    };
+    tried.into_iter().map(control).collect()
+}
