@@ -1,5 +1,6 @@
-//! The published schemas of `result.json` and of what `blobwise crash` writes are those that the types have.
+//! The published schemas of `result.json` and of what `blobwise crash` and `blobwise doctor` write are those that the types have.
 
+use blobwise::doctor::report::Report;
 use blobwise::result::{RunResult, crash};
 use schemars::{JsonSchema, schema_for};
 
@@ -19,4 +20,5 @@ fn is_published<T: JsonSchema>(name: &str) -> anyhow::Result<()> {
 fn the_published_schemas_are_those_of_the_types() {
     is_published::<RunResult>("result.schema.json").unwrap();
     is_published::<crash::Report>("crash.schema.json").unwrap();
+    is_published::<Report>("doctor.schema.json").unwrap();
 }

@@ -284,6 +284,7 @@ const DOCUMENTS: &[&str] = &[
     "CHANGELOG.md",
     "SECURITY.md",
     "docs/decisions.md",
+    "docs/doctor.md",
     "docs/durability.md",
     "docs/glossary.md",
     "docs/method.md",
@@ -417,6 +418,12 @@ fn noticed_by(adapter: &Adapter) -> String {
             several.collect::<Vec<_>>().join("; ")
         }
     }
+}
+
+/// The page of the doctor has every check.
+#[test]
+fn the_page_of_the_doctor_lists_its_checks() {
+    holds("docs/doctor.md", "checks", &blobwise::doctor::checks::markdown());
 }
 
 /// So is the list of a plan's keys.
@@ -699,6 +706,7 @@ fn documents_for_users_say_the_words_of_the_field() {
     let pages = [
         "README.md",
         "docs/using.md",
+        "docs/doctor.md",
         "docs/method.md",
         "docs/plans.md",
         "docs/servers.md",

@@ -4,6 +4,7 @@ mod collection;
 mod compare;
 mod corpus;
 mod crash;
+mod doctor;
 mod joined;
 mod list;
 mod out;
@@ -43,6 +44,8 @@ enum Command {
     Report(report::Flags),
     /// Cut the power: what stores lose of what they acknowledged, on a disk of our own (as root)
     Crash(crash::Flags),
+    /// Before you buy a new server: ten questions, answered by measurement (reads only)
+    Doctor(doctor::Flags),
     /// Measure the harness itself
     Selftest(selftest::Flags),
 }
@@ -96,6 +99,7 @@ pub fn main() -> ExitCode {
         Command::Compare(flags) => compare::main(&flags),
         Command::Report(flags) => report::main(&flags),
         Command::Crash(flags) => crash::main(&flags),
+        Command::Doctor(flags) => doctor::main(&flags),
         Command::Selftest(flags) => selftest::main(&flags),
     };
     match outcome {

@@ -14,6 +14,10 @@ use super::{ROOT, document, folders, read, short, sources};
 /// Sources that name a store that is not theirs, and why. A new store adds none.
 const NAMES_STORES: &[(&str, &str)] = &[
     ("src/cli/selftest/trials.rs", "two stores that every machine has stand for all in the trials"),
+    (
+        "src/doctor",
+        "a machine's databases are told from their neighbours, and servers are asked each in its own way",
+    ),
     ("src/plan/text/mod.rs", "what a run measures where nothing is named: a choice, not a list of all"),
     ("src/plan/text/resolve.rs", "what the others are compared with where nothing is named"),
     ("src/store/every.rs", "where uploads may be registered"),

@@ -1,0 +1,70 @@
+//! The table of all checks, from which the page of them is made.
+
+use super::facts::Kind;
+use super::finding::Check;
+use super::machine;
+
+/// Every check of every kind, in the order in which they are shown.
+pub fn all() -> impl Iterator<Item = &'static Check> {
+    machine::CHECKS.iter().copied().flatten()
+}
+
+/// Those of a kind.
+pub fn of(kind: Kind) -> impl Iterator<Item = &'static Check> {
+    all().filter(move |check| check.of == kind)
+}
+
+/// The table as Markdown: what each looks at, its threshold, why, and how anybody sees it.
+pub fn markdown() -> String {
+    let mut text = String::new();
+    let mut kinds: Vec<Kind> = all().map(|check| check.of).collect();
+    kinds.dedup();
+    for kind in kinds {
+        text += &format!("\n### {}\n", kind.name());
+        for check in of(kind) {
+            text += &format!("\n**`{}`**: {}\n\n", check.id, check.question.words());
+            for (name, words) in [
+                ("figure", check.figure),
+                ("threshold", check.threshold),
+                ("why", check.reason),
+                ("threshold from", check.after),
+                ("read from", check.source),
+                ("rights", check.rights),
+            ] {
+                text += &format!("- {name}: {words}\n");
+            }
+            text += &format!("- to see it: `{}`\n", check.shown_by);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_check_has_a_name_of_its_own_and_says_all_of_it() {
+        let mut seen = BTreeSet::new();
+        for check in all() {
+            assert!(seen.insert((check.of, check.id)), "{} twice", check.id);
+            let words = [
+                check.figure,
+                check.threshold,
+                check.reason,
+                check.after,
+                check.source,
+                check.rights,
+                check.shown_by,
+            ];
+            for word in words {
+                assert!(!word.is_empty(), "{} says too little", check.id);
+            }
+            assert!(check.reason.ends_with('.'), "{}: {}", check.id, check.reason);
+            assert!(check.threshold.contains(": "), "{}: {}", check.id, check.threshold);
+        }
+        assert!(seen.len() > 10);
+    }
+}

@@ -1,0 +1,202 @@
+//! What a machine or a server said of itself, twice: rows of named sources, as they are kept, read again and judged.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A row of a source: numbers and short texts by name. What the source does not know is absent or null.
+pub type Row = Map<String, Value>;
+
+/// Why nothing can be said, for people.
+pub type Lack = String;
+
+/// What is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// The machine that blobwise runs on.
+    Machine,
+    /// A server of PostgreSQL.
+    PostgreSql,
+    /// A server of MySQL or MariaDB.
+    MySql,
+    /// A server of Redis or Valkey.
+    Redis,
+}
+
+impl Kind {
+    /// Its name, for a heading.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Machine => "The machine",
+            Kind::PostgreSql => "PostgreSQL",
+            Kind::MySql => "MySQL and MariaDB",
+            Kind::Redis => "Redis and Valkey",
+        }
+    }
+}
+
+/// What one source said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Told {
+    /// These rows.
+    Rows(Vec<Row>),
+    /// Nothing, for this reason.
+    Refused(String),
+}
+
+/// One look.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sample {
+    /// When it was taken, in seconds since some moment that both looks share.
+    pub seconds: f64,
+    /// What each source said.
+    pub told: BTreeMap<String, Told>,
+}
+
+/// Two looks at one subject.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Facts {
+    /// What is looked at.
+    pub kind: Kind,
+    /// Its name: a URL without its password.
+    pub subject: String,
+    /// What it says that its version is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Why it could not be asked at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreachable: Option<String>,
+    /// The first look.
+    pub earlier: Sample,
+    /// The second.
+    pub later: Sample,
+}
+
+impl Facts {
+    /// Facts without any look yet.
+    pub fn of(kind: Kind, subject: String) -> Facts {
+        let (earlier, later) = (Sample::default(), Sample::default());
+        Facts { kind, subject, version: None, unreachable: None, earlier, later }
+    }
+
+    /// How long there was between the looks, in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.later.seconds - self.earlier.seconds
+    }
+
+    /// The rows of a source at the second look.
+    pub fn rows(&self, source: &str) -> Result<&[Row], Lack> {
+        self.later.rows(source)
+    }
+
+    /// The one row of a source at the second look.
+    pub fn row(&self, source: &str) -> Result<&Row, Lack> {
+        self.rows(source)?.first().ok_or_else(|| format!("`{source}` has no row"))
+    }
+
+    /// A number of a source of one row, at the second look.
+    pub fn number(&self, source: &str, field: &str) -> Result<f64, Lack> {
+        number(self.row(source)?, field).ok_or_else(|| format!("`{field}` is not told here"))
+    }
+
+    /// By how much a counter of a source of one row has grown between the looks.
+    pub fn growth(&self, source: &str, field: &str) -> Result<f64, Lack> {
+        let before = self.earlier.rows(source)?.first().and_then(|row| number(row, field));
+        let before = before.ok_or_else(|| format!("`{field}` is not told here"))?;
+        grown(before, self.number(source, field)?)
+    }
+
+    /// Rows of a source at the second look, each with that of the first look which has the same key, where there was one.
+    pub fn pairs(&self, source: &str, key: &str) -> Result<Vec<(Option<&Row>, &Row)>, Lack> {
+        let earlier = self.earlier.rows(source)?;
+        let before: BTreeMap<&str, &Row> = earlier.iter().map(|row| (text(row, key), row)).collect();
+        Ok(self.rows(source)?.iter().map(|row| (before.get(text(row, key)).copied(), row)).collect())
+    }
+}
+
+impl Sample {
+    fn rows(&self, source: &str) -> Result<&[Row], Lack> {
+        match self.told.get(source) {
+            Some(Told::Rows(rows)) => Ok(rows),
+            Some(Told::Refused(why)) => Err(why.clone()),
+            None => Err(format!("`{source}` was not asked")),
+        }
+    }
+}
+
+/// The difference of a counter; one that fell was reset, and says nothing.
+pub fn grown(before: f64, after: f64) -> Result<f64, Lack> {
+    if after < before {
+        Err("the counters were reset between the two looks".to_owned())
+    } else {
+        Ok(after - before)
+    }
+}
+
+/// A number of a row, also where it was written as text, as a truth value, or as `ON`.
+pub fn number(row: &Row, field: &str) -> Option<f64> {
+    match row.get(field)? {
+        Value::Number(number) => number.as_f64(),
+        Value::Bool(truth) => Some(f64::from(u8::from(*truth))),
+        Value::String(text) => match text.as_str() {
+            "ON" | "on" | "yes" => Some(1.0),
+            "OFF" | "off" | "no" => Some(0.0),
+            text => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
+        },
+        _ => None,
+    }
+}
+
+/// A number of a row, or 0 where there is none.
+pub fn or_zero(row: &Row, field: &str) -> f64 {
+    number(row, field).unwrap_or(0.0)
+}
+
+/// A text of a row; empty where there is none.
+pub fn text<'r>(row: &'r Row, field: &str) -> &'r str {
+    row.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// How much a counter grew from one row to another; from nothing where the first is not there.
+pub fn growth(pair: &(Option<&Row>, &Row), field: &str) -> f64 {
+    let before = pair.0.map_or(0.0, |row| or_zero(row, field));
+    (or_zero(pair.1, field) - before).max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn facts(before: Value, after: Value) -> Facts {
+        let sample = |seconds: f64, rows: Value| Sample {
+            seconds,
+            told: BTreeMap::from([("s".to_owned(), Told::Rows(serde_json::from_value(rows).unwrap()))]),
+        };
+        let (earlier, later) = (sample(1.0, before), sample(6.0, after));
+        Facts { earlier, later, ..Facts::of(Kind::Machine, String::new()) }
+    }
+
+    #[test]
+    fn counters_are_told_by_what_they_grew() {
+        let grew = facts(json!([{"n": "5"}]), json!([{"n": 9}]));
+        assert_eq!(grew.growth("s", "n"), Ok(4.0));
+        assert_eq!(grew.seconds(), 5.0);
+        let fell = facts(json!([{"n": 9}]), json!([{"n": 5}]));
+        assert!(fell.growth("s", "n").unwrap_err().contains("reset"));
+        assert!(fell.growth("s", "other").unwrap_err().contains("`other`"));
+        assert!(fell.growth("other", "n").is_err());
+    }
+
+    #[test]
+    fn rows_are_paired_by_their_key() {
+        let facts = facts(json!([{"k": "a", "n": 1}]), json!([{"k": "b", "n": 7}, {"k": "a", "n": 3}]));
+        let pairs = facts.pairs("s", "k").unwrap();
+        assert_eq!(pairs.iter().map(|pair| growth(pair, "n")).collect::<Vec<_>>(), [7.0, 2.0]);
+    }
+}

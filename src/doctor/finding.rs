@@ -1,0 +1,184 @@
+//! What a check is, and what it finds: one of four answers, with its figure.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::facts::{Facts, Kind, Lack};
+
+/// The four answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// Nothing is wrong with it.
+    Ok,
+    /// A source is missing, its counters are too young, or too little was done.
+    CannotTell,
+    /// Worth a look.
+    Look,
+    /// Wrong.
+    Bad,
+}
+
+impl Answer {
+    /// The words for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Answer::Ok => "ok",
+            Answer::CannotTell => "cannot tell",
+            Answer::Look => "look",
+            Answer::Bad => "bad",
+        }
+    }
+}
+
+/// The questions to ask before a new server is bought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Question {
+    /// Is there enough memory?
+    Memory,
+    /// Is there idle processor time?
+    Processor,
+    /// Is the disk all right?
+    Disk,
+    /// Is the network fast enough?
+    Network,
+    /// Are there services that should be elsewhere?
+    Neighbours,
+    /// May the database use the memory that there is?
+    ServerMemory,
+    /// Is there an index where one is needed?
+    Indexes,
+    /// Are the indexes in order?
+    IndexOrder,
+    /// Are the statistics up to date?
+    Statistics,
+    /// Are there queries to offload, to rewrite or to drop?
+    Queries,
+}
+
+impl Question {
+    /// All ten, in the order of the list.
+    pub const ALL: [Question; 10] = [
+        Question::Memory,
+        Question::Processor,
+        Question::Disk,
+        Question::Network,
+        Question::Neighbours,
+        Question::ServerMemory,
+        Question::Indexes,
+        Question::IndexOrder,
+        Question::Statistics,
+        Question::Queries,
+    ];
+
+    /// As it is asked.
+    pub fn words(self) -> &'static str {
+        match self {
+            Question::Memory => "Is there enough memory?",
+            Question::Processor => "Is there idle processor time?",
+            Question::Disk => "Is the disk all right?",
+            Question::Network => "Is the network fast enough?",
+            Question::Neighbours => "Are there services that should be elsewhere?",
+            Question::ServerMemory => "May the database use the memory that there is?",
+            Question::Indexes => "Is there an index where one is needed?",
+            Question::IndexOrder => "Are the indexes in order?",
+            Question::Statistics => "Are the statistics up to date?",
+            Question::Queries => "Are there queries to offload, to rewrite or to drop?",
+        }
+    }
+}
+
+/// Over what time a figure was taken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Over {
+    /// It is what was there at the second look.
+    Now,
+    /// It grew between the two looks.
+    Looks,
+    /// It was counted for so many seconds.
+    Seconds(f64),
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The answer.
+    pub answer: Answer,
+    /// The figure in words, with the worst named.
+    pub figure: String,
+    /// The figure as a number, in the unit of the check; absent where there is none.
+    pub value: Option<f64>,
+    /// Over what time.
+    pub over: Over,
+    /// What was found, the worst first: tables, indexes, queries.
+    pub named: Vec<String>,
+    /// A command that measures the alternative.
+    pub try_this: Option<String>,
+}
+
+impl Finding {
+    /// A finding with a figure of the time between the looks.
+    pub fn new(answer: Answer, value: f64, figure: String) -> Finding {
+        Finding { answer, figure, value: Some(value), over: Over::Looks, named: Vec::new(), try_this: None }
+    }
+
+    /// Of another time.
+    pub fn over(self, over: Over) -> Finding {
+        Finding { over, ..self }
+    }
+
+    /// With names.
+    pub fn naming(self, named: Vec<String>) -> Finding {
+        Finding { named, ..self }
+    }
+}
+
+/// [`Answer::Look`] or what is worse where something is the case, else [`Answer::Ok`].
+pub fn when(is_so: bool, answer: Answer) -> Answer {
+    if is_so { answer } else { Answer::Ok }
+}
+
+/// How old counters must be, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LeastAges {
+    /// Before a cache is called too small: after a restart it is empty.
+    pub cache: f64,
+    /// Before an index is called unused: a report may run once a week, or at the end of a fortnight.
+    pub unused: f64,
+}
+
+impl Default for LeastAges {
+    fn default() -> LeastAges {
+        LeastAges { cache: 86_400.0, unused: 14.0 * 86_400.0 }
+    }
+}
+
+/// What a check makes of the facts, or why it cannot tell.
+pub type Judge = fn(&Facts, &LeastAges) -> Result<Finding, Lack>;
+
+/// A check: one entry of the table.
+pub struct Check {
+    /// Its name, which never changes.
+    pub id: &'static str,
+    /// What it is of.
+    pub of: Kind,
+    /// The question that it answers a part of.
+    pub question: Question,
+    /// What is looked at.
+    pub figure: &'static str,
+    /// From which figure on it is which answer.
+    pub threshold: &'static str,
+    /// Why that is the threshold, and what a false alarm would be.
+    pub reason: &'static str,
+    /// Where the threshold is from.
+    pub after: &'static str,
+    /// Where the figure is read.
+    pub source: &'static str,
+    /// What may be needed to read it.
+    pub rights: &'static str,
+    /// The command with which anybody sees it.
+    pub shown_by: &'static str,
+    /// The judgement.
+    pub judge: Judge,
+}

@@ -1,0 +1,172 @@
+//! File systems and their devices.
+
+use super::room::percent;
+use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, number, or_zero, text};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::units;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "disk-full",
+        of: Kind::Machine,
+        question: Question::Disk,
+        figure: "how full the file system is, in bytes or in inodes",
+        threshold: "look: above 90 %; bad: above 98 %",
+        reason: "A database that cannot write its log stops. File systems write slower and in smaller pieces before they are full.",
+        after: "awesome-prometheus-alerts (90 %); the second is ours",
+        source: "statvfs of the data directory: --data-dir, or else where databases of this machine work",
+        rights: "none",
+        shown_by: "df -h DIR; df -i DIR",
+        judge: full,
+    },
+    Check {
+        id: "disk-busy",
+        of: Kind::Machine,
+        question: Question::Disk,
+        figure: "share of the time in which the device had requests, and how many it had at once",
+        threshold: "look: above 80 % with 4 or more at once, on average over the whole time",
+        reason: "A device that serves many requests at once is not full where it always has one: the line before it is what waits.",
+        after: "awesome-prometheus-alerts (80 %); the number at once is ours",
+        source: "/sys/class/block/DEVICE/stat",
+        rights: "none",
+        shown_by: "iostat -x 5 2 (%util, aqu-sz)",
+        judge: busy,
+    },
+    Check {
+        id: "disk-waited",
+        of: Kind::Machine,
+        question: Question::Disk,
+        figure: "share of the time in which every task that could work waited for a disk",
+        threshold: "look: 10 % or more",
+        reason: "This is time in which nothing was done because of disks, whatever they are. It is of the whole machine.",
+        after: "ours",
+        source: "`full` of /proc/pressure/io",
+        rights: "none",
+        shown_by: "cat /proc/pressure/io",
+        judge: waited,
+    },
+    Check {
+        id: "disk-errors",
+        of: Kind::Machine,
+        question: Question::Disk,
+        figure: "errors that the file system noted, and whether it may be written",
+        threshold: "bad: any error, or mounted read-only",
+        reason: "ext4 keeps the count until the file system is checked. A kernel that finds one may mount read-only.",
+        after: "ours",
+        source: "/sys/fs/ext4/DEVICE/errors_count; the mount's options",
+        rights: "none",
+        shown_by: "cat /sys/fs/ext4/DEVICE/errors_count; findmnt -T DIR",
+        judge: errors,
+    },
+    Check {
+        id: "disk-filesystem",
+        of: Kind::Machine,
+        question: Question::Disk,
+        figure: "what kind of file system the data lie on, and how it is mounted",
+        threshold: "bad: in memory, or flushes not passed on (nobarrier, barrier=0); look: a container's layer or a network's",
+        reason: "What lies in memory is gone with the power, and so is what was acknowledged while flushes were not passed on. A container's \
+                 layer goes with the container, and a network's file system has another's rules of flushing.",
+        after: "ours",
+        source: "/proc/self/mountinfo",
+        rights: "none",
+        shown_by: "findmnt -T DIR",
+        judge: filesystem,
+    },
+];
+
+/// What is known of the worst of several file systems: its figure, the words, the answer.
+fn worst<'f>(
+    facts: &'f Facts,
+    of: impl Fn((Option<&'f Row>, &'f Row)) -> Option<(Answer, f64, String)>,
+) -> Result<Finding, Lack> {
+    let mut all: Vec<(Answer, f64, String)> =
+        facts.pairs("disks", "dir")?.into_iter().filter_map(of).collect();
+    all.sort_by(|a, b| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
+    let named =
+        all.iter().filter(|(answer, ..)| *answer > Answer::Ok).map(|(_, _, words)| words.clone()).collect();
+    let (answer, value, words) =
+        all.into_iter().next().ok_or("the kernel does not say it of this file system")?;
+    Ok(Finding::new(answer, value, words).naming(named))
+}
+
+fn full(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let found = worst(facts, |(_, row)| {
+        let share = |free: &str, all: &str| {
+            let all = number(row, all).filter(|all| *all > 0.0)?;
+            Some(1.0 - or_zero(row, free) / all)
+        };
+        let bytes = share("free_bytes", "usable_bytes")?;
+        // Some file systems make inodes as they are needed, and say that they have none.
+        let inodes = share("free_inodes", "inodes").unwrap_or(0.0);
+        let most = bytes.max(inodes);
+        let answer = if most > 0.98 { Answer::Bad } else { when(most > 0.9, Answer::Look) };
+        let of_inodes =
+            if inodes > bytes { format!(" ({} of its inodes)", percent(inodes)) } else { String::new() };
+        let free = units::bytes(or_zero(row, "free_bytes"));
+        let words = format!("`{}` is {} full{of_inodes}, {free} are free", text(row, "dir"), percent(bytes));
+        Some((answer, most, words))
+    })?;
+    Ok(found.over(Over::Now))
+}
+
+fn busy(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let ms = facts.seconds() * 1e3;
+    worst(facts, |pair| {
+        number(pair.1, "busy_ms")?;
+        pair.0?;
+        let (share, at_once) = (growth(&pair, "busy_ms") / ms, growth(&pair, "queue_ms") / ms);
+        let answer = when(share > 0.8 && at_once >= 4.0, Answer::Look);
+        let requests = growth(&pair, "reads") + growth(&pair, "writes");
+        let spent = growth(&pair, "read_ms") + growth(&pair, "write_ms");
+        let each = if requests > 0.0 { spent / requests * 1e6 } else { 0.0 };
+        let words = format!(
+            "`{}` had requests {} of the time, {at_once:.1} at once, {} each",
+            text(pair.1, "device"),
+            percent(share.min(1.0)),
+            units::nanoseconds(each)
+        );
+        Some((answer, share, words))
+    })
+}
+
+fn waited(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let share = facts.growth("pressure", "io_full")? / facts.seconds();
+    let figure = format!("nothing else could be done {} of the time", percent(share));
+    Ok(Finding::new(when(share >= 0.1, Answer::Look), share, figure))
+}
+
+fn errors(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let found = worst(facts, |(_, row)| {
+        let (dir, errors) = (text(row, "dir"), number(row, "errors"));
+        let read_only = or_zero(row, "read_only") > 0.0;
+        let words = match (errors, read_only) {
+            (_, true) => format!("`{dir}` is mounted read-only"),
+            (Some(errors), _) => format!("{errors} errors noted by the file system of `{dir}`"),
+            (None, _) => format!("`{dir}` is writable; its file system keeps no count of errors"),
+        };
+        let errors = errors.unwrap_or(0.0);
+        Some((when(errors > 0.0 || read_only, Answer::Bad), errors, words))
+    })?;
+    Ok(found.over(Over::Now))
+}
+
+fn filesystem(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    const IN_MEMORY: &[&str] = &["tmpfs", "ramfs"];
+    const ELSEWHERE: &[&str] = &["overlay", "aufs", "nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "glusterfs"];
+    let mut found = worst(facts, |(_, row)| {
+        let (dir, kind, options) = (text(row, "dir"), text(row, "filesystem"), text(row, "options"));
+        if kind.is_empty() {
+            return None;
+        }
+        let unsafe_option =
+            options.split([',', ' ']).find(|option| ["nobarrier", "barrier=0"].contains(option));
+        let (answer, more) = match unsafe_option {
+            Some(option) => (Answer::Bad, format!(", mounted with {option}")),
+            None if IN_MEMORY.contains(&kind) => (Answer::Bad, ", which is memory".to_owned()),
+            None => (when(ELSEWHERE.contains(&kind), Answer::Look), String::new()),
+        };
+        Some((answer, 0.0, format!("`{dir}` lies on {kind}{more}")))
+    })?;
+    found.value = None;
+    Ok(found.over(Over::Now))
+}

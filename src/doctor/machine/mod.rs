@@ -1,0 +1,14 @@
+//! The machine's part of the questions: what the kernel says, and what is made of it.
+
+mod disks;
+mod processes;
+mod read;
+mod room;
+mod traffic;
+
+pub use self::read::look;
+
+use super::finding::Check;
+
+/// The checks of the machine.
+pub const CHECKS: &[&[Check]] = &[room::CHECKS, disks::CHECKS, traffic::CHECKS];

@@ -1,0 +1,229 @@
+//! Memory and processors, and who has them.
+
+use super::processes::is_database;
+use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::units;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "memory-available",
+        of: Kind::Machine,
+        question: Question::Memory,
+        figure: "memory that programs could still get, as a share of all",
+        threshold: "look: below 10 %, while tasks waited for memory for 1 % of the time or more",
+        reason: "A page cache that fills the memory is right, and none of it counts here. Little is wrong only where somebody waits for it.",
+        after: "awesome-prometheus-alerts (10 %); the wait is ours, because the share alone is a false alarm",
+        source: "MemAvailable of /proc/meminfo; `some` of /proc/pressure/memory",
+        rights: "none",
+        shown_by: "grep -E 'MemTotal|MemAvailable' /proc/meminfo; cat /proc/pressure/memory",
+        judge: available,
+    },
+    Check {
+        id: "memory-killed",
+        of: Kind::Machine,
+        question: Question::Memory,
+        figure: "processes that the kernel killed for want of memory",
+        threshold: "bad: one between the looks; look: one since the system was started",
+        reason: "The kernel counts those of a control group's limit, too, and does not say when or which: its log does.",
+        after: "awesome-prometheus-alerts (any)",
+        source: "oom_kill of /proc/vmstat",
+        rights: "none",
+        shown_by: "grep oom_kill /proc/vmstat; dmesg | grep -i 'killed process'",
+        judge: killed,
+    },
+    Check {
+        id: "memory-swapped",
+        of: Kind::Machine,
+        question: Question::Memory,
+        figure: "pages read back from swap in a second",
+        threshold: "look: 100 or more",
+        reason: "Each is a wait for the disk, of about 100 us on an SSD: 100 of them are a hundredth of a second. What lies in swap and is not \
+                 read back costs nothing.",
+        after: "ours",
+        source: "pswpin of /proc/vmstat",
+        rights: "none",
+        shown_by: "vmstat 1 5",
+        judge: swapped,
+    },
+    Check {
+        id: "processor-busy",
+        of: Kind::Machine,
+        question: Question::Processor,
+        figure: "share of all processors' time that was used",
+        threshold: "look: above 80 %",
+        reason: "Above that, response times grow faster than the load. Waiting for a disk is not counted: such a processor is idle.",
+        after: "awesome-prometheus-alerts (80 %)",
+        source: "the first line of /proc/stat",
+        rights: "none",
+        shown_by: "vmstat 1 5",
+        judge: busy,
+    },
+    Check {
+        id: "processor-stolen",
+        of: Kind::Machine,
+        question: Question::Processor,
+        figure: "share of all processors' time that the hypervisor gave to others",
+        threshold: "look: above 10 %",
+        reason: "What was paid for is not there: a larger machine on the same host may be no faster.",
+        after: "awesome-prometheus-alerts (10 %)",
+        source: "`steal` of /proc/stat",
+        rights: "none",
+        shown_by: "vmstat 1 5",
+        judge: stolen,
+    },
+    Check {
+        id: "processor-throttled",
+        of: Kind::Machine,
+        question: Question::Processor,
+        figure: "share of periods in which a control group had used up its processor time",
+        threshold: "bad: above 25 %, in the group of a database or of this shell",
+        reason: "The processors are there and may not be used: a larger machine with the same limit is no faster.",
+        after: "awesome-prometheus-alerts (25 %)",
+        source: "nr_throttled and nr_periods of cpu.stat",
+        rights: "none",
+        shown_by: "cat /sys/fs/cgroup/GROUP/cpu.stat",
+        judge: throttled,
+    },
+    Check {
+        id: "neighbours",
+        of: Kind::Machine,
+        question: Question::Neighbours,
+        figure: "the largest share of memory or processor time that a program has which is no database",
+        threshold: "look: above 15 % of the memory where less than 10 % of it is available, or above 20 % of the processors where more than \
+                    80 % are busy",
+        reason: "Where nothing is short, moving a program frees nothing that anybody wants. It may well be one that is meant to be there.",
+        after: "mysqltuner (15 % of the memory)",
+        source: "stat and smaps_rollup of every process, added up by the program's name",
+        rights: "root, to see how memory is shared by processes of others",
+        shown_by: "top -b -n 1 -o %CPU | head -20",
+        judge: neighbours,
+    },
+];
+
+/// The share of memory that programs could still get.
+fn available_share(facts: &Facts) -> Result<f64, Lack> {
+    Ok(facts.number("memory", "MemAvailable")? / facts.number("memory", "MemTotal")?.max(1.0))
+}
+
+fn available(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let share = available_share(facts)?;
+    let all = units::bytes(facts.number("memory", "MemTotal")?);
+    let free = units::bytes(facts.number("memory", "MemAvailable")?);
+    let figure = format!("{free} of {all} are available ({})", percent(share));
+    // Kernels without pressure information: then little memory is worth a look by itself.
+    let Ok(waited) = facts.growth("pressure", "memory_some") else {
+        return Ok(Finding::new(when(share < 0.1, Answer::Look), share, figure).over(Over::Now));
+    };
+    let waited = waited / facts.seconds();
+    let answer = when(share < 0.1 && waited >= 0.01, Answer::Look);
+    let figure = format!("{figure}; tasks waited for memory {} of the time", percent(waited));
+    Ok(Finding::new(answer, share, figure))
+}
+
+fn killed(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let (now, all) = (facts.growth("vmstat", "oom_kill")?, facts.number("vmstat", "oom_kill")?);
+    let figure = format!("{all} killed since the system was started, {now} of them between the looks");
+    let answer = if now > 0.0 { Answer::Bad } else { when(all > 0.0, Answer::Look) };
+    Ok(Finding::new(answer, all, figure).over(Over::Seconds(up_seconds(facts))))
+}
+
+/// Since when the kernel counts: all processors' time, divided by their number.
+fn up_seconds(facts: &Facts) -> f64 {
+    let Ok(row) = facts.row("processors") else { return 0.0 };
+    let all: f64 = PARTS.iter().map(|part| or_zero(row, part)).sum();
+    all / or_zero(row, "cores").max(1.0)
+}
+
+fn swapped(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let rate = facts.growth("vmstat", "pswpin")? / facts.seconds();
+    let in_use = facts.number("memory", "SwapTotal")? - facts.number("memory", "SwapFree")?;
+    let figure =
+        format!("{rate:.0} pages read back in a second; {} lie in swap", units::bytes(in_use.max(0.0)));
+    Ok(Finding::new(when(rate >= 100.0, Answer::Look), rate, figure))
+}
+
+const PARTS: &[&str] = &["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"];
+
+/// The share of all processors' time that these parts had.
+fn part_of_time(facts: &Facts, parts: &[&str]) -> Result<f64, Lack> {
+    let of = |parts: &[&str]| -> Result<f64, Lack> {
+        parts.iter().map(|part| facts.growth("processors", part).or(Ok(0.0))).sum()
+    };
+    let all = of(PARTS)?;
+    if all <= 0.0 { Err("no time passed between the looks".to_owned()) } else { Ok(of(parts)? / all) }
+}
+
+fn busy_share(facts: &Facts) -> Result<f64, Lack> {
+    part_of_time(facts, &["user", "nice", "system", "irq", "softirq"])
+}
+
+fn busy(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let share = busy_share(facts)?;
+    let cores = facts.number("processors", "cores")?;
+    let figure = format!("{} of {} used", percent(share), units::counted(cores as u64, "processor"));
+    Ok(Finding::new(when(share > 0.8, Answer::Look), share, figure))
+}
+
+fn stolen(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let share = part_of_time(facts, &["steal"])?;
+    let figure = format!("{} went to other machines of the host", percent(share));
+    Ok(Finding::new(when(share > 0.1, Answer::Look), share, figure))
+}
+
+fn throttled(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let mut worst: Option<(f64, &Row)> = None;
+    for pair in facts.pairs("groups", "group")?.iter().filter(|pair| pair.0.is_some()) {
+        let periods = growth(pair, "nr_periods");
+        let share = if periods > 0.0 { growth(pair, "nr_throttled") / periods } else { 0.0 };
+        if worst.is_none_or(|(most, _)| share > most) {
+            worst = Some((share, pair.1));
+        }
+    }
+    let Some((share, row)) = worst else {
+        return Err("no control group of processors is seen from here".to_owned());
+    };
+    let (who, group) = (text(row, "who"), text(row, "group"));
+    let figure = format!("held back in {} of its periods: the group of {who}", percent(share));
+    Ok(Finding::new(when(share > 0.25, Answer::Bad), share, figure).naming(vec![group.to_owned()]))
+}
+
+fn neighbours(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let all_bytes = facts.number("memory", "MemTotal")?.max(1.0);
+    let all_seconds = facts.number("processors", "cores")? * facts.seconds();
+    let mut others: Vec<(f64, f64, String)> = facts
+        .pairs("processes", "name")?
+        .iter()
+        .filter(|(_, row)| !is_database(text(row, "name")))
+        .map(|pair| {
+            let memory = or_zero(pair.1, "memory_bytes") / all_bytes;
+            let processors = growth(pair, "processor_seconds") / all_seconds;
+            (memory, processors, text(pair.1, "name").to_owned())
+        })
+        .collect();
+    let short_of_memory = available_share(facts)? < 0.1;
+    let short_of_processors = busy_share(facts)? > 0.8;
+    others.sort_by(|a, b| f64::total_cmp(&b.0.max(b.1), &a.0.max(a.1)));
+    let too_much = |(memory, processors, _): &&(f64, f64, String)| {
+        short_of_memory && *memory > 0.15 || short_of_processors && *processors > 0.2
+    };
+    let words = |(memory, processors, name): &(f64, f64, String)| {
+        format!("`{name}`: {} of the memory, {} of the processors", percent(*memory), percent(*processors))
+    };
+    let largest = others.first().ok_or("no process of others is seen from here")?;
+    let hungry: Vec<String> = others.iter().filter(too_much).map(words).collect();
+    let value = largest.0.max(largest.1);
+    if hungry.is_empty() {
+        return Ok(Finding::new(Answer::Ok, value, format!("the largest is {}", words(largest))));
+    }
+    let figure = format!("{} where it is short: {}", units::counted(hungry.len(), "program"), hungry[0]);
+    Ok(Finding::new(Answer::Look, value, figure).naming(hungry))
+}
+
+/// A share for people.
+pub(super) fn percent(share: f64) -> String {
+    match share * 100.0 {
+        percent if percent > 0.0 && percent < 9.95 => format!("{percent:.1} %"),
+        percent => format!("{percent:.0} %"),
+    }
+}

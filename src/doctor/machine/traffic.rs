@@ -1,0 +1,76 @@
+//! The network, as this machine's end of it sees it.
+
+use super::room::percent;
+use crate::doctor::facts::{Facts, Kind, Lack, growth, text};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Question, when};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "network-retransmits",
+        of: Kind::Machine,
+        question: Question::Network,
+        figure: "TCP segments that were sent again, of all that were sent",
+        threshold: "look: above 1 %; cannot tell: less than 100 segments between the looks",
+        reason: "Each is a pause of 200 ms or more for a small answer. A few are normal on a way through the internet.",
+        after: "ours",
+        source: "RetransSegs and OutSegs of /proc/net/snmp",
+        rights: "none",
+        shown_by: "nstat -az TcpRetransSegs TcpOutSegs",
+        judge: retransmits,
+    },
+    Check {
+        id: "network-refused",
+        of: Kind::Machine,
+        question: Question::Network,
+        figure: "connections that a full queue of a listening program turned away",
+        threshold: "look: any between the looks",
+        reason: "The client tries again after a second: that second is in nobody's log.",
+        after: "ours",
+        source: "ListenOverflows of /proc/net/netstat",
+        rights: "none",
+        shown_by: "nstat -az TcpExtListenOverflows",
+        judge: refused,
+    },
+    Check {
+        id: "network-errors",
+        of: Kind::Machine,
+        question: Question::Network,
+        figure: "packets of an interface that were damaged, of all",
+        threshold: "look: above 1 %",
+        reason: "A cable, a port or a driver. Packets that were dropped for other reasons are not counted: some are nobody's.",
+        after: "awesome-prometheus-alerts (1 %)",
+        source: "rx_errors and tx_errors of /sys/class/net/INTERFACE/statistics",
+        rights: "none",
+        shown_by: "ip -s link",
+        judge: errors,
+    },
+];
+
+fn retransmits(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let (again, sent) = (facts.growth("tcp", "RetransSegs")?, facts.growth("tcp", "OutSegs")?);
+    if sent < 100.0 {
+        return Err(format!("only {sent:.0} segments were sent between the looks"));
+    }
+    let share = again / sent;
+    let figure = format!("{} of {sent:.0} segments were sent again", percent(share));
+    Ok(Finding::new(when(share > 0.01, Answer::Look), share, figure))
+}
+
+fn refused(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let refused = facts.growth("tcp", "ListenOverflows")?;
+    let figure = format!("{refused:.0} connections turned away");
+    Ok(Finding::new(when(refused > 0.0, Answer::Look), refused, figure))
+}
+
+fn errors(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let pairs = facts.pairs("interfaces", "interface")?;
+    let shares = pairs.iter().filter(|pair| pair.0.is_some()).map(|pair| {
+        let sum = |names: [&str; 2]| names.iter().map(|name| growth(pair, name)).sum::<f64>();
+        let packets = sum(["rx_packets", "tx_packets"]);
+        (sum(["rx_errors", "tx_errors"]) / packets.max(1.0), text(pair.1, "interface"))
+    });
+    let worst = shares.max_by(|a, b| a.0.total_cmp(&b.0));
+    let (share, name) = worst.ok_or("there is no interface but the loopback")?;
+    let figure = format!("{} of the packets of `{name}` were damaged", percent(share));
+    Ok(Finding::new(when(share > 0.01, Answer::Look), share, figure))
+}

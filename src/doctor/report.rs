@@ -1,0 +1,276 @@
+//! What was found, as it is kept and shown: a line for each check, with all that anybody needs to object to it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::checks;
+use super::facts::{Facts, Kind};
+use super::finding::{Answer, Check, LeastAges, Over, Question};
+use crate::units;
+
+/// The answers to all questions.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// The version of this form.
+    pub format: u32,
+    /// The program's version.
+    pub blobwise: String,
+    /// When the second look was taken.
+    pub taken_at: String,
+    /// What was looked at: the machine first, then each server.
+    pub subjects: Vec<Examined>,
+}
+
+/// The version of the form of [`Report`].
+pub const FORMAT: u32 = 1;
+
+/// The answers of one machine or server.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Examined {
+    /// What it is.
+    pub kind: Kind,
+    /// Its name: a URL without its password.
+    pub subject: String,
+    /// What it says that its version is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Why it could not be asked at all; then it has no lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreachable: Option<String>,
+    /// How long there was between the two looks.
+    pub seconds: f64,
+    /// An answer for each check.
+    pub lines: Vec<Line>,
+}
+
+/// The answer of one check.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Line {
+    /// The check, by its name in `docs/doctor.md`.
+    pub check: String,
+    /// The question that it is a part of.
+    pub question: Question,
+    /// The answer.
+    pub answer: Answer,
+    /// The figure in words, or why nothing can be told.
+    pub figure: String,
+    /// The figure as a number, in the unit of the check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
+    /// For how long it was counted; absent where it is what was there at one moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<f64>,
+    /// What was found, the worst first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub named: Vec<String>,
+    /// From which figure on it is which answer.
+    pub threshold: String,
+    /// Why.
+    pub reason: String,
+    /// Where the figure was read.
+    pub source: String,
+    /// The command with which anybody sees it.
+    pub shown_by: String,
+    /// A command that measures the alternative.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub try_this: Option<String>,
+}
+
+impl Report {
+    /// What the checks make of facts.
+    pub fn of(facts: &[Facts], taken_at: &str, ages: &LeastAges) -> Report {
+        let examined = |facts: &Facts| Examined {
+            kind: facts.kind,
+            subject: facts.subject.clone(),
+            version: facts.version.clone(),
+            unreachable: facts.unreachable.clone(),
+            seconds: facts.seconds(),
+            lines: match facts.unreachable {
+                Some(_) => Vec::new(),
+                None => checks::of(facts.kind).map(|check| Line::of(check, facts, ages)).collect(),
+            },
+        };
+        Report {
+            format: FORMAT,
+            blobwise: env!("CARGO_PKG_VERSION").to_owned(),
+            taken_at: taken_at.to_owned(),
+            subjects: facts.iter().map(examined).collect(),
+        }
+    }
+
+    /// Every line.
+    pub fn lines(&self) -> impl Iterator<Item = &Line> {
+        self.subjects.iter().flat_map(|subject| &subject.lines)
+    }
+
+    /// How many lines have an answer.
+    pub fn count(&self, answer: Answer) -> usize {
+        self.lines().filter(|line| line.answer == answer).count()
+    }
+
+    /// Whether something is bad, or could not be asked at all: whoever relies on this has not been told that all is well.
+    pub fn has_failed(&self) -> bool {
+        self.count(Answer::Bad) > 0 || self.subjects.iter().any(|subject| subject.unreachable.is_some())
+    }
+
+    /// As text of at most 80 columns. Lines that are `ok` have their figure only, unless all is asked for.
+    pub fn terminal(&self, all: bool) -> String {
+        let mut text = String::new();
+        for subject in &self.subjects {
+            text += &subject.heading();
+            for question in Question::ALL {
+                let lines: Vec<&Line> =
+                    subject.lines.iter().filter(|line| line.question == question).collect();
+                if !lines.is_empty() {
+                    text += &format!("\n{}\n", question.words());
+                }
+                text.extend(lines.into_iter().map(|line| line.terminal(all)));
+            }
+            text += "\n";
+        }
+        text + &wrapped("", &self.summary())
+    }
+
+    /// How many answers there are of each kind.
+    pub fn summary(&self) -> String {
+        let count = |answer| format!("{} {}", self.count(answer), Answer::name(answer));
+        let counts = [Answer::Bad, Answer::Look, Answer::CannotTell, Answer::Ok].map(count).join(", ");
+        let unreachable = self.subjects.iter().filter(|subject| subject.unreachable.is_some()).count();
+        let unreachable = match unreachable {
+            0 => String::new(),
+            number => format!(" {} could not be asked.", units::counted(number, "server")),
+        };
+        format!(
+            "{counts}.{unreachable} Check again after each change: a figure is of the time between two looks."
+        )
+    }
+}
+
+impl Examined {
+    /// Its name, version, and the time between the looks.
+    pub fn title(&self) -> String {
+        let version = self.version.as_ref().map(|version| format!(" ({version})")).unwrap_or_default();
+        match self.kind {
+            Kind::Machine => format!("This machine{version}"),
+            _ => format!("{}{version}", self.subject),
+        }
+    }
+
+    fn heading(&self) -> String {
+        let title = self.title();
+        match &self.unreachable {
+            Some(why) => wrapped("", &title) + &wrapped("  ", &format!("cannot be asked: {why}")),
+            None => {
+                wrapped("", &format!("{title}, two looks {} apart", units::nanoseconds(self.seconds * 1e9)))
+            }
+        }
+    }
+}
+
+impl Line {
+    fn of(check: &Check, facts: &Facts, ages: &LeastAges) -> Line {
+        let found = (check.judge)(facts, ages);
+        let mut line = Line {
+            check: check.id.to_owned(),
+            question: check.question,
+            answer: Answer::CannotTell,
+            figure: String::new(),
+            value: None,
+            age_seconds: None,
+            named: Vec::new(),
+            threshold: check.threshold.to_owned(),
+            reason: check.reason.to_owned(),
+            source: check.source.to_owned(),
+            shown_by: check.shown_by.to_owned(),
+            try_this: None,
+        };
+        match found {
+            Err(why) => line.figure = why,
+            Ok(found) => {
+                line.answer = found.answer;
+                line.figure = found.figure;
+                // A figure that is no number is absent in what is kept.
+                line.value = found.value.filter(|value| value.is_finite());
+                line.named = found.named;
+                line.try_this = found.try_this;
+                line.age_seconds = match found.over {
+                    Over::Now => None,
+                    Over::Looks => Some(facts.seconds()),
+                    Over::Seconds(seconds) => Some(seconds),
+                };
+            }
+        }
+        line
+    }
+
+    /// Over what time the figure was taken, in words.
+    pub fn age(&self) -> String {
+        match self.age_seconds {
+            None => "at one moment".to_owned(),
+            Some(seconds) if seconds < 2.0 * 86_400.0 => format!("counted for {}", units::seconds(seconds)),
+            Some(seconds) => format!("counted for {:.0} days", seconds / 86_400.0),
+        }
+    }
+
+    fn terminal(&self, all: bool) -> String {
+        const INDENT: &str = "              ";
+        let first = format!("{:<12}{}: {}", self.answer.name(), self.check, self.figure);
+        let mut text = wrapped_behind("  ", INDENT, &first);
+        if self.answer == Answer::Ok && !all {
+            return text;
+        }
+        // The first is in the figure.
+        text.extend(self.named.iter().skip(1).take(4).map(|name| wrapped(INDENT, &format!("also {name}"))));
+        if self.answer != Answer::CannotTell || all {
+            text += &wrapped(INDENT, &format!("({})", self.age()));
+            text += &wrapped(INDENT, &format!("rule: {}", self.threshold));
+            text += &wrapped(INDENT, &format!("why:  {}", self.reason));
+        }
+        text += &wrapped(INDENT, &format!("from: {}", self.source));
+        text += &wrapped(INDENT, &format!("see:  {}", self.shown_by));
+        text.extend(self.try_this.as_ref().map(|command| wrapped(INDENT, &format!("try:  {command}"))));
+        text
+    }
+}
+
+/// Columns of a terminal.
+const COLUMNS: usize = 80;
+
+fn wrapped(indent: &str, text: &str) -> String {
+    wrapped_behind(indent, indent, text)
+}
+
+/// Words in lines that are not too long; the first line has an indent of its own. A word that is too long has a line for itself.
+fn wrapped_behind(first: &str, indent: &str, text: &str) -> String {
+    let mut lines = String::new();
+    let mut line = first.to_owned();
+    let mut is_empty = true;
+    for word in text.split(' ') {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            lines += line.trim_end();
+            lines += "\n";
+            line = indent.to_owned();
+            is_empty = true;
+        }
+        if !is_empty {
+            line += " ";
+        }
+        line += word;
+        is_empty = false;
+    }
+    lines + line.trim_end() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_no_wider_than_a_terminal() {
+        let text = wrapped_behind("  ", "      ", &"word ".repeat(60));
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
+        assert_eq!(text.split_whitespace().count(), 60);
+        let long = "x".repeat(100);
+        assert_eq!(wrapped("", &format!("a {long} b")), format!("a\n{long}\nb\n"));
+    }
+}

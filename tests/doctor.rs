@@ -1,0 +1,52 @@
+//! `blobwise doctor`: faults that are planted on the machine and on real servers are found and named, and those that are well are
+//! left in peace.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+#[path = "doctor/machine.rs"]
+mod machine;
+#[path = "cli/program.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
+mod program;
+
+use std::process::ExitCode;
+
+use blobwise::doctor::finding::Answer;
+use blobwise::doctor::report::{Line, Report};
+use libtest_mimic::Arguments;
+
+use self::program::{Said, Work};
+
+fn main() -> ExitCode {
+    name_the_supervisor();
+    let trials = machine::trials();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// Private servers stand behind a supervisor, which is the program itself and not this test.
+#[expect(unsafe_code, reason = "changing the environment")]
+fn name_the_supervisor() {
+    // SAFETY: the first thing that is done, while there is one thread.
+    unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", program::BLOBWISE) };
+}
+
+/// What a command wrote to `report.json`.
+fn report(work: &Work, said: &Said) -> Report {
+    let text = std::fs::read_to_string(work.path("report.json"));
+    let text = text.unwrap_or_else(|error| panic!("{error}: {}{}", said.stdout, said.stderr));
+    serde_json::from_str(&text).unwrap()
+}
+
+/// The line of a check.
+fn line<'r>(report: &'r Report, check: &str) -> &'r Line {
+    report.lines().find(|line| line.check == check).unwrap_or_else(|| panic!("no `{check}`"))
+}
+
+/// Checks that a fault is found, and named.
+#[track_caller]
+fn found(report: &Report, check: &str, answer: Answer, name: &str) {
+    let line = line(report, check);
+    assert_eq!(line.answer, answer, "{line:#?}");
+    let named = line.figure.contains(name) || line.named.iter().any(|named| named.contains(name));
+    assert!(named, "`{name}` is not named: {line:#?}");
+}
