@@ -3,6 +3,9 @@
 //! Disks and stores are processes that are forked from this one, which must have one thread: the tests follow each other in
 //! `main`, and what a harness of threads does is left out.
 
+#[path = "crash/device.rs"]
+mod device;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
@@ -14,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use blobwise::crash::{Damage, Lab, Trial, Verdict, try_cuts};
+use blobwise::crash::{Damage, Lab, Trial, Verdict, line, try_cuts};
 use blobwise::host::disk::{DiskFile, Faults, Kind as Told, Log, LoopDevice, own_mounts};
 use blobwise::plan::{Candidate, Sets, candidates};
 use blobwise::store::{
@@ -25,13 +28,23 @@ use blobwise::stores::Entry;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-/// A test by its name, with the file systems and the stores that it needs.
+/// A test by its name, with the file systems, and the stores and programs, that it needs.
 type Test = (&'static str, &'static [&'static str], &'static [&'static str], fn() -> Result<()>);
 
 const SERVERS: &[&str] = &["postgres/bytea", "mariadb/blob", "mysql/blob", "redis", "valkey"];
 
 const TESTS: &[Test] = &[
     ("a disk keeps what it is told, and its log makes it again", &["ext4"], &[], disk),
+    ("fio finds on a disk what it wrote", &["ext4"], &["fio"], device::raw),
+    ("fio finds in a file what it wrote", &["ext4"], &["fio"], device::below_a_file_system),
+    (
+        "files on a disk are as a model has them",
+        &["ext4", "xfs", "btrfs"],
+        &[],
+        device::files_against_a_model,
+    ),
+    ("a disk that stops answering is taken away", &["ext4"], &[], silent),
+    ("a store that never returns is ended", &["ext4"], &[], never_returns),
     ("the same seed makes the same cuts", &["ext4"], &[], same_seed),
     ("a store that skips the directory's fsync is caught", &["ext4"], &[], || {
         caught(Lie::NoDirectory, Damage::Lost)
@@ -101,9 +114,10 @@ fn name_the_supervisor() {
     unsafe { std::env::set_var("BLOBWISE_SUPERVISOR", BLOBWISE) };
 }
 
-/// Why a store cannot run here, if so.
+/// Why a store, or a program, cannot run here, if so.
 fn missing(store: &str) -> Option<String> {
     match blobwise::stores::find(store) {
+        None if store == "fio" => device::no_fio(),
         Some(Entry::Ready(adapter)) => adapter.missing_program().map(|error| format!("{error:#}")),
         _ => Some(format!("{store} is not compiled in")),
     }
@@ -150,7 +164,7 @@ fn disk() -> Result<()> {
     ensure!(noted > flushes, "{noted} flushes are noted, and {flushes} and one were asked for");
     // What ignores flushes notes none.
     drop((disk, device, file));
-    let deaf = Faults { ignores_flushes: true };
+    let deaf = Faults { ignores_flushes: true, ..Faults::default() };
     let log = Arc::new(Log::new(1 << 20)?);
     let file = DiskFile::serve(dir.path(), &mut vec![0; BYTES], |_| (), Some(Arc::clone(&log)), deaf)?;
     let device = LoopDevice::on(&file.path())?;
@@ -159,6 +173,50 @@ fn disk() -> Result<()> {
     disk.sync_all()?;
     ensure!(log.len() == 1 && log.entry(0).kind == Told::Write, "{} entries", log.len());
     Ok(())
+}
+
+/// Nothing of a disk that was taken away is left: no mount, no loop device, no process that waits for it.
+fn nothing_is_left(dir: &Path, loops: &[String]) -> Result<()> {
+    until("its loop device is free", || loop_devices().len() <= loops.len())?;
+    let mounts = std::fs::read_to_string("/proc/self/mounts")?;
+    ensure!(!mounts.contains(&*dir.to_string_lossy()), "{mounts}");
+    let children = std::fs::read_to_string(format!("/proc/self/task/{}/children", std::process::id()))?;
+    ensure!(children.trim().is_empty(), "processes {children} are left");
+    Ok(())
+}
+
+/// While it is filled, and while it is looked at. The next one is as if nothing had been.
+fn silent() -> Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let (honest, loops) = (candidate(Lie::Nothing)?, loop_devices());
+    let class = Durability::EachWrite;
+    let trial = Trial { candidate: &honest, class, judged_as: class, mount: "" };
+    let after = |writes| Faults { silent_after: Some(writes), ..Faults::default() };
+    let answers = Faults::default();
+    for (load, looks) in [(after(400), answers), (answers, after(0))] {
+        let dir = tempfile::tempdir()?;
+        let lab = Lab::new(dir.path(), "ext4")?.waiting(PATIENCE).with_faults(load, looks);
+        let line = line(&lab, &trial, 4, 1, true, &mut |_| ());
+        let why = line.failed.clone().or_else(|| line.finding.clone()?.stuck).unwrap_or_default();
+        ensure!(why.contains("the disk did not answer for 1 s"), "{line:?}");
+        ensure!(line.verdict != Some(Verdict::Confirmed), "{line:?}");
+        nothing_is_left(dir.path(), &loops)?;
+        let lab = lab.with_faults(answers, answers).waiting(blobwise::crash::PATIENCE);
+        let finding = try_cuts(&lab, &trial, 4, 1, &mut |_| ())?;
+        ensure!(finding.stuck.is_none() && finding.cuts > 0, "{finding:?}");
+    }
+    Ok(())
+}
+
+fn never_returns() -> Result<()> {
+    let (dir, loops, liar) = (tempfile::tempdir()?, loop_devices(), candidate(Lie::NeverReturns)?);
+    let class = Durability::EachWrite;
+    let lab = Lab::new(dir.path(), "ext4")?.waiting(Duration::from_secs(4));
+    let trial = Trial { candidate: &liar, class, judged_as: class, mount: "" };
+    let line = line(&lab, &trial, 4, 1, true, &mut |_| ());
+    let why = line.failed.as_deref().unwrap_or_default();
+    ensure!(why.contains("the store did not return for 4 s") && line.verdict.is_none(), "{line:?}");
+    nothing_is_left(dir.path(), &loops)
 }
 
 fn same_seed() -> Result<()> {
@@ -185,6 +243,7 @@ enum Lie {
     DeleteComesBack,
     HidesTorn,
     Refuses,
+    NeverReturns,
 }
 
 const LIES: &[Lie] = &[
@@ -195,6 +254,7 @@ const LIES: &[Lie] = &[
     Lie::DeleteComesBack,
     Lie::HidesTorn,
     Lie::Refuses,
+    Lie::NeverReturns,
 ];
 
 /// Blobs as files of one directory, each with a checksum before it, flushed by each write: all as it should be but for one thing.
@@ -237,6 +297,11 @@ impl Session for FilesSession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> blobwise::store::Result<()> {
         let Files { dir, lie } = self.0;
         let path = self.0.path(key);
+        if *lie == Lie::NeverReturns {
+            loop {
+                std::thread::park();
+            }
+        }
         // In place, what is torn is the blob itself; else a new file takes its name.
         let written = if *lie == Lie::HidesTorn { path.clone() } else { dir.join("new") };
         let mut file = File::options().write(true).create(true).truncate(false).open(&written)?;
@@ -295,7 +360,7 @@ fn open(setup: &Setup, lie: Lie) -> blobwise::store::Result<Box<dyn Store>> {
 
 /// A function for each lie: an adapter's is no closure.
 type Open = fn(&Setup) -> blobwise::store::Result<Box<dyn Store>>;
-const OPEN: [Open; 7] = [
+const OPEN: [Open; 8] = [
     |setup| open(setup, LIES[0]),
     |setup| open(setup, LIES[1]),
     |setup| open(setup, LIES[2]),
@@ -303,6 +368,7 @@ const OPEN: [Open; 7] = [
     |setup| open(setup, LIES[4]),
     |setup| open(setup, LIES[5]),
     |setup| open(setup, LIES[6]),
+    |setup| open(setup, LIES[7]),
 ];
 
 /// A candidate that promises to lose nothing.

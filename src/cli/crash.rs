@@ -1,6 +1,7 @@
 //! `blobwise crash`: power cuts, and what each store has lost of what it acknowledged.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -9,7 +10,7 @@ use super::out::check_file;
 use super::progress::Bar;
 use super::run::Signals;
 use super::{Ended, print};
-use crate::crash::{self, Control, Lab, Line, Report, Trial};
+use crate::crash::{self, Control, Lab, Line, PATIENCE, Report, Trial};
 use crate::host::disk::own_mounts;
 use crate::host::machine;
 use crate::host::place::Place;
@@ -37,6 +38,9 @@ pub struct Flags {
     /// The same seed has the same ops, cuts and images
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Seconds after which a load or a look that does not end is ended: its disk is taken away, and the next one begins
+    #[arg(long, value_name = "SECONDS", default_value_t = PATIENCE.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    patience: u64,
     /// Writes everything as JSON to this file, too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -103,7 +107,8 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     for kind in &asked.kinds {
         let dir = place.path().join(kind);
         std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
-        let lab = Lab::new(&dir, kind)?.stopped_by(signals.shared_stop());
+        let patience = Duration::from_secs(flags.patience);
+        let lab = Lab::new(&dir, kind)?.stopped_by(signals.shared_stop()).waiting(patience);
         let outcome = under_way.on(&lab, kind);
         if signals.received().is_some() {
             break;

@@ -12,6 +12,7 @@ use super::Trial;
 use super::cuts::{self, Cut};
 use super::load::{self, History, KEYS, Op};
 use super::oracle::{Judged, Known, Lost, Seen};
+use super::patience;
 use crate::corpus::Corpus;
 use crate::host::disk::{DiskFile, Faults, Kind, Log, LoopDevice};
 use crate::host::fork::{Forked, SharedWords};
@@ -27,7 +28,9 @@ const DISK_BYTES: usize = 1 << 30;
 /// Bytes of writes that a log has room for.
 const LOG_BYTES: u64 = 1 << 30;
 /// A store that does not open in so long does not open.
-const PATIENCE: Duration = Duration::from_secs(20);
+const OPENS_WITHIN: Duration = Duration::from_secs(20);
+/// How long a load may take where nothing is said.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A place for cuts.
 #[derive(Debug)]
@@ -40,6 +43,9 @@ pub struct Lab {
     found: PathBuf,
     /// Set from outside to end early.
     stop: Arc<AtomicBool>,
+    patience: Duration,
+    /// What its disks do wrong: that of a load, and those that are looked at.
+    faults: [Faults; 2],
 }
 
 /// How a file system is made.
@@ -137,6 +143,8 @@ impl Lab {
             maker,
             found: maker.program.find()?.path,
             stop: Arc::default(),
+            patience: PATIENCE,
+            faults: [Faults::default(); 2],
         };
         for dir in [&lab.file, &lab.mount] {
             std::fs::create_dir(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
@@ -165,18 +173,33 @@ impl Lab {
         Ok(())
     }
 
-    /// Waits for a process; one that takes longer than this, or until the lab is stopped, is killed.
-    fn end(&self, mut process: Forked, patience: Duration) -> Result<()> {
+    /// The same that waits so long for a load or a look.
+    pub fn waiting(self, patience: Duration) -> Lab {
+        Lab { patience, ..self }
+    }
+
+    /// The same whose disks do something wrong: that of a load, and those that are looked at.
+    pub fn with_faults(self, load: Faults, looks: Faults) -> Lab {
+        Lab { faults: [load, looks], ..self }
+    }
+
+    /// Waits for a process that works on a disk. One that takes longer than this, or until the lab is stopped, is killed: then false,
+    /// or an error.
+    fn ends(&self, disk: &DiskFile, mut process: Forked, patience: Duration) -> Result<bool> {
         const LOOK: Duration = Duration::from_millis(20);
+        disk.patience(patience + patience::GRACE);
         let begin = machine::uptime();
         while process.wait_for(LOOK)?.is_none() {
             let stopped = self.go_on();
             if stopped.is_err() || machine::uptime() - begin > patience {
                 process.kill();
-                return stopped;
+                disk.patience(self.patience + patience::GRACE);
+                return stopped.map(|()| false);
             }
         }
-        Ok(())
+        // What comes behind it has its own time.
+        disk.patience(self.patience + patience::GRACE);
+        Ok(true)
     }
 
     fn format(&self, device: &Path) -> Result<()> {
@@ -215,34 +238,23 @@ impl Lab {
     pub fn record<'a>(&'a self, trial: &Trial<'a>, seed: u64) -> Result<Bench<'a>> {
         let log = Arc::new(Log::new(LOG_BYTES)?);
         let (history, corpus, ops) = (History::new()?, load::corpus(seed)?, load::ops(seed));
-        let mut empty = vec![0; DISK_BYTES];
-        let disk =
-            DiskFile::serve(&self.file, &mut empty, |_| (), Some(Arc::clone(&log)), Faults::default())?;
-        let mut device = LoopDevice::on(&disk.path())?;
-        self.format(device.path())?;
-        device.mount(self.maker.kind, &self.mount, trial.mount)?;
         let (failed, version) = (SharedWords::new(256)?, SharedWords::new(32)?);
-        let worker = Forked::begin(|| {
-            let outcome = (|| {
-                let store = self.open(trial.candidate, trial.class, Mode::Create)?;
-                say(&version, &version_of(store.as_ref()).unwrap_or_default());
-                machine::sync_filesystem(&self.mount)?;
-                history.begin(&log);
-                load::run(store.as_ref(), trial.class, &corpus, &ops, &log, &history)?;
-                history.end(&log);
-                // The power goes before it is closed.
-                std::mem::forget(store);
-                anyhow::Ok(())
-            })();
-            if let Err(error) = outcome {
+        let work = || {
+            let store = self.open(trial.candidate, trial.class, Mode::Create)?;
+            say(&version, &version_of(store.as_ref()).unwrap_or_default());
+            machine::sync_filesystem(&self.mount)?;
+            history.begin(&log);
+            load::run(store.as_ref(), trial.class, &corpus, &ops, &log, &history)?;
+            history.end(&log);
+            // The power goes before it is closed.
+            std::mem::forget(store);
+            anyhow::Ok(())
+        };
+        self.on_new_disk(trial, &log, &|| {
+            if let Err(error) = work() {
                 say(&failed, &format!("{error:#}"));
             }
         })?;
-        let ended = self.end(worker, Duration::MAX);
-        device.unmount()?;
-        ended?;
-        drop(device);
-        drop(disk);
         match (heard(&failed), history.span()) {
             (None, Some((begun, end))) => {
                 let (trial, version) = (trial.clone(), heard(&version));
@@ -251,6 +263,24 @@ impl Lab {
             (Some(why), _) => bail!("the load failed: {why}"),
             (None, None) => bail!("the load ended before its last op"),
         }
+    }
+}
+
+impl Lab {
+    /// Does work, in a process of its own, on a new file system of a disk that notes what it is told.
+    fn on_new_disk(&self, trial: &Trial<'_>, log: &Arc<Log>, work: &dyn Fn()) -> Result<()> {
+        let (mut empty, [faults, _]) = (vec![0; DISK_BYTES], self.faults);
+        let disk = DiskFile::serve(&self.file, &mut empty, |_| (), Some(Arc::clone(log)), faults)?;
+        disk.patience(self.patience);
+        let worked = (|| {
+            let mut device = LoopDevice::on(&disk.path())?;
+            self.format(device.path())?;
+            device.mount(self.maker.kind, &self.mount, trial.mount)?;
+            let has_ended = self.ends(&disk, Forked::begin(work)?, self.patience);
+            device.unmount()?;
+            if has_ended? { Ok(()) } else { Err(patience::of_store(self.patience)) }
+        })();
+        patience::of_disk(&disk, self.patience, worked)
     }
 }
 
@@ -324,7 +354,7 @@ impl Bench<'_> {
             }
             applied = applied.max(cut.flushed);
             self.lab.go_on()?;
-            let found = self.look(&cut, &mut image)?;
+            let found = self.look(&cut, &mut image).with_context(|| cut.words())?;
             tell(&cut, found.as_ref());
         }
         Ok(())
@@ -351,16 +381,24 @@ impl Bench<'_> {
     /// Mounts the disk as it was after a cut, and looks at the store.
     fn look(&self, cut: &Cut, image: &mut Vec<u8>) -> Result<Option<Found>> {
         let survivors = |image: &mut Vec<u8>| cuts::survivors(&self.log, cut, image);
-        let disk = DiskFile::serve(&self.lab.file, image, survivors, None, Faults::default())?;
-        let mut device = LoopDevice::on(&disk.path())?;
-        if device.mount(self.lab.maker.kind, &self.lab.mount, "").is_err() {
+        let Lab { file, mount, patience, faults: [_, faults], .. } = self.lab;
+        let disk = DiskFile::serve(file, image, survivors, None, *faults)?;
+        disk.patience(*patience);
+        let words = SharedWords::new(KEYS as usize + 2)?;
+        let looked = (|| {
+            let mut device = LoopDevice::on(&disk.path())?;
+            if device.mount(self.lab.maker.kind, mount, "").is_err() {
+                return Ok(false);
+            }
+            let looker = Forked::begin(|| self.read_all(&words))?;
+            let ended = self.lab.ends(&disk, looker, OPENS_WITHIN.min(*patience));
+            device.unmount()?;
+            ended?;
+            anyhow::Ok(true)
+        })();
+        if !patience::of_disk(&disk, *patience, looked)? {
             return Ok(None);
         }
-        let words = SharedWords::new(KEYS as usize + 2)?;
-        let looker = Forked::begin(|| self.read_all(&words))?;
-        let ended = self.lab.end(looker, PATIENCE);
-        device.unmount()?;
-        ended?;
         let word = |index: usize| words.get()[index].load(Ordering::SeqCst);
         let open_seconds = word(0).checked_sub(1).map(|ns| ns as f64 / 1e9);
         let is_over = word(1) > 0;

@@ -9,9 +9,10 @@ mod lab;
 mod lines;
 mod load;
 mod oracle;
+mod patience;
 
 pub use cuts::Survives;
-pub use lab::{Bench, Lab};
+pub use lab::{Bench, Lab, PATIENCE};
 pub use lines::{controls, line, why_not};
 pub use oracle::{Judged, Lost};
 
@@ -60,7 +61,7 @@ pub fn try_cuts(
     };
     let mut opened = Vec::new();
     tell(0);
-    bench.each_cut(cuts, seed, &mut |cut, found| {
+    let made = bench.each_cut(cuts, seed, &mut |cut, found| {
         let Some(found) = found else {
             finding.unmountable += 1;
             tell(finding.cuts + finding.unmountable);
@@ -80,7 +81,8 @@ pub fn try_cuts(
             }
             finding.first.get_or_insert_with(|| format!("{} ({})", lost.what, cut.words()));
         }
-    })?;
+    });
+    finding.stuck = patience::stuck(made)?;
     opened.sort_by(f64::total_cmp);
     let middle = opened.get(opened.len() / 2);
     finding.open_seconds =

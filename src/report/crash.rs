@@ -71,15 +71,21 @@ pub fn of_line(of: &Line) -> String {
                 opens(finding)
             ),
         );
-        if finding.unmountable > 0 {
-            let cuts = units::counted(finding.unmountable, "cut");
-            say(false, &format!("no file system after {cuts}: they say nothing of the store"));
-        }
-        if let Some(first) = &finding.first {
-            say(false, &format!("first: {first}"));
-        }
+        remarks(finding).iter().for_each(|words| say(false, words));
     }
     text
+}
+
+/// What else is to be said of what was found.
+fn remarks(finding: &Finding) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if finding.unmountable > 0 {
+        let cuts = units::counted(finding.unmountable, "cut");
+        remarks.push(format!("no file system after {cuts}: they say nothing of the store"));
+    }
+    remarks.extend(finding.stuck.as_ref().map(|why| format!("ended early: {why}")));
+    remarks.extend(finding.first.as_ref().map(|first| format!("first: {first}")));
+    remarks
 }
 
 /// The verdict on a line.
@@ -122,8 +128,8 @@ pub fn markdown(report: &Report) -> String {
         if let Some(why) = &line.failed {
             write!(text, "\n{on} failed: {why}.\n").ok();
         }
-        if let Some(first) = line.finding.as_ref().and_then(|finding| finding.first.as_ref()) {
-            write!(text, "\n{on}: {first}.\n").ok();
+        for words in line.finding.iter().flat_map(remarks) {
+            write!(text, "\n{on}: {words}.\n").ok();
         }
     }
     text
@@ -158,6 +164,8 @@ pub fn opens(finding: &Finding) -> String {
 
 /// Whether something was shown to be other than declared, or could not be shown.
 pub fn is_bad(report: &Report) -> bool {
-    let is_bad = |line: &Line| line.verdict == Some(Verdict::Refuted) || line.failed.is_some();
+    let is_stuck = |line: &Line| line.finding.as_ref().is_some_and(|finding| finding.stuck.is_some());
+    let is_bad =
+        |line: &Line| line.verdict == Some(Verdict::Refuted) || line.failed.is_some() || is_stuck(line);
     !report.holds() || report.lines.iter().any(is_bad)
 }

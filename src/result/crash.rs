@@ -113,6 +113,9 @@ pub struct Finding {
     pub open_seconds: Option<Opens>,
     /// Cuts after which the file system could not be mounted: they say nothing of the store.
     pub unmountable: usize,
+    /// What did not end in its time; no cuts were made after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<String>,
     /// What the load made the kernel send.
     pub sent: Sent,
     /// When the disk was flushed and when it was cut.
@@ -227,7 +230,7 @@ pub enum Verdict {
     Refuted,
     /// It promises nothing.
     NothingPromised,
-    /// It held, in so few cuts that it says little.
+    /// It held, in so few cuts that it says little, or something did not end in its time.
     TooFewCuts,
 }
 
@@ -240,7 +243,7 @@ impl Verdict {
         match declared {
             Loss::StoreUnusable | Loss::All => Verdict::NothingPromised,
             _ if finding.damages() > 0 => Verdict::Refuted,
-            _ if finding.at_most() > TOO_LITTLE => Verdict::TooFewCuts,
+            _ if finding.stuck.is_some() || finding.at_most() > TOO_LITTLE => Verdict::TooFewCuts,
             _ => Verdict::Confirmed,
         }
     }

@@ -114,6 +114,10 @@ impl LoopDevice {
                     std::thread::sleep(Duration::from_millis(2));
                 }
                 ended => {
+                    if ended.is_err() {
+                        // Who still has it keeps it from being seen, and from being in the way.
+                        rustix::mount::unmount(&on, rustix::mount::UnmountFlags::DETACH).ok();
+                    }
                     return ended.with_context(|| format!("`{}` cannot be unmounted", on.display()));
                 }
             }

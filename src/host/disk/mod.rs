@@ -7,6 +7,7 @@
 mod log;
 mod loop_device;
 mod server;
+mod watchdog;
 
 use anyhow::{Context, Result};
 use rustix::mount::{MountPropagationFlags, mount_change};

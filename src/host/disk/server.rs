@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -13,6 +14,7 @@ use fuser::{
 };
 
 use super::log::Log;
+use super::watchdog::Watchdog;
 use crate::host::fork::Forked;
 use crate::host::machine;
 
@@ -29,12 +31,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Faults {
     /// It says that a flush is done, and does not note it.
     pub ignores_flushes: bool,
+    /// After so many writes it answers nothing any more.
+    pub silent_after: Option<usize>,
 }
 
 /// A file in user space that is there as long as this lives, or its process.
 #[derive(Debug)]
 pub struct DiskFile {
     process: Forked,
+    watchdog: Watchdog,
     mounted: PathBuf,
 }
 
@@ -54,10 +59,13 @@ impl DiskFile {
             config
         };
         let size = image.len() as u64;
+        // Before anything is mounted.
+        let watchdog = Watchdog::begin()?;
         let process = Forked::begin(|| {
             // In that process only: pages are copied when they are written to.
             change(image);
-            let served = Served { size, image: Mutex::new(std::mem::take(image)), log, faults };
+            let image = Mutex::new(std::mem::take(image));
+            let served = Served { size, image, log, faults, writes: AtomicUsize::new(0) };
             // It sees no file system that is mounted on the disk later: the last process that does unmounts it when it ends, and
             // would wait for an answer of its own. Who waits for the mount says what is wrong.
             fuser::Session::new(served, dir, &config)
@@ -65,7 +73,7 @@ impl DiskFile {
                 .and_then(fuser::Session::run)
                 .ok();
         })?;
-        let file = DiskFile { process, mounted: dir.to_owned() };
+        let file = DiskFile { process, watchdog, mounted: dir.to_owned() };
         let begin = machine::uptime();
         while !file.path().exists() {
             if machine::uptime() - begin > PATIENCE {
@@ -73,7 +81,19 @@ impl DiskFile {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
+        file.watchdog.watch(dir)?;
         Ok(file)
+    }
+
+    /// Is taken away in so long from now, unless this is said again before: whoever waits for an answer then gets an error, and
+    /// goes on.
+    pub fn patience(&self, patience: Duration) {
+        self.watchdog.bite_in(patience);
+    }
+
+    /// Whether it was taken away because it did not answer.
+    pub fn was_taken_away(&self) -> bool {
+        self.watchdog.has_bitten()
     }
 
     /// The file.
@@ -84,6 +104,7 @@ impl DiskFile {
 
 impl Drop for DiskFile {
     fn drop(&mut self) {
+        self.patience(PATIENCE);
         // Whoever still has the file open gets errors.
         rustix::mount::unmount(&self.mounted, rustix::mount::UnmountFlags::DETACH).ok();
         self.process.kill();
@@ -95,9 +116,20 @@ struct Served {
     image: Mutex<Vec<u8>>,
     log: Option<Arc<Log>>,
     faults: Faults,
+    writes: AtomicUsize,
 }
 
 impl Served {
+    /// Notes a write, and never comes back where that was the last one that is answered.
+    fn count_write(&self) {
+        let before = self.writes.fetch_add(1, Ordering::Relaxed);
+        if self.faults.silent_after.is_some_and(|most| before >= most) {
+            loop {
+                std::thread::park();
+            }
+        }
+    }
+
     fn attributes(&self, file: INodeNo) -> FileAttr {
         let is_file = file == FILE;
         FileAttr {
@@ -172,6 +204,7 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        self.count_write();
         let mut image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
         let place = offset as usize..offset as usize + data.len();
         match (image.get_mut(place), self.log.as_ref().map_or(Ok(()), |log| log.write(offset, data))) {
