@@ -37,33 +37,27 @@ pub(super) fn not_ranked(plan: &Design, records: &Records, cell: &Cell) -> Optio
         return weaker;
     }
     // What makes a figure wrong is told before what makes it say little.
-    if let Some(why) = memory_outside(cell) {
-        return Some(why);
-    }
-    if let Some(why) = mostly_harness(cell) {
-        return Some(why);
-    }
-    if let Some(why) = client_is_the_limit(records, cell) {
-        return Some(why);
-    }
-    if let Some(why) = misses_its_cache(cell) {
-        return Some(why);
-    }
-    // The rungs of a ladder are judged one by one, by the limit that was asked for.
-    if !cell.is_ladder()
-        && cell.rounds.iter().any(|round| round.open.as_ref().is_some_and(|open| !open.sustained))
-    {
-        return Some(Reason::NotSustained);
-    }
-    if let Some(why) =
-        opened_warm(cell).or_else(|| cut_short(plan, records, cell)).or_else(|| too_short([cell]))
-    {
-        return Some(why);
-    }
-    if cell.rounds.len() < 2 {
-        return Some(Reason::OneRound);
-    }
-    resident(cell, records.corpora.iter().map(|corpus| corpus.zstd_ratio).fold(1.0, f64::max))
+    memory_outside(cell)
+        .or_else(|| mostly_harness(cell))
+        .or_else(|| client_is_the_limit(records, cell))
+        .or_else(|| misses_its_cache(cell))
+        .or_else(|| not_sustained(cell))
+        .or_else(|| opened_warm(cell))
+        .or_else(|| cut_short(plan, records, cell))
+        .or_else(|| too_short([cell]))
+        .or_else(|| (cell.rounds.len() < 2).then_some(Reason::OneRound))
+        .or_else(|| resident(cell, largest_zstd_ratio(records)))
+}
+
+/// By how much the best of the corpora can be compressed.
+fn largest_zstd_ratio(records: &Records) -> f64 {
+    records.corpora.iter().map(|corpus| corpus.zstd_ratio).fold(1.0, f64::max)
+}
+
+/// The rungs of a ladder are judged one by one, by the limit that was asked for.
+fn not_sustained(cell: &Cell) -> Option<Reason> {
+    let fell_behind = cell.rounds.iter().any(|round| round.open.as_ref().is_some_and(|open| !open.sustained));
+    (!cell.is_ladder() && fell_behind).then_some(Reason::NotSustained)
 }
 
 /// Why cells, taken together, are too short: they have neither the time nor the ops to average over, nor the rounds whose scatter
@@ -364,7 +358,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::judge::fixture::cell;
+    use crate::judge::fixture::{cell, result};
+    use crate::plan::resolved;
+    use crate::result::RoundMemory;
 
     /// Cells of one op a round, of candidates that take these seconds for it, ranked as a run ranks them.
     fn ranked(candidates: &[(&str, f64)], rounds: usize) -> Vec<Cell> {
@@ -398,6 +394,20 @@ mod tests {
         assert_eq!(reasons(&few)[1], Some(&Reason::NoBest { faster: vec!["files".to_owned()] }));
         // A claim on the slow one is tested all the same.
         assert_eq!(says_nothing(&few[1]), None);
+    }
+
+    #[test]
+    fn a_figure_that_is_wrong_is_said_to_be_that_also_where_it_says_little() {
+        let plan = resolved("stores = ['files/flat']");
+        let mut cell: Cell =
+            serde_json::from_value(cell("files/flat", "read-warm", &[1.0; 5], json!({"harness_share": 0.5})))
+                .unwrap();
+        let result = result("stores = ['files/flat']", Vec::new(), Vec::new());
+        let why = |cell: &Cell| not_ranked(&plan, &Records::resume(result.clone()), cell);
+        assert_eq!(why(&cell), Some(Reason::MostlyHarness { share: 0.5 }));
+        cell.rounds[3].memory =
+            Some(RoundMemory { limit_bytes: Some(1000), outside_bytes: 60, ..RoundMemory::default() });
+        assert_eq!(why(&cell), Some(Reason::MemoryOutside { bytes: 60, limit_bytes: 1000 }));
     }
 
     /// They rank apart, and a claim on what packing is worth compares them.

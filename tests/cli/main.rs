@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+#[path = "../common/arguments.rs"]
+mod arguments;
 #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
 mod caches;
 mod collections;
@@ -26,8 +28,6 @@ mod web;
 
 use std::process::ExitCode;
 
-use libtest_mimic::Arguments;
-
 fn main() -> ExitCode {
     name_the_supervisor();
     let mut trials = places::trials();
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     trials.extend(objects::trials());
     #[cfg(feature = "web")]
     trials.extend(web::trials());
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    libtest_mimic::run(&arguments::arguments(), trials).exit_code()
 }
 
 /// Private servers stand behind a supervisor, which is the program itself and not this test.

@@ -4,6 +4,8 @@
 //! apply is not listed. A server program that is missing makes its trials ignored, with the reason, and failed where
 //! `BLOBWISE_REQUIRE_ALL=1`; one that nothing installs on this system (SQL Server) leaves them ignored there too.
 
+#[path = "../common/arguments.rs"]
+mod arguments;
 mod bench;
 mod catalogues;
 mod checks;
@@ -27,7 +29,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
 use blobwise::stores::{self, Entry};
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::{Completion, Failed, Trial};
 
 use bench::{Bench, World};
 use checks::{CannotCheck, Case, Check, Run};
@@ -54,7 +56,7 @@ fn child(arguments: &[String], act: fn(&Subject, &bench::Home) -> Result<()>) ->
 }
 
 fn run() -> Result<ExitCode> {
-    let arguments = Arguments::from_args();
+    let arguments = arguments::arguments();
     let world = Arc::new(World::make()?);
     let mut trials = Vec::new();
     let (servers, embedded): (Vec<_>, Vec<_>) =
@@ -63,9 +65,9 @@ fn run() -> Result<ExitCode> {
         trials.extend(of_subject(&world, &subject));
     }
     trials.extend(liars::trials(&world)?);
-    // Two servers side by side keep two processors busy; more would only take memory.
-    for pair in servers.chunks(2) {
-        trials.extend(in_turns(pair.iter().map(|subject| of_subject(&world, subject)).collect()));
+    // As many servers side by side as trials run at once; more would only take memory.
+    for group in servers.chunks(arguments.test_threads.unwrap_or(1).max(1)) {
+        trials.extend(in_turns(group.iter().map(|subject| of_subject(&world, subject)).collect()));
     }
     #[cfg(feature = "mongodb")]
     trials.extend(marks::trials(&world)?);
