@@ -53,6 +53,14 @@ pub fn count(value: f64) -> String {
     scaled(value, &["", "k", "M", "G"]).replace(' ', "")
 }
 
+/// A share for people: `0 %`, `1.4 %`, `63 %`.
+pub fn percent(share: f64) -> String {
+    match share * 100.0 {
+        percent if percent > 0.0 && percent < 9.95 => format!("{percent:.1} %"),
+        percent => format!("{percent:.0} %"),
+    }
+}
+
 /// A number of things with their name in the singular or plural: `1 round`, `10 rounds`.
 pub fn counted<N: Display + PartialEq + From<u8>>(number: N, thing: &str) -> String {
     let plural = if number == N::from(1) { "" } else { "s" };
@@ -136,6 +144,7 @@ mod tests {
             assert_eq!(bytes(value), text);
         }
         assert_eq!(count(58_234.0), "58.2k");
+        assert_eq!([0.0, 0.014, 0.633, 1.0].map(percent), ["0 %", "1.4 %", "63 %", "100 %"]);
         assert_eq!(nanoseconds(61.4), "61.4 ns");
         assert_eq!(nanoseconds(17_040.0), "17 us");
         assert_eq!(seconds(95.0), "1 min 35 s");

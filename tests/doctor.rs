@@ -5,12 +5,19 @@
 
 #[path = "doctor/machine.rs"]
 mod machine;
+#[cfg(feature = "postgres")]
+#[path = "doctor/postgres.rs"]
+mod postgres;
 #[path = "cli/program.rs"]
 #[expect(dead_code, reason = "not all of it is needed here")]
 mod program;
+#[cfg(feature = "postgres")]
+#[path = "doctor/servers.rs"]
+mod servers;
 
 use std::process::ExitCode;
 
+use blobwise::doctor::facts::Kind;
 use blobwise::doctor::finding::Answer;
 use blobwise::doctor::report::{Line, Report};
 use libtest_mimic::Arguments;
@@ -19,7 +26,9 @@ use self::program::{Said, Work};
 
 fn main() -> ExitCode {
     name_the_supervisor();
-    let trials = machine::trials();
+    let mut trials = machine::trials();
+    #[cfg(feature = "postgres")]
+    trials.extend(postgres::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -49,4 +58,15 @@ fn found(report: &Report, check: &str, answer: Answer, name: &str) {
     assert_eq!(line.answer, answer, "{line:#?}");
     let named = line.figure.contains(name) || line.named.iter().any(|named| named.contains(name));
     assert!(named, "`{name}` is not named: {line:#?}");
+}
+
+/// Checks that nothing is bad with a server that has nothing, and that at most two things are worth a look.
+#[track_caller]
+fn looks_well(report: &Report, kind: Kind) {
+    let subject = report.subjects.iter().find(|subject| subject.kind == kind).unwrap();
+    assert_eq!(subject.unreachable, None);
+    let with = |answer| subject.lines.iter().filter(|line| line.answer == answer).collect::<Vec<_>>();
+    assert!(with(Answer::Bad).is_empty() && with(Answer::Look).len() <= 2, "{:#?}", with(Answer::Look));
+    // Most of it must have been told, or being well says nothing.
+    assert!(with(Answer::Ok).len() > subject.lines.len() / 2, "{:#?}", with(Answer::CannotTell));
 }

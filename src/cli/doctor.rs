@@ -9,26 +9,43 @@ use clap::Args;
 use super::{Ended, eprint, print};
 use crate::doctor::finding::LeastAges;
 use crate::doctor::report::Report;
-use crate::doctor::{Asked, examine};
+use crate::doctor::{Asked, Target, examine};
 use crate::host::machine;
 use crate::units;
 
 /// Flags of `doctor`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// A directory whose file system and device are looked at, too [default: those in which databases of this machine work,
-    /// else /]
+    /// A server to look at, too, such as postgres://USER:PASSWORD@HOST/DATABASE; may be given several times [default: those in
+    /// the variable BLOBWISE_DOCTOR_URLS, separated by spaces]
+    #[arg(long, value_name = "URL")]
+    url: Vec<String>,
+    /// A directory whose file system and device are looked at; may be given several times [default: those in which databases of
+    /// this machine work, else /]
     #[arg(long, value_name = "DIR")]
     data_dir: Vec<PathBuf>,
     /// How long there is between the two looks, such as 60s: figures are of this time
     #[arg(long = "for", value_name = "TIME", default_value = "5s")]
     time: String,
+    /// How long a server must have counted before its caches are called too small or its indexes unused [default: 24h for caches,
+    /// 336h for indexes]
+    #[arg(long, value_name = "TIME")]
+    least_age: Option<String>,
     /// Show reason, source and command also of what is ok
     #[arg(long)]
     all: bool,
     /// Writes everything as JSON to this file, too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+/// The URLs of servers; a variable keeps passwords out of the command line, which every user of the machine can read.
+fn urls(flags: &Flags) -> Vec<String> {
+    if !flags.url.is_empty() {
+        return flags.url.clone();
+    }
+    let variable = std::env::var("BLOBWISE_DOCTOR_URLS").unwrap_or_default();
+    variable.split_whitespace().map(str::to_owned).collect()
 }
 
 /// The command.
@@ -42,10 +59,19 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     for dir in &flags.data_dir {
         ensure!(dir.is_dir(), "--data-dir `{}` is no directory that can be seen from here", dir.display());
     }
-    let asked = Asked { dirs: flags.data_dir.clone(), between };
+    let ages = match &flags.least_age {
+        Some(age) => {
+            let age = units::parse_duration(age).context("--least-age")?.as_secs_f64();
+            LeastAges { cache: age, unused: age }
+        }
+        None => LeastAges::default(),
+    };
+    let targets: Result<Vec<Target>> =
+        urls(flags).iter().map(|url| Target::parse(url).context("--url")).collect();
+    let asked = Asked { dirs: flags.data_dir.clone(), targets: targets?, between };
     eprint(&format!("looking twice, {} apart", units::seconds(between.as_secs_f64())));
     let facts = examine(&asked);
-    let report = Report::of(&facts, &machine::timestamp(), &LeastAges::default());
+    let report = Report::of(&facts, &machine::timestamp(), &ages);
     print(&report.terminal(flags.all))?;
     if let Some(file) = &flags.json {
         let text = serde_json::to_string_pretty(&report)? + "\n";

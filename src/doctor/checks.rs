@@ -3,11 +3,20 @@
 use super::facts::Kind;
 use super::finding::Check;
 use super::machine;
+#[cfg(feature = "postgres")]
+use super::postgres;
 
 /// Every check of every kind, in the order in which they are shown.
 pub fn all() -> impl Iterator<Item = &'static Check> {
-    machine::CHECKS.iter().copied().flatten()
+    TABLE.iter().copied().flatten().copied().flatten()
 }
+
+/// A list of lists for each kind.
+const TABLE: &[&[&[Check]]] = &[
+    machine::CHECKS,
+    #[cfg(feature = "postgres")]
+    postgres::CHECKS,
+];
 
 /// Those of a kind.
 pub fn of(kind: Kind) -> impl Iterator<Item = &'static Check> {

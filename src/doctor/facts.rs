@@ -128,6 +128,15 @@ impl Sample {
     }
 }
 
+/// A connection to a server that can be looked at.
+pub trait Looks {
+    /// What it says that its version is.
+    fn version(&mut self) -> Option<String>;
+
+    /// One look: what each source says. What is told only once is told at the last look.
+    fn look(&mut self, is_last: bool) -> BTreeMap<String, Told>;
+}
+
 /// The difference of a counter; one that fell was reset, and says nothing.
 pub fn grown(before: f64, after: f64) -> Result<f64, Lack> {
     if after < before {

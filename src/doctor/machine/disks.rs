@@ -1,6 +1,5 @@
 //! File systems and their devices.
 
-use super::room::percent;
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, number, or_zero, text};
 use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
 use crate::units;
@@ -100,10 +99,14 @@ fn full(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         let inodes = share("free_inodes", "inodes").unwrap_or(0.0);
         let most = bytes.max(inodes);
         let answer = if most > 0.98 { Answer::Bad } else { when(most > 0.9, Answer::Look) };
-        let of_inodes =
-            if inodes > bytes { format!(" ({} of its inodes)", percent(inodes)) } else { String::new() };
+        let of_inodes = if inodes > bytes {
+            format!(" ({} of its inodes)", units::percent(inodes))
+        } else {
+            String::new()
+        };
         let free = units::bytes(or_zero(row, "free_bytes"));
-        let words = format!("`{}` is {} full{of_inodes}, {free} are free", text(row, "dir"), percent(bytes));
+        let words =
+            format!("`{}` is {} full{of_inodes}, {free} are free", text(row, "dir"), units::percent(bytes));
         Some((answer, most, words))
     })?;
     Ok(found.over(Over::Now))
@@ -122,7 +125,7 @@ fn busy(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         let words = format!(
             "`{}` had requests {} of the time, {at_once:.1} at once, {} each",
             text(pair.1, "device"),
-            percent(share.min(1.0)),
+            units::percent(share.min(1.0)),
             units::nanoseconds(each)
         );
         Some((answer, share, words))
@@ -131,7 +134,7 @@ fn busy(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
 
 fn waited(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let share = facts.growth("pressure", "io_full")? / facts.seconds();
-    let figure = format!("nothing else could be done {} of the time", percent(share));
+    let figure = format!("nothing else could be done {} of the time", units::percent(share));
     Ok(Finding::new(when(share >= 0.1, Answer::Look), share, figure))
 }
 

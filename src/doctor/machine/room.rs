@@ -110,14 +110,14 @@ fn available(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let share = available_share(facts)?;
     let all = units::bytes(facts.number("memory", "MemTotal")?);
     let free = units::bytes(facts.number("memory", "MemAvailable")?);
-    let figure = format!("{free} of {all} are available ({})", percent(share));
+    let figure = format!("{free} of {all} are available ({})", units::percent(share));
     // Kernels without pressure information: then little memory is worth a look by itself.
     let Ok(waited) = facts.growth("pressure", "memory_some") else {
         return Ok(Finding::new(when(share < 0.1, Answer::Look), share, figure).over(Over::Now));
     };
     let waited = waited / facts.seconds();
     let answer = when(share < 0.1 && waited >= 0.01, Answer::Look);
-    let figure = format!("{figure}; tasks waited for memory {} of the time", percent(waited));
+    let figure = format!("{figure}; tasks waited for memory {} of the time", units::percent(waited));
     Ok(Finding::new(answer, share, figure))
 }
 
@@ -161,13 +161,13 @@ fn busy_share(facts: &Facts) -> Result<f64, Lack> {
 fn busy(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let share = busy_share(facts)?;
     let cores = facts.number("processors", "cores")?;
-    let figure = format!("{} of {} used", percent(share), units::counted(cores as u64, "processor"));
+    let figure = format!("{} of {} used", units::percent(share), units::counted(cores as u64, "processor"));
     Ok(Finding::new(when(share > 0.8, Answer::Look), share, figure))
 }
 
 fn stolen(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let share = part_of_time(facts, &["steal"])?;
-    let figure = format!("{} went to other machines of the host", percent(share));
+    let figure = format!("{} went to other machines of the host", units::percent(share));
     Ok(Finding::new(when(share > 0.1, Answer::Look), share, figure))
 }
 
@@ -184,7 +184,7 @@ fn throttled(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         return Err("no control group of processors is seen from here".to_owned());
     };
     let (who, group) = (text(row, "who"), text(row, "group"));
-    let figure = format!("held back in {} of its periods: the group of {who}", percent(share));
+    let figure = format!("held back in {} of its periods: the group of {who}", units::percent(share));
     Ok(Finding::new(when(share > 0.25, Answer::Bad), share, figure).naming(vec![group.to_owned()]))
 }
 
@@ -208,7 +208,11 @@ fn neighbours(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         short_of_memory && *memory > 0.15 || short_of_processors && *processors > 0.2
     };
     let words = |(memory, processors, name): &(f64, f64, String)| {
-        format!("`{name}`: {} of the memory, {} of the processors", percent(*memory), percent(*processors))
+        format!(
+            "`{name}`: {} of the memory, {} of the processors",
+            units::percent(*memory),
+            units::percent(*processors)
+        )
     };
     let largest = others.first().ok_or("no process of others is seen from here")?;
     let hungry: Vec<String> = others.iter().filter(too_much).map(words).collect();
@@ -218,12 +222,4 @@ fn neighbours(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     }
     let figure = format!("{} where it is short: {}", units::counted(hungry.len(), "program"), hungry[0]);
     Ok(Finding::new(Answer::Look, value, figure).naming(hungry))
-}
-
-/// A share for people.
-pub(super) fn percent(share: f64) -> String {
-    match share * 100.0 {
-        percent if percent > 0.0 && percent < 9.95 => format!("{percent:.1} %"),
-        percent => format!("{percent:.0} %"),
-    }
 }

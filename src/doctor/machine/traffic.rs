@@ -1,8 +1,8 @@
 //! The network, as this machine's end of it sees it.
 
-use super::room::percent;
 use crate::doctor::facts::{Facts, Kind, Lack, growth, text};
 use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Question, when};
+use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -52,7 +52,7 @@ fn retransmits(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         return Err(format!("only {sent:.0} segments were sent between the looks"));
     }
     let share = again / sent;
-    let figure = format!("{} of {sent:.0} segments were sent again", percent(share));
+    let figure = format!("{} of {sent:.0} segments were sent again", units::percent(share));
     Ok(Finding::new(when(share > 0.01, Answer::Look), share, figure))
 }
 
@@ -71,6 +71,6 @@ fn errors(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     });
     let worst = shares.max_by(|a, b| a.0.total_cmp(&b.0));
     let (share, name) = worst.ok_or("there is no interface but the loopback")?;
-    let figure = format!("{} of the packets of `{name}` were damaged", percent(share));
+    let figure = format!("{} of the packets of `{name}` were damaged", units::percent(share));
     Ok(Finding::new(when(share > 0.01, Answer::Look), share, figure))
 }

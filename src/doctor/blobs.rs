@@ -1,0 +1,129 @@
+//! Columns of a database that are mostly blobs: what they take of it, and the run that measures where else they could live.
+
+use super::finding::{Answer, Finding, Over, when};
+use crate::units;
+
+/// The rule, for the checks that go by it.
+pub const THRESHOLD: &str = "look: a column with half of its table or more and a tenth of the database or more, half of whose values have 1 kB or \
+                             more";
+/// Why.
+pub const REASON: &str = "Blobs take the memory, the backup and the traffic of what is queried. Whether they would be faster or cheaper elsewhere is \
+                          measured by the run that is named, with their sizes. That they are safe where they are may be worth it.";
+/// The quantiles of sizes that are asked for.
+pub const SHARES: [f64; 6] = [0.1, 0.25, 0.5, 0.75, 0.9, 0.99];
+
+/// A column and what is known of its values.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Schema, table and name.
+    pub name: String,
+    /// What its values take, estimated.
+    pub bytes: f64,
+    /// The share of its table that this is.
+    pub of_table: f64,
+    /// Shares and sizes, the sizes growing.
+    pub quantiles: Vec<(f64, f64)>,
+    /// How many rows the table has, estimated.
+    pub rows: f64,
+    /// Its share of what was asked for, in words, where that is known.
+    pub traffic: Option<String>,
+}
+
+impl Column {
+    fn median(&self) -> f64 {
+        self.quantiles.iter().find(|(share, _)| *share == 0.5).map_or(0.0, |(_, size)| *size)
+    }
+
+    /// The sizes as `--corpus` takes them, and how many.
+    fn corpus(&self) -> String {
+        const BLOBS: f64 = 400.0;
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        for (share, size) in &self.quantiles {
+            // Sizes that are the same make no line between two of them.
+            if points.last().is_none_or(|(_, last)| size > last) && *size >= 1.0 {
+                points.push((*share, *size));
+            }
+        }
+        let blobs = self.rows.clamp(1.0, BLOBS);
+        let sizes = match points.as_slice() {
+            [] | [_] => format!("fixed:{:.0}", self.median()),
+            points => {
+                let points = points.iter().map(|(share, size)| format!("{share}={size:.0}"));
+                format!("quantiles:{}", points.collect::<Vec<_>>().join(","))
+            }
+        };
+        format!("--corpus {sizes} --blobs {blobs:.0}")
+    }
+
+    fn words(&self, database: f64) -> String {
+        let share = 100.0 * self.bytes / database.max(1.0);
+        let traffic = self.traffic.as_ref().map(|words| format!(", {words}")).unwrap_or_default();
+        format!(
+            "{share:.0} % of this database ({}) are bytes of `{}`, of median {}{traffic}",
+            units::bytes(self.bytes),
+            self.name,
+            units::bytes(self.median())
+        )
+    }
+}
+
+/// What is made of the columns of a database; `store` is how blobwise has such a column.
+pub fn finding(mut columns: Vec<Column>, database: f64, store: &str) -> Finding {
+    const SMALL_BYTES: f64 = 1e6;
+    const MEDIAN_BYTES: f64 = 1000.0;
+    columns.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
+    let is_mostly_blobs = |column: &&Column| {
+        let is_large = column.bytes >= SMALL_BYTES && column.bytes >= database * 0.1;
+        is_large && column.of_table >= 0.5 && column.median() >= MEDIAN_BYTES
+    };
+    let found: Vec<&Column> = columns.iter().filter(is_mostly_blobs).collect();
+    let Some(first) = found.first() else {
+        let figure = "no column takes a tenth of the database with values of 1 kB or more".to_owned();
+        return Finding { value: None, ..Finding::new(Answer::Ok, 0.0, figure).over(Over::Now) };
+    };
+    let named: Vec<String> = found.iter().map(|column| column.words(database)).collect();
+    let share = first.bytes / database.max(1.0);
+    let mut finding =
+        Finding::new(when(true, Answer::Look), share, named[0].clone()).over(Over::Now).naming(named);
+    finding.try_this = Some(format!("blobwise run --stores files/hashed,sqlite,{store} {}", first.corpus()));
+    finding
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(bytes: f64, sizes: &[f64]) -> Column {
+        Column {
+            name: "public.uploads.content".to_owned(),
+            bytes,
+            of_table: 0.9,
+            quantiles: SHARES.iter().copied().zip(sizes.iter().copied()).collect(),
+            rows: 70.0,
+            traffic: None,
+        }
+    }
+
+    #[test]
+    fn blobs_are_named_with_the_run_that_measures_the_alternative() {
+        let found = finding(vec![column(6e6, &[9e2, 2e3, 8e3, 8e3, 3e4, 1e5])], 1e7, "sqlite");
+        assert_eq!(found.answer, Answer::Look);
+        assert!(found.figure.starts_with("60 % of this database (6 MB)"), "{}", found.figure);
+        let command = found.try_this.unwrap();
+        assert!(
+            command
+                .ends_with("--corpus quantiles:0.1=900,0.25=2000,0.5=8000,0.9=30000,0.99=100000 --blobs 70"),
+            "{command}"
+        );
+        let alike = finding(vec![column(6e6, &[2e3; 6])], 1e7, "sqlite").try_this.unwrap();
+        assert!(alike.contains("--corpus fixed:2000 "), "{alike}");
+    }
+
+    #[test]
+    fn short_values_and_small_columns_are_left_in_peace() {
+        for (bytes, size) in [(6e6, 40.0), (5e5, 9e3), (9e5, 9e3)] {
+            assert_eq!(finding(vec![column(bytes, &[size; 6])], 1e7, "sqlite").answer, Answer::Ok);
+        }
+        assert_eq!(finding(Vec::new(), 1e7, "sqlite").answer, Answer::Ok);
+    }
+}

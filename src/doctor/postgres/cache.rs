@@ -1,0 +1,194 @@
+//! The server's memory, its sessions, and settings that cost durability.
+
+use crate::doctor::facts::{Facts, Kind, Lack, number, or_zero, text};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::units;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "pg-cache",
+        of: Kind::PostgreSql,
+        question: Question::ServerMemory,
+        figure: "how much of the time of queries went into reading blocks that were not in shared_buffers; where that is not timed, the \
+                 share of blocks",
+        threshold: "look: above 5 % of the time, or, where it is not timed, above 1 % of the blocks of a database that is larger than \
+                    shared_buffers; cannot tell: less than 1,000 blocks between the looks, or started less than 24 h ago",
+        reason: "A block that the kernel has costs microseconds, so that only the time decides. After a restart every cache is empty. A report \
+                 that reads everything once is a false alarm.",
+        after: "ours (5 % of the time); PgHero (99 % of the blocks)",
+        source: "blk_read_time, active_time, blks_read and blks_hit of pg_stat_database",
+        rights: "none; track_io_timing on, for the time",
+        shown_by: "SELECT blks_hit, blks_read, blk_read_time, active_time FROM pg_stat_database WHERE datname = current_database()",
+        judge: cache,
+    },
+    Check {
+        id: "pg-shared-buffers",
+        of: Kind::PostgreSql,
+        question: Question::ServerMemory,
+        figure: "shared_buffers, against the size of the database",
+        threshold: "look: 128 MiB or less, where the database is larger",
+        reason: "128 MiB is what it is shipped with, for machines of any size: the vendor's own advice is a quarter of the memory. Where the \
+                 kernel's cache holds the rest it may do little harm: pg-cache tells.",
+        after: "PostgreSQL's documentation of shared_buffers",
+        source: "shared_buffers; pg_database_size",
+        rights: "none",
+        shown_by: "SHOW shared_buffers; SELECT pg_size_pretty(pg_database_size(current_database()))",
+        judge: shared_buffers,
+    },
+    Check {
+        id: "pg-safe",
+        of: Kind::PostgreSql,
+        question: Question::Disk,
+        figure: "settings without which a power cut destroys the database",
+        threshold: "bad: fsync or full_page_writes off",
+        reason: "What is gained in speed is lost as a whole with the power.",
+        after: "PostgreSQL's documentation of both",
+        source: "fsync and full_page_writes",
+        rights: "none",
+        shown_by: "SHOW fsync; SHOW full_page_writes",
+        judge: safe,
+    },
+    Check {
+        id: "pg-connections",
+        of: Kind::PostgreSql,
+        question: Question::ServerMemory,
+        figure: "connections, of those that there may be",
+        threshold: "look: above 80 %",
+        reason: "The next ones are refused. Each is a process with memory of its own: a pool before the server is the way out, not more of them.",
+        after: "awesome-prometheus-alerts (80 %)",
+        source: "pg_stat_activity; max_connections",
+        rights: "none",
+        shown_by: "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'",
+        judge: connections,
+    },
+    Check {
+        id: "pg-locks",
+        of: Kind::PostgreSql,
+        question: Question::Queries,
+        figure: "sessions that waited for a lock of another at both looks, and deadlocks between them",
+        threshold: "look: any",
+        reason: "No server makes a lock shorter: the transaction that holds it does. One that waits at a single moment is normal.",
+        after: "ours",
+        source: "pg_blocking_pids; deadlocks of pg_stat_database",
+        rights: "pg_monitor, to see sessions of others",
+        shown_by: "SELECT pid, pg_blocking_pids(pid), query FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
+        judge: locks,
+    },
+    Check {
+        id: "pg-idle-in-transaction",
+        of: Kind::PostgreSql,
+        question: Question::Queries,
+        figure: "the longest time that a session has done nothing within a transaction",
+        threshold: "look: 5 min or more",
+        reason: "It keeps its locks, and what was deleted since it began is not cleaned up in any table.",
+        after: "awesome-prometheus-alerts (transactions of some minutes); the time is ours",
+        source: "state and state_change of pg_stat_activity",
+        rights: "pg_monitor, to see sessions of others",
+        shown_by: "SELECT pid, state_change, query FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'",
+        judge: idle_in_transaction,
+    },
+];
+
+/// A server that was just started has an empty cache, and says nothing of it.
+fn up_long_enough(facts: &Facts, ages: &LeastAges) -> Result<(), Lack> {
+    let up = facts.number("server", "up_seconds")?;
+    if up < ages.cache {
+        return Err(format!("it was started {} ago: its cache may still be filling", units::seconds(up)));
+    }
+    Ok(())
+}
+
+fn cache(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
+    up_long_enough(facts, ages)?;
+    let (read, hit) = (facts.growth("server", "blks_read")?, facts.growth("server", "blks_hit")?);
+    if read + hit < 1000.0 {
+        return Err(format!("only {:.0} blocks were asked for between the looks", read + hit));
+    }
+    let share = read / (read + hit);
+    let (bytes, buffers) = (facts.number("server", "bytes")?, facts.number("settings", "shared_buffers")?);
+    let words = format!(
+        "{} of {} blocks were not in shared_buffers ({}; the database has {})",
+        units::percent(share),
+        units::count(read + hit),
+        units::bytes(buffers),
+        units::bytes(bytes)
+    );
+    let is_timed = facts.number("settings", "track_io_timing") == Ok(1.0);
+    let active = facts.growth("server", "active_time").unwrap_or(0.0);
+    if is_timed && active > 0.0 {
+        let of_time = facts.growth("server", "blk_read_time")? / active;
+        let figure = format!("{} of the time of queries; {words}", units::percent(of_time));
+        return Ok(Finding::new(when(of_time > 0.05, Answer::Look), of_time, figure));
+    }
+    Ok(Finding::new(when(share > 0.01 && bytes > buffers, Answer::Look), share, words))
+}
+
+fn shared_buffers(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    const SHIPPED: f64 = 134_217_728.0;
+    let (bytes, buffers) = (facts.number("server", "bytes")?, facts.number("settings", "shared_buffers")?);
+    let figure = format!("{} for a database of {}", units::bytes(buffers), units::bytes(bytes));
+    let answer = when(buffers <= SHIPPED && bytes > SHIPPED, Answer::Look);
+    Ok(Finding::new(answer, buffers, figure).over(Over::Now))
+}
+
+fn safe(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let row = facts.row("settings")?;
+    let settings = ["fsync", "full_page_writes"];
+    let off: Vec<String> = settings
+        .iter()
+        .filter(|name| number(row, name) == Some(0.0))
+        .map(|name| format!("{name} is off"))
+        .collect();
+    let figure = if off.is_empty() { "fsync and full_page_writes are on".to_owned() } else { off.join(", ") };
+    Ok(Finding::new(when(!off.is_empty(), Answer::Bad), off.len() as f64, figure).over(Over::Now))
+}
+
+fn connections(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    // And this one.
+    let used = facts.rows("sessions")?.len() as f64 + 1.0;
+    let most = facts.number("settings", "max_connections")?;
+    let figure = format!("{used:.0} of {most:.0}");
+    Ok(Finding::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(Over::Now))
+}
+
+fn locks(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let waiting: Vec<String> = facts
+        .pairs("sessions", "pid")?
+        .into_iter()
+        .filter(|(before, now)| {
+            before.is_some_and(|before| !text(before, "blocked_by").is_empty())
+                && !text(now, "blocked_by").is_empty()
+        })
+        .map(|(_, now)| format!("session {} waits for {}", text(now, "pid"), text(now, "blocked_by")))
+        .collect();
+    let deadlocks = facts.growth("server", "deadlocks")?;
+    let count = waiting.len() as f64;
+    let first = waiting.first().map(|first| format!(": {first}")).unwrap_or_default();
+    let figure = format!("{count} sessions waited at both looks{first}; {deadlocks} deadlocks between them");
+    Ok(Finding::new(when(count + deadlocks > 0.0, Answer::Look), count, figure).naming(waiting))
+}
+
+fn idle_in_transaction(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    const LONG: f64 = 300.0;
+    let is_idle = |state: &str| ["idle in transaction", "idle in transaction (aborted)"].contains(&state);
+    let mut idle: Vec<(f64, String)> = facts
+        .rows("sessions")?
+        .iter()
+        .filter(|row| is_idle(text(row, "state")))
+        .map(|row| (or_zero(row, "in_state_seconds"), text(row, "pid").to_owned()))
+        .collect();
+    idle.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let longest = idle.first().map_or(0.0, |(seconds, _)| *seconds);
+    let named: Vec<String> = idle
+        .iter()
+        .filter(|(seconds, _)| *seconds >= LONG)
+        .map(|(seconds, pid)| format!("session {pid} for {}", units::seconds(*seconds)))
+        .collect();
+    let figure = match named.first() {
+        Some(first) => format!("{} of {}: {first}", named.len(), units::counted(idle.len(), "session")),
+        None => {
+            format!("{}, the longest for {}", units::counted(idle.len(), "session"), units::seconds(longest))
+        }
+    };
+    Ok(Finding::new(when(longest >= LONG, Answer::Look), longest, figure).over(Over::Now).naming(named))
+}

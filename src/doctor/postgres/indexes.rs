@@ -1,0 +1,153 @@
+//! Indexes that are broken, there twice, or used by nobody.
+
+use super::counted_seconds;
+use crate::doctor::facts::{Facts, Kind, Lack, Row, or_zero, text};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::units;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "pg-invalid-index",
+        of: Kind::PostgreSql,
+        question: Question::IndexOrder,
+        figure: "indexes that no query may use, and that nobody is making",
+        threshold: "bad: any",
+        reason: "CREATE INDEX CONCURRENTLY left it when it failed. Every write still pays for it.",
+        after: "PostgreSQL's documentation of CREATE INDEX",
+        source: "indisvalid of pg_index, without those of pg_stat_progress_create_index",
+        rights: "none",
+        shown_by: "SELECT indexrelid::regclass FROM pg_index WHERE NOT indisvalid",
+        judge: invalid,
+    },
+    Check {
+        id: "pg-duplicate-index",
+        of: Kind::PostgreSql,
+        question: Question::IndexOrder,
+        figure: "indexes whose columns another index of the same table begins with, in the same order",
+        threshold: "look: any, where it is of no constraint and not unique",
+        reason: "The other one answers the same queries. Every write pays for both, and both want memory. A narrow one may be meant to be faster.",
+        after: "PgHero",
+        source: "pg_index: columns, operator classes, collations, order, condition",
+        rights: "none",
+        shown_by: "SELECT indrelid::regclass, indexrelid::regclass, indkey FROM pg_index ORDER BY 1, 3",
+        judge: duplicate,
+    },
+    Check {
+        id: "pg-unused-index",
+        of: Kind::PostgreSql,
+        question: Question::IndexOrder,
+        figure: "indexes that no query has used for as long as the server has counted",
+        threshold: "look: any of 1 MiB or more, not unique, of no constraint or foreign key, in a table that was read 1,000 times or more; cannot \
+                    tell: counted for less than 14 days, on a replica, or where there is one",
+        reason: "After a restore or a reset all are unused. A report may use one once a month. A replica's queries are counted there only.",
+        after: "PgHero, which took them off its page as noise (ankane/pghero#104, #140); hence the conditions",
+        source: "idx_scan of pg_stat_user_indexes; stats_reset of pg_stat_database; when the database was made",
+        rights: "pg_read_server_files, to see when the database was made; without it the counters' age is since they were reset",
+        shown_by: "SELECT indexrelid::regclass, idx_scan FROM pg_stat_user_indexes ORDER BY idx_scan LIMIT 10",
+        judge: unused,
+    },
+];
+
+fn is(row: &Row, field: &str) -> bool {
+    or_zero(row, field) > 0.0
+}
+
+fn shown(row: &Row) -> String {
+    format!("`{}` of `{}` ({})", text(row, "name"), text(row, "table"), units::bytes(or_zero(row, "bytes")))
+}
+
+/// What was found of so many indexes.
+fn of_indexes(facts: &Facts, answer: Answer, named: Vec<String>, what: &str) -> Result<Finding, Lack> {
+    let all = facts.rows("indexes")?.len();
+    let figure = match named.first() {
+        Some(first) => format!("{} of {all} {what}: {first}", named.len()),
+        None => format!("none of {} {what}", units::counted(all, "index").replace("indexs", "indexes")),
+    };
+    let answer = when(!named.is_empty(), answer);
+    Ok(Finding::new(answer, named.len() as f64, figure).over(Over::Now).naming(named))
+}
+
+fn invalid(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let broken = facts.rows("indexes")?.iter().filter(|row| !is(row, "valid") && !is(row, "in_the_making"));
+    of_indexes(facts, Answer::Bad, broken.map(shown).collect(), "cannot be used")
+}
+
+fn duplicate(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let rows = facts.rows("indexes")?;
+    let others =
+        |row: &Row| rows.iter().find(|other| is_covered_by(row, other)).map(|other| text(other, "name"));
+    let named = rows.iter().filter_map(|row| Some(format!("{}, by `{}`", shown(row), others(row)?)));
+    of_indexes(facts, Answer::Look, named.collect(), "are covered by another")
+}
+
+/// Whether another index answers all that this one does.
+fn is_covered_by(row: &Row, other: &Row) -> bool {
+    const SAME: &[&str] = &["table", "method", "expressions", "condition"];
+    const PREFIX: &[&str] = &["keys", "classes", "collations", "options"];
+    let begins = |field: &str| {
+        let (mine, theirs) = (text(row, field), text(other, field));
+        theirs == mine || theirs.strip_prefix(mine).is_some_and(|rest| rest.starts_with(' '))
+    };
+    let is_needed = is(row, "constraint") || is(row, "unique") || is(row, "identity");
+    // Of two that are the same, the later one is the other's duplicate.
+    let is_same = text(row, "keys") == text(other, "keys");
+    let comes_first = or_zero(other, "id") < or_zero(row, "id") || is(other, "unique");
+    text(row, "name") != text(other, "name")
+        && !is_needed
+        && is(other, "valid")
+        && SAME.iter().all(|field| text(row, field) == text(other, field))
+        && (is_same && comes_first
+            || !is_same && text(row, "method") == "btree" && text(row, "expressions").is_empty())
+        && PREFIX.iter().all(|field| begins(field))
+}
+
+fn unused(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
+    const SMALL_BYTES: f64 = 1_048_576.0;
+    const READ_OFTEN: f64 = 1000.0;
+    if facts.number("server", "in_recovery")? > 0.0 || facts.number("server", "replicas")? > 0.0 {
+        return Err("there is a replica: each counts only what is asked there".to_owned());
+    }
+    let counted = counted_seconds(facts)?;
+    if counted < ages.unused {
+        return Err(format!(
+            "it has counted for {} only, and {} are needed",
+            units::seconds(counted),
+            units::seconds(ages.unused)
+        ));
+    }
+    let unused = facts.rows("indexes")?.iter().filter(|row| {
+        let is_needed =
+            ["constraint", "unique", "foreign_key", "identity"].iter().any(|field| is(row, field));
+        let is_large = or_zero(row, "bytes") >= SMALL_BYTES;
+        !is_needed && is_large && !is(row, "scans") && or_zero(row, "table_scans") >= READ_OFTEN
+    });
+    let found = of_indexes(facts, Answer::Look, unused.map(shown).collect(), "were used by nobody")?;
+    Ok(found.over(Over::Seconds(counted)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn index(id: u32, keys: &str, unique: bool) -> Row {
+        let row = json!({
+            "name": format!("i{id}"), "id": id, "table": "t", "method": "btree", "expressions": "", "condition": "",
+            "keys": keys, "classes": keys, "collations": keys, "options": keys, "unique": unique, "valid": true
+        });
+        row.as_object().cloned().unwrap()
+    }
+
+    #[test]
+    fn an_index_is_covered_by_one_that_begins_with_it() {
+        let (a, ab, ba, again) =
+            (index(1, "1", false), index(2, "1 2", false), index(3, "2 1", false), index(4, "1", false));
+        assert!(is_covered_by(&a, &ab) && !is_covered_by(&ab, &a) && !is_covered_by(&a, &ba));
+        // Of two alike one is left.
+        assert!(is_covered_by(&again, &a) && !is_covered_by(&a, &again));
+        // `1` is no beginning of `12`, and a unique index is more than an index.
+        assert!(!is_covered_by(&a, &index(5, "12", false)));
+        assert!(!is_covered_by(&index(6, "1", true), &ab) && is_covered_by(&a, &index(7, "1", true)));
+    }
+}

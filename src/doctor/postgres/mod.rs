@@ -1,0 +1,131 @@
+//! PostgreSQL's part of the questions: what its statistics say, and what is made of it.
+
+mod blobs;
+mod cache;
+mod indexes;
+mod queries;
+mod statements;
+mod tables;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::facts::{Facts, Lack, Looks, Row, Told, text};
+use super::finding::Check;
+use crate::wire::postgres::{Client, Config, Trouble};
+
+/// The checks of a server of PostgreSQL.
+pub const CHECKS: &[&[Check]] =
+    &[cache::CHECKS, tables::CHECKS, indexes::CHECKS, statements::CHECKS, blobs::CHECKS];
+
+/// A connection to a server, in which nothing can be written.
+pub struct PostgreSql {
+    client: Client,
+}
+
+/// How long a query may take on the server, and wait for a lock of others, in milliseconds.
+const STATEMENT_MS: &str = "20000";
+const LOCK_MS: &str = "1000";
+
+/// Checks a URL, before anything is done.
+pub fn parse(url: &str) -> Result<Config> {
+    const PATIENCE: Duration = Duration::from_secs(25);
+    let shown = crate::shown::without_passwords(url);
+    let mut config = Config::parse(url, PATIENCE)
+        .with_context(|| format!("`{shown}` is not a URL of PostgreSQL that can be used"))?;
+    config.set("default_transaction_read_only", "on");
+    config.set("statement_timeout", STATEMENT_MS);
+    config.set("lock_timeout", LOCK_MS);
+    config.set("application_name", "blobwise doctor");
+    Ok(config)
+}
+
+/// Connects.
+pub fn connect(config: &Config) -> Result<PostgreSql> {
+    Ok(PostgreSql { client: Client::connect(config)? })
+}
+
+impl PostgreSql {
+    /// The rows of a query, as JSON that the server makes.
+    fn rows(&mut self, sql: &str) -> Result<Vec<Row>, Lack> {
+        let sql = format!("SELECT coalesce(json_agg(told), '[]')::text FROM ({sql}) AS told");
+        let texts = self.client.texts(&sql, &[]).map_err(|trouble| lack(&trouble))?;
+        serde_json::from_str(&texts.concat())
+            .map_err(|error| format!("the server's answer is no JSON: {error}"))
+    }
+
+    fn told(&mut self, sql: &str) -> Told {
+        self.rows(sql).map_or_else(Told::Refused, Told::Rows)
+    }
+
+    /// The extension may lie in any schema.
+    fn statements(&mut self) -> Told {
+        match self.rows(queries::EXTENSION) {
+            Ok(found) => match found.first() {
+                Some(row) => self.told(&queries::statements(text(row, "schema"))),
+                None => Told::Refused(
+                    "pg_stat_statements is not in this database: its library must be in shared_preload_libraries, and \
+                     `CREATE EXTENSION pg_stat_statements` makes it"
+                        .to_owned(),
+                ),
+            },
+            Err(why) => Told::Refused(why),
+        }
+    }
+
+    /// Lengths of the values in columns that may be blobs, of a sample of rows.
+    fn blobs(&mut self) -> Told {
+        let columns = match self.rows(queries::COLUMNS) {
+            Ok(columns) => columns,
+            Err(why) => return Told::Refused(why),
+        };
+        let mut rows = Vec::new();
+        for mut column in columns {
+            match self.rows(&queries::lengths(&column)) {
+                Ok(lengths) => column.extend(lengths.into_iter().flatten()),
+                Err(why) => drop(column.insert("refused".to_owned(), why.into())),
+            }
+            column.remove("sql_table");
+            column.remove("sql_column");
+            rows.push(column);
+        }
+        Told::Rows(rows)
+    }
+}
+
+/// What the server said; a missing right with the way out.
+fn lack(trouble: &Trouble) -> Lack {
+    const INSUFFICIENT_PRIVILEGE: &str = "42501";
+    match trouble.code() {
+        Some(INSUFFICIENT_PRIVILEGE) => format!("{trouble}; `GRANT pg_monitor TO` the user lets it see this"),
+        _ => trouble.to_string(),
+    }
+}
+
+impl Looks for PostgreSql {
+    fn version(&mut self) -> Option<String> {
+        let rows = self.rows("SELECT current_setting('server_version') AS version").ok()?;
+        Some(format!("PostgreSQL {}", text(rows.first()?, "version")))
+    }
+
+    fn look(&mut self, is_last: bool) -> BTreeMap<String, Told> {
+        let mut told: BTreeMap<String, Told> =
+            queries::SOURCES.iter().map(|(name, sql)| ((*name).to_owned(), self.told(sql))).collect();
+        told.insert("statements".to_owned(), self.statements());
+        if is_last {
+            told.insert("blobs".to_owned(), self.blobs());
+        }
+        told
+    }
+}
+
+/// For how long the counters of the database have been counting, at the least: since they were reset, since the database was made,
+/// and since the server was started where neither is known.
+fn counted_seconds(facts: &Facts) -> Result<f64, Lack> {
+    let since =
+        facts.number("server", "stats_seconds").or_else(|_unknown| facts.number("server", "up_seconds"))?;
+    let made = facts.number("made", "made_seconds").unwrap_or(f64::INFINITY);
+    Ok(since.min(made))
+}

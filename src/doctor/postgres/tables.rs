@@ -1,0 +1,149 @@
+//! Tables that are read from end to end, and what the server should have done about them by its own rules.
+
+use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::units;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "pg-sequential-scans",
+        of: Kind::PostgreSql,
+        question: Question::Indexes,
+        figure: "rows that were read by going through whole tables of 10,000 rows or more, between the looks",
+        threshold: "look: ten or more such scans of a table, of 5 % or more of all rows that were read so",
+        reason: "Ten in a few seconds are no report. The planner is right to go through a table of which most is wanted: the query tells.",
+        after: "ours",
+        source: "seq_scan and seq_tup_read of pg_stat_user_tables",
+        rights: "none",
+        shown_by: "SELECT relname, seq_scan, seq_tup_read, idx_scan FROM pg_stat_user_tables ORDER BY seq_tup_read DESC LIMIT 10",
+        judge: sequential_scans,
+    },
+    Check {
+        id: "pg-stale-statistics",
+        of: Kind::PostgreSql,
+        question: Question::Statistics,
+        figure: "rows changed since a table was analyzed, over the number at which the server would analyze it itself",
+        threshold: "look: twice that number or more, in a table of 1,000 rows or more",
+        reason: "The rule is the server's own, with each table's settings. Once over it autovacuum comes within a minute or so; twice over it, it \
+                 is switched off or does not keep up. The planner chooses by what it knew then.",
+        after: "PostgreSQL's documentation of autovacuum_analyze_threshold",
+        source: "n_mod_since_analyze of pg_stat_user_tables; autovacuum_analyze_threshold and _scale_factor",
+        rights: "none",
+        shown_by: "SELECT relname, n_mod_since_analyze, last_analyze, last_autoanalyze FROM pg_stat_user_tables ORDER BY 2 DESC LIMIT 10",
+        judge: stale_statistics,
+    },
+    Check {
+        id: "pg-dead-rows",
+        of: Kind::PostgreSql,
+        question: Question::Statistics,
+        figure: "dead rows, over the number at which the server would clean a table up itself",
+        threshold: "look: twice that number or more, in a table of 1,000 rows or more; bad: a table that is twice as old as \
+                    autovacuum_freeze_max_age",
+        reason: "Dead rows are read and skipped by every scan, and keep their place on disk. A transaction that was left open keeps them: \
+                 pg-idle-in-transaction tells. A table that is never frozen ends with a server that takes no more writes.",
+        after: "PostgreSQL's documentation of autovacuum_vacuum_threshold and autovacuum_freeze_max_age",
+        source: "n_dead_tup of pg_stat_user_tables; relfrozenxid of pg_class",
+        rights: "none",
+        shown_by: "SELECT relname, n_live_tup, n_dead_tup, last_autovacuum FROM pg_stat_user_tables ORDER BY n_dead_tup DESC LIMIT 10",
+        judge: dead_rows,
+    },
+];
+
+/// Below that a scan of everything is as fast as an index.
+const LARGE_ROWS: f64 = 10_000.0;
+
+fn rows_of(row: &Row) -> f64 {
+    // Before it was analyzed for the first time a table says nothing in its catalogue.
+    or_zero(row, "rows").max(or_zero(row, "n_live_tup"))
+}
+
+fn sequential_scans(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let pairs = facts.pairs("tables", "name")?;
+    let all: f64 = pairs.iter().map(|pair| growth(pair, "seq_tup_read")).sum();
+    let mut scanned: Vec<(f64, f64, String)> = pairs
+        .iter()
+        .filter(|pair| rows_of(pair.1) >= LARGE_ROWS)
+        .map(|pair| (growth(pair, "seq_tup_read"), growth(pair, "seq_scan"), text(pair.1, "name").to_owned()))
+        .filter(|(read, ..)| *read > 0.0)
+        .collect();
+    scanned.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let named: Vec<String> = scanned
+        .iter()
+        .filter(|(read, scans, _)| *scans >= 10.0 && *read >= all * 0.05)
+        .map(|(read, scans, name)| format!("`{name}`: {} rows in {scans:.0} scans", units::count(*read)))
+        .collect();
+    let most = scanned.first().map_or(0.0, |(read, ..)| *read);
+    let figure = match (named.first(), scanned.first()) {
+        (Some(first), _) => format!("{}: {first}", units::counted(named.len(), "table")),
+        (None, Some((read, scans, name))) => {
+            format!("the most is {} rows in {scans:.0} scans of `{name}`", units::count(*read))
+        }
+        (None, None) => "no table of 10,000 rows was gone through".to_owned(),
+    };
+    Ok(Finding::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
+}
+
+fn stale_statistics(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let over = |row: &Row| or_zero(row, "n_mod_since_analyze") / or_zero(row, "analyze_rule").max(1.0);
+    let words = |row: &Row| {
+        let when = if or_zero(row, "analyzed") > 0.0 { "" } else { ", never analyzed" };
+        format!(
+            "`{}`: {} changed{when}",
+            text(row, "name"),
+            units::count(or_zero(row, "n_mod_since_analyze"))
+        )
+    };
+    against_own_rule(facts, over, words)
+}
+
+fn dead_rows(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let over = |row: &Row| or_zero(row, "n_dead_tup") / or_zero(row, "vacuum_rule").max(1.0);
+    let words = |row: &Row| {
+        let (dead, live) = (or_zero(row, "n_dead_tup"), or_zero(row, "n_live_tup"));
+        let share = units::percent(dead / (dead + live).max(1.0));
+        format!("`{}`: {} dead, {share} of all", text(row, "name"), units::count(dead))
+    };
+    let oldest = facts
+        .rows("tables")?
+        .iter()
+        .max_by(|a, b| or_zero(a, "freeze_share").total_cmp(&or_zero(b, "freeze_share")));
+    if let Some(row) = oldest.filter(|row| or_zero(row, "freeze_share") >= 2.0) {
+        let share = or_zero(row, "freeze_share");
+        let figure = format!("`{}` is {share:.1} times as old as it may be", text(row, "name"));
+        return Ok(Finding::new(Answer::Bad, share, figure).over(Over::Now));
+    }
+    against_own_rule(facts, over, words)
+}
+
+/// Tables that are far over one of the server's own rules.
+fn against_own_rule(
+    facts: &Facts,
+    over: impl Fn(&Row) -> f64,
+    words: impl Fn(&Row) -> String,
+) -> Result<Finding, Lack> {
+    const SMALL_ROWS: f64 = 1000.0;
+    if facts.number("settings", "track_counts") == Ok(0.0) {
+        return Err("track_counts is off: the server counts nothing".to_owned());
+    }
+    let mut tables: Vec<(f64, &Row)> = facts
+        .rows("tables")?
+        .iter()
+        .filter(|row| rows_of(row) >= SMALL_ROWS)
+        .map(|row| (over(row), row))
+        .collect();
+    tables.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let Some((most, worst)) = tables.first().copied() else {
+        let figure = "no table has 1,000 rows".to_owned();
+        return Ok(Finding { value: None, ..Finding::new(Answer::Ok, 0.0, figure).over(Over::Now) });
+    };
+    let named: Vec<String> = tables
+        .iter()
+        .filter(|(over, _)| *over >= 2.0)
+        .map(|(over, row)| format!("{} ({over:.1} times its rule)", words(row)))
+        .collect();
+    let figure = match named.first() {
+        Some(first) => format!("{}: {first}", units::counted(named.len(), "table")),
+        None => format!("the most is {} ({most:.1} times its rule)", words(worst)),
+    };
+    Ok(Finding::new(when(most >= 2.0, Answer::Look), most, figure).over(Over::Now).naming(named))
+}

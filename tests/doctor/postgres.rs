@@ -1,0 +1,268 @@
+//! Faults in PostgreSQL, each in a database of its own, and one that has none.
+
+use std::sync::{Arc, LazyLock};
+
+use blobwise::doctor::facts::Kind;
+use blobwise::doctor::finding::Answer;
+use libtest_mimic::Trial;
+
+use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start};
+use crate::servers::{Load, PASSWORD, Theirs, database, postgres, psql, read};
+use crate::{found, line, looks_well, report};
+
+type Shared = Arc<LazyLock<Theirs>>;
+
+/// Most faults are planted in databases of one server, which does not clean up behind them.
+pub fn trials() -> Vec<Trial> {
+    let shared: Shared = Arc::new(LazyLock::new(|| {
+        postgres(&[
+            "autovacuum=off",
+            "fsync=off",
+            "shared_preload_libraries=pg_stat_statements",
+            "log_statement=all",
+            "log_line_prefix=%a|",
+        ])
+    }));
+    let on = |name: &str, test: fn(&Theirs, &Work) -> Outcome| {
+        let shared = Arc::clone(&shared);
+        needing(name, missing("postgres/bytea"), move || test(&shared, &Work::new()))
+    };
+    vec![
+        on("postgres: a missing index is found by its scans", sequential),
+        on("postgres: stale statistics are found", stale),
+        on("postgres: a duplicate and an invalid index are found", indexes),
+        on("postgres: an unused index is found by old counters only", unused),
+        on("postgres: a query that is asked all the time is found", frequent),
+        on("postgres: a column of blobs is found, with a run that can be made", blobs),
+        on("postgres: a user without rights is told what to grant", few_rights),
+        on("postgres: it only reads", only_reads),
+        on("postgres: fsync off is bad", unsafe_settings),
+        needing("postgres: a pool of a tenth of the data is found", missing("postgres/bytea"), small_pool),
+        needing("postgres: a healthy server is left in peace", missing("postgres/bytea"), healthy),
+        Trial::test("what cannot be asked is refused, or a line", cannot_be_asked),
+    ]
+}
+
+fn doctor(work: &Work, url: &str, more: &str) -> Said {
+    let mut command = work.command(BLOBWISE);
+    // Beside others the machine may well be in a state that is bad: that is not asked here.
+    // A session of theirs tells what it did once a second.
+    let time = if more.contains("--for") { "" } else { "--for 1s" };
+    let words = format!("doctor --json report.json {time} {more}");
+    let said = finish(command.args(words.split_whitespace()).env("BLOBWISE_DOCTOR_URLS", url));
+    assert!(!said.stdout.contains(PASSWORD) && !said.stderr.contains(PASSWORD), "{said:?}");
+    assert!(!read(&work.path("report.json")).contains(PASSWORD));
+    assert!(
+        said.stdout.lines().all(|line| line.chars().count() <= 80 || !line.trim().contains(' ')),
+        "{}",
+        said.stdout
+    );
+    said
+}
+
+fn sequential(theirs: &Theirs, work: &Work) -> Outcome {
+    let sql = "CREATE TABLE orders(id int PRIMARY KEY, customer int);
+               INSERT INTO orders SELECT n, n % 500 FROM generate_series(1, 20000) n; ANALYZE;";
+    let url = database(theirs, "sequential", sql);
+    let load = Load::pgbench(work, &url, "SELECT count(*) FROM orders WHERE customer = 7;", None);
+    let said = doctor(work, &url, "--for 2s");
+    found(&report(work, &said), "pg-sequential-scans", Answer::Look, "`public.orders`");
+    drop(load);
+    psql(&url, "CREATE INDEX ON orders(customer)")?;
+    let load = Load::pgbench(work, &url, "SELECT count(*) FROM orders WHERE customer = 7;", None);
+    let said = doctor(work, &url, "--for 2s");
+    assert_eq!(line(&report(work, &said), "pg-sequential-scans").answer, Answer::Ok, "{}", said.stdout);
+    drop(load);
+    Ok(())
+}
+
+fn stale(theirs: &Theirs, work: &Work) -> Outcome {
+    let sql = "CREATE TABLE grown(id int); INSERT INTO grown SELECT generate_series(1, 2000);
+               CREATE TABLE fresh(id int); INSERT INTO fresh SELECT generate_series(1, 2000);";
+    let url = database(theirs, "stale", sql);
+    // A session tells what it changed at its end.
+    psql(&url, "ANALYZE")?;
+    psql(&url, "UPDATE grown SET id = id + 1")?;
+    let said = doctor(work, &url, "");
+    let report = report(work, &said);
+    found(&report, "pg-stale-statistics", Answer::Look, "`public.grown`: 2k changed");
+    found(&report, "pg-dead-rows", Answer::Look, "`public.grown`: 2k dead");
+    assert!(!format!("{:?}", line(&report, "pg-stale-statistics")).contains("public.fresh"));
+    Ok(())
+}
+
+fn indexes(theirs: &Theirs, work: &Work) -> Outcome {
+    let sql = "CREATE TABLE t(id int PRIMARY KEY, a int, b int); INSERT INTO t SELECT n, n / 2, n FROM generate_series(1, 2000) n;
+               CREATE INDEX narrow ON t(a); CREATE INDEX wide ON t(a, b);";
+    let url = database(theirs, "indexes", sql);
+    // It fails because of values that are there twice, and leaves the index.
+    psql(&url, "CREATE UNIQUE INDEX CONCURRENTLY broken ON t(a)")?;
+    let said = doctor(work, &url, "").ended(1);
+    let report = report(work, &said);
+    found(&report, "pg-invalid-index", Answer::Bad, "`public.broken`");
+    found(&report, "pg-duplicate-index", Answer::Look, "`public.narrow`");
+    assert_eq!(line(&report, "pg-duplicate-index").value, Some(1.0));
+    Ok(())
+}
+
+fn unused(theirs: &Theirs, work: &Work) -> Outcome {
+    let sql = "CREATE TABLE t(id int PRIMARY KEY, tag text); CREATE INDEX idle ON t(tag);
+               INSERT INTO t SELECT n, md5(n::text) FROM generate_series(1, 40000) n; ANALYZE;";
+    let url = database(theirs, "unused", sql);
+    let load = Load::pgbench(work, &url, "\\set n random(1, 40000)\nSELECT tag FROM t WHERE id = :n;", None);
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    drop(load);
+    let said = doctor(work, &url, "");
+    let young = report(work, &said);
+    let said_of_young = line(&young, "pg-unused-index");
+    assert_eq!(said_of_young.answer, Answer::CannotTell, "{said_of_young:#?}");
+    assert!(said_of_young.figure.contains("it has counted for"), "{said_of_young:#?}");
+    // The same counters, with a rule that they are old enough for.
+    let said = doctor(work, &url, "--least-age 1s");
+    found(&report(work, &said), "pg-unused-index", Answer::Look, "`public.idle`");
+    Ok(())
+}
+
+fn frequent(theirs: &Theirs, work: &Work) -> Outcome {
+    let url =
+        database(theirs, "frequent", "CREATE EXTENSION pg_stat_statements; CREATE TABLE settings(v int);");
+    let load = Load::pgbench(work, &url, "SELECT v FROM settings WHERE v = 4711;", None);
+    let said = doctor(work, &url, "--for 2s");
+    drop(load);
+    let report = report(work, &said);
+    // Values are no part of what is shown.
+    found(&report, "pg-frequent-query", Answer::Look, "`SELECT v FROM settings WHERE v = $1`");
+    assert!(!said.stdout.contains("4711"), "{}", said.stdout);
+    Ok(())
+}
+
+fn blobs(theirs: &Theirs, work: &Work) -> Outcome {
+    let sql = "CREATE TABLE uploads(id int PRIMARY KEY, name text, content bytea);
+               ALTER TABLE uploads ALTER content SET STORAGE EXTERNAL;
+               INSERT INTO uploads SELECT n, 'file ' || n, decode(repeat(md5(n::text), 150 * (1 + n % 9)), 'hex')
+               FROM generate_series(1, 600) n; ANALYZE;";
+    let url = database(theirs, "blobs", sql);
+    let said = doctor(work, &url, "");
+    let report = report(work, &said);
+    found(&report, "pg-blob-columns", Answer::Look, "`public.uploads.content`");
+    let command = line(&report, "pg-blob-columns").try_this.clone().ok_or("no command")?;
+    let corpus = command.split_once("--corpus ").ok_or("no corpus")?.1;
+    // 150 to 1350 times 16 bytes, of which the middle is 750 times.
+    assert!(corpus.contains("0.5=12000"), "{corpus}");
+    let said = work.say(&format!("corpus --corpus {corpus}")).ended(0);
+    assert!(said.stdout.contains("400"), "{}", said.stdout);
+    Ok(())
+}
+
+fn few_rights(theirs: &Theirs, work: &Work) -> Outcome {
+    let sql = format!(
+        "CREATE EXTENSION pg_stat_statements; CREATE ROLE guest LOGIN PASSWORD '{PASSWORD}';
+         CREATE TABLE secrets(id int, content bytea); ALTER TABLE secrets ALTER content SET STORAGE EXTERNAL;
+         INSERT INTO secrets SELECT n, decode(repeat(md5(n::text), 900), 'hex') FROM generate_series(1, 400) n; ANALYZE;"
+    );
+    let url = database(theirs, "few_rights", &sql).replace("owner:", "guest:");
+    let said = doctor(work, &url, "").ended(1);
+    let report = report(work, &said);
+    let blobs = line(&report, "pg-blob-columns");
+    assert_eq!(blobs.answer, Answer::CannotTell, "{blobs:#?}");
+    assert!(blobs.figure.contains("permission denied for table secrets"), "{blobs:#?}");
+    let wrong = doctor(&Work::new(), &url.replace(PASSWORD, "a-wrong-one"), "").ended(1);
+    assert!(wrong.stdout.contains("password authentication failed"), "{}", wrong.stdout);
+    assert!(!wrong.stdout.contains("a-wrong-one"), "{}", wrong.stdout);
+    // What needs no right is told.
+    assert_eq!(line(&report, "pg-safe").answer, Answer::Bad);
+    Ok(())
+}
+
+fn only_reads(theirs: &Theirs, work: &Work) -> Outcome {
+    let url = database(theirs, "only_reads", "CREATE EXTENSION pg_stat_statements; CREATE TABLE t(id int);");
+    doctor(work, &url, "");
+    let log = read(&theirs.log);
+    let ours: Vec<&str> = log.lines().filter_map(|line| line.strip_prefix("blobwise doctor|")).collect();
+    let statements: Vec<&str> = ours
+        .iter()
+        .filter_map(|line| line.split_once("LOG:  ")?.1.split_once(": "))
+        .map(|(_, sql)| sql)
+        .collect();
+    assert!(statements.len() > 12, "{ours:#?}");
+    let others: Vec<&&str> = statements.iter().filter(|sql| !sql.starts_with("SELECT ")).collect();
+    assert!(others.is_empty(), "{others:#?}");
+    for word in
+        ["pg_stat_reset", "INSERT INTO", "CREATE ", "set_config", "pg_stat_statements_reset", "dblink", "lo_"]
+    {
+        assert!(!statements.iter().any(|sql| sql.contains(word)), "{word}");
+    }
+    Ok(())
+}
+
+fn unsafe_settings(theirs: &Theirs, work: &Work) -> Outcome {
+    let said = doctor(work, &theirs.url, "").ended(1);
+    found(&report(work, &said), "pg-safe", Answer::Bad, "fsync is off");
+    Ok(())
+}
+
+/// And what it is after a restart, and when it dies between the looks.
+fn small_pool() -> Outcome {
+    let mut theirs = postgres(&["shared_buffers=1MB", "fsync=off"]);
+    let work = Work::new();
+    let sql = "CREATE TABLE t(id int PRIMARY KEY, text text);
+               INSERT INTO t SELECT n, repeat(md5(n::text), 8) FROM generate_series(1, 40000) n; ANALYZE;";
+    psql(&theirs.url, sql)?;
+    let random = "\\set n random(1, 40000)\nSELECT text FROM t WHERE id = :n;";
+    let load = Load::pgbench(&work, &theirs.url, random, None);
+    let said = doctor(&work, &theirs.url, "--for 2s --least-age 1s");
+    found(&report(&work, &said), "pg-cache", Answer::Look, "shared_buffers");
+    let said = doctor(&work, &theirs.url, "");
+    let young = report(&work, &said);
+    let (cache, index) = (line(&young, "pg-cache"), line(&young, "pg-unused-index"));
+    assert_eq!((cache.answer, index.answer), (Answer::CannotTell, Answer::CannotTell), "{cache:#?}");
+    assert!(cache.figure.contains("it was started"), "{cache:#?}");
+    drop(load);
+    let mut command = work.command(BLOBWISE);
+    let words = ["doctor", "--for", "4s", "--json", "report.json", "--url", &theirs.url];
+    let child = start(command.args(words));
+    std::thread::sleep(std::time::Duration::from_millis(2000));
+    theirs.server.stop(rustix::process::Signal::INT, crate::servers::PATIENCE).unwrap();
+    let said = Said::of(&child.wait_with_output()?).ended(1);
+    assert!(said.stdout.contains("cannot be asked: at the second look: "), "{}", said.stdout);
+    assert!(said.stdout.contains("memory-available"), "{}", said.stdout);
+    Ok(())
+}
+
+fn healthy() -> Outcome {
+    let theirs = postgres(&["shared_preload_libraries=pg_stat_statements"]);
+    let work = Work::new();
+    let sql = "CREATE EXTENSION pg_stat_statements; CREATE TABLE t(id int PRIMARY KEY, owner int, text text);
+               INSERT INTO t SELECT n, n % 100, md5(n::text) FROM generate_series(1, 40000) n; CREATE INDEX ON t(owner);";
+    psql(&theirs.url, sql)?;
+    psql(&theirs.url, "VACUUM ANALYZE")?;
+    let script = "\\set n random(1, 40000)\nSELECT text FROM t WHERE id = :n;
+                  SELECT count(*) FROM t WHERE owner = :n % 100;";
+    let load = Load::pgbench(&work, &theirs.url, script, Some(40));
+    let said = doctor(&work, &theirs.url, "--for 2s --least-age 1s");
+    drop(load);
+    looks_well(&report(&work, &said), Kind::PostgreSql);
+    Ok(())
+}
+
+fn cannot_be_asked() -> Outcome {
+    let work = Work::new();
+    for (url, why) in [
+        ("nonsense", "is not a URL such as postgres://"),
+        ("ftp://host/x", "`ftp` is none of the schemes"),
+        ("postgres://me:hidden@host:x/", "`x` is no port"),
+        ("postgres://me:hidden@host/?sslmode=require", "TLS"),
+    ] {
+        let said = work.run(["doctor", "--url", url]).refused(&[why]);
+        assert!(!said.stderr.contains("hidden"), "{}", said.stderr);
+    }
+    work.say("doctor --least-age old").refused(&["--least-age"]);
+    // Nobody listens there: that is a line, and the machine is looked at all the same.
+    let port = blobwise::host::server::free_port()?;
+    let url = format!("postgres://me:hidden@127.0.0.1:{port}/x");
+    let said = work.run(["doctor", "--for", "1s", "--url", &url]).ended(1);
+    assert!(said.stdout.contains(&format!("postgres://me:***@127.0.0.1:{port}/x")), "{}", said.stdout);
+    assert!(said.stdout.contains("cannot be asked: ") && said.stdout.contains("refused"), "{}", said.stdout);
+    assert!(said.stdout.contains("memory-available") && !said.stdout.contains("hidden"), "{}", said.stdout);
+    Ok(())
+}
