@@ -10,13 +10,13 @@ use super::out::check_file;
 use super::progress::Bar;
 use super::run::Signals;
 use super::{Ended, print};
-use crate::crash::{self, Control, Lab, Line, PATIENCE, Report, Trial};
+use crate::crash::{self, Control, Lab, Line, Others, PATIENCE, Report, Trial};
 use crate::host::disk::own_mounts;
 use crate::host::machine;
 use crate::host::place::Place;
 use crate::plan::text::{CRASH_STORES, durability_class, split_list};
 use crate::plan::{Candidate, Sets, candidates};
-use crate::report::crash as shown;
+use crate::report::{besides, crash as shown};
 use crate::result::crash::CRASH_SCHEMA;
 use crate::store::Durability;
 
@@ -33,8 +33,23 @@ pub struct Flags {
     #[arg(long, value_name = "KINDS", default_value = "ext4")]
     fs: String,
     /// Cuts for each store, class and file system; less are made where some would be the same
-    #[arg(long, default_value_t = 240, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, default_value_t = 240, value_parser = clap::value_parser!(u32).range(..=100_000))]
     cuts: u32,
+    /// Kills of the store's process or its server, for each store, class and file system; 0 for none
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(..=100_000))]
+    kills: u32,
+    /// Writes, flushes and reads that the disk answers with an error (EIO, ENOSPC), once or for ever: each at so many places
+    #[arg(long, value_name = "PLACES", num_args = 0..=1, require_equals = true, default_missing_value = "2",
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    errors: Option<u32>,
+    /// So many cuts also on a disk that says of flushes that they are done, and does nothing
+    #[arg(long, value_name = "CUTS", num_args = 0..=1, require_equals = true, default_missing_value = "24",
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    lying_disk: Option<u32>,
+    /// Blobs of which a byte is flipped on the disk, one after the other, before they are read
+    #[arg(long, value_name = "BLOBS", num_args = 0..=1, require_equals = true, default_missing_value = "12",
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    flips: Option<u32>,
     /// The same seed has the same ops, cuts and images
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -50,6 +65,19 @@ pub struct Flags {
     /// Where it works
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
+}
+
+impl Flags {
+    /// Everything but cuts.
+    fn others(&self) -> Others {
+        let number = |asked: Option<u32>| asked.unwrap_or(0) as usize;
+        Others {
+            kills: self.kills as usize,
+            errors: number(self.errors),
+            cuts_without_flushes: number(self.lying_disk),
+            flips: number(self.flips),
+        }
+    }
 }
 
 /// What is to be done.
@@ -77,6 +105,9 @@ impl Asked {
         }
         if let Some(why) = candidates.iter().find_map(crash::why_not) {
             return Err(why);
+        }
+        if flags.cuts == 0 && flags.others().is_nothing() {
+            bail!("`--cuts 0 --kills 0` leaves nothing to do: add `--errors`, `--lying-disk` or `--flips`");
         }
         [&flags.json, &flags.markdown].into_iter().flatten().try_for_each(|file| check_file(file))?;
         Ok(Asked { candidates, classes, kinds })
@@ -116,6 +147,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
         outcome?;
     }
     under_way.bar.clear();
+    print(&besides::errors_table(&under_way.report))?;
     let report = under_way.report;
     if let Some(file) = &flags.json {
         write(file, &serde_json::to_string_pretty(&report)?)?;
@@ -144,6 +176,7 @@ fn begun(flags: &Flags, place: &Path) -> Report {
         started: machine::timestamp(),
         system: format!("{}, {}", machine.system, machine.kernel),
         cuts: flags.cuts,
+        kills: flags.kills,
         seed: flags.seed,
         controls: Vec::new(),
         lines: Vec::new(),
@@ -168,9 +201,11 @@ impl UnderWay<'_> {
 
     /// Everything on one file system.
     fn on(&mut self, lab: &Lab, kind: &str) -> Result<()> {
-        self.bar.on_terminal(self.done + 1, self.asked.lines(), &|| format!("controls on {kind}"));
-        self.report.controls.extend(crash::controls(lab, self.flags.seed)?);
-        self.say(&shown::controls(&self.report, kind))?;
+        if self.flags.cuts > 0 {
+            self.bar.on_terminal(self.done + 1, self.asked.lines(), &|| format!("controls on {kind}"));
+            self.report.controls.extend(crash::controls(lab, self.flags.seed)?);
+            self.say(&shown::controls(&self.report, kind))?;
+        }
         for candidate in &self.asked.candidates {
             self.say(&format!("\n{} on {kind}\n", candidate.label))?;
             for class in self.asked.classes.iter().filter(|class| has(candidate, **class)) {
@@ -190,15 +225,19 @@ impl UnderWay<'_> {
     fn line(&self, lab: &Lab, candidate: &Candidate, class: Durability) -> Line {
         let trial = Trial { candidate, class, judged_as: class, mount: "" };
         let all = self.flags.cuts as usize;
-        let tell = |cuts: usize| {
+        let tell = |what: &str| {
             let (label, class, of) = (&candidate.label, class.name(), self.asked.lines());
-            let words = || format!("{label}, {class} on {}: {cuts} of {all} cuts", lab.kind());
+            let words = || format!("{label}, {class} on {}: {what}", lab.kind());
             self.bar.on_terminal(self.done + 1, of, &words);
         };
         let own: Vec<&Control> =
             self.report.controls.iter().filter(|control| control.file_system == lab.kind()).collect();
         let may_judge = own.iter().all(|control| control.holds());
-        crash::line(lab, &trial, all, self.flags.seed, may_judge, &mut |cuts| tell(cuts))
+        let seed = self.flags.seed;
+        let mut tell_cuts = |cuts: usize| tell(&format!("{cuts} of {all} cuts"));
+        let mut line = crash::line(lab, &trial, all, seed, may_judge, &mut tell_cuts);
+        line.besides = crash::others(lab, &trial, &self.flags.others(), seed, &mut |what| tell(what));
+        line
     }
 }
 

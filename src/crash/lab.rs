@@ -1,7 +1,8 @@
 //! Where cuts are made: a directory with a disk of our own, and processes that may die.
 
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,30 +11,29 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use super::Trial;
 use super::cuts::{self, Cut};
-use super::load::{self, History, KEYS, Op};
-use super::oracle::{Judged, Known, Lost, Seen};
+use super::load::{self, History, KEYS, Load};
+use super::oracle::{Judged, Known, Seen};
 use super::patience;
-use crate::corpus::Corpus;
-use crate::host::disk::{DiskFile, Faults, Kind, Log, LoopDevice};
+use crate::host::disk::{DiskFile, Faults, Kind, Log, LoopDevice, Switch};
 use crate::host::fork::{Forked, SharedWords};
 use crate::host::machine;
 use crate::host::server::Program;
 use crate::names::unknown;
 use crate::plan::Candidate;
-use crate::result::crash::{Course, Damage, Sent};
-use crate::store::{Common, Durability, Loss, Mode, Setup, Span, Store};
+use crate::result::crash::{Course, Sent};
+use crate::store::{Common, Durability, Loss, Mode, NoticedBy, Setup, Span, Store};
 
 /// Bytes of the disk.
 const DISK_BYTES: usize = 1 << 30;
 /// Bytes of writes that a log has room for.
-const LOG_BYTES: u64 = 1 << 30;
+pub(super) const LOG_BYTES: u64 = 1 << 30;
 /// A store that does not open in so long does not open.
 const OPENS_WITHIN: Duration = Duration::from_secs(20);
 /// How long a load may take where nothing is said.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A place for cuts.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Lab {
     file: PathBuf,
     mount: PathBuf,
@@ -46,6 +46,14 @@ pub struct Lab {
     patience: Duration,
     /// What its disks do wrong: that of a load, and those that are looked at.
     faults: [Faults; 2],
+}
+
+/// A file system on a disk of our own, mounted.
+#[derive(Debug)]
+pub(super) struct Mounted {
+    // The order of their ends.
+    device: LoopDevice,
+    disk: DiskFile,
 }
 
 /// How a file system is made.
@@ -105,11 +113,11 @@ pub struct Bench<'a> {
     trial: Trial<'a>,
     log: Arc<Log>,
     history: History,
-    corpus: Corpus,
-    ops: Vec<Op>,
+    load: Load,
     begun: usize,
     end: usize,
     version: Option<String>,
+    noticed_by: Option<NoticedBy>,
 }
 
 /// What was found after a cut.
@@ -117,7 +125,8 @@ pub struct Bench<'a> {
 pub struct Found {
     /// How long opening took, in seconds; nothing where the store did not open.
     pub open_seconds: Option<f64>,
-    blobs: Vec<Seen>,
+    /// What was found of each blob.
+    pub(super) blobs: Vec<Seen>,
 }
 
 impl Lab {
@@ -168,7 +177,7 @@ impl Lab {
     }
 
     /// An error where it was told to stop.
-    fn go_on(&self) -> Result<()> {
+    pub(super) fn go_on(&self) -> Result<()> {
         ensure!(!self.stop.load(Ordering::Relaxed), "stopped");
         Ok(())
     }
@@ -178,28 +187,62 @@ impl Lab {
         Lab { patience, ..self }
     }
 
+    /// The same with disks that say of flushes that they are done, and do nothing, while a load is done.
+    pub fn with_lying_disks(&self) -> Lab {
+        let lies = Faults { ignores_flushes: true, ..Faults::default() };
+        self.clone().with_faults(lies, Faults::default())
+    }
+
+    /// Where its file systems are mounted.
+    pub(super) fn mount(&self) -> &Path {
+        &self.mount
+    }
+
+    /// A new file system on a new disk, mounted.
+    pub(super) fn fresh(&self, log: Option<Arc<Log>>, faults: Faults, options: &str) -> Result<Mounted> {
+        let disk = DiskFile::serve(&self.file, &mut vec![0; DISK_BYTES], |_| (), log, faults)?;
+        disk.patience(self.patience);
+        let device = LoopDevice::on(&disk.path())?;
+        self.format(device.path())?;
+        let mut mounted = Mounted { device, disk };
+        mounted.device.mount(self.maker.kind, &self.mount, options)?;
+        Ok(mounted)
+    }
+
     /// The same whose disks do something wrong: that of a load, and those that are looked at.
     pub fn with_faults(self, load: Faults, looks: Faults) -> Lab {
         Lab { faults: [load, looks], ..self }
     }
 
-    /// Waits for a process that works on a disk. One that takes longer than this, or until the lab is stopped, is killed: then false,
-    /// or an error.
-    fn ends(&self, disk: &DiskFile, mut process: Forked, patience: Duration) -> Result<bool> {
+    /// Waits for a process that works on a disk, and tells how it ended. One that takes longer than this, or until the lab is stopped,
+    /// is killed: then nothing, or an error.
+    fn ends(&self, disk: &DiskFile, mut process: Forked, patience: Duration) -> Result<Option<ExitStatus>> {
         const LOOK: Duration = Duration::from_millis(20);
         disk.patience(patience + patience::GRACE);
         let begin = machine::uptime();
-        while process.wait_for(LOOK)?.is_none() {
+        loop {
+            if let Some(status) = process.wait_for(LOOK)? {
+                // What comes behind it has its own time.
+                disk.patience(self.patience + patience::GRACE);
+                return Ok(Some(status));
+            }
             let stopped = self.go_on();
             if stopped.is_err() || machine::uptime() - begin > patience {
                 process.kill();
                 disk.patience(self.patience + patience::GRACE);
-                return stopped.map(|()| false);
+                return stopped.map(|()| None);
             }
         }
-        // What comes behind it has its own time.
-        disk.patience(self.patience + patience::GRACE);
-        Ok(true)
+    }
+
+    /// The same for a process that works on what is mounted, for as long as a load may take, or less.
+    pub(super) fn waits(
+        &self,
+        mounted: &Mounted,
+        process: Forked,
+        patience: Duration,
+    ) -> Result<Option<ExitStatus>> {
+        self.ends(&mounted.disk, process, patience.min(self.patience))
     }
 
     fn format(&self, device: &Path) -> Result<()> {
@@ -212,7 +255,13 @@ impl Lab {
         Ok(())
     }
 
-    fn open(&self, candidate: &Candidate, class: Durability, mode: Mode) -> Result<Box<dyn Store>> {
+    /// Makes a store on what is mounted, or opens the one that is there.
+    pub(super) fn open(
+        &self,
+        candidate: &Candidate,
+        class: Durability,
+        mode: Mode,
+    ) -> Result<Box<dyn Store>> {
         let (dir, common) = (self.mount.join("store"), Common::new(self.common.clone()));
         if mode == Mode::Create {
             std::fs::create_dir(&dir)?;
@@ -236,39 +285,181 @@ impl Lab {
 
     /// Does a load and keeps what the disk was told.
     pub fn record<'a>(&'a self, trial: &Trial<'a>, seed: u64) -> Result<Bench<'a>> {
+        self.record_to(trial, seed, Ending::Cut)
+    }
+
+    /// The same, to an end.
+    pub(super) fn record_to<'a>(&'a self, trial: &Trial<'a>, seed: u64, ending: Ending) -> Result<Bench<'a>> {
         let log = Arc::new(Log::new(LOG_BYTES)?);
-        let (history, corpus, ops) = (History::new()?, load::corpus(seed)?, load::ops(seed));
+        let (history, load) = (History::new()?, Load::of(seed)?);
         let (failed, version) = (SharedWords::new(256)?, SharedWords::new(32)?);
-        let work = || {
+        let noticed_by = SharedWords::new(1)?;
+        let work = |switch: &Switch| {
             let store = self.open(trial.candidate, trial.class, Mode::Create)?;
             say(&version, &version_of(store.as_ref()).unwrap_or_default());
+            noticed_by.get()[0].store(noticed(trial, store.as_ref()), Ordering::SeqCst);
             machine::sync_filesystem(&self.mount)?;
+            switch.on();
             history.begin(&log);
-            load::run(store.as_ref(), trial.class, &corpus, &ops, &log, &history)?;
+            load::run(store.as_ref(), trial.class, &load, &log, &history)?;
             history.end(&log);
-            // The power goes before it is closed.
-            std::mem::forget(store);
+            match ending {
+                // The power goes before it is closed.
+                Ending::Cut => std::mem::forget(store),
+                Ending::Closed => store.close()?,
+            }
             anyhow::Ok(())
         };
-        self.on_new_disk(trial, &log, &|| {
-            if let Err(error) = work() {
+        self.on_new_disk(trial, &log, &|switch| {
+            if let Err(error) = work(switch) {
                 say(&failed, &format!("{error:#}"));
             }
         })?;
         match (heard(&failed), history.span()) {
             (None, Some((begun, end))) => {
                 let (trial, version) = (trial.clone(), heard(&version));
-                Ok(Bench { lab: self, trial, log, history, corpus, ops, begun, end, version })
+                let noticed_by = match noticed_by.get()[0].load(Ordering::SeqCst) {
+                    BY_STORE => Some(NoticedBy::Store),
+                    BY_COMPARISON => Some(NoticedBy::Comparison),
+                    _ => None,
+                };
+                Ok(Bench { lab: self, trial, log, history, load, begun, end, version, noticed_by })
             }
             (Some(why), _) => bail!("the load failed: {why}"),
             (None, None) => bail!("the load ended before its last op"),
         }
     }
+
+    /// Looks at the store as it was after a cut of a log.
+    pub(super) fn look_after(
+        &self,
+        trial: &Trial<'_>,
+        load: &Load,
+        log: &Log,
+        cut: &Cut,
+    ) -> Result<Option<Found>> {
+        let mut image = vec![0; DISK_BYTES];
+        log.entries(0..cut.flushed).for_each(|(_, entry)| log.apply(&entry, entry.len, &mut image));
+        self.look_at(trial, load, &mut image, |image| cuts::survivors(log, cut, image))
+    }
+
+    /// Mounts a disk that holds an image, changed before, and looks at the store; nothing where it cannot be mounted.
+    fn look_at(
+        &self,
+        trial: &Trial<'_>,
+        load: &Load,
+        image: &mut Vec<u8>,
+        change: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<Option<Found>> {
+        let Lab { file, mount, patience, faults: [_, faults], .. } = self;
+        let disk = DiskFile::serve(file, image, change, None, *faults)?;
+        disk.patience(*patience);
+        let looked = (|| {
+            let mut device = LoopDevice::on(&disk.path())?;
+            if device.mount(self.maker.kind, mount, "").is_err() {
+                return Ok(None);
+            }
+            let looked = self.look_on(&disk, trial, load);
+            device.unmount()?;
+            looked.map(|looked| Some(looked.found))
+        })();
+        patience::of_disk(&disk, *patience, looked)
+    }
+
+    /// Opens the store on what is mounted and reads every blob, by a process that may die.
+    pub(super) fn look(&self, mounted: &Mounted, trial: &Trial<'_>, load: &Load) -> Result<Looked> {
+        self.look_on(&mounted.disk, trial, load)
+    }
+
+    fn look_on(&self, disk: &DiskFile, trial: &Trial<'_>, load: &Load) -> Result<Looked> {
+        let words = SharedWords::new(KEYS as usize + 2)?;
+        let looker = Forked::begin(|| self.read_all(trial, load, &words))?;
+        let status = self.ends(disk, looker, OPENS_WITHIN.min(self.patience))?;
+        let word = |index: usize| words.get()[index].load(Ordering::SeqCst);
+        let open_seconds = word(0).checked_sub(1).map(|ns| ns as f64 / 1e9);
+        let is_over = word(1) > 0;
+        let seen = |key: u64| match word(2 + key as usize) {
+            MISSING => Seen::Missing,
+            WRONG => Seen::Wrong,
+            0 | UNREADABLE => Seen::Unreadable,
+            op => Seen::Of((op - OP) as usize),
+        };
+        let blobs = (0..KEYS).map(seen).collect();
+        let found = Found { open_seconds: open_seconds.filter(|_| is_over), blobs };
+        Ok(Looked { found, has_read: word(0) > 0, status })
+    }
+
+    /// Opens the store and leaves what each blob is. It may die.
+    fn read_all(&self, trial: &Trial<'_>, load: &Load, words: &SharedWords) {
+        quiet().ok();
+        let leave = |index: usize, value: u64| words.get()[index].store(value, Ordering::SeqCst);
+        let begin = machine::uptime();
+        let Ok(store) = self.open(trial.candidate, trial.class, Mode::Open) else { return };
+        let Ok(mut session) = store.session() else { return };
+        let mut is_first = true;
+        for key in 0..KEYS {
+            let mut bytes = Vec::new();
+            let outcome = session.get(&load.corpus.keys[key as usize], Span::Whole, &mut |piece| {
+                bytes.extend_from_slice(piece);
+            });
+            if std::mem::take(&mut is_first) {
+                leave(0, (machine::uptime() - begin).as_nanos() as u64 + 1);
+            }
+            leave(
+                2 + key as usize,
+                match outcome {
+                    Err(_) => UNREADABLE,
+                    Ok(false) => MISSING,
+                    Ok(true) => load.put_by(key, &bytes).map_or(WRONG, |op| OP + op as u64),
+                },
+            );
+        }
+        leave(1, 1);
+    }
+}
+
+/// How a load ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Nobody closes the store.
+    Cut,
+    /// The store is closed.
+    Closed,
+}
+
+/// What came of a process that looked at a store.
+#[derive(Clone, Debug)]
+pub(super) struct Looked {
+    /// What it found.
+    pub(super) found: Found,
+    /// Whether it came to its first read.
+    pub(super) has_read: bool,
+    /// How it ended; nothing where it hung.
+    pub(super) status: Option<ExitStatus>,
+}
+
+impl Mounted {
+    /// What says when the disk's faults begin and end.
+    pub(super) fn switch(&self) -> &Switch {
+        self.disk.switch()
+    }
+
+    /// Unmounts it: everything is written before.
+    pub(super) fn unmount(&mut self) -> Result<()> {
+        self.device.unmount()
+    }
+
+    /// Mounts it again by another device, so that nothing of it is cached; whether that can be done.
+    pub(super) fn mount_again(&mut self, lab: &Lab) -> Result<bool> {
+        self.disk.patience(lab.patience);
+        self.device = LoopDevice::on(&self.disk.path())?;
+        Ok(self.device.mount(lab.maker.kind, &lab.mount, "").is_ok())
+    }
 }
 
 impl Lab {
     /// Does work, in a process of its own, on a new file system of a disk that notes what it is told.
-    fn on_new_disk(&self, trial: &Trial<'_>, log: &Arc<Log>, work: &dyn Fn()) -> Result<()> {
+    fn on_new_disk(&self, trial: &Trial<'_>, log: &Arc<Log>, work: &dyn Fn(&Switch)) -> Result<()> {
         let (mut empty, [faults, _]) = (vec![0; DISK_BYTES], self.faults);
         let disk = DiskFile::serve(&self.file, &mut empty, |_| (), Some(Arc::clone(log)), faults)?;
         disk.patience(self.patience);
@@ -276,11 +467,31 @@ impl Lab {
             let mut device = LoopDevice::on(&disk.path())?;
             self.format(device.path())?;
             device.mount(self.maker.kind, &self.mount, trial.mount)?;
-            let has_ended = self.ends(&disk, Forked::begin(work)?, self.patience);
+            let worker = Forked::begin(|| work(disk.switch()))?;
+            let ended = self.ends(&disk, worker, self.patience);
             device.unmount()?;
-            if has_ended? { Ok(()) } else { Err(patience::of_store(self.patience)) }
+            ended?.map(|_status| ()).ok_or_else(|| patience::of_store(self.patience))
         })();
         patience::of_disk(&disk, self.patience, worked)
+    }
+}
+
+/// What a store and its process say on standard error, where they are meant to fail, is no matter of the run's.
+#[expect(unsafe_code, reason = "descriptors are put where others look for them")]
+pub(super) fn quiet() -> Result<()> {
+    let nowhere = std::fs::File::options().write(true).open("/dev/null")?;
+    // SAFETY: both descriptors are open, and nothing but streams of text goes to the second one.
+    unsafe { libc::dup2(nowhere.as_raw_fd(), 2) };
+    Ok(())
+}
+
+/// Where some bytes begin in others. (A search in Rust takes seconds where the program is not optimised.)
+#[expect(unsafe_code, reason = "memmem has no safe wrapper")]
+fn find(bytes: &[u8], piece: &[u8]) -> Option<usize> {
+    // SAFETY: both are valid for the lengths given, and the pointer that comes is null or lies within `bytes`.
+    unsafe {
+        let found = libc::memmem(bytes.as_ptr().cast(), bytes.len(), piece.as_ptr().cast(), piece.len());
+        (!found.is_null()).then(|| found.cast::<u8>().cast_const().offset_from(bytes.as_ptr()) as usize)
     }
 }
 
@@ -290,8 +501,21 @@ fn version_of(store: &dyn Store) -> Option<String> {
     ["version", "server_version", "server"].iter().find_map(|name| facts.get(*name)).cloned()
 }
 
+/// Who notices a changed byte, as a number.
+const BY_STORE: u64 = 1;
+const BY_COMPARISON: u64 = 2;
+
+fn noticed(trial: &Trial<'_>, store: &dyn Store) -> u64 {
+    let integrity = (trial.candidate.adapter.integrity)(&trial.candidate.options, trial.class);
+    match store.facts().ok().and_then(|facts| integrity.noticed_by(&facts)) {
+        Some(NoticedBy::Store) => BY_STORE,
+        Some(NoticedBy::Comparison) => BY_COMPARISON,
+        None => 0,
+    }
+}
+
 /// Leaves a text for the process that forked this one.
-fn say(words: &SharedWords, text: &str) {
+pub(super) fn say(words: &SharedWords, text: &str) {
     for (word, bytes) in words.get()[1..].iter().zip(text.as_bytes().chunks(8)) {
         let mut whole = [0; 8];
         whole[..bytes.len()].copy_from_slice(bytes);
@@ -301,7 +525,8 @@ fn say(words: &SharedWords, text: &str) {
     words.get()[0].store(len, Ordering::SeqCst);
 }
 
-fn heard(words: &SharedWords) -> Option<String> {
+/// The text that such a process left.
+pub(super) fn heard(words: &SharedWords) -> Option<String> {
     let len = words.get()[0].load(Ordering::SeqCst) as usize;
     let bytes: Vec<u8> = words.get()[1..]
         .iter()
@@ -381,87 +606,78 @@ impl Bench<'_> {
     /// Mounts the disk as it was after a cut, and looks at the store.
     fn look(&self, cut: &Cut, image: &mut Vec<u8>) -> Result<Option<Found>> {
         let survivors = |image: &mut Vec<u8>| cuts::survivors(&self.log, cut, image);
-        let Lab { file, mount, patience, faults: [_, faults], .. } = self.lab;
-        let disk = DiskFile::serve(file, image, survivors, None, *faults)?;
-        disk.patience(*patience);
-        let words = SharedWords::new(KEYS as usize + 2)?;
-        let looked = (|| {
-            let mut device = LoopDevice::on(&disk.path())?;
-            if device.mount(self.lab.maker.kind, mount, "").is_err() {
-                return Ok(false);
-            }
-            let looker = Forked::begin(|| self.read_all(&words))?;
-            let ended = self.lab.ends(&disk, looker, OPENS_WITHIN.min(*patience));
-            device.unmount()?;
-            ended?;
-            anyhow::Ok(true)
-        })();
-        if !patience::of_disk(&disk, *patience, looked)? {
-            return Ok(None);
-        }
-        let word = |index: usize| words.get()[index].load(Ordering::SeqCst);
-        let open_seconds = word(0).checked_sub(1).map(|ns| ns as f64 / 1e9);
-        let is_over = word(1) > 0;
-        let seen = |key: u64| match word(2 + key as usize) {
-            MISSING => Seen::Missing,
-            WRONG => Seen::Wrong,
-            0 | UNREADABLE => Seen::Unreadable,
-            op => Seen::Of((op - OP) as usize),
-        };
-        let blobs = (0..KEYS).map(seen).collect();
-        Ok(Some(Found { open_seconds: open_seconds.filter(|_| is_over), blobs }))
+        self.lab.look_at(&self.trial, &self.load, image, survivors)
     }
 
-    /// Opens the store and leaves what each blob is. It may die.
-    fn read_all(&self, words: &SharedWords) {
-        let leave = |index: usize, value: u64| words.get()[index].store(value, Ordering::SeqCst);
-        let begin = machine::uptime();
-        let Ok(store) = self.lab.open(self.trial.candidate, self.trial.class, Mode::Open) else { return };
-        let Ok(mut session) = store.session() else { return };
-        let mut is_first = true;
-        for key in 0..KEYS {
-            let mut bytes = Vec::new();
-            let outcome = session.get(&self.corpus.keys[key as usize], Span::Whole, &mut |piece| {
-                bytes.extend_from_slice(piece);
-            });
-            if std::mem::take(&mut is_first) {
-                leave(0, (machine::uptime() - begin).as_nanos() as u64 + 1);
-            }
-            leave(
-                2 + key as usize,
-                match outcome {
-                    Err(_) => UNREADABLE,
-                    Ok(false) => MISSING,
-                    Ok(true) => self.put_by(key, &bytes).map_or(WRONG, |op| OP + op as u64),
-                },
-            );
-        }
-        leave(1, 1);
+    /// Who notices a changed byte, by what the store says of itself.
+    pub(super) fn noticed_by(&self) -> Option<NoticedBy> {
+        self.noticed_by
     }
 
-    /// The op that put these bytes.
-    fn put_by(&self, key: u64, bytes: &[u8]) -> Option<usize> {
-        let mut room = Vec::new();
-        self.ops.iter().position(|op| {
-            op.key == key
-                && op.put.is_some_and(|(generation, len)| {
-                    len == bytes.len() as u64
-                        && self.corpus.contents.blob(key, generation, len, &mut room) == bytes
-                })
-        })
+    /// The disk as it was in the end, changed before, mounted; nothing where it cannot be.
+    pub(super) fn whole(&self, faults: Faults, change: impl FnOnce(&mut Vec<u8>)) -> Result<Option<Mounted>> {
+        let mut image = vec![0; DISK_BYTES];
+        self.replay(&mut image);
+        let disk = DiskFile::serve(&self.lab.file, &mut image, change, None, faults)?;
+        disk.patience(self.lab.patience);
+        let device = LoopDevice::on(&disk.path())?;
+        let mut mounted = Mounted { device, disk };
+        let outcome = mounted.device.mount(self.lab.maker.kind, &self.lab.mount, "");
+        Ok(outcome.is_ok().then_some(mounted))
+    }
+
+    fn replay(&self, image: &mut [u8]) {
+        self.log.entries(0..self.log.len()).for_each(|(_, entry)| self.log.apply(&entry, entry.len, image));
+    }
+
+    /// Where some bytes lie on the disk as it was in the end.
+    pub(super) fn places(&self, bytes: &[u8]) -> Vec<usize> {
+        let mut image = vec![0; DISK_BYTES];
+        self.replay(&mut image);
+        let mut places = Vec::new();
+        // What was never written has no page, and would get one by being looked at.
+        for (from, to) in self.written() {
+            let mut at = from;
+            while let Some(found) = find(&image[at..to], bytes) {
+                places.push(at + found);
+                at += found + bytes.len();
+            }
+        }
+        places
+    }
+
+    /// The parts of the disk that were written, apart from each other and in order.
+    fn written(&self) -> Vec<(usize, usize)> {
+        let writes = self.log.entries(0..self.log.len()).filter(|(_, entry)| entry.kind == Kind::Write);
+        let mut parts: Vec<(usize, usize)> =
+            writes.map(|(_, entry)| (entry.offset as usize, (entry.offset + entry.len) as usize)).collect();
+        parts.sort_unstable();
+        parts.dedup_by(|next, before| {
+            let touches = next.0 <= before.1;
+            if touches {
+                before.1 = before.1.max(next.1);
+            }
+            touches
+        });
+        parts
+    }
+
+    /// Judges what was read of a store that was closed, of the blobs that are meant: all is there that was acknowledged.
+    pub(super) fn judge_closed(&self, blobs: &[Seen], is_meant: impl Fn(&Seen) -> bool) -> Judged {
+        let known = Known { ops: &self.load.ops, history: &self.history };
+        let mut judged = Judged::default();
+        for (key, seen) in blobs.iter().enumerate().filter(|(_, seen)| is_meant(seen)) {
+            judged.add(known.blob(key as u64, *seen, Durability::EachWrite, Loss::Nothing, usize::MAX));
+        }
+        judged
     }
 
     /// Judges what was found after a cut.
     pub fn judge(&self, trial: &Trial<'_>, declared: Loss, cut: &Cut, found: &Found) -> Judged {
         if found.open_seconds.is_none() {
-            let what = "it does not open, or ends while it is read".to_owned();
-            return Judged { worst: Some(Lost { damage: Damage::Unusable, what }), lost_recent: true };
+            return Judged::unusable();
         }
-        let known = Known { ops: &self.ops, history: &self.history };
-        let mut judged = Judged::default();
-        for (key, seen) in found.blobs.iter().enumerate() {
-            judged.add(known.blob(key as u64, *seen, trial.judged_as, declared, cut.at));
-        }
-        judged
+        let known = Known { ops: &self.load.ops, history: &self.history };
+        known.all(&found.blobs, trial.judged_as, declared, cut.at)
     }
 }

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, anyhow};
 
 use super::{Trial, lab::Lab, try_cuts};
 use crate::plan::{CRASH_CONTROL, Candidate, Sets, candidates};
+use crate::result::crash::besides::Besides;
 use crate::result::crash::{Control, Line, Verdict};
 use crate::store::Durability;
 
@@ -32,8 +33,9 @@ pub fn line(
     may_judge: bool,
     tell: &mut dyn FnMut(usize),
 ) -> Line {
-    let (finding, failed) = match try_cuts(lab, trial, cuts, seed, tell) {
-        Ok(finding) => (Some(finding), None),
+    let outcome = if cuts > 0 { try_cuts(lab, trial, cuts, seed, tell).map(Some) } else { Ok(None) };
+    let (finding, failed) = match outcome {
+        Ok(finding) => (finding, None),
         Err(error) => (None, Some(crate::shown::of_error(&format!("{error:#}")))),
     };
     let declared = trial.declared();
@@ -46,6 +48,7 @@ pub fn line(
         verdict,
         failed,
         finding,
+        besides: Besides::default(),
     }
 }
 

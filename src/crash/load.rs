@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use crate::corpus::{Content, Corpus, Request, Sizes, Source};
 use crate::host::disk::Log;
 use crate::host::fork::SharedWords;
-use crate::store::{Durability, Store};
+use crate::store::{Durability, Session, Store};
 
 /// Blobs that there are at the most.
 pub(super) const KEYS: u64 = 24;
@@ -29,15 +29,62 @@ pub(super) struct Op {
     pub(super) put: Option<(u32, u64)>,
 }
 
+/// A load, to be done.
+pub(super) struct Load {
+    /// All blobs and their bytes.
+    pub(super) corpus: Corpus,
+    /// The ops, in order.
+    pub(super) ops: Vec<Op>,
+}
+
+impl Load {
+    /// The same for the same seed.
+    pub(super) fn of(seed: u64) -> Result<Load> {
+        Ok(Load { corpus: corpus(seed)?, ops: ops(seed) })
+    }
+
+    /// The op that put these bytes.
+    pub(super) fn put_by(&self, key: u64, bytes: &[u8]) -> Option<usize> {
+        let mut room = Vec::new();
+        self.ops.iter().position(|op| {
+            op.key == key
+                && op.put.is_some_and(|(generation, len)| {
+                    len == bytes.len() as u64
+                        && self.corpus.contents.blob(key, generation, len, &mut room) == bytes
+                })
+        })
+    }
+
+    /// The bytes that an op put; nothing for a delete.
+    pub(super) fn bytes(&self, op: usize) -> Option<Vec<u8>> {
+        let Op { key, put } = self.ops[op];
+        let mut room = Vec::new();
+        put.map(|(generation, len)| self.corpus.contents.blob(key, generation, len, &mut room).to_vec())
+    }
+
+    /// Does an op.
+    pub(super) fn act(&self, index: usize, session: &mut dyn Session, room: &mut Vec<u8>) -> Result<()> {
+        let Op { key: number, put } = self.ops[index];
+        let key = &self.corpus.keys[number as usize];
+        match put {
+            Some((generation, len)) => {
+                let blob = self.corpus.contents.blob(number, generation, len, room);
+                session.put(key, blob).with_context(|| format!("op {index}: put failed"))
+            }
+            None => session.delete(key).with_context(|| format!("op {index}: delete failed")),
+        }
+    }
+}
+
 /// The blobs of all loads and their bytes.
-pub(super) fn corpus(seed: u64) -> Result<Corpus> {
+fn corpus(seed: u64) -> Result<Corpus> {
     let sizes = Sizes::Fixed(SIZES[SIZES.len() - 1]);
     let source = Source::Synthetic { name: "power cuts".to_owned(), sizes, content: Content::Random };
     Corpus::build(&Request { source, blobs_max: Some(KEYS), bytes_max: None, seed })
 }
 
 /// The ops, the same for the same seed.
-pub(super) fn ops(seed: u64) -> Vec<Op> {
+fn ops(seed: u64) -> Vec<Op> {
     let mut rng = SmallRng::seed_from_u64(seed);
     (1..=OPS as u32)
         .map(|number| {
@@ -51,7 +98,7 @@ pub(super) fn ops(seed: u64) -> Vec<Op> {
 }
 
 /// When ops began and were acknowledged, and when syncs had returned: places in the disk's log. A process writes it, another reads
-/// it after the first one's end.
+/// it after the first one's end. What failed has begun, and never ended.
 pub(super) struct History {
     words: SharedWords,
 }
@@ -73,11 +120,11 @@ impl History {
         self.words.get()[slot].store(log.len() as u64 + 1, Ordering::SeqCst);
     }
 
-    fn around<T>(&self, slot: usize, log: &Log, act: &mut dyn FnMut() -> T) -> T {
+    fn around<E>(&self, slot: usize, log: &Log, act: &mut dyn FnMut() -> Result<(), E>) -> Result<(), E> {
         self.note(slot, log);
-        let outcome = act();
+        act()?;
         self.note(slot + 1, log);
-        outcome
+        Ok(())
     }
 
     fn when(&self, slot: usize) -> Option<When> {
@@ -93,6 +140,12 @@ impl History {
     /// When the sync after an op was done.
     pub(super) fn sync(&self, index: usize) -> Option<When> {
         self.when(2 * OPS + 2 * index)
+    }
+
+    /// Whether an op or a sync has begun that has not ended.
+    pub(super) fn is_under_way(&self) -> bool {
+        let all = (0..OPS).flat_map(|index| [self.op(index), self.sync(index)]);
+        all.flatten().any(|when| when.ended.is_none())
     }
 
     /// Where the log was before the first op and after the last; nothing where it did not come to that.
@@ -112,27 +165,24 @@ impl History {
     }
 }
 
+/// Whether a sync follows an op.
+pub(super) fn is_synced(class: Durability, index: usize) -> bool {
+    class == Durability::OnSync && (index + 1).is_multiple_of(SYNC_EVERY)
+}
+
 /// Does all ops with an open store.
 pub(super) fn run(
     store: &dyn Store,
     class: Durability,
-    corpus: &Corpus,
-    ops: &[Op],
+    load: &Load,
     log: &Log,
     history: &History,
 ) -> Result<()> {
     let mut session = store.session()?;
     let mut room = Vec::new();
-    for (index, op) in ops.iter().enumerate() {
-        let key = &corpus.keys[op.key as usize];
-        note_op(history, index, log, &mut || match op.put {
-            Some((generation, len)) => {
-                let blob = corpus.contents.blob(op.key, generation, len, &mut room);
-                session.put(key, blob).with_context(|| format!("op {index}: put failed"))
-            }
-            None => session.delete(key).with_context(|| format!("op {index}: delete failed")),
-        })?;
-        if class == Durability::OnSync && (index + 1) % SYNC_EVERY == 0 {
+    for index in 0..load.ops.len() {
+        note_op(history, index, log, &mut || load.act(index, session.as_mut(), &mut room))?;
+        if is_synced(class, index) {
             note_sync(history, index, log, &mut || session.sync())
                 .with_context(|| format!("sync after op {index} failed"))?;
         }
@@ -140,13 +190,23 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Does an op, and notes when it began and had ended.
-pub(super) fn note_op<T>(history: &History, index: usize, log: &Log, act: &mut dyn FnMut() -> T) -> T {
+/// Does an op, and notes when it began and, unless it failed, had ended.
+pub(super) fn note_op<E>(
+    history: &History,
+    index: usize,
+    log: &Log,
+    act: &mut dyn FnMut() -> Result<(), E>,
+) -> Result<(), E> {
     history.around(2 * index, log, act)
 }
 
 /// The same for the sync after an op.
-pub(super) fn note_sync<T>(history: &History, index: usize, log: &Log, act: &mut dyn FnMut() -> T) -> T {
+pub(super) fn note_sync<E>(
+    history: &History,
+    index: usize,
+    log: &Log,
+    act: &mut dyn FnMut() -> Result<(), E>,
+) -> Result<(), E> {
     history.around(2 * OPS + 2 * index, log, act)
 }
 

@@ -5,16 +5,24 @@
 //! is compared with what it may be.
 
 mod cuts;
+mod errors;
+mod flips;
+mod kills;
 mod lab;
 mod lines;
 mod load;
 mod oracle;
+mod others;
 mod patience;
 
 pub use cuts::Survives;
+pub use errors::try_errors;
+pub use flips::try_flips;
+pub use kills::try_kills;
 pub use lab::{Bench, Lab, PATIENCE};
 pub use lines::{controls, line, why_not};
 pub use oracle::{Judged, Lost};
+pub use others::{Others, others};
 
 use anyhow::Result;
 

@@ -54,15 +54,26 @@ impl Known<'_> {
     /// returned.
     fn must_stay(&self, index: usize, class: Durability, at: usize) -> bool {
         let is_over = |when: Option<When>| when.and_then(|when| when.ended).is_some_and(|ended| ended <= at);
-        match class {
-            Durability::None => false,
-            Durability::EachWrite => is_over(self.history.op(index)),
-            Durability::OnSync => (index..self.ops.len()).any(|later| is_over(self.history.sync(later))),
-        }
+        // What failed was not acknowledged, whatever came after it.
+        is_over(self.history.op(index))
+            && match class {
+                Durability::None => false,
+                Durability::EachWrite => true,
+                Durability::OnSync => (index..self.ops.len()).any(|later| is_over(self.history.sync(later))),
+            }
     }
 
     fn had_begun(&self, index: usize, at: usize) -> bool {
         self.history.op(index).is_some_and(|when| when.began <= at)
+    }
+
+    /// Judges all blobs as they are after a cut.
+    pub(super) fn all(&self, blobs: &[Seen], class: Durability, declared: Loss, at: usize) -> Judged {
+        let mut judged = Judged::default();
+        for (key, seen) in blobs.iter().enumerate() {
+            judged.add(self.blob(key as u64, *seen, class, declared, at));
+        }
+        judged
     }
 
     /// Judges one blob as it is after a cut, in a class whose recent writes may be torn or not.
@@ -117,6 +128,12 @@ impl Known<'_> {
 }
 
 impl Judged {
+    /// Of a store that does not open.
+    pub(super) fn unusable() -> Judged {
+        let what = "it does not open, or ends while it is read".to_owned();
+        Judged { worst: Some(Lost { damage: Damage::Unusable, what }), lost_recent: true }
+    }
+
     /// Adds what is said of another blob.
     pub(super) fn add(&mut self, other: Judged) {
         self.lost_recent |= other.lost_recent;
@@ -139,9 +156,9 @@ mod tests {
         let ops = vec![put(1), put(2), Op { key: 0, put: None }, put(4)];
         let (log, history) = (Log::new(1 << 12).unwrap(), History::new().unwrap());
         for index in 0..ops.len() {
-            load::note_op(&history, index, &log, &mut || log.flush().unwrap());
+            load::note_op(&history, index, &log, &mut || log.flush()).unwrap();
             if index == 1 {
-                load::note_sync(&history, index, &log, &mut || log.flush().unwrap());
+                load::note_sync(&history, index, &log, &mut || log.flush()).unwrap();
             }
         }
         (ops, history)

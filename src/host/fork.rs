@@ -45,6 +45,11 @@ impl Forked {
         }
     }
 
+    /// Its number.
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
     /// Ends it at once, without a word.
     pub fn kill(&mut self) {
         rustix::process::kill_process(self.pid, Signal::KILL).ok();

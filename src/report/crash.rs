@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::besides;
 use super::terminal::{line, wrapped};
 use crate::result::crash::{Control, Finding, Line, Opens, Report, Sent, Sort, Verdict};
 use crate::units;
@@ -9,8 +10,9 @@ use crate::units;
 /// What stands above the lines.
 pub fn head(report: &Report) -> String {
     let mut text = String::new();
-    let cuts = units::counted(report.cuts, "power cut");
-    wrapped(&mut text, "", &format!("{cuts} for each store, class and file system, seed {}.", report.seed));
+    let tried =
+        format!("{} and {}", units::counted(report.cuts, "power cut"), units::counted(report.kills, "kill"));
+    wrapped(&mut text, "", &format!("{tried} for each store, class and file system, seed {}.", report.seed));
     text.push('\n');
     wrapped(
         &mut text,
@@ -73,6 +75,10 @@ pub fn of_line(of: &Line) -> String {
         );
         remarks(finding).iter().for_each(|words| say(false, words));
     }
+    let is_first = of.failed.is_none() && of.finding.is_none();
+    for (index, words) in besides::paragraphs(&of.besides).iter().enumerate() {
+        say(is_first && index == 0, words);
+    }
     text
 }
 
@@ -99,6 +105,9 @@ pub fn verdict(of: &Line) -> &'static str {
 
 /// All lines as a table of Markdown, with what was found first of each damage.
 pub fn markdown(report: &Report) -> String {
+    if report.cuts == 0 {
+        return besides::markdown(report).trim_start().to_owned();
+    }
     let mut text = String::from(
         "| store | file system | class | a power cut takes, as declared | cuts that broke it | recent writes gone in | opens in (longest) | verdict |\n\
          | --- | --- | --- | --- | --- | --- | --- | --- |\n",
@@ -132,7 +141,7 @@ pub fn markdown(report: &Report) -> String {
             write!(text, "\n{on}: {words}.\n").ok();
         }
     }
-    text
+    text + &besides::markdown(report)
 }
 
 /// How many cuts damaged what is promised, and what that means of all cuts or by sort.
@@ -165,7 +174,11 @@ pub fn opens(finding: &Finding) -> String {
 /// Whether something was shown to be other than declared, or could not be shown.
 pub fn is_bad(report: &Report) -> bool {
     let is_stuck = |line: &Line| line.finding.as_ref().is_some_and(|finding| finding.stuck.is_some());
-    let is_bad =
-        |line: &Line| line.verdict == Some(Verdict::Refuted) || line.failed.is_some() || is_stuck(line);
+    let is_bad = |line: &Line| {
+        line.verdict == Some(Verdict::Refuted)
+            || line.failed.is_some()
+            || is_stuck(line)
+            || line.besides.is_refuted()
+    };
     !report.holds() || report.lines.iter().any(is_bad)
 }

@@ -1,5 +1,7 @@
 //! What power cuts showed: what `blobwise crash` writes, and what a run keeps of them. `docs/crash.schema.json` is made from it.
 
+pub mod besides;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +25,10 @@ pub struct Report {
     pub system: String,
     /// Cuts asked for, for each store, class and file system.
     pub cuts: u32,
-    /// What ops, cuts and images follow from.
+    /// Kills asked for, the same.
+    #[serde(default)]
+    pub kills: u32,
+    /// What ops, cuts, images and marks of kills follow from.
     pub seed: u64,
     /// What shows that the lab sees a loss, and sees none where there is none.
     pub controls: Vec<Control>,
@@ -91,6 +96,9 @@ pub struct Line {
     /// What was found after power cuts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finding: Option<Finding>,
+    /// What came of everything that is no power cut.
+    #[serde(default)]
+    pub besides: besides::Besides,
 }
 
 /// What came of a trial.

@@ -4,6 +4,7 @@
 //! The loop driver turns a flush of the block layer into an fsync of its file: what the log has is what the kernel's
 //! `dm-log-writes` would have.
 
+mod faults;
 mod log;
 mod loop_device;
 mod server;
@@ -23,6 +24,7 @@ pub fn own_mounts() -> Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).context(WAY_OUT)
 }
 
+pub use faults::{Answer, Asked, Failure, Faults, Switch};
 pub use log::{Entry, Kind, Log};
 pub use loop_device::LoopDevice;
-pub use server::{DiskFile, Faults};
+pub use server::DiskFile;

@@ -13,6 +13,7 @@ use fuser::{
     Request, WriteFlags,
 };
 
+use super::faults::{Answer, Asked, Faults, Switch};
 use super::log::Log;
 use super::watchdog::Watchdog;
 use crate::host::fork::Forked;
@@ -26,26 +27,18 @@ const FOR_EVER: Duration = Duration::from_secs(3600);
 /// A mount that takes longer does not come.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the disk does wrong.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Faults {
-    /// It says that a flush is done, and does not note it.
-    pub ignores_flushes: bool,
-    /// After so many writes it answers nothing any more.
-    pub silent_after: Option<usize>,
-}
-
 /// A file in user space that is there as long as this lives, or its process.
 #[derive(Debug)]
 pub struct DiskFile {
     process: Forked,
     watchdog: Watchdog,
     mounted: PathBuf,
+    switch: Arc<Switch>,
 }
 
 impl DiskFile {
     /// Serves a copy of an image as a file below an empty directory, by a process of its own, and notes in a log what is written to
-    /// it. The copy is changed by `change` before. This process must have one thread.
+    /// it. The copy is changed by `change` before. Faults begin when its switch is put on. This process must have one thread.
     pub fn serve(
         dir: &Path,
         image: &mut Vec<u8>,
@@ -61,11 +54,13 @@ impl DiskFile {
         let size = image.len() as u64;
         // Before anything is mounted.
         let watchdog = Watchdog::begin()?;
+        let switch = Arc::new(Switch::new()?);
         let process = Forked::begin(|| {
             // In that process only: pages are copied when they are written to.
             change(image);
             let image = Mutex::new(std::mem::take(image));
-            let served = Served { size, image, log, faults, writes: AtomicUsize::new(0) };
+            let switch = Arc::clone(&switch);
+            let served = Served { size, image, log, faults, writes: AtomicUsize::new(0), switch };
             // It sees no file system that is mounted on the disk later: the last process that does unmounts it when it ends, and
             // would wait for an answer of its own. Who waits for the mount says what is wrong.
             fuser::Session::new(served, dir, &config)
@@ -73,7 +68,7 @@ impl DiskFile {
                 .and_then(fuser::Session::run)
                 .ok();
         })?;
-        let file = DiskFile { process, watchdog, mounted: dir.to_owned() };
+        let file = DiskFile { process, watchdog, mounted: dir.to_owned(), switch };
         let begin = machine::uptime();
         while !file.path().exists() {
             if machine::uptime() - begin > PATIENCE {
@@ -100,6 +95,11 @@ impl DiskFile {
     pub fn path(&self) -> PathBuf {
         self.mounted.join(NAME)
     }
+
+    /// What says when its faults begin and end.
+    pub fn switch(&self) -> &Switch {
+        &self.switch
+    }
 }
 
 impl Drop for DiskFile {
@@ -117,9 +117,19 @@ struct Served {
     log: Option<Arc<Log>>,
     faults: Faults,
     writes: AtomicUsize,
+    switch: Arc<Switch>,
 }
 
 impl Served {
+    /// The error that a request is answered with, if one is meant.
+    fn error(&self, asked: Asked) -> Option<Errno> {
+        let log_len = self.log.as_ref().map_or(0, |log| log.len());
+        self.switch.error(&self.faults, asked, log_len).map(|answer| match answer {
+            Answer::Broken => Errno::EIO,
+            Answer::Full => Errno::ENOSPC,
+        })
+    }
+
     /// Notes a write, and never comes back where that was the last one that is answered.
     fn count_write(&self) {
         let before = self.writes.fetch_add(1, Ordering::Relaxed);
@@ -186,6 +196,9 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        if let Some(error) = self.error(Asked::Read) {
+            return reply.error(error);
+        }
         let image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
         let from = (offset as usize).min(image.len());
         let to = (from + size as usize).min(image.len());
@@ -205,6 +218,9 @@ impl Filesystem for Served {
         reply: ReplyWrite,
     ) {
         self.count_write();
+        if let Some(error) = self.error(Asked::Write) {
+            return reply.error(error);
+        }
         let mut image = self.image.lock().unwrap_or_else(PoisonError::into_inner);
         let place = offset as usize..offset as usize + data.len();
         match (image.get_mut(place), self.log.as_ref().map_or(Ok(()), |log| log.write(offset, data))) {
@@ -217,8 +233,12 @@ impl Filesystem for Served {
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        if let Some(error) = self.error(Asked::Flush) {
+            return reply.error(error);
+        }
+        let is_ignored = self.faults.ignores_flushes && self.switch.is_on();
         let noted = match &self.log {
-            Some(log) if !self.faults.ignores_flushes => log.flush(),
+            Some(log) if !is_ignored => log.flush(),
             _ => Ok(()),
         };
         match noted {

@@ -35,8 +35,9 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 
 pub use files::{Files, cannot_confine};
+pub use processes::{Process, held_below, servers_below};
 use processes::{
-    Process, is_ready_within, is_stopped, kill_below, kill_session, process_cpu_ns, proportional_bytes, tree,
+    is_ready_within, is_stopped, kill_below, kill_session, process_cpu_ns, proportional_bytes, tree,
 };
 pub use program::{Found, Program};
 use supervisor::HELD;

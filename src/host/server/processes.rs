@@ -95,6 +95,25 @@ pub fn tree(root: i32) -> Vec<i32> {
     found
 }
 
+/// The processes of private servers that a process of ours has started, without their supervisors; the number of each comes with
+/// its start, so that those of one server have an order.
+pub fn servers_below(root: i32) -> Vec<Process> {
+    let below = tree(root).into_iter().filter(|pid| *pid != root && !is_supervisor(*pid));
+    below.filter_map(|pid| Process::of(Pid::from_raw(pid)?).ok()).collect()
+}
+
+/// Everything below a process of ours, held.
+pub fn held_below(root: i32) -> Vec<Process> {
+    let below = tree(root).into_iter().filter(|pid| *pid != root);
+    below.filter_map(|pid| Process::of(Pid::from_raw(pid)?).ok()).collect()
+}
+
+fn is_supervisor(pid: i32) -> bool {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let role = line.split(|byte| *byte == 0).nth(1).unwrap_or_default();
+    role.starts_with(super::supervisor::SUPERVISE.as_bytes())
+}
+
 /// The parent of this process, as `/proc` has it.
 pub fn own_parent() -> Option<i32> {
     Stat::of("self").map(|stat| stat.parent)

@@ -1,0 +1,437 @@
+//! Errors of the device: the disk answers a write, a flush or a read with an error, once or from there on, and what the store makes
+//! of that is looked at on a disk that is right again.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+use super::Trial;
+use super::cuts::{Cut, Survives};
+use super::lab::{Bench, Ending, Found, Lab, Looked, heard, quiet, say};
+use super::load::{self, History, Load};
+use super::oracle::{Judged, Known, Seen};
+use crate::host::disk::{Asked, Failure, Faults, Kind, Log, Switch};
+use crate::host::fork::{Forked, SharedWords};
+use crate::host::machine;
+use crate::result::crash::Damage;
+use crate::result::crash::besides::{ErrorCase, ErrorKind, Errors, FileSystem, Outcome};
+use crate::store::{Durability, Loss, Mode, Store};
+
+/// A load that does not end in so long hangs.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// The kernel writes by itself what waits, behind every so many ops: a program does not see when.
+const WRITTEN_EVERY: usize = 16;
+/// Who fails so often in a row does nothing more.
+const FAILS_MAX: u32 = 8;
+/// A server may need a moment to come back.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Tries kinds of errors at so many places each.
+pub fn try_errors(
+    lab: &Lab,
+    trial: &Trial<'_>,
+    kinds: &[ErrorKind],
+    places: usize,
+    seed: u64,
+) -> Result<Errors> {
+    let load = Load::of(seed)?;
+    let tried = Tried { lab, trial, load: &load };
+    let healthy = tried.at_work(None)?;
+    ensure!(
+        healthy.judged.worst.is_none(),
+        "it is not right without an error either: {:?}",
+        healthy.judged.worst
+    );
+    let closed = lab.record_to(trial, seed, Ending::Closed)?;
+    let reads = tried.at_reading(&closed, None)?.switch.of_all;
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let mut cases = Vec::new();
+    for kind in kinds.iter().copied() {
+        let of_all = match kind.of {
+            Asked::Read => reads,
+            Asked::Write => healthy.writes,
+            Asked::Flush => healthy.flushes,
+        };
+        for place in 0..places as u64 {
+            lab.go_on()?;
+            let nth = nth(of_all, place, places as u64, &mut rng);
+            let failure = Failure { of: kind.of, nth, for_ever: kind.for_ever, error: kind.error };
+            let ran = match kind.of {
+                Asked::Read => tried.at_reading(&closed, Some(failure))?,
+                Asked::Write | Asked::Flush => tried.at_work(Some(failure))?,
+            };
+            cases.push(ran.case(kind, nth, of_all, tried.is_promised(kind)));
+        }
+    }
+    Ok(Errors { cases })
+}
+
+/// One of all, from 1, in one of so many equal parts.
+fn nth(of_all: u64, part: u64, parts: u64, rng: &mut SmallRng) -> u64 {
+    let (from, to) = (of_all * part / parts, of_all * (part + 1) / parts);
+    1 + if from < to { rng.random_range(from..to) } else { from }
+}
+
+/// A store in a class, and what is done with it.
+struct Tried<'a> {
+    lab: &'a Lab,
+    trial: &'a Trial<'a>,
+    load: &'a Load,
+}
+
+/// What a worker counts while its disk fails; seen by who forked it.
+struct Counts {
+    words: SharedWords,
+    said: SharedWords,
+}
+
+const FAILED: usize = 0;
+const WENT_ON: usize = 1;
+const IN_A_ROW: usize = 2;
+const IS_OVER: usize = 3;
+
+impl Counts {
+    fn new() -> Result<Counts> {
+        Ok(Counts { words: SharedWords::new(IS_OVER + 1)?, said: SharedWords::new(40)? })
+    }
+
+    fn get(&self, place: usize) -> u64 {
+        self.words.get()[place].load(Ordering::SeqCst)
+    }
+
+    fn set(&self, place: usize, value: u64) {
+        self.words.get()[place].store(value, Ordering::SeqCst);
+    }
+
+    /// Notes how an op ended; whether it was well.
+    fn note<E: Into<anyhow::Error>>(&self, outcome: Result<(), E>) -> bool {
+        match outcome {
+            Ok(()) => {
+                self.set(IN_A_ROW, 0);
+                self.set(WENT_ON, self.get(WENT_ON) + u64::from(self.get(FAILED) > 0));
+                true
+            }
+            Err(error) => {
+                if self.get(FAILED) == 0 {
+                    say(&self.said, &format!("{:#}", error.into()));
+                }
+                self.set(FAILED, self.get(FAILED) + 1);
+                self.set(IN_A_ROW, self.get(IN_A_ROW) + 1);
+                false
+            }
+        }
+    }
+
+    fn has_given_up(&self) -> bool {
+        self.get(IN_A_ROW) >= u64::from(FAILS_MAX)
+    }
+}
+
+/// What the disk was asked.
+struct Requests {
+    failed: u64,
+    of_all: u64,
+}
+
+/// What came of a store on a disk that failed.
+struct Ran {
+    switch: Requests,
+    writes: u64,
+    flushes: u64,
+    /// How its process ended.
+    end: End,
+    failed_ops: u64,
+    went_on: u64,
+    said: Option<String>,
+    file_system: FileSystem,
+    /// Whether the file system could be mounted again.
+    is_mounted: bool,
+    judged: Judged,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Well,
+    Died,
+    Hung,
+}
+
+impl End {
+    fn of(status: Option<ExitStatus>, is_over: bool) -> End {
+        match status {
+            None => End::Hung,
+            Some(status) if status.signal().is_some() || !is_over => End::Died,
+            Some(_) => End::Well,
+        }
+    }
+}
+
+impl Ran {
+    fn outcome(&self) -> Outcome {
+        let worst = self.judged.worst.as_ref().map(|lost| lost.damage);
+        match (worst, self.end) {
+            _ if self.switch.failed == 0 => Outcome::NotReached,
+            _ if !self.is_mounted => Outcome::NoFileSystem,
+            (Some(Damage::Unusable), _) => Outcome::Unusable,
+            (Some(_), _) => Outcome::Lied,
+            (None, End::Hung) => Outcome::Hung,
+            (None, End::Died) => Outcome::Stopped,
+            (None, End::Well) if self.failed_ops > 0 => Outcome::Said,
+            (None, End::Well) => Outcome::NothingLost,
+        }
+    }
+
+    fn case(self, kind: ErrorKind, nth: u64, of_all: u64, is_promised: bool) -> ErrorCase {
+        let outcome = self.outcome();
+        ErrorCase {
+            kind,
+            nth,
+            of_all,
+            failed_requests: self.switch.failed,
+            outcome,
+            breaks: is_promised && matches!(outcome, Outcome::Unusable | Outcome::Lied),
+            failed_ops: self.failed_ops,
+            went_on: self.went_on,
+            file_system: self.file_system,
+            said: self.said,
+            wrong: self.judged.worst.map(|lost| lost.what),
+        }
+    }
+}
+
+impl Tried<'_> {
+    /// Whether something has to hold in this class: what was acknowledged, for writes; that nothing wrong is handed out, for reads.
+    fn is_promised(&self, kind: ErrorKind) -> bool {
+        let keeps = !matches!(self.trial.declared(), Loss::StoreUnusable | Loss::All);
+        kind.of == Asked::Read || keeps && self.trial.judged_as != Durability::None
+    }
+
+    /// Does the load on a disk that fails, and looks at the store on the disk when it is right again.
+    fn at_work(&self, failure: Option<Failure>) -> Result<Ran> {
+        let log = Arc::new(Log::new(super::lab::LOG_BYTES)?);
+        let faults = Faults { fails: failure, ..Faults::default() };
+        let mut mounted = self.lab.fresh(Some(Arc::clone(&log)), faults, self.trial.mount)?;
+        let (history, counts, failed) = (History::new()?, Counts::new()?, SharedWords::new(64)?);
+        let worker = Forked::begin(|| {
+            if let Err(error) = self.work(mounted.switch(), &log, &history, &counts) {
+                say(&failed, &format!("{error:#}"));
+            }
+        })?;
+        let status = self.lab.waits(&mounted, worker, PATIENCE)?;
+        if let Some(why) = heard(&failed) {
+            bail!("the load failed: {why}");
+        }
+        let end = log.len();
+        let file_system = state(self.lab.mount());
+        let switch = mounted.switch();
+        switch.off();
+        let asked = |what| switch.asked(what);
+        let mut ran = Ran {
+            switch: Requests { failed: switch.failed(), of_all: 0 },
+            writes: asked(Asked::Write),
+            flushes: asked(Asked::Flush),
+            end: End::of(status, counts.get(IS_OVER) > 0),
+            failed_ops: counts.get(FAILED),
+            went_on: counts.get(WENT_ON),
+            said: heard(&counts.said),
+            file_system,
+            is_mounted: true,
+            judged: Judged::default(),
+        };
+        let failed_at = switch.failed_at();
+        mounted.unmount()?;
+        ran.is_mounted = mounted.mount_again(self.lab)?;
+        let known = Known { ops: &self.load.ops, history: &history };
+        if ran.is_mounted {
+            let looked = self.lab.look(&mounted, self.trial, self.load)?;
+            ran.judged = self.judge(&known, &looked.found, usize::MAX);
+            mounted.unmount()?;
+        }
+        drop(mounted);
+        if let (Some(failed_at), Some(Asked::Flush)) = (failed_at, failure.map(|failure| failure.of)) {
+            ran.judged.add(self.cut_after(&log, failed_at, end, &known)?);
+        }
+        Ok(ran)
+    }
+
+    /// In the worker's process. An error is one of what comes before the disk fails.
+    fn work(&self, switch: &Switch, log: &Log, history: &History, counts: &Counts) -> Result<()> {
+        quiet()?;
+        let store = self.lab.open(self.trial.candidate, self.trial.class, Mode::Create)?;
+        machine::sync_filesystem(self.lab.mount())?;
+        switch.on();
+        history.begin(log);
+        self.all_ops(store.as_ref(), log, history, counts);
+        // What waits is written, as the kernel would at some time.
+        machine::sync_filesystem(self.lab.mount()).ok();
+        counts.note(store.close());
+        counts.set(IS_OVER, 1);
+        Ok(())
+    }
+
+    /// Does all ops, also behind one that fails: as a program does that reports an error and goes on.
+    fn all_ops(&self, store: &dyn Store, log: &Log, history: &History, counts: &Counts) {
+        let (mut session, mut room) = (None, Vec::new());
+        for index in 0..self.load.ops.len() {
+            if session.is_none() {
+                match store.session() {
+                    Ok(new) => session = Some(new),
+                    Err(error) => {
+                        counts.note(Err(error));
+                        std::thread::sleep(PAUSE);
+                    }
+                }
+            }
+            let Some(open) = &mut session else {
+                if counts.has_given_up() {
+                    return;
+                }
+                continue;
+            };
+            let act = &mut || self.load.act(index, open.as_mut(), &mut room);
+            let mut is_well = counts.note(load::note_op(history, index, log, act));
+            if load::is_synced(self.trial.class, index) {
+                is_well &= counts.note(load::note_sync(history, index, log, &mut || open.sync()));
+            }
+            if !is_well {
+                if counts.has_given_up() {
+                    return;
+                }
+                session = None;
+            }
+            if (index + 1).is_multiple_of(WRITTEN_EVERY) {
+                machine::sync_filesystem(self.lab.mount()).ok();
+            }
+        }
+    }
+
+    fn judge(&self, known: &Known<'_>, found: &Found, at: usize) -> Judged {
+        match found.open_seconds {
+            Some(_) => known.all(&found.blobs, self.trial.judged_as, self.trial.declared(), at),
+            None => Judged::unusable(),
+        }
+    }
+
+    /// A flush that failed has covered nothing: judges the store after the power went as late as that shows, right before the next
+    /// flush that did not fail.
+    fn cut_after(&self, log: &Log, failed_at: usize, end: usize, known: &Known<'_>) -> Result<Judged> {
+        let is_flush = |index: &usize| log.entry(*index).kind == Kind::Flush;
+        let at = (failed_at..end).find(is_flush).unwrap_or(end);
+        let flushed = (0..failed_at).rev().find(is_flush).map_or(0, |index| index + 1);
+        let cut = Cut { at, flushed, survives: Survives::Nothing, seed: 0 };
+        let found = self.lab.look_after(self.trial, self.load, log, &cut)?;
+        let Some(found) = found else { return Ok(Judged::default()) };
+        let mut judged = self.judge(known, &found, at);
+        if let Some(lost) = &mut judged.worst {
+            lost.what += ", after a power cut before the next flush";
+        }
+        Ok(judged)
+    }
+
+    /// Reads everything of a store that was closed, on a disk that fails, and again when it is right.
+    fn at_reading(&self, closed: &Bench<'_>, failure: Option<Failure>) -> Result<Ran> {
+        let faults = Faults { fails: failure, ..Faults::default() };
+        let Some(mut mounted) = closed.whole(faults, |_| ())? else {
+            bail!("the file system of a store that was closed cannot be mounted");
+        };
+        mounted.switch().on();
+        let looked = self.lab.look(&mounted, self.trial, self.load)?;
+        let file_system = state(self.lab.mount());
+        let switch = mounted.switch();
+        switch.off();
+        let unreadable = looked.found.blobs.iter().filter(|seen| **seen == Seen::Unreadable).count() as u64;
+        let is_closed = |seen: &Seen| *seen != Seen::Unreadable;
+        let wrong = closed.judge_closed(&looked.found.blobs, is_closed);
+        let mut ran = Ran {
+            switch: Requests { failed: switch.failed(), of_all: switch.asked(Asked::Read) },
+            writes: 0,
+            flushes: 0,
+            end: end_of_reading(&looked),
+            failed_ops: if looked.has_read { unreadable } else { 1 },
+            went_on: looked.found.blobs.iter().filter(|seen| is_closed(seen)).count() as u64,
+            said: (!looked.has_read).then(|| "it does not open".to_owned()),
+            file_system,
+            is_mounted: true,
+            // Who did not come to a read handed nothing out.
+            judged: if looked.has_read { wrong } else { Judged::default() },
+        };
+        mounted.unmount()?;
+        ran.is_mounted = mounted.mount_again(self.lab)?;
+        if ran.is_mounted {
+            let again = self.lab.look(&mounted, self.trial, self.load)?.found;
+            ran.judged.add(match again.open_seconds {
+                Some(_) => closed.judge_closed(&again.blobs, |_| true),
+                None => Judged::unusable(),
+            });
+            mounted.unmount()?;
+        }
+        Ok(ran)
+    }
+}
+
+fn end_of_reading(looked: &Looked) -> End {
+    // Who says that it does not open has ended well.
+    End::of(looked.status, looked.found.open_seconds.is_some() || !looked.has_read)
+}
+
+/// What a file system makes of what happened to it.
+fn state(mount: &Path) -> FileSystem {
+    if rustix::fs::statvfs(mount).is_err() || std::fs::read_dir(mount).is_err() {
+        return FileSystem::ShutDown;
+    }
+    let is_writable = std::fs::File::create(mount.join("written")).is_ok();
+    match machine::is_read_only(mount) || !is_writable {
+        true => FileSystem::ReadOnly,
+        false => FileSystem::WentOn,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::oracle::Lost;
+    use super::*;
+
+    fn ran(failed: u64, end: End, failed_ops: u64, damage: Option<Damage>) -> Ran {
+        let worst = damage.map(|damage| Lost { damage, what: "it is so".to_owned() });
+        Ran {
+            switch: Requests { failed, of_all: 9 },
+            writes: 0,
+            flushes: 0,
+            end,
+            failed_ops,
+            went_on: 0,
+            said: None,
+            file_system: FileSystem::WentOn,
+            is_mounted: true,
+            judged: Judged { lost_recent: worst.is_some(), worst },
+        }
+    }
+
+    #[test]
+    fn what_is_gone_is_a_lie_whatever_else_was_said() {
+        assert_eq!(ran(0, End::Well, 0, None).outcome(), Outcome::NotReached);
+        assert_eq!(ran(1, End::Well, 0, None).outcome(), Outcome::NothingLost);
+        assert_eq!(ran(1, End::Well, 3, None).outcome(), Outcome::Said);
+        assert_eq!(ran(1, End::Died, 3, None).outcome(), Outcome::Stopped);
+        assert_eq!(ran(1, End::Hung, 3, None).outcome(), Outcome::Hung);
+        assert_eq!(ran(1, End::Died, 3, Some(Damage::Lost)).outcome(), Outcome::Lied);
+        assert_eq!(ran(1, End::Well, 3, Some(Damage::Unusable)).outcome(), Outcome::Unusable);
+    }
+
+    #[test]
+    fn places_are_spread_over_all_requests() {
+        let mut rng = SmallRng::seed_from_u64(1);
+        for _ in 0..50 {
+            assert!((1..=50).contains(&nth(100, 0, 2, &mut rng)));
+            assert!((51..=100).contains(&nth(100, 1, 2, &mut rng)));
+        }
+        assert_eq!(nth(0, 0, 2, &mut rng), 1);
+    }
+}

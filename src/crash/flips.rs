@@ -1,0 +1,104 @@
+//! Flipped bytes: one byte of a blob is another one on the disk, as where bits rot, and who notices it is looked at.
+
+use anyhow::{Result, bail};
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+
+use super::Trial;
+use super::lab::{Bench, Ending, Lab};
+use super::load::Load;
+use super::oracle::Seen;
+use crate::host::disk::Faults;
+use crate::result::crash::besides::Flips;
+
+/// A blob has bytes that no other one has at multiples of so many: the first of them are looked for and changed.
+const MARKED_EVERY: usize = 4096;
+/// So many of them. A page, a packet or a row ends within few.
+const MARK: usize = 16;
+
+/// Flips a byte of so many blobs of a store that was closed, one after the other, and reads it.
+pub fn try_flips(lab: &Lab, trial: &Trial<'_>, flips: usize, seed: u64) -> Result<Flips> {
+    let closed = lab.record_to(trial, seed, Ending::Closed)?;
+    let load = Load::of(seed)?;
+    let mut told = Flips {
+        declared: closed.noticed_by(),
+        flips: 0,
+        noticed: 0,
+        handed_out: 0,
+        unharmed: 0,
+        not_found: 0,
+        first: None,
+    };
+    let mut rng = SmallRng::seed_from_u64(seed);
+    let mut left = flips;
+    while left > 0 {
+        let mut blobs = alive(lab, trial, &closed, &load)?;
+        blobs.shuffle(&mut rng);
+        for (key, blob) in blobs.into_iter().take(left) {
+            lab.go_on()?;
+            flip(lab, trial, &closed, &load, (key, &blob), &mut rng, &mut told)?;
+            left -= 1;
+        }
+    }
+    Ok(told)
+}
+
+/// The blobs that are there, by what the store hands out of a disk that is right.
+fn alive(lab: &Lab, trial: &Trial<'_>, closed: &Bench<'_>, load: &Load) -> Result<Vec<(usize, Vec<u8>)>> {
+    let Some(mounted) = closed.whole(Faults::default(), |_| ())? else {
+        bail!("the file system of a store that was closed cannot be mounted");
+    };
+    let found = lab.look(&mounted, trial, load)?.found;
+    let blobs = found.blobs.iter().enumerate().filter_map(|(key, seen)| match seen {
+        Seen::Of(op) => Some((key, load.bytes(*op)?)),
+        _ => None,
+    });
+    let blobs: Vec<_> = blobs.filter(|(_, blob)| blob.len() >= MARK).collect();
+    if blobs.is_empty() {
+        bail!("the store has no blob of which a byte could be flipped");
+    }
+    Ok(blobs)
+}
+
+/// Flips a byte of every copy of a place of a blob, and looks at what is read.
+fn flip(
+    lab: &Lab,
+    trial: &Trial<'_>,
+    closed: &Bench<'_>,
+    load: &Load,
+    (key, blob): (usize, &[u8]),
+    rng: &mut SmallRng,
+    told: &mut Flips,
+) -> Result<()> {
+    let mark = rng.random_range(0..=(blob.len() - MARK) / MARKED_EVERY) * MARKED_EVERY;
+    let (piece, byte) = (&blob[mark..mark + MARK], rng.random_range(0..MARK));
+    let places = closed.places(piece);
+    if places.is_empty() {
+        told.not_found += 1;
+        return Ok(());
+    }
+    told.flips += 1;
+    let change = |image: &mut Vec<u8>| places.iter().for_each(|place| image[place + byte] ^= 0xff);
+    let Some(mounted) = closed.whole(Faults::default(), change)? else {
+        bail!("the file system cannot be mounted once a byte of a blob is flipped");
+    };
+    let found = lab.look(&mounted, trial, load)?.found;
+    let seen = if found.open_seconds.is_some() { found.blobs[key] } else { Seen::Unreadable };
+    match seen {
+        Seen::Unreadable => told.noticed += 1,
+        Seen::Of(op) if load.bytes(op).as_deref() == Some(blob) => told.unharmed += 1,
+        Seen::Missing | Seen::Wrong | Seen::Of(_) => {
+            told.handed_out += 1;
+            let how = if seen == Seen::Missing { "said to be missing" } else { "handed out" };
+            told.first.get_or_insert_with(|| {
+                format!(
+                    "blob {key} of {} B is {how} with byte {} flipped, without an error",
+                    blob.len(),
+                    mark + byte
+                )
+            });
+        }
+    }
+    Ok(())
+}

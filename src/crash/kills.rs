@@ -1,0 +1,188 @@
+//! Kills: a store's process ends in the middle of its work, by SIGKILL, and what it acknowledged is looked for. The kernel and its
+//! page cache live on.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use rustix::process::Signal;
+
+use super::Trial;
+use super::lab::{Lab, Mounted, heard, say};
+use super::load::{self, History, Load};
+use super::oracle::{Judged, Known};
+use crate::host::disk::{Faults, Log};
+use crate::host::fork::{Forked, SharedWords};
+use crate::host::machine;
+use crate::host::server::{Process, held_below, servers_below};
+use crate::result::crash::besides::Kills;
+use crate::store::{Durability, Loss, Mode};
+
+/// A load that does not come to its mark in so long does not come to it.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What is killed has ended after so long.
+const ENDS_WITHIN: Duration = Duration::from_secs(30);
+/// After a mark so much time goes by at the most, in microseconds: the time of a few ops.
+const AFTER_MAX: u64 = 3000;
+
+/// When a kill comes, and whom it meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    /// Once this op has begun,
+    op: usize,
+    /// after so much time;
+    after: Duration,
+    /// which of a server's processes.
+    victim: usize,
+}
+
+/// The same for the same seed. Where in the op a kill comes is the machine's to say.
+fn marks(kills: usize, ops: usize, seed: u64) -> Vec<Mark> {
+    let mut rng = SmallRng::seed_from_u64(seed);
+    (0..kills)
+        .map(|_| {
+            let op = rng.random_range(0..ops);
+            let after = if rng.random() { rng.random_range(0..AFTER_MAX) } else { 0 };
+            Mark { op, after: Duration::from_micros(after), victim: rng.random_range(0..1 << 16) }
+        })
+        .collect()
+}
+
+/// By which class it is judged what a kill took: where nothing may be lost, every acknowledged write is there in any class.
+fn judged_as(class: Durability, declared: Loss) -> Durability {
+    if declared == Loss::Nothing { Durability::EachWrite } else { class }
+}
+
+/// Kills the store of a trial so many times, each time a new one: its process, or one of its server's.
+pub fn try_kills(lab: &Lab, trial: &Trial<'_>, kills: usize, seed: u64) -> Result<Kills> {
+    let load = Load::of(seed)?;
+    let declared = (trial.candidate.adapter.loss)(&trial.candidate.options, trial.judged_as).after_kill;
+    let mut told = Kills {
+        declared,
+        kills: 0,
+        under_way: 0,
+        broken: 0,
+        lost_recent: 0,
+        first: None,
+        open_seconds: None,
+    };
+    let mut opened = Vec::new();
+    let mut mounted = lab.fresh(None, Faults::default(), trial.mount)?;
+    for mark in marks(kills, load.ops.len(), seed) {
+        lab.go_on()?;
+        let history = History::new()?;
+        kill(lab, trial, &load, &history, mark)?;
+        let found = lab.look(&mounted, trial, &load)?.found;
+        told.kills += 1;
+        told.under_way += usize::from(history.is_under_way());
+        opened.extend(found.open_seconds);
+        let known = Known { ops: &load.ops, history: &history };
+        let judged = match found.open_seconds {
+            Some(_) => known.all(&found.blobs, judged_as(trial.judged_as, declared), declared, usize::MAX),
+            None => Judged::unusable(),
+        };
+        told.lost_recent += usize::from(judged.lost_recent);
+        if let Some(lost) = judged.worst {
+            told.broken += 1;
+            told.first.get_or_insert_with(|| format!("{} (killed at op {})", lost.what, mark.op));
+        }
+        forget(lab, &mut mounted)?;
+    }
+    opened.sort_by(f64::total_cmp);
+    told.open_seconds = opened.get(opened.len() / 2).copied().zip(opened.last().copied());
+    Ok(told)
+}
+
+/// Removes a store, once nothing uses it any more.
+fn forget(lab: &Lab, mounted: &mut Mounted) -> Result<()> {
+    // Whoever still had something there open would keep it from being unmounted.
+    mounted.unmount()?;
+    if !mounted.mount_again(lab)? {
+        bail!("the file system of a store that was killed cannot be mounted again");
+    }
+    let dir = lab.mount().join("store");
+    std::fs::remove_dir_all(&dir).with_context(|| format!("cannot remove `{}`", dir.display()))
+}
+
+/// Does a load until a mark, and kills.
+fn kill(lab: &Lab, trial: &Trial<'_>, load: &Load, history: &History, mark: Mark) -> Result<()> {
+    let (log, failed) = (Log::new(0)?, SharedWords::new(256)?);
+    let mut worker = Forked::begin(|| {
+        let outcome = (|| {
+            let store = lab.open(trial.candidate, trial.class, Mode::Create)?;
+            history.begin(&log);
+            let outcome = load::run(store.as_ref(), trial.class, load, &log, history);
+            if outcome.is_ok() {
+                // All is acknowledged; it is killed with the store open.
+                std::thread::sleep(PATIENCE);
+            }
+            std::mem::forget(store);
+            outcome
+        })();
+        if let Err(error) = outcome {
+            say(&failed, &format!("{error:#}"));
+        }
+    })?;
+    let begin = machine::uptime();
+    while history.op(mark.op).is_none() {
+        if worker.wait_for(Duration::ZERO)?.is_some() {
+            bail!("the load failed: {}", heard(&failed).unwrap_or_else(|| "it ended".to_owned()));
+        }
+        if machine::uptime() - begin > PATIENCE {
+            worker.kill();
+            bail!("the load does not come to op {} within {} s", mark.op, PATIENCE.as_secs());
+        }
+        std::hint::spin_loop();
+    }
+    let reached = machine::uptime();
+    let has_server = !trial.candidate.adapter.programs.is_empty();
+    let below = if has_server { held_below(worker.pid()) } else { Vec::new() };
+    while machine::uptime() - reached < mark.after {
+        std::hint::spin_loop();
+    }
+    if has_server {
+        kill_server(&mut worker, mark)?;
+    } else {
+        worker.kill();
+    }
+    wait_for_all(&below)
+}
+
+/// Kills a process of the server that a worker uses. The worker sees its requests fail, and ends.
+fn kill_server(worker: &mut Forked, mark: Mark) -> Result<()> {
+    let processes = servers_below(worker.pid());
+    let victim = mark.victim.checked_rem(processes.len()).context("it has no server of its own")?;
+    processes[victim].signal(Signal::KILL).context("its server cannot be killed")?;
+    // Where all was done by then, it waits for nothing.
+    const SEES_IT_WITHIN: Duration = Duration::from_secs(2);
+    if worker.wait_for(SEES_IT_WITHIN)?.is_none() {
+        worker.kill();
+    }
+    Ok(())
+}
+
+fn wait_for_all(processes: &[Process]) -> Result<()> {
+    match processes.iter().all(|process| process.ends_within(ENDS_WITHIN)) {
+        true => Ok(()),
+        false => bail!("a process of a server lives on after its end"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_those_of_the_seed() {
+        assert_eq!(marks(20, 160, 3), marks(20, 160, 3));
+        assert_ne!(marks(20, 160, 3), marks(20, 160, 4));
+        assert!(marks(200, 160, 3).iter().any(|mark| mark.after.is_zero()));
+    }
+
+    #[test]
+    fn where_a_kill_takes_nothing_no_class_loses_what_was_acknowledged() {
+        assert_eq!(judged_as(Durability::None, Loss::Nothing), Durability::EachWrite);
+        assert_eq!(judged_as(Durability::OnSync, Loss::RecentWrites), Durability::OnSync);
+    }
+}

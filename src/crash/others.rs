@@ -1,0 +1,67 @@
+//! Everything that is no power cut, as far as it is asked for.
+
+use anyhow::Result;
+
+use super::{Trial, errors, flips, kills, lab::Lab, try_cuts};
+use crate::result::crash::Damage;
+use crate::result::crash::besides::{Besides, ErrorKind, FlushesIgnored};
+
+/// What is asked for, beside cuts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Others {
+    /// Kills for each store and class.
+    pub kills: usize,
+    /// Places of each kind of error.
+    pub errors: usize,
+    /// Cuts on a disk that ignores flushes.
+    pub cuts_without_flushes: usize,
+    /// Blobs of which a byte is flipped.
+    pub flips: usize,
+}
+
+impl Others {
+    /// Whether nothing is.
+    pub fn is_nothing(&self) -> bool {
+        *self == Others::default()
+    }
+}
+
+/// Does all that is asked for with a store in a class, and says what is done. What fails is said in what comes of it.
+pub fn others(lab: &Lab, trial: &Trial<'_>, asked: &Others, seed: u64, say: &mut dyn FnMut(&str)) -> Besides {
+    let mut besides = Besides::default();
+    if asked.kills > 0 {
+        say("kills");
+        besides.kills = kept(kills::try_kills(lab, trial, asked.kills, seed), "kills", &mut besides.failed);
+    }
+    if asked.cuts_without_flushes > 0 {
+        say("cuts without flushes");
+        let outcome = try_without_flushes(lab, trial, asked.cuts_without_flushes, seed);
+        besides.flushes_ignored = kept(outcome, "cuts without flushes", &mut besides.failed);
+    }
+    if asked.errors > 0 {
+        say("errors of the device");
+        let outcome = errors::try_errors(lab, trial, &ErrorKind::ALL, asked.errors, seed);
+        besides.errors = kept(outcome, "errors of the device", &mut besides.failed);
+    }
+    if asked.flips > 0 {
+        say("flipped bytes");
+        besides.flips = kept(flips::try_flips(lab, trial, asked.flips, seed), "flips", &mut besides.failed);
+    }
+    besides
+}
+
+fn kept<T>(outcome: Result<T>, what: &str, failed: &mut Vec<String>) -> Option<T> {
+    outcome.map_err(|error| failed.push(format!("{what}: {error:#}"))).ok()
+}
+
+/// Makes so many cuts of a trial on a disk that says of flushes that they are done, and does nothing.
+fn try_without_flushes(lab: &Lab, trial: &Trial<'_>, cuts: usize, seed: u64) -> Result<FlushesIgnored> {
+    let finding = try_cuts(&lab.with_lying_disks(), trial, cuts, seed, &mut |_| ())?;
+    let unusable = finding.damaged.iter().filter(|sort| sort.damage == Damage::Unusable);
+    Ok(FlushesIgnored {
+        cuts: finding.cuts,
+        broken: finding.damages(),
+        unusable: unusable.map(|sort| sort.cuts).sum(),
+        unmountable: finding.unmountable,
+    })
+}

@@ -1,0 +1,261 @@
+//! What was shown beside power cuts, in words: kills, errors of the device, flushes that were ignored, flipped bytes.
+
+use std::fmt::Write as _;
+
+use super::terminal::{line, wrapped};
+use crate::result::crash::besides::{
+    Besides, ErrorCase, ErrorKind, FileSystem, Flips, FlushesIgnored, Kills, Outcome, Told, at_most,
+};
+use crate::result::crash::{Line, Report};
+use crate::units;
+
+/// All of one line, a paragraph each.
+pub fn paragraphs(besides: &Besides) -> Vec<String> {
+    let mut all = Vec::new();
+    if let Some(kills) = &besides.kills {
+        all.push(format!(
+            "kills: {}: broken by {}; declared: {}; recent writes gone in {} of {}; opens in {}",
+            verdict(kills.verdict(), "kills"),
+            broke(kills),
+            kills.declared.name(),
+            kills.lost_recent,
+            kills.kills,
+            opens(kills)
+        ));
+        all.extend(kills.first.as_ref().map(|first| format!("first: {first}")));
+    }
+    if let Some(ignored) = &besides.flushes_ignored {
+        all.push(format!("flushes ignored: {}", without_flushes(ignored)));
+    }
+    if let Some(errors) = &besides.errors {
+        let broken: Vec<&ErrorCase> = errors.cases.iter().filter(|case| case.breaks).collect();
+        let tried = units::counted(errors.cases.len() as u64, "error");
+        all.push(format!("errors: {tried} of the device, {} broke what is promised", broken.len()));
+        all.extend(broken.into_iter().map(|case| format!("error: {}", of_case(case))));
+    }
+    if let Some(flips) = &besides.flips {
+        all.push(format!("flipped bytes: {}: {}", verdict(flips.verdict(), "flips"), of_flips(flips)));
+        all.extend(flips.first.as_ref().map(|first| format!("first: {first}")));
+    }
+    all.extend(besides.failed.iter().map(|why| format!("failed: {why}")));
+    all
+}
+
+fn verdict(told: Told, of: &str) -> String {
+    match told {
+        Told::TooFew => format!("too few {of}"),
+        told => told.name().to_owned(),
+    }
+}
+
+fn broke(kills: &Kills) -> String {
+    let of = format!("{} of {}", kills.broken, kills.kills);
+    let mid = format!("{} in mid-op", kills.under_way);
+    match kills.broken {
+        0 => format!("{of} (below {:.2} %), {mid}", 100.0 * at_most(kills.kills)),
+        _ => format!("{of}, {mid}"),
+    }
+}
+
+fn opens(kills: &Kills) -> String {
+    let time = |seconds: f64| units::nanoseconds(seconds * 1e9);
+    match kills.open_seconds {
+        Some((middle, longest)) => format!("{} ({})", time(middle), time(longest)),
+        None => "-".to_owned(),
+    }
+}
+
+fn without_flushes(ignored: &FlushesIgnored) -> String {
+    let FlushesIgnored { cuts, broken, unusable, unmountable } = ignored;
+    format!(
+        "{broken} of {cuts} cuts took what an honest disk keeps, {unusable} of them the whole store; no file system after \
+         {unmountable} more"
+    )
+}
+
+fn of_flips(flips: &Flips) -> String {
+    let declared = flips.declared.map_or("not known", |declared| declared.name());
+    let Flips { flips: all, noticed, handed_out, unharmed, not_found, .. } = flips;
+    format!(
+        "of {all}, {noticed} noticed, {handed_out} handed out, {unharmed} read right; {not_found} blobs not found on the disk; \
+         declared: {declared}"
+    )
+}
+
+/// A case, in words.
+fn of_case(case: &ErrorCase) -> String {
+    let mut text = format!(
+        "{}, at {} of {}: {}; {}",
+        case.kind.words(),
+        case.nth,
+        case.of_all,
+        cell(case),
+        file_system(case.file_system)
+    );
+    if case.failed_ops > 0 {
+        let failed = units::counted(case.failed_ops, "op");
+        write!(text, "; {failed} failed, and {} after that did not", case.went_on).ok();
+    }
+    if let Some(wrong) = &case.wrong {
+        write!(text, "; {wrong}").ok();
+    }
+    if let Some(said) = &case.said {
+        write!(text, "; first it said: {said}").ok();
+    }
+    text
+}
+
+fn file_system(state: FileSystem) -> &'static str {
+    match state {
+        FileSystem::WentOn => "the file system went on",
+        FileSystem::ReadOnly => "the file system was read-only then",
+        FileSystem::ShutDown => "the file system was shut down then",
+    }
+}
+
+/// A case in a word: in capitals where it broke a promise.
+fn cell(case: &ErrorCase) -> &'static str {
+    match (case.outcome, case.breaks) {
+        (Outcome::NotReached, _) => "-",
+        (Outcome::NoFileSystem, _) => "no fs",
+        (Outcome::NothingLost, _) => "fine",
+        (Outcome::Said, _) => "said",
+        (Outcome::Stopped, _) => "ended",
+        (Outcome::Hung, _) => "hung",
+        (Outcome::Unusable, true) => "DEAD",
+        (Outcome::Unusable, false) => "dead",
+        (Outcome::Lied, true) => "LIED",
+        (Outcome::Lied, false) => "lost",
+    }
+}
+
+/// The worst case of a kind.
+fn worst(line: &Line, kind: ErrorKind) -> &'static str {
+    let cases = line.besides.errors.iter().flat_map(|errors| &errors.cases);
+    let worst = cases.filter(|case| case.kind == kind).max_by_key(|case| (case.breaks, case.outcome));
+    worst.map_or("", cell)
+}
+
+const LEGEND: &str = "fine: nothing was said, and nothing lost. said: an op, a sync or opening returned an error. ended: the process \
+    ended. hung: a call did not come back. In all of these what was acknowledged is there on a disk that is right again. LIED: it is \
+    not, or a read handed out something wrong without an error. DEAD: the store does not open then. In small letters (lost, dead) \
+    where the class promises nothing. -: the error never came.";
+
+/// The table of errors in a terminal, of all lines; nothing where none were asked for.
+pub fn errors_table(report: &Report) -> String {
+    let mut text = String::new();
+    let lines: Vec<&Line> = report.lines.iter().filter(|line| line.besides.errors.is_some()).collect();
+    if lines.is_empty() {
+        return text;
+    }
+    line(&mut text, "\nErrors of the device: the worst of all places");
+    line(
+        &mut text,
+        &format!("{:<15}{:<16}{:<16}{:<16}{:<16}", "", "write EIO", "write ENOSPC", "flush EIO", "read EIO"),
+    );
+    line(&mut text, &format!("{:<15}{}", "", format!("{:<8}{:<8}", "once", "ever").repeat(4)));
+    let mut above = String::new();
+    for of in lines {
+        let head = format!("{} on {}", of.store, of.file_system);
+        if head != above {
+            line(&mut text, &head);
+            above = head;
+        }
+        let cells = ErrorKind::ALL.map(|kind| format!("{:<8}", worst(of, kind)));
+        line(&mut text, &format!("  {:<13}{}", of.durability.name(), cells.concat()));
+    }
+    wrapped(&mut text, "", LEGEND);
+    text
+}
+
+/// Everything as tables of Markdown.
+pub fn markdown(report: &Report) -> String {
+    let mut text = String::new();
+    markdown_kills(&mut text, report);
+    markdown_errors(&mut text, report);
+    markdown_flushes(&mut text, report);
+    markdown_flips(&mut text, report);
+    for of in &report.lines {
+        for why in &of.besides.failed {
+            write!(text, "\n{} failed: {why}.\n", who(of)).ok();
+        }
+    }
+    text
+}
+
+fn who(of: &Line) -> String {
+    format!("`{}` in class {} on {}", of.store, of.durability.name(), of.file_system)
+}
+
+fn begin(of: &Line) -> String {
+    format!("| `{}` | {} | {}", of.store, of.file_system, of.durability.name())
+}
+
+fn markdown_kills(text: &mut String, report: &Report) {
+    let all: Vec<(&Line, &Kills)> =
+        report.lines.iter().filter_map(|line| Some((line, line.besides.kills.as_ref()?))).collect();
+    if all.is_empty() {
+        return;
+    }
+    *text += "\n| store | file system | class | a kill takes, as declared | kills that broke it | recent writes gone in | \
+              opens in (longest) | verdict |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n";
+    for (line, kills) in &all {
+        writeln!(
+            text,
+            "{} | {} | {} | {} of {} | {} | {} |",
+            begin(line),
+            kills.declared.name(),
+            broke(kills),
+            kills.lost_recent,
+            kills.kills,
+            opens(kills),
+            verdict(kills.verdict(), "kills")
+        )
+        .ok();
+    }
+    for (line, first) in all.iter().filter_map(|(line, kills)| Some((line, kills.first.as_ref()?))) {
+        write!(text, "\n{}: {first}.\n", who(line)).ok();
+    }
+}
+
+fn markdown_errors(text: &mut String, report: &Report) {
+    let all: Vec<&Line> = report.lines.iter().filter(|line| line.besides.errors.is_some()).collect();
+    if all.is_empty() {
+        return;
+    }
+    let kinds = ErrorKind::ALL.map(|kind| format!(" {} |", kind.words()));
+    writeln!(text, "\n| store | file system | class |{}", kinds.concat()).ok();
+    writeln!(text, "| --- | --- | --- |{}", " --- |".repeat(kinds.len())).ok();
+    for line in &all {
+        let cells = ErrorKind::ALL.map(|kind| format!(" {} |", worst(line, kind)));
+        writeln!(text, "{} |{}", begin(line), cells.concat()).ok();
+    }
+    writeln!(text, "\n{LEGEND}").ok();
+    for line in &all {
+        let cases = line.besides.errors.iter().flat_map(|errors| &errors.cases);
+        for case in cases.filter(|case| case.breaks) {
+            write!(text, "\n{}: {}.\n", who(line), of_case(case)).ok();
+        }
+    }
+}
+
+fn markdown_flushes(text: &mut String, report: &Report) {
+    let all = report.lines.iter().filter_map(|line| Some((line, line.besides.flushes_ignored.as_ref()?)));
+    for (index, (line, ignored)) in all.enumerate() {
+        if index == 0 {
+            *text += "\n| store | file system | class | on a disk that ignores flushes |\n| --- | --- | --- | --- |\n";
+        }
+        writeln!(text, "{} | {} |", begin(line), without_flushes(ignored)).ok();
+    }
+}
+
+fn markdown_flips(text: &mut String, report: &Report) {
+    let all = report.lines.iter().filter_map(|line| Some((line, line.besides.flips.as_ref()?)));
+    for (index, (line, flips)) in all.enumerate() {
+        if index == 0 {
+            *text += "\n| store | file system | class | flipped bytes | verdict |\n| --- | --- | --- | --- | --- |\n";
+        }
+        writeln!(text, "{} | {} | {} |", begin(line), of_flips(flips), verdict(flips.verdict(), "flips"))
+            .ok();
+    }
+}
