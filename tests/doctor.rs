@@ -5,13 +5,18 @@
 
 #[path = "doctor/machine.rs"]
 mod machine;
+#[cfg(feature = "mysql")]
+#[path = "doctor/mysql.rs"]
+mod mysql;
 #[cfg(feature = "postgres")]
 #[path = "doctor/postgres.rs"]
 mod postgres;
 #[path = "cli/program.rs"]
 #[expect(dead_code, reason = "not all of it is needed here")]
 mod program;
-#[cfg(feature = "postgres")]
+#[cfg(feature = "redis")]
+#[path = "doctor/redis.rs"]
+mod redis;
 #[path = "doctor/servers.rs"]
 mod servers;
 
@@ -29,6 +34,10 @@ fn main() -> ExitCode {
     let mut trials = machine::trials();
     #[cfg(feature = "postgres")]
     trials.extend(postgres::trials());
+    #[cfg(feature = "mysql")]
+    trials.extend(mysql::trials());
+    #[cfg(feature = "redis")]
+    trials.extend(redis::trials());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::{Ended, eprint, print};
 use crate::doctor::finding::LeastAges;
-use crate::doctor::report::Report;
+use crate::doctor::saved::{Saved, check_free, compared};
 use crate::doctor::{Asked, Target, examine};
 use crate::host::machine;
 use crate::units;
@@ -31,6 +31,15 @@ pub struct Flags {
     /// 336h for indexes]
     #[arg(long, value_name = "TIME")]
     least_age: Option<String>,
+    /// Keeps what was said in this directory, to be judged or compared later; it has no passwords and no values
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
+    /// Judges what was saved in this directory, and looks at nothing
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["url", "data_dir", "time", "save"])]
+    from: Option<PathBuf>,
+    /// Shows which answers are others than by what was saved in this directory
+    #[arg(long, value_name = "OLD")]
+    against: Option<PathBuf>,
     /// Show reason, source and command also of what is ok
     #[arg(long)]
     all: bool,
@@ -50,6 +59,32 @@ fn urls(flags: &Flags) -> Vec<String> {
 
 /// The command.
 pub fn main(flags: &Flags) -> Result<Ended> {
+    let ages = match &flags.least_age {
+        Some(age) => {
+            let age = units::parse_duration(age).context("--least-age")?.as_secs_f64();
+            LeastAges { cache: age, unused: age }
+        }
+        None => LeastAges::default(),
+    };
+    let old = flags.against.as_deref().map(Saved::load).transpose().context("--against")?;
+    let saved = match &flags.from {
+        Some(dir) => Saved::load(dir).context("--from")?,
+        None => look(flags)?,
+    };
+    let report = saved.report(&ages);
+    print(&report.terminal(flags.all))?;
+    if let Some(old) = old {
+        print(&compared(&old.report(&ages), &report))?;
+    }
+    if let Some(file) = &flags.json {
+        let text = serde_json::to_string_pretty(&report)? + "\n";
+        std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
+    }
+    Ok(if report.has_failed() { Ended::Failed } else { Ended::Well })
+}
+
+/// Looks at all that the flags name, once they are known to be right.
+fn look(flags: &Flags) -> Result<Saved> {
     let between = units::parse_duration(&flags.time).context("--for")?;
     ensure!(
         between >= Duration::from_secs(1),
@@ -59,23 +94,16 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     for dir in &flags.data_dir {
         ensure!(dir.is_dir(), "--data-dir `{}` is no directory that can be seen from here", dir.display());
     }
-    let ages = match &flags.least_age {
-        Some(age) => {
-            let age = units::parse_duration(age).context("--least-age")?.as_secs_f64();
-            LeastAges { cache: age, unused: age }
-        }
-        None => LeastAges::default(),
-    };
+    if let Some(dir) = &flags.save {
+        check_free(dir)?;
+    }
     let targets: Result<Vec<Target>> =
         urls(flags).iter().map(|url| Target::parse(url).context("--url")).collect();
     let asked = Asked { dirs: flags.data_dir.clone(), targets: targets?, between };
     eprint(&format!("looking twice, {} apart", units::seconds(between.as_secs_f64())));
-    let facts = examine(&asked);
-    let report = Report::of(&facts, &machine::timestamp(), &ages);
-    print(&report.terminal(flags.all))?;
-    if let Some(file) = &flags.json {
-        let text = serde_json::to_string_pretty(&report)? + "\n";
-        std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
+    let saved = Saved::of(examine(&asked), machine::timestamp());
+    if let Some(dir) = &flags.save {
+        saved.save(dir)?;
     }
-    Ok(if report.has_failed() { Ended::Failed } else { Ended::Well })
+    Ok(saved)
 }

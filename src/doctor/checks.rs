@@ -3,8 +3,12 @@
 use super::facts::Kind;
 use super::finding::Check;
 use super::machine;
+#[cfg(feature = "mysql")]
+use super::mysql;
 #[cfg(feature = "postgres")]
 use super::postgres;
+#[cfg(feature = "redis")]
+use super::redis;
 
 /// Every check of every kind, in the order in which they are shown.
 pub fn all() -> impl Iterator<Item = &'static Check> {
@@ -16,6 +20,10 @@ const TABLE: &[&[&[Check]]] = &[
     machine::CHECKS,
     #[cfg(feature = "postgres")]
     postgres::CHECKS,
+    #[cfg(feature = "mysql")]
+    mysql::CHECKS,
+    #[cfg(feature = "redis")]
+    redis::CHECKS,
 ];
 
 /// Those of a kind.

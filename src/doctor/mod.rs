@@ -10,9 +10,14 @@ pub mod checks;
 pub mod facts;
 pub mod finding;
 mod machine;
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
 pub mod report;
+pub mod saved;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -64,6 +69,18 @@ fn server(scheme: &str, url: &str) -> Result<(Kind, Connect)> {
             let connect = move || Ok(Box::new(postgres::connect(&config)?) as Box<dyn Looks>);
             Ok((Kind::PostgreSql, Box::new(connect)))
         }
+        #[cfg(feature = "mysql")]
+        "mysql" | "mariadb" => {
+            let opts = mysql::parse(url)?;
+            let connect = move || Ok(Box::new(mysql::connect(&opts)?) as Box<dyn Looks>);
+            Ok((Kind::MySql, Box::new(connect)))
+        }
+        #[cfg(feature = "redis")]
+        "redis" | "redis+unix" | "valkey" | "valkey+unix" | "rediss" | "valkeys" => {
+            let place = redis::parse(url)?;
+            let connect = move || Ok(Box::new(redis::connect(&place)?) as Box<dyn Looks>);
+            Ok((Kind::Redis, Box::new(connect)))
+        }
         _ => bail!("`{scheme}` is none of the schemes that are known here: {}", SCHEMES.join(", ")),
     }
 }
@@ -72,6 +89,14 @@ fn server(scheme: &str, url: &str) -> Result<(Kind, Connect)> {
 pub const SCHEMES: &[&str] = &[
     #[cfg(feature = "postgres")]
     "postgres",
+    #[cfg(feature = "mysql")]
+    "mysql",
+    #[cfg(feature = "mysql")]
+    "mariadb",
+    #[cfg(feature = "redis")]
+    "redis",
+    #[cfg(feature = "redis")]
+    "valkey",
 ];
 
 /// A server while it is looked at.

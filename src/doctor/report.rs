@@ -236,7 +236,7 @@ impl Line {
 /// Columns of a terminal.
 const COLUMNS: usize = 80;
 
-fn wrapped(indent: &str, text: &str) -> String {
+pub(super) fn wrapped(indent: &str, text: &str) -> String {
     wrapped_behind(indent, indent, text)
 }
 

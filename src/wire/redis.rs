@@ -6,7 +6,7 @@
 use std::io::{IoSlice, Write};
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 
 use super::buffer::{Address, Wire};
 use crate::store::*;
@@ -48,6 +48,31 @@ impl Reply {
             _ => Vec::new(),
         }
     }
+}
+
+/// Where a URL leads: `redis://USER:PASSWORD@HOST:PORT/DATABASE`, or `redis+unix:///SOCKET`.
+pub(crate) fn parse_url(text: &str) -> Result<(Address, Login)> {
+    let url = super::buffer::parse(text, "Redis or Valkey")?;
+    let shown = crate::shown::without_passwords(text);
+    if url.scheme().starts_with("rediss") || url.scheme().starts_with("valkeys") {
+        return Err(Error::Failed(anyhow!(
+            "`{shown}` asks for TLS, which is not spoken here; use a server reached by socket or loopback, or a tunnel"
+        )));
+    }
+    let scheme = if url.scheme().starts_with("valkey") { "valkey" } else { "redis" };
+    let address = Address::of(&url, scheme, 6379)?;
+    let decoded = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let database = match &address {
+        Address::Socket(_) => "",
+        Address::Host(..) => url.path().trim_start_matches('/'),
+    };
+    let database = if database.is_empty() { "0" } else { database };
+    let login = Login {
+        user: decoded(url.username()),
+        password: decoded(url.password().unwrap_or_default()),
+        database: database.parse().with_context(|| format!("`{shown}` ends with no number of a database"))?,
+    };
+    Ok((address, login))
 }
 
 pub(crate) struct Client {
@@ -291,6 +316,25 @@ fn unexpected(line: &[u8]) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn urls_name_server_login_and_database() {
+        let (address, login) = parse_url("redis://me:p%40ss@db.example:7000/3").unwrap();
+        assert!(matches!(address, Address::Host(name, 7000) if name == "db.example"));
+        assert_eq!((login.user.as_str(), login.password.as_str(), login.database), ("me", "p@ss", 3));
+        let (address, login) = parse_url("redis+unix:///run/redis.sock").unwrap();
+        assert!(matches!(address, Address::Socket(path) if path == std::path::Path::new("/run/redis.sock")));
+        assert_eq!(login.database, 0);
+        for (url, why) in [
+            ("rediss://h", "TLS"),
+            ("redis://", "names no host"),
+            ("http://h", "does not begin with `redis://`"),
+            ("redis://h/x", "no number of a database"),
+        ] {
+            let said = parse_url(url).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(said.contains(why), "{url}: {said}");
+        }
+    }
 
     #[test]
     fn numbers_are_read_behind_their_kind() {

@@ -17,6 +17,7 @@ pub fn trials() -> Vec<Trial> {
     let mounts = || own_mounts().err().map(|why| format!("{why:#}"));
     vec![
         Trial::test("what cannot be looked at is refused", refused),
+        Trial::test("what was saved is judged and compared again", saved),
         Trial::test("a hungry neighbour is named", hungry),
         needing("a full file system is named", mounts(), full),
         needing("a control group that holds back is named", no_groups(), throttled),
@@ -33,6 +34,35 @@ fn refused() -> Outcome {
     Ok(())
 }
 
+/// The same facts have the same answers, wherever they are judged; those that are others are shown beside the old ones.
+fn saved() -> Outcome {
+    let work = Work::new();
+    let said = work.say("doctor --for 1s --save old --json report.json");
+    let again = work.say("doctor --from old --against old --json again.json");
+    assert!(again.stdout.starts_with(&said.stdout), "{}\n{}", said.stdout, again.stdout);
+    let same = report(&work, &said).lines().count();
+    assert!(again.stdout.ends_with(&format!("  {same} answers are the same.\n")), "{}", again.stdout);
+    let read = |name: &str| std::fs::read_to_string(work.path(name));
+    assert_eq!(read("report.json")?, read("again.json")?);
+    let facts: serde_json::Value = serde_json::from_str(&read("old/facts.json")?)?;
+    let mut filled = facts.clone();
+    for disk in filled["facts"][0]["later"]["told"]["disks"]["rows"].as_array_mut().ok_or("no disks")? {
+        disk["free_bytes"] = 1.into();
+    }
+    std::fs::create_dir(work.path("new"))?;
+    std::fs::write(work.path("new/facts.json"), filled.to_string())?;
+    let said = work.say("doctor --from new --against old").ended(1);
+    assert!(
+        said.stdout.contains("disk-full: ok, now bad") || said.stdout.contains("now bad"),
+        "{}",
+        said.stdout
+    );
+    work.say("doctor --for 1s --save old").refused(&["old/facts.json", "is there already"]);
+    work.say("doctor --from nowhere").refused(&["--from", "nowhere/facts.json"]);
+    work.say("doctor --from old --for 2s").refused(&["cannot be used with"]);
+    Ok(())
+}
+
 /// Processes that end with the test.
 struct Ends(Vec<Child>);
 
@@ -45,12 +75,14 @@ impl Drop for Ends {
     }
 }
 
-/// More of it than processors, so that it has most of them beside whatever else runs. Before and afterwards nobody is accused of it.
+/// It comes before whatever else runs, as far as this user may say so. Afterwards nobody is accused of it.
 fn hungry() -> Outcome {
     let work = Work::new();
     std::fs::copy(std::fs::canonicalize("/bin/sh")?, work.path("hungry-one"))?;
-    let count = 8 * std::thread::available_parallelism()?.get();
-    let burn = || start(work.command(work.path("hungry-one")).args(["-c", "while :; do :; done"]));
+    let count = 2 * std::thread::available_parallelism()?.get();
+    let program = work.path("hungry-one");
+    let burn =
+        || start(work.command("nice").args(["-n", "-19"]).arg(&program).args(["-c", "while :; do :; done"]));
     let eaters = Ends((0..count).map(|_| burn()).collect());
     let said = work.say("doctor --for 2s --json report.json");
     found(&report(&work, &said), "neighbours", Answer::Look, "hungry-one");

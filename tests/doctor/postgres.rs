@@ -6,8 +6,8 @@ use blobwise::doctor::facts::Kind;
 use blobwise::doctor::finding::Answer;
 use libtest_mimic::Trial;
 
-use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start};
-use crate::servers::{Load, PASSWORD, Theirs, database, postgres, psql, read};
+use crate::program::{BLOBWISE, Outcome, Said, Work, missing, needing, start};
+use crate::servers::{Load, PASSWORD, Theirs, database, doctor, postgres, psql, read};
 use crate::{found, line, looks_well, report};
 
 type Shared = Arc<LazyLock<Theirs>>;
@@ -41,23 +41,6 @@ pub fn trials() -> Vec<Trial> {
         needing("postgres: a healthy server is left in peace", missing("postgres/bytea"), healthy),
         Trial::test("what cannot be asked is refused, or a line", cannot_be_asked),
     ]
-}
-
-fn doctor(work: &Work, url: &str, more: &str) -> Said {
-    let mut command = work.command(BLOBWISE);
-    // Beside others the machine may well be in a state that is bad: that is not asked here.
-    // A session of theirs tells what it did once a second.
-    let time = if more.contains("--for") { "" } else { "--for 1s" };
-    let words = format!("doctor --json report.json {time} {more}");
-    let said = finish(command.args(words.split_whitespace()).env("BLOBWISE_DOCTOR_URLS", url));
-    assert!(!said.stdout.contains(PASSWORD) && !said.stderr.contains(PASSWORD), "{said:?}");
-    assert!(!read(&work.path("report.json")).contains(PASSWORD));
-    assert!(
-        said.stdout.lines().all(|line| line.chars().count() <= 80 || !line.trim().contains(' ')),
-        "{}",
-        said.stdout
-    );
-    said
 }
 
 fn sequential(theirs: &Theirs, work: &Work) -> Outcome {

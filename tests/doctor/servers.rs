@@ -7,7 +7,7 @@ use std::time::Duration;
 use blobwise::host::server::{Launch, Server, SocketDir, free_port, run_to_end};
 use blobwise::stores::{self, Entry};
 
-use crate::program::{Said, Work, start};
+use crate::program::{BLOBWISE, Said, Work, finish, start};
 
 pub const PATIENCE: Duration = Duration::from_secs(60);
 pub const PASSWORD: &str = "secret-of-theirs";
@@ -16,18 +16,22 @@ pub const PASSWORD: &str = "secret-of-theirs";
 pub struct Theirs {
     // Stops the server when dropped, before its sockets go.
     pub server: Server,
-    _sockets: SocketDir,
+    pub _sockets: SocketDir,
     pub url: String,
     /// Where it writes its log.
     pub log: PathBuf,
-    _work: Work,
+    pub _work: Work,
 }
 
 /// The program of a store's server.
 pub fn program(store: &str) -> PathBuf {
     let Some(Entry::Ready(adapter)) = stores::find(store) else { panic!("no {store}") };
-    // Its own clients are beside the file, not beside a link to it.
-    adapter.programs[0].find().unwrap().path.canonicalize().unwrap()
+    adapter.programs[0].find().unwrap().path
+}
+
+/// A program of PostgreSQL's: beside the server's file, and not beside a link to it.
+fn of_postgres(name: &str) -> PathBuf {
+    program("postgres/bytea").canonicalize().unwrap().with_file_name(name)
 }
 
 pub fn postgres(settings: &[&str]) -> Theirs {
@@ -38,7 +42,7 @@ pub fn postgres(settings: &[&str]) -> Theirs {
     std::fs::write(dir.join("password"), PASSWORD).unwrap();
     let data = dir.join("data");
     let options = ["-U", "owner", "--auth=scram-sha-256", "--no-sync", "--locale=C", "-E", "UTF8"];
-    let initdb = program.with_file_name("initdb");
+    let initdb = of_postgres("initdb");
     let launch = Launch::new(&initdb, &dir).arg("-D").arg(&data).args(options);
     run_to_end(&launch.arg(format!("--pwfile={}", dir.join("password").display())), PATIENCE).unwrap();
     let port = free_port().unwrap();
@@ -57,7 +61,7 @@ pub fn postgres(settings: &[&str]) -> Theirs {
 
 /// What PostgreSQL's own client says; each statement in a transaction of its own.
 pub fn psql(url: &str, sql: &str) -> anyhow::Result<String> {
-    let mut command = Command::new(program("postgres/bytea").with_file_name("psql"));
+    let mut command = Command::new(of_postgres("psql"));
     command.args(["-X", "-At", url]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = start(&mut command);
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), sql.as_bytes()).unwrap();
@@ -85,7 +89,7 @@ impl Load {
     pub fn pgbench(work: &Work, url: &str, script: &str, rate: Option<u32>) -> Load {
         let file = work.path("load.sql");
         std::fs::write(&file, script).unwrap();
-        let mut command = Command::new(program("postgres/bytea").with_file_name("pgbench"));
+        let mut command = Command::new(of_postgres("pgbench"));
         command.args(["-n", "-T", "120", "-f"]).arg(&file);
         command.args(rate.map(|rate| format!("-R{rate}"))).arg(url);
         Load::start(command)
@@ -104,6 +108,24 @@ impl Drop for Load {
         self.0.kill().ok();
         self.0.wait().ok();
     }
+}
+
+/// What the doctor says of a server; its report is in `report.json`.
+pub fn doctor(work: &Work, url: &str, more: &str) -> Said {
+    let mut command = work.command(BLOBWISE);
+    // Beside others the machine may well be in a state that is bad: that is not asked here.
+    // A session of theirs tells what it did once a second.
+    let time = if more.contains("--for") { "" } else { "--for 1s" };
+    let words = format!("doctor --json report.json {time} {more}");
+    let said = finish(command.args(words.split_whitespace()).env("BLOBWISE_DOCTOR_URLS", url));
+    assert!(!said.stdout.contains(PASSWORD) && !said.stderr.contains(PASSWORD), "{said:?}");
+    assert!(!read(&work.path("report.json")).contains(PASSWORD));
+    assert!(
+        said.stdout.lines().all(|line| line.chars().count() <= 80 || !line.trim().contains(' ')),
+        "{}",
+        said.stdout
+    );
+    said
 }
 
 /// The text of a file.

@@ -11,7 +11,7 @@ use super::{ROOT, holds, read, short, sources};
 const MAY_NAME: &[(&str, &[&str])] = &[
     ("corpus", &["names", "store", "units"]),
     ("crash", &["corpus", "host", "names", "plan", "result", "shown", "store", "units"]),
-    ("doctor", &["host", "shown", "units", "wire"]),
+    ("doctor", &["host", "input", "shown", "units", "wire"]),
     (
         "engine",
         &[

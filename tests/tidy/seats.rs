@@ -26,7 +26,7 @@ const NAMES_STORES: &[(&str, &str)] = &[
     ("src/stores/delivery/mod.rs", "web servers that send what another store keeps"),
     ("src/stores/delivery/web", "the same"),
     ("src/stores/page", "pages are served by a web server"),
-    ("src/wire/mod.rs", "protocols have the names of who speaks them"),
+    ("src/wire", "protocols have the names of who speaks them"),
 ];
 
 /// A store's module: its file or folder, and the names that its lines give it.

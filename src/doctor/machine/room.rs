@@ -155,7 +155,8 @@ fn part_of_time(facts: &Facts, parts: &[&str]) -> Result<f64, Lack> {
 }
 
 fn busy_share(facts: &Facts) -> Result<f64, Lack> {
-    part_of_time(facts, &["user", "nice", "system", "irq", "softirq"])
+    // What others had was wanted here as well.
+    part_of_time(facts, &["user", "nice", "system", "irq", "softirq", "steal"])
 }
 
 fn busy(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {

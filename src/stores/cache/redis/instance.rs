@@ -9,7 +9,7 @@ use super::{Flavour, Flush};
 use crate::host::server::{Launch, Server, SocketDir};
 use crate::store::*;
 use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE, own_name};
-use crate::wire::buffer::{self, Address};
+use crate::wire::buffer::Address;
 use crate::wire::redis::{Client, Login, Refused, Reply};
 
 /// The field of our mark that says so; the mark's key is the prefix without its colon.
@@ -122,31 +122,6 @@ fn settings(setup: &Setup) -> Vec<String> {
 }
 
 // ---- a server of the user's ------------------------------------------------------------------------------------------
-
-/// Where a URL leads: `redis://USER:PASSWORD@HOST:PORT/DATABASE`, or `redis+unix:///SOCKET`.
-pub(super) fn parse_url(text: &str) -> Result<(Address, Login)> {
-    let url = buffer::parse(text, "Redis or Valkey")?;
-    let shown = crate::shown::without_passwords(text);
-    if url.scheme().starts_with("rediss") || url.scheme().starts_with("valkeys") {
-        return Err(Error::Failed(anyhow!(
-            "`{shown}` asks for TLS, which this adapter does not speak; use a server reached by socket or loopback, or a tunnel"
-        )));
-    }
-    let scheme = if url.scheme().starts_with("valkey") { "valkey" } else { "redis" };
-    let address = Address::of(&url, scheme, 6379)?;
-    let decoded = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
-    let database = match &address {
-        Address::Socket(_) => "",
-        Address::Host(..) => url.path().trim_start_matches('/'),
-    };
-    let database = if database.is_empty() { "0" } else { database };
-    let login = Login {
-        user: decoded(url.username()),
-        password: decoded(url.password().unwrap_or_default()),
-        database: database.parse().with_context(|| format!("`{shown}` ends with no number of a database"))?,
-    };
-    Ok((address, login))
-}
 
 /// Refuses a server of the other kind, of a cluster, or of a lower class than asked for: how it flushes is a setting of the whole
 /// server, which is not ours to change.
@@ -325,29 +300,5 @@ pub(super) fn wait_until_idle(keeper: &mut Client) -> Result<()> {
             return Ok(());
         }
         std::thread::sleep(POLL);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn urls_name_server_login_and_database() {
-        let (address, login) = parse_url("redis://me:p%40ss@db.example:7000/3").unwrap();
-        assert!(matches!(address, Address::Host(name, 7000) if name == "db.example"));
-        assert_eq!((login.user.as_str(), login.password.as_str(), login.database), ("me", "p@ss", 3));
-        let (address, login) = parse_url("redis+unix:///run/redis.sock").unwrap();
-        assert!(matches!(address, Address::Socket(path) if path == Path::new("/run/redis.sock")));
-        assert_eq!(login.database, 0);
-        for (url, why) in [
-            ("rediss://h", "TLS"),
-            ("redis://", "names no host"),
-            ("http://h", "does not begin with `redis://`"),
-            ("redis://h/x", "no number of a database"),
-        ] {
-            let said = parse_url(url).err().map(|error| error.to_string()).unwrap_or_default();
-            assert!(said.contains(why), "{url}: {said}");
-        }
     }
 }

@@ -13,7 +13,7 @@ use crate::host::server::Program;
 use crate::store::*;
 use crate::stores::common::servers::{self, CONNECTION, URL};
 use crate::wire::buffer::Address;
-use crate::wire::redis::{Client, Login, Reply};
+use crate::wire::redis::{Client, Login, Reply, parse_url};
 
 /// Which of the two it is.
 struct Flavour {
@@ -150,7 +150,7 @@ fn open(setup: &Setup, flavour: &'static Flavour) -> Result<Box<dyn Store>> {
     let instance = if url.is_empty() { Some(Instance::start(setup, flavour)?) } else { None };
     let (address, login) = match &instance {
         Some(instance) => (instance.address(), Login::default()),
-        None => instance::parse_url(url)?,
+        None => parse_url(url)?,
     };
     // A server that says nothing is no server.
     let mut keeper = Client::connect(&address, &login, setup.op_timeout)?;

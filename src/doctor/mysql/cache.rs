@@ -1,0 +1,149 @@
+//! The buffer pool, connections, locks, and settings that cost durability.
+
+use super::has_performance_schema;
+use crate::doctor::facts::{Facts, Kind, Lack, growth, number};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::units;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "my-buffer-pool",
+        of: Kind::MySql,
+        question: Question::ServerMemory,
+        figure: "how much of the time of queries went into reading pages that were not in the buffer pool; where that is not timed, the share \
+                 of reads of pages",
+        threshold: "look: above 5 % of the time, or, where it is not timed, above 1 % of the reads of data that are larger than the pool; cannot \
+                    tell: less than 1,000 reads between the looks, or started less than 24 h ago",
+        reason: "A page that the kernel has costs microseconds, so that only the time decides. After a restart every cache is empty. A report that \
+                 reads everything once is a false alarm.",
+        after: "ours (5 % of the time); mysqltuner (99 % of the reads)",
+        source: "Innodb_buffer_pool_reads and _read_requests; the time of innodb_data_file in file_summary_by_event_name",
+        rights: "none; performance_schema with SELECT on it, for the time",
+        shown_by: "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_read%'",
+        judge: pool,
+    },
+    Check {
+        id: "my-safe",
+        of: Kind::MySql,
+        question: Question::Disk,
+        figure: "settings without which a power cut takes committed transactions, or tears pages",
+        threshold: "bad: innodb_doublewrite off; look: innodb_flush_log_at_trx_commit other than 1",
+        reason: "Without the second copy a page that was half written is lost. With 0 or 2 the last second of commits goes with the power: that may \
+                 be what was chosen.",
+        after: "MySQL's documentation of both",
+        source: "the variables",
+        rights: "none",
+        shown_by: "SHOW GLOBAL VARIABLES WHERE variable_name IN ('innodb_doublewrite', 'innodb_flush_log_at_trx_commit')",
+        judge: safe,
+    },
+    Check {
+        id: "my-connections",
+        of: Kind::MySql,
+        question: Question::ServerMemory,
+        figure: "connections, of those that there may be",
+        threshold: "look: above 80 %",
+        reason: "The next ones are refused. A pool before the server is the way out, not more of them.",
+        after: "awesome-prometheus-alerts (80 %)",
+        source: "Threads_connected; max_connections",
+        rights: "none",
+        shown_by: "SHOW GLOBAL STATUS LIKE 'Threads_connected'",
+        judge: connections,
+    },
+    Check {
+        id: "my-locks",
+        of: Kind::MySql,
+        question: Question::Queries,
+        figure: "for how long transactions waited for rows that others had locked, in a second",
+        threshold: "look: 100 ms or more",
+        reason: "No server makes a lock shorter: the transaction that holds it does. That much is a tenth of a session that only waits.",
+        after: "ours",
+        source: "Innodb_row_lock_time and Innodb_row_lock_waits",
+        rights: "none",
+        shown_by: "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock%'",
+        judge: locks,
+    },
+    Check {
+        id: "my-temporary-tables",
+        of: Kind::MySql,
+        question: Question::Queries,
+        figure: "temporary tables that were made on disk in a second",
+        threshold: "look: 10 or more",
+        reason: "A sort or a group had more than tmp_table_size, or a blob in it, which some versions always put on disk. An index in that order, \
+                 or fewer columns, helps. SHOW and this command make some themselves.",
+        after: "ours",
+        source: "Created_tmp_disk_tables",
+        rights: "none",
+        shown_by: "SHOW GLOBAL STATUS LIKE 'Created_tmp%'",
+        judge: temporary,
+    },
+];
+
+fn pool(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
+    let up = facts.number("status", "uptime")?;
+    if up < ages.cache {
+        return Err(format!("it was started {} ago: its cache may still be filling", units::seconds(up)));
+    }
+    let reads = facts.growth("status", "innodb_buffer_pool_reads")?;
+    let requests = facts.growth("status", "innodb_buffer_pool_read_requests")?;
+    if requests < 1000.0 {
+        return Err(format!("only {requests:.0} pages were asked for between the looks"));
+    }
+    let share = reads / requests;
+    let (bytes, pool) =
+        (facts.number("data", "bytes")?, facts.number("variables", "innodb_buffer_pool_size")?);
+    let words = format!(
+        "{} of {} reads of pages were not in the pool ({}; the data have {})",
+        units::percent(share),
+        units::count(requests),
+        units::bytes(pool),
+        units::bytes(bytes)
+    );
+    if let Some(of_time) = reading_share(facts) {
+        let figure = format!("{} of the time of queries; {words}", units::percent(of_time));
+        return Ok(Finding::new(when(of_time > 0.05, Answer::Look), of_time, figure));
+    }
+    Ok(Finding::new(when(share > 0.01 && bytes > pool, Answer::Look), share, words))
+}
+
+/// The share of the time of statements that was spent reading files of data, where both are timed.
+fn reading_share(facts: &Facts) -> Option<f64> {
+    has_performance_schema(facts).ok()?;
+    let reading = facts.growth("reads", "ps").ok()?;
+    let calls = facts.growth("reads", "calls").ok()?;
+    let all: f64 = facts.pairs("digests", "id").ok()?.iter().map(|pair| growth(pair, "ps")).sum();
+    // Reads that were counted and not timed: the instrument is off.
+    (all > 0.0 && (calls == 0.0 || reading > 0.0)).then(|| reading / all)
+}
+
+fn safe(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let row = facts.row("variables")?;
+    let flush = number(row, "innodb_flush_log_at_trx_commit")
+        .ok_or("innodb_flush_log_at_trx_commit is not told here")?;
+    let is_torn = number(row, "innodb_doublewrite") == Some(0.0);
+    let figure = format!(
+        "innodb_doublewrite is {}, innodb_flush_log_at_trx_commit is {flush}",
+        if is_torn { "off" } else { "on" }
+    );
+    let answer = if is_torn { Answer::Bad } else { when(flush != 1.0, Answer::Look) };
+    Ok(Finding::new(answer, flush, figure).over(Over::Now))
+}
+
+fn connections(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let used = facts.number("status", "threads_connected")?;
+    let most = facts.number("variables", "max_connections")?;
+    let figure = format!("{used:.0} of {most:.0}");
+    Ok(Finding::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(Over::Now))
+}
+
+fn locks(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let waited = facts.growth("status", "innodb_row_lock_time")? / facts.seconds();
+    let waits = facts.growth("status", "innodb_row_lock_waits")?;
+    let figure = format!("{waited:.0} ms in a second, {waits:.0} waits");
+    Ok(Finding::new(when(waited >= 100.0, Answer::Look), waited, figure))
+}
+
+fn temporary(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let rate = facts.growth("status", "created_tmp_disk_tables")? / facts.seconds();
+    let figure = format!("{rate:.1} a second");
+    Ok(Finding::new(when(rate >= 10.0, Answer::Look), rate, figure))
+}

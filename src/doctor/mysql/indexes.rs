@@ -1,0 +1,216 @@
+//! Tables that are read from end to end, their statistics, and indexes that are there twice or used by nobody.
+
+use super::has_performance_schema;
+use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, number, or_zero, text};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::units;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "my-full-scans",
+        of: Kind::MySql,
+        question: Question::Indexes,
+        figure: "rows that were read without any index in tables of 10,000 rows or more, between the looks",
+        threshold: "look: ten times all rows of a table or more, of 5 % or more of all rows that were read",
+        reason: "Ten times in a few seconds is no report. The optimizer is right to go through a table of which most is wanted: the query tells.",
+        after: "ours",
+        source: "table_io_waits_summary_by_index_usage, where the index is NULL",
+        rights: "performance_schema, with SELECT on it",
+        shown_by: "SELECT * FROM sys.schema_tables_with_full_table_scans LIMIT 10",
+        judge: full_scans,
+    },
+    Check {
+        id: "my-duplicate-index",
+        of: Kind::MySql,
+        question: Question::IndexOrder,
+        figure: "indexes whose columns another index of the same table begins with, in the same order",
+        threshold: "look: any that is not unique",
+        reason: "The other one answers the same queries. Every write pays for both, and both want memory. A narrow one may be meant to be faster.",
+        after: "sys.schema_redundant_indexes of MySQL",
+        source: "information_schema.statistics",
+        rights: "some right on the tables",
+        shown_by: "SELECT * FROM sys.schema_redundant_indexes",
+        judge: duplicate,
+    },
+    Check {
+        id: "my-unused-index",
+        of: Kind::MySql,
+        question: Question::IndexOrder,
+        figure: "indexes that nothing has used since the server was started",
+        threshold: "look: any that is not unique, in a table that was used 1,000 times or more; cannot tell: started less than 14 days ago, or a \
+                    replica is fed from here",
+        reason: "The counters begin anew with every start. A report may use one once a month, and a replica's queries are counted there only. One \
+                 that a foreign key wants cannot be dropped anyway: the server says so.",
+        after: "sys.schema_unused_indexes of MySQL; the conditions are ours",
+        source: "table_io_waits_summary_by_index_usage; Uptime",
+        rights: "performance_schema, with SELECT on it",
+        shown_by: "SELECT * FROM sys.schema_unused_indexes",
+        judge: unused,
+    },
+    Check {
+        id: "my-stale-statistics",
+        of: Kind::MySql,
+        question: Question::Statistics,
+        figure: "rows changed since the statistics of a table were made, as a share of its rows",
+        threshold: "look: 20 % or more of a table of 1,000 rows or more",
+        reason: "InnoDB's own rule is 10 %: it makes them anew by itself, within seconds. Where twice as much is changed it is switched off \
+                 (innodb_stats_auto_recalc, STATS_AUTO_RECALC of the table).",
+        after: "MySQL's documentation of innodb_stats_auto_recalc",
+        source: "MODIFIED_COUNTER of information_schema.INNODB_TABLESTATS (INNODB_SYS_TABLESTATS)",
+        rights: "PROCESS",
+        shown_by: "SELECT name, num_rows, modified_counter FROM information_schema.INNODB_SYS_TABLESTATS ORDER BY 3 DESC LIMIT 10",
+        judge: stale,
+    },
+];
+
+fn full_scans(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    has_performance_schema(facts)?;
+    let pairs = facts.pairs("scans", "id")?;
+    let all: f64 = pairs.iter().map(|pair| growth(pair, "row_reads")).sum();
+    let mut scanned: Vec<(f64, f64, &str)> = pairs
+        .iter()
+        .filter(|pair| text(pair.1, "index_name").is_empty() && or_zero(pair.1, "table_rows") >= 10_000.0)
+        .map(|pair| (growth(pair, "row_reads"), or_zero(pair.1, "table_rows"), text(pair.1, "name")))
+        .filter(|(read, ..)| *read > 0.0)
+        .collect();
+    scanned.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let words = |(read, rows, name): &(f64, f64, &str)| {
+        format!(
+            "`{name}`: {} rows read without an index, {:.1} times all of it",
+            units::count(*read),
+            read / rows
+        )
+    };
+    let often = scanned.iter().filter(|(read, rows, _)| *read >= rows * 10.0 && *read >= all * 0.05);
+    let named: Vec<String> = often.map(words).collect();
+    let figure = match (named.first(), scanned.first()) {
+        (Some(first), _) => format!("{}: {first}", units::counted(named.len(), "table")),
+        (None, Some(most)) => format!("the most is {}", words(most)),
+        (None, None) => "no table of 10,000 rows was gone through".to_owned(),
+    };
+    let most = scanned.first().map_or(0.0, |(read, ..)| *read);
+    Ok(Finding::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
+}
+
+fn duplicate(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let rows = facts.rows("indexes")?;
+    let by = |row: &Row| rows.iter().find(|other| is_covered_by(row, other));
+    let named: Vec<String> = rows
+        .iter()
+        .filter_map(|row| {
+            Some(format!(
+                "`{}` of `{}`, by `{}`",
+                text(row, "name"),
+                text(row, "tab"),
+                text(by(row)?, "name")
+            ))
+        })
+        .collect();
+    let figure = match named.first() {
+        Some(first) => format!("{} of {} are covered by another: {first}", named.len(), rows.len()),
+        None => format!("none of {} is covered by another", rows.len()),
+    };
+    let answer = when(!named.is_empty(), Answer::Look);
+    Ok(Finding::new(answer, named.len() as f64, figure).over(Over::Now).naming(named))
+}
+
+/// Whether another index answers all that this one does.
+fn is_covered_by(row: &Row, other: &Row) -> bool {
+    let (mine, theirs) = (text(row, "cols"), text(other, "cols"));
+    let is_same = mine == theirs;
+    let begins = theirs.strip_prefix(mine).is_some_and(|rest| rest.starts_with(','));
+    let comes_first = or_zero(other, "non_unique") == 0.0 || text(other, "name") < text(row, "name");
+    text(row, "id") != text(other, "id")
+        && text(row, "tab") == text(other, "tab")
+        && text(row, "method") == text(other, "method")
+        && or_zero(row, "non_unique") > 0.0
+        && (is_same && comes_first || begins && text(row, "method") == "BTREE")
+}
+
+fn unused(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
+    const USED_OFTEN: f64 = 1000.0;
+    has_performance_schema(facts)?;
+    if facts.number("replicas", "dumps")? > 0.0 {
+        return Err("a replica is fed from here: what is asked there is counted there".to_owned());
+    }
+    let up = facts.number("status", "uptime")?;
+    if up < ages.unused {
+        return Err(format!(
+            "it has counted for {} only, since it was started, and {} are needed",
+            units::seconds(up),
+            units::seconds(ages.unused)
+        ));
+    }
+    let rows = facts.rows("scans")?;
+    let unique: Vec<String> = facts
+        .rows("indexes")?
+        .iter()
+        .filter(|row| or_zero(row, "non_unique") == 0.0)
+        .map(|row| format!("{} {}", text(row, "tab"), text(row, "name")))
+        .collect();
+    let uses = |table: &str| -> f64 {
+        rows.iter().filter(|row| text(row, "name") == table).map(|row| or_zero(row, "uses")).sum()
+    };
+    let named: Vec<String> = rows
+        .iter()
+        .filter(|row| !text(row, "index_name").is_empty() && or_zero(row, "uses") == 0.0)
+        .filter(|row| !unique.iter().any(|id| id == text(row, "id")) && uses(text(row, "name")) >= USED_OFTEN)
+        .map(|row| format!("`{}` of `{}`", text(row, "index_name"), text(row, "name")))
+        .collect();
+    let figure = match named.first() {
+        Some(first) => format!("{}: {first}", named.len()),
+        None => "none in a table that was used".to_owned(),
+    };
+    let answer = when(!named.is_empty(), Answer::Look);
+    Ok(Finding::new(answer, named.len() as f64, figure).over(Over::Seconds(up)).naming(named))
+}
+
+fn stale(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let share = |row: &Row| or_zero(row, "modified") / or_zero(row, "table_rows").max(1.0);
+    let mut tables: Vec<&Row> = facts
+        .rows("modified")?
+        .iter()
+        .filter(|row| number(row, "table_rows").is_some_and(|rows| rows >= 1000.0))
+        .collect();
+    tables.sort_by(|a, b| share(b).total_cmp(&share(a)));
+    let words = |row: &&Row| {
+        format!(
+            "`{}`: {} rows changed, {}",
+            text(row, "name"),
+            units::count(or_zero(row, "modified")),
+            units::percent(share(row))
+        )
+    };
+    let named: Vec<String> = tables.iter().filter(|row| share(row) >= 0.2).map(words).collect();
+    let most = tables.first().map_or(0.0, |row| share(row));
+    let figure = match (named.first(), tables.first()) {
+        (Some(first), _) => format!("{}: {first}", units::counted(named.len(), "table")),
+        (None, Some(row)) => format!("the most is {}", words(row)),
+        (None, None) => "no table has 1,000 rows".to_owned(),
+    };
+    Ok(Finding::new(when(!named.is_empty(), Answer::Look), most, figure).over(Over::Now).naming(named))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn index(name: &str, cols: &str, non_unique: u8) -> Row {
+        let row = json!({
+            "id": format!("s.t.{name}"), "tab": "s.t", "name": name, "method": "BTREE", "cols": cols, "non_unique": non_unique
+        });
+        row.as_object().cloned().unwrap()
+    }
+
+    #[test]
+    fn an_index_is_covered_by_one_that_begins_with_it() {
+        let (a, ab, again) = (index("a", "x::A", 1), index("ab", "x::A,y::A", 1), index("b", "x::A", 1));
+        assert!(is_covered_by(&a, &ab) && !is_covered_by(&ab, &a));
+        assert!(is_covered_by(&again, &a) && !is_covered_by(&a, &again));
+        assert!(is_covered_by(&a, &index("z", "x::A", 0)) && !is_covered_by(&index("z", "x::A", 0), &a));
+        // The first letters of a column are less than the column.
+        assert!(!is_covered_by(&a, &index("p", "x:4:A,y::A", 1)));
+    }
+}

@@ -1,0 +1,182 @@
+//! The part of MySQL and MariaDB in the questions: what their statistics say, and what is made of it.
+
+mod blobs;
+mod cache;
+mod indexes;
+mod queries;
+mod statements;
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use mysql::prelude::Queryable;
+use mysql::{Conn, Opts, OptsBuilder, Value};
+use serde_json::json;
+
+use super::facts::{Facts, Lack, Looks, Row, Told, number, text};
+use super::finding::Check;
+
+/// The checks of a server of MySQL or MariaDB.
+pub const CHECKS: &[&[Check]] = &[cache::CHECKS, indexes::CHECKS, statements::CHECKS, blobs::CHECKS];
+
+/// A connection to a server, in which nothing is written.
+pub struct MySql {
+    connection: Conn,
+}
+
+/// Checks a URL, before anything is done.
+pub fn parse(url: &str) -> Result<Opts> {
+    const PATIENCE: std::time::Duration = std::time::Duration::from_secs(25);
+    let shown = crate::shown::without_passwords(url);
+    let url = url.replacen("mariadb://", "mysql://", 1);
+    let opts = Opts::from_url(&url).with_context(|| format!("`{shown}` is not a URL of MySQL or MariaDB"))?;
+    let opts = OptsBuilder::from_opts(opts).read_timeout(Some(PATIENCE)).write_timeout(Some(PATIENCE));
+    Ok(opts.tcp_connect_timeout(Some(PATIENCE)).into())
+}
+
+/// Connects.
+pub fn connect(opts: &Opts) -> Result<MySql> {
+    let mut connection = Conn::new(opts.clone())?;
+    let version: Option<String> = connection.query_first("SELECT VERSION()")?;
+    let version = version.unwrap_or_default();
+    let number: Vec<u16> = version.split(['.', '-']).take(2).filter_map(|part| part.parse().ok()).collect();
+    // `sys` and `innodb_table_stats` are there from 5.7 on, and in what MariaDB calls 10.
+    ensure!(number >= vec![5, 7], "the server is older than MySQL 5.7 and MariaDB 10 (it says {version})");
+    Ok(MySql { connection })
+}
+
+impl MySql {
+    fn rows(&mut self, sql: &str) -> Result<Vec<Row>, Lack> {
+        let found: Vec<mysql::Row> = self.connection.query(sql).map_err(|error| lack(&error))?;
+        Ok(found.into_iter().map(row).collect())
+    }
+
+    fn told(&mut self, sql: &str) -> Told {
+        self.rows(sql).map_or_else(Told::Refused, Told::Rows)
+    }
+
+    /// Names and values as one row.
+    fn pairs(&mut self, sql: &str) -> Told {
+        match self.rows(sql) {
+            Ok(rows) => {
+                let pair =
+                    |row: &Row| Some((text(row, "Variable_name").to_lowercase(), row.get("Value")?.clone()));
+                Told::Rows(vec![rows.iter().filter_map(pair).collect()])
+            }
+            Err(why) => Told::Refused(why),
+        }
+    }
+
+    /// Lengths of the values in columns that may be blobs, of a sample of rows.
+    fn blobs(&mut self) -> Told {
+        let columns = match self.rows(queries::COLUMNS) {
+            Ok(columns) => columns,
+            Err(why) => return Told::Refused(why),
+        };
+        let mut rows = Vec::new();
+        for mut column in columns {
+            match self.rows(&queries::lengths(&column)) {
+                Ok(lengths) => {
+                    let mut lengths: Vec<f64> =
+                        lengths.iter().filter_map(|row| number(row, "length")).collect();
+                    lengths.sort_by(f64::total_cmp);
+                    let at =
+                        |share: f64| lengths.get(((lengths.len() as f64 - 1.0) * share).round() as usize);
+                    let quantiles: Vec<f64> =
+                        super::blobs::SHARES.iter().filter_map(|share| at(*share).copied()).collect();
+                    let mean = lengths.iter().sum::<f64>() / lengths.len().max(1) as f64;
+                    column.insert("stored_mean".to_owned(), json!(mean));
+                    column.insert("sampled".to_owned(), json!(lengths.len()));
+                    column.insert("quantiles".to_owned(), json!(quantiles));
+                }
+                Err(why) => drop(column.insert("refused".to_owned(), json!(why))),
+            }
+            rows.push(column);
+        }
+        Told::Rows(rows)
+    }
+}
+
+/// A row of the server's as one that is kept.
+fn row(row: mysql::Row) -> Row {
+    let names: Vec<String> = row.columns_ref().iter().map(|column| column.name_str().into_owned()).collect();
+    let values = row.unwrap().into_iter().map(|value| match value {
+        Value::NULL => serde_json::Value::Null,
+        Value::Int(number) => json!(number),
+        Value::UInt(number) => json!(number),
+        Value::Float(number) => json!(number),
+        Value::Double(number) => json!(number),
+        // Numbers of statements that are not prepared are digits.
+        Value::Bytes(bytes) => json!(String::from_utf8_lossy(&bytes)),
+        other => json!(other.as_sql(true)),
+    });
+    names.into_iter().zip(values).collect()
+}
+
+/// What the server said; a missing right with the way out.
+fn lack(error: &mysql::Error) -> Lack {
+    /// Access denied: for a database, for lack of a privilege, for a table.
+    const DENIED: [u16; 3] = [1044, 1227, 1142];
+    match error {
+        mysql::Error::MySqlError(said) if DENIED.contains(&said.code) => {
+            format!(
+                "{said}; `GRANT PROCESS ON *.*`, and SELECT on performance_schema and mysql, let the user see this"
+            )
+        }
+        _ => error.to_string(),
+    }
+}
+
+impl Looks for MySql {
+    fn version(&mut self) -> Option<String> {
+        let rows = self.rows("SELECT VERSION() AS version").ok()?;
+        let version = text(rows.first()?, "version");
+        let name = if version.contains("MariaDB") { "MariaDB" } else { "MySQL" };
+        Some(format!("{name} {version}"))
+    }
+
+    fn look(&mut self, is_last: bool) -> BTreeMap<String, Told> {
+        let mut told = BTreeMap::from([
+            ("status".to_owned(), self.pairs("SHOW GLOBAL STATUS")),
+            ("variables".to_owned(), self.pairs("SHOW GLOBAL VARIABLES")),
+        ]);
+        for (name, sql) in queries::SOURCES {
+            told.insert((*name).to_owned(), self.told(sql));
+        }
+        if is_last {
+            told.insert("modified".to_owned(), self.modified());
+            told.insert("blobs".to_owned(), self.blobs());
+        }
+        keep_what_is_read(&mut told);
+        told
+    }
+}
+
+impl MySql {
+    /// MySQL 8 gave the table another name.
+    fn modified(&mut self) -> Told {
+        match self.told(&queries::modified("INNODB_TABLESTATS")) {
+            Told::Rows(rows) => Told::Rows(rows),
+            Told::Refused(_) => self.told(&queries::modified("INNODB_SYS_TABLESTATS")),
+        }
+    }
+}
+
+/// Of the hundreds of counters and settings only those that some check reads are kept: settings may name paths and hosts.
+fn keep_what_is_read(told: &mut BTreeMap<String, Told>) {
+    for source in ["status", "variables"] {
+        if let Some(Told::Rows(rows)) = told.get_mut(source) {
+            for row in rows {
+                row.retain(|name, _| queries::READ.contains(&name.as_str()));
+            }
+        }
+    }
+}
+
+/// Whether the server keeps the statistics of statements and tables.
+fn has_performance_schema(facts: &Facts) -> Result<(), Lack> {
+    if facts.number("variables", "performance_schema")? > 0.0 {
+        return Ok(());
+    }
+    Err("performance_schema is off, as MariaDB ships it: `performance_schema=ON` in its configuration, and a restart, turn it on".to_owned())
+}

@@ -1,0 +1,170 @@
+//! Memory, what is thrown away, what would be lost, and what was slow.
+
+use crate::doctor::facts::{Facts, Kind, Lack, number, or_zero, text};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::units;
+
+/// The checks of a server of Redis or Valkey.
+pub const CHECKS: &[&[Check]] = &[ALL];
+
+const ALL: &[Check] = &[
+    Check {
+        id: "redis-memory",
+        of: Kind::Redis,
+        question: Question::ServerMemory,
+        figure: "memory in use, of maxmemory, or of the machine's where there is no limit",
+        threshold: "look: above 90 %; bad: above 90 % of the machine's, without a limit",
+        reason: "At its limit it throws keys away or refuses writes, by its policy: a cache that is full is right, and redis-evictions tells whether \
+                 that costs. Without a limit the kernel kills it.",
+        after: "awesome-prometheus-alerts (90 %)",
+        source: "used_memory, maxmemory and total_system_memory of INFO",
+        rights: "+info",
+        shown_by: "redis-cli INFO memory",
+        judge: memory,
+    },
+    Check {
+        id: "redis-evictions",
+        of: Kind::Redis,
+        question: Question::ServerMemory,
+        figure: "keys thrown away in a second for want of memory, and the share of reads that found nothing",
+        threshold: "look: keys are thrown away while 20 % or more of the reads find nothing; cannot tell: started less than 24 h ago",
+        reason: "What is thrown away and not asked for again is what a cache is for. A cache that was just started finds nothing, either.",
+        after: "ours",
+        source: "evicted_keys, keyspace_hits and keyspace_misses of INFO",
+        rights: "+info",
+        shown_by: "redis-cli INFO stats",
+        judge: evictions,
+    },
+    Check {
+        id: "redis-fragmentation",
+        of: Kind::Redis,
+        question: Question::ServerMemory,
+        figure: "memory that it has from the system, over what it uses",
+        threshold: "look: above 1.5, of 100 MB or more",
+        reason: "The rest lies between what is used. Of little memory the ratio says nothing: the program itself is most of it.",
+        after: "Redis's documentation of memory optimization",
+        source: "used_memory_rss and used_memory of INFO",
+        rights: "+info",
+        shown_by: "redis-cli MEMORY DOCTOR",
+        judge: fragmentation,
+    },
+    Check {
+        id: "redis-persistence",
+        of: Kind::Redis,
+        question: Question::Disk,
+        figure: "whether the last snapshot and the last write of the log went well, and whether there are any",
+        threshold: "bad: the last one failed; look: neither snapshots nor a log, in a server that throws nothing away",
+        reason: "What failed is silent until it is wanted. A server without either is a cache: one whose policy is noeviction is mostly meant as \
+                 more.",
+        after: "Redis's documentation of persistence",
+        source: "rdb_last_bgsave_status and aof_last_write_status of INFO; save and appendonly",
+        rights: "+info, +config|get",
+        shown_by: "redis-cli INFO persistence; redis-cli CONFIG GET save",
+        judge: persistence,
+    },
+    Check {
+        id: "redis-slow-commands",
+        of: Kind::Redis,
+        question: Question::Queries,
+        figure: "commands that were noted as slow between the looks",
+        threshold: "look: any",
+        reason: "All others wait while one is carried out. The log is as long as slowlog-max-len: where it is full its length does not grow, and this \
+                 cannot be told.",
+        after: "Redis's documentation of SLOWLOG (10 ms, as shipped)",
+        source: "SLOWLOG LEN; its entries, which have values, are not read",
+        rights: "+slowlog|len",
+        shown_by: "redis-cli SLOWLOG GET 10",
+        judge: slow,
+    },
+    Check {
+        id: "redis-connections",
+        of: Kind::Redis,
+        question: Question::Network,
+        figure: "connections that were refused because there were too many",
+        threshold: "look: any between the looks, or above 80 % of maxclients",
+        reason: "The next ones are refused. A pool in the application is the way out.",
+        after: "awesome-prometheus-alerts (any; 90 %)",
+        source: "rejected_connections, connected_clients and maxclients of INFO",
+        rights: "+info",
+        shown_by: "redis-cli INFO clients",
+        judge: connections,
+    },
+];
+
+fn memory(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let used = facts.number("info", "used_memory")?;
+    let limit = facts.number("info", "maxmemory")?;
+    let (of, words) = match limit > 0.0 {
+        true => (limit, "its limit"),
+        false => (facts.number("info", "total_system_memory")?, "the machine, without a limit"),
+    };
+    let share = used / of.max(1.0);
+    let figure = format!("{} of {} ({words})", units::bytes(used), units::bytes(of));
+    let answer = when(share > 0.9, if limit > 0.0 { Answer::Look } else { Answer::Bad });
+    Ok(Finding::new(answer, share, figure).over(Over::Now))
+}
+
+fn evictions(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
+    let up = facts.number("info", "uptime_in_seconds")?;
+    if up < ages.cache {
+        return Err(format!("it was started {} ago: it may still be filling", units::seconds(up)));
+    }
+    let rate = facts.growth("info", "evicted_keys")? / facts.seconds();
+    let (hits, misses) = (facts.growth("info", "keyspace_hits")?, facts.growth("info", "keyspace_misses")?);
+    let missed = misses / (hits + misses).max(1.0);
+    let figure = format!(
+        "{rate:.0} keys thrown away in a second; {} of {:.0} reads found nothing",
+        units::percent(missed),
+        hits + misses
+    );
+    Ok(Finding::new(when(rate > 0.0 && missed >= 0.2, Answer::Look), rate, figure))
+}
+
+fn fragmentation(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    const LITTLE: f64 = 100e6;
+    let (had, used) = (facts.number("info", "used_memory_rss")?, facts.number("info", "used_memory")?);
+    let ratio = had / used.max(1.0);
+    let figure = format!("{ratio:.2}: {} for {}", units::bytes(had), units::bytes(used));
+    Ok(Finding::new(when(ratio > 1.5 && had >= LITTLE, Answer::Look), ratio, figure).over(Over::Now))
+}
+
+fn persistence(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let info = facts.row("info")?;
+    let failed: Vec<&str> = [
+        ("rdb_last_bgsave_status", "the last snapshot"),
+        ("aof_last_write_status", "the last write of the log"),
+    ]
+    .iter()
+    .filter(|(field, _)| text(info, field) == "err")
+    .map(|(_, what)| *what)
+    .collect();
+    if !failed.is_empty() {
+        let figure = format!("failed: {}", failed.join(", "));
+        return Ok(Finding::new(Answer::Bad, failed.len() as f64, figure).over(Over::Now));
+    }
+    let settings = facts.row("settings")?;
+    let (snapshots, log) = (!text(settings, "save").is_empty(), number(settings, "appendonly") == Some(1.0));
+    let is_kept = snapshots || log || text(info, "role") != "master";
+    let policy = text(info, "maxmemory_policy");
+    let holds = or_zero(info, "used_memory");
+    let figure = format!(
+        "snapshots {}, log {}, policy {policy}",
+        if snapshots { "on" } else { "off" },
+        if log { "on" } else { "off" }
+    );
+    Ok(Finding::new(when(!is_kept && policy == "noeviction", Answer::Look), holds, figure).over(Over::Now))
+}
+
+fn slow(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let (noted, all) = (facts.growth("slow", "count")?, facts.number("slow", "count")?);
+    let figure = format!("{noted} between the looks, {all} in the log");
+    Ok(Finding::new(when(noted > 0.0, Answer::Look), noted, figure))
+}
+
+fn connections(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let refused = facts.growth("info", "rejected_connections")?;
+    let used = facts.number("info", "connected_clients")?;
+    let most = facts.number("info", "maxclients").unwrap_or(f64::INFINITY);
+    let figure = format!("{refused} refused; {used} of {most}");
+    Ok(Finding::new(when(refused > 0.0 || used > most * 0.8, Answer::Look), refused, figure))
+}

@@ -1,0 +1,133 @@
+//! The part of Redis and Valkey in the questions: what they say of themselves, and what is made of it.
+
+mod checks;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+pub use self::checks::CHECKS;
+use super::facts::{Looks, Row, Told, text};
+use crate::wire::buffer::Address;
+use crate::wire::redis::{Client, Login, Reply, parse_url};
+
+/// A connection to a server.
+pub struct Redis {
+    client: Client,
+}
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+/// Checks a URL, before anything is done.
+pub fn parse(url: &str) -> Result<(Address, Login)> {
+    Ok(parse_url(url)?)
+}
+
+/// Connects.
+pub fn connect((address, login): &(Address, Login)) -> Result<Redis> {
+    let mut client = Client::connect(address, login, PATIENCE)?;
+    let answer = client.ask(&[b"PING"])?;
+    ensure!(answer == Reply::Status("PONG".to_owned()), "it does not answer as Redis or Valkey do");
+    Ok(Redis { client })
+}
+
+impl Redis {
+    /// `INFO`: names and values, one to a line. Of the statistics of databases and commands only numbers are kept.
+    fn info(&mut self) -> Told {
+        match self.client.ask(&[b"INFO"]) {
+            Ok(reply) => Told::Rows(vec![pairs(&reply.text())]),
+            Err(error) => Told::Refused(error.to_string()),
+        }
+    }
+
+    fn settings(&mut self) -> Told {
+        const ASKED: &[&str] = &["save", "appendonly", "slowlog-log-slower-than"];
+        let mut row = Row::new();
+        for name in ASKED {
+            match self.client.ask(&[b"CONFIG", b"GET", name.as_bytes()]) {
+                Ok(reply) => {
+                    row.extend(reply.members().get(1).map(|value| ((*name).to_owned(), json!(value))))
+                }
+                Err(error) => return Told::Refused(format!("{error}; the user needs `+config|get`")),
+            }
+        }
+        Told::Rows(vec![row])
+    }
+
+    /// How many commands were noted as slow. The log itself has their arguments, which are not looked at.
+    fn slow(&mut self) -> Told {
+        match self.client.ask(&[b"SLOWLOG", b"LEN"]) {
+            Ok(Reply::Number(count)) => {
+                Told::Rows(vec![Row::from_iter([("count".to_owned(), json!(count))])])
+            }
+            Ok(_) => Told::Refused("its slow log has no length".to_owned()),
+            Err(error) => Told::Refused(format!("{error}; the user needs `+slowlog|len`")),
+        }
+    }
+}
+
+/// The lines of `INFO`.
+fn pairs(info: &str) -> Row {
+    const READ: &[&str] = &[
+        "aof_enabled",
+        "aof_last_write_status",
+        "evicted_keys",
+        "connected_clients",
+        "keyspace_hits",
+        "keyspace_misses",
+        "maxclients",
+        "maxmemory",
+        "maxmemory_policy",
+        "mem_fragmentation_ratio",
+        "rdb_changes_since_last_save",
+        "rdb_last_bgsave_status",
+        "redis_version",
+        "rejected_connections",
+        "role",
+        "total_commands_processed",
+        "total_system_memory",
+        "uptime_in_seconds",
+        "used_memory",
+        "used_memory_rss",
+        "valkey_version",
+    ];
+    let lines = info.lines().filter_map(|line| line.trim().split_once(':'));
+    lines
+        .filter(|(name, _)| READ.contains(name))
+        .map(|(name, value)| (name.to_owned(), json!(value)))
+        .collect()
+}
+
+impl Looks for Redis {
+    fn version(&mut self) -> Option<String> {
+        let Told::Rows(rows) = self.info() else { return None };
+        let row = rows.first()?;
+        Some(match text(row, "valkey_version") {
+            "" => format!("Redis {}", text(row, "redis_version")),
+            version => format!("Valkey {version}"),
+        })
+    }
+
+    fn look(&mut self, _is_last: bool) -> BTreeMap<String, Told> {
+        let told = [("info", self.info()), ("settings", self.settings()), ("slow", self.slow())];
+        told.into_iter().map(|(name, told)| (name.to_owned(), told)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::facts::number;
+
+    #[test]
+    fn what_is_read_of_the_answer_is_kept_and_nothing_else() {
+        let row = pairs(
+            "# Memory\r\nused_memory:1048576\r\nexecutable:/home/someone/redis\r\nmaxmemory_policy:noeviction\r\n",
+        );
+        assert_eq!(number(&row, "used_memory"), Some(1_048_576.0));
+        assert_eq!((row.len(), text(&row, "maxmemory_policy")), (2, "noeviction"));
+    }
+}

@@ -1,0 +1,119 @@
+//! Facts in a directory: to be judged elsewhere or later, and compared with those of another day.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::facts::Facts;
+use super::finding::LeastAges;
+use super::report::{FORMAT, Report, wrapped};
+
+/// Its file in the directory.
+const FILE: &str = "facts.json";
+
+/// What was looked at, before anything is made of it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Saved {
+    /// The version of this form.
+    pub format: u32,
+    /// The program's version.
+    pub blobwise: String,
+    /// When the second look was taken.
+    pub taken_at: String,
+    /// The machine, and each server.
+    pub facts: Vec<Facts>,
+}
+
+impl Saved {
+    /// What was looked at just now.
+    pub fn of(facts: Vec<Facts>, taken_at: String) -> Saved {
+        Saved { format: FORMAT, blobwise: env!("CARGO_PKG_VERSION").to_owned(), taken_at, facts }
+    }
+
+    /// Writes it into a directory, which is made where it is not there. What was saved there before is an error.
+    pub fn save(&self, dir: &Path) -> Result<()> {
+        check_free(dir)?;
+        let file = dir.join(FILE);
+        let shown = || format!("cannot write `{}`", file.display());
+        std::fs::create_dir_all(dir).with_context(shown)?;
+        std::fs::write(&file, serde_json::to_string_pretty(self)? + "\n").with_context(shown)
+    }
+
+    /// Reads what was saved in a directory.
+    pub fn load(dir: &Path) -> Result<Saved> {
+        /// Some hundred servers with thousands of tables.
+        const BYTES_MAX: u64 = 256 << 20;
+        let file = dir.join(FILE);
+        let shown = || format!("cannot read the facts `{}`", file.display());
+        let text = crate::input::read_text(&file, BYTES_MAX).with_context(shown)?;
+        let saved: Saved = serde_json::from_str(&text).with_context(shown)?;
+        ensure!(
+            saved.format == FORMAT,
+            "the facts `{}` have format {}, and this program reads {FORMAT}",
+            file.display(),
+            saved.format
+        );
+        Ok(saved)
+    }
+
+    /// What the checks make of it.
+    pub fn report(&self, ages: &LeastAges) -> Report {
+        Report::of(&self.facts, &self.taken_at, ages)
+    }
+}
+
+/// Refuses a directory in which facts are saved, before anything is done.
+pub fn check_free(dir: &Path) -> Result<()> {
+    let file = dir.join(FILE);
+    ensure!(!file.exists(), "`{}` is there already: name another directory with --save", file.display());
+    Ok(())
+}
+
+/// What two reports answer differently, as text.
+pub fn compared(old: &Report, new: &Report) -> String {
+    let mut text = format!("\nAgainst {}:\n", old.taken_at);
+    let mut same = 0;
+    for subject in &new.subjects {
+        let is_same =
+            |other: &&super::report::Examined| other.kind == subject.kind && other.subject == subject.subject;
+        let Some(before) = old.subjects.iter().find(is_same) else {
+            text += &wrapped("  ", &format!("{} was not looked at then", subject.subject));
+            continue;
+        };
+        for line in &subject.lines {
+            let Some(then) = before.lines.iter().find(|then| then.check == line.check) else { continue };
+            if then.answer == line.answer {
+                same += 1;
+                continue;
+            }
+            let (was, is) = (then.answer.name(), line.answer.name());
+            text += &wrapped("  ", &format!("{}: {was}, now {is}", line.check));
+            text += &wrapped("    ", &format!("then: {}", then.figure));
+            text += &wrapped("    ", &format!("now:  {}", line.figure));
+        }
+    }
+    text + &wrapped("  ", &format!("{same} answers are the same."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_saved_is_read_again_and_nothing_else() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let place = dir.path().join("deep/er");
+        let facts = vec![Facts::of(super::super::facts::Kind::Machine, "this machine".to_owned())];
+        let saved = Saved::of(facts, "2026-01-01T00:00:00Z".to_owned());
+        saved.save(&place).unwrap();
+        assert_eq!(Saved::load(&place).unwrap().facts, saved.facts);
+        assert!(saved.save(&place).unwrap_err().to_string().contains("is there already"));
+        let text = std::fs::read_to_string(place.join(FILE)).unwrap();
+        std::fs::write(place.join(FILE), text.replacen("\"format\": 1", "\"format\": 7", 1)).unwrap();
+        assert!(Saved::load(&place).unwrap_err().to_string().contains("format 7"));
+        std::fs::write(place.join(FILE), "{}").unwrap();
+        assert!(Saved::load(&place).is_err());
+    }
+}
