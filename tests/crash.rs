@@ -22,6 +22,7 @@ use blobwise::crash::{
 };
 use blobwise::host::disk::{Asked, DiskFile, Faults, Kind as Noted, Log, LoopDevice, own_mounts};
 use blobwise::plan::{Candidate, Sets, candidates};
+use blobwise::result::cause::{CutBy, CutCause, DiskWrite, FilePlace};
 use blobwise::result::crash::besides::{ErrorCase, ErrorKind, Flips, Kills, Outcome, Told};
 use blobwise::store::{
     Adapter, Caps, Durability, Facts, Integrity, Key, Kind, Loss, Losses, Needs, Options, Session, Setup,
@@ -95,6 +96,7 @@ const TESTS: &[Test] = &[
         servers_fail,
     ),
     ("each embedded store keeps what it declares", &["ext4"], &[], embedded),
+    ("stores keep what they declare under several workers", &["ext4"], &[], several),
     ("servers keep what they declare", &["ext4"], SERVERS, servers),
     ("files and a database keep it on other file systems", &["xfs", "btrfs"], &[], other_file_systems),
     ("a run that is killed leaves nothing", &["ext4"], &[], killed),
@@ -360,7 +362,8 @@ impl Session for FilesSession<'_> {
             return self.0.write_late(path, [&checksum(blob).to_le_bytes(), blob].concat());
         }
         // In place, what is torn is the blob itself; else a new file takes its name.
-        let written = if *lie == Lie::HidesTorn { path.clone() } else { dir.join("new") };
+        let written =
+            if *lie == Lie::HidesTorn { path.clone() } else { dir.join(format!("new-{}", key.as_str())) };
         let mut file = File::options().write(true).create(true).truncate(false).open(&written)?;
         file.write_all(&checksum(blob).to_le_bytes())?;
         file.write_all(blob)?;
@@ -465,11 +468,41 @@ fn cuts_of(lie: Lie, cuts: usize) -> Result<blobwise::crash::Finding> {
     try_cuts(&lab, &Trial { candidate: &candidate, class, judged_as: class, mount: "" }, cuts, 1, &mut |_| ())
 }
 
+/// Whether the cause of a damage is what the liar does.
+fn is_right(lie: Lie, cause: &CutCause) -> bool {
+    let of_file = |write: &DiskWrite, file: &str| {
+        let is_it = |place: &FilePlace| place.file.starts_with("store/") && place.file != file;
+        write.place.as_ref().is_some_and(is_it)
+    };
+    // The bytes of a blob, and what is neither its nor another file's.
+    let is_of_blobs = cause.writes.iter().any(|write| of_file(write, "store/other"));
+    let is_of_system = !cause.writes.is_empty() && cause.writes.iter().all(|write| write.place.is_none());
+    let is_too_late = [CutBy::Missing, CutBy::NotSent].contains(&cause.by) && cause.is_smallest;
+    let Some(promise) = &cause.promise else {
+        return lie == Lie::Refuses && cause.by == CutBy::Whatever && cause.blob.is_none();
+    };
+    let has_flushed_bytes =
+        promise.written.iter().any(|write| write.flushed.is_some_and(|at| at < promise.at));
+    match lie {
+        Lie::NoDirectory => is_too_late && is_of_system && has_flushed_bytes,
+        // The bytes may have come in time by chance: then it is the length of the file.
+        Lie::NoFlush => is_too_late && (is_of_blobs || is_of_system && has_flushed_bytes),
+        Lie::WrongFile => is_too_late && is_of_blobs && !has_flushed_bytes,
+        Lie::DeleteComesBack => {
+            is_too_late && is_of_system && promise.is_delete && promise.flushes.is_empty()
+        }
+        Lie::HidesTorn => cause.by == CutBy::Surviving && is_of_blobs && cause.is_smallest,
+        _ => false,
+    }
+}
+
 fn caught(lie: Lie, by: Damage) -> Result<()> {
-    let finding = cuts_of(lie, 60)?;
+    let finding = cuts_of(lie, 40)?;
     let is_there = finding.damaged.iter().any(|sort| sort.damage == by);
     ensure!(is_there && Verdict::on(Loss::Nothing, &finding) == Verdict::Refuted, "{finding:?}");
     ensure!(finding.first.is_some(), "nothing is said of it");
+    let named = finding.causes.iter().find(|cause| cause.damage == by);
+    ensure!(named.is_some_and(|cause| is_right(lie, cause)), "{named:#?}");
     Ok(())
 }
 
@@ -623,6 +656,26 @@ fn servers_fail() -> Result<()> {
         let is_right = errors.cases.iter().any(noticed) && errors.cases.iter().all(|case| !case.breaks);
         ensure!(is_right, "{who}: {errors:#?}");
     }
+    Ok(())
+}
+
+fn several() -> Result<()> {
+    let stores = ["files/hashed", "sqlite"].map(str::to_owned);
+    let (candidates, _) = candidates(&stores, &Sets::default(), true)?;
+    for (candidate, class) in candidates.iter().zip([Durability::EachWrite, Durability::OnSync]) {
+        let dir = tempfile::tempdir()?;
+        let lab = Lab::new(dir.path(), "ext4")?.with_workers(4);
+        let trial = Trial { candidate, class, judged_as: class, mount: "" };
+        let finding = try_cuts(&lab, &trial, 16, 3, &mut |_| ())?;
+        ensure!(Verdict::on(trial.declared(), &finding) == Verdict::Confirmed, "{finding:?}");
+    }
+    // What is wrong is seen with several as with one.
+    let (dir, liar) = (tempfile::tempdir()?, candidate(Lie::NoFlush)?);
+    let lab = Lab::new(dir.path(), "ext4")?.with_workers(4);
+    let class = Durability::EachWrite;
+    let trial = Trial { candidate: &liar, class, judged_as: class, mount: "" };
+    let finding = try_cuts(&lab, &trial, 12, 3, &mut |_| ())?;
+    ensure!(Verdict::on(Loss::Nothing, &finding) == Verdict::Refuted, "{finding:?}");
     Ok(())
 }
 

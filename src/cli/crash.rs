@@ -53,6 +53,10 @@ pub struct Flags {
     /// The same seed has the same ops, cuts and images
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Workers of a load, each with blobs of its own. With more than one the disk's log is another each time; cuts and images are those
+    /// of the log
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=24))]
+    workers: u8,
     /// Seconds after which a load or a look that does not end is ended: its disk is taken away, and the next one begins
     #[arg(long, value_name = "SECONDS", default_value_t = PATIENCE.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400))]
     patience: u64,
@@ -109,6 +113,11 @@ impl Asked {
         if flags.cuts == 0 && flags.others().is_nothing() {
             bail!("`--cuts 0 --kills 0` leaves nothing to do: add `--errors`, `--lying-disk` or `--flips`");
         }
+        if let Some(candidate) =
+            candidates.iter().find(|candidate| flags.workers > 1 && !is_for_many(candidate))
+        {
+            bail!("`{}` takes one worker at a time: leave `--workers` out", candidate.label);
+        }
         [&flags.json, &flags.markdown].into_iter().flatten().try_for_each(|file| check_file(file))?;
         Ok(Asked { candidates, classes, kinds })
     }
@@ -139,7 +148,10 @@ pub fn main(flags: &Flags) -> Result<Ended> {
         let dir = place.path().join(kind);
         std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
         let patience = Duration::from_secs(flags.patience);
-        let lab = Lab::new(&dir, kind)?.stopped_by(signals.shared_stop()).waiting(patience);
+        let lab = Lab::new(&dir, kind)?
+            .stopped_by(signals.shared_stop())
+            .waiting(patience)
+            .with_workers(flags.workers.into());
         let outcome = under_way.on(&lab, kind);
         if signals.received().is_some() {
             break;
@@ -178,6 +190,7 @@ fn begun(flags: &Flags, place: &Path) -> Report {
         cuts: flags.cuts,
         kills: flags.kills,
         seed: flags.seed,
+        workers: flags.workers,
         controls: Vec::new(),
         lines: Vec::new(),
     }
@@ -239,6 +252,10 @@ impl UnderWay<'_> {
         line.besides = crash::others(lab, &trial, &self.flags.others(), seed, &mut |what| tell(what));
         line
     }
+}
+
+fn is_for_many(candidate: &Candidate) -> bool {
+    (candidate.adapter.caps)(&candidate.options).many
 }
 
 fn has(candidate: &Candidate, class: Durability) -> bool {

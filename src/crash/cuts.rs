@@ -115,26 +115,46 @@ pub(super) fn choose(log: &Log, begun: usize, end: usize, cuts: usize, seed: u64
     chosen
 }
 
-/// Adds what survives of a cut to an image that has everything up to its last flush.
-pub(super) fn survivors(log: &Log, cut: &Cut, image: &mut [u8]) {
+/// What there is of a write on an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// Its entry in the log.
+    pub(super) entry: usize,
+    /// How many of its first bytes.
+    pub(super) bytes: u64,
+}
+
+/// What survives of each write that no flush had covered.
+pub(super) fn pieces(log: &Log, cut: &Cut) -> Vec<Piece> {
     let mut rng = SmallRng::seed_from_u64(cut.seed);
-    let pending: Vec<_> = log.entries(cut.flushed..cut.at).map(|(_, entry)| entry).collect();
-    let Some(last) = pending.len().checked_sub(1) else { return };
+    let pending: Vec<_> = log.entries(cut.flushed..cut.at).collect();
+    let Some(last) = pending.len().checked_sub(1) else { return Vec::new() };
     let first_ones = rng.random_range(0..=pending.len());
     let torn = rng.random_range(0..=last);
-    for (index, entry) in pending.iter().enumerate() {
+    let mut piece = |index: usize, len: u64| {
         let by_chance = rng.random();
-        let part = rng.random_range(0..=entry.len / SECTOR) * SECTOR;
-        let bytes = match cut.survives {
+        let part = rng.random_range(0..=len / SECTOR) * SECTOR;
+        match cut.survives {
             Survives::Nothing => 0,
-            Survives::Prefix if index < first_ones => entry.len,
+            Survives::Prefix if index < first_ones => len,
             Survives::Torn if index == torn => part,
-            Survives::Some | Survives::Torn if by_chance => entry.len,
-            Survives::Last if index == last => entry.len,
+            Survives::Some | Survives::Torn if by_chance => len,
+            Survives::Last if index == last => len,
             _ => 0,
-        };
-        log.apply(entry, bytes, image);
-    }
+        }
+    };
+    let pending = pending.iter().enumerate();
+    pending.map(|(index, (entry, told))| Piece { entry: *entry, bytes: piece(index, told.len) }).collect()
+}
+
+/// Adds pieces of writes to an image.
+pub(super) fn put(log: &Log, pieces: &[Piece], image: &mut [u8]) {
+    pieces.iter().for_each(|piece| log.apply(&log.entry(piece.entry), piece.bytes, image));
+}
+
+/// Adds what survives of a cut to an image that has everything up to its last flush.
+pub(super) fn survivors(log: &Log, cut: &Cut, image: &mut [u8]) {
+    put(log, &pieces(log, cut), image);
 }
 
 #[cfg(test)]

@@ -399,7 +399,7 @@ mod tests {
     use super::*;
 
     fn ran(failed: u64, end: End, failed_ops: u64, damage: Option<Damage>) -> Ran {
-        let worst = damage.map(|damage| Lost { damage, what: "it is so".to_owned() });
+        let worst = damage.map(|damage| Lost { damage, key: None, op: None, what: "it is so".to_owned() });
         Ran {
             switch: Requests { failed, of_all: 9 },
             writes: 0,

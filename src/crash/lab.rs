@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use super::Trial;
+use super::check::{self, Checker, Said};
 use super::cuts::{self, Cut};
 use super::load::{self, History, KEYS, Load};
 use super::oracle::{Judged, Known, Seen};
@@ -20,11 +21,12 @@ use crate::host::machine;
 use crate::host::server::Program;
 use crate::names::unknown;
 use crate::plan::Candidate;
+use crate::result::checked::Checked;
 use crate::result::crash::{Course, Sent};
 use crate::store::{Common, Durability, Loss, Mode, NoticedBy, Setup, Span, Store};
 
 /// Bytes of the disk.
-const DISK_BYTES: usize = 1 << 30;
+pub(super) const DISK_BYTES: usize = 1 << 30;
 /// Bytes of writes that a log has room for.
 pub(super) const LOG_BYTES: u64 = 1 << 30;
 /// A store that does not open in so long does not open.
@@ -44,6 +46,8 @@ pub struct Lab {
     /// Set from outside to end early.
     stop: Arc<AtomicBool>,
     patience: Duration,
+    /// How many do the ops of a load at once.
+    pub(super) workers: usize,
     /// What its disks do wrong: that of a load, and those that are looked at.
     faults: [Faults; 2],
 }
@@ -65,6 +69,7 @@ struct Maker {
     words: &'static [&'static str],
     /// The mount option with which it passes no flushes on to the disk.
     without_flushes: Option<&'static str>,
+    checker: Checker,
 }
 
 /// A program of this name; distributions have it where not every user looks.
@@ -85,6 +90,11 @@ const MAKERS: &[Maker] = &[
         // All of it at once, so that the kernel does not go on with it later; a journal as small disks have.
         words: &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-J", "size=8"],
         without_flushes: Some("barrier=0"),
+        checker: Checker {
+            program: program("e2fsck", &["-V"], "e2fsck", "apt-get install e2fsprogs"),
+            words: &["-f", "-n"],
+            wrong: 4,
+        },
     },
     Maker {
         kind: "xfs",
@@ -92,12 +102,22 @@ const MAKERS: &[Maker] = &[
         words: &["-q", "-f"],
         // It always passes them on, since Linux 4.19.
         without_flushes: None,
+        checker: Checker {
+            program: program("xfs_repair", &["-V"], "xfs_repair", "apt-get install xfsprogs"),
+            words: &["-n"],
+            wrong: 1,
+        },
     },
     Maker {
         kind: "btrfs",
         program: program("mkfs.btrfs", &["--version"], "mkfs.btrfs", "apt-get install btrfs-progs"),
         words: &["-q", "-f"],
         without_flushes: Some("nobarrier"),
+        checker: Checker {
+            program: program("btrfs", &["--version"], "btrfs-progs", "apt-get install btrfs-progs"),
+            words: &["check", "--readonly"],
+            wrong: 1,
+        },
     },
 ];
 
@@ -109,11 +129,11 @@ fn maker(kind: &str) -> Result<&'static Maker> {
 
 /// A load that was done, ready to be cut.
 pub struct Bench<'a> {
-    lab: &'a Lab,
-    trial: Trial<'a>,
-    log: Arc<Log>,
-    history: History,
-    load: Load,
+    pub(super) lab: &'a Lab,
+    pub(super) trial: Trial<'a>,
+    pub(super) log: Arc<Log>,
+    pub(super) history: History,
+    pub(super) load: Load,
     begun: usize,
     end: usize,
     version: Option<String>,
@@ -127,6 +147,8 @@ pub struct Found {
     pub open_seconds: Option<f64>,
     /// What was found of each blob.
     pub(super) blobs: Vec<Seen>,
+    /// What the file system's own check said, where it was asked.
+    pub(super) said: Option<Said>,
 }
 
 impl Lab {
@@ -153,6 +175,7 @@ impl Lab {
             found: maker.program.find()?.path,
             stop: Arc::default(),
             patience: PATIENCE,
+            workers: 1,
             faults: [Faults::default(); 2],
         };
         for dir in [&lab.file, &lab.mount] {
@@ -164,6 +187,11 @@ impl Lab {
     /// Its file system.
     pub fn kind(&self) -> &'static str {
         self.maker.kind
+    }
+
+    /// Adds what the file system's own check said.
+    pub(super) fn add_check(&self, said: Said, sum: &mut Checked) {
+        self.maker.checker.add(said, sum);
     }
 
     /// The mount option with which its file system passes no flushes on, if there is one.
@@ -207,6 +235,11 @@ impl Lab {
         let mut mounted = Mounted { device, disk };
         mounted.device.mount(self.maker.kind, &self.mount, options)?;
         Ok(mounted)
+    }
+
+    /// The same whose loads are done by so many at once.
+    pub fn with_workers(self, workers: usize) -> Lab {
+        Lab { workers: workers.max(1), ..self }
     }
 
     /// The same whose disks do something wrong: that of a load, and those that are looked at.
@@ -276,7 +309,7 @@ impl Lab {
             blob_bytes_max: 64 << 10,
             store_bytes_max: 32 << 20,
             keys_max: KEYS + 1,
-            workers: 1,
+            workers: self.workers,
             op_timeout: Duration::from_secs(10),
             options: &candidate.options,
         };
@@ -291,7 +324,7 @@ impl Lab {
     /// The same, to an end.
     pub(super) fn record_to<'a>(&'a self, trial: &Trial<'a>, seed: u64, ending: Ending) -> Result<Bench<'a>> {
         let log = Arc::new(Log::new(LOG_BYTES)?);
-        let (history, load) = (History::new()?, Load::of(seed)?);
+        let (history, load) = (History::new()?.of_workers(self.workers), Load::of(seed)?);
         let (failed, version) = (SharedWords::new(256)?, SharedWords::new(32)?);
         let noticed_by = SharedWords::new(1)?;
         let work = |switch: &Switch| {
@@ -340,30 +373,46 @@ impl Lab {
     ) -> Result<Option<Found>> {
         let mut image = vec![0; DISK_BYTES];
         log.entries(0..cut.flushed).for_each(|(_, entry)| log.apply(&entry, entry.len, &mut image));
-        self.look_at(trial, load, &mut image, |image| cuts::survivors(log, cut, image))
+        self.look_at(trial, load, &mut image, |image| cuts::survivors(log, cut, image), false)
     }
 
-    /// Mounts a disk that holds an image, changed before, and looks at the store; nothing where it cannot be mounted.
+    /// Mounts a disk that holds an image, changed before, and does something there that unmounts it; nothing where it cannot be
+    /// mounted.
+    pub(super) fn mounted<T>(
+        &self,
+        image: &mut Vec<u8>,
+        change: impl FnOnce(&mut Vec<u8>),
+        work: impl FnOnce(&DiskFile, &mut LoopDevice) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let Lab { file, mount, patience, faults: [_, faults], .. } = self;
+        let disk = DiskFile::serve(file, image, change, None, *faults)?;
+        disk.patience(*patience);
+        let worked = (|| {
+            let mut device = LoopDevice::on(&disk.path())?;
+            match device.mount(self.maker.kind, mount, "") {
+                Ok(()) => work(&disk, &mut device).map(Some),
+                Err(_) => Ok(None),
+            }
+        })();
+        patience::of_disk(&disk, *patience, worked)
+    }
+
+    /// Mounts a disk that holds an image, changed before, and looks at the store, and then at the file system where that is asked
+    /// for; nothing where it cannot be mounted.
     fn look_at(
         &self,
         trial: &Trial<'_>,
         load: &Load,
         image: &mut Vec<u8>,
         change: impl FnOnce(&mut Vec<u8>),
+        is_checked: bool,
     ) -> Result<Option<Found>> {
-        let Lab { file, mount, patience, faults: [_, faults], .. } = self;
-        let disk = DiskFile::serve(file, image, change, None, *faults)?;
-        disk.patience(*patience);
-        let looked = (|| {
-            let mut device = LoopDevice::on(&disk.path())?;
-            if device.mount(self.maker.kind, mount, "").is_err() {
-                return Ok(None);
-            }
-            let looked = self.look_on(&disk, trial, load);
+        self.mounted(image, change, |disk, device| {
+            let looked = self.look_on(disk, trial, load);
             device.unmount()?;
-            looked.map(|looked| Some(looked.found))
-        })();
-        patience::of_disk(&disk, *patience, looked)
+            let said = is_checked.then(|| self.maker.checker.check(device.path()));
+            looked.map(|looked| Found { said, ..looked.found })
+        })
     }
 
     /// Opens the store on what is mounted and reads every blob, by a process that may die.
@@ -385,7 +434,7 @@ impl Lab {
             op => Seen::Of((op - OP) as usize),
         };
         let blobs = (0..KEYS).map(seen).collect();
-        let found = Found { open_seconds: open_seconds.filter(|_| is_over), blobs };
+        let found = Found { open_seconds: open_seconds.filter(|_| is_over), blobs, said: None };
         Ok(Looked { found, has_read: word(0) > 0, status })
     }
 
@@ -570,17 +619,20 @@ impl Bench<'_> {
     }
 
     /// Makes so many cuts and tells what was found after each; nothing where the file system could not be mounted.
-    pub fn each_cut(&self, cuts: usize, seed: u64, tell: &mut dyn FnMut(&Cut, Option<&Found>)) -> Result<()> {
+    pub fn each_cut(&self, cuts: usize, seed: u64, tell: &mut dyn FnMut(&Cut, Option<Found>)) -> Result<()> {
         let mut image = vec![0; DISK_BYTES];
         let mut applied = 0;
-        for cut in cuts::choose(&self.log, self.begun, self.end, cuts, seed) {
+        let chosen = cuts::choose(&self.log, self.begun, self.end, cuts, seed);
+        for (number, cut) in chosen.iter().enumerate() {
             for (_, entry) in self.log.entries(applied..cut.flushed) {
                 self.log.apply(&entry, entry.len, &mut image);
             }
             applied = applied.max(cut.flushed);
             self.lab.go_on()?;
-            let found = self.look(&cut, &mut image).with_context(|| cut.words())?;
-            tell(&cut, found.as_ref());
+            let survivors = |image: &mut Vec<u8>| cuts::survivors(&self.log, cut, image);
+            let is_checked = check::is_due(number, chosen.len());
+            let found = self.look(&mut image, survivors, is_checked).with_context(|| cut.words())?;
+            tell(cut, found);
         }
         Ok(())
     }
@@ -603,10 +655,14 @@ impl Bench<'_> {
         Ok(digests)
     }
 
-    /// Mounts the disk as it was after a cut, and looks at the store.
-    fn look(&self, cut: &Cut, image: &mut Vec<u8>) -> Result<Option<Found>> {
-        let survivors = |image: &mut Vec<u8>| cuts::survivors(&self.log, cut, image);
-        self.lab.look_at(&self.trial, &self.load, image, survivors)
+    /// Mounts the disk as an image has it, changed, and looks at the store, and then at the file system where that is asked for.
+    pub(super) fn look(
+        &self,
+        image: &mut Vec<u8>,
+        change: impl FnOnce(&mut Vec<u8>),
+        is_checked: bool,
+    ) -> Result<Option<Found>> {
+        self.lab.look_at(&self.trial, &self.load, image, change, is_checked)
     }
 
     /// Who notices a changed byte, by what the store says of itself.
@@ -673,11 +729,17 @@ impl Bench<'_> {
     }
 
     /// Judges what was found after a cut.
-    pub fn judge(&self, trial: &Trial<'_>, declared: Loss, cut: &Cut, found: &Found) -> Judged {
+    pub fn judge(&self, declared: Loss, cut: &Cut, found: &Found) -> Judged {
         if found.open_seconds.is_none() {
             return Judged::unusable();
         }
         let known = Known { ops: &self.load.ops, history: &self.history };
-        known.all(&found.blobs, trial.judged_as, declared, cut.at)
+        known.all(&found.blobs, self.trial.judged_as, declared, cut.at)
+    }
+
+    /// Judges one blob as it was found after a cut.
+    pub(super) fn blob(&self, key: u64, declared: Loss, cut: &Cut, found: &Found) -> Judged {
+        let known = Known { ops: &self.load.ops, history: &self.history };
+        known.blob(key, found.blobs[key as usize], self.trial.judged_as, declared, cut.at)
     }
 }

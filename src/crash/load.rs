@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -101,6 +101,8 @@ fn ops(seed: u64) -> Vec<Op> {
 /// it after the first one's end. What failed has begun, and never ended.
 pub(super) struct History {
     words: SharedWords,
+    /// How many do the ops at once. Each notes in places of its own.
+    workers: usize,
 }
 
 /// When something began and had ended; places in the log.
@@ -113,7 +115,17 @@ pub(super) struct When {
 
 impl History {
     pub(super) fn new() -> Result<History> {
-        Ok(History { words: SharedWords::new(4 * OPS + 2)? })
+        Ok(History { words: SharedWords::new(4 * OPS + 2)?, workers: 1 })
+    }
+
+    /// The same for so many workers.
+    pub(super) fn of_workers(self, workers: usize) -> History {
+        History { workers: workers.max(1), ..self }
+    }
+
+    /// Whose op it is: each worker has blobs of its own, so that what may be found of them does not depend on the others' order.
+    pub(super) fn worker_of(&self, op: &Op) -> usize {
+        op.key as usize % self.workers
     }
 
     fn note(&self, slot: usize, log: &Log) {
@@ -170,7 +182,7 @@ pub(super) fn is_synced(class: Durability, index: usize) -> bool {
     class == Durability::OnSync && (index + 1).is_multiple_of(SYNC_EVERY)
 }
 
-/// Does all ops with an open store.
+/// Does all ops with an open store, by as many workers at once as the history is for.
 pub(super) fn run(
     store: &dyn Store,
     class: Durability,
@@ -178,16 +190,30 @@ pub(super) fn run(
     log: &Log,
     history: &History,
 ) -> Result<()> {
-    let mut session = store.session()?;
-    let mut room = Vec::new();
-    for index in 0..load.ops.len() {
-        note_op(history, index, log, &mut || load.act(index, session.as_mut(), &mut room))?;
-        if is_synced(class, index) {
-            note_sync(history, index, log, &mut || session.sync())
-                .with_context(|| format!("sync after op {index} failed"))?;
+    let work = |worker: usize| -> Result<()> {
+        let mut session = store.session()?;
+        let mut room = Vec::new();
+        let own = (0..load.ops.len()).filter(|index| history.worker_of(&load.ops[*index]) == worker);
+        for (number, index) in own.enumerate() {
+            note_op(history, index, log, &mut || load.act(index, session.as_mut(), &mut room))?;
+            if is_synced(class, number) {
+                note_sync(history, index, log, &mut || session.sync())
+                    .with_context(|| format!("sync after op {index} failed"))?;
+            }
         }
+        Ok(())
+    };
+    if history.workers == 1 {
+        return work(0);
     }
-    Ok(())
+    std::thread::scope(|scope| {
+        let work = &work;
+        let workers = 0..history.workers;
+        let started: Vec<_> = workers.map(|worker| scope.spawn(move || work(worker))).collect();
+        let ended =
+            started.into_iter().map(|worker| worker.join().unwrap_or_else(|_| bail!("a worker died")));
+        ended.collect::<Vec<Result<()>>>().into_iter().collect()
+    })
 }
 
 /// Does an op, and notes when it began and, unless it failed, had ended.

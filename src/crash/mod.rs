@@ -4,6 +4,8 @@
 //! what it noted: the disk is made again as it may have been then, the file system is mounted, the store is opened, and every blob
 //! is compared with what it may be.
 
+mod causes;
+mod check;
 mod cuts;
 mod errors;
 mod flips;
@@ -14,7 +16,10 @@ mod load;
 mod oracle;
 mod others;
 mod patience;
+mod places;
+mod smallest;
 
+use cuts::Cut;
 pub use cuts::Survives;
 pub use errors::try_errors;
 pub use flips::try_flips;
@@ -49,6 +54,12 @@ impl Trial<'_> {
     pub fn declared(&self) -> Loss {
         (self.candidate.adapter.loss)(&self.candidate.options, self.judged_as).after_power_cut
     }
+
+    /// Whether it is asked why something is damaged: not where it is meant to be, or nothing is promised.
+    fn is_explained(&self) -> bool {
+        let is_control = self.judged_as != self.class || !self.mount.is_empty();
+        !is_control && ![Loss::StoreUnusable, Loss::All].contains(&self.declared())
+    }
 }
 
 /// Makes so many cuts of a trial, and tells how many are done.
@@ -67,7 +78,7 @@ pub fn try_cuts(
         course: bench.course(),
         ..Finding::default()
     };
-    let mut opened = Vec::new();
+    let (mut opened, mut damages) = (Vec::new(), Vec::new());
     tell(0);
     let made = bench.each_cut(cuts, seed, &mut |cut, found| {
         let Some(found) = found else {
@@ -79,7 +90,10 @@ pub fn try_cuts(
         finding.cuts += 1;
         tell(finding.cuts + finding.unmountable);
         opened.extend(found.open_seconds);
-        let judged = bench.judge(trial, declared, cut, found);
+        let judged = bench.judge(declared, cut, &found);
+        if let Some(said) = found.said {
+            lab.add_check(said, &mut finding.checked);
+        }
         finding.course.cuts.push((bench.place(cut), judged.left()));
         finding.lost_recent += usize::from(judged.lost_recent);
         if let Some(lost) = judged.worst {
@@ -88,9 +102,19 @@ pub fn try_cuts(
                 None => finding.damaged.push(Sort { damage: lost.damage, cuts: 1 }),
             }
             finding.first.get_or_insert_with(|| format!("{} ({})", lost.what, cut.words()));
+            damages.push((*cut, lost));
         }
     });
-    finding.stuck = patience::stuck(made)?;
+    // One damage of a blob is explained once.
+    damages.sort_by_key(|(cut, lost): &(Cut, Lost)| (lost.damage, lost.key, cut.at));
+    damages.dedup_by_key(|(_, lost)| (lost.damage, lost.key));
+    // Those of something that had to stay come first.
+    damages.sort_by_key(|(cut, lost)| (lost.op.is_none(), cut.at));
+    let explained = made.and_then(|()| match trial.is_explained() {
+        true => bench.causes(declared, &damages),
+        false => Ok(Vec::new()),
+    });
+    (finding.causes, finding.stuck) = patience::stuck(explained)?;
     opened.sort_by(f64::total_cmp);
     let middle = opened.get(opened.len() / 2);
     finding.open_seconds =

@@ -9,6 +9,10 @@ use crate::store::{Durability, Loss};
 pub struct Lost {
     /// What sort.
     pub damage: Damage,
+    /// The blob; nothing where it is the whole store.
+    pub key: Option<u64>,
+    /// The op whose outcome had to stay, if one had.
+    pub op: Option<usize>,
     /// In words, with the blob.
     pub what: String,
 }
@@ -50,17 +54,21 @@ pub(super) struct Known<'a> {
 }
 
 impl Known<'_> {
-    /// Whether what an op did has to stay: it was acknowledged before the cut, and where only a sync promises it, that had
-    /// returned.
-    fn must_stay(&self, index: usize, class: Durability, at: usize) -> bool {
-        let is_over = |when: Option<When>| when.and_then(|when| when.ended).is_some_and(|ended| ended <= at);
-        // What failed was not acknowledged, whatever came after it.
-        is_over(self.history.op(index))
-            && match class {
-                Durability::None => false,
-                Durability::EachWrite => true,
-                Durability::OnSync => (index..self.ops.len()).any(|later| is_over(self.history.sync(later))),
+    /// Where it was promised that what an op did stays, if that was before the cut: where it was acknowledged, or where only a
+    /// sync promises it, where that returned.
+    pub(super) fn promised(&self, index: usize, class: Durability, at: usize) -> Option<usize> {
+        let ended = |when: Option<When>| when.and_then(|when| when.ended).filter(|ended| *ended <= at);
+        match class {
+            Durability::None => None,
+            Durability::EachWrite => ended(self.history.op(index)),
+            Durability::OnSync => {
+                ended(self.history.op(index))?;
+                // A sync is of its own worker's ops.
+                let worker = |index: usize| self.history.worker_of(&self.ops[index]);
+                let mut own = (index..self.ops.len()).filter(|later| worker(*later) == worker(index));
+                own.find_map(|later| ended(self.history.sync(later)))
             }
+        }
     }
 
     fn had_begun(&self, index: usize, at: usize) -> bool {
@@ -79,7 +87,7 @@ impl Known<'_> {
     /// Judges one blob as it is after a cut, in a class whose recent writes may be torn or not.
     pub(super) fn blob(&self, key: u64, seen: Seen, class: Durability, declared: Loss, at: usize) -> Judged {
         let of_key: Vec<usize> = (0..self.ops.len()).filter(|index| self.ops[*index].key == key).collect();
-        let kept = of_key.iter().rposition(|index| self.must_stay(*index, class, at));
+        let kept = of_key.iter().rposition(|index| self.promised(*index, class, at).is_some());
         // The last that had to stay, and all that may have come after it.
         let from = kept.unwrap_or(0);
         let may: Vec<usize> = of_key[from.min(of_key.len())..]
@@ -103,7 +111,12 @@ impl Known<'_> {
         let wrong = |damage: Damage, what: &str| {
             let since = kept.map_or_else(String::new, |kept| format!(", written by op {}", of_key[kept]));
             Judged {
-                worst: Some(Lost { damage, what: format!("blob {key}{since}: {what}") }),
+                worst: Some(Lost {
+                    damage,
+                    key: Some(key),
+                    op: kept.map(|kept| of_key[kept]),
+                    what: format!("blob {key}{since}: {what}"),
+                }),
                 lost_recent: true,
             }
         };
@@ -131,7 +144,10 @@ impl Judged {
     /// Of a store that does not open.
     pub(super) fn unusable() -> Judged {
         let what = "it does not open, or ends while it is read".to_owned();
-        Judged { worst: Some(Lost { damage: Damage::Unusable, what }), lost_recent: true }
+        Judged {
+            worst: Some(Lost { damage: Damage::Unusable, key: None, op: None, what }),
+            lost_recent: true,
+        }
     }
 
     /// Adds what is said of another blob.
@@ -198,5 +214,26 @@ mod tests {
         assert_eq!(synced(Seen::Wrong, 5).0, None);
         assert_eq!(synced(Seen::Of(0), 5).0, Some(Damage::Old));
         assert_eq!(judged(Seen::Missing, Durability::None, 5), (None, true));
+    }
+
+    #[test]
+    fn a_sync_promises_what_its_own_worker_did_and_nothing_else() {
+        let put = |key, generation| Op { key, put: Some((generation, 10)) };
+        let ops = vec![put(0, 1), put(1, 2), put(2, 3)];
+        let log = Log::new(1 << 12).unwrap();
+        let promised = |workers: usize| {
+            let history = History::new().unwrap().of_workers(workers);
+            for index in 0..2 {
+                load::note_op(&history, index, &log, &mut || log.flush()).unwrap();
+            }
+            // The third fails, and is promised by nothing.
+            load::note_op(&history, 2, &log, &mut || Err(())).unwrap_err();
+            load::note_sync(&history, 2, &log, &mut || log.flush()).unwrap();
+            let known = Known { ops: &ops, history: &history };
+            [0, 1, 2].map(|op| known.promised(op, Durability::OnSync, log.len()).is_some())
+        };
+        assert_eq!(promised(1), [true, true, false]);
+        // The second op is of the other worker.
+        assert_eq!(promised(2), [true, false, false]);
     }
 }

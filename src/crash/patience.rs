@@ -21,11 +21,11 @@ impl std::fmt::Display for Stuck {
 
 impl std::error::Error for Stuck {}
 
-/// What was stuck, where that is what an outcome says; any other error stays one.
-pub(super) fn stuck(outcome: Result<()>) -> Result<Option<String>> {
+/// What came of something, and what was stuck where that is what it says; any other error stays one.
+pub(super) fn stuck<T: Default>(outcome: Result<T>) -> Result<(T, Option<String>)> {
     match outcome {
-        Err(error) if error.is::<Stuck>() => Ok(Some(format!("{error:#}"))),
-        other => other.map(|()| None),
+        Err(error) if error.is::<Stuck>() => Ok((T::default(), Some(format!("{error:#}")))),
+        other => other.map(|value| (value, None)),
     }
 }
 

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use super::besides;
+use super::causes;
 use super::terminal::{line, wrapped};
+use crate::result::checked::Checked;
 use crate::result::crash::{Control, Finding, Line, Opens, Report, Sent, Sort, Verdict};
 use crate::units;
 
@@ -91,6 +93,14 @@ fn remarks(finding: &Finding) -> Vec<String> {
     }
     remarks.extend(finding.stuck.as_ref().map(|why| format!("ended early: {why}")));
     remarks.extend(finding.first.as_ref().map(|first| format!("first: {first}")));
+    remarks.extend(finding.causes.iter().map(|cause| format!("cause: {}", causes::words(cause))));
+    let Checked { by, cuts, wrong, first, not_checked } = &finding.checked;
+    if *cuts > 0 {
+        let first = first.as_ref().map(|first| format!(", first: {first}")).unwrap_or_default();
+        remarks
+            .push(format!("the file system by its own check (`{by}`): wrong after {wrong} of {cuts}{first}"));
+    }
+    remarks.extend(not_checked.as_ref().map(|why| format!("the file system was not checked: {why}")));
     remarks
 }
 

@@ -1,6 +1,7 @@
 //! From a result to what people and programs read. No measuring, and no output but what is returned or the file named.
 
 pub mod besides;
+pub mod causes;
 pub mod crash;
 pub mod csv;
 mod findings;

@@ -5,6 +5,9 @@ pub mod besides;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::cause::CutCause;
+pub use super::cause::Damage;
+use super::checked::Checked;
 use crate::store::{Durability, Loss};
 
 /// Version of the format; a reader refuses any other one.
@@ -30,10 +33,17 @@ pub struct Report {
     pub kills: u32,
     /// What ops, cuts, images and marks of kills follow from.
     pub seed: u64,
+    /// How many did the ops of a load at once.
+    #[serde(default = "one")]
+    pub workers: u8,
     /// What shows that the lab sees a loss, and sees none where there is none.
     pub controls: Vec<Control>,
     /// One line for each store, class and file system.
     pub lines: Vec<Line>,
+}
+
+fn one() -> u8 {
+    1
 }
 
 impl Report {
@@ -121,6 +131,12 @@ pub struct Finding {
     pub open_seconds: Option<Opens>,
     /// Cuts after which the file system could not be mounted: they say nothing of the store.
     pub unmountable: usize,
+    /// Why, for the first damage of each sort.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<CutCause>,
+    /// What the file system's own check says: never of the store.
+    #[serde(default)]
+    pub checked: Checked,
     /// What did not end in its time; no cuts were made after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stuck: Option<String>,
@@ -194,38 +210,6 @@ pub enum Left {
     Less,
     /// No file system that could be mounted.
     NoFileSystem,
-}
-
-/// What is wrong, the worst last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Damage {
-    /// A blob is as it was before a write that had to stay.
-    Old,
-    /// A blob that had to stay is not there.
-    Lost,
-    /// A blob is there whose delete had to stay.
-    Back,
-    /// A blob is neither whole nor any that was put.
-    Wrong,
-    /// A blob cannot be read: the store says so.
-    Unreadable,
-    /// The store does not open, or dies.
-    Unusable,
-}
-
-impl Damage {
-    /// In words.
-    pub fn name(self) -> &'static str {
-        match self {
-            Damage::Old => "old blob",
-            Damage::Lost => "blob lost",
-            Damage::Back => "deleted blob back",
-            Damage::Wrong => "wrong bytes",
-            Damage::Unreadable => "blob unreadable",
-            Damage::Unusable => "store unusable",
-        }
-    }
 }
 
 /// What a finding says of what an adapter declares.

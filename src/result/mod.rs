@@ -1,8 +1,10 @@
 //! The result of a run: the only types that are written to files and read back. `docs/result.schema.json` is made
 //! from them. A figure that could not be measured is absent, never 0.
 
+pub mod cause;
 mod cell;
 mod check;
+pub mod checked;
 mod claim;
 mod counters;
 pub mod crash;

@@ -4,6 +4,7 @@
 //! The loop driver turns a flush of the block layer into an fsync of its file: what the log has is what the kernel's
 //! `dm-log-writes` would have.
 
+mod extents;
 mod faults;
 mod log;
 mod loop_device;
@@ -24,6 +25,7 @@ pub fn own_mounts() -> Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).context(WAY_OUT)
 }
 
+pub use extents::{Extent, extents};
 pub use faults::{Answer, Asked, Failure, Faults, Switch};
 pub use log::{Entry, Kind, Log};
 pub use loop_device::LoopDevice;

@@ -1,0 +1,271 @@
+//! Why a cut damaged what is promised: the smallest set of pending writes whose survival or absence does it, whose they are, and
+//! which flush is missing.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+
+use super::cuts::{self, Cut, Piece};
+use super::lab::{Bench, DISK_BYTES};
+use super::oracle::{Known, Lost};
+use super::places::{self, Places};
+use super::smallest::smallest;
+use crate::host::disk::Kind;
+use crate::result::cause::{CutBy, CutCause, Damage, DiskWrite, FilePlace, Promised};
+use crate::store::Loss;
+
+/// Causes that are looked for at most, each of another sort of damage.
+const CAUSES_MOST: usize = 3;
+/// Damages of a sort that are tried at most, until one has a cause that says something.
+const TRIED_MOST: usize = 6;
+/// Images that are made at most to find one cause.
+const IMAGES_MOST: usize = 48;
+/// A file's bytes may be written before its file system notes whose they are: so many flushes later it is asked again.
+const FLUSHES_LATER: usize = 4;
+
+/// A search for one cause.
+struct Search<'s, 'b> {
+    bench: &'s Bench<'b>,
+    declared: Loss,
+    cut: &'s Cut,
+    lost: &'s Lost,
+    /// The disk with all that was flushed.
+    image: Vec<u8>,
+    images: usize,
+    /// Whose places are, by how many entries of the log had come.
+    places: BTreeMap<usize, Option<Places>>,
+}
+
+impl Bench<'_> {
+    /// The causes of damages: one for each sort, of the first that has one.
+    pub(super) fn causes(&self, declared: Loss, damages: &[(Cut, Lost)]) -> Result<Vec<CutCause>> {
+        let mut causes: Vec<CutCause> = Vec::new();
+        let mut sorts: Vec<Damage> = Vec::new();
+        for (_, Lost { damage, .. }) in damages {
+            if sorts.contains(damage) || sorts.len() == CAUSES_MOST {
+                continue;
+            }
+            sorts.push(*damage);
+            let of_sort = damages.iter().filter(|(_, lost)| lost.damage == *damage).take(TRIED_MOST);
+            let mut found = None;
+            for (cut, lost) in of_sort {
+                let cause = self.cause(declared, cut, lost)?;
+                let says_something = ![CutBy::Whatever, CutBy::NotAgain].contains(&cause.by);
+                if says_something || found.is_none() {
+                    found = Some(cause);
+                }
+                if says_something {
+                    break;
+                }
+            }
+            causes.extend(found);
+        }
+        Ok(causes)
+    }
+
+    /// The cause of what a cut damaged.
+    fn cause(&self, declared: Loss, cut: &Cut, lost: &Lost) -> Result<CutCause> {
+        let image = self.image_after(cut.flushed);
+        let places = BTreeMap::new();
+        let mut search = Search { bench: self, declared, cut, lost, image, images: 0, places };
+        let (by, pieces, is_smallest) = search.find()?;
+        let promise = search.promise()?;
+        let writes = pieces.iter().map(|piece| search.write(*piece)).collect::<Result<_>>()?;
+        Ok(CutCause {
+            damage: lost.damage,
+            promise,
+            blob: lost.key,
+            cut: cut.at,
+            pending: cut.at - cut.flushed,
+            by,
+            writes,
+            is_smallest,
+            until: (by == CutBy::Whatever).then(|| search.later_end()),
+            images: search.images,
+        })
+    }
+
+    /// The disk as it is when so many entries of the log had come, and all of them survived.
+    fn image_after(&self, entries: usize) -> Vec<u8> {
+        let mut image = vec![0; DISK_BYTES];
+        self.log.entries(0..entries).for_each(|(_, entry)| self.log.apply(&entry, entry.len, &mut image));
+        image
+    }
+}
+
+impl Search<'_, '_> {
+    /// Whether the same blob is damaged, or the store does not open, with these pieces of writes on what was flushed.
+    fn fails(&mut self, pieces: &[Piece]) -> Result<bool> {
+        self.images += 1;
+        let log = &self.bench.log;
+        let add = |image: &mut Vec<u8>| cuts::put(log, pieces, image);
+        // Where there is no file system, it says nothing of the store.
+        let Some(found) = self.bench.look(&mut self.image, add, false)? else { return Ok(false) };
+        Ok(match self.lost.key {
+            None => found.open_seconds.is_none(),
+            Some(key) => {
+                found.open_seconds.is_some()
+                    && self.bench.blob(key, self.declared, self.cut, &found).worst.is_some()
+            }
+        })
+    }
+
+    fn whole(&self, entries: std::ops::Range<usize>) -> Vec<Piece> {
+        let entries = self.bench.log.entries(entries);
+        entries.map(|(entry, told)| Piece { entry, bytes: told.len }).collect()
+    }
+
+    /// How it comes, by which writes, and whether nothing can be left out.
+    fn find(&mut self) -> Result<(CutBy, Vec<Piece>, bool)> {
+        let whole = self.whole(self.cut.flushed..self.cut.at);
+        let nothing: Vec<Piece> = whole.iter().map(|piece| Piece { bytes: 0, ..*piece }).collect();
+        let cut = cuts::pieces(&self.bench.log, self.cut);
+        if !self.fails(&cut)? {
+            return Ok((CutBy::NotAgain, Vec::new(), false));
+        }
+        // What is changed of an image that is right, and as what.
+        let (by, right) = match (self.fails(&nothing)?, self.fails(&whole)?) {
+            (false, _) => (CutBy::Surviving, nothing),
+            (true, false) => (CutBy::Missing, whole),
+            (true, true) => return self.not_sent(),
+        };
+        let changed: Vec<usize> = (0..cut.len()).filter(|index| cut[*index] != right[*index]).collect();
+        let found = smallest(&changed, &mut |part| {
+            if self.images >= IMAGES_MOST {
+                return Ok(None);
+            }
+            let mut pieces = right.clone();
+            part.iter().for_each(|index| pieces[*index] = cut[*index]);
+            self.fails(&pieces).map(Some)
+        })?;
+        Ok((by, found.part.iter().map(|index| cut[*index]).collect(), found.is_smallest))
+    }
+
+    /// The write that came only after the cut: the first with which, and with all before it, all is well.
+    fn not_sent(&mut self) -> Result<(CutBy, Vec<Piece>, bool)> {
+        let (mut fails, mut is_well) = (self.cut.at, self.later_end());
+        if is_well <= fails || self.fails(&self.whole(self.cut.flushed..is_well))? {
+            return Ok((CutBy::Whatever, Vec::new(), true));
+        }
+        while is_well - fails > 1 {
+            let middle = fails.midpoint(is_well);
+            match self.fails(&self.whole(self.cut.flushed..middle))? {
+                true => fails = middle,
+                false => is_well = middle,
+            }
+        }
+        let mut needed = self.needed(is_well)?;
+        needed.push(Piece { entry: is_well - 1, bytes: 0 });
+        Ok((CutBy::NotSent, needed, true))
+    }
+
+    /// Writes of files before the last of those with which all is well, that are as needed as that one.
+    fn needed(&mut self, is_well: usize) -> Result<Vec<Piece>> {
+        let whole = self.whole(self.cut.flushed..is_well);
+        let mut needed = Vec::new();
+        for (index, piece) in whole.iter().enumerate().take(whole.len() - 1) {
+            let is_write = self.bench.log.entry(piece.entry).kind == Kind::Write;
+            if !is_write || self.images >= IMAGES_MOST || self.place(piece.entry, is_well)?.is_none() {
+                continue;
+            }
+            let mut without = whole.clone();
+            without[index].bytes = 0;
+            if self.fails(&without)? {
+                needed.push(Piece { bytes: 0, ..*piece });
+            }
+        }
+        Ok(needed)
+    }
+
+    /// Up to where later writes say something of this damage: to the next op on the blob.
+    fn later_end(&self) -> usize {
+        let Bench { log, load, history, .. } = self.bench;
+        let ops = &load.ops;
+        let of_key = |index: &usize| Some(ops[*index].key) == self.lost.key;
+        let began = (0..ops.len()).filter(of_key).filter_map(|index| Some(history.op(index)?.began));
+        began.filter(|began| *began > self.cut.at).min().unwrap_or(log.len())
+    }
+
+    /// What had to stay.
+    fn promise(&mut self) -> Result<Option<Promised>> {
+        let Bench { log, load, history, trial, .. } = self.bench;
+        let ops = &load.ops;
+        let known = Known { ops, history };
+        let Some(op) = self.lost.op else { return Ok(None) };
+        let promised = known.promised(op, trial.judged_as, self.cut.at).zip(history.op(op));
+        let Some((at, when)) = promised else { return Ok(None) };
+        let flushes = log.entries(when.began..at).filter(|(_, entry)| entry.kind == Kind::Flush);
+        let flushes: Vec<usize> = flushes.map(|(index, _)| index).collect();
+        let mut written = Vec::new();
+        // A sync may promise what many ops wrote; the op's own end says which writes may be its own.
+        for piece in self.whole(when.began..when.ended.unwrap_or(at).min(at)) {
+            if log.entry(piece.entry).kind == Kind::Write {
+                written.push(self.write(piece)?);
+            }
+        }
+        written.retain(|write| write.place.is_some());
+        let by_sync = Some(at) != when.ended;
+        Ok(Some(Promised {
+            op,
+            is_delete: ops[op].put.is_none(),
+            began: when.began,
+            at,
+            by_sync,
+            flushes,
+            written,
+        }))
+    }
+
+    fn write(&mut self, piece: Piece) -> Result<DiskWrite> {
+        let log = &self.bench.log;
+        let entry = log.entry(piece.entry);
+        let is_flush = |(index, _): &(usize, _)| log.entry(*index).kind == Kind::Flush;
+        let flushed = log.entries(piece.entry..self.cut.at.max(piece.entry)).find(is_flush);
+        Ok(DiskWrite {
+            entry: piece.entry,
+            offset: entry.offset,
+            bytes: entry.len,
+            survived: piece.bytes,
+            flushed: flushed.map(|(index, _)| index),
+            place: self.place(piece.entry, piece.entry)?,
+        })
+    }
+
+    /// Whose a write is, as soon as the file system has noted it on the disk, but not before so many entries.
+    fn place(&mut self, entry: usize, from: usize) -> Result<Option<FilePlace>> {
+        let log = &self.bench.log;
+        let offset = log.entry(entry).offset;
+        let flushes = log.entries(from..log.len()).filter(|(_, told)| told.kind == Kind::Flush);
+        let mut later: Vec<usize> = flushes.map(|(index, _)| index + 1).take(FLUSHES_LATER).collect();
+        later.push(log.len());
+        for entries in later {
+            if !self.places.contains_key(&entries) {
+                let known = self.bench.files_at(&mut self.bench.image_after(entries))?;
+                self.places.insert(entries, known);
+            }
+            let known = self.places.get(&entries).and_then(Option::as_ref);
+            if let Some(place) = known.and_then(|places| places.at(offset)) {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Bench<'_> {
+    /// Whose the places of a disk are; nothing where it has no file system.
+    fn files_at(&self, image: &mut Vec<u8>) -> Result<Option<Places>> {
+        let is_btrfs = self.lab.kind() == "btrfs";
+        self.lab.mounted(
+            image,
+            |_| (),
+            |_, device| {
+                // CutBy the tree that is on the device, which is not changed while it is mounted for reading alone.
+                let chunks = if is_btrfs { Some(places::chunks_of_btrfs(device.path())?) } else { None };
+                let places = Places::below(self.lab.mount(), chunks.as_ref());
+                device.unmount()?;
+                Ok(places)
+            },
+        )
+    }
+}

@@ -1,0 +1,86 @@
+//! The file system's own check after a cut: what is wrong there is never a store's fault.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::host::server::Program;
+use crate::result::checked::Checked;
+
+/// How a file system is checked that is not mounted, without changing it.
+#[derive(Debug)]
+pub(super) struct Checker {
+    pub(super) program: Program,
+    /// What it is told.
+    pub(super) words: &'static [&'static str],
+    /// What it ends with where the file system is wrong; 0 where it is right, any other where it could not say.
+    pub(super) wrong: i32,
+}
+
+/// Cuts that are checked at most: a check takes as long as a cut.
+const CHECKED_MOST: usize = 24;
+
+/// Whether a cut is checked, of so many.
+pub(super) fn is_due(number: usize, of: usize) -> bool {
+    number.is_multiple_of(of.div_ceil(CHECKED_MOST).max(1))
+}
+
+/// What a check said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    Right,
+    Wrong(String),
+    /// It could not say, or there is no such program.
+    Nothing(String),
+}
+
+impl Checker {
+    /// Checks the file system of a device.
+    pub(super) fn check(&self, device: &Path) -> Said {
+        let found = match self.program.find() {
+            Ok(found) => found,
+            Err(error) => return Said::Nothing(format!("{error:#}")),
+        };
+        let mut command = Command::new(found.path);
+        let ended = command.args(self.words).arg(device).stdin(Stdio::null()).output();
+        let said = |output: &std::process::Output| {
+            let all = [&output.stdout[..], &output.stderr[..]].concat();
+            let text = String::from_utf8_lossy(&all).into_owned();
+            text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
+        };
+        match ended {
+            Err(error) => Said::Nothing(error.to_string()),
+            Ok(output) if output.status.success() => Said::Right,
+            Ok(output) if output.status.code() == Some(self.wrong) => Said::Wrong(said(&output)),
+            Ok(output) => Said::Nothing(format!("{}, {}", output.status, said(&output))),
+        }
+    }
+
+    /// Adds what it said.
+    pub(super) fn add(&self, said: Said, sum: &mut Checked) {
+        sum.by = format!("{} {}", self.program.name, self.words.join(" "));
+        match said {
+            Said::Right => sum.cuts += 1,
+            Said::Wrong(first) => {
+                sum.cuts += 1;
+                sum.wrong += 1;
+                sum.first.get_or_insert(first);
+            }
+            Said::Nothing(why) => {
+                sum.not_checked.get_or_insert(why);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_are_spread_over_all_cuts_and_are_not_more_than_said() {
+        for of in 1..500 {
+            let due = (0..of).filter(|number| is_due(*number, of)).count();
+            assert!(due <= CHECKED_MOST && (due >= CHECKED_MOST / 2 || due == of), "{due} of {of}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The smallest part of something that still fails, by delta debugging: halves, quarters and so on are tried alone and left out.
+
+use anyhow::Result;
+
+/// A part of `all` that still fails, and of which nothing can be left out where `is_smallest`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Smallest<T> {
+    pub(super) part: Vec<T>,
+    pub(super) is_smallest: bool,
+}
+
+/// Finds it. All of it must fail. `fails` says nothing where it may not be asked any more.
+pub(super) fn smallest<T: Copy>(
+    all: &[T],
+    fails: &mut dyn FnMut(&[T]) -> Result<Option<bool>>,
+) -> Result<Smallest<T>> {
+    let (mut part, mut pieces) = (all.to_vec(), 2);
+    while part.len() > 1 {
+        match smaller(&part, pieces.min(part.len()), fails)? {
+            Tried::Alone(piece) => (part, pieces) = (piece, 2),
+            Tried::Without(rest) => (part, pieces) = (rest, (pieces - 1).max(2)),
+            Tried::Neither if pieces < part.len() => pieces = (2 * pieces).min(part.len()),
+            Tried::Neither => break,
+            Tried::NoMore => return Ok(Smallest { part, is_smallest: false }),
+        }
+    }
+    Ok(Smallest { part, is_smallest: true })
+}
+
+/// What came of one round.
+enum Tried<T> {
+    /// This piece fails alone.
+    Alone(Vec<T>),
+    /// This rest fails without a piece.
+    Without(Vec<T>),
+    Neither,
+    NoMore,
+}
+
+fn smaller<T: Copy>(
+    part: &[T],
+    pieces: usize,
+    fails: &mut dyn FnMut(&[T]) -> Result<Option<bool>>,
+) -> Result<Tried<T>> {
+    let bounds: Vec<(usize, usize)> =
+        (0..pieces).map(|piece| (piece * part.len() / pieces, (piece + 1) * part.len() / pieces)).collect();
+    for (from, to) in &bounds {
+        match fails(&part[*from..*to])? {
+            Some(true) => return Ok(Tried::Alone(part[*from..*to].to_vec())),
+            Some(false) => {}
+            None => return Ok(Tried::NoMore),
+        }
+    }
+    // Of two pieces, each is what is left without the other.
+    for (from, to) in bounds.iter().filter(|_| pieces > 2) {
+        let rest = [&part[..*from], &part[*to..]].concat();
+        match fails(&rest)? {
+            Some(true) => return Ok(Tried::Without(rest)),
+            Some(false) => {}
+            None => return Ok(Tried::NoMore),
+        }
+    }
+    Ok(Tried::Neither)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(of: usize, most: usize, fails: impl Fn(&[usize]) -> bool) -> Smallest<usize> {
+        let all: Vec<usize> = (0..of).collect();
+        let mut asked = 0;
+        smallest(&all, &mut |part| {
+            asked += 1;
+            Ok((asked <= most).then(|| fails(part)))
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn what_is_needed_for_a_failure_is_found_and_nothing_else() {
+        for of in 1..70 {
+            for culprit in 0..of {
+                let one = found(of, 1000, |part| part.contains(&culprit));
+                assert_eq!(one, Smallest { part: vec![culprit], is_smallest: true });
+            }
+            let ends = found(of, 10_000, |part| part.contains(&0) && part.contains(&(of - 1)));
+            assert_eq!(ends.part, if of == 1 { vec![0] } else { vec![0, of - 1] });
+        }
+    }
+
+    #[test]
+    fn where_parts_fail_by_turns_nothing_can_be_left_out_of_what_is_found() {
+        // Not monotone: an odd number of the first eight fails.
+        let fails = |part: &[usize]| part.iter().filter(|at| **at < 8).count() % 2 == 1;
+        let found = found(33, 1000, |part| part.len() == 33 || fails(part));
+        assert!(found.is_smallest && fails(&found.part) && found.part.len() == 1, "{found:?}");
+    }
+
+    #[test]
+    fn a_search_that_may_not_go_on_says_so() {
+        let early = found(64, 3, |part| part.contains(&5) && part.contains(&60));
+        assert!(!early.is_smallest && early.part.len() == 64);
+    }
+}

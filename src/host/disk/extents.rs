@@ -1,0 +1,84 @@
+//! Where the bytes of a file are, as its file system says (FIEMAP).
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Bytes of a file that lie together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Where they begin in the file.
+    pub offset: u64,
+    /// Where they begin by the file system's count: on the device, but for btrfs, which has a count of its own.
+    pub place: u64,
+    /// How many.
+    pub len: u64,
+}
+
+/// What the kernel is asked, by number (`linux/fs.h`, `linux/fiemap.h`).
+const FIEMAP: libc::c_ulong = 0xC020_660B;
+const LAST: u32 = 0x1;
+/// Not there yet, not known, encoded, or beside other things in one block.
+const ELSEWHERE: u32 = 0x2 | 0x4 | 0x8 | 0x100 | 0x200 | 0x400;
+const AT_ONCE: usize = 64;
+
+/// `struct fiemap`.
+#[repr(C)]
+struct Asked {
+    start: u64,
+    length: u64,
+    flags: u32,
+    mapped: u32,
+    count: u32,
+    reserved: u32,
+    extents: [Mapped; AT_ONCE],
+}
+
+/// `struct fiemap_extent`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Mapped {
+    logical: u64,
+    physical: u64,
+    length: u64,
+    reserved: [u64; 2],
+    flags: u32,
+    reserved_more: [u32; 3],
+}
+
+#[expect(unsafe_code, reason = "extents are asked for by ioctl")]
+fn ask(file: BorrowedFd<'_>, start: u64) -> std::io::Result<Asked> {
+    let none =
+        Mapped { logical: 0, physical: 0, length: 0, reserved: [0; 2], flags: 0, reserved_more: [0; 3] };
+    let mut asked = Asked {
+        start,
+        length: u64::MAX - start,
+        flags: 0,
+        mapped: 0,
+        count: AT_ONCE as u32,
+        reserved: 0,
+        extents: [none; AT_ONCE],
+    };
+    // SAFETY: the request reads and writes an `Asked` with room for as many extents as it says, which lives during the call.
+    match unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP as _, &raw mut asked) } {
+        -1 => Err(std::io::Error::last_os_error()),
+        _ => Ok(asked),
+    }
+}
+
+/// All extents of a file, or of a directory where its file system tells them; what is not at a place of its own is left out.
+pub fn extents(file: BorrowedFd<'_>) -> std::io::Result<Vec<Extent>> {
+    let (mut extents, mut start) = (Vec::new(), 0);
+    loop {
+        let asked = ask(file, start)?;
+        let mapped = &asked.extents[..(asked.mapped as usize).min(AT_ONCE)];
+        let told = mapped.iter().filter(|extent| extent.flags & ELSEWHERE == 0);
+        extents.extend(told.map(|extent| Extent {
+            offset: extent.logical,
+            place: extent.physical,
+            len: extent.length,
+        }));
+        match mapped.last() {
+            Some(last) if last.flags & LAST == 0 => start = last.logical + last.length,
+            _ => return Ok(extents),
+        }
+    }
+}
