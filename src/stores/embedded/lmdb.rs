@@ -1,6 +1,8 @@
 //! LMDB through heed: one memory-mapped B+tree, one writer at a time, reads lent from the map.
 
-use anyhow::Context;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, anyhow};
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, MdbError, RoTxn, WithTls};
 
@@ -72,6 +74,18 @@ struct Lmdb {
     blobs: Database<'static, Bytes, Bytes>,
     durability: Durability,
     key_form: KeyForm,
+    /// Whether a commit or a sync has failed. The kernel tells a write that failed once: a later sync finds nothing wrong, and what
+    /// earlier commits left to it may be gone.
+    has_failed: AtomicBool,
+}
+
+impl Lmdb {
+    fn noting(&self, outcome: heed::Result<()>) -> Result<()> {
+        if outcome.is_err() {
+            self.has_failed.store(true, Ordering::Relaxed);
+        }
+        outcome.map_err(from_lmdb)
+    }
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
@@ -97,7 +111,8 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         .map_err(from_lmdb)?
         .unwrap_commit();
     let key_form = KeyForm::of(setup.options);
-    Ok(Box::new(Lmdb { env, blobs, durability: setup.durability, key_form }))
+    let has_failed = AtomicBool::new(false);
+    Ok(Box::new(Lmdb { env, blobs, durability: setup.durability, key_form, has_failed }))
 }
 
 fn page_multiple(bytes: u64) -> usize {
@@ -212,7 +227,12 @@ impl Session for LmdbSession<'_> {
 
     fn sync(&mut self) -> Result<()> {
         if self.store.durability == Durability::OnSync {
-            self.store.env.force_sync().map_err(from_lmdb)?;
+            if self.store.has_failed.load(Ordering::Relaxed) {
+                let why =
+                    "an earlier write failed, and what it took with it is not known: open the store anew";
+                return Err(Error::Failed(anyhow!(why)));
+            }
+            self.store.noting(self.store.env.force_sync())?;
         }
         Ok(())
     }
@@ -238,7 +258,7 @@ impl Session for LmdbSession<'_> {
                 .put(&mut transaction, self.store.key_form.bytes(key, &mut room), blob)
                 .map_err(from_lmdb)?;
         }
-        transaction.commit().map_err(from_lmdb)
+        self.store.noting(transaction.commit())
     }
 
     fn get_many(&mut self, keys: &[Key], sink: ManySink) -> Result<usize> {
@@ -255,6 +275,6 @@ impl Session for LmdbSession<'_> {
                 .delete(&mut transaction, self.store.key_form.bytes(key, &mut room))
                 .map_err(from_lmdb)?;
         }
-        transaction.commit().map_err(from_lmdb)
+        self.store.noting(transaction.commit())
     }
 }
