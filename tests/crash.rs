@@ -9,7 +9,8 @@ mod device;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -18,11 +19,12 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use blobwise::crash::{
-    Damage, Lab, Others, Trial, Verdict, line, others, try_cuts, try_errors, try_flips, try_kills,
+    Damage, Lab, Others, Report, Trial, Verdict, line, others, try_cuts, try_errors, try_flips, try_kills,
 };
 use blobwise::host::disk::{Asked, DiskFile, Faults, Kind as Noted, Log, LoopDevice, own_mounts};
 use blobwise::plan::{Candidate, Sets, candidates};
 use blobwise::result::cause::{CutBy, CutCause, DiskWrite, FilePlace};
+use blobwise::result::crash::Cuts;
 use blobwise::result::crash::besides::{ErrorCase, ErrorKind, Flips, Kills, Outcome, Told};
 use blobwise::store::{
     Adapter, Caps, Durability, Facts, Integrity, Key, Kind, Loss, Losses, Needs, Options, Session, Setup,
@@ -101,6 +103,11 @@ const TESTS: &[Test] = &[
     ("files and a database keep it on other file systems", &["xfs", "btrfs"], &[], other_file_systems),
     ("a run that is killed leaves nothing", &["ext4"], &[], killed),
     ("what cannot be cut is refused", &["ext4"], &[], refused),
+    ("a load that fails is a line, and the others go on", &["ext4"], &["redis"], failing_load),
+    ("a stop is heard at once and leaves nothing", &["ext4"], &[], stopped),
+    ("a plan cuts the power, and every report shows it", &["ext4"], &[], planned),
+    ("who may not mount is told so", &["ext4"], &[], no_right),
+    ("a run that is killed while it cuts leaves nothing", &["ext4"], &[], run_killed),
 ];
 
 #[expect(clippy::print_stdout, reason = "what a harness of tests would print")]
@@ -765,10 +772,170 @@ fn refused() -> Result<()> {
         (&["--durability", "some"][..], "`some`"),
         (&["--stores", "nothing"][..], "`nothing`"),
         (&["--cuts", "0", "--kills", "0"][..], "leaves nothing to do"),
+        (&["--json", "no/such/place"][..], "cannot write `no/such/place`"),
+        (&["--html", "tests"][..], "cannot write `tests`"),
+        (&["--again", "Cargo.toml", "--markdown", "/dev/null"][..], "`Cargo.toml` is nothing that"),
+        (&["--again", "Cargo.toml"][..], "`--markdown` or `--html`"),
     ] {
         let ended = Command::new(BLOBWISE).arg("crash").args(words).output()?;
         let said = String::from_utf8_lossy(&ended.stderr);
         ensure!(ended.status.code() == Some(2) && said.contains(says), "{words:?}: {said}");
     }
+    Ok(())
+}
+
+/// What a command says, with its exit code.
+fn said_by(command: &mut Command) -> Result<(Option<i32>, String)> {
+    let ended = command.output()?;
+    let said = [ended.stdout, ended.stderr].concat();
+    Ok((ended.status.code(), String::from_utf8_lossy(&said).into_owned()))
+}
+
+/// A server that says what it is and does not start.
+fn failing_load() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let server = dir.path().join("redis-server");
+    std::fs::write(
+        &server,
+        "#!/bin/sh\n[ \"$1\" = --version ] && exec echo 'Redis server v=7.0.15 sha=0'\nexit 3\n",
+    )?;
+    std::fs::set_permissions(&server, std::fs::Permissions::from_mode(0o755))?;
+    let file = |name: &str| dir.path().join(name);
+    let mut command = Command::new(BLOBWISE);
+    command.args(["crash", "--stores", "redis,files/hashed", "--durability", "each-write", "--cuts", "4"]);
+    command.arg("--dir").arg(dir.path()).env("BLOBWISE_REDIS", &server);
+    command.arg("--json").arg(file("json")).arg("--html").arg(file("html")).arg("--markdown").arg(file("md"));
+    let (code, said) = said_by(&mut command)?;
+    ensure!(code == Some(1) && said.contains("each-write failed: "), "{code:?}: {said}");
+    ensure!(said.lines().all(|line| line.chars().count() <= 80), "more than 80 columns: {said}");
+    let report: Report = serde_json::from_slice(&std::fs::read(file("json"))?)?;
+    let [failed, whole] = report.lines.as_slice() else { anyhow::bail!("{:?}", report.lines) };
+    ensure!(failed.failed.is_some() && failed.finding.is_none() && failed.verdict.is_none(), "{failed:?}");
+    ensure!(
+        whole.failed.is_none() && whole.finding.as_ref().is_some_and(|found| found.cuts > 0),
+        "{whole:?}"
+    );
+    // The pages made anew are the same.
+    let mut again = Command::new(BLOBWISE);
+    again.args(["crash", "--again"]).arg(file("json")).arg("--markdown").arg(file("again.md"));
+    ensure!(said_by(again.arg("--html").arg(file("again.html")))?.0 == Some(0));
+    let read = |name: &str| std::fs::read_to_string(file(name));
+    ensure!(read("md")? == read("again.md")? && read("html")? == read("again.html")?);
+    ensure!(read("md")?.contains("`redis` in class each-write on ext4 failed: "), "{}", read("md")?);
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "it is stopped on purpose")]
+fn stopped() -> Result<()> {
+    // While it does a load, and amid cuts.
+    for milliseconds in [0, 1500] {
+        let dir = tempfile::tempdir()?;
+        let before = loop_devices();
+        let mut command = Command::new(BLOBWISE);
+        command.args(["crash", "--stores", "sqlite", "--cuts", "50000", "--dir"]).arg(dir.path());
+        let mut run = command.stdout(Stdio::null()).spawn()?;
+        until("a disk is made", || loop_devices().len() > before.len())?;
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        let pid = rustix::process::Pid::from_child(&run);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT)?;
+        let begin = blobwise::host::machine::uptime();
+        let code = run.wait()?.code();
+        let took = blobwise::host::machine::uptime() - begin;
+        ensure!(code == Some(130), "{code:?}");
+        // A cut takes a part of a second; all of them would take an hour.
+        ensure!(took < Duration::from_secs(10), "stopped after {took:?}");
+        ensure!(left(dir.path())?.is_empty(), "{:?}", left(dir.path())?);
+        until("its loop device is free", || loop_devices().len() <= before.len())?;
+    }
+    Ok(())
+}
+
+/// A run of few blobs whose phases fill and cut, with so many rounds.
+fn run_of(dir: &Path, stores: &str, rounds: &str) -> Command {
+    let mut command = Command::new(BLOBWISE);
+    command.args(["run", "--stores", stores, "--phases", "fill,crash", "--blobs", "4", "--scale", "0.25"]);
+    command
+        .args(["--rounds", rounds, "--durability", "each-write", "--quiet", "--dir"])
+        .arg(dir.join("place"));
+    command.arg("--out").arg(dir.join("out"));
+    command
+}
+
+fn planned() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let (code, said) = said_by(&mut run_of(dir.path(), "files/hashed,memory", "2"))?;
+    ensure!(code == Some(0) && said.contains("\nPower cuts\n"), "{code:?}: {said}");
+    let out = dir.path().join("out");
+    let result = blobwise::result::RunResult::load(&out)?;
+    let cuts: Vec<_> =
+        result.findings.iter().filter_map(|finding| finding.found.power_cuts.as_ref()).collect();
+    let [one, other] = cuts.as_slice() else { anyhow::bail!("{} rounds were cut", cuts.len()) };
+    ensure!(one.controls.len() == 3 && one.controls == other.controls, "{:?}", other.controls);
+    let course = |cuts: &Cuts| cuts.line.finding.clone().map(|found| found.course);
+    ensure!(course(one) != course(other), "both rounds made the same cuts");
+    let cell = result.results.iter().find(|cell| cell.store == "memory" && cell.phase == "crash");
+    let why = cell.and_then(|cell| cell.reason.clone()).unwrap_or_default();
+    ensure!(why.contains("keeps nothing on a disk that a power cut"), "{why}");
+    let answer = result.answer.join("\n");
+    ensure!(
+        answer.contains("Keeping what is promised through power cuts: holds for 1 candidate"),
+        "{answer}"
+    );
+    let page = std::fs::read_to_string(out.join("report.html"))?;
+    ensure!(page.contains("<section id=\"power-cuts\">") && page.contains("href=\"#cut-everything\""));
+    let (_, text) = said_by(Command::new(BLOBWISE).args(["report", "--markdown"]).arg(&out))?;
+    ensure!(
+        text.contains("## Power cuts") && text.contains("| `files/hashed` | ext4 | kept, 0 of "),
+        "{text}"
+    );
+    ensure!(left(&dir.path().join("place")).is_err() || left(&dir.path().join("place"))?.is_empty());
+    Ok(())
+}
+
+/// Another user, with a program and a place that are open to everybody.
+fn no_right() -> Result<()> {
+    const NOBODY: u32 = 65_534;
+    let dir = tempfile::tempdir()?;
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777))?;
+    let program = dir.path().join("blobwise");
+    std::fs::copy(BLOBWISE, &program)?;
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
+    let as_nobody = |words: &[&str]| {
+        let mut command = Command::new(&program);
+        command.args(words).uid(NOBODY).gid(NOBODY).current_dir(dir.path());
+        command.env("BLOBWISE_SUPERVISOR", &program);
+        said_by(&mut command)
+    };
+    let (code, said) = as_nobody(&["crash", "--cuts", "2"])?;
+    ensure!(code == Some(2) && said.contains("the right to mount: run as root"), "{code:?}: {said}");
+    let words = [
+        "run",
+        "--stores",
+        "files/hashed",
+        "--phases",
+        "fill,crash",
+        "--blobs",
+        "4",
+        "--rounds",
+        "1",
+        "--quiet",
+    ];
+    let (code, said) = as_nobody(&words)?;
+    ensure!(code == Some(0) && said.contains("the right to mount: run as root"), "{code:?}: {said}");
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "it is killed on purpose")]
+fn run_killed() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let before = loop_devices();
+    let mut run = run_of(dir.path(), "sqlite", "9").stdout(Stdio::null()).spawn()?;
+    until("a disk is made", || loop_devices().len() > before.len())?;
+    std::thread::sleep(Duration::from_millis(300));
+    run.kill()?;
+    run.wait()?;
+    until("its loop device is free", || loop_devices().len() <= before.len())?;
+    let mounts = std::fs::read_to_string("/proc/self/mounts")?;
+    ensure!(!mounts.contains(&*dir.path().to_string_lossy()), "{mounts}");
     Ok(())
 }

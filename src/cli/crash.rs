@@ -14,8 +14,11 @@ use crate::crash::{self, Control, Lab, Line, Others, PATIENCE, Report, Trial};
 use crate::host::disk::own_mounts;
 use crate::host::machine;
 use crate::host::place::Place;
+use crate::input;
 use crate::plan::text::{CRASH_STORES, durability_class, split_list};
 use crate::plan::{Candidate, Sets, candidates};
+use crate::report::crash_page::markdown;
+use crate::report::html::cuts::render as page;
 use crate::report::{besides, crash as shown};
 use crate::result::crash::CRASH_SCHEMA;
 use crate::store::Durability;
@@ -63,9 +66,15 @@ pub struct Flags {
     /// Writes everything as JSON to this file, too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Writes the tables as Markdown to this file, too
+    /// Writes a page of Markdown to this file, too
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
+    /// Writes a page with pictures to this file, too: when the disk was flushed, and what every cut left
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Cuts nothing: makes --markdown and --html anew from what --json wrote earlier, of several as one page
+    #[arg(long, value_name = "FILE,...", conflicts_with_all = ["stores", "json", "dir"])]
+    again: Option<String>,
     /// Where it works
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
@@ -118,7 +127,6 @@ impl Asked {
         {
             bail!("`{}` takes one worker at a time: leave `--workers` out", candidate.label);
         }
-        [&flags.json, &flags.markdown].into_iter().flatten().try_for_each(|file| check_file(file))?;
         Ok(Asked { candidates, classes, kinds })
     }
 
@@ -131,6 +139,11 @@ impl Asked {
 
 /// The command.
 pub fn main(flags: &Flags) -> Result<Ended> {
+    let files = [&flags.json, &flags.markdown, &flags.html];
+    files.into_iter().flatten().try_for_each(|file| check_file(file))?;
+    if let Some(earlier) = &flags.again {
+        return again(flags, &split_list(earlier));
+    }
     let signals = Signals::listen()?;
     let asked = Asked::of(flags)?;
     own_mounts()?;
@@ -164,9 +177,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     if let Some(file) = &flags.json {
         write(file, &serde_json::to_string_pretty(&report)?)?;
     }
-    if let Some(file) = &flags.markdown {
-        write(file, &shown::markdown(&report))?;
-    }
+    write_pages(flags, std::slice::from_ref(&report))?;
     Ok(match signals.received() {
         Some(signal) => Ended::Stopped(signal),
         None if shown::is_bad(&report) => Ended::Failed,
@@ -174,8 +185,57 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     })
 }
 
+/// Makes the pages of earlier reports.
+fn again(flags: &Flags, files: &[String]) -> Result<Ended> {
+    if flags.markdown.is_none() && flags.html.is_none() {
+        bail!("`--again` writes what `--markdown` or `--html` names");
+    }
+    let reports = files.iter().map(|file| read(Path::new(file))).collect::<Result<Vec<Report>>>()?;
+    write_pages(flags, &reports)?;
+    Ok(Ended::Well)
+}
+
+/// An earlier report.
+fn read(file: &Path) -> Result<Report> {
+    const MOST: u64 = 64 << 20;
+    let text = input::read_text(file, MOST)?;
+    let report: Report = serde_json::from_str(&text)
+        .with_context(|| format!("`{}` is nothing that `blobwise crash --json` writes", file.display()))?;
+    if report.schema != CRASH_SCHEMA {
+        bail!("`{}` has format {}, and this program reads {CRASH_SCHEMA}", file.display(), report.schema);
+    }
+    Ok(report)
+}
+
+fn write_pages(flags: &Flags, reports: &[Report]) -> Result<()> {
+    if let Some(file) = &flags.markdown {
+        write(file, &markdown(reports))?;
+    }
+    if let Some(file) = &flags.html {
+        write(file, &page(reports))?;
+    }
+    Ok(())
+}
+
 fn write(file: &Path, text: &str) -> Result<()> {
     std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))
+}
+
+/// What was asked for, without the places that it was written to and made at.
+fn command() -> String {
+    let mut words = vec!["blobwise".to_owned()];
+    let mut given = std::env::args().skip(1);
+    while let Some(word) = given.next() {
+        match ["--json", "--markdown", "--html", "--dir"]
+            .iter()
+            .find(|flag| word.split('=').next() == Some(**flag))
+        {
+            Some(_) if word.contains('=') => {}
+            Some(_) => drop(given.next()),
+            None => words.push(word),
+        }
+    }
+    words.join(" ")
 }
 
 /// A report that has nothing yet.
@@ -184,7 +244,7 @@ fn begun(flags: &Flags, place: &Path) -> Report {
     Report {
         schema: CRASH_SCHEMA,
         blobwise: env!("CARGO_PKG_VERSION").to_owned(),
-        command: std::env::args().skip(1).fold("blobwise".to_owned(), |line, word| line + " " + &word),
+        command: command(),
         started: machine::timestamp(),
         system: format!("{}, {}", machine.system, machine.kernel),
         cuts: flags.cuts,

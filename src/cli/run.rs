@@ -53,7 +53,7 @@ pub struct Flags {
     #[arg(long, value_name = "CANDIDATE")]
     reference: Option<String>,
     /// The phases, separated by commas [default: fill, read-warm, read-copy, read-cold, read-again, range-head, range-random,
-    /// overwrite, delete-half, reopen]; there are also ramp, register, release, purge and age
+    /// overwrite, delete-half, reopen]; there are also ramp, register, release, purge, age and crash
     #[arg(long, value_name = "A,B")]
     phases: Option<String>,
     /// When writes must be on stable storage: none, on-sync or each-write

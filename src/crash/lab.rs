@@ -15,7 +15,7 @@ use super::cuts::{self, Cut};
 use super::load::{self, History, KEYS, Load};
 use super::oracle::{Judged, Known, Seen};
 use super::patience;
-use crate::host::disk::{DiskFile, Faults, Kind, Log, LoopDevice, Switch};
+use crate::host::disk::{self, DiskFile, Faults, Kind, Log, LoopDevice, Switch};
 use crate::host::fork::{Forked, SharedWords};
 use crate::host::machine;
 use crate::host::server::Program;
@@ -151,6 +151,18 @@ pub struct Found {
     pub(super) said: Option<Said>,
 }
 
+/// Why this machine has no disks of our own with this file system, or we may not mount them, if so.
+pub fn lacks(kind: &str) -> Option<anyhow::Error> {
+    disk::why_not_mounted().or_else(|| Lab::lacks(kind))
+}
+
+/// The file system of a directory, where disks of our own can have it; else the one that most machines have.
+pub fn kind_below(dir: &Path) -> &'static str {
+    let kind = machine::file_system(dir);
+    let known = MAKERS.iter().find(|maker| Some(maker.kind) == kind.as_deref());
+    known.or(MAKERS.first()).map_or("", |maker| maker.kind)
+}
+
 impl Lab {
     /// Why this machine has no disks of our own with this file system, if so.
     pub fn lacks(kind: &str) -> Option<anyhow::Error> {
@@ -182,6 +194,11 @@ impl Lab {
             std::fs::create_dir(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
         }
         Ok(lab)
+    }
+
+    /// The same with what stores have in common in a directory that outlives it.
+    pub fn sharing(self, common: &Path) -> Lab {
+        Lab { common: common.to_owned(), ..self }
     }
 
     /// Its file system.

@@ -4,6 +4,7 @@
 //! what it noted: the disk is made again as it may have been then, the file system is mounted, the store is opened, and every blob
 //! is compared with what it may be.
 
+mod apart;
 mod causes;
 mod check;
 mod cuts;
@@ -19,12 +20,13 @@ mod patience;
 mod places;
 mod smallest;
 
+pub use apart::{Order, cut_if_asked};
 use cuts::Cut;
 pub use cuts::Survives;
 pub use errors::try_errors;
 pub use flips::try_flips;
 pub use kills::try_kills;
-pub use lab::{Bench, Lab, PATIENCE};
+pub use lab::{Bench, Lab, PATIENCE, kind_below, lacks};
 pub use lines::{controls, line, why_not};
 pub use oracle::{Judged, Lost};
 pub use others::{Others, others};

@@ -297,7 +297,7 @@ fn visit_seconds(
                 let forecast = Forecast { plan, phase, pilot, round, wall: *wall, growth, length };
                 work::of(phase).seconds(&forecast)
             }
-            Outcome::Found(_) => *wall,
+            Outcome::Found(_) => work::of(phase).seconds_to_find(*wall),
             Outcome::NotPossible(_) => continue,
         };
     }

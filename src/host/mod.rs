@@ -5,6 +5,7 @@ pub mod browser;
 pub mod control_group;
 pub mod disk;
 pub mod fork;
+pub mod helper;
 pub mod machine;
 pub mod place;
 pub mod processors;

@@ -6,6 +6,7 @@ pub use crate::rules::{LADDER_STEP, LEAST_SECONDS, SHORT_SECONDS, VERDICT_ROUNDS
 pub mod answer;
 pub mod cells;
 pub mod claims;
+pub mod cuts;
 pub mod disturbed;
 pub mod findings;
 mod math;

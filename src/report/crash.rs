@@ -1,13 +1,17 @@
-//! What power cuts showed, in words: as lines in a terminal, and as tables of Markdown.
-
-use std::fmt::Write as _;
+//! What power cuts showed, in words: as lines in a terminal, and as the cells of tables.
 
 use super::besides;
 use super::causes;
 use super::terminal::{line, wrapped};
+use crate::result::Durability;
 use crate::result::checked::Checked;
 use crate::result::crash::{Control, Finding, Line, Opens, Report, Sent, Sort, Verdict};
 use crate::units;
+
+/// How the figures are to be read.
+pub const LEGEND: &str = "For each class: the verdict on what the adapter declares, and the cuts that broke what it promises. Where none \
+    did, the true share is below the one in brackets, at 95 %. Recent writes are acknowledged ones that the class does not promise. \
+    Opening lasts until the first read: in the middle, and at most.";
 
 /// What stands above the lines.
 pub fn head(report: &Report) -> String {
@@ -16,13 +20,7 @@ pub fn head(report: &Report) -> String {
         format!("{} and {}", units::counted(report.cuts, "power cut"), units::counted(report.kills, "kill"));
     wrapped(&mut text, "", &format!("{tried} for each store, class and file system, seed {}.", report.seed));
     text.push('\n');
-    wrapped(
-        &mut text,
-        "",
-        "Behind each class: the verdict on what its adapter declares, and the cuts that broke what it promises; where none did, \
-         the true share is below the one in brackets, at 95 %. Then what is declared, the cuts that took acknowledged writes \
-         which are not promised, and how long opening took, in the middle and at most.",
-    );
+    wrapped(&mut text, "", LEGEND);
     text
 }
 
@@ -45,7 +43,8 @@ pub fn controls(report: &Report, file_system: &str) -> String {
     text
 }
 
-fn of_control(control: &Control) -> String {
+/// What came of a control.
+pub fn of_control(control: &Control) -> String {
     let must = if control.must_lose { "must lose" } else { "must not lose" };
     let is = if control.holds() { "as it must" } else { "WRONG" };
     let Control { what, lost, cuts, .. } = control;
@@ -109,49 +108,178 @@ pub fn verdict(of: &Line) -> &'static str {
     match (of.verdict, &of.finding) {
         (Some(verdict), _) => verdict.name(),
         (None, Some(_)) => "no verdict",
-        (None, None) => "failed",
+        (None, None) if of.failed.is_some() => "failed",
+        (None, None) => "not cut",
     }
 }
 
-/// All lines as a table of Markdown, with what was found first of each damage.
-pub fn markdown(report: &Report) -> String {
-    if report.cuts == 0 {
-        return besides::markdown(report).trim_start().to_owned();
-    }
-    let mut text = String::from(
-        "| store | file system | class | a power cut takes, as declared | cuts that broke it | recent writes gone in | opens in (longest) | verdict |\n\
-         | --- | --- | --- | --- | --- | --- | --- | --- |\n",
-    );
-    for line in &report.lines {
-        let finding = line.finding.as_ref();
-        let version = finding.and_then(|finding| finding.version.as_ref());
-        let version = version.map(|version| format!(" {version}")).unwrap_or_default();
-        let shown = |words: &dyn Fn(&Finding) -> String| finding.map_or_else(|| "–".to_owned(), words);
-        writeln!(
-            text,
-            "| `{}`{version} | {} | {} | {} | {} | {} | {} | {} |",
-            line.store,
-            line.file_system,
-            line.durability.name(),
-            line.declared.name(),
-            shown(&broke),
-            shown(&gone),
-            shown(&opens),
-            verdict(line)
-        )
-        .ok();
-    }
-    for line in &report.lines {
-        let (store, class) = (&line.store, line.durability.name());
-        let on = format!("`{store}` in class {class} on {}", line.file_system);
-        if let Some(why) = &line.failed {
-            write!(text, "\n{on} failed: {why}.\n").ok();
+/// Those lines whose power was cut, or was to be.
+pub fn cut(lines: &[Line]) -> Vec<Line> {
+    lines.iter().filter(|line| line.finding.is_some() || line.failed.is_some()).cloned().collect()
+}
+
+/// What the columns of the table of all figures are.
+pub const HEADS: &[&str] = &[
+    "store",
+    "file system",
+    "class",
+    "a power cut takes, as declared",
+    "cuts that broke it",
+    "recent writes gone in",
+    "opens in (longest)",
+    "verdict",
+];
+
+/// A line of that table.
+pub fn cells(line: &Line) -> Vec<String> {
+    let finding = line.finding.as_ref();
+    let version = finding.and_then(|finding| finding.version.as_ref());
+    let version = version.map(|version| format!(" {version}")).unwrap_or_default();
+    let shown = |words: &dyn Fn(&Finding) -> String| finding.map_or_else(|| "–".to_owned(), words);
+    vec![
+        format!("`{}`{version}", line.store),
+        line.file_system.clone(),
+        line.durability.name().to_owned(),
+        line.declared.name().to_owned(),
+        shown(&broke),
+        shown(&gone),
+        shown(&opens),
+        verdict(line).to_owned(),
+    ]
+}
+
+/// Why lines failed, and what else is to be said of them.
+pub fn first_of_all(lines: &[Line]) -> Vec<String> {
+    let of = |line: &Line| {
+        let on = on(line);
+        let mut said: Vec<String> = line.failed.iter().map(|why| format!("{on} failed: {why}.")).collect();
+        let remarks = line.finding.iter().flat_map(remarks);
+        said.extend(remarks.map(|words| format!("{on}: {words}.")));
+        said
+    };
+    lines.iter().flat_map(of).collect()
+}
+
+/// Which line it is.
+fn on(line: &Line) -> String {
+    format!("`{}` in class {} on {}", line.store, line.durability.name(), line.file_system)
+}
+
+/// Each store on each file system, and what came of it in each class.
+pub struct Matrix<'a> {
+    classes: Vec<Durability>,
+    /// Store, file system, and a line for each class that it has.
+    pub rows: Vec<(&'a str, &'a str, Vec<Option<&'a Line>>)>,
+}
+
+impl<'a> Matrix<'a> {
+    /// That of these lines.
+    pub fn of(lines: &'a [Line]) -> Matrix<'a> {
+        let mut classes: Vec<Durability> = lines.iter().map(|line| line.durability).collect();
+        classes.sort();
+        classes.dedup();
+        let mut rows: Vec<(&str, &str, Vec<Option<&Line>>)> = Vec::new();
+        for line in lines {
+            let place = classes.iter().position(|class| *class == line.durability).unwrap_or(0);
+            let known =
+                rows.iter().position(|(store, kind, _)| *store == line.store && *kind == line.file_system);
+            let row = known.unwrap_or_else(|| {
+                rows.push((&line.store, &line.file_system, vec![None; classes.len()]));
+                rows.len() - 1
+            });
+            rows[row].2[place] = Some(line);
         }
-        for words in line.finding.iter().flat_map(remarks) {
-            write!(text, "\n{on}: {words}.\n").ok();
+        Matrix { classes, rows }
+    }
+
+    /// What stands above its columns.
+    pub fn heads(&self) -> Vec<String> {
+        let classes = self.classes.iter().map(|class| class.name().to_owned());
+        ["store".to_owned(), "file system".to_owned()].into_iter().chain(classes).collect()
+    }
+}
+
+/// A cell of the matrix: the verdict, and the figures that it comes from.
+pub fn cell(line: &Line) -> (&'static str, String) {
+    match &line.finding {
+        None => ("failed", "see below".to_owned()),
+        Some(finding) => {
+            let verdict = match line.verdict {
+                Some(Verdict::Confirmed) => "kept",
+                Some(Verdict::Refuted) => "broken",
+                _ => verdict(line),
+            };
+            (verdict, broke(finding))
         }
     }
-    text + &besides::markdown(report)
+}
+
+/// What all lines say together, class by class, the strongest first.
+pub fn summary(lines: &[Line]) -> Vec<String> {
+    let mut said: Vec<String> = Vec::new();
+    for class in Durability::ALL.iter().rev() {
+        let of_class: Vec<&Line> = lines.iter().filter(|line| line.durability == *class).collect();
+        if !of_class.is_empty() {
+            said.push(of_one_class(*class, &of_class));
+        }
+    }
+    said
+}
+
+/// Names with their file systems, each once.
+fn names(lines: &[&Line]) -> String {
+    let names: Vec<String> =
+        lines.iter().map(|line| format!("`{}` ({})", line.store, line.file_system)).collect();
+    names.join(", ")
+}
+
+fn of_one_class(class: Durability, lines: &[&Line]) -> String {
+    let with = |wanted: Option<Verdict>| -> Vec<&Line> {
+        let is_found = |line: &&&Line| line.verdict == wanted && line.finding.is_some();
+        lines.iter().filter(is_found).copied().collect()
+    };
+    let promise = match class {
+        Durability::EachWrite => "what was acknowledged stays",
+        Durability::OnSync => "what a sync covered stays",
+        Durability::None => "nothing is flushed for its sake",
+    };
+    let (kept, broken) = (with(Some(Verdict::Confirmed)), with(Some(Verdict::Refuted)));
+    let finding = |line: &&Line| line.finding.clone().unwrap_or_default();
+    let cuts: usize = kept.iter().chain(&broken).map(|line| finding(line).cuts).sum();
+    let recent: usize = kept.iter().chain(&broken).map(|line| finding(line).lost_recent).sum();
+    let all = kept.len() + broken.len();
+    let mut text = format!("Class {} ({promise}):", class.name());
+    if all > 0 {
+        text +=
+            &format!(" {} of {all} keep what they declare, in {}", kept.len(), units::counted(cuts, "cut"));
+        if recent > 0 {
+            text += &format!(", of which {recent} took recent writes, as it allows");
+        }
+        text.push('.');
+    }
+    if !broken.is_empty() {
+        text += &format!(" Broken by {}.", names(&broken));
+    }
+    for (verdict, words) in [
+        (Some(Verdict::NothingPromised), "Nothing is promised by"),
+        (Some(Verdict::TooFewCuts), "Too few cuts could be made of"),
+        (None, "No verdict, as a control came out wrong:"),
+    ] {
+        let of = with(verdict);
+        if !of.is_empty() {
+            text += &format!(" {words} {}.", names(&of));
+        }
+    }
+    let failed: Vec<&Line> = lines.iter().filter(|line| line.failed.is_some()).copied().collect();
+    if !failed.is_empty() {
+        text += &format!(" Failed: {}.", names(&failed));
+    }
+    text
+}
+
+/// So many flushes.
+pub(super) fn flushes(number: usize) -> String {
+    if number == 1 { "1 flush".to_owned() } else { format!("{number} flushes") }
 }
 
 /// How many cuts damaged what is promised, and what that means of all cuts or by sort.
@@ -192,3 +320,6 @@ pub fn is_bad(report: &Report) -> bool {
     };
     !report.holds() || report.lines.iter().any(is_bad)
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,7 @@ use crate::units;
 
 /// The section.
 pub(super) const SECTION: Section = new("findings", "Findings")
-    .has(|result| !result.findings.is_empty())
+    .has(|result| !all(result).is_empty())
     .html(html)
     .terminal(terminal)
     .markdown(markdown);
@@ -31,9 +31,11 @@ struct Shown {
     lines: Vec<Vec<Option<String>>>,
 }
 
-/// All of a result.
+/// All of a result but those that have a section of their own.
 fn all(result: &RunResult) -> Vec<Shown> {
-    groups(result).iter().map(shown).collect()
+    let has_own =
+        |group: &&Group<'_>| group.findings.iter().all(|finding| finding.found.power_cuts.is_some());
+    groups(result).iter().filter(|group| !has_own(group)).map(shown).collect()
 }
 
 fn shown(group: &Group<'_>) -> Shown {

@@ -71,12 +71,18 @@ impl Page {
     }
 
     /// A paragraph that is Markdown already.
-    fn block(&mut self, markdown: &str) {
+    pub(super) fn block(&mut self, markdown: &str) {
         if !self.0.is_empty() {
             self.0.push('\n');
         }
         self.0.push_str(markdown);
         self.0.push('\n');
+    }
+
+    /// A sentence for each point.
+    pub(super) fn list(&mut self, points: &[String]) {
+        let points: Vec<String> = points.iter().map(|point| format!("- {}", escaped(point))).collect();
+        self.block(&points.join("\n"));
     }
 
     pub(super) fn table(&mut self, head: &[&str], lines: impl Iterator<Item = Vec<String>>) {

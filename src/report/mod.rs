@@ -3,10 +3,12 @@
 pub mod besides;
 pub mod causes;
 pub mod crash;
+pub mod crash_page;
 pub mod csv;
 mod findings;
 pub mod html;
 pub mod markdown;
+mod power_cuts;
 mod section;
 pub mod sections;
 pub mod terminal;

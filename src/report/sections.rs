@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::html::{self, Part};
 use super::markdown;
 use super::section::{Section, new};
-use super::{findings, terminal};
+use super::{findings, power_cuts, terminal};
 use crate::result::RunResult;
 
 /// All sections, in their order.
@@ -23,6 +23,7 @@ pub(super) const SECTIONS: &[Section] = &[
         .terminal(terminal::then_and_now)
         .markdown(markdown::then_and_now),
     findings::SECTION,
+    power_cuts::SECTION,
     new("glance", "At a glance").html(html::glance::section),
     new("pictures", "What a visitor sees")
         .named("Pictures")

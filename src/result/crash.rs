@@ -64,6 +64,15 @@ impl Report {
     }
 }
 
+/// What power cuts showed of one candidate of a run in one round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cuts {
+    /// The run's controls on that file system.
+    pub controls: Vec<Control>,
+    /// What was found.
+    pub line: Line,
+}
+
 /// A control.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Control {

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::crash::Cuts;
 use crate::corpus::CorpusId;
 
 /// What the values of a column are.
@@ -87,6 +88,9 @@ pub struct Found {
     pub bearing: Bearing,
     /// What it means, in a sentence.
     pub verdict: String,
+    /// What power cuts showed, where it is of these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_cuts: Option<Box<Cuts>>,
 }
 
 /// A finding, and of what it is one.

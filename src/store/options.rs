@@ -62,6 +62,11 @@ impl Options {
         self.0.get(name).map(String::as_str).unwrap_or_default()
     }
 
+    /// All names and values, with passwords: for another process of ours alone.
+    pub fn values(&self) -> &BTreeMap<String, String> {
+        &self.0
+    }
+
     /// Whether a [`Values::Flag`] option is on.
     pub fn flag(&self, name: &str) -> bool {
         self.text(name) == "true"

@@ -10,13 +10,13 @@ use super::{ROOT, holds, read, short, sources};
 /// Which modules of the crate each one may name. `cli` may name all. A folder with a line of its own is a module by itself.
 const MAY_NAME: &[(&str, &[&str])] = &[
     ("corpus", &["names", "store", "units"]),
-    ("crash", &["corpus", "host", "names", "plan", "result", "shown", "store", "units"]),
+    ("crash", &["corpus", "host", "names", "plan", "result", "shown", "store", "stores", "units"]),
     ("doctor", &["host", "input", "shown", "units", "wire"]),
     (
         "engine",
         &[
-            "corpus", "host", "judge", "plan", "records", "result", "rules", "shown", "store", "stores",
-            "units", "words",
+            "corpus", "crash", "host", "judge", "plan", "records", "result", "rules", "shown", "store",
+            "stores", "units", "words",
         ],
     ),
     ("host", &[]),

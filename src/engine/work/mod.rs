@@ -2,6 +2,7 @@
 
 mod age;
 mod cold;
+mod crash;
 mod ops;
 mod pages;
 mod purge;
@@ -31,6 +32,7 @@ static TABLE: &[&dyn Work] = &[
     &uploads::Uploads,
     &pages::Pages,
     &age::Age,
+    &crash::Crash,
     #[cfg(test)]
     &toy::Toy,
 ];
@@ -72,6 +74,11 @@ pub(super) trait Work: Sync {
     /// How many seconds a phase of this length takes, by what the pilot saw.
     fn seconds(&self, forecast: &Forecast<'_>) -> f64 {
         forecast.phase.load().map_or(forecast.wall, |load| ops::seconds(forecast, load))
+    }
+
+    /// How many seconds a phase takes that finds something, by what it took the pilot.
+    fn seconds_to_find(&self, pilot_seconds: f64) -> f64 {
+        pilot_seconds
     }
 
     /// Whether the store does what earlier phases left to it before a phase that writes, off every clock.

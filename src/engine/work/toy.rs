@@ -51,6 +51,7 @@ impl Work for Toy {
             ]],
             bearing,
             verdict: verdict.to_owned(),
+            power_cuts: None,
         }))))
     }
 }

@@ -13,16 +13,24 @@ mod watchdog;
 
 use anyhow::{Context, Result};
 use rustix::mount::{MountPropagationFlags, mount_change};
-use rustix::thread::{UnshareFlags, unshare_unsafe};
+use rustix::thread::{CapabilitySet, UnshareFlags, unshare_unsafe};
+
+const WAY_OUT: &str = "a disk of our own needs the right to mount: run as root";
 
 /// Gives this process and what it starts mounts of their own: the machine sees none of them, and they are gone with the last of
 /// these processes, however it ends. An error says what it lacks.
 #[expect(unsafe_code, reason = "unsharing is unsafe where tables of files are unshared")]
 pub fn own_mounts() -> Result<()> {
-    const WAY_OUT: &str = "a disk of our own needs the right to mount: run as root";
     // SAFETY: no table of files is unshared.
     unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.context(WAY_OUT)?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).context(WAY_OUT)
+}
+
+/// Why this process may not mount, if it may not.
+pub fn why_not_mounted() -> Option<anyhow::Error> {
+    let capabilities = rustix::thread::capabilities(None);
+    let may = capabilities.is_ok_and(|own| own.effective.contains(CapabilitySet::SYS_ADMIN));
+    (!may).then(|| anyhow::anyhow!(WAY_OUT))
 }
 
 pub use extents::{Extent, extents};

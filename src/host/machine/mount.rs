@@ -66,6 +66,12 @@ pub(super) fn unescaped(path: &str) -> String {
         .fold(path.to_owned(), |path, (written, meant)| path.replace(written, meant))
 }
 
+/// The kind of file system that a directory, or the nearest one above it that exists, lies on.
+pub fn file_system(dir: &Path) -> Option<String> {
+    let dir = dir.ancestors().find(|dir| dir.exists()).unwrap_or(Path::new("."));
+    Mount::of(dir).map(|mount| mount.kind)
+}
+
 /// Whether a directory lies in memory.
 pub fn is_in_memory(dir: &Path) -> bool {
     Mount::of(dir).is_some_and(|mount| mount.kind == "tmpfs" || mount.kind == "ramfs")

@@ -495,7 +495,7 @@ fn last_words(log: &str) -> String {
 }
 
 /// This program's file. Tests name the program they were built with.
-fn own_program() -> Result<PathBuf> {
+pub fn own_program() -> Result<PathBuf> {
     match std::env::var_os("BLOBWISE_SUPERVISOR") {
         Some(path) => Ok(path.into()),
         None => std::env::current_exe().context("cannot find this program's own file"),

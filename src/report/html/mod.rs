@@ -2,6 +2,7 @@
 
 mod block;
 pub mod collection;
+pub mod cuts;
 pub(super) mod disk;
 pub(super) mod drift;
 pub(super) mod facts;
@@ -91,6 +92,17 @@ pub(super) fn render(result: &RunResult, parts: &[Part]) -> Result<String> {
 
 /// A whole file around what it shows.
 fn document(title: &str, version: &str, body: &Markup) -> Markup {
+    let plots = html! {
+        noscript { p.warning { "The plots need JavaScript. The tables below each hold the same numbers." } }
+        (PreEscaped(figure::library()))
+        script { (PreEscaped(DRAW)) }
+    };
+    let about = "Drag over a plot to look closer, click twice to go back; click a name in a legend to hide its candidate.";
+    still_document(title, version, body, &html! { p { (about) } }, &plots)
+}
+
+/// A whole file around what it shows, with more in its foot and at its end.
+fn still_document(title: &str, version: &str, body: &Markup, foot: &Markup, end: &Markup) -> Markup {
     // Names come from others: what turns the direction of writing around would make one look like another.
     let (title, body) = (shown_signs(title), PreEscaped(shown_signs(&body.0)));
     html! {
@@ -107,12 +119,10 @@ fn document(title: &str, version: &str, body: &Markup) -> Markup {
             body {
                 (body)
                 footer {
-                    p { "Drag over a plot to look closer, click twice to go back; click a name in a legend to hide its candidate." }
+                    (foot)
                     p { "Made by blobwise " (version) ". This file loads nothing: it can be kept, sent and printed." }
                 }
-                noscript { p.warning { "The plots need JavaScript. The tables below each hold the same numbers." } }
-                (PreEscaped(figure::library()))
-                script { (PreEscaped(DRAW)) }
+                (end)
             }
         }
     }

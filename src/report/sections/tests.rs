@@ -20,7 +20,10 @@ fn full() -> RunResult {
     full.warnings = vec![Warning::Tmpfs];
     full.pictures = serde_json::from_value(json!([{"store": "ref", "png": ""}])).unwrap();
     full.findings = serde_json::from_value(json!([
-        {"store": "ref", "phase": "toy", "round": 1, "title": "t", "columns": [], "lines": [], "bearing": "holds", "verdict": "v"}
+        {"store": "ref", "phase": "toy", "round": 1, "title": "t", "columns": [], "lines": [], "bearing": "holds", "verdict": "v"},
+        {"store": "ref", "phase": "cut", "round": 1, "title": "t", "columns": [], "lines": [], "bearing": "holds", "verdict": "v",
+         "power_cuts": {"controls": [], "line": {"store": "ref", "file_system": "ext4", "durability": "on-sync", "declared": "recent-writes",
+                                                  "verdict": "confirmed", "failed": "w"}}}
     ]))
     .unwrap();
     full

@@ -1,0 +1,113 @@
+//! Cuts for a program that is at work: by a helper, which has one thread and mounts of its own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde::{Deserialize, Serialize};
+
+use super::{Lab, Trial, controls, line};
+use crate::host::disk::own_mounts;
+use crate::host::helper::{asked_to_help, done_by_helper};
+use crate::plan::Candidate;
+use crate::result::crash::{Control, Cuts};
+use crate::store::{Durability, Options};
+use crate::stores::{self, Entry};
+
+/// First argument of the program as this helper.
+const ROLE: &str = "__cut";
+
+/// What is to be done.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Order {
+    label: String,
+    store: String,
+    options: BTreeMap<String, String>,
+    class: Durability,
+    kind: String,
+    cuts: usize,
+    seed: u64,
+    dir: PathBuf,
+    common: PathBuf,
+    controls: PathBuf,
+}
+
+impl Order {
+    /// So many cuts of a candidate in a class, on a file system, in a directory that is there and empty. Controls are made by the
+    /// first of all orders with the same `shared` directory, which has what stores have in common, too.
+    pub fn new(
+        candidate: &Candidate,
+        class: Durability,
+        kind: &str,
+        (cuts, seed): (usize, u64),
+        dir: &Path,
+        shared: &Path,
+    ) -> Order {
+        Order {
+            label: candidate.label.clone(),
+            store: candidate.adapter.name.to_owned(),
+            options: candidate.options.values().clone(),
+            class,
+            kind: kind.to_owned(),
+            cuts,
+            seed,
+            dir: dir.to_owned(),
+            common: shared.to_owned(),
+            controls: shared.join(format!("controls-on-{kind}.json")),
+        }
+    }
+
+    /// Has a helper do it. Nothing where it was stopped.
+    pub fn done(&self, stop: &AtomicBool) -> Result<Option<Cuts>> {
+        let Some(said) = done_by_helper(ROLE, &serde_json::to_string(self)?, stop)? else { return Ok(None) };
+        let said: std::result::Result<Cuts, String> = serde_json::from_str(&said)?;
+        said.map(Some).map_err(|error| anyhow!("{error}"))
+    }
+
+    fn candidate(&self) -> Result<Candidate> {
+        let Some(Entry::Ready(adapter)) = stores::find(&self.store) else {
+            bail!("there is no store `{}`", self.store)
+        };
+        Ok(Candidate { label: self.label.clone(), adapter, options: Options::new(self.options.clone()) })
+    }
+
+    /// Does it, in this process.
+    fn carry_out(&self) -> Result<Cuts> {
+        own_mounts()?;
+        let lab = Lab::new(&self.dir, &self.kind)?.sharing(&self.common);
+        let controls = self.controls(&lab)?;
+        let candidate = self.candidate()?;
+        let trial = Trial { candidate: &candidate, class: self.class, judged_as: self.class, mount: "" };
+        let may_judge = controls.iter().all(Control::holds);
+        let line = line(&lab, &trial, self.cuts, self.seed, may_judge, &mut |_| ());
+        Ok(Cuts { controls, line })
+    }
+
+    /// Those that were made already, or new ones.
+    fn controls(&self, lab: &Lab) -> Result<Vec<Control>> {
+        if let Ok(text) = std::fs::read(&self.controls) {
+            return serde_json::from_slice(&text).context("controls that nobody understands");
+        }
+        let made = controls(lab, self.seed)?;
+        if let Some(dir) = self.controls.parent() {
+            std::fs::create_dir_all(dir)?;
+        }
+        // Whole or not at all: it may be killed while it writes.
+        let draft = self.controls.with_extension("draft");
+        std::fs::write(&draft, serde_json::to_vec(&made)?)?;
+        std::fs::rename(draft, &self.controls)?;
+        Ok(made)
+    }
+}
+
+/// Cuts as ordered, if the command line says that this is a helper for it.
+#[expect(clippy::print_stdout, reason = "what a helper says goes through its pipe")]
+pub fn cut_if_asked() -> Option<ExitCode> {
+    let order = asked_to_help(ROLE)?;
+    let done = serde_json::from_str::<Order>(&order).map_err(Into::into).and_then(|order| order.carry_out());
+    let said = done.map_err(|error: anyhow::Error| crate::shown::of_error(&format!("{error:#}")));
+    println!("{}", serde_json::to_string(&said).ok()?);
+    Some(ExitCode::SUCCESS)
+}

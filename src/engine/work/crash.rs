@@ -1,0 +1,131 @@
+//! Cutting the power of a disk of our own while the candidate works on it, and looking at what is left.
+//!
+//! It is done by a helper: the lab copies itself, which a program with threads cannot, and its mounts are to be seen by nobody else.
+
+use anyhow::{Context, Result, bail};
+
+use super::super::ops::derived_seed;
+use super::super::visitor::{Done, Outcome, Visitor};
+use super::{Applicant, Asked, Work};
+use crate::crash::{Order, kind_below, lacks, why_not};
+use crate::host::place::remove_tree;
+use crate::plan::{Class, Deed, Phase, StandardPhase};
+use crate::result::crash::{Cuts, Finding, Verdict};
+use crate::result::{Bearing, FixedLength, Found, FoundColumn, FoundValue, Unit};
+use crate::units;
+
+const NAME: &str = "crash";
+const STANDARD: &[StandardPhase] = &[StandardPhase {
+    id: NAME,
+    about: "cuts the power of a disk of its own under the store, and looks at what is left (as root)",
+    phases: |_| vec![Phase { class: Class::Asked, ..Phase::of_deed(NAME, NAME, Deed::new("keeps")) }],
+}];
+
+/// Cuts in a round: five rounds have those of `blobwise crash`.
+const CUTS: f64 = 48.0;
+/// Of these the pilot makes a part.
+const PILOT_PART: u64 = 8;
+
+/// See the file.
+pub(super) struct Crash;
+
+impl Work for Crash {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn standard(&self) -> &'static [StandardPhase] {
+        STANDARD
+    }
+
+    fn impossible(&self, applicant: &Applicant<'_>, _phase: &Phase) -> Option<String> {
+        let why = why_not(applicant.candidate).or_else(|| lacks(kind_below(&applicant.plan.dir)));
+        why.map(|why| format!("{why:#}"))
+    }
+
+    fn length(&self, asked: &Asked<'_>, _phase: &Phase) -> FixedLength {
+        let cuts = (CUTS * asked.plan.scale.min(1.0)).ceil() as u64;
+        FixedLength { ops: cuts, ..FixedLength::default() }
+    }
+
+    fn pilot_length(&self, planned: FixedLength) -> FixedLength {
+        FixedLength { ops: planned.ops.div_ceil(PILOT_PART), ..planned }
+    }
+
+    /// The load and the controls are in it as if they were cuts: it is rather too long.
+    fn seconds_to_find(&self, pilot_seconds: f64) -> f64 {
+        pilot_seconds * PILOT_PART as f64
+    }
+
+    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+        let run = visitor.run;
+        let cuts = visitor.length(phase)?.ops as usize;
+        // No two of them make the same cuts: they add up.
+        let purpose = visitor.subject.corpus_id.key(&phase.id);
+        let seed = derived_seed(visitor.plan().seed, visitor.turn.round, &purpose);
+        let (candidate, class) = (visitor.subject.candidate, visitor.class(phase.class));
+        let dir = visitor.dir.with_extension("cut");
+        std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
+        let kind = kind_below(&run.place);
+        // Not the run's own: servers of it may be at work there.
+        let shared = run.place.join(NAME);
+        let done = Order::new(candidate, class, kind, (cuts, seed), &dir, &shared).done(run.stop);
+        remove_tree(&dir)?;
+        done?.map(|cuts| outcome(&cuts)).transpose()
+    }
+}
+
+fn outcome(cuts: &Cuts) -> Result<Outcome> {
+    let line = &cuts.line;
+    let (Some(finding), None) = (&line.finding, &line.failed) else {
+        bail!("{}", line.failed.as_deref().unwrap_or("nothing was found"));
+    };
+    let bearing = match line.verdict {
+        Some(Verdict::Confirmed) => Bearing::Holds,
+        Some(Verdict::Refuted) => Bearing::Fails,
+        Some(Verdict::NothingPromised | Verdict::TooFewCuts) | None => Bearing::Neither,
+    };
+    Ok(Outcome::Found(Box::new(Found {
+        title: "Keeping what is promised through power cuts".to_owned(),
+        columns: vec![
+            FoundColumn::new("class", Unit::Text),
+            FoundColumn::new("file system", Unit::Text),
+            FoundColumn::new("cuts", Unit::Count),
+            FoundColumn::new("broke a promise", Unit::Count),
+            FoundColumn::new("took recent writes", Unit::Count),
+        ],
+        lines: vec![vec![
+            FoundValue::text(line.durability.name()),
+            FoundValue::text(&line.file_system),
+            FoundValue::number(finding.cuts as f64),
+            FoundValue::number(finding.damages() as f64),
+            FoundValue::number(finding.lost_recent as f64),
+        ]],
+        bearing,
+        verdict: verdict(cuts, finding),
+        power_cuts: Some(Box::new(cuts.clone())),
+    })))
+}
+
+fn verdict(cuts: &Cuts, finding: &Finding) -> String {
+    let line = &cuts.line;
+    let of = units::counted(finding.cuts, "power cut");
+    let (class, damages) = (line.durability.name(), finding.damages());
+    match line.verdict {
+        None => "A control came out wrong, so that nothing is said of it.".to_owned(),
+        Some(Verdict::NothingPromised) => {
+            format!("In class {class} it promises nothing that {of} could take.")
+        }
+        Some(Verdict::TooFewCuts) => {
+            format!("{damages} of {of} broke what class {class} promises, which are too few to say more.")
+        }
+        Some(Verdict::Confirmed) => {
+            let most = 100.0 * finding.at_most();
+            format!("{damages} of {of} broke what class {class} promises (below {most:.2} % at 95 %).")
+        }
+        Some(Verdict::Refuted) => {
+            let first = finding.first.as_deref().unwrap_or("see the table");
+            format!("{damages} of {of} broke what class {class} promises; the first: {first}.")
+        }
+    }
+}

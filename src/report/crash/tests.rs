@@ -1,0 +1,117 @@
+//! Lines with everything that can be said of one: what fits where, and what the sentences count.
+
+use serde_json::json;
+
+use super::*;
+use crate::report::crash_page::markdown;
+use crate::report::html::cuts::render;
+
+/// A line of a store in a class: so many cuts, and after so many of them a blob was lost.
+pub(in crate::report) fn line_of(
+    store: &str,
+    class: &str,
+    cuts: usize,
+    lost: usize,
+    more: serde_json::Value,
+) -> Line {
+    let damaged = if lost == 0 {
+        json!([])
+    } else {
+        json!([{"damage": "lost", "cuts": lost}, {"damage": "unusable", "cuts": 1}])
+    };
+    let mut line = json!({
+        "store": store, "file_system": "ext4", "durability": class, "declared": "nothing",
+        "verdict": if lost == 0 { "confirmed" } else { "refuted" },
+        "finding": {
+            "version": "15.18 (Debian 15.18-0+deb12u1)", "cuts": cuts, "damaged": damaged, "lost_recent": lost,
+            "first": (lost > 0).then_some("blob 21, written by op 144: it is not there (after entry 1234567 of the disk's log; 17 writes not flushed, and some of it survives, one write in part)"),
+            "open_seconds": {"middle": 1.25, "longest": 2.5}, "unmountable": 3, "sent": {"writes": 123_456, "flushes": 12_345},
+            "course": {"entries": 100, "flushes": [10, 50, 50], "cuts": [[10, "everything"], [30, "promised"], [31, "less"], [99, "no-file-system"]]}
+        }
+    });
+    line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    serde_json::from_value(line).unwrap()
+}
+
+fn report() -> Report {
+    let lines = vec![
+        line_of("files/a", "each-write", 240, 0, json!({})),
+        line_of("db/large-object[isolation=serializable]", "each-write", 240, 12, json!({})),
+        line_of("tree", "none", 1, 0, json!({"verdict": "too-few-cuts"})),
+        line_of("map", "none", 180, 0, json!({"verdict": "nothing-promised", "declared": "store-unusable"})),
+        line_of(
+            "cache",
+            "on-sync",
+            0,
+            0,
+            json!({"verdict": null, "finding": null, "failed": "the load failed: `cache-server` ended at once; its log is empty, and so on and so on"}),
+        ),
+    ];
+    let control = json!({"what": "flushed files, on a file system that passes no flushes on", "file_system": "ext4", "must_lose": true, "lost": 0, "cuts": 24});
+    let controls = vec![serde_json::from_value(control).unwrap()];
+    let of = |text: &str| text.to_owned();
+    Report {
+        schema: 1,
+        blobwise: of("0.1.0"),
+        command: of("blobwise crash"),
+        started: of("2026"),
+        system: of("s"),
+        cuts: 240,
+        kills: 0,
+        workers: 1,
+        seed: 1,
+        controls,
+        lines,
+    }
+}
+
+#[test]
+fn every_line_of_a_terminal_has_80_columns_at_most() {
+    let report = report();
+    let lines: String = report.lines.iter().map(of_line).collect();
+    for line in [head(&report), controls(&report, "ext4"), lines].iter().flat_map(|text| text.lines()) {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    assert!(controls(&report, "ext4").contains("No verdicts"));
+}
+
+#[test]
+fn the_summary_counts_each_line_once_and_names_who_broke_what() {
+    let said = summary(&report().lines);
+    assert_eq!(said.len(), 3, "{said:#?}");
+    assert!(said[0].starts_with(
+        "Class each-write (what was acknowledged stays): 1 of 2 keep what they declare, in 480 cuts"
+    ));
+    assert!(said[0].ends_with("Broken by `db/large-object[isolation=serializable]` (ext4)."), "{}", said[0]);
+    assert_eq!(said[1], "Class on-sync (what a sync covered stays): Failed: `cache` (ext4).");
+    assert!(
+        said[2].contains("Nothing is promised by `map` (ext4). Too few cuts could be made of `tree` (ext4)."),
+        "{}",
+        said[2]
+    );
+}
+
+#[test]
+fn pages_have_the_matrix_the_reasons_and_a_picture_without_a_script() {
+    let report = report();
+    let text = markdown(std::slice::from_ref(&report));
+    for words in [
+        "| **broken**, 13 of 240 (blob lost 12, store unusable 1) |",
+        "kept, 0 of 240 (below 1.24 %)",
+        "(crash.schema.json)",
+        "failed, see below",
+        "`cache` in class on-sync on ext4 failed: the load failed",
+    ] {
+        assert!(text.contains(words), "{words} is not in {text}");
+    }
+    let page = render(&[report]);
+    assert!(!page.contains("<script"));
+    assert_eq!(page.matches("role=\"img\"").count(), 4, "one picture for each line that has cuts");
+    let label = "files/a, class each-write on ext4: 4 cuts over 100 steps of the disk's log with 3 flushes; everything acknowledged was there after 1, ";
+    assert!(page.contains(label), "no label");
+    // Two flushes at one place are drawn once.
+    assert_eq!(page.matches("class=\"flush\"").count(), 4 * 2 + 1);
+    for mark in ["cut-everything", "cut-promised", "cut-less", "cut-none"] {
+        assert_eq!(page.matches(&format!("href=\"#{mark}\"")).count(), 5, "{mark}");
+    }
+}

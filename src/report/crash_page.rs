@@ -1,0 +1,86 @@
+//! What power cuts showed, as Markdown: the tables of a section, and the page that docs/durability.md is.
+
+use super::besides;
+use super::crash::{HEADS, Matrix, cell, cells, cut, first_of_all, of_control, summary};
+use super::markdown::Page;
+use crate::result::crash::{Control, Line, Report};
+
+/// The matrix as a table of Markdown.
+pub(super) fn put_matrix(page: &mut Page, lines: &[Line]) {
+    let matrix = Matrix::of(lines);
+    let heads = matrix.heads();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let words = |line: &Option<&Line>| match line.map(cell) {
+        Some(("broken", figures)) => format!("**broken**, {figures}"),
+        Some((verdict, figures)) => format!("{verdict}, {figures}"),
+        None => "–".to_owned(),
+    };
+    let rows = matrix.rows.iter().map(|(store, kind, cells)| {
+        let begin = [format!("`{store}`"), (*kind).to_owned()];
+        begin.into_iter().chain(cells.iter().map(words)).collect()
+    });
+    page.table(&heads, rows);
+}
+
+/// All figures as a table of Markdown, and what there is to say of them.
+pub(super) fn put_details(page: &mut Page, controls: &[Control], lines: &[Line]) {
+    page.table(HEADS, lines.iter().map(cells));
+    first_of_all(lines).iter().for_each(|said| page.paragraph(said));
+    let controls: Vec<String> = controls
+        .iter()
+        .map(|control| format!("On {}, {}.", control.file_system, of_control(control)))
+        .collect();
+    page.paragraph(&format!("Controls. {}", controls.join(" ")));
+}
+
+/// Several reports as one page of Markdown: the summary first.
+pub fn markdown(reports: &[Report]) -> String {
+    let mut page = Page::default();
+    let lines: Vec<Line> = reports.iter().flat_map(|report| cut(&report.lines)).collect();
+    page.paragraph("# Durability: what a power cut takes");
+    page.block(
+        "`blobwise crash` cuts the power of a disk of its own while a store works on it, mounts what such a disk would then hold, opens \
+         the store, and compares every blob with what it may be. [The method](method.md#power-cuts) has how that is done and what it \
+         cannot show. This page is written by the program and not edited: its last section has how.",
+    );
+    page.paragraph("## Who keeps what");
+    page.list(&summary(&lines));
+    put_matrix(&mut page, &lines);
+    page.paragraph(
+        "A cell has the verdict on what the store's adapter declares for the class, and the cuts that broke it. Where none did, the true \
+         share is below the one in brackets, at 95 %. Cuts that would be the same are made once. `kept` is `confirmed`, and `broken` \
+         is `refuted`; `too few cuts` is said where the load wrote so little that there was next to nothing to cut.",
+    );
+    for report in reports {
+        page.paragraph(&format!("## {}", title(report)));
+        page.paragraph(&format!(
+            "{}, {}, blobwise {}, seed {}.",
+            report.started, report.system, report.blobwise, report.seed
+        ));
+        page.paragraph(&format!("```sh\n{}\n```", report.command));
+        put_details(&mut page, &report.controls, &cut(&report.lines));
+        let besides = besides::markdown(report);
+        if !besides.is_empty() {
+            page.block(besides.trim());
+        }
+    }
+    page.paragraph("## How this page is made");
+    page.block(
+        "Each command above was run with `--json FILE`, and `blobwise crash --again FILE,... --markdown docs/durability.md` wrote the \
+         page from these files. Their [schema](crash.schema.json) is published. *Recent writes gone* counts the cuts that took \
+         acknowledged writes which the class does not promise. *Opens in* is the time to the first read, in the middle and at most.",
+    );
+    page.text()
+}
+
+/// What stands above the part of a report.
+fn title(report: &Report) -> String {
+    let mut stores: Vec<&str> = report.lines.iter().map(|line| line.store.as_str()).collect();
+    stores.dedup();
+    let (first, more) = (stores.first().copied().unwrap_or("nothing"), stores.len().saturating_sub(1));
+    let kinds = report.file_systems().join(", ");
+    match more {
+        0 => format!("`{first}` on {kinds}"),
+        _ => format!("`{first}` and {more} more on {kinds}"),
+    }
+}

@@ -1,0 +1,212 @@
+//! Power cuts as a page shows them: who keeps what in which class, and a picture of each load's flushes and of what every cut left.
+
+use maud::{Markup, html};
+
+use super::table::{Entry, Table, named, shown};
+use super::{prose, still_document};
+use crate::report::{besides, crash as words};
+use crate::result::crash::{Control, Finding, Left, Line, Report, Verdict};
+use crate::units;
+
+/// What `blobwise crash` found once or several times, as one file.
+pub fn render(reports: &[Report]) -> String {
+    let lines: Vec<Line> = reports.iter().flat_map(|report| report.lines.clone()).collect();
+    let controls: Vec<Control> = reports.iter().flat_map(|report| report.controls.clone()).collect();
+    let title = "blobwise: what power cuts take";
+    let body = html! {
+        header {
+            h1 { (title) }
+            @for report in reports {
+                p.facts { (report.started) " · " (report.system) " · blobwise " (report.blobwise) " · seed " (report.seed) }
+                pre tabindex="0" { code { (report.command) } }
+            }
+        }
+        main {
+            section id="answer" {
+                h2 { "Answer" }
+                ul { @for sentence in words::summary(&lines) { li { (prose(&sentence)) } } }
+            }
+            section id="power-cuts" {
+                h2 { "Power cuts" }
+                (contents(&controls, &lines))
+            }
+        }
+    };
+    still_document(title, env!("CARGO_PKG_VERSION"), &body, &html! {}, &html! {}).into_string()
+}
+
+/// Everything below a heading.
+pub fn contents(controls: &[Control], lines: &[Line]) -> Markup {
+    html! {
+        p { (words::LEGEND) }
+        @let cut = words::cut(lines);
+        (matrix(&cut))
+        (pictures(&cut))
+        details.everything open { summary { "All figures" } (details(&cut)) }
+        @for said in words::first_of_all(lines) { p { (prose(&said)) } }
+        (beside(lines))
+        h3 { "Controls" }
+        ul { @for control in controls { li class=[(!control.holds()).then_some("failed")] { (words::of_control(control)) " (" (control.file_system) ")" } } }
+    }
+}
+
+/// Kills, errors of the device, ignored flushes and flipped bytes, where they were tried.
+fn beside(lines: &[Line]) -> Markup {
+    let all = || lines.iter().map(|line| (line, besides::paragraphs(&line.besides)));
+    html! {
+        @if all().any(|(_, said)| !said.is_empty()) {
+            h3 { "Beside power cuts" }
+            ul {
+                @for (line, said) in all().filter(|(_, said)| !said.is_empty()) {
+                    li {
+                        code { (line.store) } " in class " (line.durability.name()) " on " (line.file_system)
+                        ul { @for words in said { li { (prose(&words)) } } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+// ---- tables --------------------------------------------------------------------------------------------------------
+
+fn matrix(lines: &[Line]) -> Table {
+    let matrix = words::Matrix::of(lines);
+    let heads: Vec<String> = matrix.heads();
+    let mut table =
+        Table::new("Who keeps what it declares", &heads.iter().map(String::as_str).collect::<Vec<_>>());
+    for (store, file_system, cells) in &matrix.rows {
+        let begin = [named(store), Entry::from(*file_system)];
+        table.push(begin.into_iter().chain(cells.iter().map(|cell| shown_cell(*cell))).collect());
+    }
+    table
+}
+
+fn shown_cell(line: Option<&Line>) -> Entry {
+    let Some(line) = line else { return shown(None::<&str>, str::to_owned) };
+    let class = match (line.verdict, &line.failed) {
+        (_, Some(_)) | (Some(Verdict::Refuted), _) => "words broken",
+        (Some(Verdict::Confirmed), _) => "words kept",
+        _ => "words",
+    };
+    let (verdict, figures) = words::cell(line);
+    Entry::new(html! { strong { (verdict) } br; (figures) }, class)
+}
+
+fn details(lines: &[Line]) -> Table {
+    let heads: Vec<String> = words::HEADS.iter().map(|head| (*head).to_owned()).collect();
+    let mut table = Table::new("All figures", &heads.iter().map(String::as_str).collect::<Vec<_>>());
+    for line in lines {
+        let mut cells = words::cells(line).into_iter();
+        let first = cells.next().map(|store| named(&store.replace('`', "")));
+        table.push(first.into_iter().chain(cells.map(Entry::from)).collect());
+    }
+    table
+}
+
+// ---- the picture -----------------------------------------------------------------------------------------------------
+
+/// What is drawn for what a cut left: its mark, its lane from above, and what the legend says.
+const MARKS: [(Left, &str, u32, &str); 4] = [
+    (Left::Everything, "cut-everything", 8, "everything acknowledged was there"),
+    (Left::Promised, "cut-promised", 20, "recent writes gone, as the class allows"),
+    (Left::Less, "cut-less", 32, "less than is promised"),
+    (Left::NoFileSystem, "cut-none", 32, "no file system to mount"),
+];
+
+/// Where the ticks of flushes begin and end, and how high the whole is.
+const TICKS: (u32, u32) = (42, 50);
+
+fn mark(left: Left) -> (&'static str, u32) {
+    let found = MARKS.iter().find(|(known, ..)| *known == left);
+    found.map_or(("", 0), |(_, mark, lane, _)| (mark, *lane))
+}
+
+/// The shapes, once for a page.
+fn shapes() -> Markup {
+    html! {
+        svg.shapes width="0" height="0" aria-hidden="true" {
+            defs {
+                circle id="cut-everything" r="3.2" fill="#1b7f4d" fill-opacity="0.6" {}
+                path id="cut-promised" d="M0 -4 L4 3.5 L-4 3.5 Z" fill="#fff1d6" stroke="#b26a00" stroke-width="1.2" {}
+                path id="cut-less" d="M-4 -4 L4 4 M4 -4 L-4 4" stroke="#9c1c1c" stroke-width="2.2" {}
+                rect id="cut-none" x="-3.5" y="-3.5" width="7" height="7" fill="#fff" stroke="#5b6068" stroke-width="1.2" {}
+            }
+        }
+    }
+}
+
+fn legend() -> Markup {
+    html! {
+        p.legend {
+            @for (_, mark, _, words) in MARKS {
+                span { svg width="14" height="14" aria-hidden="true" { use href={ "#" (mark) } x="7" y="7" {} } (words) }
+            }
+            span { svg width="14" height="14" aria-hidden="true" { line x1="7" x2="7" y1="2" y2="12" class="flush" {} } "a flush" }
+        }
+    }
+}
+
+/// One strip for each line that has something to draw.
+fn pictures(lines: &[Line]) -> Markup {
+    let drawn = || {
+        let findings = lines.iter().filter_map(|line| Some((line, line.finding.as_ref()?)));
+        findings.filter(|(_, finding)| !finding.course.cuts.is_empty())
+    };
+    html! {
+        @if drawn().next().is_some() {
+            figure.courses {
+                (shapes())
+                figcaption {
+                    strong { "What every cut left" } br;
+                    "From left to right: what the load had the disk told, write by write. Each mark is a cut at that moment; the ticks below are flushes. "
+                    "The tables have the numbers."
+                }
+                (legend())
+                @for (line, finding) in drawn() { (strip(line, finding)) }
+            }
+        }
+    }
+}
+
+fn strip(line: &Line, finding: &Finding) -> Markup {
+    let course = &finding.course;
+    // In a thousandth of the width, so that what falls together is drawn once.
+    let place = |at: usize| (at as f64 * 1000.0 / course.entries.max(1) as f64).round() as u64;
+    let at = |thousandth: u64| format!("{:.1}%", 1.0 + thousandth as f64 * 0.098);
+    let mut ticks: Vec<u64> = course.flushes.iter().map(|flush| place(*flush)).collect();
+    ticks.dedup();
+    let mut cuts: Vec<(Left, u64)> = course.cuts.iter().map(|(at, left)| (*left, place(*at))).collect();
+    cuts.sort();
+    cuts.dedup();
+    let (from, to) = TICKS;
+    html! {
+        div.course {
+            span { code { (line.store) } br; (line.durability.name()) ", " (line.file_system) ": " (words::verdict(line)) }
+            svg width="100%" height=(to) role="img" aria-label=(said(line, finding)) {
+                line x1="1%" x2="99%" y1=(from) y2=(from) class="axis" {}
+                @for tick in ticks { line x1=(at(tick)) x2=(at(tick)) y1=(from) y2=(to) class="flush" {} }
+                @for (left, place) in cuts { use href={ "#" (mark(left).0) } x=(at(place)) y=(mark(left).1) {} }
+            }
+        }
+    }
+}
+
+/// The picture in words.
+fn said(line: &Line, finding: &Finding) -> String {
+    let course = &finding.course;
+    let of = |left: Left| course.cuts.iter().filter(|(_, known)| *known == left).count();
+    let sorts = MARKS.iter().filter(|(left, ..)| of(*left) > 0);
+    let sorts: Vec<String> =
+        sorts.map(|(left, _, _, words)| format!("{words} after {}", of(*left))).collect();
+    format!(
+        "{}, class {} on {}: {} over {} of the disk's log with {}; {}.",
+        line.store,
+        line.durability.name(),
+        line.file_system,
+        units::counted(course.cuts.len(), "cut"),
+        units::counted(course.entries, "step"),
+        words::flushes(course.flushes.len()),
+        sorts.join(", ")
+    )
+}
