@@ -19,6 +19,8 @@ mod program;
 mod redis;
 #[path = "doctor/servers.rs"]
 mod servers;
+#[path = "common/theirs.rs"]
+mod theirs;
 
 use std::process::ExitCode;
 

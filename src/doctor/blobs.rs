@@ -1,16 +1,71 @@
 //! Columns of a database that are mostly blobs: what they take of it, and the run that measures where else they could live.
 
-use super::finding::{Answer, Finding, Over, when};
+use super::facts::{Facts, Kind, Lack, Row, Told, number, or_zero, text};
+use super::finding::{Answer, Check, Finding, Judge, Over, Question, when};
 use crate::units;
 
-/// The rule, for the checks that go by it.
-pub const THRESHOLD: &str = "look: a column with half of its table or more and a tenth of the database or more, half of whose values have 1 kB or \
-                             more";
-/// Why.
-pub const REASON: &str = "Blobs take the memory, the backup and the traffic of what is queried. Whether they would be faster or cheaper elsewhere is \
-                          measured by the run that is named, with their sizes. That they are safe where they are may be worth it.";
 /// The quantiles of sizes that are asked for.
 pub const SHARES: [f64; 6] = [0.1, 0.25, 0.5, 0.75, 0.9, 0.99];
+
+/// What is particular to a server.
+pub struct Particular {
+    /// The name of its check.
+    pub id: &'static str,
+    /// What it is.
+    pub of: Kind,
+    /// What is looked at.
+    pub figure: &'static str,
+    /// Where lengths are read.
+    pub source: &'static str,
+    /// The command with which anybody sees them.
+    pub shown_by: &'static str,
+    /// [`columns`] and [`finding`], told what else the server says.
+    pub judge: Judge,
+}
+
+/// The check of a server.
+pub const fn check(of: Particular) -> Check {
+    Check {
+        id: of.id,
+        of: of.of,
+        question: Question::Queries,
+        figure: of.figure,
+        threshold: "look: a column with half of its table or more and a tenth of the database or more, half of whose values have 1 kB or more",
+        reason: "Blobs take the memory, the backup and the traffic of what is queried. Whether they would be faster or cheaper elsewhere is measured \
+                 by the run that is named, with their sizes. That they are safe where they are may be worth it.",
+        after: "ours",
+        source: of.source,
+        rights: "SELECT on the column, of which only lengths are read",
+        shown_by: of.shown_by,
+        judge: of.judge,
+    }
+}
+
+/// The columns that may be blobs, each with what is said of its lengths. How they are named in a query is not kept.
+pub fn told(columns: Result<Vec<Row>, Lack>, mut lengths: impl FnMut(&Row) -> Result<Row, Lack>) -> Told {
+    let with_lengths = |mut column: Row| {
+        match lengths(&column) {
+            Ok(lengths) => column.extend(lengths),
+            Err(why) => drop(column.insert("refused".to_owned(), why.into())),
+        }
+        column.retain(|name, _| !name.starts_with("sql_"));
+        column
+    };
+    match columns {
+        Ok(columns) => Told::Rows(columns.into_iter().map(with_lengths).collect()),
+        Err(why) => Told::Refused(why),
+    }
+}
+
+/// The columns of which something is known; why not where it is nothing at all.
+pub fn columns(facts: &Facts, traffic: impl Fn(&Row) -> Option<String>) -> Result<Vec<Column>, Lack> {
+    let rows = facts.rows("blobs")?;
+    let columns: Vec<Column> = rows.iter().filter_map(|row| Column::of(row, traffic(row))).collect();
+    match rows.iter().map(|row| text(row, "refused")).find(|why| !why.is_empty()) {
+        Some(why) if columns.is_empty() => Err(why.to_owned()),
+        _ => Ok(columns),
+    }
+}
 
 /// A column and what is known of its values.
 #[derive(Clone, Debug)]
@@ -30,6 +85,25 @@ pub struct Column {
 }
 
 impl Column {
+    /// What a row of [`told`] says; `None` where it says no lengths.
+    fn of(row: &Row, traffic: Option<String>) -> Option<Column> {
+        let sampled = or_zero(row, "sampled");
+        let stored = number(row, "stored_mean").filter(|_| sampled > 0.0)?;
+        // How many rows there are is an estimate of the server's. Of a table that was never analyzed all were looked at.
+        let rows = or_zero(row, "rows").max(sampled);
+        let table_bytes = or_zero(row, "table_bytes");
+        let sizes = row.get("quantiles").and_then(|list| list.as_array()).cloned().unwrap_or_default();
+        let sizes = sizes.iter().filter_map(|size| size.as_f64());
+        Some(Column {
+            name: format!("{}.{}", text(row, "table"), text(row, "column")),
+            bytes: (stored * rows).min(table_bytes),
+            of_table: (stored * rows / table_bytes.max(1.0)).min(1.0),
+            quantiles: SHARES.into_iter().zip(sizes).collect(),
+            rows,
+            traffic,
+        })
+    }
+
     fn median(&self) -> f64 {
         self.quantiles.iter().find(|(share, _)| *share == 0.5).map_or(0.0, |(_, size)| *size)
     }

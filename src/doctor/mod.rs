@@ -18,6 +18,8 @@ mod postgres;
 mod redis;
 pub mod report;
 pub mod saved;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod statements;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -13,8 +13,9 @@ use libtest_mimic::Trial;
 use rustix::process::Signal;
 
 use crate::program::{BLOBWISE, Outcome, Work, finish, missing, needing, start};
-use crate::servers::{hanging_up, program, quick};
+use crate::servers::{hanging_up, quick};
 use crate::signals::{run_until, send, wait};
+use crate::theirs::program;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const PASSWORD: &str = "secret-of-theirs";

@@ -23,6 +23,10 @@ mod secrets;
 #[cfg(all(feature = "postgres", feature = "mysql"))]
 mod servers;
 mod signals;
+#[cfg(all(feature = "postgres", feature = "mysql"))]
+#[path = "../common/theirs.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
+mod theirs;
 #[cfg(feature = "web")]
 mod web;
 

@@ -11,8 +11,9 @@ use libtest_mimic::Trial;
 use rustix::process::Signal;
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start};
-use crate::servers::{hanging_up, program, quick};
+use crate::servers::{hanging_up, quick};
 use crate::signals::{send, until, wait};
+use crate::theirs::program;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const KEY: &str = "key-of-theirs";

@@ -2,53 +2,54 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::time::Duration;
 
-use blobwise::host::server::{Launch, Server, SocketDir, free_port, run_to_end};
+use blobwise::host::server::free_port;
 use blobwise::result::{Reason, RunResult, Status, VerifiedFrom};
-use blobwise::store::Adapter;
-use blobwise::stores::{self, Entry};
+use blobwise::stores;
 use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::places::{mounted, no_mounts};
-use crate::program::{BLOBWISE, Outcome, Said, Work, missing, needing};
+use crate::program::{BLOBWISE, Outcome, Work, missing, needing};
 use crate::signals::{run_until, send, wait};
-
-const PATIENCE: Duration = Duration::from_secs(60);
-const PASSWORD: &str = "secret-of-theirs";
+use crate::theirs::{PASSWORD, mariadb, postgres, psql};
 
 pub fn trials() -> Vec<Trial> {
-    let postgres = || missing("postgres/bytea");
-    let mariadb = || missing("mariadb/blob");
+    let no_postgres = || missing("postgres/bytea");
+    let no_mariadb = || missing("mariadb/blob");
     let mut trials = vec![
         Trial::test("a URL that is none is refused", nonsense),
         Trial::test("a refused connection is an error before the run", refused),
         Trial::test("a server that hangs up is an error before the run", hangs_up),
-        needing("a server given by URL is used and left as it was", postgres(), used_and_left),
-        needing("a wrong password is an error that does not show it", postgres(), wrong_password),
-        needing("large objects that a run left behind go with its schema", postgres(), stale_objects),
-        needing("a server that does not flush serves class none only", postgres(), no_fsync),
-        needing("a binary log that is not flushed serves class none only", mariadb(), no_sync_binlog),
-        needing("pages that a power cut may tear serve class none only", mariadb(), no_doublewrite),
-        needing("a server that is too old is an error before the run", mariadb(), too_old),
-        needing("a packet limit below the largest blob is an error before the run", mariadb(), packet_limit),
-        needing("servers tell what differs from version to version", postgres(), tells_what_differs),
-        needing("a private server that dies fails its candidate only", postgres(), dies),
+        needing("a server given by URL is used and left as it was", no_postgres(), used_and_left),
+        needing("a wrong password is an error that does not show it", no_postgres(), wrong_password),
+        needing("large objects that a run left behind go with its schema", no_postgres(), stale_objects),
+        needing("a server that does not flush serves class none only", no_postgres(), no_fsync),
+        needing("a binary log that is not flushed serves class none only", no_mariadb(), no_sync_binlog),
+        needing("pages that a power cut may tear serve class none only", no_mariadb(), no_doublewrite),
+        needing("a server that is too old is an error before the run", no_mariadb(), too_old),
+        needing(
+            "a packet limit below the largest blob is an error before the run",
+            no_mariadb(),
+            packet_limit,
+        ),
+        needing("servers tell what differs from version to version", no_postgres(), tells_what_differs),
+        needing("a private server that dies fails its candidate only", no_postgres(), dies),
         needing("what a private server moves is not of other programs", missing("redis"), moves_for_us),
         needing(
             "a disk too small for a server fails its candidate",
-            postgres().or_else(no_mounts),
+            no_postgres().or_else(no_mounts),
             disk_too_small,
         ),
         needing(
             "a disk that fills up in a server fails its candidate",
-            postgres().or_else(no_mounts),
+            no_postgres().or_else(no_mounts),
             disk_fills_up,
         ),
-        needing("a data directory that cannot be made fails its candidate", postgres(), no_data_directory),
-        needing("a missing program is an error before the run", mariadb(), missing_program),
+        needing("a data directory that cannot be made fails its candidate", no_postgres(), no_data_directory),
+        needing("a missing program is an error before the run", no_mariadb(), missing_program),
         Trial::test("a variable that names another program is an error before the run", other_program),
         needing(
             "a server that restarts takes no cold rank from others",
@@ -87,89 +88,9 @@ pub fn trials() -> Vec<Trial> {
     trials
 }
 
-fn adapter(name: &str) -> Option<&'static Adapter> {
-    match stores::find(name) {
-        Some(Entry::Ready(adapter)) => Some(adapter),
-        _ => None,
-    }
-}
-
 /// A quick run's line.
 pub fn quick(store: &str, more: &str) -> String {
     format!("run --stores {store} --blobs 12 --rounds 1 --phases fill,read-warm --quiet --out out {more}")
-}
-
-// ---- servers of somebody's ------------------------------------------------------------------------------------------
-
-/// A server that is not blobwise's.
-struct Theirs {
-    // Stops the server when dropped, before its sockets go.
-    _server: Server,
-    _sockets: SocketDir,
-    url: String,
-}
-
-/// The program of a store's server.
-pub fn program(store: &str) -> std::path::PathBuf {
-    adapter(store).unwrap().programs[0].find().unwrap().path
-}
-
-fn their_postgres(work: &Work, more: &[&str]) -> Theirs {
-    let program = program("postgres/bytea");
-    let (dir, sockets) = (work.path("theirs"), SocketDir::make().unwrap());
-    std::fs::create_dir(&dir).unwrap();
-    std::fs::write(dir.join("password"), PASSWORD).unwrap();
-    let initdb = program.with_file_name("initdb");
-    let data = dir.join("data");
-    let options = ["-U", "owner", "--auth=scram-sha-256", "--no-sync", "--locale=C", "-E", "UTF8"];
-    let launch = Launch::new(&initdb, &dir).arg("-D").arg(&data).args(options);
-    run_to_end(&launch.arg(format!("--pwfile={}", dir.join("password").display())), PATIENCE).unwrap();
-    let port = free_port().unwrap();
-    let launch = Launch::new(&program, &dir).arg("-D").arg(&data);
-    let directory = format!("unix_socket_directories={}", sockets.path().display());
-    let launch =
-        launch.args(["-c", "listen_addresses=127.0.0.1", "-c", &directory, "-c", &format!("port={port}")]);
-    let launch = launch.args(more);
-    let url = format!("postgres://owner:{PASSWORD}@127.0.0.1:{port}/postgres");
-    let mut server = Server::start(&launch).unwrap();
-    server.wait_until_ready(PATIENCE, || psql(&url, "SELECT 1").map(drop)).unwrap();
-    Theirs { _server: server, _sockets: sockets, url }
-}
-
-/// What PostgreSQL's own client says.
-fn psql(url: &str, sql: &str) -> anyhow::Result<String> {
-    let psql = program("postgres/bytea").canonicalize()?.with_file_name("psql");
-    let said = Said::of(&Command::new(psql).args(["-X", "-Atc", sql, url]).output()?);
-    anyhow::ensure!(said.code == Some(0), "psql: {}", said.stderr);
-    Ok(said.stdout.trim().to_owned())
-}
-
-fn their_mariadb(work: &Work, more: &[&str]) -> Theirs {
-    let program = program("mariadb/blob");
-    let (dir, sockets) = (work.path("theirs"), SocketDir::make().unwrap());
-    std::fs::create_dir(&dir).unwrap();
-    let data = format!("--datadir={}", dir.join("data").display());
-    let install = Path::new("/usr/bin/mariadb-install-db");
-    // A server that starts removes what others have in a directory that they share for temporary tables.
-    std::fs::create_dir(dir.join("tmp")).unwrap();
-    let temporary = format!("--tmpdir={}", dir.join("tmp").display());
-    let options =
-        ["--no-defaults", &data, &temporary, "--auth-root-authentication-method=normal", "--skip-test-db"];
-    run_to_end(&Launch::new(install, &dir).args(options), PATIENCE).unwrap();
-    let grant = format!("GRANT ALL ON *.* TO owner@'127.0.0.1' IDENTIFIED BY '{PASSWORD}';\n");
-    std::fs::write(dir.join("first.sql"), grant).unwrap();
-    let port = free_port().unwrap();
-    let launch = Launch::new(&program, &dir)
-        .args(["--no-defaults", &data, &temporary, "--bind-address=127.0.0.1", "--skip-name-resolve"])
-        .arg(format!("--port={port}"))
-        .arg(format!("--socket={}", sockets.path().join("s").display()))
-        .arg(format!("--pid-file={}", sockets.path().join("pid").display()))
-        .arg(format!("--init-file={}", dir.join("first.sql").display()))
-        .args(more);
-    let url = format!("mysql://owner:{PASSWORD}@127.0.0.1:{port}");
-    let mut server = Server::start(&launch).unwrap();
-    server.wait_until_ready(PATIENCE, || Ok(mysql::Conn::new(url.as_str())?.ping()?)).unwrap();
-    Theirs { _server: server, _sockets: sockets, url }
 }
 
 /// Whatever version is here: it has no checksums of pages, which 18 would make and 15 would not, and says so.
@@ -233,7 +154,7 @@ fn hangs_up() -> Outcome {
 /// Ours goes, and nothing else: not even what has a name like ours without the mark.
 fn used_and_left() -> Outcome {
     let work = Work::new();
-    let theirs = their_postgres(&work, &[]);
+    let theirs = postgres(&[]);
     psql(
         &theirs.url,
         "CREATE TABLE public.blobs(key text); INSERT INTO public.blobs VALUES ('theirs');
@@ -262,19 +183,19 @@ fn used_and_left() -> Outcome {
 
 fn wrong_password() -> Outcome {
     let work = Work::new();
-    let theirs = their_postgres(&work, &[]);
+    let theirs = postgres(&[]);
     let url = theirs.url.replace(PASSWORD, "a-wrong-one");
     let said = work.say(&quick("postgres/bytea", &format!("--set postgres.url={url}")));
     let said = said.refused(&["postgres/bytea", "password authentication failed"]);
     assert!(!said.stderr.contains("a-wrong-one"), "{}", said.stderr);
-    assert_eq!(work.names("."), ["theirs"]);
+    assert!(work.names(".").is_empty());
     Ok(())
 }
 
 /// They lie in a table of the whole database, and only the rows of the schema know which they are.
 fn stale_objects() -> Outcome {
     let work = Work::new();
-    let theirs = their_postgres(&work, &[]);
+    let theirs = postgres(&[]);
     psql(
         &theirs.url,
         "CREATE SCHEMA blobwise_0000000000000000;
@@ -305,7 +226,7 @@ fn serves_class_none_only(work: &Work, store: &str, url: &str, setting: &str) ->
 
 fn no_fsync() -> Outcome {
     let work = Work::new();
-    let theirs = their_postgres(&work, &["-c", "fsync=off"]);
+    let theirs = postgres(&["fsync=off"]);
     serves_class_none_only(
         &work,
         "postgres/bytea",
@@ -316,7 +237,7 @@ fn no_fsync() -> Outcome {
 
 fn no_sync_binlog() -> Outcome {
     let work = Work::new();
-    let theirs = their_mariadb(&work, &["--log-bin=changes", "--sync-binlog=0"]);
+    let theirs = mariadb(&["--log-bin=changes", "--sync-binlog=0"]);
     serves_class_none_only(
         &work,
         "mariadb/blob",
@@ -332,7 +253,7 @@ fn no_doublewrite() -> Outcome {
         ("--innodb-flush-method=O_DIRECT_NO_FSYNC", "innodb_flush_method O_DIRECT_NO_FSYNC"),
     ] {
         let work = Work::new();
-        let theirs = their_mariadb(&work, &[option]);
+        let theirs = mariadb(&[option]);
         serves_class_none_only(&work, "mariadb/blob", &format!("--set mariadb.url={}", theirs.url), setting)?;
     }
     Ok(())
@@ -341,7 +262,7 @@ fn no_doublewrite() -> Outcome {
 fn too_old() -> Outcome {
     let work = Work::new();
     // MariaDB says of itself what it is told to say, for clients that insist.
-    let theirs = their_mariadb(&work, &["--version=5.1.73-MariaDB"]);
+    let theirs = mariadb(&["--version=5.1.73-MariaDB"]);
     let line = quick("mariadb/blob", &format!("--set mariadb.url={}", theirs.url));
     work.say(&line).refused(&["older than MariaDB 10.4", "5.1.73"]);
     Ok(())
@@ -349,7 +270,7 @@ fn too_old() -> Outcome {
 
 fn packet_limit() -> Outcome {
     let work = Work::new();
-    let theirs = their_mariadb(&work, &["--max-allowed-packet=1M"]);
+    let theirs = mariadb(&["--max-allowed-packet=1M"]);
     let line = quick("mariadb/blob", &format!("--corpus fixed:2MB --set mariadb.url={}", theirs.url));
     work.say(&line).refused(&["max_allowed_packet", "1048576"]);
     Ok(())

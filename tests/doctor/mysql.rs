@@ -9,12 +9,12 @@ use std::time::Duration;
 use blobwise::doctor::facts::Kind;
 use blobwise::doctor::finding::Answer;
 use blobwise::doctor::report::Report;
-use blobwise::host::server::{Launch, Server, SocketDir, free_port, run_to_end};
 use libtest_mimic::Trial;
 use mysql::prelude::Queryable;
 
 use crate::program::{Outcome, Work, missing, needing};
-use crate::servers::{PASSWORD, PATIENCE, Theirs, doctor, program, read};
+use crate::servers::{doctor, read};
+use crate::theirs::mariadb;
 use crate::{found, line, looks_well, report};
 
 type Shared = Arc<LazyLock<Planted>>;
@@ -47,39 +47,6 @@ pub fn trials() -> Vec<Trial> {
         on("mariadb: it only reads", only_reads),
         needing("mariadb: a healthy server is left in peace", missing("mariadb/blob"), healthy),
     ]
-}
-
-fn mariadb(more: &[&str]) -> Theirs {
-    let work = Work::new();
-    let program = program("mariadb/blob");
-    let (dir, sockets) = (work.path("theirs"), SocketDir::make().unwrap());
-    std::fs::create_dir_all(dir.join("tmp")).unwrap();
-    let data = format!("--datadir={}", dir.join("data").display());
-    let temporary = format!("--tmpdir={}", dir.join("tmp").display());
-    let options =
-        ["--no-defaults", &data, &temporary, "--auth-root-authentication-method=normal", "--skip-test-db"];
-    let install = std::path::Path::new("/usr/bin/mariadb-install-db");
-    run_to_end(&Launch::new(install, &dir).args(options), PATIENCE).unwrap();
-    let grants = format!(
-        "GRANT ALL ON *.* TO owner@'127.0.0.1' IDENTIFIED BY '{PASSWORD}';\n\
-         CREATE USER guest@'127.0.0.1' IDENTIFIED BY '{PASSWORD}';\n"
-    );
-    std::fs::write(dir.join("first.sql"), grants).unwrap();
-    let port = free_port().unwrap();
-    let launch = Launch::new(&program, &dir)
-        .args(["--no-defaults", &data, &temporary, "--bind-address=127.0.0.1", "--skip-name-resolve"])
-        .arg(format!("--port={port}"))
-        .arg(format!("--socket={}", sockets.path().join("s").display()))
-        .arg(format!("--pid-file={}", sockets.path().join("pid").display()))
-        .arg(format!("--init-file={}", dir.join("first.sql").display()))
-        .arg(format!("--general-log-file={}", dir.join("general.log").display()))
-        .arg("--general-log=1")
-        .args(more);
-    let url = format!("mysql://owner:{PASSWORD}@127.0.0.1:{port}");
-    let log = dir.join("general.log");
-    let mut server = Server::start(&launch).unwrap();
-    server.wait_until_ready(PATIENCE, || Ok(mysql::Conn::new(url.as_str())?.ping()?)).unwrap();
-    Theirs { server, _sockets: sockets, url, log, _work: work }
 }
 
 fn run(url: &str, statements: &[&str]) {

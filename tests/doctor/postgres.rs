@@ -7,7 +7,8 @@ use blobwise::doctor::finding::Answer;
 use libtest_mimic::Trial;
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, missing, needing, start};
-use crate::servers::{Load, PASSWORD, Theirs, database, doctor, postgres, psql, read};
+use crate::servers::{Load, database, doctor, read};
+use crate::theirs::{PASSWORD, PATIENCE, Theirs, postgres, psql};
 use crate::{found, line, looks_well, report};
 
 type Shared = Arc<LazyLock<Theirs>>;
@@ -79,7 +80,8 @@ fn indexes(theirs: &Theirs, work: &Work) -> Outcome {
                CREATE INDEX narrow ON t(a); CREATE INDEX wide ON t(a, b);";
     let url = database(theirs, "indexes", sql);
     // It fails because of values that are there twice, and leaves the index.
-    psql(&url, "CREATE UNIQUE INDEX CONCURRENTLY broken ON t(a)")?;
+    let said = psql(&url, "CREATE UNIQUE INDEX CONCURRENTLY broken ON t(a)").unwrap_err();
+    assert!(said.to_string().contains("could not create unique index"), "{said}");
     let said = doctor(work, &url, "").ended(1);
     let report = report(work, &said);
     found(&report, "pg-invalid-index", Answer::Bad, "`public.broken`");
@@ -205,7 +207,7 @@ fn small_pool() -> Outcome {
     let words = ["doctor", "--for", "4s", "--json", "report.json", "--url", &theirs.url];
     let child = start(command.args(words));
     std::thread::sleep(std::time::Duration::from_millis(2000));
-    theirs.server.stop(rustix::process::Signal::INT, crate::servers::PATIENCE).unwrap();
+    theirs.server.stop(rustix::process::Signal::INT, PATIENCE).unwrap();
     let said = Said::of(&child.wait_with_output()?).ended(1);
     assert!(said.stdout.contains("cannot be asked: at the second look: "), "{}", said.stdout);
     assert!(said.stdout.contains("memory-available"), "{}", said.stdout);

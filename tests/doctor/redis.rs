@@ -6,7 +6,8 @@ use blobwise::host::server::{Launch, Server, free_port};
 use libtest_mimic::Trial;
 
 use crate::program::{Outcome, Work, finish, missing, needing};
-use crate::servers::{PASSWORD, PATIENCE, doctor, program};
+use crate::servers::doctor;
+use crate::theirs::{PASSWORD, PATIENCE, program};
 use crate::{found, line, looks_well, report};
 
 pub fn trials() -> Vec<Trial> {

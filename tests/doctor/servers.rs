@@ -1,74 +1,11 @@
-//! Servers that are looked at: private ones of the tests, with their own clients.
+//! Servers that are looked at: what is planted in them, what loads them, and what the doctor says of them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use blobwise::host::server::{Launch, Server, SocketDir, free_port, run_to_end};
-use blobwise::stores::{self, Entry};
-
 use crate::program::{BLOBWISE, Said, Work, finish, start};
-
-pub const PATIENCE: Duration = Duration::from_secs(60);
-pub const PASSWORD: &str = "secret-of-theirs";
-
-/// A server that is not blobwise's.
-pub struct Theirs {
-    // Stops the server when dropped, before its sockets go.
-    pub server: Server,
-    pub _sockets: SocketDir,
-    pub url: String,
-    /// Where it writes its log.
-    pub log: PathBuf,
-    pub _work: Work,
-}
-
-/// The program of a store's server.
-pub fn program(store: &str) -> PathBuf {
-    let Some(Entry::Ready(adapter)) = stores::find(store) else { panic!("no {store}") };
-    adapter.programs[0].find().unwrap().path
-}
-
-/// A program of PostgreSQL's: beside the server's file, and not beside a link to it.
-fn of_postgres(name: &str) -> PathBuf {
-    program("postgres/bytea").canonicalize().unwrap().with_file_name(name)
-}
-
-pub fn postgres(settings: &[&str]) -> Theirs {
-    let work = Work::new();
-    let program = program("postgres/bytea");
-    let (dir, sockets) = (work.path("theirs"), SocketDir::make().unwrap());
-    std::fs::create_dir(&dir).unwrap();
-    std::fs::write(dir.join("password"), PASSWORD).unwrap();
-    let data = dir.join("data");
-    let options = ["-U", "owner", "--auth=scram-sha-256", "--no-sync", "--locale=C", "-E", "UTF8"];
-    let initdb = of_postgres("initdb");
-    let launch = Launch::new(&initdb, &dir).arg("-D").arg(&data).args(options);
-    run_to_end(&launch.arg(format!("--pwfile={}", dir.join("password").display())), PATIENCE).unwrap();
-    let port = free_port().unwrap();
-    let directory = format!("unix_socket_directories={}", sockets.path().display());
-    let port_setting = format!("port={port}");
-    let mut launch = Launch::new(&program, &dir).arg("-D").arg(&data);
-    for setting in ["listen_addresses=127.0.0.1", &directory, &port_setting].iter().chain(settings) {
-        launch = launch.args(["-c", setting]);
-    }
-    let log = launch.log.clone();
-    let url = format!("postgres://owner:{PASSWORD}@127.0.0.1:{port}/postgres");
-    let mut server = Server::start(&launch).unwrap();
-    server.wait_until_ready(PATIENCE, || psql(&url, "SELECT 1").map(drop)).unwrap();
-    Theirs { server, _sockets: sockets, url, log, _work: work }
-}
-
-/// What PostgreSQL's own client says; each statement in a transaction of its own.
-pub fn psql(url: &str, sql: &str) -> anyhow::Result<String> {
-    let mut command = Command::new(of_postgres("psql"));
-    command.args(["-X", "-At", url]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = start(&mut command);
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), sql.as_bytes()).unwrap();
-    let said = Said::of(&child.wait_with_output()?);
-    anyhow::ensure!(said.code == Some(0), "psql: {}", said.stderr);
-    Ok(said.stdout.trim().to_owned())
-}
+use crate::theirs::{PASSWORD, Theirs, of_postgres, psql};
 
 /// A database of its own in a server, with what a test plants, and its URL.
 pub fn database(theirs: &Theirs, name: &str, sql: &str) -> String {

@@ -69,32 +69,26 @@ impl MySql {
 
     /// Lengths of the values in columns that may be blobs, of a sample of rows.
     fn blobs(&mut self) -> Told {
-        let columns = match self.rows(queries::COLUMNS) {
-            Ok(columns) => columns,
-            Err(why) => return Told::Refused(why),
-        };
-        let mut rows = Vec::new();
-        for mut column in columns {
-            match self.rows(&queries::lengths(&column)) {
-                Ok(lengths) => {
-                    let mut lengths: Vec<f64> =
-                        lengths.iter().filter_map(|row| number(row, "length")).collect();
-                    lengths.sort_by(f64::total_cmp);
-                    let at =
-                        |share: f64| lengths.get(((lengths.len() as f64 - 1.0) * share).round() as usize);
-                    let quantiles: Vec<f64> =
-                        super::blobs::SHARES.iter().filter_map(|share| at(*share).copied()).collect();
-                    let mean = lengths.iter().sum::<f64>() / lengths.len().max(1) as f64;
-                    column.insert("stored_mean".to_owned(), json!(mean));
-                    column.insert("sampled".to_owned(), json!(lengths.len()));
-                    column.insert("quantiles".to_owned(), json!(quantiles));
-                }
-                Err(why) => drop(column.insert("refused".to_owned(), json!(why))),
-            }
-            rows.push(column);
-        }
-        Told::Rows(rows)
+        let columns = self.rows(queries::COLUMNS);
+        super::blobs::told(columns, |column| {
+            let rows = self.rows(&queries::lengths(column))?;
+            Ok(summary(rows.iter().filter_map(|row| number(row, "length")).collect()))
+        })
     }
+}
+
+/// How many lengths there are, their mean, and their quantiles, which this server does not compute.
+fn summary(mut lengths: Vec<f64>) -> Row {
+    lengths.sort_by(f64::total_cmp);
+    let last = lengths.len() as f64 - 1.0;
+    let at = |share: f64| lengths.get((last * share).round() as usize).copied();
+    let quantiles: Vec<f64> = super::blobs::SHARES.into_iter().filter_map(at).collect();
+    let mean = lengths.iter().sum::<f64>() / lengths.len().max(1) as f64;
+    Row::from_iter([
+        ("sampled".to_owned(), json!(lengths.len())),
+        ("stored_mean".to_owned(), json!(mean)),
+        ("quantiles".to_owned(), json!(quantiles)),
+    ])
 }
 
 /// A row of the server's as one that is kept.

@@ -95,8 +95,10 @@ pub(super) fn modified(table: &str) -> String {
 
 /// Columns that may be blobs, of tables that are a twentieth of all data or more.
 pub(super) const COLUMNS: &str = concat!(
-    "SELECT CONCAT(c.table_schema, '.', c.table_name) AS tab, c.table_schema AS sch, c.table_name AS nam, c.column_name AS col,
-            t.table_rows AS table_rows, t.data_length + t.index_length AS table_bytes
+    "SELECT CONCAT(c.table_schema, '.', c.table_name) AS `table`, c.column_name AS `column`,
+            CONCAT('`', REPLACE(c.table_schema, '`', '``'), '`.`', REPLACE(c.table_name, '`', '``'), '`') AS sql_table,
+            CONCAT('`', REPLACE(c.column_name, '`', '``'), '`') AS sql_column,
+            t.table_rows AS `rows`, t.data_length + t.index_length AS table_bytes
      FROM information_schema.columns c
      JOIN information_schema.tables t ON t.table_schema = c.table_schema AND t.table_name = c.table_name
      WHERE t.engine = 'InnoDB' AND t.table_schema NOT IN ",
@@ -109,13 +111,11 @@ pub(super) const COLUMNS: &str = concat!(
 
 /// How long values are: of the rows that come first in the primary key, because there is no other sample that reads few pages.
 pub(super) fn lengths(column: &Row) -> String {
-    let quoted = |field: &str| format!("`{}`", text(column, field).replace('`', "``"));
     // A length of a value out of line is in its row.
-    let rows = if or_zero(column, "table_rows") > 0.0 { 2000 } else { 200 };
+    let rows = if or_zero(column, "rows") > 0.0 { 2000 } else { 200 };
     format!(
-        "SELECT OCTET_LENGTH({}) AS length FROM {}.{} LIMIT {rows}",
-        quoted("col"),
-        quoted("sch"),
-        quoted("nam")
+        "SELECT OCTET_LENGTH({}) AS length FROM {} LIMIT {rows}",
+        text(column, "sql_column"),
+        text(column, "sql_table")
     )
 }

@@ -61,7 +61,7 @@ fn of_indexes(facts: &Facts, answer: Answer, named: Vec<String>, what: &str) -> 
     let all = facts.rows("indexes")?.len();
     let figure = match named.first() {
         Some(first) => format!("{} of {all} {what}: {first}", named.len()),
-        None => format!("none of {} {what}", units::counted(all, "index").replace("indexs", "indexes")),
+        None => format!("none of {all} {what}"),
     };
     let answer = when(!named.is_empty(), answer);
     Ok(Finding::new(answer, named.len() as f64, figure).over(Over::Now).naming(named))

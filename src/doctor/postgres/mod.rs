@@ -77,21 +77,10 @@ impl PostgreSql {
 
     /// Lengths of the values in columns that may be blobs, of a sample of rows.
     fn blobs(&mut self) -> Told {
-        let columns = match self.rows(queries::COLUMNS) {
-            Ok(columns) => columns,
-            Err(why) => return Told::Refused(why),
-        };
-        let mut rows = Vec::new();
-        for mut column in columns {
-            match self.rows(&queries::lengths(&column)) {
-                Ok(lengths) => column.extend(lengths.into_iter().flatten()),
-                Err(why) => drop(column.insert("refused".to_owned(), why.into())),
-            }
-            column.remove("sql_table");
-            column.remove("sql_column");
-            rows.push(column);
-        }
-        Told::Rows(rows)
+        let columns = self.rows(queries::COLUMNS);
+        super::blobs::told(columns, |column| {
+            Ok(self.rows(&queries::lengths(column))?.into_iter().flatten().collect())
+        })
     }
 }
 

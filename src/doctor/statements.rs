@@ -1,0 +1,123 @@
+//! Queries that are asked too often: all servers that keep count of their statements are judged alike.
+
+use super::facts::{Facts, Kind, Lack, Row, growth, text};
+use super::finding::{Answer, Check, Finding, Judge, Question, when};
+use crate::units;
+
+/// What is particular to a server.
+pub struct Particular {
+    /// The name of its check.
+    pub id: &'static str,
+    /// What it is.
+    pub of: Kind,
+    /// Where the counters are read.
+    pub source: &'static str,
+    /// What may be needed to read them.
+    pub rights: &'static str,
+    /// The command with which anybody sees them.
+    pub shown_by: &'static str,
+    /// [`frequent`], told where calls and time lie.
+    pub judge: Judge,
+}
+
+/// The check of a server.
+pub const fn check(of: Particular) -> Check {
+    Check {
+        id: of.id,
+        of: of.of,
+        question: Question::Queries,
+        figure: "how often one query was asked in a second, and its share of the time of all",
+        threshold: "look: 100 times or more, with 10 % of the time or more",
+        reason: "What is asked a hundred times a second has mostly the same answer: a cache beside the application, or one query in place of many, \
+                 takes it off the server. It may be what the server is for.",
+        after: "ours",
+        source: of.source,
+        rights: of.rights,
+        shown_by: of.shown_by,
+        judge: of.judge,
+    }
+}
+
+/// What one statement did between the looks.
+pub struct Asked<'f> {
+    /// How often it was asked in a second.
+    pub rate: f64,
+    /// Its share of the time of all.
+    pub of_time: f64,
+    /// Its text, to be shown.
+    pub query: String,
+    /// Its counters at both looks.
+    pub pair: (Option<&'f Row>, &'f Row),
+}
+
+/// Statements that were asked between the looks, by rows with `id`, `query`, `calls`, and their time under this name.
+pub fn asked<'f>(facts: &'f Facts, source: &str, time: &str) -> Result<Vec<Asked<'f>>, Lack> {
+    let pairs = facts.pairs(source, "id")?;
+    let all: f64 = pairs.iter().map(|pair| growth(pair, time)).sum();
+    let asked = pairs.into_iter().map(|pair| Asked {
+        rate: growth(&pair, "calls") / facts.seconds(),
+        of_time: growth(&pair, time) / all.max(f64::MIN_POSITIVE),
+        query: shown(pair.1),
+        pair,
+    });
+    let asked: Vec<Asked<'f>> = asked.filter(|asked| asked.rate > 0.0).collect();
+    if asked.is_empty() { Err("nobody asked anything between the looks".to_owned()) } else { Ok(asked) }
+}
+
+/// A query in one line, without its end where it is long.
+pub fn shown(row: &Row) -> String {
+    let words: Vec<&str> = text(row, "query").split_whitespace().collect();
+    let query = words.join(" ").replace('`', "");
+    match query.char_indices().nth(100) {
+        Some((end, _)) => format!("`{}...`", &query[..end]),
+        None => format!("`{query}`"),
+    }
+}
+
+/// Which are asked all the time; source and time as [`asked`] takes them.
+pub fn frequent(facts: &Facts, source: &str, time: &str) -> Result<Finding, Lack> {
+    let mut asked = asked(facts, source, time)?;
+    asked.sort_by(|a, b| b.rate.total_cmp(&a.rate));
+    let words = |asked: &Asked<'_>| {
+        let (rate, share) = (units::count(asked.rate.round()), units::percent(asked.of_time));
+        format!("{rate} times a second, {share} of the time: {}", asked.query)
+    };
+    let often = asked.iter().filter(|asked| asked.rate >= 100.0 && asked.of_time >= 0.1);
+    let named: Vec<String> = often.map(words).collect();
+    let figure = named.first().cloned().unwrap_or_else(|| format!("the most is {}", words(&asked[0])));
+    Ok(Finding::new(when(!named.is_empty(), Answer::Look), asked[0].rate, figure).naming(named))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::doctor::facts::{Sample, Told};
+
+    fn facts(before: Value, after: Value) -> Facts {
+        let sample = |seconds: f64, rows: Value| Sample {
+            seconds,
+            told: BTreeMap::from([("s".to_owned(), Told::Rows(serde_json::from_value(rows).unwrap()))]),
+        };
+        let (earlier, later) = (sample(0.0, before), sample(10.0, after));
+        Facts { earlier, later, ..Facts::of(Kind::MySql, String::new()) }
+    }
+
+    #[test]
+    fn often_and_long_is_worth_a_look_and_either_alone_is_not() {
+        let before = json!([{"id": "a", "calls": 5000, "ms": 9}, {"id": "b", "calls": 7, "ms": 9}]);
+        let mut after = json!([{"id": "a", "calls": 6000, "ms": 19, "query": "SELECT\n  `v`"}, {"id": "b", "calls": 8, "ms": 99}]);
+        let found = frequent(&facts(before.clone(), after.clone()), "s", "ms").unwrap();
+        assert_eq!((found.answer, found.value), (Answer::Look, Some(100.0)));
+        assert_eq!(found.figure, "100 times a second, 10 % of the time: `SELECT v`");
+        after[1]["ms"] = 100.into();
+        assert_eq!(frequent(&facts(before.clone(), after.clone()), "s", "ms").unwrap().answer, Answer::Ok);
+        after[0]["calls"] = 5999.into();
+        after[1]["ms"] = 10.into();
+        assert_eq!(frequent(&facts(before.clone(), after), "s", "ms").unwrap().answer, Answer::Ok);
+        assert!(frequent(&facts(before.clone(), before), "s", "ms").unwrap_err().contains("nobody asked"));
+    }
+}

@@ -1,0 +1,131 @@
+//! Servers that are not blobwise's: private ones of a test, each in a directory of its own, with a password.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use blobwise::host::server::{Launch, Server, SocketDir, free_port, run_to_end};
+use blobwise::stores::{self, Entry};
+
+use crate::program::{Said, Work, start};
+
+pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PASSWORD: &str = "secret-of-theirs";
+
+/// A server that is not blobwise's.
+pub struct Theirs {
+    // Stops the server when dropped, before its sockets go.
+    pub server: Server,
+    pub _sockets: SocketDir,
+    pub url: String,
+    /// Where it writes what it was asked.
+    pub log: PathBuf,
+    pub _work: Work,
+}
+
+/// The program of a store's server.
+pub fn program(store: &str) -> PathBuf {
+    let Some(Entry::Ready(adapter)) = stores::find(store) else { panic!("no {store}") };
+    adapter.programs[0].find().unwrap().path
+}
+
+// ---- PostgreSQL ------------------------------------------------------------------------------------------------------
+
+/// A program of PostgreSQL's: beside the server's file, and not beside a link to it.
+pub fn of_postgres(name: &str) -> PathBuf {
+    program("postgres/bytea").canonicalize().unwrap().with_file_name(name)
+}
+
+/// PostgreSQL with these settings.
+pub fn postgres(settings: &[&str]) -> Theirs {
+    let work = Work::new();
+    let dir = work.path("theirs");
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::write(dir.join("password"), PASSWORD).unwrap();
+    let options = ["-U", "owner", "--auth=scram-sha-256", "--no-sync", "--locale=C", "-E", "UTF8"];
+    let initdb = of_postgres("initdb");
+    let launch = Launch::new(&initdb, &dir).arg("-D").arg(dir.join("data")).args(options);
+    run_to_end(&launch.arg(format!("--pwfile={}", dir.join("password").display())), PATIENCE).unwrap();
+    started_postgres(work, settings)
+}
+
+/// PostgreSQL over the data directory that is there.
+pub fn started_postgres(work: Work, settings: &[&str]) -> Theirs {
+    let (program, dir, sockets) =
+        (program("postgres/bytea"), work.path("theirs"), SocketDir::make().unwrap());
+    let port = free_port().unwrap();
+    let directory = format!("unix_socket_directories={}", sockets.path().display());
+    let port_setting = format!("port={port}");
+    let mut launch = Launch::new(&program, &dir).arg("-D").arg(dir.join("data"));
+    for setting in ["listen_addresses=127.0.0.1", &directory, &port_setting].iter().chain(settings) {
+        launch = launch.args(["-c", setting]);
+    }
+    let log = launch.log.clone();
+    let url = format!("postgres://owner:{PASSWORD}@127.0.0.1:{port}/postgres");
+    let mut server = Server::start(&launch).unwrap();
+    server.wait_until_ready(PATIENCE, || psql(&url, "SELECT 1").map(drop)).unwrap();
+    Theirs { server, _sockets: sockets, url, log, _work: work }
+}
+
+/// What PostgreSQL's own client says; each statement in a transaction of its own. The first that fails is the last.
+pub fn psql(url: &str, sql: &str) -> anyhow::Result<String> {
+    let mut command = Command::new(of_postgres("psql"));
+    let options = ["-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", url];
+    command.args(options).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = start(&mut command);
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), sql.as_bytes()).unwrap();
+    let said = Said::of(&child.wait_with_output()?);
+    anyhow::ensure!(said.code == Some(0), "psql: {}", said.stderr);
+    Ok(said.stdout.trim().to_owned())
+}
+
+// ---- MySQL and MariaDB -----------------------------------------------------------------------------------------------
+
+/// The users of a server that was just made: one that may do everything, and one that may do nothing.
+#[cfg(feature = "mysql")]
+fn users(is_mariadb: bool) -> String {
+    // Newer passwords of MySQL want TLS, or the server's key.
+    let by = if is_mariadb { "IDENTIFIED BY" } else { "IDENTIFIED WITH mysql_native_password BY" };
+    ["owner", "guest"].map(|name| format!("CREATE USER {name}@'127.0.0.1' {by} '{PASSWORD}';\n")).concat()
+        + "GRANT ALL ON *.* TO owner@'127.0.0.1';\n"
+}
+
+#[cfg(feature = "mysql")]
+fn started_mysql(work: Work, program: &Path, first: &[String], more: &[&str]) -> Theirs {
+    let (dir, sockets, port) = (work.path("theirs"), SocketDir::make().unwrap(), free_port().unwrap());
+    let log = dir.join("general.log");
+    let launch = Launch::new(program, &dir)
+        .args(first)
+        .args(["--bind-address=127.0.0.1", "--skip-name-resolve", "--general-log=1"])
+        .arg(format!("--port={port}"))
+        .arg(format!("--socket={}", sockets.path().join("s").display()))
+        .arg(format!("--pid-file={}", sockets.path().join("pid").display()))
+        .arg(format!("--init-file={}", dir.join("first.sql").display()))
+        .arg(format!("--general-log-file={}", log.display()))
+        .args(more);
+    let url = format!("mysql://owner:{PASSWORD}@127.0.0.1:{port}");
+    let mut server = Server::start(&launch).unwrap();
+    server.wait_until_ready(PATIENCE, || Ok(mysql::Conn::new(url.as_str())?.ping()?)).unwrap();
+    Theirs { server, _sockets: sockets, url, log, _work: work }
+}
+
+/// Where data and temporary tables are. A server that starts removes what others have in a directory that they share.
+#[cfg(feature = "mysql")]
+fn places(dir: &Path) -> [String; 3] {
+    std::fs::create_dir_all(dir.join("tmp")).unwrap();
+    let place = |flag: &str, name: &str| format!("--{flag}={}", dir.join(name).display());
+    ["--no-defaults".to_owned(), place("datadir", "data"), place("tmpdir", "tmp")]
+}
+
+/// MariaDB with these flags.
+#[cfg(feature = "mysql")]
+pub fn mariadb(more: &[&str]) -> Theirs {
+    let work = Work::new();
+    let dir = work.path("theirs");
+    let places = places(&dir);
+    let install = Path::new("/usr/bin/mariadb-install-db");
+    let options = ["--auth-root-authentication-method=normal", "--skip-test-db"];
+    run_to_end(&Launch::new(install, &dir).args(&places).args(options), PATIENCE).unwrap();
+    std::fs::write(dir.join("first.sql"), users(true)).unwrap();
+    started_mysql(work, &program("mariadb/blob"), &places, more)
+}
