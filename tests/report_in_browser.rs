@@ -40,19 +40,24 @@ fn main() {
     let arguments = Arguments::from_args();
     let required = std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|value| value == "1");
     let browser = CHROMIUM.find();
-    let trials = RUNS.iter().map(|(name, flags)| match &browser {
+    type Check = Box<dyn FnOnce(&Path) -> Result<(), Failed> + Send>;
+    let needing = |name: &str, check: Check| match &browser {
         Ok(found) => {
             let browser = found.path.clone();
-            Trial::test(*name, move || check(flags, &browser))
+            Trial::test(name, move || check(&browser))
         }
         Err(error) => {
             let reason = format!("{error:#}");
-            Trial::test(*name, || Err(Failed::from(reason)))
+            Trial::test(name, || Err(Failed::from(reason)))
                 .with_kind("no browser")
                 .with_ignored_flag(!required)
         }
-    });
-    libtest_mimic::run(&arguments, trials.collect()).exit();
+    };
+    let of_run =
+        |(name, flags): &(&str, &'static [&str])| needing(name, Box::new(|browser| check(flags, browser)));
+    let mut trials: Vec<Trial> = RUNS.iter().map(of_run).collect();
+    trials.push(needing("doctor", Box::new(doctor)));
+    libtest_mimic::run(&arguments, trials).exit();
 }
 
 /// The browser stands behind a supervisor, which is the program itself and not this test.
@@ -89,6 +94,39 @@ fn measure(flags: &[&str], directory: &Path) -> Result<PathBuf, Failed> {
         return Err(format!("the run failed: {}", String::from_utf8_lossy(&run.stderr)).into());
     }
     Ok(out.join("report.html"))
+}
+
+/// The page of `doctor`: of this machine, with a disk that is full and a name that is long and hostile.
+fn doctor(browser: &Path) -> Result<(), Failed> {
+    let directory = tempfile::tempdir()?;
+    let saved = directory.path().join("saved");
+    let doctor = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_blobwise"));
+        command.current_dir(directory.path()).arg("doctor").args(words).output()
+    };
+    doctor(&["--for", "1s", "--save", "saved"])?;
+    let mut facts: Value = serde_json::from_str(&std::fs::read_to_string(saved.join("facts.json"))?)?;
+    let disk = &mut facts["facts"][0]["later"]["told"]["disks"]["rows"][0];
+    disk["free_bytes"] = json!(1);
+    disk["dir"] = json!("/srv/<img src=x onerror=alert(1)>/".to_owned() + &"long".repeat(60));
+    std::fs::write(saved.join("facts.json"), facts.to_string())?;
+    let said = doctor(&["--from", "saved", "--html", "page.html"])?;
+    if said.status.code() != Some(1) {
+        return Err(format!("a full disk is bad: {said:?}").into());
+    }
+    let mut page = Page::open(browser, directory.path(), &directory.path().join("page.html"))?;
+    page.wait_for("document.querySelector('.check').textContent.includes('disk-full')")?;
+    page.wait_for("document.querySelectorAll('.check').length > 12 && document.images.length === 0")?;
+    page.nothing_in("not filled", UNFILLED)?;
+    page.fits_into(400)?;
+    page.fits_into(1280)?;
+    if page.nothing_in("folded up", NOT_SEEN).is_ok() {
+        return Err("nothing is folded up, so that paper shows nothing new".into());
+    }
+    page.media("print")?;
+    page.nothing_in("not on paper", NOT_SEEN)?;
+    page.media("")?;
+    page.was_quiet()
 }
 
 // ---- the browser -------------------------------------------------------------------------------------------------
@@ -275,6 +313,11 @@ const UNFILLED: &str = "[...document.querySelectorAll('table')].filter((table) =
     const filled = (row) => row.cells.length === columns && [...row.cells].every((cell) => cell.textContent.trim());
     return rows.length === 0 || !rows.every(filled) || heads.some((row) => across(row) !== columns);
 }).map((table) => table.caption.textContent)";
+
+/// Parts of checks that are folded up.
+const NOT_SEEN: &str = "[...document.querySelectorAll('.check summary, .check dd')]
+    .filter((part) => !part.checkVisibility({ contentVisibilityAuto: true }) || part.getBoundingClientRect().height === 0)
+    .map((part) => part.textContent)";
 
 /// Where the pointer finds a mark of a plot: the middle of a dot or of a line.
 const PLACE_OF_A_MARK: &str = "(() => {

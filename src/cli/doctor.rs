@@ -1,16 +1,18 @@
 //! `blobwise doctor`: the check-list before a new server is bought.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
+use super::out::check_file;
 use super::{Ended, eprint, print};
 use crate::doctor::finding::LeastAges;
 use crate::doctor::saved::{Saved, check_free, compared};
 use crate::doctor::{Asked, Target, examine};
 use crate::host::machine;
+use crate::report::html::doctor::render as page;
 use crate::units;
 
 /// Flags of `doctor`.
@@ -46,6 +48,9 @@ pub struct Flags {
     /// Writes everything as JSON to this file, too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Writes everything as a page to this file, too
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// The URLs of servers; a variable keeps passwords out of the command line, which every user of the machine can read.
@@ -66,6 +71,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
         }
         None => LeastAges::default(),
     };
+    [&flags.json, &flags.html].into_iter().flatten().try_for_each(|file| check_file(file))?;
     let old = flags.against.as_deref().map(Saved::load).transpose().context("--against")?;
     let saved = match &flags.from {
         Some(dir) => Saved::load(dir).context("--from")?,
@@ -78,9 +84,16 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     }
     if let Some(file) = &flags.json {
         let text = serde_json::to_string_pretty(&report)? + "\n";
-        std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
+        write(file, &text)?;
+    }
+    if let Some(file) = &flags.html {
+        write(file, &page(&report))?;
     }
     Ok(if report.has_failed() { Ended::Failed } else { Ended::Well })
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))
 }
 
 /// Looks at all that the flags name, once they are known to be right.

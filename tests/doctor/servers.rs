@@ -53,10 +53,12 @@ pub fn doctor(work: &Work, url: &str, more: &str) -> Said {
     // Beside others the machine may well be in a state that is bad: that is not asked here.
     // A session of theirs tells what it did once a second.
     let time = if more.contains("--for") { "" } else { "--for 1s" };
-    let words = format!("doctor --json report.json {time} {more}");
+    let words = format!("doctor --json report.json --html page.html {time} {more}");
     let said = finish(command.args(words.split_whitespace()).env("BLOBWISE_DOCTOR_URLS", url));
     assert!(!said.stdout.contains(PASSWORD) && !said.stderr.contains(PASSWORD), "{said:?}");
-    assert!(!read(&work.path("report.json")).contains(PASSWORD));
+    let (report, page) = (read(&work.path("report.json")), read(&work.path("page.html")));
+    assert!(!report.contains(PASSWORD) && !page.contains(PASSWORD));
+    assert_eq!(page.matches("<details class=\"check\"").count(), report.matches("\"check\": ").count());
     assert!(
         said.stdout.lines().all(|line| line.chars().count() <= 80 || !line.trim().contains(' ')),
         "{}",

@@ -26,7 +26,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("plan", &["corpus", "names", "plan::text", "shown", "store", "stores", "units"]),
     ("plan::text", &["corpus", "input", "names", "rules", "shown", "store", "units"]),
     ("records", &["corpus", "result", "rules"]),
-    ("report", &["corpus", "judge", "plan::text", "result", "shown", "units", "words"]),
+    ("report", &["corpus", "doctor", "judge", "plan::text", "result", "shown", "units", "words"]),
     ("result", &["corpus", "host", "input", "plan::text", "store"]),
     ("rules", &[]),
     ("shown", &[]),

@@ -1,0 +1,223 @@
+//! The check-list before a new server is bought, as a page: what is bad first, each line with all that anybody needs to object to it.
+
+use std::cmp::Reverse;
+
+use maud::{Markup, html};
+
+use super::table::{Entry, Table, shown};
+use super::{prose, still_document};
+use crate::doctor::finding::{Answer, Question};
+use crate::doctor::report::{Examined, Line, Report};
+use crate::units;
+
+/// The answers of one examination as one file.
+pub fn render(report: &Report) -> String {
+    let title = "blobwise: before a new server is bought";
+    let body = html! {
+        header {
+            h1 { (title) }
+            p.facts { (report.taken_at) " · blobwise " (report.blobwise) }
+            nav aria-label="Sections" {
+                a href="#answer" { "Answer" }
+                a href="#questions" { "Ten questions" }
+                @for (number, subject) in report.subjects.iter().enumerate() {
+                    a href={ "#subject-" (number) } { (subject.subject) }
+                }
+            }
+        }
+        main {
+            (answer(report))
+            section id="questions" {
+                h2 { "Ten questions" }
+                (questions(report))
+                p.caveat { "What has no answer is not for that machine or server to answer." }
+            }
+            @for (number, subject) in report.subjects.iter().enumerate() { (examined(number, subject)) }
+        }
+    };
+    still_document(title, &report.blobwise, &body, &html! {}, &html! {}).into_string()
+}
+
+fn class(answer: Answer) -> &'static str {
+    match answer {
+        Answer::Ok => "ok",
+        Answer::CannotTell => "untold",
+        Answer::Look => "look",
+        Answer::Bad => "bad",
+    }
+}
+
+fn badge(answer: Answer) -> Markup {
+    html! { span class={ "verdict " (class(answer)) } { (answer.name()) } }
+}
+
+/// Lines of a subject, the worst first.
+fn sorted(subject: &Examined) -> Vec<&Line> {
+    let mut lines: Vec<&Line> = subject.lines.iter().collect();
+    lines.sort_by_key(|line| Reverse(line.answer));
+    lines
+}
+
+/// A command, which scrolls where it is long.
+fn command(text: &str) -> Markup {
+    html! { pre tabindex="0" { code { (text) } } }
+}
+
+/// What is bad and what is worth a look, over all subjects, and what could be measured instead.
+fn answer(report: &Report) -> Markup {
+    let mut told: Vec<(&Examined, &Line)> = report
+        .subjects
+        .iter()
+        .flat_map(|subject| subject.lines.iter().map(move |line| (subject, line)))
+        .collect();
+    told.retain(|(_, line)| line.answer >= Answer::Look);
+    told.sort_by_key(|(_, line)| Reverse(line.answer));
+    let tries: Vec<&Line> = report.lines().filter(|line| line.try_this.is_some()).collect();
+    html! {
+        section id="answer" {
+            h2 { "Answer" }
+            p { strong { (report.summary()) } }
+            @for subject in &report.subjects {
+                @if let Some(why) = &subject.unreachable {
+                    p.warning { strong { (subject.subject) } " cannot be asked: " (why) }
+                }
+            }
+            @if told.is_empty() { p { "Of what could be told, nothing is wrong and nothing is worth a look." } }
+            @else {
+                ul {
+                    @for (subject, line) in &told {
+                        li { (badge(line.answer)) " " code { (line.check) } " of " (subject.subject) ": " (prose(&line.figure)) }
+                    }
+                }
+            }
+            @if !tries.is_empty() {
+                h3 { "Elsewhere, measured" }
+                p { "Each of these measures with the sizes of the column where else its values could live." }
+                @for line in tries {
+                    p { (prose(&line.figure)) ":" }
+                    (command(line.try_this.as_deref().unwrap_or_default()))
+                }
+            }
+            p.caveat {
+                "Figures are of the time between two looks. An answer holds for the load that was on then. "
+                em { "cannot tell" } " is no answer: a source was missing, its counters were too young, or too little was done."
+            }
+        }
+    }
+}
+
+/// The worst answer to each question about each subject.
+fn questions(report: &Report) -> Table {
+    let asked: Vec<&Examined> = report.subjects.iter().filter(|subject| !subject.lines.is_empty()).collect();
+    let heads: Vec<&str> =
+        std::iter::once("question").chain(asked.iter().map(|subject| subject.subject.as_str())).collect();
+    let mut table = Table::new("The worst answer to each question", &heads);
+    for question in Question::ALL {
+        let cell = |subject: &&Examined| {
+            let of = || subject.lines.iter().filter(|line| line.question == question);
+            let Some(worst) = of().map(|line| line.answer).max() else {
+                return shown(None::<&str>, str::to_owned);
+            };
+            let count = of().filter(|line| line.answer == worst).count();
+            Entry::new(html! { (badge(worst)) }, "").remarked(&format!("{count} of {}", of().count()))
+        };
+        table.push(std::iter::once(question.words().into()).chain(asked.iter().map(cell)).collect());
+    }
+    table
+}
+
+fn examined(number: usize, subject: &Examined) -> Markup {
+    html! {
+        section id={ "subject-" (number) } {
+            h2 { (subject.title()) }
+            @match &subject.unreachable {
+                Some(why) => p.warning { "It cannot be asked: " (why) },
+                None => p.facts { "Two looks, " (units::nanoseconds(subject.seconds * 1e9)) " apart" },
+            }
+            @for line in sorted(subject) { (check(line)) }
+        }
+    }
+}
+
+/// One check; what is well is folded up, and unfolds on paper.
+fn check(line: &Line) -> Markup {
+    // The first is in the figure.
+    let others: Vec<&String> = line.named.iter().skip(1).collect();
+    html! {
+        details.check open[line.answer >= Answer::Look] {
+            summary { (badge(line.answer)) " " code { (line.check) } " " (prose(&line.figure)) }
+            dl {
+                dt { "question" } dd { (line.question.words()) }
+                @if !others.is_empty() {
+                    dt { "also" } dd { ul { @for name in others { li { (prose(name)) } } } }
+                }
+                @if line.answer != Answer::CannotTell { dt { "when" } dd { (line.age()) } }
+                dt { "rule" } dd { (prose(&line.threshold)) }
+                dt { "why" } dd { (prose(&line.reason)) }
+                dt { "from" } dd { (prose(&line.source)) }
+                dt { "to see it" } dd { (command(&line.shown_by)) }
+                @if let Some(try_this) = &line.try_this { dt { "to measure" } dd { (command(try_this)) } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn line(check: &str, answer: &str, over: Value) -> Value {
+        let mut line = json!({
+            "check": check, "question": "disk", "answer": answer, "figure": format!("`{check}` is so"), "threshold": "look: any",
+            "reason": "So.", "source": "there", "shown_by": "df -h"
+        });
+        line.as_object_mut().unwrap().extend(over.as_object().unwrap().clone());
+        line
+    }
+
+    fn page() -> String {
+        let column = json!({
+            "named": ["first", "<b>second</b>"], "age_seconds": 5.0, "try_this": "blobwise run --corpus fixed:2000 --blobs 9"
+        });
+        let machine = [line("a", "ok", json!({})), line("b", "bad", json!({})), line("c", "look", column)];
+        let report = json!({"format": 1, "blobwise": "0.1.0", "taken_at": "2026", "subjects": [
+            {"kind": "machine", "subject": "this machine", "seconds": 5.0, "lines": machine},
+            {"kind": "redis", "subject": "redis://:***@h", "unreachable": "nobody <i>listens</i>", "seconds": 0.0, "lines": []}
+        ]});
+        render(&serde_json::from_value(report).unwrap())
+    }
+
+    #[test]
+    fn what_is_bad_comes_first_and_what_is_well_is_folded() {
+        let page = page();
+        let at = |words: &str| page.find(words).unwrap_or_else(|| panic!("`{words}` is not in {page}"));
+        let cards =
+            page.split("<details class=\"check\"").skip(1).map(|card| card.split_once("</code>").unwrap().0);
+        let cards: Vec<String> = cards.map(|card| card.chars().rev().take(1).collect()).collect();
+        assert_eq!(cards, ["b", "c", "a"]);
+        assert_eq!(page.matches("<details class=\"check\" open").count(), 2);
+        assert!(
+            at("id=\"answer\"") < at("id=\"questions\"") && at("id=\"questions\"") < at("id=\"subject-0\"")
+        );
+        assert!(page.contains("<span class=\"verdict bad\">bad</span> <small>1 of 3</small>"), "{page}");
+    }
+
+    #[test]
+    fn it_shows_what_anybody_needs_to_object_and_obeys_nobody() {
+        let page = page();
+        for words in [
+            "counted for 5",
+            "at one moment",
+            "blobwise run --corpus fixed:2000 --blobs 9",
+            "df -h",
+            "&lt;b&gt;second",
+            "look: any",
+            "nobody &lt;i&gt;listens",
+        ] {
+            assert!(page.contains(words), "`{words}` is not in {page}");
+        }
+        assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("url("));
+    }
+}
