@@ -21,6 +21,8 @@ mod redis;
 mod servers;
 #[path = "common/theirs.rs"]
 mod theirs;
+#[path = "doctor/watched.rs"]
+mod watched;
 
 use std::process::ExitCode;
 
@@ -34,6 +36,7 @@ use self::program::{Said, Work};
 fn main() -> ExitCode {
     name_the_supervisor();
     let mut trials = machine::trials();
+    trials.extend(watched::trials());
     #[cfg(feature = "postgres")]
     trials.extend(postgres::trials());
     #[cfg(feature = "mysql")]

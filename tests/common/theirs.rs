@@ -49,8 +49,19 @@ pub fn postgres(settings: &[&str]) -> Theirs {
     started_postgres(work, settings)
 }
 
-/// PostgreSQL over the data directory that is there.
-pub fn started_postgres(work: Work, settings: &[&str]) -> Theirs {
+/// A standby of it, with these settings.
+pub fn standby(primary: &Theirs, settings: &[&str]) -> Theirs {
+    let work = Work::new();
+    let dir = work.path("theirs");
+    std::fs::create_dir(&dir).unwrap();
+    let backup = of_postgres("pg_basebackup");
+    let launch = Launch::new(&backup, &dir).arg("-D").arg(dir.join("data"));
+    let launch = launch.args(["-d", &primary.url, "--no-sync", "--write-recovery-conf", "--checkpoint=fast"]);
+    run_to_end(&launch, PATIENCE).unwrap();
+    started_postgres(work, settings)
+}
+
+fn started_postgres(work: Work, settings: &[&str]) -> Theirs {
     let (program, dir, sockets) =
         (program("postgres/bytea"), work.path("theirs"), SocketDir::make().unwrap());
     let port = free_port().unwrap();
@@ -128,4 +139,22 @@ pub fn mariadb(more: &[&str]) -> Theirs {
     run_to_end(&Launch::new(install, &dir).args(&places).args(options), PATIENCE).unwrap();
     std::fs::write(dir.join("first.sql"), users(true)).unwrap();
     started_mysql(work, &program("mariadb/blob"), &places, more)
+}
+
+/// MySQL with these flags.
+#[cfg(feature = "mysql")]
+pub fn mysql(more: &[&str]) -> Theirs {
+    let work = Work::new();
+    let (dir, program) = (work.path("theirs"), program("mysql/blob"));
+    let mut first = places(&dir).to_vec();
+    // An archive that was unpacked does not know where it lies.
+    let home = program.parent().unwrap().parent().unwrap();
+    if home.join("share/charsets").exists() && home != Path::new("/usr") {
+        first.push(format!("--basedir={}", home.display()));
+        first.push(format!("--lc-messages-dir={}", home.join("share").display()));
+        first.push(format!("--character-sets-dir={}", home.join("share/charsets").display()));
+    }
+    run_to_end(&Launch::new(&program, &dir).args(&first).arg("--initialize-insecure"), PATIENCE).unwrap();
+    std::fs::write(dir.join("first.sql"), users(false)).unwrap();
+    started_mysql(work, &program, &first, &[&["--skip-mysqlx"], more].concat())
 }

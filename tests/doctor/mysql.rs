@@ -13,39 +13,62 @@ use libtest_mimic::Trial;
 use mysql::prelude::Queryable;
 
 use crate::program::{Outcome, Work, missing, needing};
-use crate::servers::{doctor, read};
-use crate::theirs::mariadb;
+use crate::servers::{doctor, read, watched_doctor};
+use crate::theirs::{Theirs, mariadb, mysql as mysql_server};
 use crate::{found, line, looks_well, report};
 
-type Shared = Arc<LazyLock<Planted>>;
+type Shared = Arc<LazyLock<Planted, Box<dyn FnOnce() -> Planted + Send>>>;
 
-/// All faults are planted in one server, and each is its own test.
+/// One of the two.
+#[derive(Clone, Copy)]
+struct Flavour {
+    name: &'static str,
+    /// How blobwise has a column of its.
+    store: &'static str,
+    start: fn(&[&str]) -> Theirs,
+}
+
+const FLAVOURS: [Flavour; 2] = [
+    Flavour { name: "mariadb", store: "mariadb/blob", start: mariadb },
+    Flavour { name: "mysql", store: "mysql/blob", start: mysql_server },
+];
+
+/// All faults are planted in one server of each, and each is its own test.
 pub fn trials() -> Vec<Trial> {
-    let shared: Shared = Arc::new(LazyLock::new(planted));
+    FLAVOURS
+        .into_iter()
+        .flat_map(of_flavour)
+        .chain([needing("mariadb: a server that is too old is told so", missing("mariadb/blob"), too_old)])
+        .collect()
+}
+
+fn of_flavour(flavour: Flavour) -> Vec<Trial> {
+    let shared: Shared = Arc::new(LazyLock::new(Box::new(move || planted(flavour))));
+    let named = |name: &str| format!("{}: {name}", flavour.name);
     let on = |name: &str, test: fn(&Planted) -> Outcome| {
         let shared = Arc::clone(&shared);
-        needing(name, missing("mariadb/blob"), move || test(&shared))
+        needing(&named(name), missing(flavour.store), move || test(&shared))
     };
     vec![
-        on("mariadb: a missing index is found by its scans", |planted| {
-            finds(planted, "my-full-scans", "`d.orders`")
-        }),
-        on("mariadb: a query that reads far more than it sends is found", |planted| {
+        on("a missing index is found by its scans", |planted| finds(planted, "my-full-scans", "`d.orders`")),
+        on("a query that reads far more than it sends is found", |planted| {
             finds(planted, "my-rows-examined", "customer = ?")
         }),
-        on("mariadb: a query that is asked all the time is found", |planted| {
-            finds(planted, "my-frequent-query", "d . settings")
+        on("a query that is asked all the time is found", |planted| {
+            finds(planted, "my-frequent-query", "settings")
         }),
-        on("mariadb: stale statistics are found", |planted| {
-            finds(planted, "my-stale-statistics", "`d.grown`")
-        }),
-        on("mariadb: a duplicate index is found", duplicate),
-        on("mariadb: an unused index is found by old counters only", unused),
-        on("mariadb: a pool of a tenth of the data is found by old counters only", small_pool),
-        on("mariadb: a column of blobs is found, with a run that can be made", blobs),
-        on("mariadb: a user without rights is told what to grant", few_rights),
-        on("mariadb: it only reads", only_reads),
-        needing("mariadb: a healthy server is left in peace", missing("mariadb/blob"), healthy),
+        on("stale statistics are found", |planted| finds(planted, "my-stale-statistics", "`d.grown`")),
+        on("a duplicate index is found", duplicate),
+        on("an unused index is found by old counters only", unused),
+        on("a pool of a tenth of the data is found by old counters only", small_pool),
+        on("a column of blobs is found, with a run that can be made", blobs),
+        on("a user without rights is told what to grant", few_rights),
+        on("it only reads", only_reads),
+        needing(
+            &named("a healthy server is left in peace, and one that is read-only"),
+            missing(flavour.store),
+            move || healthy(flavour),
+        ),
     ]
 }
 
@@ -54,6 +77,21 @@ fn run(url: &str, statements: &[&str]) {
     for statement in statements {
         connection.query_drop(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
     }
+}
+
+/// A database, and numbers to fill its tables with.
+fn numbers(url: &str) {
+    run(
+        url,
+        &[
+            "CREATE DATABASE d",
+            "CREATE TABLE d.numbers(seq INT PRIMARY KEY)",
+            "INSERT INTO d.numbers VALUES (1)",
+        ],
+    );
+    let doubled =
+        (0..16).map(|power| format!("INSERT INTO d.numbers SELECT seq + {} FROM d.numbers", 1 << power));
+    doubled.for_each(|statement| run(url, &[&statement]));
 }
 
 /// A connection that asks without a pause, until this is dropped.
@@ -89,35 +127,38 @@ impl Drop for Asking {
 
 /// What the doctor says of a server with every fault, by old counters, by young ones, and to a user without rights.
 struct Planted {
+    flavour: Flavour,
     old: Report,
     young: Report,
     guest: Report,
     log: String,
 }
 
-fn planted() -> Planted {
-    let theirs = mariadb(&[
+fn planted(flavour: Flavour) -> Planted {
+    let theirs = (flavour.start)(&[
         "--performance-schema=ON",
         "--innodb-buffer-pool-size=8M",
         "--innodb-flush-log-at-trx-commit=2",
+        // What the kernel keeps would be as fast as the pool, and then there is nothing to find.
+        "--innodb-flush-method=O_DIRECT",
     ]);
+    numbers(&theirs.url);
     run(
         &theirs.url,
         &[
-            "CREATE DATABASE d",
-            "USE d",
             "CREATE TABLE d.large(id INT PRIMARY KEY, text TEXT)",
-            "INSERT INTO d.large SELECT seq, REPEAT(MD5(seq), 30) FROM seq_1_to_60000",
+            "INSERT INTO d.large SELECT seq, REPEAT(MD5(seq), 30) FROM d.numbers WHERE seq <= 60000",
             "CREATE TABLE d.orders(id INT PRIMARY KEY, customer INT, note VARCHAR(40), extra INT, KEY narrow(note), KEY wide(note, customer))",
-            "INSERT INTO d.orders SELECT seq, seq % 500, MD5(seq), seq FROM seq_1_to_20000",
+            "INSERT INTO d.orders SELECT seq, seq % 500, MD5(seq), seq FROM d.numbers WHERE seq <= 20000",
             "CREATE TABLE d.settings(id INT PRIMARY KEY, v INT)",
             "INSERT INTO d.settings VALUES (1, 1)",
             "CREATE TABLE d.grown(id INT PRIMARY KEY) STATS_AUTO_RECALC=0",
-            "INSERT INTO d.grown SELECT seq FROM seq_1_to_2000",
+            "INSERT INTO d.grown SELECT seq FROM d.numbers WHERE seq <= 2000",
             "CREATE TABLE d.uploads(id INT PRIMARY KEY, content MEDIUMBLOB)",
-            "INSERT INTO d.uploads SELECT seq, REPEAT(MD5(seq), 600 + seq % 600) FROM seq_1_to_700",
+            "INSERT INTO d.uploads SELECT seq, REPEAT(MD5(seq), 600 + seq % 600) FROM d.numbers WHERE seq <= 700",
             "ANALYZE TABLE d.large, d.orders, d.grown, d.uploads",
-            "INSERT INTO d.grown SELECT seq FROM seq_2001_to_4000",
+            "INSERT INTO d.grown SELECT seq FROM d.numbers WHERE seq BETWEEN 2001 AND 4000",
+            "DROP TABLE d.numbers",
         ],
     );
     let none = Duration::ZERO;
@@ -136,7 +177,7 @@ fn planted() -> Planted {
     let young = said(&theirs.url, "--for 1s");
     drop(load);
     let guest = said(&theirs.url.replace("owner", "guest"), "--for 1s");
-    Planted { old, young, guest, log: read(&theirs.log) }
+    Planted { flavour, old, young, guest, log: read(&theirs.log) }
 }
 
 fn finds(planted: &Planted, check: &str, name: &str) -> Outcome {
@@ -164,7 +205,7 @@ fn small_pool(planted: &Planted) -> Outcome {
 fn blobs(planted: &Planted) -> Outcome {
     finds(planted, "my-blob-columns", "`d.uploads.content`")?;
     let command = line(&planted.old, "my-blob-columns").try_this.clone().ok_or("no command")?;
-    let corpus = command.split_once("mariadb/blob --corpus ").ok_or("no corpus")?.1;
+    let corpus = command.split_once(&format!("{} --corpus ", planted.flavour.store)).ok_or("no corpus")?.1;
     Work::new().say(&format!("corpus --corpus {corpus}")).ended(0);
     Ok(())
 }
@@ -202,16 +243,16 @@ fn only_reads(planted: &Planted) -> Outcome {
     Ok(())
 }
 
-fn healthy() -> Outcome {
-    let theirs = mariadb(&["--performance-schema=ON"]);
+fn healthy(flavour: Flavour) -> Outcome {
+    let theirs = (flavour.start)(&["--performance-schema=ON"]);
+    numbers(&theirs.url);
     run(
         &theirs.url,
         &[
-            "CREATE DATABASE d",
-            "USE d",
             "CREATE TABLE d.t(id INT PRIMARY KEY, owner INT, text TEXT, KEY(owner))",
-            "INSERT INTO d.t SELECT seq, seq % 4000, MD5(seq) FROM seq_1_to_40000",
+            "INSERT INTO d.t SELECT seq, seq % 4000, MD5(seq) FROM d.numbers WHERE seq <= 40000",
             "ANALYZE TABLE d.t",
+            "DROP TABLE d.numbers",
         ],
     );
     let pause = Duration::from_millis(20);
@@ -224,8 +265,31 @@ fn healthy() -> Outcome {
         }),
     ];
     let work = Work::new();
-    let said = doctor(&work, &theirs.url, "--for 2s --least-age 1s");
+    let said = watched_doctor(&work, &theirs.url, "--for 2s --least-age 1s");
+    let well = report(&work, &said);
+    looks_well(&well, Kind::MySql);
+    assert_eq!(line(&well, "my-unused-index").answer, Answer::Ok);
+    // As a replica is: what its source is asked is not counted here.
+    run(&theirs.url, &["SET GLOBAL read_only = ON"]);
+    let said = doctor(&work, &theirs.url, "--least-age 1s");
     drop(load);
-    looks_well(&report(&work, &said), Kind::MySql);
+    let read_only = report(&work, &said);
+    looks_well(&read_only, Kind::MySql);
+    found(&read_only, "my-unused-index", Answer::CannotTell, "it is read-only");
+    Ok(())
+}
+
+/// MariaDB says of itself what it is told to say, for clients that insist.
+fn too_old() -> Outcome {
+    let theirs = mariadb(&["--version=5.1.73-MariaDB"]);
+    let said = doctor(&Work::new(), &theirs.url, "").ended(1);
+    let text = said.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains(
+            "cannot be asked: the server is older than MySQL 5.7 and MariaDB 10 (it says 5.1.73-MariaDB"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("memory-available"), "{text}");
     Ok(())
 }

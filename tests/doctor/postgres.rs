@@ -7,8 +7,8 @@ use blobwise::doctor::finding::Answer;
 use libtest_mimic::Trial;
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, missing, needing, start};
-use crate::servers::{Load, database, doctor, read};
-use crate::theirs::{PASSWORD, PATIENCE, Theirs, postgres, psql};
+use crate::servers::{Load, database, doctor, read, watched_doctor};
+use crate::theirs::{PASSWORD, PATIENCE, Theirs, postgres, psql, standby};
 use crate::{found, line, looks_well, report};
 
 type Shared = Arc<LazyLock<Theirs>>;
@@ -40,6 +40,11 @@ pub fn trials() -> Vec<Trial> {
         on("postgres: fsync off is bad", unsafe_settings),
         needing("postgres: a pool of a tenth of the data is found", missing("postgres/bytea"), small_pool),
         needing("postgres: a healthy server is left in peace", missing("postgres/bytea"), healthy),
+        needing(
+            "postgres: a standby says what only its primary knows",
+            missing("postgres/bytea"),
+            in_recovery,
+        ),
         Trial::test("what cannot be asked is refused, or a line", cannot_be_asked),
     ]
 }
@@ -224,9 +229,34 @@ fn healthy() -> Outcome {
     let script = "\\set n random(1, 40000)\nSELECT text FROM t WHERE id = :n;
                   SELECT count(*) FROM t WHERE owner = :n % 100;";
     let load = Load::pgbench(&work, &theirs.url, script, Some(40));
-    let said = doctor(&work, &theirs.url, "--for 2s --least-age 1s");
+    let said = watched_doctor(&work, &theirs.url, "--for 2s --least-age 1s");
     drop(load);
     looks_well(&report(&work, &said), Kind::PostgreSql);
+    Ok(())
+}
+
+/// Of two servers with the same stale table: what a standby was not told it does not call well.
+fn in_recovery() -> Outcome {
+    const COUNTED_ELSEWHERE: [&str; 3] = ["pg-stale-statistics", "pg-dead-rows", "pg-unused-index"];
+    let primary = postgres(&["autovacuum=off", "default_transaction_read_only=on"]);
+    let sql = "SET default_transaction_read_only = off; CREATE TABLE grown(id int); INSERT INTO grown SELECT generate_series(1, 5000);
+               ANALYZE; UPDATE grown SET id = id + 1;";
+    psql(&primary.url, sql)?;
+    let standby = standby(&primary, &[]);
+    let work = Work::new();
+    let said = doctor(&work, &standby.url, "--least-age 1s");
+    let of_standby = report(&work, &said);
+    for check in COUNTED_ELSEWHERE {
+        let line = line(&of_standby, check);
+        assert_eq!(line.answer, Answer::CannotTell, "{line:#?}");
+        assert!(line.figure.contains("standby") || line.figure.contains("replica"), "{line:#?}");
+    }
+    looks_well(&of_standby, Kind::PostgreSql);
+    // The primary is read-only by its settings, which changes nothing of what it says.
+    let said = doctor(&work, &primary.url, "--least-age 1s");
+    let of_primary = report(&work, &said);
+    found(&of_primary, "pg-stale-statistics", Answer::Look, "`public.grown`");
+    found(&of_primary, "pg-unused-index", Answer::CannotTell, "there is a replica");
     Ok(())
 }
 

@@ -1,37 +1,50 @@
-//! Faults in Redis, and a server that has none.
+//! Faults in Redis and Valkey, and servers that have none.
+
+use std::net::TcpStream;
 
 use blobwise::doctor::facts::Kind;
 use blobwise::doctor::finding::Answer;
 use blobwise::host::server::{Launch, Server, free_port};
 use libtest_mimic::Trial;
 
-use crate::program::{Outcome, Work, finish, missing, needing};
-use crate::servers::doctor;
+use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start};
+use crate::servers::{doctor, watched_doctor};
 use crate::theirs::{PASSWORD, PATIENCE, program};
 use crate::{found, line, looks_well, report};
 
 pub fn trials() -> Vec<Trial> {
-    vec![
-        needing("redis: a full memory and missing snapshots are found", missing("redis"), faults),
-        needing("redis: a healthy server is left in peace", missing("redis"), healthy),
-    ]
+    let of_store = |store: &'static str| {
+        let named = |name: &str| format!("{store}: {name}");
+        // Valkey's own client is not asked for: Redis's speaks to both.
+        let lacks = || missing(store).or_else(|| missing("redis"));
+        [
+            needing(
+                &named("a full memory, missing snapshots and slow commands are found"),
+                lacks(),
+                move || faults(store),
+            ),
+            needing(&named("a user without rights is told what to grant"), lacks(), move || {
+                few_rights(store)
+            }),
+            needing(&named("a server that dies between the looks is a line"), lacks(), move || dies(store)),
+            needing(&named("a healthy server is left in peace"), lacks(), move || healthy(store)),
+        ]
+    };
+    ["redis", "valkey"].into_iter().flat_map(of_store).collect()
 }
 
-fn redis(work: &Work, settings: &[&str]) -> (Server, String, u16) {
+/// A server, its URL and its port.
+fn started(store: &str, work: &Work, settings: &[&str]) -> (Server, String, u16) {
     let dir = work.path("theirs");
     std::fs::create_dir(&dir).unwrap();
-    let port = free_port().unwrap();
-    let program = program("redis");
+    let (program, port) = (program(store), free_port().unwrap());
     let launch = Launch::new(&program, &dir)
         .args(["--bind", "127.0.0.1", "--requirepass", PASSWORD, "--port", &port.to_string()])
         .args(settings);
     let mut server = Server::start(&launch).unwrap();
-    server
-        .wait_until_ready(PATIENCE, || {
-            std::net::TcpStream::connect(("127.0.0.1", port)).map(drop).map_err(anyhow::Error::from)
-        })
-        .unwrap();
-    (server, format!("redis://:{PASSWORD}@127.0.0.1:{port}"), port)
+    let answers = || TcpStream::connect(("127.0.0.1", port)).map(drop).map_err(anyhow::Error::from);
+    server.wait_until_ready(PATIENCE, answers).unwrap();
+    (server, format!("{store}://:{PASSWORD}@127.0.0.1:{port}"), port)
 }
 
 fn cli(work: &Work, port: u16, words: &[&str]) -> String {
@@ -40,10 +53,19 @@ fn cli(work: &Work, port: u16, words: &[&str]) -> String {
     finish(&mut command).ended(0).stdout
 }
 
-fn faults() -> Outcome {
+fn faults(store: &str) -> Outcome {
     let work = Work::new();
-    let (_server, url, port) =
-        redis(&work, &["--save", "", "--maxmemory", "8mb", "--maxmemory-policy", "noeviction"]);
+    let settings = [
+        "--save",
+        "",
+        "--maxmemory",
+        "8mb",
+        "--maxmemory-policy",
+        "noeviction",
+        "--slowlog-log-slower-than",
+        "0",
+    ];
+    let (_server, url, port) = started(store, &work, &settings);
     let large = "x".repeat(100_000);
     // Until the server refuses, which the client tells as an answer.
     for number in 0..200 {
@@ -51,10 +73,12 @@ fn faults() -> Outcome {
             break;
         }
     }
+    cli(&work, port, &["SLOWLOG", "RESET"]);
     let said = doctor(&work, &url, "");
     let report = report(&work, &said);
     found(&report, "redis-memory", Answer::Look, "its limit");
     found(&report, "redis-persistence", Answer::Look, "snapshots off, log off");
+    found(&report, "redis-slow-commands", Answer::Look, "between the looks");
     assert_eq!(line(&report, "redis-evictions").answer, Answer::CannotTell, "it was just started");
     let wrong = doctor(&Work::new(), &url.replace(PASSWORD, "a-wrong-one"), "").ended(1);
     assert!(
@@ -65,11 +89,40 @@ fn faults() -> Outcome {
     Ok(())
 }
 
-fn healthy() -> Outcome {
+fn few_rights(store: &str) -> Outcome {
     let work = Work::new();
-    let (_server, url, port) = redis(&work, &[]);
+    let (_server, url, port) = started(store, &work, &[]);
+    cli(&work, port, &["ACL", "SETUSER", "guest", "on", &format!(">{PASSWORD}"), "+ping", "+info"]);
+    let said = doctor(&work, &url.replace("://:", "://guest:"), "");
+    let report = report(&work, &said);
+    found(&report, "redis-persistence", Answer::CannotTell, "`+config|get`");
+    found(&report, "redis-slow-commands", Answer::CannotTell, "`+slowlog|len`");
+    assert_eq!(line(&report, "redis-memory").answer, Answer::Ok);
+    Ok(())
+}
+
+fn dies(store: &str) -> Outcome {
+    let work = Work::new();
+    let (mut server, url, _port) = started(store, &work, &[]);
+    let mut command = work.command(BLOBWISE);
+    let child = start(command.args(["doctor", "--for", "3s"]).env("BLOBWISE_DOCTOR_URLS", &url));
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    server.stop(rustix::process::Signal::TERM, PATIENCE).unwrap();
+    let said = Said::of(&child.wait_with_output()?).ended(1);
+    assert!(said.stdout.contains("cannot be asked: at the second look: "), "{}", said.stdout);
+    assert!(said.stdout.contains("memory-available"), "{}", said.stdout);
+    Ok(())
+}
+
+fn healthy(store: &str) -> Outcome {
+    let work = Work::new();
+    let (_server, url, port) = started(store, &work, &[]);
     cli(&work, port, &["SET", "key", "value"]);
-    let said = doctor(&work, &url, "--least-age 1s");
-    looks_well(&report(&work, &said), Kind::Redis);
+    let said = watched_doctor(&work, &url, "--least-age 1s");
+    let report = report(&work, &said);
+    looks_well(&report, Kind::Redis);
+    let subject = report.subjects.iter().find(|subject| subject.kind == Kind::Redis).ok_or("no server")?;
+    let version = subject.version.clone().unwrap_or_default();
+    assert!(version.to_lowercase().starts_with(store), "{version}");
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::program::{BLOBWISE, Said, Work, finish, start};
 use crate::theirs::{PASSWORD, Theirs, of_postgres, psql};
+use crate::watched::{no_strace, others, watched};
 
 /// A database of its own in a server, with what a test plants, and its URL.
 pub fn database(theirs: &Theirs, name: &str, sql: &str) -> String {
@@ -50,11 +51,46 @@ impl Drop for Load {
 /// What the doctor says of a server; its report is in `report.json`.
 pub fn doctor(work: &Work, url: &str, more: &str) -> Said {
     let mut command = work.command(BLOBWISE);
-    // Beside others the machine may well be in a state that is bad: that is not asked here.
+    let said = finish(command.args(words(more)).env("BLOBWISE_DOCTOR_URLS", url));
+    check_said(work, &said);
+    said
+}
+
+/// The same, where it also saves what was said, and does nothing else to the machine and to nobody but the server.
+pub fn watched_doctor(work: &Work, url: &str, more: &str) -> Said {
+    if let Some(why) = no_strace() {
+        assert!(std::env::var_os("BLOBWISE_REQUIRE_ALL").is_none(), "{why}");
+        return doctor(work, url, more);
+    }
+    let more = format!("--save saved {more}");
+    let words: Vec<String> = std::iter::once(BLOBWISE.to_owned()).chain(words(&more)).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (said, trace) = watched(work, &words, ("BLOBWISE_DOCTOR_URLS", url));
+    check_said(work, &said);
+    assert!(!read(&work.path("saved/facts.json")).contains(PASSWORD));
+    let port = url.rsplit_once("127.0.0.1:").unwrap().1.split('/').next().unwrap().parse().unwrap();
+    let others = others(&trace, port);
+    assert!(others.is_empty(), "{others:#?}");
+    // It was seen to do what it may do.
+    for seen in [
+        format!("htons({port})"),
+        "\"saved/facts.json\", O_WRONLY".to_owned(),
+        "\"page.html\", O_WRONLY".to_owned(),
+    ] {
+        assert!(trace.contains(&seen), "`{seen}` is not in the trace");
+    }
+    said
+}
+
+fn words(more: &str) -> Vec<String> {
     // A session of theirs tells what it did once a second.
     let time = if more.contains("--for") { "" } else { "--for 1s" };
     let words = format!("doctor --json report.json --html page.html {time} {more}");
-    let said = finish(command.args(words.split_whitespace()).env("BLOBWISE_DOCTOR_URLS", url));
+    words.split_whitespace().map(str::to_owned).collect()
+}
+
+/// What holds of all that it says. Beside other trials the machine may well be in a state that is bad: that is not asked here.
+fn check_said(work: &Work, said: &Said) {
     assert!(!said.stdout.contains(PASSWORD) && !said.stderr.contains(PASSWORD), "{said:?}");
     let (report, page) = (read(&work.path("report.json")), read(&work.path("page.html")));
     assert!(!report.contains(PASSWORD) && !page.contains(PASSWORD));
@@ -64,7 +100,6 @@ pub fn doctor(work: &Work, url: &str, more: &str) -> Said {
         "{}",
         said.stdout
     );
-    said
 }
 
 /// The text of a file.

@@ -37,8 +37,8 @@ pub(super) const CHECKS: &[Check] = &[
         of: Kind::MySql,
         question: Question::IndexOrder,
         figure: "indexes that nothing has used since the server was started",
-        threshold: "look: any that is not unique, in a table that was used 1,000 times or more; cannot tell: started less than 14 days ago, or a \
-                    replica is fed from here",
+        threshold: "look: any that is not unique, in a table that was used 1,000 times or more; cannot tell: started less than 14 days ago, read-only, \
+                    or a replica is fed from here",
         reason: "The counters begin anew with every start. A report may use one once a month, and a replica's queries are counted there only. One \
                  that a foreign key wants cannot be dropped anyway: the server says so.",
         after: "sys.schema_unused_indexes of MySQL; the conditions are ours",
@@ -52,7 +52,7 @@ pub(super) const CHECKS: &[Check] = &[
         of: Kind::MySql,
         question: Question::Statistics,
         figure: "rows changed since the statistics of a table were made, as a share of its rows",
-        threshold: "look: 20 % or more of a table of 1,000 rows or more",
+        threshold: "look: 20 % or more of a table of 1,000 rows or more; cannot tell: InnoDB is read-only",
         reason: "InnoDB's own rule is 10 %: it makes them anew by itself, within seconds. Where twice as much is changed it is switched off \
                  (innodb_stats_auto_recalc, STATS_AUTO_RECALC of the table).",
         after: "MySQL's documentation of innodb_stats_auto_recalc",
@@ -133,6 +133,9 @@ fn unused(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
     if facts.number("replicas", "dumps")? > 0.0 {
         return Err("a replica is fed from here: what is asked there is counted there".to_owned());
     }
+    if facts.number("variables", "read_only") == Ok(1.0) {
+        return Err("it is read-only, as replicas are: what its source is asked is counted there".to_owned());
+    }
     let up = facts.number("status", "uptime")?;
     if up < ages.unused {
         return Err(format!(
@@ -166,6 +169,9 @@ fn unused(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
 }
 
 fn stale(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    if facts.number("variables", "innodb_read_only") == Ok(1.0) {
+        return Err("InnoDB is read-only here: it changes no rows, and makes no statistics".to_owned());
+    }
     let share = |row: &Row| or_zero(row, "modified") / or_zero(row, "table_rows").max(1.0);
     let mut tables: Vec<&Row> = facts
         .rows("modified")?

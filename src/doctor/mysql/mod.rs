@@ -22,6 +22,8 @@ pub const CHECKS: &[&[Check]] = &[cache::CHECKS, indexes::CHECKS, statements::CH
 /// A connection to a server, in which nothing is written.
 pub struct MySql {
     connection: Conn,
+    /// How it calls what InnoDB knows of its statistics: MySQL 8 gave the table another name.
+    table_statistics: &'static str,
 }
 
 /// Checks a URL, before anything is done.
@@ -31,7 +33,8 @@ pub fn parse(url: &str) -> Result<Opts> {
     let url = url.replacen("mariadb://", "mysql://", 1);
     let opts = Opts::from_url(&url).with_context(|| format!("`{shown}` is not a URL of MySQL or MariaDB"))?;
     let opts = OptsBuilder::from_opts(opts).read_timeout(Some(PATIENCE)).write_timeout(Some(PATIENCE));
-    Ok(opts.tcp_connect_timeout(Some(PATIENCE)).into())
+    // Behind a port that is forwarded the server's own socket has a path that is another server's here.
+    Ok(opts.tcp_connect_timeout(Some(PATIENCE)).prefer_socket(false).into())
 }
 
 /// Connects.
@@ -42,7 +45,9 @@ pub fn connect(opts: &Opts) -> Result<MySql> {
     let number: Vec<u16> = version.split(['.', '-']).take(2).filter_map(|part| part.parse().ok()).collect();
     // `sys` and `innodb_table_stats` are there from 5.7 on, and in what MariaDB calls 10.
     ensure!(number >= vec![5, 7], "the server is older than MySQL 5.7 and MariaDB 10 (it says {version})");
-    Ok(MySql { connection })
+    let is_new = number >= vec![8, 0] && !version.contains("MariaDB");
+    let table_statistics = if is_new { "INNODB_TABLESTATS" } else { "INNODB_SYS_TABLESTATS" };
+    Ok(MySql { connection, table_statistics })
 }
 
 impl MySql {
@@ -117,6 +122,7 @@ fn lack(error: &mysql::Error) -> Lack {
                 "{said}; `GRANT PROCESS ON *.*`, and SELECT on performance_schema and mysql, let the user see this"
             )
         }
+        mysql::Error::MySqlError(said) => said.to_string(),
         _ => error.to_string(),
     }
 }
@@ -138,21 +144,12 @@ impl Looks for MySql {
             told.insert((*name).to_owned(), self.told(sql));
         }
         if is_last {
-            told.insert("modified".to_owned(), self.modified());
+            let modified = queries::modified(self.table_statistics);
+            told.insert("modified".to_owned(), self.told(&modified));
             told.insert("blobs".to_owned(), self.blobs());
         }
         keep_what_is_read(&mut told);
         told
-    }
-}
-
-impl MySql {
-    /// MySQL 8 gave the table another name.
-    fn modified(&mut self) -> Told {
-        match self.told(&queries::modified("INNODB_TABLESTATS")) {
-            Told::Rows(rows) => Told::Rows(rows),
-            Told::Refused(_) => self.told(&queries::modified("INNODB_SYS_TABLESTATS")),
-        }
     }
 }
 

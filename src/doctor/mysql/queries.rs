@@ -12,12 +12,14 @@ pub(super) const READ: &[&str] = &[
     "innodb_buffer_pool_size",
     "innodb_doublewrite",
     "innodb_flush_log_at_trx_commit",
+    "innodb_read_only",
     "innodb_row_lock_current_waits",
     "innodb_row_lock_time",
     "innodb_row_lock_waits",
     "innodb_stats_auto_recalc",
     "max_connections",
     "performance_schema",
+    "read_only",
     "threads_connected",
     "uptime",
     "uptime_since_flush_status",
@@ -41,7 +43,7 @@ macro_rules! own {
 }
 
 const DATA: &str = concat!(
-    "SELECT CAST(COALESCE(SUM(data_length + index_length), 0) AS DOUBLE) AS bytes FROM information_schema.tables
+    "SELECT COALESCE(SUM(data_length + index_length), 0) + 0e0 AS bytes FROM information_schema.tables
      WHERE engine = 'InnoDB' AND table_schema NOT IN ",
     own!()
 );
@@ -73,10 +75,11 @@ const READS: &str =
     "SELECT sum_timer_read AS ps, count_read AS calls FROM performance_schema.file_summary_by_event_name
                      WHERE event_name = 'wait/io/file/innodb/innodb_data_file'";
 
+/// What is indexed by an expression has no column: it is like no other.
 const INDEXES: &str = concat!(
     "SELECT CONCAT(table_schema, '.', table_name, '.', index_name) AS id, CONCAT(table_schema, '.', table_name) AS tab,
             index_name AS name, MAX(index_type) AS method, MIN(non_unique) AS non_unique,
-            GROUP_CONCAT(CONCAT(column_name, ':', COALESCE(sub_part, ''), ':', COALESCE(collation, '')) ORDER BY seq_in_index SEPARATOR ',') AS cols
+            GROUP_CONCAT(CONCAT(COALESCE(column_name, CONCAT('(', index_name, ')')), ':', COALESCE(sub_part, ''), ':', COALESCE(collation, '')) ORDER BY seq_in_index SEPARATOR ',') AS cols
      FROM information_schema.statistics WHERE table_schema NOT IN ",
     own!(),
     " GROUP BY table_schema, table_name, index_name LIMIT 5000"

@@ -10,9 +10,9 @@ mod tables;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result, ensure};
 
-use super::facts::{Facts, Lack, Looks, Row, Told, text};
+use super::facts::{Facts, Lack, Looks, Row, Told, or_zero, text};
 use super::finding::Check;
 use crate::wire::postgres::{Client, Config, Trouble};
 
@@ -44,7 +44,19 @@ pub fn parse(url: &str) -> Result<Config> {
 
 /// Connects.
 pub fn connect(config: &Config) -> Result<PostgreSql> {
-    Ok(PostgreSql { client: Client::connect(config)? })
+    let mut server = PostgreSql { client: Client::connect(config)? };
+    let sql = "SELECT current_setting('server_version_num')::int AS number, current_setting('server_version') AS version";
+    let rows = server.rows(sql).map_err(Error::msg)?;
+    let row = rows.first().context("the server does not say its version")?;
+    check_version(or_zero(row, "number"), text(row, "version"))?;
+    Ok(server)
+}
+
+/// How long a database was busy is told from 14 on, and so are identifiers of statements.
+fn check_version(number: f64, version: &str) -> Result<()> {
+    const LEAST: f64 = 140_000.0;
+    ensure!(number >= LEAST, "the server is older than PostgreSQL 14 (it says {version})");
+    Ok(())
 }
 
 impl PostgreSql {
@@ -117,4 +129,16 @@ fn counted_seconds(facts: &Facts) -> Result<f64, Lack> {
         facts.number("server", "stats_seconds").or_else(|_unknown| facts.number("server", "up_seconds"))?;
     let made = facts.number("made", "made_seconds").unwrap_or(f64::INFINITY);
     Ok(since.min(made))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_too_old_is_told_so() {
+        assert!(check_version(140_000.0, "14.0").is_ok());
+        let said = check_version(130_014.0, "13.14 (Debian)").unwrap_err().to_string();
+        assert_eq!(said, "the server is older than PostgreSQL 14 (it says 13.14 (Debian))");
+    }
 }

@@ -23,7 +23,7 @@ pub(super) const CHECKS: &[Check] = &[
         of: Kind::PostgreSql,
         question: Question::Statistics,
         figure: "rows changed since a table was analyzed, over the number at which the server would analyze it itself",
-        threshold: "look: twice that number or more, in a table of 1,000 rows or more",
+        threshold: "look: twice that number or more, in a table of 1,000 rows or more; cannot tell: a standby",
         reason: "The rule is the server's own, with each table's settings. Once over it autovacuum comes within a minute or so; twice over it, it \
                  is switched off or does not keep up. The planner chooses by what it knew then.",
         after: "PostgreSQL's documentation of autovacuum_analyze_threshold",
@@ -38,7 +38,7 @@ pub(super) const CHECKS: &[Check] = &[
         question: Question::Statistics,
         figure: "dead rows, over the number at which the server would clean a table up itself",
         threshold: "look: twice that number or more, in a table of 1,000 rows or more; bad: a table that is twice as old as \
-                    autovacuum_freeze_max_age",
+                    autovacuum_freeze_max_age; cannot tell: a standby",
         reason: "Dead rows are read and skipped by every scan, and keep their place on disk. A transaction that was left open keeps them: \
                  pg-idle-in-transaction tells. A table that is never frozen ends with a server that takes no more writes.",
         after: "PostgreSQL's documentation of autovacuum_vacuum_threshold and autovacuum_freeze_max_age",
@@ -122,6 +122,9 @@ fn against_own_rule(
     words: impl Fn(&Row) -> String,
 ) -> Result<Finding, Lack> {
     const SMALL_ROWS: f64 = 1000.0;
+    if facts.number("server", "in_recovery")? > 0.0 {
+        return Err("it is a standby: rows that change are counted by its primary".to_owned());
+    }
     if facts.number("settings", "track_counts") == Ok(0.0) {
         return Err("track_counts is off: the server counts nothing".to_owned());
     }
