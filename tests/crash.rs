@@ -19,16 +19,17 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use blobwise::crash::{
-    Damage, Lab, Others, Report, Trial, Verdict, line, others, try_cuts, try_errors, try_flips, try_kills,
+    Damage, Finding, Lab, Others, Report, Trial, Verdict, line, others, try_cuts, try_errors, try_flips,
+    try_kills,
 };
 use blobwise::host::disk::{Asked, DiskFile, Faults, Kind as Noted, Log, LoopDevice, own_mounts};
-use blobwise::plan::{Candidate, Sets, candidates};
+use blobwise::plan::{Candidate, Sets, candidates, defaults};
 use blobwise::result::cause::{CutBy, CutCause, DiskWrite, FilePlace};
 use blobwise::result::crash::Cuts;
 use blobwise::result::crash::besides::{ErrorCase, ErrorKind, Flips, Kills, Outcome, Told};
 use blobwise::store::{
-    Adapter, Caps, Durability, Facts, Integrity, Key, Kind, Loss, Losses, Needs, Options, Session, Setup,
-    Sink, Span, Split, Store, Traits,
+    Adapter, Caps, Catalogue, Durability, Facts, Integrity, Key, Kind, Loss, Losses, Needs, Options, Session,
+    Setup, Sink, Span, Split, Store, Traits,
 };
 use blobwise::stores::Entry;
 use rand::rngs::SmallRng;
@@ -71,6 +72,9 @@ const TESTS: &[Test] = &[
         caught(Lie::Refuses, Damage::Unusable)
     }),
     ("an honest store is not accused in 1,000 cuts", &["ext4"], &[], honest),
+    ("a store that catalogues an upload before its blob is safe is caught", &["ext4"], &[], hasty),
+    ("no catalogued blob is missing after a cut", &["ext4"], &[], uploads),
+    ("nor in a server, in one transaction", &["ext4"], &["postgres/bytea"], uploads_to_a_server),
     ("a store that loses what it keeps, as it says, when killed, is caught", &["ext4"], &[], || {
         let kills = kills_of(Lie::Late)?;
         ensure!(kills.verdict() == Told::Refuted && kills.first.is_some(), "{kills:?}");
@@ -232,7 +236,7 @@ fn silent() -> Result<()> {
     const PATIENCE: Duration = Duration::from_secs(1);
     let (honest, loops) = (candidate(Lie::Nothing)?, loop_devices());
     let class = Durability::EachWrite;
-    let trial = Trial { candidate: &honest, class, judged_as: class, mount: "" };
+    let trial = Trial::of(&honest, class);
     let after = |writes| Faults { silent_after: Some(writes), ..Faults::default() };
     let answers = Faults::default();
     for (load, looks) in [(after(400), answers), (answers, after(0))] {
@@ -254,7 +258,7 @@ fn never_returns() -> Result<()> {
     let (dir, loops, liar) = (tempfile::tempdir()?, loop_devices(), candidate(Lie::NeverReturns)?);
     let class = Durability::EachWrite;
     let lab = Lab::new(dir.path(), "ext4")?.waiting(Duration::from_secs(4));
-    let trial = Trial { candidate: &liar, class, judged_as: class, mount: "" };
+    let trial = Trial::of(&liar, class);
     let line = line(&lab, &trial, 4, 1, true, &mut |_| ());
     let why = line.failed.as_deref().unwrap_or_default();
     ensure!(why.contains("the store did not return for 4 s") && line.verdict.is_none(), "{line:?}");
@@ -266,7 +270,7 @@ fn same_seed() -> Result<()> {
     let lab = Lab::new(dir.path(), "ext4")?;
     let (files, _) = candidates(&["files/hashed".to_owned()], &Sets::default(), true)?;
     let class = Durability::OnSync;
-    let trial = Trial { candidate: &files[0], class, judged_as: class, mount: "" };
+    let trial = Trial::of(&files[0], class);
     let bench = lab.record(&trial, 3)?;
     let digests = |seed: u64| -> Result<Vec<u64>> { bench.images(12, seed) };
     ensure!(digests(1)? == digests(1)? && digests(1)? != digests(2)?);
@@ -289,6 +293,7 @@ enum Lie {
     Late,
     Swallows,
     ChecksNothing,
+    CataloguesFirst,
 }
 
 const LIES: &[Lie] = &[
@@ -303,6 +308,7 @@ const LIES: &[Lie] = &[
     Lie::Late,
     Lie::Swallows,
     Lie::ChecksNothing,
+    Lie::CataloguesFirst,
 ];
 
 /// Blobs as files of one directory, each with a checksum before it, flushed by each write: all as it should be but for one thing.
@@ -311,6 +317,8 @@ struct Files {
     lie: Lie,
     /// What is acknowledged and not written yet.
     late: Mutex<Option<(PathBuf, Vec<u8>)>>,
+    /// A catalogue of its own.
+    catalogue: Option<Box<dyn Store>>,
 }
 
 impl Files {
@@ -342,7 +350,12 @@ fn checksum(bytes: &[u8]) -> u64 {
 
 impl Store for Files {
     fn session(&self) -> blobwise::store::Result<Box<dyn Session + '_>> {
-        Ok(Box::new(FilesSession(self)))
+        let catalogue = self.catalogue.as_ref().map(|catalogue| catalogue.session()).transpose()?;
+        Ok(Box::new(FilesSession { of: self, hasty: catalogue.map(Hasty) }))
+    }
+
+    fn open_catalogue(&self) -> blobwise::store::Result<()> {
+        self.catalogue.as_ref().map_or(Ok(()), |catalogue| catalogue.open_catalogue())
     }
 
     fn facts(&self) -> blobwise::store::Result<Facts> {
@@ -354,19 +367,64 @@ impl Store for Files {
     }
 }
 
-struct FilesSession<'s>(&'s Files);
+struct FilesSession<'s> {
+    of: &'s Files,
+    hasty: Option<Hasty<'s>>,
+}
+
+/// A catalogue whose entries count before their blobs are stored.
+struct Hasty<'s>(Box<dyn Session + 's>);
+
+impl Catalogue for Hasty<'_> {
+    fn begin(&mut self) -> blobwise::store::Result<()> {
+        self.0.catalogue()?.begin()
+    }
+
+    fn commit(&mut self) -> blobwise::store::Result<()> {
+        self.0.catalogue()?.commit()
+    }
+
+    fn rollback(&mut self) -> blobwise::store::Result<()> {
+        self.0.catalogue()?.rollback()
+    }
+
+    fn find(&mut self, digest: &Key) -> blobwise::store::Result<bool> {
+        self.0.catalogue()?.find(digest)
+    }
+
+    fn insert(&mut self, digest: &Key, bytes: u64) -> blobwise::store::Result<()> {
+        self.0.catalogue()?.insert(digest, bytes)?;
+        self.0.catalogue()?.confirm(digest)
+    }
+
+    fn confirm(&mut self, _: &Key) -> blobwise::store::Result<()> {
+        Ok(())
+    }
+
+    fn release(&mut self, digest: &Key) -> blobwise::store::Result<bool> {
+        self.0.catalogue()?.release(digest)
+    }
+
+    fn forget(&mut self, digest: &Key) -> blobwise::store::Result<()> {
+        self.0.catalogue()?.forget(digest)
+    }
+
+    fn references(&mut self, digest: &Key) -> blobwise::store::Result<u64> {
+        self.0.catalogue()?.references(digest)
+    }
+}
 
 impl Session for FilesSession<'_> {
     fn put(&mut self, key: &Key, blob: &[u8]) -> blobwise::store::Result<()> {
-        let Files { dir, lie, .. } = self.0;
-        let path = self.0.path(key);
+        let Files { dir, lie, .. } = self.of;
+        let path = self.of.path(key);
         if *lie == Lie::NeverReturns {
             loop {
                 std::thread::park();
             }
         }
         if *lie == Lie::Late {
-            return self.0.write_late(path, [&checksum(blob).to_le_bytes(), blob].concat());
+            return self.of.write_late(path, [&checksum(blob).to_le_bytes(), blob].concat());
         }
         // In place, what is torn is the blob itself; else a new file takes its name.
         let written =
@@ -378,24 +436,24 @@ impl Session for FilesSession<'_> {
         match lie {
             Lie::NoFlush => {}
             Lie::WrongFile => File::create(dir.join("other"))?.sync_all()?,
-            _ => self.0.flush(&file)?,
+            _ => self.of.flush(&file)?,
         }
         if written != path {
             std::fs::rename(&written, &path)?;
         }
-        if *lie != Lie::NoDirectory { self.0.flush_directory() } else { Ok(()) }
+        if *lie != Lie::NoDirectory { self.of.flush_directory() } else { Ok(()) }
     }
 
     fn get(&mut self, key: &Key, _: Span, sink: Sink) -> blobwise::store::Result<bool> {
-        let bytes = match std::fs::read(self.0.path(key)) {
+        let bytes = match std::fs::read(self.of.path(key)) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
             bytes => bytes?,
         };
         let (sum, blob) = bytes.split_at(bytes.len().min(8));
-        if self.0.lie == Lie::HidesTorn && sum != checksum(blob).to_le_bytes() {
+        if self.of.lie == Lie::HidesTorn && sum != checksum(blob).to_le_bytes() {
             return Ok(false);
         }
-        if self.0.lie == Lie::Nothing && sum != checksum(blob).to_le_bytes() {
+        if self.of.lie == Lie::Nothing && sum != checksum(blob).to_le_bytes() {
             return Err(anyhow::anyhow!("its checksum is another one").into());
         }
         sink(blob);
@@ -403,12 +461,17 @@ impl Session for FilesSession<'_> {
     }
 
     fn delete(&mut self, key: &Key) -> blobwise::store::Result<()> {
-        match std::fs::remove_file(self.0.path(key)) {
+        match std::fs::remove_file(self.of.path(key)) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             removed => removed?,
         }
-        let comes_back = [Lie::DeleteComesBack, Lie::NoDirectory].contains(&self.0.lie);
-        if comes_back { Ok(()) } else { self.0.flush_directory() }
+        let comes_back = [Lie::DeleteComesBack, Lie::NoDirectory].contains(&self.of.lie);
+        if comes_back { Ok(()) } else { self.of.flush_directory() }
+    }
+
+    fn catalogue(&mut self) -> blobwise::store::Result<&mut dyn Catalogue> {
+        let hasty = self.hasty.as_mut().map(|hasty| hasty as &mut dyn Catalogue);
+        hasty.ok_or_else(|| anyhow::anyhow!("no catalogue").into())
     }
 
     fn sync(&mut self) -> blobwise::store::Result<()> {
@@ -425,12 +488,23 @@ fn open(setup: &Setup, lie: Lie) -> blobwise::store::Result<Box<dyn Store>> {
         File::create(&mark)?.sync_all()?;
         File::open(setup.dir)?.sync_all()?;
     }
-    Ok(Box::new(Files { dir: setup.dir.to_owned(), lie, late: Mutex::default() }))
+    let catalogue = (lie == Lie::CataloguesFirst).then(|| open_sqlite(setup)).transpose()?;
+    Ok(Box::new(Files { dir: setup.dir.to_owned(), lie, late: Mutex::default(), catalogue }))
+}
+
+/// A database below the store's directory.
+fn open_sqlite(setup: &Setup) -> blobwise::store::Result<Box<dyn Store>> {
+    let Some(Entry::Ready(sqlite)) = blobwise::stores::find("sqlite") else {
+        return Err(anyhow::anyhow!("no SQLite").into());
+    };
+    let (dir, options) = (setup.dir.join("entries"), defaults(sqlite));
+    std::fs::create_dir_all(&dir)?;
+    (sqlite.open)(&Setup { dir: &dir, options: &options, ..setup.clone() })
 }
 
 /// A function for each lie: an adapter's is no closure.
 type Open = fn(&Setup) -> blobwise::store::Result<Box<dyn Store>>;
-const OPEN: [Open; 11] = [
+const OPEN: [Open; 12] = [
     |setup| open(setup, LIES[0]),
     |setup| open(setup, LIES[1]),
     |setup| open(setup, LIES[2]),
@@ -442,6 +516,7 @@ const OPEN: [Open; 11] = [
     |setup| open(setup, LIES[8]),
     |setup| open(setup, LIES[9]),
     |setup| open(setup, LIES[10]),
+    |setup| open(setup, LIES[11]),
 ];
 
 /// A candidate that promises to lose nothing.
@@ -467,12 +542,12 @@ fn candidate(lie: Lie) -> Result<Candidate> {
     Ok(Candidate { label: format!("liar, {lie:?}"), adapter, options: Options::default() })
 }
 
-fn cuts_of(lie: Lie, cuts: usize) -> Result<blobwise::crash::Finding> {
+fn cuts_of(lie: Lie, cuts: usize) -> Result<Finding> {
     let dir = tempfile::tempdir()?;
     let lab = Lab::new(dir.path(), "ext4")?;
     let candidate = candidate(lie)?;
     let class = Durability::EachWrite;
-    try_cuts(&lab, &Trial { candidate: &candidate, class, judged_as: class, mount: "" }, cuts, 1, &mut |_| ())
+    try_cuts(&lab, &Trial::of(&candidate, class), cuts, 1, &mut |_| ())
 }
 
 /// Whether the cause of a damage is what the liar does.
@@ -527,7 +602,7 @@ fn with<T>(lie: Lie, act: impl FnOnce(&Lab, &Trial<'_>) -> Result<T>) -> Result<
     let lab = Lab::new(dir.path(), "ext4")?;
     let candidate = candidate(lie)?;
     let class = Durability::EachWrite;
-    act(&lab, &Trial { candidate: &candidate, class, judged_as: class, mount: "" })
+    act(&lab, &Trial::of(&candidate, class))
 }
 
 fn kills_of(lie: Lie) -> Result<Kills> {
@@ -569,6 +644,49 @@ fn honest_in_all() -> Result<()> {
     Ok(())
 }
 
+/// What cuts take of uploads to a candidate.
+fn cuts_of_uploads(candidate: &Candidate, class: Durability, cuts: usize) -> Result<Finding> {
+    let dir = tempfile::tempdir()?;
+    let trial = Trial { uploads: true, ..Trial::of(candidate, class) };
+    try_cuts(&Lab::new(dir.path(), "ext4")?, &trial, cuts, 1, &mut |_| ())
+}
+
+/// A catalogue that is ahead of the blobs: the cause names the file whose bytes came too late.
+fn hasty() -> Result<()> {
+    let own = Options::new([("catalogue".to_owned(), "own".to_owned())].into());
+    let hasty = Candidate { options: own, ..candidate(Lie::CataloguesFirst)? };
+    let finding = cuts_of_uploads(&hasty, Durability::EachWrite, 6)?;
+    let only_dangling = finding.damaged.iter().all(|sort| sort.damage == Damage::Dangling);
+    ensure!(finding.damages() > 0 && only_dangling, "{finding:?}");
+    ensure!(Verdict::on(Loss::Nothing, &finding) == Verdict::Refuted, "{finding:?}");
+    let is_blob = |write: &DiskWrite| write.place.as_ref().is_some_and(|place| place.file.contains("/new-"));
+    let is_right = |cause: &CutCause| cause.by == CutBy::NotSent && cause.writes.iter().any(is_blob);
+    ensure!(finding.causes.iter().any(is_right), "{:#?}", finding.causes);
+    Ok(())
+}
+
+/// Wants uploads to keep what they promise in a class: every catalogued blob.
+fn keep_uploads(store: &str, class: Durability, cuts: usize) -> Result<()> {
+    let (candidates, _) = candidates(&[store.to_owned()], &Sets::default(), true)?;
+    let finding = cuts_of_uploads(&candidates[0], class, cuts)?;
+    let declared = Trial { uploads: true, ..Trial::of(&candidates[0], class) }.declared();
+    ensure!(declared != Loss::All && finding.damages() == 0, "{store}: {finding:?}");
+    // Cuts that would be the same are made once.
+    ensure!(finding.cuts * 2 > cuts, "{store}: {} of {cuts} cuts", finding.cuts);
+    Ok(())
+}
+
+fn uploads() -> Result<()> {
+    keep_uploads("files/hashed", Durability::EachWrite, 24)?;
+    keep_uploads("files/hashed", Durability::OnSync, 8)?;
+    keep_uploads("sqlite[catalogue=own]", Durability::EachWrite, 6)?;
+    keep_uploads("sqlite[catalogue=own-transaction]", Durability::EachWrite, 24)
+}
+
+fn uploads_to_a_server() -> Result<()> {
+    keep_uploads("postgres/bytea[catalogue=own-transaction]", Durability::EachWrite, 6)
+}
+
 fn flushes_ignored() -> Result<()> {
     let asked = Others { cuts_without_flushes: 12, ..Others::default() };
     let besides = with(Lie::Nothing, |lab, trial| Ok(others(lab, trial, &asked, 1, &mut |_| ())))?;
@@ -590,7 +708,7 @@ fn keep(stores: &[&str], classes: &[Durability], kind: &str, cuts: usize) -> Res
         for class in classes.iter().filter(|class| known.contains(*class)) {
             let dir = tempfile::tempdir()?;
             let lab = Lab::new(dir.path(), kind)?;
-            let trial = Trial { candidate, class: *class, judged_as: *class, mount: "" };
+            let trial = Trial::of(candidate, *class);
             let finding = try_cuts(&lab, &trial, cuts, 2, &mut |_| ())?;
             // What flushes nothing has one cut only.
             ensure!(finding.cuts > 0 && finding.unmountable * 10 <= cuts, "{finding:?}");
@@ -622,7 +740,7 @@ fn each<T>(
         for class in classes.iter().filter(|class| known.contains(*class)) {
             let dir = tempfile::tempdir()?;
             let lab = Lab::new(dir.path(), "ext4")?;
-            let trial = Trial { candidate, class: *class, judged_as: *class, mount: "" };
+            let trial = Trial::of(candidate, *class);
             all.push((format!("{} in class {}", candidate.label, class.name()), act(&lab, &trial)?));
         }
     }
@@ -672,7 +790,7 @@ fn several() -> Result<()> {
     for (candidate, class) in candidates.iter().zip([Durability::EachWrite, Durability::OnSync]) {
         let dir = tempfile::tempdir()?;
         let lab = Lab::new(dir.path(), "ext4")?.with_workers(4);
-        let trial = Trial { candidate, class, judged_as: class, mount: "" };
+        let trial = Trial::of(candidate, class);
         let finding = try_cuts(&lab, &trial, 16, 3, &mut |_| ())?;
         ensure!(Verdict::on(trial.declared(), &finding) == Verdict::Confirmed, "{finding:?}");
     }
@@ -680,7 +798,7 @@ fn several() -> Result<()> {
     let (dir, liar) = (tempfile::tempdir()?, candidate(Lie::NoFlush)?);
     let lab = Lab::new(dir.path(), "ext4")?.with_workers(4);
     let class = Durability::EachWrite;
-    let trial = Trial { candidate: &liar, class, judged_as: class, mount: "" };
+    let trial = Trial::of(&liar, class);
     let finding = try_cuts(&lab, &trial, 12, 3, &mut |_| ())?;
     ensure!(Verdict::on(Loss::Nothing, &finding) == Verdict::Refuted, "{finding:?}");
     Ok(())
@@ -772,6 +890,9 @@ fn refused() -> Result<()> {
         (&["--durability", "some"][..], "`some`"),
         (&["--stores", "nothing"][..], "`nothing`"),
         (&["--cuts", "0", "--kills", "0"][..], "leaves nothing to do"),
+        (&["--uploads", "--stores", "redis[catalogue=own]"][..], "no catalogue of its own: it is no SQL"),
+        (&["--uploads", "--stores", "sqlite[key=integer]"][..], "uploads have a digest"),
+        (&["--stores", "sqlite", "--set", "lmdb.catalogue=own"][..], "lmdb.catalogue"),
         (&["--json", "no/such/place"][..], "cannot write `no/such/place`"),
         (&["--html", "tests"][..], "cannot write `tests`"),
         (&["--again", "Cargo.toml", "--markdown", "/dev/null"][..], "`Cargo.toml` is nothing that"),

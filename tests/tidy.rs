@@ -215,7 +215,7 @@ fn every_store_is_in_the_table() {
 const NAMES_PHASES: &[(&str, &str)] = &[
     ("src/cli/run.rs", "`--loads` is of pages"),
     ("src/cli/selftest/trials.rs", "the plan of a trial"),
-    ("src/engine/workers/uploads.rs", "a step of an upload is called like a phase"),
+    ("src/store/desk.rs", "a step of an upload is called like a phase"),
     ("src/judge/answer/mod.rs", "the questions that every run is asked"),
     ("src/judge/answer/sizes.rs", "the same, by size"),
     ("src/judge/cells.rs", "the steps of an upload"),

@@ -8,17 +8,18 @@ use clap::Args;
 
 use super::out::check_file;
 use super::progress::Bar;
-use super::run::Signals;
+use super::run::{Signals, values_of};
 use super::{Ended, print};
 use crate::crash::{self, Control, Lab, Line, Others, PATIENCE, Report, Trial};
 use crate::host::disk::own_mounts;
 use crate::host::machine;
 use crate::host::place::Place;
 use crate::input;
-use crate::plan::text::{CRASH_STORES, durability_class, split_list};
+use crate::plan::text::{CRASH_STORES, CRASH_UPLOADS, durability_class, split_list};
 use crate::plan::{Candidate, Sets, candidates};
 use crate::report::crash_page::markdown;
 use crate::report::html::cuts::render as page;
+use crate::report::tried::head_of;
 use crate::report::{besides, crash as shown};
 use crate::result::crash::CRASH_SCHEMA;
 use crate::store::Durability;
@@ -29,6 +30,13 @@ pub struct Flags {
     /// Stores, as in `blobwise run` [default: those that need no server and keep something on a disk]
     #[arg(long, value_name = "A,B,...")]
     stores: Option<String>,
+    /// A setting of a store: store.option=value; a list of values makes one candidate each
+    #[arg(long, value_name = "STORE.OPTION=VALUE[,VALUE]")]
+    set: Vec<String>,
+    /// Uploads through a catalogue (option `catalogue`) in place of single blobs: no catalogued blob may be missing
+    /// [default stores: files/hashed, sqlite[catalogue=own], sqlite[catalogue=own-transaction]]
+    #[arg(long)]
+    uploads: bool,
     /// Classes of durability; those that a store has not are left out
     #[arg(long, value_name = "CLASSES", default_value = "none,on-sync,each-write")]
     durability: String,
@@ -73,7 +81,7 @@ pub struct Flags {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Cuts nothing: makes --markdown and --html anew from what --json wrote earlier, of several as one page
-    #[arg(long, value_name = "FILE,...", conflicts_with_all = ["stores", "json", "dir"])]
+    #[arg(long, value_name = "FILE,...", conflicts_with_all = ["stores", "set", "uploads", "json", "dir"])]
     again: Option<String>,
     /// Where it works
     #[arg(long, value_name = "DIR", default_value = ".")]
@@ -103,9 +111,11 @@ struct Asked {
 impl Asked {
     /// Everything that the flags ask for, once it is known that it can be done.
     fn of(flags: &Flags) -> Result<Asked> {
-        let all = || CRASH_STORES.iter().map(|store| (*store).to_owned()).collect();
+        let all = if flags.uploads { CRASH_UPLOADS } else { CRASH_STORES };
+        let all = || all.iter().map(|store| (*store).to_owned()).collect();
         let stores = flags.stores.as_deref().map_or_else(all, split_list);
-        let (candidates, _) = candidates(&stores, &Sets::default(), true)?;
+        let sets = flags.set.iter().map(|set| values_of(set)).collect::<Result<Sets>>()?;
+        let (candidates, _) = candidates(&stores, &sets, true)?;
         let classes = split_list(&flags.durability);
         let classes = classes.iter().map(|class| durability_class(class)).collect::<Result<_>>()?;
         let mut kinds = split_list(&flags.fs);
@@ -117,6 +127,11 @@ impl Asked {
             return Err(why);
         }
         if let Some(why) = candidates.iter().find_map(crash::why_not) {
+            return Err(why);
+        }
+        if flags.uploads
+            && let Some(why) = candidates.iter().find_map(crash::why_no_uploads)
+        {
             return Err(why);
         }
         if flags.cuts == 0 && flags.others().is_nothing() {
@@ -280,11 +295,14 @@ impl UnderWay<'_> {
             self.say(&shown::controls(&self.report, kind))?;
         }
         for candidate in &self.asked.candidates {
-            self.say(&format!("\n{} on {kind}\n", candidate.label))?;
+            let mut is_first = true;
             for class in self.asked.classes.iter().filter(|class| has(candidate, **class)) {
                 let line = self.line(lab, candidate, *class);
                 if self.signals.received().is_some() {
                     return Ok(());
+                }
+                if std::mem::take(&mut is_first) {
+                    self.say(&head_of(&line))?;
                 }
                 self.say(&shown::of_line(&line))?;
                 self.report.lines.push(line);
@@ -296,7 +314,7 @@ impl UnderWay<'_> {
 
     /// Cuts the power of a store in a class.
     fn line(&self, lab: &Lab, candidate: &Candidate, class: Durability) -> Line {
-        let trial = Trial { candidate, class, judged_as: class, mount: "" };
+        let trial = Trial { uploads: self.flags.uploads, ..Trial::of(candidate, class) };
         let all = self.flags.cuts as usize;
         let tell = |what: &str| {
             let (label, class, of) = (&candidate.label, class.name(), self.asked.lines());

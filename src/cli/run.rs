@@ -588,7 +588,7 @@ fn share_of(pair: &str) -> Result<(String, f64)> {
 }
 
 /// `sqlite.page=4k,16k`.
-fn values_of(set: &str) -> Result<(String, Vec<String>)> {
+pub(super) fn values_of(set: &str) -> Result<(String, Vec<String>)> {
     let (name, values) = split_pair(set).context("--set")?;
     let values = split_list(&values);
     if values.is_empty() {

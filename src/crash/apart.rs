@@ -79,7 +79,7 @@ impl Order {
         let lab = Lab::new(&self.dir, &self.kind)?.sharing(&self.common);
         let controls = self.controls(&lab)?;
         let candidate = self.candidate()?;
-        let trial = Trial { candidate: &candidate, class: self.class, judged_as: self.class, mount: "" };
+        let trial = Trial::of(&candidate, self.class);
         let may_judge = controls.iter().all(Control::holds);
         let line = line(&lab, &trial, self.cuts, self.seed, may_judge, &mut |_| ());
         Ok(Cuts { controls, line })

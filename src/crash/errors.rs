@@ -41,7 +41,7 @@ pub fn try_errors(
     places: usize,
     seed: u64,
 ) -> Result<Errors> {
-    let load = Load::of(seed)?;
+    let load = Load::of(trial, seed)?;
     let tried = Tried { lab, trial, load: &load };
     let healthy = tried.at_work(None)?;
     ensure!(
@@ -264,7 +264,7 @@ impl Tried<'_> {
     /// In the worker's process. An error is one of what comes before the disk fails.
     fn work(&self, switch: &Switch, log: &Log, history: &History, counts: &Counts) -> Result<()> {
         quiet()?;
-        let store = self.lab.open(self.trial.candidate, self.trial.class, Mode::Create)?;
+        let store = self.lab.open(self.trial, self.load, Mode::Create)?;
         machine::sync_filesystem(self.lab.mount())?;
         switch.on();
         history.begin(log);

@@ -20,7 +20,7 @@ const MARK: usize = 16;
 /// Flips a byte of so many blobs of a store that was closed, one after the other, and reads it.
 pub fn try_flips(lab: &Lab, trial: &Trial<'_>, flips: usize, seed: u64) -> Result<Flips> {
     let closed = lab.record_to(trial, seed, Ending::Closed)?;
-    let load = Load::of(seed)?;
+    let load = Load::of(trial, seed)?;
     let mut told = Flips {
         declared: closed.noticed_by(),
         flips: 0,
@@ -88,9 +88,13 @@ fn flip(
     match seen {
         Seen::Unreadable => told.noticed += 1,
         Seen::Of(op) if load.bytes(op).as_deref() == Some(blob) => told.unharmed += 1,
-        Seen::Missing | Seen::Wrong | Seen::Of(_) => {
+        Seen::Missing | Seen::Wrong | Seen::Dangling | Seen::Of(_) => {
             told.handed_out += 1;
-            let how = if seen == Seen::Missing { "said to be missing" } else { "handed out" };
+            let how = if matches!(seen, Seen::Missing | Seen::Dangling) {
+                "said to be missing"
+            } else {
+                "handed out"
+            };
             told.first.get_or_insert_with(|| {
                 format!(
                     "blob {key} of {} B is {how} with byte {} flipped, without an error",

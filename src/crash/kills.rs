@@ -56,8 +56,8 @@ fn judged_as(class: Durability, declared: Loss) -> Durability {
 
 /// Kills the store of a trial so many times, each time a new one: its process, or one of its server's.
 pub fn try_kills(lab: &Lab, trial: &Trial<'_>, kills: usize, seed: u64) -> Result<Kills> {
-    let load = Load::of(seed)?;
-    let declared = (trial.candidate.adapter.loss)(&trial.candidate.options, trial.judged_as).after_kill;
+    let load = Load::of(trial, seed)?;
+    let declared = trial.losses().after_kill;
     let mut told = Kills {
         declared,
         kills: 0,
@@ -110,7 +110,7 @@ fn kill(lab: &Lab, trial: &Trial<'_>, load: &Load, history: &History, mark: Mark
     let (log, failed) = (Log::new(0)?, SharedWords::new(256)?);
     let mut worker = Forked::begin(|| {
         let outcome = (|| {
-            let store = lab.open(trial.candidate, trial.class, Mode::Create)?;
+            let store = lab.open(trial, load, Mode::Create)?;
             history.begin(&log);
             let outcome = load::run(store.as_ref(), trial.class, load, &log, history);
             if outcome.is_ok() {
@@ -136,7 +136,7 @@ fn kill(lab: &Lab, trial: &Trial<'_>, load: &Load, history: &History, mark: Mark
         std::hint::spin_loop();
     }
     let reached = machine::uptime();
-    let has_server = !trial.candidate.adapter.programs.is_empty();
+    let has_server = trial.has_server();
     let below = if has_server { held_below(worker.pid()) } else { Vec::new() };
     while machine::uptime() - reached < mark.after {
         std::hint::spin_loop();

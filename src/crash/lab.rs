@@ -15,15 +15,18 @@ use super::cuts::{self, Cut};
 use super::load::{self, History, KEYS, Load};
 use super::oracle::{Judged, Known, Seen};
 use super::patience;
+use super::uploads::{Dangling, Registered};
 use crate::host::disk::{self, DiskFile, Faults, Kind, Log, LoopDevice, Switch};
 use crate::host::fork::{Forked, SharedWords};
 use crate::host::machine;
 use crate::host::server::Program;
 use crate::names::unknown;
-use crate::plan::Candidate;
+use crate::plan::{Candidate, defaults};
 use crate::result::checked::Checked;
 use crate::result::crash::{Course, Sent};
-use crate::store::{Common, Durability, Loss, Mode, NoticedBy, Setup, Span, Store};
+use crate::store::{
+    Adapter, Common, Durability, Error as StoreError, Loss, Mode, NoticedBy, Options, Setup, Span, Store,
+};
 
 /// Bytes of the disk.
 pub(super) const DISK_BYTES: usize = 1 << 30;
@@ -306,18 +309,36 @@ impl Lab {
     }
 
     /// Makes a store on what is mounted, or opens the one that is there.
-    pub(super) fn open(
-        &self,
-        candidate: &Candidate,
-        class: Durability,
-        mode: Mode,
-    ) -> Result<Box<dyn Store>> {
-        let (dir, common) = (self.mount.join("store"), Common::new(self.common.clone()));
+    pub(super) fn open(&self, trial: &Trial<'_>, load: &Load, mode: Mode) -> Result<Box<dyn Store>> {
+        let (dir, Candidate { adapter, options, .. }) = (self.mount.join("store"), trial.candidate);
+        if !trial.uploads {
+            return self.open_in(&dir, (adapter, options), trial.class, mode);
+        }
         if mode == Mode::Create {
             std::fs::create_dir(&dir)?;
         }
+        let blobs = self.open_in(&dir.join("blobs"), (adapter, options), trial.class, mode)?;
+        let apart = trial.catalogue().map(|adapter| {
+            self.open_in(&dir.join("catalogue"), (adapter, &defaults(adapter)), trial.class, mode)
+        });
+        let digests = load.digests.clone();
+        let one_transaction = trial.is_one_transaction();
+        Registered { blobs, catalogue: apart.transpose()?, one_transaction, digests }.opened()
+    }
+
+    fn open_in(
+        &self,
+        dir: &Path,
+        (adapter, options): (&Adapter, &Options),
+        class: Durability,
+        mode: Mode,
+    ) -> Result<Box<dyn Store>> {
+        let common = Common::new(self.common.clone());
+        if mode == Mode::Create {
+            std::fs::create_dir(dir)?;
+        }
         let setup = Setup {
-            dir: &dir,
+            dir,
             common: &common,
             mode,
             durability: class,
@@ -328,9 +349,9 @@ impl Lab {
             keys_max: KEYS + 1,
             workers: self.workers,
             op_timeout: Duration::from_secs(10),
-            options: &candidate.options,
+            options,
         };
-        Ok((candidate.adapter.open)(&setup)?)
+        Ok((adapter.open)(&setup)?)
     }
 
     /// Does a load and keeps what the disk was told.
@@ -341,11 +362,11 @@ impl Lab {
     /// The same, to an end.
     pub(super) fn record_to<'a>(&'a self, trial: &Trial<'a>, seed: u64, ending: Ending) -> Result<Bench<'a>> {
         let log = Arc::new(Log::new(LOG_BYTES)?);
-        let (history, load) = (History::new()?.of_workers(self.workers), Load::of(seed)?);
+        let (history, load) = (History::new()?.of_workers(self.workers), Load::of(trial, seed)?);
         let (failed, version) = (SharedWords::new(256)?, SharedWords::new(32)?);
         let noticed_by = SharedWords::new(1)?;
         let work = |switch: &Switch| {
-            let store = self.open(trial.candidate, trial.class, Mode::Create)?;
+            let store = self.open(trial, &load, Mode::Create)?;
             say(&version, &version_of(store.as_ref()).unwrap_or_default());
             noticed_by.get()[0].store(noticed(trial, store.as_ref()), Ordering::SeqCst);
             machine::sync_filesystem(&self.mount)?;
@@ -447,6 +468,7 @@ impl Lab {
         let seen = |key: u64| match word(2 + key as usize) {
             MISSING => Seen::Missing,
             WRONG => Seen::Wrong,
+            DANGLING => Seen::Dangling,
             0 | UNREADABLE => Seen::Unreadable,
             op => Seen::Of((op - OP) as usize),
         };
@@ -460,7 +482,7 @@ impl Lab {
         quiet().ok();
         let leave = |index: usize, value: u64| words.get()[index].store(value, Ordering::SeqCst);
         let begin = machine::uptime();
-        let Ok(store) = self.open(trial.candidate, trial.class, Mode::Open) else { return };
+        let Ok(store) = self.open(trial, load, Mode::Open) else { return };
         let Ok(mut session) = store.session() else { return };
         let mut is_first = true;
         for key in 0..KEYS {
@@ -474,6 +496,7 @@ impl Lab {
             leave(
                 2 + key as usize,
                 match outcome {
+                    Err(StoreError::Failed(why)) if why.is::<Dangling>() => DANGLING,
                     Err(_) => UNREADABLE,
                     Ok(false) => MISSING,
                     Ok(true) => load.put_by(key, &bytes).map_or(WRONG, |op| OP + op as u64),
@@ -606,8 +629,9 @@ pub(super) fn heard(words: &SharedWords) -> Option<String> {
 const MISSING: u64 = 1;
 const WRONG: u64 = 2;
 const UNREADABLE: u64 = 3;
+const DANGLING: u64 = 4;
 /// Behind these: the number of the op that put it.
-const OP: u64 = 4;
+const OP: u64 = 5;
 
 impl Bench<'_> {
     /// What the store says that its version is.

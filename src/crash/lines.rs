@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, anyhow};
 
 use super::{Trial, lab::Lab, try_cuts};
-use crate::plan::{CRASH_CONTROL, Candidate, Sets, candidates};
+use crate::plan::{CRASH_CONTROL, Candidate, CatalogueOf, Sets, candidates, defaults};
 use crate::result::crash::besides::Besides;
 use crate::result::crash::{Control, Line, Verdict};
 use crate::store::Durability;
@@ -21,6 +21,20 @@ pub fn why_not(candidate: &Candidate) -> Option<anyhow::Error> {
     }
     let is_persistent = (candidate.adapter.caps)(&candidate.options).persistent;
     (!is_persistent).then(|| anyhow!("`{label}` keeps nothing on a disk that a power cut could take"))
+}
+
+/// Why the power of uploads to a candidate cannot be cut, if it cannot.
+pub fn why_no_uploads(candidate: &Candidate) -> Option<anyhow::Error> {
+    let label = &candidate.label;
+    if let Some(why) = candidate.why_no_uploads() {
+        return Some(anyhow!("`{label}` takes no uploads: {why}"));
+    }
+    match candidate.catalogue() {
+        Ok(CatalogueOf::Apart(adapter)) if adapter.url(&defaults(adapter)).is_some() => {
+            Some(anyhow!("the catalogue of `{label}` is a server given by URL: its disk is not ours to cut"))
+        }
+        _ => None,
+    }
 }
 
 /// Makes so many cuts of a trial, and tells how many are done. Without a right to judge there is no verdict; what failed is said in
@@ -42,6 +56,7 @@ pub fn line(
     let verdict = finding.as_ref().filter(|_| may_judge).map(|finding| Verdict::on(declared, finding));
     Line {
         store: trial.candidate.label.clone(),
+        uploads: trial.registered(),
         file_system: lab.kind().to_owned(),
         durability: trial.class,
         declared,
@@ -67,7 +82,7 @@ pub fn controls(lab: &Lab, seed: u64) -> Result<Vec<Control>> {
         tried.push(("flushed files, on a file system that passes no flushes on", each, mount, true));
     }
     let control = |(what, class, mount, must_lose): (&str, Durability, &'static str, bool)| {
-        let trial = Trial { candidate, class, judged_as: each, mount };
+        let trial = Trial { judged_as: each, mount, ..Trial::of(candidate, class) };
         let finding = try_cuts(lab, &trial, CUTS, seed, &mut |_| ())
             .with_context(|| format!("the control `{what}`"))?;
         let (what, file_system) = (what.to_owned(), lab.kind().to_owned());

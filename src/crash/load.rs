@@ -1,15 +1,17 @@
 //! The load: puts, overwrites and deletes of few blobs, and when each began and was acknowledged, by the disk's log.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, bail};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
+use super::Trial;
 use crate::corpus::{Content, Corpus, Request, Sizes, Source};
 use crate::host::disk::Log;
 use crate::host::fork::SharedWords;
-use crate::store::{Durability, Session, Store};
+use crate::store::{Durability, Key, Session, Store, content_key};
 
 /// Blobs that there are at the most.
 pub(super) const KEYS: u64 = 24;
@@ -35,12 +37,30 @@ pub(super) struct Load {
     pub(super) corpus: Corpus,
     /// The ops, in order.
     pub(super) ops: Vec<Op>,
+    /// The contents that are uploaded; nothing where blobs are put by their own keys.
+    pub(super) digests: Digests,
 }
+
+/// The keys of all contents that are uploaded for a blob, by its number, the last one first.
+pub(super) type Digests = BTreeMap<u64, Vec<Key>>;
 
 impl Load {
     /// The same for the same seed.
-    pub(super) fn of(seed: u64) -> Result<Load> {
-        Ok(Load { corpus: corpus(seed)?, ops: ops(seed) })
+    pub(super) fn of(trial: &Trial<'_>, seed: u64) -> Result<Load> {
+        let mut load = Load { corpus: corpus(seed)?, ops: ops(seed), digests: Digests::new() };
+        if trial.uploads {
+            load.digests = load.contents();
+        }
+        Ok(load)
+    }
+
+    fn contents(&self) -> Digests {
+        let mut digests = Digests::new();
+        for (index, op) in self.ops.iter().enumerate().rev() {
+            let content = self.bytes(index).map(|bytes| content_key(op.key, &bytes));
+            digests.entry(op.key).or_default().extend(content);
+        }
+        digests
     }
 
     /// The op that put these bytes.

@@ -19,6 +19,7 @@ mod others;
 mod patience;
 mod places;
 mod smallest;
+mod uploads;
 
 pub use apart::{Order, cut_if_asked};
 use cuts::Cut;
@@ -27,16 +28,16 @@ pub use errors::try_errors;
 pub use flips::try_flips;
 pub use kills::try_kills;
 pub use lab::{Bench, Lab, PATIENCE, kind_below, lacks};
-pub use lines::{controls, line, why_not};
+pub use lines::{controls, line, why_no_uploads, why_not};
 pub use oracle::{Judged, Lost};
 pub use others::{Others, others};
 
 use anyhow::Result;
 
-use crate::plan::Candidate;
+use crate::plan::{Candidate, CatalogueOf, defaults};
 pub use crate::result::crash::{Control, Damage, Finding, Line, Report, Verdict};
-use crate::result::crash::{Left, Opens, Sort};
-use crate::store::{Durability, Loss};
+use crate::result::crash::{Left, Opens, Sort, Uploads};
+use crate::store::{Adapter, Durability, Loss, Losses, Options};
 
 /// What is tried with one candidate in one class.
 #[derive(Clone, Debug)]
@@ -49,12 +50,55 @@ pub struct Trial<'a> {
     pub judged_as: Durability,
     /// Mount options of the file system beside the usual ones.
     pub mount: &'static str,
+    /// Whether contents are uploaded through the candidate's catalogue, and not put as they are.
+    pub uploads: bool,
 }
 
-impl Trial<'_> {
-    /// What the adapter declares that a power cut takes in the class by which it is judged.
+impl<'a> Trial<'a> {
+    /// A candidate in a class, by which it is judged.
+    pub fn of(candidate: &'a Candidate, class: Durability) -> Trial<'a> {
+        Trial { candidate, class, judged_as: class, mount: "", uploads: false }
+    }
+
+    /// What is declared that a power cut takes in the class by which it is judged.
     pub fn declared(&self) -> Loss {
-        (self.candidate.adapter.loss)(&self.candidate.options, self.judged_as).after_power_cut
+        self.losses().after_power_cut
+    }
+
+    /// What is declared that a sudden end takes: of uploads, the worse of what blobs and catalogue lose.
+    fn losses(&self) -> Losses {
+        let of = |adapter: &Adapter, options: &Options| (adapter.loss)(options, self.judged_as);
+        let blobs = of(self.candidate.adapter, &self.candidate.options);
+        let Some(adapter) = self.catalogue() else { return blobs };
+        let catalogue = of(adapter, &defaults(adapter));
+        Losses {
+            after_kill: blobs.after_kill.max(catalogue.after_kill),
+            after_power_cut: blobs.after_power_cut.max(catalogue.after_power_cut),
+        }
+    }
+
+    /// The store that has the catalogue, where uploads are tried and it is not the blobs' own.
+    fn catalogue(&self) -> Option<&'static Adapter> {
+        match self.candidate.catalogue() {
+            Ok(CatalogueOf::Apart(adapter)) if self.uploads => Some(adapter),
+            _ => None,
+        }
+    }
+
+    fn is_one_transaction(&self) -> bool {
+        matches!(self.candidate.catalogue(), Ok(CatalogueOf::Own { one_transaction: true }))
+    }
+
+    /// Whether what is tried has a process of its own.
+    fn has_server(&self) -> bool {
+        let has_one = |adapter: &Adapter| !adapter.programs.is_empty();
+        has_one(self.candidate.adapter) || self.catalogue().is_some_and(has_one)
+    }
+
+    /// How its uploads are registered, where they are tried.
+    fn registered(&self) -> Option<Uploads> {
+        let catalogue = self.catalogue().unwrap_or(self.candidate.adapter).name.to_owned();
+        self.uploads.then(|| Uploads { catalogue, one_transaction: self.is_one_transaction() })
     }
 
     /// Whether it is asked why something is damaged: not where it is meant to be, or nothing is promised.

@@ -45,6 +45,8 @@ pub(super) enum Seen {
     Of(usize),
     Wrong,
     Unreadable,
+    /// It is catalogued, and its blob is missing.
+    Dangling,
 }
 
 /// What is known of a load: all ops in order, and when they and the syncs were done.
@@ -132,9 +134,10 @@ impl Known<'_> {
             // Where nothing has to stay, any that was there before may be.
             Seen::Of(_) if kept.is_none() => {}
             Seen::Of(op) => return wrong(Damage::Old, &format!("it is as op {op} put it")),
-            Seen::Wrong | Seen::Unreadable if may_tear => {}
+            Seen::Wrong | Seen::Unreadable | Seen::Dangling if may_tear => {}
             Seen::Wrong => return wrong(Damage::Wrong, "its bytes are none that were put"),
             Seen::Unreadable => return wrong(Damage::Unreadable, "it cannot be read"),
+            Seen::Dangling => return wrong(Damage::Dangling, "it is catalogued, and its blob is missing"),
         }
         Judged { worst: None, lost_recent: !is_as_acknowledged }
     }

@@ -76,6 +76,19 @@ impl Candidate {
         stores::catalogue(&self.options)
     }
 
+    /// Why nothing can be uploaded to it through its catalogue, if so.
+    pub fn why_no_uploads(&self) -> Option<String> {
+        match self.catalogue() {
+            Err(error) => return Some(shown::of_error(&format!("{error:#}"))),
+            Ok(CatalogueOf::Own { .. }) if !(self.adapter.caps)(&self.options).catalogue => {
+                return Some("no catalogue of its own: it is no SQL database".to_owned());
+            }
+            _ => {}
+        }
+        let by_integer = self.traits().integer_keys;
+        by_integer.then(|| "finds blobs by an integer, and uploads have a digest".to_owned())
+    }
+
     /// Why its reads cannot be one transaction, if they cannot.
     pub fn why_not_one_transaction(&self) -> Option<&'static str> {
         if (self.adapter.caps)(&self.options).one_transaction.is_none() {

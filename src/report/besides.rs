@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::terminal::{line, wrapped};
+use super::tried::{head_of, subject};
 use crate::result::crash::besides::{
     Besides, ErrorCase, ErrorKind, FileSystem, Flips, FlushesIgnored, Kills, Outcome, Told, at_most,
 };
@@ -156,9 +157,9 @@ pub fn errors_table(report: &Report) -> String {
     line(&mut text, &format!("{:<15}{}", "", format!("{:<8}{:<8}", "once", "ever").repeat(4)));
     let mut above = String::new();
     for of in lines {
-        let head = format!("{} on {}", of.store, of.file_system);
+        let head = head_of(of);
         if head != above {
-            line(&mut text, &head);
+            text.push_str(head.trim_start());
             above = head;
         }
         let cells = ErrorKind::ALL.map(|kind| format!("{:<8}", worst(of, kind)));
@@ -184,11 +185,11 @@ pub fn markdown(report: &Report) -> String {
 }
 
 fn who(of: &Line) -> String {
-    format!("`{}` in class {} on {}", of.store, of.durability.name(), of.file_system)
+    format!("{} in class {} on {}", subject(of), of.durability.name(), of.file_system)
 }
 
 fn begin(of: &Line) -> String {
-    format!("| `{}` | {} | {}", of.store, of.file_system, of.durability.name())
+    format!("| {} | {} | {}", subject(of), of.file_system, of.durability.name())
 }
 
 fn markdown_kills(text: &mut String, report: &Report) {

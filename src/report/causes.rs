@@ -38,6 +38,7 @@ fn is(damage: Damage) -> &'static str {
         Damage::Back => "is back",
         Damage::Wrong => "has other bytes",
         Damage::Unreadable => "cannot be read",
+        Damage::Dangling => "is catalogued without its blob",
         Damage::Unusable => "does not open",
     }
 }

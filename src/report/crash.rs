@@ -3,9 +3,10 @@
 use super::besides;
 use super::causes;
 use super::terminal::{line, wrapped};
+use super::tried::subject;
 use crate::result::Durability;
 use crate::result::checked::Checked;
-use crate::result::crash::{Control, Finding, Line, Opens, Report, Sent, Sort, Verdict};
+use crate::result::crash::{Control, Damage, Finding, Line, Opens, Report, Sent, Sort, Verdict};
 use crate::units;
 
 /// How the figures are to be read.
@@ -137,7 +138,7 @@ pub fn cells(line: &Line) -> Vec<String> {
     let version = version.map(|version| format!(" {version}")).unwrap_or_default();
     let shown = |words: &dyn Fn(&Finding) -> String| finding.map_or_else(|| "–".to_owned(), words);
     vec![
-        format!("`{}`{version}", line.store),
+        subject(line) + &version,
         line.file_system.clone(),
         line.durability.name().to_owned(),
         line.declared.name().to_owned(),
@@ -162,14 +163,14 @@ pub fn first_of_all(lines: &[Line]) -> Vec<String> {
 
 /// Which line it is.
 fn on(line: &Line) -> String {
-    format!("`{}` in class {} on {}", line.store, line.durability.name(), line.file_system)
+    format!("{} in class {} on {}", subject(line), line.durability.name(), line.file_system)
 }
 
 /// Each store on each file system, and what came of it in each class.
 pub struct Matrix<'a> {
     classes: Vec<Durability>,
     /// Store, file system, and a line for each class that it has.
-    pub rows: Vec<(&'a str, &'a str, Vec<Option<&'a Line>>)>,
+    pub rows: Vec<(String, &'a str, Vec<Option<&'a Line>>)>,
 }
 
 impl<'a> Matrix<'a> {
@@ -178,13 +179,13 @@ impl<'a> Matrix<'a> {
         let mut classes: Vec<Durability> = lines.iter().map(|line| line.durability).collect();
         classes.sort();
         classes.dedup();
-        let mut rows: Vec<(&str, &str, Vec<Option<&Line>>)> = Vec::new();
+        let mut rows: Vec<(String, &str, Vec<Option<&Line>>)> = Vec::new();
         for line in lines {
             let place = classes.iter().position(|class| *class == line.durability).unwrap_or(0);
-            let known =
-                rows.iter().position(|(store, kind, _)| *store == line.store && *kind == line.file_system);
+            let what = subject(line);
+            let known = rows.iter().position(|(known, kind, _)| *known == what && *kind == line.file_system);
             let row = known.unwrap_or_else(|| {
-                rows.push((&line.store, &line.file_system, vec![None; classes.len()]));
+                rows.push((what, &line.file_system, vec![None; classes.len()]));
                 rows.len() - 1
             });
             rows[row].2[place] = Some(line);
@@ -223,13 +224,28 @@ pub fn summary(lines: &[Line]) -> Vec<String> {
             said.push(of_one_class(*class, &of_class));
         }
     }
+    said.extend(of_uploads(lines));
     said
+}
+
+/// Whether every catalogued upload had its blob, where that is promised.
+fn of_uploads(lines: &[Line]) -> Option<String> {
+    let is_promised = |line: &&Line| matches!(line.verdict, Some(Verdict::Confirmed | Verdict::Refuted));
+    let of: Vec<&Line> = lines.iter().filter(|line| line.uploads.is_some()).filter(is_promised).collect();
+    let findings = || of.iter().filter_map(|line| line.finding.as_ref());
+    let cuts: usize = findings().map(|finding| finding.cuts).sum();
+    let dangling =
+        findings().flat_map(|finding| &finding.damaged).filter(|sort| sort.damage == Damage::Dangling);
+    let missing: usize = dangling.map(|sort| sort.cuts).sum();
+    (cuts > 0).then(|| {
+        format!("Registered uploads: a blob that is catalogued was missing after {missing} of {cuts} cuts, where the class promises it.")
+    })
 }
 
 /// Names with their file systems, each once.
 fn names(lines: &[&Line]) -> String {
     let names: Vec<String> =
-        lines.iter().map(|line| format!("`{}` ({})", line.store, line.file_system)).collect();
+        lines.iter().map(|line| format!("{} ({})", subject(line), line.file_system)).collect();
     names.join(", ")
 }
 

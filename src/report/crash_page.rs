@@ -3,6 +3,7 @@
 use super::besides;
 use super::crash::{HEADS, Matrix, cell, cells, cut, first_of_all, of_control, summary};
 use super::markdown::Page;
+use super::tried::subject;
 use crate::result::crash::{Control, Line, Report};
 
 /// The matrix as a table of Markdown.
@@ -16,7 +17,7 @@ pub(super) fn put_matrix(page: &mut Page, lines: &[Line]) {
         None => "–".to_owned(),
     };
     let rows = matrix.rows.iter().map(|(store, kind, cells)| {
-        let begin = [format!("`{store}`"), (*kind).to_owned()];
+        let begin = [store.clone(), (*kind).to_owned()];
         begin.into_iter().chain(cells.iter().map(words)).collect()
     });
     page.table(&heads, rows);
@@ -75,12 +76,12 @@ pub fn markdown(reports: &[Report]) -> String {
 
 /// What stands above the part of a report.
 fn title(report: &Report) -> String {
-    let mut stores: Vec<&str> = report.lines.iter().map(|line| line.store.as_str()).collect();
+    let mut stores: Vec<String> = report.lines.iter().map(subject).collect();
     stores.dedup();
-    let (first, more) = (stores.first().copied().unwrap_or("nothing"), stores.len().saturating_sub(1));
+    let (first, more) = (stores.first().map_or("nothing", String::as_str), stores.len().saturating_sub(1));
     let kinds = report.file_systems().join(", ");
     match more {
-        0 => format!("`{first}` on {kinds}"),
-        _ => format!("`{first}` and {more} more on {kinds}"),
+        0 => format!("{first} on {kinds}"),
+        _ => format!("{first} and {more} more on {kinds}"),
     }
 }

@@ -12,6 +12,7 @@ mod power_cuts;
 mod section;
 pub mod sections;
 pub mod terminal;
+pub mod tried;
 mod view;
 
 #[cfg(test)]

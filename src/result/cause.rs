@@ -108,6 +108,8 @@ pub enum Damage {
     Wrong,
     /// A blob cannot be read: the store says so.
     Unreadable,
+    /// An upload is catalogued, and its blob is missing.
+    Dangling,
     /// The store does not open, or dies.
     Unusable,
 }
@@ -121,6 +123,7 @@ impl Damage {
             Damage::Back => "deleted blob back",
             Damage::Wrong => "wrong bytes",
             Damage::Unreadable => "blob unreadable",
+            Damage::Dangling => "catalogued without its blob",
             Damage::Unusable => "store unusable",
         }
     }

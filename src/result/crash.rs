@@ -100,6 +100,9 @@ impl Control {
 pub struct Line {
     /// The store.
     pub store: String,
+    /// How uploads are registered, where it is uploads that were tried; else blobs are put by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uploads: Option<Uploads>,
     /// The file system on the disk.
     pub file_system: String,
     /// The class.
@@ -118,6 +121,15 @@ pub struct Line {
     /// What came of everything that is no power cut.
     #[serde(default)]
     pub besides: besides::Besides,
+}
+
+/// How uploads are registered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Uploads {
+    /// The store that has the catalogue.
+    pub catalogue: String,
+    /// Whether entry and blob are one transaction, and not steps.
+    pub one_transaction: bool,
 }
 
 /// What came of a trial.

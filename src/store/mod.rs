@@ -6,6 +6,7 @@
 
 mod adapter;
 mod caps;
+mod desk;
 mod durability;
 mod error;
 mod every;
@@ -17,6 +18,7 @@ mod traits;
 
 pub use self::adapter::{Adapter, Common, Contact, Facts, Mode, Needs, Setup};
 pub use self::caps::{Caps, Kind, Limit, View};
+pub use self::desk::{Desk, content_key};
 pub use self::durability::{Durability, Integrity, Loss, Losses, NoticedBy};
 pub use self::error::{Error, Result};
 pub use self::every::COMMON;

@@ -18,7 +18,6 @@ use super::ops::State;
 use super::resources::{Idle, MemoryBaseline};
 use super::verify::verify;
 use super::workers::clock::HostClock;
-use super::workers::uploads::content_key;
 use super::workers::worker::{Uploads, verify_uploads};
 use crate::corpus::Corpus;
 use crate::corpus::CorpusId;
@@ -26,7 +25,7 @@ use crate::host::machine::Device;
 use crate::host::processors::Apart;
 use crate::plan::{Candidate, CatalogueOf, Class, Phase, Plan, class_of, defaults};
 use crate::result::{Fixed, Footprint, Found, Round, VerifiedFrom};
-use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Mode, Options, Setup, Store};
+use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Mode, Options, Setup, Store, content_key};
 
 /// What all visits of a run share.
 pub struct Run<'a> {

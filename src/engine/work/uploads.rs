@@ -2,8 +2,7 @@
 
 use super::super::visitor::{Done, Visitor};
 use super::{Applicant, Work, ops};
-use crate::plan::{CatalogueOf, Length, Load, OpKind, Phase, StandardPhase};
-use crate::shown;
+use crate::plan::{Length, Load, OpKind, Phase, StandardPhase};
 
 const STANDARD: &[StandardPhase] = &[
     StandardPhase {
@@ -35,18 +34,9 @@ impl Work for Uploads {
     }
 
     fn impossible(&self, applicant: &Applicant<'_>, phase: &Phase) -> Option<String> {
-        match applicant.candidate.catalogue() {
-            Err(error) => return Some(shown::of_error(&format!("{error:#}"))),
-            Ok(CatalogueOf::Own { .. }) if !applicant.caps.catalogue => {
-                return Some("no catalogue of its own: it is no SQL database".to_owned());
-            }
-            _ if applicant.candidate.traits().integer_keys => {
-                return Some("finds blobs by an integer, and uploads have a digest".to_owned());
-            }
-            _ => {}
-        }
         let (_, batch) = applicant.plan.hands_of(phase);
-        (batch > 1).then(|| "uploads have no batches".to_owned())
+        let in_batches = || (batch > 1).then(|| "uploads have no batches".to_owned());
+        applicant.candidate.why_no_uploads().or_else(in_batches)
     }
 
     fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {

@@ -1,26 +1,12 @@
-//! Registered uploads: the digest of the content, a look into the catalogue, an entry, then the blob; and the way back.
-//!
-//! In steps, the order is what keeps a crash harmless: an entry counts only after its blob was stored, and is taken out before
-//! the blob is deleted. In one transaction the database sees to it.
+//! Registered uploads as the engine does them: the time of each step, and a comparison of the catalogue and the blobs.
 
 use anyhow::bail;
-use sha2::{Digest, Sha256};
 
 use super::super::ops::State;
 use super::clock::Clock;
 use super::tally::Tally;
 use crate::corpus::Contents;
-use crate::store::{Catalogue, Key, Result, Session, Span};
-
-/// One worker's handles for uploads.
-pub struct Desk<'d, 's> {
-    /// On the blobs.
-    pub session: &'d mut (dyn Session + 's),
-    /// On the catalogue, where it is in another database than the blobs.
-    pub apart: Option<&'d mut (dyn Session + 's)>,
-    /// Whether entry and blob are one transaction.
-    pub one_transaction: bool,
-}
+use crate::store::{Desk, Key, Span};
 
 /// Times the steps of an op, each from the end of the one before.
 pub struct Steps<'t, C> {
@@ -35,93 +21,11 @@ impl<'t, C: Clock> Steps<'t, C> {
         Steps { clock, last: clock.now(), tally }
     }
 
-    fn done(&mut self, step: &'static str) {
+    /// A step is done, and the next one begins.
+    pub fn done(&mut self, step: &'static str) {
         let now = self.clock.now();
         self.tally.step(step, now - self.last);
         self.last = now;
-    }
-}
-
-/// The key under which a content is stored: the first 128 bits of its SHA-256.
-pub fn content_key(id: u64, content: &[u8]) -> Key {
-    let digest = Sha256::digest(content);
-    let first = digest.iter().take(16).fold(0, |digest: u128, byte| digest << 8 | u128::from(*byte));
-    Key::of_digest(id, first)
-}
-
-impl Desk<'_, '_> {
-    fn catalogue(&mut self) -> Result<&mut dyn Catalogue> {
-        match &mut self.apart {
-            Some(apart) => apart.catalogue(),
-            None => self.session.catalogue(),
-        }
-    }
-
-    /// Runs `body` as one transaction where that is asked for.
-    fn whole<C: Clock, T>(
-        &mut self,
-        steps: &mut Steps<'_, C>,
-        body: impl FnOnce(&mut Self, &mut Steps<'_, C>) -> Result<T>,
-    ) -> Result<T> {
-        if !self.one_transaction {
-            return body(self, steps);
-        }
-        self.catalogue()?.begin()?;
-        steps.done("begin");
-        match body(self, steps) {
-            Ok(value) => {
-                self.catalogue()?.commit()?;
-                steps.done("commit");
-                Ok(value)
-            }
-            Err(error) => {
-                // The first error is the one to report.
-                self.catalogue()?.rollback().ok();
-                Err(error)
-            }
-        }
-    }
-
-    /// Stores a content that nobody has uploaded before, or adds a reference to it.
-    pub fn upload<C: Clock>(&mut self, id: u64, content: &[u8], mut steps: Steps<'_, C>) -> Result<()> {
-        let key = content_key(id, content);
-        steps.done("digest");
-        self.whole(&mut steps, |desk, steps| {
-            let found = desk.catalogue()?.find(&key)?;
-            steps.done("find");
-            if found {
-                return Ok(());
-            }
-            desk.catalogue()?.insert(&key, content.len() as u64)?;
-            steps.done("insert");
-            if let Err(error) = desk.session.put(&key, content) {
-                if !desk.one_transaction {
-                    // Or nobody could upload it until the catalogue is opened again.
-                    desk.catalogue()?.forget(&key).ok();
-                }
-                return Err(error);
-            }
-            steps.done("put");
-            desk.catalogue()?.confirm(&key)?;
-            steps.done("confirm");
-            Ok(())
-        })
-    }
-
-    /// Takes a reference away, and with the last one the blob.
-    pub fn withdraw<C: Clock>(&mut self, key: &Key, mut steps: Steps<'_, C>) -> Result<()> {
-        self.whole(&mut steps, |desk, steps| {
-            let last = desk.catalogue()?.release(key)?;
-            steps.done("release");
-            if !last {
-                return Ok(());
-            }
-            desk.session.delete(key)?;
-            steps.done("delete");
-            desk.catalogue()?.forget(key)?;
-            steps.done("forget");
-            Ok(())
-        })
     }
 }
 
@@ -151,15 +55,4 @@ pub fn verify(desk: &mut Desk, keys: &[Key], contents: &Contents, state: &State)
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The digest of nothing as FIPS 180-2 has it.
-    #[test]
-    fn a_content_key_begins_as_its_sha_256() {
-        assert_eq!(content_key(7, b"").as_str(), "e3b0c44298fc1c149afbf4c8996fb924");
-    }
 }

@@ -8,12 +8,12 @@ use super::clock::Clock;
 use super::consumer::Consumer;
 use super::pace::Schedule;
 use super::tally::{Tally, Times};
-use super::uploads::{Desk, Steps};
+use super::uploads::Steps;
 use crate::corpus::Contents;
 use crate::judge::SHORT_SECONDS;
 use crate::judge::histogram::{BANDS, band_of};
 use crate::plan::{OpKind, SyncRule};
-use crate::store::{Error, Key, Result, Session, Store};
+use crate::store::{Desk, Error, Key, Result, Session, Store};
 
 /// What all workers of a phase share.
 pub struct Shared<'a, C: Clock> {
@@ -465,8 +465,8 @@ fn register<C: Clock>(
     tally: &mut Tally,
 ) -> Result<u64> {
     let uploads = shared.uploads.as_ref().ok_or(NO_CATALOGUE)?;
-    let steps = Steps::begin(shared.clock, tally);
-    desk(uploads, hands).upload(u64::from(op.blob), content, steps)?;
+    let mut steps = Steps::begin(shared.clock, tally);
+    desk(uploads, hands).upload(u64::from(op.blob), content, |step| steps.done(step))?;
     Ok(u64::from(op.len))
 }
 
@@ -477,8 +477,8 @@ fn release<C: Clock>(
     tally: &mut Tally,
 ) -> Result<u64> {
     let uploads = shared.uploads.as_ref().ok_or(NO_CATALOGUE)?;
-    let steps = Steps::begin(shared.clock, tally);
-    desk(uploads, hands).withdraw(&uploads.keys[op.blob as usize], steps)?;
+    let mut steps = Steps::begin(shared.clock, tally);
+    desk(uploads, hands).withdraw(&uploads.keys[op.blob as usize], |step| steps.done(step))?;
     Ok(u64::from(op.len))
 }
 

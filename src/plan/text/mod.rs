@@ -51,6 +51,10 @@ pub const DEFAULT_STORES: &[&str] = &[
 /// Stores whose power is cut where none are named: those that need no server and keep something on a disk.
 pub const CRASH_STORES: &[&str] = &["files/hashed", "files/packed", "sqlite", "lmdb", "redb", "fjall"];
 
+/// Where uploads go whose power is cut where no stores are named: each way to keep a catalogue without a server.
+pub const CRASH_UPLOADS: &[&str] =
+    &["files/hashed", "sqlite[catalogue=own]", "sqlite[catalogue=own-transaction]"];
+
 /// What shows that a power cut takes what nobody flushed, and nothing else: the plainest store that flushes each write.
 pub const CRASH_CONTROL: &str = "files/hashed";
 

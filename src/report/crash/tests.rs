@@ -5,6 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::report::crash_page::markdown;
 use crate::report::html::cuts::render;
+use crate::report::tried::head_of;
 
 /// A line of a store in a class: so many cuts, and after so many of them a blob was lost.
 pub(in crate::report) fn line_of(
@@ -114,4 +115,32 @@ fn pages_have_the_matrix_the_reasons_and_a_picture_without_a_script() {
     for mark in ["cut-everything", "cut-promised", "cut-less", "cut-none"] {
         assert_eq!(page.matches(&format!("href=\"#{mark}\"")).count(), 5, "{mark}");
     }
+}
+
+#[test]
+fn uploads_stand_apart_from_blobs_of_the_same_store_and_say_where_they_are_registered() {
+    let uploads = |one_transaction: bool, lost: usize| {
+        let more = json!({"uploads": {"catalogue": "db", "one_transaction": one_transaction}});
+        let mut line = line_of("db", "each-write", 24, lost, more);
+        if let Some(sort) = line.finding.as_mut().and_then(|finding| finding.damaged.first_mut()) {
+            sort.damage = Damage::Dangling;
+        }
+        line
+    };
+    let plain = line_of("db", "each-write", 24, 0, json!({}));
+    let report = Report { lines: vec![plain, uploads(false, 3), uploads(true, 0)], ..report() };
+    assert_eq!(head_of(&report.lines[1]), "\nuploads to db, catalogue in db on ext4\n");
+    let text = markdown(std::slice::from_ref(&report));
+    for words in [
+        "| `db` | ext4 | kept, 0 of 24",
+        "| uploads to `db`, catalogue in `db` | ext4 | **broken**, 4 of 24 (catalogued without its blob 3, store unusable 1) |",
+        "| uploads to `db` in one transaction | ext4 | kept, 0 of 24",
+        "Registered uploads: a blob that is catalogued was missing after 3 of 48 cuts, where the class promises it.",
+    ] {
+        assert!(text.contains(words), "{words} is not in {text}");
+    }
+    let page = render(&[report]).replace("<wbr>", "");
+    assert!(
+        page.contains("uploads to db in one transaction") && page.contains("catalogued without its blob 3")
+    );
 }

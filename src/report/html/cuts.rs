@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::table::{Entry, Table, named, shown};
 use super::{prose, still_document};
+use crate::report::tried::subject;
 use crate::report::{besides, crash as words};
 use crate::result::crash::{Control, Finding, Left, Line, Report, Verdict};
 use crate::units;
@@ -59,7 +60,7 @@ fn beside(lines: &[Line]) -> Markup {
             ul {
                 @for (line, said) in all().filter(|(_, said)| !said.is_empty()) {
                     li {
-                        code { (line.store) } " in class " (line.durability.name()) " on " (line.file_system)
+                        (prose(&subject(line))) " in class " (line.durability.name()) " on " (line.file_system)
                         ul { @for words in said { li { (prose(&words)) } } }
                     }
                 }
@@ -76,10 +77,15 @@ fn matrix(lines: &[Line]) -> Table {
     let mut table =
         Table::new("Who keeps what it declares", &heads.iter().map(String::as_str).collect::<Vec<_>>());
     for (store, file_system, cells) in &matrix.rows {
-        let begin = [named(store), Entry::from(*file_system)];
+        let begin = [who(store), Entry::from(*file_system)];
         table.push(begin.into_iter().chain(cells.iter().map(|cell| shown_cell(*cell))).collect());
     }
     table
+}
+
+/// What was tried, which may be broken where the parts of a label begin.
+fn who(what: &str) -> Entry {
+    named(&what.replace('`', ""))
 }
 
 fn shown_cell(line: Option<&Line>) -> Entry {
@@ -98,7 +104,7 @@ fn details(lines: &[Line]) -> Table {
     let mut table = Table::new("All figures", &heads.iter().map(String::as_str).collect::<Vec<_>>());
     for line in lines {
         let mut cells = words::cells(line).into_iter();
-        let first = cells.next().map(|store| named(&store.replace('`', "")));
+        let first = cells.next().map(|store| who(&store));
         table.push(first.into_iter().chain(cells.map(Entry::from)).collect());
     }
     table
@@ -182,7 +188,7 @@ fn strip(line: &Line, finding: &Finding) -> Markup {
     let (from, to) = TICKS;
     html! {
         div.course {
-            span { code { (line.store) } br; (line.durability.name()) ", " (line.file_system) ": " (words::verdict(line)) }
+            span { (prose(&subject(line))) br; (line.durability.name()) ", " (line.file_system) ": " (words::verdict(line)) }
             svg width="100%" height=(to) role="img" aria-label=(said(line, finding)) {
                 line x1="1%" x2="99%" y1=(from) y2=(from) class="axis" {}
                 @for tick in ticks { line x1=(at(tick)) x2=(at(tick)) y1=(from) y2=(to) class="flush" {} }
@@ -201,7 +207,7 @@ fn said(line: &Line, finding: &Finding) -> String {
         sorts.map(|(left, _, _, words)| format!("{words} after {}", of(*left))).collect();
     format!(
         "{}, class {} on {}: {} over {} of the disk's log with {}; {}.",
-        line.store,
+        subject(line).replace('`', ""),
         line.durability.name(),
         line.file_system,
         units::counted(course.cuts.len(), "cut"),

@@ -1,0 +1,120 @@
+//! Registered uploads below the same load: a put uploads a content through a catalogue and takes the one before it back, a delete
+//! takes it back. What is read of a blob is the content that was catalogued last.
+
+use anyhow::Result;
+
+use super::load::Digests;
+use crate::store::{Catalogue, Desk, Facts, Key, Session, Sink, Span, Store, content_key};
+
+/// A content is catalogued, and its blob is missing, or is another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is catalogued, and its blob is missing")]
+pub(super) struct Dangling;
+
+/// Blobs, and the catalogue of them.
+pub(super) struct Registered {
+    /// The blobs.
+    pub(super) blobs: Box<dyn Store>,
+    /// The catalogue, where it is in another store.
+    pub(super) catalogue: Option<Box<dyn Store>>,
+    /// Whether entry and blob are one transaction.
+    pub(super) one_transaction: bool,
+    /// The contents of the load.
+    pub(super) digests: Digests,
+}
+
+impl Registered {
+    /// Opens the catalogue, so that sessions find it.
+    pub(super) fn opened(self) -> Result<Box<dyn Store>> {
+        self.catalogue.as_ref().unwrap_or(&self.blobs).open_catalogue()?;
+        Ok(Box::new(self))
+    }
+}
+
+impl Store for Registered {
+    fn session(&self) -> crate::store::Result<Box<dyn Session + '_>> {
+        let apart = self.catalogue.as_ref().map(|catalogue| catalogue.session()).transpose()?;
+        Ok(Box::new(Hands { of: self, session: self.blobs.session()?, apart }))
+    }
+
+    fn facts(&self) -> crate::store::Result<Facts> {
+        self.blobs.facts()
+    }
+
+    fn close(self: Box<Self>) -> crate::store::Result<()> {
+        let Registered { blobs, catalogue, .. } = *self;
+        let closed = blobs.close();
+        // Both are closed, whatever became of the first.
+        catalogue.map_or(Ok(()), |catalogue| catalogue.close()).and(closed)
+    }
+}
+
+/// One worker's handles.
+struct Hands<'s> {
+    of: &'s Registered,
+    session: Box<dyn Session + 's>,
+    apart: Option<Box<dyn Session + 's>>,
+}
+
+impl<'s> Hands<'s> {
+    fn desk(&mut self) -> Desk<'_, 's> {
+        Desk {
+            session: self.session.as_mut(),
+            apart: self.apart.as_deref_mut(),
+            one_transaction: self.of.one_transaction,
+        }
+    }
+
+    /// The contents of a blob that are catalogued, the last of the load first. What a session before this one uploaded is among them.
+    fn catalogued(&mut self, key: &Key) -> crate::store::Result<Vec<Key>> {
+        let of = self.of;
+        let mut desk = self.desk();
+        let catalogue: &mut dyn Catalogue = desk.catalogue()?;
+        let mut found = Vec::new();
+        for digest in of.digests.get(&key.id).into_iter().flatten() {
+            if catalogue.references(digest)? > 0 {
+                found.push(*digest);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Takes back everything that was uploaded of a blob, but for one content.
+    fn withdraw(&mut self, key: &Key, but: Option<&Key>) -> crate::store::Result<()> {
+        let catalogued = self.catalogued(key)?;
+        let mut gone = catalogued.iter().filter(|digest| Some(*digest) != but);
+        gone.try_for_each(|digest| self.desk().withdraw(digest, |_| ()))
+    }
+}
+
+impl Session for Hands<'_> {
+    fn put(&mut self, key: &Key, blob: &[u8]) -> crate::store::Result<()> {
+        self.desk().upload(key.id, blob, |_| ())?;
+        self.withdraw(key, Some(&content_key(key.id, blob)))
+    }
+
+    /// Every content that is catalogued must have its blob, not only the one that is handed out.
+    fn get(&mut self, key: &Key, _: Span, sink: Sink) -> crate::store::Result<bool> {
+        let catalogued = self.catalogued(key)?;
+        for (index, digest) in catalogued.iter().enumerate() {
+            let mut bytes = Vec::new();
+            let found = self.session.get(digest, Span::Whole, &mut |piece| bytes.extend_from_slice(piece))?;
+            match index {
+                0 if found => sink(&bytes),
+                _ if found && content_key(key.id, &bytes) == *digest => {}
+                _ => return Err(anyhow::Error::from(Dangling).into()),
+            }
+        }
+        Ok(!catalogued.is_empty())
+    }
+
+    fn delete(&mut self, key: &Key) -> crate::store::Result<()> {
+        self.withdraw(key, None)
+    }
+
+    fn sync(&mut self) -> crate::store::Result<()> {
+        // Blobs before what refers to them.
+        self.session.sync()?;
+        self.apart.as_mut().map_or(Ok(()), |apart| apart.sync())
+    }
+}

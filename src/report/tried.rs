@@ -1,0 +1,18 @@
+//! What was tried on a disk of our own, by its name.
+
+use crate::result::crash::{Line, Uploads};
+
+/// What was tried: a store, or uploads to it.
+pub fn subject(line: &Line) -> String {
+    let store = &line.store;
+    match &line.uploads {
+        None => format!("`{store}`"),
+        Some(Uploads { one_transaction: true, .. }) => format!("uploads to `{store}` in one transaction"),
+        Some(Uploads { catalogue, .. }) => format!("uploads to `{store}`, catalogue in `{catalogue}`"),
+    }
+}
+
+/// What stands above the lines of a store.
+pub fn head_of(line: &Line) -> String {
+    format!("\n{} on {}\n", subject(line).replace('`', ""), line.file_system)
+}

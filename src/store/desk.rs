@@ -1,0 +1,119 @@
+//! Registered uploads: the digest of the content, a look into the catalogue, an entry, then the blob; and the way back.
+//!
+//! In steps, the order is what keeps a crash harmless: an entry counts only after its blob was stored, and is taken out before
+//! the blob is deleted. In one transaction the database sees to it.
+
+use sha2::{Digest, Sha256};
+
+use super::{Catalogue, Key, Result, Session};
+
+/// One worker's handles for uploads.
+pub struct Desk<'d, 's> {
+    /// On the blobs.
+    pub session: &'d mut (dyn Session + 's),
+    /// On the catalogue, where it is in another database than the blobs.
+    pub apart: Option<&'d mut (dyn Session + 's)>,
+    /// Whether entry and blob are one transaction.
+    pub one_transaction: bool,
+}
+
+/// The key under which a content is stored: the first 128 bits of its SHA-256.
+pub fn content_key(id: u64, content: &[u8]) -> Key {
+    let digest = Sha256::digest(content);
+    let first = digest.iter().take(16).fold(0, |digest: u128, byte| digest << 8 | u128::from(*byte));
+    Key::of_digest(id, first)
+}
+
+impl std::fmt::Debug for Desk<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Desk").field("one_transaction", &self.one_transaction).finish_non_exhaustive()
+    }
+}
+
+impl Desk<'_, '_> {
+    /// Its catalogue.
+    pub fn catalogue(&mut self) -> Result<&mut dyn Catalogue> {
+        match &mut self.apart {
+            Some(apart) => apart.catalogue(),
+            None => self.session.catalogue(),
+        }
+    }
+
+    /// Runs `body` as one transaction where that is asked for.
+    fn whole<F: FnMut(&'static str)>(
+        &mut self,
+        done: &mut F,
+        body: impl FnOnce(&mut Self, &mut F) -> Result<()>,
+    ) -> Result<()> {
+        if !self.one_transaction {
+            return body(self, done);
+        }
+        self.catalogue()?.begin()?;
+        done("begin");
+        match body(self, done) {
+            Ok(()) => {
+                self.catalogue()?.commit()?;
+                done("commit");
+                Ok(())
+            }
+            Err(error) => {
+                // The first error is the one to report.
+                self.catalogue()?.rollback().ok();
+                Err(error)
+            }
+        }
+    }
+
+    /// Stores a content that nobody has uploaded before, or adds a reference to it. Each step is told when it is done.
+    pub fn upload(&mut self, id: u64, content: &[u8], mut done: impl FnMut(&'static str)) -> Result<()> {
+        let key = content_key(id, content);
+        done("digest");
+        self.whole(&mut done, |desk, done| {
+            let found = desk.catalogue()?.find(&key)?;
+            done("find");
+            if found {
+                return Ok(());
+            }
+            desk.catalogue()?.insert(&key, content.len() as u64)?;
+            done("insert");
+            if let Err(error) = desk.session.put(&key, content) {
+                if !desk.one_transaction {
+                    // Or nobody could upload it until the catalogue is opened again.
+                    desk.catalogue()?.forget(&key).ok();
+                }
+                return Err(error);
+            }
+            done("put");
+            desk.catalogue()?.confirm(&key)?;
+            done("confirm");
+            Ok(())
+        })
+    }
+
+    /// Takes a reference away, and with the last one the blob. Each step is told when it is done.
+    pub fn withdraw(&mut self, key: &Key, mut done: impl FnMut(&'static str)) -> Result<()> {
+        self.whole(&mut done, |desk, done| {
+            let last = desk.catalogue()?.release(key)?;
+            done("release");
+            if !last {
+                return Ok(());
+            }
+            desk.session.delete(key)?;
+            done("delete");
+            desk.catalogue()?.forget(key)?;
+            done("forget");
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The digest of nothing as FIPS 180-2 has it.
+    #[test]
+    fn a_content_key_begins_as_its_sha_256() {
+        assert_eq!(content_key(7, b"").as_str(), "e3b0c44298fc1c149afbf4c8996fb924");
+    }
+}
