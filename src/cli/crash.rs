@@ -17,7 +17,7 @@ use crate::host::place::Place;
 use crate::input;
 use crate::plan::text::{CRASH_STORES, CRASH_UPLOADS, durability_class, split_list};
 use crate::plan::{Candidate, Sets, candidates};
-use crate::report::crash_page::markdown;
+use crate::report::crash_page::{markdown, notes};
 use crate::report::html::cuts::render as page;
 use crate::report::tried::head_of;
 use crate::report::{besides, crash as shown};
@@ -74,7 +74,7 @@ pub struct Flags {
     /// Writes everything as JSON to this file, too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Writes a page of Markdown to this file, too
+    /// Writes a page of Markdown to this file, too. What stands in it between <!-- notes --> and <!-- /notes --> stays
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
     /// Writes a page with pictures to this file, too: when the disk was flushed, and what every cut left
@@ -210,9 +210,11 @@ fn again(flags: &Flags, files: &[String]) -> Result<Ended> {
     Ok(Ended::Well)
 }
 
+/// No file of ours has more bytes.
+const MOST: u64 = 64 << 20;
+
 /// An earlier report.
 fn read(file: &Path) -> Result<Report> {
-    const MOST: u64 = 64 << 20;
     let text = input::read_text(file, MOST)?;
     let report: Report = serde_json::from_str(&text)
         .with_context(|| format!("`{}` is nothing that `blobwise crash --json` writes", file.display()))?;
@@ -224,12 +226,19 @@ fn read(file: &Path) -> Result<Report> {
 
 fn write_pages(flags: &Flags, reports: &[Report]) -> Result<()> {
     if let Some(file) = &flags.markdown {
-        write(file, &markdown(reports))?;
+        let earlier = earlier(file)?;
+        write(file, &markdown(reports, earlier.as_deref().and_then(notes)))?;
     }
     if let Some(file) = &flags.html {
         write(file, &page(reports))?;
     }
     Ok(())
+}
+
+/// The page that is there already, of which what people added stays.
+fn earlier(file: &Path) -> Result<Option<String>> {
+    let is_page = std::fs::metadata(file).is_ok_and(|found| found.is_file());
+    is_page.then(|| input::read_text(file, MOST)).transpose()
 }
 
 fn write(file: &Path, text: &str) -> Result<()> {

@@ -142,6 +142,11 @@ const LEGEND: &str = "fine: nothing was said, and nothing lost. said: an op, a s
     not, or a read handed out something wrong without an error. DEAD: the store does not open then. In small letters (lost, dead) \
     where the class promises nothing. -: the error never came.";
 
+/// What stands above the table on a page.
+const OF_ERRORS: &str = "Each cell is the worst of its places. No declared loss speaks of errors of the device, so that none is refuted by \
+    this. Below the table is each case in which something acknowledged was gone, the store did not open, or a call did not come back. Where \
+    a store maps its file, a read that fails ends the process.";
+
 /// The table of errors in a terminal, of all lines; nothing where none were asked for.
 pub fn errors_table(report: &Report) -> String {
     let mut text = String::new();
@@ -198,6 +203,7 @@ fn markdown_kills(text: &mut String, report: &Report) {
     if all.is_empty() {
         return;
     }
+    write!(text, "\n### Kills\n\n{}\n", of_all_kills(&all)).ok();
     *text += "\n| store | file system | class | a kill takes, as declared | kills that broke it | recent writes gone in | \
               opens in (longest) | verdict |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n";
     for (line, kills) in &all {
@@ -219,12 +225,33 @@ fn markdown_kills(text: &mut String, report: &Report) {
     }
 }
 
+/// What all kills say together.
+fn of_all_kills(all: &[(&Line, &Kills)]) -> String {
+    let sum = |of: fn(&Kills) -> usize| all.iter().map(|(_, kills)| of(kills)).sum::<usize>();
+    let mut text = format!(
+        "{} of {} kills of a store's process or its server took something that is declared to stay. {} came in mid-op: the mark is the \
+         seed's, the moment the machine's.",
+        sum(|kills| kills.broken),
+        sum(|kills| kills.kills),
+        sum(|kills| kills.under_way)
+    );
+    let took = all.iter().filter(|(_, kills)| kills.lost_recent > 0 && kills.broken == 0);
+    let took: Vec<String> = took
+        .map(|(line, kills)| format!("{} ({} of {})", who(line), kills.lost_recent, kills.kills))
+        .collect();
+    if !took.is_empty() {
+        write!(text, " Recent writes were gone, as declared, in {}.", took.join(", ")).ok();
+    }
+    text
+}
+
 fn markdown_errors(text: &mut String, report: &Report) {
     let all: Vec<&Line> = report.lines.iter().filter(|line| line.besides.errors.is_some()).collect();
     if all.is_empty() {
         return;
     }
     let kinds = ErrorKind::ALL.map(|kind| format!(" {} |", kind.words()));
+    write!(text, "\n### Errors of the device\n\n{OF_ERRORS}\n").ok();
     writeln!(text, "\n| store | file system | class |{}", kinds.concat()).ok();
     writeln!(text, "| --- | --- | --- |{}", " --- |".repeat(kinds.len())).ok();
     for line in &all {
@@ -234,7 +261,7 @@ fn markdown_errors(text: &mut String, report: &Report) {
     writeln!(text, "\n{LEGEND}").ok();
     for line in &all {
         let cases = line.besides.errors.iter().flat_map(|errors| &errors.cases);
-        for case in cases.filter(|case| case.breaks) {
+        for case in cases.filter(|case| case.breaks || case.outcome == Outcome::Hung) {
             write!(text, "\n{}: {}.\n", who(line), of_case(case)).ok();
         }
     }
@@ -244,6 +271,7 @@ fn markdown_flushes(text: &mut String, report: &Report) {
     let all = report.lines.iter().filter_map(|line| Some((line, line.besides.flushes_ignored.as_ref()?)));
     for (index, (line, ignored)) in all.enumerate() {
         if index == 0 {
+            *text += "\n### A disk that ignores flushes\n\nNo store can keep a promise there: this is how much of one hangs on the disk.\n";
             *text += "\n| store | file system | class | on a disk that ignores flushes |\n| --- | --- | --- | --- |\n";
         }
         writeln!(text, "{} | {} |", begin(line), without_flushes(ignored)).ok();
@@ -254,6 +282,8 @@ fn markdown_flips(text: &mut String, report: &Report) {
     let all = report.lines.iter().filter_map(|line| Some((line, line.besides.flips.as_ref()?)));
     for (index, (line, flips)) in all.enumerate() {
         if index == 0 {
+            *text += "\n### Flipped bytes\n\nA byte of a blob is changed on the disk once the store is closed. Noticed is an error of the read or of \
+                      opening.\n";
             *text += "\n| store | file system | class | flipped bytes | verdict |\n| --- | --- | --- | --- | --- |\n";
         }
         writeln!(text, "{} | {} | {} |", begin(line), of_flips(flips), verdict(flips.verdict(), "flips"))

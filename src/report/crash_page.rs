@@ -34,15 +34,25 @@ pub(super) fn put_details(page: &mut Page, controls: &[Control], lines: &[Line])
     page.paragraph(&format!("Controls. {}", controls.join(" ")));
 }
 
-/// Several reports as one page of Markdown: the summary first.
-pub fn markdown(reports: &[Report]) -> String {
+/// Where a page has what people added: in between, the program changes nothing.
+const NOTES: [&str; 2] = ["<!-- notes -->", "<!-- /notes -->"];
+
+/// What people added to an earlier page.
+pub fn notes(page: &str) -> Option<&str> {
+    let (_, rest) = page.split_once(NOTES[0])?;
+    let (notes, _) = rest.split_once(NOTES[1])?;
+    Some(notes.trim())
+}
+
+/// Several reports as one page of Markdown: the summary first. What people added to an earlier page stands before the last section.
+pub fn markdown(reports: &[Report], notes: Option<&str>) -> String {
     let mut page = Page::default();
     let lines: Vec<Line> = reports.iter().flat_map(|report| cut(&report.lines)).collect();
     page.paragraph("# Durability: what a power cut takes");
     page.block(
         "`blobwise crash` cuts the power of a disk of its own while a store works on it, mounts what such a disk would then hold, opens \
          the store, and compares every blob with what it may be. [The method](method.md#power-cuts) has how that is done and what it \
-         cannot show. This page is written by the program and not edited: its last section has how.",
+         cannot show. This page is written by the program: its last section has how.",
     );
     page.paragraph("## Who keeps what");
     page.list(&summary(&lines));
@@ -65,10 +75,15 @@ pub fn markdown(reports: &[Report]) -> String {
             page.block(besides.trim());
         }
     }
+    if let Some(notes) = notes {
+        let [begin, end] = NOTES;
+        page.block(&format!("{begin}\n{notes}\n{end}"));
+    }
     page.paragraph("## How this page is made");
     page.block(
         "Each command above was run with `--json FILE`, and `blobwise crash --again FILE,... --markdown docs/durability.md` wrote the \
-         page from these files. Their [schema](crash.schema.json) is published. *Recent writes gone* counts the cuts that took \
+         page from these files. Their [schema](crash.schema.json) is published. What people add between `<!-- notes -->` and \
+         `<!-- /notes -->` stays when it is written anew. *Recent writes gone* counts the cuts that took \
          acknowledged writes which the class does not promise. *Opens in* is the time to the first read, in the middle and at most.",
     );
     page.text()

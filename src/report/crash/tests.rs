@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::report::crash_page::markdown;
+use crate::report::crash_page::{markdown, notes};
 use crate::report::html::cuts::render;
 use crate::report::tried::head_of;
 
@@ -95,7 +95,7 @@ fn the_summary_counts_each_line_once_and_names_who_broke_what() {
 #[test]
 fn pages_have_the_matrix_the_reasons_and_a_picture_without_a_script() {
     let report = report();
-    let text = markdown(std::slice::from_ref(&report));
+    let text = markdown(std::slice::from_ref(&report), None);
     for words in [
         "| **broken**, 13 of 240 (blob lost 12, store unusable 1) |",
         "kept, 0 of 240 (below 1.24 %)",
@@ -130,7 +130,7 @@ fn uploads_stand_apart_from_blobs_of_the_same_store_and_say_where_they_are_regis
     let plain = line_of("db", "each-write", 24, 0, json!({}));
     let report = Report { lines: vec![plain, uploads(false, 3), uploads(true, 0)], ..report() };
     assert_eq!(head_of(&report.lines[1]), "\nuploads to db, catalogue in db on ext4\n");
-    let text = markdown(std::slice::from_ref(&report));
+    let text = markdown(std::slice::from_ref(&report), None);
     for words in [
         "| `db` | ext4 | kept, 0 of 24",
         "| uploads to `db`, catalogue in `db` | ext4 | **broken**, 4 of 24 (catalogued without its blob 3, store unusable 1) |",
@@ -143,4 +143,32 @@ fn uploads_stand_apart_from_blobs_of_the_same_store_and_say_where_they_are_regis
     assert!(
         page.contains("uploads to db in one transaction") && page.contains("catalogued without its blob 3")
     );
+}
+
+#[test]
+fn a_page_made_anew_keeps_what_people_added_and_has_a_sentence_for_each_part() {
+    let more = json!({"besides": {
+        "kills": {"declared": "recent-writes", "kills": 20, "under_way": 18, "broken": 0, "lost_recent": 13},
+        "errors": {"cases": [{
+            "of": "read", "error": "broken", "for_ever": true, "nth": 3, "of_all": 40, "failed_requests": 9,
+            "outcome": "hung", "breaks": false, "failed_ops": 1, "went_on": 0, "file_system": "went-on"
+        }]},
+        "flips": {"declared": "store", "flips": 12, "noticed": 12, "handed_out": 0, "unharmed": 0, "not_found": 0}
+    }});
+    let report = Report { lines: vec![line_of("tree", "on-sync", 24, 0, more)], ..report() };
+    let added = "Said by hand on a day.";
+    let text = markdown(std::slice::from_ref(&report), Some(added));
+    for words in [
+        "### Kills\n\n0 of 20 kills",
+        "18 came in mid-op",
+        "as declared, in `tree` in class on-sync on ext4 (13 of 20).",
+        "### Errors of the device\n",
+        "`tree` in class on-sync on ext4: read, EIO, for ever, at 3 of 40: hung",
+        "### Flipped bytes\n",
+    ] {
+        assert!(text.contains(words), "{words} is not in {text}");
+    }
+    assert_eq!(notes(&text), Some(added));
+    assert_eq!(markdown(&[report], notes(&text)), text);
+    assert_eq!(notes("a page without"), None);
 }
