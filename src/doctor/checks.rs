@@ -31,6 +31,40 @@ pub fn of(kind: Kind) -> impl Iterator<Item = &'static Check> {
     all().filter(move |check| check.of == kind)
 }
 
+/// What belongs to the ten questions and is not looked at, why, and what shows it.
+const UNTOLD: &[(&str, &str, &str)] = &[
+    (
+        "how long a request would wait on the same device without load",
+        "It takes a load of one's own, on a device that others do not use meanwhile, and this command only reads.",
+        "blobwise run --baselines --dir DIR",
+    ),
+    (
+        "how much of an index of MySQL or MariaDB is empty",
+        "They do not say it.",
+        "SELECT * FROM mysql.innodb_index_stats WHERE stat_name IN ('n_leaf_pages', 'size')",
+    ),
+    (
+        "whether a collation of MySQL or MariaDB has changed",
+        "They have collations of their own, which keep their order under a name.",
+        "SHOW COLLATION",
+    ),
+    (
+        "which blocks a database has in memory",
+        "It takes an extension that locks parts of the cache while it counts.",
+        "SELECT * FROM pg_buffercache_summary()",
+    ),
+    (
+        "SQL Server, and what speaks MongoDB's protocol",
+        "No server of theirs could be had on which a check could be tried: their URLs are refused.",
+        "SELECT * FROM sys.dm_os_wait_stats; db.serverStatus()",
+    ),
+    (
+        "memcached",
+        "It has no indexes, queries or statistics: its URL is refused.",
+        "echo stats | nc HOST 11211",
+    ),
+];
+
 /// The table as Markdown: what each looks at, its threshold, why, and how anybody sees it.
 pub fn markdown() -> String {
     let mut text = String::new();
@@ -53,6 +87,8 @@ pub fn markdown() -> String {
             text += &format!("- to see it: `{}`\n", check.shown_by);
         }
     }
+    text += "\n### Cannot tell\n\n| what | why | what shows it |\n| --- | --- | --- |\n";
+    text.extend(UNTOLD.iter().map(|(what, why, shown_by)| format!("| {what} | {why} | `{shown_by}` |\n")));
     text
 }
 

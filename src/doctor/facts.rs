@@ -135,6 +135,9 @@ pub trait Looks {
 
     /// One look: what each source says. What is told only once is told at the last look.
     fn look(&mut self, is_last: bool) -> BTreeMap<String, Told>;
+
+    /// A question that costs the server nothing, to its answer.
+    fn ping(&mut self) -> Result<(), Lack>;
 }
 
 /// The difference of a counter; one that fell was reset, and says nothing.

@@ -4,6 +4,7 @@
 //! were saved are judged in the same way. It only reads: nothing is set, reset or installed, and nothing is sent but queries to the
 //! URLs that were given.
 
+mod answers;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod blobs;
 pub mod checks;
@@ -83,6 +84,17 @@ fn server(scheme: &str, url: &str) -> Result<(Kind, Connect)> {
             let connect = move || Ok(Box::new(redis::connect(&place)?) as Box<dyn Looks>);
             Ok((Kind::Redis, Box::new(connect)))
         }
+        "mongodb" | "mongodb+srv" => bail!(
+            "what speaks MongoDB's protocol is not asked, because no check of it could be tried on a server: `db.serverStatus()` and \
+             `db.currentOp()` show what it counts"
+        ),
+        "mssql" | "sqlserver" => bail!(
+            "SQL Server is not asked, because no check of it could be tried on a server: sys.dm_os_wait_stats and \
+             sys.dm_db_missing_index_details show what it counts"
+        ),
+        "memcached" => {
+            bail!("memcached has no indexes, queries or statistics: its command `stats` shows what it counts")
+        }
         _ => bail!("`{scheme}` is none of the schemes that are known here: {}", SCHEMES.join(", ")),
     }
 }
@@ -123,7 +135,11 @@ impl Patient {
 
     fn look(&mut self, is_last: bool) {
         let Some(server) = &mut self.server else { return };
-        let sample = Sample { told: server.look(is_last), seconds: host::uptime().as_secs_f64() };
+        let mut sample = Sample { told: server.look(is_last), seconds: host::uptime().as_secs_f64() };
+        if is_last {
+            // Behind all counters, which have these, too.
+            sample.told.insert(answers::SOURCE.to_owned(), answers::told(server.as_mut()));
+        }
         // One that ended, or that lets this user see nothing at all.
         let refusals = sample.told.values().map(|told| match told {
             Told::Refused(why) => Some(why),

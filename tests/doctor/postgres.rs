@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use blobwise::doctor::facts::Kind;
 use blobwise::doctor::finding::Answer;
+use blobwise::host::proxy::Proxy;
 use libtest_mimic::Trial;
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, missing, needing, start};
@@ -36,7 +37,9 @@ pub fn trials() -> Vec<Trial> {
         on("postgres: a query that is asked all the time is found", frequent),
         on("postgres: a column of blobs is found, with a run that can be made", blobs),
         on("postgres: a user without rights is told what to grant", few_rights),
+        on("postgres: an index in another order and one that is mostly empty are found", order),
         on("postgres: it only reads", only_reads),
+        on("postgres: a server that is far away is found", far_away),
         on("postgres: fsync off is bad", unsafe_settings),
         needing("postgres: a pool of a tenth of the data is found", missing("postgres/bytea"), small_pool),
         needing("postgres: a healthy server is left in peace", missing("postgres/bytea"), healthy),
@@ -141,6 +144,46 @@ fn blobs(theirs: &Theirs, work: &Work) -> Outcome {
     assert!(corpus.contains("0.5=12000"), "{corpus}");
     let said = work.say(&format!("corpus --corpus {corpus}")).ended(0);
     assert!(said.stdout.contains("400"), "{}", said.stdout);
+    Ok(())
+}
+
+/// A version that was noted long ago is planted by the catalogue: no second library of collations is here.
+fn order(theirs: &Theirs, work: &Work) -> Outcome {
+    let sql = "CREATE EXTENSION pgstattuple; CREATE COLLATION theirs (provider = icu, locale = 'de');
+               CREATE TABLE words(word text COLLATE theirs); CREATE INDEX by_word ON words(word);
+               CREATE TABLE emptied(id int PRIMARY KEY); CREATE TABLE full_one(id int PRIMARY KEY);
+               INSERT INTO emptied SELECT generate_series(1, 100000); INSERT INTO full_one SELECT generate_series(1, 60000);
+               DELETE FROM emptied WHERE id % 10 <> 0;";
+    let url = database(theirs, "index_order", sql);
+    psql(&url, "VACUUM emptied")?;
+    let said = doctor(work, &url, "");
+    let before = report(work, &said);
+    assert_eq!(line(&before, "pg-collation").answer, Answer::Ok);
+    found(&before, "pg-index-density", Answer::Look, "`public.emptied_pkey`");
+    assert!(!format!("{:?}", line(&before, "pg-index-density")).contains("full_one"));
+    psql(&url, "UPDATE pg_collation SET collversion = '0.1' WHERE collname = 'theirs'")?;
+    let said = doctor(work, &url, "").ended(1);
+    found(
+        &report(work, &said),
+        "pg-collation",
+        Answer::Bad,
+        "`public.by_word`: noted with version 0.1 of `theirs`",
+    );
+    Ok(())
+}
+
+fn far_away(theirs: &Theirs, work: &Work) -> Outcome {
+    let port: u16 = psql(&theirs.url, "SHOW port")?.parse()?;
+    let way = std::time::Duration::from_millis(12);
+    let proxy = Proxy::start(([127, 0, 0, 1], port).into(), way)?;
+    let near = doctor(work, &theirs.url, "");
+    assert_eq!(line(&report(work, &near), "pg-answer-time").answer, Answer::Ok, "{}", near.stdout);
+    let url = theirs.url.replace(&format!(":{port}/"), &format!(":{}/", proxy.address().port()));
+    let far = doctor(work, &url, "");
+    let told = report(work, &far);
+    found(&told, "pg-answer-time", Answer::Look, "in the middle of");
+    let shortest = line(&told, "pg-answer-time").value.unwrap_or_default();
+    assert!(shortest >= way.as_nanos() as f64, "{}", far.stdout);
     Ok(())
 }
 
@@ -265,6 +308,9 @@ fn cannot_be_asked() -> Outcome {
     for (url, why) in [
         ("nonsense", "is not a URL such as postgres://"),
         ("ftp://host/x", "`ftp` is none of the schemes"),
+        ("mongodb://me:hidden@host/x", "MongoDB's protocol is not asked"),
+        ("sqlserver://me:hidden@host", "SQL Server is not asked"),
+        ("memcached://host", "its command `stats`"),
         ("postgres://me:hidden@host:x/", "`x` is no port"),
         ("postgres://me:hidden@host/?sslmode=require", "TLS"),
     ] {

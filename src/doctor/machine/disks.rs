@@ -71,6 +71,20 @@ pub(super) const CHECKS: &[Check] = &[
         shown_by: "findmnt -T DIR",
         judge: filesystem,
     },
+    Check {
+        id: "disk-health",
+        of: Kind::Machine,
+        question: Question::Disk,
+        figure: "what the device keeps of its own health (SMART, the log of NVMe)",
+        threshold: "cannot tell: always",
+        reason: "It takes commands to the device, and this command sends none. The disk of a virtual machine has no health of its own: its host \
+                 knows that of what lies below.",
+        after: "ours",
+        source: "the bus of the device, in /sys/class/block",
+        rights: "none; root, for the command",
+        shown_by: "smartctl -a DEVICE",
+        judge: health,
+    },
 ];
 
 /// What is known of the worst of several file systems: its figure, the words, the answer.
@@ -151,6 +165,26 @@ fn errors(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         Some((when(errors > 0.0 || read_only, Answer::Bad), errors, words))
     })?;
     Ok(found.over(Over::Now))
+}
+
+/// What cannot be told is told of each device.
+fn health(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let said = facts.rows("disks")?.iter().filter(|row| !text(row, "device").is_empty()).map(|row| {
+        let device = text(row, "device");
+        match or_zero(row, "virtual") > 0.0 {
+            true => format!("`{device}` is a virtual disk: its host knows the health of what lies below it"),
+            false => {
+                format!("what `{device}` keeps of its health is not read: that takes commands to the device")
+            }
+        }
+    });
+    let mut said: Vec<String> = said.collect();
+    said.dedup();
+    Err(if said.is_empty() {
+        "there is no device below these directories".to_owned()
+    } else {
+        said.join("; ")
+    })
 }
 
 fn filesystem(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {

@@ -140,6 +140,16 @@ fn directories(named: &[PathBuf], processes: &[Process]) -> Vec<PathBuf> {
     if found.is_empty() { vec![PathBuf::from("/")] } else { found }
 }
 
+/// Whether a device is one of a virtual machine, which has no health of its own: by the bus that it is on.
+fn is_virtual(device: &str) -> bool {
+    let place = std::fs::canonicalize(format!("/sys/class/block/{device}")).unwrap_or_default();
+    let on_bus = |part: std::path::Component<'_>| {
+        let name = part.as_os_str().to_string_lossy();
+        ["virtio", "vbd-"].iter().any(|bus| name.starts_with(bus))
+    };
+    place.components().any(on_bus)
+}
+
 /// The file system of a directory, and the device below it.
 fn disk(dir: &Path) -> Row {
     let machine = facts(dir);
@@ -160,6 +170,7 @@ fn disk(dir: &Path) -> Row {
         put("read_only", json!(space.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY)));
     }
     let Some(device) = machine.device else { return row };
+    put("virtual", json!(is_virtual(&device)));
     put("device", json!(device));
     let errors = std::fs::read_to_string(format!("/sys/fs/ext4/{device}/errors_count"));
     if let Some(errors) = errors.ok().and_then(|text| text.trim().parse::<u64>().ok()) {

@@ -13,11 +13,14 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, OptsBuilder, Value};
 use serde_json::json;
 
-use super::facts::{Facts, Lack, Looks, Row, Told, number, text};
+use super::answers;
+use super::facts::{Facts, Kind, Lack, Looks, Row, Told, number, text};
 use super::finding::Check;
 
 /// The checks of a server of MySQL or MariaDB.
-pub const CHECKS: &[&[Check]] = &[cache::CHECKS, indexes::CHECKS, statements::CHECKS, blobs::CHECKS];
+pub const CHECKS: &[&[Check]] = &[ANSWERS, cache::CHECKS, indexes::CHECKS, statements::CHECKS, blobs::CHECKS];
+
+const ANSWERS: &[Check] = &[answers::check("my-answer-time", Kind::MySql, "ping -c 20 HOST")];
 
 /// A connection to a server, in which nothing is written.
 pub struct MySql {
@@ -133,6 +136,10 @@ impl Looks for MySql {
         let version = text(rows.first()?, "version");
         let name = if version.contains("MariaDB") { "MariaDB" } else { "MySQL" };
         Some(format!("{name} {version}"))
+    }
+
+    fn ping(&mut self) -> Result<(), Lack> {
+        self.connection.query_drop("SELECT 1").map_err(|error| lack(&error))
     }
 
     fn look(&mut self, is_last: bool) -> BTreeMap<String, Told> {

@@ -3,6 +3,7 @@
 mod blobs;
 mod cache;
 mod indexes;
+mod order;
 mod queries;
 mod statements;
 mod tables;
@@ -12,13 +13,24 @@ use std::time::Duration;
 
 use anyhow::{Context, Error, Result, ensure};
 
-use super::facts::{Facts, Lack, Looks, Row, Told, or_zero, text};
+use super::answers;
+use super::facts::{Facts, Kind, Lack, Looks, Row, Told, or_zero, text};
 use super::finding::Check;
 use crate::wire::postgres::{Client, Config, Trouble};
 
 /// The checks of a server of PostgreSQL.
-pub const CHECKS: &[&[Check]] =
-    &[cache::CHECKS, tables::CHECKS, indexes::CHECKS, statements::CHECKS, blobs::CHECKS];
+pub const CHECKS: &[&[Check]] = &[
+    ANSWERS,
+    cache::CHECKS,
+    tables::CHECKS,
+    indexes::CHECKS,
+    order::CHECKS,
+    statements::CHECKS,
+    blobs::CHECKS,
+];
+
+const ANSWERS: &[Check] =
+    &[answers::check("pg-answer-time", Kind::PostgreSql, "echo 'SELECT 1' | pgbench -n -f - -t 1000 URL")];
 
 /// A connection to a server, in which nothing can be written.
 pub struct PostgreSql {
@@ -72,16 +84,14 @@ impl PostgreSql {
         self.rows(sql).map_or_else(Told::Refused, Told::Rows)
     }
 
-    /// The extension may lie in any schema.
-    fn statements(&mut self) -> Told {
-        match self.rows(queries::EXTENSION) {
+    /// What an extension is asked, which may lie in any schema, and what is said where it is not there.
+    fn extension(&mut self, name: &str, sql: impl Fn(&str) -> String, lack: &str) -> Told {
+        match self.rows(&queries::extension(name)) {
             Ok(found) => match found.first() {
-                Some(row) => self.told(&queries::statements(text(row, "schema"))),
-                None => Told::Refused(
-                    "pg_stat_statements is not in this database: its library must be in shared_preload_libraries, and \
-                     `CREATE EXTENSION pg_stat_statements` makes it"
-                        .to_owned(),
-                ),
+                Some(row) => self.told(&sql(text(row, "schema"))),
+                None => Told::Refused(format!(
+                    "{name} is not in this database: {lack}`CREATE EXTENSION {name}` makes it"
+                )),
             },
             Err(why) => Told::Refused(why),
         }
@@ -111,11 +121,18 @@ impl Looks for PostgreSql {
         Some(format!("PostgreSQL {}", text(rows.first()?, "version")))
     }
 
+    fn ping(&mut self) -> Result<(), Lack> {
+        self.client.simple("SELECT 1", &mut |_, _| ()).map(drop).map_err(|trouble| lack(&trouble))
+    }
+
     fn look(&mut self, is_last: bool) -> BTreeMap<String, Told> {
         let mut told: BTreeMap<String, Told> =
             queries::SOURCES.iter().map(|(name, sql)| ((*name).to_owned(), self.told(sql))).collect();
-        told.insert("statements".to_owned(), self.statements());
+        const PRELOADED: &str = "its library must be in shared_preload_libraries, and ";
+        let statements = self.extension("pg_stat_statements", queries::statements, PRELOADED);
+        told.insert("statements".to_owned(), statements);
         if is_last {
+            told.insert("density".to_owned(), self.extension("pgstattuple", queries::density, ""));
             told.insert("blobs".to_owned(), self.blobs());
         }
         told

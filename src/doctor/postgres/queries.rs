@@ -10,6 +10,8 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
     ("tables", TABLES),
     ("indexes", INDEXES),
     ("sessions", SESSIONS),
+    ("collations", COLLATIONS),
+    ("database-collation", DATABASE_COLLATION),
 ];
 
 const SERVER: &str = "
@@ -91,10 +93,48 @@ const SESSIONS: &str = "
            array_to_string(pg_blocking_pids(pid), ', ') AS blocked_by
     FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
 
-/// Where the extension is.
-pub(super) const EXTENSION: &str = "
-    SELECT quote_ident(n.nspname) AS schema FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
-    WHERE e.extname = 'pg_stat_statements'";
+/// Where an extension is.
+pub(super) fn extension(name: &str) -> String {
+    format!(
+        "SELECT quote_ident(n.nspname) AS schema FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+         WHERE e.extname = '{name}'"
+    )
+}
+
+/// Indexes whose collation has another version than when it was noted.
+const COLLATIONS: &str = "
+    SELECT DISTINCT n.nspname || '.' || x.relname AS name, c.collname AS collation, c.collversion AS made,
+           pg_collation_actual_version(c.oid) AS actual
+    FROM pg_index i
+    JOIN pg_class x ON x.oid = i.indexrelid
+    JOIN pg_namespace n ON n.oid = x.relnamespace
+    CROSS JOIN LATERAL unnest(i.indcollation::oid[]) AS k(id)
+    JOIN pg_collation c ON c.oid = k.id
+    WHERE c.collversion <> pg_collation_actual_version(c.oid)
+    LIMIT 1000";
+
+/// The collation of whatever names none; PostgreSQL 14 keeps no version of it.
+const DATABASE_COLLATION: &str = "
+    SELECT datcollate AS collation, datcollversion AS made, pg_database_collation_actual_version(oid) AS actual
+    FROM pg_database WHERE datname = current_database()";
+
+/// How full the leaves of some B-trees are. The server reads such an index once from its beginning to its end: together that is
+/// 1 GiB at most.
+pub(super) fn density(schema: &str) -> String {
+    format!(
+        "SELECT largest.name, largest.bytes, f.avg_leaf_density AS density
+         FROM (SELECT n.nspname || '.' || x.relname AS name, x.oid AS id, pg_relation_size(x.oid) AS bytes
+               FROM pg_index i
+               JOIN pg_class x ON x.oid = i.indexrelid
+               JOIN pg_namespace n ON n.oid = x.relnamespace
+               JOIN pg_am a ON a.oid = x.relam AND a.amname = 'btree'
+               WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') AND x.relpersistence = 'p'
+                   AND x.relkind = 'i' AND i.indisvalid
+                   AND pg_relation_size(x.oid) BETWEEN 1048576 AND 268435456
+               ORDER BY 3 DESC LIMIT 4) AS largest
+         CROSS JOIN LATERAL {schema}.pgstatindex(largest.id::regclass) AS f"
+    )
+}
 
 /// Statements of this database, without our own; constants are signs there.
 pub(super) fn statements(schema: &str) -> String {

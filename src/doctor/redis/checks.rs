@@ -1,11 +1,15 @@
 //! Memory, what is thrown away, what would be lost, and what was slow.
 
+use crate::doctor::answers;
 use crate::doctor::facts::{Facts, Kind, Lack, number, or_zero, text};
 use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
 use crate::units;
 
 /// The checks of a server of Redis or Valkey.
-pub const CHECKS: &[&[Check]] = &[ALL];
+pub const CHECKS: &[&[Check]] = &[ANSWERS, ALL];
+
+const ANSWERS: &[Check] =
+    &[answers::check("redis-answer-time", Kind::Redis, "redis-cli --latency -h HOST -p PORT")];
 
 const ALL: &[Check] = &[
     Check {

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 pub use self::checks::CHECKS;
-use super::facts::{Looks, Row, Told, text};
+use super::facts::{Lack, Looks, Row, Told, text};
 use crate::wire::buffer::Address;
 use crate::wire::redis::{Client, Login, Reply, parse_url};
 
@@ -109,6 +109,10 @@ impl Looks for Redis {
             "" => format!("Redis {}", text(row, "redis_version")),
             version => format!("Valkey {version}"),
         })
+    }
+
+    fn ping(&mut self) -> Result<(), Lack> {
+        self.client.ask(&[b"PING"]).map(drop).map_err(|error| error.to_string())
     }
 
     fn look(&mut self, _is_last: bool) -> BTreeMap<String, Told> {

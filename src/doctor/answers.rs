@@ -1,0 +1,58 @@
+//! How far away a server is: the time of questions that cost it nothing.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::facts::{Facts, Kind, Lack, Looks, Row, Told, or_zero};
+use super::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::host::machine::uptime;
+use crate::units;
+
+/// The source that [`told`] makes.
+pub const SOURCE: &str = "answers";
+
+/// The check of a server.
+pub const fn check(id: &'static str, of: Kind, shown_by: &'static str) -> Check {
+    Check {
+        id,
+        of,
+        question: Question::Network,
+        figure: "the time from a question that costs nothing to its answer: the shortest and the middle of 50",
+        threshold: "look: the shortest is 2 ms or more",
+        reason: "An application waits that long for every question, however fast the server is. In one building it is a fraction of a millisecond. \
+                 The shortest is the way; the middle has what else the two machines do. Asked from elsewhere than the application it says nothing.",
+        after: "ours",
+        source: "`SELECT 1`, or PING, over the connection that is there",
+        rights: "none",
+        shown_by,
+        judge,
+    }
+}
+
+/// Asks, for a second at most.
+pub fn told(server: &mut dyn Looks) -> Told {
+    const QUESTIONS: usize = 50;
+    const MOST: Duration = Duration::from_secs(1);
+    let (begun, mut ns) = (uptime(), Vec::new());
+    while ns.len() < QUESTIONS && uptime() - begun < MOST {
+        let asked = uptime();
+        if let Err(why) = server.ping() {
+            return Told::Refused(why);
+        }
+        ns.push((uptime() - asked).as_nanos() as u64);
+    }
+    ns.sort_unstable();
+    let (shortest, middle) = (ns.first().copied(), ns.get(ns.len() / 2).copied());
+    let row = [("shortest_ns", json!(shortest)), ("middle_ns", json!(middle)), ("asked", json!(ns.len()))];
+    Told::Rows(vec![Row::from_iter(row.map(|(name, value)| (name.to_owned(), value)))])
+}
+
+fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    const FAR_NS: f64 = 2e6;
+    let row = facts.row(SOURCE)?;
+    let (shortest, middle) = (or_zero(row, "shortest_ns"), or_zero(row, "middle_ns"));
+    let (shown, of) = (units::nanoseconds(shortest), or_zero(row, "asked"));
+    let figure = format!("{shown}, and {} in the middle of {of}", units::nanoseconds(middle));
+    Ok(Finding::new(when(shortest >= FAR_NS, Answer::Look), shortest, figure).over(Over::Now))
+}

@@ -1,0 +1,77 @@
+//! Indexes that are no longer in the order in which they are read, and those that are mostly empty.
+
+use crate::doctor::facts::{Facts, Kind, Lack, Row, number, or_zero, text};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::units;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "pg-collation",
+        of: Kind::PostgreSql,
+        question: Question::IndexOrder,
+        figure: "indexes of text whose collation has another version than when it was noted",
+        threshold: "bad: any",
+        reason: "A new version of the system's library may sort otherwise. An index in the old order then misses rows, and lets in values that are \
+                 there already. REINDEX makes it anew, and ALTER COLLATION or ALTER DATABASE ... REFRESH notes the version. Of plain ASCII the order \
+                 is mostly the same.",
+        after: "PostgreSQL's documentation of ALTER COLLATION",
+        source: "collversion of pg_collation, datcollversion of pg_database (from 15 on), and their actual versions",
+        rights: "none",
+        shown_by: "SELECT collname, collversion, pg_collation_actual_version(oid) FROM pg_collation WHERE collversion <> pg_collation_actual_version(oid)",
+        judge: collations,
+    },
+    Check {
+        id: "pg-index-density",
+        of: Kind::PostgreSql,
+        question: Question::IndexOrder,
+        figure: "how full the leaves of a B-tree are: of the four largest from 1 to 256 MiB",
+        threshold: "look: below 40 %",
+        reason: "One that grows at its end is 90 % full, one that grows anywhere some 70 %. Below half of that it takes twice the memory and twice \
+                 the reads: REINDEX CONCURRENTLY makes it anew. Where rows come and go all the time it is soon empty again.",
+        after: "ours",
+        source: "avg_leaf_density of pgstatindex, which reads each of them once",
+        rights: "the extension pgstattuple; pg_stat_scan_tables, which pg_monitor has",
+        shown_by: "SELECT * FROM pgstatindex('INDEX')",
+        judge: density,
+    },
+];
+
+fn collations(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let versions = |row: &Row| {
+        let (made, actual) = (text(row, "made"), text(row, "actual"));
+        format!("noted with version {made} of `{}`, which is {actual} now", text(row, "collation"))
+    };
+    let mut named: Vec<String> = Vec::new();
+    // Earlier servers do not say it of the database.
+    if let Ok(row) = facts.row("database-collation")
+        && [text(row, "made"), text(row, "actual")].iter().all(|version| !version.is_empty())
+        && text(row, "made") != text(row, "actual")
+    {
+        named.push(format!("every index of text without a collation of its own: {}", versions(row)));
+    }
+    let of_indexes = facts.rows("collations")?.iter();
+    named.extend(of_indexes.map(|row| format!("`{}`: {}", text(row, "name"), versions(row))));
+    let figure = named.first().cloned().unwrap_or_else(|| "all are as they were noted".to_owned());
+    Ok(Finding::new(when(!named.is_empty(), Answer::Bad), named.len() as f64, figure)
+        .over(Over::Now)
+        .naming(named))
+}
+
+fn density(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    const EMPTY: f64 = 40.0;
+    let rows = facts.rows("density")?.iter();
+    let mut told: Vec<(f64, &Row)> = rows.filter_map(|row| Some((number(row, "density")?, row))).collect();
+    told.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let words = |(density, row): &(f64, &Row)| {
+        let bytes = units::bytes(or_zero(row, "bytes"));
+        format!("`{}` ({bytes}) is {} full", text(row, "name"), units::percent(density / 100.0))
+    };
+    let Some(emptiest) = told.first() else {
+        let figure = "no B-tree has 1 to 256 MiB".to_owned();
+        return Ok(Finding { value: None, ..Finding::new(Answer::Ok, 0.0, figure).over(Over::Now) });
+    };
+    let named: Vec<String> = told.iter().filter(|(density, _)| *density < EMPTY).map(words).collect();
+    let figure = named.first().cloned().unwrap_or_else(|| format!("the emptiest, {}", words(emptiest)));
+    let answer = when(!named.is_empty(), Answer::Look);
+    Ok(Finding::new(answer, emptiest.0 / 100.0, figure).over(Over::Now).naming(named))
+}
