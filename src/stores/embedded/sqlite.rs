@@ -1,9 +1,10 @@
 //! SQLite: one table, one connection per session.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use rusqlite::blob::Blob;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
@@ -122,6 +123,9 @@ struct Sqlite {
     mmap_bytes: u64,
     cache_bytes_each: u64,
     op_timeout: Duration,
+    /// Whether a write or a flush has failed. The kernel tells that once: a later flush of the log finds nothing wrong, and what
+    /// earlier commits left to it may be gone.
+    has_failed: AtomicBool,
     /// Holds the database open between sessions, so that the log is not folded in at every session's end.
     keeper: std::sync::Mutex<Connection>,
 }
@@ -140,6 +144,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         // SQLite's page cache belongs to a connection.
         cache_bytes_each: (setup.cache_bytes / setup.workers.max(1) as u64).max(1 << 20),
         op_timeout: setup.op_timeout,
+        has_failed: AtomicBool::new(false),
         keeper: std::sync::Mutex::new(keeper),
     };
     {
@@ -177,6 +182,14 @@ fn from_sqlite(error: rusqlite::Error) -> Error {
 impl Sqlite {
     fn keeper(&self) -> std::sync::MutexGuard<'_, Connection> {
         self.keeper.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// An error of a write, of which it is kept in mind that it was the disk's.
+    fn noted(&self, error: rusqlite::Error) -> Error {
+        if let Some(ErrorCode::SystemIoFailure | ErrorCode::DiskFull) = error.sqlite_error_code() {
+            self.has_failed.store(true, Ordering::Relaxed);
+        }
+        from_sqlite(error)
     }
 
     fn connect(&self) -> Result<SqliteSession<'_>> {
@@ -295,7 +308,7 @@ impl catalogue::Connection for SqliteSession<'_> {
 
     fn execute(&mut self, sql: &str) -> Result<()> {
         let mut statement = self.connection.prepare_cached(sql).map_err(from_sqlite)?;
-        statement.execute([]).map(drop).map_err(from_sqlite)
+        statement.execute([]).map(drop).map_err(|error| self.store.noted(error))
     }
 
     fn within(&mut self) -> &mut bool {
@@ -308,7 +321,7 @@ impl catalogue::Connection for SqliteSession<'_> {
             // The same digest twice: somebody else is storing it.
             match error.sqlite_error_code() {
                 Some(ErrorCode::ConstraintViolation) => Error::Busy,
-                _ => from_sqlite(error),
+                _ => self.store.noted(error),
             }
         })?;
         Ok(changed as u64)
@@ -465,7 +478,7 @@ impl SqliteSession<'_> {
         result.map_err(|error| {
             // The first error is the one to report; a failed rollback leaves nothing to roll back.
             drop(self.connection.execute_batch("ROLLBACK"));
-            from_sqlite(error)
+            if begin == BEGIN_WRITE { self.store.noted(error) } else { from_sqlite(error) }
         })
     }
 }
@@ -480,7 +493,7 @@ impl Session for SqliteSession<'_> {
         if self.store.incremental {
             return self.transaction(BEGIN_WRITE, |session| session.put_one(key, blob));
         }
-        self.put_one(key, blob).map_err(from_sqlite)
+        self.put_one(key, blob).map_err(|error| self.store.noted(error))
     }
 
     fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
@@ -492,8 +505,7 @@ impl Session for SqliteSession<'_> {
 
     fn delete(&mut self, key: &Key) -> Result<()> {
         let mut delete = self.connection.prepare_cached(self.statements().delete).map_err(from_sqlite)?;
-        delete.execute(params![self.key(key)]).map_err(from_sqlite)?;
-        Ok(())
+        delete.execute(params![self.key(key)]).map(drop).map_err(|error| self.store.noted(error))
     }
 
     /// Commits a marker with FULL: its flush of the log covers every earlier commit. In the class none nothing
@@ -502,9 +514,13 @@ impl Session for SqliteSession<'_> {
         if self.store.synchronous != "NORMAL" {
             return Ok(());
         }
+        if self.store.has_failed.load(Ordering::Relaxed) {
+            let why = "an earlier write failed, and what it took with it is not known: open the store anew";
+            return Err(Error::Failed(anyhow!(why)));
+        }
         self.connection
             .execute_batch("PRAGMA synchronous = FULL; UPDATE marker SET count = count + 1; PRAGMA synchronous = NORMAL;")
-            .map_err(from_sqlite)
+            .map_err(|error| self.store.noted(error))
     }
 
     fn catalogue(&mut self) -> Result<&mut dyn Catalogue> {
