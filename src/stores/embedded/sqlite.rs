@@ -123,7 +123,7 @@ struct Sqlite {
     mmap_bytes: u64,
     cache_bytes_each: u64,
     op_timeout: Duration,
-    /// Whether a write or a flush has failed. The kernel tells that once: a later flush of the log finds nothing wrong, and what
+    /// Whether the disk has failed. The kernel tells that once: a later flush of the log finds nothing wrong, and what
     /// earlier commits left to it may be gone.
     has_failed: AtomicBool,
     /// Holds the database open between sessions, so that the log is not folded in at every session's end.
@@ -184,7 +184,7 @@ impl Sqlite {
         self.keeper.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// An error of a write, of which it is kept in mind that it was the disk's.
+    /// An error of a transaction, of which it is kept in mind that it was the disk's.
     fn noted(&self, error: rusqlite::Error) -> Error {
         if let Some(ErrorCode::SystemIoFailure | ErrorCode::DiskFull) = error.sqlite_error_code() {
             self.has_failed.store(true, Ordering::Relaxed);
@@ -478,7 +478,7 @@ impl SqliteSession<'_> {
         result.map_err(|error| {
             // The first error is the one to report; a failed rollback leaves nothing to roll back.
             drop(self.connection.execute_batch("ROLLBACK"));
-            if begin == BEGIN_WRITE { self.store.noted(error) } else { from_sqlite(error) }
+            self.store.noted(error)
         })
     }
 }
@@ -515,7 +515,8 @@ impl Session for SqliteSession<'_> {
             return Ok(());
         }
         if self.store.has_failed.load(Ordering::Relaxed) {
-            let why = "an earlier write failed, and what it took with it is not known: open the store anew";
+            let why =
+                "the disk has failed before, and what it took with it is not known: open the store anew";
             return Err(Error::Failed(anyhow!(why)));
         }
         self.connection
