@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+#[path = "common/arguments.rs"]
+mod arguments;
 #[path = "doctor/machine.rs"]
 mod machine;
 #[cfg(feature = "mysql")]
@@ -29,7 +31,6 @@ use std::process::ExitCode;
 use blobwise::doctor::facts::Kind;
 use blobwise::doctor::finding::Answer;
 use blobwise::doctor::report::{Line, Report};
-use libtest_mimic::Arguments;
 
 use self::program::{Said, Work};
 
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
     trials.extend(mysql::trials());
     #[cfg(feature = "redis")]
     trials.extend(redis::trials());
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    libtest_mimic::run(&arguments::arguments(), trials).exit_code()
 }
 
 /// Private servers stand behind a supervisor, which is the program itself and not this test.

@@ -11,6 +11,7 @@ use blobwise::host::disk::own_mounts;
 use libtest_mimic::Trial;
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, needing, start};
+use crate::servers::has_looked_once;
 use crate::{found, line, report};
 
 pub fn trials() -> Vec<Trial> {
@@ -187,8 +188,7 @@ fn connections(count: usize) -> Vec<(TcpStream, TcpStream)> {
 fn looked_at_while_sending(work: &Work, are_lost: bool) -> Said {
     let mut connections = connections(60);
     let doctor = start(work.command(BLOBWISE).args(["doctor", "--for", "3s", "--json", "report.json"]));
-    // It looks first, and waits then.
-    std::thread::sleep(std::time::Duration::from_millis(1000));
+    has_looked_once(&doctor);
     for (sender, receiver) in &mut connections {
         if are_lost {
             lose_everything(receiver);

@@ -8,7 +8,7 @@ use blobwise::host::proxy::Proxy;
 use libtest_mimic::Trial;
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, missing, needing, start};
-use crate::servers::{Load, database, doctor, read, watched_doctor};
+use crate::servers::{Load, database, doctor, has_looked_once, read, watched_doctor};
 use crate::theirs::{PASSWORD, PATIENCE, Theirs, postgres, psql, standby};
 use crate::{found, line, looks_well, report};
 
@@ -254,7 +254,7 @@ fn small_pool() -> Outcome {
     let mut command = work.command(BLOBWISE);
     let words = ["doctor", "--for", "4s", "--json", "report.json", "--url", &theirs.url];
     let child = start(command.args(words));
-    std::thread::sleep(std::time::Duration::from_millis(2000));
+    has_looked_once(&child);
     theirs.server.stop(rustix::process::Signal::INT, PATIENCE).unwrap();
     let said = Said::of(&child.wait_with_output()?).ended(1);
     assert!(said.stdout.contains("cannot be asked: at the second look: "), "{}", said.stdout);

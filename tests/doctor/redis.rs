@@ -8,7 +8,7 @@ use blobwise::host::server::{Launch, Server, free_port};
 use libtest_mimic::Trial;
 
 use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start};
-use crate::servers::{doctor, watched_doctor};
+use crate::servers::{doctor, has_looked_once, watched_doctor};
 use crate::theirs::{PASSWORD, PATIENCE, program};
 use crate::{found, line, looks_well, report};
 
@@ -106,7 +106,7 @@ fn dies(store: &str) -> Outcome {
     let (mut server, url, _port) = started(store, &work, &[]);
     let mut command = work.command(BLOBWISE);
     let child = start(command.args(["doctor", "--for", "3s"]).env("BLOBWISE_DOCTOR_URLS", &url));
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    has_looked_once(&child);
     server.stop(rustix::process::Signal::TERM, PATIENCE).unwrap();
     let said = Said::of(&child.wait_with_output()?).ended(1);
     assert!(said.stdout.contains("cannot be asked: at the second look: "), "{}", said.stdout);

@@ -48,6 +48,20 @@ impl Drop for Load {
     }
 }
 
+/// Waits until a doctor has looked once, which is when it sleeps.
+pub fn has_looked_once(doctor: &Child) {
+    let file = format!("/proc/{}/syscall", doctor.id());
+    let sleeps = [libc::SYS_clock_nanosleep, libc::SYS_nanosleep].map(|number| format!("{number} "));
+    for _ in 0..600 {
+        let call = std::fs::read_to_string(&file).unwrap_or_default();
+        if sleeps.iter().any(|sleep| call.starts_with(sleep)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("it does not come to sleep: `{file}`");
+}
+
 /// What the doctor says of a server; its report is in `report.json`.
 pub fn doctor(work: &Work, url: &str, more: &str) -> Said {
     let mut command = work.command(BLOBWISE);
