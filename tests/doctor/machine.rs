@@ -31,6 +31,11 @@ fn refused() -> Outcome {
     work.say("doctor --for 0s").refused(&["--for `0s` is too short", "at least 1s"]);
     work.say("doctor --for soon").refused(&["--for", "`soon` is not a duration"]);
     work.say("doctor --data-dir nowhere").refused(&["--data-dir `nowhere` is no directory"]);
+    for flag in ["--html", "--json"] {
+        let said = work.say(&format!("doctor {flag} nowhere/file"));
+        assert!(!said.stderr.contains("looking"), "it is told before it looks: {}", said.stderr);
+        said.refused(&["cannot write `nowhere/file`"]);
+    }
     assert!(work.names(".").is_empty());
     Ok(())
 }
