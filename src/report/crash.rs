@@ -135,7 +135,11 @@ pub const HEADS: &[&str] = &[
 pub fn cells(line: &Line) -> Vec<String> {
     let finding = line.finding.as_ref();
     let version = finding.and_then(|finding| finding.version.as_ref());
-    let version = version.map(|version| format!(" {version}")).unwrap_or_default();
+    let version = version.map(|version| match line.uploads {
+        None => format!(" {version}"),
+        Some(_) => format!(" ({version})"),
+    });
+    let version = version.unwrap_or_default();
     let shown = |words: &dyn Fn(&Finding) -> String| finding.map_or_else(|| "–".to_owned(), words);
     vec![
         subject(line) + &version,
