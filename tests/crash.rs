@@ -590,7 +590,7 @@ fn caught(lie: Lie, by: Damage) -> Result<()> {
 }
 
 fn caught_on(kind: &str, lie: Lie, by: Damage) -> Result<()> {
-    let finding = cuts_of(kind, lie, 5)?;
+    let finding = cuts_of(kind, lie, 3)?;
     check_caught(&finding, lie, by).with_context(|| kind.to_owned())
 }
 
@@ -670,7 +670,7 @@ fn cuts_of_uploads(candidate: &Candidate, class: Durability, cuts: usize) -> Res
 fn hasty() -> Result<()> {
     let own = Options::new([("catalogue".to_owned(), "own".to_owned())].into());
     let hasty = Candidate { options: own, ..candidate(Lie::CataloguesFirst)? };
-    let finding = cuts_of_uploads(&hasty, Durability::EachWrite, 6)?;
+    let finding = cuts_of_uploads(&hasty, Durability::EachWrite, 10)?;
     let only_dangling = finding.damaged.iter().all(|sort| sort.damage == Damage::Dangling);
     ensure!(finding.damages() > 0 && only_dangling, "{finding:?}");
     ensure!(Verdict::on(Loss::Nothing, &finding) == Verdict::Refuted, "{finding:?}");
