@@ -119,7 +119,7 @@ fn out_not_empty() -> Outcome {
 
 fn larger_than_the_disk() -> Outcome {
     let work = Work::new();
-    let arguments = "run --corpus fixed:1GB --corpus-bytes 900TB --stores files/flat --out out";
+    let arguments = "run --corpus fixed:4GB --corpus-bytes 900TB --stores files/flat --out out";
     work.say(arguments).refused(&["free", "--corpus-bytes"]);
     assert!(work.names(".").is_empty());
     Ok(())

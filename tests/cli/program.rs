@@ -73,8 +73,17 @@ impl Work {
         command
     }
 
+    /// A run leaves the kernel's caches alone: trials run side by side, and all of them would read their programs and libraries
+    /// from the disk again.
     pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Said {
-        finish(self.command(BLOBWISE).args(arguments))
+        let mut command = self.command(BLOBWISE);
+        command.args(arguments);
+        let words: Vec<&OsStr> = command.get_args().collect();
+        let is_told = words.iter().any(|word| *word == "--resume" || *word == "--no-drop-caches");
+        if words.first().is_some_and(|word| *word == "run") && !is_told {
+            command.arg("--no-drop-caches");
+        }
+        finish(&mut command)
     }
 
     /// Runs with words separated by spaces.

@@ -205,7 +205,7 @@ fn killed_in_the_pilot() -> Outcome {
 /// One of two that begin at the same moment gets the directory, and one that comes later is told who has it.
 fn one_out_for_two() -> Outcome {
     let work = prepared();
-    let run = "run --stores null --rounds 1 --phases fill --quiet --out one";
+    let run = "run --stores null --blobs 12 --rounds 1 --phases fill --quiet --out one";
     let begin = || start(work.command(BLOBWISE).args(run.split_whitespace()));
     let (first, second) = (begin(), begin());
     let (first, second) = (wait(first), wait(second));
@@ -213,7 +213,7 @@ fn one_out_for_two() -> Outcome {
     done.ended(0);
     refused.refused(&["`one`"]);
     assert!(RunResult::load(&work.path("one"))?.complete);
-    let child = run_until(&work, &format!("{RUN} --rounds 6"), "read-warm", 3);
+    let child = run_until(&work, &format!("{RUN} --rounds 4"), "read-warm", 3);
     let holder = format!("another run of blobwise (process {}) writes to `out`", child.id());
     let before = std::fs::read(work.path("out/plan.toml")).unwrap();
     for line in ["run --stores null --rounds 1 --out out", "run --resume out", "report out"] {

@@ -24,6 +24,9 @@ use crate::shown;
 use crate::store::{Facts, Mode};
 use possible::impossible;
 
+/// Others may write to the device all the time: no longer than this is waited for it after a visit.
+const QUIET_PATIENCE: Duration = Duration::from_secs(2);
+
 /// Does a whole visit but for what is left out, and tells the phases that begin. `None`: it was stopped from outside, and what it
 /// measured is incomplete.
 pub fn visit(
@@ -118,7 +121,9 @@ fn visit_here(
     });
     // What cannot be removed stays for the next run; no candidate is measured beside it without being told.
     let outcome = outcome.and(remove_tree(&dir)).and(machine::sync_filesystem(&run.place));
-    machine::wait_until_quiet(run.device.as_ref(), Duration::from_secs(2));
+    // What a visit leaves to be written takes no longer than the visit did.
+    let patience = (machine::uptime() - begin).min(QUIET_PATIENCE);
+    machine::wait_until_quiet(run.device.as_ref(), patience);
     visit.seconds = (machine::uptime() - begin).as_secs_f64();
     match outcome {
         _ if run.stopped() => return Ok(None),

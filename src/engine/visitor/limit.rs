@@ -147,7 +147,7 @@ impl Visitor<'_> {
         if let Some(budget) = wanted.filter(|budget| *budget < MEMORY_MIN) {
             let (budget, least) = (units::bytes(budget as f64), units::bytes(MEMORY_MIN as f64));
             return Ok(Some(format!(
-                "{budget} of memory is less than {least}, which nothing can be held to"
+                "{budget} of memory is less than {least}, which no candidate can be held to: `--blobs` or `--memory` larger"
             )));
         }
         let class = self.store()?.1;
