@@ -775,7 +775,7 @@ const SCALES: &[(&str, &str)] = &[
 /// Of several corpora the first and the last are kept, and the first alone where many candidates start a server for each. Of the
 /// values of an option two make candidates enough, and one where no claim names them or a browser starts for each.
 fn made_small(mut text: PlanText) -> PlanText {
-    const MANY: usize = 5; // candidates
+    const MANY: usize = 10; // candidates
     if text.corpora.len() > 2 {
         text.corpora.drain(1..text.corpora.len() - 1);
     }
