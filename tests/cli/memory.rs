@@ -18,6 +18,12 @@ pub fn trials() -> Vec<Trial> {
             _ => None,
         })
         .filter(|store| !store.starts_with("page/"))
+        // A server by URL is not ours to limit, and nothing that tests may install has these.
+        .filter(|store| match stores::family(store) {
+            "mssql" => false,
+            "mongodb" => missing(store).is_none(),
+            _ => true,
+        })
         .map(|store| {
             let lacks = missing(store).or_else(no_groups);
             needing(&format!("{store} keeps within its memory"), lacks, move || keeps_within(store))
