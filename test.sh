@@ -178,10 +178,9 @@ failures() {
 }
 log=$(mktemp)
 trap failures EXIT
-# A trial that hangs ends the tests, and is the last one on the screen.
-tests() { timeout --kill-after=60 70m cargo test "$@" 2>&1 | tee -a "$log"; }
 
 say "Tests"
-tests --quiet --locked --no-fail-fast "${features[@]}"
+# A trial that hangs ends the tests, and is the last one on the screen.
+timeout --kill-after=60 70m cargo test --quiet --locked --no-fail-fast "${features[@]}" 2>&1 | tee "$log"
 
 say "All of it passed"

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::out::check_file;
+use super::out::{check_file, write_file};
 use super::progress::Bar;
 use super::run::{Signals, values_of};
 use super::{Ended, print};
@@ -190,7 +190,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     print(&besides::errors_table(&under_way.report))?;
     let report = under_way.report;
     if let Some(file) = &flags.json {
-        write(file, &serde_json::to_string_pretty(&report)?)?;
+        write_file(file, &serde_json::to_string_pretty(&report)?)?;
     }
     write_pages(flags, std::slice::from_ref(&report))?;
     Ok(match signals.received() {
@@ -227,10 +227,10 @@ fn read(file: &Path) -> Result<Report> {
 fn write_pages(flags: &Flags, reports: &[Report]) -> Result<()> {
     if let Some(file) = &flags.markdown {
         let earlier = earlier(file)?;
-        write(file, &markdown(reports, earlier.as_deref().and_then(notes)))?;
+        write_file(file, &markdown(reports, earlier.as_deref().and_then(notes)))?;
     }
     if let Some(file) = &flags.html {
-        write(file, &page(reports))?;
+        write_file(file, &page(reports))?;
     }
     Ok(())
 }
@@ -239,10 +239,6 @@ fn write_pages(flags: &Flags, reports: &[Report]) -> Result<()> {
 fn earlier(file: &Path) -> Result<Option<String>> {
     let is_page = std::fs::metadata(file).is_ok_and(|found| found.is_file());
     is_page.then(|| input::read_text(file, MOST)).transpose()
-}
-
-fn write(file: &Path, text: &str) -> Result<()> {
-    std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))
 }
 
 /// What was asked for, without the places that it was written to and made at.

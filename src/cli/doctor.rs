@@ -1,12 +1,12 @@
 //! `blobwise doctor`: the check-list before a new server is bought.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use super::out::check_file;
+use super::out::{check_file, write_file};
 use super::{Ended, eprint, print};
 use crate::doctor::finding::LeastAges;
 use crate::doctor::saved::{Saved, check_free, compared};
@@ -84,16 +84,12 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     }
     if let Some(file) = &flags.json {
         let text = serde_json::to_string_pretty(&report)? + "\n";
-        write(file, &text)?;
+        write_file(file, &text)?;
     }
     if let Some(file) = &flags.html {
-        write(file, &page(&report))?;
+        write_file(file, &page(&report))?;
     }
     Ok(if report.has_failed() { Ended::Failed } else { Ended::Well })
-}
-
-fn write(file: &Path, text: &str) -> Result<()> {
-    std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))
 }
 
 /// Looks at all that the flags name, once they are known to be right.

@@ -124,6 +124,11 @@ pub fn check_file(file: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Writes a file that was asked for beside what is shown.
+pub fn write_file(file: &Path, text: &str) -> Result<()> {
+    std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))
+}
+
 fn check_empty(out: &Path) -> Result<()> {
     match std::fs::read_dir(out).map(Iterator::count) {
         Ok(entries) if entries > 0 => {

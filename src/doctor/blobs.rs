@@ -1,29 +1,16 @@
 //! Columns of a database that are mostly blobs: what they take of it, and the run that measures where else they could live.
 
-use super::facts::{Facts, Kind, Lack, Row, Told, number, or_zero, text};
-use super::finding::{Answer, Check, Finding, Judge, Over, Question, when};
+use super::facts::{Facts, Lack, Row, Told, number, or_zero, text};
+use super::finding::{Answer, Check, Finding, Over, Particular, Question, when};
 use crate::units;
 
 /// The quantiles of sizes that are asked for.
 pub const SHARES: [f64; 6] = [0.1, 0.25, 0.5, 0.75, 0.9, 0.99];
 
-/// What is particular to a server.
-pub struct Particular {
-    /// The name of its check.
-    pub id: &'static str,
-    /// What it is.
-    pub of: Kind,
-    /// What is looked at.
-    pub figure: &'static str,
-    /// Where lengths are read.
-    pub source: &'static str,
-    /// The command with which anybody sees them.
-    pub shown_by: &'static str,
-    /// [`columns`] and [`finding`], told what else the server says.
-    pub judge: Judge,
-}
+/// What may be needed to see lengths.
+pub const RIGHTS: &str = "SELECT on the column, of which only lengths are read";
 
-/// The check of a server.
+/// The check of a server, whose judgement is made of [`columns`] and [`finding`].
 pub const fn check(of: Particular) -> Check {
     Check {
         id: of.id,
@@ -35,7 +22,7 @@ pub const fn check(of: Particular) -> Check {
                  by the run that is named, with their sizes. That they are safe where they are may be worth it.",
         after: "ours",
         source: of.source,
-        rights: "SELECT on the column, of which only lengths are read",
+        rights: of.rights,
         shown_by: of.shown_by,
         judge: of.judge,
     }

@@ -179,6 +179,17 @@ pub fn growth(pair: &(Option<&Row>, &Row), field: &str) -> f64 {
     (or_zero(pair.1, field) - before).max(0.0)
 }
 
+/// Facts for tests: what one source, `s`, said at two looks so many seconds apart.
+#[cfg(test)]
+pub fn between(seconds: f64, before: Value, after: Value) -> Facts {
+    let sample = |seconds: f64, rows: Value| Sample {
+        seconds,
+        told: BTreeMap::from([("s".to_owned(), Told::Rows(serde_json::from_value(rows).unwrap()))]),
+    };
+    let (earlier, later) = (sample(1.0, before), sample(1.0 + seconds, after));
+    Facts { earlier, later, ..Facts::of(Kind::Machine, String::new()) }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -186,12 +197,7 @@ mod tests {
     use super::*;
 
     fn facts(before: Value, after: Value) -> Facts {
-        let sample = |seconds: f64, rows: Value| Sample {
-            seconds,
-            told: BTreeMap::from([("s".to_owned(), Told::Rows(serde_json::from_value(rows).unwrap()))]),
-        };
-        let (earlier, later) = (sample(1.0, before), sample(6.0, after));
-        Facts { earlier, later, ..Facts::of(Kind::Machine, String::new()) }
+        between(5.0, before, after)
     }
 
     #[test]

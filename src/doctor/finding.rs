@@ -182,3 +182,22 @@ pub struct Check {
     /// The judgement.
     pub judge: Judge,
 }
+
+/// What is particular to a server in a check that several have.
+#[derive(Clone, Copy, Debug)]
+pub struct Particular {
+    /// The name of its check.
+    pub id: &'static str,
+    /// What it is.
+    pub of: Kind,
+    /// What is looked at.
+    pub figure: &'static str,
+    /// Where that is read.
+    pub source: &'static str,
+    /// What may be needed to read it.
+    pub rights: &'static str,
+    /// The command with which anybody sees it.
+    pub shown_by: &'static str,
+    /// The judgement, which knows where the server says what.
+    pub judge: Judge,
+}

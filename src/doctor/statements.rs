@@ -1,32 +1,19 @@
 //! Queries that are asked too often: all servers that keep count of their statements are judged alike.
 
-use super::facts::{Facts, Kind, Lack, Row, growth, text};
-use super::finding::{Answer, Check, Finding, Judge, Question, when};
+use super::facts::{Facts, Lack, Row, growth, text};
+use super::finding::{Answer, Check, Finding, Particular, Question, when};
 use crate::units;
 
-/// What is particular to a server.
-pub struct Particular {
-    /// The name of its check.
-    pub id: &'static str,
-    /// What it is.
-    pub of: Kind,
-    /// Where the counters are read.
-    pub source: &'static str,
-    /// What may be needed to read them.
-    pub rights: &'static str,
-    /// The command with which anybody sees them.
-    pub shown_by: &'static str,
-    /// [`frequent`], told where calls and time lie.
-    pub judge: Judge,
-}
+/// What is looked at.
+pub const FIGURE: &str = "how often one query was asked in a second, and its share of the time of all";
 
-/// The check of a server.
+/// The check of a server, whose judgement is [`frequent`], told where calls and time lie.
 pub const fn check(of: Particular) -> Check {
     Check {
         id: of.id,
         of: of.of,
         question: Question::Queries,
-        figure: "how often one query was asked in a second, and its share of the time of all",
+        figure: of.figure,
         threshold: "look: 100 times or more, with 10 % of the time or more",
         reason: "What is asked a hundred times a second has mostly the same answer: a cache beside the application, or one query in place of many, \
                  takes it off the server. It may be what the server is for.",
@@ -90,34 +77,28 @@ pub fn frequent(facts: &Facts, source: &str, time: &str) -> Result<Finding, Lack
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
-    use crate::doctor::facts::{Sample, Told};
-
-    fn facts(before: Value, after: Value) -> Facts {
-        let sample = |seconds: f64, rows: Value| Sample {
-            seconds,
-            told: BTreeMap::from([("s".to_owned(), Told::Rows(serde_json::from_value(rows).unwrap()))]),
-        };
-        let (earlier, later) = (sample(0.0, before), sample(10.0, after));
-        Facts { earlier, later, ..Facts::of(Kind::MySql, String::new()) }
-    }
+    use crate::doctor::facts::between;
 
     #[test]
     fn often_and_long_is_worth_a_look_and_either_alone_is_not() {
         let before = json!([{"id": "a", "calls": 5000, "ms": 9}, {"id": "b", "calls": 7, "ms": 9}]);
         let mut after = json!([{"id": "a", "calls": 6000, "ms": 19, "query": "SELECT\n  `v`"}, {"id": "b", "calls": 8, "ms": 99}]);
-        let found = frequent(&facts(before.clone(), after.clone()), "s", "ms").unwrap();
+        let found = frequent(&between(10.0, before.clone(), after.clone()), "s", "ms").unwrap();
         assert_eq!((found.answer, found.value), (Answer::Look, Some(100.0)));
         assert_eq!(found.figure, "100 times a second, 10 % of the time: `SELECT v`");
         after[1]["ms"] = 100.into();
-        assert_eq!(frequent(&facts(before.clone(), after.clone()), "s", "ms").unwrap().answer, Answer::Ok);
+        assert_eq!(
+            frequent(&between(10.0, before.clone(), after.clone()), "s", "ms").unwrap().answer,
+            Answer::Ok
+        );
         after[0]["calls"] = 5999.into();
         after[1]["ms"] = 10.into();
-        assert_eq!(frequent(&facts(before.clone(), after), "s", "ms").unwrap().answer, Answer::Ok);
-        assert!(frequent(&facts(before.clone(), before), "s", "ms").unwrap_err().contains("nobody asked"));
+        assert_eq!(frequent(&between(10.0, before.clone(), after), "s", "ms").unwrap().answer, Answer::Ok);
+        assert!(
+            frequent(&between(10.0, before.clone(), before), "s", "ms").unwrap_err().contains("nobody asked")
+        );
     }
 }

@@ -12,6 +12,8 @@ pub mod http;
 pub mod http1;
 #[cfg(feature = "http")]
 pub mod http2;
+#[cfg(feature = "mysql")]
+pub mod mysql;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]

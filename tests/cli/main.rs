@@ -16,6 +16,8 @@ mod flips;
 mod memory;
 #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
 mod objects;
+#[path = "../common/obtainable.rs"]
+mod obtainable;
 mod places;
 mod program;
 mod results;

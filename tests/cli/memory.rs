@@ -9,21 +9,17 @@ use blobwise::result::{Reason, RunResult, Status};
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;
 
+use crate::obtainable::is_unobtainable;
 use crate::program::{BLOBWISE, Outcome, Work, missing, needing};
 
 pub fn trials() -> Vec<Trial> {
     let mut trials: Vec<Trial> = stores::table()
         .filter_map(|entry| match entry {
-            Entry::Ready(adapter) => Some(adapter.name),
+            // A server by URL is not ours to limit.
+            Entry::Ready(adapter) if !is_unobtainable(adapter) => Some(adapter.name),
             _ => None,
         })
         .filter(|store| !store.starts_with("page/"))
-        // A server by URL is not ours to limit, and nothing that tests may install has these.
-        .filter(|store| match stores::family(store) {
-            "mssql" => false,
-            "mongodb" => missing(store).is_none(),
-            _ => true,
-        })
         .map(|store| {
             let lacks = missing(store).or_else(no_groups);
             needing(&format!("{store} keeps within its memory"), lacks, move || keeps_within(store))

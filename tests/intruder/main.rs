@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+#[path = "../common/obtainable.rs"]
+mod obtainable;
 mod probes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +21,7 @@ use blobwise::store::{Adapter, Common, Durability, Key, Mode, Options, Setup, Sp
 use blobwise::stores;
 use libtest_mimic::{Arguments, Failed, Trial};
 
+use obtainable::is_unobtainable;
 use probes::Targets;
 
 /// First argument of this program as the other user.
@@ -215,11 +218,11 @@ fn of_every_server() -> Vec<(String, Act)> {
         .collect()
 }
 
-/// Candidates whose program is not there, and why. MongoDB's is in no registry that tests may install from.
+/// Candidates whose program is not there, and why.
 fn missing() -> Vec<(String, String)> {
     let missing = candidates()
         .into_iter()
-        .filter(|(_, adapter, _)| stores::family(adapter.name) != "mongodb")
+        .filter(|(_, adapter, _)| !is_unobtainable(adapter))
         .filter_map(|(name, adapter, _)| Some((name, format!("{:#}", adapter.missing_program()?))));
     missing.collect()
 }

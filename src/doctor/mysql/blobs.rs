@@ -1,14 +1,15 @@
 //! Columns that are mostly blobs, and the run that measures where else they could live.
 
-use crate::doctor::blobs::{self, Particular};
+use crate::doctor::blobs;
 use crate::doctor::facts::{Facts, Kind, Lack};
-use crate::doctor::finding::{Check, Finding, LeastAges};
+use crate::doctor::finding::{Check, Finding, LeastAges, Particular};
 
 pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
     id: "my-blob-columns",
     of: Kind::MySql,
     figure: "the share of all data that the values of one column take",
     source: "lengths of the values in the first 2,000 rows of each large table; information_schema.tables",
+    rights: blobs::RIGHTS,
     shown_by: "SELECT AVG(OCTET_LENGTH(col)) FROM (SELECT COLUMN AS col FROM TABLE LIMIT 2000) AS t",
     judge,
 })];

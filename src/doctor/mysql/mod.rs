@@ -8,14 +8,15 @@ mod statements;
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use mysql::prelude::Queryable;
-use mysql::{Conn, Opts, OptsBuilder, Value};
+use mysql::{Conn, Opts, Value};
 use serde_json::json;
 
 use super::answers;
 use super::facts::{Facts, Kind, Lack, Looks, Row, Told, number, text};
 use super::finding::Check;
+use crate::wire::mysql::opts_of;
 
 /// The checks of a server of MySQL or MariaDB.
 pub const CHECKS: &[&[Check]] = &[ANSWERS, cache::CHECKS, indexes::CHECKS, statements::CHECKS, blobs::CHECKS];
@@ -32,11 +33,8 @@ pub struct MySql {
 /// Checks a URL, before anything is done.
 pub fn parse(url: &str) -> Result<Opts> {
     const PATIENCE: std::time::Duration = std::time::Duration::from_secs(25);
-    let shown = crate::shown::without_passwords(url);
-    let url = url.replacen("mariadb://", "mysql://", 1);
-    let opts = Opts::from_url(&url).with_context(|| format!("`{shown}` is not a URL of MySQL or MariaDB"))?;
-    let opts = OptsBuilder::from_opts(opts).read_timeout(Some(PATIENCE)).write_timeout(Some(PATIENCE));
-    // Behind a port that is forwarded the server's own socket has a path that is another server's here.
+    let opts = opts_of(url)?.read_timeout(Some(PATIENCE)).write_timeout(Some(PATIENCE));
+    // Whatever the URL says: no other place is asked than the one that it names.
     Ok(opts.tcp_connect_timeout(Some(PATIENCE)).prefer_socket(false).into())
 }
 

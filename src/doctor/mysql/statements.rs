@@ -2,14 +2,15 @@
 
 use super::has_performance_schema;
 use crate::doctor::facts::{Facts, Kind, Lack, growth};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Question, when};
-use crate::doctor::statements::{self, Asked, Particular};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Particular, Question, when};
+use crate::doctor::statements::{self, Asked};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     statements::check(Particular {
         id: "my-frequent-query",
         of: Kind::MySql,
+        figure: statements::FIGURE,
         source: "events_statements_summary_by_digest; digests have no values",
         rights: "performance_schema, with SELECT on it",
         shown_by: "SELECT digest_text, count_star, sum_timer_wait FROM performance_schema.events_statements_summary_by_digest \

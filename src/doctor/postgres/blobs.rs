@@ -1,8 +1,8 @@
 //! Columns that are mostly blobs, and the run that measures where else they could live.
 
-use crate::doctor::blobs::{self, Particular};
+use crate::doctor::blobs;
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, text};
-use crate::doctor::finding::{Check, Finding, LeastAges};
+use crate::doctor::finding::{Check, Finding, LeastAges, Particular};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
@@ -10,6 +10,7 @@ pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
     of: Kind::PostgreSql,
     figure: "the share of the database that the values of one column take, and that of the blocks that were asked for",
     source: "lengths of the values in some 10,000 rows of each large table with a TOAST table; pg_statio_user_tables",
+    rights: blobs::RIGHTS,
     shown_by: "SELECT avg(pg_column_size(COLUMN)) FROM TABLE TABLESAMPLE SYSTEM (1)",
     judge,
 })];

@@ -1,14 +1,15 @@
 //! Queries: which are asked too often, and which write temporary files.
 
 use crate::doctor::facts::{Facts, Kind, Lack, growth};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Question, when};
-use crate::doctor::statements::{self, Particular};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Particular, Question, when};
+use crate::doctor::statements;
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     statements::check(Particular {
         id: "pg-frequent-query",
         of: Kind::PostgreSql,
+        figure: statements::FIGURE,
         source: "calls and total_exec_time of pg_stat_statements; query texts have no values",
         rights: "the extension pg_stat_statements; pg_monitor, to see queries of others",
         shown_by: "SELECT calls, total_exec_time, query FROM pg_stat_statements ORDER BY calls DESC LIMIT 10",

@@ -5,6 +5,7 @@
 )]
 
 pub(super) mod catalogue;
+pub(super) mod failed;
 pub(super) mod keys;
 pub(super) mod reader;
 pub(super) mod servers;

@@ -1,12 +1,11 @@
 //! LMDB through heed: one memory-mapped B+tree, one writer at a time, reads lent from the map.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, MdbError, RoTxn, WithTls};
 
 use crate::store::*;
+use crate::stores::common::failed::HasFailed;
 use crate::stores::common::keys::{self, KEY, KeyForm};
 use crate::stores::common::reader::{Reader, Reads};
 
@@ -74,15 +73,13 @@ struct Lmdb {
     blobs: Database<'static, Bytes, Bytes>,
     durability: Durability,
     key_form: KeyForm,
-    /// Whether a commit or a sync has failed. The kernel tells a write that failed once: a later sync finds nothing wrong, and what
-    /// earlier commits left to it may be gone.
-    has_failed: AtomicBool,
+    has_failed: HasFailed,
 }
 
 impl Lmdb {
     fn noting(&self, outcome: heed::Result<()>) -> Result<()> {
         if outcome.is_err() {
-            self.has_failed.store(true, Ordering::Relaxed);
+            self.has_failed.note();
         }
         outcome.map_err(from_lmdb)
     }
@@ -111,7 +108,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         .map_err(from_lmdb)?
         .unwrap_commit();
     let key_form = KeyForm::of(setup.options);
-    let has_failed = AtomicBool::new(false);
+    let has_failed = HasFailed::default();
     Ok(Box::new(Lmdb { env, blobs, durability: setup.durability, key_form, has_failed }))
 }
 
@@ -227,11 +224,7 @@ impl Session for LmdbSession<'_> {
 
     fn sync(&mut self) -> Result<()> {
         if self.store.durability == Durability::OnSync {
-            if self.store.has_failed.load(Ordering::Relaxed) {
-                let why =
-                    "an earlier write failed, and what it took with it is not known: open the store anew";
-                return Err(Error::Failed(anyhow!(why)));
-            }
+            self.store.has_failed.check()?;
             self.store.noting(self.store.env.force_sync())?;
         }
         Ok(())

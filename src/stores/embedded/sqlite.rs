@@ -1,15 +1,15 @@
 //! SQLite: one table, one connection per session.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use rusqlite::blob::Blob;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
 use crate::store::*;
 use crate::stores::common::catalogue::{self, Param};
+use crate::stores::common::failed::HasFailed;
 use crate::stores::common::keys;
 use crate::stores::common::reader::Reader;
 
@@ -123,9 +123,7 @@ struct Sqlite {
     mmap_bytes: u64,
     cache_bytes_each: u64,
     op_timeout: Duration,
-    /// Whether the disk has failed. The kernel tells that once: a later flush of the log finds nothing wrong, and what
-    /// earlier commits left to it may be gone.
-    has_failed: AtomicBool,
+    has_failed: HasFailed,
     /// Holds the database open between sessions, so that the log is not folded in at every session's end.
     keeper: std::sync::Mutex<Connection>,
 }
@@ -144,7 +142,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         // SQLite's page cache belongs to a connection.
         cache_bytes_each: (setup.cache_bytes / setup.workers.max(1) as u64).max(1 << 20),
         op_timeout: setup.op_timeout,
-        has_failed: AtomicBool::new(false),
+        has_failed: HasFailed::default(),
         keeper: std::sync::Mutex::new(keeper),
     };
     {
@@ -187,7 +185,7 @@ impl Sqlite {
     /// An error of a transaction, of which it is kept in mind that it was the disk's.
     fn noted(&self, error: rusqlite::Error) -> Error {
         if let Some(ErrorCode::SystemIoFailure | ErrorCode::DiskFull) = error.sqlite_error_code() {
-            self.has_failed.store(true, Ordering::Relaxed);
+            self.has_failed.note();
         }
         from_sqlite(error)
     }
@@ -514,11 +512,7 @@ impl Session for SqliteSession<'_> {
         if self.store.synchronous != "NORMAL" {
             return Ok(());
         }
-        if self.store.has_failed.load(Ordering::Relaxed) {
-            let why =
-                "the disk has failed before, and what it took with it is not known: open the store anew";
-            return Err(Error::Failed(anyhow!(why)));
-        }
+        self.store.has_failed.check()?;
         self.connection
             .execute_batch("PRAGMA synchronous = FULL; UPDATE marker SET count = count + 1; PRAGMA synchronous = NORMAL;")
             .map_err(|error| self.store.noted(error))

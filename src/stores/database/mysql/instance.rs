@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use mysql::prelude::Queryable;
-use mysql::{Conn, Opts, OptsBuilder, Row, Value};
+use mysql::{Conn, OptsBuilder, Row, Value};
 
 use super::{Flavour, MARIADBD, MYSQLD, flush_log_at_commit, from_mysql};
 use crate::host::server::{Launch, Server, SocketDir, from_cache, run_to_end};
@@ -229,18 +229,6 @@ fn settings(setup: &Setup, flavour: Flavour, log_bytes: u64) -> Vec<String> {
         }
     }
     settings
-}
-
-/// How to connect to a server of the user's.
-pub(super) fn opts_of(url: &str) -> Result<OptsBuilder> {
-    let shown = crate::shown::without_passwords(url);
-    let url = url.replacen("mariadb://", "mysql://", 1);
-    let opts = Opts::from_url(&url).with_context(|| format!("`{shown}` is not a URL of MySQL or MariaDB"))?;
-    let asks_for_socket = url.contains("prefer_socket=");
-    let opts = OptsBuilder::from_opts(opts);
-    // The driver would leave a port of this machine for the socket that the server names: another way than the one that was asked
-    // for, and behind a forwarded port another server.
-    Ok(if asks_for_socket { opts } else { opts.prefer_socket(false) })
 }
 
 /// Refuses a server of the other kind, too old, or of a lower class than asked for: its flush at commit is a setting of the

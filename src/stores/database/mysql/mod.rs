@@ -17,6 +17,7 @@ use crate::stores::common::catalogue;
 use crate::stores::common::keys::KeyForm;
 use crate::stores::common::reader::Reader;
 use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECES, PROFILE, SERVER, URL};
+use crate::wire::mysql::opts_of;
 
 pub(in crate::stores) const MARIADBD: Program = Program {
     name: "mariadbd",
@@ -297,7 +298,7 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
         Host::of(setup.options, || Instance::start(setup, flavour), || Instance::shared(setup, flavour))?;
     let base = match host.instance() {
         Some(instance) => instance.opts(),
-        None => instance::opts_of(setup.options.text("url"))?,
+        None => opts_of(setup.options.text("url"))?,
     };
     // Said by each connection that a server serves others beside: it is a request more for each.
     let init = (!host.is_private()).then(|| flavour.of_session(setup.options));

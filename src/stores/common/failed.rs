@@ -1,0 +1,28 @@
+//! What a store keeps in mind of a disk that failed.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::anyhow;
+
+use crate::store::{Error, Result};
+
+/// Whether a write or a flush has failed since the store was opened. The kernel tells that once: a later flush finds nothing wrong, and
+/// what earlier commits left to it may be gone.
+#[derive(Debug, Default)]
+pub(in crate::stores) struct HasFailed(AtomicBool);
+
+impl HasFailed {
+    /// One has failed.
+    pub(in crate::stores) fn note(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Refuses to say that all is kept behind one that failed.
+    pub(in crate::stores) fn check(&self) -> Result<()> {
+        if self.0.load(Ordering::Relaxed) {
+            let why = "an earlier write failed, and what it took with it is not known: open the store anew";
+            return Err(Error::Failed(anyhow!(why)));
+        }
+        Ok(())
+    }
+}
