@@ -286,6 +286,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/decisions.md",
     "docs/doctor.md",
     "docs/durability.md",
+    "docs/ext4-after-a-failed-commit.md",
     "docs/ext4-after-a-failed-write.md",
     "docs/glossary.md",
     "docs/method.md",

@@ -17,6 +17,17 @@ impl HasFailed {
         self.0.store(true, Ordering::Relaxed);
     }
 
+    /// The outcome of a write or a flush, noted if it failed.
+    pub(in crate::stores) fn noting<T, E>(
+        &self,
+        outcome: std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        if outcome.is_err() {
+            self.note();
+        }
+        outcome
+    }
+
     /// Refuses to say that all is kept behind one that failed.
     pub(in crate::stores) fn check(&self) -> Result<()> {
         if self.0.load(Ordering::Relaxed) {
@@ -24,5 +35,20 @@ impl HasFailed {
             return Err(Error::Failed(anyhow!(why)));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn behind_one_that_failed_nothing_is_kept_any_more() {
+        let has_failed = HasFailed::default();
+        assert_eq!(has_failed.noting(Ok::<_, ()>(7)), Ok(7));
+        assert!(has_failed.check().is_ok());
+        assert_eq!(has_failed.noting(Err::<(), _>("no")), Err("no"));
+        assert_eq!(has_failed.noting(Ok::<_, ()>(7)), Ok(7));
+        assert!(has_failed.check().is_err());
     }
 }

@@ -78,10 +78,7 @@ struct Lmdb {
 
 impl Lmdb {
     fn noting(&self, outcome: heed::Result<()>) -> Result<()> {
-        if outcome.is_err() {
-            self.has_failed.note();
-        }
-        outcome.map_err(from_lmdb)
+        self.has_failed.noting(outcome).map_err(from_lmdb)
     }
 }
 

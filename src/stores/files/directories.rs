@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use super::ramdisk;
 use super::stdio::Stream;
 use crate::store::*;
+use crate::stores::common::failed::HasFailed;
 
 const PUT: OptionSpec = OptionSpec {
     name: "put",
@@ -179,6 +180,7 @@ struct Files {
     buffer_bytes: usize,
     sessions: AtomicU64,
     facts: Facts,
+    has_failed: HasFailed,
 }
 
 fn hashed(setup: &Setup) -> Layout {
@@ -207,6 +209,7 @@ fn files<const N: usize>(base: File, setup: &Setup, layout: Layout, facts: [(&st
         buffer_bytes: setup.options.number("buffer") as usize,
         sessions: AtomicU64::new(0),
         facts,
+        has_failed: HasFailed::default(),
     }
 }
 
@@ -474,10 +477,12 @@ impl Session for FilesSession<'_> {
     }
 
     fn sync(&mut self) -> Result<()> {
+        let has_failed = &self.store.has_failed;
+        has_failed.check()?;
         if self.store.sync_whole_filesystem {
-            return Ok(rustix::fs::syncfs(&self.store.base)?);
+            return Ok(has_failed.noting(rustix::fs::syncfs(&self.store.base))?);
         }
-        self.flush_each()
+        has_failed.noting(self.flush_each())
     }
 
     fn list(&mut self, each: &mut dyn FnMut(&str)) -> Result<()> {

@@ -18,6 +18,7 @@ use anyhow::{Context, anyhow};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::store::*;
+use crate::stores::common::failed::HasFailed;
 
 pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     name: "files/packed",
@@ -188,6 +189,7 @@ struct Packed {
     appended: AtomicU64,
     /// How much of `appended` is on stable storage; held while flushing, so that one flush serves all who wait.
     flushed: Mutex<u64>,
+    has_failed: HasFailed,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -205,6 +207,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         packs: Mutex::default(),
         appended: AtomicU64::new(0),
         flushed: Mutex::new(0),
+        has_failed: HasFailed::default(),
     };
     if setup.mode == Mode::Open {
         store.open_packs()?;
@@ -427,7 +430,7 @@ impl Packed {
                 return Ok(Arc::clone(last));
             }
             Some(full) if self.durability != Durability::None => {
-                full.file.sync_data()?;
+                self.flush_pack(full)?;
                 // Nobody writes while `packs` is held. Not earlier: whoever finds no mark takes the pack for flushed.
                 full.is_dirty.store(false, Ordering::Release);
             }
@@ -528,13 +531,19 @@ impl Packed {
             if !pack.is_dirty.swap(false, Ordering::AcqRel) {
                 continue;
             }
-            if let Err(error) = pack.file.sync_data() {
+            if let Err(error) = self.flush_pack(pack) {
                 pack.is_dirty.store(true, Ordering::Release);
-                return Err(error.into());
+                return Err(error);
             }
         }
         *flushed = covered;
         Ok(())
+    }
+
+    /// Behind a flush that failed there may be a record that is torn, and a pack is read up to the first of these.
+    fn flush_pack(&self, pack: &Pack) -> Result<()> {
+        self.has_failed.check()?;
+        Ok(self.has_failed.noting(pack.file.sync_data())?)
     }
 
     /// Rewrites packs of which more than this share is garbage, until there is none: one that goes leaves its deletes to others,
@@ -554,7 +563,7 @@ impl Packed {
         {
             let mut packs = lock(&self.packs);
             if packs.last().is_some_and(|last| last.number == old.number) {
-                old.file.sync_data()?;
+                self.flush_pack(old)?;
                 self.begin_pack(&mut packs)?;
             }
         }
@@ -583,7 +592,7 @@ impl Packed {
             offset += header.record_bytes();
         }
         if let Some(last) = lock(&self.packs).last() {
-            last.file.sync_data()?;
+            self.flush_pack(last)?;
         }
         lock(&self.packs).retain(|pack| pack.number != old.number);
         Ok(std::fs::remove_file(pack_path(&self.dir, old.number))?)
@@ -787,6 +796,7 @@ mod tests {
             packs: Mutex::default(),
             appended: AtomicU64::new(0),
             flushed: Mutex::new(0),
+            has_failed: HasFailed::default(),
         }
     }
 
