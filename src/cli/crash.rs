@@ -185,6 +185,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
             break;
         }
         outcome?;
+        under_way.say(&shown::checks_on(&under_way.report, kind))?;
     }
     under_way.bar.clear();
     print(&besides::errors_table(&under_way.report))?;

@@ -90,8 +90,9 @@ const MAKERS: &[Maker] = &[
     Maker {
         kind: "ext4",
         program: program("mkfs.ext4", &["-V"], "mke2fs", "apt-get install e2fsprogs"),
-        // All of it at once, so that the kernel does not go on with it later; a journal as small disks have.
-        words: &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-J", "size=8"],
+        // All of it at once, so that the kernel does not go on with it later; a journal as small disks have; as many files as any store
+        // makes, where 16 MiB of empty inodes would be a part of every image.
+        words: &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-J", "size=8", "-N", "8192"],
         without_flushes: Some("barrier=0"),
         checker: Checker {
             program: program("e2fsck", &["-V"], "e2fsck", "apt-get install e2fsprogs"),

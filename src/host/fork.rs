@@ -118,6 +118,31 @@ impl SharedWords {
         // SAFETY: mapped with this length as long as `self` lives, zeroed, and read and written as these only.
         unsafe { std::slice::from_raw_parts(self.first.cast::<AtomicU64>(), self.words) }
     }
+
+    /// Puts bytes there, from a word on, at the speed of memory. Who reads them is told by another word that they are there. Panics
+    /// where there are not so many words.
+    #[expect(unsafe_code, reason = "bytes are copied as they lie")]
+    pub fn put(&self, word: usize, bytes: &[u8]) {
+        let words = &self.get()[word..word + bytes.len().div_ceil(8)];
+        // SAFETY: these words have room for the bytes, are mapped as long as `self` lives, and are no part of `bytes`, which is borrowed
+        // from elsewhere. Nobody reads them before another word says that they are there.
+        unsafe {
+            let to = words.as_ptr().cast::<u8>().cast_mut();
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+        }
+    }
+
+    /// Copies bytes that were put there. Panics where there are not so many words.
+    #[expect(unsafe_code, reason = "bytes are copied as they lie")]
+    pub fn copy_to(&self, word: usize, bytes: &mut [u8]) {
+        let words = &self.get()[word..word + bytes.len().div_ceil(8)];
+        // SAFETY: these words hold so many bytes, are mapped as long as `self` lives, and are no part of `bytes`. Nobody changes them
+        // once another word has said that they are there.
+        unsafe {
+            let from = words.as_ptr().cast::<u8>();
+            std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len());
+        }
+    }
 }
 
 impl Drop for SharedWords {

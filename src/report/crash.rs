@@ -95,7 +95,7 @@ fn remarks(finding: &Finding) -> Vec<String> {
     remarks.extend(finding.first.as_ref().map(|first| format!("first: {first}")));
     remarks.extend(finding.causes.iter().map(|cause| format!("cause: {}", causes::words(cause))));
     let Checked { by, cuts, wrong, first, not_checked } = &finding.checked;
-    if *cuts > 0 {
+    if *wrong > 0 {
         let first = first.as_ref().map(|first| format!(", first: {first}")).unwrap_or_default();
         remarks
             .push(format!("the file system by its own check (`{by}`): wrong after {wrong} of {cuts}{first}"));
@@ -153,7 +153,38 @@ pub fn cells(line: &Line) -> Vec<String> {
     ]
 }
 
-/// Why lines failed, and what else is to be said of them.
+/// What the file systems' own checks said in all lines together, a sentence for each file system.
+pub fn checks(lines: &[Line]) -> Vec<String> {
+    let mut sums: Vec<(&str, Checked)> = Vec::new();
+    for line in lines {
+        let Some(Finding { checked, .. }) = &line.finding else { continue };
+        match sums.iter_mut().find(|(kind, _)| *kind == line.file_system) {
+            Some((_, sum)) => {
+                sum.cuts += checked.cuts;
+                sum.wrong += checked.wrong;
+            }
+            None => sums.push((&line.file_system, checked.clone())),
+        }
+    }
+    let of_one = |(kind, Checked { by, cuts, wrong, .. }): &(&str, Checked)| {
+        let cuts = units::counted(*cuts, "cut");
+        format!("The file system by its own check (`{by}`), on {kind}: wrong after {wrong} of {cuts}.")
+    };
+    sums.iter().filter(|(_, sum)| sum.cuts > 0).map(of_one).collect()
+}
+
+/// The same for a terminal, of one file system.
+pub fn checks_on(report: &Report, file_system: &str) -> String {
+    let own = report.lines.iter().filter(|line| line.file_system == file_system);
+    let mut text = String::new();
+    for said in checks(&own.cloned().collect::<Vec<_>>()) {
+        text.push('\n');
+        wrapped(&mut text, "", &said);
+    }
+    text
+}
+
+/// Why lines failed, and what else is to be said of them and of their file systems.
 pub fn first_of_all(lines: &[Line]) -> Vec<String> {
     let of = |line: &Line| {
         let on = on(line);
@@ -162,7 +193,7 @@ pub fn first_of_all(lines: &[Line]) -> Vec<String> {
         said.extend(remarks.map(|words| format!("{on}: {words}.")));
         said
     };
-    lines.iter().flat_map(of).collect()
+    lines.iter().flat_map(of).chain(checks(lines)).collect()
 }
 
 /// Which line it is.

@@ -31,7 +31,9 @@ pub(super) fn put_details(page: &mut Page, controls: &[Control], lines: &[Line])
         .iter()
         .map(|control| format!("On {}, {}.", control.file_system, of_control(control)))
         .collect();
-    page.paragraph(&format!("Controls. {}", controls.join(" ")));
+    if !controls.is_empty() {
+        page.paragraph(&format!("Controls. {}", controls.join(" ")));
+    }
 }
 
 /// Where a page has what people added: in between, the program changes nothing.

@@ -70,11 +70,7 @@ impl Log {
         let at = HEAD + ENTRIES_MAX * ENTRY + used;
         let needed = bytes.len().div_ceil(8);
         ensure!(at + needed <= words.len(), "the log of the disk is full");
-        for (word, bytes) in words[at..].iter().zip(bytes.chunks(8)) {
-            let mut whole = [0; 8];
-            whole[..bytes.len()].copy_from_slice(bytes);
-            word.store(u64::from_le_bytes(whole), Ordering::Relaxed);
-        }
+        self.words.put(at, bytes);
         self.push(bytes.len() as u64, offset, at as u64)?;
         words[1].store((used + needed) as u64, Ordering::Relaxed);
         Ok(())
@@ -115,11 +111,7 @@ impl Log {
     /// Puts what a write wrote into an image of the disk: its first `bytes`.
     pub fn apply(&self, entry: &Entry, bytes: u64, image: &mut [u8]) {
         let Some(place) = image.get_mut(entry.offset as usize..) else { return };
-        let words = self.words()[entry.at..].iter();
-        let place = &mut place[..bytes.min(entry.len) as usize];
-        for (piece, word) in place.chunks_mut(8).zip(words) {
-            piece.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes()[..piece.len()]);
-        }
+        self.words.copy_to(entry.at, &mut place[..bytes.min(entry.len) as usize]);
     }
 }
 

@@ -93,6 +93,25 @@ fn the_summary_counts_each_line_once_and_names_who_broke_what() {
 }
 
 #[test]
+fn what_file_systems_say_is_summed_up_and_who_found_one_wrong_is_named() {
+    let checked = |cuts: usize, wrong: usize| {
+        let mut line = line_of("tree", "each-write", 240, 0, json!({}));
+        let first = (wrong > 0).then(|| "a block is used twice".to_owned());
+        line.finding.as_mut().unwrap().checked =
+            Checked { by: "check -n".to_owned(), cuts, wrong, first, not_checked: None };
+        line
+    };
+    let said = first_of_all(&[checked(20, 0), checked(24, 2), checked(0, 0)]);
+    let wrong: Vec<&String> = said.iter().filter(|said| said.contains("check -n")).collect();
+    let [of_line, of_all] = wrong.as_slice() else { panic!("{said:#?}") };
+    assert!(of_line.ends_with("wrong after 2 of 24, first: a block is used twice."), "{of_line}");
+    assert_eq!(*of_all, "The file system by its own check (`check -n`), on ext4: wrong after 2 of 44 cuts.");
+    let report = Report { lines: vec![checked(20, 0)], ..report() };
+    assert!(checks_on(&report, "ext4").contains("wrong after 0 of"));
+    assert_eq!(checks_on(&report, "xfs"), "");
+}
+
+#[test]
 fn pages_have_the_matrix_the_reasons_and_a_picture_without_a_script() {
     let report = report();
     let text = markdown(std::slice::from_ref(&report), None);

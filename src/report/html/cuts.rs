@@ -46,7 +46,7 @@ pub fn contents(controls: &[Control], lines: &[Line]) -> Markup {
         details.everything open { summary { "All figures" } (details(&cut)) }
         @for said in words::first_of_all(lines) { p { (prose(&said)) } }
         (beside(lines))
-        h3 { "Controls" }
+        @if !controls.is_empty() { h3 { "Controls" } }
         ul { @for control in controls { li class=[(!control.holds()).then_some("failed")] { (words::of_control(control)) " (" (control.file_system) ")" } } }
     }
 }
