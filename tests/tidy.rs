@@ -389,6 +389,7 @@ fn other_values(spec: &OptionSpec) -> String {
         }
         Values::Decimal { max } => format!("0 to {max}"),
         Values::Word => "a word that the store understands".to_owned(),
+        Values::FileSystem => "one of the [file systems](#file-systems)".to_owned(),
         Values::Url => "a URL".to_owned(),
     }
 }

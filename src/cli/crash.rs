@@ -116,6 +116,12 @@ impl Asked {
         let stores = flags.stores.as_deref().map_or_else(all, split_list);
         let sets = flags.set.iter().map(|set| values_of(set)).collect::<Result<Sets>>()?;
         let (candidates, _) = candidates(&stores, &sets, true)?;
+        if let Some(candidate) = candidates.iter().find(|candidate| candidate.on().is_some()) {
+            bail!(
+                "`{}`: disks that are cut have the file systems of `--fs`; leave `on` out",
+                candidate.label
+            );
+        }
         let classes = split_list(&flags.durability);
         let classes = classes.iter().map(|class| durability_class(class)).collect::<Result<_>>()?;
         let mut kinds = split_list(&flags.fs);

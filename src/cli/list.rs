@@ -1,4 +1,4 @@
-//! `blobwise list`: stores, plans and corpora.
+//! `blobwise list`: stores, plans, corpora and file systems.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::{Ended, print};
 use crate::corpus::{FORMS, PRESETS, Preset};
+use crate::host::disk::{FileSystem, not_made};
 use crate::plan::{COMMON, PlanText, SHIPPED, defaults, missing_server};
 use crate::store::{Adapter, Durability, OptionSpec, Values, View};
 use crate::stores::{self, Entry};
@@ -20,6 +21,8 @@ enum What {
     Plans,
     /// Presets of sizes
     Corpora,
+    /// File systems that can be made for a run, and what others lack
+    FileSystems,
 }
 
 /// Flags of the command.
@@ -52,6 +55,12 @@ pub fn main(flags: &Flags) -> Result<Ended> {
                 .map(|preset| json!({"name": preset.name, "about": about(preset), "cut": preset.cut()}));
             all.insert("corpora".into(), presets.collect());
         }
+        if wanted(What::FileSystems) {
+            let systems = file_systems()
+                .into_iter()
+                .map(|(name, state)| json!({"name": name, "ready": state == READY, "state": state}));
+            all.insert("file_systems".into(), systems.collect());
+        }
         print(&format!("{}\n", serde_json::to_string_pretty(&all)?))?;
         return Ok(Ended::Well);
     }
@@ -70,8 +79,28 @@ pub fn main(flags: &Flags) -> Result<Ended> {
             lines.collect::<String>()
         ));
     }
+    if wanted(What::FileSystems) {
+        let lines = file_systems().into_iter().map(|(name, state)| format!("{name:<24} {state}\n"));
+        parts.push(format!(
+            "File systems (`--on A,B`; of several disks `:N` says how many)\n{}",
+            lines.collect::<String>()
+        ));
+    }
     print(&parts.join("\n"))?;
     Ok(Ended::Well)
+}
+
+/// What can be had is so.
+const READY: &str = "ready";
+
+/// Every file system, and what it lacks here.
+fn file_systems() -> Vec<(String, String)> {
+    let ready = FileSystem::all().into_iter().map(|system| {
+        let state = system.lacks().map_or(READY.to_owned(), |why| format!("{why:#}"));
+        (system.name().to_owned(), state)
+    });
+    let others = not_made().into_iter().map(|(name, why)| (name.to_owned(), why));
+    ready.chain(others).collect()
 }
 
 fn plans() -> Result<Vec<(String, String)>> {
@@ -88,7 +117,7 @@ fn about(preset: &Preset) -> String {
 fn state(entry: &Entry) -> String {
     match entry {
         Entry::Ready(adapter) => match missing_server(adapter, &defaults(adapter)) {
-            None => "ready".to_owned(),
+            None => READY.to_owned(),
             Some(error) => format!("{error:#}"),
         },
         Entry::NotCompiled { feature, .. } => {
@@ -134,6 +163,7 @@ fn values(values: &Values, default: &str) -> String {
         Values::Integer { min, max } => format!("{default} ({min} to {max})"),
         Values::Decimal { max } => format!("{default} (0 to {max})"),
         Values::Word => default.to_owned(),
+        Values::FileSystem => format!("{default}, or one of the file systems"),
         Values::Url => "(not set), or NAME://USER:PASSWORD@HOST/...".to_owned(),
         Values::Bytes { min, max } => {
             format!("{default} ({} to {})", units::bytes(*min as f64), units::bytes(*max as f64))
@@ -162,7 +192,7 @@ fn store_json(adapter: &Adapter, entry: &Entry) -> serde_json::Value {
         "name": adapter.name,
         "kind": adapter.kind.name(),
         "about": adapter.about,
-        "ready": state(entry) == "ready",
+        "ready": state(entry) == READY,
         "state": state(entry),
         "durability": caps.durability,
         "loss": caps.durability.iter().map(loss).collect::<serde_json::Map<_, _>>(),

@@ -34,7 +34,7 @@ enum Command {
     Run(Box<run::Flags>),
     /// Measure ways to deliver a page's icons and late content in a real browser (same as `run page`)
     Page(page::Flags),
-    /// Show what there is: stores, plans, corpora
+    /// Show what there is: stores, plans, corpora, file systems
     List(list::Flags),
     /// Show what a corpus is: count, bytes, quantiles, histogram, compression ratio
     Corpus(corpus::Flags),

@@ -13,15 +13,17 @@ use super::progress::{Loudness, Progress, summarize};
 use super::{Ended, eprint, print};
 use crate::corpus::Corpus;
 use crate::engine::preflight::{
-    check_batches, check_limits, check_lists, check_memory, check_places, check_servers, check_space,
-    difference,
+    Image, check_batches, check_limits, check_lists, check_memory, check_places, check_servers, check_space,
+    difference, images,
 };
 use crate::engine::run::{Start, run};
+use crate::engine::visitor::Disks;
 use crate::host::control_group::why_no_memory_group;
+use crate::host::disk::{OwnDisk, own_mounts, why_not_mounted};
 use crate::host::machine;
 use crate::host::place::{Place, check_parent};
 use crate::host::processors::Apart;
-use crate::plan::{OneOrMany, PREVIEW_SCALE, Plan, PlanText, split_list, split_pair};
+use crate::plan::{OneOrMany, PREVIEW_SCALE, Plan, PlanText, file_system, split_list, split_pair};
 use crate::records::Records;
 use crate::report;
 use crate::result::{Program, RunResult, Status, replace};
@@ -121,6 +123,10 @@ pub struct Flags {
     /// Directory on the disk to measure [default: the current directory]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// File systems, separated by commas, such as ext4,xfs,btrfs-raid0:4 (see `blobwise list file-systems`): made for the run on images
+    /// in --dir, and every candidate once on each of them (as root); dir among them is --dir itself
+    #[arg(long, value_name = "A,B")]
+    on: Option<String>,
     /// Where plan, result and report go [default: blobwise-runs/<time>]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -200,6 +206,9 @@ pub fn carry_out(
 ) -> Result<(RunResult, Ended)> {
     if loudness != Loudness::Quiet {
         eprint(&format!("Stores lie in `{}`: {}", job.plan.dir.display(), machine::disk(job.place.path())));
+        for (name, disk) in &job.disks {
+            eprint(&format!("`{name}` lies there on images of its own: {}", disk.words()));
+        }
     }
     let mut progress = Progress::new(&job.plan, job.out.path.clone(), loudness);
     let start = Start {
@@ -208,6 +217,7 @@ pub fn carry_out(
         earlier: job.earlier,
         program: program(),
         place: job.place,
+        disks: job.disks,
         since,
         stop: &signals.stop,
     };
@@ -231,6 +241,8 @@ pub struct Job {
     plan: Plan,
     corpora: Vec<Corpus>,
     earlier: Option<Records>,
+    // Before the place that they lie in.
+    disks: Disks,
     place: Place,
     out: Out,
 }
@@ -247,6 +259,7 @@ pub fn fresh(flags: &Flags) -> Result<Job> {
             Some(why) => eprint(&format!("reads with little memory are left out: {why:#}")),
         }
     }
+    check_on(flags)?;
     let plan = text.resolve(flags.stores.is_some())?;
     if flags.durability.is_some() {
         check_class(&plan)?;
@@ -256,7 +269,7 @@ pub fn fresh(flags: &Flags) -> Result<Job> {
         check_out(out)?;
     }
     let corpora = build(&plan)?;
-    let (plan, place) = prepare_place(plan, &corpora)?;
+    let (plan, place, disks) = prepare_place(plan, &corpora)?;
     let out = Out::make(flags.out.as_deref())?;
     let text = plan.text.to_toml()?;
     let begun = replace(&out.path.join("plan.toml"), text.as_bytes())
@@ -265,7 +278,7 @@ pub fn fresh(flags: &Flags) -> Result<Job> {
         out.abandon();
         return Err(error);
     }
-    Ok(Job { plan, corpora, earlier: None, place, out })
+    Ok(Job { plan, corpora, earlier: None, disks, place, out })
 }
 
 /// An earlier run that is to be gone on with. One that was stopped before its first visit ended is begun anew.
@@ -299,11 +312,11 @@ pub fn resumed(dir: &Path) -> Result<Job> {
              with `blobwise run {dir}/plan.toml`"
         );
     }
-    let (plan, place) = prepare_place(plan, &corpora)?;
+    let (plan, place, disks) = prepare_place(plan, &corpora)?;
     if earlier.is_none() {
         write_manifest(&corpora, dir)?;
     }
-    Ok(Job { plan, corpora, earlier, place, out })
+    Ok(Job { plan, corpora, earlier, disks, place, out })
 }
 
 fn build(plan: &Plan) -> Result<Vec<Corpus>> {
@@ -311,7 +324,7 @@ fn build(plan: &Plan) -> Result<Vec<Corpus>> {
 }
 
 /// Checks the place and makes it. The plan gets absolute paths, so that it means the same from anywhere.
-fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place)> {
+fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place, Disks)> {
     let above = that_exists(&plan.dir);
     if machine::is_read_only(above) {
         bail!("`{}` is on a read-only file system; name another place with --dir", plan.dir.display());
@@ -329,9 +342,15 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place)> {
         check_space(above, corpus)?;
         check_memory(&plan, corpus)?;
     }
+    let images = images(&plan, corpora, above)?;
+    if !images.is_empty() {
+        why_not_mounted().map_or(Ok(()), Err)?;
+        own_mounts()?;
+    }
     let place = Place::make(&plan.dir)?;
     place.left().iter().for_each(|left| eprint(left));
-    check_places(&plan, place.path())?;
+    let disks = make_disks(&images, &place)?;
+    check_places(&plan, place.path(), &disks)?;
     check_servers(&plan, corpora, place.path())?;
     plan.dir = std::path::absolute(&plan.dir)?;
     plan.text.dir = Some(plan.dir.clone());
@@ -340,7 +359,29 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place)> {
     {
         *files = std::path::absolute(&*files)?;
     }
-    Ok((plan, place))
+    Ok((plan, place, disks))
+}
+
+/// Makes file systems of our own, each on images in a place.
+fn make_disks(images: &[Image], place: &Place) -> Result<Disks> {
+    let mut disks = Disks::new();
+    for Image { system, bytes } in images {
+        let mount = place.path().join(format!("on-{}", disks.len()));
+        let disk = OwnDisk::make(system, place.path(), &mount, *bytes)?;
+        disks.insert(system.name().to_owned(), disk);
+    }
+    Ok(disks)
+}
+
+/// What was named by flag is there, or an error; a plan's file systems that this machine lacks are candidates that it lacks.
+fn check_on(flags: &Flags) -> Result<()> {
+    for name in flags.on.as_deref().map(split_list).unwrap_or_default().iter().filter(|name| *name != "dir") {
+        let system = file_system(name).context("--on")?;
+        if let Some(why) = system.lacks() {
+            return Err(why.context(format!("the file system `{name}` cannot be made here")));
+        }
+    }
+    Ok(())
 }
 
 /// A directory or, where that is still to be made, the nearest one above it.
@@ -538,6 +579,7 @@ impl Flags {
         put(&mut text.op_timeout, &self.op_timeout);
         put(&mut text.phases, &self.phases.as_deref().map(split_list));
         put(&mut text.stores, &self.stores.as_deref().map(split_list));
+        put(&mut text.on, &self.on.as_deref().map(split_list));
         if self.baselines {
             text.add_baselines();
         }

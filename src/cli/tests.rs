@@ -48,6 +48,7 @@ fn measured(dir: &Path, more: &str) -> RunResult {
         earlier: None,
         program: program(),
         place: Place::make(dir).unwrap(),
+        disks: crate::engine::visitor::Disks::new(),
         since: machine::uptime(),
         stop: &AtomicBool::new(false),
     };

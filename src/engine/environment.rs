@@ -5,13 +5,16 @@ use std::path::Path;
 use super::resources::Idle;
 use super::workers::clock::HostClock;
 use crate::host::machine;
-use crate::plan::Plan;
+use crate::plan::{Candidate, Plan};
 use crate::records::Records;
 use crate::result::Warning;
 use crate::rules::{OTHERS_PROCESSOR_SHARE_MAX, STOLEN_SHARE_MAX};
 
 /// Looks at the machine and notes what makes its figures doubtful.
-pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, place: &Path, idle: Idle) {
+///
+/// Of several places the first is that of the run; candidates may lie in any.
+pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, places: &[&Path], idle: Idle) {
+    let Some(place) = places.first() else { return };
     if cfg!(debug_assertions) {
         records.warning(Warning::DebugBuild);
     }
@@ -21,7 +24,10 @@ pub fn look(records: &mut Records, plan: &Plan, clock: &HostClock, place: &Path,
     if machine::is_in_memory(place) {
         records.warning(Warning::Tmpfs);
     }
-    if machine::remembers_deletions(place) {
+    let on_disks = |candidate: &Candidate| candidate.options.on().is_some() || !candidate.can_be_cold();
+    // What nothing is deleted from remembers nothing.
+    let used = &places[usize::from(plan.candidates.iter().all(on_disks))..];
+    if used.iter().any(|place| machine::remembers_deletions(place)) {
         records.warning(Warning::NoJournal);
     }
     let share = idle.busy_ns / 1e9 / machine::cores() as f64;

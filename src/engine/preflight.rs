@@ -9,9 +9,10 @@ use anyhow::{Context, Result, bail};
 use super::ops::PlannedOp;
 use super::pilot;
 use super::subjects::candidates;
-use super::visitor::setup;
+use super::visitor::{Disks, setup};
 use crate::corpus::Corpus;
 use crate::host::control_group::why_no_memory_group;
+use crate::host::disk::{FileSystem, OwnDisk, free_for_images};
 use crate::host::machine;
 use crate::host::place::remove_tree;
 use crate::plan::{Candidate, Class, Length, Load, Plan, class_of};
@@ -21,11 +22,14 @@ use crate::shown;
 use crate::store::{Common, Mode};
 use crate::units;
 
+/// A store may hold the corpus and take a few copies of it.
+const TIMES: u64 = 4;
+
 /// Refuses a place without room for the corpus in its largest form: a few copies of it, and some room for logs.
 pub fn check_space(dir: &Path, corpus: &Corpus) -> Result<()> {
-    const TIMES: u64 = 4;
     const SPARE_BYTES: u64 = 64 << 20;
-    let (need, free) = (corpus.bytes() * TIMES + SPARE_BYTES, machine::free_bytes(dir)?);
+    let (need, free) =
+        (corpus.bytes().saturating_mul(TIMES).saturating_add(SPARE_BYTES), machine::free_bytes(dir)?);
     if free < need {
         let (need, free) = (units::bytes(need as f64), units::bytes(free as f64));
         bail!(
@@ -34,6 +38,49 @@ pub fn check_space(dir: &Path, corpus: &Corpus) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// A file system of our own that a plan asks for, and bytes of each of its images.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// The file system.
+    pub system: FileSystem,
+    /// Bytes of each image.
+    pub bytes: u64,
+}
+
+/// The file systems that the candidates of a plan lie on, each once, with images that have room for the largest corpus, in the order
+/// of candidates. Refuses what a directory has no room for.
+pub fn images(plan: &Plan, corpora: &[Corpus], dir: &Path) -> Result<Vec<Image>> {
+    /// For what a store writes beside the blobs, its logs above all.
+    const SPARE_BYTES: u64 = 256 << 20;
+    /// For a server's log, which vendors let grow to 1 GiB, and its own files.
+    const SPARE_BYTES_SERVER: u64 = 2 << 30;
+    let corpus_bytes = corpora.iter().map(Corpus::bytes).max().unwrap_or(0);
+    let mut images: Vec<Image> = Vec::new();
+    for candidate in &plan.candidates {
+        let Some(system) = candidate.on() else { continue };
+        let spare = if candidate.traits().has_process { SPARE_BYTES_SERVER } else { SPARE_BYTES };
+        let bytes = system.device_bytes(corpus_bytes.saturating_mul(TIMES).saturating_add(spare));
+        match images.iter_mut().find(|image| image.system.name() == system.name()) {
+            Some(image) => image.bytes = image.bytes.max(bytes),
+            None => images.push(Image { system, bytes }),
+        }
+    }
+    let all: u64 = images.iter().map(|image| image.bytes.saturating_mul(image.system.devices() as u64)).sum();
+    let free = free_for_images(dir)?;
+    if all > free {
+        let names: Vec<&str> = images.iter().map(|image| image.system.name()).collect();
+        bail!(
+            "`{}` has {} for images, and those of {} take {}: name fewer file systems, a smaller corpus (--corpus-bytes, --scale) or \
+             another --dir",
+            dir.display(),
+            units::bytes(free as f64),
+            names.join(", "),
+            units::bytes(all as f64)
+        );
+    }
+    Ok(images)
 }
 
 /// Refuses caches that would push the machine into its swap.
@@ -111,9 +158,11 @@ pub fn check_batches(plan: &Plan, corpora: &[Corpus]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses stores that cannot be in this place, because of its file system.
-pub fn check_places(plan: &Plan, place: &Path) -> Result<()> {
+/// Refuses stores that cannot be in this place, because of its file system, or on that of our own that they are meant for.
+pub fn check_places(plan: &Plan, place: &Path, disks: &Disks) -> Result<()> {
     for candidate in &plan.candidates {
+        let disk = candidate.options.on().and_then(|on| disks.get(on));
+        let place = disk.map_or(place, OwnDisk::path);
         if let Some(why) = (candidate.adapter.needs.of_place)(place) {
             return Err(why.context(format!(
                 "the store `{}` cannot be in `{}`; name another place with --dir, or leave it out",

@@ -33,6 +33,11 @@ impl Idle {
         }
     }
 
+    /// The same of a device that does nothing by itself.
+    pub fn without_device(self) -> Idle {
+        Idle { reads: 0.0, read_bytes: 0.0, written_bytes: 0.0, ..self }
+    }
+
     /// The lower of each figure: what ran in one short look is not what always runs.
     pub fn least(&self, other: &Idle) -> Idle {
         Idle {
@@ -172,6 +177,12 @@ impl<'a> Meter<'a> {
             server_peak_bytes: None,
             store_peak_bytes: None,
         }
+    }
+
+    /// The same for a device that nobody else has: of others nothing is said. What is written twice there is no work of theirs.
+    pub fn alone(mut self) -> Meter<'a> {
+        self.used.disk = None;
+        self
     }
 
     /// Starts or goes on; `servers` are those of the open store.

@@ -1,5 +1,6 @@
 //! A whole run: pilot, rounds, and what decides how many there are.
 
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -13,10 +14,11 @@ use super::probes;
 use super::resources::Idle;
 use super::subjects::candidates;
 use super::visit::visit;
-use super::visitor::{LeftOut, Outcome, OwnMemory, PilotVisit, Run, Subject, Turn, Visit};
+use super::visitor::{Disks, LeftOut, Outcome, OwnMemory, PilotVisit, Run, Subject, Turn, Visit};
 use super::workers::clock::HostClock;
 use crate::corpus::Corpus;
 use crate::corpus::CorpusId;
+use crate::host::disk::OwnDisk;
 use crate::host::machine::{self, Device};
 use crate::host::place::Place;
 use crate::host::processors::Apart;
@@ -91,6 +93,8 @@ pub struct Start<'a> {
     pub program: Program,
     /// Where it works.
     pub place: Place,
+    /// File systems of our own that lie there. They go before it does.
+    pub disks: Disks,
     /// The moment from which the budget counts, by [`machine::uptime`].
     pub since: Duration,
     /// Set from outside to end early.
@@ -138,6 +142,7 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
     let begin = machine::uptime();
     let plan = start.plan;
     let place = start.place;
+    let disks = start.disks;
     let _awake = plan.awake.then(machine::keep_awake).transpose()?;
     let clock = HostClock::best();
     let device = Device::of(place.path());
@@ -146,8 +151,17 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
     let place_path = place.path().to_owned();
     let apart = plan.pin_apart.then(Apart::of_allowed).transpose()?;
     let facts = machine::Machine { pinned: apart.clone(), ..machine::facts(place.path()) };
-    let context =
-        Run { plan, clock, device, drop_caches, place: place_path, common, apart, stop: start.stop };
+    let context = Run {
+        plan,
+        clock,
+        device,
+        disks: &disks,
+        drop_caches,
+        place: place_path,
+        common,
+        apart,
+        stop: start.stop,
+    };
     let resumed = start.earlier.is_some();
     let records =
         start.earlier.unwrap_or_else(|| Records::new(candidates(plan), start.program.clone(), facts));
@@ -258,7 +272,9 @@ impl Course<'_> {
             return Ok(());
         }
         let (plan, clock) = (self.context.plan, self.context.clock);
-        environment::look(&mut self.records, plan, &clock, &self.context.place, idle);
+        let disks = self.context.disks.values().map(OwnDisk::path);
+        let places: Vec<&Path> = std::iter::once(self.context.place.as_path()).chain(disks).collect();
+        environment::look(&mut self.records, plan, &clock, &places, idle);
         self.records.harness = self.harness(idle)?;
         Ok(())
     }
@@ -788,6 +804,7 @@ mod tests {
             earlier: None,
             program: Program::default(),
             place: Place::make(dir.path()).unwrap(),
+            disks: Disks::new(),
             since: machine::uptime(),
             stop: &stop,
         };

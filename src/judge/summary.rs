@@ -199,8 +199,8 @@ fn comparisons(plan: &Design, records: &Records, cells: &[Cell], groups: &[Group
     all
 }
 
-/// What a cell is held against and not judged by: baselines that keep the same blobs on a device too, in the same class where it
-/// writes. Beside what keeps nothing, any ratio would only say that it keeps nothing.
+/// What a cell is held against and not judged by: baselines that keep the same blobs on a device too, on the same file system, in
+/// the same class where it writes. Beside what keeps nothing, any ratio would only say that it keeps nothing.
 fn baselines_of<'c>(
     records: &'c Records,
     cells: &'c [Cell],
@@ -213,7 +213,7 @@ fn baselines_of<'c>(
     let is_held = !cell.rounds.is_empty() && !is_baseline(cell);
     cells.iter().filter(move |other| {
         (is_held && !other.rounds.is_empty() && keeps(&other.store))
-            && (other.phase == cell.phase && other.corpus_id == cell.corpus_id)
+            && (other.phase == cell.phase && other.corpus_id == cell.corpus_id && other.on() == cell.on())
             && (!writes(cell) || other.durability == cell.durability)
     })
 }

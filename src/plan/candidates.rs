@@ -8,7 +8,8 @@ use super::text::{Class, PlanText, Transaction, class_wanted, cold_passes, defau
 use crate::names::unknown;
 use crate::shown::{self, MASK, without_passwords};
 use crate::store::{
-    Adapter, COMMON, Connects, Durability, Kind, MadeCold, OptionSpec, Options, Traits, Values,
+    Adapter, COMMON, Connects, Durability, FileSystem, Kind, MadeCold, NoFileSystem, OptionSpec, Options,
+    Traits, Values, file_systems,
 };
 use crate::stores::{self, CatalogueOf, Entry};
 use crate::units::parse_bytes;
@@ -98,6 +99,11 @@ impl Candidate {
             .then_some("connects anew for every op, and a transaction ends with its connection")
     }
 
+    /// The file system of our own that it lies on, where it does not lie in the directory of the run.
+    pub fn on(&self) -> Option<FileSystem> {
+        self.options.on().and_then(|on| FileSystem::named(on).ok())
+    }
+
     /// Whether its blobs are pages that a browser loads.
     pub fn shows_pages(&self) -> bool {
         self.adapter.kind == Kind::Page
@@ -151,13 +157,25 @@ pub(super) fn check_selector(text: &str, absent: &BTreeMap<String, String>) -> R
 /// Makes the candidates. A store that cannot be had here is an error where `strict`, because it was named by a flag; else it is
 /// returned as missing.
 pub fn candidates(stores: &[String], sets: &Sets, strict: bool) -> Result<(Vec<Candidate>, Vec<Missing>)> {
+    candidates_on(stores, sets, &[], strict)
+}
+
+/// The same, each on every file system of a list (see [`Options::on`]), as far as it lies on a disk of ours at all.
+pub(super) fn candidates_on(
+    stores: &[String],
+    sets: &Sets,
+    on: &[String],
+    strict: bool,
+) -> Result<(Vec<Candidate>, Vec<Missing>)> {
+    let on = checked_list(on)?;
+    let on = on.as_slice();
     let (mut candidates, mut missing) = (Vec::new(), Vec::new());
     let mut used = std::collections::BTreeSet::new();
     for store in stores {
         let (name, fixed) = split_label(store)?;
         match stores::find(name) {
             Some(Entry::Ready(adapter)) => {
-                for candidate in candidates_of(adapter, &fixed, sets, &mut used)? {
+                for candidate in candidates_of(adapter, &fixed, sets, on, &mut used)? {
                     match why_unavailable(&candidate) {
                         None => candidates.push(candidate),
                         Some(error) if strict => {
@@ -200,6 +218,18 @@ pub fn candidates(stores: &[String], sets: &Sets, strict: bool) -> Result<(Vec<C
     Ok((candidates, missing))
 }
 
+/// The names of a list of file systems, each in one way.
+fn checked_list(on: &[String]) -> Result<Vec<String>> {
+    let spec = COMMON.iter().find(|spec| spec.name == ON).context("no option names a file system")?;
+    let mut names = Vec::new();
+    for name in on {
+        let name = check_value(spec, name).context("`on`")?;
+        ensure!(!names.contains(&name), "`on` names `{name}` twice");
+        names.push(name);
+    }
+    Ok(names)
+}
+
 /// Refuses a candidate that is there twice. URLs that differ in their passwords only have the same label: a number tells them
 /// apart.
 fn tell_apart(candidates: &mut [Candidate]) -> Result<()> {
@@ -222,6 +252,11 @@ fn tell_apart(candidates: &mut [Candidate]) -> Result<()> {
 fn why_unavailable(candidate: &Candidate) -> Option<anyhow::Error> {
     if candidate.url().is_some() {
         return None;
+    }
+    let lacks =
+        |system: FileSystem| Some(system.lacks()?.context(format!("its file system `{}`", system.name())));
+    if let Some(why) = candidate.on().and_then(lacks) {
+        return Some(why);
     }
     missing_server(candidate.adapter, &candidate.options).or_else(|| match candidate.catalogue() {
         Ok(CatalogueOf::Apart(adapter)) => missing_server(adapter, &defaults(adapter))
@@ -251,13 +286,14 @@ fn candidates_of(
     adapter: &'static Adapter,
     fixed: &BTreeMap<String, String>,
     sets: &Sets,
+    on: &[String],
     used: &mut std::collections::BTreeSet<String>,
 ) -> Result<Vec<Candidate>> {
     for name in fixed.keys() {
         spec_of(adapter, name)?;
     }
     // Each combination: all values, and those that go into the label.
-    let mut combinations = vec![(BTreeMap::new(), BTreeMap::new())];
+    let mut combinations: Vec<Combination> = vec![(BTreeMap::new(), BTreeMap::new())];
     for (spec, common) in own_and_common(adapter) {
         let (values, in_label) = match (fixed.get(spec.name), given(adapter, spec, sets, used)) {
             (Some(value), _) => (vec![value.clone()], true),
@@ -278,7 +314,9 @@ fn candidates_of(
                 all.insert(spec.name.to_owned(), checked.clone());
                 if in_label {
                     // What it is called is shown and stored.
-                    label.insert(spec.name.to_owned(), without_passwords(value));
+                    let is_one_way = matches!(spec.values, Values::FileSystem);
+                    let called = if is_one_way { &checked } else { value };
+                    label.insert(spec.name.to_owned(), without_passwords(called));
                 }
                 next.push((all, label));
             }
@@ -290,11 +328,53 @@ fn candidates_of(
         adapter,
         options: Options::new(all),
     };
-    let candidates: Vec<Candidate> = combinations.into_iter().map(candidate).collect();
-    candidates
-        .iter()
-        .try_for_each(|candidate| check_class(candidate).and_then(|()| check_transaction(candidate)))?;
+    let combinations = combinations.into_iter().flat_map(|combination| placed(adapter, combination, on));
+    let candidates: Vec<Candidate> = combinations.map(candidate).collect();
+    candidates.iter().try_for_each(|candidate| {
+        check_class(candidate)?;
+        check_transaction(candidate)?;
+        check_on(candidate)
+    })?;
     Ok(candidates)
+}
+
+/// All values of a candidate, and those that go into its label.
+type Combination = (BTreeMap<String, String>, BTreeMap<String, String>);
+
+/// A candidate on each of these file systems; itself where it has one already, or nothing of it lies on a disk of ours.
+fn placed(adapter: &'static Adapter, (all, label): Combination, on: &[String]) -> Vec<Combination> {
+    let name = ON;
+    if on.is_empty() || all.contains_key(name) || why_not_on(adapter, &Options::new(all.clone())).is_some() {
+        return vec![(all, label)];
+    }
+    let with = |values: &BTreeMap<String, String>, on: &String| {
+        let mut values = values.clone();
+        values.insert(name.to_owned(), on.clone());
+        values
+    };
+    on.iter().map(|on| (with(&all, on), with(&label, on))).collect()
+}
+
+/// The option that names the file system of a candidate.
+const ON: &str = "on";
+
+/// Why a store is on no file system of ours, if so.
+fn why_not_on(adapter: &Adapter, options: &Options) -> Option<&'static str> {
+    if adapter.url(options).is_some() {
+        return Some("it is a server of yours, which lies where it lies");
+    }
+    if !(adapter.caps)(options).persistent {
+        return Some("it keeps nothing on a disk");
+    }
+    (adapter.traits)(options).kept_running()
+}
+
+/// Refuses a file system for what lies on none.
+fn check_on(candidate: &Candidate) -> Result<()> {
+    match why_not_on(candidate.adapter, &candidate.options).filter(|_| candidate.options.on().is_some()) {
+        Some(why) => bail!("cannot set `{}.on`: {why}", candidate.adapter.name),
+        None => Ok(()),
+    }
 }
 
 /// Refuses a class that was set for a candidate and that its store does not have.
@@ -440,12 +520,22 @@ fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
             shown::remember(value);
             Ok(value.to_owned())
         }
+        Values::FileSystem if value == spec.default => Ok(value.to_owned()),
+        Values::FileSystem => file_system(value).map(|system| system.name().to_owned()),
         Values::Url => {
             bail!(
                 "it is not a URL such as NAME://USER:PASSWORD@HOST (a comma in a password is written as %2C)"
             )
         }
     }
+}
+
+/// The file system of our own of a name; an error says what was meant, or why there is none.
+pub fn file_system(name: &str) -> Result<FileSystem> {
+    FileSystem::named(name).map_err(|error| match error {
+        NoFileSystem::Unknown => unknown("file system", name, file_systems().iter().map(String::as_str)),
+        NoFileSystem::Not(why) => anyhow!("{why}"),
+    })
 }
 
 /// The class in which a candidate runs a phase: the one that is wanted, or its strongest below.
@@ -469,6 +559,8 @@ impl PlanText {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn labels(stores: &[&str], sets: &[(&str, &[&str])]) -> Vec<String> {
@@ -509,13 +601,38 @@ mod tests {
         );
         assert_eq!(
             labels(&["files/flat"], &[("memory.put", &["1"])]),
-            ["no option of `memory` is called `put`; the choices are: catalogue, durability, transaction"]
+            [
+                "no option of `memory` is called `put`; the choices are: catalogue, durability, on, transaction"
+            ]
         );
         assert_eq!(labels(&["files/flat", "files/flat"], &[]), ["the candidate `files/flat` is named twice"]);
         assert_eq!(
             labels(&["files/flat"], &[("files/hashed.width", &["1"])]),
             ["`files/hashed.width` is set, but `files/hashed` is not among the stores of this run"]
         );
+    }
+
+    #[test]
+    fn a_file_system_stands_in_the_label_of_what_lies_on_one() {
+        let on = |names: &[&str]| {
+            let own = |text: &&str| (*text).to_owned();
+            let stores: Vec<String> = ["files/flat", "memory"].iter().map(own).collect();
+            let names: Vec<String> = names.iter().map(own).collect();
+            // Not on this machine, perhaps.
+            let made = candidates_on(&stores, &Sets::new(), &names, false);
+            made.map(|(ready, missing)| {
+                let ready = ready.into_iter().map(|candidate| candidate.label);
+                ready.chain(missing.into_iter().map(|missing| missing.label)).collect::<BTreeSet<String>>()
+            })
+            .map_err(|error| format!("{error:#}"))
+        };
+        let labels = |labels: &[&str]| labels.iter().map(|label| (*label).to_owned()).collect();
+        assert_eq!(on(&[]), Ok(labels(&["files/flat", "memory"])));
+        let each = ["files/flat[on=btrfs-raid0:2]", "files/flat[on=dir]", "memory"];
+        assert_eq!(on(&["dir", "btrfs-raid0"]), Ok(labels(&each)));
+        let twice = on(&["btrfs-raid0", "btrfs-raid0:2"]);
+        assert_eq!(twice, Err("`on` names `btrfs-raid0:2` twice".to_owned()));
+        assert!(on(&["ext5"]).is_err_and(|error| error.contains("did you mean `ext")), "{:?}", on(&["ext5"]));
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod candidates;
 mod resolve;
 pub mod text;
 
-pub use candidates::{Candidate, Missing, Sets, candidates, class_of, defaults, missing_server};
+pub use candidates::{Candidate, Missing, Sets, candidates, class_of, defaults, file_system, missing_server};
 #[cfg(test)]
 pub use resolve::resolved;
 pub use resolve::{NothingRuns, Plan};

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use anyhow::{Context, Result, bail};
 
-use super::candidates::{Candidate, Missing, Sets, candidates, check_selector};
+use super::candidates::{Candidate, Missing, Sets, candidates_on, check_selector};
 use super::text::{Design, Member, OneOrMany, Phase, PlanText, StandardPhase, default_stores};
 use crate::corpus::CorpusId;
 use crate::store::{Adapter, Options};
@@ -121,7 +121,8 @@ impl PlanText {
             Some(stores) => stores.clone(),
             None => default_stores(),
         };
-        let (candidates, mut missing) = candidates(&stores, &self.sets(), strict)?;
+        let on = self.on.as_deref().unwrap_or_default();
+        let (candidates, mut missing) = candidates_on(&stores, &self.sets(), on, strict)?;
         missing.extend(self.absent_candidates());
         if candidates.is_empty() {
             let reasons = missing.iter().map(|candidate| candidate.reason.clone()).collect();

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::counters::Counters;
 use super::{CacheProof, Reason, Round, Status};
 use crate::corpus::CorpusId;
-use crate::store::{Durability, Kind, Losses, Traits};
+use crate::store::{Durability, Kind, Losses, Traits, on};
 
 /// What the caches held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -210,6 +210,11 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// The file system of our own that its candidate lies on; nothing where it lies in the directory of the run.
+    pub fn on(&self) -> Option<&str> {
+        on(&self.options)
+    }
+
     /// Whether its rate is the highest rung of a ladder, and not what ops took one after the other.
     pub fn is_ladder(&self) -> bool {
         self.rounds.iter().any(|round| !round.rungs.is_empty())

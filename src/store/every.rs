@@ -1,9 +1,11 @@
 //! Options that every store has, and that no adapter reads: how a candidate is planned.
 
+use std::collections::BTreeMap;
+
 use super::{Durability, OptionSpec, Options, Values};
 
 /// Options that every store has. One that is not given is not listed among a candidate's settings.
-pub const COMMON: &[OptionSpec] = &[CATALOGUE, CLASS, TRANSACTION];
+pub const COMMON: &[OptionSpec] = &[CATALOGUE, CLASS, ON, TRANSACTION];
 
 /// Where uploads are registered.
 const CATALOGUE: OptionSpec = OptionSpec {
@@ -21,6 +23,14 @@ const CLASS: OptionSpec = OptionSpec {
     about: "a durability class of its own, the fill included, ranked apart from candidates in the run's",
 };
 
+/// Puts a candidate on a file system of our own.
+const ON: OptionSpec = OptionSpec {
+    name: "on",
+    values: Values::FileSystem,
+    default: "dir",
+    about: "the file system that it lies on: the directory of the run (`dir`), or one that is made for the run on images of its own",
+};
+
 /// Puts a candidate's reads into one transaction.
 const TRANSACTION: OptionSpec = OptionSpec {
     name: "transaction",
@@ -29,10 +39,16 @@ const TRANSACTION: OptionSpec = OptionSpec {
     about: "phase: all reads of a worker in one transaction, in phases that read warm or from a cold start; ranked apart",
 };
 
+/// The file system of our own that a candidate with these values lies on; nothing where it lies in the directory of the run.
+pub fn on(values: &BTreeMap<String, String>) -> Option<&str> {
+    values.get(ON.name).map(String::as_str).filter(|on| *on != ON.default)
+}
+
 impl OptionSpec {
-    /// Whether it tells candidates apart by their names, wherever they are named: candidates of different classes are.
+    /// Whether it tells candidates apart by their names, wherever they are named: candidates of different classes and on different
+    /// file systems are.
     pub fn is_always_in_the_label(&self) -> bool {
-        self.name == CLASS.name
+        [CLASS.name, ON.name].contains(&self.name)
     }
 }
 
@@ -40,6 +56,11 @@ impl Options {
     /// The durability class that was set for a candidate alone.
     pub fn own_class(&self) -> Option<Durability> {
         Durability::named(self.text(CLASS.name))
+    }
+
+    /// The file system of our own that a candidate lies on; nothing where it lies in the directory of the run.
+    pub fn on(&self) -> Option<&str> {
+        on(self.values())
     }
 
     /// Whether all reads of a worker are one transaction where the phase does not say.

@@ -36,6 +36,8 @@ pub enum Values {
     },
     /// A word that only the store understands.
     Word,
+    /// The directory of the run (`dir`), or a file system of our own by its name.
+    FileSystem,
     /// Where a server of the user's is. Its password is never written anywhere.
     Url,
     /// A size such as `4096`, `4KiB` or `64kB`.

@@ -10,6 +10,7 @@ mod arguments;
 #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
 mod caches;
 mod collections;
+mod file_systems;
 #[path = "../common/flipping.rs"]
 mod flipping;
 mod flips;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
     trials.extend(collections::trials());
     trials.extend(flips::trials());
     trials.extend(memory::trials());
+    trials.extend(file_systems::trials());
     #[cfg(all(feature = "postgres", feature = "mysql"))]
     trials.extend(servers::trials());
     #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]

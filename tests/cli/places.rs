@@ -53,7 +53,7 @@ fn quick(more: &str) -> Vec<String> {
 }
 
 /// The program without some of root's powers.
-fn without(drop: &str, work: &Work, arguments: &[String]) -> Said {
+pub fn without(drop: &str, work: &Work, arguments: &[String]) -> Said {
     if rustix::process::geteuid().is_root() {
         let mut command = work.command("setpriv");
         finish(command.args(["--bounding-set", drop, "--inh-caps", drop, BLOBWISE]).args(arguments))

@@ -33,7 +33,12 @@ pub struct World {
 
 impl World {
     pub fn make() -> Result<World> {
-        let place = Place::make(Path::new(env!("CARGO_TARGET_TMPDIR")))?;
+        World::below(Path::new(env!("CARGO_TARGET_TMPDIR")))
+    }
+
+    /// One in a directory.
+    pub fn below(dir: &Path) -> Result<World> {
+        let place = Place::make(dir)?;
         Ok(World { place, next: AtomicU64::new(1), warm: Mutex::default() })
     }
 

@@ -9,6 +9,7 @@ mod arguments;
 mod bench;
 mod catalogues;
 mod checks;
+mod file_systems;
 #[path = "../common/flipping.rs"]
 mod flipping;
 mod flips;
@@ -65,6 +66,7 @@ fn run() -> Result<ExitCode> {
         trials.extend(of_subject(&world, &subject));
     }
     trials.extend(liars::trials(&world)?);
+    trials.extend(file_systems::trials());
     // As many servers side by side as trials run at once; more would only take memory.
     for group in servers.chunks(arguments.test_threads.unwrap_or(1).max(1)) {
         trials.extend(in_turns(group.iter().map(|subject| of_subject(&world, subject)).collect()));

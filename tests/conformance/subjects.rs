@@ -156,6 +156,7 @@ fn other_values(adapter: &Adapter, spec: &OptionSpec) -> Vec<&'static str> {
         | Values::Decimal { .. }
         | Values::Bytes { .. }
         | Values::Word
+        | Values::FileSystem
         | Values::Url => Vec::new(),
     };
     let is_size = |word: &&str| word.parse::<u64>().is_ok();

@@ -13,6 +13,7 @@ use crate::cli::run::{Signals, program};
 use crate::corpus::Corpus;
 use crate::engine::pilot::ROUNDS_WANTED;
 use crate::engine::run::{Event, Observer, Start, run};
+use crate::engine::visitor::Disks;
 use crate::host::machine;
 use crate::host::place::Place;
 use crate::judge::compare::with_reference;
@@ -247,6 +248,7 @@ fn one(kind: Kind, trial: u32, conditions: &Conditions, signals: &Signals) -> Re
         earlier: None,
         program: program(),
         place: Place::make(conditions.dir)?,
+        disks: Disks::new(),
         since,
         stop: signals.stop(),
     };

@@ -115,6 +115,7 @@ fn attempt(
                 plan: run.plan,
                 clock: run.clock,
                 device: run.device.clone(),
+                disks: run.disks,
                 drop_caches: run.drop_caches,
                 place: run.place.clone(),
                 common: Common::new(run.common.cache_dir.clone()),

@@ -47,12 +47,13 @@ pub fn visit(
 /// The directory of a visit.
 fn directory(run: &Run, subject: Subject, turn: Turn) -> PathBuf {
     let name = subject.candidate.label.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
-    run.place.join(format!("r{}-{name}", turn.round))
+    run.place_of(subject.candidate).join(format!("r{}-{name}", turn.round))
 }
 
 /// Removes what a visit left that was killed.
 fn clear(run: &Run, subject: Subject, turn: Turn) -> Result<()> {
-    remove_tree(&directory(run, subject, turn)).and(machine::sync_filesystem(&run.place))
+    let place = run.place_of(subject.candidate);
+    remove_tree(&directory(run, subject, turn)).and(machine::sync_filesystem(place))
 }
 
 /// What a visit has brought before it has begun.
@@ -83,6 +84,7 @@ fn visit_here(
 ) -> Result<Option<Visit>> {
     let begin = machine::uptime();
     let dir = directory(run, subject, turn);
+    let place = run.place_of(subject.candidate);
     let mut visitor = Visitor {
         run,
         fixed,
@@ -104,7 +106,7 @@ fn visit_here(
     };
     let made = std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()));
     // With no room at all, stores that map their files die by SIGBUS, and we with them.
-    let begun = made.and_then(|()| why_unwritable(&run.place).map_or(Ok(()), |why| Err(why.into())));
+    let begun = made.and_then(|()| why_unwritable(place).map_or(Ok(()), |why| Err(why.into())));
     let outcome = begun.and_then(|()| visitor.everything());
     let mut visit = visitor.visit;
     // Closing is part of `everything`; this is the safety net, whose errors come after the first one.
@@ -115,15 +117,15 @@ fn visit_here(
         store.remove().ok();
     }
     // A server's own log may lie on the disk that is full.
-    let outcome = outcome.map_err(|error| match why_unwritable(&run.place) {
-        Some(why) => anyhow!("{error:#}; `{}` cannot be written: {why}", run.place.display()),
+    let outcome = outcome.map_err(|error| match why_unwritable(place) {
+        Some(why) => anyhow!("{error:#}; `{}` cannot be written: {why}", place.display()),
         None => error,
     });
     // What cannot be removed stays for the next run; no candidate is measured beside it without being told.
-    let outcome = outcome.and(remove_tree(&dir)).and(machine::sync_filesystem(&run.place));
+    let outcome = outcome.and(remove_tree(&dir)).and(machine::sync_filesystem(place));
     // What a visit leaves to be written takes no longer than the visit did.
     let patience = (machine::uptime() - begin).min(QUIET_PATIENCE);
-    machine::wait_until_quiet(run.device.as_ref(), patience);
+    machine::wait_until_quiet(run.device_of(subject.candidate), patience);
     visit.seconds = (machine::uptime() - begin).as_secs_f64();
     match outcome {
         _ if run.stopped() => return Ok(None),
@@ -225,12 +227,15 @@ impl Visitor<'_> {
     }
 
     fn create(&mut self) -> Result<()> {
-        let free_before = free_bytes(&self.run.place);
+        let free_before = free_bytes(self.place());
         let class = self.class(Class::Fill);
         self.open_as(class, Mode::Create)?;
         machine::sync_filesystem(&self.dir)?;
         let (store, _) = self.store()?;
         self.visit.facts = store.facts()?;
+        if let Some(disk) = self.run.disk_of(self.subject.candidate) {
+            self.visit.facts.extend(disk.facts().clone());
+        }
         self.weigh_empty();
         if self.caps().persistent {
             let empty = self.bytes_taken(self.store()?.0)?.all;

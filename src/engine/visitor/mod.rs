@@ -21,6 +21,7 @@ use super::workers::clock::HostClock;
 use super::workers::worker::{Uploads, verify_uploads};
 use crate::corpus::Corpus;
 use crate::corpus::CorpusId;
+use crate::host::disk::OwnDisk;
 use crate::host::machine::Device;
 use crate::host::processors::Apart;
 use crate::plan::{Candidate, CatalogueOf, Class, Phase, Plan, class_of, defaults};
@@ -35,6 +36,8 @@ pub struct Run<'a> {
     pub clock: HostClock,
     /// The device below the place, where there is one.
     pub device: Option<Device>,
+    /// File systems of our own, by the names that candidates have for them.
+    pub disks: &'a Disks,
     /// Whether the kernel's caches are dropped for cold phases.
     pub drop_caches: bool,
     /// The directory of the run.
@@ -47,7 +50,25 @@ pub struct Run<'a> {
     pub stop: &'a AtomicBool,
 }
 
+/// File systems of our own, by their names.
+pub type Disks = BTreeMap<String, OwnDisk>;
+
 impl Run<'_> {
+    /// The file system of our own that a candidate lies on.
+    pub(super) fn disk_of(&self, candidate: &Candidate) -> Option<&OwnDisk> {
+        self.disks.get(candidate.options.on()?)
+    }
+
+    /// The directory that a candidate lies in.
+    pub(super) fn place_of(&self, candidate: &Candidate) -> &Path {
+        self.disk_of(candidate).map_or(&self.place, OwnDisk::path)
+    }
+
+    /// The device below that, where there is one.
+    pub(super) fn device_of(&self, candidate: &Candidate) -> Option<&Device> {
+        self.disk_of(candidate).map(OwnDisk::device).or(self.device.as_ref())
+    }
+
     pub(super) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -214,6 +235,11 @@ pub(super) struct Visitor<'a> {
 impl<'a> Visitor<'a> {
     pub(super) fn plan(&self) -> &'a Plan {
         self.run.plan
+    }
+
+    /// The directory that the candidate's own directory lies in.
+    pub(super) fn place(&self) -> &'a Path {
+        self.run.place_of(self.subject.candidate)
     }
 
     pub(super) fn caps(&self) -> Caps {

@@ -80,7 +80,12 @@ impl<'a> Visitor<'a> {
 
     pub(in crate::engine) fn meter(&self) -> Meter<'a> {
         // Nothing is known of the device of a server that somebody else runs.
-        let device = self.run.device.as_ref().filter(|_| !self.is_external());
+        let (run, candidate) = (self.run, self.subject.candidate);
+        let device = run.device_of(candidate).filter(|_| !self.is_external());
+        if run.disk_of(candidate).is_some() {
+            // Nobody else has it.
+            return Meter::new(device, self.turn.idle.without_device()).alone();
+        }
         Meter::new(device, self.turn.idle)
     }
 
@@ -142,7 +147,7 @@ impl<'a> Visitor<'a> {
             let after = self.bytes_taken(store)?;
             let index = store.index_bytes().context("asking for the size of indexes failed")?;
             let logical = self.subject.corpus.bytes().max(1) as f64;
-            let free = free_bytes(&self.run.place);
+            let free = free_bytes(self.place());
             let footprint = &mut self.visit.footprint;
             footprint.allocated_bytes = before;
             footprint.after_settle_bytes = Some(after.all);

@@ -66,7 +66,7 @@ impl Work for Crash {
         let (candidate, class) = (visitor.subject.candidate, visitor.class(phase.class));
         let dir = visitor.dir.with_extension("cut");
         std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
-        let kind = kind_below(&run.place);
+        let kind = kind_below(visitor.place());
         // Not the run's own: servers of it may be at work there.
         let shared = run.place.join(NAME);
         let done = Order::new(candidate, class, kind, (cuts, seed), &dir, &shared).done(run.stop);

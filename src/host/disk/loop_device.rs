@@ -22,6 +22,7 @@ const CTL_GET_FREE: libc::c_ulong = 0x4C82;
 const CONFIGURE: libc::c_ulong = 0x4C0A;
 const CLEAR: libc::c_ulong = 0x4C01;
 const AUTOCLEAR: u32 = 4;
+const DIRECT: u32 = 16;
 
 /// `struct loop_config`: only these are told.
 #[repr(C)]
@@ -57,11 +58,16 @@ fn ioctl(of: BorrowedFd<'_>, request: libc::c_ulong, argument: *const Config) ->
 impl LoopDevice {
     /// One on a file, by the file's own reads and writes.
     pub fn on(file: &Path) -> Result<LoopDevice> {
+        LoopDevice::over(&File::options().read(true).write(true).open(file)?, false)
+    }
+
+    /// One on an open file; where `is_direct`, past the kernel's cache of the file, if the file's own file system can that.
+    pub fn over(backing: &File, is_direct: bool) -> Result<LoopDevice> {
         /// Others may take the free one that was found.
         const TRIES: usize = 100;
         let control = File::options().read(true).write(true).open("/dev/loop-control");
         let control = control.context("no loop devices (`/dev/loop-control`)")?;
-        let backing = File::options().read(true).write(true).open(file)?;
+        let mut flags = if is_direct { AUTOCLEAR | DIRECT } else { AUTOCLEAR };
         for _ in 0..TRIES {
             let number =
                 ioctl(control.as_fd(), CTL_GET_FREE, std::ptr::null()).context("no free loop device")?;
@@ -73,7 +79,7 @@ impl LoopDevice {
                 number: 0,
                 encrypt_type: 0,
                 encrypt_key_size: 0,
-                flags: AUTOCLEAR,
+                flags,
                 names: [0; 128],
                 key: [0; 32],
                 init: [0; 2],
@@ -82,6 +88,9 @@ impl LoopDevice {
             match ioctl(device.as_fd(), CONFIGURE, &raw const config) {
                 Ok(_) => return Ok(LoopDevice { path, device, mounted: None }),
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) && flags != AUTOCLEAR => {
+                    flags = AUTOCLEAR;
+                }
                 Err(error) => return Err(error).context("no loop device on the file"),
             }
         }
@@ -93,10 +102,35 @@ impl LoopDevice {
         &self.path
     }
 
-    /// Mounts the file system on it.
+    /// What the kernel calls it: `loop0`.
+    pub fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Whether what is read and written goes past the kernel's cache of its file.
+    pub fn is_direct(&self) -> bool {
+        let told = std::fs::read_to_string(format!("/sys/block/{}/loop/dio", self.name()));
+        told.is_ok_and(|told| told.trim() == "1")
+    }
+
+    /// Mounts the file system on it; reads change no times.
     pub fn mount(&mut self, kind: &str, on: &Path, options: &str) -> Result<()> {
+        self.mount_with(kind, on, options, rustix::mount::MountFlags::NOATIME)
+    }
+
+    /// Mounts the file system on it as the kernel does where nothing is said.
+    pub fn mount_plainly(&mut self, kind: &str, on: &Path, options: &str) -> Result<()> {
+        self.mount_with(kind, on, options, rustix::mount::MountFlags::empty())
+    }
+
+    fn mount_with(
+        &mut self,
+        kind: &str,
+        on: &Path,
+        options: &str,
+        flags: rustix::mount::MountFlags,
+    ) -> Result<()> {
         let options = std::ffi::CString::new(options)?;
-        let flags = rustix::mount::MountFlags::NOATIME;
         rustix::mount::mount(&self.path, on, kind, flags, Some(options.as_c_str()))
             .with_context(|| format!("`{}` cannot be mounted as {kind}", self.path.display()))?;
         self.mounted = Some(on.to_owned());

@@ -1,13 +1,16 @@
-//! A disk of our own: a file in user space below a loop device. It notes every write and every flush that the kernel sends, so that
-//! what the disk held at any moment, had the power gone, can be made again.
+//! Disks of our own: images below loop devices, with file systems on them; and a file in user space below a loop device. That one
+//! notes every write and every flush that the kernel sends, so that what the disk held at any moment, had the power gone, can be made
+//! again.
 //!
 //! The loop driver turns a flush of the block layer into an fsync of its file: what the log has is what the kernel's
 //! `dm-log-writes` would have.
 
 mod extents;
 mod faults;
+mod file_system;
 mod log;
 mod loop_device;
+mod made;
 mod server;
 mod watchdog;
 
@@ -35,6 +38,8 @@ pub fn why_not_mounted() -> Option<anyhow::Error> {
 
 pub use extents::{Extent, extents};
 pub use faults::{Answer, Asked, Failure, Faults, Switch};
+pub use file_system::{FileSystem, NoFileSystem, names, not_made};
 pub use log::{Entry, Kind, Log};
 pub use loop_device::LoopDevice;
+pub use made::{OwnDisk, free_for_images};
 pub use server::DiskFile;

@@ -7,11 +7,12 @@ use std::time::Duration;
 use super::kernel_text::{field, kibibytes, read};
 use super::processor::uptime;
 
-/// The block device below a directory.
+/// The block device below a directory, or several that one file system lies on.
 #[derive(Clone, Debug)]
 pub struct Device {
     pub(super) name: String,
-    pub(super) sys: PathBuf,
+    /// Its directory in /sys, or theirs.
+    pub(super) sys: Vec<PathBuf>,
 }
 
 /// What a device has done since it was started.
@@ -34,47 +35,46 @@ impl Device {
         let sys =
             PathBuf::from(format!("/sys/dev/block/{}:{}", rustix::fs::major(id), rustix::fs::minor(id)));
         let name = sys.canonicalize().ok()?.file_name()?.to_string_lossy().into_owned();
-        sys.join("stat").exists().then_some(Device { name, sys })
+        sys.join("stat").exists().then_some(Device { name, sys: vec![sys] })
     }
 
-    /// The counters of the device. Sectors in this file are 512 B whatever the device's own are.
+    /// Several that are used as one, by their names (`loop0`): what they did is added up.
+    pub fn of_several(names: &[String]) -> Device {
+        let sys = names.iter().map(|name| Path::new("/sys/block").join(name)).collect();
+        Device { name: names.join("+"), sys }
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The counters of the device, or of all together.
     pub fn counters(&self) -> Option<DeviceCounters> {
-        let text = read(self.sys.join("stat"))?;
-        let fields: Vec<u64> = text.split_whitespace().filter_map(|field| field.parse().ok()).collect();
-        Some(DeviceCounters {
-            reads: *fields.first()?,
-            read_bytes: fields.get(2)? * 512,
-            written_bytes: fields.get(6)? * 512,
-            flushes: self.flushes(&fields),
-        })
+        self.counters_of_each().into_iter().reduce(|all, more| Some(all?.plus(&more?)))?
+    }
+
+    /// The counters of each device that it is made of.
+    pub fn counters_of_each(&self) -> Vec<Option<DeviceCounters>> {
+        self.sys.iter().map(|sys| counters(sys)).collect()
     }
 
     /// What the whole disk moved: what others do on another partition of it disturbs as much. Of a disk that is made of others
     /// (LVM, RAID) only its own part is seen.
     pub fn disk_io(&self) -> Option<Io> {
-        let stat = if self.is_partition() { "../stat" } else { "stat" };
-        let text = read(self.sys.join(stat))?;
-        let sectors = |field: usize| text.split_whitespace().nth(field)?.parse::<u64>().ok();
-        Some(Io { read_bytes: sectors(2)? * 512, written_bytes: sectors(6)? * 512 })
-    }
-
-    fn is_partition(&self) -> bool {
-        self.sys.join("partition").exists()
-    }
-
-    /// The 16th field, since Linux 5.5. It is not kept for partitions (`Documentation/block/stat.rst`): theirs is their disk's.
-    fn flushes(&self, fields: &[u64]) -> Option<u64> {
-        if !self.is_partition() {
-            return fields.get(15).copied();
-        }
-        let of_disk = read(self.sys.join("../stat"))?;
-        of_disk.split_whitespace().nth(15)?.parse().ok()
+        let of = |sys: &PathBuf| {
+            let stat = if is_partition(sys) { "../stat" } else { "stat" };
+            let text = read(sys.join(stat))?;
+            let sectors = |field: usize| text.split_whitespace().nth(field)?.parse::<u64>().ok();
+            Some(Io { read_bytes: sectors(2)? * 512, written_bytes: sectors(6)? * 512 })
+        };
+        self.sys.iter().map(of).reduce(|all, more| Some(all?.plus(&more?)))?
     }
 
     /// Whether it says that it rotates. Of a virtual disk that says nothing: what it is made of is the host's to know, and most
     /// say yes.
     pub(super) fn rotational(&self, virtual_machine: bool) -> Option<bool> {
-        if virtual_machine || is_virtual(&self.sys.canonicalize().ok()?) {
+        if virtual_machine || is_virtual(&self.sys.first()?.canonicalize().ok()?) {
             return None;
         }
         self.queue("rotational").map(|value| value == 1)
@@ -86,9 +86,47 @@ impl Device {
 
     /// A setting of its queue; a partition's queue is its disk's.
     fn queue(&self, name: &str) -> Option<u64> {
-        let places = ["queue", "../queue"].map(|queue| self.sys.join(queue).join(name));
+        let sys = self.sys.first()?;
+        let places = ["queue", "../queue"].map(|queue| sys.join(queue).join(name));
         places.into_iter().find_map(read).and_then(|text| text.trim().parse().ok())
     }
+}
+
+impl DeviceCounters {
+    /// Both together.
+    fn plus(&self, other: &DeviceCounters) -> DeviceCounters {
+        DeviceCounters {
+            reads: self.reads + other.reads,
+            read_bytes: self.read_bytes + other.read_bytes,
+            written_bytes: self.written_bytes + other.written_bytes,
+            flushes: self.flushes.zip(other.flushes).map(|(one, other)| one + other),
+        }
+    }
+}
+
+/// The counters of a device, by its directory in /sys. Sectors in its file are 512 B whatever the device's own are.
+fn counters(sys: &Path) -> Option<DeviceCounters> {
+    let text = read(sys.join("stat"))?;
+    let fields: Vec<u64> = text.split_whitespace().filter_map(|field| field.parse().ok()).collect();
+    Some(DeviceCounters {
+        reads: *fields.first()?,
+        read_bytes: fields.get(2)? * 512,
+        written_bytes: fields.get(6)? * 512,
+        flushes: flushes(sys, &fields),
+    })
+}
+
+fn is_partition(sys: &Path) -> bool {
+    sys.join("partition").exists()
+}
+
+/// The 16th field, since Linux 5.5. It is not kept for partitions (`Documentation/block/stat.rst`): theirs is their disk's.
+fn flushes(sys: &Path, fields: &[u64]) -> Option<u64> {
+    if !is_partition(sys) {
+        return fields.get(15).copied();
+    }
+    let of_disk = read(sys.join("../stat"))?;
+    of_disk.split_whitespace().nth(15)?.parse().ok()
 }
 
 /// Whether a device, by its directory in /sys, is a disk that another system or a file stands behind, also where the processor

@@ -13,8 +13,8 @@ pub use self::device::{Device, DeviceCounters, Io, process_io, wait_until_quiet}
 pub use self::facts::{Machine, facts};
 pub use self::memory::{Memory, give_back_memory, memory, memory_bytes, peak_bytes, reset_peak};
 pub use self::mount::{
-    disk, file_system, free_bytes, is_in_memory, is_read_only, remembers_deletions, spread_directories,
-    sync_filesystem,
+    disk, file_system, free_bytes, is_in_memory, is_read_only, mounted_as, remembers_deletions,
+    spread_directories, sync_filesystem,
 };
 pub use self::page_cache::{
     AlignedBuffer, Allocated, allocated, can_drop_caches, drop_caches, evict, host_caches, is_resident,

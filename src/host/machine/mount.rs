@@ -35,7 +35,8 @@ impl Mount {
     /// The mount that a directory lies on: the longest mount point that contains it.
     pub(super) fn of(dir: &Path) -> Option<Mount> {
         let dir = dir.canonicalize().ok()?;
-        let table = read("/proc/self/mountinfo")?;
+        // A thread may have mounts of its own.
+        let table = read("/proc/thread-self/mountinfo")?;
         let mut best: Option<Mount> = None;
         for line in table.lines() {
             let (left, right) = line.split_once(" - ")?;
@@ -72,16 +73,21 @@ pub fn file_system(dir: &Path) -> Option<String> {
     Mount::of(dir).map(|mount| mount.kind)
 }
 
+/// The kind of file system that a directory lies on and the options of its mount, as the kernel has them.
+pub fn mounted_as(dir: &Path) -> Option<(String, String)> {
+    Mount::of(dir).map(|mount| (mount.kind, mount.options))
+}
+
 /// Whether a directory lies in memory.
 pub fn is_in_memory(dir: &Path) -> bool {
     Mount::of(dir).is_some_and(|mount| mount.kind == "tmpfs" || mount.kind == "ramfs")
 }
 
 /// Whether the file system of a directory goes over what was deleted lately for each file that it makes. ext4 without a journal
-/// does: it gives no inode away within a minute of its deletion, or within six while that is not on the device
+/// does, and ext2 by the same driver: it gives no inode away within a minute of its deletion, or within six while that is not on the device
 /// (`recently_deleted` in `fs/ext4/ialloc.c`), and asks for each of them again every time.
 pub fn remembers_deletions(dir: &Path) -> bool {
-    let is_ext4 = Mount::of(dir).is_some_and(|mount| mount.kind == "ext4");
+    let is_ext4 = Mount::of(dir).is_some_and(|mount| ["ext2", "ext3", "ext4"].contains(&mount.kind.as_str()));
     let task = || read(format!("/sys/fs/ext4/{}/journal_task", Device::of(dir)?.name));
     is_ext4 && task().is_some_and(|task| task.trim() == "<none>")
 }

@@ -20,7 +20,7 @@ fn what_a_virtual_disk_is_made_of_is_not_known() {
     }
     // Seen from a virtual machine none is anything else.
     let dir = tempfile::tempdir_in(".").unwrap();
-    let device = Device { name: "d".to_owned(), sys: dir.path().to_owned() };
+    let device = Device { name: "d".to_owned(), sys: vec![dir.path().to_owned()] };
     std::fs::create_dir(dir.path().join("queue")).unwrap();
     std::fs::write(dir.path().join("queue/rotational"), "1\n").unwrap();
     assert_eq!(device.rotational(false), Some(true));

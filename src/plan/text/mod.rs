@@ -161,6 +161,10 @@ pub struct PlanText {
     /// The place to measure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,
+    /// File systems such as `ext4` or `btrfs-raid0:4`, made for the run on images in `dir`: each candidate is there once on each of
+    /// them. `dir` among them is the directory itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<Vec<String>>,
     /// Standard phases by name, and phases described below by their ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<Vec<String>>,

@@ -380,6 +380,7 @@ impl Resolver<'_> {
         let ranked = || self.here().filter(|candidate| candidate.kind != Some(Kind::Baseline));
         let chosen = ranked()
             .find(|candidate| candidate.label == "files/hashed")
+            .or_else(|| ranked().find(|candidate| candidate.label.starts_with("files/hashed[on=")))
             .or_else(|| ranked().next())
             .or(self.here().next());
         Ok(chosen.map(|candidate| candidate.label.clone()).unwrap_or_default())

@@ -1,0 +1,284 @@
+//! File systems that can be made on disks of our own: which there are, what each needs, and what this machine lacks for it.
+
+use std::path::Path;
+
+use anyhow::{Result, anyhow};
+
+use crate::host::server::Program;
+
+/// A file system on one disk or several, as people name it: `ext4`, `btrfs-raid0:4`.
+#[derive(Clone, Debug)]
+pub struct FileSystem {
+    name: String,
+    pub(super) maker: &'static Maker,
+    pub(super) profile: Option<&'static Profile>,
+    devices: usize,
+}
+
+/// How a kind of file system is made.
+#[derive(Debug)]
+pub(super) struct Maker {
+    /// As the kernel calls it.
+    pub(super) kind: &'static str,
+    pub(super) program: Program,
+    /// What the program is told beside the devices: to ask nothing, to discard nothing, to leave nothing to do for later.
+    pub(super) words: &'static [&'static str],
+    /// Options of the mount beside the kernel's defaults.
+    pub(super) mount: &'static str,
+}
+
+/// How a file system lays its data on several disks.
+#[derive(Debug)]
+pub(super) struct Profile {
+    /// As `mkfs` calls it.
+    pub(super) name: &'static str,
+    /// The fewest disks that it is meant for.
+    least: usize,
+    /// How often each byte is there; of parity a part of one disk.
+    copies: Copies,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Copies {
+    Of(u64),
+    WithParity,
+}
+
+/// The most disks of one file system.
+const DEVICES_MAX: usize = 16;
+
+/// A program of this name; distributions have it where not every user looks.
+const fn program(
+    name: &'static str,
+    ask: &'static [&'static str],
+    says: &'static str,
+    install: &'static str,
+) -> Program {
+    let places = &["/usr/sbin", "/sbin"];
+    Program { name, places, variable: None, ask, says, never_says: None, install }
+}
+
+/// What mke2fs would leave to the kernel, which would go on with it while something is measured; and no discards: they would make
+/// holes in images, which are slow to write to.
+const EXT: &[&str] = &["-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"];
+
+const fn ext(kind: &'static str, mkfs: &'static str) -> Maker {
+    let program = program(mkfs, &["-V"], "mke2fs", "apt-get install e2fsprogs");
+    Maker { kind, program, words: EXT, mount: "" }
+}
+
+/// In the order of lists.
+const MAKERS: &[Maker] = &[
+    ext("ext2", "mkfs.ext2"),
+    ext("ext3", "mkfs.ext3"),
+    ext("ext4", "mkfs.ext4"),
+    Maker {
+        kind: "xfs",
+        program: program("mkfs.xfs", &["-V"], "mkfs.xfs", "apt-get install xfsprogs"),
+        words: &["-f", "-K"],
+        mount: "",
+    },
+    Maker {
+        kind: "btrfs",
+        program: program("mkfs.btrfs", &["--version"], "mkfs.btrfs", "apt-get install btrfs-progs"),
+        words: &["-f", "-K"],
+        mount: "nodiscard",
+    },
+    Maker {
+        kind: "jfs",
+        program: program("mkfs.jfs", &["-V"], "mkfs.jfs", "apt-get install jfsutils"),
+        words: &["-q"],
+        mount: "",
+    },
+    Maker {
+        kind: "reiserfs",
+        program: program("mkfs.reiserfs", &["-V"], "reiserfs", "apt-get install reiserfsprogs"),
+        words: &["-q", "-ff"],
+        mount: "",
+    },
+    Maker {
+        kind: "f2fs",
+        program: program("mkfs.f2fs", &["-V"], "mkfs.f2fs", "apt-get install f2fs-tools"),
+        words: &["-f", "-t", "0"],
+        mount: "nodiscard",
+    },
+];
+
+/// Of btrfs. Its metadata is as mkfs has it: twice on one disk, on two of several.
+const PROFILES: &[Profile] = &[
+    Profile { name: "single", least: 1, copies: Copies::Of(1) },
+    Profile { name: "raid0", least: 2, copies: Copies::Of(1) },
+    Profile { name: "raid1", least: 2, copies: Copies::Of(2) },
+    Profile { name: "raid10", least: 4, copies: Copies::Of(2) },
+    Profile { name: "raid5", least: 3, copies: Copies::WithParity },
+];
+/// Whose profiles these are.
+const WITH_PROFILES: &str = "btrfs";
+
+/// Kinds that are none of these, what shows that a kernel has one, and the reason where it has: nobody has tried them here.
+const OTHERS: &[(&str, &str)] =
+    &[("bcachefs", "/sys/fs/bcachefs"), ("zfs", "/sys/module/zfs"), ("md", "/proc/mdstat")];
+
+/// What is wrong with a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoFileSystem {
+    /// There is none of this name.
+    Unknown,
+    /// It is known and not made here, or cannot have so many disks: why.
+    Not(String),
+}
+
+impl FileSystem {
+    /// Reads a name.
+    pub fn named(text: &str) -> Result<FileSystem, NoFileSystem> {
+        let (name, devices) = match text.split_once(':') {
+            Some((name, devices)) => (name, Some(devices)),
+            None => (text, None),
+        };
+        if let Some((kind, seen)) = OTHERS.iter().find(|(kind, _)| name.split('-').next() == Some(*kind)) {
+            return Err(NoFileSystem::Not(why_no_other(kind, seen)));
+        }
+        let (kind, profile) = match name.split_once('-') {
+            Some((WITH_PROFILES, profile)) => {
+                let known = PROFILES.iter().find(|known| known.name == profile);
+                (WITH_PROFILES, Some(known.ok_or(NoFileSystem::Unknown)?))
+            }
+            Some(_) => return Err(NoFileSystem::Unknown),
+            None => (name, None),
+        };
+        let maker = MAKERS.iter().find(|maker| maker.kind == kind).ok_or(NoFileSystem::Unknown)?;
+        let Some(profile) = profile else {
+            return match devices {
+                None => Ok(FileSystem { name: name.to_owned(), maker, profile, devices: 1 }),
+                Some(_) => Err(NoFileSystem::Not(format!(
+                    "`{text}`: {kind} by this name lies on one disk; several are for `btrfs-PROFILE:N`"
+                ))),
+            };
+        };
+        let devices = devices.map_or(Ok(profile.least), str::parse).unwrap_or(0);
+        if !(profile.least..=DEVICES_MAX).contains(&devices) {
+            let least = profile.least;
+            return Err(NoFileSystem::Not(format!("`{text}`: {name} takes {least} to {DEVICES_MAX} disks")));
+        }
+        Ok(FileSystem { name: format!("{name}:{devices}"), maker, profile: Some(profile), devices })
+    }
+
+    /// All of which one disk, or the fewest, are named.
+    pub fn all() -> Vec<FileSystem> {
+        names().iter().filter_map(|name| FileSystem::named(name).ok()).collect()
+    }
+
+    /// Its name, in one way: with its number of disks where it has a profile.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// On how many disks it lies.
+    pub fn devices(&self) -> usize {
+        self.devices
+    }
+
+    /// Bytes of each disk, so that there is room for so many.
+    pub fn device_bytes(&self, room: u64) -> u64 {
+        /// Below, mkfs makes what it makes for small disks: XFS none at all, ext4 and btrfs with other sizes.
+        const BYTES_MIN: u64 = 512 << 20;
+        const MIB: u64 = 1 << 20;
+        // What a file system takes for itself, and keeps for root.
+        let room = room + room / 4;
+        let devices = self.devices as u64;
+        let all = match self.profile.map(|profile| profile.copies) {
+            Some(Copies::Of(copies)) => room * copies,
+            Some(Copies::WithParity) => room * devices / (devices - 1),
+            None => room,
+        };
+        all.div_ceil(devices).max(BYTES_MIN).next_multiple_of(MIB)
+    }
+
+    /// What this machine lacks for it, if anything.
+    pub fn lacks(&self) -> Option<anyhow::Error> {
+        super::why_not_mounted()
+            .or_else(|| why_not_of_kernel(self.maker.kind))
+            .or_else(|| {
+                let has = Path::new("/dev/loop-control").exists();
+                (!has).then(|| anyhow!("the kernel has no loop devices (`/dev/loop-control`)"))
+            })
+            .or_else(|| self.maker.program.find().err())
+    }
+}
+
+/// Every name, the number of disks left out.
+pub fn names() -> Vec<String> {
+    let profiles = |kind: &str| if kind == WITH_PROFILES { PROFILES } else { &[] };
+    let of = |maker: &Maker| {
+        let with = profiles(maker.kind).iter().map(|profile| format!("{}-{}", maker.kind, profile.name));
+        std::iter::once(maker.kind.to_owned()).chain(with).collect::<Vec<String>>()
+    };
+    MAKERS.iter().flat_map(of).collect()
+}
+
+/// Those that are known and not made, each with the reason.
+pub fn not_made() -> Vec<(&'static str, String)> {
+    OTHERS.iter().map(|(kind, seen)| (*kind, why_no_other(kind, seen))).collect()
+}
+
+fn why_no_other(kind: &str, seen: &str) -> String {
+    match Path::new(seen).exists() {
+        true => format!("no disk is made with {kind}: it was on no machine that this was tried on"),
+        false => format!("this kernel has no {kind} (no `{seen}`)"),
+    }
+}
+
+/// Why the kernel does not mount a kind, if it does not: it neither has it nor could load it.
+fn why_not_of_kernel(kind: &str) -> Option<anyhow::Error> {
+    let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    let is_there = read("/proc/filesystems").lines().any(|line| line.split_whitespace().last() == Some(kind));
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let modules = || read(&format!("/lib/modules/{release}/modules.dep"));
+    let can_be_loaded = || {
+        let module = format!("/{kind}.ko");
+        modules().lines().any(|line| line.split(':').next().is_some_and(|path| path.contains(&module)))
+    };
+    (!is_there && !can_be_loaded())
+        .then(|| anyhow!("this kernel ({release}) has no {kind}: neither built in nor as a module"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(text: &str) -> String {
+        match FileSystem::named(text) {
+            Ok(one) => format!("{} on {}", one.name(), one.devices()),
+            Err(NoFileSystem::Unknown) => "unknown".to_owned(),
+            Err(NoFileSystem::Not(why)) => why,
+        }
+    }
+
+    #[test]
+    fn a_file_system_has_one_name_and_as_many_disks_as_its_profile_can() {
+        assert_eq!(named("ext4"), "ext4 on 1");
+        assert_eq!(
+            (named("btrfs-raid0").as_str(), named("btrfs-raid0:4").as_str()),
+            ("btrfs-raid0:2 on 2", "btrfs-raid0:4 on 4")
+        );
+        for text in ["ext5", "btrfs-raid7", "xfs-raid0", "", "btrfs-", "dir"] {
+            assert_eq!(named(text), "unknown", "{text}");
+        }
+        assert_eq!(named("btrfs-raid10:3"), "`btrfs-raid10:3`: btrfs-raid10 takes 4 to 16 disks");
+        assert_eq!(named("btrfs-raid0:x"), "`btrfs-raid0:x`: btrfs-raid0 takes 2 to 16 disks");
+        assert_eq!(named("btrfs-raid0:17"), "`btrfs-raid0:17`: btrfs-raid0 takes 2 to 16 disks");
+        assert!(named("ext4:2").contains("lies on one disk"), "{}", named("ext4:2"));
+        assert!(named("zfs").contains("zfs") && named("md-raid0:4").contains("md"));
+        assert_eq!(FileSystem::all().len(), names().len());
+    }
+
+    #[test]
+    fn disks_have_room_for_every_copy() {
+        let bytes = |text: &str| FileSystem::named(text).map(|one| one.device_bytes(4 << 30) >> 20).unwrap();
+        assert_eq!(
+            ["ext4", "btrfs-raid0:4", "btrfs-raid1:2", "btrfs-raid10:4", "btrfs-raid5:3"].map(bytes),
+            [5120, 1280, 5120, 2560, 2560]
+        );
+        assert_eq!(FileSystem::named("xfs").unwrap().device_bytes(1), 512 << 20);
+    }
+}

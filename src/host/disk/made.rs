@@ -1,0 +1,209 @@
+//! A file system of our own, mounted: images without a name, loop devices on them, and nothing of it left when its last user ends,
+//! however that comes.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use rand::TryRng;
+use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
+
+use super::{FileSystem, LoopDevice};
+use crate::host::machine::{self, AlignedBuffer, Device};
+
+/// See the file. Whoever makes one has mounts of its own (see [`own_mounts`](super::own_mounts)).
+#[derive(Debug)]
+pub struct OwnDisk {
+    // The first has the mount, and goes first.
+    loops: Vec<LoopDevice>,
+    path: PathBuf,
+    device: Device,
+    facts: BTreeMap<String, String>,
+}
+
+impl OwnDisk {
+    /// Makes images of so many bytes each where `images` is, a file system on them, and mounts it on a directory that it makes.
+    pub fn make(system: &FileSystem, images: &Path, mount: &Path, device_bytes: u64) -> Result<OwnDisk> {
+        let of = || format!("no disk for `{}`", system.name());
+        let mut loops = Vec::new();
+        for _ in 0..system.devices() {
+            let image = image(images, device_bytes).with_context(of)?;
+            loops.push(LoopDevice::over(&image, true).with_context(of)?);
+        }
+        let said = format(system, &loops)?;
+        let layout = loops.first().and_then(|first| layout(system.maker.kind, first.path(), &said));
+        std::fs::create_dir(mount).with_context(|| format!("cannot make `{}`", mount.display()))?;
+        let others = loops.iter().skip(1).map(|other| format!("device={}", other.path().display()));
+        let own = Some(system.maker.mount.to_owned()).filter(|own| !own.is_empty());
+        let options: Vec<String> = own.into_iter().chain(others).collect();
+        let first = loops.first_mut().ok_or_else(|| anyhow!("no disk"))?;
+        first.mount_plainly(system.maker.kind, mount, &options.join(","))?;
+        let names: Vec<String> = loops.iter().map(LoopDevice::name).collect();
+        let facts = facts(system, &loops, mount, device_bytes, layout)?;
+        Ok(OwnDisk { loops, path: mount.to_owned(), device: Device::of_several(&names), facts })
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its devices, counted together.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// What it was made of and by, read back: names begin with `on_`.
+    pub fn facts(&self) -> &BTreeMap<String, String> {
+        &self.facts
+    }
+
+    /// In words: the file system, its devices, and the bytes of each.
+    pub fn words(&self) -> String {
+        let fact = |name: &str| self.facts.get(name).map_or("", String::as_str);
+        format!("{} on {}", fact("on_file_system"), fact("on_devices"))
+    }
+}
+
+impl Drop for OwnDisk {
+    fn drop(&mut self) {
+        // What is still dirty is not waited for: it goes with the image.
+        drop(std::mem::take(&mut self.loops));
+        std::fs::remove_dir(&self.path).ok();
+    }
+}
+
+/// A file without a name that was written once, so that a write to it later allocates nothing. What it holds is no pattern that a
+/// disk below could leave out.
+fn image(dir: &Path, bytes: u64) -> Result<File> {
+    const PIECE: usize = 4 << 20;
+    let open = |more: OFlags| {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC | more;
+        rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR)
+    };
+    // Past the cache, where that is possible: it has better things to keep.
+    let image = open(OFlags::DIRECT).or_else(|_refused| open(OFlags::empty()));
+    let image = File::from(image.with_context(|| format!("no file without a name in `{}`", dir.display()))?);
+    // A file system that cannot do this in advance allocates as it is written.
+    rustix::fs::fallocate(&image, FallocateFlags::empty(), 0, bytes).ok();
+    let mut buffer = AlignedBuffer::new(PIECE);
+    let piece = buffer.first(PIECE);
+    rand::rngs::SysRng.try_fill_bytes(piece).context("no random numbers")?;
+    for offset in (0..bytes).step_by(PIECE) {
+        let len = (bytes - offset).min(PIECE as u64) as usize;
+        image.write_all_at(&piece[..len], offset).context("an image cannot be written")?;
+    }
+    image.sync_data().context("an image cannot be written")?;
+    rustix::fs::fadvise(&image, 0, None, Advice::DontNeed).ok();
+    Ok(image)
+}
+
+/// Makes the file system and returns what its program said.
+fn format(system: &FileSystem, loops: &[LoopDevice]) -> Result<String> {
+    let maker = system.maker;
+    let mut command = Command::new(maker.program.find()?.path);
+    command.args(maker.words);
+    if let Some(profile) = system.profile {
+        command.args(["-d", profile.name]);
+    }
+    let output = command.args(loops.iter().map(LoopDevice::path)).stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("`{}` does not start", maker.program.name))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "`{}` failed: {}", maker.program.name, said.trim());
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// What is known of it, from those who know it: the kernel, and the programs that made it.
+fn facts(
+    system: &FileSystem,
+    loops: &[LoopDevice],
+    mount: &Path,
+    device_bytes: u64,
+    layout: Option<String>,
+) -> Result<BTreeMap<String, String>> {
+    let (kind, options) = machine::mounted_as(mount).context("it is not among the mounts")?;
+    let space = rustix::fs::statvfs(mount)?;
+    let is_direct = loops.iter().all(LoopDevice::is_direct);
+    let images = if loops.len() == 1 { "image" } else { "images" };
+    let mut facts = BTreeMap::from([
+        ("on_file_system", kind),
+        ("on_devices", format!("{} {images} of {device_bytes} B", loops.len())),
+        ("on_mount", options),
+        ("on_mkfs", format!("{} ({})", system.maker.program.find()?.version, system.maker.words.join(" "))),
+        ("on_block_bytes", space.f_bsize.to_string()),
+        ("on_room_bytes", (space.f_bavail * space.f_frsize).to_string()),
+        ("on_images_past_the_cache", is_direct.to_string()),
+    ]);
+    facts.extend(layout.map(|layout| ("on_layout", layout)));
+    Ok(facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+/// How the file system was laid out, in its program's words: features, sizes, profiles.
+fn layout(kind: &str, device: &Path, said: &str) -> Option<String> {
+    let of_device = || {
+        let mut command = Command::new("/sbin/dumpe2fs");
+        let output = command.arg("-h").arg(device).stdin(Stdio::null()).output().ok()?;
+        Some(String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    match kind {
+        "ext2" | "ext3" | "ext4" => {
+            Some(lines_with(&of_device()?, &["Filesystem features:", "Inode size:", "Total journal size:"]))
+        }
+        "btrfs" => {
+            Some(lines_with(said, &["Node size:", "Data:", "Metadata:", "System:", "Incompat features:"]))
+        }
+        "xfs" => Some(pairs(said)),
+        _ => None,
+    }
+    .filter(|layout| !layout.is_empty())
+}
+
+/// The lines that begin so, each with one space where there are more.
+fn lines_with(text: &str, begins: &[&str]) -> String {
+    let meant = |line: &&str| begins.iter().any(|begin| line.trim_start().starts_with(begin));
+    let squeezed = |line: &str| line.split_whitespace().collect::<Vec<&str>>().join(" ");
+    text.lines().filter(meant).map(squeezed).collect::<Vec<String>>().join("; ")
+}
+
+/// The words of the form name=value, without those that name a device.
+fn pairs(text: &str) -> String {
+    let words = text.split_whitespace().map(|word| word.trim_matches(','));
+    let meant = |word: &&str| {
+        let (name, value) = word.split_once('=').unwrap_or_default();
+        !name.is_empty() && !value.is_empty() && !value.starts_with('/')
+    };
+    words.filter(meant).collect::<Vec<&str>>().join(" ")
+}
+
+/// Bytes that a directory has for images in a directory, so that something is left there.
+pub fn free_for_images(dir: &Path) -> Result<u64> {
+    const SHARE: f64 = 0.9;
+    Ok((machine::free_bytes(dir)? as f64 * SHARE) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_programs_say_of_a_layout_is_one_line() {
+        let xfs = "meta-data=/dev/loop1   isize=512    agcount=4, agsize=8 blks\n         =     sectsz=512   attr=2\n\
+                   log      =internal log   bsize=4096";
+        assert_eq!(pairs(xfs), "isize=512 agcount=4 agsize=8 sectsz=512 attr=2 bsize=4096");
+        let btrfs = "Label: (null)\nNode size:          16384\n  Data:             RAID1   51 MiB\n";
+        assert_eq!(lines_with(btrfs, &["Node size:", "Data:"]), "Node size: 16384; Data: RAID1 51 MiB");
+    }
+
+    #[test]
+    fn an_image_is_allocated_and_has_no_name() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let image = image(dir.path(), 3 << 20).unwrap();
+        let known = rustix::fs::fstat(&image).unwrap();
+        assert_eq!((known.st_size, known.st_nlink), (3 << 20, 0));
+        assert!(known.st_blocks * 512 >= 3 << 20, "{known:?}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,133 @@
+//! File systems that are made for a run: candidates on them, and nothing of them left, however the run ends.
+
+use std::path::Path;
+use std::time::Duration;
+
+use blobwise::host::disk::FileSystem;
+use blobwise::result::{RunResult, Status};
+use libtest_mimic::Trial;
+use rustix::process::Signal;
+
+use crate::places::{mounted, without};
+use crate::program::{BLOBWISE, Outcome, Said, Work, needing, start};
+use crate::signals::{send, until, wait};
+
+pub fn trials() -> Vec<Trial> {
+    let lacks = || {
+        let named = ["ext4", "xfs", "btrfs-raid1"].map(|name| FileSystem::named(name).unwrap());
+        named.iter().find_map(FileSystem::lacks).map(|why| format!("{why:#}"))
+    };
+    vec![
+        needing("every candidate is on every file system that is asked for", lacks(), every_candidate),
+        needing("images and loop devices go with a run that is killed", lacks(), killed),
+        needing("a file system that cannot be made is refused", lacks(), refused),
+    ]
+}
+
+const QUICK: &str = "run --blobs 12 --rounds 1 --quiet --out out";
+
+fn on(work: &Work, more: &str) -> Said {
+    work.say(&format!("{QUICK} --dir place {more}"))
+}
+
+/// Loop devices whose image lies below a directory.
+fn loops_below(dir: &Path) -> Vec<String> {
+    let dir = dir.canonicalize().unwrap();
+    let image = |name: &str| std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
+    let names = std::fs::read_dir("/sys/block").unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    names.filter(|name| image(name).is_ok_and(|image| Path::new(&image).starts_with(&dir))).collect()
+}
+
+fn every_candidate() -> Outcome {
+    let work = Work::new();
+    std::fs::create_dir(work.path("place")).unwrap();
+    let said = on(
+        &work,
+        "--on dir,ext4,btrfs-raid1 --stores files/hashed,fopen,memory --phases fill,read-warm,overwrite --verify",
+    );
+    said.ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let fact = |store: &str, name: &str| {
+        let found = result.candidates.iter().find(|candidate| candidate.store == store);
+        let found = found.unwrap_or_else(|| panic!("no candidate {store}"));
+        assert_eq!(found.status, Status::Measured);
+        found.facts.get(name).cloned().unwrap_or_default()
+    };
+    assert_eq!(result.candidates.len(), 7, "what keeps nothing on a disk is there once");
+    assert_eq!(fact("files/hashed[on=dir]", "on_file_system"), "");
+    assert_eq!(fact("files/hashed[on=ext4]", "on_file_system"), "ext4");
+    assert_eq!(fact("files/hashed[on=btrfs-raid1:2]", "on_file_system"), "btrfs");
+    assert!(fact("files/hashed[on=btrfs-raid1:2]", "on_layout").contains("Data: RAID1"));
+    assert_eq!(fact("memory", "on_file_system"), "");
+    // Each is held against the baseline that lies where it does.
+    let held = result.comparisons.iter().filter(|comparison| comparison.reference.starts_with("fopen"));
+    let place = |label: &str| label.split_once("[on=").map(|(_, place)| place.to_owned());
+    assert!(held.clone().count() > 0);
+    assert!(held.clone().all(|held| place(&held.store) == place(&held.reference)));
+    assert!(work.names("place").is_empty() && loops_below(&work.path("place")).is_empty());
+    Ok(())
+}
+
+/// At moments of the making, and in the first phase.
+fn killed() -> Outcome {
+    let work = Work::new();
+    std::fs::create_dir(work.path("place")).unwrap();
+    let line = format!(
+        "{} --dir place --on ext4,btrfs-raid1 --stores sqlite --phases fill",
+        QUICK.replace("--quiet", "--verbose")
+    );
+    for moment in [50, 400, 0] {
+        let mut child = start(work.command(BLOBWISE).args(line.split_whitespace()));
+        match moment {
+            0 => {
+                child = until(child, "fill", 1);
+                assert_eq!(loops_below(&work.path("place")).len(), 3);
+            }
+            moment => std::thread::sleep(Duration::from_millis(moment)),
+        }
+        send(&child, Signal::KILL);
+        wait(child);
+        // The kernel gives loop devices back a moment after the last process that saw the mounts has gone.
+        let gone = (0..1000).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            loops_below(&work.path("place")).is_empty()
+        });
+        assert!(gone, "{:?} are left after {moment} ms", loops_below(&work.path("place")));
+        for left in work.names("place") {
+            let files = work.names(&format!("place/{left}"));
+            assert!(files.iter().all(|name| name == "BLOBWISE" || name.starts_with("on-")), "{files:?}");
+        }
+        std::fs::remove_dir_all(work.path("out")).ok();
+    }
+    on(&work, "--phases fill --stores files/flat").ended(0);
+    assert!(work.names("place").is_empty(), "the next run removes the rest");
+    Ok(())
+}
+
+fn refused() -> Outcome {
+    let work = Work::new();
+    std::fs::create_dir(work.path("place")).unwrap();
+    on(&work, "--on ext4 --set sqlite.on=ext5 --stores sqlite").refused(&["sqlite.on", "`ext5`", "`ext4`"]);
+    on(&work, "--on btrfs-raid10:3").refused(&["btrfs-raid10 takes 4 to 16 disks"]);
+    on(&work, "--on ext4 --stores memory,sqlite --set memory.on=xfs").refused(&["memory.on", "on a disk"]);
+    let line = |more: &str| -> Vec<String> {
+        format!("{QUICK} --on ext4{more}").split_whitespace().map(str::to_owned).collect()
+    };
+    // Room for the blobs, and not for two images.
+    let small = line(",xfs --dir mounted --stores sqlite");
+    let words = ["for images, and those of ext4, xfs take 1.07 GB", "name fewer file systems"];
+    mounted(&work, "size=600000k", &small).refused(&words);
+    without("-sys_admin", &work, &line(" --dir place")).refused(&["`ext4`", "run as root"]);
+    // In a plan, a file system that is nowhere is a candidate that cannot be had.
+    let plan = "on = ['dir', 'reiserfs']\nstores = ['files/hashed']\nphases = ['fill']\n[corpus]\nblobs = 3";
+    if FileSystem::named("reiserfs").is_ok_and(|one| one.lacks().is_some()) {
+        std::fs::write(work.path("plan.toml"), plan).unwrap();
+        work.say("run plan.toml --rounds 1 --quiet --dir place --out out").ended(0);
+        let result = RunResult::load(&work.path("out"))?;
+        let status: Vec<Status> = result.candidates.iter().map(|candidate| candidate.status).collect();
+        assert_eq!(status, [Status::Measured, Status::NotAvailable]);
+    }
+    assert!(work.names("place").is_empty());
+    Ok(())
+}
