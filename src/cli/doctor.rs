@@ -9,7 +9,7 @@ use clap::Args;
 use super::out::{check_file, write_file};
 use super::{Ended, eprint, print};
 use crate::doctor::finding::LeastAges;
-use crate::doctor::saved::{Saved, check_free, compared};
+use crate::doctor::saved::{Saved, check_free};
 use crate::doctor::{Asked, Target, examine};
 use crate::host::machine;
 use crate::report::html::doctor::render as page;
@@ -78,10 +78,11 @@ pub fn main(flags: &Flags) -> Result<Ended> {
         None => look(flags)?,
     };
     let report = saved.report(&ages);
+    let report = match old {
+        Some(old) => report.against(&old.report(&ages)),
+        None => report,
+    };
     print(&report.terminal(flags.all))?;
-    if let Some(old) = old {
-        print(&compared(&old.report(&ages), &report))?;
-    }
     if let Some(file) = &flags.json {
         let text = serde_json::to_string_pretty(&report)? + "\n";
         write_file(file, &text)?;

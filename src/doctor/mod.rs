@@ -4,6 +4,7 @@
 //! were saved are judged in the same way. It only reads: nothing is set, reset or installed, and nothing is sent but queries to the
 //! URLs that were given.
 
+pub mod against;
 mod answers;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod blobs;
@@ -21,6 +22,7 @@ pub mod report;
 pub mod saved;
 #[cfg(any(feature = "postgres", feature = "mysql"))]
 mod statements;
+mod wrapped;
 
 use std::path::PathBuf;
 use std::time::Duration;

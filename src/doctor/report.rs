@@ -3,9 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::against::{Against, Change};
 use super::checks;
 use super::facts::{Facts, Kind};
 use super::finding::{Answer, Check, LeastAges, Over, Question};
+use super::wrapped::{wrapped, wrapped_behind};
 use crate::units;
 
 /// The answers to all questions.
@@ -19,6 +21,9 @@ pub struct Report {
     pub taken_at: String,
     /// What was looked at: the machine first, then each server.
     pub subjects: Vec<Examined>,
+    /// What an earlier examination answered otherwise, where one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<Against>,
 }
 
 /// The version of the form of [`Report`].
@@ -95,7 +100,26 @@ impl Report {
             blobwise: env!("CARGO_PKG_VERSION").to_owned(),
             taken_at: taken_at.to_owned(),
             subjects: facts.iter().map(examined).collect(),
+            against: None,
         }
+    }
+
+    /// The same, with what an earlier one answered otherwise.
+    pub fn against(self, old: &Report) -> Report {
+        let mut against = Against { taken_at: old.taken_at.clone(), ..Against::default() };
+        for subject in &self.subjects {
+            match old.counterpart(subject) {
+                None => against.unmatched.push(format!("{} was not looked at then", subject.subject)),
+                Some(before) => subject.compare(before, &mut against),
+            }
+        }
+        let gone = old.subjects.iter().filter(|before| self.counterpart(before).is_none());
+        against.unmatched.extend(gone.map(|before| format!("{} was looked at then only", before.subject)));
+        Report { against: Some(against), ..self }
+    }
+
+    fn counterpart(&self, subject: &Examined) -> Option<&Examined> {
+        self.subjects.iter().find(|other| other.kind == subject.kind && other.subject == subject.subject)
     }
 
     /// Every line.
@@ -128,7 +152,9 @@ impl Report {
             }
             text += "\n";
         }
-        text + &wrapped("", &self.summary())
+        text += &wrapped("", &self.summary());
+        text.extend(self.against.as_ref().map(Against::terminal));
+        text
     }
 
     /// How many answers there are of each kind.
@@ -153,6 +179,31 @@ impl Examined {
         match self.kind {
             Kind::Machine => format!("This machine{version}"),
             _ => format!("{}{version}", self.subject),
+        }
+    }
+
+    fn compare(&self, before: &Examined, against: &mut Against) {
+        let name = &self.subject;
+        match (&before.unreachable, &self.unreachable) {
+            (Some(_), Some(_)) => against.unmatched.push(format!("{name} could not be asked then either")),
+            (Some(_), None) => against.unmatched.push(format!("{name} could not be asked then")),
+            (None, Some(_)) => against.unmatched.push(format!("{name} could be asked then")),
+            (None, None) => {}
+        }
+        for line in &self.lines {
+            let Some(then) = before.lines.iter().find(|then| then.check == line.check) else { continue };
+            if then.answer == line.answer {
+                against.same += 1;
+                continue;
+            }
+            against.changes.push(Change {
+                subject: name.clone(),
+                check: line.check.clone(),
+                was: then.answer,
+                is: line.answer,
+                then: then.figure.clone(),
+                now: line.figure.clone(),
+            });
         }
     }
 
@@ -233,44 +284,53 @@ impl Line {
     }
 }
 
-/// Columns of a terminal.
-const COLUMNS: usize = 80;
-
-pub(super) fn wrapped(indent: &str, text: &str) -> String {
-    wrapped_behind(indent, indent, text)
-}
-
-/// Words in lines that are not too long; the first line has an indent of its own. A word that is too long has a line for itself.
-fn wrapped_behind(first: &str, indent: &str, text: &str) -> String {
-    let mut lines = String::new();
-    let mut line = first.to_owned();
-    let mut is_empty = true;
-    for word in text.split(' ') {
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
-            lines += line.trim_end();
-            lines += "\n";
-            line = indent.to_owned();
-            is_empty = true;
-        }
-        if !is_empty {
-            line += " ";
-        }
-        line += word;
-        is_empty = false;
-    }
-    lines + line.trim_end() + "\n"
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
+    fn report(at: &str, subjects: &[Value]) -> Report {
+        let report = json!({"format": 1, "blobwise": "0.1.0", "taken_at": at, "subjects": subjects});
+        serde_json::from_value(report).unwrap()
+    }
+
+    fn server(name: &str, answers: &[(&str, &str)]) -> Value {
+        let line = |(check, answer): &(&str, &str)| {
+            json!({"check": check, "question": "disk", "answer": answer, "figure": format!("{check} is {answer}"),
+                   "threshold": "", "reason": "", "source": "", "shown_by": ""})
+        };
+        let lines: Vec<Value> = answers.iter().map(line).collect();
+        json!({"kind": "redis", "subject": name, "seconds": 5.0, "lines": lines})
+    }
+
     #[test]
-    fn lines_are_no_wider_than_a_terminal() {
-        let text = wrapped_behind("  ", "      ", &"word ".repeat(60));
-        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
-        assert_eq!(text.split_whitespace().count(), 60);
-        let long = "x".repeat(100);
-        assert_eq!(wrapped("", &format!("a {long} b")), format!("a\n{long}\nb\n"));
+    fn what_answers_otherwise_and_what_has_no_counterpart_is_told() {
+        let mut silent = server("c", &[]);
+        silent["unreachable"] = "nobody listens".into();
+        let old = report(
+            "then",
+            &[
+                server("a", &[("x", "ok"), ("y", "bad")]),
+                server("b", &[("x", "ok")]),
+                server("c", &[("x", "ok")]),
+            ],
+        );
+        let new = report("now", &[server("a", &[("x", "look"), ("y", "bad")]), silent, server("d", &[])]);
+        let text = new.against(&old).against.unwrap().terminal();
+        let told: Vec<&str> = text.lines().map(str::trim).collect();
+        let expected = [
+            "",
+            "Against then:",
+            "c could be asked then",
+            "d was not looked at then",
+            "b was looked at then only",
+            "x: ok, now look",
+            "of:   a",
+            "then: x is ok",
+            "now:  x is look",
+            "1 answer is the same.",
+        ];
+        assert_eq!(told, expected);
     }
 }

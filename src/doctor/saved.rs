@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::facts::Facts;
 use super::finding::LeastAges;
-use super::report::{FORMAT, Report, wrapped};
+use super::report::{FORMAT, Report};
 
 /// Its file in the directory.
 const FILE: &str = "facts.json";
@@ -69,32 +69,6 @@ pub fn check_free(dir: &Path) -> Result<()> {
     let file = dir.join(FILE);
     ensure!(!file.exists(), "`{}` is there already: name another directory with --save", file.display());
     Ok(())
-}
-
-/// What two reports answer differently, as text.
-pub fn compared(old: &Report, new: &Report) -> String {
-    let mut text = format!("\nAgainst {}:\n", old.taken_at);
-    let mut same = 0;
-    for subject in &new.subjects {
-        let is_same =
-            |other: &&super::report::Examined| other.kind == subject.kind && other.subject == subject.subject;
-        let Some(before) = old.subjects.iter().find(is_same) else {
-            text += &wrapped("  ", &format!("{} was not looked at then", subject.subject));
-            continue;
-        };
-        for line in &subject.lines {
-            let Some(then) = before.lines.iter().find(|then| then.check == line.check) else { continue };
-            if then.answer == line.answer {
-                same += 1;
-                continue;
-            }
-            let (was, is) = (then.answer.name(), line.answer.name());
-            text += &wrapped("  ", &format!("{}: {was}, now {is}", line.check));
-            text += &wrapped("    ", &format!("then: {}", then.figure));
-            text += &wrapped("    ", &format!("now:  {}", line.figure));
-        }
-    }
-    text + &wrapped("  ", &format!("{same} answers are the same."))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use maud::{Markup, html};
 
 use super::table::{Entry, Table, shown};
 use super::{prose, still_document};
+use crate::doctor::against::{Against, Change};
 use crate::doctor::finding::{Answer, Question};
 use crate::doctor::report::{Examined, Line, Report};
 use crate::units;
@@ -19,6 +20,7 @@ pub fn render(report: &Report) -> String {
             p.facts { (report.taken_at) " · blobwise " (report.blobwise) }
             nav aria-label="Sections" {
                 a href="#answer" { "Answer" }
+                @if report.against.is_some() { a href="#against" { "Then and now" } }
                 a href="#questions" { "Ten questions" }
                 @for (number, subject) in report.subjects.iter().enumerate() {
                     a href={ "#subject-" (number) } { (subject.subject) }
@@ -27,6 +29,7 @@ pub fn render(report: &Report) -> String {
         }
         main {
             (answer(report))
+            @if let Some(earlier) = &report.against { (against(earlier)) }
             section id="questions" {
                 h2 { "Ten questions" }
                 (questions(report))
@@ -102,6 +105,28 @@ fn answer(report: &Report) -> Markup {
                 "Figures are of the time between two looks. An answer holds for the load that was on then. "
                 em { "cannot tell" } " is no answer: a source was missing, its counters were too young, or too little was done."
             }
+        }
+    }
+}
+
+/// What was answered otherwise by an earlier examination.
+fn against(earlier: &Against) -> Markup {
+    let mut changes: Vec<&Change> = earlier.changes.iter().collect();
+    changes.sort_by_key(|change| Reverse(change.is));
+    html! {
+        section id="against" {
+            h2 { "Against " (earlier.taken_at) }
+            @for line in &earlier.unmatched { p.warning { (line) } }
+            @for change in changes {
+                p {
+                    (badge(change.was)) " → " (badge(change.is)) " " code { (change.check) } " of " (change.subject)
+                }
+                dl {
+                    dt { "then" } dd { (prose(&change.then)) }
+                    dt { "now" } dd { (prose(&change.now)) }
+                }
+            }
+            p { (earlier.summary()) }
         }
     }
 }
@@ -182,7 +207,10 @@ mod tests {
             "named": ["first", "<b>second</b>"], "age_seconds": 5.0, "try_this": "blobwise run --corpus fixed:2000 --blobs 9"
         });
         let machine = [line("a", "ok", json!({})), line("b", "bad", json!({})), line("c", "look", column)];
-        let report = json!({"format": 1, "blobwise": "0.1.0", "taken_at": "2026", "subjects": [
+        let against = json!({"taken_at": "2025", "unmatched": ["this <i>was</i>"], "same": 2, "changes": [
+            {"subject": "this machine", "check": "b", "was": "look", "is": "bad", "then": "it was <u>so</u>", "now": "it is so"}
+        ]});
+        let report = json!({"format": 1, "blobwise": "0.1.0", "taken_at": "2026", "against": against, "subjects": [
             {"kind": "machine", "subject": "this machine", "seconds": 5.0, "lines": machine},
             {"kind": "redis", "subject": "redis://:***@h", "unreachable": "nobody <i>listens</i>", "seconds": 0.0, "lines": []}
         ]});
@@ -215,6 +243,10 @@ mod tests {
             "&lt;b&gt;second",
             "look: any",
             "nobody &lt;i&gt;listens",
+            "Against 2025",
+            "this &lt;i&gt;was",
+            "it was &lt;u&gt;so",
+            "2 answers are the same.",
         ] {
             assert!(page.contains(words), "`{words}` is not in {page}");
         }
