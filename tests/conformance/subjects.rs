@@ -130,6 +130,10 @@ fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
     if ["nginx", "apache", "lighttpd", "nginx-php/readfile"].contains(&adapter.name) {
         subjects.push(Arc::new(tried(&[("workers", "3")])?));
     }
+    // Of one that can be had.
+    if adapter.name == "postgres/bytea" {
+        subjects.push(Arc::new(tried(&[("version", "18"), ("io_method", "sync")])?));
+    }
     // Over TLS a protocol is agreed to in another way than without it.
     if ["http", "tls"].iter().all(|name| defaults.has_option(name)) {
         subjects.push(Arc::new(tried(&[("http", "2"), ("tls", "true")])?));
@@ -164,6 +168,8 @@ fn other_values(adapter: &Adapter, spec: &OptionSpec) -> Vec<&'static str> {
         let sizes: Vec<&'static str> = values.iter().copied().filter(is_size).collect();
         values.retain(|word| !is_size(word) || sizes.first() == Some(word) || sizes.last() == Some(word));
     }
+    // Refused by releases that do not have it; and a release that is the installed one is tried anyway.
+    values.retain(|word| spec.name != "io_method" && (spec.name, *word) != ("version", "15"));
     // A server that candidates share ends with the process of the run: nobody opens its stores afterwards. Plans try it.
     values.retain(|word| *word != spec.default && (spec.name, *word) != ("server", "shared"));
     values

@@ -74,6 +74,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("all", include_str!("../../../plans/all.toml")),
     ("page", include_str!("../../../plans/page.toml")),
     ("sqlite-page-sizes", include_str!("../../../plans/sqlite-page-sizes.toml")),
+    ("postgres-releases", include_str!("../../../plans/postgres-releases.toml")),
     ("afdesign-icons-2009", include_str!("../../../plans/afdesign-icons-2009.toml")),
     ("afdesign-pipelining-2010", include_str!("../../../plans/afdesign-pipelining-2010.toml")),
     ("fragfrog-2010", include_str!("../../../plans/fragfrog-2010.toml")),

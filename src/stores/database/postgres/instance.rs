@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 
-use super::POSTGRES;
+use super::release;
 use crate::host::server::{Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
 use crate::stores::common::servers::{OURS, START_PATIENCE, STOP_PATIENCE, own_name};
@@ -43,13 +43,13 @@ impl Instance {
 
     /// The server of all candidates of the run that share one.
     pub(super) fn shared(setup: &Setup, patience: Duration) -> Result<Arc<Instance>> {
-        let (profile, sessions) = (setup.options.text("profile"), setup.workers);
-        let name = format!("postgres-{profile}-{sessions}-{}", setup.cache_bytes);
+        let of = ["profile", "version", "io_method"].map(|name| setup.options.text(name)).join("-");
+        let name = format!("postgres-{of}-{}-{}", setup.workers, setup.cache_bytes);
         setup.common.server(&name, |dir| Instance::start_in(dir, Mode::Create, setup, patience))
     }
 
     fn start_in(dir: &Path, mode: Mode, setup: &Setup, patience: Duration) -> Result<Instance> {
-        let program = POSTGRES.find()?;
+        let program = release::find(setup.options)?;
         let data = dir.join("data");
         if mode == Mode::Create {
             let checksums = checksums(&program.version, setup.options.text("profile"));
@@ -137,9 +137,7 @@ impl Instance {
 /// version 18, where there is no word for it. `profile=default` is what the vendor ships, from 18 on with them. Whether there are
 /// some is among the facts.
 fn checksums(version: &str, profile: &str) -> Option<&'static str> {
-    let number = version.split(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty());
-    let major = number.and_then(|digits| digits.parse::<u32>().ok()).unwrap_or(0);
-    (profile == "tuned" && major >= 18).then_some("--no-data-checksums")
+    (profile == "tuned" && release::major(version) >= 18).then_some("--no-data-checksums")
 }
 
 /// What a private server is started with. Sockets only: nobody but us can enter their directory.
@@ -155,6 +153,7 @@ fn settings(setup: &Setup, sockets: &Path) -> Vec<String> {
         "dynamic_shared_memory_type=mmap".to_owned(),
         "min_dynamic_shared_memory=16MB".to_owned(),
     ];
+    settings.extend(release::io_method(setup.options).map(|method| format!("io_method={method}")));
     if setup.options.text("profile") == "tuned" {
         settings.extend([
             // The cache that every store gets; PostgreSQL needs at least a little.

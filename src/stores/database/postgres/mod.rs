@@ -1,6 +1,7 @@
 //! PostgreSQL: a value in a column, rows of pieces, or large objects, in a private server or one of the user's.
 
 mod instance;
+mod release;
 mod session;
 mod vacuum;
 
@@ -11,6 +12,7 @@ use std::time::Duration;
 use anyhow::Context;
 
 use self::instance::Instance;
+use self::release::{IO_METHOD, VERSION};
 use self::session::PgSession;
 use self::vacuum::Due;
 use crate::host::server::Program;
@@ -23,7 +25,7 @@ use crate::wire::postgres::{Client, Config, Param, Trouble};
 
 pub(in crate::stores) const POSTGRES: Program = Program {
     name: "postgres",
-    places: &["/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin"],
+    places: &["/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "~cache/blobwise/postgres-*/*/pginstall/bin"],
     variable: Some("BLOBWISE_POSTGRES"),
     ask: &["--version"],
     says: "PostgreSQL",
@@ -77,13 +79,26 @@ pub(in crate::stores) const BYTEA: Adapter = Adapter {
     about: "PostgreSQL: the blob in a bytea column",
     kind: Kind::Server,
     programs: &[POSTGRES],
-    options: &[STORAGE, COMPRESSION, PROTOCOL, KEY, CONNECTION, DELETE, ISOLATION, PROFILE, SERVER, URL],
+    options: &[
+        STORAGE,
+        COMPRESSION,
+        PROTOCOL,
+        KEY,
+        CONNECTION,
+        DELETE,
+        ISOLATION,
+        VERSION,
+        IO_METHOD,
+        PROFILE,
+        SERVER,
+        URL,
+    ],
     caps: |options| caps(options, &bytea(options)),
     loss,
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
     memory,
-    needs: Needs::NOTHING,
+    needs: Needs { of_machine: release::refusal, ..Needs::NOTHING },
     open: |setup| open(setup, bytea(setup.options)),
 };
 
@@ -101,6 +116,8 @@ pub(in crate::stores) const CHUNKED: Adapter = Adapter {
         CONNECTION,
         DELETE,
         ISOLATION,
+        VERSION,
+        IO_METHOD,
         PROFILE,
         SERVER,
         URL,
@@ -110,7 +127,7 @@ pub(in crate::stores) const CHUNKED: Adapter = Adapter {
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
     memory,
-    needs: Needs::NOTHING,
+    needs: Needs { of_machine: release::refusal, ..Needs::NOTHING },
     open: |setup| open(setup, chunked(setup.options)),
 };
 
@@ -132,6 +149,8 @@ pub(in crate::stores) const LARGE_OBJECT: Adapter = Adapter {
         CONNECTION,
         DELETE,
         ISOLATION,
+        VERSION,
+        IO_METHOD,
         PROFILE,
         SERVER,
         URL,
@@ -141,7 +160,7 @@ pub(in crate::stores) const LARGE_OBJECT: Adapter = Adapter {
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
     memory,
-    needs: Needs::NOTHING,
+    needs: Needs { of_machine: release::refusal, ..Needs::NOTHING },
     open: |setup| open(setup, large_object(setup.options)),
 };
 
@@ -299,6 +318,7 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
     let mut keeper = Client::connect(if host.is_theirs() { &config } else { &patient })?;
     if host.is_theirs() {
         instance::check_durability(&mut keeper, setup.durability)?;
+        release::check_theirs(&mut keeper, setup.options)?;
     }
     let schema = match setup.mode {
         Mode::Create => {

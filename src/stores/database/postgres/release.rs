@@ -1,0 +1,168 @@
+//! Which PostgreSQL: the one of this machine, or one of a release, so that releases stand side by side.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Result, ensure};
+
+use super::POSTGRES;
+use crate::host::server::{Found, Program};
+use crate::store::{OptionSpec, Options, Values};
+use crate::wire::postgres::Client;
+
+pub(super) const VERSION: OptionSpec = OptionSpec {
+    name: "version",
+    values: Values::OneOf(&[INSTALLED, "15", "17", "18"]),
+    default: INSTALLED,
+    about: "a number: that release, where this machine has it; installed: the one that is found first",
+};
+pub(super) const IO_METHOD: OptionSpec = OptionSpec {
+    name: "io_method",
+    values: Values::OneOf(&[SHIPPED, "sync", "worker", "io_uring"]),
+    default: SHIPPED,
+    about: "who reads ahead in release 18: nobody, processes, or the kernel's ring; shipped: as the vendor sets it",
+};
+const INSTALLED: &str = "installed";
+const SHIPPED: &str = "shipped";
+
+/// By the values of [`VERSION`].
+const RELEASES: [(&str, Program); 3] = [
+    (
+        "15",
+        Program {
+            places: &[
+                "/usr/lib/postgresql/15/bin",
+                "/usr/pgsql-15/bin",
+                "~cache/blobwise/postgres-15*/*/pginstall/bin",
+            ],
+            variable: Some("BLOBWISE_POSTGRES_15"),
+            says: "(PostgreSQL) 15.",
+            install: "apt-get install postgresql-15",
+            ..POSTGRES
+        },
+    ),
+    (
+        "17",
+        Program {
+            places: &[
+                "/usr/lib/postgresql/17/bin",
+                "/usr/pgsql-17/bin",
+                "~cache/blobwise/postgres-17*/*/pginstall/bin",
+            ],
+            variable: Some("BLOBWISE_POSTGRES_17"),
+            says: "(PostgreSQL) 17.",
+            install: "apt-get install postgresql-17",
+            ..POSTGRES
+        },
+    ),
+    (
+        "18",
+        Program {
+            places: &[
+                "/usr/lib/postgresql/18/bin",
+                "/usr/pgsql-18/bin",
+                "~cache/blobwise/postgres-18*/*/pginstall/bin",
+            ],
+            variable: Some("BLOBWISE_POSTGRES_18"),
+            says: "(PostgreSQL) 18.",
+            install: "apt-get install postgresql-18",
+            ..POSTGRES
+        },
+    ),
+];
+
+/// The program that settings ask for.
+fn asked(options: &Options) -> Program {
+    let version = options.text(VERSION.name);
+    RELEASES.iter().find(|(release, _)| *release == version).map_or(POSTGRES, |(_, program)| *program)
+}
+
+/// The file of the program that settings ask for.
+pub(super) fn find(options: &Options) -> Result<Found> {
+    asked(options).find()
+}
+
+/// The read-ahead that settings ask for, where they do.
+pub(super) fn io_method(options: &Options) -> Option<&str> {
+    Some(options.text(IO_METHOD.name)).filter(|method| ![SHIPPED, ""].contains(method))
+}
+
+/// Why the program of this machine cannot do what settings ask for, if so.
+pub(super) fn refusal(options: &Options) -> Option<anyhow::Error> {
+    can(options).err()
+}
+
+fn can(options: &Options) -> Result<()> {
+    let (program, found) = (asked(options), find(options)?);
+    let shown = found.path.display();
+    let method = io_method(options);
+    let release = major(&found.version);
+    ensure!(
+        method.is_none() || release >= 18,
+        "`io_method` came with PostgreSQL 18, and `{shown}` is release {release}: ask for `version=18`"
+    );
+    let is_lz4 = options.text("compression") == "lz4";
+    for (is_asked, setting, part) in
+        [(is_lz4, "compression=lz4", "lz4"), (method == Some("io_uring"), "io_method=io_uring", "liburing")]
+    {
+        ensure!(
+            !is_asked || is_built_with(&found.path, part),
+            "`{setting}` cannot be had: `{shown}` was built without {part}; {} names another build",
+            program.variable.unwrap_or_default()
+        );
+    }
+    Ok(())
+}
+
+/// Whether a server was built with a library, by what stands beside it; where nothing does, the server itself will refuse.
+fn is_built_with(server: &Path, part: &str) -> bool {
+    let mut asked = Command::new(server.with_file_name("pg_config"));
+    let answer = asked.arg("--configure").stdin(Stdio::null()).output();
+    answer.map_or(true, |said| String::from_utf8_lossy(&said.stdout).contains(&format!("--with-{part}")))
+}
+
+/// Refuses a server of the user's that is not what settings ask for: a label would name another one than was measured.
+pub(super) fn check_theirs(keeper: &mut Client, options: &Options) -> Result<()> {
+    let says = |keeper: &mut Client, setting: &str| -> Result<String> {
+        Ok(keeper
+            .texts(&format!("SELECT coalesce(current_setting('{setting}', true), 'nothing')"), &[])?
+            .concat())
+    };
+    let version = options.text(VERSION.name);
+    let release = major(&says(keeper, "server_version")?).to_string();
+    ensure!(
+        [INSTALLED, "", &release].contains(&version),
+        "the server is PostgreSQL {release}, and `version={version}` was asked for: leave it out, or name another server"
+    );
+    if let Some(method) = io_method(options) {
+        let has = says(keeper, IO_METHOD.name)?;
+        ensure!(
+            has == method,
+            "the server's io_method is {has}, and `io_method={method}` was asked for, which is not ours to set: leave it out"
+        );
+    }
+    Ok(())
+}
+
+/// The number of a release in what a server says of itself, such as `postgres (PostgreSQL) 18.6`; 0 where there is none.
+pub(super) fn major(version: &str) -> u32 {
+    let number = version.split(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty());
+    number.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_release_says_its_own_number() {
+        for (release, program) in RELEASES {
+            assert_eq!(major(&format!("postgres {}6", program.says)).to_string(), release);
+            assert!(program.places.iter().all(|place| place.contains(release)), "{:?}", program.places);
+            assert!(program.variable.is_some_and(|name| name.ends_with(release)));
+            assert!(program.install.ends_with(release));
+        }
+        let Values::OneOf(values) = VERSION.values else { panic!("not a list") };
+        assert_eq!(values[1..], RELEASES.map(|(release, _)| release));
+    }
+}
