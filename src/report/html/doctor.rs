@@ -118,12 +118,12 @@ fn against(earlier: &Against) -> Markup {
             h2 { "Against " (earlier.taken_at) }
             @for line in &earlier.unmatched { p.warning { (line) } }
             @for change in changes {
-                p {
-                    (badge(change.was)) " → " (badge(change.is)) " " code { (change.check) } " of " (change.subject)
-                }
-                dl {
-                    dt { "then" } dd { (prose(&change.then)) }
-                    dt { "now" } dd { (prose(&change.now)) }
+                div.check {
+                    p { (badge(change.was)) " → " (badge(change.is)) " " code { (change.check) } " of " (change.subject) }
+                    dl {
+                        dt { "then" } dd { (prose(&change.then)) }
+                        dt { "now" } dd { (prose(&change.now)) }
+                    }
                 }
             }
             p { (earlier.summary()) }
