@@ -127,6 +127,12 @@ pub struct Flags {
     /// in --dir, and every candidate once on each of them (as root); dir among them is --dir itself
     #[arg(long, value_name = "A,B")]
     on: Option<String>,
+    /// How much each device of --on does in a second, of reads and of writes, by control groups: bytes, requests or both
+    #[arg(long, value_name = "20MB/s,200iops")]
+    device_limit: Option<String>,
+    /// Fill the file systems of --on to this share before they are used
+    #[arg(long, value_name = "SHARE")]
+    fill: Option<String>,
     /// Where plan, result and report go [default: blobwise-runs/<time>]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -349,7 +355,7 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place, Dis
     }
     let place = Place::make(&plan.dir)?;
     place.left().iter().for_each(|left| eprint(left));
-    let disks = make_disks(&images, &place)?;
+    let disks = make_disks(&plan, &images, &place)?;
     check_places(&plan, place.path(), &disks)?;
     check_servers(&plan, corpora, place.path())?;
     plan.dir = std::path::absolute(&plan.dir)?;
@@ -363,11 +369,17 @@ fn prepare_place(mut plan: Plan, corpora: &[Corpus]) -> Result<(Plan, Place, Dis
 }
 
 /// Makes file systems of our own, each on images in a place.
-fn make_disks(images: &[Image], place: &Place) -> Result<Disks> {
+fn make_disks(plan: &Plan, images: &[Image], place: &Place) -> Result<Disks> {
     let mut disks = Disks::new();
     for Image { system, bytes } in images {
         let mount = place.path().join(format!("on-{}", disks.len()));
-        let disk = OwnDisk::make(system, place.path(), &mount, *bytes)?;
+        let mut disk = OwnDisk::make(system, place.path(), &mount, *bytes)?;
+        if plan.fill > 0.0 {
+            disk.fill(plan.fill)?;
+        }
+        if let Some(limit) = &plan.device_limit {
+            disk.limit(limit)?;
+        }
         disks.insert(system.name().to_owned(), disk);
     }
     Ok(disks)
@@ -579,6 +591,8 @@ impl Flags {
         put(&mut text.op_timeout, &self.op_timeout);
         put(&mut text.phases, &self.phases.as_deref().map(split_list));
         put(&mut text.stores, &self.stores.as_deref().map(split_list));
+        put(&mut text.device_limit, &self.device_limit);
+        put(&mut text.fill, &self.fill);
         put(&mut text.on, &self.on.as_deref().map(split_list));
         if self.baselines {
             text.add_baselines();

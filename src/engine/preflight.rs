@@ -11,7 +11,7 @@ use super::pilot;
 use super::subjects::candidates;
 use super::visitor::{Disks, setup};
 use crate::corpus::Corpus;
-use crate::host::control_group::why_no_memory_group;
+use crate::host::control_group::{why_no_device_limit, why_no_memory_group};
 use crate::host::disk::{FileSystem, OwnDisk, free_for_images};
 use crate::host::machine;
 use crate::host::place::remove_tree;
@@ -61,12 +61,14 @@ pub fn images(plan: &Plan, corpora: &[Corpus], dir: &Path) -> Result<Vec<Image>>
     for candidate in &plan.candidates {
         let Some(system) = candidate.on() else { continue };
         let spare = if candidate.traits().has_process { SPARE_BYTES_SERVER } else { SPARE_BYTES };
-        let bytes = system.device_bytes(corpus_bytes.saturating_mul(TIMES).saturating_add(spare));
+        let room = corpus_bytes.saturating_mul(TIMES).saturating_add(spare);
+        let bytes = system.device_bytes((room as f64 / (1.0 - plan.fill)) as u64);
         match images.iter_mut().find(|image| image.system.name() == system.name()) {
             Some(image) => image.bytes = image.bytes.max(bytes),
             None => images.push(Image { system, bytes }),
         }
     }
+    check_asked(plan, &images)?;
     let all: u64 = images.iter().map(|image| image.bytes.saturating_mul(image.system.devices() as u64)).sum();
     let free = free_for_images(dir)?;
     if all > free {
@@ -81,6 +83,18 @@ pub fn images(plan: &Plan, corpora: &[Corpus], dir: &Path) -> Result<Vec<Image>>
         );
     }
     Ok(images)
+}
+
+/// Refuses what is asked of disks of ours where there are none, or where this machine cannot do it.
+fn check_asked(plan: &Plan, images: &[Image]) -> Result<()> {
+    let asked = [("--device-limit", plan.device_limit.is_some()), ("--fill", plan.fill > 0.0)];
+    if let Some((flag, _)) = asked.iter().find(|(_, is_asked)| *is_asked && images.is_empty()) {
+        bail!("`{flag}` is for file systems that are made for the run: name some with --on");
+    }
+    match why_no_device_limit().filter(|_| plan.device_limit.is_some()) {
+        Some(why) => Err(why.context("`--device-limit`")),
+        None => Ok(()),
+    }
 }
 
 /// Refuses caches that would push the machine into its swap.

@@ -16,8 +16,17 @@ pub struct Forked {
 impl Forked {
     /// Does `work` in a copy of this process, which ends with it, and dies with this one. An error where this process has more than
     /// one thread: what another one has locked would stay locked in the copy.
-    #[expect(unsafe_code, reason = "forking has no safe wrapper")]
     pub fn begin(work: impl FnOnce()) -> Result<Forked> {
+        Forked::copy(true, work)
+    }
+
+    /// The same for work that is to be done when this process has died, and only then.
+    pub fn outliving(work: impl FnOnce()) -> Result<Forked> {
+        Forked::copy(false, work)
+    }
+
+    #[expect(unsafe_code, reason = "forking has no safe wrapper")]
+    fn copy(dies_with_this: bool, work: impl FnOnce()) -> Result<Forked> {
         let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
         ensure!(
             threads == 1,
@@ -31,9 +40,11 @@ impl Forked {
             0 => {
                 // A panic has said what it has to say.
                 let work = std::panic::AssertUnwindSafe(|| {
-                    set_parent_process_death_signal(Some(Signal::KILL)).ok();
+                    if dies_with_this {
+                        set_parent_process_death_signal(Some(Signal::KILL)).ok();
+                    }
                     // It may have died before that.
-                    if getppid() == Some(parent) {
+                    if !dies_with_this || getppid() == Some(parent) {
                         work();
                     }
                 });

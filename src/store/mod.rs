@@ -27,4 +27,5 @@ pub use self::memory::{OwnCache, Split};
 pub use self::options::{OptionSpec, Options, Values};
 pub use self::session::{Catalogue, Incidents, ManySink, Session, Sink, Store, Told, has_name};
 pub use self::traits::{Connects, MadeCold, Traits};
+pub use crate::host::control_group::DeviceLimit;
 pub use crate::host::disk::{FileSystem, NoFileSystem, names as file_systems};

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use blobwise::host::control_group::why_no_device_limit;
 use blobwise::host::disk::FileSystem;
 use blobwise::result::{RunResult, Status};
 use libtest_mimic::Trial;
@@ -20,6 +21,11 @@ pub fn trials() -> Vec<Trial> {
     vec![
         needing("every candidate is on every file system that is asked for", lacks(), every_candidate),
         needing("images and loop devices go with a run that is killed", lacks(), killed),
+        needing(
+            "devices are limited, filled and counted each by itself, and free of it after a kill",
+            lacks().or_else(|| why_no_device_limit().map(|why| format!("{why:#}"))),
+            limited,
+        ),
         needing("a file system that cannot be made is refused", lacks(), refused),
     ]
 }
@@ -105,10 +111,67 @@ fn killed() -> Outcome {
     Ok(())
 }
 
+/// Rules that are left for devices.
+fn rules() -> Vec<String> {
+    let file = |name: &str| format!("/sys/fs/cgroup/blkio/blkio.throttle.{name}_device");
+    let files = ["read_bps", "write_bps", "read_iops", "write_iops"].map(file);
+    let texts = files.iter().map(|file| std::fs::read_to_string(file).unwrap_or_default());
+    texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<String>>()).collect()
+}
+
+fn limited() -> Outcome {
+    const LIMIT: u64 = 20_000_000;
+    const BLOB: u64 = 8_000_000;
+    let work = Work::new();
+    std::fs::create_dir(work.path("place")).unwrap();
+    let more = "--corpus fixed:8MB --content random --phases fill --stores files/flat --device-limit 20000000/s --fill 20%";
+    let line = format!(
+        "run --blobs 2 --rounds 1 --verbose --dir place --out out --on btrfs-raid0,btrfs-raid1 {more}"
+    );
+    work.say(&line).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let [striped, twice] = result.candidates.as_slice() else { panic!("{:?}", result.candidates) };
+    let fact = |name: &str| [striped, twice].map(|candidate| candidate.facts[name].clone());
+    assert_eq!(fact("on_device_limit"), ["20000000 B/s"; 2]);
+    assert!(fact("on_filled").iter().all(|share| (0.2..0.3).contains(&share.parse::<f64>().unwrap())));
+    let wrote = fact("on_devices_wrote_bytes")
+        .map(|text| -> Vec<u64> { text.split(" + ").map(|bytes| bytes.parse().unwrap()).collect() });
+    // Half of it on each, or all of it on both; metadata is small.
+    for (each, part) in wrote.iter().zip([BLOB, 2 * BLOB]) {
+        assert!(each.iter().all(|bytes| (part..part + BLOB / 2).contains(bytes)), "{wrote:?}");
+    }
+    let cell = |store: &str| result.results.iter().find(|cell| cell.store == store).unwrap();
+    for (candidate, each) in [striped, twice].into_iter().zip(&wrote) {
+        let round = &cell(&candidate.store).rounds[0];
+        // What the phase wrote is in what all devices wrote.
+        assert!(round.device_written_bytes.unwrap() <= each.iter().sum());
+        // The limit leaves a tenth of a second's bytes free at first; some metadata is written before and after.
+        let bytes = *each.iter().max().unwrap() as f64 * 0.8;
+        let least = bytes / LIMIT as f64 - 0.1;
+        let took = round.settled_seconds.unwrap();
+        assert!(took > least, "{}: {took} s, and {least} s are the least", candidate.store);
+    }
+    let before = rules();
+    std::fs::remove_dir_all(work.path("out")).unwrap();
+    let child = until(start(work.command(BLOBWISE).args(line.split_whitespace())), "fill", 1);
+    assert_eq!(rules().len(), before.len() + 8, "two of each of four devices");
+    send(&child, Signal::KILL);
+    wait(child);
+    let gone = (0..500).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        rules() == before
+    });
+    assert!(gone, "{:?}", rules());
+    Ok(())
+}
+
 fn refused() -> Outcome {
     let work = Work::new();
     std::fs::create_dir(work.path("place")).unwrap();
     on(&work, "--on ext4 --set sqlite.on=ext5 --stores sqlite").refused(&["sqlite.on", "`ext5`", "`ext4`"]);
+    on(&work, "--device-limit 20MB/s --stores sqlite").refused(&["`--device-limit`", "--on"]);
+    on(&work, "--on ext4 --device-limit 20MB").refused(&["`--device-limit 20MB`", "20MB/s,200iops"]);
+    on(&work, "--on ext4 --fill 95%").refused(&["`--fill 95%`", "0% to 90%"]);
     on(&work, "--on btrfs-raid10:3").refused(&["btrfs-raid10 takes 4 to 16 disks"]);
     on(&work, "--on ext4 --stores memory,sqlite --set memory.on=xfs").refused(&["memory.on", "on a disk"]);
     let line = |more: &str| -> Vec<String> {

@@ -15,7 +15,7 @@ use super::resources::{MemoryBaseline, free_bytes};
 use super::visitor::{LeftOut, Limit, Outcome, Run, Subject, Turn, Visit, Visitor};
 use super::work;
 use crate::host::control_group::MemoryGroup;
-use crate::host::machine;
+use crate::host::machine::{self, DeviceCounters};
 use crate::host::place::{remove_tree, why_unwritable};
 use crate::host::server::Server;
 use crate::plan::{Candidate, Class, Phase};
@@ -106,6 +106,7 @@ fn visit_here(
     };
     let made = std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()));
     // With no room at all, stores that map their files die by SIGBUS, and we with them.
+    let counted = run.disk_of(subject.candidate).map(|disk| disk.device().counters_of_each());
     let begun = made.and_then(|()| why_unwritable(place).map_or(Ok(()), |why| Err(why.into())));
     let outcome = begun.and_then(|()| visitor.everything());
     let mut visit = visitor.visit;
@@ -126,6 +127,9 @@ fn visit_here(
     // What a visit leaves to be written takes no longer than the visit did.
     let patience = (machine::uptime() - begin).min(QUIET_PATIENCE);
     machine::wait_until_quiet(run.device_of(subject.candidate), patience);
+    if let (Some(disk), Some(before)) = (run.disk_of(subject.candidate), counted) {
+        visit.facts.extend(moved(&before, &disk.device().counters_of_each()));
+    }
     visit.seconds = (machine::uptime() - begin).as_secs_f64();
     match outcome {
         _ if run.stopped() => return Ok(None),
@@ -133,6 +137,21 @@ fn visit_here(
         Err(error) => visit.error = Some(shown::of_error(&format!("{error:#}"))),
     }
     Ok(Some(visit))
+}
+
+/// What each device of a file system of ours moved in a visit, one after the other.
+fn moved(before: &[Option<DeviceCounters>], now: &[Option<DeviceCounters>]) -> Facts {
+    let of_each = |value: fn(&DeviceCounters) -> u64| {
+        let pairs = before.iter().zip(now);
+        let each = pairs.filter_map(|(before, now)| {
+            Some(value(now.as_ref()?).saturating_sub(value(before.as_ref()?)).to_string())
+        });
+        each.collect::<Vec<String>>().join(" + ")
+    };
+    Facts::from([
+        ("on_devices_read_bytes".to_owned(), of_each(|device| device.read_bytes)),
+        ("on_devices_wrote_bytes".to_owned(), of_each(|device| device.written_bytes)),
+    ])
 }
 
 fn empty_footprint(subject: Subject) -> Footprint {

@@ -1,11 +1,12 @@
 //! Control groups of the kernel's: one for each server's processes, which counts their processor time, and one for a visit that
-//! has a limit of memory. Those of runs that were killed are removed.
+//! has a limit of memory. Those of runs that were killed are removed. And limits for block devices of our own.
 //!
 //! A group's name says who made it, `blobwise-NAMESPACE-PID-START-NUMBER`: the namespace in which the process had its number,
 //! the number, and when the process was started. So a group of a process that is gone is told from one that a live run has
 //! just made and not yet filled, also when the number was given to another process.
 
 mod cpu;
+mod device;
 mod memory;
 
 use std::os::unix::fs::MetadataExt;
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 pub use cpu::CpuGroup;
+pub use device::{DeviceCaps, DeviceLimit, lift_limits, why_no_device_limit};
 pub use memory::{MemoryGroup, MemoryUse, why_no_memory_group};
 
 use super::machine::started;

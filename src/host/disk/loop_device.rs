@@ -107,6 +107,12 @@ impl LoopDevice {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
+    /// Its number, as `7:0`.
+    pub fn number(&self) -> std::io::Result<String> {
+        let told = std::fs::read_to_string(format!("/sys/block/{}/dev", self.name()))?;
+        Ok(told.trim().to_owned())
+    }
+
     /// Whether what is read and written goes past the kernel's cache of its file.
     pub fn is_direct(&self) -> bool {
         let told = std::fs::read_to_string(format!("/sys/block/{}/loop/dio", self.name()));

@@ -12,11 +12,14 @@ use rand::TryRng;
 use rustix::fs::{Advice, FallocateFlags, Mode, OFlags};
 
 use super::{FileSystem, LoopDevice};
+use crate::host::control_group::{DeviceCaps, DeviceLimit, lift_limits};
 use crate::host::machine::{self, AlignedBuffer, Device};
 
 /// See the file. Whoever makes one has mounts of its own (see [`own_mounts`](super::own_mounts)).
 #[derive(Debug)]
 pub struct OwnDisk {
+    /// Limits of its devices.
+    caps: Option<DeviceCaps>,
     // The first has the mount, and goes first.
     loops: Vec<LoopDevice>,
     path: PathBuf,
@@ -33,6 +36,7 @@ impl OwnDisk {
             let image = image(images, device_bytes).with_context(of)?;
             loops.push(LoopDevice::over(&image, true).with_context(of)?);
         }
+        lift_limits(&numbers(&loops)?);
         let said = format(system, &loops)?;
         let layout = loops.first().and_then(|first| layout(system.maker.kind, first.path(), &said));
         std::fs::create_dir(mount).with_context(|| format!("cannot make `{}`", mount.display()))?;
@@ -43,7 +47,27 @@ impl OwnDisk {
         first.mount_plainly(system.maker.kind, mount, &options.join(","))?;
         let names: Vec<String> = loops.iter().map(LoopDevice::name).collect();
         let facts = facts(system, &loops, mount, device_bytes, layout)?;
-        Ok(OwnDisk { loops, path: mount.to_owned(), device: Device::of_several(&names), facts })
+        Ok(OwnDisk { caps: None, loops, path: mount.to_owned(), device: Device::of_several(&names), facts })
+    }
+
+    /// Fills it to a share of its room with files that stay.
+    pub fn fill(&mut self, share: f64) -> Result<()> {
+        fill(&self.path, share).with_context(|| format!("`{}` cannot be filled", self.words()))?;
+        let space = rustix::fs::statvfs(&self.path)?;
+        self.note("on_filled", format!("{:.3}", filled(&space)));
+        self.note("on_room_bytes", (space.f_bavail * space.f_frsize).to_string());
+        Ok(())
+    }
+
+    /// Limits each of its devices, as long as it is there. This process must have one thread.
+    pub fn limit(&mut self, limit: &DeviceLimit) -> Result<()> {
+        self.caps = Some(DeviceCaps::set(numbers(&self.loops)?, limit)?);
+        self.note("on_device_limit", limit.to_string());
+        Ok(())
+    }
+
+    fn note(&mut self, name: &str, value: String) {
+        self.facts.insert(name.to_owned(), value);
     }
 
     /// Where it is mounted.
@@ -61,16 +85,19 @@ impl OwnDisk {
         &self.facts
     }
 
-    /// In words: the file system, its devices, and the bytes of each.
+    /// In words: the file system, its devices, and the bytes of each; how far it is filled, and what its devices are held to.
     pub fn words(&self) -> String {
         let fact = |name: &str| self.facts.get(name).map_or("", String::as_str);
-        format!("{} on {}", fact("on_file_system"), fact("on_devices"))
+        let (system, devices) = (fact("on_file_system"), fact("on_devices"));
+        let (filled, limit) = (fact("on_filled"), fact("on_device_limit"));
+        format!("{system} on {devices}, filled to {filled}, limit of each: {limit}")
     }
 }
 
 impl Drop for OwnDisk {
     fn drop(&mut self) {
-        // What is still dirty is not waited for: it goes with the image.
+        // At the speed of a limit, what is still dirty would take its time.
+        drop(self.caps.take());
         drop(std::mem::take(&mut self.loops));
         std::fs::remove_dir(&self.path).ok();
     }
@@ -99,6 +126,39 @@ fn image(dir: &Path, bytes: u64) -> Result<File> {
     image.sync_data().context("an image cannot be written")?;
     rustix::fs::fadvise(&image, 0, None, Advice::DontNeed).ok();
     Ok(image)
+}
+
+fn numbers(loops: &[LoopDevice]) -> Result<Vec<String>> {
+    loops.iter().map(|device| Ok(device.number()?)).collect()
+}
+
+/// The share of a file system that is not free for files.
+fn filled(space: &rustix::fs::StatVfs) -> f64 {
+    1.0 - space.f_bavail as f64 / space.f_blocks.max(1) as f64
+}
+
+/// Fills a file system with files of a size, as it would be after some time of use; what they hold is no pattern.
+fn fill(mounted: &Path, share: f64) -> Result<()> {
+    const PIECE: usize = 4 << 20;
+    let dir = mounted.join("filled");
+    std::fs::create_dir(&dir)?;
+    let mut piece = vec![0; PIECE];
+    rand::rngs::SysRng.try_fill_bytes(&mut piece).context("no random numbers")?;
+    for number in 0.. {
+        let space = rustix::fs::statvfs(mounted)?;
+        let missing = (share - filled(&space)) * (space.f_blocks * space.f_frsize) as f64;
+        if missing < 1.0 {
+            break;
+        }
+        let bytes = (missing as usize).clamp(4096, PIECE);
+        std::fs::write(dir.join(number.to_string()), &piece[..bytes])?;
+        // What has no place yet is counted by some file systems only when it has one.
+        const FILES_BETWEEN: u32 = 16;
+        if number % FILES_BETWEEN == 0 || missing < (2 * FILES_BETWEEN as usize * PIECE) as f64 {
+            machine::sync_filesystem(mounted)?;
+        }
+    }
+    machine::sync_filesystem(mounted)
 }
 
 /// Makes the file system and returns what its program said.
@@ -136,6 +196,8 @@ fn facts(
         ("on_block_bytes", space.f_bsize.to_string()),
         ("on_room_bytes", (space.f_bavail * space.f_frsize).to_string()),
         ("on_images_past_the_cache", is_direct.to_string()),
+        ("on_device_limit", "none".to_owned()),
+        ("on_filled", format!("{:.3}", filled(&space))),
     ]);
     facts.extend(layout.map(|layout| ("on_layout", layout)));
     Ok(facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())

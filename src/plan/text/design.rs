@@ -11,7 +11,7 @@ use super::{
 };
 use crate::corpus::CorpusId;
 pub use crate::rules::{COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, PREVIEW_SCALE};
-use crate::store::{Durability, Kind, MadeCold};
+use crate::store::{DeviceLimit, Durability, Kind, MadeCold};
 
 /// The standard phase that a sweep of memory has at each of its shares: theirs are called `read-tight-50` and so on, and where one
 /// candidate overtakes another is noted under this name.
@@ -73,6 +73,10 @@ pub struct Design {
     pub reference: String,
     /// All the memory that a candidate may have, whoever holds it: beyond what it takes when it is empty, if nothing else is said.
     pub memory: Option<MemorySize>,
+    /// How much each device of a file system of ours does in a second.
+    pub device_limit: Option<DeviceLimit>,
+    /// To which share such file systems are filled.
+    pub fill: f64,
     /// Whether what it takes when it is empty counts too.
     pub memory_total: bool,
     /// Memory for each store's own cache, where it is not as its vendor says.

@@ -166,6 +166,13 @@ pub struct PlanText {
     /// them. `dir` among them is the directory itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Vec<String>>,
+    /// How much each device below the file systems of `on` does in a second, such as `20MB/s`, `200iops` or both with a comma: of reads,
+    /// and of writes as much again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_limit: Option<String>,
+    /// To which share the file systems of `on` are filled before they are used, such as `50%`; at most `90%`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fill: Option<String>,
     /// Standard phases by name, and phases described below by their ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<Vec<String>>,

@@ -7,7 +7,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use super::split_pair;
 use crate::names::unknown;
 use crate::rules::SCALED_MEMORY_MIN;
-use crate::units::{parse_bytes, parse_duration};
+use crate::store::DeviceLimit;
+use crate::units::{parse_bytes, parse_duration, parse_share};
 
 /// A response time that a share of the ops must stay below.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -108,6 +109,35 @@ impl std::fmt::Display for MemorySize {
     }
 }
 
+/// How much a device does in a second: `20MB/s,200iops`, or one of both.
+pub(super) fn device_limit(text: &str) -> Result<DeviceLimit> {
+    let mut limit = DeviceLimit { bytes: None, requests: None };
+    for part in text.split(',').map(str::trim) {
+        let (bytes, requests) = (part.strip_suffix("/s"), part.strip_suffix("iops"));
+        let found = match (bytes, requests) {
+            (Some(bytes), _) => (parse_bytes(bytes).ok(), &mut limit.bytes),
+            (_, Some(requests)) => (requests.trim_end().parse().ok(), &mut limit.requests),
+            _ => (None, &mut limit.bytes),
+        };
+        match found {
+            (Some(most @ 1..), place @ None) => *place = Some(most),
+            _ => bail!("`--device-limit {text}` is not of the form 20MB/s,200iops, or one of both"),
+        }
+    }
+    Ok(limit)
+}
+
+/// The share to which a file system is filled before it is used.
+pub(super) fn fill_share(text: &str) -> Result<f64> {
+    const MOST: f64 = 0.9;
+    match parse_share(text).with_context(|| format!("`--fill {text}`"))? {
+        share if (0.0..=MOST).contains(&share) => Ok(share),
+        _ => bail!(
+            "`--fill {text}`: a file system is filled to 0% to 90%, so that there is room to measure in"
+        ),
+    }
+}
+
 /// Per cent of the corpus from A to B, or those of a list, the largest first: `400%..10%`, or `100%,50%,25%`. Each of a range is
 /// about 0.7 times the one before it.
 pub(super) fn memory_shares(text: &str) -> Result<Vec<f64>> {
@@ -185,6 +215,25 @@ mod tests {
         assert_eq!(memory_shares("50%, 100%,50%").unwrap(), [100.0, 50.0]);
         for wrong in ["", "25%", "25%,25%", "0%..10%", "10..20%", "5000%..1%"] {
             assert!(memory_shares(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_limit_of_devices_is_bytes_requests_or_both() {
+        let limit = |text: &str| device_limit(text).map(|limit| (limit.bytes, limit.requests)).ok();
+        assert_eq!(limit("20MB/s"), Some((Some(20_000_000), None)));
+        assert_eq!(limit("200iops"), Some((None, Some(200))));
+        assert_eq!(limit("200 iops, 1MiB/s"), Some((Some(1 << 20), Some(200))));
+        for wrong in ["", "20MB", "200", "0iops", "0B/s", "1MB/s,2MB/s", "x/s", "1MB/s,"] {
+            assert_eq!(limit(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_file_system_is_filled_so_that_there_is_room_left() {
+        assert_eq!((fill_share("50%").ok(), fill_share("0.9").ok()), (Some(0.5), Some(0.9)));
+        for wrong in ["91%", "-1%", "x", ""] {
+            assert!(fill_share(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -1,0 +1,170 @@
+//! A limit for block devices of our own: bytes and requests a second, the same for each, whoever asks for them.
+//!
+//! Version 1 of control groups can do it: the rules of its root group also hold what the kernel writes later, which is no process's. The
+//! root group of version 2 has no such rules. A rule outlives a loop device that is freed, so that a process of its own takes it
+//! away when this one was killed.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use rustix::process::{getpid, getppid, setsid};
+
+use crate::host::fork::Forked;
+
+/// How much a device does in a second at most: of reads, and of writes as much again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceLimit {
+    /// Bytes.
+    pub bytes: Option<u64>,
+    /// Requests.
+    pub requests: Option<u64>,
+}
+
+impl std::fmt::Display for DeviceLimit {
+    fn fmt(&self, to: &mut std::fmt::Formatter) -> std::fmt::Result {
+        let bytes = self.bytes.map(|bytes| format!("{bytes} B/s"));
+        let requests = self.requests.map(|requests| format!("{requests} iops"));
+        write!(to, "{}", bytes.into_iter().chain(requests).collect::<Vec<String>>().join(", "))
+    }
+}
+
+/// Rules for devices, taken away again when this is dropped or its process ends.
+#[derive(Debug)]
+pub struct DeviceCaps {
+    root: PathBuf,
+    /// `7:0`
+    devices: Vec<String>,
+    guard: Forked,
+}
+
+/// The files of rules: whether each counts bytes.
+const FILES: [(&str, bool); 4] = [
+    ("blkio.throttle.read_bps_device", true),
+    ("blkio.throttle.write_bps_device", true),
+    ("blkio.throttle.read_iops_device", false),
+    ("blkio.throttle.write_iops_device", false),
+];
+
+/// How often the guard looks whether the run is still there.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Why devices cannot be limited here, if so.
+pub fn why_no_device_limit() -> Option<anyhow::Error> {
+    root().err()
+}
+
+/// The root group of version 1.
+fn root() -> Result<PathBuf> {
+    // The kernel's number of the namespace that it began with (`include/uapi/linux/nsfs.h`): another one hides the root.
+    const FIRST: &str = "cgroup:[4026531835]";
+    let mounts = std::fs::read_to_string("/proc/thread-self/mountinfo")?;
+    let root = root_in(&mounts).filter(|root| root.join(FILES[0].0).exists());
+    let root = root.ok_or_else(|| {
+        anyhow!(
+            "devices can be limited by control groups of version 1 alone (`blkio`), and none is mounted here"
+        )
+    })?;
+    let own = std::fs::read_link("/proc/self/ns/cgroup").unwrap_or_default();
+    ensure!(
+        own == Path::new(FIRST),
+        "devices cannot be limited in a container: its control groups do not hold what the kernel writes later"
+    );
+    Ok(root)
+}
+
+/// Where a table of mounts has the root of version 1 with the controller of block devices.
+fn root_in(mounts: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        let mut after = after.split(' ');
+        let is_kind = after.next() == Some("cgroup") && after.nth(1)?.split(',').any(|one| one == "blkio");
+        let mut before = before.split(' ').skip(3);
+        let (below, point) = (before.next()?, before.next()?);
+        (is_kind && below == "/").then(|| PathBuf::from(point))
+    })
+}
+
+/// Takes away what rules somebody left for devices that are ours now.
+pub fn lift_limits(devices: &[String]) {
+    if let Ok(root) = root() {
+        lift(&root, devices);
+    }
+}
+
+fn lift(root: &Path, devices: &[String]) {
+    for (file, _) in FILES {
+        let file = root.join(file);
+        let rules = std::fs::read_to_string(&file).unwrap_or_default();
+        let has =
+            |device: &&String| rules.lines().any(|rule| rule.split(' ').next() == Some(device.as_str()));
+        for device in devices.iter().filter(has) {
+            std::fs::write(&file, format!("{device} 0")).ok();
+        }
+    }
+}
+
+impl DeviceCaps {
+    /// Limits devices, each by itself, by their numbers (`7:0`). This process must have one thread; it and what it starts are in the
+    /// root group of block devices from then on.
+    pub fn set(devices: Vec<String>, limit: &DeviceLimit) -> Result<DeviceCaps> {
+        let root = root()?;
+        // Rules of a group hold nothing of the groups below it.
+        let enter = std::fs::write(root.join("cgroup.procs"), getpid().as_raw_nonzero().to_string());
+        enter.context("cannot enter the root group of block devices")?;
+        let parent = getpid();
+        let guard = Forked::outliving(|| {
+            setsid().ok();
+            while getppid() == Some(parent) {
+                std::thread::sleep(LOOK);
+            }
+            lift(&root, &devices);
+        })?;
+        let caps = DeviceCaps { root, devices, guard };
+        for (file, counts_bytes) in FILES {
+            let Some(most) = (if counts_bytes { limit.bytes } else { limit.requests }) else { continue };
+            for device in &caps.devices {
+                let (path, rule) = (caps.root.join(file), format!("{device} {most}"));
+                std::fs::write(&path, &rule).with_context(|| format!("the limit `{rule}` is refused"))?;
+                let rules = std::fs::read_to_string(&path)?;
+                ensure!(rules.lines().any(|line| line == rule), "the limit `{rule}` is not there");
+            }
+        }
+        Ok(caps)
+    }
+}
+
+impl Drop for DeviceCaps {
+    fn drop(&mut self) {
+        lift(&self.root, &self.devices);
+        self.guard.kill();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_group_of_block_devices_is_found() {
+        let mounts = "30 24 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+                      31 24 0:27 / /sys/fs/cgroup/blkio rw,nosuid shared:1 - cgroup cgroup rw,blkio\n\
+                      32 24 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        assert_eq!(root_in(mounts), Some(PathBuf::from("/sys/fs/cgroup/blkio")));
+        assert_eq!(root_in(&mounts.replace(" / /sys/fs/cgroup/blkio", " /a /sys/fs/cgroup/blkio")), None);
+        assert_eq!(root_in(&mounts.replace("blkio", "io")), None);
+    }
+
+    #[test]
+    fn a_rule_that_is_there_is_taken_away_and_no_other() {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let file = |index: usize| dir.path().join(FILES[index].0);
+        for (name, _) in FILES {
+            std::fs::write(dir.path().join(name), "7:11 5\n").unwrap();
+        }
+        std::fs::write(file(1), "7:1 5\n").unwrap();
+        lift(dir.path(), &["7:1".to_owned()]);
+        let text = |index: usize| std::fs::read_to_string(file(index)).unwrap();
+        assert_eq!((text(0).as_str(), text(1).as_str()), ("7:11 5\n", "7:1 0"));
+    }
+}
