@@ -1,6 +1,8 @@
 //! Distributions of blob sizes, as functions from a share of the blobs to a size.
 
-use anyhow::{Context, Result, anyhow, bail};
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use statrs::distribution::{ContinuousCDF, Gamma, Normal};
 
 use crate::units::{self, parse_bytes};
@@ -141,6 +143,10 @@ impl Sizes {
             return Ok(preset.sizes());
         }
         let Some((form, numbers)) = text.split_once(':') else {
+            ensure!(
+                !Path::new(text).is_dir(),
+                "`{text}` is a directory, and a corpus has sizes: `--files {text}` takes the files below it"
+            );
             return Err(crate::names::unknown(
                 "corpus preset",
                 text,

@@ -352,8 +352,13 @@ fn reasons(result: &RunResult, phase: &str, corpus_id: CorpusId) -> Vec<String> 
         })
     };
     let of_phase = |cell: &&Cell| cell.phase == phase && cell.corpus_id == corpus_id;
-    let cells = result.results.iter().filter(of_phase).filter(|cell| !ranking::is_baseline(cell));
+    let cells: Vec<&Cell> =
+        result.results.iter().filter(of_phase).filter(|cell| !ranking::is_baseline(cell)).collect();
+    if let Some(why) = describe::impossible_for_all(&cells) {
+        return vec![why];
+    }
     cells
+        .into_iter()
         .filter(|cell| !is_of_candidate(cell))
         .filter_map(|cell| Some(format!("- {}: {}", code(&cell.store), why(cell.not_ranked.as_ref()?))))
         .collect()

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::view::describe::{LEGEND, LOADED, blocks, describe, expected_false, loaded, standing, steps};
+use super::view::describe::{
+    LEGEND, LOADED, blocks, describe, expected_false, impossible_for_all, loaded, standing, steps,
+};
 use super::view::matrix::{self, Shown};
 use super::view::standing::beside_baseline;
 use super::view::then::{self, is_later_part};
@@ -79,6 +81,9 @@ fn block(
     let title = words::phase(phase, corpus_id);
     heading(text, &format!("{title}: {}", describe(result, first, cells)));
     words::hot(cells).iter().for_each(|hot| wrapped(text, "", &format!("{hot}.")));
+    if let Some(why) = impossible_for_all(cells) {
+        return wrapped(text, "  ", &why);
+    }
     if cells.iter().any(|cell| !cell.counts.is_empty()) {
         return loads(text, result, cells);
     }

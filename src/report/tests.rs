@@ -166,6 +166,24 @@ fn every_reason_is_in_every_report() {
     }
 }
 
+/// Who cannot do a phase says why, and where nobody can it is said once.
+#[test]
+fn what_is_impossible_for_all_is_said_once() {
+    let said = |other: &str| {
+        let cannot = |store: &str, why: &str| {
+            let why = json!({"not_ranked": {"code": "not-possible", "why": why}, "leader": false});
+            cell(store, "read-tight", &[], why)
+        };
+        let cells =
+            vec![cannot("a", "no memory"), cannot("b", other), cell("c", "fill", &[1.0; 5], json!({}))];
+        let result = result("", cells, Vec::new());
+        [sections::terminal(&result), sections::markdown(&result)]
+            .map(|text| text.matches("no memory").count())
+    };
+    assert_eq!(said("no memory"), [1, 1]);
+    assert_eq!(said("no memory, either"), [2, 2]);
+}
+
 #[test]
 fn every_warning_is_in_every_report_with_what_to_try() {
     let known: BTreeSet<String> =

@@ -12,7 +12,7 @@ mod values;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -320,6 +320,10 @@ impl PlanText {
             }
             return Err(unknown("plan", name, SHIPPED.iter().map(|(known, _)| *known)));
         }
+        ensure!(
+            !path.is_dir(),
+            "`{name}` is a directory, and a plan is a file: `--files {name}` measures with the files below it"
+        );
         let text = crate::input::read_text(path, PLAN_BYTES_MAX)
             .with_context(|| format!("cannot read the plan `{name}`"))?;
         PlanText::parse(&text)

@@ -4,7 +4,7 @@ use super::standing::Place;
 use crate::corpus::CorpusId;
 use crate::judge::{cells, interval, ranking};
 use crate::plan::text::{Transaction, whole_of};
-use crate::result::{Against, Cache, Cell, Durability, RunResult, Verdict};
+use crate::result::{Against, Cache, Cell, Durability, Reason, RunResult, Verdict};
 use crate::units;
 
 /// Phases that serve a check and would only lengthen the table; the HTML report has them.
@@ -14,6 +14,17 @@ const LEFT_OUT: &[&str] = &["read-copy"];
 pub(in crate::report) const LEGEND: &str = "Ratios are rates over the best rate of their phase, or where one rate was offered to all \
      the best response time over theirs; their 95 % intervals allow for comparing the best with all other candidates at once; \
      `?`: cannot be told apart from the best; `=`: equal within 3 %.";
+
+/// Why none of several candidates could do a phase, where it is the same for all: told once.
+pub(in crate::report) fn impossible_for_all(cells: &[&Cell]) -> Option<String> {
+    let mut reasons = cells.iter().filter(|cell| !ranking::is_baseline(cell)).map(|cell| &cell.not_ranked);
+    let first = reasons.next()?.as_ref()?;
+    let mut others = reasons.peekable();
+    let is_alike = matches!(first, Reason::NotPossible { .. })
+        && others.peek().is_some()
+        && others.all(|other| other.as_ref() == Some(first));
+    is_alike.then(|| format!("Every candidate is {}.", crate::words::why(first)))
+}
 
 /// The phases (and sizes of a sweep) that are shown, in their order.
 pub(in crate::report) fn blocks(result: &RunResult) -> Vec<(&str, CorpusId)> {
