@@ -18,12 +18,11 @@ pub(in crate::report) const LEGEND: &str = "Ratios are rates over the best rate 
 /// Why none of several candidates could do a phase, where it is the same for all: told once.
 pub(in crate::report) fn impossible_for_all(cells: &[&Cell]) -> Option<String> {
     let mut reasons = cells.iter().filter(|cell| !ranking::is_baseline(cell)).map(|cell| &cell.not_ranked);
-    let first = reasons.next()?.as_ref()?;
-    let mut others = reasons.peekable();
-    let is_alike = matches!(first, Reason::NotPossible { .. })
-        && others.peek().is_some()
-        && others.all(|other| other.as_ref() == Some(first));
-    is_alike.then(|| format!("Every candidate is {}.", crate::words::why(first)))
+    let first = reasons.next()?;
+    let Some(Reason::NotPossible { why }) = first else { return None };
+    let others: Vec<_> = reasons.collect();
+    let is_alike = !others.is_empty() && others.iter().all(|other| *other == first);
+    is_alike.then(|| format!("No candidate can do this: {why}."))
 }
 
 /// The phases (and sizes of a sweep) that are shown, in their order.
