@@ -1,7 +1,7 @@
 //! Power cuts: the disk that they are made on, stores that are wrong on purpose, and what is left of a run that was killed.
 //!
-//! Disks and stores are processes that are forked from this one, which must have one thread: the tests follow each other in
-//! `main`, and what a harness of threads does is left out.
+//! Disks and stores are processes that are forked from one that must have one thread: each test is a process, and `main` starts a few
+//! of these at once.
 
 #[path = "crash/device.rs"]
 mod device;
@@ -14,6 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,14 +23,17 @@ use blobwise::crash::{
     Damage, Finding, Lab, Others, Report, Trial, Verdict, line, others, try_cuts, try_errors, try_flips,
     try_kills,
 };
-use blobwise::host::disk::{Asked, DiskFile, Faults, Kind as Noted, Log, LoopDevice, own_mounts};
+use blobwise::host::disk::{
+    Answer, Asked, DiskFile, Failure, Faults, Kind as Noted, Log, LoopDevice, Switch, own_mounts,
+};
+use blobwise::host::fork::{Forked, SharedFlag};
 use blobwise::plan::{Candidate, Sets, candidates, defaults};
 use blobwise::result::cause::{CutBy, CutCause, DiskWrite, FilePlace};
 use blobwise::result::crash::Cuts;
 use blobwise::result::crash::besides::{ErrorCase, ErrorKind, Flips, Kills, Outcome, Told};
 use blobwise::store::{
-    Adapter, Caps, Catalogue, Durability, Facts, Integrity, Key, Kind, Loss, Losses, Needs, Options, Session,
-    Setup, Sink, Span, Split, Store, Traits,
+    Adapter, Caps, Catalogue, Common, Durability, Facts, Integrity, Key, Kind, Loss, Losses, Mode, Needs,
+    Options, Session, Setup, Sink, Span, Split, Store, Traits, content_key,
 };
 use blobwise::stores::Entry;
 use rand::rngs::SmallRng;
@@ -42,7 +46,15 @@ const SERVERS: &[&str] = &["postgres/bytea", "mariadb/blob", "mysql/blob", "redi
 
 const FEW_SERVERS: &[&str] = &["postgres/bytea", "redis"];
 
+/// The longest come first, so that none of them is left to the end.
 const TESTS: &[Test] = &[
+    ("an honest store is not accused in 1,000 cuts", &["ext4"], &[], honest),
+    ("each embedded store keeps what it declares", &["ext4"], &[], embedded),
+    ("servers keep what they declare", &["ext4"], SERVERS, servers),
+    ("files and a database keep it on XFS", &["xfs"], &[], || other_file_system("xfs")),
+    ("files and a database keep it on btrfs", &["btrfs"], &[], || other_file_system("btrfs")),
+    ("a cause is named on XFS, too", &["xfs"], &[], || caught_on("xfs", Lie::WrongFile, Damage::Wrong)),
+    ("a cause is named on btrfs, too", &["btrfs"], &[], || caught_on("btrfs", Lie::WrongFile, Damage::Wrong)),
     ("a disk keeps what it is told, and its log makes it again", &["ext4"], &[], disk),
     ("fio finds on a disk what it wrote", &["ext4"], &["fio"], device::raw),
     ("fio finds in a file what it wrote", &["ext4"], &["fio"], device::below_a_file_system),
@@ -71,10 +83,6 @@ const TESTS: &[Test] = &[
     ("a store that does not open any more is caught", &["ext4"], &[], || {
         caught(Lie::Refuses, Damage::Unusable)
     }),
-    ("a cause is named on other file systems, too", &["xfs", "btrfs"], &[], || {
-        ["xfs", "btrfs"].iter().try_for_each(|kind| caught_on(kind, Lie::WrongFile, Damage::Wrong))
-    }),
-    ("an honest store is not accused in 1,000 cuts", &["ext4"], &[], honest),
     ("a store that catalogues an upload before its blob is safe is caught", &["ext4"], &[], hasty),
     ("no catalogued blob is missing after a cut", &["ext4"], &[], uploads),
     ("nor in a server, in one transaction", &["ext4"], &["postgres/bytea"], uploads_to_a_server),
@@ -106,10 +114,7 @@ const TESTS: &[Test] = &[
         FEW_SERVERS,
         servers_fail,
     ),
-    ("each embedded store keeps what it declares", &["ext4"], &[], embedded),
     ("stores keep what they declare under several workers", &["ext4"], &[], several),
-    ("servers keep what they declare", &["ext4"], SERVERS, servers),
-    ("files and a database keep it on other file systems", &["xfs", "btrfs"], &[], other_file_systems),
     ("a run that is killed leaves nothing", &["ext4"], &[], killed),
     ("what cannot be cut is refused", &["ext4"], &[], refused),
     ("a load that fails is a line, and the others go on", &["ext4"], &["redis"], failing_load),
@@ -119,42 +124,84 @@ const TESTS: &[Test] = &[
     ("a run that is killed while it cuts leaves nothing", &["ext4"], &[], run_killed),
 ];
 
+/// Tests that count the machine's loop devices: nothing else may make any meanwhile.
+const ALONE: &[&str] = &[
+    "a disk that stops answering is taken away",
+    "a store that never returns is ended",
+    "a run that is killed leaves nothing",
+    "a stop is heard at once and leaves nothing",
+    "a run that is killed while it cuts leaves nothing",
+];
+
+/// Names the one test that this process does.
+const ONE: &str = "BLOBWISE_CRASH_TEST";
+
 #[expect(clippy::print_stdout, reason = "what a harness of tests would print")]
 fn main() -> ExitCode {
     name_the_supervisor();
-    let no_mounts = own_mounts().err().map(|why| format!("{why:#}"));
-    let needed = std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|all| all == "1");
+    if let Ok(one) = std::env::var(ONE) {
+        let test = TESTS.iter().find(|(name, ..)| *name == one);
+        return ExitCode::from(u8::from(!test.is_some_and(is_passed)));
+    }
     let filters: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let is_meant =
         |name: &str| filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()));
-    let mut failed = 0;
-    for (name, kinds, stores, test) in TESTS.iter().filter(|(name, ..)| is_meant(name)) {
-        let no_kind = || kinds.iter().find_map(|kind| Lab::lacks(kind)).map(|why| format!("{why:#}"));
-        let no_store = || stores.iter().find_map(|store| missing(store));
-        let lacks = no_mounts.clone().or_else(no_kind).or_else(no_store);
-        let begin = blobwise::host::machine::uptime();
-        let outcome = match &lacks {
-            None => catch_unwind(AssertUnwindSafe(test))
-                .unwrap_or_else(|_panic| Err(anyhow::anyhow!("it panicked; its message is above"))),
-            Some(why) if needed => Err(anyhow::anyhow!("{why}")),
-            Some(why) => {
-                println!("test {name} ... ignored, {why}");
-                continue;
-            }
-        };
-        match outcome {
-            Ok(()) => {
-                let took = blobwise::host::machine::uptime() - begin;
-                println!("test {name} ... ok ({:.1} s)", took.as_secs_f64());
-            }
-            Err(why) => {
-                println!("test {name} ... FAILED\n{why:#}");
-                failed += 1;
-            }
-        }
-    }
+    let names = TESTS.iter().map(|(name, ..)| *name).filter(|name| is_meant(name));
+    let (alone, others): (Vec<&str>, Vec<&str>) = names.partition(|name| ALONE.contains(name));
+    // A test waits for its disk half of the time.
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let failed = all_of(&others, processors + 1) + all_of(&alone, 1);
     println!("\ntest result: {failed} failed");
     ExitCode::from(u8::from(failed > 0))
+}
+
+/// Does tests, so many at once, each in a process of its own, and tells how many failed.
+#[expect(clippy::print_stdout, reason = "what a harness of tests would print")]
+fn all_of(names: &[&str], at_once: usize) -> usize {
+    let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = || {
+        while let Some(name) = names.get(next.fetch_add(1, Ordering::SeqCst)) {
+            let ended = std::env::current_exe().and_then(|own| Command::new(own).env(ONE, name).output());
+            let (is_well, said) = match ended {
+                Ok(ended) => (ended.status.success(), [ended.stdout, ended.stderr].concat()),
+                Err(error) => (false, format!("test {name} ... FAILED\n{error}\n").into_bytes()),
+            };
+            print!("{}", String::from_utf8_lossy(&said));
+            failed.fetch_add(usize::from(!is_well), Ordering::SeqCst);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(work);
+        }
+    });
+    failed.into_inner()
+}
+
+/// Does a test, says how it ended, and whether it did not fail.
+#[expect(clippy::print_stdout, reason = "what a harness of tests would print")]
+fn is_passed((name, kinds, stores, test): &Test) -> bool {
+    let no_mounts = own_mounts().err().map(|why| format!("{why:#}"));
+    let no_kind = || kinds.iter().find_map(|kind| Lab::lacks(kind)).map(|why| format!("{why:#}"));
+    let no_store = || stores.iter().find_map(|store| missing(store));
+    let begin = blobwise::host::machine::uptime();
+    let outcome = match no_mounts.or_else(no_kind).or_else(no_store) {
+        None => catch_unwind(AssertUnwindSafe(test))
+            .unwrap_or_else(|_panic| Err(anyhow::anyhow!("it panicked; its message is below"))),
+        Some(why) if std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|all| all == "1") => {
+            Err(anyhow::anyhow!("{why}"))
+        }
+        Some(why) => {
+            println!("test {name} ... ignored, {why}");
+            return true;
+        }
+    };
+    let took = (blobwise::host::machine::uptime() - begin).as_secs_f64();
+    match &outcome {
+        Ok(()) => println!("test {name} ... ok ({took:.1} s)"),
+        Err(why) => println!("test {name} ... FAILED ({took:.1} s)\n{why:#}"),
+    }
+    outcome.is_ok()
 }
 
 /// Private servers stand behind a supervisor, which is the program itself and not this test.
@@ -789,15 +836,71 @@ fn failing() -> Result<()> {
     Ok(())
 }
 
-/// A write of the kernel's that fails once, where only syncs promise something: the sync that is told so fails, and none behind it may
-/// promise what it was to keep.
+/// One write of a blob's bytes fails: the sync that is told so fails, and the next one may not promise what the first one did not keep.
 fn syncs_behind_a_failed_one() -> Result<()> {
-    let write = [ErrorKind::ALL[0]];
-    let few = |lab: &Lab, trial: &Trial<'_>| try_errors(lab, trial, &write, 3, 5);
-    for (who, errors) in each(&["files/flat", "files/packed"], &[Durability::OnSync], few)? {
-        let is_right = errors.cases.iter().all(|case| !case.breaks && case.outcome != Outcome::NotReached);
-        ensure!(is_right, "{who}: {errors:#?}");
+    let stores =
+        ["files/hashed", "files/flat[sync=fsync]", "files/packed", "sqlite", "lmdb", "redb", "fjall"];
+    let (candidates, _) = candidates(&stores.map(str::to_owned), &Sets::default(), true)?;
+    for candidate in &candidates {
+        on_a_disk_that_refuses_one_write(&|dir, switch| refuses_later_syncs(candidate, dir, switch))
+            .with_context(|| candidate.label.clone())?;
     }
+    let liar = Candidate { label: "liar".to_owned(), ..candidate(Lie::Swallows)? };
+    let caught = on_a_disk_that_refuses_one_write(&|dir, switch| refuses_later_syncs(&liar, dir, switch));
+    ensure!(caught.is_err(), "a store that swallows errors is not caught");
+    Ok(())
+}
+
+/// Does something, in a process of its own, in a file system on a disk that refuses the first write once its switch is on.
+fn on_a_disk_that_refuses_one_write(work: &dyn Fn(&Path, &Switch) -> Result<()>) -> Result<()> {
+    let (dir, mount) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    let fails = Failure { of: Asked::Write, nth: 1, for_ever: false, error: Answer::Broken };
+    let faults = Faults { fails: Some(fails), ..Faults::default() };
+    let file = DiskFile::serve(dir.path(), &mut vec![0; 128 << 20], |_| (), None, faults)?;
+    let mut device = LoopDevice::on(&file.path())?;
+    device::format("ext4", device.path())?;
+    device.mount("ext4", mount.path(), "")?;
+    let is_well = SharedFlag::new()?;
+    let worker = Forked::begin(|| match work(mount.path(), file.switch()) {
+        Ok(()) => is_well.get().store(true, Ordering::SeqCst),
+        Err(why) => drop(writeln!(std::io::stderr(), "{why:#}")),
+    })?;
+    worker.wait()?;
+    device.unmount()?;
+    ensure!(file.switch().failed() == 1, "no write was refused");
+    ensure!(is_well.get().load(Ordering::SeqCst), "it is not refused");
+    Ok(())
+}
+
+fn refuses_later_syncs(candidate: &Candidate, dir: &Path, switch: &Switch) -> Result<()> {
+    let Candidate { adapter, options, .. } = candidate;
+    let common = Common::new(dir.join("common"));
+    let setup = Setup {
+        dir: &dir.join("store"),
+        common: &common,
+        mode: Mode::Create,
+        durability: Durability::OnSync,
+        cache_bytes: 8 << 20,
+        fits: true,
+        blob_bytes_max: 64 << 10,
+        store_bytes_max: 8 << 20,
+        keys_max: 2,
+        workers: 1,
+        op_timeout: Duration::from_secs(10),
+        options,
+    };
+    std::fs::create_dir(setup.dir)?;
+    let store = (adapter.open)(&setup)?;
+    let mut session = store.session()?;
+    let blobs = [vec![1; 20_000], vec![2; 20_000]];
+    session.put(&content_key(0, &blobs[0]), &blobs[0])?;
+    session.sync()?;
+    switch.on();
+    let put = session.put(&content_key(1, &blobs[1]), &blobs[1]);
+    let synced = session.sync();
+    switch.off();
+    ensure!(put.is_err() || synced.is_err(), "nobody said that a write failed");
+    ensure!(session.sync().is_err(), "a later sync said that all is kept");
     Ok(())
 }
 
@@ -851,9 +954,8 @@ fn servers() -> Result<()> {
     keep(SERVERS, &[Durability::EachWrite], "ext4", 8)
 }
 
-fn other_file_systems() -> Result<()> {
-    let classes = [Durability::OnSync, Durability::EachWrite];
-    ["xfs", "btrfs"].iter().try_for_each(|kind| keep(&["files/hashed", "sqlite"], &classes, kind, 24))
+fn other_file_system(kind: &str) -> Result<()> {
+    keep(&["files/hashed", "sqlite"], &[Durability::OnSync, Durability::EachWrite], kind, 24)
 }
 
 const BLOBWISE: &str = env!("CARGO_BIN_EXE_blobwise");

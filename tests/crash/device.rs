@@ -83,7 +83,8 @@ pub fn raw() -> Result<()> {
     on_disk(SMALL, |device| verified(device.path()))
 }
 
-fn format(kind: &str, device: &Path) -> Result<()> {
+/// Makes a file system.
+pub fn format(kind: &str, device: &Path) -> Result<()> {
     let force = if kind == "ext4" { "-F" } else { "-f" };
     let made = Command::new(format!("mkfs.{kind}")).args(["-q", force]).arg(device).output()?;
     ensure!(made.status.success(), "no {kind}: {}", String::from_utf8_lossy(&made.stderr));
