@@ -17,7 +17,7 @@ use super::cuts::{Cut, Survives};
 use super::lab::{Bench, Ending, Found, Lab, Looked, heard, quiet, say};
 use super::load::{self, History, Load};
 use super::oracle::{Judged, Known, Seen};
-use crate::host::disk::{Asked, Failure, Faults, Kind, Log, Switch};
+use crate::host::disk::{Answer, Asked, Failure, Faults, Kind, Log, Switch};
 use crate::host::fork::{Forked, SharedWords};
 use crate::host::machine;
 use crate::result::crash::Damage;
@@ -346,7 +346,9 @@ impl Tried<'_> {
 
     /// Reads everything of a store that was closed, on a disk that fails, and again when it is right.
     fn at_reading(&self, closed: &Bench<'_>, failure: Option<Failure>) -> Result<Ran> {
-        let faults = Faults { fails: failure, ..Faults::default() };
+        // One that never comes has the disk count what it is asked.
+        let never = Failure { of: Asked::Read, nth: u64::MAX, for_ever: false, error: Answer::Broken };
+        let faults = Faults { fails: failure.or(Some(never)), ..Faults::default() };
         let Some(mut mounted) = closed.whole(faults, |_| ())? else {
             bail!("the file system of a store that was closed cannot be mounted");
         };

@@ -14,7 +14,7 @@ use crate::units;
 pub fn paragraphs(besides: &Besides) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(kills) = &besides.kills {
-        all.push(format!(
+        let said = format!(
             "kills: {}: broken by {}; declared: {}; recent writes gone in {} of {}; opens in {}",
             verdict(kills.verdict(), "kills"),
             broke(kills),
@@ -22,8 +22,8 @@ pub fn paragraphs(besides: &Besides) -> Vec<String> {
             kills.lost_recent,
             kills.kills,
             opens(kills)
-        ));
-        all.extend(kills.first.as_ref().map(|first| format!("first: {first}")));
+        );
+        all.push(said + &first_of(kills.first.as_ref()));
     }
     if let Some(ignored) = &besides.flushes_ignored {
         all.push(format!("flushes ignored: {}", without_flushes(ignored)));
@@ -35,11 +35,15 @@ pub fn paragraphs(besides: &Besides) -> Vec<String> {
         all.extend(broken.into_iter().map(|case| format!("error: {}", of_case(case))));
     }
     if let Some(flips) = &besides.flips {
-        all.push(format!("flipped bytes: {}: {}", verdict(flips.verdict(), "flips"), of_flips(flips)));
-        all.extend(flips.first.as_ref().map(|first| format!("first: {first}")));
+        let said = format!("flipped bytes: {}: {}", verdict(flips.verdict(), "flips"), of_flips(flips));
+        all.push(said + &first_of(flips.first.as_ref()));
     }
     all.extend(besides.failed.iter().map(|why| format!("failed: {why}")));
     all
+}
+
+fn first_of(first: Option<&String>) -> String {
+    first.map_or_else(String::new, |first| format!("; first: {first}"))
 }
 
 fn verdict(told: Told, of: &str) -> String {
@@ -68,19 +72,28 @@ fn opens(kills: &Kills) -> String {
 
 fn without_flushes(ignored: &FlushesIgnored) -> String {
     let FlushesIgnored { cuts, broken, unusable, unmountable } = ignored;
-    format!(
-        "{broken} of {cuts} cuts took what an honest disk keeps, {unusable} of them the whole store; no file system after \
-         {unmountable} more"
-    )
+    let mut text = format!("{broken} of {cuts} cuts took what an honest disk keeps");
+    if *unusable > 0 {
+        write!(text, ", {unusable} of them the whole store").ok();
+    }
+    if *unmountable > 0 {
+        write!(text, "; no file system after {unmountable} more").ok();
+    }
+    text
 }
 
 fn of_flips(flips: &Flips) -> String {
     let declared = flips.declared.map_or("not known", |declared| declared.name());
     let Flips { flips: all, noticed, handed_out, unharmed, not_found, .. } = flips;
-    format!(
-        "of {all}, {noticed} noticed, {handed_out} handed out, {unharmed} read right; {not_found} blobs not found on the disk; \
-         declared: {declared}"
-    )
+    let mut text = format!("of {all}, {noticed} noticed, {handed_out} handed out");
+    if *unharmed > 0 {
+        write!(text, ", {unharmed} read right").ok();
+    }
+    if *not_found > 0 {
+        write!(text, "; {} not found on the disk", units::counted(*not_found as u64, "blob")).ok();
+    }
+    write!(text, "; declared: {declared}").ok();
+    text
 }
 
 /// A case, in words.

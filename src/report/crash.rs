@@ -297,7 +297,8 @@ fn of_one_class(class: Durability, lines: &[&Line]) -> String {
     let (kept, broken) = (with(Some(Verdict::Confirmed)), with(Some(Verdict::Refuted)));
     let finding = |line: &&Line| line.finding.clone().unwrap_or_default();
     let cuts: usize = kept.iter().chain(&broken).map(|line| finding(line).cuts).sum();
-    let recent: usize = kept.iter().chain(&broken).map(|line| finding(line).lost_recent).sum();
+    // What broke a promise is no recent write that may go.
+    let recent: usize = kept.iter().map(|line| finding(line).lost_recent).sum();
     let all = kept.len() + broken.len();
     let mut text = format!("Class {} ({promise}):", class.name());
     if all > 0 {

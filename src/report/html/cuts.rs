@@ -101,7 +101,8 @@ fn shown_cell(line: Option<&Line>) -> Entry {
 
 fn details(lines: &[Line]) -> Table {
     let heads: Vec<String> = words::HEADS.iter().map(|head| (*head).to_owned()).collect();
-    let mut table = Table::new("All figures", &heads.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut table =
+        Table::new("Each store in each class", &heads.iter().map(String::as_str).collect::<Vec<_>>());
     for line in lines {
         let mut cells = words::cells(line).into_iter();
         let first = cells.next().map(|store| who(&store));
