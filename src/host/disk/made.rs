@@ -50,11 +50,12 @@ impl OwnDisk {
         Ok(OwnDisk { caps: None, loops, path: mount.to_owned(), device: Device::of_several(&names), facts })
     }
 
-    /// Fills it to a share of its room with files that stay.
+    /// Fills a share of the room that it has for files, empty, with files that stay.
     pub fn fill(&mut self, share: f64) -> Result<()> {
+        let empty = rustix::fs::statvfs(&self.path)?;
         fill(&self.path, share).with_context(|| format!("`{}` cannot be filled", self.words()))?;
         let space = rustix::fs::statvfs(&self.path)?;
-        self.note("on_filled", format!("{:.3}", filled(&space)));
+        self.note("on_filled", format!("{:.3}", filled(&empty, &space)));
         self.note("on_room_bytes", (space.f_bavail * space.f_frsize).to_string());
         Ok(())
     }
@@ -132,9 +133,9 @@ fn numbers(loops: &[LoopDevice]) -> Result<Vec<String>> {
     loops.iter().map(|device| Ok(device.number()?)).collect()
 }
 
-/// The share of a file system that is not free for files.
-fn filled(space: &rustix::fs::StatVfs) -> f64 {
-    1.0 - space.f_bavail as f64 / space.f_blocks.max(1) as f64
+/// The share of the room for files that is taken, of what an empty file system had.
+fn filled(empty: &rustix::fs::StatVfs, now: &rustix::fs::StatVfs) -> f64 {
+    1.0 - now.f_bavail as f64 / empty.f_bavail.max(1) as f64
 }
 
 /// Fills a file system with files of a size, as it would be after some time of use; what they hold is no pattern.
@@ -144,9 +145,10 @@ fn fill(mounted: &Path, share: f64) -> Result<()> {
     std::fs::create_dir(&dir)?;
     let mut piece = vec![0; PIECE];
     rand::rngs::SysRng.try_fill_bytes(&mut piece).context("no random numbers")?;
+    let empty = rustix::fs::statvfs(mounted)?;
     for number in 0.. {
         let space = rustix::fs::statvfs(mounted)?;
-        let missing = (share - filled(&space)) * (space.f_blocks * space.f_frsize) as f64;
+        let missing = (share - filled(&empty, &space)) * (empty.f_bavail * empty.f_frsize) as f64;
         if missing < 1.0 {
             break;
         }
@@ -197,7 +199,7 @@ fn facts(
         ("on_room_bytes", (space.f_bavail * space.f_frsize).to_string()),
         ("on_images_past_the_cache", is_direct.to_string()),
         ("on_device_limit", "none".to_owned()),
-        ("on_filled", format!("{:.3}", filled(&space))),
+        ("on_filled", "0".to_owned()),
     ]);
     facts.extend(layout.map(|layout| ("on_layout", layout)));
     Ok(facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
