@@ -325,7 +325,9 @@ fn reads_more(result: &RunResult) -> Option<Warning> {
         *most = most.max(read);
     }
     times.retain(|_, times| *times >= READS_MORE_TIMES);
-    let read_ahead_bytes = result.machine.read_ahead_bytes;
+    // The machine's is that of the run's directory, and file systems of our own lie on other devices.
+    let is_there = |cell: &Cell| cell.on().is_none() && times.contains_key(&cell.store);
+    let read_ahead_bytes = result.machine.read_ahead_bytes.filter(|_| result.results.iter().any(is_there));
     let shares = times.into_iter().map(|(store, share)| OwnShare { store, share }).collect::<Vec<_>>();
     (!shares.is_empty()).then_some(Warning::ReadsMore { shares, read_ahead_bytes })
 }
@@ -341,7 +343,30 @@ mod tests {
 
     use super::{ComparedFrom, OwnShare, VerifiedFrom, Warning, Where, places};
     use crate::judge::fixture::{around, cell, result};
-    use crate::result::{Cell, Round};
+    use crate::result::{Cell, Round, RoundMemory};
+
+    #[test]
+    fn the_read_ahead_that_is_told_is_of_the_device_that_was_read() {
+        let told = |on: &[&str]| {
+            let limited = |store: &&str| {
+                let options = if on.contains(store) { json!({"on": "xfs"}) } else { json!({}) };
+                cell(store, "read-tight", &[1.0; 5], json!({"options": options}))
+            };
+            let mut result = result("", ["a", "b"].iter().map(limited).collect(), Vec::new());
+            result.machine.read_ahead_bytes = Some(131_072);
+            for round in result.results.iter_mut().flat_map(|cell| &mut cell.rounds) {
+                round.memory = Some(RoundMemory { budget_bytes: Some(1_000_000), ..RoundMemory::default() });
+                round.device_read_bytes = Some(9_000);
+            }
+            match super::reads_more(&result) {
+                Some(Warning::ReadsMore { read_ahead_bytes, .. }) => read_ahead_bytes,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(told(&[]), Some(131_072));
+        assert_eq!(told(&["a"]), Some(131_072));
+        assert_eq!(told(&["a", "b"]), None);
+    }
 
     #[test]
     fn work_between_phases_is_told_with_its_share() {
