@@ -195,7 +195,7 @@ failures() {
     local status=$?
     ((status)) || { rm -f "$log"; return 0; }
     say "What failed"
-    sed -n '/^failures:$/,/^test result/p; /panicked at/,+3p; /^error/p' "$log" | tail -n 300 >&2
+    sed -n '/^failures:$/,/^test result/p; /\.\.\. FAILED (/,+3p; /panicked at/,+3p; /^error/p' "$log" | tail -n 300 >&2
     rm -f "$log"
     exit "$status"
 }

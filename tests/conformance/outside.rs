@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use blobwise::host::place::Place;
 use blobwise::host::server::{Launch, Server};
 use blobwise::store::{Adapter, Common, Durability, Error, Mode, Options, Setup};
-use blobwise::{plan, stores};
+use blobwise::stores;
 
 use crate::subjects::Subject;
 
@@ -37,7 +37,8 @@ pub fn missing(subject: &Subject) -> Option<Missing> {
         return None;
     }
     if !is_outside(subject.adapter) {
-        let lacks = plan::missing_server(subject.adapter, &subject.options);
+        let refused = (subject.adapter.needs.of_machine)(&subject.options);
+        let lacks = refused.or_else(|| subject.adapter.missing_program());
         return lacks.map(|error| Missing::Installable(format!("{error:#}")));
     }
     match subject.family() {
