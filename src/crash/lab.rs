@@ -75,50 +75,39 @@ struct Maker {
     checker: Checker,
 }
 
-/// A program of this name; distributions have it where not every user looks.
-const fn program(
-    name: &'static str,
-    ask: &'static [&'static str],
-    says: &'static str,
-    install: &'static str,
-) -> Program {
-    let places = &["/usr/sbin", "/sbin"];
-    Program { name, places, variable: None, ask, says, never_says: None, install }
-}
-
 const MAKERS: &[Maker] = &[
     Maker {
         kind: "ext4",
-        program: program("mkfs.ext4", &["-V"], "mke2fs", "apt-get install e2fsprogs"),
+        program: Program::plain("mkfs.ext4", &["-V"], "mke2fs", "apt-get install e2fsprogs"),
         // All of it at once, so that the kernel does not go on with it later; a journal as small disks have; as many files as any store
         // makes, where 16 MiB of empty inodes would be a part of every image.
         words: &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-J", "size=8", "-N", "8192"],
         without_flushes: Some("barrier=0"),
         checker: Checker {
-            program: program("e2fsck", &["-V"], "e2fsck", "apt-get install e2fsprogs"),
+            program: Program::plain("e2fsck", &["-V"], "e2fsck", "apt-get install e2fsprogs"),
             words: &["-f", "-n"],
             wrong: 4,
         },
     },
     Maker {
         kind: "xfs",
-        program: program("mkfs.xfs", &["-V"], "mkfs.xfs", "apt-get install xfsprogs"),
+        program: Program::plain("mkfs.xfs", &["-V"], "mkfs.xfs", "apt-get install xfsprogs"),
         words: &["-q", "-f"],
         // It always passes them on, since Linux 4.19.
         without_flushes: None,
         checker: Checker {
-            program: program("xfs_repair", &["-V"], "xfs_repair", "apt-get install xfsprogs"),
+            program: Program::plain("xfs_repair", &["-V"], "xfs_repair", "apt-get install xfsprogs"),
             words: &["-n"],
             wrong: 1,
         },
     },
     Maker {
         kind: "btrfs",
-        program: program("mkfs.btrfs", &["--version"], "mkfs.btrfs", "apt-get install btrfs-progs"),
+        program: Program::plain("mkfs.btrfs", &["--version"], "mkfs.btrfs", "apt-get install btrfs-progs"),
         words: &["-q", "-f"],
         without_flushes: Some("nobarrier"),
         checker: Checker {
-            program: program("btrfs", &["--version"], "btrfs-progs", "apt-get install btrfs-progs"),
+            program: Program::plain("btrfs", &["--version"], "btrfs-progs", "apt-get install btrfs-progs"),
             words: &["check", "--readonly"],
             wrong: 1,
         },

@@ -278,7 +278,7 @@ pub fn missing_server(adapter: &Adapter, options: &Options) -> Option<anyhow::Er
             url_variable(adapter)
         ));
     }
-    (adapter.needs.of_machine)(options).or_else(|| adapter.missing_program())
+    adapter.lacks(options)
 }
 
 /// One candidate, or one for each combination of the lists that were given.

@@ -163,6 +163,11 @@ impl Adapter {
         can_be.then_some(if self.programs.is_empty() { MadeCold::Reopened } else { MadeCold::Restarted })
     }
 
+    /// Why it cannot be had here with these settings, if so: the machine does not allow it, or a program is missing.
+    pub fn lacks(&self, options: &Options) -> Option<anyhow::Error> {
+        (self.needs.of_machine)(options).or_else(|| self.missing_program())
+    }
+
     /// Why one of its programs cannot be had, if that is so.
     pub fn missing_program(&self) -> Option<anyhow::Error> {
         self.programs.iter().find_map(|program| program.find().err())

@@ -37,8 +37,7 @@ pub fn missing(subject: &Subject) -> Option<Missing> {
         return None;
     }
     if !is_outside(subject.adapter) {
-        let refused = (subject.adapter.needs.of_machine)(&subject.options);
-        let lacks = refused.or_else(|| subject.adapter.missing_program());
+        let lacks = subject.adapter.lacks(&subject.options);
         return lacks.map(|error| Missing::Installable(format!("{error:#}")));
     }
     match subject.family() {

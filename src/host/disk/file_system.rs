@@ -47,23 +47,12 @@ enum Copies {
 /// The most disks of one file system.
 const DEVICES_MAX: usize = 16;
 
-/// A program of this name; distributions have it where not every user looks.
-const fn program(
-    name: &'static str,
-    ask: &'static [&'static str],
-    says: &'static str,
-    install: &'static str,
-) -> Program {
-    let places = &["/usr/sbin", "/sbin"];
-    Program { name, places, variable: None, ask, says, never_says: None, install }
-}
-
 /// What mke2fs would leave to the kernel, which would go on with it while something is measured; and no discards: they would make
 /// holes in images, which are slow to write to.
 const EXT: &[&str] = &["-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"];
 
 const fn ext(kind: &'static str, mkfs: &'static str) -> Maker {
-    let program = program(mkfs, &["-V"], "mke2fs", "apt-get install e2fsprogs");
+    let program = Program::plain(mkfs, &["-V"], "mke2fs", "apt-get install e2fsprogs");
     Maker { kind, program, words: EXT, mount: "" }
 }
 
@@ -74,31 +63,31 @@ const MAKERS: &[Maker] = &[
     ext("ext4", "mkfs.ext4"),
     Maker {
         kind: "xfs",
-        program: program("mkfs.xfs", &["-V"], "mkfs.xfs", "apt-get install xfsprogs"),
+        program: Program::plain("mkfs.xfs", &["-V"], "mkfs.xfs", "apt-get install xfsprogs"),
         words: &["-f", "-K"],
         mount: "",
     },
     Maker {
         kind: "btrfs",
-        program: program("mkfs.btrfs", &["--version"], "mkfs.btrfs", "apt-get install btrfs-progs"),
+        program: Program::plain("mkfs.btrfs", &["--version"], "mkfs.btrfs", "apt-get install btrfs-progs"),
         words: &["-f", "-K"],
         mount: "nodiscard",
     },
     Maker {
         kind: "jfs",
-        program: program("mkfs.jfs", &["-V"], "mkfs.jfs", "apt-get install jfsutils"),
+        program: Program::plain("mkfs.jfs", &["-V"], "mkfs.jfs", "apt-get install jfsutils"),
         words: &["-q"],
         mount: "",
     },
     Maker {
         kind: "reiserfs",
-        program: program("mkfs.reiserfs", &["-V"], "reiserfs", "apt-get install reiserfsprogs"),
+        program: Program::plain("mkfs.reiserfs", &["-V"], "reiserfs", "apt-get install reiserfsprogs"),
         words: &["-q", "-ff"],
         mount: "",
     },
     Maker {
         kind: "f2fs",
-        program: program("mkfs.f2fs", &["-V"], "mkfs.f2fs", "apt-get install f2fs-tools"),
+        program: Program::plain("mkfs.f2fs", &["-V"], "mkfs.f2fs", "apt-get install f2fs-tools"),
         words: &["-f", "-t", "0"],
         mount: "nodiscard",
     },

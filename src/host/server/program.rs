@@ -37,6 +37,16 @@ pub struct Found {
 }
 
 impl Program {
+    /// A program that lies where all are looked for, and that no variable names.
+    pub const fn plain(
+        name: &'static str,
+        ask: &'static [&'static str],
+        says: &'static str,
+        install: &'static str,
+    ) -> Program {
+        Program { name, places: &[], variable: None, ask, says, never_says: None, install }
+    }
+
     /// Looks for the program. A file of the right name that says it is something else is not it. What was found is asked once:
     /// some take a second to answer.
     pub fn find(&self) -> Result<Found> {
