@@ -72,6 +72,20 @@ impl Connection {
         outcome.unwrap_or(Err(Error::TimedOut))
     }
 
+    /// Runs a step of setting up, again while the server says that somebody else is in its way: an op has attempts of the
+    /// engine's, opening a store and `sync` have none.
+    pub(super) fn run_while_busy<T, O: Future<Output = Result<T>>>(&self, step: impl Fn() -> O) -> Result<T> {
+        const ATTEMPTS_MAX: u32 = 50;
+        const PAUSE: Duration = Duration::from_millis(20);
+        for _ in 1..ATTEMPTS_MAX {
+            match self.run(step()) {
+                Err(Error::Busy) => std::thread::sleep(PAUSE),
+                outcome => return outcome,
+            }
+        }
+        self.run(step())
+    }
+
     /// Asks the server something that not every one knows or allows: `None` where it does not.
     pub(super) fn ask(&self, command: Document) -> Result<Option<Document>> {
         self.ask_in(&self.client.database("admin"), command)

@@ -6,14 +6,14 @@ use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::{Collection, Database};
 
-use super::connection::from_mongo;
+use super::connection::{Connection, from_mongo};
 use crate::store::*;
 use crate::stores::common::keys::KeyForm;
 
 pub(super) const NAME: &str = "blobs";
 
-pub(super) async fn make(database: &Database, engine: Option<Document>) -> Result<()> {
-    super::files::make_collection(database, NAME, engine).await
+pub(super) fn make(keeper: &Connection, engine: Option<&Document>) -> Result<()> {
+    super::files::make_collection(keeper, NAME, engine)
 }
 
 pub(super) async fn purge(database: &Database) -> Result<()> {

@@ -19,7 +19,7 @@ use mongodb::raw_batch_cursor::RawBatch;
 use mongodb::{Collection, Database, IndexModel};
 
 use super::Mongo;
-use super::connection::{from_mongo, with_journal};
+use super::connection::{Connection, from_mongo, with_journal};
 use crate::store::*;
 
 const FILES: &str = "fs.files";
@@ -30,26 +30,36 @@ const BYTES_AT_ONCE: usize = 16 << 20;
 const FILES_AT_ONCE: usize = 1000;
 
 /// Makes a collection, with settings of the storage engine where some are wanted.
-pub(super) async fn make_collection(database: &Database, name: &str, engine: Option<Document>) -> Result<()> {
-    let made = database.create_collection(name);
-    match engine {
-        Some(engine) => made.storage_engine(engine).await,
-        None => made.await,
-    }
-    .map_err(from_mongo)
+pub(super) fn make_collection(keeper: &Connection, name: &str, engine: Option<&Document>) -> Result<()> {
+    keeper.run_while_busy(|| {
+        let made = keeper.database().create_collection(name);
+        let made = match engine {
+            Some(engine) => made.storage_engine(engine.clone()),
+            None => made,
+        };
+        async { made.await.map_err(from_mongo) }
+    })
 }
 
 /// Makes both collections with the indexes of the GridFS specification.
-pub(super) async fn make(database: &Database, engine: Option<Document>) -> Result<()> {
-    make_collection(database, FILES, None).await?;
-    make_collection(database, CHUNKS, engine).await?;
+pub(super) fn make(keeper: &Connection, engine: Option<&Document>) -> Result<()> {
+    make_collection(keeper, FILES, None)?;
+    make_collection(keeper, CHUNKS, engine)?;
     let by_name = IndexModel::builder().keys(doc! { "filename": 1, "uploadDate": 1 }).build();
-    database.collection::<Document>(FILES).create_index(by_name).await.map_err(from_mongo)?;
+    make_index(keeper, FILES, &by_name)?;
     let by_number = IndexModel::builder()
         .keys(doc! { "files_id": 1, "n": 1 })
         .options(IndexOptions::builder().unique(true).build())
         .build();
-    database.collection::<Document>(CHUNKS).create_index(by_number).await.map_err(from_mongo).map(drop)
+    make_index(keeper, CHUNKS, &by_number)
+}
+
+fn make_index(keeper: &Connection, name: &str, index: &IndexModel) -> Result<()> {
+    let collection = keeper.database().collection::<Document>(name);
+    keeper.run_while_busy(|| {
+        let made = collection.create_index(index.clone());
+        async { made.await.map_err(from_mongo).map(drop) }
+    })
 }
 
 /// Removes files that were only marked: they have lost their name.

@@ -275,8 +275,8 @@ impl Mongo {
         });
         let keeper = self.keeper();
         match self.shape {
-            Shape::Files { .. } => keeper.run(files::make(keeper.database(), engine)),
-            Shape::Documents => keeper.run(documents::make(keeper.database(), engine)),
+            Shape::Files { .. } => files::make(&keeper, engine.as_ref()),
+            Shape::Documents => documents::make(&keeper, engine.as_ref()),
         }
     }
 }

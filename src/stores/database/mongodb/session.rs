@@ -42,12 +42,15 @@ fn connect(store: &Mongo) -> Result<(Connection, Content)> {
     Ok((connection, content))
 }
 
-/// Writes to a document of its own, and waits until the journal is flushed.
+/// Writes to a document of its own, and waits until the journal is flushed. The first one makes the collection, which others
+/// may be making too.
 pub(super) fn mark(connection: &Connection, marker: ObjectId) -> Result<()> {
     let markers = with_journal::<Document>(connection.database(), "markers", true);
     let marker = doc! { "_id": marker };
-    let written = markers.update_one(marker, doc! { "$inc": { "count": 1_i64 } }).upsert(true);
-    connection.run(async { written.await.map_err(from_mongo).map(drop) })
+    connection.run_while_busy(|| {
+        let written = markers.update_one(marker.clone(), doc! { "$inc": { "count": 1_i64 } }).upsert(true);
+        async { written.await.map_err(from_mongo).map(drop) }
+    })
 }
 
 impl Session for MongoSession<'_> {
