@@ -4,6 +4,7 @@
 pub mod cli;
 pub mod corpus;
 pub mod crash;
+pub mod disk;
 pub mod doctor;
 pub mod engine;
 pub mod host;

@@ -1,7 +1,7 @@
-//! The published schemas of `result.json` and of what `blobwise crash` and `blobwise doctor` write are those that the types have.
+//! The published schemas of `result.json` and of what `blobwise crash`, `blobwise disk` and `blobwise doctor` write are those that the types have.
 
 use blobwise::doctor::report::Report;
-use blobwise::result::{RunResult, crash};
+use blobwise::result::{RunResult, crash, disk};
 use schemars::{JsonSchema, schema_for};
 
 /// `BLOBWISE_BLESS=1 cargo test --test schema` writes the schemas anew.
@@ -20,5 +20,6 @@ fn is_published<T: JsonSchema>(name: &str) -> anyhow::Result<()> {
 fn the_published_schemas_are_those_of_the_types() {
     is_published::<RunResult>("result.schema.json").unwrap();
     is_published::<crash::Report>("crash.schema.json").unwrap();
+    is_published::<disk::Report>("disk.schema.json").unwrap();
     is_published::<Report>("doctor.schema.json").unwrap();
 }

@@ -284,6 +284,7 @@ const DOCUMENTS: &[&str] = &[
     "CHANGELOG.md",
     "SECURITY.md",
     "docs/decisions.md",
+    "docs/disk.md",
     "docs/doctor.md",
     "docs/durability.md",
     "docs/ext4-after-a-failed-commit.md",
@@ -717,6 +718,7 @@ fn documents_for_users_say_the_words_of_the_field() {
     let pages = [
         "README.md",
         "docs/using.md",
+        "docs/disk.md",
         "docs/doctor.md",
         "docs/method.md",
         "docs/plans.md",

@@ -4,6 +4,7 @@ mod collection;
 mod compare;
 mod corpus;
 mod crash;
+mod disk;
 mod doctor;
 mod joined;
 mod list;
@@ -44,6 +45,8 @@ enum Command {
     Report(report::Flags),
     /// Cut the power: what stores lose of what they acknowledged, on a disk of our own (as root)
     Crash(crash::Flags),
+    /// Measure the disk itself: sequential, random, flushes, small files; directories, or file systems made for it
+    Disk(disk::Flags),
     /// Before you buy a new server: ten questions, answered by measurement (reads only)
     Doctor(doctor::Flags),
     /// Measure the harness itself
@@ -99,6 +102,7 @@ pub fn main() -> ExitCode {
         Command::Compare(flags) => compare::main(&flags),
         Command::Report(flags) => report::main(&flags),
         Command::Crash(flags) => crash::main(&flags),
+        Command::Disk(flags) => disk::main(&flags),
         Command::Doctor(flags) => doctor::main(&flags),
         Command::Selftest(flags) => selftest::main(&flags),
     };

@@ -14,6 +14,8 @@ pub struct Idle {
     pub reads: f64,
     /// Device bytes read.
     pub read_bytes: f64,
+    /// Write requests of the device.
+    pub writes: f64,
     /// Device bytes written.
     pub written_bytes: f64,
 }
@@ -29,13 +31,14 @@ impl Idle {
             busy_ns: used.busy_ns.map_or(0.0, |ns| ns as f64 / seconds),
             reads: used.device.map_or(0.0, |device| device.reads as f64 / seconds),
             read_bytes: used.device.map_or(0.0, |device| device.read_bytes as f64 / seconds),
+            writes: used.device.map_or(0.0, |device| device.writes as f64 / seconds),
             written_bytes: used.device.map_or(0.0, |device| device.written_bytes as f64 / seconds),
         }
     }
 
     /// The same of a device that does nothing by itself.
     pub fn without_device(self) -> Idle {
-        Idle { reads: 0.0, read_bytes: 0.0, written_bytes: 0.0, ..self }
+        Idle { reads: 0.0, read_bytes: 0.0, writes: 0.0, written_bytes: 0.0, ..self }
     }
 
     /// The lower of each figure: what ran in one short look is not what always runs.
@@ -44,6 +47,7 @@ impl Idle {
             busy_ns: self.busy_ns.min(other.busy_ns),
             reads: self.reads.min(other.reads),
             read_bytes: self.read_bytes.min(other.read_bytes),
+            writes: self.writes.min(other.writes),
             written_bytes: self.written_bytes.min(other.written_bytes),
         }
     }
@@ -83,6 +87,7 @@ impl Counters {
             device: both.map(|(now, then)| DeviceCounters {
                 reads: now.reads.saturating_sub(then.reads),
                 read_bytes: now.read_bytes.saturating_sub(then.read_bytes),
+                writes: now.writes.saturating_sub(then.writes),
                 written_bytes: now.written_bytes.saturating_sub(then.written_bytes),
                 flushes: now.flushes.zip(then.flushes).map(|(now, then)| now.saturating_sub(then)),
             }),
@@ -136,6 +141,7 @@ impl Used {
         self.device = self.device.zip(more.device).map(|(all, more)| DeviceCounters {
             reads: all.reads + more.reads,
             read_bytes: all.read_bytes + more.read_bytes,
+            writes: all.writes + more.writes,
             written_bytes: all.written_bytes + more.written_bytes,
             flushes: all.flushes.zip(more.flushes).map(|(all, more)| all + more),
         });
@@ -242,6 +248,7 @@ impl<'a> Meter<'a> {
             device: self.used.device.map(|device| DeviceCounters {
                 reads: less(device.reads, self.idle.reads),
                 read_bytes: less(device.read_bytes, self.idle.read_bytes),
+                writes: less(device.writes, self.idle.writes),
                 written_bytes: less(device.written_bytes, self.idle.written_bytes),
                 flushes: device.flushes,
             }),

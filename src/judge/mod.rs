@@ -7,6 +7,7 @@ pub mod answer;
 pub mod cells;
 pub mod claims;
 pub mod cuts;
+pub mod disk;
 pub mod disturbed;
 pub mod findings;
 mod math;

@@ -5,6 +5,7 @@ pub mod causes;
 pub mod crash;
 pub mod crash_page;
 pub mod csv;
+pub mod disk;
 mod findings;
 pub mod html;
 pub mod markdown;

@@ -8,6 +8,7 @@ pub mod checked;
 mod claim;
 mod counters;
 pub mod crash;
+pub mod disk;
 mod file;
 mod finding;
 mod found;

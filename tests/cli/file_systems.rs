@@ -37,7 +37,7 @@ fn on(work: &Work, more: &str) -> Said {
 }
 
 /// Loop devices whose image lies below a directory.
-fn loops_below(dir: &Path) -> Vec<String> {
+pub fn loops_below(dir: &Path) -> Vec<String> {
     let dir = dir.canonicalize().unwrap();
     let image = |name: &str| std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
     let names = std::fs::read_dir("/sys/block").unwrap();

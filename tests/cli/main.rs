@@ -10,6 +10,7 @@ mod arguments;
 #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]
 mod caches;
 mod collections;
+mod disks;
 mod file_systems;
 #[path = "../common/flipping.rs"]
 mod flipping;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
     trials.extend(flips::trials());
     trials.extend(memory::trials());
     trials.extend(file_systems::trials());
+    trials.extend(disks::trials());
     #[cfg(all(feature = "postgres", feature = "mysql"))]
     trials.extend(servers::trials());
     #[cfg(all(feature = "memcached", feature = "mysql", feature = "postgres", feature = "redis"))]

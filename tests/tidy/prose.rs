@@ -29,6 +29,7 @@ const SEARCHES: &[&str] = &[
 const FOREIGN: &[(&str, &str)] = &[
     ("ddress already in use", "a server's log, which has no other sign of it"),
     ("Purge done for trx's", "InnoDB's monitor, which is a text"),
+    ("write back", "the kernel, of a device that has a cache"),
     ("state: running", "InnoDB's monitor, which is a text"),
 ];
 

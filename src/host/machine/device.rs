@@ -22,6 +22,8 @@ pub struct DeviceCounters {
     pub reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
+    /// Write requests finished, of whatever size.
+    pub writes: u64,
     /// Bytes written.
     pub written_bytes: u64,
     /// Flush requests finished, where the kernel counts them.
@@ -84,11 +86,19 @@ impl Device {
         self.queue("read_ahead_kb").map(|kib| kib << 10)
     }
 
+    /// Whether it says of itself that it keeps what is written in a cache of its own (`write back`) until it is flushed.
+    pub fn says_write_back(&self) -> Option<bool> {
+        self.queue_text("write_cache").map(|text| text.trim() == "write back")
+    }
+
     /// A setting of its queue; a partition's queue is its disk's.
     fn queue(&self, name: &str) -> Option<u64> {
+        self.queue_text(name).and_then(|text| text.trim().parse().ok())
+    }
+
+    fn queue_text(&self, name: &str) -> Option<String> {
         let sys = self.sys.first()?;
-        let places = ["queue", "../queue"].map(|queue| sys.join(queue).join(name));
-        places.into_iter().find_map(read).and_then(|text| text.trim().parse().ok())
+        ["queue", "../queue"].map(|queue| sys.join(queue).join(name)).into_iter().find_map(read)
     }
 }
 
@@ -98,6 +108,7 @@ impl DeviceCounters {
         DeviceCounters {
             reads: self.reads + other.reads,
             read_bytes: self.read_bytes + other.read_bytes,
+            writes: self.writes + other.writes,
             written_bytes: self.written_bytes + other.written_bytes,
             flushes: self.flushes.zip(other.flushes).map(|(one, other)| one + other),
         }
@@ -111,6 +122,7 @@ fn counters(sys: &Path) -> Option<DeviceCounters> {
     Some(DeviceCounters {
         reads: *fields.first()?,
         read_bytes: fields.get(2)? * 512,
+        writes: *fields.get(4)?,
         written_bytes: fields.get(6)? * 512,
         flushes: flushes(sys, &fields),
     })

@@ -30,7 +30,7 @@ pub use self::published::{By, Derived, Document, PublishedText, Series, Unspecif
 use self::resolve::{BATCH_MAX, WORKERS_MAX};
 pub use self::resolve::{MIX_PHASES, durability_class};
 pub use self::selector::{split_label, split_list, split_pair};
-pub use self::values::{MemorySize, ResponseLimit};
+pub use self::values::{MemorySize, ResponseLimit, device_limit, fill_share};
 use crate::names::unknown;
 use crate::shown::without_passwords;
 

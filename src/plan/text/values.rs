@@ -110,7 +110,7 @@ impl std::fmt::Display for MemorySize {
 }
 
 /// How much a device does in a second: `20MB/s,200iops`, or one of both.
-pub(super) fn device_limit(text: &str) -> Result<DeviceLimit> {
+pub fn device_limit(text: &str) -> Result<DeviceLimit> {
     let mut limit = DeviceLimit { bytes: None, requests: None };
     for part in text.split(',').map(str::trim) {
         let (bytes, requests) = (part.strip_suffix("/s"), part.strip_suffix("iops"));
@@ -128,7 +128,7 @@ pub(super) fn device_limit(text: &str) -> Result<DeviceLimit> {
 }
 
 /// The share to which a file system is filled before it is used.
-pub(super) fn fill_share(text: &str) -> Result<f64> {
+pub fn fill_share(text: &str) -> Result<f64> {
     const MOST: f64 = 0.9;
     match parse_share(text).with_context(|| format!("`--fill {text}`"))? {
         share if (0.0..=MOST).contains(&share) => Ok(share),

@@ -1,0 +1,316 @@
+//! `blobwise disk`: what a disk does, or a file system on one, before any store is on it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+
+use super::out::{check_file, write_file};
+use super::progress::Bar;
+use super::run::Signals;
+use super::{Ended, eprint, print};
+use crate::disk::{Asked, BLOCK_BYTES, Site, measure};
+use crate::host::control_group::why_no_device_limit;
+use crate::host::disk::{FileSystem, OwnDisk, free_for_images, own_mounts};
+use crate::host::machine::{self, Device};
+use crate::host::place::{Place, check_parent, fresh_seed, why_unwritable};
+use crate::judge::disk::judge;
+use crate::plan::file_system;
+use crate::plan::text::{device_limit, fill_share, split_list};
+use crate::report::disk::terminal;
+use crate::result::disk::{Absent, DISK_SCHEMA, Report, Row, TestedPlace};
+use crate::store::DeviceLimit;
+use crate::units;
+
+/// Flags of `disk`.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// A directory on the disk; may be given several times [default: the current directory]
+    #[arg(long, value_name = "DIR")]
+    dir: Vec<PathBuf>,
+    /// File systems, separated by commas, such as ext4,xfs,btrfs-raid0:4 (see `blobwise list file-systems`): made for the tests on
+    /// images in the current directory (as root)
+    #[arg(long, value_name = "A,B", conflicts_with = "dir")]
+    on: Option<String>,
+    /// How much each device of --on does in a second, of reads and of writes, by control groups: bytes, requests or both
+    #[arg(long, value_name = "20MB/s,200iops", requires = "on")]
+    device_limit: Option<String>,
+    /// Fill the file systems of --on to this share before they are used
+    #[arg(long, value_name = "SHARE", requires = "on")]
+    fill: Option<String>,
+    /// Bytes of the file that is written and read, at least 1MB and at most 16GB. It need not exceed memory: what is read from the
+    /// disk is not cached, by what the kernel says
+    #[arg(long, value_name = "BYTES", default_value = "128MB")]
+    size: String,
+    /// Empty files that are made, looked up and deleted
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
+    files: u32,
+    /// Rounds: every test once in each place, the places in another order each time
+    #[arg(long, value_name = "R", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// How many threads read and write at random at once
+    #[arg(long, value_name = "1,4,32", default_value = "1,4,32")]
+    threads: String,
+    /// How long a test lasts that has no other end: random reads and writes, flushes, cached reads, looking up
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
+    seconds: f64,
+    /// Writes everything as JSON to this file, too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// The least file: fewer blocks than a test of 32 threads needs would be no random order.
+const SIZE_MIN: u64 = 1_000_000;
+/// The largest file: its list of ops is in memory.
+const SIZE_MAX: u64 = 16_000_000_000;
+/// What the tests leave free beside the file.
+const SPARE_BYTES: u64 = 64 << 20;
+/// What a file without bytes takes at most: an inode and a name.
+const FILE_BYTES: u64 = 1 << 10;
+
+/// What is to be done, once it is known that it can be.
+struct Wanted {
+    asked: Asked,
+    systems: Vec<FileSystem>,
+    limit: Option<DeviceLimit>,
+    fill: f64,
+    /// Bytes of images for each file system.
+    image_bytes: Vec<u64>,
+}
+
+impl Wanted {
+    fn of(flags: &Flags) -> Result<Wanted> {
+        let on = flags.on.as_deref().map(split_list).unwrap_or_default();
+        let wanted = Wanted {
+            asked: asked(flags)?,
+            systems: on.iter().map(|name| system(name)).collect::<Result<_>>()?,
+            limit: flags.device_limit.as_deref().map(device_limit).transpose()?,
+            fill: flags.fill.as_deref().map_or(Ok(0.0), fill_share)?,
+            image_bytes: Vec::new(),
+        };
+        ensure!(flags.on.is_none() || !wanted.systems.is_empty(), "`--on` names no file system");
+        if let Some(why) = why_no_device_limit().filter(|_| wanted.limit.is_some()) {
+            return Err(why.context("`--device-limit`"));
+        }
+        match wanted.systems.is_empty() {
+            true => flags.dirs().iter().try_for_each(|dir| wanted.check_dir(dir))?,
+            false => return wanted.with_images(),
+        }
+        Ok(wanted)
+    }
+
+    /// Room for the file, the files and what a file system keeps.
+    fn room(&self) -> u64 {
+        self.asked.file_bytes + self.asked.files * FILE_BYTES + SPARE_BYTES
+    }
+
+    fn check_dir(&self, dir: &Path) -> Result<()> {
+        check_parent(dir)?;
+        let above = dir.ancestors().find(|path| path.exists() && !path.as_os_str().is_empty());
+        let above = above.unwrap_or(Path::new("."));
+        let shown = dir.display();
+        ensure!(
+            !machine::is_in_memory(above),
+            "`{shown}` lies in memory: name a directory on a disk with --dir"
+        );
+        ensure!(
+            !machine::is_read_only(above),
+            "`{shown}` is on a read-only file system: name another with --dir"
+        );
+        let free = machine::free_bytes(above)?;
+        ensure!(
+            free >= self.room(),
+            "`{shown}` has {} free, and the tests take {}: take a smaller --size, or another --dir",
+            units::bytes(free as f64),
+            units::bytes(self.room() as f64)
+        );
+        Ok(())
+    }
+
+    fn with_images(mut self) -> Result<Wanted> {
+        let room = (self.room() as f64 / (1.0 - self.fill)) as u64;
+        self.image_bytes = self.systems.iter().map(|system| system.device_bytes(room)).collect();
+        let sizes = self.systems.iter().zip(&self.image_bytes);
+        let all: u64 = sizes.map(|(system, bytes)| bytes * system.devices() as u64).sum();
+        let free = free_for_images(Path::new("."))?;
+        ensure!(
+            all <= free,
+            "the current directory has {} for images, and those of {} take {}: name fewer file systems, or a smaller --size",
+            units::bytes(free as f64),
+            units::counted(self.systems.len() as u64, "file system"),
+            units::bytes(all as f64)
+        );
+        Ok(self)
+    }
+}
+
+impl Flags {
+    fn dirs(&self) -> Vec<PathBuf> {
+        if self.dir.is_empty() { vec![PathBuf::from(".")] } else { self.dir.clone() }
+    }
+}
+
+fn asked(flags: &Flags) -> Result<Asked> {
+    const THREADS_MAX: u32 = 64;
+    let size = units::parse_bytes(&flags.size).context("--size")?;
+    ensure!(
+        (SIZE_MIN..=SIZE_MAX).contains(&size),
+        "--size `{}` is not from 1MB to 16GB: less says nothing of a disk, and of more the list of blocks would fill the memory",
+        flags.size
+    );
+    ensure!((0.01..=60.0).contains(&flags.seconds), "--seconds `{}` is not from 0.01 to 60", flags.seconds);
+    let mut threads = Vec::new();
+    for text in split_list(&flags.threads) {
+        match text.parse::<u32>() {
+            Ok(number @ 1..=THREADS_MAX) if !threads.contains(&number) => threads.push(number),
+            Ok(1..=THREADS_MAX) => {}
+            _ => bail!("--threads `{text}` is not a number from 1 to {THREADS_MAX}"),
+        }
+    }
+    ensure!(!threads.is_empty(), "--threads names no number of threads");
+    Ok(Asked {
+        file_bytes: size - size % BLOCK_BYTES as u64,
+        files: flags.files.into(),
+        rounds: flags.rounds,
+        seconds: flags.seconds,
+        threads,
+        seed: fresh_seed(),
+    })
+}
+
+/// A file system that can be made here, or why not.
+fn system(name: &str) -> Result<FileSystem> {
+    let system = file_system(name).context("--on")?;
+    match system.lacks() {
+        Some(why) => Err(why.context(format!("the file system `{name}` cannot be made here"))),
+        None => Ok(system),
+    }
+}
+
+/// Where the tests are done, and what is removed after them.
+struct Places {
+    // Before the directories that they lie in.
+    disks: Vec<OwnDisk>,
+    own: Vec<Place>,
+    sites: Vec<Site>,
+    told: Vec<TestedPlace>,
+}
+
+impl Places {
+    fn make(flags: &Flags, wanted: &Wanted) -> Result<Places> {
+        let mut places = Places { disks: Vec::new(), own: Vec::new(), sites: Vec::new(), told: Vec::new() };
+        if wanted.systems.is_empty() {
+            flags.dirs().iter().try_for_each(|dir| places.add_directory(dir))?;
+        } else {
+            own_mounts()?;
+            places.own.push(Place::make(Path::new("."))?);
+            places.add_disks(wanted)?;
+        }
+        places.own.iter().flat_map(Place::left).for_each(|left| eprint(left));
+        Ok(places)
+    }
+
+    fn add_directory(&mut self, dir: &Path) -> Result<()> {
+        let place = Place::make(dir)?;
+        if let Some(why) = why_unwritable(place.path()) {
+            bail!("`{}` cannot be written: {why}", dir.display());
+        }
+        let device = Device::of(place.path());
+        self.told.push(TestedPlace {
+            name: dir.display().to_string(),
+            disk: machine::disk(place.path()),
+            device: device.as_ref().map(|device| device.name().to_owned()),
+            is_own: false,
+            devices: 1,
+            is_limited: false,
+            says_write_back: device.as_ref().and_then(Device::says_write_back),
+            host_caches: machine::host_caches(place.path(), fresh_seed()),
+            facts: std::collections::BTreeMap::new(),
+        });
+        self.sites.push(Site { name: dir.display().to_string(), path: place.path().to_owned(), device });
+        self.own.push(place);
+        Ok(())
+    }
+
+    fn add_disks(&mut self, wanted: &Wanted) -> Result<()> {
+        let Some(place) = self.own.first() else { return Ok(()) };
+        for (system, bytes) in wanted.systems.iter().zip(&wanted.image_bytes) {
+            let mount = place.path().join(format!("on-{}", self.disks.len()));
+            let mut disk = OwnDisk::make(system, place.path(), &mount, *bytes)?;
+            if wanted.fill > 0.0 {
+                disk.fill(wanted.fill)?;
+            }
+            if let Some(limit) = &wanted.limit {
+                disk.limit(limit)?;
+            }
+            self.told.push(TestedPlace {
+                name: system.name().to_owned(),
+                disk: disk.words(),
+                device: Some(disk.device().name().to_owned()),
+                is_own: true,
+                devices: system.devices() as u32,
+                is_limited: wanted.limit.is_some(),
+                says_write_back: disk.device().says_write_back(),
+                host_caches: None,
+                facts: disk.facts().clone(),
+            });
+            self.sites.push(Site {
+                name: system.name().to_owned(),
+                path: disk.path().to_owned(),
+                device: Some(disk.device().clone()),
+            });
+            self.disks.push(disk);
+        }
+        Ok(())
+    }
+}
+
+/// The command.
+pub fn main(flags: &Flags) -> Result<Ended> {
+    if let Some(file) = &flags.json {
+        check_file(file)?;
+    }
+    let wanted = Wanted::of(flags)?;
+    let signals = Signals::listen()?;
+    let started = machine::timestamp();
+    let places = Places::make(flags, &wanted)?;
+    let bar = Bar::new(false);
+    let turns = wanted.asked.rounds as usize * places.sites.len();
+    let mut turn = 0;
+    let rows = measure(&wanted.asked, &places.sites, signals.stop(), &mut |round, site| {
+        turn += 1;
+        bar.now_and_then(turn, turns, format!("round {round}: {}", site.name));
+    });
+    bar.clear();
+    let report = report(&wanted.asked, &places, started, rows?);
+    if let Some(signal) = signals.received() {
+        eprint("stopped; nothing is kept of tests that were stopped");
+        return Ok(Ended::Stopped(signal));
+    }
+    if let Some(file) = &flags.json {
+        write_file(file, &(serde_json::to_string_pretty(&report)? + "\n"))?;
+    }
+    print(&terminal(&report))?;
+    let is_failed = |row: &Row| matches!(row.absent, Some(Absent::Failed { .. }));
+    Ok(if report.rows.iter().any(is_failed) { Ended::Failed } else { Ended::Well })
+}
+
+fn report(asked: &Asked, places: &Places, started: String, rows: Vec<Row>) -> Report {
+    let mut report = Report {
+        schema: DISK_SCHEMA,
+        blobwise: env!("CARGO_PKG_VERSION").to_owned(),
+        started,
+        machine: machine::facts(places.sites.first().map_or(Path::new("."), |site| &site.path)),
+        file_bytes: asked.file_bytes,
+        block_bytes: BLOCK_BYTES as u64,
+        files: asked.files,
+        rounds: asked.rounds,
+        seconds: asked.seconds,
+        places: places.told.clone(),
+        rows,
+        differences: Vec::new(),
+        warnings: Vec::new(),
+    };
+    judge(&mut report);
+    report
+}

@@ -1,0 +1,182 @@
+//! A file of blocks as a store, so that the one loop does and times its ops: block `id` of the file is the blob with that id.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use anyhow::{Context, anyhow};
+use rand::TryRng;
+use rustix::fs::{Mode, OFlags};
+
+use crate::host::machine::AlignedBuffer;
+use crate::store::{Error, Facts, Key, Result, Session, Sink, Span, Store};
+
+/// Bytes of a block: what Bonnie++ reads and writes at once, and a page of PostgreSQL.
+pub const BLOCK_BYTES: usize = 8192;
+
+/// Blocks of random bytes that a thread writes from, one after the other: more than any file system compresses as one piece.
+const POOL_BLOCKS: usize = 128;
+
+/// What a put does beside writing the block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// Nothing.
+    Write,
+    /// It reads the block before, and writes what it read, changed.
+    Rewrite,
+    /// It flushes the file after.
+    Flush,
+}
+
+/// A file of blocks. Each begins with its own number, by which a read finds out that it got what it asked for.
+#[derive(Debug)]
+pub struct Blocks {
+    /// The file, which is there.
+    pub path: PathBuf,
+    /// What a put does.
+    pub put: Put,
+    /// Whether it goes past the page cache.
+    pub is_direct: bool,
+}
+
+impl Blocks {
+    fn open(&self) -> std::io::Result<File> {
+        let direct = if self.is_direct { OFlags::DIRECT } else { OFlags::empty() };
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | direct;
+        Ok(rustix::fs::open(&self.path, flags, Mode::empty())?.into())
+    }
+
+    /// Whether the file system takes direct I/O of the file's first block.
+    pub fn takes_direct(path: PathBuf) -> bool {
+        let file = Blocks { path, put: Put::Write, is_direct: true }.open();
+        let mut buffer = AlignedBuffer::new(BLOCK_BYTES);
+        file.is_ok_and(|file| buffer.read_from(&file, 0).is_ok())
+    }
+}
+
+impl Store for Blocks {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        let file = self.open().with_context(|| format!("cannot open `{}`", self.path.display()));
+        let mut pool = AlignedBuffer::new(POOL_BLOCKS * BLOCK_BYTES);
+        let random = rand::rngs::SysRng.try_fill_bytes(pool.first(POOL_BLOCKS * BLOCK_BYTES));
+        random.context("no random numbers").map_err(Error::failed)?;
+        Ok(Box::new(Hand {
+            file: file.map_err(Error::failed)?,
+            pool,
+            buffer: AlignedBuffer::new(BLOCK_BYTES),
+            put: self.put,
+        }))
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        Ok(Facts::new())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// One thread's open file.
+struct Hand {
+    file: File,
+    pool: AlignedBuffer,
+    buffer: AlignedBuffer,
+    put: Put,
+}
+
+impl Hand {
+    /// Reads a block, which must be the one that was asked for.
+    fn read(&mut self, id: u64) -> Result<&mut [u8]> {
+        let block = self.buffer.first(BLOCK_BYTES);
+        self.file.read_exact_at(block, id * BLOCK_BYTES as u64)?;
+        let (number, _) = block.split_at(size_of::<u64>());
+        if number != id.to_le_bytes() {
+            return Err(Error::failed(anyhow!("block {id} of the file has the bytes of another one")));
+        }
+        Ok(block)
+    }
+}
+
+impl Session for Hand {
+    fn put(&mut self, key: &Key, _: &[u8]) -> Result<()> {
+        let place = key.id * BLOCK_BYTES as u64;
+        if self.put == Put::Rewrite {
+            let block = self.read(key.id)?;
+            block[BLOCK_BYTES - 1] = block[BLOCK_BYTES - 1].wrapping_add(1);
+            self.file.write_all_at(self.buffer.first(BLOCK_BYTES), place)?;
+            return Ok(());
+        }
+        let from = key.id as usize % POOL_BLOCKS * BLOCK_BYTES;
+        let block = &mut self.pool.first(POOL_BLOCKS * BLOCK_BYTES)[from..from + BLOCK_BYTES];
+        block[..size_of::<u64>()].copy_from_slice(&key.id.to_le_bytes());
+        self.file.write_all_at(block, place)?;
+        if self.put == Put::Flush {
+            self.file.sync_data()?;
+        }
+        Ok(())
+    }
+
+    fn get(&mut self, key: &Key, _: Span, sink: Sink) -> Result<bool> {
+        sink(self.read(key.id)?);
+        Ok(true)
+    }
+
+    fn delete(&mut self, _: &Key) -> Result<()> {
+        Err(Error::Unsupported("deleting a block"))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(self.file.sync_data()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(id: u64) -> Key {
+        Key { id, hex: [b'0'; 32] }
+    }
+
+    fn file() -> (tempfile::TempDir, Blocks) {
+        let dir = tempfile::tempdir_in(".").unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, "").unwrap();
+        (dir, Blocks { path, put: Put::Write, is_direct: false })
+    }
+
+    #[test]
+    fn a_block_is_read_back_changed_and_found_again() {
+        let (_dir, mut blocks) = file();
+        let count = 2 * POOL_BLOCKS as u64;
+        let mut hand = blocks.session().unwrap();
+        (0..count).for_each(|id| hand.put(&key(id), &[]).unwrap());
+        drop(hand);
+        blocks.put = Put::Rewrite;
+        let before = std::fs::read(&blocks.path).unwrap();
+        let mut hand = blocks.session().unwrap();
+        (0..count).for_each(|id| hand.put(&key(id), &[]).unwrap());
+        let mut bytes = 0;
+        assert!(hand.get(&key(count - 1), Span::Whole, &mut |piece| bytes += piece.len()).unwrap());
+        let after = std::fs::read(&blocks.path).unwrap();
+        let changed = before.iter().zip(&after).filter(|(before, after)| before != after).count();
+        assert_eq!(
+            (bytes, after.len(), changed),
+            (BLOCK_BYTES, count as usize * BLOCK_BYTES, count as usize)
+        );
+    }
+
+    /// The liar: a file that hands out one block for another.
+    #[test]
+    fn a_block_in_the_place_of_another_is_an_error() {
+        let (_dir, blocks) = file();
+        let mut hand = blocks.session().unwrap();
+        hand.put(&key(0), &[]).unwrap();
+        let first = std::fs::read(&blocks.path).unwrap();
+        std::fs::write(&blocks.path, [first.clone(), first].concat()).unwrap();
+        assert!(hand.get(&key(0), Span::Whole, &mut |_| {}).unwrap());
+        assert!(hand.get(&key(1), Span::Whole, &mut |_| {}).is_err());
+        assert!(hand.get(&key(2), Span::Whole, &mut |_| {}).is_err(), "the file has no such block");
+    }
+}

@@ -1,0 +1,98 @@
+//! Tests of disks: what a file system on a device does in a second, by the loop that does every op, round by round.
+
+mod blocks;
+mod names;
+mod visit;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Result;
+
+pub use self::blocks::BLOCK_BYTES;
+use self::visit::{Bench, Came, Visit};
+use crate::engine::order::williams;
+use crate::host::machine::Device;
+use crate::result::Percentiles;
+use crate::result::disk::{By, Row};
+
+/// What is to be done in each place.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Bytes of the file, whole blocks.
+    pub file_bytes: u64,
+    /// Files that are made.
+    pub files: u64,
+    /// Rounds.
+    pub rounds: u32,
+    /// How long a test lasts that has no other end.
+    pub seconds: f64,
+    /// Threads of random reads and writes.
+    pub threads: Vec<u32>,
+    /// What orders follow from.
+    pub seed: u64,
+}
+
+/// A directory of ours to work in.
+#[derive(Debug)]
+pub struct Site {
+    /// What it is called.
+    pub name: String,
+    /// The directory.
+    pub path: PathBuf,
+    /// The device below it.
+    pub device: Option<Device>,
+}
+
+/// Rounds over all places. `tell` is told of the round and the place before each turn. Where it is stopped, the turn that was under way
+/// is left out.
+pub fn measure(
+    asked: &Asked,
+    sites: &[Site],
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(u32, &Site),
+) -> Result<Vec<Row>> {
+    let blocks = asked.file_bytes / BLOCK_BYTES as u64;
+    let bench = Bench::new(blocks.max(asked.files))?;
+    let mut rows = Vec::new();
+    for round in 1..=asked.rounds {
+        for site in williams(sites.len(), round, asked.seed).into_iter().map(|place| &sites[place]) {
+            tell(round, site);
+            let mut came = Vec::new();
+            let mut each = |one: Came| came.push(one);
+            Visit { asked, bench: &bench, site, round, stop, each: &mut each }.go()?;
+            if stop.load(Ordering::Relaxed) {
+                return Ok(rows);
+            }
+            came.into_iter().for_each(|came| keep(&mut rows, &site.name, By::Blobwise, came));
+        }
+    }
+    Ok(rows)
+}
+
+/// Adds what came of a test to its row. Where one round has no figure, the row has none: the others would say less than they seem to.
+fn keep(rows: &mut Vec<Row>, place: &str, by: By, came: Came) {
+    let is_its = |row: &Row| row.place == place && row.by == by && row.test == came.test;
+    let index = rows.iter().position(is_its).unwrap_or_else(|| {
+        rows.push(Row {
+            place: place.to_owned(),
+            by,
+            test: came.test,
+            is_direct: came.is_direct,
+            rounds: Vec::new(),
+            absent: None,
+            rate: None,
+            times_ns: Percentiles::default(),
+            over_ours: None,
+        });
+        rows.len() - 1
+    });
+    match came.outcome {
+        Ok(round) if rows[index].absent.is_none() => rows[index].rounds.push(round),
+        Ok(_) => {}
+        Err(why) => {
+            rows[index].absent = Some(why);
+            rows[index].rounds.clear();
+        }
+    }
+}

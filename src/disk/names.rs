@@ -1,0 +1,74 @@
+//! Empty files in one directory as a store, so that the one loop makes, looks up and deletes them.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::path::Path;
+
+use anyhow::Context;
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::store::{Error, Facts, Key, Result, Session, Sink, Span, Store};
+
+/// A directory, and the names of the files that it may have.
+#[derive(Debug)]
+pub struct Names {
+    dir: File,
+    names: Vec<CString>,
+}
+
+impl Names {
+    /// So many names in a directory that is there.
+    pub fn new(dir: &Path, files: u64) -> anyhow::Result<Names> {
+        let opened = File::open(dir).with_context(|| format!("cannot open `{}`", dir.display()))?;
+        let names = (0..files).map(|id| CString::new(format!("{id:08}")));
+        Ok(Names { dir: opened, names: names.collect::<std::result::Result<_, _>>()? })
+    }
+}
+
+impl Store for Names {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        Ok(Box::new(Hand(self)))
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        Ok(Facts::new())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct Hand<'s>(&'s Names);
+
+impl Hand<'_> {
+    fn name(&self, key: &Key) -> &CString {
+        &self.0.names[key.id as usize]
+    }
+}
+
+impl Session for Hand<'_> {
+    fn put(&mut self, key: &Key, _: &[u8]) -> Result<()> {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        let made = rustix::fs::openat(&self.0.dir, self.name(key), flags, Mode::RUSR | Mode::WUSR);
+        made.map(drop).map_err(|error| Error::from(std::io::Error::from(error)))
+    }
+
+    fn get(&mut self, key: &Key, _: Span, _: Sink) -> Result<bool> {
+        match rustix::fs::statat(&self.0.dir, self.name(key), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(std::io::Error::from(error).into()),
+        }
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        let deleted = rustix::fs::unlinkat(&self.0.dir, self.name(key), AtFlags::empty());
+        deleted.map_err(|error| Error::from(std::io::Error::from(error)))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(self.0.dir.sync_all()?)
+    }
+}

@@ -1,0 +1,305 @@
+//! Every test of one place in one round, in the order in which they need each other.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result};
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use rand::seq::SliceRandom;
+
+use super::blocks::{BLOCK_BYTES, Blocks, Put};
+use super::names::Names;
+use super::{Asked, Site};
+use crate::corpus::{Content, Corpus, Request, Sizes, Source};
+use crate::engine::ops::{PlannedOp, derived_seed};
+use crate::engine::resources::{Idle, Meter};
+use crate::engine::workers::clock::HostClock;
+use crate::engine::workers::crew::{Crew, Job};
+use crate::engine::workers::tally::Tally;
+use crate::host::machine;
+use crate::judge::histogram;
+use crate::plan::{OpKind, SyncRule, Use};
+use crate::result::disk::{Absent, DeviceUse, Round, Test, What};
+use crate::rules::{CACHED_SHARE, RESIDENT_SHARE_MAX};
+use crate::store::Store;
+
+/// What all places and rounds have in common.
+pub struct Bench {
+    clock: HostClock,
+    /// Blobs without bytes: a key for each block and file. What is written comes from the stores.
+    corpus: Corpus,
+}
+
+impl Bench {
+    /// For so many blocks or files.
+    pub fn new(blobs: u64) -> Result<Bench> {
+        let source =
+            Source::Synthetic { name: "blocks".to_owned(), sizes: Sizes::Fixed(0), content: Content::Random };
+        let request = Request { source, blobs_max: Some(blobs), bytes_max: None, seed: 1 };
+        Ok(Bench { clock: HostClock::best(), corpus: Corpus::build(&request)? })
+    }
+}
+
+/// What came of a test in a round.
+pub struct Came {
+    /// The test.
+    pub test: Test,
+    /// Whether it went past the page cache.
+    pub is_direct: bool,
+    /// What was measured, or why nothing was.
+    pub outcome: std::result::Result<Round, Absent>,
+}
+
+/// One place in one round.
+pub struct Visit<'a> {
+    /// What is asked.
+    pub asked: &'a Asked,
+    /// What is common.
+    pub bench: &'a Bench,
+    /// The place.
+    pub site: &'a Site,
+    /// The round, from 1.
+    pub round: u32,
+    /// Set from outside to end early.
+    pub stop: &'a AtomicBool,
+    /// Told of every test.
+    pub each: &'a mut dyn FnMut(Came),
+}
+
+/// How many ops a test has, and on which blobs.
+struct Load<'a> {
+    test: Test,
+    kind: OpKind,
+    /// Ids in the order in which they are used.
+    ids: &'a [u32],
+    /// Bytes that each op reads.
+    len: u32,
+    /// Whether it lasts as long as was asked, and not until each id was used once.
+    is_timed: bool,
+    is_direct: bool,
+    /// The share of the file that was cached before, where that was looked at.
+    resident: Option<f64>,
+}
+
+/// Which ids a test uses in which order, one worker after the other.
+fn dealt(load: &Load) -> Vec<Vec<PlannedOp>> {
+    let op = |id: &u32| PlannedOp { blob: *id, kind: load.kind, len: load.len, generation: 0, offset: 0 };
+    let threads = load.test.threads as usize;
+    (0..threads).map(|worker| load.ids.iter().skip(worker).step_by(threads).map(op).collect()).collect()
+}
+
+impl Visit<'_> {
+    /// Does all tests, or ends at once when it is stopped.
+    pub fn go(&mut self) -> Result<()> {
+        self.within("file", |visit, dir| visit.blocks(dir))?;
+        let in_order = [What::Create, What::Stat, What::Delete];
+        self.within("in-order", |visit, dir| visit.names(dir, in_order, false))?;
+        let at_random = [What::CreateRandom, What::StatRandom, What::DeleteRandom];
+        self.within("at-random", |visit, dir| visit.names(dir, at_random, true))
+    }
+
+    /// Does tests in a directory of their own, so that what some of them delete is not in the way of what others make.
+    fn within(&mut self, name: &str, tests: impl FnOnce(&mut Self, &Path) -> Result<()>) -> Result<()> {
+        let dir = self.site.path.join(name);
+        std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
+        let outcome = tests(self, &dir);
+        let removed = std::fs::remove_dir_all(&dir);
+        outcome?;
+        removed.with_context(|| format!("cannot remove `{}`", dir.display()))
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn shuffled(&self, ids: &[u32], purpose: &str) -> Vec<u32> {
+        let mut ids = ids.to_vec();
+        ids.shuffle(&mut SmallRng::seed_from_u64(derived_seed(self.asked.seed, self.round, purpose)));
+        ids
+    }
+
+    // ---- the file ------------------------------------------------------------------------------------------------
+
+    /// The tests of one file.
+    fn blocks(&mut self, dir: &Path) -> Result<()> {
+        let path = dir.join("file");
+        std::fs::File::create_new(&path).with_context(|| format!("cannot make `{}`", path.display()))?;
+        let ids: Vec<u32> = (0..(self.asked.file_bytes / BLOCK_BYTES as u64) as u32).collect();
+        let write = self.load(What::Write, 1, OpKind::Put, &ids);
+        self.on_file(&path, Put::Write, write)?;
+        self.cold(dir, &path, Put::Rewrite, What::Rewrite, &ids)?;
+        self.cold(dir, &path, Put::Write, What::Read, &ids)?;
+        self.cached(dir, &path, &ids)?;
+        let is_direct = Blocks::takes_direct(path.clone());
+        for threads in self.asked.threads.clone() {
+            self.random(dir, &path, threads, &ids, is_direct)?;
+        }
+        let flush = Load { is_timed: true, ..self.load(What::Flush, 1, OpKind::Put, &ids) };
+        self.on_file(&path, Put::Flush, flush)
+    }
+
+    fn load<'l>(&self, what: What, threads: u32, kind: OpKind, ids: &'l [u32]) -> Load<'l> {
+        let len = if kind.reads() { BLOCK_BYTES as u32 } else { 0 };
+        Load {
+            test: Test { what, threads },
+            kind,
+            ids,
+            len,
+            is_timed: false,
+            is_direct: false,
+            resident: None,
+        }
+    }
+
+    /// In order, of a file of which nothing is cached: by what the kernel says, or there is no figure.
+    fn cold(&mut self, dir: &Path, path: &Path, put: Put, what: What, ids: &[u32]) -> Result<()> {
+        let kind = if put == Put::Rewrite { OpKind::Put } else { OpKind::Get };
+        let load = self.load(what, 1, kind, ids);
+        let resident = self.evict(dir)?;
+        if resident > RESIDENT_SHARE_MAX {
+            self.absent(&load, Absent::StillCached { share: resident });
+            return Ok(());
+        }
+        self.on_file(path, put, Load { resident: Some(resident), ..load })
+    }
+
+    fn cached(&mut self, dir: &Path, path: &Path, ids: &[u32]) -> Result<()> {
+        let load = Load { is_timed: true, ..self.load(What::ReadCached, 1, OpKind::Get, ids) };
+        let resident = machine::resident_share(dir);
+        if resident < CACHED_SHARE {
+            self.absent(&load, Absent::NotCached { share: resident });
+            return Ok(());
+        }
+        self.on_file(path, Put::Write, Load { resident: Some(resident), ..load })
+    }
+
+    /// Reads, then writes, in random order, past the cache where the file system takes that.
+    fn random(&mut self, dir: &Path, path: &Path, threads: u32, ids: &[u32], is_direct: bool) -> Result<()> {
+        for (what, kind) in [(What::RandomRead, OpKind::Get), (What::RandomWrite, OpKind::Put)] {
+            let order = self.shuffled(ids, &format!("{} {threads}", what.name()));
+            let load = Load { is_timed: true, is_direct, ..self.load(what, threads, kind, &order) };
+            let resident = self.evict(dir)?;
+            if !is_direct && resident > RESIDENT_SHARE_MAX {
+                self.absent(&load, Absent::StillCached { share: resident });
+                continue;
+            }
+            self.on_file(path, Put::Write, Load { resident: Some(resident), ..load })?;
+        }
+        Ok(())
+    }
+
+    /// Asks the kernel to drop our file from its cache, and returns the share of it that is there still.
+    fn evict(&self, dir: &Path) -> Result<f64> {
+        machine::sync_filesystem(dir)?;
+        machine::evict(dir);
+        Ok(machine::resident_share(dir))
+    }
+
+    fn on_file(&mut self, path: &Path, put: Put, load: Load) -> Result<()> {
+        let store = Blocks { path: PathBuf::from(path), put, is_direct: load.is_direct };
+        self.one(&store, &load)
+    }
+
+    // ---- names ---------------------------------------------------------------------------------------------------
+
+    /// The tests of many empty files: made, looked up, deleted.
+    fn names(&mut self, dir: &Path, tests: [What; 3], is_random: bool) -> Result<()> {
+        let ids: Vec<u32> = (0..self.asked.files as u32).collect();
+        let store = Names::new(dir, self.asked.files)?;
+        for (what, kind) in tests.into_iter().zip([OpKind::Put, OpKind::Get, OpKind::Delete]) {
+            let order = if is_random { self.shuffled(&ids, what.name()) } else { ids.clone() };
+            // Looking up changes nothing, and is over too soon.
+            let is_timed = kind == OpKind::Get;
+            let load = Load { len: 0, is_timed, ..self.load(what, 1, kind, &order) };
+            self.one(&store, &load)?;
+        }
+        Ok(())
+    }
+
+    // ---- one test ------------------------------------------------------------------------------------------------
+
+    fn absent(&mut self, load: &Load, why: Absent) {
+        (self.each)(Came { test: load.test, is_direct: load.is_direct, outcome: Err(why) });
+    }
+
+    /// Does a test by the loop that does every op, and tells what came of it.
+    fn one(&mut self, store: &dyn Store, load: &Load) -> Result<()> {
+        if self.is_stopped() {
+            return Ok(());
+        }
+        machine::sync_filesystem(&self.site.path)?;
+        let mut meters = [Meter::new(self.site.device.as_ref(), Idle::default())];
+        let job = self.job(load);
+        let mut tallies = self.crew(store, load).run(&[job], &mut meters)?;
+        // What was ended early is no figure.
+        if self.is_stopped() {
+            return Ok(());
+        }
+        let tally = tallies.remove(0);
+        match tally.counters.first_error.clone() {
+            Some(error) => self.absent(load, Absent::Failed { error }),
+            None => {
+                let round = self.round_of(&tally, load, &meters[0])?;
+                (self.each)(Came { test: load.test, is_direct: load.is_direct, outcome: Ok(round) });
+            }
+        }
+        Ok(())
+    }
+
+    fn job(&self, load: &Load) -> Job {
+        /// Ops between two looks at whether a timed test is over.
+        const BETWEEN: usize = 16;
+        let nanoseconds = (self.asked.seconds * 1e9) as u64;
+        let lists = dealt(load);
+        let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
+        // What flushes each op needs no flush at the end.
+        let syncs = !load.kind.reads() && load.test.what != What::Flush;
+        Job {
+            lists,
+            passes: if load.is_timed { longest.div_ceil(BETWEEN) } else { 1 },
+            nanoseconds: if load.is_timed { nanoseconds } else { 0 },
+            enough_ns: nanoseconds,
+            open: None,
+            use_bytes: Use::Touch,
+            batch: 1,
+            connect: false,
+            sync: syncs.then_some(SyncRule { ops: u64::MAX, bytes: u64::MAX }),
+            first_apart: false,
+        }
+    }
+
+    fn crew<'c>(&'c self, store: &'c dyn Store, load: &Load) -> Crew<'c, HostClock> {
+        Crew {
+            clock: &self.bench.clock,
+            store,
+            keys: &self.bench.corpus.keys,
+            contents: &self.bench.corpus.contents,
+            workers: load.test.threads as usize,
+            stranger: None,
+            uploads: None,
+            one_transaction: false,
+            apart: None,
+            stop: self.stop,
+        }
+    }
+
+    fn round_of(&self, tally: &Tally, load: &Load, meter: &Meter) -> Result<Round> {
+        let device = meter.used().device.map(|used| DeviceUse {
+            reads: used.reads,
+            read_bytes: used.read_bytes,
+            writes: used.writes,
+            written_bytes: used.written_bytes,
+            flushes: used.flushes,
+        });
+        Ok(Round {
+            round: self.round,
+            ops: tally.ops,
+            seconds: tally.seconds(load.test.threads as usize),
+            cpu_ns: Some(tally.cpu_ns),
+            device,
+            resident: load.resident,
+            times: Some(histogram::encode(&tally.service())?),
+        })
+    }
+}

@@ -1,0 +1,162 @@
+//! Statistics of disks: a rate with its interval for each test, how places differ, and what to be careful about.
+
+use super::compare::{Series, rank};
+use super::histogram::{self, Histogram};
+use super::interval::{paired_ratio, rate};
+use crate::result::Percentiles;
+use crate::result::disk::{
+    Absent, Behind, By, Difference, Report, Round, Row, Test, TestedPlace, Warning, What,
+};
+use crate::rules::{LEAST_SECONDS, VERDICT_ROUNDS};
+
+/// Works out what follows from the rounds.
+pub fn judge(report: &mut Report) {
+    let block_bytes = report.block_bytes;
+    report.rows.iter_mut().for_each(|row| of_row(row, block_bytes));
+    let ours: Vec<Row> = report.rows.iter().filter(|row| row.by == By::Blobwise).cloned().collect();
+    for row in report.rows.iter_mut().filter(|row| row.by != By::Blobwise) {
+        let own = ours.iter().find(|own| own.place == row.place && own.test == row.test);
+        row.over_ours = own.and_then(|own| over(row, own));
+    }
+    report.differences = differences(report);
+    report.warnings.extend(warnings(report));
+}
+
+/// What is read from the disk makes its device read no less than this share of it. What others ask of it only adds to that.
+const READ_SHARE_MIN: f64 = 0.95;
+
+/// Rate and times of a row; none where its device contradicts it.
+fn of_row(row: &mut Row, block_bytes: u64) {
+    let share = row.rounds.iter().filter_map(|round| share_read(row, round, block_bytes));
+    let least = share.fold(f64::INFINITY, f64::min);
+    if least < READ_SHARE_MIN {
+        row.absent = Some(Absent::NotRead { share: least });
+        return;
+    }
+    let rates: Vec<f64> = row.rounds.iter().map(per_second).collect();
+    row.rate = rate(&rates);
+    row.times_ns = times(&row.rounds);
+}
+
+/// The share of a round's bytes that its device read, where all of it must come from there and the device was counted.
+fn share_read(row: &Row, round: &Round, block_bytes: u64) -> Option<f64> {
+    let is_cold = match row.test.what {
+        What::Read | What::Rewrite => true,
+        What::RandomRead => row.is_direct,
+        _ => false,
+    };
+    let read = round.device.filter(|_| is_cold && row.by == By::Blobwise)?.read_bytes;
+    Some(read as f64 / (round.ops * block_bytes) as f64)
+}
+
+fn per_second(round: &Round) -> f64 {
+    round.ops as f64 / round.seconds
+}
+
+/// Percentiles of the rounds; none where one of them has no times.
+fn times(rounds: &[Round]) -> Percentiles {
+    let decoded = rounds.iter().map(|round| histogram::decode(round.times.as_deref()?).ok());
+    let Some(all) = decoded.collect::<Option<Vec<Histogram>>>() else { return Percentiles::default() };
+    histogram::percentiles(&histogram::merge_equally(&all), &all)
+}
+
+fn series(row: &Row) -> Series {
+    let rates = row.rounds.iter().map(|round| (round.round, per_second(round))).collect();
+    Series { label: row.place.clone(), rates, slack: 0.0 }
+}
+
+/// One row over another, by the rounds that both have.
+fn over(row: &Row, own: &Row) -> Option<crate::result::Interval> {
+    let (theirs, ours) = (series(row), series(own));
+    let pairs = theirs.rates.iter().filter_map(|(round, rate)| Some((*rate, *ours.rates.get(round)?)));
+    let (a, b): (Vec<f64>, Vec<f64>) = pairs.unzip();
+    paired_ratio(&a, &b)
+}
+
+/// Whether a test took so little time in a round that the round says little.
+pub fn is_too_short(row: &Row) -> bool {
+    row.rounds.iter().any(|round| round.seconds < LEAST_SECONDS)
+}
+
+/// How places compare, in each test that at least two of them have in at least two rounds. What is only memory is left out: it says
+/// nothing of a disk.
+fn differences(report: &Report) -> Vec<Difference> {
+    let mut tests: Vec<Test> = Vec::new();
+    for row in report.rows.iter().filter(|row| row.by == By::Blobwise) {
+        if !tests.contains(&row.test) && row.test.what != What::ReadCached {
+            tests.push(row.test);
+        }
+    }
+    tests.into_iter().filter_map(|test| difference(report, test)).collect()
+}
+
+fn difference(report: &Report, test: Test) -> Option<Difference> {
+    let rows = report.rows.iter().filter(|row| row.by == By::Blobwise && row.test == test);
+    let is_known = |row: &&Row| row.absent.is_none() && row.rounds.len() > 1 && !is_too_short(row);
+    let known: Vec<&Row> = rows.filter(is_known).collect();
+    if known.len() < 2 {
+        return None;
+    }
+    let all: Vec<Series> = known.into_iter().map(series).collect();
+    let ranking = rank(&all)?;
+    let mut leaders = vec![ranking.best.clone()];
+    leaders.extend(ranking.leaders.iter().filter(|leader| **leader != ranking.best).cloned());
+    let behind = ranking.ratios.iter().filter(|(place, _)| !leaders.contains(place));
+    let behind = behind.map(|(place, (ratio, _))| Behind { place: place.clone(), ratio: *ratio });
+    let mut behind: Vec<Behind> = behind.collect();
+    behind.sort_by(|a, b| b.ratio.median.total_cmp(&a.ratio.median));
+    Some(Difference { test, leaders, behind })
+}
+
+// ---- warnings ----------------------------------------------------------------------------------------------------
+
+/// A disk that keeps what it was told when a flush returns takes no less than this for half of its flushes: what does has a cache that
+/// outlives power cuts, or does not flush.
+const FLUSH_NS_MIN: u64 = 100_000;
+
+/// Why figures may say something else than they seem to. They follow from what the report has.
+fn warnings(report: &Report) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if report.rounds < VERDICT_ROUNDS {
+        warnings.push(Warning::FewRounds { rounds: report.rounds });
+    }
+    if report.machine.virtual_machine && !report.places.is_empty() {
+        let places = report.places.iter().map(|place| place.name.clone()).collect();
+        warnings.push(Warning::VirtualDisk { places });
+    }
+    for place in &report.places {
+        let name = || place.name.clone();
+        if let Some(p50_ns) = quick_flushes(report, place) {
+            warnings.push(Warning::QuickFlushes { place: name(), p50_ns });
+        }
+        if place.host_caches == Some(true) {
+            warnings.push(Warning::HostCaches { place: name() });
+        }
+        if place.devices > 1 && !place.is_limited {
+            warnings.push(Warning::OneDisk { place: name() });
+        }
+        if !place.is_own && place.device.is_some() {
+            warnings.push(Warning::SharedDevice { place: name() });
+        }
+        let own = || report.rows.iter().filter(|row| row.by == By::Blobwise && row.place == place.name);
+        if own().any(|row| row.test.what == What::RandomRead && !row.is_direct) {
+            warnings.push(Warning::NotDirect { place: name() });
+        }
+        let tests: Vec<Test> = own().filter(|row| is_too_short(row)).map(|row| row.test).collect();
+        if !tests.is_empty() {
+            warnings.push(Warning::TooShort { place: name(), tests });
+        }
+    }
+    warnings
+}
+
+/// How quick half of the flushes were, where that is too quick for a device that says that it has a cache.
+fn quick_flushes(report: &Report, place: &TestedPlace) -> Option<u64> {
+    let is_its = |row: &&Row| row.place == place.name && row.by == By::Blobwise;
+    let row = report.rows.iter().filter(is_its).find(|row| row.test.what == What::Flush)?;
+    let p50 = row.times_ns.p50.filter(|p50| *p50 < FLUSH_NS_MIN)?;
+    (place.says_write_back == Some(true)).then_some(p50)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! Statistics of disks on made-up rounds.
+
+use super::*;
+use crate::result::disk::{DISK_SCHEMA, DeviceUse};
+use crate::result::{Machine, Percentiles};
+
+fn test(what: What) -> Test {
+    Test { what, threads: 1 }
+}
+
+/// A row whose rounds lasted a second each.
+fn row(place: &str, by: By, what: What, rates: &[f64]) -> Row {
+    let round = |(round, rate): (u32, &f64)| Round {
+        round,
+        ops: *rate as u64,
+        seconds: 1.0,
+        cpu_ns: None,
+        device: None,
+        resident: None,
+        times: None,
+    };
+    Row {
+        place: place.to_owned(),
+        by,
+        test: test(what),
+        is_direct: true,
+        rounds: (1..).zip(rates).map(round).collect(),
+        absent: None,
+        rate: None,
+        times_ns: Percentiles::default(),
+        over_ours: None,
+    }
+}
+
+fn place(name: &str) -> TestedPlace {
+    TestedPlace {
+        name: name.to_owned(),
+        disk: String::new(),
+        device: None,
+        is_own: true,
+        devices: 1,
+        is_limited: false,
+        says_write_back: Some(true),
+        host_caches: None,
+        facts: std::collections::BTreeMap::new(),
+    }
+}
+
+fn report(places: &[&str], rows: Vec<Row>) -> Report {
+    let mut report = Report {
+        schema: DISK_SCHEMA,
+        blobwise: String::new(),
+        started: String::new(),
+        machine: Machine::default(),
+        file_bytes: 0,
+        block_bytes: 8192,
+        files: 0,
+        rounds: 5,
+        seconds: 0.5,
+        places: places.iter().map(|name| place(name)).collect(),
+        rows,
+        differences: Vec::new(),
+        warnings: Vec::new(),
+    };
+    judge(&mut report);
+    report
+}
+
+#[test]
+fn places_are_ranked_in_each_test_and_what_is_memory_is_not() {
+    let fast = [200.0, 202.0, 199.0, 201.0, 200.0];
+    let slow = [100.0, 101.0, 99.0, 100.0, 100.5];
+    let rows = [What::Write, What::ReadCached]
+        .into_iter()
+        .flat_map(|what| [row("a", By::Blobwise, what, &slow), row("b", By::Blobwise, what, &fast)])
+        .collect();
+    let report = report(&["a", "b"], rows);
+    let [difference] = report.differences.as_slice() else { panic!("{:?}", report.differences) };
+    assert_eq!((difference.test, difference.leaders.as_slice()), (test(What::Write), &["b".to_owned()][..]));
+    let [behind] = difference.behind.as_slice() else { panic!("{difference:?}") };
+    assert!(behind.place == "a" && (behind.ratio.median - 0.5).abs() < 0.01, "{behind:?}");
+    assert!(report.rows.iter().all(|row| row.rate.is_some_and(|rate| rate.low.is_some())));
+}
+
+#[test]
+fn rounds_that_are_over_at_once_decide_nothing() {
+    let mut quick = row("a", By::Blobwise, What::Delete, &[200.0; 5]);
+    quick.rounds[3].seconds = 0.009;
+    let report = report(&["a", "b"], vec![quick, row("b", By::Blobwise, What::Delete, &[100.0; 5])]);
+    assert_eq!(report.differences, []);
+    let tests = vec![test(What::Delete)];
+    assert!(report.warnings.contains(&Warning::TooShort { place: "a".to_owned(), tests }));
+}
+
+#[test]
+fn another_program_is_held_against_our_own_row_of_the_same_rounds() {
+    let mut theirs = row("a", By::Fio, What::Write, &[50.0, 100.0, 150.0]);
+    theirs.rounds.remove(0);
+    let ours = row("a", By::Blobwise, What::Write, &[1.0, 200.0, 300.0]);
+    let report = report(&["a"], vec![ours, theirs]);
+    let ratio = report.rows[1].over_ours.unwrap();
+    assert!((ratio.median - 0.5).abs() < 1e-9 && report.rows[0].over_ours.is_none(), "{ratio:?}");
+}
+
+#[test]
+fn flushes_are_too_quick_only_where_the_device_says_that_it_has_a_cache() {
+    let flushes = |ns: u64| {
+        let mut times = histogram::new();
+        times.record_n(ns, 100).unwrap();
+        let mut row = row("a", By::Blobwise, What::Flush, &[100.0; 5]);
+        row.rounds.iter_mut().for_each(|round| round.times = Some(histogram::encode(&times).unwrap()));
+        row
+    };
+    let is_told = |report: &Report| {
+        report.warnings.iter().any(|warning| matches!(warning, Warning::QuickFlushes { .. }))
+    };
+    assert!(is_told(&report(&["a"], vec![flushes(20_000)])));
+    assert!(!is_told(&report(&["a"], vec![flushes(200_000)])));
+    let mut through = report(&["a"], vec![flushes(20_000)]);
+    through.places[0].says_write_back = Some(false);
+    assert!(!warnings(&through).iter().any(|warning| matches!(warning, Warning::QuickFlushes { .. })));
+}
+
+#[test]
+fn what_was_not_measured_has_no_rate() {
+    let mut cached = row("a", By::Blobwise, What::Read, &[]);
+    cached.absent = Some(Absent::StillCached { share: 0.5 });
+    let report = report(&["a"], vec![cached]);
+    assert_eq!((report.rows[0].rate, report.rows[0].times_ns), (None, Percentiles::default()));
+}
+
+/// The liar: its device, or whoever counts it, did not do what the rates say.
+#[test]
+fn a_read_that_its_device_does_not_confirm_is_no_figure() {
+    let with = |what: What, is_direct: bool, read_bytes: u64| {
+        let mut row = row("a", By::Blobwise, what, &[100.0; 3]);
+        row.is_direct = is_direct;
+        let used = |read_bytes| Some(DeviceUse { read_bytes, ..DeviceUse::default() });
+        row.rounds.iter_mut().for_each(|round| round.device = used(100 * 8192));
+        row.rounds[1].device = used(read_bytes);
+        let report = report(&["a"], vec![row]);
+        (report.rows[0].absent.clone(), report.rows[0].rate.is_some())
+    };
+    let half = 50 * 8192;
+    for what in [What::Read, What::Rewrite, What::RandomRead] {
+        assert_eq!(with(what, true, half), (Some(Absent::NotRead { share: 0.5 }), false), "{what:?}");
+        assert_eq!(with(what, true, 96 * 8192), (None, true), "{what:?}");
+    }
+    assert_eq!(with(What::RandomRead, false, half), (None, true), "the cache may have had it");
+    assert_eq!(with(What::ReadCached, true, 0), (None, true));
+}

@@ -1,0 +1,269 @@
+//! What a test of disks showed, in words: a table for each place, how places differ, and what to be careful about.
+
+use super::terminal::{heading, line, wrapped};
+use crate::judge::interval;
+use crate::result::Interval;
+use crate::result::disk::{
+    Absent, Behind, By, DeviceUse, Difference, Report, Round, Row, Test, TestedPlace, Warning,
+};
+use crate::units;
+
+/// How the figures are to be read.
+pub const LEGEND: &str = "Rates have their 95 % intervals over the rounds; those of writes have the flush at their end in them. p50 and p99 are times of one op: half of the ops, or 99 of 100, took \
+    no longer. cpu is the processor time of the threads that asked, for each op. req and bytes are requests and bytes of the device, read and \
+    written, for each op.";
+
+/// The table of a place, and what follows from all of them.
+pub fn terminal(report: &Report) -> String {
+    let mut text = String::new();
+    wrapped(&mut text, "", &head(report));
+    for place in &report.places {
+        heading(&mut text, &format!("{}: {}", place.name, place.disk));
+        table(&mut text, report, place);
+    }
+    text.push('\n');
+    wrapped(&mut text, "", LEGEND);
+    for (title, sentences) in [("What differs", differences(report)), ("Be careful", warnings(report))] {
+        if !sentences.is_empty() {
+            heading(&mut text, title);
+            sentences.iter().for_each(|sentence| wrapped(&mut text, "- ", sentence));
+        }
+    }
+    text
+}
+
+/// What was done, in a sentence.
+pub fn head(report: &Report) -> String {
+    let Report { file_bytes, block_bytes, files, rounds, .. } = report;
+    format!(
+        "A file of {} in blocks of {block_bytes} B, and {} empty files, in {}.",
+        units::bytes(*file_bytes as f64),
+        units::count(*files as f64),
+        units::counted(*rounds, "round")
+    )
+}
+
+/// Heads of the columns.
+pub const HEADS: [&str; 7] = ["test", "rate", "p50", "p99", "cpu", "req", "bytes"];
+/// How wide the columns are: 80 together.
+const WIDTHS: [usize; 7] = [18, 24, 8, 8, 8, 6, 8];
+
+fn table(text: &mut String, report: &Report, place: &TestedPlace) {
+    line(text, &aligned(&HEADS.map(str::to_owned)));
+    for row in report.rows.iter().filter(|row| row.place == place.name) {
+        match &row.absent {
+            None => line(text, &aligned(&cells(report, row))),
+            Some(why) => wrapped(text, "  ", &format!("{}: {}", name(row), absent(why))),
+        }
+    }
+}
+
+fn aligned(cells: &[String; 7]) -> String {
+    let mut text = format!("  {:<width$}", cells[0], width = WIDTHS[0] - 2);
+    for (cell, width) in cells.iter().zip(WIDTHS).skip(1) {
+        text += &format!("{cell:>width$}");
+    }
+    text
+}
+
+/// What a row is called.
+pub fn name(row: &Row) -> String {
+    match row.by {
+        By::Blobwise => row.test.to_string(),
+        by => format!("{}, {}", row.test, who(by)),
+    }
+}
+
+/// What a program is called.
+fn who(by: By) -> &'static str {
+    match by {
+        By::Blobwise => "blobwise",
+        By::Bonnie => "Bonnie++",
+        By::Fio => "fio",
+    }
+}
+
+/// The figures of a row; what was not measured is empty.
+pub fn cells(report: &Report, row: &Row) -> [String; 7] {
+    let rate = row.rate.map(|rate| shown_rate(&rate, row.test, report.block_bytes));
+    let time = |ns: Option<u64>| ns.map(|ns| units::nanoseconds(ns as f64));
+    let cpu = per_op(row, |round| Some(round.cpu_ns? as f64)).map(units::nanoseconds);
+    let device =
+        |of: fn(&DeviceUse) -> u64| per_op(row, |round| round.device.as_ref().map(|used| of(used) as f64));
+    let requests = device(|used| used.reads + used.writes).map(small);
+    let bytes = device(|used| used.read_bytes + used.written_bytes).map(|bytes| units::bytes(bytes.round()));
+    let figures = [rate, time(row.times_ns.p50), time(row.times_ns.p99), cpu, requests, bytes];
+    let [rate, p50, p99, cpu, requests, bytes] = figures.map(Option::unwrap_or_default);
+    [name(row), rate, p50, p99, cpu, requests, bytes]
+}
+
+/// A figure of all rounds together, for each op; none where a round has none.
+fn per_op(row: &Row, of: impl Fn(&Round) -> Option<f64>) -> Option<f64> {
+    let ops: u64 = row.rounds.iter().map(|round| round.ops).sum();
+    let sum: f64 = row.rounds.iter().map(of).sum::<Option<f64>>()?;
+    (ops > 0).then(|| sum / ops as f64)
+}
+
+/// A count for each op: `1.0`, `0.016`.
+fn small(value: f64) -> String {
+    match value {
+        value if value >= 0.995 => format!("{value:.1}"),
+        value if value < 0.0005 => "0".to_owned(),
+        value => format!("{value:.3}"),
+    }
+}
+
+/// A rate with its interval in one unit: `812 [790, 830] MB/s`, `12.3 [11.9, 12.8] k/s`.
+pub fn shown_rate(rate: &Interval, test: Test, block_bytes: u64) -> String {
+    let (times, names) = match test.what.is_in_bytes() {
+        true => (block_bytes as f64, ["B/s", "kB/s", "MB/s", "GB/s"]),
+        false => (1.0, ["/s", "k/s", "M/s", "G/s"]),
+    };
+    let scale = |value: f64| ((value * times).log10() / 3.0).floor().clamp(0.0, 3.0);
+    let unit = scale(rate.median);
+    let number = |value: f64| {
+        let value = value * times / 1000_f64.powf(unit);
+        match value {
+            value if value >= 99.95 => format!("{value:.0}"),
+            value if value >= 9.995 => format!("{value:.1}"),
+            value => format!("{value:.2}"),
+        }
+    };
+    let interval = match (rate.low, rate.high) {
+        (Some(low), Some(high)) if high < 10.0 * rate.median => {
+            format!(" [{}, {}]", number(low), number(high))
+        }
+        (Some(_), Some(_)) => " [?]".to_owned(),
+        _ => String::new(),
+    };
+    format!("{}{interval} {}", number(rate.median), names[unit as usize])
+}
+
+/// Why there is no figure.
+pub fn absent(why: &Absent) -> String {
+    match why {
+        Absent::StillCached { share } => format!(
+            "no figure: the kernel kept {} of the file in its cache, so that a read is not the disk's",
+            units::percent(*share)
+        ),
+        Absent::NotCached { share } => {
+            format!(
+                "no figure: only {} of the file was cached; take a smaller --size",
+                units::percent(*share)
+            )
+        }
+        Absent::NotRead { share } => format!(
+            "no figure: the device read only {} of what was asked for; the rest came from a cache that the kernel does not tell of",
+            units::percent(*share)
+        ),
+        Absent::Failed { error } => format!("failed: {error}"),
+        Absent::NotTold => {
+            "it gave no figure, as where it takes too little time; take a larger --size".to_owned()
+        }
+    }
+}
+
+/// How the places differ, and how other programs' figures do from ours: a sentence each.
+pub fn differences(report: &Report) -> Vec<String> {
+    let (alike, other): (Vec<&Difference>, Vec<&Difference>) =
+        report.differences.iter().partition(|difference| difference.behind.is_empty());
+    let mut sentences: Vec<String> = other.into_iter().map(difference).collect();
+    if !alike.is_empty() {
+        let tests: Vec<String> = alike.iter().map(|difference| difference.test.to_string()).collect();
+        sentences.push(format!("The places cannot be told apart in: {}.", tests.join("; ")));
+    }
+    sentences.extend(report.rows.iter().filter_map(beside));
+    sentences
+}
+
+fn difference(of: &Difference) -> String {
+    let leaders: Vec<String> = of.leaders.iter().map(|leader| format!("`{leader}`")).collect();
+    let led = match leaders.as_slice() {
+        [one] => format!("{one} is fastest"),
+        several => format!("{} cannot be told apart", listed(several)),
+    };
+    let behind =
+        of.behind.iter().map(|Behind { place, ratio }| format!("`{place}` {}", interval::text(ratio)));
+    let behind: Vec<String> = behind.collect();
+    format!("{}: {led}. Of the rate of `{}`: {}.", of.test, of.leaders[0], behind.join(", "))
+}
+
+fn beside(row: &Row) -> Option<String> {
+    let ratio = row.over_ours?;
+    Some(format!("{} on `{}`: {} of ours.", name(row), row.place, interval::text(&ratio)))
+}
+
+/// Words with commas and an `and`.
+fn listed(words: &[String]) -> String {
+    match words {
+        [before @ .., last] if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        words => words.join(""),
+    }
+}
+
+/// What to be careful about, a sentence each.
+pub fn warnings(report: &Report) -> Vec<String> {
+    report.warnings.iter().map(|warning| warned(warning, report.seconds)).collect()
+}
+
+fn warned(warning: &Warning, seconds: f64) -> String {
+    let places =
+        |places: &[String]| listed(&places.iter().map(|place| format!("`{place}`")).collect::<Vec<String>>());
+    match warning {
+        Warning::QuickFlushes { place, p50_ns } => format!(
+            "`{place}`: half of the flushes took {} or less, though the device says that it has a cache. Either that cache outlives a \
+             power cut, or the flush does not reach the disk.",
+            units::nanoseconds(*p50_ns as f64)
+        ),
+        Warning::VirtualDisk { places: all } => format!(
+            "{}: a virtual machine's disk. What is below it, its host's caches included, cannot be seen from here.",
+            places(all)
+        ),
+        Warning::HostCaches { place } => format!(
+            "`{place}`: something below the device keeps blocks in a cache: a second direct read of an old block took less than half \
+             of the time of the first. Cold reads may be of that cache."
+        ),
+        Warning::OneDisk { place } => format!(
+            "`{place}`: its devices are files on one disk. Together they are no faster than that disk; try --device-limit 50MB/s."
+        ),
+        Warning::NotDirect { place } => format!(
+            "`{place}`: its file system takes no direct I/O. Random reads and writes went through the page cache, which was empty of \
+             the file before each test."
+        ),
+        Warning::TooShort { place, tests } => {
+            let tests: Vec<String> = tests.iter().map(Test::to_string).collect();
+            let tests = listed(&tests);
+            format!(
+                "`{place}`: {tests} took less than 10 ms in a round: too little to compare. Try a larger --size or more --files{}.",
+                if seconds < 0.01 { ", and --seconds 0.5" } else { "" }
+            )
+        }
+        Warning::FewRounds { rounds } => format!(
+            "{} {} intervals that are wide, or none: try --rounds 5.",
+            units::counted(*rounds, "round"),
+            if *rounds == 1 { "has" } else { "have" }
+        ),
+        Warning::SharedDevice { place } => {
+            format!("`{place}`: requests and bytes are those of the whole device, whoever asked for them.")
+        }
+        Warning::Missing { by, why } => format!("{} is missing: {why}.", who(*by)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::disk::What;
+
+    #[test]
+    fn a_rate_and_its_interval_have_one_unit() {
+        let rate = |median: f64, low: f64, high: f64| Interval { median, low: Some(low), high: Some(high) };
+        let test = |what: What| Test { what, threads: 1 };
+        let shown = |rate: Interval, what: What| shown_rate(&rate, test(what), 8192);
+        assert_eq!(shown(rate(1e5, 9.5e4, 1.3e5), What::Write), "819 [778, 1065] MB/s");
+        assert_eq!(shown(rate(12_345.0, 11_900.0, 12_800.0), What::RandomRead), "12.3 [11.9, 12.8] k/s");
+        assert_eq!(shown(rate(80.0, 1.0, 6400.0), What::Flush), "80.0 [?] /s");
+        let alone = Interval { median: 0.5, low: None, high: None };
+        assert_eq!(shown(alone, What::Flush), "0.50 /s");
+    }
+}

@@ -1,0 +1,123 @@
+//! Tests of disks as a user starts them: every figure follows from what was measured, bad input is refused, and nothing is left.
+
+use std::time::Duration;
+
+use blobwise::host::disk::FileSystem;
+use blobwise::result::disk::{Absent, By, Report, Row, What};
+use libtest_mimic::Trial;
+use rustix::process::Signal;
+
+use crate::file_systems::loops_below;
+use crate::places::without;
+use crate::program::{BLOBWISE, Outcome, Work, needing, start};
+use crate::signals::{send, until, wait};
+
+pub fn trials() -> Vec<Trial> {
+    let lacks = FileSystem::named("ext4").unwrap().lacks().map(|why| format!("{why:#}"));
+    vec![
+        Trial::test("a disk is measured in a directory", directory),
+        needing("a disk is measured on a file system of its own, and gone when it is killed", lacks, own),
+        Trial::test("tests of disks that cannot be done are refused", refused),
+    ]
+}
+
+const QUICK: &str = "disk --size 1MB --files 40 --rounds 2 --threads 1,3 --seconds 0.01 --json out.json";
+const BLOCKS: u64 = 1_000_000 / 8192;
+const FILES: u64 = 40;
+
+fn report(work: &Work) -> Report {
+    serde_json::from_str(&std::fs::read_to_string(work.path("out.json")).unwrap()).unwrap()
+}
+
+/// Every row has two rounds, or says why it has no figure; its ops are those that were asked for, and its rate follows from them.
+fn check(report: &Report) {
+    let names: Vec<String> = report.rows.iter().map(|row| row.test.to_string()).collect();
+    assert_eq!(names.len(), 15, "{names:?}");
+    for row in &report.rows {
+        let is_cache = |why: &Absent| !matches!(why, Absent::Failed { .. } | Absent::NotTold);
+        if let Some(why) = &row.absent {
+            assert!(is_cache(why), "{row:?}");
+            continue;
+        }
+        assert_eq!((row.by, row.rounds.len()), (By::Blobwise, 2), "{}", row.test);
+        let fixed = match row.test.what {
+            What::Write | What::Rewrite | What::Read => Some(BLOCKS),
+            What::Create | What::Delete | What::CreateRandom | What::DeleteRandom => Some(FILES),
+            _ => None,
+        };
+        assert!(row.rounds.iter().all(|round| round.ops > 0 && fixed.is_none_or(|ops| ops == round.ops)));
+        let rates = row.rounds.iter().map(|round| round.ops as f64 / round.seconds);
+        let middle = (rates.map(f64::ln).sum::<f64>() / 2.0).exp();
+        assert!((row.rate.unwrap().median / middle - 1.0).abs() < 1e-9, "{row:?}");
+    }
+}
+
+fn directory() -> Outcome {
+    let work = Work::new();
+    std::fs::create_dir(work.path("place")).unwrap();
+    let said = work.say(&format!("{QUICK} --dir place")).ended(0);
+    let report = report(&work);
+    check(&report);
+    for row in report.rows.iter().filter(|row| row.absent.is_none()) {
+        assert!(said.stdout.contains(&format!("\n  {}", row.test)), "{}", said.stdout);
+    }
+    assert!(said.stdout.lines().skip(1).all(|line| line.len() <= 80), "{}", said.stdout);
+    assert!(work.names("place").is_empty());
+    Ok(())
+}
+
+/// The device is ours alone: what it did is what was asked for.
+fn own() -> Outcome {
+    let work = Work::new();
+    work.say(&format!("{QUICK} --on ext4")).ended(0);
+    let report = report(&work);
+    check(&report);
+    let row = |what: What| report.rows.iter().find(|row| row.test.what == what && row.absent.is_none());
+    let used =
+        |row: &Row| row.rounds.iter().map(|round| (round.ops, round.device.unwrap())).collect::<Vec<_>>();
+    for (ops, device) in used(row(What::Write).unwrap()) {
+        assert!(device.written_bytes >= ops * 8192, "{device:?}");
+    }
+    for (ops, device) in used(row(What::Flush).unwrap()) {
+        assert!(device.flushes.is_none_or(|flushes| flushes >= ops), "{ops} ops: {device:?}");
+    }
+    if let Some(direct) = row(What::RandomRead).filter(|row| row.is_direct) {
+        for (ops, device) in used(direct) {
+            assert!(device.reads >= ops && device.read_bytes >= ops * 8192, "{ops} ops: {device:?}");
+        }
+    }
+    assert!(report.places[0].is_own && report.places[0].facts["on_file_system"] == "ext4");
+    let child = start(work.command(BLOBWISE).args(format!("{QUICK} --on ext4").split_whitespace()));
+    let child = until(child, "round 1: ext4", 1);
+    assert_eq!(loops_below(&work.path(".")).len(), 1);
+    send(&child, Signal::KILL);
+    wait(child);
+    let gone = (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        loops_below(&work.path(".")).is_empty()
+    });
+    assert!(gone, "{:?} is left", loops_below(&work.path(".")));
+    work.say("disk --size 1MB --files 10 --rounds 1 --threads 1 --seconds 0.01").ended(0);
+    assert_eq!(work.names("."), ["out.json"], "the next one removes the rest");
+    Ok(())
+}
+
+fn refused() -> Outcome {
+    let work = Work::new();
+    let disk = |more: &str| work.say(&format!("disk {more}"));
+    disk("--dir . --on ext4").refused(&["--dir <DIR>", "--on"]);
+    disk("--size 100kB").refused(&["--size `100kB`", "1MB to 16GB"]);
+    disk("--size 17GB").refused(&["--size `17GB`", "memory"]);
+    disk("--threads 1,65").refused(&["--threads `65`", "1 to 64"]);
+    disk("--seconds 0").refused(&["--seconds `0`", "0.01 to 60"]);
+    disk("--dir no/where").refused(&["there is no directory `no`"]);
+    disk("--on ext5").refused(&["--on", "`ext5`", "`ext4`"]);
+    disk("--on ext4 --device-limit 20MB").refused(&["20MB/s,200iops"]);
+    disk("--json no/where.json").refused(&["cannot write `no/where.json`"]);
+    disk("--dir /dev/shm").refused(&["`/dev/shm` lies in memory"]);
+    disk("--dir /proc").refused(&["`/proc`"]);
+    without("-sys_admin", &work, &["disk", "--on", "ext4"].map(str::to_owned))
+        .refused(&["`ext4`", "run as root"]);
+    assert!(work.names(".").is_empty());
+    Ok(())
+}
