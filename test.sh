@@ -18,7 +18,7 @@ packages=(
     chromium-headless-shell fonts-dejavu-core    # the report in a real browser; pages
     e2fsprogs xfsprogs btrfs-progs               # file systems on a disk of our own
     nginx openssl                         # pages, TLS
-    fio                                   # bench/
+    fio bonnie++                          # bench/, beside tests of disks
     postgresql mariadb-server             # private servers
     nginx-light apache2 lighttpd lighttpd-mod-openssl    # web servers, and PHP behind them
     busybox vsftpd                        # plain file servers

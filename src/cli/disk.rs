@@ -9,16 +9,18 @@ use super::out::{check_file, write_file};
 use super::progress::Bar;
 use super::run::Signals;
 use super::{Ended, eprint, print};
-use crate::disk::{Asked, BLOCK_BYTES, Site, measure};
+use crate::disk::{Asked, BLOCK_BYTES, Site, bonnie, lacks, measure};
 use crate::host::control_group::why_no_device_limit;
 use crate::host::disk::{FileSystem, OwnDisk, free_for_images, own_mounts};
 use crate::host::machine::{self, Device};
 use crate::host::place::{Place, check_parent, fresh_seed, why_unwritable};
+use crate::input::read_text;
 use crate::judge::disk::judge;
+use crate::names::unknown;
 use crate::plan::file_system;
 use crate::plan::text::{device_limit, fill_share, split_list};
 use crate::report::disk::terminal;
-use crate::result::disk::{Absent, DISK_SCHEMA, Report, Row, TestedPlace};
+use crate::result::disk::{Absent, By, DISK_SCHEMA, Report, Row, TestedPlace, Warning};
 use crate::store::DeviceLimit;
 use crate::units;
 
@@ -43,7 +45,7 @@ pub struct Flags {
     #[arg(long, value_name = "BYTES", default_value = "128MB")]
     size: String,
     /// Empty files that are made, looked up and deleted
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
     files: u32,
     /// Rounds: every test once in each place, the places in another order each time
     #[arg(long, value_name = "R", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -54,6 +56,15 @@ pub struct Flags {
     /// How long a test lasts that has no other end: random reads and writes, flushes, cached reads, looking up
     #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
     seconds: f64,
+    /// Other programs in the same rounds and places: bonnie, fio. One that is missing is said, and left out
+    #[arg(long, value_name = "bonnie,fio")]
+    beside: Option<String>,
+    /// Tables that Bonnie++ wrote (CSV, format 1.98), shown beside what is measured now; may be given several times
+    #[arg(long, value_name = "FILE")]
+    bonnie_csv: Vec<PathBuf>,
+    /// Writes our figures as a table of Bonnie++ to this file, too: a line for each place and round
+    #[arg(long, value_name = "FILE")]
+    bonnie_out: Option<PathBuf>,
     /// Writes everything as JSON to this file, too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -71,6 +82,10 @@ const FILE_BYTES: u64 = 1 << 10;
 /// What is to be done, once it is known that it can be.
 struct Wanted {
     asked: Asked,
+    /// Programs that were to be beside ours and are not there.
+    missing: Vec<Warning>,
+    /// Tables that others made.
+    tables: Tables,
     systems: Vec<FileSystem>,
     limit: Option<DeviceLimit>,
     fill: f64,
@@ -81,8 +96,11 @@ struct Wanted {
 impl Wanted {
     fn of(flags: &Flags) -> Result<Wanted> {
         let on = flags.on.as_deref().map(split_list).unwrap_or_default();
+        let (beside, missing) = beside(flags)?;
         let wanted = Wanted {
-            asked: asked(flags)?,
+            asked: Asked { beside, ..asked(flags)? },
+            missing,
+            tables: tables(&flags.bonnie_csv)?,
             systems: on.iter().map(|name| system(name)).collect::<Result<_>>()?,
             limit: flags.device_limit.as_deref().map(device_limit).transpose()?,
             fill: flags.fill.as_deref().map_or(Ok(0.0), fill_share)?,
@@ -174,8 +192,51 @@ fn asked(flags: &Flags) -> Result<Asked> {
         rounds: flags.rounds,
         seconds: flags.seconds,
         threads,
+        beside: Vec::new(),
         seed: fresh_seed(),
     })
+}
+
+/// The programs beside ours, and those of them that are missing.
+fn beside(flags: &Flags) -> Result<(Vec<By>, Vec<Warning>)> {
+    const KNOWN: [(&str, By); 2] = [("bonnie", By::Bonnie), ("fio", By::Fio)];
+    let (mut there, mut missing) = (Vec::new(), Vec::new());
+    for name in flags.beside.as_deref().map(split_list).unwrap_or_default() {
+        let Some((_, by)) = KNOWN.iter().find(|(known, _)| *known == name) else {
+            return Err(unknown("program", &name, KNOWN.map(|(known, _)| known)).context("--beside"));
+        };
+        match lacks(*by) {
+            Some(why) => missing.push(Warning::Missing { by: *by, why: format!("{why:#}") }),
+            None if there.contains(by) => {}
+            None => there.push(*by),
+        }
+    }
+    Ok((there, missing))
+}
+
+/// Places and rows of tables that others made.
+type Tables = (Vec<TestedPlace>, Vec<Row>);
+
+fn tables(files: &[PathBuf]) -> Result<Tables> {
+    const TABLE_BYTES_MAX: u64 = 16 << 20;
+    let (mut places, mut rows): Tables = (Vec::new(), Vec::new());
+    for file in files {
+        let shown = file.display();
+        let text = read_text(file, TABLE_BYTES_MAX)?;
+        let mut lines = bonnie::read(&text, BLOCK_BYTES as u64)
+            .with_context(|| format!("`{shown}` is no table of Bonnie++"))?;
+        lines.iter_mut().for_each(|line| line.name = format!("{} in {shown}", line.name));
+        for line in &lines {
+            if places.iter().all(|place| place.name != line.name) {
+                let size = line.file_bytes.map(|bytes| format!(", a file of {}", units::bytes(bytes as f64)));
+                let by = if line.version.starts_with("blobwise") { "" } else { "Bonnie++ " };
+                let disk = format!("by {by}{}{}", line.version, size.unwrap_or_default());
+                places.push(TestedPlace::known_by(&line.name, disk));
+            }
+        }
+        rows.extend(bonnie::rows(&lines, BLOCK_BYTES as u64));
+    }
+    Ok((places, rows))
 }
 
 /// A file system that can be made here, or why not.
@@ -217,15 +278,11 @@ impl Places {
         }
         let device = Device::of(place.path());
         self.told.push(TestedPlace {
-            name: dir.display().to_string(),
-            disk: machine::disk(place.path()),
             device: device.as_ref().map(|device| device.name().to_owned()),
-            is_own: false,
-            devices: 1,
-            is_limited: false,
             says_write_back: device.as_ref().and_then(Device::says_write_back),
             host_caches: machine::host_caches(place.path(), fresh_seed()),
-            facts: std::collections::BTreeMap::new(),
+            remembers_deletions: machine::remembers_deletions(place.path()),
+            ..TestedPlace::known_by(&dir.display().to_string(), machine::disk(place.path()))
         });
         self.sites.push(Site { name: dir.display().to_string(), path: place.path().to_owned(), device });
         self.own.push(place);
@@ -244,15 +301,14 @@ impl Places {
                 disk.limit(limit)?;
             }
             self.told.push(TestedPlace {
-                name: system.name().to_owned(),
-                disk: disk.words(),
                 device: Some(disk.device().name().to_owned()),
                 is_own: true,
                 devices: system.devices() as u32,
                 is_limited: wanted.limit.is_some(),
                 says_write_back: disk.device().says_write_back(),
-                host_caches: None,
+                remembers_deletions: machine::remembers_deletions(disk.path()),
                 facts: disk.facts().clone(),
+                ..TestedPlace::known_by(system.name(), disk.words())
             });
             self.sites.push(Site {
                 name: system.name().to_owned(),
@@ -267,9 +323,7 @@ impl Places {
 
 /// The command.
 pub fn main(flags: &Flags) -> Result<Ended> {
-    if let Some(file) = &flags.json {
-        check_file(file)?;
-    }
+    [&flags.json, &flags.bonnie_out].into_iter().flatten().try_for_each(|file| check_file(file))?;
     let wanted = Wanted::of(flags)?;
     let signals = Signals::listen()?;
     let started = machine::timestamp();
@@ -282,7 +336,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
         bar.now_and_then(turn, turns, format!("round {round}: {}", site.name));
     });
     bar.clear();
-    let report = report(&wanted.asked, &places, started, rows?);
+    let report = report(&wanted, &places, started, rows?);
     if let Some(signal) = signals.received() {
         eprint("stopped; nothing is kept of tests that were stopped");
         return Ok(Ended::Stopped(signal));
@@ -290,12 +344,16 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     if let Some(file) = &flags.json {
         write_file(file, &(serde_json::to_string_pretty(&report)? + "\n"))?;
     }
+    if let Some(file) = &flags.bonnie_out {
+        write_file(file, &bonnie::written(&report))?;
+    }
     print(&terminal(&report))?;
     let is_failed = |row: &Row| matches!(row.absent, Some(Absent::Failed { .. }));
     Ok(if report.rows.iter().any(is_failed) { Ended::Failed } else { Ended::Well })
 }
 
-fn report(asked: &Asked, places: &Places, started: String, rows: Vec<Row>) -> Report {
+fn report(wanted: &Wanted, places: &Places, started: String, rows: Vec<Row>) -> Report {
+    let Wanted { asked, missing, tables: (other_places, other_rows), .. } = wanted;
     let mut report = Report {
         schema: DISK_SCHEMA,
         blobwise: env!("CARGO_PKG_VERSION").to_owned(),
@@ -306,10 +364,10 @@ fn report(asked: &Asked, places: &Places, started: String, rows: Vec<Row>) -> Re
         files: asked.files,
         rounds: asked.rounds,
         seconds: asked.seconds,
-        places: places.told.clone(),
-        rows,
+        places: places.told.iter().chain(other_places).cloned().collect(),
+        rows: rows.into_iter().chain(other_rows.iter().cloned()).collect(),
         differences: Vec::new(),
-        warnings: Vec::new(),
+        warnings: missing.clone(),
     };
     judge(&mut report);
     report

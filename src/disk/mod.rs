@@ -1,6 +1,8 @@
 //! Tests of disks: what a file system on a device does in a second, by the loop that does every op, round by round.
 
+mod beside;
 mod blocks;
+pub mod bonnie;
 mod names;
 mod visit;
 
@@ -9,12 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 
+pub use self::beside::lacks;
 pub use self::blocks::BLOCK_BYTES;
 use self::visit::{Bench, Came, Visit};
 use crate::engine::order::williams;
 use crate::host::machine::Device;
 use crate::result::Percentiles;
-use crate::result::disk::{By, Row};
+use crate::result::disk::{Absent, By, Round, Row, Test, What};
 
 /// What is to be done in each place.
 #[derive(Clone, Debug)]
@@ -29,6 +32,8 @@ pub struct Asked {
     pub seconds: f64,
     /// Threads of random reads and writes.
     pub threads: Vec<u32>,
+    /// Programs beside ours, which are there.
+    pub beside: Vec<By>,
     /// What orders follow from.
     pub seed: u64,
 }
@@ -64,21 +69,38 @@ pub fn measure(
             if stop.load(Ordering::Relaxed) {
                 return Ok(rows);
             }
-            came.into_iter().for_each(|came| keep(&mut rows, &site.name, By::Blobwise, came));
+            let is_random = |came: &&Came| came.test.what == What::RandomRead;
+            let is_direct = came.iter().find(is_random).is_some_and(|came| came.is_direct);
+            let mut take = |by: By, came: Vec<Came>| {
+                for Came { test, is_direct, outcome } in came {
+                    keep(&mut rows, &site.name, by, test, is_direct, outcome);
+                }
+            };
+            take(By::Blobwise, came);
+            for by in asked.beside.iter().copied() {
+                take(by, beside::go(by, asked, site, round, is_direct)?);
+            }
         }
     }
     Ok(rows)
 }
 
 /// Adds what came of a test to its row. Where one round has no figure, the row has none: the others would say less than they seem to.
-fn keep(rows: &mut Vec<Row>, place: &str, by: By, came: Came) {
-    let is_its = |row: &Row| row.place == place && row.by == by && row.test == came.test;
+fn keep(
+    rows: &mut Vec<Row>,
+    place: &str,
+    by: By,
+    test: Test,
+    is_direct: bool,
+    outcome: std::result::Result<Round, Absent>,
+) {
+    let is_its = |row: &Row| row.place == place && row.by == by && row.test == test;
     let index = rows.iter().position(is_its).unwrap_or_else(|| {
         rows.push(Row {
             place: place.to_owned(),
             by,
-            test: came.test,
-            is_direct: came.is_direct,
+            test,
+            is_direct,
             rounds: Vec::new(),
             absent: None,
             rate: None,
@@ -87,7 +109,7 @@ fn keep(rows: &mut Vec<Row>, place: &str, by: By, came: Came) {
         });
         rows.len() - 1
     });
-    match came.outcome {
+    match outcome {
         Ok(round) if rows[index].absent.is_none() => rows[index].rounds.push(round),
         Ok(_) => {}
         Err(why) => {

@@ -16,10 +16,16 @@ pub fn judge(report: &mut Report) {
     let ours: Vec<Row> = report.rows.iter().filter(|row| row.by == By::Blobwise).cloned().collect();
     for row in report.rows.iter_mut().filter(|row| row.by != By::Blobwise) {
         let own = ours.iter().find(|own| own.place == row.place && own.test == row.test);
-        row.over_ours = own.and_then(|own| over(row, own));
+        row.over_ours = own.filter(|own| is_alike(row, own)).and_then(|own| over(row, own));
     }
     report.differences = differences(report);
     report.warnings.extend(warnings(report));
+}
+
+/// Whether two programs did the same: Bonnie++ rewrites what is still cached.
+fn is_alike(row: &Row, own: &Row) -> bool {
+    let is_told = row.absent.is_none() && own.absent.is_none();
+    is_told && row.is_direct == own.is_direct && (row.by, row.test.what) != (By::Bonnie, What::Rewrite)
 }
 
 /// What is read from the disk makes its device read no less than this share of it. What others ask of it only adds to that.
@@ -120,8 +126,10 @@ fn warnings(report: &Report) -> Vec<Warning> {
     if report.rounds < VERDICT_ROUNDS {
         warnings.push(Warning::FewRounds { rounds: report.rounds });
     }
-    if report.machine.virtual_machine && !report.places.is_empty() {
-        let places = report.places.iter().map(|place| place.name.clone()).collect();
+    let measured: Vec<&TestedPlace> =
+        report.places.iter().filter(|place| is_measured(report, place)).collect();
+    if report.machine.virtual_machine && !measured.is_empty() {
+        let places = measured.iter().map(|place| place.name.clone()).collect();
         warnings.push(Warning::VirtualDisk { places });
     }
     for place in &report.places {
@@ -131,6 +139,9 @@ fn warnings(report: &Report) -> Vec<Warning> {
         }
         if place.host_caches == Some(true) {
             warnings.push(Warning::HostCaches { place: name() });
+        }
+        if place.remembers_deletions {
+            warnings.push(Warning::RemembersDeletions { place: name() });
         }
         if place.devices > 1 && !place.is_limited {
             warnings.push(Warning::OneDisk { place: name() });
@@ -148,6 +159,11 @@ fn warnings(report: &Report) -> Vec<Warning> {
         }
     }
     warnings
+}
+
+/// Whether a place was measured now: of others there are only tables.
+fn is_measured(report: &Report, place: &TestedPlace) -> bool {
+    report.rows.iter().any(|row| row.by == By::Blobwise && row.place == place.name)
 }
 
 /// How quick half of the flushes were, where that is too quick for a device that says that it has a cache.

@@ -23,7 +23,12 @@ pub fn terminal(report: &Report) -> String {
     }
     text.push('\n');
     wrapped(&mut text, "", LEGEND);
-    for (title, sentences) in [("What differs", differences(report)), ("Be careful", warnings(report))] {
+    let parts = [
+        ("What differs", differences(report)),
+        ("Beside ours", beside(report)),
+        ("Be careful", warnings(report)),
+    ];
+    for (title, sentences) in parts {
         if !sentences.is_empty() {
             heading(&mut text, title);
             sentences.iter().for_each(|sentence| wrapped(&mut text, "- ", sentence));
@@ -43,6 +48,9 @@ pub fn head(report: &Report) -> String {
     )
 }
 
+/// What stands in the place of a figure that another program did not give, as Bonnie++ writes it.
+const NO_FIGURE: &str = "+++++";
+
 /// Heads of the columns.
 pub const HEADS: [&str; 7] = ["test", "rate", "p50", "p99", "cpu", "req", "bytes"];
 /// How wide the columns are: 80 together.
@@ -50,12 +58,21 @@ const WIDTHS: [usize; 7] = [18, 24, 8, 8, 8, 6, 8];
 
 fn table(text: &mut String, report: &Report, place: &TestedPlace) {
     line(text, &aligned(&HEADS.map(str::to_owned)));
-    for row in report.rows.iter().filter(|row| row.place == place.name) {
+    for row in rows_of(report, place) {
         match &row.absent {
-            None => line(text, &aligned(&cells(report, row))),
-            Some(why) => wrapped(text, "  ", &format!("{}: {}", name(row), absent(why))),
+            None | Some(Absent::NotTold) => line(text, &aligned(&cells(report, row))),
+            Some(why) => wrapped(text, "  ", &format!("{}: {}", name(report, row).trim(), absent(why))),
         }
     }
+}
+
+/// The rows of a place: each test of ours, and below it what other programs say of the same.
+pub fn rows_of<'a>(report: &'a Report, place: &TestedPlace) -> Vec<&'a Row> {
+    let mut rows: Vec<&Row> = report.rows.iter().filter(|row| row.place == place.name).collect();
+    let first =
+        |row: &Row| report.rows.iter().position(|other| other.place == row.place && other.test == row.test);
+    rows.sort_by_key(|row| (first(row), row.by));
+    rows
 }
 
 fn aligned(cells: &[String; 7]) -> String {
@@ -66,11 +83,13 @@ fn aligned(cells: &[String; 7]) -> String {
     text
 }
 
-/// What a row is called.
-pub fn name(row: &Row) -> String {
+/// What a row is called: its test, or who else did the test that stands above it.
+pub fn name(report: &Report, row: &Row) -> String {
+    let is_ours =
+        |other: &Row| other.by == By::Blobwise && other.place == row.place && other.test == row.test;
     match row.by {
-        By::Blobwise => row.test.to_string(),
-        by => format!("{}, {}", row.test, who(by)),
+        by @ (By::Bonnie | By::Fio) if report.rows.iter().any(is_ours) => format!("  by {}", who(by)),
+        _ => row.test.to_string(),
     }
 }
 
@@ -85,7 +104,8 @@ fn who(by: By) -> &'static str {
 
 /// The figures of a row; what was not measured is empty.
 pub fn cells(report: &Report, row: &Row) -> [String; 7] {
-    let rate = row.rate.map(|rate| shown_rate(&rate, row.test, report.block_bytes));
+    let no_figure = row.absent.as_ref().map(|_| NO_FIGURE.to_owned());
+    let rate = row.rate.map(|rate| shown_rate(&rate, row.test, report.block_bytes)).or(no_figure);
     let time = |ns: Option<u64>| ns.map(|ns| units::nanoseconds(ns as f64));
     let cpu = per_op(row, |round| Some(round.cpu_ns? as f64)).map(units::nanoseconds);
     let device =
@@ -94,7 +114,7 @@ pub fn cells(report: &Report, row: &Row) -> [String; 7] {
     let bytes = device(|used| used.read_bytes + used.written_bytes).map(|bytes| units::bytes(bytes.round()));
     let figures = [rate, time(row.times_ns.p50), time(row.times_ns.p99), cpu, requests, bytes];
     let [rate, p50, p99, cpu, requests, bytes] = figures.map(Option::unwrap_or_default);
-    [name(row), rate, p50, p99, cpu, requests, bytes]
+    [name(report, row), rate, p50, p99, cpu, requests, bytes]
 }
 
 /// A figure of all rounds together, for each op; none where a round has none.
@@ -157,13 +177,11 @@ pub fn absent(why: &Absent) -> String {
             units::percent(*share)
         ),
         Absent::Failed { error } => format!("failed: {error}"),
-        Absent::NotTold => {
-            "it gave no figure, as where it takes too little time; take a larger --size".to_owned()
-        }
+        Absent::NotTold => NO_FIGURE.to_owned(),
     }
 }
 
-/// How the places differ, and how other programs' figures do from ours: a sentence each.
+/// How the places differ, a sentence each.
 pub fn differences(report: &Report) -> Vec<String> {
     let (alike, other): (Vec<&Difference>, Vec<&Difference>) =
         report.differences.iter().partition(|difference| difference.behind.is_empty());
@@ -172,7 +190,6 @@ pub fn differences(report: &Report) -> Vec<String> {
         let tests: Vec<String> = alike.iter().map(|difference| difference.test.to_string()).collect();
         sentences.push(format!("The places cannot be told apart in: {}.", tests.join("; ")));
     }
-    sentences.extend(report.rows.iter().filter_map(beside));
     sentences
 }
 
@@ -188,9 +205,25 @@ fn difference(of: &Difference) -> String {
     format!("{}: {led}. Of the rate of `{}`: {}.", of.test, of.leaders[0], behind.join(", "))
 }
 
-fn beside(row: &Row) -> Option<String> {
-    let ratio = row.over_ours?;
-    Some(format!("{} on `{}`: {} of ours.", name(row), row.place, interval::text(&ratio)))
+/// How other programs' figures differ from ours: a sentence for each of them in each place.
+pub fn beside(report: &Report) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for place in &report.places {
+        for by in [By::Bonnie, By::Fio] {
+            let its = report.rows.iter().filter(|row| row.place == place.name && row.by == by);
+            let ratio = |row: &Row| Some(format!("{} {}", row.test, interval::text(&row.over_ours?)));
+            let ratios: Vec<String> = its.filter_map(ratio).collect();
+            if !ratios.is_empty() {
+                let ratios = ratios.join("; ");
+                sentences.push(format!("`{}`: of our rates {} has, by test: {ratios}.", place.name, who(by)));
+            }
+        }
+    }
+    if report.rows.iter().any(|row| row.absent == Some(Absent::NotTold)) {
+        let why = "Bonnie++ gives no figure for what took it under half a second: try a larger --size, or more --files";
+        sentences.push(format!("{NO_FIGURE}: {why}."));
+    }
+    sentences
 }
 
 /// Words with commas and an `and`.
@@ -225,6 +258,10 @@ fn warned(warning: &Warning, seconds: f64) -> String {
         ),
         Warning::OneDisk { place } => format!(
             "`{place}`: its devices are files on one disk. Together they are no faster than that disk; try --device-limit 50MB/s."
+        ),
+        Warning::RemembersDeletions { place } => format!(
+            "`{place}`: for each file that its file system makes, it goes over what was deleted there in the last minutes. Making files \
+             is the slower, the more of them were tested before."
         ),
         Warning::NotDirect { place } => format!(
             "`{place}`: its file system takes no direct I/O. Random reads and writes went through the page cache, which was empty of \

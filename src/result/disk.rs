@@ -65,9 +65,30 @@ pub struct TestedPlace {
     /// found out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_caches: Option<bool>,
+    /// Whether its file system goes over what was deleted lately for each file that it makes, as ext4 does without a journal.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub remembers_deletions: bool,
     /// What a file system of our own was made of and by.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<String, String>,
+}
+
+impl TestedPlace {
+    /// A place of which nothing is known but what it is called and what it is, such as one of a table that another program wrote.
+    pub fn known_by(name: &str, disk: String) -> TestedPlace {
+        TestedPlace {
+            name: name.to_owned(),
+            disk,
+            device: None,
+            is_own: false,
+            devices: 1,
+            is_limited: false,
+            says_write_back: None,
+            host_caches: None,
+            remembers_deletions: false,
+            facts: BTreeMap::new(),
+        }
+    }
 }
 
 /// What is tested, and by how many threads.
@@ -296,6 +317,11 @@ pub enum Warning {
     },
     /// Several devices are files on one disk without a limit: together they are no faster than that disk.
     OneDisk {
+        /// The place.
+        place: String,
+    },
+    /// The file system goes over what was deleted lately for each file that it makes.
+    RemembersDeletions {
         /// The place.
         place: String,
     },

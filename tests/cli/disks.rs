@@ -9,14 +9,17 @@ use rustix::process::Signal;
 
 use crate::file_systems::loops_below;
 use crate::places::without;
-use crate::program::{BLOBWISE, Outcome, Work, needing, start};
+use crate::program::{BLOBWISE, Outcome, Work, finish, needing, start};
 use crate::signals::{send, until, wait};
 
 pub fn trials() -> Vec<Trial> {
     let lacks = FileSystem::named("ext4").unwrap().lacks().map(|why| format!("{why:#}"));
+    let missing =
+        [By::Bonnie, By::Fio].into_iter().find_map(blobwise::disk::lacks).map(|why| format!("{why:#}"));
     vec![
         Trial::test("a disk is measured in a directory", directory),
         needing("a disk is measured on a file system of its own, and gone when it is killed", lacks, own),
+        needing("Bonnie++ and fio test a disk in the same rounds", missing, beside),
         Trial::test("tests of disks that cannot be done are refused", refused),
     ]
 }
@@ -102,6 +105,38 @@ fn own() -> Outcome {
     Ok(())
 }
 
+/// Each row says what the program said, or that it said nothing; a table that was written is read back as it was.
+fn beside() -> Outcome {
+    let work = Work::new();
+    let line = "disk --size 2MB --files 10 --rounds 1 --threads 2 --seconds 0.01 --json out.json";
+    work.say(&format!("{line} --beside bonnie,fio --bonnie-out table.csv")).ended(0);
+    let first = report(&work);
+    let by = |by: By| first.rows.iter().filter(|row| row.by == by).collect::<Vec<&Row>>();
+    let (bonnie, fio) = (by(By::Bonnie), by(By::Fio));
+    assert_eq!((bonnie.len(), fio.len()), (9, 5), "{bonnie:?} {fio:?}");
+    for row in fio.iter().chain(&bonnie) {
+        assert!(row.rounds.len() == 1 || row.absent == Some(Absent::NotTold), "{row:?}");
+    }
+    assert_eq!(work.names(".").len(), 2, "{:?}", work.names("."));
+
+    let said = work.say(&format!("{line} --bonnie-csv table.csv"));
+    assert!(said.ended(0).stdout.contains("\n. in table.csv: by blobwise "));
+    let again = report(&work);
+    let write = |report: &Report, place: &str| {
+        let row = report.rows.iter().find(|row| row.place == place && row.test.what == What::Write);
+        row.unwrap().rate.unwrap().median
+    };
+    // It has whole KiB a second.
+    let ratio = write(&first, ".") / write(&again, ". in table.csv");
+    assert!((ratio - 1.0).abs() < 0.01, "{ratio}");
+
+    let mut without = work.command(BLOBWISE);
+    let said =
+        finish(without.args(line.split(' ')).args(["--beside", "fio"]).env("PATH", "/nowhere")).ended(0);
+    assert!(said.stdout.contains("fio is missing: no `fio` was found"), "{}", said.stdout);
+    Ok(())
+}
+
 fn refused() -> Outcome {
     let work = Work::new();
     let disk = |more: &str| work.say(&format!("disk {more}"));
@@ -114,6 +149,8 @@ fn refused() -> Outcome {
     disk("--on ext5").refused(&["--on", "`ext5`", "`ext4`"]);
     disk("--on ext4 --device-limit 20MB").refused(&["20MB/s,200iops"]);
     disk("--json no/where.json").refused(&["cannot write `no/where.json`"]);
+    disk("--beside fi").refused(&["--beside", "`fi`", "`fio`"]);
+    disk("--bonnie-csv /etc/passwd").refused(&["`/etc/passwd` is no table of Bonnie++", "line 1"]);
     disk("--dir /dev/shm").refused(&["`/dev/shm` lies in memory"]);
     disk("--dir /proc").refused(&["`/proc`"]);
     without("-sys_admin", &work, &["disk", "--on", "ext4"].map(str::to_owned))

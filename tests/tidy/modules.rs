@@ -11,7 +11,7 @@ use super::{ROOT, holds, read, short, sources};
 const MAY_NAME: &[(&str, &[&str])] = &[
     ("corpus", &["names", "store", "units"]),
     ("crash", &["corpus", "host", "names", "plan", "result", "shown", "store", "stores", "units"]),
-    ("disk", &["corpus", "engine", "host", "judge", "plan", "result", "rules", "store"]),
+    ("disk", &["corpus", "engine", "host", "input", "judge", "plan", "result", "rules", "store", "units"]),
     ("doctor", &["host", "input", "shown", "units", "wire"]),
     (
         "engine",

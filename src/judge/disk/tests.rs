@@ -33,17 +33,7 @@ fn row(place: &str, by: By, what: What, rates: &[f64]) -> Row {
 }
 
 fn place(name: &str) -> TestedPlace {
-    TestedPlace {
-        name: name.to_owned(),
-        disk: String::new(),
-        device: None,
-        is_own: true,
-        devices: 1,
-        is_limited: false,
-        says_write_back: Some(true),
-        host_caches: None,
-        facts: std::collections::BTreeMap::new(),
-    }
+    TestedPlace { is_own: true, says_write_back: Some(true), ..TestedPlace::known_by(name, String::new()) }
 }
 
 fn report(places: &[&str], rows: Vec<Row>) -> Report {

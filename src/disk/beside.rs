@@ -1,0 +1,160 @@
+//! Bonnie++ and fio, the real programs, in the same rounds and places as our own tests.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::blocks::BLOCK_BYTES;
+use super::bonnie;
+use super::visit::Came;
+use super::{Asked, Site};
+use crate::host::machine;
+use crate::host::server::{Launch, Program, run_to_end};
+use crate::input::read_text;
+use crate::result::disk::{Absent, By, Round, Test, What};
+
+const FIO: Program = Program::plain("fio", &["--version"], "fio-", "apt-get install fio");
+/// Asked for what it does not know, it says how it is used; asked for nothing, it would begin.
+const BONNIE: Program = Program::plain("bonnie++", &["-h"], "scratch-dir", "apt-get install bonnie++");
+
+/// No report of theirs has more bytes.
+const REPORT_BYTES_MAX: u64 = 16 << 20;
+/// A test that takes longer than this is stuck.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// Why a program cannot be beside ours, if so.
+pub fn lacks(by: By) -> Option<anyhow::Error> {
+    match by {
+        By::Blobwise => None,
+        By::Bonnie => BONNIE.find().err(),
+        By::Fio => FIO.find().err(),
+    }
+}
+
+/// Does a program's tests in a directory of their own, which is removed.
+pub fn go(by: By, asked: &Asked, site: &Site, round: u32, is_direct: bool) -> Result<Vec<Came>> {
+    let dir = site.path.join("beside");
+    std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
+    machine::sync_filesystem(&dir)?;
+    let outcome = match by {
+        By::Fio => fio(asked, &dir, round, is_direct),
+        By::Bonnie => bonnie(asked, &dir, round),
+        By::Blobwise => Ok(Vec::new()),
+    };
+    std::fs::remove_dir_all(&dir).with_context(|| format!("cannot remove `{}`", dir.display()))?;
+    outcome
+}
+
+// ---- Bonnie++ ------------------------------------------------------------------------------------------------------
+
+/// Without its tests by single bytes, which measure the processor. It reads what it has just written, from the cache where that has it.
+fn bonnie(asked: &Asked, dir: &Path, round: u32) -> Result<Vec<Came>> {
+    let program = BONNIE.find()?.path;
+    // It takes whole MiB, and files by the thousand.
+    let size = format!("{}:{BLOCK_BYTES}", asked.file_bytes >> 20);
+    let files = format!("{}:0:0:1", (asked.files / 1024).max(1));
+    let log = dir.join("said");
+    let launch = Launch::new(&program, dir).log(log.clone());
+    // It would refuse a file that fits into the memory that it is told of.
+    let launch = launch.args(["-d", ".", "-s", &size, "-n", &files, "-r", "0", "-f", "-q", "-m", "blobwise"]);
+    run_to_end(&launch, PATIENCE)?;
+    let said = read_text(&log, REPORT_BYTES_MAX)?;
+    let table = said.lines().filter(|line| line.contains(",blobwise,")).collect::<Vec<&str>>().join("\n");
+    let lines = bonnie::read(&table, BLOCK_BYTES as u64).context("what Bonnie++ wrote")?;
+    ensure!(lines.len() == 1, "Bonnie++ wrote {} lines", lines.len());
+    let fits = asked.file_bytes < 2 * machine::memory_bytes();
+    let came = |(test, outcome)| Came { test, is_direct: false, outcome };
+    Ok(lines[0].rounds(round, BLOCK_BYTES as u64, fits).into_iter().map(came).collect())
+}
+
+// ---- fio -----------------------------------------------------------------------------------------------------------
+
+/// First it makes its file as the test of writing, then it does what needs one. It drops the file from the cache before each job.
+fn fio(asked: &Asked, dir: &Path, round: u32, is_direct: bool) -> Result<Vec<Came>> {
+    let test = |what: What, threads: u32| Test { what, threads };
+    let mut came = jobs(asked, dir, round, &[(test(What::Write, 1), "rw=write\nend_fsync=1\n".to_owned())])?;
+    let timed = format!("time_based\nruntime={}ms\n", (asked.seconds * 1000.0).round());
+    let mut others = vec![(test(What::Read, 1), "rw=read\n".to_owned())];
+    for threads in &asked.threads {
+        let how = format!("numjobs={threads}\ndirect={}\n{timed}", u8::from(is_direct));
+        others.push((test(What::RandomRead, *threads), format!("rw=randread\n{how}")));
+        others.push((test(What::RandomWrite, *threads), format!("rw=randwrite\nend_fsync=1\n{how}")));
+    }
+    others.push((test(What::Flush, 1), format!("rw=write\nfdatasync=1\n{timed}")));
+    came.extend(jobs(asked, dir, round, &others)?);
+    let random = [What::RandomRead, What::RandomWrite];
+    came.iter_mut().for_each(|came| came.is_direct = is_direct && random.contains(&came.test.what));
+    Ok(came)
+}
+
+/// Does jobs one after the other, and reads what came of each.
+fn jobs(asked: &Asked, dir: &Path, round: u32, jobs: &[(Test, String)]) -> Result<Vec<Came>> {
+    let Asked { file_bytes, .. } = asked;
+    let mut text = format!(
+        "[global]\nfilename=file\nsize={file_bytes}\nbs={BLOCK_BYTES}\nioengine=psync\nthread\nfallocate=none\nrandrepeat=0\n\
+         norandommap\ngroup_reporting\n"
+    );
+    for (index, (_, job)) in jobs.iter().enumerate() {
+        text += &format!("[{index}]\nstonewall\n{job}");
+    }
+    let (orders, report) = (dir.join("jobs"), dir.join("report"));
+    std::fs::write(&orders, text)?;
+    let program = FIO.find()?.path;
+    let launch = Launch::new(&program, dir).args(["jobs", "--output-format=json", "--output=report"]);
+    run_to_end(&launch, PATIENCE)?;
+    let report = read_text(&report, REPORT_BYTES_MAX)?;
+    let report: Value = serde_json::from_str(&report).context("fio's report is not JSON")?;
+    let one = |(index, (test, _)): (usize, &(Test, String))| {
+        let job = report.pointer(&format!("/jobs/{index}")).context("fio's report lacks a job")?;
+        Ok(Came { test: *test, is_direct: false, outcome: round_of(job, *test, round)? })
+    };
+    jobs.iter().enumerate().map(one).collect()
+}
+
+fn round_of(job: &Value, test: Test, round: u32) -> Result<Result<Round, Absent>> {
+    let number = |path: &str| {
+        job.pointer(path).and_then(Value::as_f64).with_context(|| format!("fio's report has no {path}"))
+    };
+    let side = if matches!(test.what, What::Read | What::RandomRead) { "read" } else { "write" };
+    let (ops, milliseconds) = (number(&format!("/{side}/total_ios"))?, number(&format!("/{side}/runtime"))?);
+    if number("/error")? != 0.0 {
+        return Ok(Err(Absent::Failed { error: format!("fio's error {}", number("/error")?) }));
+    }
+    // It counts time in whole milliseconds.
+    if ops < 1.0 || milliseconds < 1.0 {
+        return Ok(Err(Absent::NotTold));
+    }
+    let busy = (number("/usr_cpu")? + number("/sys_cpu")?) / 100.0;
+    Ok(Ok(Round {
+        round,
+        ops: ops as u64,
+        seconds: milliseconds / 1000.0,
+        cpu_ns: Some((number("/job_runtime")? * busy * 1e6) as u64),
+        device: None,
+        resident: None,
+        times: None,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_job_of_fio_is_read_and_one_that_says_nothing_has_no_figure() {
+        let job = |ios: u64, runtime: u64, error: u64| {
+            json!({"error": error, "usr_cpu": 3.0, "sys_cpu": 12.0, "job_runtime": 400, "read": {"total_ios": ios, "runtime": runtime},
+                   "write": {"total_ios": 1, "runtime": 1}})
+        };
+        let test = Test { what: What::RandomRead, threads: 4 };
+        let of = |job: &Value| round_of(job, test, 2).unwrap();
+        let round = of(&job(3000, 100, 0)).unwrap();
+        assert_eq!((round.round, round.ops, round.seconds, round.cpu_ns), (2, 3000, 0.1, Some(60_000_000)));
+        assert_eq!(of(&job(3000, 0, 0)), Err(Absent::NotTold));
+        assert!(matches!(of(&job(3000, 100, 5)), Err(Absent::Failed { .. })));
+        assert!(round_of(&json!({"error": 0}), test, 1).is_err());
+    }
+}

@@ -1,0 +1,226 @@
+//! Bonnie++'s table, format 1.98: what other machines and years measured, read as rows beside ours, and ours written as it writes.
+
+use std::fmt::Write;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::result::disk::{Absent, By, Report, Round, Row, Test, TestedPlace, What};
+use crate::units::parse_bytes;
+
+/// The first field of every line.
+const FORMAT: &str = "1.98";
+/// Fields of a line.
+const FIELDS: usize = 50;
+const NAME: usize = 2;
+const FILE_BYTES: usize = 5;
+/// Thousands of files (1,024).
+const FILES: usize = 21;
+
+/// Where a test's rate stands; behind it stands the share of a processor, in per cent.
+const TESTS: [(usize, What); 9] = [
+    (11, What::Write),
+    (13, What::Rewrite),
+    (17, What::Read),
+    (26, What::Create),
+    (28, What::Stat),
+    (30, What::Delete),
+    (32, What::CreateRandom),
+    (34, What::StatRandom),
+    (36, What::DeleteRandom),
+];
+
+/// A line of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// The machine, as it was called.
+    pub name: String,
+    /// The version of Bonnie++.
+    pub version: String,
+    /// Bytes of the file; absent where no file was tested.
+    pub file_bytes: Option<u64>,
+    /// Each test that was done, and its rate where it has a figure.
+    rates: Vec<(What, Option<Rate>)>,
+    files: Option<u64>,
+}
+
+/// A figure of a line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Rate {
+    /// Blocks or files a second.
+    per_second: f64,
+    /// The share of a processor.
+    busy: Option<f64>,
+}
+
+/// The lines of a table. `block_bytes` is the size of the blocks in which its rates are to be told.
+pub fn read(text: &str, block_bytes: u64) -> Result<Vec<Line>> {
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
+    let mut lines = Vec::new();
+    for (number, record) in (1..).zip(reader.records()) {
+        let record = record.with_context(|| format!("line {number}"))?;
+        // Its own converter writes a line of names above the others.
+        if record.get(0) == Some("format_version") {
+            continue;
+        }
+        let fields: Vec<&str> = record.iter().map(str::trim).collect();
+        lines.push(line(&fields, block_bytes).with_context(|| format!("line {number}"))?);
+    }
+    ensure!(!lines.is_empty(), "it has no line");
+    Ok(lines)
+}
+
+fn line(fields: &[&str], block_bytes: u64) -> Result<Line> {
+    let format = fields.first().copied().unwrap_or_default();
+    if format != FORMAT {
+        bail!("its format is `{format}`, and {FORMAT} is read, which Bonnie++ 1.98 and 2.00 write");
+    }
+    ensure!(fields.len() >= FIELDS, "it has {} fields, and {FIELDS} are a line", fields.len());
+    let file_bytes = Some(fields[FILE_BYTES]).filter(|text| !text.is_empty());
+    let file_bytes = file_bytes.map(bytes).transpose().context("file_size")?;
+    let files = Some(fields[FILES]).filter(|text| !text.is_empty());
+    let files = files.map(|text| text.parse::<u64>().with_context(|| format!("num_files `{text}`")));
+    let rates = TESTS.iter().filter(|(place, _)| !fields[*place].is_empty());
+    let rates = rates.map(|(place, what)| {
+        let figure = |text: &str| -> Result<Option<f64>> {
+            // What took it under half a second has no figure.
+            if text.starts_with('+') || text.is_empty() {
+                return Ok(None);
+            }
+            let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+            number.map(Some).with_context(|| format!("`{text}` is no figure"))
+        };
+        // Of blocks it tells KiB.
+        let times = if what.is_in_bytes() { 1024.0 / block_bytes as f64 } else { 1.0 };
+        let rate = figure(fields[*place])?.filter(|rate| *rate > 0.0);
+        let busy = figure(fields[*place + 1])?.map(|percent| percent / 100.0);
+        Ok((*what, rate.map(|rate| Rate { per_second: rate * times, busy })))
+    });
+    Ok(Line {
+        name: fields[NAME].to_owned(),
+        version: fields[1].to_owned(),
+        file_bytes,
+        rates: rates.collect::<Result<_>>()?,
+        files: files.transpose()?.map(|thousands| thousands * 1024),
+    })
+}
+
+/// A size as it writes one: MiB where nothing is said.
+fn bytes(text: &str) -> Result<u64> {
+    let with_unit = match text.chars().last() {
+        Some('0'..='9') => format!("{text}MiB"),
+        Some(unit @ ('k' | 'K' | 'M' | 'G' | 'T')) => {
+            format!("{}{}iB", text.trim_end_matches(unit), unit.to_ascii_uppercase())
+        }
+        _ => bail!("`{text}` is no size"),
+    };
+    parse_bytes(&with_unit)
+}
+
+impl Line {
+    /// A round for each of its tests, or why there is none. A file that fitted into the memory was read from there.
+    pub fn rounds(&self, round: u32, block_bytes: u64, fits: bool) -> Vec<(Test, Result<Round, Absent>)> {
+        let one = |(what, rate): &(What, Option<Rate>)| {
+            let is_memory = fits && *what == What::Read;
+            let test = Test { what: if is_memory { What::ReadCached } else { *what }, threads: 1 };
+            let ops = if what.is_in_bytes() {
+                self.file_bytes.map(|bytes| bytes / block_bytes)
+            } else {
+                self.files
+            };
+            let (Some(Rate { per_second, busy }), Some(ops @ 1..)) = (rate, ops) else {
+                return (test, Err(Absent::NotTold));
+            };
+            let seconds = ops as f64 / per_second;
+            let cpu_ns = busy.map(|busy| (busy * seconds * 1e9) as u64);
+            (test, Ok(Round { round, ops, seconds, cpu_ns, device: None, resident: None, times: None }))
+        };
+        self.rates.iter().map(one).collect()
+    }
+}
+
+/// Rows of a table that was read, one place for each name; lines of one name are its rounds.
+pub fn rows(lines: &[Line], block_bytes: u64) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        let round = 1 + lines[..index].iter().filter(|before| before.name == line.name).count() as u32;
+        for (test, outcome) in line.rounds(round, block_bytes, false) {
+            super::keep(&mut rows, &line.name, By::Bonnie, test, false, outcome);
+        }
+    }
+    rows
+}
+
+/// Our rows as its table: a line for each place and round. What it measures and we do not is empty.
+pub fn written(report: &Report) -> String {
+    let mut text = String::new();
+    let is_ours = |place: &&TestedPlace| {
+        report.rows.iter().any(|row| row.by == By::Blobwise && row.place == place.name)
+    };
+    for place in report.places.iter().filter(is_ours) {
+        for round in 1..=report.rounds {
+            let own = |row: &&Row| row.by == By::Blobwise && row.place == place.name && row.absent.is_none();
+            let of = |what: What| {
+                let row = report.rows.iter().filter(own).find(|row| row.test.what == what)?;
+                row.rounds.iter().find(|one| one.round == round)
+            };
+            let mut fields = vec![String::new(); FIELDS];
+            fields[0] = FORMAT.to_owned();
+            fields[1] = format!("blobwise {}", report.blobwise);
+            fields[NAME] = place.name.replace([',', '"', '\n'], " ");
+            fields[3] = "1".to_owned();
+            fields[FILE_BYTES] = format!("{}M", report.file_bytes >> 20);
+            fields[6] = report.block_bytes.to_string();
+            fields[FILES] = (report.files / 1024).to_string();
+            for (at, what) in TESTS {
+                let Some(one) = of(what) else { continue };
+                let times = if what.is_in_bytes() { report.block_bytes as f64 / 1024.0 } else { 1.0 };
+                fields[at] = format!("{:.0}", one.ops as f64 / one.seconds * times);
+                let share = one.cpu_ns.map(|ns| ns as f64 / 1e7 / one.seconds);
+                fields[at + 1] = share.map(|percent| format!("{percent:.0}")).unwrap_or_default();
+            }
+            writeln!(text, "{}", fields.join(",")).ok();
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Bonnie++ 2.00a wrote it of a small file, with one figure of the file's put in: it gives none that took too little time.
+    const WRITTEN: &str = "1.98,2.00a,my host,1,1795696183,32M,,8192,5,,,204800,12,+++++,+++,,,+++++,+++,+++++,+++,1,,,,,1748,50,\
+         +++++,+++,+++++,+++,2024,46,+++++,+++,+++++,+++,,9104us,1402us,,83us,28587us,33458us,4036us,315us,9787us,16us,2075us\n";
+
+    #[test]
+    fn a_table_of_bonnie_is_read() {
+        let lines = read(&WRITTEN.repeat(2), 8192).unwrap();
+        assert_eq!(
+            (lines.len(), lines[0].name.as_str(), lines[0].file_bytes),
+            (2, "my host", Some(32 << 20))
+        );
+        let rows = rows(&lines, 8192);
+        let row = |what: What| rows.iter().find(|row| row.test.what == what).unwrap();
+        let write = row(What::Write);
+        assert_eq!(write.rounds.iter().map(|round| round.round).collect::<Vec<_>>(), [1, 2]);
+        // 204,800 KiB/s are 25,600 blocks of 8 KiB.
+        assert!((write.rounds[0].ops as f64 / write.rounds[0].seconds - 25_600.0).abs() < 1e-6);
+        assert_eq!(write.rounds[0].cpu_ns, Some((0.12 * 0.16 * 1e9) as u64));
+        assert_eq!(
+            (row(What::Rewrite).absent.clone(), row(What::Create).rounds[0].ops),
+            (Some(Absent::NotTold), 1024)
+        );
+        assert_eq!(lines[0].rounds(1, 8192, true)[2].0.what, What::ReadCached);
+    }
+
+    #[test]
+    fn what_is_no_table_of_its_is_refused() {
+        let why = |text: &str| format!("{:#}", read(text, 8192).unwrap_err());
+        assert!(why("").contains("no line"));
+        assert!(why("1.97,x").contains("`1.97`"));
+        assert!(why("1.98,2.00a,host").contains("3 fields"));
+        assert!(why(&WRITTEN.replace("204800", "fast")).contains("`fast` is no figure"));
+        assert!(why(&WRITTEN.replace("204800", "-1")).contains("`-1`"));
+        assert!(why(&WRITTEN.replace("32M", "much")).contains("`much` is no size"));
+    }
+}
