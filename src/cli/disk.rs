@@ -1,9 +1,13 @@
 //! `blobwise disk`: what a disk does, or a file system on one, before any store is on it.
 
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use super::out::{check_file, write_file};
 use super::progress::Bar;
@@ -20,6 +24,7 @@ use crate::names::unknown;
 use crate::plan::file_system;
 use crate::plan::text::{device_limit, fill_share, split_list};
 use crate::report::disk::terminal;
+use crate::report::html::disk_tests::render as page;
 use crate::result::disk::{Absent, By, DISK_SCHEMA, Report, Row, TestedPlace, Warning};
 use crate::store::DeviceLimit;
 use crate::units;
@@ -34,6 +39,12 @@ pub struct Flags {
     /// images in the current directory (as root)
     #[arg(long, value_name = "A,B", conflicts_with = "dir")]
     on: Option<String>,
+    /// A block device, which is only read: from several positions on, and at random. Refused if it is mounted or in use
+    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["dir", "on", "beside", "bonnie_out"])]
+    device: Option<PathBuf>,
+    /// From how many positions of --device blocks are read in order, from its beginning to its end
+    #[arg(long, value_name = "POSITIONS", default_value_t = 5, requires = "device", value_parser = clap::value_parser!(u32).range(1..=100))]
+    zcav: u32,
     /// How much each device of --on does in a second, of reads and of writes, by control groups: bytes, requests or both
     #[arg(long, value_name = "20MB/s,200iops", requires = "on")]
     device_limit: Option<String>,
@@ -68,6 +79,9 @@ pub struct Flags {
     /// Writes everything as JSON to this file, too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Writes everything as a page to this file, too
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// The least file: fewer blocks than a test of 32 threads needs would be no random order.
@@ -111,6 +125,7 @@ impl Wanted {
             return Err(why.context("`--device-limit`"));
         }
         match wanted.systems.is_empty() {
+            true if flags.device.is_some() => {}
             true => flags.dirs().iter().try_for_each(|dir| wanted.check_dir(dir))?,
             false => return wanted.with_images(),
         }
@@ -192,6 +207,7 @@ fn asked(flags: &Flags) -> Result<Asked> {
         rounds: flags.rounds,
         seconds: flags.seconds,
         threads,
+        positions: flags.zcav,
         beside: Vec::new(),
         seed: fresh_seed(),
     })
@@ -253,14 +269,19 @@ struct Places {
     // Before the directories that they lie in.
     disks: Vec<OwnDisk>,
     own: Vec<Place>,
+    /// A device that nobody mounts meanwhile.
+    claimed: Option<File>,
     sites: Vec<Site>,
     told: Vec<TestedPlace>,
 }
 
 impl Places {
     fn make(flags: &Flags, wanted: &Wanted) -> Result<Places> {
-        let mut places = Places { disks: Vec::new(), own: Vec::new(), sites: Vec::new(), told: Vec::new() };
-        if wanted.systems.is_empty() {
+        let mut places =
+            Places { disks: Vec::new(), own: Vec::new(), claimed: None, sites: Vec::new(), told: Vec::new() };
+        if let Some(device) = &flags.device {
+            places.add_device(device)?;
+        } else if wanted.systems.is_empty() {
             flags.dirs().iter().try_for_each(|dir| places.add_directory(dir))?;
         } else {
             own_mounts()?;
@@ -269,6 +290,28 @@ impl Places {
         }
         places.own.iter().flat_map(Place::left).for_each(|left| eprint(left));
         Ok(places)
+    }
+
+    fn add_device(&mut self, path: &Path) -> Result<()> {
+        let shown = path.display();
+        let Some(device) = Device::at(path) else { bail!("--device `{shown}` is no block device") };
+        let mut claimed = claim(path)?;
+        let bytes = claimed.seek(SeekFrom::End(0)).with_context(|| format!("`{shown}` has no end"))?;
+        ensure!(bytes >= SIZE_MIN, "--device `{shown}` has {bytes} B, and a device is read from 1MB on");
+        self.told.push(TestedPlace {
+            device: Some(device.name().to_owned()),
+            is_own: true,
+            says_write_back: device.says_write_back(),
+            ..TestedPlace::known_by(&shown.to_string(), format!("{}, only read", units::bytes(bytes as f64)))
+        });
+        self.sites.push(Site {
+            name: shown.to_string(),
+            path: path.to_owned(),
+            device: Some(device),
+            device_bytes: Some(bytes),
+        });
+        self.claimed = Some(claimed);
+        Ok(())
     }
 
     fn add_directory(&mut self, dir: &Path) -> Result<()> {
@@ -284,7 +327,8 @@ impl Places {
             remembers_deletions: machine::remembers_deletions(place.path()),
             ..TestedPlace::known_by(&dir.display().to_string(), machine::disk(place.path()))
         });
-        self.sites.push(Site { name: dir.display().to_string(), path: place.path().to_owned(), device });
+        let name = dir.display().to_string();
+        self.sites.push(Site { name, path: place.path().to_owned(), device, device_bytes: None });
         self.own.push(place);
         Ok(())
     }
@@ -314,6 +358,7 @@ impl Places {
                 name: system.name().to_owned(),
                 path: disk.path().to_owned(),
                 device: Some(disk.device().clone()),
+                device_bytes: None,
             });
             self.disks.push(disk);
         }
@@ -321,9 +366,27 @@ impl Places {
     }
 }
 
+/// Opens a device to be read so that nobody can mount it, or use it as a part of another one, until this is dropped; an error where
+/// somebody does already.
+fn claim(path: &Path) -> Result<File> {
+    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
+    let shown = path.display();
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(claimed) => Ok(claimed.into()),
+        Err(Errno::BUSY) => bail!(
+            "--device `{shown}` is in use: it or a part of it is mounted, swapped to, or part of another device. Unmount it first, or \
+             measure a directory on it with --dir"
+        ),
+        Err(error) => Err(error).with_context(|| format!("--device `{shown}` cannot be opened")),
+    }
+}
+
 /// The command.
 pub fn main(flags: &Flags) -> Result<Ended> {
-    [&flags.json, &flags.bonnie_out].into_iter().flatten().try_for_each(|file| check_file(file))?;
+    [&flags.json, &flags.html, &flags.bonnie_out]
+        .into_iter()
+        .flatten()
+        .try_for_each(|file| check_file(file))?;
     let wanted = Wanted::of(flags)?;
     let signals = Signals::listen()?;
     let started = machine::timestamp();
@@ -344,6 +407,9 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     if let Some(file) = &flags.json {
         write_file(file, &(serde_json::to_string_pretty(&report)? + "\n"))?;
     }
+    if let Some(file) = &flags.html {
+        write_file(file, &page(&report))?;
+    }
     if let Some(file) = &flags.bonnie_out {
         write_file(file, &bonnie::written(&report))?;
     }
@@ -359,7 +425,7 @@ fn report(wanted: &Wanted, places: &Places, started: String, rows: Vec<Row>) -> 
         blobwise: env!("CARGO_PKG_VERSION").to_owned(),
         started,
         machine: machine::facts(places.sites.first().map_or(Path::new("."), |site| &site.path)),
-        file_bytes: asked.file_bytes,
+        file_bytes: if places.claimed.is_some() { 0 } else { asked.file_bytes },
         block_bytes: BLOCK_BYTES as u64,
         files: asked.files,
         rounds: asked.rounds,

@@ -37,18 +37,35 @@ pub struct Blocks {
     pub put: Put,
     /// Whether it goes past the page cache.
     pub is_direct: bool,
+    /// Where its blocks lie.
+    pub lie: Lie,
+}
+
+/// Where blocks lie in what is read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// One behind the other in a file of ours.
+    InFile,
+    /// On a device that is not ours, which is only read: so many blocks from its beginning, and each so many behind the one before.
+    OnDevice {
+        /// The first one.
+        first: u64,
+        /// From one to the next.
+        step: u64,
+    },
 }
 
 impl Blocks {
     fn open(&self) -> std::io::Result<File> {
         let direct = if self.is_direct { OFlags::DIRECT } else { OFlags::empty() };
-        let flags = OFlags::RDWR | OFlags::CLOEXEC | direct;
+        let access = if self.lie == Lie::InFile { OFlags::RDWR } else { OFlags::RDONLY };
+        let flags = access | OFlags::CLOEXEC | direct;
         Ok(rustix::fs::open(&self.path, flags, Mode::empty())?.into())
     }
 
     /// Whether the file system takes direct I/O of the file's first block.
     pub fn takes_direct(path: PathBuf) -> bool {
-        let file = Blocks { path, put: Put::Write, is_direct: true }.open();
+        let file = Blocks { path, put: Put::Write, is_direct: true, lie: Lie::InFile }.open();
         let mut buffer = AlignedBuffer::new(BLOCK_BYTES);
         file.is_ok_and(|file| buffer.read_from(&file, 0).is_ok())
     }
@@ -65,6 +82,7 @@ impl Store for Blocks {
             pool,
             buffer: AlignedBuffer::new(BLOCK_BYTES),
             put: self.put,
+            lie: self.lie,
         }))
     }
 
@@ -83,12 +101,17 @@ struct Hand {
     pool: AlignedBuffer,
     buffer: AlignedBuffer,
     put: Put,
+    lie: Lie,
 }
 
 impl Hand {
-    /// Reads a block, which must be the one that was asked for.
+    /// Reads a block. Of a file it must be the one that was asked for; what a device holds is not known.
     fn read(&mut self, id: u64) -> Result<&mut [u8]> {
         let block = self.buffer.first(BLOCK_BYTES);
+        if let Lie::OnDevice { first, step } = self.lie {
+            self.file.read_exact_at(block, (first + id * step) * BLOCK_BYTES as u64)?;
+            return Ok(block);
+        }
         self.file.read_exact_at(block, id * BLOCK_BYTES as u64)?;
         let (number, _) = block.split_at(size_of::<u64>());
         if number != id.to_le_bytes() {
@@ -100,6 +123,9 @@ impl Hand {
 
 impl Session for Hand {
     fn put(&mut self, key: &Key, _: &[u8]) -> Result<()> {
+        if self.lie != Lie::InFile {
+            return Err(Error::Unsupported("writing to a device"));
+        }
         let place = key.id * BLOCK_BYTES as u64;
         if self.put == Put::Rewrite {
             let block = self.read(key.id)?;
@@ -143,7 +169,7 @@ mod tests {
         let dir = tempfile::tempdir_in(".").unwrap();
         let path = dir.path().join("file");
         std::fs::write(&path, "").unwrap();
-        (dir, Blocks { path, put: Put::Write, is_direct: false })
+        (dir, Blocks { path, put: Put::Write, is_direct: false, lie: Lie::InFile })
     }
 
     #[test]
@@ -178,5 +204,21 @@ mod tests {
         assert!(hand.get(&key(0), Span::Whole, &mut |_| {}).unwrap());
         assert!(hand.get(&key(1), Span::Whole, &mut |_| {}).is_err());
         assert!(hand.get(&key(2), Span::Whole, &mut |_| {}).is_err(), "the file has no such block");
+    }
+
+    #[test]
+    fn what_is_not_ours_is_read_at_its_places_and_never_written() {
+        let (_dir, mut blocks) = file();
+        let written: Vec<u8> = (0..8_u8).flat_map(|block| [block; BLOCK_BYTES]).collect();
+        std::fs::write(&blocks.path, &written).unwrap();
+        blocks.lie = Lie::OnDevice { first: 1, step: 3 };
+        let mut hand = blocks.session().unwrap();
+        let mut found = Vec::new();
+        for id in 0..3 {
+            hand.get(&key(id), Span::Whole, &mut |piece| found.push((piece.len(), piece[0]))).unwrap();
+        }
+        assert_eq!(found, [(BLOCK_BYTES, 1), (BLOCK_BYTES, 4), (BLOCK_BYTES, 7)]);
+        assert!(hand.put(&key(0), &[]).is_err());
+        assert_eq!(std::fs::read(&blocks.path).unwrap(), written);
     }
 }

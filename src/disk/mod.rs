@@ -32,21 +32,25 @@ pub struct Asked {
     pub seconds: f64,
     /// Threads of random reads and writes.
     pub threads: Vec<u32>,
+    /// From how many positions a device is read in order.
+    pub positions: u32,
     /// Programs beside ours, which are there.
     pub beside: Vec<By>,
     /// What orders follow from.
     pub seed: u64,
 }
 
-/// A directory of ours to work in.
+/// A directory of ours to work in, or a device that is only read.
 #[derive(Debug)]
 pub struct Site {
     /// What it is called.
     pub name: String,
-    /// The directory.
+    /// The directory, or the device's path.
     pub path: PathBuf,
     /// The device below it.
     pub device: Option<Device>,
+    /// How long a device is that is only read.
+    pub device_bytes: Option<u64>,
 }
 
 /// Rounds over all places. `tell` is told of the round and the place before each turn. Where it is stopped, the turn that was under way
@@ -57,7 +61,10 @@ pub fn measure(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(u32, &Site),
 ) -> Result<Vec<Row>> {
-    let blocks = asked.file_bytes / BLOCK_BYTES as u64;
+    // As many blocks of a device have turns at random, or from one position on.
+    const BLOCKS_OF_DEVICE: u64 = 1 << 17;
+    let is_device = sites.iter().any(|site| site.device_bytes.is_some());
+    let blocks = if is_device { BLOCKS_OF_DEVICE } else { asked.file_bytes / BLOCK_BYTES as u64 };
     let bench = Bench::new(blocks.max(asked.files))?;
     let mut rows = Vec::new();
     for round in 1..=asked.rounds {

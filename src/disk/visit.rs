@@ -8,7 +8,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
-use super::blocks::{BLOCK_BYTES, Blocks, Put};
+use super::blocks::{BLOCK_BYTES, Blocks, Lie, Put};
 use super::names::Names;
 use super::{Asked, Site};
 use crate::corpus::{Content, Corpus, Request, Sizes, Source};
@@ -75,11 +75,21 @@ struct Load<'a> {
     ids: &'a [u32],
     /// Bytes that each op reads.
     len: u32,
-    /// Whether it lasts as long as was asked, and not until each id was used once.
-    is_timed: bool,
+    ends: Ends,
     is_direct: bool,
     /// The share of the file that was cached before, where that was looked at.
     resident: Option<f64>,
+}
+
+/// When a test ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    /// When each id was used once.
+    WithIds,
+    /// When it has lasted as long as was asked: ids come again.
+    InTime,
+    /// With whichever of both comes first.
+    WithIdsOrInTime,
 }
 
 /// Which ids a test uses in which order, one worker after the other.
@@ -89,9 +99,17 @@ fn dealt(load: &Load) -> Vec<Vec<PlannedOp>> {
     (0..threads).map(|worker| load.ids.iter().skip(worker).step_by(threads).map(op).collect()).collect()
 }
 
+/// So many positions from the beginning of a device to its end, in per cent.
+fn positions(count: u32) -> Vec<u8> {
+    (0..count).map(|place| if count > 1 { (100 * place / (count - 1)) as u8 } else { 0 }).collect()
+}
+
 impl Visit<'_> {
     /// Does all tests, or ends at once when it is stopped.
     pub fn go(&mut self) -> Result<()> {
+        if let Some(bytes) = self.site.device_bytes {
+            return self.device(bytes / BLOCK_BYTES as u64);
+        }
         self.within("file", |visit, dir| visit.blocks(dir))?;
         let in_order = [What::Create, What::Stat, What::Delete];
         self.within("in-order", |visit, dir| visit.names(dir, in_order, false))?;
@@ -119,6 +137,38 @@ impl Visit<'_> {
         ids
     }
 
+    // ---- a device that is not ours ---------------------------------------------------------------------------------
+
+    /// Reads of a device of so many blocks: in order from several positions on, and in random order all over it.
+    fn device(&mut self, blocks: u64) -> Result<()> {
+        let known = self.bench.corpus.keys.len() as u64;
+        let ids: Vec<u32> = (0..known.min(blocks) as u32).collect();
+        // No position's blocks are those of the next one.
+        let at_once = (ids.len() as u64).min(blocks / u64::from(self.asked.positions)).max(1);
+        for percent in positions(self.asked.positions) {
+            // The last one ends where the device does.
+            let first = (blocks - at_once) * u64::from(percent) / 100;
+            let load = self.load(What::ReadAt(percent), 1, OpKind::Get, &ids[..at_once as usize]);
+            machine::evict_file(&self.site.path);
+            self.on_device(Lie::OnDevice { first, step: 1 }, &Load { ends: Ends::WithIdsOrInTime, ..load })?;
+        }
+        for threads in self.asked.threads.clone() {
+            let order = self.shuffled(&ids, &format!("device {threads}"));
+            let load = self.load(What::RandomRead, threads, OpKind::Get, &order);
+            let step = blocks / ids.len() as u64;
+            self.on_device(
+                Lie::OnDevice { first: 0, step },
+                &Load { ends: Ends::InTime, is_direct: true, ..load },
+            )?;
+        }
+        Ok(())
+    }
+
+    fn on_device(&mut self, lie: Lie, load: &Load) -> Result<()> {
+        let path = self.site.path.clone();
+        self.one(&Blocks { path, put: Put::Write, is_direct: load.is_direct, lie }, load)
+    }
+
     // ---- the file ------------------------------------------------------------------------------------------------
 
     /// The tests of one file.
@@ -135,7 +185,7 @@ impl Visit<'_> {
         for threads in self.asked.threads.clone() {
             self.random(dir, &path, threads, &ids, is_direct)?;
         }
-        let flush = Load { is_timed: true, ..self.load(What::Flush, 1, OpKind::Put, &ids) };
+        let flush = Load { ends: Ends::InTime, ..self.load(What::Flush, 1, OpKind::Put, &ids) };
         self.on_file(&path, Put::Flush, flush)
     }
 
@@ -146,7 +196,7 @@ impl Visit<'_> {
             kind,
             ids,
             len,
-            is_timed: false,
+            ends: Ends::WithIds,
             is_direct: false,
             resident: None,
         }
@@ -165,7 +215,7 @@ impl Visit<'_> {
     }
 
     fn cached(&mut self, dir: &Path, path: &Path, ids: &[u32]) -> Result<()> {
-        let load = Load { is_timed: true, ..self.load(What::ReadCached, 1, OpKind::Get, ids) };
+        let load = Load { ends: Ends::InTime, ..self.load(What::ReadCached, 1, OpKind::Get, ids) };
         let resident = machine::resident_share(dir);
         if resident < CACHED_SHARE {
             self.absent(&load, Absent::NotCached { share: resident });
@@ -178,7 +228,7 @@ impl Visit<'_> {
     fn random(&mut self, dir: &Path, path: &Path, threads: u32, ids: &[u32], is_direct: bool) -> Result<()> {
         for (what, kind) in [(What::RandomRead, OpKind::Get), (What::RandomWrite, OpKind::Put)] {
             let order = self.shuffled(ids, &format!("{} {threads}", what.name()));
-            let load = Load { is_timed: true, is_direct, ..self.load(what, threads, kind, &order) };
+            let load = Load { ends: Ends::InTime, is_direct, ..self.load(what, threads, kind, &order) };
             let resident = self.evict(dir)?;
             if !is_direct && resident > RESIDENT_SHARE_MAX {
                 self.absent(&load, Absent::StillCached { share: resident });
@@ -197,7 +247,7 @@ impl Visit<'_> {
     }
 
     fn on_file(&mut self, path: &Path, put: Put, load: Load) -> Result<()> {
-        let store = Blocks { path: PathBuf::from(path), put, is_direct: load.is_direct };
+        let store = Blocks { path: PathBuf::from(path), put, is_direct: load.is_direct, lie: Lie::InFile };
         self.one(&store, &load)
     }
 
@@ -210,8 +260,8 @@ impl Visit<'_> {
         for (what, kind) in tests.into_iter().zip([OpKind::Put, OpKind::Get, OpKind::Delete]) {
             let order = if is_random { self.shuffled(&ids, what.name()) } else { ids.clone() };
             // Looking up changes nothing, and is over too soon.
-            let is_timed = kind == OpKind::Get;
-            let load = Load { len: 0, is_timed, ..self.load(what, 1, kind, &order) };
+            let ends = if kind == OpKind::Get { Ends::InTime } else { Ends::WithIds };
+            let load = Load { len: 0, ends, ..self.load(what, 1, kind, &order) };
             self.one(&store, &load)?;
         }
         Ok(())
@@ -228,7 +278,9 @@ impl Visit<'_> {
         if self.is_stopped() {
             return Ok(());
         }
-        machine::sync_filesystem(&self.site.path)?;
+        if self.site.device_bytes.is_none() {
+            machine::sync_filesystem(&self.site.path)?;
+        }
         let mut meters = [Meter::new(self.site.device.as_ref(), Idle::default())];
         let job = self.job(load);
         let mut tallies = self.crew(store, load).run(&[job], &mut meters)?;
@@ -257,8 +309,8 @@ impl Visit<'_> {
         let syncs = !load.kind.reads() && load.test.what != What::Flush;
         Job {
             lists,
-            passes: if load.is_timed { longest.div_ceil(BETWEEN) } else { 1 },
-            nanoseconds: if load.is_timed { nanoseconds } else { 0 },
+            passes: if load.ends == Ends::WithIds { 1 } else { longest.div_ceil(BETWEEN) },
+            nanoseconds: if load.ends == Ends::InTime { nanoseconds } else { 0 },
             enough_ns: nanoseconds,
             open: None,
             use_bytes: Use::Touch,

@@ -47,7 +47,7 @@ fn of_row(row: &mut Row, block_bytes: u64) {
 /// The share of a round's bytes that its device read, where all of it must come from there and the device was counted.
 fn share_read(row: &Row, round: &Round, block_bytes: u64) -> Option<f64> {
     let is_cold = match row.test.what {
-        What::Read | What::Rewrite => true,
+        What::Read | What::Rewrite | What::ReadAt(_) => true,
         What::RandomRead => row.is_direct,
         _ => false,
     };

@@ -40,6 +40,10 @@ pub fn terminal(report: &Report) -> String {
 /// What was done, in a sentence.
 pub fn head(report: &Report) -> String {
     let Report { file_bytes, block_bytes, files, rounds, .. } = report;
+    if *file_bytes == 0 {
+        let rounds = units::counted(*rounds, "round");
+        return format!("Devices, which are only read, in blocks of {block_bytes} B, in {rounds}.");
+    }
     format!(
         "A file of {} in blocks of {block_bytes} B, and {} empty files, in {}.",
         units::bytes(*file_bytes as f64),
@@ -249,7 +253,7 @@ fn warned(warning: &Warning, seconds: f64) -> String {
             units::nanoseconds(*p50_ns as f64)
         ),
         Warning::VirtualDisk { places: all } => format!(
-            "{}: a virtual machine's disk. What is below it, its host's caches included, cannot be seen from here.",
+            "{}: a virtual machine's disk. What is below it cannot be seen from here: caches of its host, and where blocks really lie.",
             places(all)
         ),
         Warning::HostCaches { place } => format!(

@@ -22,7 +22,7 @@ pub struct Report {
     pub started: String,
     /// The machine it was made on.
     pub machine: Machine,
-    /// Bytes of the file that is written and read.
+    /// Bytes of the file that is written and read; 0 where devices are read.
     pub file_bytes: u64,
     /// Bytes of each block of it.
     pub block_bytes: u64,
@@ -112,6 +112,8 @@ pub enum What {
     Read,
     /// The same when all of it is cached: memory, not the disk.
     ReadCached,
+    /// Blocks in order from a position of a device on, in per cent of its length. They were not cached.
+    ReadAt(u8),
     /// Blocks in random order.
     RandomRead,
     /// The same, overwritten, and one flush at the end.
@@ -140,6 +142,7 @@ impl What {
             What::Rewrite => "rewrite",
             What::Read => "read",
             What::ReadCached => "read, cached",
+            What::ReadAt(_) => "read at",
             What::RandomRead => "random read",
             What::RandomWrite => "random write",
             What::Flush => "write and flush",
@@ -154,12 +157,15 @@ impl What {
 
     /// Whether people ask how many bytes of it there are in a second, and not how many ops.
     pub fn is_in_bytes(self) -> bool {
-        matches!(self, What::Write | What::Rewrite | What::Read | What::ReadCached)
+        matches!(self, What::Write | What::Rewrite | What::Read | What::ReadCached | What::ReadAt(_))
     }
 }
 
 impl fmt::Display for Test {
     fn fmt(&self, to: &mut fmt::Formatter) -> fmt::Result {
+        if let What::ReadAt(percent) = self.what {
+            return write!(to, "{} {percent} %", self.what.name());
+        }
         match self.threads {
             1 if !matches!(self.what, What::RandomRead | What::RandomWrite) => to.write_str(self.what.name()),
             threads => write!(to, "{} x{threads}", self.what.name()),

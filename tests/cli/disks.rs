@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use blobwise::host::disk::FileSystem;
+use blobwise::host::disk::{FileSystem, LoopDevice};
 use blobwise::result::disk::{Absent, By, Report, Row, What};
 use libtest_mimic::Trial;
 use rustix::process::Signal;
@@ -16,9 +16,11 @@ pub fn trials() -> Vec<Trial> {
     let lacks = FileSystem::named("ext4").unwrap().lacks().map(|why| format!("{why:#}"));
     let missing =
         [By::Bonnie, By::Fio].into_iter().find_map(blobwise::disk::lacks).map(|why| format!("{why:#}"));
+    let no_disk = lacks.clone();
     vec![
         Trial::test("a disk is measured in a directory", directory),
         needing("a disk is measured on a file system of its own, and gone when it is killed", lacks, own),
+        needing("a device is read and never written, and refused while it is mounted", no_disk, device),
         needing("Bonnie++ and fio test a disk in the same rounds", missing, beside),
         Trial::test("tests of disks that cannot be done are refused", refused),
     ]
@@ -102,6 +104,37 @@ fn own() -> Outcome {
     assert!(gone, "{:?} is left", loops_below(&work.path(".")));
     work.say("disk --size 1MB --files 10 --rounds 1 --threads 1 --seconds 0.01").ended(0);
     assert_eq!(work.names("."), ["out.json"], "the next one removes the rest");
+    Ok(())
+}
+
+/// The device has a file system: mounted in namespaces of its own, it is in use for all.
+fn device() -> Outcome {
+    let work = Work::new();
+    let bytes = 32 << 20;
+    let image: Vec<u8> = (0..bytes).map(|place: u32| (place % 251) as u8).collect();
+    std::fs::write(work.path("image"), &image).unwrap();
+    let device = LoopDevice::on(&work.path("image"))?;
+    let path = device.path().display();
+    let line = "--rounds 2 --threads 1,3 --seconds 0.01 --zcav 3 --json out.json --html out.html";
+    work.say(&format!("disk --device {path} {line}")).ended(0);
+    assert!(std::fs::read(work.path("image")).unwrap() == image, "it was written to");
+    let report = report(&work);
+    let names: Vec<String> = report.rows.iter().map(|row| row.test.to_string()).collect();
+    assert_eq!(names, ["read at 0 %", "read at 50 %", "read at 100 %", "random read x1", "random read x3"]);
+    for round in report.rows.iter().flat_map(|row| &row.rounds) {
+        assert!(round.ops > 0 && round.device.is_some_and(|device| device.writes == 0), "{round:?}");
+    }
+    let page = std::fs::read_to_string(work.path("out.html")).unwrap();
+    assert!(names.iter().all(|name| page.contains(name)) && page.contains("only read"));
+
+    std::fs::create_dir(work.path("mounted")).unwrap();
+    let made = finish(work.command("mkfs.ext4").arg("-q").arg(device.path()));
+    made.ended(0);
+    let script = format!("mount {path} mounted && exec {BLOBWISE} disk --device {path}");
+    let inside = finish(work.command("unshare").args(["--mount", "sh", "-c", &script]));
+    inside.refused(&["is in use", "Unmount it first"]);
+    work.say("disk --device /dev/null").refused(&["`/dev/null` is no block device"]);
+    work.say(&format!("disk --device {path} --on ext4")).refused(&["--device", "--on"]);
     Ok(())
 }
 

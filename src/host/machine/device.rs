@@ -1,6 +1,6 @@
 //! Block devices: what they are, what they moved, and for whom.
 
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,7 +33,16 @@ pub struct DeviceCounters {
 impl Device {
     /// The device a directory lies on, or `None` where a mount does not map to one device.
     pub fn of(dir: &Path) -> Option<Device> {
-        let id = std::fs::metadata(dir).ok()?.dev();
+        Device::by_number(std::fs::metadata(dir).ok()?.dev())
+    }
+
+    /// A block device by its path, such as `/dev/sda`; `None` for anything else.
+    pub fn at(path: &Path) -> Option<Device> {
+        let known = std::fs::metadata(path).ok()?;
+        known.file_type().is_block_device().then(|| Device::by_number(known.rdev()))?
+    }
+
+    fn by_number(id: u64) -> Option<Device> {
         let sys =
             PathBuf::from(format!("/sys/dev/block/{}:{}", rustix::fs::major(id), rustix::fs::minor(id)));
         let name = sys.canonicalize().ok()?.file_name()?.to_string_lossy().into_owned();

@@ -17,8 +17,8 @@ pub use self::mount::{
     spread_directories, sync_filesystem,
 };
 pub use self::page_cache::{
-    AlignedBuffer, Allocated, allocated, can_drop_caches, drop_caches, evict, host_caches, is_resident,
-    open_direct, resident, resident_share,
+    AlignedBuffer, Allocated, allocated, can_drop_caches, drop_caches, evict, evict_file, host_caches,
+    is_resident, open_direct, resident, resident_share,
 };
 pub use self::process::{Stat, started};
 pub use self::processor::{

@@ -54,11 +54,14 @@ pub fn allocated(dir: &Path, is_log: impl Fn(&Path) -> bool) -> Allocated {
 
 /// Asks the kernel to forget the data of every file below a directory; inodes and dentries stay.
 pub fn evict(dir: &Path) {
-    for entry in below(dir).filter(|entry| entry.file_type().is_file()) {
-        if let Ok(file) = File::open(entry.path()) {
-            // Advice: what it did is measured by `resident_share`.
-            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).ok();
-        }
+    below(dir).filter(|entry| entry.file_type().is_file()).for_each(|entry| evict_file(entry.path()));
+}
+
+/// The same for one file, or a block device.
+pub fn evict_file(path: &Path) {
+    if let Ok(file) = File::open(path) {
+        // Advice: what it did is measured by `resident_share`.
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).ok();
     }
 }
 

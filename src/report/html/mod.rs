@@ -4,6 +4,7 @@ mod block;
 pub mod collection;
 pub mod cuts;
 pub(super) mod disk;
+pub mod disk_tests;
 pub mod doctor;
 pub(super) mod drift;
 pub(super) mod facts;
