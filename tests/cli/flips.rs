@@ -80,7 +80,7 @@ fn changed_under(store: &str) -> Outcome {
     std::thread::sleep(Duration::from_millis(300));
     // Held, or it could come to its end while the files of a large server are searched.
     send(&child, Signal::STOP);
-    let copies = flip(&work.path("place"), &files[7]);
+    let copies = flip(&work.path("place"), &files[7], |byte| !byte);
     send(&child, Signal::CONT);
     let said = wait(child);
     assert!(copies? > 0, "the blob is nowhere in the files of {store}: {}", said.stderr);

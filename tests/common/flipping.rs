@@ -11,9 +11,9 @@ const PIECE: usize = 40;
 /// Pieces that are looked for, evenly from the blob.
 const PIECES: usize = 4;
 
-/// Changes a byte of every copy of some pieces of a blob, of 20 kB at least, in the files below a directory, and returns how many
-/// those were.
-pub fn flip(dir: &Path, blob: &[u8]) -> Result<usize> {
+/// Changes a byte of every copy of some pieces of a blob, of 20 kB at least, to another one in the files below a directory, and
+/// returns how many those were.
+pub fn flip(dir: &Path, blob: &[u8], other: fn(u8) -> u8) -> Result<usize> {
     let piece = |number: usize| {
         let at = blob.len() * (2 * number + 1) / (2 * PIECES);
         // Stamps of a run's blobs are at multiples of 4 KiB.
@@ -31,7 +31,7 @@ pub fn flip(dir: &Path, blob: &[u8]) -> Result<usize> {
         }
         let file = File::options().write(true).open(entry.path())?;
         for at in found.iter().map(|at| at + PIECE / 2) {
-            file.write_all_at(&[!bytes[at]], at as u64)?;
+            file.write_all_at(&[other(bytes[at])], at as u64)?;
             copies += 1;
         }
     }

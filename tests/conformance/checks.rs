@@ -371,7 +371,7 @@ fn check_signed(id: u64, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Puts of each writer.
+/// Puts of each writer, at most.
 const TORN_PUTS: u64 = 60;
 
 fn no_torn_blobs(bench: &mut Bench) -> Result<()> {
@@ -381,11 +381,12 @@ fn no_torn_blobs(bench: &mut Bench) -> Result<()> {
         let mut hand = bench.hand()?;
         keys.iter().try_for_each(|key| hand.put(key, &signed(key.id, 0, 0)))?;
     }
+    let puts = if bench.subject.is_slow() { TORN_PUTS / 6 } else { TORN_PUTS };
     let writing = AtomicU64::new(2);
     let failed = AtomicBool::new(false);
     let write = |writer: u64| -> Result<()> {
         let mut hand = bench.hand()?;
-        for generation in 1..=TORN_PUTS {
+        for generation in 1..=puts {
             for key in &keys {
                 hand.put(key, &signed(key.id, writer, generation))?;
             }
@@ -439,8 +440,12 @@ fn no_torn_blobs(bench: &mut Bench) -> Result<()> {
 type Model = BTreeMap<u64, Vec<u8>>;
 
 fn agrees_with_a_map(bench: &mut Bench) -> Result<()> {
-    // A server that differs in one option gets fewer: each op is a round trip, or several.
-    let ops = if bench.subject.is_server() && !bench.subject.plain { 250 } else { 1000 };
+    let ops = match bench.subject.is_slow() {
+        true => 100,
+        // A server that differs in one option gets fewer: each op is a round trip, or several.
+        false if bench.subject.is_server() && !bench.subject.plain => 250,
+        false => 1000,
+    };
     let keys = bench.keys(48);
     let caps = bench.subject.caps();
     let mut random = SmallRng::seed_from_u64(0x6d61_7020);

@@ -43,7 +43,8 @@ pub fn act(subject: &Subject, home: &Home) -> Result<()> {
                 marked("delete-batch", || hand.delete_batch(&[first, second]))?;
                 sync(subject, &mut hand)?;
             }
-            marked("put", || hand.put(&first, &new))?;
+            // Other bytes: what is there already need not be written again.
+            marked("put", || hand.put(&first, &old))?;
             marked("delete", || hand.delete(&first))?;
             sync(subject, &mut hand)?;
         }

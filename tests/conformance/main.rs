@@ -29,6 +29,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Result;
+use blobwise::store::Durability;
 use blobwise::stores::{self, Entry};
 use libtest_mimic::{Completion, Failed, Trial};
 
@@ -108,9 +109,13 @@ fn of_subject(world: &Arc<World>, subject: &Arc<Subject>) -> Vec<Trial> {
         .collect()
 }
 
-/// Options of servers are tried on one open server each: what starts another one is left to the plain candidates.
+/// Options of servers are tried on one open server each: what starts another one is left to the plain candidates. A slow server
+/// answers in one class what none makes a difference to.
 fn is_worth_a_server(check: &Check, subject: &Subject) -> bool {
-    !subject.is_server() || subject.plain || matches!(check.run, Run::Open(_))
+    match check.run {
+        Run::Open(_) => !subject.is_slow() || subject.durability == Durability::OnSync,
+        Run::Own(_) | Run::Process(_) => !subject.is_server() || subject.plain,
+    }
 }
 
 /// A store of a server's that its checks share; embedded stores are opened for each check.

@@ -63,6 +63,11 @@ impl Subject {
         is_server(self.adapter)
     }
 
+    /// Whether an op takes some 10 ms of the processor, of which a check makes fewer then.
+    pub fn is_slow(&self) -> bool {
+        self.family() == "ferretdb"
+    }
+
     /// Whether every op connects anew, which is the caller's part.
     pub fn connects_each_op(&self) -> bool {
         self.traits().connects == Connects::EachOp

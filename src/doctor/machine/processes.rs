@@ -13,6 +13,7 @@ const DATABASES: &[&str] = &[
     "mariadbd",
     "mongod",
     "mongos",
+    "ferretdb",
     "sqlservr",
     "redis-server",
     "valkey-server",

@@ -24,7 +24,7 @@ pub(in crate::stores) enum KeyForm {
 
 impl KeyForm {
     pub(in crate::stores) fn of(options: &Options) -> KeyForm {
-        if options.text(KEY.name) == "digest" { KeyForm::Digest } else { KeyForm::Integer }
+        if options.text(KEY.name) == "integer" { KeyForm::Integer } else { KeyForm::Digest }
     }
 
     /// The key's bytes; `room` is where an integer's bytes are put.

@@ -25,6 +25,8 @@ pub(super) const TABLE: &[Entry] = &[
     line!("mysql", mysql::MYSQL_CHUNKED as "mysql/chunked"),
     line!("mongodb", mongodb::GRIDFS as "gridfs"),
     line!("mongodb", mongodb::DOCUMENT as "mongodb/document"),
+    line!("mongodb", mongodb::FERRET_GRIDFS as "ferretdb/gridfs"),
+    line!("mongodb", mongodb::FERRET_DOCUMENT as "ferretdb/document"),
     line!("mssql", mssql::VARBINARY as "mssql/varbinary"),
     Entry::Impossible {
         name: "mssql/filestream",

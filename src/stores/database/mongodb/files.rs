@@ -20,6 +20,7 @@ use mongodb::{Collection, Database, IndexModel};
 
 use super::Mongo;
 use super::connection::{Connection, from_mongo, with_journal};
+use super::instance::Speaker;
 use crate::store::*;
 
 const FILES: &str = "fs.files";
@@ -66,24 +67,30 @@ fn make_index(keeper: &Connection, name: &str, index: &IndexModel) -> Result<()>
 pub(super) async fn purge(database: &Database) -> Result<()> {
     let files = database.collection::<RawDocumentBuf>(FILES);
     let chunks = database.collection::<RawDocumentBuf>(CHUNKS);
-    let gone = ids_of(&files, doc! { "metadata.gone": true }).await?;
+    let gone = files_of(&files, doc! { "metadata.gone": true }).await?;
     for gone in gone.chunks(FILES_AT_ONCE) {
-        let among = doc! { "$in": gone.to_vec() };
+        let among = among(gone);
         files.delete_many(doc! { "_id": &among }).await.map_err(from_mongo)?;
         chunks.delete_many(doc! { "files_id": among }).await.map_err(from_mongo)?;
     }
     Ok(())
 }
 
-/// The ids of files, oldest first.
-async fn ids_of(files: &Collection<RawDocumentBuf>, filter: Document) -> Result<Vec<ObjectId>> {
-    let found = files.find(filter).projection(doc! { "_id": 1 }).sort(doc! { "uploadDate": 1 });
+/// Files, oldest first.
+async fn files_of(files: &Collection<RawDocumentBuf>, filter: Document) -> Result<Vec<File>> {
+    let needed = doc! { "_id": 1, "length": 1, "chunkSize": 1 };
+    let found = files.find(filter).projection(needed).sort(doc! { "uploadDate": 1 });
     let mut cursor = found.await.map_err(from_mongo)?;
-    let mut ids = Vec::new();
+    let mut files = Vec::new();
     while cursor.advance().await.map_err(from_mongo)? {
-        ids.push(cursor.current().get_object_id("_id").context("a file's id is of another kind")?);
+        files.push(File::of(cursor.current())?);
     }
-    Ok(ids)
+    Ok(files)
+}
+
+/// What an id is one of.
+fn among(files: &[File]) -> Document {
+    doc! { "$in": files.iter().map(|file| file.id).collect::<Vec<_>>() }
 }
 
 /// The ops of one session.
@@ -97,6 +104,9 @@ pub(super) struct Files {
     old_files: Collection<RawDocumentBuf>,
     chunk: u32,
     by_driver: bool,
+    /// Each chunk is asked for by its id, which says whose and which it is: FerretDB finds a document by its id only, and would go
+    /// through all chunks of all files for anything else.
+    by_id: bool,
     lazy_delete: bool,
     /// Where the driver's GridFS reads to.
     buffer: Vec<u8>,
@@ -111,6 +121,15 @@ struct File {
 }
 
 impl File {
+    fn chunks(&self) -> u64 {
+        self.len.div_ceil(u64::from(self.chunk))
+    }
+
+    /// The id of a chunk of it, where chunks are found by theirs.
+    fn chunk_id(id: ObjectId, number: u64) -> String {
+        format!("{id}-{number}")
+    }
+
     fn of(document: &RawDocument) -> anyhow::Result<File> {
         let number = |name| -> anyhow::Result<u64> {
             let value = document.get(name)?.with_context(|| format!("a file has no {name}"))?;
@@ -164,6 +183,7 @@ impl Files {
             old_files: with_journal(database, FILES, false),
             chunk,
             by_driver,
+            by_id: store.speaker == Speaker::FerretDb && !by_driver,
             lazy_delete: store.lazy_delete,
             buffer,
         }
@@ -171,7 +191,7 @@ impl Files {
 
     pub(super) async fn put(&self, key: &Key, blob: &[u8]) -> Result<()> {
         // Asked for before the new file is there, so that two writers never remove each other's.
-        let old = ids_of(&self.files, doc! { "filename": key.as_str() }).await?;
+        let old = files_of(&self.files, doc! { "filename": key.as_str() }).await?;
         if self.by_driver {
             self.upload(key, blob).await?
         } else {
@@ -180,9 +200,26 @@ impl Files {
         if old.is_empty() {
             return Ok(());
         }
-        let among = doc! { "$in": old };
-        self.old_files.delete_many(doc! { "_id": &among }).await.map_err(from_mongo)?;
-        self.chunks.delete_many(doc! { "files_id": among }).await.map_err(from_mongo).map(drop)
+        self.old_files.delete_many(doc! { "_id": among(&old) }).await.map_err(from_mongo)?;
+        self.remove_chunks(&old).await
+    }
+
+    /// Removes the chunks of files that have gone.
+    async fn remove_chunks(&self, files: &[File]) -> Result<()> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        if !self.by_id {
+            let of_these = doc! { "files_id": among(files) };
+            return self.chunks.delete_many(of_these).await.map_err(from_mongo).map(drop);
+        }
+        for file in files {
+            for number in 0..file.chunks() {
+                let chunk = doc! { "_id": File::chunk_id(file.id, number) };
+                self.chunks.delete_one(chunk).await.map_err(from_mongo)?;
+            }
+        }
+        Ok(())
     }
 
     async fn upload(&self, key: &Key, blob: &[u8]) -> Result<()> {
@@ -198,7 +235,11 @@ impl Files {
         for group in blob.chunks(at_once * self.chunk as usize) {
             let documents = group.chunks(self.chunk as usize).map(|bytes| {
                 let mut document = RawDocumentBuf::new();
-                document.append(cstr!("_id"), ObjectId::new());
+                if self.by_id {
+                    document.append(cstr!("_id"), File::chunk_id(id, number as u64));
+                } else {
+                    document.append(cstr!("_id"), ObjectId::new());
+                }
                 document.append(cstr!("files_id"), id);
                 document.append(cstr!("n"), number);
                 document.append(cstr!("data"), RawBinaryRef { subtype: BinarySubtype::Generic, bytes });
@@ -279,29 +320,39 @@ impl Files {
         if needed.count == 0 {
             return Ok(Some(Vec::new()));
         }
-        let mut filter = doc! { "files_id": file.id };
-        if needed.first > 0 || needed.count < file.len.div_ceil(u64::from(file.chunk)) {
-            let (first, end) = (needed.first as i64, (needed.first + needed.count) as i64);
-            filter.insert("n", doc! { "$gte": first, "$lt": end });
-        }
-        let found = self.chunks.find(filter).sort(doc! { "n": 1 });
-        let mut cursor = found.batch().await.map_err(from_mongo)?;
         let mut batches = Vec::new();
         let mut number = needed.first;
-        while let Some(batch) = cursor.next().await {
-            let batch = batch.map_err(from_mongo)?;
-            for chunk in documents(&batch)? {
-                let chunk = chunk?;
-                let is_next = chunk.get_i32("n").is_ok_and(|n| n as u64 == number);
-                let len = data(chunk)?.len() as u64;
-                if !is_next || len != Needed::chunk_len(number, file.len, file.chunk) {
-                    return Ok(None);
+        for filter in self.filters(file, needed) {
+            let found = self.chunks.find(filter).sort(doc! { "n": 1 });
+            let mut cursor = found.batch().await.map_err(from_mongo)?;
+            while let Some(batch) = cursor.next().await {
+                let batch = batch.map_err(from_mongo)?;
+                for chunk in documents(&batch)? {
+                    let chunk = chunk?;
+                    let is_next = chunk.get_i32("n").is_ok_and(|n| n as u64 == number);
+                    let len = data(chunk)?.len() as u64;
+                    if !is_next || len != Needed::chunk_len(number, file.len, file.chunk) {
+                        return Ok(None);
+                    }
+                    number += 1;
                 }
-                number += 1;
+                batches.push(batch);
             }
-            batches.push(batch);
         }
         Ok((number == needed.first + needed.count).then_some(batches))
+    }
+
+    /// What to ask for, so that the needed chunks come in their order.
+    fn filters(&self, file: &File, needed: Needed) -> Vec<Document> {
+        let numbers = needed.first..needed.first + needed.count;
+        if self.by_id {
+            return numbers.map(|number| doc! { "_id": File::chunk_id(file.id, number) }).collect();
+        }
+        let mut filter = doc! { "files_id": file.id };
+        if needed.count < file.chunks() {
+            filter.insert("n", doc! { "$gte": numbers.start as i64, "$lt": numbers.end as i64 });
+        }
+        vec![filter]
     }
 
     pub(super) async fn delete(&self, key: &Key) -> Result<()> {
@@ -309,14 +360,11 @@ impl Files {
         if self.lazy_delete {
             return self.files.update_many(filter, gone()).await.map_err(from_mongo).map(drop);
         }
-        let old = ids_of(&self.files, filter).await?;
-        for id in &old {
-            self.files.delete_one(doc! { "_id": id }).await.map_err(from_mongo)?;
+        let old = files_of(&self.files, filter).await?;
+        for file in &old {
+            self.files.delete_one(doc! { "_id": file.id }).await.map_err(from_mongo)?;
         }
-        if old.is_empty() {
-            return Ok(());
-        }
-        self.chunks.delete_many(doc! { "files_id": { "$in": old } }).await.map_err(from_mongo).map(drop)
+        self.remove_chunks(&old).await
     }
 
     pub(super) async fn list(&self, each: &mut dyn FnMut(&str)) -> Result<()> {

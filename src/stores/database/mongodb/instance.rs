@@ -8,8 +8,8 @@ use mongodb::bson::{Document, doc};
 use mongodb::options::{ClientOptions, ServerAddress};
 
 use super::connection::{Connection, configure, from_mongo};
-use super::{KEEPER_PATIENCE, MONGOD};
-use crate::host::server::{Launch, Server, SocketDir};
+use super::{KEEPER_PATIENCE, MONGOD, ferret};
+use crate::host::server::{Launch, Program, Server, SocketDir};
 use crate::store::*;
 use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE, own_name};
 
@@ -20,6 +20,30 @@ const PRIVATE_DATABASE: &str = "store";
 /// Where the name of our database in a user's server is kept between closing and opening.
 const DATABASE_FILE: &str = "database";
 
+/// Which program speaks the protocol, where it is started as a private server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Speaker {
+    MongoDb,
+    FerretDb,
+}
+
+impl Speaker {
+    fn program(self) -> Program {
+        match self {
+            Speaker::MongoDb => MONGOD,
+            Speaker::FerretDb => ferret::FERRETDB,
+        }
+    }
+
+    /// What it is started with. Its only socket lies where nobody but us can enter.
+    fn arguments(self, setup: &Setup, data: &Path, sockets: &Path) -> Result<Vec<String>> {
+        match self {
+            Speaker::MongoDb => Ok(arguments(setup, data, sockets)),
+            Speaker::FerretDb => ferret::arguments(setup, data, &socket_in(sockets)),
+        }
+    }
+}
+
 /// A private server.
 pub(super) struct Instance {
     server: Server,
@@ -27,19 +51,13 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    pub(super) fn start(setup: &Setup) -> Result<Instance> {
-        let program = MONGOD.find()?;
+    pub(super) fn start(setup: &Setup, speaker: Speaker) -> Result<Instance> {
+        let program = speaker.program().find()?;
         let data = setup.dir.join("data");
         std::fs::create_dir_all(&data)?;
         let sockets = SocketDir::make()?;
-        let launch = Launch::new(&program.path, setup.dir)
-            .arg(format!("--dbpath={}", data.display()))
-            // Named as an address, the socket is the only one: there is no port. Nobody but us can enter its directory.
-            .arg(format!("--bind_ip={}", socket_in(sockets.path()).display()))
-            .arg(format!("--unixSocketPrefix={}", sockets.path().display()))
-            .arg(format!("--port={PORT_IN_NAME}"))
-            .args(settings(setup));
-        let server = Server::start(&launch)?;
+        let arguments = speaker.arguments(setup, &data, sockets.path())?;
+        let server = Server::start(&Launch::new(&program.path, setup.dir).args(arguments))?;
         let mut instance = Instance { server, sockets };
         let mut options = instance.options();
         configure(&mut options, Duration::from_secs(1), setup.durability);
@@ -72,18 +90,23 @@ fn socket_in(directory: &Path) -> PathBuf {
     directory.join(format!("mongodb-{PORT_IN_NAME}.sock"))
 }
 
-/// What a private server is started with.
-fn settings(setup: &Setup) -> Vec<String> {
-    if setup.options.text("profile") != "tuned" {
-        return Vec::new();
-    }
-    // The cache that every store gets, in WiredTiger's own words: the option for it takes no less than 256 MB.
-    let cache_bytes = setup.cache_bytes.max(8 << 20);
-    vec![
-        format!("--wiredTigerEngineConfigString=cache_size={cache_bytes}"),
+/// What `mongod` is started with.
+fn arguments(setup: &Setup, data: &Path, sockets: &Path) -> Vec<String> {
+    let mut arguments = vec![
+        format!("--dbpath={}", data.display()),
+        // Named as an address, the socket is the only one: there is no port.
+        format!("--bind_ip={}", socket_in(sockets).display()),
+        format!("--unixSocketPrefix={}", sockets.display()),
+        format!("--port={PORT_IN_NAME}"),
+    ];
+    if setup.options.text("profile") == "tuned" {
+        // The cache that every store gets, in WiredTiger's own words: the option for it takes no less than 256 MB.
+        let cache_bytes = setup.cache_bytes.max(8 << 20);
+        arguments.push(format!("--wiredTigerEngineConfigString=cache_size={cache_bytes}"));
         // Statistics that are written to the data directory every second would count as the store's writes.
-        "--setParameter=diagnosticDataCollectionEnabled=false".to_owned(),
-    ]
+        arguments.push("--setParameter=diagnosticDataCollectionEnabled=false".to_owned());
+    }
+    arguments
 }
 
 /// How to connect to a server of the user's.

@@ -1,7 +1,8 @@
-//! MongoDB: files in GridFS or one document per blob, in a private server or one of the user's.
+//! MongoDB and what speaks its protocol: files in GridFS or one document per blob, in a private server or one of the user's.
 
 mod connection;
 mod documents;
+mod ferret;
 mod files;
 mod instance;
 mod session;
@@ -17,7 +18,8 @@ use mongodb::bson::oid::ObjectId;
 use mongodb::options::ClientOptions;
 
 use self::connection::Connection;
-use self::instance::Instance;
+pub(in crate::stores) use self::ferret::{DOCUMENT as FERRET_DOCUMENT, GRIDFS as FERRET_GRIDFS};
+use self::instance::{Instance, Speaker};
 use self::session::MongoSession;
 use self::words::{Product, value_at};
 use crate::host::server::Program;
@@ -79,7 +81,7 @@ pub(in crate::stores) const GRIDFS: Adapter = Adapter {
         PROFILE,
         URL,
     ],
-    caps: |_| Caps { range: true, list: true, blob_bytes_max: None, ..CAPS },
+    caps: |_| GRIDFS_CAPS,
     loss,
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
@@ -87,7 +89,8 @@ pub(in crate::stores) const GRIDFS: Adapter = Adapter {
     needs: Needs::NOTHING,
     open: |setup| {
         let chunk = setup.options.number("chunk") as u32;
-        open(setup, Shape::Files { chunk, by_driver: setup.options.text("access") == "driver" })
+        let by_driver = setup.options.text("access") == "driver";
+        open(setup, Speaker::MongoDb, Shape::Files { chunk, by_driver })
     },
 };
 
@@ -97,19 +100,13 @@ pub(in crate::stores) const DOCUMENT: Adapter = Adapter {
     kind: Kind::Server,
     programs: &[MONGOD],
     options: &[KEY, COMPRESSION, CONNECTION, DELETE, PROFILE, URL],
-    // No operator of the query language cuts a piece out of binary data: a range would be a read of the whole.
-    caps: |options| Caps {
-        range: false,
-        list: KeyForm::of(options) == KeyForm::Digest,
-        blob_bytes_max: Some(DOCUMENT_LIMIT),
-        ..CAPS
-    },
+    caps: |options| Caps { list: KeyForm::of(options) == KeyForm::Digest, ..DOCUMENT_CAPS },
     loss,
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
     memory,
     needs: Needs::NOTHING,
-    open: |setup| open(setup, Shape::Documents),
+    open: |setup| open(setup, Speaker::MongoDb, Shape::Documents),
 };
 
 /// A document has at most 16 MiB. Key and names take a little of it; some servers of this protocol count the command around it
@@ -130,6 +127,11 @@ const CAPS: Caps = Caps {
     one_transaction: None,
     ..Caps::ALL
 };
+
+const GRIDFS_CAPS: Caps = Caps { range: true, list: true, ..CAPS };
+
+/// No operator of the query language cuts a piece out of binary data: a range would be a read of the whole.
+const DOCUMENT_CAPS: Caps = Caps { list: true, blob_bytes_max: Some(DOCUMENT_LIMIT), ..CAPS };
 
 /// WiredTiger's documentation: every block has a checksum, which is verified when it is read. Of other engines nothing is known.
 const INTEGRITY: Integrity =
@@ -154,6 +156,7 @@ enum Shape {
 }
 
 struct Mongo {
+    speaker: Speaker,
     shape: Shape,
     key_form: KeyForm,
     lazy_delete: bool,
@@ -175,10 +178,10 @@ const SHOWN_FILE: &str = "journal-shown";
 /// How long the keeper's commands may take: a checkpoint of much data, or counting it.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(600);
 
-fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
+fn open(setup: &Setup, speaker: Speaker, shape: Shape) -> Result<Box<dyn Store>> {
     let url = setup.options.text("url");
     let (instance, mut options) = if url.is_empty() {
-        let instance = Instance::start(setup)?;
+        let instance = Instance::start(setup, speaker)?;
         let options = instance.options();
         (Some(instance), options)
     } else {
@@ -191,6 +194,7 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
     };
     let keeper = Connection::open(&options, &database, KEEPER_PATIENCE)?;
     let store = Mongo {
+        speaker,
         shape,
         key_form: KeyForm::of(setup.options),
         lazy_delete: setup.options.text("delete") == "lazy",
@@ -221,9 +225,13 @@ impl Mongo {
         if self.instance.is_none() {
             self.check_class(setup)?;
         }
-        if setup.mode == Mode::Create {
-            let compression = setup.options.text(COMPRESSION.name);
-            self.make_collections(compression)?;
+        if setup.mode == Mode::Open {
+            return Ok(());
+        }
+        let compression = setup.options.text(COMPRESSION.name);
+        self.make_collections(compression)?;
+        // FerretDB has no such setting.
+        if self.speaker == Speaker::MongoDb {
             let told = self.compressor()?;
             words::check_compression(compression, COMPRESSION.default, told.as_deref())
                 .map_err(|why| Error::Failed(anyhow!(why)))?;
@@ -270,7 +278,7 @@ impl Mongo {
 
     fn make_collections(&self, compression: &str) -> Result<()> {
         // The vendor's default needs no word, and other servers of this protocol know none.
-        let engine = (compression != COMPRESSION.default).then(|| {
+        let engine = (!["", COMPRESSION.default].contains(&compression)).then(|| {
             doc! { "wiredTiger": { "configString": format!("block_compressor={compression}") } }
         });
         let keeper = self.keeper();
@@ -310,17 +318,22 @@ impl Store for Mongo {
         }
         facts.extend(compressor.map(|name| ("compression".to_owned(), name)));
         // What is asked for is no word of the server's: that it is kept was shown before, or the class refused.
-        let journal = self.durability == Durability::EachWrite;
-        facts.insert("write_concern_asked".into(), format!("w=1 j={journal}"));
+        let (name, asked) = match self.speaker {
+            Speaker::MongoDb => {
+                ("write_concern_asked", format!("w=1 j={}", self.durability == Durability::EachWrite))
+            }
+            Speaker::FerretDb => ("backend_asked", ferret::backend(self.durability)),
+        };
+        facts.insert(name.to_owned(), asked);
         facts
             .insert("server".into(), if self.instance.is_some() { "private" } else { "given by URL" }.into());
         Ok(facts)
     }
 
     /// Makes WiredTiger write a checkpoint, which it would otherwise do once a minute. Nothing is asked of a server of the user's,
-    /// whose own checkpoints go on.
+    /// whose own checkpoints go on, nor of FerretDB, which has no command for it.
     fn settle(&self) -> Result<()> {
-        if self.instance.is_none() {
+        if self.instance.is_none() || self.speaker == Speaker::FerretDb {
             return Ok(());
         }
         self.keeper().ask(doc! { "fsync": 1 }).map(drop)
@@ -345,9 +358,12 @@ impl Store for Mongo {
         self.keeper().size_bytes().map(Some)
     }
 
-    /// WiredTiger's journal.
+    /// WiredTiger's journal, or SQLite's log.
     fn is_log(&self, path: &Path) -> bool {
-        path.components().any(|part| part.as_os_str() == "journal")
+        match self.speaker {
+            Speaker::MongoDb => path.components().any(|part| part.as_os_str() == "journal"),
+            Speaker::FerretDb => has_name(path, |name| name.ends_with("-wal")),
+        }
     }
 
     fn close(self: Box<Self>) -> Result<()> {

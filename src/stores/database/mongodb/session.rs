@@ -6,6 +6,7 @@ use mongodb::bson::{Document, doc};
 use super::connection::{Connection, from_mongo, with_journal};
 use super::documents::Documents;
 use super::files::Files;
+use super::instance::Speaker;
 use super::{Mongo, Shape};
 use crate::store::*;
 
@@ -77,8 +78,9 @@ impl Session for MongoSession<'_> {
 
     /// One small write that waits for the journal. The journal is one sequence: when this write is flushed, so is every
     /// earlier one. (The command `fsync` would write a whole checkpoint, and needs an administrator's rights.)
+    /// FerretDB has flushed every write by then.
     fn sync(&mut self) -> Result<()> {
-        if self.store.durability != Durability::OnSync {
+        if self.store.durability != Durability::OnSync || self.store.speaker == Speaker::FerretDb {
             return Ok(());
         }
         mark(&self.connection, self.marker)
@@ -86,6 +88,9 @@ impl Session for MongoSession<'_> {
 
     /// A client of the driver's makes two connections: one for ops, one that watches the server.
     fn connect(&mut self) -> Result<()> {
+        if self.store.speaker == Speaker::FerretDb {
+            return Err(Error::Unsupported("a connection for each op"));
+        }
         (self.connection, self.content) = connect(self.store)?;
         Ok(())
     }
