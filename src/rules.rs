@@ -201,3 +201,9 @@ pub const PREVIEW_SCALE: f64 = 0.1; // times
 
 /// Above this share of the store's bytes in the page cache after opening, the store has loaded them itself.
 pub const RESIDENT_SHARE_OPENED_MAX: f64 = 0.10; // share
+
+/// What a request of the user's program is taken to last: a difference between places is shown beside it.
+pub const REQUEST_NS: f64 = 1_000_000.0; // ns
+
+/// A difference below this share of such a request decides nothing.
+pub const REQUEST_SHARE: f64 = 0.05; // share

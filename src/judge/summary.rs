@@ -59,6 +59,7 @@ pub fn summarize(plan: &Design, records: &Records) -> Result<RunResult> {
         crossovers: all_crossovers(plan, records, &cells),
         results: cells,
         answer: Vec::new(),
+        advice: None,
         claims: Vec::new(),
         warnings: records.warnings.clone(),
         probes: records.probes.clone(),
@@ -69,6 +70,7 @@ pub fn summarize(plan: &Design, records: &Records) -> Result<RunResult> {
     result.warnings.extend(warnings::from_figures(plan, &result));
     result.claims = claims::judge(&result);
     result.answer = answer::answer(plan, &result);
+    result.advice = answer::advice(plan, &result);
     Ok(result)
 }
 

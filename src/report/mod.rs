@@ -1,5 +1,6 @@
 //! From a result to what people and programs read. No measuring, and no output but what is returned or the file named.
 
+mod advice;
 pub mod besides;
 pub mod causes;
 pub mod crash;

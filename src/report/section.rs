@@ -20,6 +20,8 @@ pub(super) struct Section {
     pub count: fn(&RunResult) -> usize,
     /// Whether it is figures. In a terminal they come first, so that what is said of them stays on the screen.
     pub is_figures: bool,
+    /// Whether it ends what a terminal shows, though a page begins with it.
+    pub is_last: bool,
     /// What stands under its heading in the page.
     pub html: Option<fn(&View<'_>) -> Markup>,
     /// Its text, which is given its title.
@@ -37,6 +39,7 @@ pub(super) const fn new(id: &'static str, title: &'static str) -> Section {
         has: |_| true,
         count: |_| 0,
         is_figures: false,
+        is_last: false,
         html: None,
         terminal: None,
         markdown: None,
@@ -60,6 +63,10 @@ impl Section {
 
     pub(super) const fn figures(self) -> Section {
         Section { is_figures: true, ..self }
+    }
+
+    pub(super) const fn last(self) -> Section {
+        Section { is_last: true, ..self }
     }
 
     pub(super) const fn html(self, html: fn(&View<'_>) -> Markup) -> Section {

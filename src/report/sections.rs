@@ -5,11 +5,12 @@ use anyhow::Result;
 use super::html::{self, Part};
 use super::markdown;
 use super::section::{Section, new};
-use super::{findings, power_cuts, terminal};
+use super::{advice, findings, power_cuts, terminal};
 use crate::result::RunResult;
 
 /// All sections, in their order.
 pub(super) const SECTIONS: &[Section] = &[
+    advice::SECTION,
     new("answer", "Answer").html(html::answer).terminal(terminal::answer).markdown(markdown::answer),
     new("matrix", "Ratios by size")
         .has(|result| !result.matrices.is_empty())
@@ -61,10 +62,11 @@ pub fn html(result: &RunResult) -> Result<String> {
 /// A result as text in a terminal.
 pub fn terminal(result: &RunResult) -> String {
     let mut text = String::new();
-    for is_figures in [true, false] {
-        for section in SECTIONS.iter().filter(|section| section.is_figures == is_figures) {
-            section.terminal.iter().for_each(|write| write(&mut text, result, section.title));
-        }
+    // Figures first: what is said of them stays on the screen, and last what to do.
+    let mut sections: Vec<&Section> = SECTIONS.iter().collect();
+    sections.sort_by_key(|section| (section.is_last, !section.is_figures));
+    for write in sections.iter().filter_map(|section| section.terminal.map(|write| (write, section.title))) {
+        (write.0)(&mut text, result, write.1);
     }
     text.trim_start_matches('\n').to_owned()
 }

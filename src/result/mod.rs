@@ -1,6 +1,7 @@
 //! The result of a run: the only types that are written to files and read back. `docs/result.schema.json` is made
 //! from them. A figure that could not be measured is absent, never 0.
 
+mod advice;
 pub mod cause;
 mod cell;
 mod check;
@@ -21,6 +22,7 @@ mod warning;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::advice::{Advice, Next, Place, Situation, Standing, WorstCase};
 pub use self::cell::{Cache, Cell, HotShare, Interval, PercentileIntervals, Percentiles, SizeBand, Step};
 pub use self::claim::{Claim, ClaimVerdict, Magnitude};
 pub use self::counters::Counters;
@@ -88,6 +90,9 @@ pub struct RunResult {
     pub matrices: Vec<Matrix>,
     /// The sentences of the answer.
     pub answer: Vec<String>,
+    /// What to do; absent where the run is about several sizes, a published claim, or loads of pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<Advice>,
     /// Sizes at which one candidate overtakes another.
     pub crossovers: Vec<Crossover>,
     /// Published statements and what this run says of them.

@@ -25,6 +25,7 @@ mod processes;
 mod subjects;
 mod transactions;
 
+use std::collections::VecDeque;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -68,10 +69,9 @@ fn run() -> Result<ExitCode> {
     }
     trials.extend(liars::trials(&world)?);
     trials.extend(file_systems::trials());
-    // As many servers side by side as trials run at once; more would only take memory.
-    for group in servers.chunks(arguments.test_threads.unwrap_or(1).max(1)) {
-        trials.extend(in_turns(group.iter().map(|subject| of_subject(&world, subject)).collect()));
-    }
+    // Trials of one server wait for each other: with twice as many servers open as trials run at once, few do.
+    let open_at_once = 2 * arguments.test_threads.unwrap_or(1);
+    trials.extend(in_turns(servers.iter().map(|subject| of_subject(&world, subject)), open_at_once));
     #[cfg(feature = "mongodb")]
     trials.extend(marks::trials(&world)?);
     trials.extend(not_compiled());
@@ -177,17 +177,16 @@ fn complete_where_possible(
     }
 }
 
-/// One of each list after the other.
-fn in_turns(lists: Vec<Vec<Trial>>) -> Vec<Trial> {
-    let mut lists: Vec<_> = lists.into_iter().map(Vec::into_iter).collect();
+/// One of each list after the other, of so many lists at once: where one ends, the next begins.
+fn in_turns(lists: impl Iterator<Item = Vec<Trial>>, at_once: usize) -> Vec<Trial> {
+    let mut waiting = lists.map(VecDeque::from).filter(|list| !list.is_empty());
+    let mut open: VecDeque<VecDeque<Trial>> = waiting.by_ref().take(at_once.max(1)).collect();
     let mut all = Vec::new();
-    loop {
-        let before = all.len();
-        all.extend(lists.iter_mut().filter_map(Iterator::next));
-        if all.len() == before {
-            return all;
-        }
+    while let Some(mut list) = open.pop_front() {
+        all.extend(list.pop_front());
+        open.extend(if list.is_empty() { waiting.next() } else { Some(list) });
     }
+    all
 }
 
 /// Stores whose cargo feature is off: said, so that nobody takes them for tested.

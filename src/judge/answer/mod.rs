@@ -1,9 +1,11 @@
 //! The answer in sentences: only what is proved, the absolute difference beside every ratio, and what is not answered.
 
+mod advice;
 mod sizes;
 
 use std::collections::BTreeMap;
 
+pub use self::advice::advice;
 use super::cells::{is_offered, op_ns, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::ranking::{self, League};
@@ -152,12 +154,15 @@ struct Question {
     writes: bool,
     /// Whether it is one that every run is asked.
     is_usual: bool,
+    /// What a column of it is called.
+    short: String,
 }
 
 impl Question {
-    fn usual(title: &str, phases: &[&str], does: &'static str) -> Question {
+    fn usual([short, title]: [&str; 2], phases: &[&str], does: &'static str) -> Question {
         let phases = phases.iter().map(|phase| (*phase).to_owned()).collect();
-        Question { title: title.to_owned(), phases, does, writes: does == "writes", is_usual: true }
+        let (short, title) = (short.to_owned(), title.to_owned());
+        Question { title, phases, does, writes: does == "writes", is_usual: true, short }
     }
 
     /// What a phase by itself is asked.
@@ -172,7 +177,8 @@ impl Question {
             },
         };
         let title = format!("`{}`", phase.id);
-        Question { title, phases: vec![phase.id.clone()], does, writes: phase.writes(), is_usual: false }
+        let (phases, short) = (vec![phase.id.clone()], phase.id.clone());
+        Question { title, phases, does, writes: phase.writes(), is_usual: false, short }
     }
 
     /// Whether it is about little memory.
@@ -194,11 +200,11 @@ const TIGHT_ZIPF: &str = "read-tight-zipf";
 /// others.
 fn standard(plan: &Design, result: &RunResult) -> Vec<Question> {
     let all = [
-        Question::usual("Warm reads", &[WARM], "reads"),
-        Question::usual("Reads that do not fit (memory for 25 % of the data)", &[TIGHT], "reads"),
-        Question::usual("The same, few blobs read most (zipfian)", &[TIGHT_ZIPF], "reads"),
-        Question::usual("Cold reads", &[COLD], "reads"),
-        Question::usual("Durable writes", &["overwrite", "fill"], "writes"),
+        Question::usual(["warm", "Warm reads"], &[WARM], "reads"),
+        Question::usual(["tight", "Reads that do not fit (memory for 25 % of the data)"], &[TIGHT], "reads"),
+        Question::usual(["hot", "The same memory, few blobs read most (zipfian)"], &[TIGHT_ZIPF], "reads"),
+        Question::usual(["cold", "Cold reads"], &[COLD], "reads"),
+        Question::usual(["write", "Durable writes"], &["overwrite", "fill"], "writes"),
     ];
     let has = |question: &Question| plan.phases.iter().any(|phase| question.phases.contains(&phase.id));
     // Memory can be limited on some machines only, and what is kept in memory always fits.
@@ -248,13 +254,17 @@ fn is_of_subject(result: &RunResult, writes: bool) -> bool {
     !(writes && subject(result) == League::Delivery)
 }
 
-fn question(plan: &Design, result: &RunResult, question: &Question) -> String {
-    let cells = question.phases.iter().find_map(|phase| {
+/// The cells of the first of its phases that a question is answered by.
+fn cells_of<'r>(result: &'r RunResult, question: &Question) -> Option<Vec<&'r Cell>> {
+    question.phases.iter().find_map(|phase| {
         let cells: Vec<&Cell> = result.results.iter().filter(|cell| cell.phase == *phase).collect();
         // Baselines do every phase, also one that is for candidates which are not here.
         cells.iter().any(|cell| !ranking::is_baseline(cell)).then_some(cells)
-    });
-    let Some(cells) = cells else {
+    })
+}
+
+fn question(plan: &Design, result: &RunResult, question: &Question) -> String {
+    let Some(cells) = cells_of(result, question) else {
         let phase = &question.phases[0];
         let is_planned = plan.phases.iter().any(|known| known.id == *phase);
         let why = match is_planned {
@@ -328,7 +338,12 @@ fn of_subject(question: &Question, cells: &[&Cell], others: &[League]) -> String
             }
         });
     }
-    let first = groups.first().map(|(_, cells)| cells[0]);
+    let title = titled(question, groups.first().map(|(_, cells)| cells[0]));
+    format!("{title}: {}{}", parts.join(" "), unranked(cells, question.is_tight()))
+}
+
+/// What a question is called by what was done: whether it was cold, in which class, at which rate.
+fn titled(question: &Question, first: Option<&Cell>) -> String {
     let title = match first.map(|cell| cell.cache) {
         Some(Cache::Lukewarm) if question.is_usual => "Lukewarm reads".to_owned(),
         Some(Cache::Lukewarm) => format!("{} (lukewarm)", question.title),
@@ -348,7 +363,7 @@ fn of_subject(question: &Question, cells: &[&Cell], others: &[League]) -> String
         Some(class) => (title, format!(" ({})", class.name())),
     };
     let rate = offered.map_or(String::new(), |rate| format!(" at {} ops/s offered", units::count(rate)));
-    format!("{title}{class}{rate}: {}{}", parts.join(" "), unranked(cells, question.is_tight()))
+    format!("{title}{class}{rate}")
 }
 
 /// Candidates that are not ranked where others are: their figures may look better than those of the leaders. `all`: also those that

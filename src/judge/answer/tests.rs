@@ -42,7 +42,7 @@ fn answer(plan: &Plan, result: &RunResult) -> Vec<String> {
     super::answer(plan, &result)
 }
 
-fn some_stores() -> Vec<String> {
+pub(super) fn some_stores() -> Vec<String> {
     let plan = PlanText::default().resolve(false).unwrap();
     let plain = |candidate: &&Candidate| {
         ![Kind::Baseline, Kind::Technique].contains(&candidate.adapter.kind) && !candidate.label.contains('[')

@@ -218,8 +218,6 @@ fn header(result: &RunResult, title: &str, parts: &[Part]) -> Markup {
 }
 
 pub(super) fn answer(view: &View<'_>) -> Markup {
-    /// A sentence's subject is not longer.
-    const LEAD: usize = 60;
     let result = view.result;
     let (first, rest) = match result.answer.split_first() {
         Some((first, rest)) => (Some(first), rest),
@@ -236,16 +234,21 @@ pub(super) fn answer(view: &View<'_>) -> Markup {
         }
         @if !sentences.is_empty() {
             ul {
-                @for sentence in sentences {
-                    @match sentence.split_once(": ").filter(|(lead, _)| lead.len() <= LEAD && !lead.contains('`')) {
-                        Some((lead, rest)) => li { strong { (lead) ":" } " " (prose(rest)) },
-                        None => li { (prose(sentence)) },
-                    }
-                }
+                @for sentence in sentences { li { (led(sentence)) } }
             }
         }
         @if let Some(last) = last { p.caveat { (prose(last)) } }
         (sweep::winners(result))
+    }
+}
+
+/// A sentence whose subject stands out.
+pub(super) fn led(sentence: &str) -> Markup {
+    /// A subject is not longer.
+    const LEAD: usize = 60;
+    match sentence.split_once(": ").filter(|(lead, _)| lead.len() <= LEAD && !lead.contains('`')) {
+        Some((lead, rest)) => html! { strong { (lead) ":" } " " (prose(rest)) },
+        None => prose(sentence),
     }
 }
 

@@ -18,6 +18,10 @@ fn full() -> RunResult {
     full.claims =
         serde_json::from_value(json!([{"id": "C1", "statement": "s", "verdict": "confirmed"}])).unwrap();
     full.warnings = vec![Warning::Tmpfs];
+    full.advice = serde_json::from_value(json!({"request_ns": 1e6, "situations": [
+        {"title": "Warm reads", "short": "warm", "phase": "read-warm", "fastest_ns": 1.0, "standings": [{"store": "ref", "op_ns": 1.0, "place": "leads"}]}
+    ]}))
+    .unwrap();
     full.pictures = serde_json::from_value(json!([{"store": "ref", "png": ""}])).unwrap();
     full.findings = serde_json::from_value(json!([
         {"store": "ref", "phase": "toy", "round": 1, "title": "t", "columns": [], "lines": [], "bearing": "holds", "verdict": "v"},

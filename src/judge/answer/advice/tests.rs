@@ -1,0 +1,107 @@
+//! Advice on made-up rounds of which is known who is best at what.
+
+use serde_json::{Value, json};
+
+use super::super::tests::some_stores;
+use crate::engine::subjects::candidates;
+use crate::judge::fixture::{around, cell, result};
+use crate::plan::PlanText;
+use crate::result::{Advice, Place};
+
+/// The advice of a run of three candidates, `a`, `b` and `c`, at these seconds of 1,000 ops in each phase, and what differs from an
+/// ordinary cell of the candidate of a number.
+fn of(levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)]) -> Option<Advice> {
+    let stores = some_stores();
+    let mut cells = Vec::new();
+    for (phase, levels) in levels {
+        for (salt, (store, level)) in stores.iter().zip(levels).enumerate() {
+            let rate = if *phase == "overwrite" { "settled_ops_per_s" } else { "ops_per_s" };
+            let mut more = json!({rate: {"median": 1000.0 / level}});
+            let over = over.iter().find(|(number, of, _)| *number == salt && of == phase);
+            if let (Some(more), Some((_, _, Value::Object(over)))) = (more.as_object_mut(), over) {
+                more.extend(over.clone());
+            }
+            cells.push(cell(store, phase, &around(*level, salt), more));
+        }
+    }
+    let text = format!("stores = {stores:?}\nphases = ['fill', 'read-warm', 'read-cold', 'overwrite']");
+    let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
+    let mut result = result(&text, cells, vec![]);
+    result.candidates = candidates(&plan);
+    let mut advice = super::advice(&plan, &result)?;
+    let renamed = |label: &mut String| {
+        *label = stores.iter().zip(["a", "b", "c"]).find(|(store, _)| *store == label).unwrap().1.to_owned();
+    };
+    advice
+        .situations
+        .iter_mut()
+        .filter_map(|situation| situation.next.as_mut())
+        .for_each(|next| renamed(&mut next.store));
+    let standings = advice.situations.iter_mut().flat_map(|situation| &mut situation.standings);
+    standings.for_each(|standing| renamed(&mut standing.store));
+    advice.one_place.iter_mut().for_each(|worst| renamed(&mut worst.store));
+    Some(advice)
+}
+
+fn places(advice: &Advice, phase: &str) -> Vec<(String, Place)> {
+    let situation = advice.situations.iter().find(|situation| situation.phase == phase).unwrap();
+    situation.standings.iter().map(|standing| (standing.store.clone(), standing.place)).collect()
+}
+
+fn named(places: &[(&str, Place)]) -> Vec<(String, Place)> {
+    places.iter().map(|(store, place)| ((*store).to_owned(), *place)).collect()
+}
+
+#[test]
+fn one_place_is_the_one_whose_worst_case_is_least() {
+    let advice = of(&[("read-warm", [1.0, 2.0, 4.0]), ("overwrite", [8.0, 2.0, 1.0])], &[]).unwrap();
+    let warm = [("a", Place::Leads), ("b", Place::Behind), ("c", Place::Behind)];
+    assert_eq!(places(&advice, "read-warm"), named(&warm));
+    let next = advice.situations[0].next.as_ref().unwrap();
+    assert!(next.store == "b" && (0.95e6..1.05e6).contains(&next.more_ns) && !next.is_little, "{next:?}");
+    assert_eq!(places(&advice, "overwrite")[0], ("c".to_owned(), Place::Leads));
+    let worst: Vec<(&str, &str)> =
+        advice.one_place.iter().map(|worst| (worst.store.as_str(), worst.phase.as_str())).collect();
+    assert_eq!(worst[1..], [("c", "read-warm"), ("a", "overwrite")]);
+    // Two ops of 1 ms, with a request of 1 ms, against one.
+    let first = &advice.one_place[0];
+    assert!(first.store == "b" && (0.48..0.52).contains(&first.slower), "{first:?}");
+    assert!((first.slower..0.6).contains(&first.slower_at_most), "{first:?}");
+}
+
+#[test]
+fn who_is_faster_with_the_harness_leads_though_the_harness_is_most_of_it() {
+    let share = |share: f64| json!({"harness_share": share, "not_ranked": {"code": "mostly-harness", "share": share}});
+    let levels = [("read-warm", [1.0, 2.0, 3.0]), ("overwrite", [1.0, 1.0, 1.0])];
+    let advice = of(&levels, &[(0, "read-warm", share(0.6))]).unwrap();
+    assert_eq!(places(&advice, "read-warm")[0], ("a".to_owned(), Place::Leads));
+    let warm = &advice.situations[0].standings;
+    assert!(warm[0].is_bound && !warm[1].is_bound, "{warm:?}");
+    // Of its second 0.4 are the store's at the most: the next takes 5 times as much at the worst, not 2.
+    assert!((5.0..5.3).contains(&warm[1].times_at_most.unwrap()), "{warm:?}");
+    // Who is slower with the harness may be faster without.
+    let advice = of(&levels, &[(2, "read-warm", share(0.6))]).unwrap();
+    assert_eq!(places(&advice, "read-warm")[2], ("c".to_owned(), Place::NotRanked));
+    assert!(advice.one_place.iter().all(|worst| worst.store != "c"), "{advice:?}");
+}
+
+#[test]
+fn who_promises_something_else_is_not_compared() {
+    let more = json!({"loss": {"after_kill": "nothing", "after_power_cut": "nothing"}});
+    let levels = [("read-warm", [1.0, 1.0, 0.5]), ("overwrite", [1.0, 2.0, 0.5])];
+    let advice = of(&levels, &[(2, "overwrite", more)]).unwrap();
+    let overwrite = [("a", Place::Leads), ("b", Place::Behind), ("c", Place::Apart)];
+    assert_eq!(places(&advice, "overwrite"), named(&overwrite));
+    assert_eq!(advice.one_place.iter().map(|worst| worst.store.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+}
+
+#[test]
+fn where_nothing_can_be_chosen_nothing_is_advised() {
+    let failed = |number| {
+        (number, "read-warm", json!({"not_ranked": {"code": "too-short", "ops": 3, "seconds": 0.001}}))
+    };
+    let levels = [("read-warm", [1.0, 2.0, 3.0])];
+    assert!(of(&levels, &[0, 1].map(failed)).is_none());
+    let one = of(&levels, &[failed(0)]).unwrap();
+    assert!(one.one_place.is_empty(), "of one kind of work its leaders are the answer: {one:?}");
+}

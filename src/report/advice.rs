@@ -1,0 +1,253 @@
+//! What to do, as every kind of report shows it: all candidates in one table, a sentence for each kind of work, and one place for
+//! all of them.
+
+use maud::{Markup, html};
+
+use super::html::table::{Entry, Table, named, shown};
+use super::html::{View, led};
+use super::markdown::Page;
+use super::section::{Section, new};
+use super::terminal::{heading, line, wrapped};
+use crate::judge::cells;
+use crate::result::{
+    Advice, CandidateResult, Cell, Kind, Loss, Place, RunResult, Situation, Standing, WorstCase,
+};
+use crate::units;
+
+/// The section.
+pub(super) const SECTION: Section = new("advice", "What to do")
+    .has(|result| result.advice.is_some())
+    .last()
+    .html(html)
+    .terminal(terminal)
+    .markdown(markdown);
+
+/// What the signs behind the times mean.
+const SIGNS: &str = "Time of an op. *: nobody is proved to be faster by what counts. <: more than 30 % of it is the harness, the store itself takes less. +: it promises or does something else, and is not compared. ?: not ranked; the table of its phase says why.";
+
+/// Columns of kinds of work that a terminal has room for.
+const COLUMNS_MAX: usize = 5;
+/// Characters of one, and of a candidate's label: with what is taken on disk, 79 together.
+const WIDTH: usize = 9;
+const LABEL: usize = 24;
+
+/// A candidate's line.
+struct Row<'r> {
+    store: &'r str,
+    standings: Vec<Option<&'r Standing>>,
+    /// Bytes on disk for each byte of blobs.
+    per_byte: Option<f64>,
+}
+
+/// The candidates, those that are nowhere far behind first.
+fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<Row<'r>> {
+    let row = |candidate: &'r CandidateResult| {
+        let store = candidate.store.as_str();
+        let standings: Vec<_> = advice.situations.iter().map(|situation| situation.of(store)).collect();
+        let taken = result.footprints.iter().find(|footprint| footprint.store == store);
+        standings.iter().any(Option::is_some).then(|| Row {
+            store,
+            standings,
+            per_byte: taken.and_then(|footprint| footprint.space_amplification),
+        })
+    };
+    let mut rows: Vec<Row<'r>> = result.candidates.iter().filter_map(row).collect();
+    let place = |row: &Row<'_>| advice.one_place.iter().position(|worst| worst.store == row.store);
+    rows.sort_by_key(|row| place(row).unwrap_or(usize::MAX));
+    rows
+}
+
+/// A time with its sign.
+fn time(standing: Option<&Standing>) -> Option<String> {
+    let standing = standing?;
+    let sign = match standing.place {
+        Place::Leads => "*",
+        Place::Behind => "",
+        Place::Apart => "+",
+        Place::NotRanked => "?",
+    };
+    let bound = if standing.is_bound && standing.place == Place::Leads { "<" } else { "" };
+    Some(format!("{bound}{}{sign}", units::nanoseconds(standing.op_ns?)))
+}
+
+// ---- sentences -------------------------------------------------------------------------------------------------------
+
+/// What is said below the table.
+fn sentences(result: &RunResult, advice: &Advice) -> Vec<String> {
+    let mut all: Vec<String> =
+        advice.situations.iter().map(|situation| of_situation(advice, situation)).collect();
+    all.extend(one_place(advice));
+    all.extend(promises(result, advice));
+    all.extend(servers(result, advice));
+    all
+}
+
+fn of_situation(advice: &Advice, situation: &Situation) -> String {
+    let leads = |standing: &&Standing| standing.place == Place::Leads;
+    let leaders: Vec<&str> =
+        situation.standings.iter().filter(leads).map(|standing| standing.store.as_str()).collect();
+    let choose = format!("{}: {}", situation.title, either(&leaders));
+    let Some(next) = &situation.next else {
+        return format!("{choose}: no difference that counts is proved, choose by what you can operate.");
+    };
+    let (requests, request) = (next.more_ns / advice.request_ns, units::nanoseconds(advice.request_ns));
+    let share = match requests {
+        many if many >= 1.0 => format!("{} times a request of {request}", units::count(many)),
+        share => format!("{} % of a request of {request}", units::count(100.0 * share)),
+    };
+    let little = if next.is_little { ": little, choose by what you can operate" } else { "" };
+    let more = units::nanoseconds(next.more_ns);
+    format!("{choose}. Next is `{}`, {more} more ({share}{little}).", next.store)
+}
+
+/// `a`, `b` or `c`; of many only the first.
+fn either(stores: &[&str]) -> String {
+    const NAMED_MAX: usize = 3;
+    let mut named: Vec<String> = stores.iter().take(NAMED_MAX).map(|store| format!("`{store}`")).collect();
+    if stores.len() > NAMED_MAX {
+        named.push(format!("{} more", stores.len() - NAMED_MAX));
+    }
+    match named.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, first)) => format!("{} or {last}", first.join(", ")),
+        None => "nobody".to_owned(),
+    }
+}
+
+fn one_place(advice: &Advice) -> Option<String> {
+    let title = |phase: &str| {
+        let found = advice.situations.iter().find(|situation| situation.phase == phase);
+        found.map_or(String::new(), |situation| situation.short.clone())
+    };
+    if advice.situations.len() < 2 {
+        return None;
+    }
+    let Some(first) = advice.one_place.first() else {
+        return Some("One place for all of it: no candidate can be compared in every column.".to_owned());
+    };
+    let percent = |percent: f64| format!("{} %", units::count(percent));
+    let shares = |worst: &WorstCase| {
+        (percent((100.0 * worst.slower).round()), percent((100.0 * worst.slower_at_most).ceil()))
+    };
+    let request = units::nanoseconds(advice.request_ns);
+    let (slower, at_most) = shares(first);
+    let mut sentence = format!(
+        "One place for all of it: `{}`. At worst (column `{}`) a request of {request} with one op in it takes {slower} longer than with the fastest, surely less than {at_most}.",
+        first.store,
+        title(&first.phase)
+    );
+    if let Some(next) = advice.one_place.get(1) {
+        let (slower, at_most) = shares(next);
+        let column = title(&next.phase);
+        sentence += &format!(" Next is `{}`: {slower} (`{column}`), surely less than {at_most}.", next.store);
+    }
+    Some(sentence)
+}
+
+/// What candidates promise of a power cut, of the writes that they were asked for.
+fn promises(result: &RunResult, advice: &Advice) -> Option<String> {
+    let mut promises: Vec<(Loss, Vec<&str>)> = Vec::new();
+    let is_shown = |cell: &&Cell| {
+        let is_of =
+            |situation: &Situation| situation.phase == cell.phase && situation.of(&cell.store).is_some();
+        cells::writes(cell) && advice.situations.iter().any(is_of)
+    };
+    for cell in result.results.iter().filter(is_shown) {
+        let Some(loss) = cell.loss.map(|loss| loss.after_power_cut) else { continue };
+        match promises.iter_mut().find(|(known, _)| *known == loss) {
+            Some((_, stores)) if stores.contains(&cell.store.as_str()) => {}
+            Some((_, stores)) => stores.push(&cell.store),
+            None => promises.push((loss, vec![&cell.store])),
+        }
+    }
+    let said = match promises.as_slice() {
+        [] => return None,
+        [(loss, _)] => format!("{}, by all of them", loss.name()),
+        several => {
+            let one = |(loss, stores): &(Loss, Vec<&str>)| format!("{}: {}", loss.name(), either(stores));
+            several.iter().map(one).collect::<Vec<_>>().join("; ")
+        }
+    };
+    Some(format!("After a power cut they promise: {said}. `blobwise crash` shows it."))
+}
+
+/// Which of them are servers, that somebody has to operate.
+fn servers(result: &RunResult, advice: &Advice) -> Option<String> {
+    let is_meant = |candidate: &&CandidateResult| {
+        candidate.kind == Some(Kind::Server)
+            && advice.situations.iter().any(|situation| situation.of(&candidate.store).is_some())
+    };
+    let servers: Vec<String> =
+        result.candidates.iter().filter(is_meant).map(|candidate| format!("`{}`", candidate.store)).collect();
+    (!servers.is_empty()).then(|| format!("Servers, which somebody has to run: {}.", servers.join(", ")))
+}
+
+// ---- the three reports -----------------------------------------------------------------------------------------------
+
+fn terminal(text: &mut String, result: &RunResult, title: &str) {
+    let Some(advice) = &result.advice else { return };
+    heading(text, title);
+    wrapped(text, "", SIGNS);
+    let figures = |figures: &mut dyn Iterator<Item = String>| -> String {
+        figures.take(COLUMNS_MAX).map(|figure| format!("{figure:>WIDTH$}")).collect()
+    };
+    let heads = figures(&mut advice.situations.iter().map(|situation| situation.short.clone()));
+    line(text, &format!("  {:<LABEL$}{heads}{:>8}", "store", "disk/B"));
+    for row in rows(result, advice) {
+        let times = figures(&mut row.standings.iter().map(|of| time(*of).unwrap_or_else(|| "-".to_owned())));
+        let disk = row.per_byte.map_or("-".to_owned(), |share| format!("{share:.2}"));
+        let name = match row.store.chars().count() {
+            fits if fits <= LABEL => format!("{:<LABEL$}", row.store),
+            _ => format!("{}\n  {:<LABEL$}", row.store, ""),
+        };
+        line(text, &format!("  {name}{times}{disk:>8}"));
+    }
+    if advice.situations.len() > COLUMNS_MAX {
+        wrapped(text, "  ", "The other columns are in the report.");
+    }
+    sentences(result, advice).iter().for_each(|sentence| wrapped(text, "- ", sentence));
+}
+
+fn html(view: &View<'_>) -> Markup {
+    let Some(advice) = &view.result.advice else { return html! {} };
+    let titles: Vec<String> =
+        advice.situations.iter().map(|situation| format!("#{}", situation.short)).collect();
+    let mut head = vec!["store"];
+    head.extend(titles.iter().map(String::as_str));
+    head.push("#disk / byte");
+    let mut table = Table::new("Time of an op in each kind of work", &head);
+    for row in rows(view.result, advice) {
+        let entry = |standing: &Option<&Standing>| match (time(*standing), standing.map(|of| of.place)) {
+            (Some(time), Some(Place::Leads)) => Entry::new(html! { (time) }, "leader"),
+            (Some(time), Some(Place::NotRanked)) => Entry::new(html! { (time) }, "unranked"),
+            (time, _) => shown(time, |time| time),
+        };
+        let begin = [named(row.store)];
+        let disk = [shown(row.per_byte, |share| format!("{share:.2}"))];
+        table.push(begin.into_iter().chain(row.standings.iter().map(entry)).chain(disk).collect());
+    }
+    html! {
+        ul { @for sentence in sentences(view.result, advice) { li { (led(&sentence)) } } }
+        (table)
+        p { (SIGNS) }
+    }
+}
+
+fn markdown(page: &mut Page, result: &RunResult, title: &str) {
+    let Some(advice) = &result.advice else { return };
+    page.paragraph(&format!("## {title}"));
+    page.list(&sentences(result, advice));
+    let shorts = advice.situations.iter().map(|situation| situation.short.as_str());
+    let head: Vec<&str> = std::iter::once("store").chain(shorts).chain(["disk / byte"]).collect();
+    let rows = rows(result, advice);
+    let cells = rows.iter().map(|row| {
+        let times = row.standings.iter().map(|standing| time(*standing).unwrap_or_default());
+        let disk = row.per_byte.map(|share| format!("{share:.2}")).unwrap_or_default();
+        std::iter::once(format!("`{}`", row.store)).chain(times).chain([disk]).collect()
+    });
+    page.table(&head, cells);
+    page.paragraph(SIGNS);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! What to do: candidates side by side in each kind of work that a run was asked about.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What follows from a run on one corpus for somebody who has to choose.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Advice {
+    /// What a request of the user's program is taken to last, in nanoseconds: differences are shown beside it.
+    pub request_ns: f64,
+    /// The kinds of work in which at least two candidates can be compared.
+    pub situations: Vec<Situation>,
+    /// The candidates that can be compared in every one of two or more situations; the one whose worst case is least comes first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub one_place: Vec<WorstCase>,
+}
+
+/// One kind of work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Situation {
+    /// What it is, in words.
+    pub title: String,
+    /// The same in a word or two, as a column is called.
+    pub short: String,
+    /// The phase that shows it.
+    pub phase: String,
+    /// What an op of the fastest candidate takes at the least, in nanoseconds: without what the harness may have of it.
+    pub fastest_ns: f64,
+    /// The fastest one behind those that lead; absent where none is proved to be slower.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Next>,
+    /// Every candidate that the answer is about: those that can be compared, the fastest first, and then the others.
+    pub standings: Vec<Standing>,
+}
+
+/// What another choice costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Next {
+    /// The candidate's label.
+    pub store: String,
+    /// What an op of it takes more than one of the fastest, in nanoseconds.
+    pub more_ns: f64,
+    /// Whether that is too little beside a request to decide anything.
+    pub is_little: bool,
+}
+
+/// How a candidate does one kind of work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Standing {
+    /// The candidate's label.
+    pub store: String,
+    /// The mean time of an op in nanoseconds; absent where it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub op_ns: Option<f64>,
+    /// Whether so much of that time is the harness that it is only a bound: the store itself takes less.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_bound: bool,
+    /// Where it stands.
+    pub place: Place,
+    /// How many times the time of the fastest one it takes; absent where it cannot be compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<f64>,
+    /// The same at the most, with 95 % confidence and without what the harness may have of the fastest one's; absent after one
+    /// round, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times_at_most: Option<f64>,
+}
+
+/// Where a candidate stands among those that can be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// No other is proved to be faster by what counts.
+    Leads,
+    /// Another one is.
+    Behind,
+    /// It promises or does something else, and is not comparable with the others.
+    Apart,
+    /// Its figure says nothing of it, or it has none.
+    NotRanked,
+}
+
+/// The situation in which a candidate is worst.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WorstCase {
+    /// The candidate's label.
+    pub store: String,
+    /// The phase of that situation.
+    pub phase: String,
+    /// By which share a request with one op in it takes longer there than with the fastest candidate.
+    pub slower: f64,
+    /// By which share it does at the most, in any situation, with 95 % confidence in each.
+    pub slower_at_most: f64,
+}
+
+impl Situation {
+    /// How a candidate does it.
+    pub fn of(&self, store: &str) -> Option<&Standing> {
+        self.standings.iter().find(|standing| standing.store == store)
+    }
+}
