@@ -1,6 +1,7 @@
 //! Bonnie++ and fio, the real programs, in the same rounds and places as our own tests.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -11,7 +12,7 @@ use super::bonnie;
 use super::visit::Came;
 use super::{Asked, Site};
 use crate::host::machine;
-use crate::host::server::{Launch, Program, run_to_end};
+use crate::host::server::{Launch, Program, run_unless_stopped};
 use crate::input::read_text;
 use crate::result::disk::{Absent, By, Round, Test, What};
 
@@ -33,14 +34,21 @@ pub fn lacks(by: By) -> Option<anyhow::Error> {
     }
 }
 
-/// Does a program's tests in a directory of their own, which is removed.
-pub fn go(by: By, asked: &Asked, site: &Site, round: u32, is_direct: bool) -> Result<Vec<Came>> {
+/// Does a program's tests in a directory of their own, which is removed. Where it is stopped, what came is not all.
+pub fn go(
+    by: By,
+    asked: &Asked,
+    site: &Site,
+    round: u32,
+    is_direct: bool,
+    stop: &AtomicBool,
+) -> Result<Vec<Came>> {
     let dir = site.path.join("beside");
     std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
     machine::sync_filesystem(&dir)?;
     let outcome = match by {
-        By::Fio => fio(asked, &dir, round, is_direct),
-        By::Bonnie => bonnie(asked, &dir, round),
+        By::Fio => fio(asked, &dir, round, is_direct, stop),
+        By::Bonnie => bonnie(asked, &dir, round, stop),
         By::Blobwise => Ok(Vec::new()),
     };
     std::fs::remove_dir_all(&dir).with_context(|| format!("cannot remove `{}`", dir.display()))?;
@@ -50,7 +58,7 @@ pub fn go(by: By, asked: &Asked, site: &Site, round: u32, is_direct: bool) -> Re
 // ---- Bonnie++ ------------------------------------------------------------------------------------------------------
 
 /// Without its tests by single bytes, which measure the processor. It reads what it has just written, from the cache where that has it.
-fn bonnie(asked: &Asked, dir: &Path, round: u32) -> Result<Vec<Came>> {
+fn bonnie(asked: &Asked, dir: &Path, round: u32, stop: &AtomicBool) -> Result<Vec<Came>> {
     let program = BONNIE.find()?.path;
     // It takes whole MiB, and files by the thousand.
     let size = format!("{}:{BLOCK_BYTES}", asked.file_bytes >> 20);
@@ -59,7 +67,9 @@ fn bonnie(asked: &Asked, dir: &Path, round: u32) -> Result<Vec<Came>> {
     let launch = Launch::new(&program, dir).log(log.clone());
     // It would refuse a file that fits into the memory that it is told of.
     let launch = launch.args(["-d", ".", "-s", &size, "-n", &files, "-r", "0", "-f", "-q", "-m", "blobwise"]);
-    run_to_end(&launch, PATIENCE)?;
+    if !run_unless_stopped(&launch, PATIENCE, stop)? {
+        return Ok(Vec::new());
+    }
     let said = read_text(&log, REPORT_BYTES_MAX)?;
     let table = said.lines().filter(|line| line.contains(",blobwise,")).collect::<Vec<&str>>().join("\n");
     let lines = bonnie::read(&table, BLOCK_BYTES as u64).context("what Bonnie++ wrote")?;
@@ -72,9 +82,10 @@ fn bonnie(asked: &Asked, dir: &Path, round: u32) -> Result<Vec<Came>> {
 // ---- fio -----------------------------------------------------------------------------------------------------------
 
 /// First it makes its file as the test of writing, then it does what needs one. It drops the file from the cache before each job.
-fn fio(asked: &Asked, dir: &Path, round: u32, is_direct: bool) -> Result<Vec<Came>> {
+fn fio(asked: &Asked, dir: &Path, round: u32, is_direct: bool, stop: &AtomicBool) -> Result<Vec<Came>> {
     let test = |what: What, threads: u32| Test { what, threads };
-    let mut came = jobs(asked, dir, round, &[(test(What::Write, 1), "rw=write\nend_fsync=1\n".to_owned())])?;
+    let mut came =
+        jobs(asked, dir, round, &[(test(What::Write, 1), "rw=write\nend_fsync=1\n".to_owned())], stop)?;
     let timed = format!("time_based\nruntime={}ms\n", (asked.seconds * 1000.0).round());
     let mut others = vec![(test(What::Read, 1), "rw=read\n".to_owned())];
     for threads in &asked.threads {
@@ -83,14 +94,20 @@ fn fio(asked: &Asked, dir: &Path, round: u32, is_direct: bool) -> Result<Vec<Cam
         others.push((test(What::RandomWrite, *threads), format!("rw=randwrite\nend_fsync=1\n{how}")));
     }
     others.push((test(What::Flush, 1), format!("rw=write\nfdatasync=1\n{timed}")));
-    came.extend(jobs(asked, dir, round, &others)?);
+    came.extend(jobs(asked, dir, round, &others, stop)?);
     let random = [What::RandomRead, What::RandomWrite];
     came.iter_mut().for_each(|came| came.is_direct = is_direct && random.contains(&came.test.what));
     Ok(came)
 }
 
 /// Does jobs one after the other, and reads what came of each.
-fn jobs(asked: &Asked, dir: &Path, round: u32, jobs: &[(Test, String)]) -> Result<Vec<Came>> {
+fn jobs(
+    asked: &Asked,
+    dir: &Path,
+    round: u32,
+    jobs: &[(Test, String)],
+    stop: &AtomicBool,
+) -> Result<Vec<Came>> {
     let Asked { file_bytes, .. } = asked;
     let mut text = format!(
         "[global]\nfilename=file\nsize={file_bytes}\nbs={BLOCK_BYTES}\nioengine=psync\nthread\nfallocate=none\nrandrepeat=0\n\
@@ -103,7 +120,9 @@ fn jobs(asked: &Asked, dir: &Path, round: u32, jobs: &[(Test, String)]) -> Resul
     std::fs::write(&orders, text)?;
     let program = FIO.find()?.path;
     let launch = Launch::new(&program, dir).args(["jobs", "--output-format=json", "--output=report"]);
-    run_to_end(&launch, PATIENCE)?;
+    if !run_unless_stopped(&launch, PATIENCE, stop)? {
+        return Ok(Vec::new());
+    }
     let report = read_text(&report, REPORT_BYTES_MAX)?;
     let report: Value = serde_json::from_str(&report).context("fio's report is not JSON")?;
     let one = |(index, (test, _)): (usize, &(Test, String))| {

@@ -85,7 +85,11 @@ pub fn measure(
             };
             take(By::Blobwise, came);
             for by in asked.beside.iter().copied() {
-                take(by, beside::go(by, asked, site, round, is_direct)?);
+                let came = beside::go(by, asked, site, round, is_direct, stop)?;
+                if stop.load(Ordering::Relaxed) {
+                    return Ok(rows);
+                }
+                take(by, came);
             }
         }
     }

@@ -146,8 +146,10 @@ fn warnings(report: &Report) -> Vec<Warning> {
         if place.devices > 1 && !place.is_limited {
             warnings.push(Warning::OneDisk { place: name() });
         }
-        if !place.is_own && place.device.is_some() {
-            warnings.push(Warning::SharedDevice { place: name() });
+        match &place.device {
+            None if is_measured(report, place) => warnings.push(Warning::NoDevice { place: name() }),
+            Some(_) if !place.is_own => warnings.push(Warning::SharedDevice { place: name() }),
+            _ => {}
         }
         let own = || report.rows.iter().filter(|row| row.by == By::Blobwise && row.place == place.name);
         if own().any(|row| row.test.what == What::RandomRead && !row.is_direct) {

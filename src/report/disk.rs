@@ -206,7 +206,8 @@ fn difference(of: &Difference) -> String {
     let behind =
         of.behind.iter().map(|Behind { place, ratio }| format!("`{place}` {}", interval::text(ratio)));
     let behind: Vec<String> = behind.collect();
-    format!("{}: {led}. Of the rate of `{}`: {}.", of.test, of.leaders[0], behind.join(", "))
+    let rate = if let [_] = leaders.as_slice() { "its rate" } else { &format!("the rate of {}", leaders[0]) };
+    format!("{}: {led}. Of {rate}: {}.", of.test, behind.join(", "))
 }
 
 /// How other programs' figures differ from ours: a sentence for each of them in each place.
@@ -262,6 +263,9 @@ fn warned(warning: &Warning, seconds: f64) -> String {
         ),
         Warning::OneDisk { place } => format!(
             "`{place}`: its devices are files on one disk. Together they are no faster than that disk; try --device-limit 50MB/s."
+        ),
+        Warning::NoDevice { place } => format!(
+            "`{place}`: the kernel names no device below it. That reads came from the disk is known by the page cache alone."
         ),
         Warning::RemembersDeletions { place } => format!(
             "`{place}`: for each file that its file system makes, it goes over what was deleted there in the last minutes. Making files \

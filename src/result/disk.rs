@@ -331,6 +331,11 @@ pub enum Warning {
         /// The place.
         place: String,
     },
+    /// The kernel names no device below it, so that nothing was counted and no device confirms what was read.
+    NoDevice {
+        /// The place.
+        place: String,
+    },
     /// The file system takes no direct I/O: random reads and writes went through the page cache.
     NotDirect {
         /// The place.

@@ -68,6 +68,12 @@ fn directory() -> Outcome {
     }
     assert!(said.stdout.lines().skip(1).all(|line| line.len() <= 80), "{}", said.stdout);
     assert!(work.names("place").is_empty());
+    // A test of a minute is under way, or will be.
+    let long = "disk --dir place --size 1MB --files 10 --threads 1 --seconds 60";
+    let child = until(start(work.command(BLOBWISE).args(long.split(' '))), "round 1: place", 1);
+    send(&child, Signal::INT);
+    assert_eq!(wait(child).ended(130).stdout, "");
+    assert!(work.names("place").is_empty());
     Ok(())
 }
 

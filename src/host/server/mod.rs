@@ -29,6 +29,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -442,16 +443,22 @@ fn meet(supervisor: &mut Child, order: &[u8]) -> Result<Started> {
 
 /// Runs a program to its end, supervised like a server, and fails with the end of its output if it fails.
 pub fn run_to_end(launch: &Launch, patience: Duration) -> Result<()> {
+    run_unless_stopped(launch, patience, &AtomicBool::new(false)).map(drop)
+}
+
+/// The same, but it is ended as soon as `stop` is set: false then.
+pub fn run_unless_stopped(launch: &Launch, patience: Duration, stop: &AtomicBool) -> Result<bool> {
     const POLL: Duration = Duration::from_millis(5);
     let server = Server::start(launch)?;
     let begin = crate::host::machine::uptime();
     loop {
         match server.ended()? {
-            Some(status) if status.success() => return Ok(()),
+            Some(status) if status.success() => return Ok(true),
             Some(status) => bail!("`{}` failed with {status}{}", server.name, server.log_end()),
             None if crate::host::machine::uptime() - begin > patience => {
                 bail!("`{}` did not end within {} s{}", server.name, patience.as_secs(), server.log_end())
             }
+            None if stop.load(Ordering::Relaxed) => return Ok(false),
             None => std::thread::sleep(POLL),
         }
     }
