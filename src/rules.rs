@@ -45,6 +45,12 @@ pub const READ_SHARE: f64 = 0.1; // share
 /// A phase that reads less than this, in bytes, has not read from the device: a page of a program or of a directory is no blob.
 pub const READ_BYTES_MIN: u64 = 262_144; // bytes
 
+/// A test of a disk that reads from it makes its device read no less than this share of what it read: what others ask only adds.
+pub const DEVICE_READ_SHARE_MIN: f64 = 0.95; // share
+
+/// A disk with a cache that takes less than this for half of its flushes has one that outlives power cuts, or does not flush.
+pub const FLUSH_NS_MIN: u64 = 100_000; // nanoseconds
+
 /// Rounds that read less than this share of what one of them did read nothing in comparison.
 pub const NOTHING_SHARE: f64 = 0.1; // share
 

@@ -7,7 +7,7 @@ use crate::result::Percentiles;
 use crate::result::disk::{
     Absent, Behind, By, Difference, Report, Round, Row, Test, TestedPlace, Warning, What,
 };
-use crate::rules::{LEAST_SECONDS, VERDICT_ROUNDS};
+use crate::rules::{DEVICE_READ_SHARE_MIN, FLUSH_NS_MIN, LEAST_SECONDS, VERDICT_ROUNDS};
 
 /// Works out what follows from the rounds.
 pub fn judge(report: &mut Report) {
@@ -28,14 +28,11 @@ fn is_alike(row: &Row, own: &Row) -> bool {
     is_told && row.is_direct == own.is_direct && (row.by, row.test.what) != (By::Bonnie, What::Rewrite)
 }
 
-/// What is read from the disk makes its device read no less than this share of it. What others ask of it only adds to that.
-const READ_SHARE_MIN: f64 = 0.95;
-
 /// Rate and times of a row; none where its device contradicts it.
 fn of_row(row: &mut Row, block_bytes: u64) {
     let share = row.rounds.iter().filter_map(|round| share_read(row, round, block_bytes));
     let least = share.fold(f64::INFINITY, f64::min);
-    if least < READ_SHARE_MIN {
+    if least < DEVICE_READ_SHARE_MIN {
         row.absent = Some(Absent::NotRead { share: least });
         return;
     }
@@ -115,10 +112,6 @@ fn difference(report: &Report, test: Test) -> Option<Difference> {
 }
 
 // ---- warnings ----------------------------------------------------------------------------------------------------
-
-/// A disk that keeps what it was told when a flush returns takes no less than this for half of its flushes: what does has a cache that
-/// outlives power cuts, or does not flush.
-const FLUSH_NS_MIN: u64 = 100_000;
 
 /// Why figures may say something else than they seem to. They follow from what the report has.
 fn warnings(report: &Report) -> Vec<Warning> {

@@ -18,7 +18,8 @@ pub fn terminal(report: &Report) -> String {
     let mut text = String::new();
     wrapped(&mut text, "", &head(report));
     for place in &report.places {
-        heading(&mut text, &format!("{}: {}", place.name, place.disk));
+        text.push('\n');
+        wrapped(&mut text, &format!("{}: ", place.name), &place.disk);
         table(&mut text, report, place);
     }
     text.push('\n');
