@@ -109,12 +109,14 @@ fn of_subject(world: &Arc<World>, subject: &Arc<Subject>) -> Vec<Trial> {
         .collect()
 }
 
-/// Options of servers are tried on one open server each: what starts another one is left to the plain candidates. A slow server
-/// answers in one class what none makes a difference to.
+/// Options of servers are tried on one open server each: what starts another one is left to the plain candidates. What a class may
+/// change of a slow server (flushes, kills, where it writes) is tried in each, all else in the strongest.
 fn is_worth_a_server(check: &Check, subject: &Subject) -> bool {
     match check.run {
-        Run::Open(_) => !subject.is_slow() || subject.durability == Durability::OnSync,
-        Run::Own(_) | Run::Process(_) => !subject.is_server() || subject.plain,
+        Run::Process(_) => !subject.is_server() || subject.plain,
+        _ if subject.is_slow() => subject.durability == Durability::EachWrite,
+        Run::Own(_) => !subject.is_server() || subject.plain,
+        Run::Open(_) => true,
     }
 }
 

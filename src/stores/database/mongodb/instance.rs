@@ -61,7 +61,10 @@ impl Instance {
         let mut instance = Instance { server, sockets };
         let mut options = instance.options();
         configure(&mut options, Duration::from_secs(1), setup.durability);
+        let socket = socket_in(instance.sockets.path());
         instance.server.wait_until_ready(START_PATIENCE, || {
+            // Where nobody listens yet, the driver asks again after half a second only.
+            anyhow::ensure!(socket.exists(), "it does not listen");
             Ok(Connection::open(&options, "admin", START_PATIENCE).map(drop)?)
         })?;
         Ok(instance)
