@@ -132,14 +132,14 @@ fn one_place(advice: &Advice) -> Option<String> {
     let request = units::nanoseconds(advice.request_ns);
     let (slower, at_most) = shares(first);
     let mut sentence = format!(
-        "One place for all of it: `{}`. At worst (column `{}`) a request of {request} with one op in it takes {slower} longer than with the fastest, surely less than {at_most}.",
+        "One place for all of it: `{}`. At worst (column `{}`) a request of {request} with one op in it takes {slower} longer than with the fastest (below {at_most} with 95 % confidence).",
         first.store,
         title(&first.phase)
     );
     if let Some(next) = advice.one_place.get(1) {
         let (slower, at_most) = shares(next);
         let column = title(&next.phase);
-        sentence += &format!(" Next is `{}`: {slower} (`{column}`), surely less than {at_most}.", next.store);
+        sentence += &format!(" Next is `{}`: {slower} (`{column}`, below {at_most}).", next.store);
     }
     Some(sentence)
 }

@@ -106,9 +106,23 @@ pub struct Trace {
 /// these only our own process is watched.
 const TRACED_BY_ITS_SUPERVISOR: &[&str] = &["s3"];
 
+/// strace ended with a trace half written. Where a process is stopped and goes on at once, strace may ask for it to stay stopped too
+/// late, and gives up: `ptrace(PTRACE_LISTEN,pid:1,sig:0): Input/output error`.
+#[derive(Debug, thiserror::Error)]
+#[error("strace gave up: {0}")]
+struct GaveUp(String);
+
 impl Trace {
-    /// Runs a child under strace. The trace lies beside the store.
+    /// Runs a child under strace, and once more where strace gives up.
     fn of(case: &Case) -> Result<Trace> {
+        match Trace::once(case) {
+            Err(error) if error.is::<GaveUp>() => Trace::once(case),
+            outcome => outcome,
+        }
+    }
+
+    /// The trace lies beside the store.
+    fn once(case: &Case) -> Result<Trace> {
         case.world.warm(case.subject, BLOB_BYTES_MAX)?;
         let home = case.world.home()?;
         let file = home.around().join("trace");
@@ -143,6 +157,9 @@ impl Trace {
             CannotCheck(format!("`strace` cannot be started ({error}); apt-get install strace"))
         })?;
         let said = String::from_utf8_lossy(&output.stderr);
+        if said.contains("ptrace(PTRACE_LISTEN") {
+            bail!(GaveUp(said.trim().to_owned()));
+        }
         if said.contains("PTRACE") || said.contains("ptrace") {
             bail!(CannotCheck(format!("tracing is refused here: {}", said.trim())));
         }

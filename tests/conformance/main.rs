@@ -25,7 +25,6 @@ mod processes;
 mod subjects;
 mod transactions;
 
-use std::collections::VecDeque;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -69,9 +68,10 @@ fn run() -> Result<ExitCode> {
     }
     trials.extend(liars::trials(&world)?);
     trials.extend(file_systems::trials());
-    // Trials of one server wait for each other: with twice as many servers open as trials run at once, few do.
-    let open_at_once = 2 * arguments.test_threads.unwrap_or(1);
-    trials.extend(in_turns(servers.iter().map(|subject| of_subject(&world, subject)), open_at_once));
+    // As many servers side by side as trials run at once; more would only take memory.
+    for group in servers.chunks(arguments.test_threads.unwrap_or(1).max(1)) {
+        trials.extend(in_turns(group.iter().map(|subject| of_subject(&world, subject)).collect()));
+    }
     #[cfg(feature = "mongodb")]
     trials.extend(marks::trials(&world)?);
     trials.extend(not_compiled());
@@ -110,12 +110,12 @@ fn of_subject(world: &Arc<World>, subject: &Arc<Subject>) -> Vec<Trial> {
 }
 
 /// Options of servers are tried on one open server each: what starts another one is left to the plain candidates. What a class may
-/// change of a slow server (flushes, kills, where it writes) is tried in each, all else in the strongest.
+/// change of a slow server (flushes, kills, where it writes) is tried in each with one of its candidates, all else in the strongest.
 fn is_worth_a_server(check: &Check, subject: &Subject) -> bool {
     match check.run {
-        Run::Process(_) => !subject.is_server() || subject.plain,
+        Run::Process(_) if subject.shows_classes() => !subject.is_server() || subject.plain,
         _ if subject.is_slow() => subject.durability == Durability::EachWrite,
-        Run::Own(_) => !subject.is_server() || subject.plain,
+        Run::Own(_) | Run::Process(_) => !subject.is_server() || subject.plain,
         Run::Open(_) => true,
     }
 }
@@ -179,16 +179,17 @@ fn complete_where_possible(
     }
 }
 
-/// One of each list after the other, of so many lists at once: where one ends, the next begins.
-fn in_turns(lists: impl Iterator<Item = Vec<Trial>>, at_once: usize) -> Vec<Trial> {
-    let mut waiting = lists.map(VecDeque::from).filter(|list| !list.is_empty());
-    let mut open: VecDeque<VecDeque<Trial>> = waiting.by_ref().take(at_once.max(1)).collect();
+/// One of each list after the other.
+fn in_turns(lists: Vec<Vec<Trial>>) -> Vec<Trial> {
+    let mut lists: Vec<_> = lists.into_iter().map(Vec::into_iter).collect();
     let mut all = Vec::new();
-    while let Some(mut list) = open.pop_front() {
-        all.extend(list.pop_front());
-        open.extend(if list.is_empty() { waiting.next() } else { Some(list) });
+    loop {
+        let before = all.len();
+        all.extend(lists.iter_mut().filter_map(Iterator::next));
+        if all.len() == before {
+            return all;
+        }
     }
-    all
 }
 
 /// Stores whose cargo feature is off: said, so that nobody takes them for tested.

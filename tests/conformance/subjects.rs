@@ -68,6 +68,11 @@ impl Subject {
         self.family() == "ferretdb"
     }
 
+    /// Whether it is tried what each class changes. A slow server has one setting for all its candidates: one of them is enough.
+    pub fn shows_classes(&self) -> bool {
+        !self.is_slow() || self.adapter.name == "ferretdb/document"
+    }
+
     /// Whether every op connects anew, which is the caller's part.
     pub fn connects_each_op(&self) -> bool {
         self.traits().connects == Connects::EachOp

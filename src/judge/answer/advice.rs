@@ -74,7 +74,8 @@ fn next(standings: &[Standing]) -> Option<Next> {
     let fastest =
         standings.iter().filter(|standing| standing.place == Place::Leads).find_map(|of| of.op_ns)?;
     let next = standings.iter().find(|standing| standing.place == Place::Behind)?;
-    let more_ns = next.op_ns? - fastest;
+    // Who leads is decided by paired rounds, in which a time by itself has no part.
+    let more_ns = (next.op_ns? - fastest).max(0.0);
     Some(Next { store: next.store.clone(), more_ns, is_little: more_ns < REQUEST_SHARE * REQUEST_NS })
 }
 

@@ -58,7 +58,7 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     for words in [
         "Warm reads: `a`. Next is `b`, 20 us more (2 % of a request of 1 ms: little, choose by what you can operate).",
         "Durable writes (on-sync): `b`. Next is `a`, 300 us more (30 % of a request of 1 ms).",
-        "One place for all of it: `a`. At worst (column `write`) a request of 1 ms with one op in it takes 28 % longer than with the fastest, surely less than 32 %. Next is `b`: 150 % (`warm`), surely less than 30k %.",
+        "One place for all of it: `a`. At worst (column `write`) a request of 1 ms with one op in it takes 28 % longer than with the fastest (below 32 % with 95 % confidence). Next is `b`: 150 % (`warm`, below 30k %).",
         "After a power cut they promise: recent writes lost, by all of them.",
         "Servers, which somebody has to run: `b`.",
     ] {
