@@ -115,6 +115,8 @@ fn either(stores: &[&str]) -> String {
 }
 
 fn one_place(advice: &Advice) -> Option<String> {
+    /// Below half a per cent, nothing is printed.
+    const SAME: f64 = 0.005;
     let title = |phase: &str| {
         let found = advice.situations.iter().find(|situation| situation.phase == phase);
         found.map_or(String::new(), |situation| situation.short.clone())
@@ -131,15 +133,27 @@ fn one_place(advice: &Advice) -> Option<String> {
     };
     let request = units::nanoseconds(advice.request_ns);
     let (slower, at_most) = shares(first);
-    let mut sentence = format!(
-        "One place for all of it: `{}`. At worst (column `{}`) a request of {request} with one op in it takes {slower} longer than with the fastest (below {at_most} with 95 % confidence).",
-        first.store,
-        title(&first.phase)
-    );
+    let column = title(&first.phase);
+    let mut sentence = match first.slower < SAME {
+        true => format!(
+            "One place for all of it: `{}`, the fastest in every column or as good as that.",
+            first.store
+        ),
+        false => format!(
+            "One place for all of it: `{}`. At worst (column `{column}`) a request of {request} with one op in it takes {slower} longer than with the fastest (below {at_most} with 95 % confidence).",
+            first.store
+        ),
+    };
     if let Some(next) = advice.one_place.get(1) {
         let (slower, at_most) = shares(next);
         let column = title(&next.phase);
-        sentence += &format!(" Next is `{}`: {slower} (`{column}`, below {at_most}).", next.store);
+        let store = &next.store;
+        sentence += &match first.slower < SAME {
+            true => format!(
+                " Next is `{store}`: a request of {request} with one op in it takes at worst {slower} longer (`{column}`, below {at_most} with 95 % confidence)."
+            ),
+            false => format!(" Next is `{store}`: {slower} (`{column}`, below {at_most})."),
+        };
     }
     Some(sentence)
 }

@@ -64,6 +64,10 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     ] {
         assert!(said.contains(words), "{words}\n{text}");
     }
+    let (_, text) = shown(|advice| advice["one_place"][0]["slower"] = json!(0.001));
+    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let best = "`a`, the fastest in every column or as good as that. Next is `b`: a request of 1 ms with one op in it takes at worst 150 % longer (`warm`, below 30k % with 95 % confidence).";
+    assert!(said.contains(best), "{text}");
     let (_, text) = shown(|advice| advice["one_place"] = json!([]));
     assert!(text.contains("no candidate can be compared in every column"), "{text}");
     let (_, text) = shown(|advice| advice["situations"][1]["next"]["more_ns"] = json!(2_000_000.0));
