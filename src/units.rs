@@ -61,6 +61,15 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// Words one after the other: `a, b and c`; `joint` stands before the last one.
+pub fn listed(words: &[String], joint: &str) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} {joint} {last}", first.join(", ")),
+    }
+}
+
 /// A number of things with their name in the singular or plural: `1 round`, `10 rounds`.
 pub fn counted<N: Display + PartialEq + From<u8>>(number: N, thing: &str) -> String {
     let plural = if number == N::from(1) { "" } else { "s" };

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::result::disk::{Absent, By, Report, Round, Row, Test, TestedPlace, What};
+use crate::result::disk::{Absent, By, Report, Round, Row, Test, What};
 use crate::units::parse_bytes;
 
 /// The first field of every line.
@@ -153,14 +153,11 @@ pub fn rows(lines: &[Line], block_bytes: u64) -> Vec<Row> {
 /// Our rows as its table: a line for each place and round. What it measures and we do not is empty.
 pub fn written(report: &Report) -> String {
     let mut text = String::new();
-    let is_ours = |place: &&TestedPlace| {
-        report.rows.iter().any(|row| row.by == By::Blobwise && row.place == place.name)
-    };
-    for place in report.places.iter().filter(is_ours) {
+    for place in report.measured() {
         for round in 1..=report.rounds {
-            let own = |row: &&Row| row.by == By::Blobwise && row.place == place.name && row.absent.is_none();
+            let own = |row: &&Row| row.place == place.name && row.absent.is_none();
             let of = |what: What| {
-                let row = report.rows.iter().filter(own).find(|row| row.test.what == what)?;
+                let row = report.ours().filter(own).find(|row| row.test.what == what)?;
                 row.rounds.iter().find(|one| one.round == round)
             };
             let mut fields = vec![String::new(); FIELDS];

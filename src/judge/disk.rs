@@ -1,8 +1,8 @@
 //! Statistics of disks: a rate with its interval for each test, how places differ, and what to be careful about.
 
-use super::compare::{Series, rank};
+use super::compare::{Series, rank, with_reference};
 use super::histogram::{self, Histogram};
-use super::interval::{paired_ratio, rate};
+use super::interval::rate;
 use crate::result::Percentiles;
 use crate::result::disk::{
     Absent, Behind, By, Difference, Report, Round, Row, Test, TestedPlace, Warning, What,
@@ -13,10 +13,12 @@ use crate::rules::{DEVICE_READ_SHARE_MIN, FLUSH_NS_MIN, LEAST_SECONDS, VERDICT_R
 pub fn judge(report: &mut Report) {
     let block_bytes = report.block_bytes;
     report.rows.iter_mut().for_each(|row| of_row(row, block_bytes));
-    let ours: Vec<Row> = report.rows.iter().filter(|row| row.by == By::Blobwise).cloned().collect();
+    let ours: Vec<Row> = report.ours().cloned().collect();
     for row in report.rows.iter_mut().filter(|row| row.by != By::Blobwise) {
         let own = ours.iter().find(|own| own.place == row.place && own.test == row.test);
-        row.over_ours = own.filter(|own| is_alike(row, own)).and_then(|own| over(row, own));
+        let alike = own.filter(|own| is_alike(row, own));
+        let over = alike.and_then(|own| with_reference(&series(row), &series(own)));
+        row.over_ours = over.map(|(ratio, _)| ratio);
     }
     report.differences = differences(report);
     report.warnings.extend(warnings(report));
@@ -68,14 +70,6 @@ fn series(row: &Row) -> Series {
     Series { label: row.place.clone(), rates, slack: 0.0 }
 }
 
-/// One row over another, by the rounds that both have.
-fn over(row: &Row, own: &Row) -> Option<crate::result::Interval> {
-    let (theirs, ours) = (series(row), series(own));
-    let pairs = theirs.rates.iter().filter_map(|(round, rate)| Some((*rate, *ours.rates.get(round)?)));
-    let (a, b): (Vec<f64>, Vec<f64>) = pairs.unzip();
-    paired_ratio(&a, &b)
-}
-
 /// Whether a test took so little time in a round that the round says little.
 pub fn is_too_short(row: &Row) -> bool {
     row.rounds.iter().any(|round| round.seconds < LEAST_SECONDS)
@@ -84,17 +78,12 @@ pub fn is_too_short(row: &Row) -> bool {
 /// How places compare, in each test that at least two of them have in at least two rounds. What is only memory is left out: it says
 /// nothing of a disk.
 fn differences(report: &Report) -> Vec<Difference> {
-    let mut tests: Vec<Test> = Vec::new();
-    for row in report.rows.iter().filter(|row| row.by == By::Blobwise) {
-        if !tests.contains(&row.test) && row.test.what != What::ReadCached {
-            tests.push(row.test);
-        }
-    }
-    tests.into_iter().filter_map(|test| difference(report, test)).collect()
+    let tests = report.tests().into_iter().filter(|test| test.what != What::ReadCached);
+    tests.filter_map(|test| difference(report, test)).collect()
 }
 
 fn difference(report: &Report, test: Test) -> Option<Difference> {
-    let rows = report.rows.iter().filter(|row| row.by == By::Blobwise && row.test == test);
+    let rows = report.ours().filter(|row| row.test == test);
     let is_known = |row: &&Row| row.absent.is_none() && row.rounds.len() > 1 && !is_too_short(row);
     let known: Vec<&Row> = rows.filter(is_known).collect();
     if known.len() < 2 {
@@ -119,11 +108,9 @@ fn warnings(report: &Report) -> Vec<Warning> {
     if report.rounds < VERDICT_ROUNDS {
         warnings.push(Warning::FewRounds { rounds: report.rounds });
     }
-    let measured: Vec<&TestedPlace> =
-        report.places.iter().filter(|place| is_measured(report, place)).collect();
+    let measured: Vec<String> = report.measured().map(|place| place.name.clone()).collect();
     if report.machine.virtual_machine && !measured.is_empty() {
-        let places = measured.iter().map(|place| place.name.clone()).collect();
-        warnings.push(Warning::VirtualDisk { places });
+        warnings.push(Warning::VirtualDisk { places: measured.clone() });
     }
     for place in &report.places {
         let name = || place.name.clone();
@@ -140,11 +127,11 @@ fn warnings(report: &Report) -> Vec<Warning> {
             warnings.push(Warning::OneDisk { place: name() });
         }
         match &place.device {
-            None if is_measured(report, place) => warnings.push(Warning::NoDevice { place: name() }),
+            None if measured.contains(&place.name) => warnings.push(Warning::NoDevice { place: name() }),
             Some(_) if !place.is_own => warnings.push(Warning::SharedDevice { place: name() }),
             _ => {}
         }
-        let own = || report.rows.iter().filter(|row| row.by == By::Blobwise && row.place == place.name);
+        let own = || report.ours().filter(|row| row.place == place.name);
         if own().any(|row| row.test.what == What::RandomRead && !row.is_direct) {
             warnings.push(Warning::NotDirect { place: name() });
         }
@@ -156,15 +143,9 @@ fn warnings(report: &Report) -> Vec<Warning> {
     warnings
 }
 
-/// Whether a place was measured now: of others there are only tables.
-fn is_measured(report: &Report, place: &TestedPlace) -> bool {
-    report.rows.iter().any(|row| row.by == By::Blobwise && row.place == place.name)
-}
-
 /// How quick half of the flushes were, where that is too quick for a device that says that it has a cache.
 fn quick_flushes(report: &Report, place: &TestedPlace) -> Option<u64> {
-    let is_its = |row: &&Row| row.place == place.name && row.by == By::Blobwise;
-    let row = report.rows.iter().filter(is_its).find(|row| row.test.what == What::Flush)?;
+    let row = report.ours().find(|row| row.place == place.name && row.test.what == What::Flush)?;
     let p50 = row.times_ns.p50.filter(|p50| *p50 < FLUSH_NS_MIN)?;
     (place.says_write_back == Some(true)).then_some(p50)
 }

@@ -107,11 +107,7 @@ fn either(stores: &[&str]) -> String {
     if stores.len() > NAMED_MAX {
         named.push(format!("{} more", stores.len() - NAMED_MAX));
     }
-    match named.split_last() {
-        Some((last, [])) => last.clone(),
-        Some((last, first)) => format!("{} or {last}", first.join(", ")),
-        None => "nobody".to_owned(),
-    }
+    units::listed(&named, "or")
 }
 
 fn one_place(advice: &Advice) -> Option<String> {

@@ -202,7 +202,7 @@ fn difference(of: &Difference) -> String {
     let leaders: Vec<String> = of.leaders.iter().map(|leader| format!("`{leader}`")).collect();
     let led = match leaders.as_slice() {
         [one] => format!("{one} is fastest"),
-        several => format!("{} cannot be told apart", listed(several)),
+        several => format!("{} cannot be told apart", units::listed(several, "and")),
     };
     let behind =
         of.behind.iter().map(|Behind { place, ratio }| format!("`{place}` {}", interval::text(ratio)));
@@ -232,22 +232,15 @@ pub fn beside(report: &Report) -> Vec<String> {
     sentences
 }
 
-/// Words with commas and an `and`.
-fn listed(words: &[String]) -> String {
-    match words {
-        [before @ .., last] if !before.is_empty() => format!("{} and {last}", before.join(", ")),
-        words => words.join(""),
-    }
-}
-
 /// What to be careful about, a sentence each.
 pub fn warnings(report: &Report) -> Vec<String> {
     report.warnings.iter().map(|warning| warned(warning, report.seconds)).collect()
 }
 
 fn warned(warning: &Warning, seconds: f64) -> String {
-    let places =
-        |places: &[String]| listed(&places.iter().map(|place| format!("`{place}`")).collect::<Vec<String>>());
+    let places = |places: &[String]| {
+        units::listed(&places.iter().map(|place| format!("`{place}`")).collect::<Vec<String>>(), "and")
+    };
     match warning {
         Warning::QuickFlushes { place, p50_ns } => format!(
             "`{place}`: half of the flushes took {} or less, though the device says that it has a cache. Either that cache outlives a \
@@ -278,7 +271,7 @@ fn warned(warning: &Warning, seconds: f64) -> String {
         ),
         Warning::TooShort { place, tests } => {
             let tests: Vec<String> = tests.iter().map(Test::to_string).collect();
-            let tests = listed(&tests);
+            let tests = units::listed(&tests, "and");
             format!(
                 "`{place}`: {tests} took less than 10 ms in a round: too little to compare. Try a larger --size or more --files{}.",
                 if seconds < 0.01 { ", and --seconds 0.5" } else { "" }

@@ -42,6 +42,29 @@ pub struct Report {
     pub warnings: Vec<Warning>,
 }
 
+impl Report {
+    /// Our own rows.
+    pub fn ours(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| row.by == By::Blobwise)
+    }
+
+    /// The places that were measured now: of others there are only tables.
+    pub fn measured(&self) -> impl Iterator<Item = &TestedPlace> {
+        self.places.iter().filter(|place| self.ours().any(|row| row.place == place.name))
+    }
+
+    /// Our tests, each once, in their order.
+    pub fn tests(&self) -> Vec<Test> {
+        let mut tests: Vec<Test> = Vec::new();
+        for row in self.ours() {
+            if !tests.contains(&row.test) {
+                tests.push(row.test);
+            }
+        }
+        tests
+    }
+}
+
 /// A directory, or a file system of our own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TestedPlace {

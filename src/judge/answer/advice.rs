@@ -27,9 +27,9 @@ fn situation(result: &RunResult, question: &Question) -> Option<Situation> {
     let (name, main) = groups.first()?;
     // The time of a store that is little beside the harness is a bound: who is proved to be faster with the harness is so without.
     let is_bound = |cell: &&Cell| matches!(cell.not_ranked, Some(Reason::MostlyHarness { .. }));
-    let with_main = |cell: &&Cell| is_bound(cell) && ranking::ranked_with(cell) == *name;
-    let bounds: Vec<&Cell> = cells.iter().copied().filter(with_main).collect();
-    let compared: Vec<&Cell> = main.iter().chain(&bounds).copied().collect();
+    let is_comparable =
+        |cell: &&Cell| (cell.not_ranked.is_none() || is_bound(cell)) && ranking::ranked_with(cell) == *name;
+    let compared: Vec<&Cell> = cells.iter().copied().filter(is_comparable).collect();
     if compared.len() < 2 {
         return None;
     }
@@ -42,12 +42,11 @@ fn situation(result: &RunResult, question: &Question) -> Option<Situation> {
     };
     let leads = |cell: &Cell| ranking.leaders.contains(&cell.store);
     let standing = |cell: &&Cell| {
-        let place = match &cell.not_ranked {
-            Some(_) if bounds.iter().any(|of| of.store == cell.store) && leads(cell) => Place::Leads,
+        let place = match cell.not_ranked {
+            _ if is_comparable(cell) && leads(cell) => Place::Leads,
             Some(_) => Place::NotRanked,
-            None if !main.iter().any(|of| of.store == cell.store) => Place::Apart,
-            None if leads(cell) => Place::Leads,
-            None => Place::Behind,
+            None if is_comparable(cell) => Place::Behind,
+            None => Place::Apart,
         };
         let is_compared = matches!(place, Place::Leads | Place::Behind);
         let (times, times_at_most) = if is_compared { times(cell) } else { (None, None) };

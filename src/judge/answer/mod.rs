@@ -536,16 +536,7 @@ fn ops_per_cpu(round: &Round) -> Option<(u32, f64)> {
 
 /// `a`, `b` and `c`.
 fn names(labels: &[String]) -> String {
-    listed(&labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>())
-}
-
-/// a, b and c.
-fn listed(words: &[String]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
-    }
+    units::listed(&labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>(), "and")
 }
 
 /// The league that the answer is about: places where files may live or, in a run without any, servers that hand them out.
@@ -586,8 +577,8 @@ fn disk(result: &RunResult) -> String {
     let empty = leasts.iter().map(|candidate| candidate.empty).fold(0.0, f64::max);
     let mut sentence = format!(
         "Disk: {} {verb} least, {} bytes for each of the {logical}{}",
-        listed(&candidates),
-        listed(&figures),
+        units::listed(&candidates, "and"),
+        units::listed(&figures, "and"),
         taken_empty(empty)
     );
     if most.per_byte > least.per_byte * (1.0 + SMALL_SHARE) {

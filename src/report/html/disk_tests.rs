@@ -2,12 +2,12 @@
 
 use maud::{Markup, html};
 
-use super::table::{ABSENT, Entry, Table};
+use super::table::{Entry, Table, shown};
 use super::{prose, still_document};
 use crate::report::disk::{
     HEADS, LEGEND, absent, beside, cells, differences, head, rows_of, shown_rate, warnings,
 };
-use crate::result::disk::{By, Report, Test, TestedPlace};
+use crate::result::disk::{Report, TestedPlace};
 
 /// What `blobwise disk` measured, as one file.
 pub fn render(report: &Report) -> String {
@@ -49,32 +49,23 @@ fn sentences(id: &str, title: &str, sentences: &[String]) -> Markup {
 
 /// Our rates, a column for each place that was measured.
 fn side_by_side(report: &Report) -> Table {
-    let ours = || report.rows.iter().filter(|row| row.by == By::Blobwise);
-    let places: Vec<&str> = report.places.iter().map(|place| place.name.as_str()).collect();
-    let measured: Vec<&str> =
-        places.into_iter().filter(|place| ours().any(|row| row.place == *place)).collect();
+    let measured: Vec<&str> = report.measured().map(|place| place.name.as_str()).collect();
     let heads: Vec<String> =
         std::iter::once("test".to_owned()).chain(measured.iter().map(|place| format!("#{place}"))).collect();
     let mut table = Table::new("Rates of each place", &heads.iter().map(String::as_str).collect::<Vec<_>>());
-    let mut tests: Vec<Test> = Vec::new();
-    ours().for_each(|row| {
-        if !tests.contains(&row.test) {
-            tests.push(row.test)
-        }
-    });
-    for test in tests {
+    for test in report.tests() {
         let rate = |place: &&str| {
-            let row = ours().find(|row| row.test == test && row.place == **place)?;
+            let row = report.ours().find(|row| row.test == test && row.place == **place)?;
             row.rate.map(|rate| shown_rate(&rate, test, report.block_bytes))
         };
-        let rates = measured.iter().map(|place| entry(&rate(place).unwrap_or_default()));
+        let rates = measured.iter().map(|place| shown(rate(place), |rate| rate));
         table.push(std::iter::once(Entry::from(test.to_string())).chain(rates).collect());
     }
     table
 }
 
 fn entry(text: &str) -> Entry {
-    if text.is_empty() { Entry::new(html! { (ABSENT) }, "absent") } else { Entry::from(text) }
+    shown(Some(text).filter(|text| !text.is_empty()), str::to_owned)
 }
 
 fn of_place(report: &Report, place: &TestedPlace) -> Markup {
