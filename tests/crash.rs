@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use blobwise::crash::{
-    Damage, Finding, Lab, Others, Report, Trial, Verdict, line, others, try_cuts, try_errors, try_flips,
-    try_kills,
+    Control, Damage, Finding, Lab, Others, Report, Trial, Verdict, controls, line, others, try_cuts,
+    try_errors, try_flips, try_kills,
 };
 use blobwise::host::disk::{
     Answer, Asked, DiskFile, Failure, Faults, Kind as Noted, Log, LoopDevice, Switch, own_mounts,
@@ -52,6 +52,7 @@ const TESTS: &[Test] = &[
     ("each embedded store keeps what it declares", &["ext4"], &[], embedded),
     ("servers keep what they declare", &["ext4"], SERVERS, servers),
     ("files and a database keep it on XFS", &["xfs"], &[], || other_file_system("xfs")),
+    ("the three controls hold on XFS", &["xfs"], &[], controlled),
     ("files and a database keep it on btrfs", &["btrfs"], &[], || other_file_system("btrfs")),
     ("a cause is named on XFS, too", &["xfs"], &[], || caught_on("xfs", Lie::WrongFile, Damage::Wrong)),
     ("a cause is named on btrfs, too", &["btrfs"], &[], || caught_on("btrfs", Lie::WrongFile, Damage::Wrong)),
@@ -953,6 +954,14 @@ fn several() -> Result<()> {
 
 fn servers() -> Result<()> {
     keep(SERVERS, &[Durability::EachWrite], "ext4", 8)
+}
+
+/// No mount option of XFS keeps flushes from its disk.
+fn controlled() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let controls = controls(&Lab::new(dir.path(), "xfs")?, 1)?;
+    ensure!(controls.len() == 3 && controls.iter().all(Control::holds), "{controls:?}");
+    Ok(())
 }
 
 fn other_file_system(kind: &str) -> Result<()> {

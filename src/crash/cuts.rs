@@ -116,7 +116,7 @@ pub(super) fn choose(log: &Log, begun: usize, end: usize, cuts: usize, seed: u64
 }
 
 /// What there is of a write on an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Piece {
     /// Its entry in the log.
     pub(super) entry: usize,
@@ -145,6 +145,11 @@ pub(super) fn pieces(log: &Log, cut: &Cut) -> Vec<Piece> {
     };
     let pending = pending.iter().enumerate();
     pending.map(|(index, (entry, told))| Piece { entry: *entry, bytes: piece(index, told.len) }).collect()
+}
+
+/// What survives at all of the writes that no flush had covered.
+pub(super) fn surviving(log: &Log, cut: &Cut) -> Vec<Piece> {
+    pieces(log, cut).into_iter().filter(|piece| piece.bytes > 0).collect()
 }
 
 /// Adds pieces of writes to an image.

@@ -217,7 +217,7 @@ impl Tried<'_> {
     fn at_work(&self, failure: Option<Failure>) -> Result<Ran> {
         let log = Arc::new(Log::new(super::lab::LOG_BYTES)?);
         let faults = Faults { fails: failure, ..Faults::default() };
-        let mut mounted = self.lab.fresh(Some(Arc::clone(&log)), faults, self.trial.mount)?;
+        let mut mounted = self.lab.fresh(Some(Arc::clone(&log)), faults)?;
         let (history, counts, failed) = (History::new()?, Counts::new()?, SharedWords::new(64)?);
         let worker = Forked::begin(|| {
             if let Err(error) = self.work(mounted.switch(), &log, &history, &counts) {
@@ -324,7 +324,7 @@ impl Tried<'_> {
     fn judge(&self, known: &Known<'_>, found: &Found, at: usize) -> Judged {
         match found.open_seconds {
             Some(_) => known.all(&found.blobs, self.trial.judged_as, self.trial.declared(), at),
-            None => Judged::unusable(),
+            None => Judged::unusable(found.refused.as_deref()),
         }
     }
 
@@ -367,7 +367,7 @@ impl Tried<'_> {
             end: end_of_reading(&looked),
             failed_ops: if looked.has_read { unreadable } else { 1 },
             went_on: looked.found.blobs.iter().filter(|seen| is_closed(seen)).count() as u64,
-            said: (!looked.has_read).then(|| "it does not open".to_owned()),
+            said: looked.found.refused.or_else(|| (!looked.has_read).then(|| "it ended".to_owned())),
             file_system,
             is_mounted: true,
             // Who did not come to a read handed nothing out.
@@ -379,7 +379,7 @@ impl Tried<'_> {
             let again = self.lab.look(&mounted, self.trial, self.load)?.found;
             ran.judged.add(match again.open_seconds {
                 Some(_) => closed.judge_closed(&again.blobs, |_| true),
-                None => Judged::unusable(),
+                None => Judged::unusable(again.refused.as_deref()),
             });
             mounted.unmount()?;
         }

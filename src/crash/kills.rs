@@ -68,7 +68,7 @@ pub fn try_kills(lab: &Lab, trial: &Trial<'_>, kills: usize, seed: u64) -> Resul
         open_seconds: None,
     };
     let mut opened = Vec::new();
-    let mut mounted = lab.fresh(None, Faults::default(), trial.mount)?;
+    let mut mounted = lab.fresh(None, Faults::default())?;
     for mark in marks(kills, load.ops.len(), seed) {
         lab.go_on()?;
         let history = History::new()?;
@@ -80,7 +80,7 @@ pub fn try_kills(lab: &Lab, trial: &Trial<'_>, kills: usize, seed: u64) -> Resul
         let known = Known { ops: &load.ops, history: &history };
         let judged = match found.open_seconds {
             Some(_) => known.all(&found.blobs, judged_as(trial.judged_as, declared), declared, usize::MAX),
-            None => Judged::unusable(),
+            None => Judged::unusable(found.refused.as_deref()),
         };
         told.lost_recent += usize::from(judged.lost_recent);
         if let Some(lost) = judged.worst {

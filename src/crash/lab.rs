@@ -1,5 +1,7 @@
 //! Where cuts are made: a directory with a disk of our own, and processes that may die.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -70,8 +72,6 @@ struct Maker {
     program: Program,
     /// What it is told.
     words: &'static [&'static str],
-    /// The mount option with which it passes no flushes on to the disk.
-    without_flushes: Option<&'static str>,
     checker: Checker,
 }
 
@@ -82,7 +82,6 @@ const MAKERS: &[Maker] = &[
         // All of it at once, so that the kernel does not go on with it later; a journal as small disks have; as many files as any store
         // makes, where 16 MiB of empty inodes would be a part of every image.
         words: &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", "-J", "size=8", "-N", "8192"],
-        without_flushes: Some("barrier=0"),
         checker: Checker {
             program: Program::plain("e2fsck", &["-V"], "e2fsck", "apt-get install e2fsprogs"),
             words: &["-f", "-n"],
@@ -93,8 +92,6 @@ const MAKERS: &[Maker] = &[
         kind: "xfs",
         program: Program::plain("mkfs.xfs", &["-V"], "mkfs.xfs", "apt-get install xfsprogs"),
         words: &["-q", "-f"],
-        // It always passes them on, since Linux 4.19.
-        without_flushes: None,
         checker: Checker {
             program: Program::plain("xfs_repair", &["-V"], "xfs_repair", "apt-get install xfsprogs"),
             words: &["-n"],
@@ -105,7 +102,6 @@ const MAKERS: &[Maker] = &[
         kind: "btrfs",
         program: Program::plain("mkfs.btrfs", &["--version"], "mkfs.btrfs", "apt-get install btrfs-progs"),
         words: &["-q", "-f"],
-        without_flushes: Some("nobarrier"),
         checker: Checker {
             program: Program::plain("btrfs", &["--version"], "btrfs-progs", "apt-get install btrfs-progs"),
             words: &["check", "--readonly"],
@@ -138,6 +134,8 @@ pub struct Bench<'a> {
 pub struct Found {
     /// How long opening took, in seconds; nothing where the store did not open.
     pub open_seconds: Option<f64>,
+    /// Why it did not come to its first read, where it lived to say so.
+    pub(super) refused: Option<String>,
     /// What was found of each blob.
     pub(super) blobs: Vec<Seen>,
     /// What the file system's own check said, where it was asked.
@@ -204,11 +202,6 @@ impl Lab {
         self.maker.checker.add(said, sum);
     }
 
-    /// The mount option with which its file system passes no flushes on, if there is one.
-    pub fn without_flushes(&self) -> Option<&'static str> {
-        self.maker.without_flushes
-    }
-
     /// The same that ends early, with an error, once this is set.
     pub fn stopped_by(self, stop: Arc<AtomicBool>) -> Lab {
         Lab { stop, ..self }
@@ -225,25 +218,19 @@ impl Lab {
         Lab { patience, ..self }
     }
 
-    /// The same with disks that say of flushes that they are done, and do nothing, while a load is done.
-    pub fn with_lying_disks(&self) -> Lab {
-        let lies = Faults { ignores_flushes: true, ..Faults::default() };
-        self.clone().with_faults(lies, Faults::default())
-    }
-
     /// Where its file systems are mounted.
     pub(super) fn mount(&self) -> &Path {
         &self.mount
     }
 
     /// A new file system on a new disk, mounted.
-    pub(super) fn fresh(&self, log: Option<Arc<Log>>, faults: Faults, options: &str) -> Result<Mounted> {
+    pub(super) fn fresh(&self, log: Option<Arc<Log>>, faults: Faults) -> Result<Mounted> {
         let disk = DiskFile::serve(&self.file, &mut vec![0; DISK_BYTES], |_| (), log, faults)?;
         disk.patience(self.patience);
         let device = LoopDevice::on(&disk.path())?;
         self.format(device.path())?;
         let mut mounted = Mounted { device, disk };
-        mounted.device.mount(self.maker.kind, &self.mount, options)?;
+        mounted.device.mount(self.maker.kind, &self.mount, "")?;
         Ok(mounted)
     }
 
@@ -449,9 +436,18 @@ impl Lab {
     }
 
     fn look_on(&self, disk: &DiskFile, trial: &Trial<'_>, load: &Load) -> Result<Looked> {
-        let words = SharedWords::new(KEYS as usize + 2)?;
-        let looker = Forked::begin(|| self.read_all(trial, load, &words))?;
-        let status = self.ends(disk, looker, OPENS_WITHIN.min(self.patience))?;
+        let (words, why) = (SharedWords::new(KEYS as usize + 2)?, SharedWords::new(64)?);
+        let looker =
+            Forked::begin(|| self.read_all(trial, load, &words).unwrap_or_else(|error| say(&why, &error)))?;
+        let patience = OPENS_WITHIN.min(self.patience);
+        let status = self.ends(disk, looker, patience)?;
+        let has_read = words.get()[0].load(Ordering::SeqCst) > 0;
+        let refused = match status {
+            None if !has_read => {
+                Some(format!("it neither opens nor gives up within {} s", patience.as_secs_f64()))
+            }
+            _ => heard(&why).map(|why| format!("it does not open: {why}")),
+        };
         let word = |index: usize| words.get()[index].load(Ordering::SeqCst);
         let open_seconds = word(0).checked_sub(1).map(|ns| ns as f64 / 1e9);
         let is_over = word(1) > 0;
@@ -463,17 +459,20 @@ impl Lab {
             op => Seen::Of((op - OP) as usize),
         };
         let blobs = (0..KEYS).map(seen).collect();
-        let found = Found { open_seconds: open_seconds.filter(|_| is_over), blobs, said: None };
-        Ok(Looked { found, has_read: word(0) > 0, status })
+        let open_seconds = open_seconds.filter(|_| is_over);
+        Ok(Looked { found: Found { open_seconds, refused, blobs, said: None }, has_read, status })
     }
 
-    /// Opens the store and leaves what each blob is. It may die.
-    fn read_all(&self, trial: &Trial<'_>, load: &Load, words: &SharedWords) {
+    /// Opens the store and leaves what each blob is, or says why it does not open. It may die.
+    fn read_all(&self, trial: &Trial<'_>, load: &Load, words: &SharedWords) -> Result<(), String> {
         quiet().ok();
         let leave = |index: usize, value: u64| words.get()[index].store(value, Ordering::SeqCst);
         let begin = machine::uptime();
-        let Ok(store) = self.open(trial, load, Mode::Open) else { return };
-        let Ok(mut session) = store.session() else { return };
+        // In one line: a server's last words may be part of it.
+        let one_line =
+            |error: anyhow::Error| format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ");
+        let store = self.open(trial, load, Mode::Open).map_err(one_line)?;
+        let mut session = store.session().map_err(|error| one_line(error.into()))?;
         let mut is_first = true;
         for key in 0..KEYS {
             let mut bytes = Vec::new();
@@ -494,6 +493,7 @@ impl Lab {
             );
         }
         leave(1, 1);
+        Ok(())
     }
 }
 
@@ -539,13 +539,14 @@ impl Mounted {
 impl Lab {
     /// Does work, in a process of its own, on a new file system of a disk that notes what it is told.
     fn on_new_disk(&self, trial: &Trial<'_>, log: &Arc<Log>, work: &dyn Fn(&Switch)) -> Result<()> {
-        let (mut empty, [faults, _]) = (vec![0; DISK_BYTES], self.faults);
+        let (mut empty, [own, _]) = (vec![0; DISK_BYTES], self.faults);
+        let faults = Faults { ignores_flushes: own.ignores_flushes || trial.without_flushes, ..own };
         let disk = DiskFile::serve(&self.file, &mut empty, |_| (), Some(Arc::clone(log)), faults)?;
         disk.patience(self.patience);
         let worked = (|| {
             let mut device = LoopDevice::on(&disk.path())?;
             self.format(device.path())?;
-            device.mount(self.maker.kind, &self.mount, trial.mount)?;
+            device.mount(self.maker.kind, &self.mount, "")?;
             let worker = Forked::begin(|| work(disk.switch()))?;
             let ended = self.ends(&disk, worker, self.patience);
             device.unmount()?;
@@ -652,7 +653,7 @@ impl Bench<'_> {
     /// Makes so many cuts and tells what was found after each; nothing where the file system could not be mounted.
     pub fn each_cut(&self, cuts: usize, seed: u64, tell: &mut dyn FnMut(&Cut, Option<Found>)) -> Result<()> {
         let mut image = vec![0; DISK_BYTES];
-        let mut applied = 0;
+        let (mut applied, mut looked) = (0, BTreeMap::<_, Option<Found>>::new());
         let chosen = cuts::choose(&self.log, self.begun, self.end, cuts, seed);
         for (number, cut) in chosen.iter().enumerate() {
             for (_, entry) in self.log.entries(applied..cut.flushed) {
@@ -660,9 +661,18 @@ impl Bench<'_> {
             }
             applied = applied.max(cut.flushed);
             self.lab.go_on()?;
-            let survivors = |image: &mut Vec<u8>| cuts::survivors(&self.log, cut, image);
-            let is_checked = check::is_due(number, chosen.len());
-            let found = self.look(&mut image, survivors, is_checked).with_context(|| cut.words())?;
+            let survivors = cuts::surviving(&self.log, cut);
+            // Two cuts may leave the same disk, of which more is acknowledged at the later one: it is looked at once.
+            let found = match looked.entry((cut.flushed, survivors)) {
+                Entry::Occupied(same) => same.get().clone().map(|found| Found { said: None, ..found }),
+                Entry::Vacant(new) => {
+                    let survivors = &new.key().1;
+                    let change = |image: &mut Vec<u8>| cuts::put(&self.log, survivors, image);
+                    let is_checked = check::is_due(number, chosen.len());
+                    let found = self.look(&mut image, change, is_checked).with_context(|| cut.words())?;
+                    new.insert(found).clone()
+                }
+            };
             tell(cut, found);
         }
         Ok(())
@@ -762,7 +772,7 @@ impl Bench<'_> {
     /// Judges what was found after a cut.
     pub fn judge(&self, declared: Loss, cut: &Cut, found: &Found) -> Judged {
         if found.open_seconds.is_none() {
-            return Judged::unusable();
+            return Judged::unusable(found.refused.as_deref());
         }
         let known = Known { ops: &self.load.ops, history: &self.history };
         known.all(&found.blobs, self.trial.judged_as, declared, cut.at)

@@ -68,21 +68,19 @@ pub fn line(
 }
 
 /// Tries the lab itself: files that nobody flushes must be lost, files that are flushed must not, and files that are flushed must
-/// be lost where the file system does not pass flushes on.
+/// be lost on a disk that ignores flushes.
 pub fn controls(lab: &Lab, seed: u64) -> Result<Vec<Control>> {
     const CUTS: usize = 24;
     let (files, _) = candidates(&[CRASH_CONTROL.to_owned()], &Sets::default(), true)?;
     let candidate = files.first().context("no files")?;
     let each = Durability::EachWrite;
-    let mut tried = vec![
-        ("files that nobody flushes", Durability::None, "", true),
-        ("files that are flushed", each, "", false),
+    let tried = [
+        ("files that nobody flushes", Durability::None, false, true),
+        ("files that are flushed", each, false, false),
+        ("flushed files, on a disk that ignores flushes", each, true, true),
     ];
-    if let Some(mount) = lab.without_flushes() {
-        tried.push(("flushed files, on a file system that passes no flushes on", each, mount, true));
-    }
-    let control = |(what, class, mount, must_lose): (&str, Durability, &'static str, bool)| {
-        let trial = Trial { judged_as: each, mount, ..Trial::of(candidate, class) };
+    let control = |(what, class, without_flushes, must_lose): (&str, Durability, bool, bool)| {
+        let trial = Trial { judged_as: each, without_flushes, ..Trial::of(candidate, class) };
         let finding = try_cuts(lab, &trial, CUTS, seed, &mut |_| ())
             .with_context(|| format!("the control `{what}`"))?;
         let (what, file_system) = (what.to_owned(), lab.kind().to_owned());

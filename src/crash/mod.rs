@@ -48,8 +48,8 @@ pub struct Trial<'a> {
     pub class: Durability,
     /// The class by which it is judged: another one only in a control.
     pub judged_as: Durability,
-    /// Mount options of the file system beside the usual ones.
-    pub mount: &'static str,
+    /// Whether its disk says of each flush of the load that it is done, and does nothing.
+    pub without_flushes: bool,
     /// Whether contents are uploaded through the candidate's catalogue, and not put as they are.
     pub uploads: bool,
 }
@@ -57,7 +57,7 @@ pub struct Trial<'a> {
 impl<'a> Trial<'a> {
     /// A candidate in a class, by which it is judged.
     pub fn of(candidate: &'a Candidate, class: Durability) -> Trial<'a> {
-        Trial { candidate, class, judged_as: class, mount: "", uploads: false }
+        Trial { candidate, class, judged_as: class, without_flushes: false, uploads: false }
     }
 
     /// What is declared that a power cut takes in the class by which it is judged.
@@ -103,7 +103,7 @@ impl<'a> Trial<'a> {
 
     /// Whether it is asked why something is damaged: not where it is meant to be, or nothing is promised.
     fn is_explained(&self) -> bool {
-        let is_control = self.judged_as != self.class || !self.mount.is_empty();
+        let is_control = self.judged_as != self.class || self.without_flushes;
         !is_control && ![Loss::StoreUnusable, Loss::All].contains(&self.declared())
     }
 }

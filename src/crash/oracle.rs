@@ -144,9 +144,9 @@ impl Known<'_> {
 }
 
 impl Judged {
-    /// Of a store that does not open.
-    pub(super) fn unusable() -> Judged {
-        let what = "it does not open, or ends while it is read".to_owned();
+    /// Of a store that does not open, and perhaps said why.
+    pub(super) fn unusable(why: Option<&str>) -> Judged {
+        let what = why.unwrap_or("it does not open, or ends while it is read").to_owned();
         Judged {
             worst: Some(Lost { damage: Damage::Unusable, key: None, op: None, what }),
             lost_recent: true,

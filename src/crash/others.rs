@@ -56,7 +56,8 @@ fn kept<T>(outcome: Result<T>, what: &str, failed: &mut Vec<String>) -> Option<T
 
 /// Makes so many cuts of a trial on a disk that says of flushes that they are done, and does nothing.
 fn try_without_flushes(lab: &Lab, trial: &Trial<'_>, cuts: usize, seed: u64) -> Result<FlushesIgnored> {
-    let finding = try_cuts(&lab.with_lying_disks(), trial, cuts, seed, &mut |_| ())?;
+    let trial = Trial { without_flushes: true, ..trial.clone() };
+    let finding = try_cuts(lab, &trial, cuts, seed, &mut |_| ())?;
     let unusable = finding.damaged.iter().filter(|sort| sort.damage == Damage::Unusable);
     Ok(FlushesIgnored {
         cuts: finding.cuts,

@@ -151,7 +151,7 @@ fn worst(line: &Line, kind: ErrorKind) -> &'static str {
 }
 
 const LEGEND: &str = "fine: nothing was said, and nothing lost. said: an op, a sync or opening returned an error. ended: the process \
-    ended. hung: a call did not come back. In all of these what was acknowledged is there on a disk that is right again. LIED: it is \
+    ended. hung: a call did not come back in its time (20 s for a look, 90 s for a load). In all of these what was acknowledged is there on a disk that is right again. LIED: it is \
     not, or a read handed out something wrong without an error. DEAD: the store does not open then. In small letters (lost, dead) \
     where the class promises nothing. -: the error never came.";
 

@@ -2,6 +2,7 @@
 
 use super::besides;
 use super::causes;
+use super::course;
 use super::terminal::{line, wrapped};
 use super::tried::subject;
 use crate::result::Durability;
@@ -57,16 +58,17 @@ pub fn of_line(of: &Line) -> String {
     let mut text = String::new();
     let class = format!("  {:<11}", of.durability.name());
     let below = format!("  {:<11}", "");
-    let mut say = |is_first: bool, words: &str| {
-        wrapped(&mut text, if is_first { &class } else { &below }, words);
+    let say = |text: &mut String, is_first: bool, words: &str| {
+        wrapped(text, if is_first { &class } else { &below }, words);
     };
     if let Some(why) = &of.failed {
-        say(true, &format!("failed: {why}"));
+        say(&mut text, true, &format!("failed: {why}"));
     }
     if let Some(finding) = &of.finding {
-        say(of.failed.is_none(), &format!("{}: broken by {}", verdict(of), broke(finding)));
+        say(&mut text, of.failed.is_none(), &format!("{}: broken by {}", verdict(of), broke(finding)));
         let Sent { writes, flushes } = finding.sent;
         say(
+            &mut text,
             false,
             &format!(
                 "declared: {}; recent writes gone in {}; opens in {}; {writes} writes, {flushes} flushes",
@@ -75,11 +77,15 @@ pub fn of_line(of: &Line) -> String {
                 opens(finding)
             ),
         );
-        remarks(finding).iter().for_each(|words| say(false, words));
+        remarks(finding).iter().for_each(|words| say(&mut text, false, words));
+        if let Some(drawn) = course::lines(finding) {
+            say(&mut text, false, course::LEGEND);
+            drawn.iter().for_each(|signs| line(&mut text, &format!("{below}{signs}")));
+        }
     }
     let is_first = of.failed.is_none() && of.finding.is_none();
     for (index, words) in besides::paragraphs(&of.besides).iter().enumerate() {
-        say(is_first && index == 0, words);
+        say(&mut text, is_first && index == 0, words);
     }
     text
 }
@@ -197,7 +203,7 @@ pub fn first_of_all(lines: &[Line]) -> Vec<String> {
 }
 
 /// Which line it is.
-fn on(line: &Line) -> String {
+pub(super) fn on(line: &Line) -> String {
     format!("{} in class {} on {}", subject(line), line.durability.name(), line.file_system)
 }
 

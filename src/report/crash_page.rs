@@ -1,7 +1,8 @@
 //! What power cuts showed, as Markdown: the tables of a section, and the page that docs/durability.md is.
 
 use super::besides;
-use super::crash::{HEADS, Matrix, cell, cells, cut, first_of_all, of_control, summary};
+use super::course;
+use super::crash::{HEADS, Matrix, cell, cells, cut, first_of_all, of_control, on, summary};
 use super::markdown::Page;
 use super::tried::subject;
 use crate::result::crash::{Control, Line, Report};
@@ -27,12 +28,26 @@ pub(super) fn put_matrix(page: &mut Page, lines: &[Line]) {
 pub(super) fn put_details(page: &mut Page, controls: &[Control], lines: &[Line]) {
     page.table(HEADS, lines.iter().map(cells));
     first_of_all(lines).iter().for_each(|said| page.paragraph(said));
+    put_courses(page, lines);
     let controls: Vec<String> = controls
         .iter()
         .map(|control| format!("On {}, {}.", control.file_system, of_control(control)))
         .collect();
     if !controls.is_empty() {
         page.paragraph(&format!("Controls. {}", controls.join(" ")));
+    }
+}
+
+/// When the disk was flushed and what every cut left, of those lines in which something was broken.
+fn put_courses(page: &mut Page, lines: &[Line]) {
+    let drawn = |line: &Line| Some((on(line), course::lines(line.finding.as_ref()?)?));
+    let drawn: Vec<_> = lines.iter().filter_map(drawn).collect();
+    if !drawn.is_empty() {
+        page.paragraph(&format!("What every cut left. {}", course::LEGEND));
+    }
+    for (on, [flushes, cuts]) in drawn {
+        page.paragraph(&format!("{on}:"));
+        page.block(&format!("```text\n{flushes}\n{cuts}\n```"));
     }
 }
 

@@ -48,7 +48,7 @@ fn report() -> Report {
             json!({"verdict": null, "finding": null, "failed": "the load failed: `cache-server` ended at once; its log is empty, and so on and so on"}),
         ),
     ];
-    let control = json!({"what": "flushed files, on a file system that passes no flushes on", "file_system": "ext4", "must_lose": true, "lost": 0, "cuts": 24});
+    let control = json!({"what": "flushed files, on a disk that ignores flushes", "file_system": "ext4", "must_lose": true, "lost": 0, "cuts": 24});
     let controls = vec![serde_json::from_value(control).unwrap()];
     let of = |text: &str| text.to_owned();
     Report {

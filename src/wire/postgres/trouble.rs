@@ -39,6 +39,13 @@ impl Trouble {
         }
     }
 
+    /// Whether the server lacks what to ask again does not bring back: it cannot read its files, or they are wrong.
+    pub(crate) fn is_final(&self) -> bool {
+        /// Classes of SQLSTATE: errors of the system, internal errors.
+        const FINAL: [&str; 2] = ["58", "XX"];
+        self.code().is_some_and(|code| FINAL.iter().any(|class| code.starts_with(class)))
+    }
+
     /// Whether the socket was silent for longer than it may be.
     pub(crate) fn is_timeout(&self) -> bool {
         use std::io::ErrorKind::{TimedOut, WouldBlock};
@@ -86,3 +93,18 @@ impl fmt::Display for ServerError {
 }
 
 impl std::error::Error for ServerError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_cannot_read_its_files_is_not_asked_again_and_who_starts_is() {
+        let of = |code: &str| {
+            Trouble::Server(Box::new(ServerError::of(format!("SFATAL\0C{code}\0Mno\0").as_bytes())))
+        };
+        // An error of input or output, and a page that is wrong; starting up, and too many connections.
+        assert!(of("58030").is_final() && of("XX001").is_final());
+        assert!(!of("57P03").is_final() && !of("53300").is_final() && !Trouble::Lost.is_final());
+    }
+}

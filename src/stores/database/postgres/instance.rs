@@ -72,11 +72,20 @@ impl Instance {
         let server = Server::start(&launch)?;
         let mut instance = Instance { server, sockets, free_databases: Mutex::default() };
         let config = instance.config(patience);
-        instance.server.wait_until_ready(START_PATIENCE, || {
-            Client::connect(&config)?.run("SELECT 1")?;
-            Ok(())
-        })?;
-        Ok(instance)
+        let mut refused = None;
+        let answers = || match Client::connect(&config).and_then(|mut client| client.run("SELECT 1")) {
+            // It runs, and refuses everybody for as long as it does.
+            Err(trouble) if trouble.is_final() => {
+                refused = Some(trouble);
+                Ok(())
+            }
+            answer => Ok(answer.map(drop)?),
+        };
+        instance.server.wait_until_ready(START_PATIENCE, answers)?;
+        match refused {
+            Some(trouble) => Err(trouble.into()),
+            None => Ok(instance),
+        }
     }
 
     pub(super) fn server(&self) -> &Server {

@@ -1,0 +1,55 @@
+//! When a disk was flushed and what every cut left, in two lines of text.
+
+use crate::result::crash::{Course, Finding, Left};
+
+/// Columns of a load, from its first write to its last.
+const WIDTH: usize = 56;
+
+/// How the two lines are read.
+pub const LEGEND: &str = "The load from left to right. A `|` is a flush, or several. Of the cuts in a column the worst is shown: `.` everything \
+    acknowledged was there, `-` recent writes gone, as the class allows, `X` less than is promised, `?` no file system to mount.";
+
+/// What a cut left, the worst of it last. Without a file system nothing is known of the store.
+const SIGNS: [(Left, char); 4] =
+    [(Left::NoFileSystem, '?'), (Left::Everything, '.'), (Left::Promised, '-'), (Left::Less, 'X')];
+
+/// Two lines, where something that is promised was broken: elsewhere they say no more than the figures.
+pub fn lines(finding: &Finding) -> Option<[String; 2]> {
+    (finding.damages() > 0).then(|| drawn(&finding.course))
+}
+
+fn drawn(course: &Course) -> [String; 2] {
+    let column = |at: usize| (at * WIDTH / course.entries.max(1)).min(WIDTH - 1);
+    let (mut flushes, mut worst) = ([' '; WIDTH], [None; WIDTH]);
+    for flush in &course.flushes {
+        flushes[column(*flush)] = '|';
+    }
+    for (at, left) in &course.cuts {
+        let worst = &mut worst[column(*at)];
+        *worst = (*worst).max(SIGNS.iter().position(|(known, _)| known == left));
+    }
+    let signs = worst.iter().map(|place| place.map_or(' ', |place| SIGNS[place].1));
+    [("flushes", flushes.iter().collect::<String>()), ("cuts", signs.collect())]
+        .map(|(name, signs)| format!("{name:<9}{signs}").trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_cuts_that_fall_together_the_worst_is_shown() {
+        let cuts = vec![
+            (0, Left::Everything),
+            (50, Left::Less),
+            (50, Left::Promised),
+            (50, Left::NoFileSystem),
+            (100, Left::NoFileSystem),
+        ];
+        let [flushes, cuts] = drawn(&Course { entries: 100, flushes: vec![0, 1, 50], cuts });
+        assert_eq!(flushes, format!("flushes  |{}|", " ".repeat(27)));
+        assert_eq!(cuts, format!("cuts     .{0}X{1}?", " ".repeat(27), " ".repeat(26)));
+        let nothing = drawn(&Course { entries: 0, flushes: vec![3], cuts: vec![(9, Left::Promised)] });
+        assert_eq!(nothing[1].len(), "cuts".len() + 5 + WIDTH);
+    }
+}
