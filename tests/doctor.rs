@@ -7,6 +7,9 @@
 mod arguments;
 #[path = "doctor/machine.rs"]
 mod machine;
+#[cfg(feature = "mongodb")]
+#[path = "doctor/mongodb.rs"]
+mod mongodb;
 #[cfg(feature = "mysql")]
 #[path = "doctor/mysql.rs"]
 mod mysql;
@@ -42,6 +45,8 @@ fn main() -> ExitCode {
     trials.extend(postgres::trials());
     #[cfg(feature = "mysql")]
     trials.extend(mysql::trials());
+    #[cfg(feature = "mongodb")]
+    trials.extend(mongodb::trials());
     #[cfg(feature = "redis")]
     trials.extend(redis::trials());
     libtest_mimic::run(&arguments::arguments(), trials).exit_code()

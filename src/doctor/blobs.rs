@@ -1,5 +1,7 @@
 //! Columns of a database that are mostly blobs: what they take of it, and the run that measures where else they could live.
 
+use serde_json::json;
+
 use super::facts::{Facts, Lack, Row, Told, number, or_zero, text};
 use super::finding::{Answer, Check, Finding, Over, Particular, Question, when};
 use crate::units;
@@ -42,6 +44,20 @@ pub fn told(columns: Result<Vec<Row>, Lack>, mut lengths: impl FnMut(&Row) -> Re
         Ok(columns) => Told::Rows(columns.into_iter().map(with_lengths).collect()),
         Err(why) => Told::Refused(why),
     }
+}
+
+/// How many lengths there are, their mean, and their quantiles, which not every server computes.
+pub fn summary(mut lengths: Vec<f64>) -> Row {
+    lengths.sort_by(f64::total_cmp);
+    let last = lengths.len() as f64 - 1.0;
+    let at = |share: f64| lengths.get((last * share).round() as usize).copied();
+    let quantiles: Vec<f64> = SHARES.into_iter().filter_map(at).collect();
+    let mean = lengths.iter().sum::<f64>() / lengths.len().max(1) as f64;
+    Row::from_iter([
+        ("sampled".to_owned(), json!(lengths.len())),
+        ("stored_mean".to_owned(), json!(mean)),
+        ("quantiles".to_owned(), json!(quantiles)),
+    ])
 }
 
 /// The columns of which something is known; why not where it is nothing at all.

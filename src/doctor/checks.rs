@@ -3,6 +3,8 @@
 use super::facts::Kind;
 use super::finding::Check;
 use super::machine;
+#[cfg(feature = "mongodb")]
+use super::mongodb;
 #[cfg(feature = "mysql")]
 use super::mysql;
 #[cfg(feature = "postgres")]
@@ -22,6 +24,8 @@ const TABLE: &[&[&[Check]]] = &[
     postgres::CHECKS,
     #[cfg(feature = "mysql")]
     mysql::CHECKS,
+    #[cfg(feature = "mongodb")]
+    mongodb::CHECKS,
     #[cfg(feature = "redis")]
     redis::CHECKS,
 ];
@@ -54,9 +58,19 @@ const UNTOLD: &[(&str, &str, &str)] = &[
         "SELECT * FROM pg_buffercache_summary()",
     ),
     (
-        "SQL Server, and what speaks MongoDB's protocol",
-        "No server of theirs could be had on which a check could be tried: their URLs are refused.",
-        "SELECT * FROM sys.dm_os_wait_stats; db.serverStatus()",
+        "statistics of values in MongoDB",
+        "It has none: plans are tried out, and the fastest one is kept until much has changed.",
+        "db.COLLECTION.getPlanCache().list()",
+    ),
+    (
+        "which field of MongoDB's documents is mostly blobs",
+        "It takes reading the documents. Files in GridFS are told: their lengths lie apart.",
+        "db.COLLECTION.aggregate([{$sample: {size: 1000}}, {$project: {bytes: {$bsonSize: '$$ROOT'}}}])",
+    ),
+    (
+        "SQL Server",
+        "No server could be had on which a check could be tried: its URL is refused.",
+        "SELECT * FROM sys.dm_os_wait_stats",
     ),
     (
         "memcached",

@@ -22,6 +22,8 @@ pub enum Kind {
     PostgreSql,
     /// A server of MySQL or MariaDB.
     MySql,
+    /// A server of MongoDB, or of another program that speaks its protocol.
+    MongoDb,
     /// A server of Redis or Valkey.
     Redis,
 }
@@ -33,6 +35,7 @@ impl Kind {
             Kind::Machine => "The machine",
             Kind::PostgreSql => "PostgreSQL",
             Kind::MySql => "MySQL and MariaDB",
+            Kind::MongoDb => "MongoDB, and what speaks its protocol",
             Kind::Redis => "Redis and Valkey",
         }
     }

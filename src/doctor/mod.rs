@@ -6,12 +6,14 @@
 
 pub mod against;
 mod answers;
-#[cfg(any(feature = "postgres", feature = "mysql"))]
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "mongodb"))]
 mod blobs;
 pub mod checks;
 pub mod facts;
 pub mod finding;
 mod machine;
+#[cfg(feature = "mongodb")]
+mod mongodb;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
@@ -86,10 +88,14 @@ fn server(scheme: &str, url: &str) -> Result<(Kind, Connect)> {
             let connect = move || Ok(Box::new(redis::connect(&place)?) as Box<dyn Looks>);
             Ok((Kind::Redis, Box::new(connect)))
         }
-        "mongodb" | "mongodb+srv" => bail!(
-            "what speaks MongoDB's protocol is not asked, because no check of it could be tried on a server: `db.serverStatus()` and \
-             `db.currentOp()` show what it counts"
-        ),
+        #[cfg(feature = "mongodb")]
+        "mongodb" | "mongodb+srv" => {
+            let options = mongodb::parse(url)?;
+            let connect = move || Ok(Box::new(mongodb::connect(&options)?) as Box<dyn Looks>);
+            Ok((Kind::MongoDb, Box::new(connect)))
+        }
+        #[cfg(not(feature = "mongodb"))]
+        "mongodb" | "mongodb+srv" => bail!("this program was built without the feature mongodb"),
         "mssql" | "sqlserver" => bail!(
             "SQL Server is not asked, because no check of it could be tried on a server: sys.dm_os_wait_stats and \
              sys.dm_db_missing_index_details show what it counts"
@@ -109,6 +115,8 @@ pub const SCHEMES: &[&str] = &[
     "mysql",
     #[cfg(feature = "mysql")]
     "mariadb",
+    #[cfg(feature = "mongodb")]
+    "mongodb",
     #[cfg(feature = "redis")]
     "redis",
     #[cfg(feature = "redis")]

@@ -12,6 +12,8 @@ pub mod http;
 pub mod http1;
 #[cfg(feature = "http")]
 pub mod http2;
+#[cfg(feature = "mongodb")]
+pub mod mongodb;
 #[cfg(feature = "mysql")]
 pub mod mysql;
 #[cfg(feature = "postgres")]

@@ -308,7 +308,10 @@ fn cannot_be_asked() -> Outcome {
     for (url, why) in [
         ("nonsense", "is not a URL such as postgres://"),
         ("ftp://host/x", "`ftp` is none of the schemes"),
-        ("mongodb://me:hidden@host/x", "MongoDB's protocol is not asked"),
+        #[cfg(feature = "mongodb")]
+        ("mongodb://me:hidden@host,other/x", "it names several servers"),
+        #[cfg(feature = "mongodb")]
+        ("mongodb+srv://me:hidden@host/x", "look-ups of DNS records"),
         ("sqlserver://me:hidden@host", "SQL Server is not asked"),
         ("memcached://host", "its command `stats`"),
         ("postgres://me:hidden@host:x/", "`x` is no port"),

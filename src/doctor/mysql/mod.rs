@@ -78,23 +78,9 @@ impl MySql {
         let columns = self.rows(queries::COLUMNS);
         super::blobs::told(columns, |column| {
             let rows = self.rows(&queries::lengths(column))?;
-            Ok(summary(rows.iter().filter_map(|row| number(row, "length")).collect()))
+            Ok(super::blobs::summary(rows.iter().filter_map(|row| number(row, "length")).collect()))
         })
     }
-}
-
-/// How many lengths there are, their mean, and their quantiles, which this server does not compute.
-fn summary(mut lengths: Vec<f64>) -> Row {
-    lengths.sort_by(f64::total_cmp);
-    let last = lengths.len() as f64 - 1.0;
-    let at = |share: f64| lengths.get((last * share).round() as usize).copied();
-    let quantiles: Vec<f64> = super::blobs::SHARES.into_iter().filter_map(at).collect();
-    let mean = lengths.iter().sum::<f64>() / lengths.len().max(1) as f64;
-    Row::from_iter([
-        ("sampled".to_owned(), json!(lengths.len())),
-        ("stored_mean".to_owned(), json!(mean)),
-        ("quantiles".to_owned(), json!(quantiles)),
-    ])
 }
 
 /// A row of the server's as one that is kept.

@@ -6,9 +6,9 @@ use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Bson, Document, RawDocumentBuf, doc};
 use mongodb::{Collection, Database};
 
-use super::connection::{Connection, from_mongo};
 use crate::store::*;
 use crate::stores::common::keys::KeyForm;
+use crate::wire::mongodb::{Connection, from_mongo};
 
 pub(super) const NAME: &str = "blobs";
 

@@ -19,9 +19,9 @@ use mongodb::raw_batch_cursor::RawBatch;
 use mongodb::{Collection, Database, IndexModel};
 
 use super::Mongo;
-use super::connection::{Connection, from_mongo, with_journal};
 use super::instance::Speaker;
 use crate::store::*;
+use crate::wire::mongodb::{Connection, from_mongo, with_journal};
 
 const FILES: &str = "fs.files";
 pub(super) const CHUNKS: &str = "fs.chunks";

@@ -7,11 +7,11 @@ use anyhow::{Context, anyhow};
 use mongodb::bson::{Document, doc};
 use mongodb::options::{ClientOptions, ServerAddress};
 
-use super::connection::{Connection, configure, from_mongo};
 use super::{KEEPER_PATIENCE, MONGOD, ferret};
 use crate::host::server::{Launch, Program, Server, SocketDir};
 use crate::store::*;
 use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE, own_name};
+use crate::wire::mongodb::{Connection, configure, from_mongo};
 
 /// The collection that marks a database as ours and says whose it is.
 const MARK: &str = "made_by_blobwise";
@@ -60,7 +60,7 @@ impl Instance {
         let server = Server::start(&Launch::new(&program.path, setup.dir).args(arguments))?;
         let mut instance = Instance { server, sockets };
         let mut options = instance.options();
-        configure(&mut options, Duration::from_secs(1), setup.durability);
+        configure(&mut options, Duration::from_secs(1), setup.durability == Durability::EachWrite);
         let socket = socket_in(instance.sockets.path());
         instance.server.wait_until_ready(START_PATIENCE, || {
             // Where nobody listens yet, the driver asks again after half a second only.
@@ -110,19 +110,6 @@ fn arguments(setup: &Setup, data: &Path, sockets: &Path) -> Vec<String> {
         arguments.push("--setParameter=diagnosticDataCollectionEnabled=false".to_owned());
     }
     arguments
-}
-
-/// How to connect to a server of the user's.
-pub(super) fn options_of(url: &str) -> Result<ClientOptions> {
-    let shown = crate::shown::without_passwords(url);
-    if url.starts_with("mongodb+srv:") {
-        return Err(Error::Failed(anyhow!(
-            "`{shown}` needs look-ups of DNS records, which are not compiled in; name the hosts with `mongodb://`"
-        )));
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-    let parsed = runtime.block_on(async { ClientOptions::parse(url).await });
-    Ok(parsed.with_context(|| format!("`{shown}` is not a URL of MongoDB"))?)
 }
 
 /// Makes the database of a store: a plain one in a private server, else one with our mark.

@@ -1,6 +1,5 @@
 //! MongoDB and what speaks its protocol: files in GridFS or one document per blob, in a private server or one of the user's.
 
-mod connection;
 mod documents;
 mod ferret;
 mod files;
@@ -17,15 +16,14 @@ use mongodb::bson::doc;
 use mongodb::bson::oid::ObjectId;
 use mongodb::options::ClientOptions;
 
-use self::connection::Connection;
 pub(in crate::stores) use self::ferret::{DOCUMENT as FERRET_DOCUMENT, GRIDFS as FERRET_GRIDFS};
 use self::instance::{Instance, Speaker};
 use self::session::MongoSession;
-use self::words::{Product, value_at};
 use crate::host::server::Program;
 use crate::store::*;
 use crate::stores::common::keys::{KEY, KeyForm};
 use crate::stores::common::servers::{self, CONNECTION, DELETE, PROFILE, URL};
+use crate::wire::mongodb::{Connection, Product, configure, options_of, value_at};
 
 const MONGOD: Program = Program {
     name: "mongod",
@@ -185,9 +183,9 @@ fn open(setup: &Setup, speaker: Speaker, shape: Shape) -> Result<Box<dyn Store>>
         let options = instance.options();
         (Some(instance), options)
     } else {
-        (None, instance::options_of(url)?)
+        (None, options_of(url)?)
     };
-    connection::configure(&mut options, setup.op_timeout, setup.durability);
+    configure(&mut options, setup.op_timeout, setup.durability == Durability::EachWrite);
     let database = match setup.mode {
         Mode::Create => instance::create_database(&options, setup.dir, instance.is_none())?,
         Mode::Open => instance::find_database(&options, setup.dir, instance.is_none())?,

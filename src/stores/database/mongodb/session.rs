@@ -3,12 +3,12 @@
 use mongodb::bson::oid::ObjectId;
 use mongodb::bson::{Document, doc};
 
-use super::connection::{Connection, from_mongo, with_journal};
 use super::documents::Documents;
 use super::files::Files;
 use super::instance::Speaker;
 use super::{Mongo, Shape};
 use crate::store::*;
+use crate::wire::mongodb::{Connection, from_mongo, with_journal};
 
 pub(super) struct MongoSession<'s> {
     store: &'s Mongo,

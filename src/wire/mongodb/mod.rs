@@ -3,9 +3,11 @@
 //! The driver's own blocking interface shares one runtime of many threads among all callers; here every worker has its own,
 //! which runs only while its op does.
 
+mod product;
+
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use mongodb::bson::{Bson, Document, doc};
 use mongodb::error::{ErrorKind, WriteFailure};
 use mongodb::options::{
@@ -14,17 +16,21 @@ use mongodb::options::{
 use mongodb::{Client, Collection, Database};
 use tokio::runtime::{Builder, Runtime};
 
+#[cfg(test)]
+pub(crate) use self::product::tests as answers;
+pub(crate) use self::product::{Product, value_at};
 use crate::store::*;
 
-pub(super) struct Connection {
+pub(crate) struct Connection {
     client: Client,
     database: Database,
     runtime: Runtime,
     timeout: Duration,
 }
 
-/// What every client is told. Attempts are the caller's, who counts them.
-pub(super) fn configure(options: &mut ClientOptions, timeout: Duration, durability: Durability) {
+/// What every client is told: how long it waits, and whether its writes wait for the journal. Attempts are the caller's, who counts
+/// them.
+pub(crate) fn configure(options: &mut ClientOptions, timeout: Duration, journal: bool) {
     options.app_name = Some("blobwise".to_owned());
     options.connect_timeout = Some(timeout);
     options.server_selection_timeout = Some(timeout);
@@ -33,7 +39,7 @@ pub(super) fn configure(options: &mut ClientOptions, timeout: Duration, durabili
     options.max_adaptive_retries = Some(0);
     // Streaming would hold one more connection for each worker.
     options.server_monitoring_mode = Some(ServerMonitoringMode::Poll);
-    options.write_concern = Some(write_concern(durability == Durability::EachWrite));
+    options.write_concern = Some(write_concern(journal));
 }
 
 /// Acknowledged by the server that was asked; with `journal` only when its journal is flushed.
@@ -42,39 +48,57 @@ fn write_concern(journal: bool) -> WriteConcern {
 }
 
 /// A collection whose writes wait for the journal, or do not, whatever the client was told.
-pub(super) fn with_journal<T: Send + Sync>(database: &Database, name: &str, journal: bool) -> Collection<T> {
+pub(crate) fn with_journal<T: Send + Sync>(database: &Database, name: &str, journal: bool) -> Collection<T> {
     let options = CollectionOptions::builder().write_concern(write_concern(journal)).build();
     database.collection_with_options(name, options)
 }
 
+/// How to connect to a server of the user's.
+pub(crate) fn options_of(url: &str) -> Result<ClientOptions> {
+    let shown = crate::shown::without_passwords(url);
+    if url.starts_with("mongodb+srv:") {
+        return Err(Error::Failed(anyhow!(
+            "`{shown}` needs look-ups of DNS records, which are not compiled in; name the hosts with `mongodb://`"
+        )));
+    }
+    let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+    let parsed = runtime.block_on(async { ClientOptions::parse(url).await });
+    Ok(parsed.with_context(|| format!("`{shown}` is not a URL of MongoDB"))?)
+}
+
 impl Connection {
-    /// Connects, and asks for an answer: the driver itself connects when it is first used.
-    pub(super) fn open(options: &ClientOptions, database: &str, timeout: Duration) -> Result<Connection> {
+    /// One that has not connected yet: the driver does when it is first used.
+    pub(crate) fn of(options: &ClientOptions, database: &str, timeout: Duration) -> Result<Connection> {
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         let client = {
             let _inside = runtime.enter();
             Client::with_options(options.clone()).map_err(from_mongo)?
         };
-        let connection = Connection { database: client.database(database), client, runtime, timeout };
+        Ok(Connection { database: client.database(database), client, runtime, timeout })
+    }
+
+    /// Connects, and asks for an answer.
+    pub(crate) fn open(options: &ClientOptions, database: &str, timeout: Duration) -> Result<Connection> {
+        let connection = Connection::of(options, database, timeout)?;
         connection.run(async {
             connection.database.run_command(doc! { "ping": 1 }).await.map_err(from_mongo).map(drop)
         })?;
         Ok(connection)
     }
 
-    pub(super) fn database(&self) -> &Database {
+    pub(crate) fn database(&self) -> &Database {
         &self.database
     }
 
     /// Runs an op to its end, or until it takes too long.
-    pub(super) fn run<T>(&self, op: impl Future<Output = Result<T>>) -> Result<T> {
+    pub(crate) fn run<T>(&self, op: impl Future<Output = Result<T>>) -> Result<T> {
         let outcome = self.runtime.block_on(async { tokio::time::timeout(self.timeout, op).await });
         outcome.unwrap_or(Err(Error::TimedOut))
     }
 
     /// Runs a step of setting up, again while the server says that somebody else is in its way: an op has attempts of the
     /// engine's, opening a store and `sync` have none.
-    pub(super) fn run_while_busy<T, O: Future<Output = Result<T>>>(&self, step: impl Fn() -> O) -> Result<T> {
+    pub(crate) fn run_while_busy<T, O: Future<Output = Result<T>>>(&self, step: impl Fn() -> O) -> Result<T> {
         const ATTEMPTS_MAX: u32 = 50;
         const PAUSE: Duration = Duration::from_millis(20);
         for _ in 1..ATTEMPTS_MAX {
@@ -87,32 +111,37 @@ impl Connection {
     }
 
     /// Asks the server something that not every one knows or allows: `None` where it does not.
-    pub(super) fn ask(&self, command: Document) -> Result<Option<Document>> {
-        self.ask_in(&self.client.database("admin"), command)
+    pub(crate) fn ask(&self, command: Document) -> Result<Option<Document>> {
+        self.ask_in("admin", command)
     }
 
     /// The same of our database.
-    pub(super) fn ask_of_database(&self, command: Document) -> Result<Option<Document>> {
-        self.ask_in(&self.database, command)
+    pub(crate) fn ask_of_database(&self, command: Document) -> Result<Option<Document>> {
+        self.ask_in(self.database.name(), command)
     }
 
-    fn ask_in(&self, database: &Database, command: Document) -> Result<Option<Document>> {
-        const UNAUTHORIZED: i32 = 13;
-        const COMMAND_NOT_FOUND: i32 = 59;
+    fn ask_in(&self, database: &str, command: Document) -> Result<Option<Document>> {
         const INVALID_OPTIONS: i32 = 72;
-        self.run(async {
-            match database.run_command(command).await {
-                Ok(answer) => Ok(Some(answer)),
-                Err(error) => match code_of(&error) {
-                    Some(UNAUTHORIZED | COMMAND_NOT_FOUND | INVALID_OPTIONS) => Ok(None),
-                    _ => Err(from_mongo(error)),
-                },
-            }
-        })
+        match self.command(database, command)? {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) => match code_of(&error) {
+                Some(UNAUTHORIZED | COMMAND_NOT_FOUND | INVALID_OPTIONS) => Ok(None),
+                _ => Err(from_mongo(error)),
+            },
+        }
+    }
+
+    /// Has a database of this name carry out a command, and hands on why it does not.
+    pub(crate) fn command(
+        &self,
+        database: &str,
+        command: Document,
+    ) -> Result<std::result::Result<Document, mongodb::error::Error>> {
+        self.run(async { Ok(self.client.database(database).run_command(command).await) })
     }
 
     /// What the database takes, by the server's own account.
-    pub(super) fn size_bytes(&self) -> Result<u64> {
+    pub(crate) fn size_bytes(&self) -> Result<u64> {
         let answer =
             self.run(async { self.database.run_command(doc! { "dbStats": 1 }).await.map_err(from_mongo) })?;
         let number = |name| match answer.get(name) {
@@ -124,12 +153,12 @@ impl Connection {
         Ok(number("storageSize")? + number("indexSize")?)
     }
 
-    pub(super) fn drop_database(&self) -> Result<()> {
+    pub(crate) fn drop_database(&self) -> Result<()> {
         self.run(async { self.database.drop().await.map_err(from_mongo) })
     }
 
     /// Names of all databases that begin so.
-    pub(super) fn databases(&self, begin: &str) -> Result<Vec<String>> {
+    pub(crate) fn databases(&self, begin: &str) -> Result<Vec<String>> {
         let names = self.run(async { self.client.list_database_names().await.map_err(from_mongo) })?;
         Ok(names.into_iter().filter(|name| name.starts_with(begin)).collect())
     }
@@ -142,8 +171,12 @@ impl Drop for Connection {
     }
 }
 
+/// The user may not ask that.
+pub(crate) const UNAUTHORIZED: i32 = 13;
+const COMMAND_NOT_FOUND: i32 = 59;
+
 /// The server's number for an error.
-fn code_of(error: &mongodb::error::Error) -> Option<i32> {
+pub(crate) fn code_of(error: &mongodb::error::Error) -> Option<i32> {
     match error.kind.as_ref() {
         ErrorKind::Command(command) => Some(command.code),
         ErrorKind::Write(WriteFailure::WriteError(write)) => Some(write.code),
@@ -153,8 +186,16 @@ fn code_of(error: &mongodb::error::Error) -> Option<i32> {
     }
 }
 
+/// What a server said of a command that it did not carry out; else why it could not be asked.
+pub(crate) fn said(error: &mongodb::error::Error) -> String {
+    match error.kind.as_ref() {
+        ErrorKind::Command(command) => command.message.clone(),
+        other => other.to_string(),
+    }
+}
+
 /// Keeps what may be tried again, and what took too long, apart from failures.
-pub(super) fn from_mongo(error: mongodb::error::Error) -> Error {
+pub(crate) fn from_mongo(error: mongodb::error::Error) -> Error {
     const LOCK_TIMEOUT: i32 = 24;
     const MAX_TIME_EXPIRED: i32 = 50;
     /// Two writers met in one document.

@@ -1,0 +1,199 @@
+//! WiredTiger's cache, connections, and what a power cut would take.
+
+use crate::doctor::facts::{Facts, Kind, Lack, or_zero, text};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::units;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "mongo-cache",
+        of: Kind::MongoDb,
+        question: Question::ServerMemory,
+        figure: "the share of pages asked for that were not in WiredTiger's cache, and what that cache is of all data",
+        threshold: "look: above 1 % of the pages, of data that are larger than the cache; cannot tell: less than 1,000 pages between the looks, or \
+                    started less than 24 h ago",
+        reason: "After a restart every cache is empty. A page that the kernel has costs a decompression, and no wait for the disk: more cache takes \
+                 memory from the kernel's. A report that reads everything once is a false alarm.",
+        after: "mysqltuner (99 % of the reads), for another server; MongoDB's manual names the counters and no threshold",
+        source: "`pages read into cache` and `pages requested from the cache` of serverStatus; collStats",
+        rights: "clusterMonitor",
+        shown_by: "db.serverStatus().wiredTiger.cache",
+        judge: cache,
+    },
+    Check {
+        id: "mongo-cache-full",
+        of: Kind::MongoDb,
+        question: Question::ServerMemory,
+        figure: "how much of WiredTiger's cache is used, and how much of it waits to be written",
+        threshold: "look: 95 % used, or 20 % to be written",
+        reason: "From there on the threads of requests have to make room themselves, and answers wait for the disk. A load of much data does that for \
+                 a while.",
+        after: "WiredTiger's documentation of eviction_trigger and eviction_dirty_trigger",
+        source: "`bytes currently in the cache`, `tracked dirty bytes in the cache` and `maximum bytes configured` of serverStatus",
+        rights: "clusterMonitor",
+        shown_by: "db.serverStatus().wiredTiger.cache",
+        judge: full,
+    },
+    Check {
+        id: "mongo-connections",
+        of: Kind::MongoDb,
+        question: Question::ServerMemory,
+        figure: "connections, of those that there may be",
+        threshold: "look: above 80 %",
+        reason: "The next ones are refused, and each takes about a megabyte. A pool in the application is the way out, not more of them.",
+        after: "awesome-prometheus-alerts (80 %)",
+        source: "`connections` of serverStatus",
+        rights: "clusterMonitor",
+        shown_by: "db.serverStatus().connections",
+        judge: connections,
+    },
+    Check {
+        id: "mongo-safe",
+        of: Kind::MongoDb,
+        question: Question::Disk,
+        figure: "whether what is written outlives the process",
+        threshold: "bad: the storage engine keeps nothing on disk, or its journal is off",
+        reason: "Without a journal everything since the last checkpoint goes with the process. Engines in memory are there for that: then it is meant.",
+        after: "MongoDB's manual of journaling",
+        source: "`storageEngine` of serverStatus; getCmdLineOpts",
+        rights: "clusterMonitor",
+        shown_by: "db.serverStatus().storageEngine; db.adminCommand({getCmdLineOpts: 1})",
+        judge: safe,
+    },
+];
+
+const CACHE_BYTES: &str = "wiredTiger.cache.maximum bytes configured";
+
+fn cache(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
+    const FEW: f64 = 1000.0;
+    let up = facts.number("status", "uptime")?;
+    let asked = facts.growth("status", "wiredTiger.cache.pages requested from the cache")?;
+    let read = facts.growth("status", "wiredTiger.cache.pages read into cache")?;
+    if up < ages.cache {
+        return Err(format!("it was started {} ago: its cache may still be filling", units::seconds(up)));
+    }
+    if asked < FEW {
+        return Err(format!("{asked:.0} pages were asked for between the looks, and {FEW:.0} are needed"));
+    }
+    let cache = facts.number("status", CACHE_BYTES)?;
+    let data: f64 = facts.rows("collections")?.iter().map(|row| or_zero(row, "bytes")).sum();
+    let missed = read / asked;
+    let figure = format!(
+        "{} of {} pages were not there; {} for {} of data",
+        units::percent(missed),
+        units::count(asked),
+        units::bytes(cache),
+        units::bytes(data)
+    );
+    Ok(Finding::new(when(missed > 0.01 && data > cache, Answer::Look), missed, figure))
+}
+
+fn full(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    const USED: f64 = 0.95;
+    const DIRTY: f64 = 0.2;
+    let most = facts.number("status", CACHE_BYTES)?.max(1.0);
+    let used = facts.number("status", "wiredTiger.cache.bytes currently in the cache")? / most;
+    let dirty = facts.number("status", "wiredTiger.cache.tracked dirty bytes in the cache")? / most;
+    let (of, to_write) = (units::percent(used), units::percent(dirty));
+    let figure = format!("{of} of {} used, {to_write} to be written", units::bytes(most));
+    Ok(Finding::new(when(used >= USED || dirty >= DIRTY, Answer::Look), used, figure).over(Over::Now))
+}
+
+fn connections(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let used = facts.number("status", "connections.current")?;
+    let most = used + facts.number("status", "connections.available")?;
+    let share = used / most.max(1.0);
+    let figure = format!("{used:.0} of {most:.0}");
+    Ok(Finding::new(when(share > 0.8, Answer::Look), share, figure).over(Over::Now))
+}
+
+fn safe(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let status = facts.row("status")?;
+    let engine = text(status, "storageEngine.name");
+    if engine.is_empty() {
+        return Err("its `serverStatus` names no storage engine".to_owned());
+    }
+    let (figure, is_bad) = match facts.row("started") {
+        _ if text(status, "storageEngine.persistent") == "false" => {
+            (format!("{engine} keeps nothing on disk"), true)
+        }
+        Ok(started) if text(started, "journal") == "false" => (format!("{engine}, without a journal"), true),
+        // Since 6.1 there is no such setting, and always a journal.
+        Ok(_) => (format!("{engine}, with a journal"), false),
+        Err(why) => return Err(why),
+    };
+    Ok(Finding { value: None, ..Finding::new(when(is_bad, Answer::Bad), 0.0, figure).over(Over::Now) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::doctor::facts::{Sample, Told};
+
+    /// What MongoDB says by its manual, at both looks.
+    fn facts(earlier: Value, later: Value) -> Facts {
+        let told = |rows: Value| Told::Rows(serde_json::from_value(rows).unwrap());
+        let sample = |seconds: f64, status: Value| Sample {
+            seconds,
+            told: BTreeMap::from([
+                ("status".to_owned(), told(json!([status]))),
+                ("collections".to_owned(), told(json!([{ "id": "a.b", "bytes": "3000000000" }]))),
+                ("started".to_owned(), told(json!([{ "journal": null }]))),
+            ]),
+        };
+        Facts {
+            earlier: sample(1.0, earlier),
+            later: sample(6.0, later),
+            ..Facts::of(Kind::MongoDb, String::new())
+        }
+    }
+
+    fn status(asked: u32, read: u32, used: f64, dirty: f64) -> Value {
+        json!({
+            "uptime": 90_000, "wiredTiger.cache.maximum bytes configured": 1e9,
+            "wiredTiger.cache.bytes currently in the cache": used * 1e9,
+            "wiredTiger.cache.tracked dirty bytes in the cache": dirty * 1e9,
+            "wiredTiger.cache.pages requested from the cache": asked, "wiredTiger.cache.pages read into cache": read,
+            "storageEngine.name": "wiredTiger", "storageEngine.persistent": "true",
+        })
+    }
+
+    #[test]
+    fn a_cache_is_too_small_where_pages_of_larger_data_are_not_there() {
+        let of = |asked, read| {
+            cache(&facts(status(0, 0, 0.5, 0.0), status(asked, read, 0.5, 0.0)), &LeastAges::default())
+        };
+        assert_eq!(of(10_000, 200).unwrap().answer, Answer::Look);
+        assert_eq!(of(10_000, 100).unwrap().answer, Answer::Ok);
+        assert!(of(900, 900).unwrap_err().contains("1000 are needed"));
+        let unused = LeastAges { cache: 1e6, ..LeastAges::default() };
+        let young = cache(&facts(status(0, 0, 0.5, 0.0), status(10_000, 200, 0.5, 0.0)), &unused);
+        assert!(young.unwrap_err().contains("it was started"));
+    }
+
+    #[test]
+    fn a_cache_that_requests_have_to_empty_is_worth_a_look() {
+        let of = |used, dirty| {
+            let status = status(0, 0, used, dirty);
+            full(&facts(status.clone(), status), &LeastAges::default()).unwrap().answer
+        };
+        assert_eq!([of(0.8, 0.05), of(0.96, 0.05), of(0.8, 0.2)], [Answer::Ok, Answer::Look, Answer::Look]);
+    }
+
+    #[test]
+    fn what_keeps_nothing_is_bad_and_what_names_no_engine_is_not_called_safe() {
+        let of = |change: Value| {
+            let mut told = status(0, 0, 0.5, 0.0);
+            told.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            safe(&facts(told.clone(), told), &LeastAges::default())
+        };
+        assert_eq!(of(json!({})).unwrap().answer, Answer::Ok);
+        let memory = json!({ "storageEngine.name": "inMemory", "storageEngine.persistent": "false" });
+        assert_eq!(of(memory).unwrap().answer, Answer::Bad);
+        assert!(of(json!({ "storageEngine.name": null })).unwrap_err().contains("names no storage engine"));
+    }
+}
