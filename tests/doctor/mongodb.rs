@@ -132,6 +132,9 @@ fn wrong_password() -> Outcome {
         said.stdout
     );
     assert!(!said.stdout.contains(WRONG), "{}", said.stdout);
+    let nobody = format!("mongodb://me:{PASSWORD}@127.0.0.1:{}", free_port()?);
+    let said = doctor(&Work::new(), &nobody, "").ended(1);
+    assert!(said.stdout.contains("cannot connect to `127.0.0.1`: Connection refused"), "{}", said.stdout);
     Ok(())
 }
 

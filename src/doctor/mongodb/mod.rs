@@ -9,14 +9,15 @@ mod operations;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use mongodb::bson::{Document, doc};
-use mongodb::options::ClientOptions;
+use mongodb::options::{ClientOptions, ServerAddress};
 
 use super::answers as time;
 use super::facts::{Facts, Kind, Lack, Looks, Row, Told, text};
 use super::finding::Check;
 use crate::wire::mongodb::{Connection, Product, UNAUTHORIZED, code_of, configure, options_of, said};
+use crate::wire::stream::Stream;
 
 /// The checks of a server of this protocol.
 pub const CHECKS: &[&[Check]] = &[ANSWERS, cache::CHECKS, indexes::CHECKS, operations::CHECKS, blobs::CHECKS];
@@ -57,6 +58,12 @@ pub fn parse(url: &str) -> Result<ClientOptions> {
 
 /// Connects.
 pub fn connect(options: &ClientOptions) -> Result<Mongo> {
+    const PORT: u16 = 27_017;
+    // Where nobody listens, the driver would ask again and again, and tell all that it knows of servers.
+    if let Some(ServerAddress::Tcp { host, port }) = options.hosts.first() {
+        Stream::tcp(host, port.unwrap_or(PORT), REACHED_WITHIN)
+            .with_context(|| format!("cannot connect to `{host}`"))?;
+    }
     let connection = Connection::of(options, OWN[0], PATIENCE)?;
     let mut server = Mongo { connection, database: options.default_database.clone(), gone: None };
     server.ping().map_err(anyhow::Error::msg)?;

@@ -63,6 +63,7 @@ pub(crate) fn options_of(url: &str) -> Result<ClientOptions> {
     }
     let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
     let parsed = runtime.block_on(async { ClientOptions::parse(url).await });
+    let parsed = parsed.map_err(|error| anyhow!(said(&error)));
     Ok(parsed.with_context(|| format!("`{shown}` is not a URL of MongoDB"))?)
 }
 
@@ -186,10 +187,11 @@ pub(crate) fn code_of(error: &mongodb::error::Error) -> Option<i32> {
     }
 }
 
-/// What a server said of a command that it did not carry out; else why it could not be asked.
+/// What a server said of a command that it did not carry out, or what is wrong with a URL; else why it could not be asked.
 pub(crate) fn said(error: &mongodb::error::Error) -> String {
     match error.kind.as_ref() {
         ErrorKind::Command(command) => command.message.clone(),
+        ErrorKind::InvalidArgument { message, .. } => message.clone(),
         other => other.to_string(),
     }
 }
