@@ -182,47 +182,94 @@ if [[ "${BLOBWISE_INSTALL:-}" != never ]]; then
     [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] && install_deny
 fi
 
-# ---- checks --------------------------------------------------------------------------------------------------------
-
-say "Formatting"
-cargo fmt --check
+# ---- what is tried -------------------------------------------------------------------------------------------------
 
 # The drivers of some stores make every build slower: only continuous integration builds them, and then tries everything with them.
-features=()
-if [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]]; then
-    features=(--features "mongodb,mssql")
-    say "Building without what is optional"
-    cargo check --quiet --locked
-fi
+features=""
+[[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] && features="--features mongodb,mssql"
+logs=$(mktemp -d)
+export features logs
 
-say "Lints"
-cargo clippy --quiet --locked "${features[@]}" --all-targets -- -D warnings
+# The parts of the whole, the longest first: what is shorter runs beside it.
+parts() {
+    local longest=" conformance cli " path name
+    printf -- '--test %s\n' $longest
+    for path in tests/*.rs tests/*/main.rs; do
+        name="${path#tests/}" name="${name%.rs}" name="${name%/main}"
+        [[ "$longest" == *" $name "* ]] || echo "--test $name"
+    done
+    printf '%s\n' "--lib --bins" --doc
+}
 
-if command -v cargo-deny >/dev/null; then
-    say "Licences and sources of what comes in"
-    cargo deny --log-level error --all-features check bans licenses sources
-elif [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]]; then
-    echo "cargo-deny is missing" >&2
-    exit 1
-fi
+# Tries a part, and says at its end what it had to say. One that hangs is ended, and its last words are those of the trial before.
+try() {
+    local log="$logs/${1// /}" status=0
+    # shellcheck disable=SC2086 -- several arguments
+    timeout --kill-after=60 45m cargo test --quiet --locked $features --no-fail-fast $1 >"$log" 2>&1 || status=$?
+    ((status != 124)) || echo "error: no end after 45 minutes: $1" >>"$log"
+    flock "$logs" sh -c 'printf "\n== %s (%s)\n" "$1" "$2" && cat "$3"' - "$1" "ended with $status" "$log" >&2
+    return $status
+}
 
-# Where an idle processor takes long to wake, servers answer several times more slowly. While this is open (as root), none sleeps.
-{ exec {awake}>/dev/cpu_dma_latency && printf '\0\0\0\0' >&"$awake"; } 2>/dev/null || true
+# What looks at the source has a directory of its own to build in: cargo lets one build at a time into each.
+lints() {
+    export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/lints"
+    cargo clippy --quiet --locked $features --all-targets -- -D warnings
+    [[ -z "$features" ]] || cargo check --quiet --locked
+    if command -v cargo-deny >/dev/null; then
+        cargo deny --log-level error --all-features check bans licenses sources
+    elif [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]]; then
+        echo "error: cargo-deny is missing"
+        return 1
+    fi
+}
+export -f try lints
+
+# Tests flush thousands of times, and many disks take milliseconds for each: root's write to a disk in a file that passes no flushes on.
+# What they look at is which flushes a program asks for; power cuts have a disk of their own. The mount is that of the tests alone
+# and its file has no name, so that both go with the last of them, however it ends.
+on_a_disk_of_their_own() {
+    local scratch="${CARGO_TARGET_DIR:-target}/tmp"
+    ((EUID == 0)) && mkdir -p "$scratch" || { "$@"; return; }
+    unshare --mount bash -c '
+        image="$0.image"
+        truncate --size=24G "$image" && mkfs.ext4 -q -F "$image" && mount -o loop,nobarrier "$image" "$0" ||
+            echo "no disk of their own: tests take longer" >&2
+        rm -f "$image"
+        exec "$@"' "$scratch" "$@"
+}
 
 # What failed is told once more at the end: of a long output only that may be kept.
 failures() {
     local status=$?
-    ((status)) || { rm -f "$log"; return 0; }
-    say "What failed"
-    sed -n '/^failures:$/,/^test result/p; /\.\.\. FAILED (/,+3p; /panicked at/,+3p; /^error/p' "$log" | tail -n 300 >&2
-    rm -f "$log"
+    if ((status)); then
+        say "What failed"
+        sed -n '/^failures:$/,/^test result/p; /\.\.\. FAILED (/,+3p; /panicked at/,+3p; /^error/,+12p; /^warning/,+12p' "$logs"/* |
+            tail -n 300 >&2
+    fi
+    kill "${lints:-}" 2>/dev/null || true
+    rm -rf "$logs"
     exit "$status"
 }
-log=$(mktemp)
 trap failures EXIT
 
-say "Tests"
-# A trial that hangs ends the tests, and is the last one on the screen.
-timeout --kill-after=60 70m cargo test --quiet --locked --no-fail-fast "${features[@]}" 2>&1 | tee "$log"
+say "Formatting"
+cargo fmt --check
+
+say "Building"
+# shellcheck disable=SC2086
+cargo test --quiet --locked $features --no-run
+
+# Where an idle processor takes long to wake, servers answer several times more slowly. While this is open (as root), none sleeps.
+{ exec {awake}>/dev/cpu_dma_latency && printf '\0\0\0\0' >&"$awake"; } 2>/dev/null || true
+
+# Trials wait for servers that start and end: a third of the processors' time is left to what runs beside them.
+say "Tests, two parts at a time, and lints, licences and a build without what is optional beside them"
+timeout 45m nice -n 10 bash -euo pipefail -c lints >"$logs/lints" 2>&1 &
+lints=$!
+status=0
+parts | on_a_disk_of_their_own xargs -P 2 -I{} bash -c 'try "{}"' || status=1
+wait "$lints" || { status=1; cat "$logs/lints" >&2; }
+((status == 0)) || exit 1
 
 say "All of it passed"
