@@ -213,3 +213,13 @@ pub const REQUEST_NS: f64 = 1_000_000.0; // ns
 
 /// A difference below this share of such a request decides nothing.
 pub const REQUEST_SHARE: f64 = 0.05; // share
+
+/// Prices that are older than this are to be looked up again.
+pub const PRICES_DAYS_MAX: u64 = 180; // days
+
+/// Seconds of a month: a twelfth of 365.25 days.
+pub const MONTH_SECONDS: f64 = 2_629_800.0; // seconds
+
+/// Where another candidate becomes the cheapest is looked for up to so many times the ops that were asked about, and down to that
+/// part of them.
+pub const LOAD_TIMES: f64 = 100.0; // times

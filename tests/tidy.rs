@@ -213,6 +213,7 @@ fn every_store_is_in_the_table() {
 
 /// Files that go by the name of a standard phase, and why they may. A new kind of work adds none.
 const NAMES_PHASES: &[(&str, &str)] = &[
+    ("src/cli/judging.rs", "`--load` is what a month is priced by"),
     ("src/cli/run.rs", "`--loads` is of pages"),
     ("src/cli/selftest/trials.rs", "the plan of a trial"),
     ("src/store/desk.rs", "a step of an upload is called like a phase"),
@@ -292,6 +293,7 @@ const DOCUMENTS: &[&str] = &[
     "docs/glossary.md",
     "docs/method.md",
     "docs/plans.md",
+    "docs/prices.md",
     "docs/servers.md",
     "docs/stores.md",
     "docs/tour.md",
@@ -722,6 +724,7 @@ fn documents_for_users_say_the_words_of_the_field() {
         "docs/doctor.md",
         "docs/method.md",
         "docs/plans.md",
+        "docs/prices.md",
         "docs/servers.md",
         "docs/stores.md",
     ];

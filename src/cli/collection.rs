@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::out::Out;
 use super::run::{Flags, Signals, carry_out, ended, fresh, resumed, single};
@@ -46,6 +46,10 @@ fn asked(flags: &Flags) -> Result<Option<PlanText>> {
     if text.plans.is_empty() {
         return Ok(None);
     }
+    ensure!(
+        !flags.judging.is_asked(),
+        "a plan of plans has no answer of its own: ask `blobwise report` of one of its runs"
+    );
     let text = flags.over(text)?;
     let more = PlanText { plans: Vec::new(), name: None, about: None, ..text.clone() }.without_conditions();
     if more != PlanText::default() {

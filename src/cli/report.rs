@@ -6,9 +6,10 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::joined::joined;
+use super::judging::Judging;
 use super::out::{Out, check_out};
 use super::run::write_and_print;
-use super::{Ended, collection, print};
+use super::{Ended, collection, prices, print};
 use crate::report;
 use crate::result::{RunResult, replace};
 
@@ -17,18 +18,30 @@ use crate::result::{RunResult, replace};
 pub struct Flags {
     /// The run: its directory or result.json. Several runs of one plan, each with other corpora of it (`run --corpora`), are
     /// reported as one
-    #[arg(required = true, value_name = "RUN")]
+    #[arg(required_unless_present = "prices_template", value_name = "RUN")]
     runs: Vec<PathBuf>,
     /// Print it as Markdown, and write nothing
     #[arg(long)]
     markdown: bool,
-    /// Where the report and result of several runs go
+    /// Where the report and result of several runs go, or of a run that is judged anew
     #[arg(long, value_name = "DIR", conflicts_with = "markdown")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    judging: Judging,
+    /// Print a file of prices to fill in, and nothing else
+    #[arg(long, exclusive = true)]
+    prices_template: bool,
 }
 
 /// Runs the command.
 pub fn main(flags: &Flags) -> Result<Ended> {
+    if flags.prices_template {
+        print(prices::TEMPLATE)?;
+        return Ok(Ended::Well);
+    }
+    if flags.judging.is_asked() {
+        return judged_anew(flags);
+    }
     let [run] = flags.runs.as_slice() else { return of_several(flags) };
     if flags.out.is_some() {
         bail!("`--out` is for the report of several runs; that of one lies beside its result");
@@ -54,6 +67,24 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     Ok(Ended::Well)
 }
 
+/// Prints a finished run as it is judged by what is asked now. Its own files stay what they are.
+fn judged_anew(flags: &Flags) -> Result<Ended> {
+    let [run] = flags.runs.as_slice() else {
+        bail!("what to do is said of one run at a time: leave out the other ones");
+    };
+    if collection::measured(run)?.is_some() {
+        bail!("`{}` is a run of several plans: name one of the directories in it", run.display());
+    }
+    flags.out.as_deref().map_or(Ok(()), check_out)?;
+    let result = flags.judging.judged(run)?;
+    match (&flags.out, flags.markdown) {
+        (Some(out), _) => write_to(&result, out)?,
+        (None, true) => print(&report::sections::markdown(&result))?,
+        (None, false) => print(&report::sections::terminal(&result))?,
+    }
+    Ok(Ended::Well)
+}
+
 fn of_several(flags: &Flags) -> Result<Ended> {
     if flags.markdown {
         print(&report::sections::markdown(&joined(&flags.runs)?))?;
@@ -64,8 +95,13 @@ fn of_several(flags: &Flags) -> Result<Ended> {
     )?;
     check_out(out)?;
     let result = joined(&flags.runs)?;
+    write_to(&result, out)?;
+    Ok(Ended::Well)
+}
+
+/// Writes a result with all its reports into a directory of its own.
+fn write_to(result: &RunResult, out: &Path) -> Result<()> {
     let out = Out::make(Some(out))?;
     replace(&out.path.join("plan.toml"), result.plan.to_toml()?.as_bytes())?;
-    write_and_print(&result, &out.path)?;
-    Ok(Ended::Well)
+    write_and_print(result, &out.path)
 }

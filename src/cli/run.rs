@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use super::judging::Judging;
 use super::out::{Out, check_out};
 use super::progress::{Loudness, Progress, summarize};
 use super::{Ended, eprint, print};
@@ -23,10 +24,11 @@ use crate::host::disk::{OwnDisk, own_mounts, why_not_mounted};
 use crate::host::machine;
 use crate::host::place::{Place, check_parent};
 use crate::host::processors::Apart;
+use crate::judge::answer::costs;
 use crate::plan::{OneOrMany, PREVIEW_SCALE, Plan, PlanText, file_system, split_list, split_pair};
 use crate::records::Records;
 use crate::report;
-use crate::result::{Program, RunResult, Status, replace};
+use crate::result::{Pricing, Program, RunResult, Status, replace};
 use crate::shown;
 
 /// Every flag has its key in the plan file.
@@ -76,9 +78,8 @@ pub struct Flags {
     /// Find the highest rate of reads whose response times stay below this, such as p99=50ms
     #[arg(long, value_name = "PERCENTILE=TIME")]
     limit: Option<String>,
-    /// Shares of ops, such as read=0.95,overwrite=0.05, for which the cost of 1,000 ops is worked out
-    #[arg(long, value_name = "KIND=SHARE,...")]
-    mix: Option<String>,
+    #[command(flatten)]
+    pub judging: Judging,
     /// Exactly this many rounds (fewer where --budget does not allow them)
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
@@ -236,7 +237,8 @@ pub fn carry_out(
             return Err(job.out.kept(error));
         }
     };
-    let result = summarize(&job.plan, &records)?;
+    let mut result = summarize(&job.plan, &records)?;
+    result.costs = job.pricing.map(|pricing| costs(&result, &pricing));
     write_and_print(&result, &job.out.path).map_err(|error| job.out.kept(error))?;
     let ended = ended(&result, signals);
     Ok((result, ended))
@@ -251,10 +253,13 @@ pub struct Job {
     disks: Disks,
     place: Place,
     out: Out,
+    /// What a month is to be priced by.
+    pricing: Option<Pricing>,
 }
 
 /// A new run.
 pub fn fresh(flags: &Flags) -> Result<Job> {
+    let pricing = flags.judging.pricing()?;
     let mut text = flags.over(match &flags.plan {
         Some(name) => PlanText::load(name)?,
         None => PlanText::default(),
@@ -267,6 +272,7 @@ pub fn fresh(flags: &Flags) -> Result<Job> {
     }
     check_on(flags)?;
     let plan = text.resolve(flags.stores.is_some())?;
+    flags.judging.check(&plan)?;
     if flags.durability.is_some() {
         check_class(&plan)?;
     }
@@ -284,7 +290,7 @@ pub fn fresh(flags: &Flags) -> Result<Job> {
         out.abandon();
         return Err(error);
     }
-    Ok(Job { plan, corpora, earlier: None, disks, place, out })
+    Ok(Job { plan, corpora, earlier: None, disks, place, out, pricing })
 }
 
 /// An earlier run that is to be gone on with. One that was stopped before its first visit ended is begun anew.
@@ -322,7 +328,7 @@ pub fn resumed(dir: &Path) -> Result<Job> {
     if earlier.is_none() {
         write_manifest(&corpora, dir)?;
     }
-    Ok(Job { plan, corpora, earlier, disks, place, out })
+    Ok(Job { plan, corpora, earlier, disks, place, out, pricing: None })
 }
 
 fn build(plan: &Plan) -> Result<Vec<Corpus>> {
@@ -621,9 +627,7 @@ impl Flags {
                 .for_each(|phase| phase.count = Some(loads));
         }
         self.conditions_over(&mut text);
-        if let Some(mix) = &self.mix {
-            text.mix = Some(split_list(mix).iter().map(|pair| share_of(pair)).collect::<Result<_>>()?);
-        }
+        self.judging.over(&mut text)?;
         for set in &self.set {
             let (name, values) = values_of(set)?;
             text.set.insert(name, OneOrMany::Many(values));
@@ -634,13 +638,6 @@ impl Flags {
         }
         Ok(text)
     }
-}
-
-/// `read=0.9`.
-fn share_of(pair: &str) -> Result<(String, f64)> {
-    let (name, share) = split_pair(pair).context("--mix")?;
-    let share = share.parse().with_context(|| format!("--mix: `{share}` is not a number"))?;
-    Ok((name, share))
 }
 
 /// `sqlite.page=4k,16k`.

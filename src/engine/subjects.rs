@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::plan::{Class, Plan, Transaction, class_of};
-use crate::result::{CandidateResult, Promise, Status, Traits};
+use crate::plan::{Candidate, Class, Need, Plan, Transaction, class_of};
+use crate::result::{CandidateResult, Durability, Kind, Loss, Promise, Status, Traits};
 
 /// The candidates of a plan, those that cannot run here last. What their adapters say of them is asked for here and nowhere
 /// later: from now on it is part of the result.
@@ -20,6 +20,7 @@ pub fn candidates(plan: &Plan) -> Vec<CandidateResult> {
             kind: Some(candidate.adapter.kind),
             options: candidate.options.shown(),
             traits: candidate.traits(),
+            serves: Some(serves(candidate, asked)),
             own_durability: candidate.own_class(),
             transaction: Some(candidate.transaction()).filter(|own| *own != Transaction::default()),
             facts: BTreeMap::new(),
@@ -38,6 +39,7 @@ pub fn candidates(plan: &Plan) -> Vec<CandidateResult> {
         kind: None,
         options: BTreeMap::new(),
         traits: Traits::default(),
+        serves: None,
         own_durability: None,
         transaction: None,
         facts: BTreeMap::new(),
@@ -50,4 +52,47 @@ pub fn candidates(plan: &Plan) -> Vec<CandidateResult> {
         reason: Some(missing.reason.clone()),
     });
     ready.chain(missing).collect()
+}
+
+/// What a candidate serves of what programs may need of a place, with what it promises in the class of the run.
+fn serves(candidate: &Candidate, promise: Promise) -> Vec<Need> {
+    let (caps, traits) = ((candidate.adapter.caps)(&candidate.options), candidate.traits());
+    let is_served = |need: &Need| match need {
+        Need::AtomicPuts => caps.atomic_put,
+        Need::Durable => {
+            promise.durability > Durability::None && promise.loss.after_power_cut <= Loss::RecentWrites
+        }
+        Need::Listing => caps.list,
+        Need::NoServer => !traits.has_process,
+        Need::Ranges => caps.range,
+        Need::SeveralMachines => {
+            traits.has_process && [Kind::Server, Kind::Cache, Kind::Web].contains(&candidate.adapter.kind)
+        }
+        Need::Transactions => caps.batch,
+    };
+    Need::ALL.iter().copied().filter(is_served).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::PlanText;
+
+    fn served(text: &str) -> Vec<Vec<&'static str>> {
+        let plan = PlanText::parse(text).unwrap().resolve(true).unwrap();
+        let names =
+            |candidate: CandidateResult| candidate.serves.unwrap().iter().map(|need| need.name()).collect();
+        candidates(&plan).into_iter().map(names).collect()
+    }
+
+    #[test]
+    fn what_a_candidate_serves_is_what_its_adapter_says() {
+        let files = ["atomic-puts", "durable", "listing", "no-server", "ranges"];
+        let embedded = ["atomic-puts", "durable", "listing", "no-server", "ranges", "transactions"];
+        assert_eq!(served("stores = ['files/hashed', 'sqlite']"), [files.to_vec(), embedded.to_vec()]);
+        let carefree = served("stores = ['files/hashed']\ndurability = 'none'");
+        assert!(!carefree[0].contains(&"durable"), "in that class a power cut takes anything: {carefree:?}");
+        let in_place = served("stores = ['files/hashed']\nset = {'files/hashed.put' = 'in-place'}");
+        assert!(!in_place[0].contains(&"atomic-puts"), "{in_place:?}");
+    }
 }

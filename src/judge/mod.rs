@@ -2,7 +2,9 @@
 
 pub use math::{compare, crossover, histogram, interval};
 
-pub use crate::rules::{LADDER_STEP, LEAST_SECONDS, SHORT_SECONDS, VERDICT_ROUNDS};
+pub use crate::rules::{
+    LADDER_STEP, LEAST_SECONDS, LOAD_TIMES, PRICES_DAYS_MAX, SHORT_SECONDS, VERDICT_ROUNDS,
+};
 pub mod answer;
 pub mod cells;
 pub mod claims;

@@ -60,6 +60,7 @@ pub fn summarize(plan: &Design, records: &Records) -> Result<RunResult> {
         results: cells,
         answer: Vec::new(),
         advice: None,
+        costs: None,
         claims: Vec::new(),
         warnings: records.warnings.clone(),
         probes: records.probes.clone(),

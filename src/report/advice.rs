@@ -8,9 +8,11 @@ use super::html::{View, led};
 use super::markdown::Page;
 use super::section::{Section, new};
 use super::terminal::{heading, line, wrapped};
+use super::view::money::a_month_of;
+use crate::judge::answer::with_reasons;
 use crate::judge::cells;
 use crate::result::{
-    Advice, CandidateResult, Cell, Kind, Loss, Place, RunResult, Situation, Standing, WorstCase,
+    Advice, CandidateResult, Cell, Kind, Loss, Place, RunResult, Situation, Standing, Unfit, WorstCase,
 };
 use crate::units;
 
@@ -74,18 +76,39 @@ fn time(standing: Option<&Standing>) -> Option<String> {
 
 /// What is said below the table.
 fn sentences(result: &RunResult, advice: &Advice) -> Vec<String> {
-    let mut all: Vec<String> =
-        advice.situations.iter().map(|situation| of_situation(advice, situation)).collect();
-    all.extend(one_place(advice));
+    let mut all: Vec<String> = needed(advice).into_iter().collect();
+    all.extend(advice.situations.iter().map(|situation| of_situation(result, advice, situation)));
+    all.extend(one_place(result, advice));
     all.extend(promises(result, advice));
     all.extend(servers(result, advice));
     all
 }
 
-fn of_situation(advice: &Advice, situation: &Situation) -> String {
+/// What is needed, and who does not serve it.
+fn needed(advice: &Advice) -> Option<String> {
+    let names: Vec<String> = advice.need.iter().map(|need| format!("`{}`", need.name())).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let why = |unfit: &Unfit| match &unfit.lacks {
+        Some(lacks) => lacks.iter().map(|need| need.lacking()).collect::<Vec<_>>().join(", "),
+        None => "its run did not note what it serves: measure again".to_owned(),
+    };
+    let left_out = with_reasons(advice.unfit.iter().map(|unfit| (why(unfit), unfit.store.clone())));
+    let left_out =
+        left_out.map_or("every candidate serves it".to_owned(), |list| format!("not considered: {list}"));
+    let rest = match advice.fit.as_slice() {
+        [] => " No candidate of this run is left.".to_owned(),
+        [only] => format!(" `{only}` alone is left."),
+        _ => String::new(),
+    };
+    Some(format!("Needed: {}; {left_out}.{rest}", names.join(", ")))
+}
+
+fn of_situation(result: &RunResult, advice: &Advice, situation: &Situation) -> String {
     let leads = |standing: &&Standing| standing.place == Place::Leads;
-    let leaders: Vec<&str> =
-        situation.standings.iter().filter(leads).map(|standing| standing.store.as_str()).collect();
+    let leaders = situation.standings.iter().filter(leads);
+    let leaders: Vec<String> = leaders.map(|standing| priced(result, &standing.store)).collect();
     let choose = format!("{}: {}", situation.title, either(&leaders));
     let Some(next) = &situation.next else {
         return format!("{choose}: no difference that counts is proved, choose by what you can operate.");
@@ -97,20 +120,25 @@ fn of_situation(advice: &Advice, situation: &Situation) -> String {
     };
     let little = if next.is_little { ": little, choose by what you can operate" } else { "" };
     let more = units::nanoseconds(next.more_ns);
-    format!("{choose}. Next is `{}`, {more} more ({share}{little}).", next.store)
+    format!("{choose}. Next is {}, {more} more ({share}{little}).", priced(result, &next.store))
+}
+
+/// A candidate's name and, where that was asked, what a month of it costs.
+fn priced(result: &RunResult, store: &str) -> String {
+    format!("`{store}`{}", a_month_of(result, store))
 }
 
 /// `a`, `b` or `c`; of many only the first.
-fn either(stores: &[&str]) -> String {
+fn either(stores: &[String]) -> String {
     const NAMED_MAX: usize = 3;
-    let mut named: Vec<String> = stores.iter().take(NAMED_MAX).map(|store| format!("`{store}`")).collect();
+    let mut named: Vec<String> = stores.iter().take(NAMED_MAX).cloned().collect();
     if stores.len() > NAMED_MAX {
         named.push(format!("{} more", stores.len() - NAMED_MAX));
     }
     units::listed(&named, "or")
 }
 
-fn one_place(advice: &Advice) -> Option<String> {
+fn one_place(result: &RunResult, advice: &Advice) -> Option<String> {
     /// Below half a per cent, nothing is printed.
     const SAME: f64 = 0.005;
     let title = |phase: &str| {
@@ -132,23 +160,23 @@ fn one_place(advice: &Advice) -> Option<String> {
     let column = title(&first.phase);
     let mut sentence = match first.slower < SAME {
         true => format!(
-            "One place for all of it: `{}`, the fastest in every column or as good as that.",
-            first.store
+            "One place for all of it: {}, the fastest in every column or as good as that.",
+            priced(result, &first.store)
         ),
         false => format!(
-            "One place for all of it: `{}`. At worst (column `{column}`) a request of {request} with one op in it takes {slower} longer than with the fastest (below {at_most} with 95 % confidence).",
-            first.store
+            "One place for all of it: {}. At worst (column `{column}`) a request of {request} with one op in it takes {slower} longer than with the fastest (below {at_most} with 95 % confidence).",
+            priced(result, &first.store)
         ),
     };
     if let Some(next) = advice.one_place.get(1) {
         let (slower, at_most) = shares(next);
         let column = title(&next.phase);
-        let store = &next.store;
+        let store = priced(result, &next.store);
         sentence += &match first.slower < SAME {
             true => format!(
-                " Next is `{store}`: a request of {request} with one op in it takes at worst {slower} longer (`{column}`, below {at_most} with 95 % confidence)."
+                " Next is {store}: a request of {request} with one op in it takes at worst {slower} longer (`{column}`, below {at_most} with 95 % confidence)."
             ),
-            false => format!(" Next is `{store}`: {slower} (`{column}`, below {at_most})."),
+            false => format!(" Next is {store}: {slower} (`{column}`, below {at_most})."),
         };
     }
     Some(sentence)
@@ -156,7 +184,7 @@ fn one_place(advice: &Advice) -> Option<String> {
 
 /// What candidates promise of a power cut, of the writes that they were asked for.
 fn promises(result: &RunResult, advice: &Advice) -> Option<String> {
-    let mut promises: Vec<(Loss, Vec<&str>)> = Vec::new();
+    let mut promises: Vec<(Loss, Vec<String>)> = Vec::new();
     let is_shown = |cell: &&Cell| {
         let is_of =
             |situation: &Situation| situation.phase == cell.phase && situation.of(&cell.store).is_some();
@@ -164,17 +192,18 @@ fn promises(result: &RunResult, advice: &Advice) -> Option<String> {
     };
     for cell in result.results.iter().filter(is_shown) {
         let Some(loss) = cell.loss.map(|loss| loss.after_power_cut) else { continue };
+        let store = format!("`{}`", cell.store);
         match promises.iter_mut().find(|(known, _)| *known == loss) {
-            Some((_, stores)) if stores.contains(&cell.store.as_str()) => {}
-            Some((_, stores)) => stores.push(&cell.store),
-            None => promises.push((loss, vec![&cell.store])),
+            Some((_, stores)) if stores.contains(&store) => {}
+            Some((_, stores)) => stores.push(store),
+            None => promises.push((loss, vec![store])),
         }
     }
     let said = match promises.as_slice() {
         [] => return None,
         [(loss, _)] => format!("{}, by all of them", loss.name()),
         several => {
-            let one = |(loss, stores): &(Loss, Vec<&str>)| format!("{}: {}", loss.name(), either(stores));
+            let one = |(loss, stores): &(Loss, Vec<String>)| format!("{}: {}", loss.name(), either(stores));
             several.iter().map(one).collect::<Vec<_>>().join("; ")
         }
     };
@@ -197,6 +226,13 @@ fn servers(result: &RunResult, advice: &Advice) -> Option<String> {
 fn terminal(text: &mut String, result: &RunResult, title: &str) {
     let Some(advice) = &result.advice else { return };
     heading(text, title);
+    if !advice.situations.is_empty() {
+        terminal_table(text, result, advice);
+    }
+    sentences(result, advice).iter().for_each(|sentence| wrapped(text, "- ", sentence));
+}
+
+fn terminal_table(text: &mut String, result: &RunResult, advice: &Advice) {
     wrapped(text, "", SIGNS);
     let figures = |figures: &mut dyn Iterator<Item = String>| -> String {
         figures.take(COLUMNS_MAX).map(|figure| format!("{figure:>WIDTH$}")).collect()
@@ -215,7 +251,6 @@ fn terminal(text: &mut String, result: &RunResult, title: &str) {
     if advice.situations.len() > COLUMNS_MAX {
         wrapped(text, "  ", "The other columns are in the report.");
     }
-    sentences(result, advice).iter().for_each(|sentence| wrapped(text, "- ", sentence));
 }
 
 fn html(view: &View<'_>) -> Markup {
@@ -239,7 +274,7 @@ fn html(view: &View<'_>) -> Markup {
     html! {
         ul { @for sentence in sentences(view.result, advice) { li { (led(&sentence)) } } }
         (table)
-        p { (SIGNS) }
+        @if !advice.situations.is_empty() { p { (SIGNS) } }
     }
 }
 
@@ -247,6 +282,9 @@ fn markdown(page: &mut Page, result: &RunResult, title: &str) {
     let Some(advice) = &result.advice else { return };
     page.paragraph(&format!("## {title}"));
     page.list(&sentences(result, advice));
+    if advice.situations.is_empty() {
+        return;
+    }
     let shorts = advice.situations.iter().map(|situation| situation.short.as_str());
     let head: Vec<&str> = std::iter::once("store").chain(shorts).chain(["disk / byte"]).collect();
     let rows = rows(result, advice);

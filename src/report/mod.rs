@@ -3,6 +3,7 @@
 mod advice;
 pub mod besides;
 pub mod causes;
+mod costs;
 mod course;
 pub mod crash;
 pub mod crash_page;

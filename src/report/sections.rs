@@ -5,12 +5,13 @@ use anyhow::Result;
 use super::html::{self, Part};
 use super::markdown;
 use super::section::{Section, new};
-use super::{advice, findings, power_cuts, terminal};
+use super::{advice, costs, findings, power_cuts, terminal};
 use crate::result::RunResult;
 
 /// All sections, in their order.
 pub(super) const SECTIONS: &[Section] = &[
     advice::SECTION,
+    costs::SECTION,
     new("answer", "Answer").html(html::answer).terminal(terminal::answer).markdown(markdown::answer),
     new("matrix", "Ratios by size")
         .has(|result| !result.matrices.is_empty())

@@ -3,16 +3,37 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::plan::text::Need;
+
 /// What follows from a run on one corpus for somebody who has to choose.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Advice {
     /// What a request of the user's program is taken to last, in nanoseconds: differences are shown beside it.
     pub request_ns: f64,
+    /// What the program needs of a place, where something was said of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub need: Vec<Need>,
+    /// The candidates that serve that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fit: Vec<String>,
+    /// The candidates that do not. They stand in no situation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unfit: Vec<Unfit>,
     /// The kinds of work in which at least two candidates can be compared.
     pub situations: Vec<Situation>,
     /// The candidates that can be compared in every one of two or more situations; the one whose worst case is least comes first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub one_place: Vec<WorstCase>,
+}
+
+/// A candidate that cannot be what is looked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Unfit {
+    /// The candidate's label.
+    pub store: String,
+    /// What it does not serve of what is needed; absent where its run did not note what it serves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacks: Option<Vec<Need>>,
 }
 
 /// One kind of work.

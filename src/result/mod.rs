@@ -7,6 +7,7 @@ mod cell;
 mod check;
 pub mod checked;
 mod claim;
+mod costs;
 mod counters;
 pub mod crash;
 pub mod disk;
@@ -22,9 +23,10 @@ mod warning;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::advice::{Advice, Next, Place, Situation, Standing, WorstCase};
+pub use self::advice::{Advice, Next, Place, Situation, Standing, Unfit, WorstCase};
 pub use self::cell::{Cache, Cell, HotShare, Interval, PercentileIntervals, Percentiles, SizeBand, Step};
 pub use self::claim::{Claim, ClaimVerdict, Magnitude};
+pub use self::costs::{Costs, MachinePrice, Month, MonthlyLoad, Prices, Pricing, Rates, Turn, Unknown, Work};
 pub use self::counters::Counters;
 pub use self::file::replace;
 pub use self::finding::{
@@ -93,6 +95,9 @@ pub struct RunResult {
     /// What to do; absent where the run is about several sizes, a published claim, or loads of pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<Advice>,
+    /// What a month costs, where prices were given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Costs>,
     /// Sizes at which one candidate overtakes another.
     pub crossovers: Vec<Crossover>,
     /// Published statements and what this run says of them.

@@ -141,6 +141,9 @@ pub struct Round {
     /// Bytes the device read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_read_bytes: Option<u64>,
+    /// Write requests the device finished; absent in results of versions that did not note it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_writes: Option<u64>,
     /// Bytes the device wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_written_bytes: Option<u64>,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::VerifiedFrom;
 use crate::corpus::CorpusId;
-use crate::plan::text::{Class, Member, Transaction, cold_passes};
+use crate::plan::text::{Class, Member, Need, Transaction, cold_passes};
 use crate::store::{Durability, Kind, Losses, MadeCold, NoticedBy, Traits};
 
 /// What a visitor sees of a candidate.
@@ -90,6 +90,9 @@ pub struct CandidateResult {
     /// What else is true of it with these settings.
     #[serde(default, skip_serializing_if = "Traits::is_plain")]
     pub traits: Traits,
+    /// What it serves of what programs may need of a place; absent in results of versions that did not note it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serves: Option<Vec<Need>>,
     /// Versions and settings read back from the store.
     pub facts: BTreeMap<String, String>,
     /// The class that was set for it alone.
@@ -134,6 +137,12 @@ impl CandidateResult {
             own_class: self.own_durability,
             lazy_delete: self.traits.lazy_delete,
         }
+    }
+
+    /// Which of these it does not serve; `None` where nobody noted what it serves.
+    pub fn lacks(&self, need: &[Need]) -> Option<Vec<Need>> {
+        let serves = self.serves.as_ref()?;
+        Some(need.iter().copied().filter(|need| !serves.contains(need)).collect())
     }
 
     /// Whether it is a baseline, shown but never ranked.

@@ -195,6 +195,40 @@ fn two_classes() -> Outcome {
     // The plan that was stored has both.
     let plan = PlanText::load(work.path("out/plan.toml").to_str().unwrap())?.resolve(true)?;
     assert_eq!(plan.candidates[2].own_class(), Some(Durability::EachWrite));
+    judged_anew(&work)
+}
+
+/// What to do is asked of the finished run in `out`, which stays as it is; a month's disk is what its rounds took.
+fn judged_anew(work: &Work) -> Outcome {
+    let before = work.snapshot("out");
+    std::fs::write(work.path("prices.toml"), "date = 2020-01-01\ncurrency = 'EUR'\ngb_month = 0.1\n")?;
+    let asked = "report out --prices prices.toml --load reads=1e4,writes=1e3,stored=5GB,cached=100% --need no-server --request 1s";
+    let said = work.say(&format!("{asked} --markdown")).ended(0);
+    for words in [
+        "## What to do",
+        "`no-server`; every candidate serves it",
+        "## What a month costs",
+        "Warning: the prices are",
+    ] {
+        assert!(said.stdout.contains(words), "{words}\n{}", said.stdout);
+    }
+    work.say(&format!("{asked} --out priced")).ended(0);
+    assert!(std::fs::read_to_string(work.path("priced/report.html"))?.contains("<section id=\"costs\""));
+    assert_eq!(before, work.snapshot("out"));
+    let priced = RunResult::load(&work.path("priced"))?;
+    assert_eq!(priced.advice.as_ref().map(|advice| advice.request_ns), Some(1e9));
+    let months = &priced.costs.as_ref().ok_or("no costs")?.months;
+    assert_eq!(months.len(), 3);
+    for month in months {
+        let of_store = priced.store_rounds.iter().filter(|visit| visit.store == month.store);
+        let taken: Vec<f64> = of_store.filter_map(|visit| visit.footprint.space_amplification).collect();
+        let mean = taken.iter().sum::<f64>() / taken.len() as f64;
+        let disk = month.disk.ok_or("no disk")?;
+        assert!((disk / (5.0 * 0.1 * mean) - 1.0).abs() < 1e-9, "{month:?} of {taken:?}");
+    }
+    let none_left = work.say("report out --need several-machines").ended(0);
+    let said = none_left.stdout.split_whitespace().collect::<Vec<&str>>().join(" ");
+    assert!(said.contains("No candidate of this run is left"), "{said}");
     Ok(())
 }
 

@@ -206,6 +206,7 @@ impl<'a> Visitor<'a> {
         if let Some(device) = used.device {
             round.device_reads = Some(device.reads);
             round.device_read_bytes = Some(device.read_bytes);
+            round.device_writes = Some(device.writes);
             round.device_written_bytes = Some(device.written_bytes);
             round.device_flushes = device.flushes;
             round.own_read_bytes = used.own.map(|own| own.read_bytes);

@@ -3,25 +3,48 @@
 use super::super::cells::{op_ns, series};
 use super::super::compare::rank;
 use super::super::ranking;
-use super::{Question, asked, cells_of, standard, subject, titled};
+use super::{Question, asked, cells_of, eligible, standard, subject, titled};
 use crate::plan::text::Design;
-use crate::result::{Advice, Cell, Next, Place, Reason, RunResult, Situation, Standing, WorstCase};
-use crate::rules::{REQUEST_NS, REQUEST_SHARE};
+use crate::result::{
+    Advice, CandidateResult, Cell, Next, Place, Reason, RunResult, Situation, Standing, Unfit, WorstCase,
+};
+use crate::rules::REQUEST_SHARE;
 
 /// What a run says to somebody who has to choose. A sweep, a published claim and loads of pages are other questions.
 pub fn advice(plan: &Design, result: &RunResult) -> Option<Advice> {
-    if plan.corpora.len() > 1 || !plan.text.claim.is_empty() || result.shows_pages() {
+    if !plan.asks_what_to_do() || result.shows_pages() {
         return None;
     }
+    let unfit = unfit(plan, result);
     let questions = asked(plan, result).into_iter().chain(standard(plan, result));
-    let situations: Vec<Situation> = questions.filter_map(|question| situation(result, &question)).collect();
-    let one_place = one_place(&situations);
-    (!situations.is_empty()).then_some(Advice { request_ns: REQUEST_NS, situations, one_place })
+    let mixed = questions.filter(|question| plan.mixes(question.writes));
+    let situations: Vec<Situation> =
+        mixed.filter_map(|question| situation(plan, result, &unfit, &question)).collect();
+    let one_place = one_place(plan.request_ns, &situations);
+    let (request_ns, need) = (plan.request_ns, plan.need.clone());
+    let fits = |candidate: &&CandidateResult| unfit.iter().all(|unfit| unfit.store != candidate.store);
+    let fit = eligible(result).into_iter().filter(fits).map(|candidate| candidate.store.clone());
+    let fit = if need.is_empty() { Vec::new() } else { fit.collect() };
+    let says_something = !situations.is_empty() || !need.is_empty();
+    says_something.then_some(Advice { request_ns, need, fit, unfit, situations, one_place })
+}
+
+/// The candidates that do not serve what is needed.
+fn unfit(plan: &Design, result: &RunResult) -> Vec<Unfit> {
+    let lacking = |candidate: &CandidateResult| {
+        let lacks = candidate.lacks(&plan.need);
+        let fits = lacks.as_ref().is_some_and(Vec::is_empty);
+        (!fits).then(|| Unfit { store: candidate.store.clone(), lacks })
+    };
+    if plan.need.is_empty() { Vec::new() } else { eligible(result).into_iter().filter_map(lacking).collect() }
 }
 
 /// One kind of work, where there is something to choose from.
-fn situation(result: &RunResult, question: &Question) -> Option<Situation> {
-    let is_meant = |cell: &&Cell| !ranking::is_baseline(cell) && ranking::league(cell) == subject(result);
+fn situation(plan: &Design, result: &RunResult, unfit: &[Unfit], question: &Question) -> Option<Situation> {
+    let is_meant = |cell: &&Cell| {
+        let is_unfit = unfit.iter().any(|unfit| unfit.store == cell.store);
+        !is_unfit && !ranking::is_baseline(cell) && ranking::league(cell) == subject(result)
+    };
     let cells: Vec<&Cell> = cells_of(result, question)?.into_iter().filter(is_meant).collect();
     let groups = ranking::grouped(&cells);
     let (name, main) = groups.first()?;
@@ -63,31 +86,33 @@ fn situation(result: &RunResult, question: &Question) -> Option<Situation> {
     let time = |standing: &Standing| standing.op_ns.unwrap_or(f64::MAX);
     standings.sort_by(|a, b| a.place.cmp(&b.place).then(time(a).total_cmp(&time(b))));
     let (title, phase) = (titled(question, main.first().copied()), main[0].phase.clone());
-    let next = next(&standings);
+    let next = next(plan.request_ns, &standings);
     let fastest_ns = op_ns(best)? * own_share;
     Some(Situation { title, short: question.short.clone(), phase, fastest_ns, next, standings })
 }
 
 /// The first that is behind, and by how much.
-fn next(standings: &[Standing]) -> Option<Next> {
+fn next(request_ns: f64, standings: &[Standing]) -> Option<Next> {
     let fastest =
         standings.iter().filter(|standing| standing.place == Place::Leads).find_map(|of| of.op_ns)?;
     let next = standings.iter().find(|standing| standing.place == Place::Behind)?;
     // Who leads is decided by paired rounds, in which a time by itself has no part.
     let more_ns = (next.op_ns? - fastest).max(0.0);
-    Some(Next { store: next.store.clone(), more_ns, is_little: more_ns < REQUEST_SHARE * REQUEST_NS })
+    Some(Next { store: next.store.clone(), more_ns, is_little: more_ns < REQUEST_SHARE * request_ns })
 }
 
 /// The worst case of each candidate that can be compared in every situation, the least first. It needs no weights: nobody knows
 /// yet what will be done most. What it needs is how long a request is that an op is part of: beside it, 10 times as long as the
 /// fastest may be nothing.
-fn one_place(situations: &[Situation]) -> Vec<WorstCase> {
+fn one_place(request_ns: f64, situations: &[Situation]) -> Vec<WorstCase> {
     let Some((first, _)) = situations.split_first().filter(|(_, others)| !others.is_empty()) else {
         return Vec::new();
     };
     let worst = |standing: &Standing| {
-        let cases: Vec<WorstCase> =
-            situations.iter().map(|situation| case(situation, &standing.store)).collect::<Option<_>>()?;
+        let cases: Vec<WorstCase> = situations
+            .iter()
+            .map(|situation| case(request_ns, situation, &standing.store))
+            .collect::<Option<_>>()?;
         let slower_at_most = cases.iter().map(|case| case.slower_at_most).fold(0.0, f64::max);
         let worst = cases.into_iter().max_by(|a, b| a.slower.total_cmp(&b.slower))?;
         Some(WorstCase { slower_at_most, ..worst })
@@ -98,10 +123,10 @@ fn one_place(situations: &[Situation]) -> Vec<WorstCase> {
 }
 
 /// How much longer a request takes with one op of a candidate in it.
-fn case(situation: &Situation, store: &str) -> Option<WorstCase> {
+fn case(request_ns: f64, situation: &Situation, store: &str) -> Option<WorstCase> {
     let standing = situation.of(store)?;
     let (own, times) = (standing.op_ns?, standing.times?);
-    let longer = |own: f64, fastest: f64| (REQUEST_NS + own) / (REQUEST_NS + fastest) - 1.0;
+    let longer = |own: f64, fastest: f64| (request_ns + own) / (request_ns + fastest) - 1.0;
     let least = situation.fastest_ns;
     Some(WorstCase {
         store: store.to_owned(),

@@ -1,11 +1,13 @@
 //! The answer in sentences: only what is proved, the absolute difference beside every ratio, and what is not answered.
 
 mod advice;
+mod costs;
 mod sizes;
 
 use std::collections::BTreeMap;
 
 pub use self::advice::advice;
+pub use self::costs::costs;
 use super::cells::{is_offered, op_ns, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::ranking::{self, League};
@@ -193,6 +195,7 @@ impl Question {
 
 const WARM: &str = "read-warm";
 const COLD: &str = "read-cold";
+const WRITE: &[&str] = &["overwrite", "fill"];
 const TIGHT: &str = "read-tight";
 const TIGHT_ZIPF: &str = "read-tight-zipf";
 
@@ -204,7 +207,7 @@ fn standard(plan: &Design, result: &RunResult) -> Vec<Question> {
         Question::usual(["tight", "Reads that do not fit (memory for 25 % of the data)"], &[TIGHT], "reads"),
         Question::usual(["hot", "The same memory, few blobs read most (zipfian)"], &[TIGHT_ZIPF], "reads"),
         Question::usual(["cold", "Cold reads"], &[COLD], "reads"),
-        Question::usual(["write", "Durable writes"], &["overwrite", "fill"], "writes"),
+        Question::usual(["write", "Durable writes"], WRITE, "writes"),
     ];
     let has = |question: &Question| plan.phases.iter().any(|phase| question.phases.contains(&phase.id));
     // Memory can be limited on some machines only, and what is kept in memory always fits.
@@ -382,7 +385,7 @@ fn brief(cell: &Cell) -> Option<String> {
 }
 
 /// Candidates by what is said of them, in the order in which that comes first; `None` without any.
-fn with_reasons(candidates: impl Iterator<Item = (String, String)>) -> Option<String> {
+pub fn with_reasons(candidates: impl Iterator<Item = (String, String)>) -> Option<String> {
     let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
     for (why, candidate) in candidates {
         match reasons.iter_mut().find(|(known, _)| *known == why) {

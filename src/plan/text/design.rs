@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::resolve::MIX_WRITES;
 use super::selector::Selector;
 use super::{
-    Arrivals, CacheState, Class, CorpusPlan, Does, FillOrder, Load, MemorySize, Phase, PlanText,
+    Arrivals, CacheState, Class, CorpusPlan, Does, FillOrder, Load, MemorySize, Need, Phase, PlanText,
     ResponseLimit, Transaction,
 };
 use crate::corpus::CorpusId;
@@ -49,6 +50,10 @@ pub struct Design {
     pub arrivals: Arrivals,
     /// Shares for the cost of 1,000 ops.
     pub mix: BTreeMap<String, f64>,
+    /// What a request of the user's program lasts, in nanoseconds.
+    pub request_ns: f64,
+    /// What it needs of a place.
+    pub need: Vec<Need>,
     /// The corpora: one, or one for each size of a sweep.
     pub corpora: Vec<CorpusPlan>,
     /// Shrinks corpus and phases.
@@ -106,6 +111,18 @@ impl Design {
     /// Whether it shows the shape of a larger plan only: its verdicts are not to be quoted.
     pub fn is_preview(&self) -> bool {
         self.scale < PREVIEW_SCALE
+    }
+
+    /// Whether it ends in what to do. A sweep and a published claim are other questions.
+    pub fn asks_what_to_do(&self) -> bool {
+        self.corpora.len() == 1 && self.text.claim.is_empty()
+    }
+
+    /// Whether the mix has work that writes, or work that does not; without a mix, both count.
+    pub fn mixes(&self, writes: bool) -> bool {
+        let is_such =
+            |(kind, share): (&String, &f64)| *share > 0.0 && MIX_WRITES.contains(&kind.as_str()) == writes;
+        self.mix.is_empty() || self.mix.iter().any(is_such)
     }
 
     /// The cold phase in whose passes a phase is done: it itself, or the one before it that it repeats.

@@ -3,6 +3,7 @@
 mod claims;
 pub(super) mod corpora;
 mod design;
+mod need;
 mod phases;
 mod published;
 pub(super) mod resolve;
@@ -22,6 +23,7 @@ pub use self::design::{
     COLD_BLOBS_SERVERS, COLD_PASSES_SERVERS, Design, MEMORY_SWEEP, Member, PREVIEW_SCALE, SyncRule,
     class_wanted, cold_passes,
 };
+pub use self::need::Need;
 pub use self::phases::{
     CacheState, Class, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, Deed, Does, Length, Load, OPS, OpKind, Order,
     Part, Phase, PhaseText, RangeRule, StandardPhase, Transaction, Use, part_of, standard, whole_of,
@@ -139,6 +141,13 @@ pub struct PlanText {
     /// from their standard phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mix: Option<BTreeMap<String, f64>>,
+    /// What a request of your program lasts in which there is one op (`1ms` when left out): what to do shows differences beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+    /// What your program needs of a place: `atomic-puts`, `durable`, `listing`, `no-server`, `ranges`, `several-machines`,
+    /// `transactions`. What to do is said of the candidates that serve all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub need: Option<Vec<String>>,
     /// Sizes from A to B, such as `1kB..10MB`, or just these, such as `10kB,100kB,1MB`: one store for each size, to find where the
     /// winner changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]

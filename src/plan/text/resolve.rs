@@ -15,6 +15,7 @@ use super::values::{
 use super::*;
 use crate::corpus::PRESETS;
 use crate::names::unknown;
+use crate::rules::REQUEST_NS;
 use crate::shown::without_passwords;
 use crate::store::{Durability, Kind};
 use crate::units::{parse_duration, parse_share};
@@ -94,6 +95,8 @@ impl Resolver<'_> {
             limit: text.limit().parse()?,
             arrivals: text.arrivals.unwrap_or_default(),
             mix: self.mix(&phases)?,
+            request_ns: self.request_ns()?,
+            need: self.need()?,
             corpora,
             only: BTreeMap::new(),
             only_by: self.only_by(&phases)?,
@@ -368,6 +371,20 @@ impl Resolver<'_> {
         Ok(mix.iter().map(|(name, share)| (name.clone(), share / total)).collect())
     }
 
+    fn request_ns(&self) -> Result<f64> {
+        let usual = Duration::from_nanos(REQUEST_NS as u64);
+        Ok(duration_or("--request", &self.text.request, usual)?.as_nanos() as f64)
+    }
+
+    fn need(&self) -> Result<Vec<Need>> {
+        let names = self.text.need.iter().flatten();
+        let need: Vec<Need> = names.map(|name| Need::named(name)).collect::<Result<_>>().context("--need")?;
+        if self.text.need.is_some() && need.is_empty() {
+            bail!("`--need` names nothing; leave it out where every place will do");
+        }
+        Ok(need)
+    }
+
     fn reference(&self) -> Result<String> {
         if let Some(name) = &self.text.reference {
             // A label has no password either.
@@ -457,6 +474,9 @@ pub const MIX_PHASES: &[(&str, &str)] = &[
     ("overwrite", "overwrite"),
     ("delete", "delete-half"),
 ];
+
+/// Those of them that write.
+pub(super) const MIX_WRITES: &[&str] = &["put", "overwrite", "delete"];
 
 /// The standard phase that a limit asks for.
 const CLIMB: &str = "ramp";

@@ -87,3 +87,26 @@ fn a_long_label_has_a_line_of_its_own() {
     terminal(&mut text, &result, "What to do");
     assert!(text.contains(&format!("  {long}\n")), "{text}");
 }
+
+#[test]
+fn who_is_left_out_is_named_with_what_it_lacks() {
+    let (_, text) = shown(|advice| {
+        advice["need"] = json!(["several-machines", "ranges"]);
+        advice["fit"] = json!(["a"]);
+        advice["unfit"] = json!([{"store": "b", "lacks": ["several-machines"]}, {"store": "c", "lacks": ["several-machines"]},
+                                 {"store": "d"}]);
+    });
+    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let sentence = "Needed: `several-machines`, `ranges`; not considered: `b` and `c` (one machine reaches it); `d` (its run did not \
+                    note what it serves: measure again). `a` alone is left.";
+    assert!(said.contains(sentence), "{text}");
+    let (_, text) = shown(|advice| {
+        advice["need"] = json!(["ranges"]);
+        advice["unfit"] = json!([{"store": "a", "lacks": ["ranges"]}]);
+        (advice["situations"], advice["one_place"]) = (json!([]), json!([]));
+    });
+    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let sentence = "`a` (no part of a blob is read without the whole). No candidate of this run is left.";
+    assert!(said.contains(sentence), "{text}");
+    assert!(!text.contains("disk/B"), "no table without columns: {text}");
+}

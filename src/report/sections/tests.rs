@@ -22,6 +22,12 @@ fn full() -> RunResult {
         {"title": "Warm reads", "short": "warm", "phase": "read-warm", "fastest_ns": 1.0, "standings": [{"store": "ref", "op_ns": 1.0, "place": "leads"}]}
     ]}))
     .unwrap();
+    full.costs = serde_json::from_value(
+        json!({"pricing": {"load": {"reads": 1.0, "writes": 0.0, "stored_bytes": 1.0}, "age_days": 0,
+        "prices": {"date": "2026-11-26", "currency": "USD", "rates": {"gb_month": 1.0}}}, "works": [],
+        "months": [{"store": "ref", "place": "leads", "disk": 1.0, "total": {"median": 1.0}}]}),
+    )
+    .unwrap();
     full.pictures = serde_json::from_value(json!([{"store": "ref", "png": ""}])).unwrap();
     full.findings = serde_json::from_value(json!([
         {"store": "ref", "phase": "toy", "round": 1, "title": "t", "columns": [], "lines": [], "bearing": "holds", "verdict": "v"},

@@ -5,12 +5,17 @@ use serde_json::{Value, json};
 use super::super::tests::some_stores;
 use crate::engine::subjects::candidates;
 use crate::judge::fixture::{around, cell, result};
-use crate::plan::PlanText;
+use crate::plan::{Need, PlanText};
 use crate::result::{Advice, Place};
 
 /// The advice of a run of three candidates, `a`, `b` and `c`, at these seconds of 1,000 ops in each phase, and what differs from an
 /// ordinary cell of the candidate of a number.
 fn of(levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)]) -> Option<Advice> {
+    of_plan("", levels, over)
+}
+
+/// The same with more in the plan.
+fn of_plan(more: &str, levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)]) -> Option<Advice> {
     let stores = some_stores();
     let mut cells = Vec::new();
     for (phase, levels) in levels {
@@ -24,7 +29,8 @@ fn of(levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)]) -> Option<Advi
             cells.push(cell(store, phase, &around(*level, salt), more));
         }
     }
-    let text = format!("stores = {stores:?}\nphases = ['fill', 'read-warm', 'read-cold', 'overwrite']");
+    let text =
+        format!("stores = {stores:?}\nphases = ['fill', 'read-warm', 'read-cold', 'overwrite']\n{more}");
     let plan = PlanText::parse(&text).unwrap().resolve(false).unwrap();
     let mut result = result(&text, cells, vec![]);
     result.candidates = candidates(&plan);
@@ -37,6 +43,8 @@ fn of(levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)]) -> Option<Advi
         .iter_mut()
         .filter_map(|situation| situation.next.as_mut())
         .for_each(|next| renamed(&mut next.store));
+    advice.unfit.iter_mut().for_each(|unfit| renamed(&mut unfit.store));
+    advice.fit.iter_mut().for_each(renamed);
     let standings = advice.situations.iter_mut().flat_map(|situation| &mut situation.standings);
     standings.for_each(|standing| renamed(&mut standing.store));
     advice.one_place.iter_mut().for_each(|worst| renamed(&mut worst.store));
@@ -104,4 +112,41 @@ fn where_nothing_can_be_chosen_nothing_is_advised() {
     assert!(of(&levels, &[0, 1].map(failed)).is_none());
     let one = of(&levels, &[failed(0)]).unwrap();
     assert!(one.one_place.is_empty(), "of one kind of work its leaders are the answer: {one:?}");
+}
+
+/// Of the three, `c` alone has transactions.
+#[test]
+fn who_does_not_serve_what_is_needed_stands_in_no_column() {
+    let levels = [("read-warm", [1.0, 2.0, 4.0]), ("overwrite", [8.0, 2.0, 1.0])];
+    let all = of_plan("need = ['ranges', 'durable']", &levels, &[]).unwrap();
+    assert!(all.unfit.is_empty() && all.fit == ["a", "b", "c"], "{all:?}");
+    assert_eq!(all.situations, of(&levels, &[]).unwrap().situations);
+    let one = of_plan("need = ['ranges', 'transactions']", &levels, &[]).unwrap();
+    assert_eq!(one.fit, ["c"]);
+    let unfit: Vec<(&str, &[Need])> =
+        one.unfit.iter().map(|unfit| (unfit.store.as_str(), unfit.lacks.as_deref().unwrap())).collect();
+    assert_eq!(unfit, [("a", &[Need::Transactions][..]), ("b", &[Need::Transactions][..])]);
+    assert!(one.situations.is_empty(), "there is nothing left to choose from: {one:?}");
+}
+
+#[test]
+fn a_difference_is_worth_less_beside_a_longer_request() {
+    let levels = [("read-warm", [1.0, 2.0, 4.0]), ("overwrite", [8.0, 2.0, 1.0])];
+    let long = of_plan("request = '1s'", &levels, &[]).unwrap();
+    assert_eq!(long.request_ns, 1e9);
+    // 1 ms is a thousandth of it, and was all of a request of 1 ms.
+    assert!(long.situations[0].next.as_ref().unwrap().is_little, "{long:?}");
+    assert!((0.0009..0.0011).contains(&long.one_place[0].slower), "{long:?}");
+}
+
+#[test]
+fn a_mix_without_writes_has_no_column_of_writes() {
+    let levels = [("read-warm", [1.0, 2.0, 4.0]), ("overwrite", [8.0, 2.0, 1.0])];
+    let phases = |mix: &str| -> Vec<String> {
+        let advice = of_plan(&format!("mix = {mix}"), &levels, &[]).unwrap();
+        advice.situations.into_iter().map(|situation| situation.phase).collect()
+    };
+    assert_eq!(phases("{read = 1.0}"), ["read-warm"]);
+    assert_eq!(phases("{overwrite = 1.0, read = 0.0}"), ["overwrite"]);
+    assert_eq!(phases("{read = 0.5, put = 0.5}"), ["read-warm", "overwrite"]);
 }

@@ -1,0 +1,102 @@
+//! What an answer is judged by, asked of a run that is to be done or of one that is finished.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use jiff::Zoned;
+
+use super::prices::pricing;
+use crate::judge::answer::costs;
+use crate::judge::summary::summarize;
+use crate::plan::{Plan, PlanText, split_list, split_pair};
+use crate::records::Records;
+use crate::result::{Pricing, RunResult};
+
+/// Flags of it. What was measured is the same with any of them.
+#[derive(Debug, Default, Args)]
+pub struct Judging {
+    /// Shares of ops, such as read=0.95,overwrite=0.05, for which the cost of 1,000 ops is worked out; what to do leaves out reads or
+    /// writes of which there are none
+    #[arg(long, value_name = "KIND=SHARE,...")]
+    mix: Option<String>,
+    /// What a request of your program lasts in which there is one op: what to do shows differences beside it [default: 1ms]
+    #[arg(long, value_name = "TIME")]
+    request: Option<String>,
+    /// What your program needs of a place, separated by commas: atomic-puts, durable, listing, no-server, ranges, several-machines,
+    /// transactions; what to do is said of those that serve all of it
+    #[arg(long, value_name = "A,B")]
+    need: Option<String>,
+    /// What a month costs at the prices in this file (see docs/prices.md; `blobwise report --prices-template` prints one to fill in)
+    #[arg(long, value_name = "FILE", requires = "load")]
+    prices: Option<PathBuf>,
+    /// What is done in that month, such as reads=2e7,writes=1e6,stored=500GB,growth=3%,cached=80%: growth is of what is stored, each
+    /// month; cached is the share of reads that memory answers [default: none]
+    #[arg(long, value_name = "KEY=VALUE,...", requires = "prices")]
+    load: Option<String>,
+}
+
+impl Judging {
+    /// Whether anything is asked.
+    pub fn is_asked(&self) -> bool {
+        self.mix.is_some() || self.request.is_some() || self.need.is_some() || self.prices.is_some()
+    }
+
+    /// The prices and the load that are asked about.
+    pub fn pricing(&self) -> Result<Option<Pricing>> {
+        let asked = self.prices.as_deref().zip(self.load.as_deref());
+        asked.map(|(file, load)| pricing(file, load, Zoned::now().date())).transpose()
+    }
+
+    /// Puts what is asked over a plan.
+    pub fn over(&self, text: &mut PlanText) -> Result<()> {
+        if let Some(mix) = &self.mix {
+            text.mix = Some(split_list(mix).iter().map(|pair| share_of(pair)).collect::<Result<_>>()?);
+        }
+        if self.request.is_some() {
+            text.request.clone_from(&self.request);
+        }
+        if let Some(need) = &self.need {
+            text.need = Some(split_list(need));
+        }
+        Ok(())
+    }
+
+    /// Refuses what a run will not end in.
+    pub fn check(&self, plan: &Plan) -> Result<()> {
+        let is_about_it = self.request.is_some() || self.need.is_some() || self.prices.is_some();
+        if is_about_it && (!plan.asks_what_to_do() || plan.shows_pages()) {
+            bail!(
+                "`--request`, `--need` and `--prices` are about what to do, and a sweep, several corpora, published claims and pages do not end in that"
+            );
+        }
+        Ok(())
+    }
+
+    /// A finished run judged anew. Its files are not touched.
+    pub fn judged(&self, run: &Path) -> Result<RunResult> {
+        let pricing = self.pricing()?;
+        let result = RunResult::load(run)?;
+        let pricing = pricing.or(result.costs.as_ref().map(|costs| costs.pricing.clone()));
+        let mut text = result.plan.clone();
+        self.over(&mut text)?;
+        let records = Records { complete: result.complete, ..Records::resume(result) };
+        // What was measured is all there: this machine need not have what it takes to measure it again.
+        let mut result = summarize(&text.design(&records.candidates)?, &records)?;
+        if result.advice.is_none() {
+            bail!(
+                "`{}` says nothing of what to do: that takes two candidates that can be compared, on one corpus, without published claims",
+                run.display()
+            );
+        }
+        result.costs = pricing.map(|pricing| costs(&result, &pricing));
+        Ok(result)
+    }
+}
+
+/// `read=0.9`.
+fn share_of(pair: &str) -> Result<(String, f64)> {
+    let (name, share) = split_pair(pair).context("--mix")?;
+    let share = share.parse().with_context(|| format!("--mix: `{share}` is not a number"))?;
+    Ok((name, share))
+}

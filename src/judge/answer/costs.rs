@@ -1,0 +1,361 @@
+//! What a month costs: what was measured of each candidate, times a load, at prices of the user's.
+
+use super::super::cells::writes;
+use super::super::compare::{Series, rank};
+use super::super::interval::rate;
+use super::super::ranking;
+use super::{COLD, WARM, WRITE, eligible};
+use crate::result::{
+    CandidateResult, Cell, Costs, Interval, MachinePrice, Month, MonthlyLoad, Place, Pricing, Rates, Reason,
+    Round, RunResult, Status, Turn, Unknown, Work,
+};
+use crate::rules::{LOAD_TIMES, MONTH_SECONDS};
+
+/// Bytes of a GB, as disks are sold.
+const GB: f64 = 1e9;
+/// Requests or ops of a million.
+const MILLION: f64 = 1e6;
+
+/// A month of every candidate that what to do is said of.
+pub fn costs(result: &RunResult, pricing: &Pricing) -> Costs {
+    let works = works(result, &pricing.load);
+    let unfit = result.advice.iter().flat_map(|advice| &advice.unfit);
+    let unfit: Vec<&str> = unfit.map(|unfit| unfit.store.as_str()).collect();
+    let meant = eligible(result).into_iter().filter(|candidate| !unfit.contains(&candidate.store.as_str()));
+    let bills: Vec<Bill<'_>> = meant.map(|candidate| Bill::of(result, pricing, &works, candidate)).collect();
+    let compared = compared(&bills);
+    let first = leaders(&compared, None);
+    let leads = |leaders: &[String], bill: &Bill<'_>| leaders.iter().any(|leader| leader == bill.store);
+    // Without the harness it may be the cheapest, unless it is not even without a machine.
+    let may_lead = |bill: &Bill<'_>| bill.is_bound && leads(&leaders(&compared, Some(bill.store)), bill);
+    let place = |bill: &Bill<'_>| match compared.iter().any(|other| other.store == bill.store) {
+        true if leads(&first, bill) => Place::Leads,
+        true if may_lead(bill) => Place::NotRanked,
+        true => Place::Behind,
+        false if bill.is_comparable() => Place::Apart,
+        false => Place::NotRanked,
+    };
+    let mut months: Vec<Month> = bills.iter().map(|bill| bill.month(place(bill))).collect();
+    let total = |month: &Month| month.total.map_or(f64::INFINITY, |total| total.median);
+    months.sort_by(|a, b| a.place.cmp(&b.place).then(total(a).total_cmp(&total(b))));
+    let turns = turns(&compared);
+    Costs { pricing: pricing.clone(), works, months, turns }
+}
+
+/// The phases that stand for the ops of a month. Cold reads are every one from the device, warm ones none.
+fn works(result: &RunResult, load: &MonthlyLoad) -> Vec<Work> {
+    let is_there = |phase: &&&str| result.results.iter().any(|cell| cell.phase == **phase);
+    let write = WRITE.iter().find(is_there).unwrap_or(&WRITE[0]);
+    let all = [
+        (WARM, false, load.reads * load.cached),
+        (COLD, false, load.reads * (1.0 - load.cached)),
+        (*write, true, load.writes),
+    ];
+    let done = all.into_iter().filter(|(_, _, ops)| *ops > 0.0);
+    done.map(|(phase, writes, ops)| Work { phase: phase.to_owned(), writes, ops }).collect()
+}
+
+// ---- one candidate ---------------------------------------------------------------------------------------------------
+
+/// What one candidate takes in a month of the load, by round.
+struct Bill<'r> {
+    store: &'r str,
+    load: MonthlyLoad,
+    rates: Rates,
+    rounds: Vec<Taken>,
+    memory_gb: f64,
+    /// Which share of the month it would be busy.
+    busy: f64,
+    unknown: Vec<Unknown>,
+    /// What it ranks with in each phase; `None` where it is not ranked in one.
+    group: Option<Vec<String>>,
+    is_bound: bool,
+}
+
+/// What a month takes by the figures of one round. What is not known is 0 here and has its reason in the bill.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    round: u32,
+    disk_gb: f64,
+    read_requests: f64,
+    write_requests: f64,
+    cpu_seconds: f64,
+}
+
+/// What that costs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Parts {
+    disk: f64,
+    requests: f64,
+    machine: f64,
+}
+
+impl Parts {
+    fn sum(self) -> f64 {
+        self.disk + self.requests + self.machine
+    }
+}
+
+impl<'r> Bill<'r> {
+    fn of(
+        result: &'r RunResult,
+        pricing: &Pricing,
+        works: &[Work],
+        candidate: &'r CandidateResult,
+    ) -> Bill<'r> {
+        let store = candidate.store.as_str();
+        let mut bill = Bill {
+            store,
+            load: pricing.load,
+            rates: pricing.prices.of(&candidate.adapter, store),
+            rounds: Vec::new(),
+            memory_gb: 0.0,
+            busy: 0.0,
+            unknown: Vec::new(),
+            group: None,
+            is_bound: false,
+        };
+        if candidate.traits.is_external {
+            bill.unknown.push(Unknown::Elsewhere);
+            return bill;
+        }
+        let mut cells = Vec::new();
+        for work in works {
+            let found = result.results.iter().find(|cell| cell.store == store && cell.phase == work.phase);
+            match found.filter(|cell| cell.status == Status::Measured && !cell.rounds.is_empty()) {
+                Some(cell) => cells.push((work, cell)),
+                None => bill.unknown.push(Unknown::NotMeasured { phase: work.phase.clone() }),
+            }
+        }
+        bill.take_disk(result);
+        cells.iter().for_each(|(work, cell)| bill.take(work, cell));
+        bill.take_memory(&cells);
+        if bill.busy > 1.0 {
+            bill.unknown.push(Unknown::TooMuch { times: bill.busy });
+        }
+        let is_bound = |cell: &Cell| matches!(cell.not_ranked, Some(Reason::MostlyHarness { .. }));
+        let is_ranked = |cell: &Cell| cell.not_ranked.is_none() || is_bound(cell);
+        bill.is_bound = cells.iter().any(|(_, cell)| is_bound(cell));
+        if cells.iter().all(|(_, cell)| is_ranked(cell)) {
+            bill.group = Some(cells.iter().map(|(_, cell)| ranking::ranked_with(cell)).collect());
+        }
+        bill
+    }
+
+    /// The rounds, and what is on disk in each.
+    fn take_disk(&mut self, result: &RunResult) {
+        let visits =
+            result.store_rounds.iter().filter(|visit| visit.store == self.store && visit.error.is_none());
+        for visit in visits {
+            let per_byte = visit.footprint.space_amplification.unwrap_or(0.0);
+            let disk_gb = self.load.stored_bytes * per_byte / GB;
+            self.rounds.push(Taken { round: visit.round, disk_gb, ..Taken::default() });
+        }
+        let is_seen = !self.rounds.is_empty() && self.rounds.iter().all(|taken| taken.disk_gb > 0.0);
+        if self.rates.gb_month.is_some() && !is_seen {
+            self.unknown.push(Unknown::Disk);
+        }
+    }
+
+    /// Adds the ops that a phase stands for.
+    fn take(&mut self, work: &Work, cell: &Cell) {
+        // A figure of every round, or none: what some rounds lack would be free in them.
+        let per_op = |value: &dyn Fn(&Round) -> Option<u64>| -> Option<Vec<(u32, f64)>> {
+            let one = |round: &Round| Some((round.round, value(round)? as f64 / round.ops.max(1) as f64));
+            let all: Vec<(u32, f64)> = cell.rounds.iter().map(one).collect::<Option<_>>()?;
+            // Nothing in all of them was not seen, which is not to say that it is free.
+            all.iter().any(|(_, value)| *value > 0.0).then_some(all)
+        };
+        self.rounds.retain(|taken| cell.rounds.iter().any(|round| round.round == taken.round));
+        let of = |figures: &[(u32, f64)], round: u32| {
+            figures.iter().find(|(known, _)| *known == round).map_or(0.0, |(_, value)| work.ops * value)
+        };
+        let phase = work.phase.clone();
+        if self.rates.machine.is_some() {
+            match per_op(&|round| round.total_cpu_ns) {
+                Some(cpu) => {
+                    self.rounds.iter_mut().for_each(|taken| taken.cpu_seconds += of(&cpu, taken.round) / 1e9)
+                }
+                None => self.unknown.push(Unknown::Processor { phase: phase.clone() }),
+            }
+        }
+        // Warm reads ask the device for nothing: that is what warm means, and the load says how many are.
+        let is_cached = !work.writes && work.phase == WARM;
+        if self.rates.per_million_requests.is_some() && !is_cached {
+            let both = |round: &Round| match work.writes {
+                true => Some(round.device_reads? + round.device_writes?),
+                false => round.device_reads,
+            };
+            match per_op(&both) {
+                Some(requests) => self.rounds.iter_mut().for_each(|taken| {
+                    let slot = if work.writes { &mut taken.write_requests } else { &mut taken.read_requests };
+                    *slot += of(&requests, taken.round);
+                }),
+                None => self.unknown.push(Unknown::Requests { phase }),
+            }
+        }
+        let rate = if writes(cell) { cell.settled_ops_per_s.or(cell.ops_per_s) } else { cell.ops_per_s };
+        let rate = rate.map_or(f64::MIN_POSITIVE, |rate| rate.median);
+        self.busy += work.ops / (MONTH_SECONDS * rate);
+    }
+
+    /// The most memory of any of the phases, this process's and its servers'.
+    fn take_memory(&mut self, cells: &[(&Work, &Cell)]) {
+        let of =
+            |cell: &Cell| Some(cell.client_peak_bytes? as f64 + cell.server_peak_bytes.unwrap_or(0) as f64);
+        let all: Option<Vec<f64>> = cells.iter().map(|(_, cell)| of(cell)).collect();
+        match all {
+            Some(all) => self.memory_gb = all.into_iter().fold(0.0, f64::max) / GB,
+            None if self.rates.machine.is_some() => self.unknown.push(Unknown::Memory),
+            None => {}
+        }
+    }
+
+    /// What a round's figures cost with so many times the ops, and so many times the blobs.
+    fn parts(&self, taken: &Taken, times: f64, stored: f64) -> Parts {
+        let rates = &self.rates;
+        let requests = times * (taken.read_requests + taken.write_requests);
+        let paid = (requests - rates.free_requests.unwrap_or(0.0)).max(0.0);
+        let share = |machine: &MachinePrice| {
+            let processors = times * taken.cpu_seconds / (MONTH_SECONDS * machine.processors);
+            processors.max(self.memory_gb / machine.memory_gb)
+        };
+        Parts {
+            disk: stored * taken.disk_gb * rates.gb_month.unwrap_or(0.0),
+            requests: paid / MILLION * rates.per_million_requests.unwrap_or(0.0),
+            machine: rates.machine.as_ref().map_or(0.0, |machine| machine.month * share(machine)),
+        }
+    }
+
+    /// A month of so many times the ops; `None` where that is not known, or more than was measured.
+    fn total(&self, times: f64) -> Option<Interval> {
+        let is_too_much = |unknown: &Unknown| matches!(unknown, Unknown::TooMuch { .. });
+        let is_known = self.unknown.iter().all(is_too_much) && times * self.busy <= 1.0;
+        if is_known {
+            middle(self.rounds.iter().map(|taken| self.parts(taken, times, 1.0).sum()))
+        } else {
+            None
+        }
+    }
+
+    fn is_comparable(&self) -> bool {
+        self.group.is_some() && self.total(1.0).is_some()
+    }
+
+    fn month(&self, place: Place) -> Month {
+        let mean = |part: &dyn Fn(&Taken) -> f64| {
+            let sum: f64 = self.rounds.iter().map(part).sum();
+            sum / self.rounds.len().max(1) as f64
+        };
+        let has = |is_such: fn(&Unknown) -> bool| {
+            !self.rounds.is_empty()
+                && !self.unknown.iter().any(|unknown| is_such(unknown) || is_whole(unknown))
+        };
+        let (rates, total) = (&self.rates, self.total(1.0));
+        let disk = rates.gb_month.filter(|_| has(|unknown| *unknown == Unknown::Disk));
+        let requests =
+            rates.per_million_requests.filter(|_| has(|unknown| matches!(unknown, Unknown::Requests { .. })));
+        let is_of_machine =
+            |unknown: &Unknown| matches!(unknown, Unknown::Processor { .. } | Unknown::Memory);
+        let machine = rates.machine.filter(|_| has(is_of_machine));
+        let year = |growth: f64| (1.0 + growth).powi(12);
+        let later = |growth| mean(&|taken| self.parts(taken, 1.0, year(growth)).sum());
+        let million = |ops: f64, of: fn(&Taken) -> f64| {
+            let price = requests.filter(|_| ops > 0.0)?;
+            middle(self.rounds.iter().map(|taken| of(taken) / ops * price))
+        };
+        Month {
+            store: self.store.to_owned(),
+            place,
+            is_bound: self.is_bound,
+            disk: disk.map(|_| mean(&|taken| self.parts(taken, 1.0, 1.0).disk)),
+            requests: requests.map(|_| mean(&|taken| self.parts(taken, 1.0, 1.0).requests)),
+            machine: machine.map(|_| mean(&|taken| self.parts(taken, 1.0, 1.0).machine)),
+            total,
+            in_a_year: total.and(self.load.growth).map(later),
+            million_reads: million(self.load.reads, |taken| taken.read_requests),
+            million_writes: million(self.load.writes, |taken| taken.write_requests),
+            unknown: self.unknown.clone(),
+        }
+    }
+}
+
+/// Whether nothing of a month can be said then.
+fn is_whole(unknown: &Unknown) -> bool {
+    matches!(unknown, Unknown::Elsewhere | Unknown::NotMeasured { .. } | Unknown::TooMuch { .. })
+}
+
+/// The middle of rounds with its interval; where one of them is 0, which has no logarithm, their mean without one.
+fn middle(values: impl Iterator<Item = f64>) -> Option<Interval> {
+    let values: Vec<f64> = values.collect();
+    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+    rate(&values).or((!values.is_empty()).then_some(Interval { median: mean, low: None, high: None }))
+}
+
+// ---- candidates beside each other ------------------------------------------------------------------------------------
+
+/// The largest group of candidates that promise the same, where there is something to choose from.
+fn compared<'b, 'r>(bills: &'b [Bill<'r>]) -> Vec<&'b Bill<'r>> {
+    let mut groups: Vec<Vec<&Bill<'_>>> = Vec::new();
+    for bill in bills.iter().filter(|bill| bill.is_comparable()) {
+        match groups.iter_mut().find(|group| group[0].group == bill.group) {
+            Some(group) => group.push(bill),
+            None => groups.push(vec![bill]),
+        }
+    }
+    groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
+    groups.into_iter().next().unwrap_or_default()
+}
+
+/// Those that no other is proved to be cheaper than, by rounds that belong together; with one of them that has its machine for
+/// nothing, where one is named.
+fn leaders(compared: &[&Bill<'_>], without_machine: Option<&str>) -> Vec<String> {
+    let series = |bill: &&Bill<'_>| {
+        let paid = if without_machine == Some(bill.store) { 0.0 } else { 1.0 };
+        let months_for_one = |taken: &Taken| {
+            let parts = bill.parts(taken, 1.0, 1.0);
+            let month = Parts { machine: paid * parts.machine, ..parts }.sum();
+            (taken.round, 1.0 / month.max(f64::MIN_POSITIVE))
+        };
+        let rates = bill.rounds.iter().map(months_for_one).collect();
+        Series { label: bill.store.to_owned(), rates, slack: 0.0 }
+    };
+    let series: Vec<Series> = compared.iter().map(series).collect();
+    rank(&series).map_or(Vec::new(), |ranking| ranking.leaders)
+}
+
+/// The cheapest at so many times the ops.
+fn cheapest<'r>(compared: &[&Bill<'r>], times: f64) -> Option<&'r str> {
+    let known = compared.iter().filter_map(|bill| Some((bill.total(times)?.median, bill.store)));
+    known.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, store)| store)
+}
+
+/// Where another candidate becomes the cheapest, each by bisection between two loads of a fine ladder.
+fn turns(compared: &[&Bill<'_>]) -> Vec<Turn> {
+    /// Loads that are looked at, each 6 % above the one before.
+    const STEPS: i32 = 160;
+    /// After so many halves, a turn is known better than any price.
+    const HALVES: u32 = 40;
+    if compared.len() < 2 {
+        return Vec::new();
+    }
+    let at = |step: i32| LOAD_TIMES.powf(2.0 * f64::from(step) / f64::from(STEPS) - 1.0);
+    let mut turns = Vec::new();
+    for step in 0..STEPS {
+        let (mut low, mut high) = (at(step), at(step + 1));
+        let before = cheapest(compared, low);
+        if cheapest(compared, high) == before {
+            continue;
+        }
+        for _ in 0..HALVES {
+            let half = (low * high).sqrt();
+            let side = if cheapest(compared, half) == before { &mut low } else { &mut high };
+            *side = half;
+        }
+        turns.push(Turn { times: high, cheapest: cheapest(compared, high).map(str::to_owned) });
+    }
+    turns
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! Months of made-up candidates, against sums that were worked out by hand.
+
+use serde_json::{Value, json};
+
+use super::costs;
+use crate::judge::fixture::{cell, result};
+use crate::judge::interval::rate;
+use crate::result::{
+    Costs, Interval, MachinePrice, Month, MonthlyLoad, Place, Prices, Pricing, Rates, RunResult, Unknown,
+};
+
+const ROUNDS: usize = 5;
+
+/// A cell of 1,000 ops in each round with so many microseconds of processor time an op, so many reads and writes of the device in
+/// each round, and so many ops a second.
+fn used(store: &str, phase: &str, cpu_us: u64, device: [&[u64]; 2], ops_per_s: f64) -> Value {
+    let rate = if phase == "overwrite" { "settled_ops_per_s" } else { "ops_per_s" };
+    let mut value = cell(store, phase, &[1.0; ROUNDS], json!({rate: {"median": ops_per_s}}));
+    for (index, round) in value["rounds"].as_array_mut().unwrap().iter_mut().enumerate() {
+        let of = |counts: &[u64]| counts[index % counts.len()];
+        round["total_cpu_ns"] = json!(cpu_us * 1_000 * 1_000);
+        round["device_reads"] = json!(of(device[0]));
+        round["device_writes"] = json!(of(device[1]));
+    }
+    value["client_peak_bytes"] = json!(100_000_000);
+    value
+}
+
+/// `a` takes 1.2 bytes for a byte and little processor time, `b` 1 byte and much.
+fn measured(change: impl Fn(&mut Vec<Value>)) -> RunResult {
+    let mut cells = vec![
+        used("a", "read-warm", 10, [&[0], &[0]], 10_000.0),
+        used("a", "read-cold", 100, [&[1_500], &[0]], 1_000.0),
+        used("a", "overwrite", 500, [&[0], &[4_000]], 1_000.0),
+        used("b", "read-warm", 1_000, [&[0], &[0]], 1_000.0),
+        used("b", "read-cold", 10_000, [&[1_000], &[0]], 100.0),
+        used("b", "overwrite", 10_000, [&[500], &[1_500]], 100.0),
+    ];
+    change(&mut cells);
+    let visit = |store: &str, per_byte: f64, round: usize| {
+        json!({"round": round, "store": store, "position": 1, "seconds": 1.0, "verified": 1,
+               "footprint": {"store": store, "logical_bytes": 100, "space_amplification": per_byte}})
+    };
+    let visits = (1..=ROUNDS).flat_map(|round| [visit("a", 1.2, round), visit("b", 1.0, round)]);
+    let mut result = result("", cells, visits.collect());
+    for store in ["a", "b"] {
+        let candidate = json!({"store": store, "adapter": store, "kind": "embedded", "options": {}, "status": "measured", "facts": {}});
+        result.candidates.push(serde_json::from_value(candidate).unwrap());
+    }
+    result
+}
+
+/// 20 million reads and a million writes with 500 GB stored, at 0.10 a GB, 0.20 a million requests, and 60 for a machine of two
+/// processors and 8 GB.
+fn pricing() -> Pricing {
+    let machine = MachinePrice { month: 60.0, processors: 2.0, memory_gb: 8.0 };
+    let rates = Rates {
+        gb_month: Some(0.10),
+        per_million_requests: Some(0.20),
+        free_requests: None,
+        machine: Some(machine),
+    };
+    let prices = Prices { rates, ..Prices::default() };
+    let load = MonthlyLoad { reads: 2e7, writes: 1e6, stored_bytes: 5e11, growth: None, cached: 0.0 };
+    Pricing { load, prices, age_days: 0 }
+}
+
+fn of<'c>(costs: &'c Costs, store: &str) -> &'c Month {
+    costs.months.iter().find(|month| month.store == store).unwrap()
+}
+
+#[track_caller]
+fn is(value: Option<f64>, wanted: f64) {
+    assert!(value.is_some_and(|value| (value / wanted - 1.0).abs() < 1e-6), "{value:?}, not {wanted}");
+}
+
+fn total(month: &Month) -> Option<f64> {
+    month.total.map(|total| total.median)
+}
+
+#[test]
+fn a_month_is_the_sum_worked_out_by_hand() {
+    let costs = costs(&measured(|_| {}), &pricing());
+    let (a, b) = (of(&costs, "a"), of(&costs, "b"));
+    // 500 GB x 1.2 x 0.10.
+    is(a.disk, 60.0);
+    // (20 million x 1.5 + 1 million x 4) / 1 million x 0.20.
+    is(a.requests, 6.8);
+    // 20 million x 100 us + 1 million x 500 us are 2,500 s of 2 x 2,629,800 s, 0.05 %; 0.1 GB of 8 GB are 1.25 %, which is more.
+    is(a.machine, 60.0 * 0.0125);
+    is(total(a), 67.55);
+    is(b.disk, 50.0);
+    // (20 million x 1 + 1 million x (0.5 + 1.5)) / 1 million x 0.20.
+    is(b.requests, 4.4);
+    // 21 million x 10 ms are 210,000 s of 5,259,600 s, which is more than 1.25 %.
+    is(b.machine, 60.0 * 210_000.0 / 5_259_600.0);
+    is(total(b), 50.0 + 4.4 + 2.395_619_4);
+    assert_eq!((a.place, b.place), (Place::Behind, Place::Leads));
+    assert_eq!(costs.months[0].store, "b", "the cheapest first");
+    // 1.5 and 4 requests an op, 0.20 for a million.
+    is(a.million_reads.map(|reads| reads.median), 0.30);
+    is(a.million_writes.map(|writes| writes.median), 0.80);
+}
+
+#[test]
+fn prices_alone_turn_the_order() {
+    let mut pricing = pricing();
+    pricing.prices.rates.gb_month = Some(0.0001);
+    pricing.prices.rates.machine.as_mut().unwrap().month = 6_000.0;
+    let costs = costs(&measured(|_| {}), &pricing);
+    // 0.06 + 6.8 + 75 against 0.05 + 4.4 + 239.56.
+    is(total(of(&costs, "a")), 81.86);
+    assert_eq!((of(&costs, "a").place, of(&costs, "b").place), (Place::Leads, Place::Behind));
+}
+
+#[test]
+fn a_store_of_its_own_price_has_it() {
+    let mut pricing = pricing();
+    let own = Rates { gb_month: Some(0.01), ..Rates::default() };
+    pricing.prices.store.insert("a".to_owned(), own);
+    let costs = costs(&measured(|_| {}), &pricing);
+    is(of(&costs, "a").disk, 6.0);
+    is(of(&costs, "b").disk, 50.0);
+    assert_eq!(of(&costs, "a").place, Place::Leads);
+}
+
+#[test]
+fn the_interval_of_a_month_is_that_of_its_rounds() {
+    let reads: [&[u64]; 2] = [&[1_400, 1_600, 1_400, 1_600, 1_400], &[0]];
+    let costs = costs(&measured(|cells| cells[1] = used("a", "read-cold", 100, reads, 1_000.0)), &pricing());
+    // (28 + 4) x 0.20 and (32 + 4) x 0.20, beside 60.75 for disk and machine.
+    let Interval { median, low, high } = rate(&[67.15, 67.95, 67.15, 67.95, 67.15]).unwrap();
+    let month = of(&costs, "a").total.unwrap();
+    is(Some(month.median), median);
+    is(month.low, low.unwrap());
+    is(month.high, high.unwrap());
+    assert!(month.low < Some(67.2) && month.high > Some(67.8), "{month:?}");
+}
+
+#[test]
+fn what_was_not_seen_is_not_free() {
+    let unseen = |cell: usize, key: &'static str, value: Value| {
+        measured(move |cells| {
+            for round in cells[cell]["rounds"].as_array_mut().unwrap() {
+                round[key] = value.clone();
+            }
+        })
+    };
+    for value in [json!(0), Value::Null] {
+        let costs = costs(&unseen(4, "device_reads", value), &pricing());
+        let b = of(&costs, "b");
+        assert_eq!(b.unknown, [Unknown::Requests { phase: "read-cold".to_owned() }]);
+        assert!(b.total.is_none() && b.requests.is_none() && b.million_reads.is_none(), "{b:?}");
+        assert!(b.disk.is_some() && b.place == Place::NotRanked, "what is known stands: {b:?}");
+        assert_eq!(of(&costs, "a").place, Place::Leads, "and another one is the cheapest");
+    }
+    let costs_of = |result: RunResult| costs(&result, &pricing());
+    let of_processor = costs_of(unseen(5, "total_cpu_ns", json!(0)));
+    assert_eq!(of(&of_processor, "b").unknown, [Unknown::Processor { phase: "overwrite".to_owned() }]);
+    let mut result = measured(|_| {});
+    result.store_rounds.iter_mut().for_each(|visit| visit.footprint.space_amplification = Some(0.0));
+    let of_disk = costs_of(result);
+    assert!(of_disk.months.iter().all(|month| month.unknown == [Unknown::Disk] && month.disk.is_none()));
+    let without = costs_of(measured(|cells| drop(cells.remove(4))));
+    assert_eq!(of(&without, "b").unknown, [Unknown::NotMeasured { phase: "read-cold".to_owned() }]);
+    let mut result = measured(|_| {});
+    result.candidates[1].traits.is_external = true;
+    assert_eq!(of(&costs_of(result), "b").unknown, [Unknown::Elsewhere]);
+}
+
+#[test]
+fn what_has_no_price_is_left_out_of_all() {
+    let mut pricing = pricing();
+    pricing.prices.rates = Rates { gb_month: Some(0.10), ..Rates::default() };
+    let unseen = measured(|cells| cells[4]["rounds"][0]["device_reads"] = Value::Null);
+    let costs = costs(&unseen, &pricing);
+    is(total(of(&costs, "a")), 60.0);
+    is(total(of(&costs, "b")), 50.0);
+    assert!(costs.months.iter().all(|month| month.requests.is_none() && month.machine.is_none()));
+}
+
+#[test]
+fn free_requests_cost_nothing_and_the_rest_does() {
+    let mut pricing = pricing();
+    pricing.prices.rates.free_requests = Some(3e7);
+    let costs = costs(&measured(|_| {}), &pricing);
+    // 34 million less 30; 22 million are all free.
+    is(of(&costs, "a").requests, 0.8);
+    assert_eq!(of(&costs, "b").requests, Some(0.0));
+}
+
+#[test]
+fn cached_reads_ask_the_device_for_nothing_and_take_what_warm_ones_take() {
+    let mut pricing = pricing();
+    pricing.load.cached = 0.8;
+    pricing.prices.rates.machine.as_mut().unwrap().memory_gb = 1e6;
+    let costs = costs(&measured(|_| {}), &pricing);
+    // (4 million x 1.5 + 4 million) / 1 million x 0.20.
+    is(of(&costs, "a").requests, 2.0);
+    // 16 million x 10 us + 4 million x 100 us + 1 million x 500 us are 1,060 s.
+    is(of(&costs, "a").machine, 60.0 * 1_060.0 / 5_259_600.0);
+    assert_eq!(costs.works.len(), 3);
+}
+
+#[test]
+fn a_year_on_more_is_stored() {
+    let mut pricing = pricing();
+    pricing.load.growth = Some(0.03);
+    // 60 x 1.03^12 + 6.8 + 0.75.
+    is(of(&costs(&measured(|_| {}), &pricing), "a").in_a_year, 60.0 * 1.425_760_886_8 + 7.55);
+}
+
+/// Without requests and with memory enough, a month of `a` is 60 and 0.0285193 for each time the load, one of `b` 50 and
+/// 2.3956194: they are equal at 4.2246 times.
+#[test]
+fn the_cheapest_changes_where_two_months_are_equal() {
+    let mut pricing = pricing();
+    pricing.prices.rates.per_million_requests = None;
+    pricing.prices.rates.machine.as_mut().unwrap().memory_gb = 1e9;
+    let costs = costs(&measured(|_| {}), &pricing);
+    let [turn] = costs.turns.as_slice() else { panic!("{:?}", costs.turns) };
+    let each = |cpu_seconds: f64| 60.0 * cpu_seconds / 5_259_600.0;
+    is(Some(turn.times), 10.0 / (each(210_000.0) - each(2_500.0)));
+    assert_eq!(turn.cheapest.as_deref(), Some("a"));
+}
+
+#[test]
+fn a_load_above_what_was_measured_has_no_month() {
+    let slow = measured(|cells| cells[4]["ops_per_s"]["median"] = json!(5.0));
+    let costs = costs(&slow, &pricing());
+    let b = of(&costs, "b");
+    // 20 million at 5 a second and 1 million at 100 a second, of 2,629,800 s.
+    let [Unknown::TooMuch { times }] = b.unknown.as_slice() else { panic!("{b:?}") };
+    is(Some(*times), 4_010_000.0 / 2_629_800.0);
+    assert!(b.total.is_none() && b.disk.is_none());
+    // `a` was measured at 1,000 a second: 21 million are a 125th of what it does in a month.
+    assert!(costs.turns.is_empty(), "{:?}", costs.turns);
+}
+
+#[test]
+fn who_promises_something_else_or_is_not_ranked_is_not_compared() {
+    let weaker = json!({"after_kill": "nothing", "after_power_cut": "all"});
+    let costs_of = |change: &dyn Fn(&mut Vec<Value>)| costs(&measured(change), &pricing());
+    let short = json!({"code": "too-short", "ops": 3, "seconds": 0.001});
+    let not_ranked = costs_of(&|cells| cells[5]["not_ranked"] = short.clone());
+    assert_eq!(of(&not_ranked, "b").place, Place::NotRanked);
+    assert!(of(&not_ranked, "b").total.is_some());
+    assert_eq!(of(&not_ranked, "a").place, Place::Leads);
+    let apart = costs_of(&|cells| cells[5]["loss"] = weaker.clone());
+    assert_eq!((of(&apart, "a").place, of(&apart, "b").place), (Place::Leads, Place::Apart));
+    assert!(apart.turns.is_empty());
+}
+
+#[test]
+fn who_is_mostly_harness_is_not_compared_where_its_processor_time_decides() {
+    let mostly_harness = json!({"code": "mostly-harness", "share": 0.6});
+    let of_a = measured(|cells| cells[1]["not_ranked"] = mostly_harness.clone());
+    // 66.80 without a machine, against 56.80 with one.
+    let behind = costs(&of_a, &pricing());
+    assert!(of(&behind, "a").is_bound && of(&behind, "a").place == Place::Behind, "{behind:?}");
+    let of_b = measured(|cells| cells[4]["not_ranked"] = mostly_harness.clone());
+    let mut dear = pricing();
+    dear.prices.rates.gb_month = Some(0.0001);
+    dear.prices.rates.machine.as_mut().unwrap().month = 6_000.0;
+    // 244.01, and 4.45 without a machine, against 81.86.
+    let open = costs(&of_b, &dear);
+    assert_eq!((of(&open, "a").place, of(&open, "b").place), (Place::Leads, Place::NotRanked));
+}
