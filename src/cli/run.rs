@@ -128,8 +128,9 @@ pub struct Flags {
     /// in --dir, and every candidate once on each of them (as root); dir among them is --dir itself
     #[arg(long, value_name = "A,B")]
     on: Option<String>,
-    /// How much each device of --on does in a second, of reads and of writes, by control groups: bytes, requests or both
-    #[arg(long, value_name = "20MB/s,200iops")]
+    /// How much each device of --on does in a second, of reads and of writes, by control groups: bytes, requests or both. none: what
+    /// the disk below does, also of a plan that says less
+    #[arg(long, value_name = "20MB/s,200iops|none")]
     device_limit: Option<String>,
     /// Fill the file systems of --on to this share before they are used
     #[arg(long, value_name = "SHARE")]

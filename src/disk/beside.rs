@@ -7,10 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::blocks::BLOCK_BYTES;
 use super::bonnie;
 use super::visit::Came;
-use super::{Asked, Site};
+use super::{Asked, BLOCK_BYTES, Site};
 use crate::host::machine;
 use crate::host::server::{Launch, Program, run_unless_stopped};
 use crate::input::read_text;

@@ -1,7 +1,6 @@
 //! Tests of disks: what a file system on a device does in a second, by the loop that does every op, round by round.
 
 mod beside;
-mod blocks;
 pub mod bonnie;
 mod names;
 mod visit;
@@ -12,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Result;
 
 pub use self::beside::lacks;
-pub use self::blocks::BLOCK_BYTES;
 use self::visit::{Bench, Came, Visit};
+pub use crate::engine::blocks::BLOCK_BYTES;
 use crate::engine::order::williams;
 use crate::host::machine::Device;
 use crate::result::Percentiles;

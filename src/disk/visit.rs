@@ -8,10 +8,10 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 
-use super::blocks::{BLOCK_BYTES, Blocks, Lie, Put};
 use super::names::Names;
 use super::{Asked, Site};
-use crate::corpus::{Content, Corpus, Request, Sizes, Source};
+use crate::corpus::Corpus;
+use crate::engine::blocks::{BLOCK_BYTES, Blocks, Lie, Put, numbered};
 use crate::engine::ops::{PlannedOp, derived_seed};
 use crate::engine::resources::{Idle, Meter};
 use crate::engine::workers::clock::HostClock;
@@ -27,17 +27,14 @@ use crate::store::Store;
 /// What all places and rounds have in common.
 pub struct Bench {
     clock: HostClock,
-    /// Blobs without bytes: a key for each block and file. What is written comes from the stores.
+    /// A key for each block and file.
     corpus: Corpus,
 }
 
 impl Bench {
     /// For so many blocks or files.
     pub fn new(blobs: u64) -> Result<Bench> {
-        let source =
-            Source::Synthetic { name: "blocks".to_owned(), sizes: Sizes::Fixed(0), content: Content::Random };
-        let request = Request { source, blobs_max: Some(blobs), bytes_max: None, seed: 1 };
-        Ok(Bench { clock: HostClock::best(), corpus: Corpus::build(&request)? })
+        Ok(Bench { clock: HostClock::best(), corpus: numbered(blobs)? })
     }
 }
 

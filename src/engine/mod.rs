@@ -1,5 +1,7 @@
 //! One run: rounds of store visits, phases within them, ops within those.
 
+pub mod blocks;
+pub mod bytes;
 pub mod environment;
 pub mod null_loop;
 pub mod ops;

@@ -92,7 +92,9 @@ fn check_asked(plan: &Plan, images: &[Image]) -> Result<()> {
         bail!("`{flag}` is for file systems that are made for the run: name some with --on");
     }
     match why_no_device_limit().filter(|_| plan.device_limit.is_some()) {
-        Some(why) => Err(why.context("`--device-limit`")),
+        Some(why) => {
+            bail!("`--device-limit`: {why:#}; or, as fast as the disk below is, `--device-limit none`")
+        }
         None => Ok(()),
     }
 }

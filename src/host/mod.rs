@@ -12,3 +12,4 @@ pub mod processors;
 #[cfg(feature = "page")]
 pub mod proxy;
 pub mod server;
+pub mod stdio;

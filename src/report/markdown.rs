@@ -261,6 +261,12 @@ pub(super) fn then_and_now(page: &mut Page, result: &RunResult, title: &str) {
             page.paragraph(&notes.join("\n"));
         }
     }
+    let wrong: Vec<String> =
+        then::disagreements(result).iter().map(|(what, why)| format!("- {what}: {why}.")).collect();
+    if !wrong.is_empty() {
+        page.paragraph(&format!("## {}", then::DISAGREEMENTS));
+        page.paragraph(&wrong.join("\n"));
+    }
     if !plan.unspecified.is_empty() {
         page.paragraph("## What was not said, and what this plan does");
         let lines: Vec<String> =

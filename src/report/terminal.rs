@@ -315,6 +315,11 @@ pub(super) fn then_and_now(text: &mut String, result: &RunResult, title: &str) {
             wrapped(text, "- ", &line);
         }
     }
+    let wrong = then::disagreements(result);
+    if !wrong.is_empty() {
+        heading(text, then::DISAGREEMENTS);
+        wrong.iter().for_each(|(what, why)| wrapped(text, "- ", &format!("{what}: {why}.")));
+    }
     if !plan.unspecified.is_empty() {
         heading(text, "What was not said, and what this plan does");
         plan.unspecified

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use blobwise::host::disk::{FileSystem, LoopDevice};
 use blobwise::result::disk::{Absent, By, Report, Row, What};
+use blobwise::result::{RunResult, Status};
 use libtest_mimic::Trial;
 use rustix::process::Signal;
 
@@ -23,6 +24,7 @@ pub fn trials() -> Vec<Trial> {
         needing("a device is read and never written, and refused while it is mounted", no_disk, device),
         needing("Bonnie++ and fio test a disk in the same rounds", missing, beside),
         Trial::test("tests of disks that cannot be done are refused", refused),
+        Trial::test("the disk below a candidate is tested in phases of a run", phases),
     ]
 }
 
@@ -195,5 +197,31 @@ fn refused() -> Outcome {
     without("-sys_admin", &work, &["disk", "--on", "ext4"].map(str::to_owned))
         .refused(&["`ext4`", "run as root"]);
     assert!(work.names(".").is_empty());
+    Ok(())
+}
+
+/// The file is a hundredth of what it is: 81 blocks.
+fn phases() -> Outcome {
+    let work = Work::new();
+    let phases = ["disk-write", "disk-rewrite", "disk-read", "disk-write-bytes", "disk-read-bytes"];
+    let line = "run --stores files/flat,memory --blobs 12 --rounds 1 --scale 0.01 --quiet --dir place --out out --phases fill,";
+    std::fs::create_dir(work.path("place")).unwrap();
+    work.say(&format!("{line}{}", phases.join(","))).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    for phase in phases {
+        let cell = |store: &str| {
+            result.results.iter().find(|cell| cell.store == store && cell.phase == phase).unwrap().clone()
+        };
+        assert_eq!(cell("memory").status, Status::NotPossible, "it keeps nothing on a disk");
+        let cell = cell("files/flat");
+        match cell.rounds.as_slice() {
+            [round] => {
+                assert_eq!((round.ops, round.bytes, round.counters.errors), (81, 81 * 8192, 0), "{phase}")
+            }
+            // A cache that the kernel does not tell of, as a disk in memory has.
+            _ => assert!(phase.contains("re") && cell.reason.unwrap().contains("cache"), "{phase}"),
+        }
+    }
+    assert!(work.names("place").is_empty());
     Ok(())
 }

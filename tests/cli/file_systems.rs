@@ -50,7 +50,7 @@ fn every_candidate() -> Outcome {
     std::fs::create_dir(work.path("place")).unwrap();
     let said = on(
         &work,
-        "--on dir,ext4,btrfs-raid1 --stores files/hashed,fopen,memory --phases fill,read-warm,overwrite --verify",
+        "--on dir,btrfs-nocow,btrfs-raid1 --stores files/hashed,fopen,memory --phases fill,read-warm,overwrite --verify",
     );
     said.ended(0);
     let result = RunResult::load(&work.path("out"))?;
@@ -62,7 +62,8 @@ fn every_candidate() -> Outcome {
     };
     assert_eq!(result.candidates.len(), 7, "what keeps nothing on a disk is there once");
     assert_eq!(fact("files/hashed[on=dir]", "on_file_system"), "");
-    assert_eq!(fact("files/hashed[on=ext4]", "on_file_system"), "ext4");
+    assert_eq!(fact("files/hashed[on=btrfs-nocow]", "on_file_system"), "btrfs");
+    assert!(fact("files/hashed[on=btrfs-nocow]", "on_mount").contains("nodatacow"));
     assert_eq!(fact("files/hashed[on=btrfs-raid1:2]", "on_file_system"), "btrfs");
     assert!(fact("files/hashed[on=btrfs-raid1:2]", "on_layout").contains("Data: RAID1"));
     assert_eq!(fact("memory", "on_file_system"), "");

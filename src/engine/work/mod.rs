@@ -3,6 +3,7 @@
 mod age;
 mod cold;
 mod crash;
+mod disk;
 mod ops;
 mod pages;
 mod purge;
@@ -33,6 +34,7 @@ static TABLE: &[&dyn Work] = &[
     &pages::Pages,
     &age::Age,
     &crash::Crash,
+    &disk::Disk,
     #[cfg(test)]
     &toy::Toy,
 ];

@@ -18,6 +18,8 @@ pub struct FileSystem {
 /// How a kind of file system is made.
 #[derive(Debug)]
 pub(super) struct Maker {
+    /// As people name it.
+    name: &'static str,
     /// As the kernel calls it.
     pub(super) kind: &'static str,
     pub(super) program: Program,
@@ -53,7 +55,12 @@ const EXT: &[&str] = &["-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_in
 
 const fn ext(kind: &'static str, mkfs: &'static str) -> Maker {
     let program = Program::plain(mkfs, &["-V"], "mke2fs", "apt-get install e2fsprogs");
-    Maker { kind, program, words: EXT, mount: "" }
+    Maker { name: kind, kind, program, words: EXT, mount: "" }
+}
+
+const fn btrfs(name: &'static str, mount: &'static str) -> Maker {
+    let program = Program::plain("mkfs.btrfs", &["--version"], "mkfs.btrfs", "apt-get install btrfs-progs");
+    Maker { name, kind: WITH_PROFILES, program, words: &["-f", "-K"], mount }
 }
 
 /// In the order of lists.
@@ -62,30 +69,31 @@ const MAKERS: &[Maker] = &[
     ext("ext3", "mkfs.ext3"),
     ext("ext4", "mkfs.ext4"),
     Maker {
+        name: "xfs",
         kind: "xfs",
         program: Program::plain("mkfs.xfs", &["-V"], "mkfs.xfs", "apt-get install xfsprogs"),
         words: &["-f", "-K"],
         mount: "",
     },
+    btrfs("btrfs", "nodiscard"),
+    // What is overwritten stays where it is, and has no checksum.
+    btrfs("btrfs-nocow", "nodiscard,nodatacow"),
     Maker {
-        kind: "btrfs",
-        program: Program::plain("mkfs.btrfs", &["--version"], "mkfs.btrfs", "apt-get install btrfs-progs"),
-        words: &["-f", "-K"],
-        mount: "nodiscard",
-    },
-    Maker {
+        name: "jfs",
         kind: "jfs",
         program: Program::plain("mkfs.jfs", &["-V"], "mkfs.jfs", "apt-get install jfsutils"),
         words: &["-q"],
         mount: "",
     },
     Maker {
+        name: "reiserfs",
         kind: "reiserfs",
         program: Program::plain("mkfs.reiserfs", &["-V"], "reiserfs", "apt-get install reiserfsprogs"),
         words: &["-q", "-ff"],
         mount: "",
     },
     Maker {
+        name: "f2fs",
         kind: "f2fs",
         program: Program::plain("mkfs.f2fs", &["-V"], "mkfs.f2fs", "apt-get install f2fs-tools"),
         words: &["-f", "-t", "0"],
@@ -127,7 +135,8 @@ impl FileSystem {
         if let Some((kind, seen)) = OTHERS.iter().find(|(kind, _)| name.split('-').next() == Some(*kind)) {
             return Err(NoFileSystem::Not(why_no_other(kind, seen)));
         }
-        let (kind, profile) = match name.split_once('-') {
+        let is_whole = MAKERS.iter().any(|maker| maker.name == name);
+        let (known, profile) = match name.split_once('-').filter(|_| !is_whole) {
             Some((WITH_PROFILES, profile)) => {
                 let known = PROFILES.iter().find(|known| known.name == profile);
                 (WITH_PROFILES, Some(known.ok_or(NoFileSystem::Unknown)?))
@@ -135,12 +144,12 @@ impl FileSystem {
             Some(_) => return Err(NoFileSystem::Unknown),
             None => (name, None),
         };
-        let maker = MAKERS.iter().find(|maker| maker.kind == kind).ok_or(NoFileSystem::Unknown)?;
+        let maker = MAKERS.iter().find(|maker| maker.name == known).ok_or(NoFileSystem::Unknown)?;
         let Some(profile) = profile else {
             return match devices {
                 None => Ok(FileSystem { name: name.to_owned(), maker, profile, devices: 1 }),
                 Some(_) => Err(NoFileSystem::Not(format!(
-                    "`{text}`: {kind} by this name lies on one disk; several are for `btrfs-PROFILE:N`"
+                    "`{text}`: {known} by this name lies on one disk; several are for `btrfs-PROFILE:N`"
                 ))),
             };
         };
@@ -171,6 +180,8 @@ impl FileSystem {
     pub fn device_bytes(&self, room: u64) -> u64 {
         /// Below, mkfs makes what it makes for small disks: XFS none at all, ext4 and btrfs with other sizes.
         const BYTES_MIN: u64 = 512 << 20;
+        /// Of several, which together have at least as much.
+        const BYTES_MIN_OF_SEVERAL: u64 = 256 << 20;
         const MIB: u64 = 1 << 20;
         // What a file system takes for itself, and keeps for root.
         let room = room + room / 4;
@@ -180,7 +191,8 @@ impl FileSystem {
             Some(Copies::WithParity) => room * devices / (devices - 1),
             None => room,
         };
-        all.div_ceil(devices).max(BYTES_MIN).next_multiple_of(MIB)
+        let least = if devices == 1 { BYTES_MIN } else { BYTES_MIN_OF_SEVERAL };
+        all.div_ceil(devices).max(least).next_multiple_of(MIB)
     }
 
     /// What this machine lacks for it, if anything.
@@ -197,10 +209,10 @@ impl FileSystem {
 
 /// Every name, the number of disks left out.
 pub fn names() -> Vec<String> {
-    let profiles = |kind: &str| if kind == WITH_PROFILES { PROFILES } else { &[] };
+    let profiles = |name: &str| if name == WITH_PROFILES { PROFILES } else { &[] };
     let of = |maker: &Maker| {
-        let with = profiles(maker.kind).iter().map(|profile| format!("{}-{}", maker.kind, profile.name));
-        std::iter::once(maker.kind.to_owned()).chain(with).collect::<Vec<String>>()
+        let with = profiles(maker.name).iter().map(|profile| format!("{}-{}", maker.name, profile.name));
+        std::iter::once(maker.name.to_owned()).chain(with).collect::<Vec<String>>()
     };
     MAKERS.iter().flat_map(of).collect()
 }
@@ -245,7 +257,10 @@ mod tests {
 
     #[test]
     fn a_file_system_has_one_name_and_as_many_disks_as_its_profile_can() {
-        assert_eq!(named("ext4"), "ext4 on 1");
+        assert_eq!(
+            (named("ext4").as_str(), named("btrfs-nocow").as_str()),
+            ("ext4 on 1", "btrfs-nocow on 1")
+        );
         assert_eq!(
             (named("btrfs-raid0").as_str(), named("btrfs-raid0:4").as_str()),
             ("btrfs-raid0:2 on 2", "btrfs-raid0:4 on 4")
@@ -268,6 +283,7 @@ mod tests {
             ["ext4", "btrfs-raid0:4", "btrfs-raid1:2", "btrfs-raid10:4", "btrfs-raid5:3"].map(bytes),
             [5120, 1280, 5120, 2560, 2560]
         );
-        assert_eq!(FileSystem::named("xfs").unwrap().device_bytes(1), 512 << 20);
+        let least = |text: &str| FileSystem::named(text).unwrap().device_bytes(1) >> 20;
+        assert_eq!([least("xfs"), least("btrfs-raid1:2")], [512, 256]);
     }
 }

@@ -586,3 +586,46 @@ fn what_an_ended_run_did_not_come_to_was_not_measured() {
     ended.complete = true;
     assert!(notes(&ended)[0].starts_with("`b` is not part of this run."), "{:?}", notes(&ended));
 }
+
+/// Verdicts of the plan of disks where each file system takes so long for writing, rewriting and reading in blocks, and for writing and
+/// reading byte by byte.
+fn disks(seconds: [(&str, [f64; 5]); 5]) -> Vec<(String, ClaimVerdict)> {
+    let (_, text) = SHIPPED.iter().find(|(name, _)| *name == "afdesign-disks-2009").unwrap();
+    let plan = PlanText::parse(text).unwrap();
+    let (stores, phases) = (plan.stores.unwrap(), plan.phases.unwrap());
+    let of_one = |(place, (on, seconds)): (usize, &(&str, [f64; 5]))| {
+        let store = format!("{}[on={on}]", stores[0]);
+        let one = |(phase, level): (&String, &f64)| cell(&store, phase, &around(*level, place), json!({}));
+        // The first one fills.
+        phases[1..].iter().zip(seconds).map(one).collect::<Vec<Value>>()
+    };
+    let cells = seconds.iter().enumerate().flat_map(of_one).collect();
+    judged(text, cells).into_iter().map(|claim| (claim.id, claim.verdict)).collect()
+}
+
+#[test]
+fn claims_on_disks_hold_where_figures_are_as_published_and_not_where_they_are_turned_round() {
+    use ClaimVerdict::*;
+    let verdicts = |claims: [ClaimVerdict; 5]| -> Vec<(String, ClaimVerdict)> {
+        let all = claims.into_iter().chain([NotTestable; 3]);
+        (1..).zip(all).map(|(number, verdict)| (format!("AF-EBS-{number}"), verdict)).collect()
+    };
+    let as_published = disks([
+        ("ext3", [1.00, 1.10, 1.35, 1.03, 1.03]),
+        ("xfs", [1.32, 1.00, 1.00, 1.10, 1.01]),
+        ("btrfs", [1.21, 1.12, 1.18, 1.00, 1.02]),
+        ("btrfs-raid0:4", [0.58, 0.56, 0.68, 0.95, 0.95]),
+        ("btrfs-raid5:4", [0.99, 0.62, 0.77, 1.05, 1.01]),
+    ]);
+    assert_eq!(as_published, verdicts([Confirmed; 5]));
+    let turned = disks([
+        ("ext3", [1.30, 1.00, 1.00, 1.00, 1.00]),
+        ("xfs", [1.00, 1.30, 1.30, 1.00, 1.00]),
+        ("btrfs", [1.00, 1.00, 1.00, 1.00, 1.00]),
+        ("btrfs-raid0:4", [1.50, 1.50, 1.50, 1.50, 1.50]),
+        ("btrfs-raid5:4", [1.20, 1.20, 1.20, 1.20, 1.20]),
+    ]);
+    assert_eq!(turned, verdicts([Refuted; 5]));
+    let alike = ["ext3", "xfs", "btrfs", "btrfs-raid0:4", "btrfs-raid5:4"].map(|on| (on, [1.0; 5]));
+    assert_eq!(disks(alike), verdicts([CannotTellApart, Refuted, Refuted, Confirmed, CannotTellApart]));
+}

@@ -77,12 +77,14 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("page", include_str!("../../../plans/page.toml")),
     ("sqlite-page-sizes", include_str!("../../../plans/sqlite-page-sizes.toml")),
     ("postgres-releases", include_str!("../../../plans/postgres-releases.toml")),
+    ("file-systems-databases", include_str!("../../../plans/file-systems-databases.toml")),
     ("afdesign-icons-2009", include_str!("../../../plans/afdesign-icons-2009.toml")),
     ("afdesign-pipelining-2010", include_str!("../../../plans/afdesign-pipelining-2010.toml")),
     ("fragfrog-2010", include_str!("../../../plans/fragfrog-2010.toml")),
     ("afdesign-cache-2009", include_str!("../../../plans/afdesign-cache-2009.toml")),
     ("vondra-2009", include_str!("../../../plans/vondra-2009.toml")),
     ("horak-2010", include_str!("../../../plans/horak-2010.toml")),
+    ("afdesign-disks-2009", include_str!("../../../plans/afdesign-disks-2009.toml")),
     ("afdesign-procedures-2008", include_str!("../../../plans/afdesign-procedures-2008.toml")),
     ("afdesign-queries-2009", include_str!("../../../plans/afdesign-queries-2009.toml")),
     ("gridfs-2015", include_str!("../../../plans/gridfs-2015.toml")),
@@ -176,7 +178,7 @@ pub struct PlanText {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Vec<String>>,
     /// How much each device below the file systems of `on` does in a second, such as `20MB/s`, `200iops` or both with a comma: of reads,
-    /// and of writes as much again.
+    /// and of writes as much again. `none`: as much as the disk below them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_limit: Option<String>,
     /// To which share the file systems of `on` are filled before they are used, such as `50%`; at most `90%`.

@@ -10,7 +10,8 @@ use super::corpora::{self, DEFAULT_BLOBS, DEFAULT_BYTES};
 use super::design::OnlyBy;
 use super::selector::Selector;
 use super::values::{
-    MemorySize, at_most, bytes_or, device_limit, duration_or, fill_share, memory_shares, positive_rate,
+    MemorySize, at_most, bytes_or, device_limit_or_none, duration_or, fill_share, memory_shares,
+    positive_rate,
 };
 use super::*;
 use crate::corpus::PRESETS;
@@ -108,7 +109,7 @@ impl Resolver<'_> {
             dir: text.dir.clone().unwrap_or_else(|| PathBuf::from(".")),
             reference: self.reference()?,
             phases,
-            device_limit: text.device_limit.as_deref().map(device_limit).transpose()?,
+            device_limit: text.device_limit.as_deref().map_or(Ok(None), device_limit_or_none)?,
             fill: text.fill.as_deref().map_or(Ok(0.0), fill_share)?,
             memory: match text.memory.as_deref() {
                 Some(memory) => MemorySize::of_plan(memory, scale)?,

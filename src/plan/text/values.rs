@@ -127,6 +127,11 @@ pub fn device_limit(text: &str) -> Result<DeviceLimit> {
     Ok(limit)
 }
 
+/// The same, or that there is none.
+pub(super) fn device_limit_or_none(text: &str) -> Result<Option<DeviceLimit>> {
+    if text == "none" { Ok(None) } else { device_limit(text).map(Some) }
+}
+
 /// The share to which a file system is filled before it is used.
 pub fn fill_share(text: &str) -> Result<f64> {
     const MOST: f64 = 0.9;

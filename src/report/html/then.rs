@@ -161,15 +161,10 @@ fn verdicts(title: &str, said: &str, claims: &[Claim]) -> Table {
 
 /// Where the document's own arithmetic does not come out.
 fn derived(result: &RunResult) -> Markup {
-    let wrong: Vec<(&str, &str)> = result
-        .plan
-        .derived
-        .iter()
-        .filter_map(|derived| Some((derived.what.as_str(), derived.disagreement.as_deref()?)))
-        .collect();
+    let wrong = then::disagreements(result);
     html! {
         @if !wrong.is_empty() {
-            h3 { "Where the document disagrees with itself" }
+            h3 { (then::DISAGREEMENTS) }
             ul { @for (what, why) in wrong { li { (prose(what)) ": " (prose(why)) } } }
         }
     }

@@ -111,6 +111,15 @@ pub fn verdict(claim: &Claim) -> String {
     }
 }
 
+/// What stands above [`disagreements`].
+pub const DISAGREEMENTS: &str = "Where the document disagrees with itself";
+
+/// What a document works out and does not come out by its own tables, each with the arithmetic.
+pub fn disagreements(result: &RunResult) -> Vec<(&str, &str)> {
+    let derived = result.plan.derived.iter();
+    derived.filter_map(|derived| Some((derived.what.as_str(), derived.disagreement.as_deref()?))).collect()
+}
+
 /// Whether a phase is the second or a later part of another: there are many of them, and they are told together.
 pub fn is_later_part(phase: &str) -> bool {
     part_of(phase).is_some_and(|(_, number)| number > 1)

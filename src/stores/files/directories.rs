@@ -14,7 +14,7 @@ use rustix::fs::{AtFlags, FileType, Mode as Permissions, OFlags};
 use rustix::io::Errno;
 
 use super::ramdisk;
-use super::stdio::Stream;
+use crate::host::stdio::Stream;
 use crate::store::*;
 use crate::stores::common::failed::HasFailed;
 

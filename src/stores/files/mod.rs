@@ -5,7 +5,6 @@ use super::Entry;
 pub(super) mod directories;
 mod packed;
 pub(super) mod ramdisk;
-mod stdio;
 
 /// Those of this family.
 pub(super) const TABLE: &[Entry] =

@@ -1,21 +1,34 @@
-//! Reading a file as most programs do: by a stream of the C library, into memory that is allocated for it.
+//! Files as most programs read and write them: by a stream of the C library, as a whole into memory that is allocated for it, or byte by
+//! byte.
 
 use std::ffi::CStr;
 use std::io;
 use std::ops::Deref;
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
 /// A file that was opened by `fopen`, closed when dropped.
-pub(super) struct Stream {
+#[derive(Debug)]
+pub struct Stream {
     file: NonNull<libc::FILE>,
 }
 
 impl Stream {
     /// Opens it for reading; `None` where there is none.
+    pub fn open(path: &CStr) -> io::Result<Option<Stream>> {
+        // `e`: no program that is started inherits it.
+        Stream::opened(path, c"rbe")
+    }
+
+    /// Opens it for reading and writing, from its first byte on; `None` where there is none.
+    pub fn open_to_write(path: &CStr) -> io::Result<Option<Stream>> {
+        Stream::opened(path, c"r+be")
+    }
+
     #[expect(unsafe_code, reason = "a stream of the C library")]
-    pub(super) fn open(path: &CStr) -> io::Result<Option<Stream>> {
-        // SAFETY: both are texts that end with a zero byte and live through the call. `e`: no program that is started inherits it.
-        let opened = unsafe { libc::fopen(path.as_ptr(), c"rbe".as_ptr()) };
+    fn opened(path: &CStr, mode: &CStr) -> io::Result<Option<Stream>> {
+        // SAFETY: both are texts that end with a zero byte and live through the call.
+        let opened = unsafe { libc::fopen(path.as_ptr(), mode.as_ptr()) };
         match NonNull::new(opened) {
             Some(file) => Ok(Some(Stream { file })),
             None => match io::Error::last_os_error() {
@@ -27,7 +40,7 @@ impl Stream {
 
     /// How long it is: where its end is.
     #[expect(unsafe_code, reason = "a stream of the C library")]
-    pub(super) fn bytes(&mut self) -> io::Result<u64> {
+    pub fn bytes(&mut self) -> io::Result<u64> {
         // SAFETY: the stream is open until it is dropped, and `&mut` makes this its only user.
         let end = unsafe {
             if libc::fseeko(self.file.as_ptr(), 0, libc::SEEK_END) != 0 {
@@ -40,7 +53,7 @@ impl Stream {
 
     /// Reads so many bytes, or as many as there are, from an offset into memory that is allocated for them.
     #[expect(unsafe_code, reason = "a stream of the C library")]
-    pub(super) fn read(&mut self, offset: u64, len: usize) -> io::Result<Allocated> {
+    pub fn read(&mut self, offset: u64, len: usize) -> io::Result<Allocated> {
         let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
         // SAFETY: an allocation of at least a byte is null or ours; `fread` writes no more than `len` bytes to it, and says how
         // many. The stream is open until it is dropped.
@@ -57,18 +70,54 @@ impl Stream {
             Ok(memory)
         }
     }
+
+    /// Writes bytes one by one (`fputc`).
+    #[expect(unsafe_code, reason = "a stream of the C library")]
+    pub fn put_each(&mut self, bytes: &[u8]) -> io::Result<()> {
+        for byte in bytes {
+            // SAFETY: the stream is open until it is dropped, and `&mut` makes this its only user.
+            if unsafe { libc::fputc((*byte).into(), self.file.as_ptr()) } == libc::EOF {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads bytes one by one (`fgetc`); an error where the file ends before.
+    #[expect(unsafe_code, reason = "a stream of the C library")]
+    pub fn get_each(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        for byte in bytes {
+            // SAFETY: as above.
+            let read = unsafe { libc::fgetc(self.file.as_ptr()) };
+            *byte = u8::try_from(read).map_err(|_end| io::ErrorKind::UnexpectedEof)?;
+        }
+        Ok(())
+    }
+
+    /// Returns when what was written is on stable storage.
+    #[expect(unsafe_code, reason = "a stream of the C library")]
+    pub fn sync(&mut self) -> io::Result<()> {
+        // SAFETY: the stream is open until it is dropped, and so is its descriptor.
+        let descriptor = unsafe {
+            if libc::fflush(self.file.as_ptr()) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            BorrowedFd::borrow_raw(libc::fileno(self.file.as_ptr()))
+        };
+        Ok(rustix::fs::fdatasync(descriptor)?)
+    }
 }
 
 impl Drop for Stream {
     #[expect(unsafe_code, reason = "a stream of the C library")]
     fn drop(&mut self) {
-        // SAFETY: it was opened by `fopen` and is closed here only. It was read only, so that nothing is lost if that fails.
+        // SAFETY: it was opened by `fopen` and is closed here only. Whoever wrote to it and wants to know called `sync` before.
         unsafe { libc::fclose(self.file.as_ptr()) };
     }
 }
 
 /// Memory of the C library, freed when dropped.
-pub(super) struct Allocated {
+pub struct Allocated {
     start: NonNull<u8>,
     /// Bytes that were read into it.
     len: usize,
@@ -113,6 +162,16 @@ mod tests {
         assert_eq!(*stream.read(99_990, 100).unwrap(), bytes[99_990..]);
         let mut empty = Stream::open(&path("empty")).unwrap().unwrap();
         assert_eq!((empty.bytes().unwrap(), empty.read(0, 0).unwrap().len()), (0, 0));
+        // What is written byte by byte is read byte by byte, by another stream.
+        let mut written = Stream::open_to_write(&path("empty")).unwrap().unwrap();
+        written.put_each(&bytes[..10_000]).unwrap();
+        written.sync().unwrap();
+        let mut again = [0; 9_999];
+        let mut stream = Stream::open(&path("empty")).unwrap().unwrap();
+        stream.get_each(&mut again).unwrap();
+        assert_eq!(again, bytes[..9_999]);
+        assert!(stream.get_each(&mut again[..2]).is_err(), "one byte is left");
+        assert!(Stream::open_to_write(&path("none")).unwrap().is_none());
         // A directory can be opened, and not be read.
         let mut directory = Stream::open(&path(".")).unwrap().unwrap();
         assert!(directory.read(0, 1).is_err());

@@ -8,6 +8,7 @@ use anyhow::{Context, anyhow};
 use rand::TryRng;
 use rustix::fs::{Mode, OFlags};
 
+use crate::corpus::{Content, Corpus, Request, Sizes, Source};
 use crate::host::machine::AlignedBuffer;
 use crate::store::{Error, Facts, Key, Result, Session, Sink, Span, Store};
 
@@ -16,6 +17,41 @@ pub const BLOCK_BYTES: usize = 8192;
 
 /// Blocks of random bytes that a thread writes from, one after the other: more than any file system compresses as one piece.
 const POOL_BLOCKS: usize = 128;
+
+/// Blobs without bytes, so that there is a key for each of so many blocks or files: what is written comes from the stores.
+pub fn numbered(count: u64) -> anyhow::Result<Corpus> {
+    let source =
+        Source::Synthetic { name: "blocks".to_owned(), sizes: Sizes::Fixed(0), content: Content::Random };
+    Corpus::build(&Request { source, blobs_max: Some(count), bytes_max: None, seed: 1 })
+}
+
+/// Where the bytes of blocks come from.
+pub(super) struct Pool(AlignedBuffer);
+
+impl Pool {
+    pub(super) fn new() -> Result<Pool> {
+        let mut bytes = AlignedBuffer::new(POOL_BLOCKS * BLOCK_BYTES);
+        let random = rand::rngs::SysRng.try_fill_bytes(bytes.first(POOL_BLOCKS * BLOCK_BYTES));
+        random.context("no random numbers").map_err(Error::failed)?;
+        Ok(Pool(bytes))
+    }
+
+    /// The bytes of a block, which begin with its number.
+    pub(super) fn block(&mut self, id: u64) -> &[u8] {
+        let from = id as usize % POOL_BLOCKS * BLOCK_BYTES;
+        let block = &mut self.0.first(POOL_BLOCKS * BLOCK_BYTES)[from..from + BLOCK_BYTES];
+        block[..size_of::<u64>()].copy_from_slice(&id.to_le_bytes());
+        block
+    }
+}
+
+/// Refuses a block that is another one than was asked for.
+pub(super) fn check(block: &[u8], id: u64) -> Result<()> {
+    match block.starts_with(&id.to_le_bytes()) {
+        true => Ok(()),
+        false => Err(Error::failed(anyhow!("block {id} of the file has the bytes of another one"))),
+    }
+}
 
 /// What a put does beside writing the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,12 +110,9 @@ impl Blocks {
 impl Store for Blocks {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         let file = self.open().with_context(|| format!("cannot open `{}`", self.path.display()));
-        let mut pool = AlignedBuffer::new(POOL_BLOCKS * BLOCK_BYTES);
-        let random = rand::rngs::SysRng.try_fill_bytes(pool.first(POOL_BLOCKS * BLOCK_BYTES));
-        random.context("no random numbers").map_err(Error::failed)?;
         Ok(Box::new(Hand {
             file: file.map_err(Error::failed)?,
-            pool,
+            pool: Pool::new()?,
             buffer: AlignedBuffer::new(BLOCK_BYTES),
             put: self.put,
             lie: self.lie,
@@ -98,7 +131,7 @@ impl Store for Blocks {
 /// One thread's open file.
 struct Hand {
     file: File,
-    pool: AlignedBuffer,
+    pool: Pool,
     buffer: AlignedBuffer,
     put: Put,
     lie: Lie,
@@ -113,10 +146,7 @@ impl Hand {
             return Ok(block);
         }
         self.file.read_exact_at(block, id * BLOCK_BYTES as u64)?;
-        let (number, _) = block.split_at(size_of::<u64>());
-        if number != id.to_le_bytes() {
-            return Err(Error::failed(anyhow!("block {id} of the file has the bytes of another one")));
-        }
+        check(block, id)?;
         Ok(block)
     }
 }
@@ -133,10 +163,7 @@ impl Session for Hand {
             self.file.write_all_at(self.buffer.first(BLOCK_BYTES), place)?;
             return Ok(());
         }
-        let from = key.id as usize % POOL_BLOCKS * BLOCK_BYTES;
-        let block = &mut self.pool.first(POOL_BLOCKS * BLOCK_BYTES)[from..from + BLOCK_BYTES];
-        block[..size_of::<u64>()].copy_from_slice(&key.id.to_le_bytes());
-        self.file.write_all_at(block, place)?;
+        self.file.write_all_at(self.pool.block(key.id), place)?;
         if self.put == Put::Flush {
             self.file.sync_data()?;
         }

@@ -1,0 +1,92 @@
+//! Our tests of a disk against fio's and Bonnie++'s: the same file system, in the same rounds, and what a limit of devices comes to.
+//!
+//! `cargo bench --bench disk`, as root
+
+#![expect(clippy::print_stdout, reason = "a side-by-side run prints its figures")]
+
+#[path = "common/outside.rs"]
+mod outside;
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result};
+use blobwise::judge::interval;
+use blobwise::result::Interval;
+use blobwise::result::disk::{By, Report, What};
+
+/// How far from 1 a ratio of ours to theirs may lie.
+const WITHIN: f64 = 0.05;
+
+fn main() -> Result<ExitCode> {
+    if !outside::are_there(&["fio", "bonnie++"], "apt-get install fio bonnie++")? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let beside = beside()?;
+    Ok(if limited()? && beside { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Every test that another program does as well, on ext4: 12 rounds of a file of 268 MB.
+fn beside() -> Result<bool> {
+    let report =
+        disk("--on ext4 --rounds 12 --size 256MiB --files 4096 --threads 1,4,32 --beside fio,bonnie")?;
+    println!("ours / theirs, on ext4 (12 rounds each)");
+    let mut met = true;
+    for row in report.rows.iter().filter(|row| row.by != By::Blobwise) {
+        let Some(theirs) = row.over_ours else { continue };
+        let turned = |bound: Option<f64>| bound.map(|bound| 1.0 / bound);
+        let ours =
+            Interval { median: 1.0 / theirs.median, low: turned(theirs.high), high: turned(theirs.low) };
+        met &= told(&format!("{:?}, {}", row.by, row.test), &ours, 1.0 - WITHIN, 1.0 + WITHIN);
+    }
+    Ok(met)
+}
+
+/// Devices of 20 MB/s each: one, four as RAID0, two as RAID1.
+fn limited() -> Result<bool> {
+    const LIMIT: f64 = 20e6;
+    let places = ["btrfs", "btrfs-raid0:4", "btrfs-raid1:2"];
+    let report = disk(&format!(
+        "--on {} --device-limit 20MB/s --rounds 5 --size 32MiB --files 10 --threads 1",
+        places.join(",")
+    ))?;
+    let rate = |place: &str, what: What| {
+        let row = report.ours().find(|row| row.place == place && row.test.what == what);
+        row.and_then(|row| row.rate).with_context(|| format!("{what:?} on {place} has no rate"))
+    };
+    println!("\ndevices of 20 MB/s each (5 rounds)");
+    let mut met = true;
+    for what in [What::Write, What::Read] {
+        let one = rate(places[0], what)?;
+        let of_one = |place: &str| {
+            let other = rate(place, what)?;
+            anyhow::Ok(Interval { median: other.median / one.median, low: None, high: None })
+        };
+        let of_limit = one.median * report.block_bytes as f64 / LIMIT;
+        let of_limit = Interval { median: of_limit, low: None, high: None };
+        let name = what.name();
+        met &= told(&format!("{name}, one over its limit"), &of_limit, 1.0 - WITHIN, 1.0 + WITHIN);
+        met &= told(&format!("{name}, RAID0 over four"), &of_one(places[1])?, 3.4, 4.0);
+        if what == What::Write {
+            met &= told("write, RAID1 over one", &of_one(places[2])?, 1.0 - WITHIN, 1.0 + WITHIN);
+        }
+    }
+    Ok(met)
+}
+
+/// Prints a ratio and whether it lies where it should.
+fn told(what: &str, ratio: &Interval, low: f64, high: f64) -> bool {
+    let met = (low..=high).contains(&ratio.median);
+    let verdict = if met { "met" } else { "missed" };
+    println!("  {what:<28} {:<22} goal {low:.2} to {high:.2}: {verdict}", interval::text(ratio));
+    met
+}
+
+/// What the program itself measures, by these flags.
+fn disk(flags: &str) -> Result<Report> {
+    let dir = tempfile::tempdir_in(".")?;
+    let json = dir.path().join("disk.json");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_blobwise"));
+    command.arg("disk").args(flags.split_whitespace()).arg("--json").arg(&json);
+    outside::run(&mut command)?;
+    Ok(serde_json::from_str(&std::fs::read_to_string(&json)?)?)
+}
