@@ -213,7 +213,7 @@ fn one(
             fresh(&Flags::of_member(flags, text, plan.to_owned(), out.to_owned()))?
         }
     };
-    carry_out(job, flags.loudness(), signals, since)
+    carry_out(job, flags.printed(), signals, since)
 }
 
 /// How many claims of each plan got which verdict.

@@ -20,6 +20,9 @@ pub struct Flags {
     /// reported as one
     #[arg(required_unless_present = "prices_template", value_name = "RUN")]
     runs: Vec<PathBuf>,
+    /// Print the tables of all phases, the answer in words and all warnings too, and not only what to do
+    #[arg(long, conflicts_with = "markdown")]
+    tables: bool,
     /// Print it as Markdown, and write nothing
     #[arg(long)]
     markdown: bool,
@@ -63,7 +66,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     }
     let beside = run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let out = Out::earlier(if run.is_dir() { run } else { beside })?;
-    write_and_print(&result, &out.path)?;
+    write_and_print(&result, &out.path, flags.tables)?;
     Ok(Ended::Well)
 }
 
@@ -78,9 +81,9 @@ fn judged_anew(flags: &Flags) -> Result<Ended> {
     flags.out.as_deref().map_or(Ok(()), check_out)?;
     let result = flags.judging.judged(run)?;
     match (&flags.out, flags.markdown) {
-        (Some(out), _) => write_to(&result, out)?,
+        (Some(out), _) => write_to(&result, out, flags.tables)?,
         (None, true) => print(&report::sections::markdown(&result))?,
-        (None, false) => print(&report::sections::terminal(&result))?,
+        (None, false) => print(&report::sections::printed(&result, flags.tables))?,
     }
     Ok(Ended::Well)
 }
@@ -95,13 +98,13 @@ fn of_several(flags: &Flags) -> Result<Ended> {
     )?;
     check_out(out)?;
     let result = joined(&flags.runs)?;
-    write_to(&result, out)?;
+    write_to(&result, out, flags.tables)?;
     Ok(Ended::Well)
 }
 
 /// Writes a result with all its reports into a directory of its own.
-fn write_to(result: &RunResult, out: &Path) -> Result<()> {
+fn write_to(result: &RunResult, out: &Path, tables: bool) -> Result<()> {
     let out = Out::make(Some(out))?;
     replace(&out.path.join("plan.toml"), result.plan.to_toml()?.as_bytes())?;
-    write_and_print(result, &out.path)
+    write_and_print(result, &out.path, tables)
 }

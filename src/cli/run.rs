@@ -138,7 +138,8 @@ pub struct Flags {
     /// Where plan, result and report go [default: blobwise-runs/<time>]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Continue the run in this directory with its own plan and seed; of the other flags only --quiet and --verbose count
+    /// Continue the run in this directory with its own plan and seed; of the other flags only --tables, --quiet and
+    /// --verbose count
     #[arg(long, value_name = "DIR")]
     pub resume: Option<PathBuf>,
     /// Do not drop the kernel's caches; cold reads are then lukewarm
@@ -151,6 +152,9 @@ pub struct Flags {
     /// workers' half
     #[arg(long)]
     pin_apart: bool,
+    /// Print the tables of all phases, the answer in words and all warnings too, and not only what to do
+    #[arg(long)]
+    pub tables: bool,
     /// Print the report only, no progress
     #[arg(long, conflicts_with = "verbose")]
     pub quiet: bool,
@@ -190,6 +194,7 @@ impl Flags {
             no_drop_caches: text.drop_caches == Some(false),
             awake: text.awake == Some(true),
             pin_apart: text.pin_apart == Some(true),
+            tables: of.tables,
             quiet: of.quiet,
             verbose: of.verbose,
             ..Flags::default()
@@ -202,23 +207,32 @@ pub fn single(flags: &Flags) -> Result<Ended> {
     let job = if let Some(dir) = &flags.resume { resumed(dir)? } else { fresh(flags)? };
     let signals = Signals::listen()?;
     // This process does nothing else: the budget counts from its start.
-    carry_out(job, flags.loudness(), &signals, Duration::ZERO).map(|(_, ended)| ended)
+    carry_out(job, flags.printed(), &signals, Duration::ZERO).map(|(_, ended)| ended)
+}
+
+/// What a run prints.
+#[derive(Clone, Copy, Debug)]
+pub struct Printed {
+    /// While it goes on.
+    pub loudness: Loudness,
+    /// Whether every table at its end.
+    pub tables: bool,
 }
 
 /// Measures, writes every report and prints one. The budget counts from `since`, by [`machine::uptime`].
 pub fn carry_out(
     job: Job,
-    loudness: Loudness,
+    printed: Printed,
     signals: &Signals,
     since: Duration,
 ) -> Result<(RunResult, Ended)> {
-    if loudness != Loudness::Quiet {
+    if printed.loudness != Loudness::Quiet {
         eprint(&format!("Stores lie in `{}`: {}", job.plan.dir.display(), machine::disk(job.place.path())));
         for (name, disk) in &job.disks {
             eprint(&format!("`{name}` lies there on images of its own: {}", disk.words()));
         }
     }
-    let mut progress = Progress::new(&job.plan, job.out.path.clone(), loudness);
+    let mut progress = Progress::new(&job.plan, job.out.path.clone(), printed.loudness);
     let start = Start {
         plan: &job.plan,
         corpora: job.corpora,
@@ -240,7 +254,7 @@ pub fn carry_out(
     };
     let mut result = summarize(&job.plan, &records)?;
     result.costs = job.pricing.map(|pricing| costs(&result, &pricing));
-    write_and_print(&result, &job.out.path).map_err(|error| job.out.kept(error))?;
+    write_and_print(&result, &job.out.path, printed.tables).map_err(|error| job.out.kept(error))?;
     let ended = ended(&result, signals);
     Ok((result, ended))
 }
@@ -469,10 +483,10 @@ fn write_reports(result: &RunResult, out: &Path) -> Result<()> {
     replace(&out.join("report.html"), report::sections::html(result)?.as_bytes())
 }
 
-/// Writes every report into a directory, and prints one.
-pub fn write_and_print(result: &RunResult, out: &Path) -> Result<()> {
+/// Writes every report into a directory, and prints one: with all tables, or what somebody needs who has to choose.
+pub fn write_and_print(result: &RunResult, out: &Path, tables: bool) -> Result<()> {
     write_reports(result, out)?;
-    print(&report::sections::terminal(result))?;
+    print(&report::sections::printed(result, tables))?;
     print(&paths(out))
 }
 
@@ -547,6 +561,11 @@ impl Signals {
 // ---- flags over a plan -------------------------------------------------------------------------------------------
 
 impl Flags {
+    /// What it prints.
+    pub fn printed(&self) -> Printed {
+        Printed { loudness: self.loudness(), tables: self.tables }
+    }
+
     /// How much is told while it lasts.
     pub fn loudness(&self) -> Loudness {
         match (self.quiet, self.verbose) {

@@ -4,15 +4,17 @@
 use maud::{Markup, html};
 
 use super::html::table::{Entry, Table, named, shown};
-use super::html::{View, led};
+use super::html::{View, led, prose};
 use super::markdown::Page;
 use super::section::{Section, new};
 use super::terminal::{heading, line, wrapped};
 use super::view::money::a_month_of;
+use super::view::{warned, words};
 use crate::judge::answer::with_reasons;
 use crate::judge::cells;
 use crate::result::{
-    Advice, CandidateResult, Cell, Kind, Loss, Place, RunResult, Situation, Standing, Unfit, WorstCase,
+    Advice, CandidateResult, Cell, Kind, Loss, Place, RunResult, Situation, Standing, Status, Unfit,
+    WorstCase,
 };
 use crate::units;
 
@@ -24,8 +26,13 @@ pub(super) const SECTION: Section = new("advice", "What to do")
     .terminal(terminal)
     .markdown(markdown);
 
-/// What the signs behind the times mean.
-const SIGNS: &str = "Time of an op. *: nobody is proved to be faster by what counts. <: more than 30 % of it is the harness, the store itself takes less. +: it promises or does something else, and is not compared. ?: not ranked; the table of its phase says why.";
+/// What the signs around the times mean.
+const SIGNS: [(char, &str); 4] = [
+    ('*', "nobody is proved to be faster by what counts"),
+    ('<', "more than 30 % of it is the harness, the store itself takes less"),
+    ('+', "it promises or does something else, and is not compared"),
+    ('?', "not ranked; the table of its phase says why"),
+];
 
 /// Columns of kinds of work that a terminal has room for.
 const COLUMNS_MAX: usize = 5;
@@ -72,6 +79,14 @@ fn time(standing: Option<&Standing>) -> Option<String> {
     Some(format!("{bound}{}{sign}", units::nanoseconds(standing.op_ns?)))
 }
 
+/// What the signs that are there mean.
+fn signs(rows: &[Row<'_>]) -> String {
+    let times: String = rows.iter().flat_map(|row| &row.standings).filter_map(|of| time(*of)).collect();
+    let there = SIGNS.iter().filter(|(sign, _)| times.contains(*sign));
+    let said: String = there.map(|(sign, meaning)| format!(" {sign}: {meaning}.")).collect();
+    format!("Time of an op.{said}")
+}
+
 // ---- sentences -------------------------------------------------------------------------------------------------------
 
 /// What is said below the table.
@@ -81,6 +96,7 @@ fn sentences(result: &RunResult, advice: &Advice) -> Vec<String> {
     all.extend(one_place(result, advice));
     all.extend(promises(result, advice));
     all.extend(servers(result, advice));
+    all.extend(result.candidates.iter().filter_map(absent));
     all
 }
 
@@ -221,6 +237,12 @@ fn servers(result: &RunResult, advice: &Advice) -> Option<String> {
     (!servers.is_empty()).then(|| format!("Servers, which somebody has to run: {}.", servers.join(", ")))
 }
 
+/// A candidate that was asked for and is not there.
+fn absent(candidate: &CandidateResult) -> Option<String> {
+    let reason = candidate.reason.as_ref().filter(|_| candidate.status != Status::Measured)?;
+    Some(format!("`{}` is {}: {reason}", candidate.store, words::status(candidate.status)))
+}
+
 // ---- the three reports -----------------------------------------------------------------------------------------------
 
 fn terminal(text: &mut String, result: &RunResult, title: &str) {
@@ -230,16 +252,18 @@ fn terminal(text: &mut String, result: &RunResult, title: &str) {
         terminal_table(text, result, advice);
     }
     sentences(result, advice).iter().for_each(|sentence| wrapped(text, "- ", sentence));
+    warned::beside(result).iter().for_each(|warning| wrapped(text, "! ", warning));
 }
 
 fn terminal_table(text: &mut String, result: &RunResult, advice: &Advice) {
-    wrapped(text, "", SIGNS);
+    let rows = rows(result, advice);
+    wrapped(text, "", &signs(&rows));
     let figures = |figures: &mut dyn Iterator<Item = String>| -> String {
         figures.take(COLUMNS_MAX).map(|figure| format!("{figure:>WIDTH$}")).collect()
     };
     let heads = figures(&mut advice.situations.iter().map(|situation| situation.short.clone()));
     line(text, &format!("  {:<LABEL$}{heads}{:>8}", "store", "disk/B"));
-    for row in rows(result, advice) {
+    for row in rows {
         let times = figures(&mut row.standings.iter().map(|of| time(*of).unwrap_or_else(|| "-".to_owned())));
         let disk = row.per_byte.map_or("-".to_owned(), |share| format!("{share:.2}"));
         let name = match row.store.chars().count() {
@@ -261,7 +285,9 @@ fn html(view: &View<'_>) -> Markup {
     head.extend(titles.iter().map(String::as_str));
     head.push("#disk / byte");
     let mut table = Table::new("Time of an op in each kind of work", &head);
-    for row in rows(view.result, advice) {
+    let rows = rows(view.result, advice);
+    let signs = signs(&rows);
+    for row in rows {
         let entry = |standing: &Option<&Standing>| match (time(*standing), standing.map(|of| of.place)) {
             (Some(time), Some(Place::Leads)) => Entry::new(html! { (time) }, "leader"),
             (Some(time), Some(Place::NotRanked)) => Entry::new(html! { (time) }, "unranked"),
@@ -273,8 +299,9 @@ fn html(view: &View<'_>) -> Markup {
     }
     html! {
         ul { @for sentence in sentences(view.result, advice) { li { (led(&sentence)) } } }
+        @for warning in warned::beside(view.result) { p.beside { (prose(&warning)) } }
         (table)
-        @if !advice.situations.is_empty() { p { (SIGNS) } }
+        @if !advice.situations.is_empty() { p { (signs) } }
     }
 }
 
@@ -282,6 +309,7 @@ fn markdown(page: &mut Page, result: &RunResult, title: &str) {
     let Some(advice) = &result.advice else { return };
     page.paragraph(&format!("## {title}"));
     page.list(&sentences(result, advice));
+    warned::beside(result).iter().for_each(|warning| page.paragraph(&format!("**!** {warning}")));
     if advice.situations.is_empty() {
         return;
     }
@@ -294,7 +322,7 @@ fn markdown(page: &mut Page, result: &RunResult, title: &str) {
         std::iter::once(format!("`{}`", row.store)).chain(times).chain([disk]).collect()
     });
     page.table(&head, cells);
-    page.paragraph(SIGNS);
+    page.paragraph(&signs(&rows));
 }
 
 #[cfg(test)]

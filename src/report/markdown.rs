@@ -3,6 +3,7 @@
 use super::html::collection::Member;
 use super::view::standing::beside_baseline;
 use super::view::then::{self, is_later_part};
+use super::view::warned::{self, Warned};
 use super::view::{describe, words};
 use super::view::{matrix, memory};
 use crate::corpus::CorpusId;
@@ -10,7 +11,7 @@ use crate::judge::{cells, interval, ranking};
 use crate::plan::text::{PlanText, SHIPPED};
 use crate::result::{Cell, Claim, ClaimVerdict, RunResult, Status, Verdict};
 use crate::units;
-use crate::words::{advice, of_warning, why};
+use crate::words::why;
 
 /// What stands above the sections.
 pub(super) fn begun(result: &RunResult) -> Page {
@@ -467,15 +468,10 @@ fn absent(page: &mut Page, result: &RunResult) {
 }
 
 pub(super) fn warnings(page: &mut Page, result: &RunResult, title: &str) {
-    let told = result.warnings.iter().map(|warning| match advice(warning) {
-        Some(advice) => format!("- {} {advice}", of_warning(warning)),
-        None => format!("- {}", of_warning(warning)),
-    });
-    let expected = describe::expected_false(result).map(|text| format!("- {text}"));
-    let lines: Vec<String> = told.chain(expected).collect();
-    if !lines.is_empty() {
+    let all = warned::all(result);
+    if !all.is_empty() {
         page.paragraph(&format!("## {title}"));
-        page.paragraph(&lines.join("\n"));
+        page.list(&all.iter().map(Warned::paragraph).collect::<Vec<String>>());
     }
 }
 

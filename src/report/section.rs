@@ -20,6 +20,8 @@ pub(super) struct Section {
     pub count: fn(&RunResult) -> usize,
     /// Whether it is figures. In a terminal they come first, so that what is said of them stays on the screen.
     pub is_figures: bool,
+    /// Whether a terminal shows it only where everything is asked for, as figures are.
+    pub is_more: bool,
     /// Whether it ends what a terminal shows, though a page begins with it.
     pub is_last: bool,
     /// What stands under its heading in the page.
@@ -39,6 +41,7 @@ pub(super) const fn new(id: &'static str, title: &'static str) -> Section {
         has: |_| true,
         count: |_| 0,
         is_figures: false,
+        is_more: false,
         is_last: false,
         html: None,
         terminal: None,
@@ -63,6 +66,10 @@ impl Section {
 
     pub(super) const fn figures(self) -> Section {
         Section { is_figures: true, ..self }
+    }
+
+    pub(super) const fn more(self) -> Section {
+        Section { is_more: true, ..self }
     }
 
     pub(super) const fn last(self) -> Section {

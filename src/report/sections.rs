@@ -7,12 +7,13 @@ use super::markdown;
 use super::section::{Section, new};
 use super::{advice, costs, findings, power_cuts, terminal};
 use crate::result::RunResult;
+use crate::units;
 
 /// All sections, in their order.
 pub(super) const SECTIONS: &[Section] = &[
     advice::SECTION,
     costs::SECTION,
-    new("answer", "Answer").html(html::answer).terminal(terminal::answer).markdown(markdown::answer),
+    new("answer", "Answer").more().html(html::answer).terminal(terminal::answer).markdown(markdown::answer),
     new("matrix", "Ratios by size")
         .has(|result| !result.matrices.is_empty())
         .figures()
@@ -32,6 +33,7 @@ pub(super) const SECTIONS: &[Section] = &[
         .has(|result| !result.pictures.is_empty())
         .html(html::pictures),
     new("warnings", "Warnings")
+        .more()
         .count(html::warnings_told)
         .html(html::warnings)
         .terminal(terminal::warnings)
@@ -60,16 +62,43 @@ pub fn html(result: &RunResult) -> Result<String> {
     html::render(result, &there.filter_map(part).collect::<Vec<Part>>())
 }
 
-/// A result as text in a terminal.
-pub fn terminal(result: &RunResult) -> String {
-    let mut text = String::new();
-    // Figures first: what is said of them stays on the screen, and last what to do.
+/// The sections as a terminal has them: figures first, so that what is said of them stays on the screen, and last what to do.
+fn in_order() -> impl Iterator<Item = &'static Section> {
     let mut sections: Vec<&Section> = SECTIONS.iter().collect();
     sections.sort_by_key(|section| (section.is_last, !section.is_figures));
-    for write in sections.iter().filter_map(|section| section.terminal.map(|write| (write, section.title))) {
-        (write.0)(&mut text, result, write.1);
+    sections.into_iter()
+}
+
+/// A result as text in a terminal, whole.
+pub fn terminal(result: &RunResult) -> String {
+    let mut text = String::new();
+    for section in in_order() {
+        section.terminal.iter().for_each(|write| write(&mut text, result, section.title));
     }
     text.trim_start_matches('\n').to_owned()
+}
+
+/// What a terminal is shown of a result: all tables, or what somebody needs who has to choose.
+pub fn printed(result: &RunResult, tables: bool) -> String {
+    if tables { terminal(result) } else { brief(result) }
+}
+
+/// What somebody who has to choose needs of a result, in one screen of a terminal where that is possible; what has nothing to choose
+/// is shown whole.
+pub fn brief(result: &RunResult) -> String {
+    let (Some(_), Some(subject)) = (&result.advice, result.answer.first()) else { return terminal(result) };
+    let mut text = String::new();
+    terminal::wrapped(&mut text, "", &format!("{}.", subject.trim_end_matches([':', '.'])));
+    for section in in_order().filter(|section| !section.is_figures && !section.is_more) {
+        section.terminal.iter().for_each(|write| write(&mut text, result, section.title));
+    }
+    let warnings = html::warnings_told(result);
+    let tables = "Tables of all phases and the answer in words";
+    let told =
+        format!("{tables}, with {}: --tables, or the report.", units::counted(warnings as u64, "warning"));
+    text.push('\n');
+    terminal::wrapped(&mut text, "", &told);
+    text
 }
 
 /// A result as Markdown.

@@ -2,15 +2,12 @@
 //! without colour.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
-use super::view::describe::{
-    LEGEND, LOADED, blocks, describe, expected_false, impossible_for_all, loaded, standing, steps,
-};
+use super::view::describe::{LEGEND, LOADED, blocks, describe, impossible_for_all, loaded, standing, steps};
 use super::view::matrix::{self, Shown};
 use super::view::standing::beside_baseline;
 use super::view::then::{self, is_later_part};
-use super::view::words;
+use super::view::{warned, words};
 use crate::corpus::CorpusId;
 use crate::judge::{cells, interval, ranking};
 use crate::result::{Cell, Footprint, RunResult, Status};
@@ -376,20 +373,9 @@ fn published(text: &mut String, table: &then::Table<'_>) {
 }
 
 pub(super) fn warnings(text: &mut String, result: &RunResult, title: &str) {
-    let expected = expected_false(result);
-    if result.warnings.is_empty() && expected.is_none() {
-        return;
-    }
-    heading(text, title);
-    for warning in &result.warnings {
-        let mut paragraph = crate::words::of_warning(warning);
-        if let Some(advice) = crate::words::advice(warning) {
-            // Writing to a string cannot fail.
-            write!(paragraph, " {advice}").ok();
-        }
-        wrapped(text, "- ", &paragraph);
-    }
-    if let Some(expected) = expected {
-        wrapped(text, "- ", &expected);
+    let all = warned::all(result);
+    if !all.is_empty() {
+        heading(text, title);
+        all.iter().for_each(|warned| wrapped(text, "- ", &warned.paragraph()));
     }
 }

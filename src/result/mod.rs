@@ -41,7 +41,8 @@ pub use self::round::{
 };
 pub use self::subject::{CandidateResult, CorpusResult, Footprint, PhaseResult, Picture, Promise, Status};
 pub use self::warning::{
-    ComparedFrom, Disturbed, OddRound, Others, OwnShare, Partly, RoundsCut, Seen, Speed, Warning, Where,
+    ComparedFrom, Disturbed, OddRound, Others, OwnShare, Partly, RoundsCut, Seen, Speed, Warning, Weight,
+    Where,
 };
 pub use crate::host::machine::Machine;
 pub use crate::host::processors::Apart;

@@ -389,7 +389,65 @@ pub enum Warning {
     RepeatedRounds(Disturbed),
 }
 
+/// How much a warning bears on what is read first, the most first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weight {
+    /// The answer may be another one for it.
+    Spoils,
+    /// It bounds what the answer is true of, or takes a candidate or a kind of work out of it.
+    Limits,
+    /// It is good to know, and changes nothing that is said.
+    Note,
+}
+
 impl Warning {
+    /// How much it bears on the answer. Ratios are paired by round, so that what slows all candidates alike does not spoil them.
+    pub fn weight(&self) -> Weight {
+        match self {
+            Warning::DebugBuild
+            | Warning::Clock
+            | Warning::Tmpfs
+            | Warning::BudgetSpent { .. }
+            | Warning::OtherVersion { .. }
+            | Warning::FewRounds { .. }
+            | Warning::Incomplete { .. }
+            | Warning::UnequalMemory { .. }
+            | Warning::OwnCache { .. }
+            | Warning::Timeouts { .. }
+            | Warning::WakeLate { .. }
+            | Warning::SameBlob { .. }
+            | Warning::NotSettled { .. }
+            | Warning::UseOfBytes { .. }
+            | Warning::Disturbed(_) => Weight::Spoils,
+            Warning::NoJournal
+            | Warning::Noise { .. }
+            | Warning::Steal { .. }
+            | Warning::Lukewarm
+            | Warning::HostCache
+            | Warning::Budget { .. }
+            | Warning::TooShort { .. }
+            | Warning::ClientBound { .. }
+            | Warning::Waking { .. }
+            | Warning::Awake { .. }
+            | Warning::Resident { .. }
+            | Warning::StillInMemory { .. }
+            | Warning::Retries { .. }
+            | Warning::CacheMisses { .. }
+            | Warning::CaughtUp { .. }
+            | Warning::ReadsMore { .. }
+            | Warning::Drift { .. } => Weight::Limits,
+            Warning::VirtualMachine
+            | Warning::CorpusInMemory { .. }
+            | Warning::HostCacheUnknown
+            | Warning::OverBudget { .. }
+            | Warning::HarnessShare { .. }
+            | Warning::Distance
+            | Warning::ComparedInCache { .. }
+            | Warning::Compressible { .. }
+            | Warning::RepeatedRounds(_) => Weight::Note,
+        }
+    }
+
     /// Whether it was seen while the run went on; the others are worked out from the figures.
     pub fn is_of_run(&self) -> bool {
         matches!(

@@ -4,4 +4,4 @@ mod reasons;
 mod warnings;
 
 pub use reasons::{Said, of_reason, why};
-pub use warnings::{advice, hint, of_warning};
+pub use warnings::{advice, hint, in_short, of_warning};

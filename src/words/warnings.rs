@@ -18,6 +18,15 @@ pub fn of_warning(warning: &Warning) -> String {
         .unwrap_or_else(|| of_figures(warning))
 }
 
+/// The first sentence of a warning, which says what it is.
+pub fn in_short(warning: &Warning) -> String {
+    let whole = of_warning(warning);
+    match whole.split_once(". ") {
+        Some((first, _)) => format!("{first}."),
+        None => whole,
+    }
+}
+
 /// What to try about a warning, as a sentence.
 pub fn advice(warning: &Warning) -> Option<String> {
     hint(warning).map(|hint| format!("Try: {hint}."))

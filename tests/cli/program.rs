@@ -74,14 +74,18 @@ impl Work {
     }
 
     /// A run leaves the kernel's caches alone: trials run side by side, and all of them would read their programs and libraries
-    /// from the disk again.
+    /// from the disk again. It says all that it knows, because trials look for what most people need not see at once.
     pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Said {
         let mut command = self.command(BLOBWISE);
         command.args(arguments);
         let words: Vec<&OsStr> = command.get_args().collect();
+        let is_run = words.first().is_some_and(|word| *word == "run");
         let is_told = words.iter().any(|word| *word == "--resume" || *word == "--no-drop-caches");
-        if words.first().is_some_and(|word| *word == "run") && !is_told {
+        if is_run && !is_told {
             command.arg("--no-drop-caches");
+        }
+        if is_run {
+            command.arg("--tables");
         }
         finish(&mut command)
     }

@@ -357,7 +357,7 @@ fn parts_of_disks() -> Outcome {
     work.say("run --stores files/hashed,sqlite,fjall --blobs 40 --rounds 2 --quiet --phases fill --out out")
         .ended(0);
     let result = RunResult::load(&work.path("out"))?;
-    let shown = work.say("report out").ended(0).stdout;
+    let shown = work.say("report --tables out").ended(0).stdout;
     assert!(shown.contains("data  indexes    dirs     logs"), "{shown}");
     for footprint in &result.footprints {
         let (directories, logs) = (footprint.directory_bytes.unwrap_or(0), footprint.log_bytes.unwrap_or(0));
@@ -404,7 +404,7 @@ fn matrix() -> Outcome {
     }
     let lines = std::fs::read_to_string(work.path("out/matrix.csv"))?;
     assert_eq!(lines.lines().count(), 1 + 2 * 6);
-    for line in work.say("report out").ended(0).stdout.lines() {
+    for line in work.say("report --tables out").ended(0).stdout.lines() {
         assert!(line.chars().count() <= 100, "wider than 100 columns: {line}");
     }
     // All blobs of a size are just that large.
@@ -536,7 +536,7 @@ fn report_again() -> Outcome {
         "run --stores files/hashed,memory --blobs 40 --rounds 2 --phases fill,read-warm --quiet --out out";
     let first = work.say(line).ended(0);
     std::fs::remove_file(work.path("out/report.html"))?;
-    let again = work.say("report out").ended(0);
+    let again = work.say("report --tables out").ended(0);
     assert_eq!(first.stdout, again.stdout);
     assert!(work.path("out/report.html").exists());
     for line in first.stdout.lines().filter(|line| !line.starts_with(['R', 'P'])) {
@@ -567,7 +567,7 @@ fn reported_as_one() -> Outcome {
             claims[0].parts.iter().partition(|part| part.verdict != ClaimVerdict::NotTestable);
         assert!(tested.len() == 1 && not.len() == 1, "{corpus}: {:#?}", claims[0]);
     }
-    let said = work.say("report small large --out both").ended(0);
+    let said = work.say("report --tables small large --out both").ended(0);
     assert!(!said.stdout.contains("not testable"), "{}", said.stdout);
     let (whole, both) = (RunResult::load(&work.path("whole"))?, RunResult::load(&work.path("both"))?);
     let cells = |result: &RunResult| -> Vec<(String, String, CorpusId, usize)> {

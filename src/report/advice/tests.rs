@@ -110,3 +110,39 @@ fn who_is_left_out_is_named_with_what_it_lacks() {
     assert!(said.contains(sentence), "{text}");
     assert!(!text.contains("disk/B"), "no table without columns: {text}");
 }
+
+#[test]
+fn one_screen_says_what_to_do_and_what_may_spoil_it() {
+    use crate::report::sections::{brief, terminal as whole};
+    let (mut result, _) = shown(|_| {});
+    result.answer = vec!["On this machine and disk, 10 blobs:".to_owned(), "Warm reads: `a`.".to_owned()];
+    let warnings = json!([
+        {"kind": "virtual-machine"}, {"kind": "few-rounds", "rounds": 2}, {"kind": "tmpfs"}, {"kind": "debug-build"},
+        {"kind": "clock"}, {"kind": "noise", "share": 0.3}]);
+    result.warnings = serde_json::from_value(warnings).unwrap();
+    let text = brief(&result);
+    assert!(text.starts_with("  On this machine and disk, 10 blobs.\n"), "{text}");
+    assert!(text.contains("\nWhat to do\n") && !text.contains("Warm reads: `a`.\n  "), "{text}");
+    // Three of the four that spoil it, and what they are in one sentence each.
+    assert_eq!(text.lines().filter(|line| line.starts_with("! ")).count(), 3, "{text}");
+    assert!(text.contains("1 more like this") && !text.contains("virtual machine"), "{text}");
+    assert!(text.contains("with 6 warnings: --tables"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    // The whole has them all, those that spoil it first.
+    let told = whole(&result);
+    let at = |words: &str| told.find(words).unwrap_or_else(|| panic!("{words} is not in {told}"));
+    assert!(at("- Something else used 30 %") < at("- This is a virtual machine"));
+    // Where there is nothing to choose from, all is said.
+    result.advice = None;
+    assert_eq!(brief(&result), whole(&result));
+}
+
+#[test]
+fn a_candidate_that_was_asked_for_is_named() {
+    let (mut result, _) = shown(|_| {});
+    result.candidates[2].status = Status::NotAvailable;
+    result.candidates[2].reason = Some("no `c` was found".to_owned());
+    let mut text = String::new();
+    terminal(&mut text, &result, "What to do");
+    assert!(text.contains("- `c` is not available: no `c` was found"), "{text}");
+}

@@ -26,11 +26,11 @@ use self::block::{Block, blocks};
 use self::figure::Look;
 use self::table::{Entry, Table, named, shown};
 use crate::judge::{interval, ranking};
-use crate::report::view::describe;
 use crate::report::view::then::is_later_part;
-use crate::result::{Against, Cell, RunResult};
+use crate::report::view::warned::{self, Warned};
+use crate::result::{Against, Cell, RunResult, Weight};
 use crate::units;
-use crate::words::{self, Said, of_reason, why};
+use crate::words::{Said, of_reason, why};
 
 const STYLE: &str = include_str!("style.css");
 const DRAW: &str = include_str!("draw.js");
@@ -269,24 +269,27 @@ pub(super) fn pictures(view: &View<'_>) -> Markup {
 
 /// How many warnings are told.
 pub(super) fn warnings_told(result: &RunResult) -> usize {
-    result.warnings.len() + usize::from(describe::expected_false(result).is_some())
+    warned::all(result).len()
 }
 
+/// Warnings, of which those that change nothing that is said are closed.
 pub(super) fn warnings(view: &View<'_>) -> Markup {
-    let result = view.result;
-    let (told, expected) = (warnings_told(result), describe::expected_false(result));
-    html! {
-        @if told == 0 { p { "None was found, which is not proof that there is none." } }
-        @if told > 0 {
+    let (notes, bearing): (Vec<Warned>, Vec<Warned>) =
+        warned::all(view.result).into_iter().partition(|warned| warned.weight == Weight::Note);
+    let list = |all: &[Warned]| {
+        html! {
             ul {
-                @for warning in &result.warnings {
-                    li {
-                        (prose(&words::of_warning(warning)))
-                        @if let Some(advice) = words::advice(warning) { " " em { (prose(&advice)) } }
-                    }
+                @for warned in all {
+                    li { (prose(&warned.text)) @if let Some(advice) = &warned.advice { " " em { (prose(advice)) } } }
                 }
-                @if let Some(expected) = expected { li { (prose(&expected)) } }
             }
+        }
+    };
+    html! {
+        @if bearing.is_empty() { p { "None was found that bears on the answer, which is not proof that there is none." } }
+        @else { (list(&bearing)) }
+        @if !notes.is_empty() {
+            details { summary { "What changes nothing that is said (" (notes.len()) ")" } (list(&notes)) }
         }
     }
 }

@@ -6,4 +6,5 @@ pub(super) mod memory;
 pub(super) mod money;
 pub(super) mod standing;
 pub(super) mod then;
+pub(super) mod warned;
 pub(super) mod words;
