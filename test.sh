@@ -265,7 +265,7 @@ cargo test --quiet --locked $features --no-run
 
 # Trials wait for servers that start and end: a third of the processors' time is left to what runs beside them.
 say "Tests, two parts at a time, and lints, licences and a build without what is optional beside them"
-timeout 45m nice -n 10 bash -euo pipefail -c lints >"$logs/lints" 2>&1 &
+timeout 45m bash -euo pipefail -c lints >"$logs/lints" 2>&1 &
 lints=$!
 status=0
 parts | on_a_disk_of_their_own xargs -P 2 -I{} bash -c 'try "{}"' || status=1

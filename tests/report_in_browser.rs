@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 /// Runs that are small, and together have everything that a report can show. On a busy machine a round takes several times as long:
 /// budgets have room for that.
 const RUNS: &[(&str, &[&str])] = &[
-    ("run", &["--stores", "files/hashed,sqlite,memory", "--blobs", "40", "--rounds", "3", "--budget", "40s"]),
+    ("run", &["--stores", "files/hashed,sqlite,memory", "--blobs", "40", "--rounds", "3", "--budget", "70s"]),
     (
         "sweep",
-        &["--stores", "files/hashed,sqlite", "--sweep", "1kB..30kB", "--rounds", "3", "--budget", "30s"],
+        &["--stores", "files/hashed,sqlite", "--sweep", "1kB..30kB", "--rounds", "3", "--budget", "50s"],
     ),
     (
         "open-loop",

@@ -61,7 +61,7 @@ fn situation(plan: &Design, result: &RunResult, unfit: &[Unfit], question: &Ques
     let own_share = (1.0 - best.harness_share.unwrap_or(0.0)).max(f64::MIN_POSITIVE);
     let times = |cell: &Cell| match ranking.ratios.get(&cell.store) {
         None => (Some(1.0), Some(1.0)),
-        Some((ratio, _)) => (Some(1.0 / ratio.median), ratio.low.map(|low| 1.0 / (low * own_share))),
+        Some((ratio, _)) => (Some(1.0 / ratio.median), ratio.low.and_then(|low| bound(low, own_share))),
     };
     let leads = |cell: &Cell| ranking.leaders.contains(&cell.store);
     let standing = |cell: &&Cell| {
@@ -89,6 +89,13 @@ fn situation(plan: &Design, result: &RunResult, unfit: &[Unfit], question: &Ques
     let next = next(plan.request_ns, &standings);
     let fastest_ns = op_ns(best)? * own_share;
     Some(Situation { title, short: question.short.clone(), phase, fastest_ns, next, standings })
+}
+
+/// How many times as long as the fastest a candidate takes at most, by the least that its ratio may be and the store's share of the
+/// fastest one's time. Two rounds may have an interval that reaches anywhere: that bounds nothing.
+fn bound(low: f64, own_share: f64) -> Option<f64> {
+    const TIMES_MAX: f64 = 1e6;
+    Some(1.0 / (low * own_share)).filter(|times| *times <= TIMES_MAX)
 }
 
 /// The first that is behind, and by how much.

@@ -51,6 +51,15 @@ fn of_plan(more: &str, levels: &[(&str, [f64; 3])], over: &[(usize, &str, Value)
     Some(advice)
 }
 
+#[test]
+fn an_interval_that_reaches_anywhere_bounds_nothing() {
+    assert_eq!(super::bound(0.5, 1.0), Some(2.0));
+    assert_eq!(super::bound(0.5, 0.25), Some(8.0));
+    // Of two rounds that differed as the sizes of two corpora do, and of a time that is all harness.
+    assert_eq!(super::bound(9e-22, 1.0), None);
+    assert_eq!(super::bound(1.0, f64::MIN_POSITIVE), None);
+}
+
 fn places(advice: &Advice, phase: &str) -> Vec<(String, Place)> {
     let situation = advice.situations.iter().find(|situation| situation.phase == phase).unwrap();
     situation.standings.iter().map(|standing| (standing.store.clone(), standing.place)).collect()
