@@ -392,7 +392,7 @@ pub enum Warning {
 /// How much a warning bears on what is read first, the most first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
-    /// The answer may be another one for it.
+    /// The answer may be another one for it, or is about fewer blobs than were asked for.
     Spoils,
     /// It bounds what the answer is true of, or takes a candidate or a kind of work out of it.
     Limits,
@@ -407,6 +407,7 @@ impl Warning {
             Warning::DebugBuild
             | Warning::Clock
             | Warning::Tmpfs
+            | Warning::Budget { .. }
             | Warning::BudgetSpent { .. }
             | Warning::OtherVersion { .. }
             | Warning::FewRounds { .. }
@@ -424,7 +425,6 @@ impl Warning {
             | Warning::Steal { .. }
             | Warning::Lukewarm
             | Warning::HostCache
-            | Warning::Budget { .. }
             | Warning::TooShort { .. }
             | Warning::ClientBound { .. }
             | Warning::Waking { .. }
