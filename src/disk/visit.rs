@@ -19,7 +19,7 @@ use crate::engine::workers::crew::{Crew, Job};
 use crate::engine::workers::tally::Tally;
 use crate::host::machine;
 use crate::judge::histogram;
-use crate::plan::{OpKind, SyncRule, Use};
+use crate::plan::{OpKind, SyncRule};
 use crate::result::disk::{Absent, DeviceUse, Round, Test, What};
 use crate::rules::{CACHED_SHARE, RESIDENT_SHARE_MAX};
 use crate::store::Store;
@@ -305,16 +305,12 @@ impl Visit<'_> {
         // What flushes each op needs no flush at the end.
         let syncs = !load.kind.reads() && load.test.what != What::Flush;
         Job {
-            lists,
             passes: if load.ends == Ends::WithIds { 1 } else { longest.div_ceil(BETWEEN) },
             nanoseconds: if load.ends == Ends::InTime { nanoseconds } else { 0 },
             enough_ns: nanoseconds,
-            open: None,
-            use_bytes: Use::Touch,
-            batch: 1,
-            connect: false,
-            sync: syncs.then_some(SyncRule { ops: u64::MAX, bytes: u64::MAX }),
+            sync: syncs.then_some(SyncRule::AT_THE_END),
             first_apart: false,
+            ..Job::once(lists)
         }
     }
 

@@ -139,6 +139,16 @@ pub fn when(is_so: bool, answer: Answer) -> Answer {
     if is_so { answer } else { Answer::Ok }
 }
 
+/// Indexes that another one makes needless, with which, of so many that there are.
+pub fn covered_indexes(named: Vec<String>, all: usize) -> Finding {
+    let figure = match named.first() {
+        Some(first) => format!("{} of {all} are covered by another: {first}", named.len()),
+        None => format!("none of {all} is covered by another"),
+    };
+    let answer = when(!named.is_empty(), Answer::Look);
+    Finding::new(answer, named.len() as f64, figure).over(Over::Now).naming(named)
+}
+
 /// How old counters must be, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LeastAges {

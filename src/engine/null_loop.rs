@@ -9,7 +9,6 @@ use super::resources::{Idle, Meter};
 use super::workers::clock::Clock;
 use super::workers::crew::{Crew, Job};
 use super::workers::tally::Tally;
-use super::workers::worker::ENOUGH_NS;
 use crate::corpus::{Content, Corpus, Request, Sizes, Source};
 use crate::plan::{Length, Load, OpKind, Order, Use};
 use crate::store::{Common, Durability, Mode, Options, Setup, Store};
@@ -80,16 +79,9 @@ impl NullLoop {
     /// Gets in uniform order, in whole passes for at least this long.
     pub fn read(&self, clock: &impl Clock, seconds: f64, use_bytes: Use) -> Result<Tally> {
         let job = Job {
-            lists: vec![self.gets(Order::Uniform)],
-            passes: 1,
             nanoseconds: (seconds * 1e9) as u64,
-            enough_ns: ENOUGH_NS,
-            open: None,
             use_bytes,
-            batch: 1,
-            connect: false,
-            sync: None,
-            first_apart: true,
+            ..Job::once(vec![self.gets(Order::Uniform)])
         };
         let stop = AtomicBool::new(false);
         let crew = Crew {

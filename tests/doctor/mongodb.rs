@@ -12,8 +12,8 @@ use mongodb::bson::spec::BinarySubtype;
 use mongodb::bson::{Binary, Document, doc};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::program::{BLOBWISE, Outcome, Said, Work, missing, needing, start};
-use crate::servers::{doctor, has_looked_once, watched_doctor};
+use crate::program::{Outcome, Work, missing, needing};
+use crate::servers::{dies_between_looks, doctor, watched_doctor};
 use crate::theirs::{PASSWORD, PATIENCE, program};
 use crate::{found, line, report};
 
@@ -141,14 +141,7 @@ fn wrong_password() -> Outcome {
 fn dies() -> Outcome {
     let work = Work::new();
     let (mut server, url) = started(&work, &[]);
-    let mut command = work.command(BLOBWISE);
-    let child = start(command.args(["doctor", "--for", "3s"]).env("BLOBWISE_DOCTOR_URLS", &url));
-    has_looked_once(&child);
-    server.stop(rustix::process::Signal::TERM, PATIENCE).unwrap();
-    let said = Said::of(&child.wait_with_output()?).ended(1);
-    assert!(said.stdout.contains("cannot be asked: at the second look: "), "{}", said.stdout);
-    assert!(said.stdout.contains("memory-available"), "{}", said.stdout);
-    Ok(())
+    dies_between_looks(&work, &mut server, &url)
 }
 
 fn healthy() -> Outcome {

@@ -7,8 +7,8 @@ use blobwise::doctor::finding::Answer;
 use blobwise::host::server::{Launch, Server, free_port};
 use libtest_mimic::Trial;
 
-use crate::program::{BLOBWISE, Outcome, Said, Work, finish, missing, needing, start};
-use crate::servers::{doctor, has_looked_once, watched_doctor};
+use crate::program::{Outcome, Work, finish, missing, needing};
+use crate::servers::{dies_between_looks, doctor, watched_doctor};
 use crate::theirs::{PASSWORD, PATIENCE, program};
 use crate::{found, line, looks_well, report};
 
@@ -104,14 +104,7 @@ fn few_rights(store: &str) -> Outcome {
 fn dies(store: &str) -> Outcome {
     let work = Work::new();
     let (mut server, url, _port) = started(store, &work, &[]);
-    let mut command = work.command(BLOBWISE);
-    let child = start(command.args(["doctor", "--for", "3s"]).env("BLOBWISE_DOCTOR_URLS", &url));
-    has_looked_once(&child);
-    server.stop(rustix::process::Signal::TERM, PATIENCE).unwrap();
-    let said = Said::of(&child.wait_with_output()?).ended(1);
-    assert!(said.stdout.contains("cannot be asked: at the second look: "), "{}", said.stdout);
-    assert!(said.stdout.contains("memory-available"), "{}", said.stdout);
-    Ok(())
+    dies_between_looks(&work, &mut server, &url)
 }
 
 fn healthy(store: &str) -> Outcome {

@@ -4,8 +4,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::program::{BLOBWISE, Said, Work, finish, start};
-use crate::theirs::{PASSWORD, Theirs, of_postgres, psql};
+use blobwise::host::server::Server;
+
+use crate::program::{BLOBWISE, Outcome, Said, Work, finish, start};
+use crate::theirs::{PASSWORD, PATIENCE, Theirs, of_postgres, psql};
 use crate::watched::{no_strace, others, watched};
 
 /// A database of its own in a server, with what a test plants, and its URL.
@@ -60,6 +62,18 @@ pub fn has_looked_once(doctor: &Child) {
         std::thread::sleep(Duration::from_millis(50));
     }
     panic!("it does not come to sleep: `{file}`");
+}
+
+/// A server that ends between the looks is a line, and the machine is looked at all the same.
+pub fn dies_between_looks(work: &Work, server: &mut Server, url: &str) -> Outcome {
+    let mut command = work.command(BLOBWISE);
+    let child = start(command.args(["doctor", "--for", "3s"]).env("BLOBWISE_DOCTOR_URLS", url));
+    has_looked_once(&child);
+    server.stop(rustix::process::Signal::TERM, PATIENCE).unwrap();
+    let said = Said::of(&child.wait_with_output()?).ended(1);
+    assert!(said.stdout.contains("cannot be asked: at the second look: "), "{}", said.stdout);
+    assert!(said.stdout.contains("memory-available"), "{}", said.stdout);
+    Ok(())
 }
 
 /// What the doctor says of a server; its report is in `report.json`.

@@ -2,7 +2,7 @@
 
 use super::is_alone;
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, number, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, covered_indexes, when};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -77,12 +77,7 @@ fn duplicate(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         Some(format!("{name} of {of}, by {by}"))
     };
     let named: Vec<String> = rows.iter().filter_map(|row| covered(&row)).collect();
-    let figure = match named.first() {
-        Some(first) => format!("{} of {} are covered by another: {first}", named.len(), rows.len()),
-        None => format!("none of {} is covered by another", rows.len()),
-    };
-    let answer = when(!named.is_empty(), Answer::Look);
-    Ok(Finding::new(answer, named.len() as f64, figure).over(Over::Now).naming(named))
+    Ok(covered_indexes(named, rows.len()))
 }
 
 /// Whether another index answers all that this one does.

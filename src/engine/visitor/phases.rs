@@ -7,7 +7,6 @@ use super::super::resources::{Meter, free_bytes};
 use super::super::workers::clock::HostClock;
 use super::super::workers::crew::{Crew, Job};
 use super::super::workers::tally::Tally;
-use super::super::workers::worker::ENOUGH_NS;
 use super::{Done, Outcome, Visitor};
 use crate::host::machine;
 use crate::judge::histogram;
@@ -49,16 +48,13 @@ impl<'a> Visitor<'a> {
         class: Durability,
     ) -> Job {
         Job {
-            lists,
             passes: length.passes.max(1) as usize,
             nanoseconds: (length.seconds * 1e9) as u64,
-            enough_ns: ENOUGH_NS,
-            open: None,
             use_bytes: load.use_bytes,
             batch: self.plan().batch_of(load),
             connect: self.connects(load.only_reads()),
             sync: (class == Durability::OnSync).then_some(self.plan().sync),
-            first_apart: true,
+            ..Job::once(lists)
         }
     }
 

@@ -4,9 +4,8 @@
 use super::super::ops::{ageing, by_blob, derived_seed};
 use super::super::visitor::{Done, Outcome, Visitor};
 use super::super::workers::crew::Job;
-use super::super::workers::worker::ENOUGH_NS;
 use super::{Forecast, Work, ops};
-use crate::plan::{Deed, Phase, StandardPhase, Use};
+use crate::plan::{Deed, Phase, StandardPhase};
 use crate::store::Durability;
 
 const NAME: &str = "age";
@@ -55,16 +54,9 @@ impl Work for Age {
         visitor.aged_bytes += target;
         let store_class = visitor.store()?.1;
         let job = Job {
-            lists: by_blob(ops.clone(), plan.workers),
-            passes: 1,
-            nanoseconds: 0,
-            enough_ns: ENOUGH_NS,
-            open: None,
-            use_bytes: Use::Touch,
-            batch: 1,
             connect: visitor.connects(false),
             sync: (store_class == Durability::OnSync).then_some(plan.sync),
-            first_apart: true,
+            ..Job::once(by_blob(ops.clone(), plan.workers))
         };
         visitor.begin_memory();
         let mut meters = [visitor.meter()];

@@ -13,12 +13,11 @@ use super::super::resources::Meter;
 use super::super::visitor::{Done, Outcome, Visitor};
 use super::super::workers::crew::{Crew, Job};
 use super::super::workers::tally::Tally;
-use super::super::workers::worker::ENOUGH_NS;
 use super::{Applicant, Asked, Forecast, Work};
 use crate::corpus::Corpus;
 use crate::host::machine;
 use crate::host::place::remove_tree;
-use crate::plan::{Deed, OpKind, Phase, StandardPhase, SyncRule, Use};
+use crate::plan::{Deed, OpKind, Phase, StandardPhase, SyncRule};
 use crate::result::FixedLength;
 use crate::rules::{DEVICE_READ_SHARE_MIN, RESIDENT_SHARE_MAX};
 use crate::store::Store;
@@ -158,16 +157,9 @@ impl Visitor<'_> {
         let len = if kind.reads() { BLOCK_BYTES as u32 } else { 0 };
         let op = |blob: u32| PlannedOp { blob, kind, len, generation: 0, offset: 0 };
         let job = Job {
-            lists: vec![(0..keys.keys.len() as u32).map(op).collect()],
-            passes: 1,
-            nanoseconds: 0,
-            enough_ns: ENOUGH_NS,
-            open: None,
-            use_bytes: Use::Touch,
-            batch: 1,
-            connect: false,
-            sync: (!kind.reads()).then_some(SyncRule { ops: u64::MAX, bytes: u64::MAX }),
+            sync: (!kind.reads()).then_some(SyncRule::AT_THE_END),
             first_apart: false,
+            ..Job::once(vec![(0..keys.keys.len() as u32).map(op).collect()])
         };
         let crew = Crew { keys: &keys.keys, contents: &keys.contents, ..self.crew(store, 1) };
         let mut meters = [self.meter()];

@@ -11,7 +11,7 @@ use super::clock::Clock;
 use super::consumer::Consumer;
 use super::pace::Schedule;
 use super::tally::Tally;
-use super::worker::{Hands, Shared, Source, Uploads, bands, work};
+use super::worker::{ENOUGH_NS, Hands, Shared, Source, Uploads, bands, work};
 use crate::host::processors::Apart;
 use crate::host::server::Server;
 use crate::plan::{Arrivals, SyncRule, Use};
@@ -40,6 +40,24 @@ pub struct Job {
     pub sync: Option<SyncRule>,
     /// Whether the first op of each session is kept apart from the rest.
     pub first_apart: bool,
+}
+
+impl Job {
+    /// Each op of the lists once: one blob in an op, read as an application would that looks at each cache line, and no syncs.
+    pub fn once(lists: Vec<Vec<PlannedOp>>) -> Job {
+        Job {
+            lists,
+            passes: 1,
+            nanoseconds: 0,
+            enough_ns: ENOUGH_NS,
+            open: None,
+            use_bytes: Use::Touch,
+            batch: 1,
+            connect: false,
+            sync: None,
+            first_apart: true,
+        }
+    }
 }
 
 /// The pace of an open loop.
@@ -335,7 +353,6 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 mod tests {
     use super::super::super::resources::Idle;
     use super::super::clock::HostClock;
-    use super::super::worker::ENOUGH_NS;
     use super::*;
     use crate::corpus::{Content, Corpus, Request, Sizes, Source as From};
     use crate::plan::OpKind;
@@ -408,18 +425,7 @@ mod tests {
             stop: &stop,
         };
         let op = PlannedOp { blob: 0, kind: OpKind::Get, len: 4, generation: 0, offset: 0 };
-        let job = Job {
-            lists: vec![vec![op; 3]],
-            passes: 1,
-            nanoseconds: 0,
-            enough_ns: ENOUGH_NS,
-            open: None,
-            use_bytes: Use::Touch,
-            batch: 1,
-            connect: false,
-            sync: None,
-            first_apart: true,
-        };
+        let job = Job::once(vec![vec![op; 3]]);
         Ok(crew.run(&[job], &mut [Meter::new(None, Idle::default())])?.remove(0))
     }
 

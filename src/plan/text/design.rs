@@ -222,6 +222,11 @@ pub struct SyncRule {
     pub bytes: u64,
 }
 
+impl SyncRule {
+    /// At the end only.
+    pub const AT_THE_END: SyncRule = SyncRule { ops: u64::MAX, bytes: u64::MAX };
+}
+
 /// The class that is wanted of a candidate in a phase: the candidate's own, its fill included, or what the run asks for.
 pub fn class_wanted(own: Option<Durability>, class: Class, asked: Durability) -> Durability {
     match (own, class) {
