@@ -244,7 +244,7 @@ failures() {
     local status=$?
     if ((status)); then
         say "What failed"
-        sed -n '/^failures:$/,/^test result/p; /\.\.\. FAILED (/,+3p; /panicked at/,+3p; /^error/,+12p; /^warning/,+12p' "$logs"/* |
+        sed -n '/^failures:$/,/^test result/p; /\.\.\. FAILED (/,+25p; /panicked at/,+3p; /^error/,+12p; /^warning/,+12p' "$logs"/* |
             tail -n 300 >&2
     fi
     kill "${lints:-}" 2>/dev/null || true

@@ -96,10 +96,11 @@ const FAILED: usize = 0;
 const WENT_ON: usize = 1;
 const IN_A_ROW: usize = 2;
 const IS_OVER: usize = 3;
+const TOLD_ANOTHER: usize = 4;
 
 impl Counts {
     fn new() -> Result<Counts> {
-        Ok(Counts { words: SharedWords::new(IS_OVER + 1)?, said: SharedWords::new(40)? })
+        Ok(Counts { words: SharedWords::new(TOLD_ANOTHER + 1)?, said: SharedWords::new(40)? })
     }
 
     fn get(&self, place: usize) -> u64 {
@@ -150,6 +151,8 @@ struct Ran {
     failed_ops: u64,
     went_on: u64,
     said: Option<String>,
+    /// Whether who had all written that waits was told of the error.
+    told_another: bool,
     file_system: FileSystem,
     /// Whether the file system could be mounted again.
     is_mounted: bool,
@@ -184,6 +187,7 @@ impl Ran {
             (None, End::Hung) => Outcome::Hung,
             (None, End::Died) => Outcome::Stopped,
             (None, End::Well) if self.failed_ops > 0 => Outcome::Said,
+            (None, End::Well) if self.told_another => Outcome::ToldAnother,
             (None, End::Well) => Outcome::NothingLost,
         }
     }
@@ -241,6 +245,7 @@ impl Tried<'_> {
             failed_ops: counts.get(FAILED),
             went_on: counts.get(WENT_ON),
             said: heard(&counts.said),
+            told_another: counts.get(TOLD_ANOTHER) > 0,
             file_system,
             is_mounted: true,
             judged: Judged::default(),
@@ -269,7 +274,7 @@ impl Tried<'_> {
         switch.on();
         history.begin(log);
         self.all_ops(store.as_ref(), switch, (log, history), counts);
-        self.write_what_waits(switch);
+        self.write_what_waits(switch, counts);
         counts.note(store.close());
         counts.set(IS_OVER, 1);
         Ok(())
@@ -277,9 +282,11 @@ impl Tried<'_> {
 
     /// Writes what waits, as the kernel would at some time. Where that fails, ext4 finds out that its journal has ended only when it is
     /// asked for a change, and says until then of flushes that they are done (docs/ext4-after-a-failed-commit.md): no store is to be
-    /// judged by that.
-    fn write_what_waits(&self, switch: &Switch) {
-        machine::sync_filesystem(self.lab.mount()).ok();
+    /// judged by that. A flush that ext4 makes only because all is to be written is told to who asked for that, and to nobody else.
+    fn write_what_waits(&self, switch: &Switch, counts: &Counts) {
+        if machine::sync_filesystem(self.lab.mount()).is_err() {
+            counts.set(TOLD_ANOTHER, 1);
+        }
         if switch.failed() > 0 {
             std::fs::File::create(self.lab.mount().join("noticed")).ok();
         }
@@ -316,7 +323,7 @@ impl Tried<'_> {
                 session = None;
             }
             if (index + 1).is_multiple_of(WRITTEN_EVERY) {
-                self.write_what_waits(switch);
+                self.write_what_waits(switch, counts);
             }
         }
     }
@@ -368,6 +375,7 @@ impl Tried<'_> {
             failed_ops: if looked.has_read { unreadable } else { 1 },
             went_on: looked.found.blobs.iter().filter(|seen| is_closed(seen)).count() as u64,
             said: looked.found.refused.or_else(|| (!looked.has_read).then(|| "it ended".to_owned())),
+            told_another: false,
             file_system,
             is_mounted: true,
             // Who did not come to a read handed nothing out.
@@ -419,6 +427,7 @@ mod tests {
             failed_ops,
             went_on: 0,
             said: None,
+            told_another: false,
             file_system: FileSystem::WentOn,
             is_mounted: true,
             judged: Judged { lost_recent: worst.is_some(), worst },
@@ -430,6 +439,11 @@ mod tests {
         assert_eq!(ran(0, End::Well, 0, None).outcome(), Outcome::NotReached);
         assert_eq!(ran(1, End::Well, 0, None).outcome(), Outcome::NothingLost);
         assert_eq!(ran(1, End::Well, 3, None).outcome(), Outcome::Said);
+        let told_another =
+            |failed_ops, damage| Ran { told_another: true, ..ran(1, End::Well, failed_ops, damage) };
+        assert_eq!(told_another(0, None).outcome(), Outcome::ToldAnother);
+        assert_eq!(told_another(3, None).outcome(), Outcome::Said);
+        assert_eq!(told_another(0, Some(Damage::Lost)).outcome(), Outcome::Lied);
         assert_eq!(ran(1, End::Died, 3, None).outcome(), Outcome::Stopped);
         assert_eq!(ran(1, End::Hung, 3, None).outcome(), Outcome::Hung);
         assert_eq!(ran(1, End::Died, 3, Some(Damage::Lost)).outcome(), Outcome::Lied);

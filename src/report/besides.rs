@@ -132,6 +132,7 @@ fn cell(case: &ErrorCase) -> &'static str {
     match (case.outcome, case.breaks) {
         (Outcome::NotReached, _) => "-",
         (Outcome::NoFileSystem, _) => "no fs",
+        (Outcome::ToldAnother, _) => "other",
         (Outcome::NothingLost, _) => "fine",
         (Outcome::Said, _) => "said",
         (Outcome::Stopped, _) => "ended",

@@ -187,6 +187,8 @@ pub enum Outcome {
     NotReached,
     /// The file system could not be mounted again: that says nothing of the store.
     NoFileSystem,
+    /// Another program was told, which had asked for all to be written, and nothing was lost: that says nothing of the store.
+    ToldAnother,
     /// It did not say anything, and nothing was lost.
     NothingLost,
     /// It returned an error, and what it acknowledged is there.
