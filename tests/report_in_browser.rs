@@ -190,7 +190,6 @@ impl Page {
 
     fn every_plot_is_drawn(&mut self) -> Result<(), Failed> {
         self.value("document.querySelectorAll('details').forEach((section) => { section.open = true; })")?;
-        self.wait_for(ALL_DRAWN)?;
         let plots = self.value("document.querySelectorAll('.canvas').length")?;
         if plots.as_u64().unwrap_or(0) < 8 {
             return Err(format!("only {plots} plots").into());
@@ -218,10 +217,9 @@ impl Page {
                 let moved = json!({"type": "mouseMoved", "x": x, "y": y});
                 self.call("Input.dispatchMouseEvent", moved)?;
             }
-            let shown = format!(
-                "/\\d/.test([...document.querySelectorAll('.canvas')[{index}].querySelectorAll('.hovertext')].map((text) => text.textContent).join())"
-            );
-            self.wait_for(&shown)?;
+            self.wait_for(
+                "[document.querySelector('.tip')].every((tip) => !tip.hidden && /\\d/.test(tip.textContent))",
+            )?;
         }
         Ok(())
     }
@@ -231,7 +229,6 @@ impl Page {
         self.call("Emulation.setDeviceMetricsOverride", metrics)?;
         // A scroll bar may take some of it.
         self.wait_for(&format!("Math.abs({width} - document.documentElement.clientWidth) <= 20"))?;
-        self.wait_for(ALL_DRAWN)?;
         self.nothing_in(&format!("wider than {width} pixels"), TOO_WIDE)?;
         self.nothing_in("plots without marks", UNDRAWN)
     }
@@ -240,7 +237,6 @@ impl Page {
         self.value("document.querySelectorAll('details').forEach((section) => { section.open = false; })")?;
         self.media("print")?;
         self.wait_for("[...document.querySelectorAll('.phase')].every((phase) => phase.open)")?;
-        self.wait_for(DRAWN_ON_PAPER)?;
         self.nothing_in("plots without marks", UNDRAWN)?;
         let printed =
             self.call("Page.printToPDF", json!({"printBackground": true, "preferCSSPageSize": true}))?;
@@ -284,24 +280,23 @@ impl Page {
 
 // ---- what is asked of the page -----------------------------------------------------------------------------------
 
-/// Every plot that can be seen was drawn in the width it has now.
-const ALL_DRAWN: &str = "[...document.querySelectorAll('.canvas')].every((canvas) =>
-    canvas.clientWidth === 0 || canvas.dataset.drawn === String(Math.floor(canvas.clientWidth)))";
-
-/// Every plot that is printed was drawn for half a page.
-const DRAWN_ON_PAPER: &str = "[...document.querySelectorAll('.canvas')].every((canvas) =>
-    canvas.clientWidth === 0 || canvas.dataset.drawn === '320')";
-
-/// Titles of plots that can be seen in which a series is missing, or a mark has no extent.
+/// Titles of plots that can be seen in which a mark or a line has no extent, or which do not have the width of the page's column.
 const UNDRAWN: &str = "[...document.querySelectorAll('.canvas')].filter((canvas) => {
-    const series = JSON.parse(canvas.nextElementSibling.textContent).data;
-    const drawn = [...canvas.querySelectorAll('.scatterlayer .trace')];
-    const marked = (trace) => [...trace.querySelectorAll('.point, .js-line')].some((mark) => {
-        const box = mark.getBoundingClientRect();
-        return mark.getAttribute('d') && box.width + box.height > 0;
-    });
     if (canvas.clientWidth === 0) return false;
-    return series.length === 0 || drawn.length !== series.length || !drawn.every(marked);
+    const series = [...canvas.querySelectorAll('.series')];
+    const seen = (mark) => {
+        const box = mark.getBoundingClientRect();
+        return box.width + box.height > 0;
+    };
+    const drawn = (one) => {
+        const marks = [...one.querySelectorAll('.mark, .ghost, .line')];
+        return marks.length > 0 && marks.every(seen);
+    };
+    const inside = [...canvas.querySelectorAll('.value')].every((text) => {
+        const box = text.getBoundingClientRect();
+        return box.left >= canvas.getBoundingClientRect().left - 1 && box.right <= canvas.getBoundingClientRect().right + 1;
+    });
+    return series.length === 0 || !series.every(drawn) || !inside;
 }).map((canvas) => canvas.getAttribute('aria-label'))";
 
 /// Captions of tables without rows, or with a row that does not fill its columns, or with an empty entry. What stands above several
@@ -320,19 +315,14 @@ const NOT_SEEN: &str = "[...document.querySelectorAll('.check summary, .check dd
     .filter((part) => !part.checkVisibility({ contentVisibilityAuto: true }) || part.getBoundingClientRect().height === 0)
     .map((part) => part.textContent)";
 
-/// Where the pointer finds a mark of a plot: the middle of a dot or of a line.
+/// Where the pointer finds a mark of a plot.
 const PLACE_OF_A_MARK: &str = "(() => {
     const canvas = document.querySelectorAll('.canvas')[INDEX];
     canvas.scrollIntoView({ behavior: 'instant', block: 'center' });
-    const dot = canvas.querySelector('.scatterlayer .point');
-    if (dot) {
-        const box = dot.getBoundingClientRect();
-        return [box.x + box.width / 2, box.y + box.height / 2];
-    }
-    const line = canvas.querySelector('.scatterlayer .js-line');
-    if (!line) return [];
-    const place = line.getPointAtLength(line.getTotalLength() / 2).matrixTransform(line.getScreenCTM());
-    return [place.x, place.y];
+    const mark = canvas.querySelector('.drawn .mark, .drawn .ghost');
+    if (!mark) return [];
+    const box = mark.getBoundingClientRect();
+    return [box.x + box.width / 2, box.y + box.height / 2];
 })()";
 
 /// What reaches beyond the page's right edge, other than inside a box that scrolls.

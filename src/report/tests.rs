@@ -139,7 +139,7 @@ fn plain(text: &str) -> String {
 fn reports(result: &RunResult) -> [(&'static str, String); 3] {
     [
         ("terminal", plain(&sections::terminal(result))),
-        ("HTML", plain(sections::html(result).unwrap().split("plotly.js").next().unwrap())),
+        ("HTML", plain(&sections::html(result).unwrap())),
         ("Markdown", plain(&sections::markdown(result))),
     ]
 }

@@ -136,7 +136,7 @@ fn shapes() -> Markup {
             defs {
                 circle id="cut-everything" r="3.2" fill="#1b7f4d" fill-opacity="0.6" {}
                 path id="cut-promised" d="M0 -4 L4 3.5 L-4 3.5 Z" fill="#fff1d6" stroke="#b26a00" stroke-width="1.2" {}
-                path id="cut-less" d="M-4 -4 L4 4 M4 -4 L-4 4" stroke="#9c1c1c" stroke-width="2.2" {}
+                path id="cut-less" d="M-4 -4 L4 4 M4 -4 L-4 4" style="stroke: var(--bad-ink)" stroke-width="2.2" {}
                 rect id="cut-none" x="-3.5" y="-3.5" width="7" height="7" fill="#fff" stroke="#5b6068" stroke-width="1.2" {}
             }
         }

@@ -2,7 +2,8 @@
 
 use maud::{Markup, html};
 
-use super::figure::{Across, Curve, Dot, Figure, Mark, Point, Scale, curves, dots};
+use super::axis::Scale;
+use super::figure::{Across, Curve, Dot, Figure, Mark, Point, curves, dots};
 use super::phases::hover;
 use super::table::{Table, named, shown};
 use super::{Looks, View, ratio, size};

@@ -2,7 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::figure::{Across, Curve, Figure, Look, Point, Scale, curves};
+use super::axis::Scale;
+use super::figure::{Across, Curve, Figure, Point, curves};
+use super::look::Look;
 use super::phases::hover;
 use super::table::{Entry, Table, named, shown};
 use super::{View, ratio, size};

@@ -3,7 +3,6 @@
 use maud::{Markup, html};
 
 use super::super::view::words::wrapped;
-use super::figure;
 use crate::judge::interval;
 use crate::result::{Interval, Verdict};
 
@@ -71,7 +70,7 @@ impl Heat {
     /// The grid in both forms; the style sheet shows one of them.
     pub fn draw(&self) -> Markup {
         let most = self.most;
-        let longest = self.labels().flat_map(figure::lines).map(|line| line.chars().count());
+        let longest = self.labels().flat_map(lines).map(|line| line.chars().count());
         let longest = longest.max().unwrap_or_default().max(LABEL_LEAST);
         let label = (longest as f64 * LETTER).ceil() as usize + 12;
         let wide = Form { class: "wide", label, cell: (104, 46), intervals: true, letters: 16 };
@@ -123,7 +122,7 @@ impl Heat {
                 let text = html! {
                     (labels)
                     @for (at, words) in words.iter().enumerate() {
-                        text x=(middle(form, at)) y=(below + TEXT - 3) text-anchor="middle" fill="#5b6068" { (words) }
+                        text.soft x=(middle(form, at)) y=(below + TEXT - 3) text-anchor="middle" { (words) }
                     }
                 };
                 (text, height)
@@ -147,7 +146,7 @@ impl Heat {
             let text = html! { text x="0" y=(top + TEXT - 3) { (label) } };
             return (text, top + TEXT, TEXT + height + 2);
         }
-        let lines = figure::lines(label);
+        let lines = lines(label);
         let first = top + (height + 9).saturating_sub((lines.len() - 1) * 14) / 2;
         let text = html! {
             @for (at, line) in lines.iter().enumerate() {
@@ -155,6 +154,30 @@ impl Heat {
             }
         };
         (text, top, height.max(lines.len() * 14 + 4))
+    }
+}
+
+/// The lines of a label, broken where its parts begin.
+fn lines(label: &str) -> Vec<String> {
+    /// Letters that fit into a line.
+    const WIDTH: usize = 22;
+    let mut lines: Vec<String> = vec![String::new()];
+    for piece in label.split_inclusive([',', '/', ' ']).flat_map(|piece| split_before(piece, '[')) {
+        let current = lines.len() - 1;
+        let fits = lines[current].chars().count() + piece.chars().count() <= WIDTH;
+        if fits || lines[current].is_empty() {
+            lines[current] += piece;
+        } else {
+            lines.push(piece.to_owned());
+        }
+    }
+    lines
+}
+
+fn split_before(text: &str, sign: char) -> Vec<&str> {
+    match text.find(sign).filter(|at| *at > 0) {
+        Some(at) => vec![&text[..at], &text[at..]],
+        None => vec![text],
     }
 }
 
@@ -255,6 +278,13 @@ fn luminance(rgb: Rgb) -> f64 {
     0.2126 * red + 0.7152 * green + 0.0722 * blue
 }
 
+/// How far two colours stand out from each other, as the guidelines for contrast define it: from 1 to 21.
+#[cfg(test)]
+pub(super) fn contrast(one: Rgb, other: Rgb) -> f64 {
+    let (one, other) = (luminance(one), luminance(other));
+    (one.max(other) + 0.05) / (one.min(other) + 0.05)
+}
+
 /// What colours, hatching and marks mean.
 fn legend(most: f64, id: &str) -> Markup {
     /// Steps of the strip.
@@ -318,10 +348,9 @@ mod tests {
             let (fill, ink) = colours(ratio, 4.0);
             let of = |text: &str| {
                 let part = |at: usize| f64::from(u8::from_str_radix(&text[at..at + 2], 16).unwrap());
-                luminance([part(1), part(3), part(5)])
+                [part(1), part(3), part(5)]
             };
-            let (one, other) = (of(&fill), of(ink));
-            let contrast = (one.max(other) + 0.05) / (one.min(other) + 0.05);
+            let contrast = contrast(of(&fill), of(ink));
             assert!(contrast >= 4.5, "{ratio}: {fill} {ink} {contrast}");
         }
     }
@@ -330,6 +359,15 @@ mod tests {
     fn the_scale_ends_at_a_round_ratio_to_both_sides() {
         let of = |ratios: &[f64]| strongest(ratios.iter().copied());
         assert_eq!((of(&[]), of(&[1.1]), of(&[0.4, 1.9]), of(&[100.0])), (1.5, 1.5, 3.0, 16.0));
+    }
+
+    #[test]
+    fn long_labels_are_broken_where_they_are_read() {
+        assert_eq!(lines("sqlite"), ["sqlite"]);
+        assert_eq!(
+            lines("fjall[kv_separation=true,page=4096]"),
+            ["fjall", "[kv_separation=true,", "page=4096]"]
+        );
     }
 
     #[test]

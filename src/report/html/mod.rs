@@ -1,5 +1,6 @@
 //! The report as one self-contained HTML file: the answer first, and everything a reader needs to object.
 
+mod axis;
 mod block;
 pub mod collection;
 pub mod cuts;
@@ -11,6 +12,7 @@ pub(super) mod facts;
 mod figure;
 pub(super) mod glance;
 mod heat;
+mod look;
 pub(super) mod matrix;
 mod phases;
 mod sweep;
@@ -23,7 +25,7 @@ use anyhow::Result;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use self::block::{Block, blocks};
-use self::figure::Look;
+use self::look::Look;
 use self::table::{Entry, Table, named, shown};
 use crate::judge::{interval, ranking};
 use crate::report::view::then::is_later_part;
@@ -33,7 +35,7 @@ use crate::units;
 use crate::words::{Said, of_reason, why};
 
 const STYLE: &str = include_str!("style.css");
-const DRAW: &str = include_str!("draw.js");
+const SCRIPT: &str = include_str!("page.js");
 
 /// The browser itself refuses to load anything: all that the report needs is in it.
 const POLICY: &str =
@@ -94,13 +96,10 @@ pub(super) fn render(result: &RunResult, parts: &[Part]) -> Result<String> {
 
 /// A whole file around what it shows.
 fn document(title: &str, version: &str, body: &Markup) -> Markup {
-    let plots = html! {
-        noscript { p.warning { "The plots need JavaScript. The tables below each hold the same numbers." } }
-        (PreEscaped(figure::library()))
-        script { (PreEscaped(DRAW)) }
-    };
-    let about = "Drag over a plot to look closer, click twice to go back; click a name in a legend to hide its candidate.";
-    still_document(title, version, body, &html! { p { (about) } }, &plots)
+    let script = html! { script { (PreEscaped(SCRIPT)) } };
+    let about = "Point at a mark for its figures; click a name in a legend to hide its line, or the head of a column to sort by it.";
+    let body = html! { (look::symbols()) (body) };
+    still_document(title, version, &body, &html! { p { (about) } }, &script)
 }
 
 /// A whole file around what it shows, with more in its foot and at its end.

@@ -7,8 +7,9 @@ use maud::{Markup, html};
 use super::super::view::memory;
 use super::super::view::standing::{Place, all_compared, beside_baseline, compared};
 use super::super::view::words::{hot as hot_words, with_interval};
+use super::axis::Scale;
 use super::block::{Block, label};
-use super::figure::{Across, Curve, Dot, Figure, Mark, Point, Scale, curves, dots};
+use super::figure::{Across, Curve, Dot, Figure, Mark, Point, curves, dots};
 use super::table::{Entry, Table, named, shown};
 use super::{Looks, prose, ratio, size};
 use crate::judge::interval::EQUAL_WITHIN;
@@ -150,7 +151,7 @@ fn rates(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Figure {
             let kind = if block.writes() { format!("{kind}: ") } else { String::new() };
             let mut hover = hover(&cell.store, &format!("{kind}{} ops/s", with_interval(rate, units::count)));
             if index == 0 {
-                hover += &format!("<br>{}", Place::of(result, cell).text());
+                hover += &format!("\n{}", Place::of(result, cell).text());
             }
             marks.push(Dot {
                 candidate,
@@ -181,7 +182,7 @@ fn bounds(value: &Interval) -> Option<(f64, f64)> {
 
 /// Two lines beside the pointer: which candidate, and its figures.
 pub fn hover(store: &str, figures: &str) -> String {
-    format!("<b>{}</b><br>{}", super::figure::escaped(store), super::figure::escaped(figures))
+    format!("{store}\n{figures}")
 }
 
 /// In an open loop the rate is the same for all, and what differs is how long a visitor waits.

@@ -6,8 +6,9 @@ use maud::{Markup, html};
 
 use super::super::view::standing::compared;
 use super::super::view::words::with_interval;
+use super::axis::Scale;
 use super::block::Block;
-use super::figure::{Across, Bands, Curve, Figure, Point, Scale, curves};
+use super::figure::{Across, Bands, Curve, Figure, Point, curves};
 use super::phases::{self, RATE, TIME, hover};
 use super::table::{Entry, Table, named, shown};
 use super::{Looks, ratio};

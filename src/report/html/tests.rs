@@ -61,29 +61,55 @@ fn put_over(value: &mut Value, over: Value) {
     value.extend(over);
 }
 
-/// The plots of a report. Each has marks, and no coordinate that is not a number.
-fn plots(page: &str) -> Vec<Value> {
-    let plots: Vec<Value> = page
-        .split("<script type=\"application/json\">")
-        .skip(1)
-        .map(|rest| serde_json::from_str(rest.split("</script>").next().unwrap()).unwrap())
-        .collect();
-    for plot in &plots {
-        let traces = plot["data"].as_array().unwrap();
-        assert!(!traces.is_empty(), "{plot}");
-        for trace in traces {
-            let numbers = ["x", "y"].map(|axis| trace[axis].as_array().unwrap());
-            assert!(!numbers[0].is_empty() && numbers[0].len() == numbers[1].len(), "{trace}");
-            assert!(numbers.iter().all(|values| values.iter().all(Value::is_number)), "{trace}");
+/// A plot of a report, as its page has it.
+struct Plot {
+    /// Where marks stand, in each series.
+    series: Vec<Vec<[f64; 2]>>,
+    /// The names of its lines, of dots.
+    lines: Vec<String>,
+    /// The values named below it.
+    ticks: Vec<String>,
+    /// Ranges that are set off.
+    bands: Vec<[f64; 2]>,
+}
+
+/// What stands between each of these and the next sign that ends it.
+fn between<'t>(text: &'t str, begin: &'t str, end: &'t str) -> impl Iterator<Item = &'t str> {
+    text.split(begin).skip(1).map(move |rest| rest.split(end).next().unwrap())
+}
+
+/// Numbers of two attributes, wherever both stand.
+fn pairs(text: &str, one: &str, other: &str) -> Vec<[f64; 2]> {
+    let all = |name: &str| -> Vec<f64> {
+        between(text, &format!("{name}=\""), "\"").map(|number| number.parse().unwrap()).collect()
+    };
+    all(one).into_iter().zip(all(other)).map(|(one, other)| [one, other]).collect()
+}
+
+/// The plots of a report. Each has series, each series marks or a line, and no coordinate that is not a number.
+fn plots(page: &str) -> Vec<Plot> {
+    let plots = between(page, "<div class=\"canvas\"", "</figure>").map(|plot| {
+        let drawn: Vec<&str> = plot.split("<g class=\"series ").skip(1).collect();
+        assert!(!drawn.is_empty(), "{plot}");
+        assert!(drawn.iter().all(|series| series.contains("<use ") || series.contains("<circle ")), "{plot}");
+        let words = |html: &str| html.replace("<wbr>", "");
+        let below = plot.split("class=\"drawn\"").nth(1).unwrap();
+        Plot {
+            series: drawn.iter().map(|series| pairs(series, "data-x", "data-y")).collect(),
+            lines: between(plot, "<span>", "</span>").map(words).collect(),
+            ticks: between(below, "<text class=\"value\"", "</text>")
+                .map(|text| text.split('>').nth(1).unwrap().to_owned())
+                .collect(),
+            bands: pairs(plot, "data-low", "data-high"),
         }
-    }
-    plots
+    });
+    plots.collect()
 }
 
 /// What every report has, whatever was measured.
 fn page(result: &RunResult) -> String {
     let page = render(result).unwrap();
-    let rest = page.replace(&super::figure::library(), "");
+    let rest = page;
     for id in
         ["answer", "glance", "warnings", "phases", "disk", "rounds", "not-ranked", "comparisons", "facts"]
     {
@@ -177,8 +203,8 @@ fn one_round_has_no_interval() {
 fn writes_have_two_rates_and_the_settled_one_is_first() {
     let over = json!({"settled_ops_per_s": {"median": 500.0, "low": 450.0, "high": 550.0}});
     let page = page(&result(&["a"], vec![cell("a", "fill", over)], Vec::new()));
-    let rate = &plots(&page)[0]["data"];
-    assert_eq!((rate[0]["x"][0].as_f64(), rate[1]["x"][0].as_f64()), (Some(500.0), Some(1000.0)));
+    let rate = &plots(&page)[0].series;
+    assert_eq!((rate[0][0][0], rate[1][0][0]), (500.0, 1000.0));
     assert!(page.contains("settled: 500 [450, 550] ops/s"));
 }
 
@@ -216,7 +242,7 @@ fn an_open_loop_shows_how_long_visitors_wait() {
     assert!(page.contains("Mean response time in each round"));
     assert!(page.contains("25.0 %"), "the share that came due while all were busy");
     let rounds = plots(&page).pop().unwrap();
-    let mean = rounds["data"][0]["y"][0].as_f64().unwrap();
+    let mean = rounds.series[0][0][1];
     assert!((mean / 4e6 - 1.0).abs() < 0.01, "{mean}");
 }
 
@@ -256,11 +282,9 @@ fn a_sweep_draws_sizes_and_where_the_winner_changes() {
     // The phase stands where all are together, and not in its own section.
     assert_eq!(page.matches("proved above from</th>").count(), 2);
     assert_eq!(page.matches("phase</th><th scope=\"col\">faster below").count(), 1);
-    let pair = plots(&page).into_iter().find(|plot| !plot["layout"]["shapes"][1].is_null()).unwrap();
-    let band = &pair["layout"]["shapes"][1];
-    assert_eq!((band["x0"].as_f64(), band["x1"].as_f64()), (Some(1e3), Some(1e5)));
-    let ratios: Vec<f64> =
-        pair["data"][0]["y"].as_array().unwrap().iter().filter_map(Value::as_f64).collect();
+    let pair = plots(&page).into_iter().find(|plot| !plot.bands.is_empty()).unwrap();
+    assert_eq!(pair.bands, [[1e3, 1e5]]);
+    let ratios: Vec<f64> = pair.series[0].iter().map(|[_, ratio]| *ratio).collect();
     assert!((ratios[0] - 2.0).abs() < 0.01 && (ratios[2] - 0.5).abs() < 0.01, "{ratios:?}");
     // Of candidates that do not lead, it is a fact to look up.
     sweep.results.iter_mut().for_each(|cell| cell.leader = false);
@@ -302,9 +326,8 @@ fn a_sweep_over_memory_is_one_phase_and_says_where_the_winner_changes() {
     assert!(page.contains("Memory at which the winner changes") && page.contains("faster with more"));
     assert_eq!(page.matches("<h3>read-tight").count(), 1);
     assert!(page.contains("Rate by memory") && page.contains("Times and all figures at 50 %"));
-    let pair = plots(&page).into_iter().find(|plot| !plot["layout"]["shapes"][1].is_null()).unwrap();
-    let band = &pair["layout"]["shapes"][1];
-    assert_eq!((band["x0"].as_f64(), band["x1"].as_f64()), (Some(10.0), Some(100.0)));
+    let pair = plots(&page).into_iter().find(|plot| !plot.bands.is_empty()).unwrap();
+    assert_eq!(pair.bands, [[10.0, 100.0]]);
     assert_eq!(page.matches("as each candidate's control group counts it</caption>").count(), 3);
     // 200 of 100 ops, in each of five rounds.
     assert!(page.contains("2.00</td>") && page.contains("3.00</td>"));
@@ -457,9 +480,8 @@ fn what_users_write_stays_text() {
     assert!(!page.contains("<script>alert"));
     assert!(!page.contains("<b>&"));
     assert!(page.contains("$x$"));
-    // The library reads some tags in what it draws; in what it draws of a user there is none.
-    let label = plots(&page)[0]["layout"]["yaxis"]["ticktext"][0].as_str().unwrap().to_owned();
-    assert!(label.replace("<br>", "").contains("&lt;b&gt;&amp;$x$"), "{label}");
+    let label = &plots(&page)[0].lines[0];
+    assert!(label.contains("&lt;b&gt;&amp;$x$"), "{label}");
 }
 
 #[test]
@@ -476,12 +498,13 @@ fn a_round_that_was_repeated_stands_twice_and_in_order() {
     ]);
     repeated.probes = serde_json::from_value(probes).unwrap();
     let plot = plots(&page(&repeated)).pop().unwrap();
-    assert_eq!(plot["data"][0]["x"], json!([0.0, 1.0, 2.0, 3.0, 4.0, 5.0]));
-    assert_eq!(plot["layout"]["xaxis"]["ticktext"], json!(["1", "2", "2 again"]));
+    let places: Vec<f64> = plot.series[0].iter().map(|[place, _]| *place).collect();
+    assert_eq!(places, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    assert_eq!(plot.ticks, ["1", "2", "2 again"]);
     // Rounds of runs that were joined have the same numbers, and none was repeated.
     repeated.probes.iter_mut().for_each(|probe| probe.repeated = false);
     let plot = plots(&page(&repeated)).pop().unwrap();
-    assert_eq!(plot["layout"]["xaxis"]["ticktext"], json!(["1", "2", "2"]));
+    assert_eq!(plot.ticks, ["1", "2", "2"]);
 }
 
 #[test]
@@ -495,12 +518,7 @@ fn baselines_are_drawn_where_others_are_held_against_them_and_never_ranked() {
     let labels = |result: &RunResult| -> Vec<String> {
         let page = page(result);
         assert!(page.contains("baseline</td>"));
-        plots(&page)[0]["layout"]["yaxis"]["ticktext"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|label| label.as_str().unwrap().replace("<br>", ""))
-            .collect()
+        plots(&page)[0].lines.clone()
     };
     assert_eq!(labels(&result), ["a"]);
     let comparison = json!([{"store": "a", "reference": "b", "against": "baseline", "phase": "read-warm",

@@ -2,7 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::figure::{Dot, Figure, Look, Mark, Scale, dots};
+use super::axis::Scale;
+use super::figure::{Dot, Figure, Mark, dots};
+use super::look::Look;
 use super::table::{ABSENT, Entry, Table, named};
 use super::{View, prose, ratio};
 use crate::judge::interval;
@@ -78,7 +80,7 @@ fn figure(table: &PublishedText, lines: &[Line<'_>]) -> Option<Figure> {
                 candidate: names.len(),
                 look,
                 value,
-                hover: format!("{} {when}: {text}", super::figure::escaped(&line.series.name)),
+                hover: format!("{} {when}: {text}", line.series.name),
                 open: false,
                 beside: false,
             });

@@ -1,0 +1,97 @@
+//! How candidates are told apart in plots: by colour, mark and dash.
+
+use maud::{Markup, html};
+
+/// How many colours there are; the style sheet has them, each in a light and in a dark one.
+pub const COLORS: usize = 8;
+/// Dashes of lines, in pixels of line and gap.
+const DASHES: [&str; 4] = ["", "7 4", "2 3", "8 3 2 3"];
+/// Outlines of marks around 0, in pixels: circle, square, diamond, triangles, cross, star, pentagon, saltire.
+const SYMBOLS: [&str; 9] = [
+    "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z",
+    "M-4-4h8v8h-8z",
+    "M0-5.5L5.5 0L0 5.5L-5.5 0z",
+    "M0-5L5 4H-5z",
+    "M0 5L5-4H-5z",
+    "M-1.7-5h3.4v3.3H5v3.4H1.7V5h-3.4V1.7H-5v-3.4h3.3z",
+    "M0-5.8L1.4-1.9L5.5-1.8L2.2.7L3.4 4.7L0 2.3L-3.4 4.7L-2.2.7L-5.5-1.8L-1.4-1.9z",
+    "M0-5.2L5-1.6L3.1 4.2H-3.1L-5-1.6z",
+    "M-3.5-5L0-1.5L3.5-5L5-3.5L1.5 0L5 3.5L3.5 5L0 1.5L-3.5 5L-5 3.5L-1.5 0L-5-3.5z",
+];
+
+/// Colour, mark and dash of a candidate: the same in every plot, and no two alike before the 33rd.
+#[derive(Clone, Copy, Debug)]
+pub struct Look(pub usize);
+
+impl Look {
+    /// The class that sets its colour.
+    pub fn color(self) -> String {
+        format!("k{}", self.0 % COLORS)
+    }
+
+    /// Line and gap, for `stroke-dasharray`; nothing for a solid line.
+    pub fn dash(self) -> Option<&'static str> {
+        // Candidates of one colour have different dashes.
+        Some(DASHES[(self.0 + self.0 / COLORS) % DASHES.len()]).filter(|dash| !dash.is_empty())
+    }
+
+    /// The reference to its mark.
+    pub fn symbol(self) -> String {
+        format!("#m{}", self.0 % SYMBOLS.len())
+    }
+}
+
+/// All marks, to be referred to by the plots of a page.
+pub fn symbols() -> Markup {
+    html! {
+        svg width="0" height="0" aria-hidden="true" style="position:absolute" {
+            defs { @for (number, outline) in SYMBOLS.iter().enumerate() { path id={ "m" (number) } d=(outline) {} } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_two_of_32_look_alike() {
+        let looks: BTreeSet<_> =
+            (0..32).map(Look).map(|look| (look.color(), look.dash(), look.symbol())).collect();
+        assert_eq!(looks.len(), 32);
+        // Nor do lines without marks.
+        let lines: BTreeSet<_> = (0..32).map(Look).map(|look| (look.color(), look.dash())).collect();
+        assert_eq!(lines.len(), 32);
+    }
+
+    /// Colours of the style sheet as `--NAME: #rrggbb`, the light one first.
+    fn colors(name: &str) -> Vec<[f64; 3]> {
+        let style = include_str!("style.css");
+        let begin = format!("--{name}: #");
+        let values = style.split(begin.as_str()).skip(1).map(|rest| {
+            let part = |at: usize| f64::from(u8::from_str_radix(&rest[at..at + 2], 16).unwrap());
+            [part(0), part(2), part(4)]
+        });
+        values.collect()
+    }
+
+    #[test]
+    fn every_colour_stands_out_on_its_paper() {
+        let paper = colors("paper");
+        assert_eq!(paper.len(), 2, "one for light, one for dark");
+        for number in 0..COLORS {
+            let line = colors(&format!("k{number}"));
+            assert_eq!(line.len(), 2, "k{number}");
+            for (line, paper) in line.iter().zip(&paper) {
+                let contrast = super::super::heat::contrast(*line, *paper);
+                assert!(contrast >= 3.0, "k{number}: {contrast:.2}");
+            }
+        }
+        for (ink, least) in [("ink", 7.0), ("soft", 4.5), ("link", 4.5)] {
+            for (ink, paper) in colors(ink).iter().zip(&paper) {
+                assert!(super::super::heat::contrast(*ink, *paper) >= least);
+            }
+        }
+    }
+}
