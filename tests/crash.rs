@@ -221,7 +221,9 @@ fn name_the_supervisor() {
 fn missing(store: &str) -> Option<String> {
     match blobwise::stores::find(store) {
         None if store == "fio" => device::no_fio(),
-        Some(Entry::Ready(adapter)) => adapter.missing_program().map(|error| format!("{error:#}")),
+        Some(Entry::Ready(adapter)) => {
+            adapter.missing_program(&blobwise::plan::defaults(adapter)).map(|error| format!("{error:#}"))
+        }
         _ => Some(format!("{store} is not compiled in")),
     }
 }

@@ -31,7 +31,8 @@ const IN_A_RUN: [usize; 4] = [0, 2, 3, 5];
 fn main() -> ExitCode {
     blobwise::host::machine::make_private();
     name_the_supervisor();
-    let missing = adapter("page/separate").missing_program();
+    let missing =
+        adapter("page/separate").missing_program(&blobwise::plan::defaults(adapter("page/separate")));
     let required = std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|value| value == "1");
     let needing = |name: String, check: Box<dyn FnOnce() -> Result<(), Failed> + Send>| match &missing {
         None => Trial::test(name, check),

@@ -384,7 +384,7 @@ fn other_values(spec: &OptionSpec) -> String {
         others.collect::<Vec<_>>().join(", ")
     };
     match &spec.values {
-        Values::OneOf(words) => others(words),
+        Values::OneOf(words) | Values::Server(words) => others(words),
         Values::Flag => others(&["true", "false"]),
         Values::Integer { min, max } => format!("{min} to {max}"),
         Values::Bytes { min, max } => {

@@ -1,5 +1,7 @@
 //! `blobwise list`: stores, plans, corpora and file systems.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -8,7 +10,7 @@ use super::{Ended, print};
 use crate::corpus::{FORMS, PRESETS, Preset};
 use crate::host::disk::{FileSystem, not_made};
 use crate::plan::{COMMON, PlanText, SHIPPED, defaults, missing_server};
-use crate::store::{Adapter, Durability, OptionSpec, Values, View};
+use crate::store::{Adapter, Durability, OptionSpec, Options, Values, View};
 use crate::stores::{self, Entry};
 use crate::units;
 
@@ -135,6 +137,9 @@ fn stores_text() -> String {
             Entry::Ready(adapter) => {
                 text += &format!("\n{:<22} {:<10} {}\n", adapter.name, adapter.kind.name(), adapter.about);
                 text += &format!("    {state}\n");
+                for (server, state) in servers(adapter) {
+                    text += &format!("    {server}: {state}\n");
+                }
                 adapter.options.iter().for_each(|spec| text += &option(spec));
             }
             Entry::NotCompiled { name, .. } | Entry::Impossible { name, .. } => {
@@ -147,6 +152,22 @@ fn stores_text() -> String {
     text
 }
 
+/// The settings that make another program the private server of a store, and whether each can be had here.
+fn servers(adapter: &Adapter) -> Vec<(String, String)> {
+    let mut servers = Vec::new();
+    for spec in adapter.options {
+        let Values::Server(words) = spec.values else { continue };
+        for word in words.iter().filter(|word| **word != spec.default) {
+            let mut values = defaults(adapter).values().clone();
+            values.insert(spec.name.to_owned(), (*word).to_owned());
+            let lacks = missing_server(adapter, &Options::new(values));
+            let state = lacks.map_or(READY.to_owned(), |error| format!("{error:#}"));
+            servers.push((format!("{}={word}", spec.name), state));
+        }
+    }
+    servers
+}
+
 fn option(spec: &OptionSpec) -> String {
     format!("    {:<14} {:<34} {}\n", spec.name, values(&spec.values, spec.default), spec.about)
 }
@@ -154,7 +175,7 @@ fn option(spec: &OptionSpec) -> String {
 /// The values of an option, the default first.
 fn values(values: &Values, default: &str) -> String {
     match values {
-        Values::OneOf(words) => {
+        Values::OneOf(words) | Values::Server(words) => {
             let others: Vec<&str> = words.iter().copied().filter(|word| *word != default).collect();
             format!("{default} | {}", others.join(" | "))
         }
@@ -194,6 +215,7 @@ fn store_json(adapter: &Adapter, entry: &Entry) -> serde_json::Value {
         "about": adapter.about,
         "ready": state(entry) == READY,
         "state": state(entry),
+        "servers": servers(adapter).into_iter().collect::<BTreeMap<_, _>>(),
         "durability": caps.durability,
         "loss": caps.durability.iter().map(loss).collect::<serde_json::Map<_, _>>(),
         "noticed_by": caps.durability.iter().map(integrity).collect::<serde_json::Map<_, _>>(),

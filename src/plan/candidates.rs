@@ -301,7 +301,8 @@ fn candidates_of(
             (None, Some(values)) => (values.clone(), values.len() > 1 || spec.is_always_in_the_label()),
             (None, None) if common => continue,
             (None, None) => {
-                (vec![from_environment(adapter, spec).unwrap_or_else(|| spec.default.to_owned())], false)
+                let value = from_environment(adapter, spec).unwrap_or_else(|| spec.default.to_owned());
+                (vec![value], spec.names_the_server())
             }
         };
         let mut next = Vec::new();
@@ -328,6 +329,8 @@ fn candidates_of(
         adapter,
         options: Options::new(all),
     };
+    let is_set = |name: &str| fixed.contains_key(name) || is_given(adapter, name, sets);
+    combinations.iter_mut().try_for_each(|(all, label)| call_by_its_server(adapter, all, label, is_set))?;
     let combinations = combinations.into_iter().flat_map(|combination| placed(adapter, combination, on));
     let candidates: Vec<Candidate> = combinations.map(candidate).collect();
     candidates.iter().try_for_each(|candidate| {
@@ -340,6 +343,27 @@ fn candidates_of(
 
 /// All values of a candidate, and those that go into its label.
 type Combination = (BTreeMap<String, String>, BTreeMap<String, String>);
+
+/// Takes the program of a private server out of the label of a candidate whose server is the user's. Whoever set it as well is told.
+fn call_by_its_server(
+    adapter: &Adapter,
+    all: &BTreeMap<String, String>,
+    label: &mut BTreeMap<String, String>,
+    is_set: impl Fn(&str) -> bool,
+) -> Result<()> {
+    if adapter.url(&Options::new(all.clone())).is_none() {
+        return Ok(());
+    }
+    for spec in adapter.options.iter().filter(|spec| spec.names_the_server()) {
+        let (store, name) = (adapter.name, spec.name);
+        ensure!(
+            !is_set(name),
+            "cannot set `{store}.{name}`: a URL names a server of yours; leave one of the two out"
+        );
+        label.remove(name);
+    }
+    Ok(())
+}
 
 /// A candidate on each of these file systems; itself where it has one already, or nothing of it lies on a disk of ours.
 fn placed(adapter: &'static Adapter, (all, label): Combination, on: &[String]) -> Vec<Combination> {
@@ -422,15 +446,23 @@ fn label_of(name: &str, options: &BTreeMap<String, String>) -> String {
     format!("{name}[{}]", pairs.join(","))
 }
 
-/// The values set for an option, by the store's name or by its family's (`files.sync` for `files/flat`).
+/// What an option is set by: the store's name, or its family's (`files.sync` for `files/flat`).
+fn set_by(adapter: &Adapter, option: &str) -> [String; 2] {
+    [adapter.name, stores::family(adapter.name)].map(|name| format!("{name}.{option}"))
+}
+
+fn is_given(adapter: &Adapter, option: &str, sets: &Sets) -> bool {
+    set_by(adapter, option).iter().any(|name| sets.contains_key(name))
+}
+
+/// The values set for an option.
 fn given<'s>(
     adapter: &Adapter,
     spec: &OptionSpec,
     sets: &'s Sets,
     used: &mut std::collections::BTreeSet<String>,
 ) -> Option<&'s Vec<String>> {
-    let family = stores::family(adapter.name);
-    let names = [format!("{}.{}", adapter.name, spec.name), format!("{family}.{}", spec.name)];
+    let names = set_by(adapter, spec.name);
     for name in &names {
         if sets.contains_key(name) {
             used.insert(name.clone());
@@ -495,8 +527,8 @@ fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
         }
     };
     match spec.values {
-        Values::OneOf(words) if words.contains(&value) => Ok(value.to_owned()),
-        Values::OneOf(words) => Err(unknown("value", value, words.iter().copied())),
+        Values::OneOf(words) | Values::Server(words) if words.contains(&value) => Ok(value.to_owned()),
+        Values::OneOf(words) | Values::Server(words) => Err(unknown("value", value, words.iter().copied())),
         Values::Flag if value == "true" || value == "false" => Ok(value.to_owned()),
         Values::Flag => bail!("`{value}` is neither true nor false"),
         Values::Integer { min, max } => {
@@ -633,6 +665,35 @@ mod tests {
         let twice = on(&["btrfs-raid0", "btrfs-raid0:2"]);
         assert_eq!(twice, Err("`on` names `btrfs-raid0:2` twice".to_owned()));
         assert!(on(&["ext5"]).is_err_and(|error| error.contains("did you mean `ext")), "{:?}", on(&["ext5"]));
+    }
+
+    #[cfg(feature = "s3")]
+    #[test]
+    fn the_program_of_a_private_server_stands_in_the_label() {
+        let called = |sets: &[(&str, &[&str])]| {
+            let set = |(name, values): &(&str, &[&str])| {
+                ((*name).to_owned(), values.iter().map(|value| (*value).to_owned()).collect())
+            };
+            // Not on this machine, perhaps.
+            let made = candidates(&["s3".to_owned()], &sets.iter().map(set).collect(), false);
+            made.map(|(ready, missing)| {
+                let ready = ready.into_iter().map(|candidate| candidate.label);
+                ready.chain(missing.into_iter().map(|missing| missing.label)).collect::<BTreeSet<String>>()
+            })
+            .map_err(|error| format!("{error:#}"))
+        };
+        let labels = |labels: &[&str]| Ok(labels.iter().map(|label| (*label).to_owned()).collect());
+        let (both, one) = (&["s3s-fs", "versitygw"][..], &["versitygw"][..]);
+        assert_eq!(called(&[]), labels(&["s3[server=s3s-fs]"]));
+        assert_eq!(called(&[("s3.server", one)]), labels(&["s3[server=versitygw]"]));
+        assert_eq!(called(&[("s3.server", both)]), labels(&["s3[server=s3s-fs]", "s3[server=versitygw]"]));
+        let url = ("s3.url", &["http://localhost/bucket"][..]);
+        assert_eq!(called(&[url]), labels(&["s3"]));
+        let refused = called(&[url, ("s3.server", one)]).unwrap_err();
+        assert_eq!(
+            refused,
+            "cannot set `s3.server`: a URL names a server of yours; leave one of the two out"
+        );
     }
 
     #[test]

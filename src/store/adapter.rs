@@ -116,7 +116,7 @@ pub struct Adapter {
     pub about: &'static str,
     /// What sort of place it is.
     pub kind: Kind,
-    /// The server programs that it starts; none where a URL is given.
+    /// The server programs that it may start (see [`Needs::program`]); none where a URL is given.
     pub programs: &'static [Program],
     /// Its settings.
     pub options: &'static [OptionSpec],
@@ -143,11 +143,13 @@ pub struct Needs {
     pub of_machine: fn(&Options) -> Option<anyhow::Error>,
     /// Why it cannot be in a directory, if so. Files may be made there, and are removed again.
     pub of_place: fn(&Path) -> Option<anyhow::Error>,
+    /// Whether one of its programs is started with these settings.
+    pub program: fn(&Options, &Program) -> bool,
 }
 
 impl Needs {
-    /// Every machine and every directory will do.
-    pub const NOTHING: Needs = Needs { of_machine: |_| None, of_place: |_| None };
+    /// Every machine and every directory will do, and all of its programs are started.
+    pub const NOTHING: Needs = Needs { of_machine: |_| None, of_place: |_| None, program: |_, _| true };
 }
 
 impl Adapter {
@@ -163,14 +165,15 @@ impl Adapter {
         can_be.then_some(if self.programs.is_empty() { MadeCold::Reopened } else { MadeCold::Restarted })
     }
 
-    /// Why it cannot be had here with these settings, if so: the machine does not allow it, or a program is missing.
+    /// Why it cannot be had here with these settings, if so: the machine does not allow it, or a program of theirs is missing.
     pub fn lacks(&self, options: &Options) -> Option<anyhow::Error> {
-        (self.needs.of_machine)(options).or_else(|| self.missing_program())
+        (self.needs.of_machine)(options).or_else(|| self.missing_program(options))
     }
 
-    /// Why one of its programs cannot be had, if that is so.
-    pub fn missing_program(&self) -> Option<anyhow::Error> {
-        self.programs.iter().find_map(|program| program.find().err())
+    /// Why one of the programs that these settings start cannot be had, if that is so.
+    pub fn missing_program(&self, options: &Options) -> Option<anyhow::Error> {
+        let mut started = self.programs.iter().filter(|program| (self.needs.program)(options, program));
+        started.find_map(|program| program.find().err())
     }
 }
 

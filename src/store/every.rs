@@ -48,7 +48,12 @@ impl OptionSpec {
     /// Whether it tells candidates apart by their names, wherever they are named: candidates of different classes and on different
     /// file systems are.
     pub fn is_always_in_the_label(&self) -> bool {
-        [CLASS.name, ON.name].contains(&self.name)
+        [CLASS.name, ON.name].contains(&self.name) || self.names_the_server()
+    }
+
+    /// Whether it says which program serves a candidate, so that it is in the label where it was not set, too.
+    pub fn names_the_server(&self) -> bool {
+        matches!(self.values, Values::Server(_))
     }
 }
 

@@ -20,6 +20,8 @@ pub struct OptionSpec {
 pub enum Values {
     /// One of these words.
     OneOf(&'static [&'static str]),
+    /// One of these programs, each a server of its own kind. A candidate is called by it, also where it was not set.
+    Server(&'static [&'static str]),
     /// `true` or `false`.
     Flag,
     /// A whole number.

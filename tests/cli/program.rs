@@ -19,7 +19,9 @@ pub const BLOBWISE: &str = env!("CARGO_BIN_EXE_blobwise");
 /// What a store lacks to run here.
 pub fn missing(store: &str) -> Option<String> {
     match stores::find(store) {
-        Some(Entry::Ready(adapter)) => adapter.missing_program().map(|error| format!("{error:#}")),
+        Some(Entry::Ready(adapter)) => {
+            adapter.missing_program(&blobwise::plan::defaults(adapter)).map(|error| format!("{error:#}"))
+        }
         _ => Some(format!("{store} is not compiled in")),
     }
 }

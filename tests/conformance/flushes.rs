@@ -102,9 +102,9 @@ pub struct Trace {
     text: String,
 }
 
-/// Stores whose server takes secrets as arguments, for which its supervisor traces it: nobody else can meanwhile, so that of
-/// these only our own process is watched.
-const TRACED_BY_ITS_SUPERVISOR: &[&str] = &["s3"];
+/// The server that takes secrets as arguments, for which its supervisor traces it: nobody else can meanwhile, so that of this only
+/// our own process is watched.
+const TRACED_BY_ITS_SUPERVISOR: &str = "s3s-fs";
 
 /// strace ended with a trace half written. Where a process is stopped and goes on at once, strace may ask for it to stay stopped too
 /// late, and gives up: `ptrace(PTRACE_LISTEN,pid:1,sig:0): Input/output error`.
@@ -142,7 +142,7 @@ impl Trace {
                 "-o",
             ])
             .arg(&file);
-        if TRACED_BY_ITS_SUPERVISOR.contains(&case.subject.adapter.name) {
+        if case.subject.options.text("server") == TRACED_BY_ITS_SUPERVISOR {
             strace.args(["-b", "execve"]);
         }
         strace

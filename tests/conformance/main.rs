@@ -145,12 +145,13 @@ fn one(world: &World, subject: &Arc<Subject>, shared: &SharedBench, check: &Chec
     }
 }
 
-/// What a subject lacks; each store's programs are asked once.
+/// What a subject lacks; the programs of each store, and of each server that it may have, are asked once.
 fn missing(subject: &Subject) -> Option<Missing> {
     use std::collections::BTreeMap;
-    static KNOWN: Mutex<BTreeMap<&str, Option<Missing>>> = Mutex::new(BTreeMap::new());
+    static KNOWN: Mutex<BTreeMap<(&str, String), Option<Missing>>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    known.entry(subject.adapter.name).or_insert_with(|| outside::missing(subject)).clone()
+    let of = (subject.adapter.name, subject.options.text("server").to_owned());
+    known.entry(of).or_insert_with(|| outside::missing(subject)).clone()
 }
 
 fn ignored_or_failed(reason: String) -> Result<Completion, Failed> {

@@ -21,7 +21,7 @@ pub struct Subject {
     pub adapter: &'static Adapter,
     pub options: Options,
     pub durability: Durability,
-    /// All options as a careful user would leave them.
+    /// All options as a careful user would leave them, whichever program its server is.
     pub plain: bool,
 }
 
@@ -43,7 +43,7 @@ impl Subject {
             adapter,
             options: Options::new(values),
             durability,
-            plain: changed.is_empty(),
+            plain: changed.iter().all(|(name, _)| names_the_server(adapter, name)),
         })
     }
 
@@ -86,6 +86,11 @@ impl Subject {
     pub fn family(&self) -> &'static str {
         stores::family(self.adapter.name)
     }
+}
+
+/// Whether an option says which program a store's server is.
+fn names_the_server(adapter: &Adapter, option: &str) -> bool {
+    adapter.options.iter().any(|spec| spec.name == option && spec.names_the_server())
 }
 
 /// Whether there is a process behind a store.
@@ -164,7 +169,7 @@ fn of(adapter: &'static Adapter) -> Result<Vec<Arc<Subject>>> {
 /// smallest and the largest, because each costs a start; numbers without a list are not varied.
 fn other_values(adapter: &Adapter, spec: &OptionSpec) -> Vec<&'static str> {
     let mut values = match spec.values {
-        Values::OneOf(words) => words.to_vec(),
+        Values::OneOf(words) | Values::Server(words) => words.to_vec(),
         Values::Flag => vec!["true", "false"],
         Values::Integer { .. }
         | Values::Decimal { .. }

@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use blobwise::host::place::Place;
 use blobwise::host::server::{Files, Launch, SUPERVISE, Server, free_port};
-use blobwise::store::{Adapter, Common, Durability, Key, Mode, Options, Setup, Span, Store};
+use blobwise::plan::defaults;
+use blobwise::store::{Adapter, Common, Durability, Key, Mode, Options, Setup, Span, Store, Values};
 use blobwise::stores;
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -176,22 +177,31 @@ fn candidates() -> Vec<(String, &'static Adapter, Changes)> {
     let mut candidates = Vec::new();
     for adapter in stores::adapters().filter(|adapter| !adapter.programs.is_empty()) {
         candidates.push((adapter.name.to_owned(), adapter, Vec::new()));
-        for (name, value) in CHANGES {
+        let servers = adapter.options.iter().flat_map(|spec| match spec.values {
+            Values::Server(words) => words.iter().map(|word| (spec.name, *word)).collect(),
+            _ => Vec::new(),
+        });
+        let others = servers.filter(|(name, word)| defaults(adapter).text(name) != *word);
+        for (name, value) in CHANGES.iter().copied().chain(others) {
             // What differs is the web server's: one candidate of each is enough.
-            if adapter.options.iter().any(|spec| spec.name == *name) && !adapter.name.contains('/') {
-                candidates.push((
-                    format!("{}[{name}={value}]", adapter.name),
-                    adapter,
-                    vec![(*name, *value)],
-                ));
+            if adapter.options.iter().any(|spec| spec.name == name) && !adapter.name.contains('/') {
+                candidates.push((format!("{}[{name}={value}]", adapter.name), adapter, vec![(name, value)]));
             }
         }
     }
     candidates
 }
 
+/// What the program lacks that these settings start.
+fn missing_program(adapter: &Adapter, changed: &Changes) -> Option<String> {
+    let mut values = defaults(adapter).values().clone();
+    values.extend(changed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    adapter.missing_program(&Options::new(values)).map(|error| format!("{error:#}"))
+}
+
 fn of_every_server() -> Vec<(String, Act)> {
-    let there = candidates().into_iter().filter(|(_, adapter, _)| adapter.missing_program().is_none());
+    let candidates = candidates().into_iter();
+    let there = candidates.filter(|(_, adapter, changed)| missing_program(adapter, changed).is_none());
     there
         .map(|(name, adapter, changed)| {
             let check: Act = Box::new(move || {
@@ -223,7 +233,7 @@ fn missing() -> Vec<(String, String)> {
     let missing = candidates()
         .into_iter()
         .filter(|(_, adapter, _)| !is_unobtainable(adapter))
-        .filter_map(|(name, adapter, _)| Some((name, format!("{:#}", adapter.missing_program()?))));
+        .filter_map(|(name, adapter, changed)| Some((name, missing_program(adapter, &changed)?)));
     missing.collect()
 }
 

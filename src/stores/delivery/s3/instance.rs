@@ -8,8 +8,8 @@ use rustls::ClientConfig;
 use rusty_s3::{Bucket, Credentials, UrlStyle};
 use url::Url;
 
-use super::S3S_FS;
 use super::client::{Access, Client, endpoint_of};
+use super::product::{Product, Reach};
 use crate::host::server::{Launch, Server, password};
 use crate::store::*;
 use crate::stores::common::servers::{Owner, START_PATIENCE, STOP_PATIENCE, on_free_port, own_name};
@@ -38,20 +38,13 @@ impl Instance {
     }
 
     fn start_on(port: u16, setup: &Setup) -> Result<Instance> {
-        let program = S3S_FS.find()?;
+        let product = Product::of(setup.options);
+        let program = product.program().find()?;
         let data = setup.dir.join("data");
         std::fs::create_dir_all(&data)?;
         let (key, secret) = (password()?, password()?);
-        let launch = Launch::new(&program.path, setup.dir)
-            .args(["--host", "127.0.0.1", "--port", &port.to_string()])
-            // It takes them in no other way.
-            .arg("--access-key")
-            .secret(&key)
-            .arg("--secret-key")
-            .secret(&secret)
-            .arg(&data)
-            // Or every request would be a line of its log.
-            .env("RUST_LOG", "warn");
+        let reach = Reach { port, key: &key, secret: &secret };
+        let launch = product.launch(Launch::new(&program.path, setup.dir), &reach, &data, setup.options);
         let url = format!("http://127.0.0.1:{port}/{PRIVATE_BUCKET}");
         let url = buffer::parse(&url, "S3")?;
         let access = access(&url, Credentials::new(key, secret), setup)?;
@@ -60,7 +53,7 @@ impl Instance {
         if setup.mode == Mode::Create {
             Client::new(&access).create_bucket()?;
         }
-        Ok(Instance { server, version: program.version, access })
+        Ok(Instance { server, version: version_of(product, &program.version), access })
     }
 
     pub(super) fn server(&self) -> &Server {
@@ -70,6 +63,12 @@ impl Instance {
     pub(super) fn stop(mut self) -> Result<()> {
         Ok(self.server.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?)
     }
+}
+
+/// A program and its version, whatever words it says that in.
+fn version_of(product: Product, said: &str) -> String {
+    let version = said.rsplit(' ').next().unwrap_or_default();
+    format!("{} {version}", product.program().name)
 }
 
 /// How to reach the bucket that a URL names.

@@ -2,31 +2,21 @@
 
 mod client;
 mod instance;
+mod product;
 
 use self::client::{Access, Client};
 use self::instance::Instance;
-use crate::host::server::Program;
+use self::product::{PRODUCT, PROGRAMS, Product};
 use crate::store::*;
 use crate::stores::common::servers::{self, CONNECTION, URL};
 
-/// Of the servers that can be installed from a registry the smallest, and the one that needs nothing that building blobwise does
-/// not need. It keeps each object as a file.
-const S3S_FS: Program = Program {
-    name: "s3s-fs",
-    places: &["~cache/blobwise/s3s-fs-*/bin"],
-    variable: Some("BLOBWISE_S3S_FS"),
-    ask: &["--version"],
-    says: "s3s-fs ",
-    never_says: None,
-    install: "cargo install s3s-fs --version 0.14.1 --locked --features binary",
-};
-
 pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     name: "s3",
-    about: "S3: the blob as one object, over HTTP; the private server is s3s-fs, which keeps files",
+    about: "S3: the blob as one object, over HTTP",
     kind: Kind::Server,
-    programs: &[S3S_FS],
+    programs: PROGRAMS,
     options: &[
+        PRODUCT,
         OptionSpec {
             name: "region",
             values: Values::Word,
@@ -44,7 +34,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         URL,
     ],
     caps: |_| Caps {
-        // The protocol has no word for it. What a server does before it answers is its own affair: s3s-fs flushes nothing.
+        // The protocol has no word for it. What a server does before it answers is its own affair: s3s-fs and versitygw flush nothing.
         durability: &[Durability::None],
         // There is a delete of many, and no put or get of many.
         batch: false,
@@ -59,7 +49,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
     integrity,
     traits: servers::traits,
     memory: |_| Split::NO_CACHE,
-    needs: Needs::NOTHING,
+    needs: Needs { program: product::is_asked, ..Needs::NOTHING },
     open,
 };
 
@@ -74,9 +64,9 @@ struct S3 {
     instance: Option<Instance>,
 }
 
-/// s3s-fs hands out the file as it is. What another server does is its owner's choice.
+/// What a server of the user's does is its owner's choice.
 fn integrity(options: &Options, _: Durability) -> Integrity {
-    if options.text("url").is_empty() { Integrity::Unchecked } else { Integrity::Unknown }
+    if options.text("url").is_empty() { Product::of(options).integrity() } else { Integrity::Unknown }
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
