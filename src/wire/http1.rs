@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use rustls::client::Resumption;
+use rustls::client::{Resumption, WantsClientCert};
 use rustls::pki_types::CertificateDer;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 
 use super::buffer::{Address, HungUp, Wire};
 use super::http::{Answer, Framing, Request, ended, unanswered};
@@ -58,6 +58,20 @@ pub(crate) struct Manners {
 
 /// Trust in these authorities, or in these certificates themselves.
 pub(crate) fn trust_in(certificates: Vec<CertificateDer<'_>>) -> Result<Arc<ClientConfig>> {
+    Ok(anew_each_time(trusting(certificates)?.with_no_client_auth()))
+}
+
+/// The same of a client that shows them as its own.
+#[cfg(feature = "seaweedfs")]
+pub(crate) fn trust_and_show(
+    certificates: Vec<CertificateDer<'static>>,
+    key: rustls::pki_types::PrivateKeyDer<'static>,
+) -> Result<Arc<ClientConfig>> {
+    let config = trusting(certificates.clone())?.with_client_auth_cert(certificates, key);
+    Ok(anew_each_time(config.context("the certificate cannot be shown")?))
+}
+
+fn trusting(certificates: Vec<CertificateDer<'_>>) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(certificates);
     if roots.is_empty() {
@@ -66,10 +80,13 @@ pub(crate) fn trust_in(certificates: Vec<CertificateDer<'_>>) -> Result<Arc<Clie
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let builder = builder.context("TLS cannot be set up")?;
-    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    Ok(builder.with_root_certificates(roots))
+}
+
+fn anew_each_time(mut config: ClientConfig) -> Arc<ClientConfig> {
     // Every connection makes the whole handshake: that is what a connection costs a new visitor.
     config.resumption = Resumption::disabled();
-    Ok(Arc::new(config))
+    Arc::new(config)
 }
 
 /// A connection that waits for its next request.

@@ -250,7 +250,7 @@ fn with_store(
     let value = |spec: &blobwise::store::OptionSpec| {
         let value = changes.get(spec.name).copied().unwrap_or(spec.default);
         let bytes = blobwise::units::parse_bytes(value).ok();
-        let bytes = bytes.filter(|_| matches!(spec.values, blobwise::store::Values::Bytes { .. }));
+        let bytes = bytes.filter(|_| matches!(spec.values, Values::Bytes { .. }));
         (spec.name.to_owned(), bytes.map_or_else(|| value.to_owned(), |bytes| bytes.to_string()))
     };
     let options = Options::new(adapter.options.iter().map(value).collect());

@@ -162,6 +162,8 @@ fn paths(key: &str) -> Vec<String> {
         format!("/{key}/"),
         format!("/{key}/content.json"),
     ]);
+    // The file id of the key in the volume that has it.
+    paths.push(format!("/2,{}", &key[..24]));
     paths.extend([format!("/store/{key}"), format!("/store/b/{key}"), format!("/handover/{begin}/{key}")]);
     for script in ["readfile", "cached", "mysql", "postgres", "handover", "keep"] {
         paths.push(format!("/{script}.php?key={key}"));

@@ -4,12 +4,15 @@ use super::Entry;
 
 #[cfg(feature = "s3")]
 mod s3;
+#[cfg(feature = "seaweedfs")]
+mod seaweedfs;
 #[cfg(feature = "web")]
 pub(super) mod web;
 
 /// Those of this family.
 pub(super) const TABLE: &[Entry] = &[
     line!("s3", s3::ADAPTER as "s3"),
+    line!("seaweedfs", seaweedfs::ADAPTER as "seaweedfs"),
     line!("web", web::STATIC_NGINX as "nginx"),
     line!("web", web::STATIC_APACHE as "apache"),
     line!("web", web::STATIC_LIGHTTPD as "lighttpd"),

@@ -7,11 +7,15 @@ use std::sync::Arc;
 use anyhow::Context;
 use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
+#[cfg(feature = "seaweedfs")]
+use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 
 use crate::host::server::{Launch, Program, from_cache, run_to_end};
 use crate::store::*;
 use crate::stores::common::servers::START_PATIENCE;
+#[cfg(feature = "seaweedfs")]
+use crate::wire::http1::trust_and_show;
 use crate::wire::http1::trust_in;
 
 /// Makes the certificate: a library for it would bring a second implementation of cryptography into every build.
@@ -36,7 +40,7 @@ CN = blobwise
 [extensions]
 basicConstraints = critical, CA:FALSE
 keyUsage = digitalSignature
-extendedKeyUsage = serverAuth
+extendedKeyUsage = serverAuth, clientAuth
 subjectAltName = IP:127.0.0.1
 ";
 
@@ -68,10 +72,21 @@ impl Certificate {
 
     /// Trust in nobody else.
     pub(in crate::stores) fn trust(&self) -> Result<Arc<ClientConfig>> {
+        trust_in(vec![self.read()?])
+    }
+
+    /// Trust in nobody else, for servers that in turn trust nobody else: the client shows the same certificate.
+    #[cfg(feature = "seaweedfs")]
+    pub(in crate::stores) fn mutual(&self) -> Result<Arc<ClientConfig>> {
+        let key = PrivateKeyDer::from_pem_file(&self.key)
+            .with_context(|| format!("`{}` is no key", self.key.display()))?;
+        trust_and_show(vec![self.read()?], key)
+    }
+
+    fn read(&self) -> Result<CertificateDer<'static>> {
         let file = self.file.display();
-        let certificate = CertificateDer::from_pem_file(&self.file)
-            .with_context(|| format!("`{file}` is no certificate"))?;
-        trust_in(vec![certificate])
+        Ok(CertificateDer::from_pem_file(&self.file)
+            .with_context(|| format!("`{file}` is no certificate"))?)
     }
 }
 

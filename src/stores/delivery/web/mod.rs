@@ -13,7 +13,7 @@ mod visitor;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
-#[cfg(feature = "page")]
+#[cfg(any(feature = "page", feature = "seaweedfs"))]
 pub(in crate::stores) use self::certificate::{Certificate, OPENSSL};
 use self::client::{Client, Target};
 #[cfg(feature = "page")]

@@ -1,0 +1,251 @@
+//! A private SeaweedFS: a master, and a server of the volumes that it has made.
+//!
+//! Nobody else gets in: file ids are read and written with a token only, and what has no tokens (the master's pages, and what the
+//! two servers say to each other) is answered to whoever shows the certificate that lies in the store's directory.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, ensure};
+use rustls::ClientConfig;
+
+use super::super::web::Certificate;
+use super::WEED;
+use super::token::Signer;
+use crate::host::server::{Launch, Server, free_port, password, write_secret};
+use crate::store::*;
+use crate::stores::common::servers::{START_PATIENCE, STOP_PATIENCE, on_free_port};
+use crate::wire::buffer::Address;
+use crate::wire::http::Request;
+use crate::wire::http1::{Endpoint, Http, Manners, Version};
+
+/// As many as SeaweedFS makes at first for blobs of one copy.
+pub(super) const VOLUMES: usize = 7;
+
+/// What a session needs.
+#[derive(Clone)]
+pub(super) struct Access {
+    pub(super) volumes: Endpoint,
+    /// As requests name it.
+    pub(super) host: String,
+    /// The numbers of the volumes.
+    pub(super) ids: [u32; VOLUMES],
+    pub(super) writes: Signer,
+    pub(super) reads: Signer,
+    pub(super) timeout: Duration,
+}
+
+/// Where its servers listen, on loopback.
+#[derive(Clone, Copy)]
+struct Ports {
+    master: u16,
+    master_grpc: u16,
+    volumes: u16,
+    volumes_grpc: u16,
+}
+
+impl Ports {
+    /// One that was free, and others that are.
+    fn beside(master: u16) -> Result<Ports> {
+        let (master_grpc, volumes, volumes_grpc) = (free_port()?, free_port()?, free_port()?);
+        Ok(Ports { master, master_grpc, volumes, volumes_grpc })
+    }
+}
+
+pub(super) struct Instance {
+    // Stopped in this order.
+    volumes: Server,
+    master: Server,
+    ports: Ports,
+    ids: [u32; VOLUMES],
+    writes: Signer,
+    reads: Signer,
+    pub(super) version: String,
+}
+
+impl Instance {
+    pub(super) fn start(setup: &Setup) -> Result<Instance> {
+        let program = WEED.find()?;
+        let data = setup.dir.join("data");
+        let mut running =
+            on_free_port(|port| Running::start(setup, &program.path, Ports::beside(port)?, &data))?;
+        if setup.mode == Mode::Create {
+            running.grow(setup.op_timeout)?;
+        }
+        running.serving(&data, program.version)
+    }
+
+    pub(super) fn access(&self, setup: &Setup) -> Access {
+        Access {
+            volumes: Endpoint { address: loopback(self.ports.volumes), tls: None },
+            host: format!("127.0.0.1:{}", self.ports.volumes),
+            ids: self.ids,
+            writes: self.writes.clone(),
+            reads: self.reads.clone(),
+            timeout: setup.op_timeout,
+        }
+    }
+
+    pub(super) fn servers(&self) -> Vec<&Server> {
+        vec![&self.volumes, &self.master]
+    }
+
+    pub(super) fn stop(mut self) -> Result<()> {
+        self.volumes.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?;
+        Ok(self.master.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?)
+    }
+}
+
+fn loopback(port: u16) -> Address {
+    Address::Host("127.0.0.1".to_owned(), port)
+}
+
+/// Both servers, as they run.
+struct Running {
+    volumes: Server,
+    master: Server,
+    ports: Ports,
+    trust: Arc<ClientConfig>,
+    writes: String,
+    reads: String,
+}
+
+impl Running {
+    /// Starts both in a directory of their own, in which `data` has the files of the volumes.
+    fn start(setup: &Setup, program: &Path, ports: Ports, data: &Path) -> Result<Running> {
+        let certificate = Certificate::make(setup)?;
+        let (writes, reads) = (password()?, password()?);
+        write_configuration(setup.dir, &certificate, &writes, &reads)?;
+        let master_dir = setup.dir.join("master");
+        // Who it is and which volumes there are it is told by the server of volumes; the ports of before would be others' now.
+        crate::host::place::remove_tree(&master_dir).ok();
+        std::fs::create_dir_all(&master_dir)?;
+        std::fs::create_dir_all(data)?;
+        let launch = |log: &str| {
+            Launch::new(program, setup.dir)
+                .log(setup.dir.join(log))
+                // Where it would look for settings of its user's.
+                .env("HOME", setup.dir)
+                .arg("-logtostderr=true")
+        };
+        let Ports { master, master_grpc, volumes, volumes_grpc } = ports;
+        let of_master = launch("master.log")
+            .args(["master", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-peers=none", "-telemetry=false"])
+            .arg(format!("-port={master}"))
+            .arg(format!("-port.grpc={master_grpc}"))
+            .arg(directory("-mdir=", &master_dir));
+        let mut master = Server::start(&of_master)?;
+        // Where the other one does not reach it at once, that waits for seconds.
+        master.wait_until_ready(START_PATIENCE, || connects(ports.master_grpc, setup.op_timeout))?;
+        let of_volumes = launch("volume.log")
+            .args(["volume", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-preStopSeconds=0"])
+            .arg(format!("-port={volumes}"))
+            .arg(format!("-port.grpc={volumes_grpc}"))
+            .arg(format!("-master=127.0.0.1:{}.{master_grpc}", ports.master))
+            .arg(format!("-max={VOLUMES}"))
+            .arg(directory("-dir=", data));
+        let volumes = Server::start(&of_volumes)?;
+        let mut running = Running { volumes, master, ports, trust: certificate.mutual()?, writes, reads };
+        running.wait_for_volumes(setup.op_timeout)?;
+        Ok(running)
+    }
+
+    /// Waits until the server of volumes has been heard by its master.
+    fn wait_for_volumes(&mut self, timeout: Duration) -> Result<()> {
+        let port = self.ports.volumes;
+        let health = || -> anyhow::Result<()> {
+            let answer = ask(port, None, "GET", "/healthz", timeout)?;
+            ensure!(answer.0 == 200, "it says that it is not well: {}", answer.1);
+            Ok(())
+        };
+        Ok(self.volumes.wait_until_ready(START_PATIENCE, health)?)
+    }
+
+    /// Has its master make the volumes, which may take it a moment.
+    fn grow(&mut self, timeout: Duration) -> Result<()> {
+        let (port, trust) = (self.ports.master, Arc::clone(&self.trust));
+        let path = format!("/vol/grow?count={VOLUMES}&replication=000");
+        let grown = || -> anyhow::Result<()> {
+            let (status, said) = ask(port, Some(&trust), "GET", &path, timeout)?;
+            ensure!(status == 200, "it makes no volumes: {said}");
+            Ok(())
+        };
+        Ok(self.master.wait_until_ready(START_PATIENCE, grown)?)
+    }
+
+    fn serving(self, data: &Path, version: String) -> Result<Instance> {
+        let Running { volumes, master, ports, writes, reads, .. } = self;
+        let (writes, reads) = (Signer::new(&writes), Signer::new(&reads));
+        Ok(Instance { volumes, master, ports, ids: volumes_in(data)?, writes, reads, version })
+    }
+}
+
+/// The numbers of the volumes in a directory, by the names of their files.
+fn volumes_in(data: &Path) -> Result<[u32; VOLUMES]> {
+    let number = |path: PathBuf| -> Option<u32> {
+        (path.extension()? == "dat").then_some(())?;
+        path.file_stem()?.to_str()?.parse().ok()
+    };
+    let mut ids: Vec<u32> =
+        std::fs::read_dir(data)?.flatten().filter_map(|entry| number(entry.path())).collect();
+    ids.sort_unstable();
+    let found = ids.len();
+    ids.try_into()
+        .map_err(|_other| Error::Failed(anyhow!("SeaweedFS has {found} volumes where {VOLUMES} were made")))
+}
+
+fn directory(flag: &str, directory: &Path) -> std::ffi::OsString {
+    let mut argument = std::ffi::OsString::from(flag);
+    argument.push(directory);
+    argument
+}
+
+/// What both servers read before anything of the user's or the system's: keys of tokens, and whom they talk to.
+fn write_configuration(dir: &Path, certificate: &Certificate, writes: &str, reads: &str) -> Result<()> {
+    let file = certificate.file.to_str().context("the directory's path is not text")?;
+    let key = certificate.key.to_str().context("the directory's path is not text")?;
+    let shown = |keys: &str| format!("cert = '{file}'\nkey = '{key}'\n{keys}");
+    let authority = format!("ca = '{file}'\n");
+    let text = format!(
+        "[jwt.signing]\nkey = '{writes}'\n[jwt.signing.read]\nkey = '{reads}'\n[grpc]\n{authority}\
+         [grpc.master]\n{0}[grpc.volume]\n{0}[grpc.client]\n{0}[https.master]\n{1}",
+        shown(""),
+        shown(&authority)
+    );
+    write_secret(&dir.join("security.toml"), &text)?;
+    for name in ["master.toml", "volume.toml"] {
+        write_secret(&dir.join(name), "")?;
+    }
+    Ok(())
+}
+
+fn connects(port: u16, timeout: Duration) -> anyhow::Result<()> {
+    Ok(client(port, None, timeout).connect()?)
+}
+
+fn client(port: u16, trust: Option<&Arc<ClientConfig>>, timeout: Duration) -> Http {
+    let manners = Manners {
+        version: Version::One,
+        keep_alive: false,
+        acknowledge_at_once: false,
+        repeat: false,
+        timeout,
+    };
+    Http::new(Endpoint { address: loopback(port), tls: trust.cloned() }, manners)
+}
+
+/// The status of one answer, and what it says.
+fn ask(
+    port: u16,
+    trust: Option<&Arc<ClientConfig>>,
+    method: &'static str,
+    path: &str,
+    timeout: Duration,
+) -> anyhow::Result<(u16, String)> {
+    let (host, mut said) = (format!("127.0.0.1:{port}"), Vec::new());
+    let request = Request { method, host: &host, path, headers: "", body: None };
+    let answer = client(port, trust, timeout).ask(&request, &mut |piece| said.extend_from_slice(piece))?;
+    said.extend_from_slice(&answer.refusal);
+    Ok((answer.status, String::from_utf8_lossy(&said).trim().to_owned()))
+}

