@@ -18,6 +18,7 @@ pub mod ranking;
 mod reference;
 pub mod runs;
 pub mod summary;
+pub mod upkeep;
 pub mod warnings;
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use super::view::standing::{all_compared, baselines};
+use crate::judge::upkeep;
 use crate::result::{Against, Cell, Interval, Matrix, MatrixCell, RunResult};
 use crate::shown;
 
@@ -48,6 +49,8 @@ const COLUMNS: &[&str] = &[
     "device_written_bytes",
     "hot_blobs_share",
     "hot_bytes_share",
+    "backup_bytes",
+    "disk_left_bytes",
     "leader",
     "not_ranked",
 ];
@@ -157,6 +160,7 @@ fn line(cell: &Cell) -> Vec<String> {
     line.extend([cell.client_peak_bytes, cell.server_peak_bytes].map(text));
     line.extend([cell.device_reads, cell.device_read_bytes, cell.device_written_bytes].map(text));
     line.extend([cell.hot.map(|hot| hot.blobs_share), cell.hot.map(|hot| hot.bytes_share)].map(text));
+    line.extend([upkeep::backup_bytes(cell), upkeep::left_bytes(cell)].map(text));
     line.push(cell.leader.to_string());
     line.push(text(cell.not_ranked.as_ref().map(crate::words::why)));
     line

@@ -17,6 +17,7 @@ mod section;
 pub mod sections;
 pub mod terminal;
 pub mod tried;
+mod upkeep;
 mod view;
 
 #[cfg(test)]

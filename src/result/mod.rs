@@ -18,6 +18,7 @@ mod program;
 mod reason;
 mod round;
 mod subject;
+mod upkeep;
 mod warning;
 
 use schemars::JsonSchema;
@@ -40,6 +41,7 @@ pub use self::round::{
     VerifiedFrom,
 };
 pub use self::subject::{CandidateResult, CorpusResult, Footprint, PhaseResult, Picture, Promise, Status};
+pub use self::upkeep::Upkeep;
 pub use self::warning::{
     ComparedFrom, Disturbed, OddRound, Others, OwnShare, Partly, RoundsCut, Seen, Speed, Warning, Weight,
     Where,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::counters::Counters;
-use super::{Footprint, HotShare};
+use super::{Footprint, HotShare, Upkeep};
 use crate::corpus::CorpusId;
 
 /// What the pilot fixed before round 1; it never changes between rounds.
@@ -169,6 +169,9 @@ pub struct Round {
     /// Bytes of the blobs that are there after the phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live_bytes: Option<u64>,
+    /// What was done with the whole store; phases that an operator does only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upkeep: Option<Upkeep>,
     /// Open loops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<OpenLoop>,

@@ -1,6 +1,6 @@
 //! What a store can do with the options that it was given.
 
-use super::{Durability, Error, Result};
+use super::{Backup, Durability, Error, Result};
 
 /// What a store can do with the options it was given. A flag that is true is tested; one that is false must
 /// refuse.
@@ -30,6 +30,8 @@ pub struct Caps {
     pub one_transaction: Option<View>,
     /// The largest blob it takes, and where that limit is from.
     pub blob_bytes_max: Option<Limit>,
+    /// How it is backed up; not in a server of somebody else's, nor in one that candidates share.
+    pub backup: Backup,
 }
 
 impl Caps {
@@ -47,6 +49,7 @@ impl Caps {
         catalogue: true,
         one_transaction: Some(View::Snapshot),
         blob_bytes_max: None,
+        backup: Backup::UNSAID,
     };
 }
 

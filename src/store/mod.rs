@@ -5,6 +5,7 @@
 //! Adapters never read a clock, print, or choose durability: the engine does that for all of them alike.
 
 mod adapter;
+mod backup;
 mod caps;
 mod desk;
 mod durability;
@@ -17,6 +18,7 @@ mod session;
 mod traits;
 
 pub use self::adapter::{Adapter, Common, Contact, Facts, Mode, Needs, Setup};
+pub use self::backup::{Backup, Means};
 pub use self::caps::{Caps, Kind, Limit, View};
 pub use self::desk::{Desk, content_key};
 pub use self::durability::{Durability, Integrity, Loss, Losses, NoticedBy};

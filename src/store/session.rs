@@ -43,6 +43,17 @@ pub trait Store: Sync + Send {
         Ok(())
     }
 
+    /// Writes all that it holds into an empty directory, by its own means and while it is open, and nothing elsewhere. Whoever calls
+    /// it flushes the file system afterwards. `Unsupported` where [`super::Caps::backup`] says another way, or a program is missing.
+    fn back_up(&self, _to: &Path) -> Result<()> {
+        Err(Error::Unsupported("a backup"))
+    }
+
+    /// Loads what [`Store::back_up`] dumped, into a store that was just made and holds nothing.
+    fn restore(&self, _from: &Path) -> Result<()> {
+        Err(Error::Unsupported("loading a dump"))
+    }
+
     /// Makes the catalogue of uploads where there is none, and takes out entries whose blob was never stored because
     /// somebody died half way. Called once, before any session asks for it.
     fn open_catalogue(&self) -> Result<()> {

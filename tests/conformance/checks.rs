@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::bench::{Bench, Hand, World, blob};
 use crate::subjects::Subject;
-use crate::{catalogues, flips, flushes, kills, lazy, outside, pages, processes, transactions};
+use crate::{backups, catalogues, flips, flushes, kills, lazy, outside, pages, processes, transactions};
 
 /// What a check is given: the world, and what is tried in it.
 pub struct Case<'a> {
@@ -110,6 +110,8 @@ pub const ALL: &[Check] = &[
         |subject| subject.caps().catalogue && subject.plain,
         catalogues::forgets_unfinished_uploads,
     ),
+    own("backs-up-and-restores", backups::applies, backups::backs_up_and_restores),
+    open("refuses-a-backup", backups::refuses, backups::refuses_a_backup),
     open("serves-by-as-many-processes", |subject| subject.has_option("workers"), serves_by_as_many_processes),
     open("facts-stay", always, facts_stay),
     // What a server writes by itself, such as its statistics, is no work that it was given.

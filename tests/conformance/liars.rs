@@ -12,8 +12,8 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use blobwise::host::server::{Launch, Server};
 use blobwise::store::{
-    Adapter, Caps, Catalogue, Durability, Error, Facts, Integrity, Key, Kind, Limit, Loss, Losses, ManySink,
-    Mode, Needs, OptionSpec, Options, Session, Setup, Sink, Span, Split, Store, Traits, Values, View,
+    Adapter, Backup, Caps, Catalogue, Durability, Error, Facts, Integrity, Key, Kind, Limit, Loss, Losses,
+    ManySink, Means, Mode, Needs, OptionSpec, Options, Session, Setup, Sink, Span, Split, Store, Traits, Values, View,
 };
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;
@@ -71,6 +71,13 @@ const LIARS: &[Liar] = &[
     Liar { adapter: &SQLITE, ..liar("finds-without-counting", &["catalogues-uploads"]) },
     Liar { adapter: &SQLITE, ..liar("rolls-nothing-back", &["catalogues-uploads"]) },
     Liar { adapter: &SQLITE, ..liar("keeps-unfinished-uploads", &["forgets-unfinished-uploads"]) },
+    Liar { adapter: &FILES, ..liar("backup-leaves-one-out", &["backs-up-and-restores"]) },
+    Liar { adapter: &FILES, ..liar("backup-cuts-one-short", &["backs-up-and-restores"]) },
+    Liar { adapter: &FILES, ..liar("backup-returns-before-it-is-complete", &["backs-up-and-restores"]) },
+    Liar { adapter: &FILES, ..liar("backup-follows-the-store", &["backs-up-and-restores"]) },
+    Liar { adapter: &FILES, ..liar("backup-changes-the-store", &["backs-up-and-restores"]) },
+    Liar { adapter: &FILES, ..liar("claims-backups-and-refuses", &["backs-up-and-restores"]) },
+    Liar { adapter: &FILES, ..liar("undeclared-backup", &["refuses-a-backup"]) },
     liar("catalogue-undeclared", &["refuses-a-catalogue"]),
     liar("over-the-limit-accepted", &["refuses-a-blob-over-the-limit"]),
     liar("counts-in-facts", &["facts-stay"]),
@@ -107,6 +114,7 @@ const LEFT_SECONDS: &str = "20";
 const INNER: &str = "files/packed";
 
 static EMBEDDED: LazyLock<Adapter> = LazyLock::new(|| adapter("liar", Kind::Embedded));
+static FILES: LazyLock<Adapter> = LazyLock::new(|| adapter("files/liar", Kind::Files));
 static SQLITE: LazyLock<Adapter> = LazyLock::new(|| adapter("liar-sqlite", Kind::Embedded));
 static LMDB: LazyLock<Adapter> = LazyLock::new(|| adapter("lmdb/liar", Kind::Embedded));
 static SERVER: LazyLock<Adapter> = LazyLock::new(|| adapter("liar-server", Kind::Server));
@@ -140,6 +148,7 @@ type Open = fn(&Setup) -> blobwise::store::Result<Box<dyn Store>>;
 fn adapter(name: &'static str, kind: Kind) -> Adapter {
     let (options, open): (&'static [OptionSpec], Open) = match name {
         "liar" => (&[LIE], |setup| open(setup, INNER)),
+        "files/liar" => (&[LIE], |setup| open(setup, "files/hashed")),
         "liar-sqlite" => (&[LIE], |setup| open(setup, "sqlite")),
         "lmdb/liar" => (&[LIE], |setup| open(setup, "lmdb")),
         "nginx/liar" => (&[LIE, WORKERS], |setup| open(setup, "nginx")),
@@ -179,6 +188,7 @@ fn adapter(name: &'static str, kind: Kind) -> Adapter {
 /// What a liar wraps.
 fn inner_of(name: &str) -> &'static str {
     match name {
+        "files/liar" => "files/hashed",
         "liar-sqlite" => "sqlite",
         "lmdb/liar" => "lmdb",
         "nginx/liar" => "nginx",
@@ -223,6 +233,12 @@ fn caps(options: &Options) -> Caps {
             _ => None,
         },
         blob_bytes_max: Some(LIMIT).filter(|_| lie == "over-the-limit-accepted"),
+        backup: match lie {
+            _ if lie.starts_with("backup-") || lie == "claims-backups-and-refuses" => {
+                Backup::Image(Means { by: "a liar", words: "a liar's word", link: "" })
+            }
+            _ => Backup::None("a liar keeps none"),
+        },
     }
 }
 
@@ -314,6 +330,8 @@ fn open(setup: &Setup, inner: &str) -> blobwise::store::Result<Box<dyn Store>> {
     let adapter = inner_adapter(inner).ok_or(Error::Unsupported("an inner store that is not compiled in"))?;
     let changed: &[(&str, &str)] = match lie.as_str() {
         "never-purges" => &[("delete", "lazy")],
+        // In this way a name of the same file changes with it.
+        "backup-follows-the-store" => &[("put", "in-place")],
         // In this way it looks at no checksum.
         "claims-checksums" => &[("put", "in-place")],
         _ => &[],
@@ -350,6 +368,29 @@ fn open(setup: &Setup, inner: &str) -> blobwise::store::Result<Box<dyn Store>> {
         held: Mutex::default(),
         lie,
     }))
+}
+
+/// The files below a directory, in the order of their names.
+fn files_below(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut open = vec![dir.to_owned()];
+    while let Some(dir) = open.pop() {
+        for entry in std::fs::read_dir(dir)? {
+            let path = entry?.path();
+            if path.is_dir() { open.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn link_tree(from: &Path, to: &Path) -> std::io::Result<()> {
+    for file in files_below(from)? {
+        let target = to.join(file.strip_prefix(from).unwrap_or(&file));
+        std::fs::create_dir_all(target.parent().unwrap_or(to))?;
+        std::fs::hard_link(file, target)?;
+    }
+    Ok(())
 }
 
 impl LyingStore {
@@ -426,6 +467,37 @@ impl Store for LyingStore {
             "keeps-unfinished-uploads" if self.mode == Mode::Open => Ok(()),
             _ => self.inner.open_catalogue(),
         }
+    }
+
+    fn back_up(&self, to: &Path) -> blobwise::store::Result<()> {
+        match self.lie.as_str() {
+            "backup-follows-the-store" => {
+                // Names of the same files, as a snapshot by links would be.
+                return Ok(link_tree(&self.dir, to)?);
+            }
+            "backup-leaves-one-out" | "backup-cuts-one-short" | "backup-returns-before-it-is-complete" => {
+                self.inner.back_up(to)?;
+            }
+            "backup-changes-the-store" => {
+                self.inner.back_up(to)?;
+                let files = files_below(&self.dir)?;
+                return Ok(files.iter().try_for_each(std::fs::remove_file)?);
+            }
+            "undeclared-backup" => return self.inner.back_up(to),
+            _ => return Err(Error::Unsupported("a backup")),
+        }
+        let mut files = files_below(to)?;
+        files.retain(|path| path.metadata().is_ok_and(|metadata| metadata.len() > 0));
+        match self.lie.as_str() {
+            "backup-leaves-one-out" => std::fs::remove_file(&files[0])?,
+            "backup-cuts-one-short" => {
+                let file = File::options().write(true).open(&files[0])?;
+                file.set_len(file.metadata()?.len() - 1)?;
+            }
+            // What a copy is half way.
+            _ => files[files.len() / 2..].iter().try_for_each(std::fs::remove_file)?,
+        }
+        Ok(())
     }
 
     fn purge(&self) -> blobwise::store::Result<()> {

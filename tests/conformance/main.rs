@@ -6,6 +6,7 @@
 
 #[path = "../common/arguments.rs"]
 mod arguments;
+mod backups;
 mod bench;
 mod catalogues;
 mod checks;

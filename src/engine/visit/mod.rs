@@ -5,7 +5,7 @@ mod last;
 mod possible;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -53,7 +53,12 @@ fn directory(run: &Run, subject: Subject, turn: Turn) -> PathBuf {
 /// Removes what a visit left that was killed.
 fn clear(run: &Run, subject: Subject, turn: Turn) -> Result<()> {
     let place = run.place_of(subject.candidate);
-    remove_tree(&directory(run, subject, turn)).and(machine::sync_filesystem(place))
+    remove_all(&directory(run, subject, turn)).and(machine::sync_filesystem(place))
+}
+
+/// Removes the directory of a visit, and those beside it.
+fn remove_all(dir: &Path) -> Result<()> {
+    work::beside(dir).iter().map(|beside| remove_tree(beside)).fold(remove_tree(dir), Result::and)
 }
 
 /// What a visit has brought before it has begun.
@@ -99,6 +104,7 @@ fn visit_here(
         warm: false,
         share_opened: None,
         has_put_off: false,
+        backup: None,
         aged_bytes: 0,
         memory: MemoryBaseline::take(),
         limit: group.map(|group| Limit::new(group, turn.own_memory)),
@@ -123,7 +129,7 @@ fn visit_here(
         None => error,
     });
     // What cannot be removed stays for the next run; no candidate is measured beside it without being told.
-    let outcome = outcome.and(remove_tree(&dir)).and(machine::sync_filesystem(place));
+    let outcome = outcome.and(remove_all(&dir)).and(machine::sync_filesystem(place));
     // What a visit leaves to be written takes no longer than the visit did.
     let patience = (machine::uptime() - begin).min(QUIET_PATIENCE);
     machine::wait_until_quiet(run.device_of(subject.candidate), patience);

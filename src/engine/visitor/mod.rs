@@ -17,6 +17,7 @@ pub use self::limit::OwnMemory;
 use super::ops::State;
 use super::resources::{Idle, MemoryBaseline};
 use super::verify::verify;
+use super::work::KeptBackup;
 use super::workers::clock::HostClock;
 use super::workers::worker::{Uploads, verify_uploads};
 use crate::corpus::Corpus;
@@ -224,6 +225,8 @@ pub(super) struct Visitor<'a> {
     pub(super) share_opened: Option<f64>,
     /// Whether something was written, or opened anew, since the store caught up with what it puts off.
     pub(super) has_put_off: bool,
+    /// A backup that is there to be restored.
+    pub(super) backup: Option<KeptBackup>,
     /// Bytes overwritten by ageing.
     pub(super) aged_bytes: u64,
     pub(super) memory: MemoryBaseline,

@@ -4,6 +4,7 @@ mod age;
 mod cold;
 mod crash;
 mod disk;
+mod operate;
 mod ops;
 mod pages;
 mod purge;
@@ -15,6 +16,8 @@ mod uploads;
 use std::collections::BTreeMap;
 
 use anyhow::Result;
+
+pub(super) use self::operate::{KeptBackup, beside};
 
 use super::visitor::{Done, PilotVisit, Visitor};
 use crate::corpus::CorpusId;
@@ -33,6 +36,7 @@ static TABLE: &[&dyn Work] = &[
     &uploads::Uploads,
     &pages::Pages,
     &age::Age,
+    &operate::Operate,
     &crash::Crash,
     &disk::Disk,
     #[cfg(test)]

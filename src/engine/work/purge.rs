@@ -40,7 +40,7 @@ impl Work for Purge {
         visitor.begin_memory();
         let (store, _) = visitor.store()?;
         meter.start(&store.servers());
-        worker::purge(&visitor.run.clock, store, &mut tally)?;
+        worker::whole(&visitor.run.clock, &mut tally, || store.purge())?;
         meter.stop(&store.servers());
         let mut round = visitor.new_round(0);
         visitor.settle(phase, &mut meter, &mut round)?;

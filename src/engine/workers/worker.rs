@@ -543,16 +543,19 @@ pub fn bands(lists: &[Vec<PlannedOp>], batch: usize) -> [bool; BANDS.len()] {
     bands
 }
 
-/// Carries out deletes that were only marked, as one timed op.
-pub fn purge<C: Clock>(clock: &C, store: &dyn Store, tally: &mut Tally) -> Result<()> {
+/// Does something with the whole store, as one timed op. One that fails is none: what it was about has no figure.
+pub fn whole<C: Clock, T>(clock: &C, tally: &mut Tally, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let start = clock.now();
-    store.purge()?;
+    let done = work()?;
     let end = clock.now();
     tally.first_apart = false;
+    if tally.ops == 0 {
+        tally.begin = start;
+    }
     tally.ops += 1;
-    (tally.begin, tally.end) = (start, end);
+    tally.end = end;
     tally.record(0, Times { due: start, start, end });
-    Ok(())
+    Ok(done)
 }
 
 /// Opens a store and reads one blob, as one timed op; returns the open store.

@@ -1,5 +1,6 @@
 //! The directory that a run works in: ours alone, marked and locked, so that nothing else is ever removed.
 
+mod copies;
 mod held;
 mod mark;
 mod removal;
@@ -13,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use rand::TryRng;
 use rustix::fs::{Dir, Mode, OFlags};
 
+pub use self::copies::copy_tree;
 pub use self::held::Held;
 use self::mark::Ours;
 pub use self::removal::remove_tree;

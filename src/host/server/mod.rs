@@ -634,26 +634,7 @@ pub fn from_cache(
         }
         outcome?;
     }
-    copy_tree(&kept, target).with_context(|| format!("cannot copy `{}`", kept.display()))
-}
-
-fn copy_tree(from: &Path, to: &Path) -> Result<()> {
-    std::fs::create_dir_all(to)?;
-    for entry in std::fs::read_dir(from)? {
-        let entry = entry?;
-        let (source, target) = (entry.path(), to.join(entry.file_name()));
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            copy_tree(&source, &target)?;
-        } else if kind.is_symlink() {
-            std::os::unix::fs::symlink(std::fs::read_link(&source)?, &target)?;
-        } else if kind.is_file() {
-            std::fs::copy(&source, &target)?;
-        }
-    }
-    // PostgreSQL refuses a data directory that others may enter.
-    std::fs::set_permissions(to, std::fs::metadata(from)?.permissions())?;
-    Ok(())
+    crate::host::place::copy_tree(&kept, target).with_context(|| format!("cannot copy `{}`", kept.display()))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::super::cells::{op_ns, series};
 use super::super::compare::rank;
 use super::super::ranking;
+use super::super::upkeep::is_upkeep;
 use super::{Question, asked, cells_of, eligible, standard, subject, titled};
 use crate::plan::text::Design;
 use crate::result::{
@@ -17,7 +18,11 @@ pub fn advice(plan: &Design, result: &RunResult) -> Option<Advice> {
     }
     let unfit = unfit(plan, result);
     let questions = asked(plan, result).into_iter().chain(standard(plan, result));
-    let mixed = questions.filter(|question| plan.mixes(question.writes));
+    // Whole stores are listed or backed up now and then: that has a table of its own, and no part in a worst case of requests.
+    let is_meant = |question: &Question| {
+        plan.mixes(question.writes) && !question.phases.iter().any(|phase| is_upkeep(result, phase))
+    };
+    let mixed = questions.filter(is_meant);
     let situations: Vec<Situation> =
         mixed.filter_map(|question| situation(plan, result, &unfit, &question)).collect();
     let one_place = one_place(plan.request_ns, &situations);

@@ -28,6 +28,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         get_many: false,
         catalogue: false,
         one_transaction: None,
+        backup: Backup::None("a baseline: nobody keeps files in it"),
         ..Caps::ALL
     },
     loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },

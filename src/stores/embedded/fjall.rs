@@ -38,6 +38,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         list: KeyForm::of(options) == KeyForm::Digest,
         catalogue: false,
         blob_bytes_max: Some(LIMIT),
+        backup: BACKUP,
         ..Caps::ALL
     },
     loss,
@@ -50,6 +51,12 @@ pub(super) const ADAPTER: Adapter = Adapter {
 
 /// fjall counts the bytes of a value in 32 bits.
 const LIMIT: Limit = Limit { bytes: u32::MAX as u64 - 64, source: "fjall's 32-bit value length" };
+
+const BACKUP: Backup = Backup::Closed(Means {
+    by: "a copy of the closed directory",
+    words: "No function of `Database` copies one that is open",
+    link: "https://docs.rs/fjall/latest/fjall/struct.Database.html",
+});
 
 /// fjall writes each insert to its journal in the kernel's cache, so that a killed process loses nothing, and
 /// recovers from the journal up to the last whole entry after a power cut; `persist(SyncAll)` flushes it.

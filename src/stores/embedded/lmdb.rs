@@ -1,8 +1,10 @@
 //! LMDB through heed: one memory-mapped B+tree, one writer at a time, reads lent from the map.
 
+use std::path::Path;
+
 use anyhow::Context;
 use heed::types::Bytes;
-use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, MdbError, RoTxn, WithTls};
+use heed::{CommitOrAbort, CompactionOption, Database, Env, EnvFlags, EnvOpenOptions, MdbError, RoTxn, WithTls};
 
 use crate::store::*;
 use crate::stores::common::failed::HasFailed;
@@ -34,6 +36,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         list: KeyForm::of(options) == KeyForm::Digest,
         catalogue: false,
         blob_bytes_max: Some(LIMIT),
+        backup: BACKUP,
         ..Caps::ALL
     },
     loss,
@@ -46,6 +49,12 @@ pub(super) const ADAPTER: Adapter = Adapter {
 
 /// LMDB's MAXDATASIZE.
 const LIMIT: Limit = Limit { bytes: 0xffff_ffff, source: "LMDB's MAXDATASIZE" };
+
+const BACKUP: Backup = Backup::Image(Means {
+    by: "`mdb_env_copy`",
+    words: "This function may be used to make a backup of an existing environment",
+    link: "http://www.lmdb.tech/doc/group__mdb.html",
+});
 
 /// The vendor's words, in substance. MDB_NOSYNC: a system crash can corrupt the database or lose the last transactions; a killed
 /// process loses nothing, because the pages are in the kernel's cache. MDB_NOMETASYNC: each commit flushes its data and leaves
@@ -154,6 +163,12 @@ impl Store for Lmdb {
             ("map_bytes".into(), info.map_size.to_string()),
             ("page_bytes".into(), self.env.unnamed_database_stat().page_size.to_string()),
         ]))
+    }
+
+    /// Free pages are copied with the others, as its tool does by itself.
+    fn back_up(&self, to: &Path) -> Result<()> {
+        let copy = self.env.copy_to_path(to.join("data.mdb"), CompactionOption::Disabled);
+        copy.map(drop).map_err(from_lmdb)
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -25,6 +25,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         list: KeyForm::of(options) == KeyForm::Digest,
         catalogue: false,
         blob_bytes_max: Some(LIMIT),
+        backup: BACKUP,
         ..Caps::ALL
     },
     loss,
@@ -37,6 +38,12 @@ pub(super) const ADAPTER: Adapter = Adapter {
 
 /// redb's MAX_VALUE_LENGTH is 3 GiB; the pair of key and value has the same bound, so the key's bytes come off.
 const LIMIT: Limit = Limit { bytes: (3 << 30) - 64, source: "redb's MAX_VALUE_LENGTH" };
+
+const BACKUP: Backup = Backup::Closed(Means {
+    by: "a copy of the closed file",
+    words: "No function of `Database` copies one that is open",
+    link: "https://docs.rs/redb/latest/redb/struct.Database.html",
+});
 
 const BLOBS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("blobs");
 

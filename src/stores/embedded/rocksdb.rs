@@ -44,6 +44,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         list: KeyForm::of(options) == KeyForm::Digest,
         catalogue: false,
         blob_bytes_max: Some(LIMIT),
+        backup: BACKUP,
         ..Caps::ALL
     },
     loss,
@@ -56,6 +57,12 @@ pub(super) const ADAPTER: Adapter = Adapter {
 
 /// RocksDB counts the bytes of a value in 32 bits and advises against values above 3 GB.
 const LIMIT: Limit = Limit { bytes: 3 << 30, source: "RocksDB's practical limit of 3 GB a value" };
+
+const BACKUP: Backup = Backup::Closed(Means {
+    by: "a copy of the closed directory",
+    words: "BackupEngine copies an open database; blobwise does not use it",
+    link: "https://github.com/facebook/rocksdb/wiki/How-to-backup-RocksDB",
+});
 
 /// RocksDB's documentation of `WriteOptions::sync`: off, a killed process loses nothing, because the log is in the
 /// kernel's cache, and a power cut may lose recent writes; the log's checksums keep the database consistent.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
+use rusqlite::backup::{Backup as OnlineBackup, StepResult};
 use rusqlite::blob::Blob;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
 
@@ -63,6 +64,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         list: options.text("key") == "digest",
         one_transaction: Some(view(options)),
         blob_bytes_max: Some(LIMIT),
+        backup: BACKUP,
         ..Caps::ALL
     },
     loss,
@@ -85,6 +87,12 @@ const LIMIT: Limit = Limit {
     bytes: 999_999_000,
     source: "SQLITE_MAX_LENGTH of a standard build, less the row's other columns",
 };
+
+const BACKUP: Backup = Backup::Image(Means {
+    by: "the online backup API, in one step",
+    words: "When one step copies all, the source can be read meanwhile and not be written to",
+    link: "https://www.sqlite.org/backup.html",
+});
 
 /// Bytes read or written by one call of the blob handle.
 const PIECE_BYTES: usize = 64 << 10;
@@ -112,6 +120,9 @@ fn loss(options: &Options, durability: Durability) -> Losses {
     Losses { after_kill: Loss::Nothing, after_power_cut }
 }
 
+/// The database's file.
+const FILE: &str = "blobs.sqlite";
+
 struct Sqlite {
     path: PathBuf,
     /// The pragma's value.
@@ -129,7 +140,7 @@ struct Sqlite {
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
-    let path = setup.dir.join("blobs.sqlite");
+    let path = setup.dir.join(FILE);
     let journal = setup.options.text("journal");
     let keeper = Connection::open(&path).with_context(|| format!("cannot open `{}`", path.display()))?;
     let store = Sqlite {
@@ -285,6 +296,22 @@ impl Store for Sqlite {
     /// Of the two ways of journalling.
     fn is_log(&self, path: &Path) -> bool {
         has_name(path, |name| name.ends_with("-wal") || name.ends_with("-journal"))
+    }
+
+    fn back_up(&self, to: &Path) -> Result<()> {
+        const ALL_PAGES: i32 = -1;
+        let source = self.connect()?.connection;
+        let mut copy = Connection::open(to.join(FILE)).map_err(from_sqlite)?;
+        // Whoever asks for a backup flushes it.
+        pragma(&copy, "synchronous", "OFF")?;
+        let step = {
+            let backup = OnlineBackup::new(&source, &mut copy).map_err(from_sqlite)?;
+            backup.step(ALL_PAGES).map_err(from_sqlite)?
+        };
+        if step != StepResult::Done {
+            return Err(Error::Busy);
+        }
+        copy.close().map_err(|(_, error)| from_sqlite(error))
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -14,6 +14,7 @@ use rustix::fs::{AtFlags, FileType, Mode as Permissions, OFlags};
 use rustix::io::Errno;
 
 use super::ramdisk;
+use crate::host::place::copy_tree;
 use crate::host::stdio::Stream;
 use crate::store::*;
 use crate::stores::common::failed::HasFailed;
@@ -86,7 +87,12 @@ pub(in crate::stores) const RAMDISK: Adapter = Adapter {
     kind: Kind::Cache,
     programs: &[],
     options: &[DEPTH, WIDTH, PUT, BUFFER],
-    caps: |options| Caps { durability: &[Durability::None], persistent: false, ..caps(options) },
+    caps: |options| Caps {
+        durability: &[Durability::None],
+        persistent: false,
+        backup: Backup::None("keeps its files in memory: what must last is somewhere else"),
+        ..caps(options)
+    },
     loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
     integrity: |_, _| Integrity::NothingKept,
     traits: |_| Traits::default(),
@@ -142,9 +148,17 @@ fn caps(options: &Options) -> Caps {
         get_many: false,
         catalogue: false,
         one_transaction: None,
+        backup: BACKUP,
         ..Caps::ALL
     }
 }
+
+/// A draft is no blob until it is renamed, so that a tree that is copied while it is used has whole blobs.
+const BACKUP: Backup = Backup::Image(Means {
+    by: "a copy of the tree",
+    words: "-a: preserve as much as possible of the structure and attributes of the original files in the copy",
+    link: "https://www.gnu.org/software/coreutils/manual/html_node/cp-invocation.html",
+});
 
 /// What was written reaches the page cache in the call, so a killed process loses nothing but an in-place write
 /// that was under way. A power cut takes what was not flushed; a file renamed before its data was flushed may
@@ -169,6 +183,8 @@ struct Layout {
 
 struct Files {
     base: File,
+    /// The directory, by its path; for one in memory that of the store, which is empty.
+    dir: PathBuf,
     /// Whether `base` is of a file system in memory that is the store's alone.
     in_memory: bool,
     /// The directory whose files are read by streams of the C library, which know paths only; else by calls of the kernel.
@@ -200,6 +216,7 @@ fn files<const N: usize>(base: File, setup: &Setup, layout: Layout, facts: [(&st
     facts.insert("directories".into(), directories.to_string());
     Files {
         base,
+        dir: setup.dir.to_owned(),
         in_memory: false,
         streams_below: None,
         layout,
@@ -229,6 +246,13 @@ impl Store for Files {
 
     fn facts(&self) -> Result<Facts> {
         Ok(self.facts.clone())
+    }
+
+    fn back_up(&self, to: &Path) -> Result<()> {
+        if self.in_memory {
+            return Err(Error::Unsupported("a backup of files in memory"));
+        }
+        Ok(copy_tree(&self.dir, to)?)
     }
 
     fn memory_bytes(&self) -> Result<Option<u64>> {

@@ -143,6 +143,7 @@ const fn adapter(
             catalogue: false,
             one_transaction: None,
             blob_bytes_max: Some(LIMIT),
+            backup: Backup::None("a page is published anew"),
             ..Caps::ALL
         },
         loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },

@@ -1,11 +1,12 @@
 //! The server behind Redis's candidates: a private one, or keys with a prefix of our own in one of the user's.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 
 use super::{Flavour, Flush};
+use crate::host::place::copy_tree;
 use crate::host::server::{Launch, Server, SocketDir};
 use crate::store::*;
 use crate::stores::common::servers::{OURS, Owner, START_PATIENCE, STOP_PATIENCE, own_name};
@@ -23,6 +24,8 @@ const NAME_FILE: &str = "name";
 pub(super) struct Instance {
     server: Server,
     sockets: SocketDir,
+    /// What it keeps lies here.
+    data: PathBuf,
 }
 
 impl Instance {
@@ -41,7 +44,7 @@ impl Instance {
             .arg("--dir")
             .arg(&data)
             .args(settings(setup));
-        let mut instance = Instance { server: Server::start(&launch)?, sockets };
+        let mut instance = Instance { server: Server::start(&launch)?, sockets, data };
         let address = instance.address();
         instance.server.wait_until_ready(START_PATIENCE, || {
             // It answers with an error for as long as it loads what it kept.
@@ -53,6 +56,28 @@ impl Instance {
 
     pub(super) fn server(&self) -> &Server {
         &self.server
+    }
+
+    /// Copies what it keeps: a snapshot that is made for it, or the log. What was answered is in the log's file.
+    pub(super) fn back_up(&self, keeper: &mut Client, durability: Durability, to: &Path) -> Result<()> {
+        let to = to.join("data");
+        std::fs::create_dir(&to)?;
+        wait_until_idle(keeper)?;
+        if durability == Durability::None {
+            keeper.ask(&[b"BGSAVE"])?;
+            wait_until_idle(keeper)?;
+            let info = info(keeper, "persistence")?;
+            if info.get("rdb_last_bgsave_status").is_none_or(|status| status != "ok") {
+                return Err(Error::Failed(anyhow!("the snapshot failed{}", self.server.log_end())));
+            }
+        }
+        // A rewrite would remove files of the log while they are copied.
+        const REWRITE: &str = "auto-aof-rewrite-percentage";
+        let percentage = setting(keeper, REWRITE)?.unwrap_or_else(|| "100".to_owned());
+        set(keeper, REWRITE, "0")?;
+        let copied = wait_until_idle(keeper).and_then(|()| Ok(copy_tree(&self.data, &to)?));
+        set(keeper, REWRITE, &percentage)?;
+        copied
     }
 
     pub(super) fn address(&self) -> Address {
@@ -191,6 +216,10 @@ pub(super) fn setting(keeper: &mut Client, name: &str) -> Result<Option<String>>
         Err(Error::Failed(error)) if error.is::<Refused>() => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+fn set(keeper: &mut Client, name: &str, value: &str) -> Result<()> {
+    keeper.ask(&[b"CONFIG", b"SET", name.as_bytes(), value.as_bytes()]).map(drop)
 }
 
 /// A section of what the server says of itself.

@@ -87,9 +87,17 @@ fn caps(_: &Options) -> Caps {
         one_transaction: None,
         // `proto-max-bulk-len` is raised to what is needed.
         blob_bytes_max: None,
+        backup: BACKUP,
         ..Caps::ALL
     }
 }
+
+const BACKUP: Backup = Backup::Image(Means {
+    by: "`BGSAVE` and a copy of the snapshot; in the durable classes a copy of the log while it is not rewritten",
+    words: "You can copy RDB files while the database is running. With automatic rewrites off, a copy of the directory of the log is a \
+            backup",
+    link: "https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/",
+});
 
 /// Redis's manual on persistence: the log is written before the answer goes out, and flushed "always" (before the answer too) or
 /// left to the kernel. Without a log nothing is kept but the snapshot that is made when the store is closed.
@@ -258,6 +266,13 @@ impl Store for Redis {
             keeper.ask(&[b"BGREWRITEAOF"])?;
         }
         instance::wait_until_idle(&mut keeper)
+    }
+
+    fn back_up(&self, to: &Path) -> Result<()> {
+        match &self.instance {
+            Some(instance) => instance.back_up(&mut self.keeper(), self.durability, to),
+            None => Err(Error::Unsupported("a backup of a server given by URL")),
+        }
     }
 
     fn servers(&self) -> Vec<&crate::host::server::Server> {

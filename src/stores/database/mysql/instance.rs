@@ -19,12 +19,18 @@ const MARK: &str = "made_by_blobwise";
 pub(super) const PRIVATE_DATABASE: &str = "store";
 /// Where the name of our database is kept between closing and opening.
 const DATABASE_FILE: &str = "database";
+/// The name of a dump.
+const DUMP_FILE: &str = "dump.sql";
+/// How long a dump may take, and loading it: they grow with the store and are no ops.
+const BACKUP_PATIENCE: Duration = Duration::from_secs(3600);
 /// What both sides are set to: the most there is.
 pub(super) const PACKET_MAX: usize = 1 << 30;
 
 /// A private server.
 pub(super) struct Instance {
     server: Server,
+    /// Its program's file.
+    program: PathBuf,
     sockets: SocketDir,
 }
 
@@ -76,7 +82,7 @@ impl Instance {
             .arg(format!("--socket={}", socket.display()))
             .arg(format!("--pid-file={}", sockets.path().join("pid").display()));
         let server = Server::start(&launch)?;
-        let mut instance = Instance { server, sockets };
+        let mut instance = Instance { server, program: program.path, sockets };
         let opts = instance.opts();
         instance.server.wait_until_ready(START_PATIENCE, || {
             let mut connection = Conn::new(opts.clone())?;
@@ -95,9 +101,50 @@ impl Instance {
         OptsBuilder::new().socket(Some(socket.to_string_lossy())).user(Some("root"))
     }
 
+    /// Writes a dump of one database, from one snapshot. In hexadecimal, because a dump is text.
+    pub(super) fn dump(&self, database: &str, to: &Path) -> Result<()> {
+        let program = self.client(&["mariadb-dump", "mysqldump"])?;
+        let launch = Launch::new(&program, to)
+            .args(self.login())
+            .args(["--single-transaction", "--hex-blob"])
+            .arg(format!("--result-file={}", to.join(DUMP_FILE).display()))
+            .arg(database);
+        Ok(run_to_end(&launch, BACKUP_PATIENCE)?)
+    }
+
+    /// Executes a dump, whose tables take the place of those that are there.
+    pub(super) fn load(&self, database: &str, from: &Path) -> Result<()> {
+        let program = self.client(&["mariadb", "mysql"])?;
+        // By its name in the working directory: a path may have signs that the client obeys.
+        let source = format!("--execute=SOURCE {DUMP_FILE}");
+        let launch = Launch::new(&program, from).args(self.login()).arg(source).arg(database);
+        Ok(run_to_end(&launch, BACKUP_PATIENCE)?)
+    }
+
+    /// How its vendor's client programs reach it. No file of the system's or the user's configures them.
+    fn login(&self) -> [String; 4] {
+        let socket = format!("--socket={}", self.sockets.path().join("s").display());
+        let packet = format!("--max-allowed-packet={PACKET_MAX}");
+        ["--no-defaults".to_owned(), socket, "--user=root".to_owned(), packet]
+    }
+
+    fn client(&self, names: &[&str]) -> Result<PathBuf> {
+        beside(&self.program, names).ok_or(Error::Unsupported(
+            "a dump by a server beside which there are no client programs (`apt-get install mariadb-client`)",
+        ))
+    }
+
     pub(super) fn stop(mut self) -> Result<()> {
         Ok(self.server.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?)
     }
+}
+
+/// The first of these programs that lies beside the server, or where its package has those for users.
+fn beside(server: &Path, names: &[&str]) -> Option<PathBuf> {
+    let places = |name: &&str| {
+        [server.with_file_name(name), Path::new("/usr/bin").join(name), Path::new("/usr/local/bin").join(name)]
+    };
+    names.iter().flat_map(places).find(|path| path.is_file())
 }
 
 /// Where a server keeps its temporary files and tables: with the rest, not in the system's directory for such.
@@ -150,13 +197,7 @@ impl Base {
                 run_to_end(&launch, START_PATIENCE)
             }
             Flavour::MariaDb => {
-                let script = ["mariadb-install-db", "mysql_install_db"]
-                    .iter()
-                    .flat_map(|name| {
-                        let beside = self.program.with_file_name(name);
-                        [beside, Path::new("/usr/bin").join(name), Path::new("/usr/local/bin").join(name)]
-                    })
-                    .find(|path| path.is_file())
+                let script = beside(&self.program, &["mariadb-install-db", "mysql_install_db"])
                     .context("no `mariadb-install-db` was found beside `mariadbd`")?;
                 let launch = Launch::new(&script, dir)
                     .arg("--no-defaults")

@@ -104,7 +104,7 @@ pub(in crate::stores) const MYSQL_BLOB: Adapter = Adapter {
     kind: Kind::Server,
     programs: &[MYSQLD],
     options: BLOB_OPTIONS,
-    caps,
+    caps: |options| Caps { backup: MYSQL_BACKUP, ..caps(options) },
     loss,
     integrity: |_, _| MYSQL_INTEGRITY,
     traits: servers::traits,
@@ -119,7 +119,7 @@ pub(in crate::stores) const MYSQL_CHUNKED: Adapter = Adapter {
     kind: Kind::Server,
     programs: &[MYSQLD],
     options: CHUNKED_OPTIONS,
-    caps,
+    caps: |options| Caps { backup: MYSQL_BACKUP, ..caps(options) },
     loss,
     integrity: |_, _| MYSQL_INTEGRITY,
     traits: servers::traits,
@@ -136,7 +136,7 @@ pub(in crate::stores) const MARIADB_BLOB: Adapter = Adapter {
     kind: Kind::Server,
     programs: &[MARIADBD],
     options: BLOB_OPTIONS,
-    caps,
+    caps: |options| Caps { backup: MARIADB_BACKUP, ..caps(options) },
     loss,
     integrity: |_, _| MARIADB_INTEGRITY,
     traits: servers::traits,
@@ -151,7 +151,7 @@ pub(in crate::stores) const MARIADB_CHUNKED: Adapter = Adapter {
     kind: Kind::Server,
     programs: &[MARIADBD],
     options: CHUNKED_OPTIONS,
-    caps,
+    caps: |options| Caps { backup: MARIADB_BACKUP, ..caps(options) },
     loss,
     integrity: |_, _| MARIADB_INTEGRITY,
     traits: servers::traits,
@@ -161,6 +161,20 @@ pub(in crate::stores) const MARIADB_CHUNKED: Adapter = Adapter {
         open(setup, Flavour::MariaDb, Shape::Chunked { piece: setup.options.number("piece") as usize })
     },
 };
+
+/// What the archive of version 8.0.15 has is the server alone: its own `mysqldump` is not beside it, and MariaDB's is another program.
+const MYSQL_BACKUP: Backup = Backup::Closed(Means {
+    by: "a cold backup: the server is shut down, and its directory copied",
+    words: "If you can shut down the MySQL server, you can make a physical backup that consists of all files used by InnoDB to manage \
+            its tables",
+    link: "https://dev.mysql.com/doc/refman/8.0/en/innodb-backup.html",
+});
+
+const MARIADB_BACKUP: Backup = Backup::Dump(Means {
+    by: "`mariadb-dump --single-transaction --hex-blob`, loaded by `mariadb`",
+    words: "It makes logical backups: SQL statements that, executed, make the objects of a database and their data again",
+    link: "https://mariadb.com/kb/en/mariadb-dump/",
+});
 
 /// The largest max_allowed_packet is 1 GiB, for the whole message; 1000 MiB went through in a test.
 const BINARY_LIMIT: Limit = Limit { bytes: 1000 << 20, source: "max_allowed_packet is at most 1 GiB" };
@@ -576,6 +590,20 @@ impl Store for MySql {
         instance::wait_for_purge(&mut keeper)?;
         // The pages that it changed are written as well.
         export(&mut keeper, tables)
+    }
+
+    fn back_up(&self, to: &Path) -> Result<()> {
+        match (&self.host, self.flavour) {
+            (Host::Private(instance), Flavour::MariaDb) => instance.dump(&self.database, to),
+            _ => Err(Error::Unsupported("a dump")),
+        }
+    }
+
+    fn restore(&self, from: &Path) -> Result<()> {
+        match (&self.host, self.flavour) {
+            (Host::Private(instance), Flavour::MariaDb) => instance.load(&self.database, from),
+            _ => Err(Error::Unsupported("loading a dump")),
+        }
     }
 
     fn purge(&self) -> Result<()> {

@@ -1,6 +1,6 @@
 //! The server behind PostgreSQL's candidates: a private one, or a schema of our own in one of the user's.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,12 +24,16 @@ pub(super) const PRIVATE_SCHEMA: &str = "store";
 const SCHEMA_FILE: &str = "schema";
 /// The same for the name of our database in a server that candidates share.
 const DATABASE_FILE: &str = "database";
+/// How long a backup may take: it grows with the store and is no op.
+const BACKUP_PATIENCE: Duration = Duration::from_secs(3600);
 /// First half of the key of the advisory lock that says that a schema is in use; the second is the schema's hash.
 const LOCK_CLASS: i32 = 0x626c_6f62;
 
 /// A private server.
 pub(super) struct Instance {
     server: Server,
+    /// What copies it, where it is installed.
+    base_backup: PathBuf,
     sockets: SocketDir,
     /// Databases whose stores were removed, empty again. To drop one and make another takes most of a second, nearly all of it for
     /// the 300 files that a database has.
@@ -70,7 +74,12 @@ impl Instance {
             launch = launch.arg("-c").arg(setting);
         }
         let server = Server::start(&launch)?;
-        let mut instance = Instance { server, sockets, free_databases: Mutex::default() };
+        let mut instance = Instance {
+            server,
+            base_backup: program.path.with_file_name("pg_basebackup"),
+            sockets,
+            free_databases: Mutex::default(),
+        };
         let config = instance.config(patience);
         let mut refused = None;
         let answers = || match Client::connect(&config).and_then(|mut client| client.run("SELECT 1")) {
@@ -134,6 +143,23 @@ impl Instance {
     /// Takes a database back that holds nothing of its store any more.
     pub(super) fn free_database(&self, database: String) {
         self.free_databases.lock().unwrap_or_else(PoisonError::into_inner).push(database);
+    }
+
+    /// Copies the whole cluster, with the log that was written meanwhile. The vendor's own programs lie beside the server.
+    pub(super) fn back_up(&self, schema: &str, to: &Path) -> Result<()> {
+        if !self.base_backup.is_file() {
+            return Err(Error::Unsupported(
+                "a backup by a server beside which there is no `pg_basebackup` (it comes with the vendor's client programs)",
+            ));
+        }
+        // Not synced by itself, file by file: whoever asks for a backup flushes all of it at once.
+        let launch = Launch::new(&self.base_backup, to)
+            .arg("-h")
+            .arg(self.sockets.path())
+            .args(["-U", USER, "--no-password", "-X", "fetch", "-c", "fast", "--no-sync", "-D"])
+            .arg(to.join("data"));
+        run_to_end(&launch, BACKUP_PATIENCE)?;
+        Ok(std::fs::write(to.join(SCHEMA_FILE), schema)?)
     }
 
     /// Fast shutdown: sessions end, everything is written.

@@ -210,9 +210,17 @@ fn caps(options: &Options, shape: &Shape) -> Caps {
         list: KeyForm::of(options) == KeyForm::Digest,
         one_transaction: Some(view(options)),
         blob_bytes_max: Some(shape.limit()),
+        backup: BACKUP,
         ..Caps::ALL
     }
 }
+
+const BACKUP: Backup = Backup::Image(Means {
+    by: "`pg_basebackup`",
+    words: "The backup is taken without affecting other clients of the database. It is of the whole cluster, with the log that its \
+            pages need",
+    link: "https://www.postgresql.org/docs/current/app-pgbasebackup.html",
+});
 
 /// PostgreSQL's documentation of `synchronous_commit`: off, a crash of the server or the machine may lose the last
 /// commits, up to three times `wal_writer_delay`, but never consistency; on, the log is flushed before commit returns.
@@ -511,6 +519,15 @@ impl Store for Postgres {
 
     fn catch_up(&self) -> Result<()> {
         self.vacuum(Due::Anything)
+    }
+
+    fn back_up(&self, to: &Path) -> Result<()> {
+        match &self.host {
+            Host::Private(instance) => instance.back_up(&self.schema, to),
+            Host::Shared(_) | Host::Theirs => {
+                Err(Error::Unsupported("a backup of a server that is not ours alone"))
+            }
+        }
     }
 
     fn purge(&self) -> Result<()> {

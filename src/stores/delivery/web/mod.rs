@@ -416,9 +416,12 @@ fn caps(behind: &Behind, front: Front, content: Content, options: &Options) -> C
         atomic_put,
         range,
         blob_bytes_max,
+        backup: HANDS_OUT,
         ..inner
     }
 }
+
+const HANDS_OUT: Backup = Backup::None("hands out what another store keeps, which is what is backed up");
 
 fn loss(behind: &Behind, options: &Options, durability: Durability) -> Losses {
     (behind.adapter.loss)(&behind.options(options), durability)

@@ -1,0 +1,332 @@
+//! What an operator does with a whole store: lists everything, backs it up, restores it, and deletes everything.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+
+use super::super::ops::State;
+use super::super::verify::verify;
+use super::super::visitor::{Done, Outcome, Visitor};
+use super::super::workers::tally::Tally;
+use super::super::workers::worker;
+use super::{Applicant, Forecast, Work, ops};
+use crate::host::machine;
+use crate::host::place::{copy_tree, remove_tree};
+use crate::judge::histogram::BANDS;
+use crate::plan::{Class, Deed, Length, Load, OpKind, Phase, StandardPhase};
+use crate::result::Upkeep;
+use crate::rules::READ_SECONDS_MIN;
+use crate::store::{Backup, Durability, Error, Mode, Session, Store};
+
+const NAME: &str = "operate";
+const LIST: &str = "list-all";
+const BACK_UP: &str = "back-up";
+const RESTORE: &str = "restore";
+const DELETE: &str = "delete-all";
+
+const STANDARD: &[StandardPhase] = &[
+    StandardPhase {
+        id: NAME,
+        about: "what an operator does with a whole store: `list-all`, `back-up`, `restore`, `delete-all`",
+        phases: |_| vec![lists(), backs_up(), restores(), deletes()],
+    },
+    StandardPhase { id: LIST, about: "lists the keys of all blobs, warm, as one op", phases: |_| vec![lists()] },
+    StandardPhase {
+        id: BACK_UP,
+        about: "backs everything up by the store's own means, as one op with the file system's flush; the size of the backup is noted",
+        phases: |_| vec![backs_up()],
+    },
+    StandardPhase {
+        id: RESTORE,
+        about: "makes a store of a backup beside the one that was backed up, and opens it, as one op; every blob in it is compared",
+        phases: |_| vec![restores()],
+    },
+    StandardPhase {
+        id: DELETE,
+        about: "deletes every blob, in the durability class asked for; the disk that is left is noted, and when",
+        phases: |_| vec![deletes()],
+    },
+];
+
+fn lists() -> Phase {
+    Phase::of_deed(NAME, LIST, Deed::new("lists"))
+}
+
+fn backs_up() -> Phase {
+    Phase::of_deed(NAME, BACK_UP, Deed::new("backs up"))
+}
+
+fn restores() -> Phase {
+    Phase::of_deed(NAME, RESTORE, Deed::new("restores"))
+}
+
+fn deletes() -> Phase {
+    let load = Load::of(OpKind::Delete, Length::Share(1.0));
+    Phase { kind: NAME, class: Class::Asked, ..Phase::of_ops(DELETE, load) }
+}
+
+/// See the file.
+pub(super) struct Operate;
+
+impl Work for Operate {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn standard(&self) -> &'static [StandardPhase] {
+        STANDARD
+    }
+
+    fn impossible(&self, applicant: &Applicant<'_>, phase: &Phase) -> Option<String> {
+        if let Some(load) = phase.load() {
+            return ops::impossible(applicant.plan, &applicant.caps, load);
+        }
+        if phase.id == LIST {
+            let why = "no list: there is no request for all keys".to_owned();
+            return (!applicant.caps.list).then_some(why);
+        }
+        let traits = applicant.candidate.traits();
+        if traits.is_external {
+            return Some("no backup: a server given by URL is not ours to dump or to restore into".to_owned());
+        }
+        if traits.shares_server {
+            return Some("no backup: its server is there for other candidates too".to_owned());
+        }
+        if applicant.plan.phases.iter().any(Phase::has_uploads) {
+            return Some("no backup beside uploads: their catalogue would have to be of the same moment".to_owned());
+        }
+        applicant.caps.backup.refusal().map(|why| format!("no backup: {why}"))
+    }
+
+    fn seconds(&self, forecast: &Forecast<'_>) -> f64 {
+        match forecast.phase.load() {
+            Some(load) => ops::seconds(forecast, load),
+            None => forecast.wall * forecast.growth.max(1.0),
+        }
+    }
+
+    fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
+        match (phase.load(), phase.id.as_str()) {
+            (Some(load), _) => visitor.delete_all(phase, load),
+            (None, LIST) => visitor.list_all(),
+            (None, BACK_UP) => visitor.back_up(),
+            (None, _) => visitor.restore(),
+        }
+    }
+}
+
+/// A backup that is there, and what must be in it.
+pub(in crate::engine) struct KeptBackup {
+    dir: PathBuf,
+    state: State,
+}
+
+/// What lies beside the directory of a visit while it lasts: its files are no part of what the store takes.
+const BESIDE: [&str; 2] = ["backup", "restored"];
+
+/// Directories of a visit beside its own.
+pub(in crate::engine) fn beside(dir: &Path) -> [PathBuf; 2] {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    BESIDE.map(|what| dir.with_file_name(format!("{name}-{what}")))
+}
+
+/// One op, or a few of them, that are the whole of a phase.
+fn tally() -> Tally {
+    Tally::new([true; BANDS.len()], false)
+}
+
+/// Lists all keys, and says how many there are.
+fn listed(session: &mut dyn Session, connects: bool) -> crate::store::Result<u64> {
+    let mut keys = 0;
+    if connects {
+        session.connect()?;
+    }
+    session.list(&mut |_key| keys += 1)?;
+    Ok(keys)
+}
+
+impl Visitor<'_> {
+    fn blobs(&self) -> u64 {
+        self.state.alive.iter().filter(|alive| **alive).count() as u64
+    }
+
+    /// The same listing again and again, for as long as the shortest phase of reads. The first one is not timed, and looked at key by
+    /// key.
+    fn list_all(&mut self) -> Done {
+        let (run, blobs, connects) = (self.run, self.blobs(), self.connects(true));
+        self.check_list()?;
+        let mut tally = tally();
+        let mut meter = self.meter();
+        self.begin_memory();
+        {
+            let (store, _) = self.store()?;
+            let mut session = store.session()?;
+            let mut seconds = 0.0;
+            meter.start(&store.servers());
+            while seconds < READ_SECONDS_MIN && !run.stopped() {
+                let keys = worker::whole(&run.clock, &mut tally, || listed(session.as_mut(), connects))?;
+                if keys != blobs {
+                    bail!("listed {keys} keys of {blobs} blobs");
+                }
+                seconds = (tally.end - tally.begin) as f64 / 1e9;
+            }
+            meter.stop(&store.servers());
+        }
+        tally.blobs = blobs * tally.ops;
+        let mut round = self.new_round(0);
+        round.upkeep = Some(Upkeep::Lists);
+        self.measured(round, &tally, &meter)
+    }
+
+    /// Whether every key is listed once, and nothing else.
+    fn check_list(&self) -> Result<()> {
+        let (store, _) = self.store()?;
+        let mut session = store.session()?;
+        if self.connects(true) {
+            session.connect()?;
+        }
+        let mut keys = Vec::new();
+        session.list(&mut |key| keys.push(key.to_owned()))?;
+        keys.sort_unstable();
+        let alive = self.subject.corpus.keys.iter().zip(&self.state.alive).filter(|(_, alive)| **alive);
+        let mut wanted: Vec<&str> = alive.map(|(key, _)| key.as_str()).collect();
+        wanted.sort_unstable();
+        if self.desk.is_none() && keys != wanted {
+            bail!("the list of {} keys is not that of the {} blobs", keys.len(), wanted.len());
+        }
+        Ok(())
+    }
+
+    /// Backs up, and keeps the backup for whoever restores it. A store that says only now that it cannot gives the reason.
+    fn back_up(&mut self) -> Done {
+        let (run, backup) = (self.run, self.caps().backup);
+        let [to, _] = beside(&self.dir);
+        self.forget_backup()?;
+        std::fs::create_dir(&to).with_context(|| format!("cannot make `{}`", to.display()))?;
+        machine::sync_filesystem(&self.dir)?;
+        let mut tally = tally();
+        let mut meter = self.meter();
+        self.begin_memory();
+        let closed = matches!(backup, Backup::Closed(_));
+        let made = if closed {
+            meter.start(&[]);
+            worker::whole(&run.clock, &mut tally, || Ok(self.copy_closed(&to)?))
+        } else {
+            let (store, _) = self.store()?;
+            meter.start(&store.servers());
+            worker::whole(&run.clock, &mut tally, || {
+                store.back_up(&to)?;
+                Ok(machine::sync_filesystem(&to)?)
+            })
+        };
+        match made {
+            Err(error @ Error::Unsupported(_)) => return Ok(Some(Outcome::NotPossible(error.to_string()))),
+            made => made.context("the backup failed")?,
+        }
+        let servers = if closed { Vec::new() } else { self.store()?.0.servers() };
+        meter.stop(&servers);
+        tally.blobs = self.blobs();
+        tally.bytes = self.state.live_bytes();
+        let backup_bytes = machine::allocated(&to, |_| false).all;
+        self.backup = Some(KeptBackup { dir: to, state: self.state.clone() });
+        let mut round = self.new_round(0);
+        let by = backup.means().map(|means| means.by.to_owned()).unwrap_or_default();
+        round.upkeep = Some(Upkeep::BacksUp { by, backup_bytes, data_bytes: tally.bytes, closed });
+        self.measured(round, &tally, &meter)
+    }
+
+    /// Copies the closed store and opens it again: for so long nobody can use it.
+    fn copy_closed(&mut self, to: &Path) -> Result<()> {
+        let class = self.store()?.1;
+        self.close()?;
+        machine::sync_filesystem(&self.dir)?;
+        copy_tree(&self.dir, to)?;
+        machine::sync_filesystem(to)?;
+        self.open_as(class, Mode::Open)
+    }
+
+    fn forget_backup(&mut self) -> Result<()> {
+        self.backup = None;
+        beside(&self.dir).iter().try_for_each(|dir| remove_tree(dir))
+    }
+
+    /// Restores the backup of the phase before it, or one that is made for it off the clock, as after the loss of the store: that is
+    /// closed meanwhile, and the backup is not in the kernel's cache. What was restored is compared with what was backed up.
+    fn restore(&mut self) -> Done {
+        if self.backup.is_none()
+            && let Some(Outcome::NotPossible(why)) = self.back_up()?
+        {
+            return Ok(Some(Outcome::NotPossible(why)));
+        }
+        let Some(kept) = self.backup.take() else { return Ok(None) };
+        let (run, class) = (self.run, self.store()?.1);
+        let [_, dir] = beside(&self.dir);
+        self.close()?;
+        machine::sync_filesystem(&self.dir)?;
+        machine::evict(&kept.dir);
+        let mut tally = tally();
+        let mut meter = self.meter();
+        self.begin_memory();
+        meter.start(&[]);
+        let store = worker::whole(&run.clock, &mut tally, || self.restored(class, &kept.dir, &dir))
+            .context("restoring the backup failed")?;
+        meter.stop(&[]);
+        let corpus = self.subject.corpus;
+        let verified =
+            verify(store.as_ref(), self.caps().get_many, &corpus.keys, &corpus.contents, &kept.state)
+                .context("the backup, restored, does not hold what was there")?;
+        self.visit.verified += verified;
+        store.remove().context("removing what was restored failed")?;
+        self.forget_backup()?;
+        self.open_as(class, Mode::Open)?;
+        let alive = kept.state.alive.iter().filter(|alive| **alive).count();
+        (tally.blobs, tally.bytes) = (alive as u64, kept.state.live_bytes());
+        let mut round = self.new_round(0);
+        round.upkeep = Some(Upkeep::Restores);
+        self.measured(round, &tally, &meter)
+    }
+
+    /// An open store, whose files are on the device, in a directory that is made for it.
+    fn restored(
+        &self,
+        class: Durability,
+        from: &Path,
+        dir: &Path,
+    ) -> crate::store::Result<Box<dyn Store>> {
+        let candidate = self.subject.candidate;
+        let opened = |mode| self.opened_in(dir, candidate.adapter, &candidate.options, class, mode);
+        if matches!(self.caps().backup, Backup::Dump(_)) {
+            std::fs::create_dir(dir)?;
+            let store = opened(Mode::Create)?;
+            store.restore(from)?;
+            store.settle()?;
+            machine::sync_filesystem(dir)?;
+            return Ok(store);
+        }
+        copy_tree(from, dir)?;
+        machine::sync_filesystem(dir)?;
+        opened(Mode::Open)
+    }
+
+    /// Deletes all, and does at once what the store would do some day to give the room back.
+    fn delete_all(&mut self, phase: &Phase, load: &Load) -> Done {
+        let taken = |visitor: &Self| -> Result<Option<u64>> {
+            let all = visitor.bytes_taken(visitor.store()?.0)?.all;
+            Ok(visitor.caps().persistent.then_some(all))
+        };
+        let before_bytes = taken(self)?;
+        let mut done = self.ops(phase, load)?;
+        let Some(Outcome::Measured(round)) = &mut done else { return Ok(done) };
+        let begin = machine::uptime();
+        let (store, _) = self.store()?;
+        if self.subject.candidate.traits().lazy_delete {
+            store.purge().context("purging failed")?;
+        }
+        store.catch_up().context("giving back what was deleted failed")?;
+        machine::sync_filesystem(&self.dir)?;
+        let beyond = (machine::uptime() - begin).as_secs_f64();
+        let seconds = round.settled_seconds.unwrap_or(round.seconds) + beyond;
+        round.upkeep = Some(Upkeep::DeletesAll { seconds, before_bytes, left_bytes: taken(self)? });
+        Ok(done)
+    }
+}

@@ -1,0 +1,173 @@
+//! What an operator does with whole stores: a line for each candidate.
+
+use super::{interval, ranking};
+use crate::result::{Cell, Interval, Round, RunResult, Status, Upkeep};
+
+/// One candidate. Times are in seconds, with their intervals over rounds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Line<'r> {
+    /// The candidate's label.
+    pub store: &'r str,
+    /// Listing all keys.
+    pub list: Option<Interval>,
+    /// A backup, its flush included.
+    pub back_up: Option<Interval>,
+    /// What made it.
+    pub by: &'r str,
+    /// Whether the store was closed for it.
+    pub is_closed: bool,
+    /// Disk that the backup takes for each byte of blobs.
+    pub per_byte: Option<f64>,
+    /// Making a store of it, its opening included.
+    pub restore: Option<Interval>,
+    /// Deleting everything, until the store had given back the disk that it gives back by itself.
+    pub delete: Option<Interval>,
+    /// The share of its disk that it takes afterwards.
+    pub left: Option<f64>,
+    /// What it cannot do, and why not.
+    pub reasons: Vec<&'r str>,
+}
+
+/// Whether a phase is such work, of whichever candidate.
+pub fn is_upkeep(result: &RunResult, phase: &str) -> bool {
+    result.results.iter().any(|cell| cell.phase == phase && is_one(cell))
+}
+
+fn is_one(cell: &Cell) -> bool {
+    cell.rounds.iter().any(|round| round.upkeep.is_some())
+}
+
+/// A line for each candidate that such work was asked of. Baselines are no places, and a run of several sizes has no one line.
+pub fn lines(result: &RunResult) -> Vec<Line<'_>> {
+    if !result.corpora.is_empty() {
+        return Vec::new();
+    }
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    let cells = result.results.iter().filter(|cell| !ranking::is_baseline(cell));
+    for cell in cells.filter(|cell| is_upkeep(result, &cell.phase)) {
+        let place = lines.iter().position(|line| line.store == cell.store).unwrap_or_else(|| {
+            lines.push(Line { store: &cell.store, ..Line::default() });
+            lines.len() - 1
+        });
+        add(&mut lines[place], cell);
+    }
+    lines
+}
+
+fn add<'r>(line: &mut Line<'r>, cell: &'r Cell) {
+    if cell.status != Status::Measured {
+        let reason = cell.reason.as_deref().filter(|reason| !line.reasons.contains(reason));
+        line.reasons.extend(reason);
+        return;
+    }
+    let each = |seconds: &dyn Fn(&Round) -> f64| {
+        let values: Vec<f64> = cell.rounds.iter().map(seconds).collect();
+        values.iter().all(|value| *value > 0.0).then(|| interval::rate(&values)).flatten()
+    };
+    let of_an_op = |round: &Round| round.seconds / round.ops.max(1) as f64;
+    match cell.rounds.iter().find_map(|round| round.upkeep.as_ref()) {
+        Some(Upkeep::Lists) => line.list = each(&of_an_op),
+        Some(Upkeep::Restores) => line.restore = each(&of_an_op),
+        Some(Upkeep::BacksUp { by, closed, .. }) => {
+            (line.by, line.is_closed) = (by, *closed);
+            line.back_up = each(&of_an_op);
+            line.per_byte = mean(cell, |upkeep| match upkeep {
+                Upkeep::BacksUp { backup_bytes, data_bytes, .. } => share(*backup_bytes, *data_bytes),
+                _ => None,
+            });
+        }
+        Some(Upkeep::DeletesAll { .. }) => {
+            line.delete = each(&|round| match &round.upkeep {
+                Some(Upkeep::DeletesAll { seconds, .. }) => *seconds,
+                _ => 0.0,
+            });
+            line.left = mean(cell, |upkeep| match upkeep {
+                Upkeep::DeletesAll { before_bytes, left_bytes, .. } => share((*left_bytes)?, (*before_bytes)?),
+                _ => None,
+            });
+        }
+        None => {}
+    }
+}
+
+/// Disk that backups of a candidate take, the mean over rounds.
+pub fn backup_bytes(cell: &Cell) -> Option<f64> {
+    mean(cell, |upkeep| match upkeep {
+        Upkeep::BacksUp { backup_bytes, .. } => Some(*backup_bytes as f64),
+        _ => None,
+    })
+}
+
+/// Disk that it takes after everything was deleted, the mean over rounds.
+pub fn left_bytes(cell: &Cell) -> Option<f64> {
+    mean(cell, |upkeep| match upkeep {
+        Upkeep::DeletesAll { left_bytes, .. } => left_bytes.map(|left| left as f64),
+        _ => None,
+    })
+}
+
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// The mean over rounds; absent where a round has none.
+fn mean(cell: &Cell, value: impl Fn(&Upkeep) -> Option<f64>) -> Option<f64> {
+    let values: Option<Vec<f64>> =
+        cell.rounds.iter().map(|round| value(round.upkeep.as_ref()?)).collect();
+    let values = values.filter(|values| !values.is_empty())?;
+    Some(values.iter().sum::<f64>() / values.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::CorpusId;
+
+    fn cell(phase: &str, seconds: &[f64], upkeep: Option<Upkeep>) -> Cell {
+        let round = |(index, seconds): (usize, &f64)| Round {
+            round: index as u32 + 1,
+            ops: 1,
+            seconds: *seconds,
+            upkeep: upkeep.clone(),
+            ..Round::default()
+        };
+        let status = if upkeep.is_some() { "measured" } else { "not-possible" };
+        let text = serde_json::json!({
+            "store": "a", "adapter": "a", "options": {}, "status": status, "phase": phase, "durability": "none",
+            "workers": 1, "batch": 1, "cache": "none", "ops": 1, "retries": 0, "timeouts": 0, "errors": 0,
+            "rounds": [], "size_bands": [], "steps": [], "leader": false,
+        });
+        let cell: Cell = serde_json::from_value(text).unwrap();
+        assert_eq!(cell.corpus_id, CorpusId::default());
+        Cell { rounds: seconds.iter().enumerate().map(round).collect(), ..cell }
+    }
+
+    #[test]
+    fn a_line_has_times_sizes_and_what_is_left() {
+        let by = "`copy`".to_owned();
+        let backed_up = Upkeep::BacksUp { by, backup_bytes: 300, data_bytes: 200, closed: true };
+        let deleted = Upkeep::DeletesAll { seconds: 5.0, before_bytes: Some(400), left_bytes: Some(100) };
+        let mut line = Line { store: "a", ..Line::default() };
+        let cells = [
+            cell("one", &[2.0, 2.0], Some(backed_up)),
+            cell("two", &[1.0], Some(deleted)),
+            Cell { reason: Some("no list".to_owned()), ..cell("three", &[], None) },
+        ];
+        cells.iter().for_each(|cell| add(&mut line, cell));
+        assert!(line.is_closed && line.by == "`copy`");
+        let close = |value: Option<Interval>, wanted: f64| (value.unwrap().median - wanted).abs() < 1e-9;
+        // What is put off is in the time, not only the op.
+        assert!(close(line.back_up, 2.0) && close(line.delete, 5.0), "{line:?}");
+        assert_eq!((line.per_byte, line.left), (Some(1.5), Some(0.25)));
+        assert_eq!((line.list, line.reasons), (None, vec!["no list"]));
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_is_absent() {
+        let deleted = Upkeep::DeletesAll { seconds: 5.0, before_bytes: None, left_bytes: None };
+        let mut line = Line::default();
+        let cell = cell("two", &[1.0], Some(deleted));
+        add(&mut line, &cell);
+        assert!(line.left.is_none() && line.delete.is_some());
+    }
+}

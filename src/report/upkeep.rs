@@ -1,0 +1,132 @@
+//! What an operator does with a whole store, as every kind of report shows it: how long each takes, how large a backup is, and
+//! what is left on the disk after everything was deleted.
+
+use maud::{Markup, html};
+
+use super::html::table::{Entry, Table, named, shown};
+use super::html::{View, prose};
+use super::markdown::Page;
+use super::section::{Section, new};
+use super::terminal::{heading, line, wrapped};
+use crate::judge::answer::with_reasons;
+use crate::judge::upkeep::{Line, lines};
+use crate::result::{Interval, RunResult};
+use crate::units;
+
+/// The section.
+pub(super) const SECTION: Section = new("upkeep", "Operating it")
+    .named("Operating")
+    .has(|result| !lines(result).is_empty())
+    .html(html)
+    .terminal(terminal)
+    .markdown(markdown);
+
+/// The columns behind the candidate.
+const COLUMNS: [&str; 6] = ["list all", "back up", "backup/B", "restore", "delete all", "disk left"];
+/// Characters of a candidate's label in a terminal, and of each column behind it: 79 together.
+const LABEL: usize = 19;
+const WIDTH: usize = 10;
+
+/// A line's figures, a time by the middle of its interval.
+fn figures(of: &Line<'_>, time: impl Fn(&Interval) -> String) -> [Option<String>; 6] {
+    [
+        of.list.as_ref().map(&time),
+        of.back_up.as_ref().map(&time),
+        of.per_byte.map(|per_byte| format!("{per_byte:.2}")),
+        of.restore.as_ref().map(&time),
+        of.delete.as_ref().map(&time),
+        of.left.map(units::percent),
+    ]
+}
+
+fn middle(seconds: &Interval) -> String {
+    units::nanoseconds(seconds.median * 1e9)
+}
+
+/// The middle and, with several rounds, the ends.
+fn with_ends(seconds: &Interval) -> String {
+    match (seconds.low, seconds.high) {
+        (Some(low), Some(high)) => {
+            let [low, high] = [low, high].map(|end| units::nanoseconds(end * 1e9));
+            format!("{} ({low} to {high})", middle(seconds))
+        }
+        _ => middle(seconds),
+    }
+}
+
+/// What is said above the table.
+const ABOUT: &str = "The whole store at a time. Backups are flushed, restored and compared blob by blob; backup/B is their disk for each byte of blobs. Delete all lasts until the store has given back what it gives back by itself; the rest of its disk is left.";
+
+/// What is said below it.
+fn sentences(lines: &[Line<'_>]) -> Vec<String> {
+    let mut all = Vec::new();
+    let made = |of: &&Line<'_>| !of.by.is_empty();
+    let means = lines.iter().filter(made).map(|of| {
+        let closed = if of.is_closed { ", closed for all of that time" } else { "" };
+        (format!("{}{closed}", of.by), of.store.to_owned())
+    });
+    all.extend(with_reasons(means).map(|list| format!("Backed up by: {list}.")));
+    let reasons = lines
+        .iter()
+        .flat_map(|of| of.reasons.iter().map(|reason| ((*reason).to_owned(), of.store.to_owned())));
+    all.extend(with_reasons(reasons).map(|list| format!("Not possible: {list}.")));
+    all
+}
+
+fn html(view: &View<'_>) -> Markup {
+    let lines = lines(view.result);
+    let heads: Vec<String> =
+        std::iter::once("store".to_owned()).chain(COLUMNS.map(|title| format!("#{title}"))).collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let mut table = Table::new("What an operator does with a whole store", &heads);
+    for of in &lines {
+        let entries = figures(of, with_ends);
+        let entry = |figure: &Option<String>| shown::<&String>(figure.as_ref(), Clone::clone);
+        table.push(std::iter::once(named(of.store)).chain(entries.iter().map(entry)).collect::<Vec<Entry>>());
+    }
+    html! {
+        p { (ABOUT) }
+        (table)
+        @for sentence in &sentences(&lines) { p { (prose(sentence)) } }
+    }
+}
+
+fn terminal(text: &mut String, result: &RunResult, title: &str) {
+    let lines = lines(result);
+    if lines.is_empty() {
+        return;
+    }
+    heading(text, title);
+    wrapped(text, "  ", ABOUT);
+    let heads: String = COLUMNS.iter().map(|title| format!("{title:>WIDTH$}")).collect();
+    line(text, &format!("{:<LABEL$}{heads}", "store"));
+    for of in &lines {
+        let cells: String = figures(of, middle)
+            .iter()
+            .map(|figure| format!("{:>WIDTH$}", figure.as_deref().unwrap_or("-")))
+            .collect();
+        if of.store.chars().count() > LABEL {
+            line(text, of.store);
+            line(text, &format!("{:<LABEL$}{cells}", ""));
+        } else {
+            line(text, &format!("{:<LABEL$}{cells}", of.store));
+        }
+    }
+    sentences(&lines).iter().for_each(|sentence| wrapped(text, "- ", sentence));
+}
+
+fn markdown(page: &mut Page, result: &RunResult, title: &str) {
+    let lines = lines(result);
+    if lines.is_empty() {
+        return;
+    }
+    page.paragraph(&format!("## {title}"));
+    page.paragraph(ABOUT);
+    let head: Vec<&str> = std::iter::once("store").chain(COLUMNS).collect();
+    let row = |of: &Line<'_>| {
+        let cells = figures(of, with_ends).map(|figure| figure.unwrap_or_else(|| "-".to_owned()));
+        std::iter::once(of.store.to_owned()).chain(cells).collect::<Vec<String>>()
+    };
+    page.table(&head, lines.iter().map(row));
+    page.list(&sentences(&lines));
+}
