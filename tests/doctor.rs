@@ -10,9 +10,16 @@ mod machine;
 #[cfg(feature = "mongodb")]
 #[path = "doctor/mongodb.rs"]
 mod mongodb;
+#[cfg(feature = "mssql")]
+#[path = "doctor/mssql.rs"]
+mod mssql;
 #[cfg(feature = "mysql")]
 #[path = "doctor/mysql.rs"]
 mod mysql;
+#[cfg(feature = "mssql")]
+#[path = "common/tds.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
+mod peer;
 #[cfg(feature = "postgres")]
 #[path = "doctor/postgres.rs"]
 mod postgres;
@@ -49,6 +56,8 @@ fn main() -> ExitCode {
     trials.extend(mongodb::trials());
     #[cfg(feature = "redis")]
     trials.extend(redis::trials());
+    #[cfg(feature = "mssql")]
+    trials.extend(mssql::trials());
     libtest_mimic::run(&arguments::arguments(), trials).exit_code()
 }
 

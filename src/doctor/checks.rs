@@ -5,6 +5,8 @@ use super::finding::Check;
 use super::machine;
 #[cfg(feature = "mongodb")]
 use super::mongodb;
+#[cfg(feature = "mssql")]
+use super::mssql;
 #[cfg(feature = "mysql")]
 use super::mysql;
 #[cfg(feature = "postgres")]
@@ -28,6 +30,8 @@ const TABLE: &[&[&[Check]]] = &[
     mongodb::CHECKS,
     #[cfg(feature = "redis")]
     redis::CHECKS,
+    #[cfg(feature = "mssql")]
+    mssql::CHECKS,
 ];
 
 /// Those of a kind.
@@ -48,14 +52,14 @@ const UNTOLD: &[(&str, &str, &str)] = &[
         "SELECT * FROM mysql.innodb_index_stats WHERE stat_name IN ('n_leaf_pages', 'size')",
     ),
     (
-        "whether a collation of MySQL or MariaDB has changed",
+        "whether a collation of MySQL, MariaDB or SQL Server has changed",
         "They have collations of their own, which keep their order under a name.",
-        "SHOW COLLATION",
+        "SHOW COLLATION; SELECT * FROM sys.fn_helpcollations()",
     ),
     (
         "which blocks a database has in memory",
-        "It takes an extension that locks parts of the cache while it counts.",
-        "SELECT * FROM pg_buffercache_summary()",
+        "In PostgreSQL it takes an extension that locks parts of the cache while it counts, in SQL Server a view that goes through all of it.",
+        "SELECT * FROM pg_buffercache_summary(); SELECT database_id, COUNT(*) FROM sys.dm_os_buffer_descriptors GROUP BY database_id",
     ),
     (
         "statistics of values in MongoDB",
@@ -68,9 +72,9 @@ const UNTOLD: &[(&str, &str, &str)] = &[
         "db.COLLECTION.aggregate([{$sample: {size: 1000}}, {$project: {bytes: {$bsonSize: '$$ROOT'}}}])",
     ),
     (
-        "SQL Server",
-        "No server could be had on which a check could be tried: its URL is refused.",
-        "SELECT * FROM sys.dm_os_wait_stats",
+        "how busy the processors of SQL Server's machine are",
+        "It says how many tasks wait for one, and no share of time that its documentation vouches for. Asked on that machine, this command tells.",
+        "blobwise doctor",
     ),
     (
         "memcached",

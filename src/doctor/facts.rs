@@ -26,6 +26,8 @@ pub enum Kind {
     MongoDb,
     /// A server of Redis or Valkey.
     Redis,
+    /// A server of SQL Server.
+    MsSql,
 }
 
 impl Kind {
@@ -37,6 +39,7 @@ impl Kind {
             Kind::MySql => "MySQL and MariaDB",
             Kind::MongoDb => "MongoDB, and what speaks its protocol",
             Kind::Redis => "Redis and Valkey",
+            Kind::MsSql => "SQL Server",
         }
     }
 }
@@ -106,11 +109,15 @@ impl Facts {
         number(self.row(source)?, field).ok_or_else(|| format!("`{field}` is not told here"))
     }
 
+    /// A number of a source of one row, at the first look.
+    pub fn number_before(&self, source: &str, field: &str) -> Result<f64, Lack> {
+        let before = self.earlier.rows(source)?.first().and_then(|row| number(row, field));
+        before.ok_or_else(|| format!("`{field}` is not told here"))
+    }
+
     /// By how much a counter of a source of one row has grown between the looks.
     pub fn growth(&self, source: &str, field: &str) -> Result<f64, Lack> {
-        let before = self.earlier.rows(source)?.first().and_then(|row| number(row, field));
-        let before = before.ok_or_else(|| format!("`{field}` is not told here"))?;
-        grown(before, self.number(source, field)?)
+        grown(self.number_before(source, field)?, self.number(source, field)?)
     }
 
     /// Rows of a source at the second look, each with that of the first look which has the same key, where there was one.

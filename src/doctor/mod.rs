@@ -6,7 +6,7 @@
 
 pub mod against;
 mod answers;
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "mongodb"))]
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "mongodb", feature = "mssql"))]
 mod blobs;
 pub mod checks;
 pub mod facts;
@@ -14,6 +14,8 @@ pub mod finding;
 mod machine;
 #[cfg(feature = "mongodb")]
 mod mongodb;
+#[cfg(feature = "mssql")]
+mod mssql;
 #[cfg(feature = "mysql")]
 mod mysql;
 #[cfg(feature = "postgres")]
@@ -22,7 +24,7 @@ mod postgres;
 mod redis;
 pub mod report;
 pub mod saved;
-#[cfg(any(feature = "postgres", feature = "mysql"))]
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "mssql"))]
 mod statements;
 mod wrapped;
 
@@ -96,10 +98,14 @@ fn server(scheme: &str, url: &str) -> Result<(Kind, Connect)> {
         }
         #[cfg(not(feature = "mongodb"))]
         "mongodb" | "mongodb+srv" => bail!("this program was built without the feature mongodb"),
-        "mssql" | "sqlserver" => bail!(
-            "SQL Server is not asked, because no check of it could be tried on a server: sys.dm_os_wait_stats and \
-             sys.dm_db_missing_index_details show what it counts"
-        ),
+        #[cfg(feature = "mssql")]
+        "mssql" | "sqlserver" => {
+            let address = mssql::parse(url)?;
+            let connect = move || Ok(Box::new(mssql::connect(&address)?) as Box<dyn Looks>);
+            Ok((Kind::MsSql, Box::new(connect)))
+        }
+        #[cfg(not(feature = "mssql"))]
+        "mssql" | "sqlserver" => bail!("this program was built without the feature mssql"),
         "memcached" => {
             bail!("memcached has no indexes, queries or statistics: its command `stats` shows what it counts")
         }
@@ -121,6 +127,10 @@ pub const SCHEMES: &[&str] = &[
     "redis",
     #[cfg(feature = "redis")]
     "valkey",
+    #[cfg(feature = "mssql")]
+    "mssql",
+    #[cfg(feature = "mssql")]
+    "sqlserver",
 ];
 
 /// A server while it is looked at.

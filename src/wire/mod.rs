@@ -14,6 +14,8 @@ pub mod http1;
 pub mod http2;
 #[cfg(feature = "mongodb")]
 pub mod mongodb;
+#[cfg(feature = "mssql")]
+pub(crate) mod mssql;
 #[cfg(feature = "mysql")]
 pub mod mysql;
 #[cfg(feature = "postgres")]

@@ -22,8 +22,14 @@ mod liars;
 mod marks;
 mod outside;
 mod pages;
+#[cfg(feature = "mssql")]
+#[path = "../common/tds.rs"]
+#[expect(dead_code, reason = "not all of it is needed here")]
+mod peer;
 mod processes;
 mod subjects;
+#[cfg(feature = "mssql")]
+mod tds;
 mod transactions;
 
 use std::process::ExitCode;
@@ -75,6 +81,8 @@ fn run() -> Result<ExitCode> {
     }
     #[cfg(feature = "mongodb")]
     trials.extend(marks::trials(&world)?);
+    #[cfg(feature = "mssql")]
+    trials.extend(tds::trials());
     trials.extend(not_compiled());
     Ok(libtest_mimic::run(&arguments, trials).exit_code())
 }

@@ -312,7 +312,10 @@ fn cannot_be_asked() -> Outcome {
         ("mongodb://me:hidden@host,other/x", "it names several servers"),
         #[cfg(feature = "mongodb")]
         ("mongodb+srv://me:hidden@host/x", "look-ups of DNS records"),
-        ("sqlserver://me:hidden@host", "SQL Server is not asked"),
+        #[cfg(feature = "mssql")]
+        ("sqlserver://me:hidden@host/x?encrypt=true", "TLS in particular is not spoken"),
+        #[cfg(not(feature = "mssql"))]
+        ("sqlserver://me:hidden@host", "built without the feature mssql"),
         ("memcached://host", "its command `stats`"),
         ("postgres://me:hidden@host:x/", "`x` is no port"),
         ("postgres://me:hidden@host/?sslmode=require", "TLS"),

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 
-use self::connection::{Address, Connection};
+use self::connection::Connection;
 use self::session::MsSession;
 use self::statements::{Commit, Statements};
 use crate::store::*;
 use crate::stores::common::keys::KeyForm;
 use crate::stores::common::servers::{self, CONNECTION, DELETE, URL};
+use crate::wire::mssql::Address;
 
 const KEY: OptionSpec = OptionSpec {
     name: "key",
@@ -161,7 +162,7 @@ impl Store for MsSql {
     fn facts(&self) -> Result<Facts> {
         let mut keeper = self.keeper();
         let mut facts = Facts::new();
-        for (name, sql) in place::FACTS {
+        for (name, sql) in statements::FACTS {
             let value = keeper.text(sql)?;
             facts.extend(value.filter(|value| !value.is_empty()).map(|value| ((*name).to_owned(), value)));
         }

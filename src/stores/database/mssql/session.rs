@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use tiberius::ToSql;
 
 use super::connection::{Connection, bytes_of};
-use super::statements::{Statements, pieces, substring};
+use super::statements::{self, Statements, pieces, substring};
 use super::{BLOB_LIMIT, MsSql};
 use crate::store::*;
 use crate::stores::common::keys::KeyForm;
@@ -82,7 +82,7 @@ impl<'s> MsSession<'s> {
 
     /// Runs `body` in a transaction that ends as the class asks; rolls back when it fails.
     fn transaction<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        self.connection.batch("BEGIN TRANSACTION")?;
+        self.connection.batch(statements::BEGIN)?;
         match body(self) {
             Ok(value) => {
                 self.connection.batch(self.store.statements.commit.statement())?;
@@ -91,7 +91,7 @@ impl<'s> MsSession<'s> {
             Err(Error::TimedOut) => Err(Error::TimedOut),
             Err(error) => {
                 // The first error is the one to report; the server may have rolled back already.
-                self.connection.batch("IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION").ok();
+                self.connection.batch(statements::ROLLBACK).ok();
                 Err(error)
             }
         }
@@ -162,7 +162,7 @@ impl Session for MsSession<'_> {
         if self.store.durability != Durability::OnSync || !self.store.statements.commit.is_delayed() {
             return Ok(());
         }
-        self.connection.batch("EXEC sys.sp_flush_log")
+        self.connection.batch(statements::FLUSH_LOG)
     }
 
     fn connect(&mut self) -> Result<()> {

@@ -4,6 +4,95 @@ use anyhow::anyhow;
 
 use crate::store::*;
 use crate::stores::common::keys::KeyForm;
+use crate::wire::mssql::VERSION;
+
+/// The table that marks a schema as ours and says whose it is.
+pub(super) const MARK: &str = "made_by_blobwise";
+
+/// What is read back: a name, and a query for one text. A server that does not know or tell one of them has one fact less.
+pub(super) const FACTS: &[(&str, &str)] = &[
+    ("version", VERSION),
+    ("edition", "SELECT CAST(SERVERPROPERTY('Edition') AS nvarchar(128))"),
+    (
+        "recovery_model",
+        "SELECT CAST(recovery_model_desc AS nvarchar(60)) FROM sys.databases WHERE database_id = DB_ID()",
+    ),
+    ("delayed_durability", DELAYED_DURABILITY),
+    (
+        "page_verify",
+        "SELECT CAST(page_verify_option_desc AS nvarchar(60)) FROM sys.databases WHERE database_id = DB_ID()",
+    ),
+    (
+        "read_committed_snapshot",
+        "SELECT CAST(is_read_committed_snapshot_on AS nvarchar(5)) FROM sys.databases WHERE database_id = DB_ID()",
+    ),
+    (
+        "compatibility_level",
+        "SELECT CAST(compatibility_level AS nvarchar(5)) FROM sys.databases WHERE database_id = DB_ID()",
+    ),
+    (
+        "max_server_memory_mb",
+        "SELECT CAST(CAST(value_in_use AS bigint) AS nvarchar(20)) FROM sys.configurations WHERE name = 'max server memory (MB)'",
+    ),
+];
+
+pub(super) const DELAYED_DURABILITY: &str =
+    "SELECT CAST(delayed_durability_desc AS nvarchar(60)) FROM sys.databases WHERE database_id = DB_ID()";
+
+/// What a session is told first: or a transaction would stay open behind a statement that failed, and rows would not be counted
+/// where that is the server's setting.
+pub(super) fn session(isolation: &str) -> String {
+    format!("SET XACT_ABORT ON; SET NOCOUNT OFF; SET TRANSACTION ISOLATION LEVEL {isolation}")
+}
+
+pub(super) const BEGIN: &str = "BEGIN TRANSACTION";
+
+pub(super) const ROLLBACK: &str = "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION";
+
+/// Writes the log of all commits that were delayed.
+pub(super) const FLUSH_LOG: &str = "EXEC sys.sp_flush_log";
+
+pub(super) const SCHEMAS: &str = "SELECT CAST(name AS nvarchar(128)) FROM sys.schemas";
+
+/// A row, where a schema has a table.
+pub(super) const HAS_TABLE: &str = "SELECT 1 FROM sys.tables t JOIN sys.schemas s ON s.schema_id = t.schema_id WHERE s.name = @P1 AND t.name = @P2";
+
+pub(super) fn create_schema(schema: &str) -> String {
+    format!("CREATE SCHEMA {schema}")
+}
+
+pub(super) fn create_mark(schema: &str) -> String {
+    format!("CREATE TABLE {schema}.{MARK}(machine nvarchar(200) NOT NULL, dir nvarchar(4000) NOT NULL)")
+}
+
+pub(super) fn set_owner(schema: &str) -> String {
+    format!("INSERT INTO {schema}.{MARK}(machine, dir) VALUES (@P1, @P2)")
+}
+
+pub(super) fn owner(schema: &str) -> String {
+    format!("SELECT machine, dir FROM {schema}.{MARK}")
+}
+
+pub(super) fn drop_table(schema: &str, table: &str) -> String {
+    format!("DROP TABLE {schema}.{table}")
+}
+
+pub(super) fn drop_schema(schema: &str) -> String {
+    format!("DROP SCHEMA {schema}")
+}
+
+/// What the table takes with its index and its large values.
+pub(super) fn pages(schema: &str) -> String {
+    format!(
+        "SELECT CAST(SUM(reserved_page_count) * 8 AS nvarchar(20)) + N' KB' FROM sys.dm_db_partition_stats
+         WHERE object_id = OBJECT_ID(N'{schema}.blobs')"
+    )
+}
+
+/// The same, without the right that the view needs.
+pub(super) fn space_used(schema: &str) -> String {
+    format!("EXEC sp_spaceused N'{schema}.blobs'")
+}
 
 /// How a write's transaction ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +220,11 @@ impl Statements {
         format!("UPDATE {schema}.blobs SET content.WRITE(@P2, NULL, 0) WHERE {column} = {key}")
     }
 
+    /// The same to a row that there is not: the server says whether it understands, and changes nothing. Keys are integers.
+    pub(super) fn append_to_no_row(&self) -> String {
+        format!("DECLARE @P1 bigint = -1, @P2 varbinary(max) = NULL; {}", self.append_within())
+    }
+
     pub(super) fn get(&self, span: Span) -> String {
         let (schema, column, key, here) = (&self.schema, self.column(), self.key(1), self.here());
         let content = match span {
@@ -185,10 +279,82 @@ pub(super) fn pieces(blob: &[u8], piece: usize) -> (&[u8], impl Iterator<Item = 
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::wire::mssql::grammar::{Unknown, all_are_met, parse, reads_what_is_documented};
 
     fn statements(key_form: KeyForm, lazy_delete: bool, commit: Commit) -> Statements {
         Statements { schema: "s".into(), key_form, lazy_delete, commit }
+    }
+
+    /// What the parser does not know of SQL Server's grammar.
+    const UNKNOWN: &[Unknown] = &[
+        Unknown {
+            words: " WITH (DELAYED_DURABILITY = ON)",
+            instead: "",
+            documented: "COMMIT TRANSACTION (Transact-SQL), from SQL Server 2014 on",
+        },
+        Unknown {
+            words: "SET content.WRITE(",
+            instead: "SET content = WRITE(",
+            documented: "UPDATE (Transact-SQL), updating large value data types",
+        },
+    ];
+
+    /// All that is sent, for each way in which a store can be set.
+    fn all() -> BTreeSet<String> {
+        let schema = "blobwise_0123456789abcdef";
+        let mut all: BTreeSet<String> =
+            ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"].map(session).into();
+        all.extend([BEGIN, ROLLBACK, FLUSH_LOG, SCHEMAS, HAS_TABLE].map(str::to_owned));
+        all.extend(FACTS.iter().map(|(_, sql)| (*sql).to_owned()));
+        all.extend(
+            [create_schema, create_mark, set_owner, owner, drop_schema, pages, space_used]
+                .map(|of| of(schema)),
+        );
+        all.extend(["blobs", MARK].map(|table| drop_table(schema, table)));
+        for key_form in [KeyForm::Digest, KeyForm::Integer] {
+            for commit in [Commit::Plain, Commit::Forced, Commit::Delayed] {
+                for lazy_delete in [false, true] {
+                    let of = statements(key_form, lazy_delete, commit);
+                    all.extend(of.tables(true));
+                    all.extend([Span::Whole, Span::Part { offset: 1, len: 2 }].map(|span| of.get(span)));
+                    all.extend([of.put_within(), of.put(), of.append_within(), of.append_to_no_row()]);
+                    all.extend([
+                        of.get_many(1),
+                        of.get_many(3),
+                        of.delete_within(),
+                        of.delete(),
+                        of.list(),
+                        of.purge(),
+                    ]);
+                    all.insert(commit.statement().to_owned());
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn the_server_would_understand() {
+        let all = all();
+        all_are_met(all.iter().map(String::as_str), UNKNOWN);
+        for sql in &all {
+            reads_what_is_documented(&parse(sql, UNKNOWN));
+        }
+        // None is made elsewhere.
+        for source in [
+            include_str!("place.rs"),
+            include_str!("session.rs"),
+            include_str!("connection.rs"),
+            include_str!("mod.rs"),
+        ] {
+            for word in ["SELECT ", "INSERT ", "UPDATE ", "DELETE ", "EXEC ", "CREATE ", "DROP ", "SET "] {
+                let used = source.split("#[cfg(test)]").next().unwrap().contains(&format!("\"{word}"));
+                assert!(!used, "{word} is made elsewhere");
+            }
+        }
     }
 
     #[test]

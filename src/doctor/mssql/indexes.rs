@@ -1,0 +1,413 @@
+//! Tables that are read from end to end, indexes that are wanted, there twice, or used by nobody, and statistics that are old.
+
+use super::{is_alone, is_used, up_long_enough};
+use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, number, or_zero, text};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, covered_indexes, when};
+use crate::units;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "ms-missing-index",
+        of: Kind::MsSql,
+        question: Question::Indexes,
+        figure: "how often queries could have used an index that there is not, and by how much the server thinks they would have been cheaper",
+        threshold: "look: ten times or more between the looks, by half of their cost or more, in a table of 10,000 rows or more",
+        reason: "The server notes it for each query by itself: one index may serve several, writes pay for each, and it knows none with a condition. Ten \
+                 in a few seconds are no report.",
+        after: "ours; Microsoft's documentation names the counters",
+        source: "user_seeks, user_scans and avg_user_impact of sys.dm_db_missing_index_group_stats, of the database in the URL",
+        rights: "VIEW SERVER STATE",
+        shown_by: "SELECT d.statement, d.equality_columns, d.inequality_columns, s.user_seeks, s.avg_user_impact FROM \
+                   sys.dm_db_missing_index_group_stats s JOIN sys.dm_db_missing_index_groups g ON g.index_group_handle = s.group_handle JOIN \
+                   sys.dm_db_missing_index_details d ON d.index_handle = g.index_handle ORDER BY s.user_seeks DESC",
+        judge: missing,
+    },
+    Check {
+        id: "ms-table-scans",
+        of: Kind::MsSql,
+        question: Question::Indexes,
+        figure: "scans of whole tables of 10,000 rows or more, between the looks",
+        threshold: "look: ten or more of a table, with 5 % or more of the rows of all scans",
+        reason: "Ten in a few seconds are no report. A scan that ends early, as of the first few rows, is counted as any other, and the optimizer is \
+                 right to go through a table of which most is wanted: the query tells.",
+        after: "ours",
+        source: "user_scans of sys.dm_db_index_usage_stats, of heaps and clustered indexes; rows of sys.partitions",
+        rights: "VIEW SERVER STATE; some right on the tables, or VIEW DEFINITION",
+        shown_by: "SELECT OBJECT_NAME(object_id), user_scans FROM sys.dm_db_index_usage_stats WHERE database_id = DB_ID() AND index_id IN (0, 1) \
+                   ORDER BY user_scans DESC",
+        judge: scans,
+    },
+    Check {
+        id: "ms-duplicate-index",
+        of: Kind::MsSql,
+        question: Question::IndexOrder,
+        figure: "indexes whose columns another index of the same table begins with, in the same order, and which has all that they include",
+        threshold: "look: any that is not unique",
+        reason: "The other one answers the same queries. Every write pays for both, and both want memory. A narrow one may be meant to be faster.",
+        after: "PgHero, for another server",
+        source: "sys.indexes and sys.index_columns: columns, order, included columns, condition",
+        rights: "some right on the tables, or VIEW DEFINITION",
+        shown_by: "SELECT i.name, c.key_ordinal, c.column_id FROM sys.indexes i JOIN sys.index_columns c ON c.object_id = i.object_id AND \
+                   c.index_id = i.index_id ORDER BY i.object_id, 1, 2",
+        judge: duplicate,
+    },
+    Check {
+        id: "ms-disabled-index",
+        of: Kind::MsSql,
+        question: Question::IndexOrder,
+        figure: "indexes that are disabled, or were only made for an adviser to try",
+        threshold: "bad: a clustered one that is disabled; look: any other",
+        reason: "Without its clustered index a table can be neither read nor written. Any other that is disabled helps nobody and looks as if it did: \
+                 somebody forgot to rebuild it. One that is hypothetical was left behind by the Tuning Advisor.",
+        after: "Microsoft's documentation of disabled indexes",
+        source: "is_disabled and is_hypothetical of sys.indexes",
+        rights: "some right on the tables, or VIEW DEFINITION",
+        shown_by: "SELECT OBJECT_NAME(object_id), name, type_desc FROM sys.indexes WHERE is_disabled = 1 OR is_hypothetical = 1",
+        judge: disabled,
+    },
+    Check {
+        id: "ms-unused-index",
+        of: Kind::MsSql,
+        question: Question::IndexOrder,
+        figure: "indexes that no query has used since the server was started",
+        threshold: "look: any of 1 MiB or more, not unique, of no foreign key, in a table that was used 1,000 times or more; cannot tell: started, \
+                    or the database made or restored, less than 14 days ago, AUTO_CLOSE, read-only, or in an availability group",
+        reason: "The server forgets with every start, and 2014 with every rebuild of an index. A report may use one once a month. A replica's queries are \
+                 counted there only.",
+        after: "PgHero, for another server; the conditions are ours",
+        source: "sys.dm_db_index_usage_stats; sqlserver_start_time of sys.dm_os_sys_info; create_date of sys.databases; msdb.dbo.restorehistory",
+        rights: "VIEW SERVER STATE; SELECT on msdb.dbo.restorehistory; some right on the tables, or VIEW DEFINITION",
+        shown_by: "SELECT i.name, u.user_seeks, u.user_scans, u.user_lookups FROM sys.indexes i LEFT JOIN sys.dm_db_index_usage_stats u ON \
+                   u.database_id = DB_ID() AND u.object_id = i.object_id AND u.index_id = i.index_id ORDER BY 2, 3, 4",
+        judge: unused,
+    },
+    Check {
+        id: "ms-index-density",
+        of: Kind::MsSql,
+        question: Question::IndexOrder,
+        figure: "how full the leaves of an index are: of the four largest from 1 to 256 MiB",
+        threshold: "look: below 40 %",
+        reason: "One that grows at its end is full, one that grows anywhere some 70 %. Below half of that it takes twice the memory and twice the \
+                 reads: REBUILD or REORGANIZE makes it anew. Where rows come and go all the time it is soon empty again.",
+        after: "ours",
+        source: "avg_page_space_used_in_percent of sys.dm_db_index_physical_stats, SAMPLED: it reads a hundredth of the pages, or all of few",
+        rights: "VIEW DATABASE STATE",
+        shown_by: "SELECT * FROM sys.dm_db_index_physical_stats(DB_ID(), OBJECT_ID('TABLE'), NULL, NULL, 'SAMPLED')",
+        judge: density,
+    },
+    Check {
+        id: "ms-stale-statistics",
+        of: Kind::MsSql,
+        question: Question::Statistics,
+        figure: "changes since statistics were made, over the number at which the server would make them anew itself",
+        threshold: "look: twice that number or more, of 1,000 rows or more; cannot tell: read-only, or in an availability group",
+        reason: "The rule is the server's own, by the database's level of compatibility. It makes them anew when a query that needs them is compiled: \
+                 those that no query needs grow old and do no harm. Others are switched off, or their queries keep an old plan.",
+        after: "Microsoft's documentation of statistics (AUTO_UPDATE_STATISTICS)",
+        source: "modification_counter of sys.dm_db_stats_properties; compatibility_level of sys.databases",
+        rights: "SELECT on the columns, or db_ddladmin",
+        shown_by: "SELECT OBJECT_NAME(s.object_id), s.name, p.rows, p.modification_counter, p.last_updated FROM sys.stats s CROSS APPLY \
+                   sys.dm_db_stats_properties(s.object_id, s.stats_id) p ORDER BY 4 DESC",
+        judge: stale,
+    },
+    Check {
+        id: "ms-statistics-off",
+        of: Kind::MsSql,
+        question: Question::Statistics,
+        figure: "whether the database makes statistics where they are needed, and makes them anew",
+        threshold: "look: either is off",
+        reason: "Plans are then made for what the data were once, or for nothing that is known of them. Some products ask for it, and make them by \
+                 themselves.",
+        after: "Microsoft's documentation of AUTO_CREATE_STATISTICS and AUTO_UPDATE_STATISTICS, which are on as shipped",
+        source: "sys.databases",
+        rights: "none",
+        shown_by: "SELECT name, is_auto_create_stats_on, is_auto_update_stats_on FROM sys.databases",
+        judge: off,
+    },
+];
+
+/// Below that a scan of everything is as fast as an index.
+const LARGE_ROWS: f64 = 10_000.0;
+
+/// The first of what was found with how many there are; or else the most of what was not enough; or else that there was none.
+fn first_of(named: &[String], most: Option<String>, none: &str) -> String {
+    match (named.first(), most) {
+        (Some(first), _) => format!("{}: {first}", named.len()),
+        (None, Some(most)) => format!("the most is {most}"),
+        (None, None) => none.to_owned(),
+    }
+}
+
+fn missing(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let mut wanted: Vec<(f64, &Row)> = facts
+        .pairs("missing", "id")?
+        .iter()
+        .map(|pair| (growth(pair, "uses"), pair.1))
+        .filter(|(uses, row)| *uses > 0.0 && or_zero(row, "table_rows") >= LARGE_ROWS)
+        .collect();
+    wanted.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let words = |(uses, row): &(f64, &Row)| {
+        let columns: Vec<&str> =
+            ["equal", "unequal"].iter().map(|name| text(row, name)).filter(|list| !list.is_empty()).collect();
+        let saved = units::percent(or_zero(row, "saved") / 100.0);
+        format!("{} on {}: {} times, by {saved}", text(row, "name"), columns.join(", "), units::count(*uses))
+    };
+    let is_large = |(uses, row): &&(f64, &Row)| *uses >= 10.0 && or_zero(row, "saved") >= 50.0;
+    let named: Vec<String> = wanted.iter().filter(is_large).map(words).collect();
+    let most = wanted.first().map_or(0.0, |(uses, _)| *uses);
+    let figure = first_of(&named, wanted.first().map(words), "none was wanted in a table of 10,000 rows");
+    Ok(Finding::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
+}
+
+fn scans(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let mut scanned: Vec<(f64, f64, &str)> = facts
+        .pairs("tables", "id")?
+        .iter()
+        .map(|pair| {
+            let scans = growth(pair, "scans");
+            (scans * or_zero(pair.1, "table_rows"), scans, pair.1)
+        })
+        .filter(|(rows, ..)| *rows > 0.0)
+        .map(|(rows, scans, row)| (rows, scans, text(row, "name")))
+        .collect();
+    let all: f64 = scanned.iter().map(|(rows, ..)| rows).sum();
+    scanned.retain(|(rows, scans, _)| rows / scans >= LARGE_ROWS);
+    scanned.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let words = |(rows, scans, name): &(f64, f64, &str)| {
+        format!("`{name}`: {scans:.0} scans of {} rows", units::count(rows / scans))
+    };
+    let is_often = |(rows, scans, _): &&(f64, f64, &str)| *scans >= 10.0 && *rows >= all * 0.05;
+    let named: Vec<String> = scanned.iter().filter(is_often).map(words).collect();
+    let most = scanned.first().map_or(0.0, |(rows, ..)| *rows);
+    let figure = first_of(&named, scanned.first().map(words), "no table of 10,000 rows was gone through");
+    Ok(Finding::new(when(!named.is_empty(), Answer::Look), most, figure).naming(named))
+}
+
+fn shown(row: &Row) -> String {
+    format!("`{}` of `{}`", text(row, "name"), text(row, "tab"))
+}
+
+fn duplicate(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let rows = facts.rows("indexes")?;
+    let by = |row: &Row| rows.iter().find(|other| is_covered_by(row, other)).map(|other| text(other, "name"));
+    let named = rows.iter().filter_map(|row| Some(format!("{}, by `{}`", shown(row), by(row)?)));
+    Ok(covered_indexes(named.collect(), rows.len()))
+}
+
+/// Whether another index answers all that this one does.
+fn is_covered_by(row: &Row, other: &Row) -> bool {
+    const TREE: &str = "NONCLUSTERED";
+    let (mine, theirs) = (text(row, "key_columns"), text(other, "key_columns"));
+    let is_same = mine == theirs && text(row, "included") == text(other, "included");
+    let begins = theirs == mine || theirs.strip_prefix(mine).is_some_and(|rest| rest.starts_with(','));
+    // The key of the other one, whichever way it is sorted, is a part of it.
+    let columns = |list: &str| -> Vec<String> {
+        list.split(',').map(|column| column.trim_end_matches(['a', 'd']).to_owned()).collect()
+    };
+    let has = [columns(theirs), columns(text(other, "included"))].concat();
+    let has_all =
+        columns(text(row, "included")).iter().all(|column| column.is_empty() || has.contains(column));
+    let comes_first = or_zero(other, "is_unique") > 0.0 || or_zero(other, "number") < or_zero(row, "number");
+    text(row, "id") != text(other, "id")
+        && text(row, "of_table") == text(other, "of_table")
+        && [row, other].iter().all(|row| text(row, "method") == TREE && is_used(row))
+        && text(row, "filter") == text(other, "filter")
+        && or_zero(row, "is_unique") == 0.0
+        && !mine.is_empty()
+        && begins
+        && has_all
+        && (!is_same || comes_first)
+}
+
+fn disabled(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let rows = facts.rows("indexes")?;
+    let is_needed = |row: &Row| text(row, "method") == "CLUSTERED" && or_zero(row, "is_disabled") > 0.0;
+    let mut found: Vec<&Row> = rows.iter().filter(|row| !is_used(row)).collect();
+    found.sort_by_key(|row| !is_needed(row));
+    let named: Vec<String> = found
+        .iter()
+        .map(|row| {
+            let what = if or_zero(row, "is_hypothetical") > 0.0 { "hypothetical" } else { "disabled" };
+            format!("{} is {what}", shown(row))
+        })
+        .collect();
+    let answer = match found.first() {
+        Some(row) if is_needed(row) => Answer::Bad,
+        first => when(first.is_some(), Answer::Look),
+    };
+    let figure = match named.first() {
+        Some(first) => format!("{} of {}: {first}", named.len(), rows.len()),
+        None => format!("none of {}", rows.len()),
+    };
+    Ok(Finding::new(answer, named.len() as f64, figure).over(Over::Now).naming(named))
+}
+
+/// For how long uses of indexes were counted: since the server was started, and the database made or restored, whichever was last.
+fn counted_seconds(facts: &Facts, ages: &LeastAges) -> Result<f64, Lack> {
+    if facts.number("database", "is_auto_close_on")? > 0.0 {
+        return Err("AUTO_CLOSE is on: what was counted is forgotten whenever nobody is connected".to_owned());
+    }
+    let up = up_long_enough(facts, ages.unused)?;
+    // A database that was never restored has no time of it.
+    let restored = number(facts.row("restored")?, "seconds").unwrap_or(f64::INFINITY);
+    let made = facts.number("database", "made_seconds")?.min(restored);
+    if made < ages.unused {
+        return Err(format!(
+            "the database was made or restored {} ago, and {} are needed",
+            units::seconds(made),
+            units::seconds(ages.unused)
+        ));
+    }
+    Ok(up.min(made))
+}
+
+fn unused(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
+    const SMALL_BYTES: f64 = 1_048_576.0;
+    const USED_OFTEN: f64 = 1000.0;
+    is_alone(facts)?;
+    let counted = counted_seconds(facts, ages)?;
+    let uses = facts.rows("uses")?;
+    let of_table = |row: &Row| -> f64 {
+        let table = text(row, "of_table");
+        uses.iter().filter(|other| text(other, "of_table") == table).map(|other| or_zero(other, "uses")).sum()
+    };
+    let of_index = |row: &Row| {
+        let own = uses.iter().find(|other| text(other, "id") == text(row, "id"));
+        own.map_or(0.0, |own| or_zero(own, "uses"))
+    };
+    let is_idle = |row: &&Row| {
+        let is_needed = ["is_unique", "foreign_key"].iter().any(|field| or_zero(row, field) > 0.0);
+        let may_go = text(row, "method").starts_with("NONCLUSTERED") && is_used(row) && !is_needed;
+        may_go && or_zero(row, "bytes") >= SMALL_BYTES && of_index(row) == 0.0 && of_table(row) >= USED_OFTEN
+    };
+    let words = |row: &Row| format!("{} ({})", shown(row), units::bytes(or_zero(row, "bytes")));
+    let named: Vec<String> = facts.rows("indexes")?.iter().filter(is_idle).map(words).collect();
+    let figure = match named.first() {
+        Some(first) => format!("{}: {first}", named.len()),
+        None => "none in a table that was used".to_owned(),
+    };
+    let answer = when(!named.is_empty(), Answer::Look);
+    Ok(Finding::new(answer, named.len() as f64, figure).over(Over::Seconds(counted)).naming(named))
+}
+
+/// How full an index is, with what it is called.
+pub(super) fn with_density(index: &Row, mut density: Row) -> Row {
+    for field in ["name", "tab", "bytes"] {
+        density.extend(index.get(field).map(|value| (field.to_owned(), value.clone())));
+    }
+    density
+}
+
+fn density(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    const EMPTY: f64 = 40.0;
+    let rows = facts.rows("density")?.iter();
+    let mut told: Vec<(f64, &Row)> = rows.filter_map(|row| Some((number(row, "density")?, row))).collect();
+    told.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let words = |(density, row): &(f64, &Row)| {
+        let bytes = units::bytes(or_zero(row, "bytes"));
+        format!("{} ({bytes}) is {} full", shown(row), units::percent(density / 100.0))
+    };
+    let Some(emptiest) = told.first() else {
+        let figure = "no index has 1 to 256 MiB".to_owned();
+        return Ok(Finding { value: None, ..Finding::new(Answer::Ok, 0.0, figure).over(Over::Now) });
+    };
+    let named: Vec<String> = told.iter().filter(|(density, _)| *density < EMPTY).map(words).collect();
+    let figure = named.first().cloned().unwrap_or_else(|| format!("the emptiest, {}", words(emptiest)));
+    let answer = when(!named.is_empty(), Answer::Look);
+    Ok(Finding::new(answer, emptiest.0 / 100.0, figure).over(Over::Now).naming(named))
+}
+
+/// After how many changes the server makes statistics of so many rows anew, by Microsoft's documentation of statistics.
+fn own_rule(rows: f64, compatibility_level: f64) -> f64 {
+    /// SQL Server 2016's.
+    const SUBLINEAR: f64 = 130.0;
+    if rows <= 500.0 {
+        return 500.0;
+    }
+    let share = 500.0 + 0.2 * rows;
+    if compatibility_level >= SUBLINEAR { share.min((1000.0 * rows).sqrt()) } else { share }
+}
+
+fn stale(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    const SMALL_ROWS: f64 = 1000.0;
+    is_alone(facts)?;
+    let level = facts.number("database", "compatibility_level")?;
+    let rows = facts.rows("statistics")?;
+    if rows.is_empty() && !facts.rows("tables")?.is_empty() {
+        return Err("no statistics are shown; SELECT on the tables, or db_ddladmin, lets the user see them"
+            .to_owned());
+    }
+    let over = |row: &Row| or_zero(row, "modified") / own_rule(or_zero(row, "table_rows"), level);
+    let mut told: Vec<(f64, &Row)> = rows
+        .iter()
+        .filter(|row| or_zero(row, "table_rows") >= SMALL_ROWS)
+        .map(|row| (over(row), row))
+        .collect();
+    told.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let words = |(over, row): &(f64, &Row)| {
+        let changed = units::count(or_zero(row, "modified"));
+        format!("{}: {changed} changed ({over:.1} times its rule)", shown(row))
+    };
+    let named: Vec<String> = told.iter().filter(|(over, _)| *over >= 2.0).map(words).collect();
+    let most = told.first().map_or(0.0, |(over, _)| *over);
+    let figure = first_of(&named, told.first().map(words), "no table has 1,000 rows");
+    Ok(Finding::new(when(!named.is_empty(), Answer::Look), most, figure).over(Over::Now).naming(named))
+}
+
+fn off(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let row = facts.row("database")?;
+    let settings =
+        [("creates_statistics", "AUTO_CREATE_STATISTICS"), ("updates_statistics", "AUTO_UPDATE_STATISTICS")];
+    let mut off = Vec::new();
+    for (field, name) in settings {
+        if number(row, field).ok_or_else(|| format!("`{field}` is not told here"))? == 0.0 {
+            off.push(format!("{name} is off"));
+        }
+    }
+    let figure = if off.is_empty() { "both are on".to_owned() } else { off.join(", ") };
+    Ok(Finding::new(when(!off.is_empty(), Answer::Look), off.len() as f64, figure).over(Over::Now))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn index(number: u32, keys: &str, included: &str, is_unique: u8) -> Row {
+        let row = json!({
+            "id": format!("5:{number}"), "of_table": "5", "number": number.to_string(), "name": format!("i{number}"), "tab": "dbo.t",
+            "method": "NONCLUSTERED", "key_columns": keys, "included": included, "filter": "", "is_unique": is_unique,
+            "is_disabled": 0, "is_hypothetical": 0,
+        });
+        row.as_object().cloned().unwrap()
+    }
+
+    #[test]
+    fn an_index_is_covered_by_one_that_has_all_that_it_has() {
+        let (a, ab, again) = (index(2, "1a", "", 0), index(3, "1a,2a", "", 0), index(4, "1a", "", 0));
+        assert!(is_covered_by(&a, &ab) && !is_covered_by(&ab, &a));
+        // Of two alike one is left.
+        assert!(is_covered_by(&again, &a) && !is_covered_by(&a, &again));
+        // `1` is no beginning of `12`, another order is another index, and a unique one is more than an index.
+        assert!(!is_covered_by(&a, &index(5, "12a,2a", "", 0)));
+        assert!(!is_covered_by(&a, &index(5, "1d,2a", "", 0)));
+        assert!(!is_covered_by(&index(6, "1a", "", 1), &ab) && is_covered_by(&a, &index(7, "1a", "", 1)));
+        // What it includes must be there, as a key or included, too.
+        let with = index(8, "1a", "2", 0);
+        assert!(is_covered_by(&with, &ab) && !is_covered_by(&with, &a) && is_covered_by(&a, &with));
+        assert!(!is_covered_by(&index(9, "1a", "3", 0), &ab));
+        let mut filtered = index(10, "1a", "", 0);
+        filtered.insert("filter".to_owned(), "([x]=1)".into());
+        assert!(!is_covered_by(&filtered, &ab));
+    }
+
+    #[test]
+    fn the_rule_is_the_vendors() {
+        assert_eq!([own_rule(100.0, 120.0), own_rule(100.0, 150.0)], [500.0; 2]);
+        assert_eq!(own_rule(1_000_000.0, 120.0), 200_500.0);
+        // 31,623 of a million, as its documentation has it.
+        assert_eq!(own_rule(1_000_000.0, 130.0).round(), 31_623.0);
+        assert_eq!(own_rule(1000.0, 150.0), 700.0);
+    }
+}

@@ -1,0 +1,234 @@
+//! The part of SQL Server in the questions: what its management views say, and what is made of it.
+//!
+//! None of it was ever tried on a server: what is asked is held against the documentation's columns and a parser's grammar, and what is
+//! made of answers is tried with a peer that speaks the protocol.
+
+mod blobs;
+mod digest;
+mod disks;
+mod indexes;
+mod queries;
+mod room;
+mod statements;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+use tiberius::ColumnData;
+use tiberius::error::Error as Tds;
+
+use super::answers;
+use super::facts::{Facts, Kind, Lack, Looks, Row, Told, or_zero, text};
+use super::finding::Check;
+use crate::units;
+pub(super) use crate::wire::mssql::Address;
+use crate::wire::mssql::{Connection, Trouble, is_too_old};
+
+/// The checks of a server of SQL Server.
+pub const CHECKS: &[&[Check]] =
+    &[room::CHECKS, disks::CHECKS, ANSWERS, indexes::CHECKS, queries::CHECKS, blobs::CHECKS];
+
+const ANSWERS: &[Check] = &[answers::check("ms-answer-time", Kind::MsSql, "ping -c 20 HOST")];
+
+/// What lets a user see counters of the server.
+const SERVER_STATE: &str = "VIEW SERVER STATE (from 2022 on VIEW SERVER PERFORMANCE STATE is enough)";
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+/// A connection to a server, in which nothing is written.
+pub struct MsSql {
+    connection: Connection,
+    version: String,
+    /// Why it does not answer any more.
+    gone: Option<Lack>,
+}
+
+/// Checks a URL, before anything is done.
+pub(super) fn parse(url: &str) -> Result<Address> {
+    Address::of(url)
+}
+
+/// Connects.
+pub(super) fn connect(address: &Address) -> Result<MsSql> {
+    let connection =
+        Connection::open(address, PATIENCE).map_err(|trouble| anyhow::Error::msg(lack(&trouble)))?;
+    let mut server = MsSql { connection, version: String::new(), gone: None };
+    let (name, sql) = statements::VERSION;
+    let told = server.rows(name, sql).map_err(anyhow::Error::msg)?;
+    let told = told.into_iter().next().unwrap_or_default();
+    let version = text(&told, "version");
+    if let Some(why) = is_too_old(version) {
+        bail!(why);
+    }
+    server.version = format!("SQL Server {version}, {}", text(&told, "edition"));
+    server.connection.batch(statements::SESSION).map_err(|trouble| anyhow::Error::msg(lack(&trouble)))?;
+    Ok(server)
+}
+
+impl MsSql {
+    fn rows(&mut self, name: &str, sql: &str) -> Result<Vec<Row>, Lack> {
+        if let Some(why) = &self.gone {
+            return Err(why.clone());
+        }
+        match self.connection.rows(&statements::said(name, sql)) {
+            Ok(rows) => Ok(rows.iter().map(row).collect()),
+            Err(trouble) => {
+                let why = lack(&trouble);
+                if !matches!(trouble, Trouble::Said(Tds::Server(_)) | Trouble::TimedOut) {
+                    self.gone = Some(why.clone());
+                }
+                Err(why)
+            }
+        }
+    }
+
+    fn told(&mut self, name: &str, sql: &str) -> Told {
+        self.rows(name, sql).map_or_else(Told::Refused, Told::Rows)
+    }
+
+    /// How full the leaves of the largest indexes are that are not so large that a look costs much.
+    fn density(&mut self, indexes: &[Row]) -> Told {
+        const BYTES: std::ops::RangeInclusive<f64> = 1_048_576.0..=268_435_456.0;
+        const MOST: usize = 4;
+        let is_tree =
+            |row: &&Row| ["CLUSTERED", "NONCLUSTERED"].contains(&text(row, "method")) && is_used(row);
+        let mut largest: Vec<&Row> =
+            indexes.iter().filter(is_tree).filter(|row| BYTES.contains(&or_zero(row, "bytes"))).collect();
+        largest.sort_by(|a, b| or_zero(b, "bytes").total_cmp(&or_zero(a, "bytes")));
+        let mut told = Vec::new();
+        for index in largest.into_iter().take(MOST) {
+            match self.rows("density", &statements::density(index)) {
+                Ok(rows) => told.extend(rows.into_iter().map(|row| indexes::with_density(index, row))),
+                Err(why) => return Told::Refused(why),
+            }
+        }
+        Told::Rows(told)
+    }
+
+    /// Lengths of the values in columns that may be blobs, of a sample of rows.
+    fn blobs(&mut self) -> Told {
+        let (name, sql) = statements::COLUMNS;
+        let columns = self.rows(name, sql);
+        super::blobs::told(columns, |column| {
+            let rows = self.rows("lengths", &statements::lengths(column))?;
+            let lengths = rows.iter().filter_map(|row| super::facts::number(row, "length")).collect();
+            Ok(super::blobs::summary(lengths))
+        })
+    }
+}
+
+/// Whether the server looks into an index at all.
+fn is_used(index: &Row) -> bool {
+    or_zero(index, "is_disabled") == 0.0 && or_zero(index, "is_hypothetical") == 0.0
+}
+
+/// A row of the server's as one that is kept. Bytes and times are asked for nowhere.
+fn row(row: &tiberius::Row) -> Row {
+    let value = |data: &ColumnData<'static>| match data {
+        ColumnData::U8(number) => json!(number),
+        ColumnData::I16(number) => json!(number),
+        ColumnData::I32(number) => json!(number),
+        ColumnData::I64(number) => json!(number),
+        ColumnData::F32(number) => json!(number),
+        ColumnData::F64(number) => json!(number),
+        ColumnData::Bit(truth) => json!(truth.map(u8::from)),
+        ColumnData::String(text) => json!(text),
+        ColumnData::Numeric(number) => json!(number.map(f64::from)),
+        _ => Value::Null,
+    };
+    row.cells().map(|(column, data)| (column.name().to_owned(), value(data))).collect()
+}
+
+/// What the server said; with the way out, where there is one that its words do not name.
+fn lack(trouble: &Trouble) -> Lack {
+    let error = match trouble {
+        Trouble::TimedOut => {
+            return format!("there was no answer within {}", units::seconds(PATIENCE.as_secs_f64()));
+        }
+        Trouble::Row(error) => return format!("{error:#}"),
+        Trouble::Said(error) => error,
+    };
+    let Tds::Server(said) = error else { return error.to_string() };
+    let (words, number) = (said.message(), said.code());
+    let way_out = match number {
+        297 | 300 => format!("; {SERVER_STATE} lets the login see this"),
+        262 => "; VIEW DATABASE STATE, or for the whole server VIEW SERVER STATE, lets the user see this".to_owned(),
+        229 | 230 => "; SELECT on it lets the user see this".to_owned(),
+        207 => "; its version does not count this yet".to_owned(),
+        1222 => "; somebody else has it locked".to_owned(),
+        18_456 => "; the reason stands in the server's own log only".to_owned(),
+        4060 => {
+            "; it is not there, is not open yet, as in recovery, or is closed to this user: without a database in the URL the rest is told"
+                .to_owned()
+        }
+        _ => String::new(),
+    };
+    format!("{} (error {number}){way_out}", words.trim_end_matches('.'))
+}
+
+impl Looks for MsSql {
+    fn version(&mut self) -> Option<String> {
+        Some(self.version.clone())
+    }
+
+    fn ping(&mut self) -> Result<(), Lack> {
+        self.rows("ping", statements::PING).map(drop)
+    }
+
+    fn look(&mut self, is_last: bool) -> BTreeMap<String, Told> {
+        let last: &[(&str, &str)] = if is_last { statements::LAST } else { &[] };
+        let mut told: BTreeMap<String, Told> = statements::SOURCES
+            .iter()
+            .chain(last)
+            .map(|(name, sql)| ((*name).to_owned(), self.told(name, sql)))
+            .collect();
+        if let Some(Told::Rows(rows)) = told.get_mut("queries") {
+            rows.iter_mut().for_each(queries::keep_digest);
+        }
+        if is_last {
+            let density = match &told["indexes"] {
+                Told::Rows(indexes) => self.density(indexes),
+                Told::Refused(why) => Told::Refused(why.clone()),
+            };
+            told.insert("density".to_owned(), density);
+            told.insert("blobs".to_owned(), self.blobs());
+        }
+        told
+    }
+}
+
+/// Whether what this server counts is all that is asked of the data.
+fn is_alone(facts: &Facts) -> Result<(), Lack> {
+    if facts.number("database", "is_replicated")? > 0.0 {
+        return Err("the database is in an availability group: what its replicas are asked is counted there"
+            .to_owned());
+    }
+    if facts.number("database", "is_read_only")? > 0.0 {
+        return Err("the database is read-only: nothing in it changes".to_owned());
+    }
+    Ok(())
+}
+
+/// Whether sessions of others are shown: if not, the view says nothing of it.
+fn sees_others(facts: &Facts) -> Result<(), Lack> {
+    match facts.number("settings", "sees_others")? > 0.0 {
+        true => Ok(()),
+        false => Err(format!("sessions of others are not shown; {SERVER_STATE} lets the login see them")),
+    }
+}
+
+/// A server that was just started has an empty cache, and says nothing of it.
+fn up_long_enough(facts: &Facts, least: f64) -> Result<f64, Lack> {
+    let up = facts.number("server", "up_seconds")?;
+    if up < least {
+        return Err(format!(
+            "it was started {} ago and forgets its counters with every start; {} are needed",
+            units::seconds(up),
+            units::seconds(least)
+        ));
+    }
+    Ok(up)
+}

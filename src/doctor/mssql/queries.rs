@@ -1,0 +1,137 @@
+//! Queries: which are asked too often, which read far more than they send, which write to disk what they sort, and who waits for whom.
+
+use super::digest::without_values;
+use super::sees_others;
+use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Particular, Question, when};
+use crate::doctor::statements::{self, Asked, shown};
+use crate::units;
+
+pub(super) const CHECKS: &[Check] = &[
+    statements::check(Particular {
+        id: "ms-frequent-query",
+        of: Kind::MsSql,
+        figure: statements::FIGURE,
+        source: "sys.dm_exec_query_stats by query_hash; texts without their values",
+        rights: "VIEW SERVER STATE",
+        shown_by: "SELECT TOP 10 query_hash, SUM(execution_count), SUM(total_elapsed_time) FROM sys.dm_exec_query_stats GROUP BY query_hash \
+                   ORDER BY 2 DESC",
+        judge: frequent,
+    }),
+    Check {
+        id: "ms-pages-read",
+        of: Kind::MsSql,
+        question: Question::Indexes,
+        figure: "pages that a query looked at for each row that it handed out",
+        threshold: "look: above 100, of a query with 10 % of the time or more, that looks at 1,000 pages or more each time",
+        reason: "A page has 8 kB of rows. Most of what it reads is thrown away: an index, or another condition, reads less. A sum over many rows and a \
+                 change of many rows are false alarms: they hand out one or none.",
+        after: "pt-query-digest's attribute Rows_examine, for another server; the figure is ours",
+        source: "total_logical_reads and total_rows of sys.dm_exec_query_stats",
+        rights: "VIEW SERVER STATE",
+        shown_by: "SELECT TOP 10 query_hash, SUM(total_logical_reads), SUM(total_rows) FROM sys.dm_exec_query_stats GROUP BY query_hash \
+                   ORDER BY 2 DESC",
+        judge: pages,
+    },
+    Check {
+        id: "ms-spills",
+        of: Kind::MsSql,
+        question: Question::Queries,
+        figure: "what queries wrote to disk in a second because it did not fit into the memory that they were granted",
+        threshold: "look: 10 MB or more",
+        reason: "Sorts and joins get the memory that statistics say they need. An index in that order, fewer columns, or statistics that are up to \
+                 date, help. A report at night may do so.",
+        after: "ours",
+        source: "total_spills of sys.dm_exec_query_stats, in pages of 8 kB",
+        rights: "VIEW SERVER STATE",
+        shown_by: "SELECT TOP 10 query_hash, SUM(total_spills) FROM sys.dm_exec_query_stats GROUP BY query_hash ORDER BY 2 DESC",
+        judge: spills,
+    },
+    Check {
+        id: "ms-locks",
+        of: Kind::MsSql,
+        question: Question::Queries,
+        figure: "sessions that waited for another at both looks, and deadlocks between them",
+        threshold: "look: any",
+        reason: "No server makes a lock shorter: the transaction that holds it does. One that waits at a single moment is normal.",
+        after: "ours",
+        source: "blocking_session_id of sys.dm_exec_requests; Number of Deadlocks of sys.dm_os_performance_counters",
+        rights: "VIEW SERVER STATE, to see sessions of others",
+        shown_by: "SELECT session_id, blocking_session_id, wait_type FROM sys.dm_exec_requests WHERE blocking_session_id <> 0",
+        judge: locks,
+    },
+];
+
+/// The source of all queries, and their time there.
+const SOURCE: &str = "queries";
+const TIME: &str = "us";
+
+/// Takes the values out of a query's text, before it is kept.
+pub(super) fn keep_digest(row: &mut Row) {
+    const LETTERS: usize = 200;
+    let digest: String = without_values(text(row, "query")).chars().take(LETTERS).collect();
+    row.insert("query".to_owned(), digest.into());
+}
+
+fn frequent(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    statements::frequent(facts, SOURCE, TIME)
+}
+
+fn pages(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let mut asked = statements::asked(facts, SOURCE, TIME)?;
+    let read = |asked: &Asked<'_>| growth(&asked.pair, "page_reads");
+    let ratio = |asked: &Asked<'_>| read(asked) / growth(&asked.pair, "sent").max(1.0);
+    asked.sort_by(|a, b| ratio(b).total_cmp(&ratio(a)));
+    let words = |asked: &Asked<'_>| {
+        let (pages, share) = (units::count(ratio(asked).round()), units::percent(asked.of_time));
+        format!("{pages} pages for each row, {share} of the time: {}", asked.query)
+    };
+    let is_too_much = |asked: &&Asked<'_>| {
+        let each = read(asked) / growth(&asked.pair, "calls");
+        ratio(asked) > 100.0 && asked.of_time >= 0.1 && each >= 1000.0
+    };
+    let named: Vec<String> = asked.iter().filter(is_too_much).map(words).collect();
+    let figure = named.first().cloned().unwrap_or_else(|| format!("the most is {}", words(&asked[0])));
+    Ok(Finding::new(when(!named.is_empty(), Answer::Look), ratio(&asked[0]), figure).naming(named))
+}
+
+fn spills(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    const PAGE: f64 = 8192.0;
+    const MUCH: f64 = 10e6;
+    let mut told: Vec<(f64, &str)> = facts
+        .pairs("spills", "id")?
+        .iter()
+        .map(|pair| (growth(pair, "spilled") * PAGE / facts.seconds(), text(pair.1, "id")))
+        .filter(|(rate, _)| *rate > 0.0)
+        .collect();
+    told.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let all: f64 = told.iter().map(|(rate, _)| rate).sum();
+    let queries = facts.rows(SOURCE)?;
+    let words = |(rate, id): &(f64, &str)| {
+        let query = queries.iter().find(|row| text(row, "id") == *id).map_or_else(|| (*id).to_owned(), shown);
+        format!("{} a second by {query}", units::bytes(*rate))
+    };
+    let named: Vec<String> = told.iter().map(words).collect();
+    let most = named.first().map(|first| format!("; the most is {first}")).unwrap_or_default();
+    let figure = format!("{} a second{most}", units::bytes(all));
+    let (answer, named) = if all >= MUCH { (Answer::Look, named) } else { (Answer::Ok, Vec::new()) };
+    Ok(Finding::new(answer, all, figure).naming(named))
+}
+
+fn locks(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    sees_others(facts)?;
+    let waiting: Vec<String> = facts
+        .pairs("sessions", "id")?
+        .into_iter()
+        .filter(|(before, now)| {
+            before.is_some_and(|before| or_zero(before, "blocked_by") != 0.0)
+                && or_zero(now, "blocked_by") != 0.0
+        })
+        .map(|(_, now)| format!("session {} waits for {:.0}", text(now, "id"), or_zero(now, "blocked_by")))
+        .collect();
+    let deadlocks = facts.growth("counters", "deadlocks")?;
+    let count = waiting.len() as f64;
+    let first = waiting.first().map(|first| format!(": {first}")).unwrap_or_default();
+    let figure = format!("{count} sessions waited at both looks{first}; {deadlocks} deadlocks between them");
+    Ok(Finding::new(when(count + deadlocks > 0.0, Answer::Look), count, figure).naming(waiting))
+}

@@ -1,0 +1,265 @@
+//! Memory and processors of the server's machine, who has them, and what of it the server takes.
+
+use super::{sees_others, up_long_enough};
+use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::units;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "ms-memory",
+        of: Kind::MsSql,
+        question: Question::Memory,
+        figure: "memory of the server's machine that programs could still get, as a share of all",
+        threshold: "look: below 10 %, while the system says that it is low, or the server gives memory up for it",
+        reason: "The server takes what it may and keeps it, so that little is left on a machine of its own, and is right. Little is wrong only \
+                 where the system asks for it back.",
+        after: "awesome-prometheus-alerts (10 %); the signals are the system's own",
+        source: "sys.dm_os_sys_memory; process_physical_memory_low of sys.dm_os_process_memory",
+        rights: "VIEW SERVER STATE",
+        shown_by: "SELECT * FROM sys.dm_os_sys_memory; SELECT * FROM sys.dm_os_process_memory",
+        judge: memory,
+    },
+    Check {
+        id: "ms-processors",
+        of: Kind::MsSql,
+        question: Question::Processor,
+        figure: "tasks that could work and waited for a processor, for each processor",
+        threshold: "look: one or more for each, at both looks",
+        reason: "Then on average no task that wants to work may. One moment with a line is chance. How busy the processors are the server does not \
+                 say: that its machine tells.",
+        after: "ours",
+        source: "runnable_tasks_count of sys.dm_os_schedulers",
+        rights: "VIEW SERVER STATE",
+        shown_by: "SELECT scheduler_id, runnable_tasks_count FROM sys.dm_os_schedulers WHERE status = 'VISIBLE ONLINE'",
+        judge: processors,
+    },
+    Check {
+        id: "ms-neighbours",
+        of: Kind::MsSql,
+        question: Question::Neighbours,
+        figure: "memory of the server's machine that is in use and not the server's, as a share of all",
+        threshold: "look: above 15 %, where less than 10 % is available",
+        reason: "Where nothing is short, moving a program frees nothing that anybody wants. The system itself is in it, and who else has it the server \
+                 does not say.",
+        after: "mysqltuner (15 % of the memory)",
+        source: "sys.dm_os_sys_memory; physical_memory_in_use_kb of sys.dm_os_process_memory",
+        rights: "VIEW SERVER STATE",
+        shown_by: "SELECT total_physical_memory_kb - available_physical_memory_kb - physical_memory_in_use_kb FROM sys.dm_os_sys_memory, \
+                   sys.dm_os_process_memory",
+        judge: neighbours,
+    },
+    Check {
+        id: "ms-buffer-pool",
+        of: Kind::MsSql,
+        question: Question::ServerMemory,
+        figure: "how much of the time of queries went into waiting for pages that were not in memory; where no query ended, the share of pages",
+        threshold: "look: above 5 % of the time, or, where no query ended, above 1 % of the pages of a database that is larger than the memory; \
+                    cannot tell: less than 1,000 pages between the looks, or started less than 24 h ago",
+        reason: "Only the time decides: pages that are read ahead of a scan cost nobody a wait. After a restart every cache is empty. A report that \
+                 reads everything once is a false alarm. The counters' own hit ratio leaves out what was read ahead, and page life \
+                 expectancy has no right value.",
+        after: "ours (5 % of the time); mysqltuner (99 % of the reads), for another server",
+        source: "waits PAGEIOLATCH of sys.dm_os_wait_stats; total_elapsed_time of sys.dm_exec_query_stats; Page lookups and Page reads of \
+                 sys.dm_os_performance_counters",
+        rights: "VIEW SERVER STATE",
+        shown_by: "SELECT wait_type, wait_time_ms FROM sys.dm_os_wait_stats WHERE wait_type LIKE 'PAGEIOLATCH[_]%'",
+        judge: pool,
+    },
+    Check {
+        id: "ms-max-memory",
+        of: Kind::MsSql,
+        question: Question::ServerMemory,
+        figure: "max server memory, against the memory of its machine and the size of the database",
+        threshold: "look: less than half of the machine's memory for a database that is larger; or without a limit, while the system says that \
+                    memory is low",
+        reason: "What it may not take nobody else may need. Without a limit it takes what the system wants, too: the vendor's own advice is to leave \
+                 some. A machine that is shared is a false alarm. Some editions have a limit of their own below this one.",
+        after: "Microsoft's documentation of max server memory",
+        source: "sys.configurations; sys.dm_os_sys_memory; sys.allocation_units",
+        rights: "VIEW SERVER STATE",
+        shown_by: "SELECT value_in_use FROM sys.configurations WHERE name = 'max server memory (MB)'",
+        judge: most,
+    },
+    Check {
+        id: "ms-memory-grants",
+        of: Kind::MsSql,
+        question: Question::ServerMemory,
+        figure: "queries that waited for memory to sort or to join in",
+        threshold: "look: one or more at both looks",
+        reason: "They do nothing until others end. A query that is granted far more than it needs keeps others waiting: stale statistics are one reason. \
+                 One that waits at a single moment is normal.",
+        after: "Microsoft's documentation of the counter; the two moments are ours",
+        source: "Memory Grants Pending of sys.dm_os_performance_counters",
+        rights: "VIEW SERVER STATE",
+        shown_by: "SELECT session_id, requested_memory_kb, granted_memory_kb, wait_time_ms FROM sys.dm_exec_query_memory_grants",
+        judge: grants,
+    },
+    Check {
+        id: "ms-connections",
+        of: Kind::MsSql,
+        question: Question::ServerMemory,
+        figure: "connections, of those that there may be",
+        threshold: "look: above 80 %",
+        reason: "The next ones are refused. A pool in the application is the way out, not more of them.",
+        after: "awesome-prometheus-alerts (80 %)",
+        source: "User Connections of sys.dm_os_performance_counters; @@MAX_CONNECTIONS",
+        rights: "VIEW SERVER STATE",
+        shown_by: "SELECT COUNT(*), @@MAX_CONNECTIONS FROM sys.dm_exec_sessions WHERE is_user_process = 1",
+        judge: connections,
+    },
+    Check {
+        id: "ms-idle-in-transaction",
+        of: Kind::MsSql,
+        question: Question::Queries,
+        figure: "the longest time that a session has done nothing within a transaction",
+        threshold: "look: 5 min or more",
+        reason: "It keeps its locks, and the log and old versions of rows are kept for it.",
+        after: "awesome-prometheus-alerts (transactions of some minutes); the time is ours",
+        source: "open_transaction_count and last_request_end_time of sys.dm_exec_sessions",
+        rights: "VIEW SERVER STATE, to see sessions of others",
+        shown_by: "SELECT session_id, last_request_end_time FROM sys.dm_exec_sessions WHERE status = 'sleeping' AND open_transaction_count > 0",
+        judge: idle_in_transaction,
+    },
+];
+
+/// Memory in bytes: all of the machine, what is available, and what the server has.
+fn memory_bytes(facts: &Facts) -> Result<(f64, f64, f64), Lack> {
+    const KB: f64 = 1024.0;
+    let of = |field: &str| Ok::<f64, Lack>(facts.number("server", field)? * KB);
+    Ok((of("memory_kb")?.max(1.0), of("available_kb")?, of("used_kb")?))
+}
+
+/// Whether somebody asks for memory back.
+fn is_low(facts: &Facts) -> Result<bool, Lack> {
+    Ok(facts.number("server", "is_low")? + facts.number("server", "is_giving_up")? > 0.0)
+}
+
+fn memory(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let (all, available, _) = memory_bytes(facts)?;
+    let (share, is_low) = (available / all, is_low(facts)?);
+    let signal = if is_low { ", and it is asked for" } else { "" };
+    let figure = format!(
+        "{} of {} are available ({}){signal}",
+        units::bytes(available),
+        units::bytes(all),
+        units::percent(share)
+    );
+    Ok(Finding::new(when(share < 0.1 && is_low, Answer::Look), share, figure).over(Over::Now))
+}
+
+fn processors(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let count = facts.number("schedulers", "schedulers")?.max(1.0);
+    let now = facts.number("schedulers", "runnable")?;
+    let before = facts.number_before("schedulers", "runnable")?;
+    let figure = format!(
+        "{now:.0} for {}, and {before:.0} at the first look",
+        units::counted(count as u64, "processor")
+    );
+    let (before, now) = (before / count, now / count);
+    Ok(Finding::new(when(before >= 1.0 && now >= 1.0, Answer::Look), now, figure).over(Over::Now))
+}
+
+fn neighbours(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let (all, available, used) = memory_bytes(facts)?;
+    let others = (all - available - used).max(0.0);
+    let share = others / all;
+    let figure = format!(
+        "{} ({}) are others', {} are available",
+        units::bytes(others),
+        units::percent(share),
+        units::percent(available / all)
+    );
+    Ok(Finding::new(when(share > 0.15 && available / all < 0.1, Answer::Look), share, figure).over(Over::Now))
+}
+
+fn pool(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
+    const FEW: f64 = 1000.0;
+    up_long_enough(facts, ages.cache)?;
+    let lookups = facts.growth("counters", "page_lookups")?;
+    let reads = facts.growth("counters", "page_reads")?;
+    if lookups < FEW {
+        return Err(format!("only {lookups:.0} pages were asked for between the looks"));
+    }
+    let share = reads / lookups;
+    let (bytes, memory) = (facts.number("database", "bytes")?, facts.number("server", "target_kb")? * 1024.0);
+    let words = format!(
+        "{} of {} pages were read from files ({} of memory; the database has {})",
+        units::percent(share),
+        units::count(lookups),
+        units::bytes(memory),
+        units::bytes(bytes)
+    );
+    if let Some(of_time) = waiting_share(facts) {
+        let figure = format!("{} of the time of queries; {words}", units::percent(of_time));
+        return Ok(Finding::new(when(of_time > 0.05, Answer::Look), of_time, figure));
+    }
+    Ok(Finding::new(when(share > 0.01 && bytes > memory, Answer::Look), share, words))
+}
+
+/// The share of the time of queries that they waited for pages; none where no query ended.
+fn waiting_share(facts: &Facts) -> Option<f64> {
+    let waited = facts.growth("waits", "page_ms").ok()?;
+    let us: f64 = facts.pairs("queries", "id").ok()?.iter().map(|pair| growth(pair, "us")).sum();
+    (us > 0.0).then(|| waited * 1000.0 / us)
+}
+
+fn most(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    /// What it is shipped with: more than any machine has.
+    const UNLIMITED_MB: f64 = 2_147_483_647.0;
+    let (all, ..) = memory_bytes(facts)?;
+    let limit_mb = facts.number("settings", "max_memory_mb")?;
+    let (limit, bytes) = (limit_mb * 1_048_576.0, facts.number("database", "bytes")?);
+    if limit_mb >= UNLIMITED_MB {
+        let (answer, low) = match is_low(facts)? {
+            true => (Answer::Look, ", where memory is low"),
+            false => (Answer::Ok, ""),
+        };
+        let figure = format!("no limit on a machine of {}{low}", units::bytes(all));
+        return Ok(Finding { value: None, ..Finding::new(answer, 0.0, figure).over(Over::Now) });
+    }
+    let [shown, of, for_] = [limit, all, bytes].map(units::bytes);
+    let figure = format!("{shown} of {of}, for a database of {for_}");
+    let answer = when(limit < all * 0.5 && bytes > limit, Answer::Look);
+    Ok(Finding::new(answer, limit, figure).over(Over::Now))
+}
+
+fn grants(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let now = facts.number("counters", "grants_pending")?;
+    let before = facts.number_before("counters", "grants_pending")?;
+    let figure = format!("{now:.0}, and {before:.0} at the first look");
+    Ok(Finding::new(when(now >= 1.0 && before >= 1.0, Answer::Look), now, figure).over(Over::Now))
+}
+
+fn connections(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    let used = facts.number("counters", "connections")?;
+    let most = facts.number("settings", "max_connections")?.max(1.0);
+    let figure = format!("{used:.0} of {most:.0}");
+    Ok(Finding::new(when(used > most * 0.8, Answer::Look), used / most, figure).over(Over::Now))
+}
+
+fn idle_in_transaction(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
+    const LONG: f64 = 300.0;
+    sees_others(facts)?;
+    let is_idle = |row: &&Row| text(row, "status") == "sleeping" && or_zero(row, "transactions") > 0.0;
+    let mut idle: Vec<(f64, &str)> = facts
+        .rows("sessions")?
+        .iter()
+        .filter(is_idle)
+        .map(|row| (or_zero(row, "idle_seconds"), text(row, "id")))
+        .collect();
+    idle.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let longest = idle.first().map_or(0.0, |(seconds, _)| *seconds);
+    let named: Vec<String> = idle
+        .iter()
+        .filter(|(seconds, _)| *seconds >= LONG)
+        .map(|(seconds, id)| format!("session {id} for {}", units::seconds(*seconds)))
+        .collect();
+    let figure = match named.first() {
+        Some(first) => format!("{} of {}: {first}", named.len(), units::counted(idle.len(), "session")),
+        None => {
+            format!("{}, the longest for {}", units::counted(idle.len(), "session"), units::seconds(longest))
+        }
+    };
+    Ok(Finding::new(when(longest >= LONG, Answer::Look), longest, figure).over(Over::Now).naming(named))
+}

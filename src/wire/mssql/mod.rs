@@ -1,0 +1,236 @@
+//! SQL Server: where it is, and an asynchronous driver on a runtime of its own, on the calling thread.
+
+#[cfg(test)]
+pub(crate) mod grammar;
+
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use futures_util::TryStreamExt;
+use percent_encoding::percent_decode_str;
+use tiberius::error::Error as Tds;
+use tiberius::{AuthMethod, Client, Config, Row, ToSql};
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
+
+/// Where a server is and who we are there, from `mssql://USER:PASSWORD@HOST:PORT/DATABASE`.
+#[derive(Clone)]
+pub(crate) struct Address {
+    host: String,
+    port: u16,
+    user: String,
+    password: String,
+    /// The login's own where none is named.
+    database: Option<String>,
+}
+
+impl Address {
+    pub(crate) fn of(text: &str) -> anyhow::Result<Address> {
+        let shown = crate::shown::without_passwords(text);
+        let address = Address::parse(text);
+        address.with_context(|| format!("`{shown}` is not a URL of SQL Server that can be used"))
+    }
+
+    fn parse(text: &str) -> anyhow::Result<Address> {
+        const PORT: u16 = 1433;
+        let url = url::Url::parse(text)?;
+        if !["mssql", "sqlserver"].contains(&url.scheme()) {
+            return Err(anyhow!("it begins with neither `mssql://` nor `sqlserver://`"));
+        }
+        if let Some((name, _)) = url.query_pairs().next() {
+            return Err(anyhow!(
+                "the setting `{name}` is not known; TLS in particular is not spoken: use loopback or a tunnel"
+            ));
+        }
+        let plain = |text: &str| -> anyhow::Result<String> {
+            Ok(percent_decode_str(text).decode_utf8().context("it is not UTF-8")?.into_owned())
+        };
+        let host = url.host_str().filter(|host| !host.is_empty()).context("it names no host")?;
+        if url.username().is_empty() {
+            return Err(anyhow!("it names no user, and only logins with a password are known"));
+        }
+        let path = url.path_segments().into_iter().flatten().filter(|part| !part.is_empty());
+        let database = match path.collect::<Vec<&str>>().as_slice() {
+            [] => None,
+            [database] => Some(plain(database)?),
+            _ => return Err(anyhow!("a database's name stands behind the host, and nothing more")),
+        };
+        Ok(Address {
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port: url.port().unwrap_or(PORT),
+            user: plain(url.username())?,
+            password: plain(url.password().unwrap_or_default())?,
+            database,
+        })
+    }
+
+    fn config(&self) -> Config {
+        let mut config = Config::new();
+        config.host(&self.host);
+        config.port(self.port);
+        config.application_name("blobwise");
+        config.authentication(AuthMethod::sql_server(&self.user, &self.password));
+        if let Some(database) = &self.database {
+            config.database(database);
+        }
+        config
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// There was none in time.
+    TimedOut,
+    /// The server, the way to it, or the driver says why.
+    Said(Tds),
+    /// What was to be done with a row failed.
+    Row(anyhow::Error),
+}
+
+impl From<Tds> for Trouble {
+    fn from(error: Tds) -> Trouble {
+        Trouble::Said(error)
+    }
+}
+
+type Done<T> = Result<T, Trouble>;
+
+/// One session of a server.
+pub(crate) struct Connection {
+    client: Client<Compat<TcpStream>>,
+    runtime: Runtime,
+    patience: Duration,
+}
+
+impl Connection {
+    /// Connects and logs in. Another server, to which this one sends its clients on, is not followed.
+    pub(crate) fn open(address: &Address, patience: Duration) -> Done<Connection> {
+        let io = |error: std::io::Error| Trouble::Said(error.into());
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build().map_err(io)?;
+        let connect = async {
+            let stream = TcpStream::connect((address.host.as_str(), address.port)).await.map_err(io)?;
+            stream.set_nodelay(true).map_err(io)?;
+            Ok(Client::connect(address.config(), stream.compat_write()).await?)
+        };
+        let connected = runtime.block_on(async { timeout(patience, connect).await });
+        let client = connected.unwrap_or(Err(Trouble::TimedOut))?;
+        Ok(Connection { client, runtime, patience })
+    }
+
+    /// Does one thing with the client, for as long as its patience lasts. Then the server is told to leave off (an attention), so
+    /// that it does not go on for nobody, and its late answer is not taken for that of the next question.
+    fn run<T>(&mut self, work: impl AsyncFnOnce(&mut Client<Compat<TcpStream>>) -> Done<T>) -> Done<T> {
+        const LEFT_OFF_WITHIN: Duration = Duration::from_secs(1);
+        let Connection { client, runtime, patience } = self;
+        let done = runtime.block_on(async { timeout(*patience, work(client)).await });
+        done.unwrap_or_else(|_elapsed| {
+            // Where that fails, too, whatever is asked next fails.
+            runtime.block_on(async { timeout(LEFT_OFF_WITHIN, client.cancel_query()).await }).ok();
+            Err(Trouble::TimedOut)
+        })
+    }
+
+    /// Runs statements that return no rows; every answer of the server's is read. Returns the most rows that one of them touched.
+    pub(crate) fn execute(&mut self, sql: &str, params: &[&dyn ToSql]) -> Done<u64> {
+        self.run(async |client| {
+            Ok(client.execute(sql, params).await?.rows_affected().iter().copied().max().unwrap_or(0))
+        })
+    }
+
+    /// Lends every row of an answer and returns their number.
+    pub(crate) fn query(
+        &mut self,
+        sql: &str,
+        params: &[&dyn ToSql],
+        each: &mut dyn FnMut(&Row) -> anyhow::Result<()>,
+    ) -> Done<usize> {
+        self.run(async |client| {
+            let mut rows = client.query(sql, params).await?.into_row_stream();
+            let mut count = 0;
+            while let Some(row) = rows.try_next().await? {
+                each(&row).map_err(Trouble::Row)?;
+                count += 1;
+            }
+            Ok(count)
+        })
+    }
+
+    /// Runs a batch as text: what cannot stand in a procedure, such as the borders of transactions and schemas.
+    pub(crate) fn batch(&mut self, sql: &str) -> Done<()> {
+        self.run(async |client| Ok(client.simple_query(sql).await?.into_results().await.map(drop)?))
+    }
+
+    /// The rows of the first answer to a batch, once all of them are there.
+    pub(crate) fn rows(&mut self, sql: &str) -> Done<Vec<Row>> {
+        self.run(async |client| Ok(client.simple_query(sql).await?.into_first_result().await?))
+    }
+}
+
+/// The query for a server's version, as [`is_too_old`] takes it.
+pub(crate) const VERSION: &str = "SELECT CAST(SERVERPROPERTY('ProductVersion') AS nvarchar(128))";
+
+/// Why a server with this version is not asked: delayed durability came with SQL Server 2014, and statistics tell how much has
+/// changed not much longer.
+pub(crate) fn is_too_old(version: &str) -> Option<String> {
+    const LEAST: u32 = 12;
+    let major = version.split('.').next()?.parse::<u32>().ok()?;
+    (major < LEAST).then(|| format!("the server is older than SQL Server 2014 (it says {version})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_apart() {
+        let address = Address::of("mssql://sa:p%40ss%2Fword@db.example:1444/files").unwrap();
+        assert_eq!(address.host, "db.example");
+        assert_eq!((address.port, address.user.as_str()), (1444, "sa"));
+        assert_eq!(address.password, "p@ss/word");
+        assert_eq!(address.database.as_deref(), Some("files"));
+        let plain = Address::of("sqlserver://me:x@127.0.0.1").unwrap();
+        assert_eq!((plain.host.as_str(), plain.port, plain.database), ("127.0.0.1", 1433, None));
+        assert_eq!(Address::of("mssql://me:x@[::1]:1433").unwrap().host, "::1");
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused_without_its_password() {
+        const WRONG: &[(&str, &str)] = &[
+            ("mysql://sa:secret@host/files", "begins with neither"),
+            ("mssql://sa:secret@host/files?encrypt=true", "TLS"),
+            ("mssql://sa:secret@host/files/more", "nothing more"),
+            ("mssql://:secret@host/files", "names no user"),
+            ("mssql://sa:secret@host:99999/files", "port"),
+            ("mssql://sa:secret@", "host"),
+        ];
+        for (url, why) in WRONG {
+            let Err(error) = Address::of(url).map(drop) else { panic!("{url} was taken") };
+            let said = format!("{error:#}");
+            assert!(said.contains(why), "{url}: {said}");
+            assert!(!said.contains("secret"), "{said}");
+        }
+    }
+
+    #[test]
+    fn blobs_and_keys_go_as_what_they_are() {
+        use tiberius::ColumnData;
+        let blob: &[u8] = b"\0\xff'--";
+        let ColumnData::Binary(Some(sent)) = blob.to_sql() else { panic!("not as bytes") };
+        // Lent, not copied.
+        assert_eq!(sent.as_ptr(), blob.as_ptr());
+        let nothing: &[u8] = b"";
+        assert!(matches!(nothing.to_sql(), ColumnData::Binary(Some(bytes)) if bytes.is_empty()));
+        assert!(matches!("00ff".to_sql(), ColumnData::String(Some(_))));
+        assert!(matches!(7_i64.to_sql(), ColumnData::I64(Some(7))));
+    }
+
+    #[test]
+    fn versions_are_read() {
+        assert_eq!(is_too_old("16.0.4135.4"), None);
+        assert_eq!(is_too_old(""), None);
+        assert!(is_too_old("11.0.7001.0").is_some_and(|why| why.contains("2014")));
+    }
+}
