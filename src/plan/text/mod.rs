@@ -76,6 +76,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("all", include_str!("../../../plans/all.toml")),
     ("page", include_str!("../../../plans/page.toml")),
     ("sqlite-page-sizes", include_str!("../../../plans/sqlite-page-sizes.toml")),
+    ("packing", include_str!("../../../plans/packing.toml")),
     ("postgres-releases", include_str!("../../../plans/postgres-releases.toml")),
     ("file-systems-databases", include_str!("../../../plans/file-systems-databases.toml")),
     ("afdesign-icons-2009", include_str!("../../../plans/afdesign-icons-2009.toml")),

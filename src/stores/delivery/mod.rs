@@ -16,6 +16,7 @@ pub(super) const TABLE: &[Entry] = &[
     line!("web", web::STATIC_NGINX as "nginx"),
     line!("web", web::STATIC_APACHE as "apache"),
     line!("web", web::STATIC_LIGHTTPD as "lighttpd"),
+    line!("web", web::STATIC_CADDY as "caddy"),
     line!("web", web::PLAIN as "http"),
     line!("web", web::FTP as "ftp"),
     line!("web", web::APACHE_READFILE as "apache-php/readfile"),

