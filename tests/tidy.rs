@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use blobwise::engine::work::standard;
 use blobwise::plan::{COMMON, DEFAULT_PHASES, PlanText, SHIPPED, defaults};
-use blobwise::store::{Adapter, OptionSpec, Values};
+use blobwise::store::{Adapter, Backup, OptionSpec, Values};
 use blobwise::stores::{self, Entry};
 use blobwise::units;
 use serde_json::Value;
@@ -344,6 +344,44 @@ fn the_page_of_stores_lists_what_there_is() {
     }
     holds("docs/stores.md", "stores", &text);
     holds("docs/stores.md", "common", &options_of(COMMON));
+    holds("docs/stores.md", "backups", &backups());
+}
+
+/// How each store is backed up with its default settings, those that are backed up alike in one line.
+fn backups() -> String {
+    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
+    for adapter in stores::adapters() {
+        let backup = (adapter.caps)(&defaults(adapter)).backup;
+        let meanwhile = match backup {
+            Backup::Image(_) | Backup::Dump(_) => "open",
+            Backup::Closed(_) => "closed",
+            Backup::None(_) => "",
+        };
+        let line = match (backup.means(), backup.refusal()) {
+            (Some(means), _) => {
+                format!("{} | {meanwhile} | {} ([source]({})) |", means.by, means.words, means.link)
+            }
+            (None, why) => format!("none: {} | | |", why.unwrap_or_default()),
+        };
+        let name = format!("`{}`", adapter.name);
+        match lines.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, names)) => names.push(name),
+            None => lines.push((line, vec![name])),
+        }
+    }
+    let rows = lines.iter().map(|(line, names)| format!("| {} | {line}\n", names.join(", ")));
+    let head = "| store | how | meanwhile it is | in its vendor's words, in substance |\n| --- | --- | --- | --- |\n";
+    head.to_owned() + &rows.collect::<String>()
+}
+
+/// Every place that keeps blobs beyond its end says how it is backed up, or why not; nothing else can be.
+#[test]
+fn every_place_says_how_it_is_backed_up_or_why_not() {
+    for adapter in stores::adapters() {
+        let caps = (adapter.caps)(&defaults(adapter));
+        assert_ne!(caps.backup, Backup::UNSAID, "{}", adapter.name);
+        assert!(caps.persistent || caps.backup.means().is_none(), "{}", adapter.name);
+    }
 }
 
 /// What a store loses in each of its classes, with the default settings.

@@ -225,6 +225,9 @@ fn store_json(adapter: &Adapter, entry: &Entry) -> serde_json::Value {
         "get_many": caps.get_many,
         "one_transaction": caps.one_transaction.map(View::name),
         "blob_bytes_max": caps.blob_bytes_max.map(|limit| limit.bytes),
+        "totals": caps.totals,
+        "backup": caps.backup.means().map(|means| means.by),
+        "no_backup": caps.backup.refusal(),
         "options": adapter.options.iter().map(|spec| json!({
             "name": spec.name, "default": spec.default, "values": values(&spec.values, spec.default), "about": spec.about,
         })).collect::<Vec<_>>(),

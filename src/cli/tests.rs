@@ -1,6 +1,7 @@
 //! The test that a kind of work takes one file and one line: one that only tests have is planned, done, stored, judged and shown.
 
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
@@ -11,10 +12,12 @@ use crate::engine::run::{Event, Observer, Start, run};
 use crate::host::machine;
 use crate::host::place::Place;
 use crate::judge::summary;
-use crate::plan::PlanText;
+use crate::plan::{Plan, PlanText};
 use crate::records::Records;
-use crate::report::sections;
-use crate::result::{Bearing, Disturbance, Finding, RunResult, Status};
+use crate::report::{csv, sections};
+use crate::result::{Bearing, Disturbance, Finding, RunResult, Status, Upkeep};
+use crate::store::{self, Adapter, Facts, Session, Store};
+use crate::stores::{self, Entry};
 
 /// Keeps nothing and asks for no more rounds.
 struct Silent;
@@ -37,11 +40,16 @@ impl Observer for Silent {
 
 /// Two rounds of three candidates, written to a file and read from it.
 fn measured(dir: &Path, more: &str) -> RunResult {
-    let text = format!(
-        "stores = ['files/hashed', 'memory', 'null']\nphases = ['fill', 'toy']\nrounds = 2\n{more}\n[corpus]\nblobs = 8\nbytes = '80kB'"
-    );
-    let plan =
+    let head = "stores = ['files/hashed', 'memory', 'null']\nphases = ['fill', 'toy']";
+    measured_as(dir, &format!("{head}\n{more}"), |_plan| {})
+}
+
+/// The same of any plan, changed before it is run.
+fn measured_as(dir: &Path, head: &str, change: impl FnOnce(&mut Plan)) -> RunResult {
+    let text = format!("{head}\nrounds = 2\n[corpus]\nblobs = 8\nbytes = '80kB'");
+    let mut plan =
         PlanText { dir: Some(dir.to_owned()), ..PlanText::parse(&text).unwrap() }.resolve(true).unwrap();
+    change(&mut plan);
     let start = Start {
         plan: &plan,
         corpora: plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request).unwrap()).collect(),
@@ -91,4 +99,113 @@ fn a_kind_of_work_of_one_file_and_one_line_is_planned_done_stored_judged_and_sho
             assert!(report.contains(words), "{name} has no `{words}`");
         }
     }
+}
+
+// ---- what an operator does ---------------------------------------------------------------------------------------------
+
+/// Files whose backups lack one of them.
+struct LeavesOneOut(Box<dyn Store>);
+
+impl Store for LeavesOneOut {
+    fn session(&self) -> store::Result<Box<dyn Session + '_>> {
+        self.0.session()
+    }
+
+    fn facts(&self) -> store::Result<Facts> {
+        self.0.facts()
+    }
+
+    fn back_up(&self, to: &Path) -> store::Result<()> {
+        self.0.back_up(to)?;
+        let mut files = std::fs::read_dir(to)?.filter_map(|entry| Some(entry.ok()?.path()));
+        let blob = files.find(|path| path.is_file());
+        Ok(std::fs::remove_file(blob.unwrap())?)
+    }
+
+    fn close(self: Box<Self>) -> store::Result<()> {
+        self.0.close()
+    }
+}
+
+/// Puts that in the place of the candidate that it is like.
+fn with_a_liar(plan: &mut Plan) {
+    static LIAR: OnceLock<Adapter> = OnceLock::new();
+    let of = plan.candidates[1].adapter;
+    let liar = LIAR.get_or_init(|| Adapter {
+        open: |setup| match stores::find("files/flat") {
+            Some(Entry::Ready(files)) => Ok(Box::new(LeavesOneOut((files.open)(setup)?))),
+            _ => Err(store::Error::Unsupported("files")),
+        },
+        ..*of
+    });
+    plan.candidates[1].adapter = liar;
+}
+
+#[test]
+fn a_backup_that_lacks_a_blob_fails_its_candidate_and_one_that_has_all_is_shown_in_every_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let head = "stores = ['files/hashed', 'files/flat', 'redb', 'memory']\nphases = ['fill', 'operate']";
+    let result = measured_as(dir.path(), head, with_a_liar);
+    let of = |store: &str, phase: &str| {
+        result
+            .results
+            .iter()
+            .find(|cell| (cell.store.as_str(), cell.phase.as_str()) == (store, phase))
+            .unwrap()
+    };
+    let failed = of("files/flat", "restore");
+    assert_eq!(failed.status, Status::Failed, "{:?}", failed.reason);
+    let why = failed.reason.clone().unwrap_or_default();
+    assert!(why.contains("the backup, restored, does not hold what was there"), "{why}");
+    assert!(why.contains("is missing"), "{why}");
+    for store in ["files/hashed", "redb"] {
+        for phase in ["list-all", "count-all", "back-up", "restore", "delete-all"] {
+            assert_eq!(
+                of(store, phase).status,
+                Status::Measured,
+                "{store} {phase}: {:?}",
+                of(store, phase).reason
+            );
+        }
+        let round = |phase: &str| of(store, phase).rounds[0].clone();
+        let Some(Upkeep::BacksUp { backup_bytes, data_bytes, closed, .. }) = round("back-up").upkeep else {
+            panic!("{store}: {:?}", round("back-up").upkeep)
+        };
+        assert!(backup_bytes >= data_bytes && data_bytes > 70_000, "{store}: {backup_bytes}, {data_bytes}");
+        assert_eq!(closed, store == "redb");
+        assert_eq!(round("restore").upkeep, Some(Upkeep::Restores { blobs: 8 }));
+        assert_eq!(round("count-all").upkeep, Some(Upkeep::Counts { blobs: 8 }));
+        let Some(Upkeep::DeletesAll { seconds, before_bytes, left_bytes }) = round("delete-all").upkeep
+        else {
+            panic!("{store}: {:?}", round("delete-all").upkeep)
+        };
+        let acknowledged = round("delete-all").seconds;
+        assert!(
+            seconds >= acknowledged && before_bytes >= left_bytes,
+            "{seconds} {before_bytes:?} {left_bytes:?}"
+        );
+    }
+    let memory = of("memory", "back-up");
+    assert_eq!((memory.status, memory.reason.as_deref()), {
+        (Status::NotPossible, Some("no backup: a baseline: nobody keeps files in it"))
+    });
+    // Nothing of it is work that a request of a user's has in it.
+    let advised = result.advice.iter().flat_map(|advice| &advice.situations);
+    assert!(advised.into_iter().all(|situation| situation.phase == "fill"));
+    let reports =
+        [sections::html(&result).unwrap(), sections::markdown(&result), sections::terminal(&result)];
+    for (report, name) in reports.iter().zip(["HTML", "Markdown", "terminal"]) {
+        for words in ["Operating it", "backup/B", "a copy of the closed file, closed for all of that time"] {
+            let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(report.contains(words), "{name} has no `{words}`");
+        }
+    }
+    let table = csv::render(&result).unwrap();
+    let mut reader = ::csv::Reader::from_reader(table.as_bytes());
+    let column = |name: &str| table.lines().next().unwrap().split(',').position(|head| head == name).unwrap();
+    let (phase, backup) = (column("phase"), column("backup_bytes"));
+    let filled = reader.records().map(Result::unwrap).filter(|line| !line[backup].is_empty());
+    assert!(filled.into_iter().all(|line| &line[phase] == "back-up"));
+    // What lay beside the stores is gone with them.
+    assert!(std::fs::read_dir(dir.path()).unwrap().all(|entry| entry.unwrap().path().is_file()));
 }

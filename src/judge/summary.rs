@@ -249,6 +249,7 @@ fn footprints(plan: &Design, records: &Records) -> Vec<Footprint> {
                 corpus_id: first.corpus_id,
                 logical_bytes: first.logical_bytes,
                 empty_bytes: middle(&|footprint| footprint.empty_bytes),
+                empty_log_bytes: middle(&|footprint| footprint.empty_log_bytes),
                 empty_memory_bytes: middle(&|footprint| footprint.empty_memory_bytes),
                 allocated_bytes: middle(&|footprint| footprint.allocated_bytes),
                 after_settle_bytes: middle(&|footprint| footprint.after_settle_bytes),
@@ -258,6 +259,7 @@ fn footprints(plan: &Design, records: &Records) -> Vec<Footprint> {
                 statvfs_bytes: middle(&|footprint| footprint.statvfs_bytes),
                 write_amplification: middle_share(&|footprint| footprint.write_amplification),
                 space_amplification: middle_share(&|footprint| footprint.space_amplification),
+                grows_per_byte: middle_share(&|footprint| footprint.grows_per_byte),
             });
         }
     }

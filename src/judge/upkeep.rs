@@ -10,6 +10,8 @@ pub struct Line<'r> {
     pub store: &'r str,
     /// Listing all keys.
     pub list: Option<Interval>,
+    /// Counting all blobs and their bytes.
+    pub count: Option<Interval>,
     /// A backup, its flush included.
     pub back_up: Option<Interval>,
     /// What made it.
@@ -66,8 +68,9 @@ fn add<'r>(line: &mut Line<'r>, cell: &'r Cell) {
     };
     let of_an_op = |round: &Round| round.seconds / round.ops.max(1) as f64;
     match cell.rounds.iter().find_map(|round| round.upkeep.as_ref()) {
-        Some(Upkeep::Lists) => line.list = each(&of_an_op),
-        Some(Upkeep::Restores) => line.restore = each(&of_an_op),
+        Some(Upkeep::Lists { .. }) => line.list = each(&of_an_op),
+        Some(Upkeep::Counts { .. }) => line.count = each(&of_an_op),
+        Some(Upkeep::Restores { .. }) => line.restore = each(&of_an_op),
         Some(Upkeep::BacksUp { by, closed, .. }) => {
             (line.by, line.is_closed) = (by, *closed);
             line.back_up = each(&of_an_op);
@@ -82,7 +85,9 @@ fn add<'r>(line: &mut Line<'r>, cell: &'r Cell) {
                 _ => 0.0,
             });
             line.left = mean(cell, |upkeep| match upkeep {
-                Upkeep::DeletesAll { before_bytes, left_bytes, .. } => share((*left_bytes)?, (*before_bytes)?),
+                Upkeep::DeletesAll { before_bytes, left_bytes, .. } => {
+                    share((*left_bytes)?, (*before_bytes)?)
+                }
                 _ => None,
             });
         }
@@ -112,8 +117,7 @@ fn share(part: u64, whole: u64) -> Option<f64> {
 
 /// The mean over rounds; absent where a round has none.
 fn mean(cell: &Cell, value: impl Fn(&Upkeep) -> Option<f64>) -> Option<f64> {
-    let values: Option<Vec<f64>> =
-        cell.rounds.iter().map(|round| value(round.upkeep.as_ref()?)).collect();
+    let values: Option<Vec<f64>> = cell.rounds.iter().map(|round| value(round.upkeep.as_ref()?)).collect();
     let values = values.filter(|values| !values.is_empty())?;
     Some(values.iter().sum::<f64>() / values.len() as f64)
 }
@@ -121,7 +125,6 @@ fn mean(cell: &Cell, value: impl Fn(&Upkeep) -> Option<f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::CorpusId;
 
     fn cell(phase: &str, seconds: &[f64], upkeep: Option<Upkeep>) -> Cell {
         let round = |(index, seconds): (usize, &f64)| Round {
@@ -138,7 +141,6 @@ mod tests {
             "rounds": [], "size_bands": [], "steps": [], "leader": false,
         });
         let cell: Cell = serde_json::from_value(text).unwrap();
-        assert_eq!(cell.corpus_id, CorpusId::default());
         Cell { rounds: seconds.iter().enumerate().map(round).collect(), ..cell }
     }
 

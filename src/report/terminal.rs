@@ -254,8 +254,8 @@ pub(super) fn footprints(text: &mut String, result: &RunResult, title: &str) {
     line(
         text,
         &format!(
-            "  {:<28} {:>8} {:>6} {:>8} {:>8} {:>7} {:>8} {:>8} {:>7}",
-            "store", "settled", "/ byte", "data", "indexes", "dirs", "logs", "empty", "written"
+            "  {:<28} {:>8} {:>6} {:>5} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}",
+            "store", "settled", "/ byte", "grows", "data", "indexes", "dirs", "logs", "empty", "written"
         ),
     );
     for footprint in candidates {
@@ -269,10 +269,11 @@ pub(super) fn footprints(text: &mut String, result: &RunResult, title: &str) {
         line(
             text,
             &format!(
-                "  {} {:>8} {:>6} {:>8} {:>8} {:>7} {:>8} {:>8} {:>7}",
+                "  {} {:>8} {:>6} {:>5} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}",
                 named(&format!("{}{size}", footprint.store)),
                 bytes(footprint.after_settle_bytes),
                 share(footprint.space_amplification),
+                share(footprint.grows_per_byte),
                 bytes(footprint.data_bytes()),
                 bytes(footprint.index_bytes),
                 bytes(footprint.directory_bytes),

@@ -22,15 +22,16 @@ pub(super) const SECTION: Section = new("upkeep", "Operating it")
     .markdown(markdown);
 
 /// The columns behind the candidate.
-const COLUMNS: [&str; 6] = ["list all", "back up", "backup/B", "restore", "delete all", "disk left"];
+const COLUMNS: [&str; 7] = ["list", "count", "back up", "backup/B", "restore", "delete", "left"];
 /// Characters of a candidate's label in a terminal, and of each column behind it: 79 together.
-const LABEL: usize = 19;
-const WIDTH: usize = 10;
+const LABEL: usize = 16;
+const WIDTH: usize = 9;
 
 /// A line's figures, a time by the middle of its interval.
-fn figures(of: &Line<'_>, time: impl Fn(&Interval) -> String) -> [Option<String>; 6] {
+fn figures(of: &Line<'_>, time: impl Fn(&Interval) -> String) -> [Option<String>; 7] {
     [
         of.list.as_ref().map(&time),
+        of.count.as_ref().map(&time),
         of.back_up.as_ref().map(&time),
         of.per_byte.map(|per_byte| format!("{per_byte:.2}")),
         of.restore.as_ref().map(&time),
@@ -55,7 +56,7 @@ fn with_ends(seconds: &Interval) -> String {
 }
 
 /// What is said above the table.
-const ABOUT: &str = "The whole store at a time. Backups are flushed, restored and compared blob by blob; backup/B is their disk for each byte of blobs. Delete all lasts until the store has given back what it gives back by itself; the rest of its disk is left.";
+const ABOUT: &str = "The whole store at a time. Backups are flushed, restored and compared blob by blob; backup/B is their disk for each byte of blobs. Delete lasts until the store has given back what it gives back by itself; the rest of its disk is left.";
 
 /// What is said below it.
 fn sentences(lines: &[Line<'_>]) -> Vec<String> {

@@ -200,6 +200,9 @@ pub struct Footprint {
     /// The empty store: opened, nothing put.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_bytes: Option<u64>,
+    /// What logs take of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub empty_log_bytes: Option<u64>,
     /// Memory of the empty store, opened, without the harness's part and the kernel's cache of files; where a run limits memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_memory_bytes: Option<u64>,
@@ -227,6 +230,10 @@ pub struct Footprint {
     /// `after_settle_bytes` per byte of blobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space_amplification: Option<f64>,
+    /// What it grows by per byte of blobs: from the empty store to the settled one, logs of both left out. Absent where logs are not
+    /// known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grows_per_byte: Option<f64>,
 }
 
 impl Footprint {

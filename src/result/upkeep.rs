@@ -8,7 +8,15 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "does", rename_all = "kebab-case")]
 pub enum Upkeep {
     /// All keys were listed.
-    Lists,
+    Lists {
+        /// How many there were.
+        blobs: u64,
+    },
+    /// All blobs and their bytes were counted.
+    Counts {
+        /// How many there were.
+        blobs: u64,
+    },
     /// Everything was backed up, and the file system flushed.
     BacksUp {
         /// What made the backup.
@@ -21,7 +29,10 @@ pub enum Upkeep {
         closed: bool,
     },
     /// A store was made of the backup, opened, and found to hold every blob.
-    Restores,
+    Restores {
+        /// How many were compared.
+        blobs: u64,
+    },
     /// Every blob was deleted.
     DeletesAll {
         /// Seconds from the first delete until the store had given back the disk that it gives back by itself: deletes, settling,

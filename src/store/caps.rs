@@ -30,6 +30,8 @@ pub struct Caps {
     pub one_transaction: Option<View>,
     /// The largest blob it takes, and where that limit is from.
     pub blob_bytes_max: Option<Limit>,
+    /// [`Store::totals`].
+    pub totals: bool,
     /// How it is backed up; not in a server of somebody else's, nor in one that candidates share.
     pub backup: Backup,
 }
@@ -49,6 +51,7 @@ impl Caps {
         catalogue: true,
         one_transaction: Some(View::Snapshot),
         blob_bytes_max: None,
+        totals: true,
         backup: Backup::UNSAID,
     };
 }

@@ -43,6 +43,12 @@ pub trait Store: Sync + Send {
         Ok(())
     }
 
+    /// How many blobs there are, and how many bytes these have together: by one question or one walk of its own, and without reading
+    /// blobs that need not be read for it.
+    fn totals(&self) -> Result<(u64, u64)> {
+        Err(Error::Unsupported("a count of all"))
+    }
+
     /// Writes all that it holds into an empty directory, by its own means and while it is open, and nothing elsewhere. Whoever calls
     /// it flushes the file system afterwards. `Unsupported` where [`super::Caps::backup`] says another way, or a program is missing.
     fn back_up(&self, _to: &Path) -> Result<()> {

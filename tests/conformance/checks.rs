@@ -72,6 +72,8 @@ pub const ALL: &[Check] = &[
     open("agrees-with-a-map", always, agrees_with_a_map),
     open("lists", |subject| subject.caps().list, lists),
     open("refuses-to-list", |subject| !subject.caps().list, refuses_to_list),
+    open("counts-all", |subject| subject.caps().totals, counts_all),
+    open("refuses-to-count", |subject| !subject.caps().totals, refuses_to_count),
     open("batches", |subject| subject.caps().batch, batches),
     open("refuses-batches", |subject| !subject.caps().batch, refuses_batches),
     open("gets-several", |subject| subject.caps().get_many, gets_several),
@@ -556,6 +558,32 @@ fn expect_listed(hand: &mut Hand, keys: &[Key], model: &Model) -> Result<()> {
         found.iter().zip(&wanted).find(|(found, wanted)| found != wanted)
     );
     Ok(())
+}
+
+fn counts_all(bench: &mut Bench) -> Result<()> {
+    let keys = bench.keys(30);
+    let (blobs, bytes) = bench.store()?.totals()?;
+    let mut hand = bench.hand()?;
+    let mut wanted = (blobs, bytes);
+    for (index, key) in keys.iter().enumerate() {
+        let len = index * 7001 % 100_000;
+        hand.put(key, b"replaced")?;
+        hand.put(key, &blob(key.id, 0, len))?;
+        if index % 3 == 0 {
+            hand.delete(key)?;
+        } else {
+            wanted = (wanted.0 + 1, wanted.1 + len as u64);
+        }
+    }
+    hand.sync()?;
+    drop(hand);
+    let found = bench.store()?.totals()?;
+    ensure!(found == wanted, "{found:?} blobs and bytes are counted instead of {wanted:?}");
+    Ok(())
+}
+
+fn refuses_to_count(bench: &mut Bench) -> Result<()> {
+    refused(bench.store()?.totals(), "a count of all")
 }
 
 fn lists(bench: &mut Bench) -> Result<()> {

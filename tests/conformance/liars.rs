@@ -13,7 +13,8 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use blobwise::host::server::{Launch, Server};
 use blobwise::store::{
     Adapter, Backup, Caps, Catalogue, Durability, Error, Facts, Integrity, Key, Kind, Limit, Loss, Losses,
-    ManySink, Means, Mode, Needs, OptionSpec, Options, Session, Setup, Sink, Span, Split, Store, Traits, Values, View,
+    ManySink, Means, Mode, Needs, OptionSpec, Options, Session, Setup, Sink, Span, Split, Store, Traits,
+    Values, View,
 };
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;
@@ -71,6 +72,8 @@ const LIARS: &[Liar] = &[
     Liar { adapter: &SQLITE, ..liar("finds-without-counting", &["catalogues-uploads"]) },
     Liar { adapter: &SQLITE, ..liar("rolls-nothing-back", &["catalogues-uploads"]) },
     Liar { adapter: &SQLITE, ..liar("keeps-unfinished-uploads", &["forgets-unfinished-uploads"]) },
+    Liar { adapter: &FILES, ..liar("counts-drafts", &["counts-all"]) },
+    Liar { adapter: &FILES, ..liar("totals-undeclared", &["refuses-to-count"]) },
     Liar { adapter: &FILES, ..liar("backup-leaves-one-out", &["backs-up-and-restores"]) },
     Liar { adapter: &FILES, ..liar("backup-cuts-one-short", &["backs-up-and-restores"]) },
     Liar { adapter: &FILES, ..liar("backup-returns-before-it-is-complete", &["backs-up-and-restores"]) },
@@ -233,6 +236,7 @@ fn caps(options: &Options) -> Caps {
             _ => None,
         },
         blob_bytes_max: Some(LIMIT).filter(|_| lie == "over-the-limit-accepted"),
+        totals: lie == "counts-drafts",
         backup: match lie {
             _ if lie.starts_with("backup-") || lie == "claims-backups-and-refuses" => {
                 Backup::Image(Means { by: "a liar", words: "a liar's word", link: "" })
@@ -466,6 +470,15 @@ impl Store for LyingStore {
             // Made where there is none, but never looked through.
             "keeps-unfinished-uploads" if self.mode == Mode::Open => Ok(()),
             _ => self.inner.open_catalogue(),
+        }
+    }
+
+    fn totals(&self) -> blobwise::store::Result<(u64, u64)> {
+        let (blobs, bytes) = self.inner.totals()?;
+        match self.lie.as_str() {
+            "counts-drafts" => Ok((self.puts.load(Ordering::Relaxed), bytes)),
+            "totals-undeclared" => Ok((blobs, bytes)),
+            _ => Err(Error::Unsupported("a count of all")),
         }
     }
 

@@ -96,6 +96,18 @@ impl Store for Slowed {
         self.inner.footprint_bytes()
     }
 
+    fn totals(&self) -> Result<(u64, u64)> {
+        self.inner.totals()
+    }
+
+    fn back_up(&self, to: &Path) -> Result<()> {
+        self.inner.back_up(to)
+    }
+
+    fn restore(&self, from: &Path) -> Result<()> {
+        self.inner.restore(from)
+    }
+
     fn index_bytes(&self) -> Result<Option<u64>> {
         self.inner.index_bytes()
     }
@@ -296,10 +308,16 @@ mod tests {
             many,
             catalogue,
             one_transaction,
+            totals,
+            backup,
         } = (adapter.caps)(&options);
         let store = (adapter.open)(&setup).unwrap();
         assert_eq!(is_refused(&store.open_catalogue()), !catalogue, "{name}: open_catalogue");
         assert_eq!(is_refused(&store.reader().map(drop)), one_transaction.is_none(), "{name}: reader");
+        let aside = tempfile::tempdir().unwrap();
+        let is_made = matches!(backup, Backup::Image(_) | Backup::Dump(_));
+        assert_eq!(is_refused(&store.back_up(aside.path())), !is_made, "{name}: back_up");
+        assert_eq!(is_refused(&store.totals()), !totals, "{name}: totals");
         let mut session = store.session().unwrap();
         assert_eq!(store.session().is_ok(), many, "{name}: a second session");
         let keys = [Key::of_digest(0, 7), Key::of_digest(1, 8)];

@@ -263,8 +263,9 @@ impl Visitor<'_> {
         }
         self.weigh_empty();
         if self.caps().persistent {
-            let empty = self.bytes_taken(self.store()?.0)?.all;
-            self.visit.footprint.empty_bytes = Some(empty);
+            let empty = self.bytes_taken(self.store()?.0)?;
+            self.visit.footprint.empty_bytes = Some(empty.all);
+            self.visit.footprint.empty_log_bytes = empty.logs;
             self.visit.footprint.statvfs_bytes = free_before;
         }
         Ok(())

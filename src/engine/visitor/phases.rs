@@ -11,7 +11,7 @@ use super::{Done, Outcome, Visitor};
 use crate::host::machine;
 use crate::judge::histogram;
 use crate::plan::{Load, Order, Phase};
-use crate::result::{FixedLength, HotShare, OpenLoop, Round};
+use crate::result::{FixedLength, Footprint, HotShare, OpenLoop, Round};
 use crate::store::{Durability, Store};
 
 /// Looking at the residency of more files than this after every phase would take longer than the phases.
@@ -21,7 +21,7 @@ const RESIDENCY_BLOBS_MAX: u64 = 20_000;
 pub(in crate::engine) struct Taken {
     pub(in crate::engine) all: u64,
     directories: Option<u64>,
-    logs: Option<u64>,
+    pub(in crate::engine) logs: Option<u64>,
 }
 
 impl<'a> Visitor<'a> {
@@ -151,6 +151,7 @@ impl<'a> Visitor<'a> {
             footprint.log_bytes = after.logs;
             footprint.index_bytes = index;
             footprint.space_amplification = Some(after.all as f64 / logical);
+            footprint.grows_per_byte = grown(footprint, &after).map(|grown| grown as f64 / logical);
             footprint.statvfs_bytes =
                 footprint.statvfs_bytes.zip(free).map(|(before, now)| before.saturating_sub(now));
             // Of what was put while the device was watched: without blobs that made no whole batch.
@@ -228,6 +229,13 @@ impl<'a> Visitor<'a> {
     }
 }
 
+/// What a store has grown by since it was empty, in bytes. A log is left out of both: it is recycled, or cut some day, and what is in
+/// it lies elsewhere too.
+fn grown(empty: &Footprint, after: &Taken) -> Option<u64> {
+    let before = empty.empty_bytes?.saturating_sub(empty.empty_log_bytes?);
+    Some(after.all.saturating_sub(after.logs?).saturating_sub(before))
+}
+
 /// What an open loop has beside a closed one.
 pub(in crate::engine) fn open_loop(rate: f64, tally: &Tally) -> OpenLoop {
     let drain_ns = tally.end.saturating_sub(tally.last_due.max(tally.begin));
@@ -242,5 +250,22 @@ pub(in crate::engine) fn open_loop(rate: f64, tally: &Tally) -> OpenLoop {
         sustained: (drain_ns as f64) <= 0.1 * phase_ns as f64,
         wake_late_p50_ns: late_at(histogram::SHARES[0]),
         wake_late_p99_ns: late_at(histogram::SHARES[2]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_and_the_empty_store_do_not_grow_with_the_blobs() {
+        let empty = Footprint { empty_bytes: Some(40), empty_log_bytes: Some(16), ..Footprint::default() };
+        let taken = |all, logs| Taken { all, directories: None, logs };
+        // 24 were taken before anything was put, and the log has become three times as long.
+        assert_eq!(grown(&empty, &taken(172, Some(48))), Some(100));
+        assert_eq!(grown(&empty, &taken(30, Some(16))), Some(0));
+        // Where logs are not known, nothing is said.
+        assert_eq!(grown(&empty, &taken(172, None)), None);
+        assert_eq!(grown(&Footprint::default(), &taken(172, Some(48))), None);
     }
 }

@@ -20,6 +20,7 @@ use crate::store::{Backup, Durability, Error, Mode, Session, Store};
 
 const NAME: &str = "operate";
 const LIST: &str = "list-all";
+const COUNT: &str = "count-all";
 const BACK_UP: &str = "back-up";
 const RESTORE: &str = "restore";
 const DELETE: &str = "delete-all";
@@ -27,10 +28,19 @@ const DELETE: &str = "delete-all";
 const STANDARD: &[StandardPhase] = &[
     StandardPhase {
         id: NAME,
-        about: "what an operator does with a whole store: `list-all`, `back-up`, `restore`, `delete-all`",
-        phases: |_| vec![lists(), backs_up(), restores(), deletes()],
+        about: "what an operator does with a whole store: `list-all`, `count-all`, `back-up`, `restore`, `delete-all`",
+        phases: |_| vec![lists(), counts(), backs_up(), restores(), deletes()],
     },
-    StandardPhase { id: LIST, about: "lists the keys of all blobs, warm, as one op", phases: |_| vec![lists()] },
+    StandardPhase {
+        id: LIST,
+        about: "lists the keys of all blobs, warm, as one op",
+        phases: |_| vec![lists()],
+    },
+    StandardPhase {
+        id: COUNT,
+        about: "counts all blobs and their bytes, warm, as one op, where a question or a walk of the store's own tells both",
+        phases: |_| vec![counts()],
+    },
     StandardPhase {
         id: BACK_UP,
         about: "backs everything up by the store's own means, as one op with the file system's flush; the size of the backup is noted",
@@ -50,6 +60,10 @@ const STANDARD: &[StandardPhase] = &[
 
 fn lists() -> Phase {
     Phase::of_deed(NAME, LIST, Deed::new("lists"))
+}
+
+fn counts() -> Phase {
+    Phase::of_deed(NAME, COUNT, Deed::new("counts"))
 }
 
 fn backs_up() -> Phase {
@@ -85,15 +99,23 @@ impl Work for Operate {
             let why = "no list: there is no request for all keys".to_owned();
             return (!applicant.caps.list).then_some(why);
         }
+        if phase.id == COUNT {
+            let why = "no count: only reading blobs, or a list of them, tells their sizes".to_owned();
+            return (!applicant.caps.totals).then_some(why);
+        }
         let traits = applicant.candidate.traits();
         if traits.is_external {
-            return Some("no backup: a server given by URL is not ours to dump or to restore into".to_owned());
+            return Some(
+                "no backup: a server given by URL is not ours to dump or to restore into".to_owned(),
+            );
         }
         if traits.shares_server {
             return Some("no backup: its server is there for other candidates too".to_owned());
         }
         if applicant.plan.phases.iter().any(Phase::has_uploads) {
-            return Some("no backup beside uploads: their catalogue would have to be of the same moment".to_owned());
+            return Some(
+                "no backup beside uploads: their catalogue would have to be of the same moment".to_owned(),
+            );
         }
         applicant.caps.backup.refusal().map(|why| format!("no backup: {why}"))
     }
@@ -109,6 +131,7 @@ impl Work for Operate {
         match (phase.load(), phase.id.as_str()) {
             (Some(load), _) => visitor.delete_all(phase, load),
             (None, LIST) => visitor.list_all(),
+            (None, COUNT) => visitor.count_all(),
             (None, BACK_UP) => visitor.back_up(),
             (None, _) => visitor.restore(),
         }
@@ -150,31 +173,54 @@ impl Visitor<'_> {
         self.state.alive.iter().filter(|alive| **alive).count() as u64
     }
 
-    /// The same listing again and again, for as long as the shortest phase of reads. The first one is not timed, and looked at key by
-    /// key.
+    /// The same listing again and again. The first one is not timed, and looked at key by key.
     fn list_all(&mut self) -> Done {
-        let (run, blobs, connects) = (self.run, self.blobs(), self.connects(true));
         self.check_list()?;
+        self.begin_memory();
+        let (blobs, connects) = (self.blobs(), self.connects(true));
+        let (store, _) = self.store()?;
+        let mut session = store.session()?;
+        let work = || listed(session.as_mut(), connects).map(|keys| (keys, 0));
+        self.repeated(work, (blobs, 0), Upkeep::Lists { blobs })
+    }
+
+    /// The same count again and again. The first one is not timed.
+    fn count_all(&mut self) -> Done {
+        self.begin_memory();
+        let (store, _) = self.store()?;
+        store.totals().context("counting all failed")?;
+        let blobs = self.blobs();
+        self.repeated(|| store.totals(), (blobs, self.state.live_bytes()), Upkeep::Counts { blobs })
+    }
+
+    /// Asks the same of the whole store for as long as the shortest phase of reads. Another answer than the right one is an error.
+    fn repeated(
+        &self,
+        mut work: impl FnMut() -> crate::store::Result<(u64, u64)>,
+        right: (u64, u64),
+        upkeep: Upkeep,
+    ) -> Done {
+        let (store, _) = self.store()?;
         let mut tally = tally();
         let mut meter = self.meter();
-        self.begin_memory();
-        {
-            let (store, _) = self.store()?;
-            let mut session = store.session()?;
-            let mut seconds = 0.0;
-            meter.start(&store.servers());
-            while seconds < READ_SECONDS_MIN && !run.stopped() {
-                let keys = worker::whole(&run.clock, &mut tally, || listed(session.as_mut(), connects))?;
-                if keys != blobs {
-                    bail!("listed {keys} keys of {blobs} blobs");
-                }
-                seconds = (tally.end - tally.begin) as f64 / 1e9;
+        let mut seconds = 0.0;
+        meter.start(&store.servers());
+        while seconds < READ_SECONDS_MIN && !self.run.stopped() {
+            let found = worker::whole(&self.run.clock, &mut tally, &mut work)?;
+            if found != right {
+                bail!(
+                    "{} blobs with {} B were found, and {} with {} B are there",
+                    found.0,
+                    found.1,
+                    right.0,
+                    right.1
+                );
             }
-            meter.stop(&store.servers());
+            seconds = (tally.end - tally.begin) as f64 / 1e9;
         }
-        tally.blobs = blobs * tally.ops;
+        meter.stop(&store.servers());
         let mut round = self.new_round(0);
-        round.upkeep = Some(Upkeep::Lists);
+        round.upkeep = Some(upkeep);
         self.measured(round, &tally, &meter)
     }
 
@@ -225,7 +271,6 @@ impl Visitor<'_> {
         }
         let servers = if closed { Vec::new() } else { self.store()?.0.servers() };
         meter.stop(&servers);
-        tally.blobs = self.blobs();
         tally.bytes = self.state.live_bytes();
         let backup_bytes = machine::allocated(&to, |_| false).all;
         self.backup = Some(KeptBackup { dir: to, state: self.state.clone() });
@@ -279,20 +324,15 @@ impl Visitor<'_> {
         store.remove().context("removing what was restored failed")?;
         self.forget_backup()?;
         self.open_as(class, Mode::Open)?;
-        let alive = kept.state.alive.iter().filter(|alive| **alive).count();
-        (tally.blobs, tally.bytes) = (alive as u64, kept.state.live_bytes());
+        let blobs = kept.state.alive.iter().filter(|alive| **alive).count() as u64;
+        tally.bytes = kept.state.live_bytes();
         let mut round = self.new_round(0);
-        round.upkeep = Some(Upkeep::Restores);
+        round.upkeep = Some(Upkeep::Restores { blobs });
         self.measured(round, &tally, &meter)
     }
 
     /// An open store, whose files are on the device, in a directory that is made for it.
-    fn restored(
-        &self,
-        class: Durability,
-        from: &Path,
-        dir: &Path,
-    ) -> crate::store::Result<Box<dyn Store>> {
+    fn restored(&self, class: Durability, from: &Path, dir: &Path) -> crate::store::Result<Box<dyn Store>> {
         let candidate = self.subject.candidate;
         let opened = |mode| self.opened_in(dir, candidate.adapter, &candidate.options, class, mode);
         if matches!(self.caps().backup, Backup::Dump(_)) {

@@ -585,8 +585,7 @@ fn disk(result: &RunResult) -> String {
         taken_empty(empty)
     );
     if most.per_byte > least.per_byte * (1.0 + SMALL_SHARE) {
-        sentence +=
-            &format!("; `{}` takes most, {:.2}{}", most.store, most.per_byte, taken_empty(most.empty));
+        sentence += &format!("; `{}` takes most, {:.2}{}", most.store, most.per_byte, most.not_growing());
     }
     sentence + "."
 }
@@ -598,6 +597,20 @@ struct Taken<'r> {
     per_byte: f64,
     /// Those of them that the empty store took already.
     empty: f64,
+    /// Bytes that it grows by for each byte of blobs, without logs.
+    grows: Option<f64>,
+}
+
+impl Taken<'_> {
+    /// How much of it does not grow with the blobs, where that is worth words.
+    fn not_growing(&self) -> String {
+        match self.grows {
+            Some(grows) if self.per_byte - grows >= WORDS_FROM => {
+                format!(" (it grows by {grows:.2} for each byte; the rest is the empty store and logs)")
+            }
+            _ => taken_empty(self.empty),
+        }
+    }
 }
 
 /// The candidates that the answer is about and whose disk can be looked at, the least first.
@@ -614,7 +627,8 @@ fn taken(result: &RunResult) -> Vec<Taken<'_>> {
         .filter_map(|footprint| {
             let logical = footprint.logical_bytes.max(1) as f64;
             let empty = footprint.empty_bytes.unwrap_or(0) as f64 / logical;
-            Some(Taken { store: &footprint.store, per_byte: footprint.space_amplification?, empty })
+            let (per_byte, grows) = (footprint.space_amplification?, footprint.grows_per_byte);
+            Some(Taken { store: &footprint.store, per_byte, empty, grows })
         })
         .collect();
     taken.sort_by(|a, b| a.per_byte.total_cmp(&b.per_byte));
@@ -639,10 +653,11 @@ fn why_no_disk(result: &RunResult) -> &'static str {
     }
 }
 
+/// Less than this of a byte is not worth words.
+const WORDS_FROM: f64 = 0.05;
+
 /// What is taken before anything is put, such as a log of a fixed size, is no price of a blob.
 fn taken_empty(share: f64) -> String {
-    /// Less than this of a byte is not worth words.
-    const WORDS_FROM: f64 = 0.05;
     if share < WORDS_FROM { String::new() } else { format!(" ({share:.2} of them by the empty store)") }
 }
 

@@ -131,7 +131,7 @@ pub struct PlanText {
     /// have no `order`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill_order: Option<FillOrder>,
-    /// Ops a second: an open loop, but for `fill`, `age`, `purge`, `reopen` and cold phases.
+    /// Ops a second: an open loop, but for `fill`, `age`, `purge`, `reopen`, `list-all`, `count-all`, `back-up`, `restore` and cold phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
     /// `poisson` (default) or `constant`: how the ops of an open loop arrive.

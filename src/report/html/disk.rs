@@ -20,7 +20,7 @@ pub fn section(view: &View<'_>) -> Markup {
         @if candidates.is_empty() {
             p { "No candidate that takes disk was measured." }
         } @else {
-            p { "Allocated blocks, directories included, after everything was flushed; of a server given by URL what it says itself. What a store keeps in memory only is not in it. When it has settled, it is data, indexes that a store tells apart, directories themselves, and logs; the four add up to it. Amplification is for each byte of blobs; 1 is the least that a store without compression can take." }
+            p { "Allocated blocks, directories included, after everything was flushed; of a server given by URL what it says itself. What a store keeps in memory only is not in it. When it has settled, it is data, indexes that a store tells apart, directories themselves, and logs; the four add up to it. Amplification is for each byte of blobs; 1 is the least that a store without compression can take. What it grows by is the difference between the empty and the settled store, without the logs of either." }
             div.plots {
                 @for kind in [SPACE, WRITTEN] {
                     @if let Some(figure) = if sweep { over_sizes(looks, &candidates, &kind) } else { bars(looks, &candidates, &kind) } {
@@ -123,6 +123,7 @@ fn table(candidates: &[&Footprint]) -> Table {
             "#logs",
             "#by free space",
             "#taken / byte",
+            "#grows / byte",
             "#written / byte",
             "#memory, empty",
         ],
@@ -143,6 +144,7 @@ fn table(candidates: &[&Footprint]) -> Table {
             bytes(footprint.log_bytes),
             bytes(footprint.statvfs_bytes),
             share(footprint.space_amplification),
+            share(footprint.grows_per_byte),
             share(footprint.write_amplification),
             bytes(footprint.empty_memory_bytes),
         ]);

@@ -18,6 +18,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         catalogue: false,
         one_transaction: None,
         blob_bytes_max: Some(LIMIT),
+        totals: false,
         backup: Backup::None("a baseline: nobody keeps files in it"),
         ..Caps::ALL
     },

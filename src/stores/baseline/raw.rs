@@ -28,6 +28,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         get_many: false,
         catalogue: false,
         one_transaction: None,
+        totals: false,
         backup: Backup::None("a baseline: nobody keeps files in it"),
         ..Caps::ALL
     },

@@ -42,6 +42,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         catalogue: false,
         one_transaction: None,
         blob_bytes_max: Some(LIMIT),
+        totals: false,
         backup: Backup::None("keeps its items in memory: what must last is somewhere else"),
         ..Caps::ALL
     },

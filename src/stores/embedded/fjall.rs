@@ -38,6 +38,7 @@ pub(super) const ADAPTER: Adapter = Adapter {
         list: KeyForm::of(options) == KeyForm::Digest,
         catalogue: false,
         blob_bytes_max: Some(LIMIT),
+        totals: false,
         backup: BACKUP,
         ..Caps::ALL
     },

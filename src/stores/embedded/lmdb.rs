@@ -4,7 +4,9 @@ use std::path::Path;
 
 use anyhow::Context;
 use heed::types::Bytes;
-use heed::{CommitOrAbort, CompactionOption, Database, Env, EnvFlags, EnvOpenOptions, MdbError, RoTxn, WithTls};
+use heed::{
+    CommitOrAbort, CompactionOption, Database, Env, EnvFlags, EnvOpenOptions, MdbError, RoTxn, WithTls,
+};
 
 use crate::store::*;
 use crate::stores::common::failed::HasFailed;
@@ -163,6 +165,15 @@ impl Store for Lmdb {
             ("map_bytes".into(), info.map_size.to_string()),
             ("page_bytes".into(), self.env.unnamed_database_stat().page_size.to_string()),
         ]))
+    }
+
+    fn totals(&self) -> Result<(u64, u64)> {
+        let snapshot = self.env.read_txn().map_err(from_lmdb)?;
+        let mut totals = (0, 0);
+        for entry in self.blobs.iter(&snapshot).map_err(from_lmdb)? {
+            totals = (totals.0 + 1, totals.1 + entry.map_err(from_lmdb)?.1.len() as u64);
+        }
+        Ok(totals)
     }
 
     /// Free pages are copied with the others, as its tool does by itself.

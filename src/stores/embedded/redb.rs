@@ -161,6 +161,15 @@ impl Store for Redb {
         Ok(facts)
     }
 
+    fn totals(&self) -> Result<(u64, u64)> {
+        let mut totals = (0, 0);
+        for entry in self.snapshot()?.iter().map_err(Error::failed)? {
+            let (_, blob) = entry.map_err(Error::failed)?;
+            totals = (totals.0 + 1, totals.1 + blob.value().len() as u64);
+        }
+        Ok(totals)
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         // Commits what is not persistent yet; dropping the database would do the same but hide a failure.
         if self.durability == Durability::OnSync {

@@ -298,6 +298,13 @@ impl Store for Sqlite {
         has_name(path, |name| name.ends_with("-wal") || name.ends_with("-journal"))
     }
 
+    /// The length of a value is in the header of its row: its pages are not read.
+    fn totals(&self) -> Result<(u64, u64)> {
+        let totals = "SELECT count(*), coalesce(sum(length(data)), 0) FROM blobs";
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64));
+        self.keeper().query_row(totals, [], row).map_err(from_sqlite)
+    }
+
     fn back_up(&self, to: &Path) -> Result<()> {
         const ALL_PAGES: i32 = -1;
         let source = self.connect()?.connection;

@@ -90,6 +90,7 @@ pub(in crate::stores) const RAMDISK: Adapter = Adapter {
     caps: |options| Caps {
         durability: &[Durability::None],
         persistent: false,
+        totals: false,
         backup: Backup::None("keeps its files in memory: what must last is somewhere else"),
         ..caps(options)
     },
@@ -246,6 +247,15 @@ impl Store for Files {
 
     fn facts(&self) -> Result<Facts> {
         Ok(self.facts.clone())
+    }
+
+    fn totals(&self) -> Result<(u64, u64)> {
+        if self.in_memory {
+            return Err(Error::Unsupported("a count of files in memory"));
+        }
+        let mut totals = (0, 0);
+        add_below(open_directory(&self.base, ".")?, self.layout.depth, &mut totals)?;
+        Ok(totals)
     }
 
     fn back_up(&self, to: &Path) -> Result<()> {
@@ -546,4 +556,25 @@ mod tests {
         }
         assert_eq!(path_of(Layout { depth: 1, width: 2 }, &key), "01/0123456789abcdef0123456789abcdef");
     }
+}
+
+/// Adds the files below a directory and their bytes.
+fn add_below(directory: OwnedFd, depth: usize, totals: &mut (u64, u64)) -> Result<()> {
+    for entry in rustix::fs::Dir::read_from(&directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name.to_bytes().starts_with(b".") {
+            continue;
+        }
+        match entry.file_type() {
+            FileType::Directory if depth > 0 => {
+                add_below(open_directory(&directory, &name.to_string_lossy())?, depth - 1, totals)?;
+            }
+            _ => {
+                let status = rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                *totals = (totals.0 + 1, totals.1 + status.st_size as u64);
+            }
+        }
+    }
+    Ok(())
 }

@@ -49,6 +49,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         atomic_put: options.text("put") == "atomic",
         catalogue: false,
         one_transaction: None,
+        totals: false,
         backup: Backup::Closed(Means {
             by: "a copy of the closed directory",
             words: "A pack that is being rewritten while it is copied would be copied in part",

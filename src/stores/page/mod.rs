@@ -143,6 +143,7 @@ const fn adapter(
             catalogue: false,
             one_transaction: None,
             blob_bytes_max: Some(LIMIT),
+            totals: false,
             backup: Backup::None("a page is published anew"),
             ..Caps::ALL
         },

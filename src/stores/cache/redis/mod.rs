@@ -87,6 +87,7 @@ fn caps(_: &Options) -> Caps {
         one_transaction: None,
         // `proto-max-bulk-len` is raised to what is needed.
         blob_bytes_max: None,
+        totals: false,
         backup: BACKUP,
         ..Caps::ALL
     }

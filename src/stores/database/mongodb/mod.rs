@@ -123,6 +123,7 @@ const CAPS: Caps = Caps {
     get_many: false,
     catalogue: false,
     one_transaction: None,
+    totals: false,
     backup: Backup::None("`mongodump` is a package of its own, which blobwise does not start"),
     ..Caps::ALL
 };

@@ -55,6 +55,7 @@ pub(in crate::stores) const VARBINARY: Adapter = Adapter {
         catalogue: false,
         one_transaction: None,
         blob_bytes_max: Some(BLOB_LIMIT),
+        totals: false,
         backup: Backup::None("a server given by URL is not ours to back up, and this one is never another"),
         ..Caps::ALL
     },

@@ -142,7 +142,11 @@ impl Instance {
 /// The first of these programs that lies beside the server, or where its package has those for users.
 fn beside(server: &Path, names: &[&str]) -> Option<PathBuf> {
     let places = |name: &&str| {
-        [server.with_file_name(name), Path::new("/usr/bin").join(name), Path::new("/usr/local/bin").join(name)]
+        [
+            server.with_file_name(name),
+            Path::new("/usr/bin").join(name),
+            Path::new("/usr/local/bin").join(name),
+        ]
     };
     names.iter().flat_map(places).find(|path| path.is_file())
 }

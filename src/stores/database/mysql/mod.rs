@@ -6,6 +6,7 @@ mod session;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use anyhow::Context;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
 
@@ -590,6 +591,21 @@ impl Store for MySql {
         instance::wait_for_purge(&mut keeper)?;
         // The pages that it changed are written as well.
         export(&mut keeper, tables)
+    }
+
+    fn totals(&self) -> Result<(u64, u64)> {
+        let sizes = match &self.shape {
+            Shape::Blob => "SELECT LENGTH(content) AS bytes FROM blobs WHERE NOT gone",
+            Shape::Chunked { .. } => {
+                "SELECT (SELECT COALESCE(SUM(LENGTH(data)), 0) FROM pieces
+                    WHERE blob_id = blobs.id AND pieces.version = blobs.version) AS bytes FROM blobs WHERE NOT gone"
+            }
+        };
+        let totals = format!(
+            "SELECT COUNT(*), CAST(COALESCE(SUM(bytes), 0) AS UNSIGNED) FROM ({sizes}) AS blob_sizes"
+        );
+        let row: Option<(u64, u64)> = self.keeper().query_first(totals).map_err(from_mysql)?;
+        Ok(row.context("no answer to a count")?)
     }
 
     fn back_up(&self, to: &Path) -> Result<()> {

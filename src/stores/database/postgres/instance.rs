@@ -76,7 +76,7 @@ impl Instance {
         let server = Server::start(&launch)?;
         let mut instance = Instance {
             server,
-            base_backup: program.path.with_file_name("pg_basebackup"),
+            base_backup: beside(&program.path, "pg_basebackup"),
             sockets,
             free_databases: Mutex::default(),
         };
@@ -165,6 +165,15 @@ impl Instance {
     /// Fast shutdown: sessions end, everything is written.
     pub(super) fn stop(mut self) -> Result<()> {
         Ok(self.server.stop(rustix::process::Signal::INT, STOP_PATIENCE)?)
+    }
+}
+
+/// A program of the same installation: beside the server, or beside the file that a link to it leads to.
+fn beside(server: &Path, name: &str) -> PathBuf {
+    let here = server.with_file_name(name);
+    match server.canonicalize() {
+        Ok(server) if !here.is_file() => server.with_file_name(name),
+        _ => here,
     }
 }
 

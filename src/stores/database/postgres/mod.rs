@@ -155,7 +155,13 @@ pub(in crate::stores) const LARGE_OBJECT: Adapter = Adapter {
         SERVER,
         URL,
     ],
-    caps: |options| Caps { batch: false, get_many: false, ..caps(options, &large_object(options)) },
+    caps: |options| Caps {
+        batch: false,
+        get_many: false,
+        // The sizes of objects are known by their pages only, which are read for it.
+        totals: false,
+        ..caps(options, &large_object(options))
+    },
     loss,
     integrity: |_, _| INTEGRITY,
     traits: servers::traits,
@@ -519,6 +525,24 @@ impl Store for Postgres {
 
     fn catch_up(&self) -> Result<()> {
         self.vacuum(Due::Anything)
+    }
+
+    /// The length of a value that is stored aside is in its row.
+    fn totals(&self) -> Result<(u64, u64)> {
+        let sizes = match &self.shape {
+            Shape::Bytea { .. } => "SELECT octet_length(data) FROM blobs WHERE NOT gone",
+            Shape::Chunked { .. } => {
+                "SELECT (SELECT coalesce(sum(octet_length(data)), 0) FROM pieces AS piece
+                    WHERE piece.blob = whole.id AND piece.version = whole.version) FROM blobs AS whole WHERE NOT gone"
+            }
+            Shape::LargeObject { .. } => return Err(Error::Unsupported("a count of large objects")),
+        };
+        let totals = |what: &str| format!("SELECT {what}::bigint FROM ({sizes}) AS blob(bytes)");
+        let mut keeper = self.keeper();
+        let blobs = keeper.number(&totals("count(*)"), &[])?;
+        let bytes = keeper.number(&totals("coalesce(sum(bytes), 0)"), &[])?;
+        let number = |value: Option<i64>| value.context("no answer to a count").map(|value| value as u64);
+        Ok((number(blobs)?, number(bytes)?))
     }
 
     fn back_up(&self, to: &Path) -> Result<()> {

@@ -43,7 +43,10 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         one_transaction: None,
         // Parts of 5 MiB or more, and 10,000 of them: more than blobwise handles.
         blob_bytes_max: None,
-        backup: Backup::None("its protocol has no request for a backup: versions and replicas are its provider's"),
+        totals: false,
+        backup: Backup::None(
+            "its protocol has no request for a backup: versions and replicas are its provider's",
+        ),
         ..Caps::ALL
     },
     loss: |_, _| Losses { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites },

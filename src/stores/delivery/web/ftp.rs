@@ -33,6 +33,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         get_many: false,
         catalogue: false,
         one_transaction: None,
+        totals: false,
         backup: super::HANDS_OUT,
         ..(FILES.adapter.caps)(&FILES.options(options))
     },

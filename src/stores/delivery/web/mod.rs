@@ -434,6 +434,7 @@ fn caps(behind: &Behind, front: Front, content: Content, options: &Options) -> C
         atomic_put,
         range,
         blob_bytes_max,
+        totals: false,
         backup: HANDS_OUT,
         ..inner
     }
