@@ -115,6 +115,10 @@ impl Store for LeavesOneOut {
         self.0.facts()
     }
 
+    fn totals(&self) -> store::Result<(u64, u64)> {
+        self.0.totals()
+    }
+
     fn back_up(&self, to: &Path) -> store::Result<()> {
         self.0.back_up(to)?;
         let mut files = std::fs::read_dir(to)?.filter_map(|entry| Some(entry.ok()?.path()));

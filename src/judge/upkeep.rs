@@ -1,6 +1,7 @@
 //! What an operator does with whole stores: a line for each candidate.
 
 use super::{interval, ranking};
+use crate::corpus::CorpusId;
 use crate::result::{Cell, Interval, Round, RunResult, Status, Upkeep};
 
 /// One candidate. Times are in seconds, with their intervals over rounds.
@@ -8,6 +9,8 @@ use crate::result::{Cell, Interval, Round, RunResult, Status, Upkeep};
 pub struct Line<'r> {
     /// The candidate's label.
     pub store: &'r str,
+    /// Which of the run's corpora.
+    pub corpus_id: CorpusId,
     /// Listing all keys.
     pub list: Option<Interval>,
     /// Counting all blobs and their bytes.
@@ -39,16 +42,14 @@ fn is_one(cell: &Cell) -> bool {
     cell.rounds.iter().any(|round| round.upkeep.is_some())
 }
 
-/// A line for each candidate that such work was asked of. Baselines are no places, and a run of several sizes has no one line.
+/// A line for each candidate and corpus that such work was asked of. Baselines are no places.
 pub fn lines(result: &RunResult) -> Vec<Line<'_>> {
-    if !result.corpora.is_empty() {
-        return Vec::new();
-    }
     let mut lines: Vec<Line<'_>> = Vec::new();
     let cells = result.results.iter().filter(|cell| !ranking::is_baseline(cell));
     for cell in cells.filter(|cell| is_upkeep(result, &cell.phase)) {
-        let place = lines.iter().position(|line| line.store == cell.store).unwrap_or_else(|| {
-            lines.push(Line { store: &cell.store, ..Line::default() });
+        let is_same = |line: &Line<'_>| (line.store, line.corpus_id) == (&*cell.store, cell.corpus_id);
+        let place = lines.iter().position(is_same).unwrap_or_else(|| {
+            lines.push(Line { store: &cell.store, corpus_id: cell.corpus_id, ..Line::default() });
             lines.len() - 1
         });
         add(&mut lines[place], cell);

@@ -12,12 +12,12 @@ pub mod disk;
 mod findings;
 pub mod html;
 pub mod markdown;
+mod operating;
 mod power_cuts;
 mod section;
 pub mod sections;
 pub mod terminal;
 pub mod tried;
-mod upkeep;
 mod view;
 
 #[cfg(test)]

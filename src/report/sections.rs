@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::html::{self, Part};
 use super::markdown;
 use super::section::{Section, new};
-use super::{advice, costs, findings, power_cuts, terminal, upkeep};
+use super::{advice, costs, findings, operating, power_cuts, terminal};
 use crate::result::RunResult;
 use crate::units;
 
@@ -13,7 +13,7 @@ use crate::units;
 pub(super) const SECTIONS: &[Section] = &[
     advice::SECTION,
     costs::SECTION,
-    upkeep::SECTION,
+    operating::SECTION,
     new("answer", "Answer").more().html(html::answer).terminal(terminal::answer).markdown(markdown::answer),
     new("matrix", "Ratios by size")
         .has(|result| !result.matrices.is_empty())

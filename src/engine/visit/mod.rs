@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::ops::State;
 use super::resources::{MemoryBaseline, free_bytes};
-use super::visitor::{LeftOut, Limit, Outcome, Run, Subject, Turn, Visit, Visitor};
+use super::visitor::{LeftOut, Limit, Outcome, Run, Subject, Turn, Visit, Visitor, beside};
 use super::work;
 use crate::host::control_group::MemoryGroup;
 use crate::host::machine::{self, DeviceCounters};
@@ -58,7 +58,7 @@ fn clear(run: &Run, subject: Subject, turn: Turn) -> Result<()> {
 
 /// Removes the directory of a visit, and those beside it.
 fn remove_all(dir: &Path) -> Result<()> {
-    work::beside(dir).iter().map(|beside| remove_tree(beside)).fold(remove_tree(dir), Result::and)
+    beside(dir).iter().map(|other| remove_tree(other)).fold(remove_tree(dir), Result::and)
 }
 
 /// What a visit has brought before it has begun.

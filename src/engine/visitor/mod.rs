@@ -1,5 +1,6 @@
 //! A visit under way, as kinds of work have it: the open store, what it must hold, and what they do their phases with.
 
+mod backup;
 mod evict;
 mod limit;
 pub(super) mod phases;
@@ -11,13 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context as _, Result, anyhow};
 use serde::{Deserialize, Serialize};
 
+pub(super) use self::backup::{KeptBackup, beside};
 pub(super) use self::limit::Limit;
 pub use self::limit::OwnMemory;
 
 use super::ops::State;
 use super::resources::{Idle, MemoryBaseline};
 use super::verify::verify;
-use super::work::KeptBackup;
 use super::workers::clock::HostClock;
 use super::workers::worker::{Uploads, verify_uploads};
 use crate::corpus::Corpus;

@@ -17,8 +17,6 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
-pub(super) use self::operate::{KeptBackup, beside};
-
 use super::visitor::{Done, PilotVisit, Visitor};
 use crate::corpus::CorpusId;
 use crate::plan::{Candidate, Design, Member, Phase, Plan, PlanText, StandardPhase};

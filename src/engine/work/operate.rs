@@ -1,12 +1,11 @@
 //! What an operator does with a whole store: lists everything, backs it up, restores it, and deletes everything.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::super::ops::State;
 use super::super::verify::verify;
-use super::super::visitor::{Done, Outcome, Visitor};
+use super::super::visitor::{Done, KeptBackup, Outcome, Visitor, beside};
 use super::super::workers::tally::Tally;
 use super::super::workers::worker;
 use super::{Applicant, Forecast, Work, ops};
@@ -136,21 +135,6 @@ impl Work for Operate {
             (None, _) => visitor.restore(),
         }
     }
-}
-
-/// A backup that is there, and what must be in it.
-pub(in crate::engine) struct KeptBackup {
-    dir: PathBuf,
-    state: State,
-}
-
-/// What lies beside the directory of a visit while it lasts: its files are no part of what the store takes.
-const BESIDE: [&str; 2] = ["backup", "restored"];
-
-/// Directories of a visit beside its own.
-pub(in crate::engine) fn beside(dir: &Path) -> [PathBuf; 2] {
-    let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    BESIDE.map(|what| dir.with_file_name(format!("{name}-{what}")))
 }
 
 /// One op, or a few of them, that are the whole of a phase.

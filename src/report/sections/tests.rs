@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{SECTIONS, html, markdown, terminal};
 use crate::report::html::tests::{cell, matrix_of, result};
 use crate::report::markdown::Page;
-use crate::result::{RunResult, Warning};
+use crate::result::{Cell, Round, RunResult, Status, Upkeep, Warning};
 
 /// A result that every section has something for.
 fn full() -> RunResult {
@@ -28,6 +28,14 @@ fn full() -> RunResult {
         "months": [{"store": "ref", "place": "leads", "disk": 1.0, "total": {"median": 1.0}}]}),
     )
     .unwrap();
+    let listed = Round { ops: 1, seconds: 1.0, upkeep: Some(Upkeep::Lists { blobs: 1 }), ..Round::default() };
+    let of = full.results[0].clone();
+    full.results.push(Cell {
+        phase: "list".to_owned(),
+        status: Status::Measured,
+        rounds: vec![listed],
+        ..of
+    });
     full.pictures = serde_json::from_value(json!([{"store": "ref", "png": ""}])).unwrap();
     full.findings = serde_json::from_value(json!([
         {"store": "ref", "phase": "toy", "round": 1, "title": "t", "columns": [], "lines": [], "bearing": "holds", "verdict": "v"},

@@ -130,7 +130,7 @@ impl Instance {
 
     fn client(&self, names: &[&str]) -> Result<PathBuf> {
         beside(&self.program, names).ok_or(Error::Unsupported(
-            "a dump by a server beside which there are no client programs (`apt-get install mariadb-client`)",
+            "a dump by a server beside which there is no `mariadb-dump` (it comes with the vendor's client programs)",
         ))
     }
 

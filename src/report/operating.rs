@@ -14,7 +14,7 @@ use crate::result::{Interval, RunResult};
 use crate::units;
 
 /// The section.
-pub(super) const SECTION: Section = new("upkeep", "Operating it")
+pub(super) const SECTION: Section = new("operating", "Operating it")
     .named("Operating")
     .has(|result| !lines(result).is_empty())
     .html(html)
@@ -44,6 +44,14 @@ fn middle(seconds: &Interval) -> String {
     units::nanoseconds(seconds.median * 1e9)
 }
 
+/// What a line is called: its candidate, and the size where there are several.
+fn label(of: &Line<'_>) -> String {
+    match of.corpus_id.bytes() {
+        Some(bytes) => format!("{} {}", of.store, units::bytes(bytes as f64)),
+        None => of.store.to_owned(),
+    }
+}
+
 /// The middle and, with several rounds, the ends.
 fn with_ends(seconds: &Interval) -> String {
     match (seconds.low, seconds.high) {
@@ -61,14 +69,18 @@ const ABOUT: &str = "The whole store at a time. Backups are flushed, restored an
 /// What is said below it.
 fn sentences(lines: &[Line<'_>]) -> Vec<String> {
     let mut all = Vec::new();
+    let first = lines.first().map(|of| of.corpus_id);
+    let is_first = |of: &&Line<'_>| Some(of.corpus_id) == first;
     let made = |of: &&Line<'_>| !of.by.is_empty();
-    let means = lines.iter().filter(made).map(|of| {
+    // At several sizes the same is said once.
+    let means = lines.iter().filter(is_first).filter(made).map(|of| {
         let closed = if of.is_closed { ", closed for all of that time" } else { "" };
         (format!("{}{closed}", of.by), of.store.to_owned())
     });
     all.extend(with_reasons(means).map(|list| format!("Backed up by: {list}.")));
     let reasons = lines
         .iter()
+        .filter(is_first)
         .flat_map(|of| of.reasons.iter().map(|reason| ((*reason).to_owned(), of.store.to_owned())));
     all.extend(with_reasons(reasons).map(|list| format!("Not possible: {list}.")));
     all
@@ -83,7 +95,9 @@ fn html(view: &View<'_>) -> Markup {
     for of in &lines {
         let entries = figures(of, with_ends);
         let entry = |figure: &Option<String>| shown::<&String>(figure.as_ref(), Clone::clone);
-        table.push(std::iter::once(named(of.store)).chain(entries.iter().map(entry)).collect::<Vec<Entry>>());
+        table.push(
+            std::iter::once(named(&label(of))).chain(entries.iter().map(entry)).collect::<Vec<Entry>>(),
+        );
     }
     html! {
         p { (ABOUT) }
@@ -106,11 +120,12 @@ fn terminal(text: &mut String, result: &RunResult, title: &str) {
             .iter()
             .map(|figure| format!("{:>WIDTH$}", figure.as_deref().unwrap_or("-")))
             .collect();
-        if of.store.chars().count() > LABEL {
-            line(text, of.store);
+        let label = label(of);
+        if label.chars().count() > LABEL {
+            line(text, &label);
             line(text, &format!("{:<LABEL$}{cells}", ""));
         } else {
-            line(text, &format!("{:<LABEL$}{cells}", of.store));
+            line(text, &format!("{label:<LABEL$}{cells}"));
         }
     }
     sentences(&lines).iter().for_each(|sentence| wrapped(text, "- ", sentence));
@@ -126,7 +141,7 @@ fn markdown(page: &mut Page, result: &RunResult, title: &str) {
     let head: Vec<&str> = std::iter::once("store").chain(COLUMNS).collect();
     let row = |of: &Line<'_>| {
         let cells = figures(of, with_ends).map(|figure| figure.unwrap_or_else(|| "-".to_owned()));
-        std::iter::once(of.store.to_owned()).chain(cells).collect::<Vec<String>>()
+        std::iter::once(label(of)).chain(cells).collect::<Vec<String>>()
     };
     page.table(&head, lines.iter().map(row));
     page.list(&sentences(&lines));
