@@ -175,7 +175,7 @@ fn a_backup_that_lacks_a_blob_fails_its_candidate_and_one_that_has_all_is_shown_
         let Some(Upkeep::BacksUp { backup_bytes, data_bytes, closed, .. }) = round("back-up").upkeep else {
             panic!("{store}: {:?}", round("back-up").upkeep)
         };
-        assert!(backup_bytes >= data_bytes && data_bytes > 70_000, "{store}: {backup_bytes}, {data_bytes}");
+        assert!(backup_bytes >= data_bytes && data_bytes > 0, "{store}: {backup_bytes}, {data_bytes}");
         assert_eq!(closed, store == "redb");
         assert_eq!(round("restore").upkeep, Some(Upkeep::Restores { blobs: 8 }));
         assert_eq!(round("count-all").upkeep, Some(Upkeep::Counts { blobs: 8 }));

@@ -17,7 +17,7 @@ const BLOBS: u64 = 42;
 pub fn applies(subject: &Subject) -> bool {
     let shows_it = !subject.is_server()
         || subject.durability == Durability::OnSync
-        || subject.family() == "redis" && subject.durability == Durability::None;
+        || ["redis", "valkey"].contains(&subject.family()) && subject.durability == Durability::None;
     shows_it && subject.caps().backup.means().is_some() && !subject.traits().is_external
 }
 
