@@ -29,6 +29,9 @@ pub struct Refused {
 }
 
 impl Refused {
+    /// No error at all, but the end of the connection.
+    pub const SILENT: u32 = 0;
+
     pub fn new(number: u32, class: u8, message: &str) -> Refused {
         Refused { number, class, message: message.to_owned() }
     }
@@ -186,6 +189,9 @@ impl Session {
                 packet::LOGIN => {
                     let refused = self.refuses(&message);
                     let is_out = refused.is_some();
+                    if refused.as_ref().is_some_and(|refused| refused.number == Refused::SILENT) {
+                        return self.stream.shutdown(Shutdown::Both);
+                    }
                     self.send(
                         &refused.map_or_else(welcome, |refused| [error(&refused), done(ERROR, 0)].concat()),
                     )?;

@@ -24,7 +24,11 @@ mod outside;
 mod pages;
 #[cfg(feature = "mssql")]
 #[path = "../common/tds.rs"]
-#[expect(dead_code, reason = "not all of it is needed here")]
+#[expect(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "not all of it is needed here, and where it cannot go on it says so"
+)]
 mod peer;
 mod processes;
 mod subjects;

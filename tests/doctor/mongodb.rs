@@ -117,7 +117,8 @@ fn faults() -> Outcome {
     Ok(())
 }
 
-/// Where passwords count, a wrong one is told as what it is. The right one would not do: this server never ends such a login.
+/// Where passwords count, a wrong one is told as what it is. With the right one the vendor's driver does not come in: it asks for no
+/// empty exchange at the end (`skipEmptyExchange`), this server does not know the word and says `done: false`, and the driver gives up.
 fn wrong_password() -> Outcome {
     const WRONG: &str = "a-wrong-one";
     let work = Work::new();

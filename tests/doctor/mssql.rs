@@ -200,6 +200,8 @@ fn serving(told: Told, instead: impl Fn(&str, usize) -> Option<Answer> + Send + 
     Peer::with_door(
         |database| match database {
             "" | "shop" => None,
+            // As a server does that insists on TLS.
+            "encrypted" => Some(Refused::new(Refused::SILENT, 0, "")),
             _ => Some(Refused::new(
                 4060,
                 11,
@@ -634,6 +636,7 @@ fn closed() -> Outcome {
             peer_of_now.url("/ledger"),
             "(error 4060); it is not there, is not open yet, as in recovery, or is closed to this user",
         ),
+        (peer_of_now.url("/encrypted"), "as one does that insists on TLS, which is not spoken here"),
         (too_old.url("/shop"), "older than SQL Server 2014 (it says 11.0.7001.0)"),
         (script.url("/shop"), "is being recovered. Waiting until recovery is finished (error 922)"),
     ] {

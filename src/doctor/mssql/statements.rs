@@ -212,10 +212,10 @@ const USES: &str = "
            CAST(u.object_id AS varchar(12)) AS of_table, u.user_seeks + u.user_scans + u.user_lookups AS uses
     FROM sys.dm_db_index_usage_stats u WHERE u.database_id = DB_ID()";
 
-/// When the database was last restored: nobody has used its indexes since before.
+/// When the database was last restored: uses of indexes from before are forgotten. A backup that was only looked at (V) is none.
 const RESTORED: &str = "
     SELECT DATEDIFF(second, MAX(r.restore_date), GETDATE()) AS seconds
-    FROM msdb.dbo.restorehistory r WHERE r.destination_database_name = DB_NAME()";
+    FROM msdb.dbo.restorehistory r WHERE r.destination_database_name = DB_NAME() AND r.restore_type <> 'V'";
 
 /// Of what a user may not see there is no row.
 const STATISTICS: &str = "

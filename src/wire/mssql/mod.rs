@@ -98,6 +98,19 @@ impl From<Tds> for Trouble {
 
 type Done<T> = Result<T, Trouble>;
 
+/// A login that the server ended without a word, with the reason that is the likeliest: the driver does not say what it asked for.
+fn ended(error: Tds) -> Tds {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    match error {
+        Tds::Io { kind: kind @ (BrokenPipe | ConnectionReset | UnexpectedEof), message } => {
+            let why = "the server ended the login without a reason, as one does that insists on TLS, which is not spoken here: use \
+                       loopback or a tunnel to where it does not";
+            Tds::Io { kind, message: format!("{message}; {why}") }
+        }
+        error => error,
+    }
+}
+
 /// One session of a server.
 pub(crate) struct Connection {
     client: Client<Compat<TcpStream>>,
@@ -113,7 +126,7 @@ impl Connection {
         let connect = async {
             let stream = TcpStream::connect((address.host.as_str(), address.port)).await.map_err(io)?;
             stream.set_nodelay(true).map_err(io)?;
-            Ok(Client::connect(address.config(), stream.compat_write()).await?)
+            Ok(Client::connect(address.config(), stream.compat_write()).await.map_err(ended)?)
         };
         let connected = runtime.block_on(async { timeout(patience, connect).await });
         let client = connected.unwrap_or(Err(Trouble::TimedOut))?;
