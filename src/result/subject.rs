@@ -231,7 +231,7 @@ pub struct Footprint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space_amplification: Option<f64>,
     /// What it grows by per byte of blobs: from the empty store to the settled one, logs of both left out. Absent where logs are not
-    /// known.
+    /// known, and where that is less than the blobs: then a log may be where they lie.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grows_per_byte: Option<f64>,
 }

@@ -230,10 +230,12 @@ impl<'a> Visitor<'a> {
 }
 
 /// What a store has grown by since it was empty, in bytes. A log is left out of both: it is recycled, or cut some day, and what is in
-/// it lies elsewhere too.
+/// it lies elsewhere too. Where the rest is less than the blobs, that is not so (or they were compressed, which looks the same): then
+/// nothing is said.
 fn grown(empty: &Footprint, after: &Taken) -> Option<u64> {
     let before = empty.empty_bytes?.saturating_sub(empty.empty_log_bytes?);
-    Some(after.all.saturating_sub(after.logs?).saturating_sub(before))
+    let grown = after.all.saturating_sub(after.logs?).saturating_sub(before);
+    (grown >= empty.logical_bytes).then_some(grown)
 }
 
 /// What an open loop has beside a closed one.
@@ -259,11 +261,17 @@ mod tests {
 
     #[test]
     fn logs_and_the_empty_store_do_not_grow_with_the_blobs() {
-        let empty = Footprint { empty_bytes: Some(40), empty_log_bytes: Some(16), ..Footprint::default() };
+        let empty = Footprint {
+            logical_bytes: 90,
+            empty_bytes: Some(40),
+            empty_log_bytes: Some(16),
+            ..Footprint::default()
+        };
         let taken = |all, logs| Taken { all, directories: None, logs };
         // 24 were taken before anything was put, and the log has become three times as long.
         assert_eq!(grown(&empty, &taken(172, Some(48))), Some(100));
-        assert_eq!(grown(&empty, &taken(30, Some(16))), Some(0));
+        // The blobs, or some of them, are in the log alone.
+        assert_eq!(grown(&empty, &taken(172, Some(140))), None);
         // Where logs are not known, nothing is said.
         assert_eq!(grown(&empty, &taken(172, None)), None);
         assert_eq!(grown(&Footprint::default(), &taken(172, Some(48))), None);
