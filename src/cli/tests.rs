@@ -184,10 +184,10 @@ fn a_backup_that_lacks_a_blob_fails_its_candidate_and_one_that_has_all_is_shown_
             panic!("{store}: {:?}", round("delete-all").upkeep)
         };
         let acknowledged = round("delete-all").seconds;
-        assert!(
-            seconds >= acknowledged && before_bytes >= left_bytes,
-            "{seconds} {before_bytes:?} {left_bytes:?}"
-        );
+        assert!(seconds >= acknowledged, "{store}: {seconds}");
+        // A tree that copies what it changes may even grow.
+        assert!(store == "redb" || left_bytes < before_bytes, "{store}: {before_bytes:?}, {left_bytes:?}");
+        assert!(left_bytes.is_some(), "{store}");
     }
     let memory = of("memory", "back-up");
     assert_eq!((memory.status, memory.reason.as_deref()), {
