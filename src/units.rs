@@ -19,8 +19,14 @@ const LONGEST: jiff::SignedDuration = jiff::SignedDuration::from_hours(366 * 24)
 
 /// Parses a duration such as `90s`, `2m` or `1h30m`.
 pub fn parse_duration(text: &str) -> Result<Duration> {
-    let duration: jiff::SignedDuration =
-        text.trim().parse().with_context(|| format!("`{text}` is not a duration such as 90s, 2m or 1h"))?;
+    let trimmed = text.trim();
+    if !trimmed.is_empty() && trimmed.chars().all(|letter| letter.is_ascii_digit()) {
+        bail!("`{trimmed}` has no unit: {trimmed}s are seconds, {trimmed}m minutes, {trimmed}h hours");
+    }
+    // What the library says of it names units that nobody needs here.
+    let parsed: Result<jiff::SignedDuration, _> = trimmed.parse();
+    let duration =
+        parsed.map_err(|_library| anyhow!("`{text}` is not a duration such as 500ms, 90s, 2m or 1h30m"))?;
     if duration.is_negative() {
         bail!("`{text}` is negative");
     }
@@ -41,6 +47,11 @@ pub fn parse_share(text: &str) -> Result<f64> {
         bail!("`{text}` is not between 0 and 1");
     }
     Ok(share / scale)
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A size for people: `0 B`, `3.7 kB`, `32 MB`. Decimal units, as disks and networks are sold.

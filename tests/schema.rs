@@ -1,7 +1,7 @@
-//! The published schemas of `result.json` and of what `blobwise crash`, `blobwise disk` and `blobwise doctor` write are those that the types have.
+//! The published schemas of `result.json` and of what `blobwise compare`, `blobwise crash`, `blobwise disk` and `blobwise doctor` write are those that the types have.
 
 use blobwise::doctor::report::Report;
-use blobwise::result::{RunResult, crash, disk};
+use blobwise::result::{RunResult, compared, crash, disk};
 use schemars::{JsonSchema, schema_for};
 
 /// `BLOBWISE_BLESS=1 cargo test --test schema` writes the schemas anew.
@@ -19,7 +19,18 @@ fn is_published<T: JsonSchema>(name: &str) -> anyhow::Result<()> {
 #[test]
 fn the_published_schemas_are_those_of_the_types() {
     is_published::<RunResult>("result.schema.json").unwrap();
+    is_published::<compared::Report>("compare.schema.json").unwrap();
     is_published::<crash::Report>("crash.schema.json").unwrap();
     is_published::<disk::Report>("disk.schema.json").unwrap();
     is_published::<Report>("doctor.schema.json").unwrap();
+}
+
+#[test]
+fn the_citation_is_of_this_version() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/CITATION.cff")).unwrap();
+    let version = text.lines().find_map(|line| line.strip_prefix("version: "));
+    assert_eq!(version, Some(env!("CARGO_PKG_VERSION")));
+    for key in ["cff-version: 1.2.0", "message:", "title:", "authors:"] {
+        assert!(text.lines().any(|line| line.starts_with(key)), "CITATION.cff has no `{key}`");
+    }
 }

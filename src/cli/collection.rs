@@ -92,7 +92,10 @@ fn every(flags: &Flags, mut text: PlanText) -> Result<Ended> {
         }
         let outcome = one(flags, &text, plan, &out.join(name), &signals);
         let (result, ended) = match outcome {
-            Ok((result, ended)) => (Ok(result), ended),
+            Ok((result, ended)) => {
+                let ended = flags.guarded(&result, ended);
+                (Ok(result), ended)
+            }
             // One that cannot run here does not keep the others from running.
             Err(error) => {
                 let why = shown::of_error(&format!("{error:#}"));
@@ -202,7 +205,7 @@ fn one(
     let known = if out.join(RESULT).exists() { Some(RunResult::load(out)?) } else { None };
     let job = match known {
         Some(result) if result.complete => {
-            let ended = ended(&result, signals);
+            let ended = ended(&result, out, signals);
             return Ok((result, ended));
         }
         Some(_) => resumed(out)?,
@@ -223,6 +226,7 @@ fn table(members: &[Member]) -> Result<String> {
         ClaimVerdict::Refuted,
         ClaimVerdict::CannotTellApart,
         ClaimVerdict::NotTestable,
+        ClaimVerdict::NotReached,
     ];
     let width = members.iter().map(|member| member.name.len()).max().unwrap_or(0);
     let mut text = format!("\n{:<width$}", "Claims");

@@ -1,14 +1,17 @@
-//! `blobwise compare`: what changed between two runs.
+//! `blobwise compare`: what changed between two runs, and what could have been seen.
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::{Ended, print};
-use crate::judge::interval;
-use crate::judge::runs::{Change, ChangeVerdict, compare, differences};
-use crate::result::RunResult;
+use crate::judge::runs::{report, unrelated};
+use crate::names;
+use crate::plan::split_list;
+use crate::report::compared;
+use crate::result::compared::Asked;
+use crate::result::{Cell, RunResult};
 use crate::units;
 
 /// Flags of the command.
@@ -18,63 +21,108 @@ pub struct Flags {
     old: PathBuf,
     /// The later run
     new: PathBuf,
-    /// Exit with 1 when a rate fell by more than this, with its whole interval, or when nothing could be compared
-    #[arg(long, value_name = "SHARE", default_value = "5%")]
-    threshold: String,
+    /// Exit with 1 when a rate fell by more than this, with its whole interval, or when nothing could be compared [default: half of
+    /// --fall, or 5%]
+    #[arg(long, value_name = "SHARE")]
+    threshold: Option<String>,
+    /// The fall that matters to you: rows that would not have found it are named [default: 5 points above
+    /// --threshold]
+    #[arg(long, value_name = "SHARE")]
+    fall: Option<String>,
+    /// Exit with 1, too, when a row could not have seen --fall, or a rate of the old run was not compared
+    #[arg(long)]
+    strict: bool,
+    /// In which share of such runs a fall is to be found, from 50% to 90%
+    #[arg(long, value_name = "SHARE", default_value = "80%")]
+    min_power: String,
+    /// Compare only these candidates, separated by commas
+    #[arg(long, value_name = "A,B")]
+    stores: Option<String>,
+    /// Compare only these phases, separated by commas
+    #[arg(long, value_name = "A,B")]
+    phases: Option<String>,
+    /// As JSON (docs/compare.schema.json)
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+    /// As Markdown
+    #[arg(long)]
+    markdown: bool,
 }
 
 /// Runs the command.
 pub fn main(flags: &Flags) -> Result<Ended> {
-    let threshold = units::parse_share(&flags.threshold).context("--threshold")?;
-    let (old, new) = (RunResult::load(&flags.old)?, RunResult::load(&flags.new)?);
-    let changes = compare(&old, &new, threshold);
-    print(&render(&changes, &differences(&old, &new), threshold))?;
-    // A guard that compared nothing has not let anything pass.
-    let passed = changes.iter().any(is_known) && !changes.iter().any(|change| change.regressed);
-    Ok(if passed { Ended::Well } else { Ended::Failed })
+    let asked = asked(flags)?;
+    let (mut old, mut new) = (RunResult::load(&flags.old)?, RunResult::load(&flags.new)?);
+    keep(&mut old, &mut new, "candidate", flags.stores.as_deref(), |cell| &cell.store)?;
+    keep(&mut old, &mut new, "phase", flags.phases.as_deref(), |cell| &cell.phase)?;
+    let (before, now) = (flags.old.display().to_string(), flags.new.display().to_string());
+    if let Some(why) = unrelated(&old, &new) {
+        bail!("`{before}` and `{now}` cannot be compared: {why}");
+    }
+    let report = report([(&before, &old), (&now, &new)], asked);
+    print(&match (flags.json, flags.markdown) {
+        (true, _) => format!("{}\n", serde_json::to_string_pretty(&report)?),
+        (_, true) => compared::markdown(&report),
+        _ => compared::terminal(&report),
+    })?;
+    Ok(if report.passed { Ended::Well } else { Ended::Failed })
 }
 
-fn is_known(change: &Change) -> bool {
-    matches!(change.verdict, ChangeVerdict::Known(_))
-}
-
-fn render(changes: &[Change], differences: &[String], threshold: f64) -> String {
-    let mut text = format!("{:<28} {:<22} {:<22} {}\n", "store", "phase", "new / old", "verdict");
-    for change in changes {
-        let size = change
-            .corpus_id
-            .bytes()
-            .map(|bytes| format!(" {}", units::bytes(bytes as f64)))
-            .unwrap_or_default();
-        let ratio = change.ratio.map(|ratio| interval::text(&ratio)).unwrap_or_else(|| "-".to_owned());
-        let regressed = if change.regressed { " (regressed)" } else { "" };
-        text += &format!(
-            "{:<28} {:<22} {ratio:<22} {}{regressed}\n",
-            change.store,
-            format!("{}{size}", change.phase),
-            change.verdict.text()
+/// What is asked, where it makes sense.
+fn asked(flags: &Flags) -> Result<Asked> {
+    let share = |name: &'static str, text: &Option<String>| -> Result<Option<f64>> {
+        text.as_deref().map(|text| units::parse_share(text).context(name)).transpose()
+    };
+    let (threshold, fall) = (share("--threshold", &flags.threshold)?, share("--fall", &flags.fall)?);
+    let (threshold, fall) = match (threshold, fall) {
+        (None, None) => (0.05, 0.1),
+        (Some(threshold), None) => (threshold, (threshold + 0.05).min(0.999)),
+        (None, Some(fall)) => (fall / 2.0, fall),
+        (Some(threshold), Some(fall)) => (threshold, fall),
+    };
+    if fall <= threshold && threshold > 0.0 {
+        bail!(
+            "`--fall {}` is within `--threshold {}`: only what falls by more is found; give a lower --threshold or a larger --fall",
+            exactly(fall),
+            exactly(threshold)
         );
     }
-    let regressed = changes.iter().filter(|change| change.regressed).count();
-    let known = changes.iter().filter(|change| is_known(change)).count();
-    text += &format!(
-        "\n{known} compared, {regressed} slower by more than {:.0} % with their whole interval; expect about {:.0} false differences.\n",
-        threshold * 100.0,
-        known as f64 * 0.05
-    );
-    if changes.iter().any(|change| change.verdict == ChangeVerdict::MachineChanged) {
-        text += "The processor's probe differs between the runs: this machine is not what it was, and rates say nothing.\n";
+    if !(0.0..1.0).contains(&threshold) || !(0.0..1.0).contains(&fall) || fall == 0.0 {
+        bail!("`--threshold` and `--fall` are shares of a rate, above 0 and below 100%, such as 5%");
     }
-    if changes.iter().any(|change| change.verdict == ChangeVerdict::WayChanged) {
-        text += "The way to another processor differs between the runs, by a twentieth or more of these ops: what another process \
-                 answers says nothing there.\n";
+    let power = units::parse_share(&flags.min_power).context("--min-power")?;
+    if !(0.5..=0.9).contains(&power) {
+        bail!("`--min-power` goes from 50% to 90%, and `{}` does not lie there", flags.min_power);
     }
-    if known == 0 {
-        text += "Nothing could be compared, so that nothing is known to be as fast as it was: this ends with exit code 1.\n";
+    Ok(Asked { threshold, fall, power, strict: flags.strict })
+}
+
+/// A share as it is written in a flag.
+fn exactly(share: f64) -> String {
+    format!("{}%", (share * 1e4).round() / 1e2)
+}
+
+/// Leaves only what is asked for in both runs.
+fn keep(
+    old: &mut RunResult,
+    new: &mut RunResult,
+    what: &str,
+    asked: Option<&str>,
+    of: fn(&Cell) -> &String,
+) -> Result<()> {
+    let Some(asked) = asked.map(split_list) else { return Ok(()) };
+    for name in &asked {
+        let mut known: Vec<&str> =
+            old.results.iter().chain(&new.results).map(|cell| of(cell).as_str()).collect();
+        known.dedup();
+        if !known.contains(&name.as_str()) {
+            known.sort_unstable();
+            known.dedup();
+            return Err(names::unknown(what, name, known).context("in neither run"));
+        }
     }
-    if !differences.is_empty() {
-        text += "\nWhat else is not the same in the two runs:\n";
-        text.extend(differences.iter().map(|difference| format!("  {difference}\n")));
+    for run in [old, new] {
+        run.results.retain(|cell| asked.contains(of(cell)));
     }
-    text
+    Ok(())
 }

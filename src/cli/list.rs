@@ -2,20 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
-use clap::{Args, ValueEnum};
+use anyhow::{Result, bail};
+use clap::Args;
 use serde_json::json;
 
 use super::{Ended, print};
 use crate::corpus::{FORMS, PRESETS, Preset};
 use crate::host::disk::{FileSystem, not_made};
-use crate::plan::{COMMON, PlanText, SHIPPED, defaults, missing_server};
+use crate::names;
+use crate::plan::{COMMON, PlanText, SHIPPED, defaults, members_of, missing_server};
+use crate::report::terminal::paragraph;
 use crate::store::{Adapter, Durability, OptionSpec, Options, Values, View};
 use crate::stores::{self, Entry};
 use crate::units;
 
 /// What is listed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     /// Every store, whether it can run here, and its options
     Stores,
@@ -30,66 +32,211 @@ enum What {
 /// Flags of the command.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// What to list; everything when left out
-    what: Option<What>,
+    /// What to list: stores, plans, corpora or file-systems; or the name of a store, a family of stores, a plan or a corpus.
+    /// Everything when left out
+    what: Option<String>,
+    /// Of what is listed only this, such as `list stores sqlite` or `list plans horak-2010`
+    name: Option<String>,
     /// As JSON
     #[arg(long)]
     json: bool,
+    /// The text of a plan, to begin one of your own with
+    #[arg(long, conflicts_with = "json")]
+    toml: bool,
+}
+
+/// What is asked for.
+#[derive(Debug)]
+enum Asked<'f> {
+    Everything,
+    Kind(What),
+    Stores(&'f str),
+    Plan(&'f str),
+    Corpus(&'f str),
+    FileSystem(&'f str),
+}
+
+const KINDS: [(&str, What); 4] = [
+    ("stores", What::Stores),
+    ("plans", What::Plans),
+    ("corpora", What::Corpora),
+    ("file-systems", What::FileSystems),
+];
+
+impl Flags {
+    fn asked(&self) -> Result<Asked<'_>> {
+        let kind = |name: &str| KINDS.iter().find(|(known, _)| *known == name).map(|(_, what)| *what);
+        match (self.what.as_deref(), self.name.as_deref()) {
+            (None, _) => Ok(Asked::Everything),
+            (Some(what), None) => match kind(what) {
+                Some(kind) => Ok(Asked::Kind(kind)),
+                None if !stores_of(what).is_empty() => Ok(Asked::Stores(what)),
+                None if is_plan(what) => Ok(Asked::Plan(what)),
+                None if is_corpus(what) => Ok(Asked::Corpus(what)),
+                None => {
+                    let kinds = KINDS.iter().map(|(name, _)| *name);
+                    let plans = SHIPPED.iter().map(|(name, _)| *name);
+                    let corpora = PRESETS.iter().map(|preset| preset.name);
+                    let known: Vec<&str> = kinds.chain(stores::names()).chain(plans).chain(corpora).collect();
+                    match names::nearest(what, known) {
+                        Some(other) => {
+                            bail!("nothing that can be listed is called `{what}`; did you mean `{other}`?")
+                        }
+                        None => bail!(
+                            "nothing that can be listed is called `{what}`: there are stores, plans, corpora and file-systems, and their names"
+                        ),
+                    }
+                }
+            },
+            (Some(what), Some(name)) => match kind(what) {
+                Some(What::Stores) if !stores_of(name).is_empty() => Ok(Asked::Stores(name)),
+                Some(What::Stores) => Err(names::unknown("store", name, stores::names())),
+                Some(What::Plans) if is_plan(name) => Ok(Asked::Plan(name)),
+                Some(What::Plans) => {
+                    Err(names::unknown("plan", name, SHIPPED.iter().map(|(known, _)| *known)))
+                }
+                Some(What::Corpora) if is_corpus(name) => Ok(Asked::Corpus(name)),
+                Some(What::Corpora) => {
+                    Err(names::unknown("corpus", name, PRESETS.iter().map(|preset| preset.name)))
+                }
+                Some(What::FileSystems) => {
+                    let all = file_systems();
+                    match all.iter().any(|(known, _)| known == name) {
+                        true => Ok(Asked::FileSystem(name)),
+                        false => Err(names::unknown(
+                            "file system",
+                            name,
+                            all.iter().map(|(known, _)| known.as_str()),
+                        )),
+                    }
+                }
+                None => bail!(
+                    "`list {what}` takes no second name: `list stores {name}` does, and so do plans, corpora and file-systems"
+                ),
+            },
+        }
+    }
+}
+
+/// The stores of a name: one, or those of a family.
+fn stores_of(name: &str) -> Vec<&'static Entry> {
+    match stores::find(name) {
+        Some(_) => stores::table().filter(|entry| entry.name() == name).collect(),
+        None => members_of(name.strip_suffix("/*").unwrap_or(name)),
+    }
+}
+
+fn is_plan(name: &str) -> bool {
+    SHIPPED.iter().any(|(known, _)| *known == name)
+}
+
+fn is_corpus(name: &str) -> bool {
+    PRESETS.iter().any(|preset| preset.name == name)
 }
 
 /// Runs the command.
 pub fn main(flags: &Flags) -> Result<Ended> {
-    let wanted = |what| flags.what.is_none_or(|asked| asked == what);
-    if flags.json {
-        let mut all = serde_json::Map::new();
-        if wanted(What::Stores) {
-            all.insert("stores".into(), stores_json());
+    let asked = flags.asked()?;
+    match asked {
+        Asked::Plan(name) if flags.toml => {
+            SHIPPED.iter().filter(|(known, _)| *known == name).try_for_each(|(_, text)| print(text))?;
         }
-        if wanted(What::Plans) {
-            let plans: Result<Vec<_>> = plans().map(|plans| {
-                plans.into_iter().map(|(name, about)| json!({"name": name, "about": about})).collect()
-            });
-            all.insert("plans".into(), plans?.into());
+        _ if flags.toml => {
+            bail!("`--toml` is the text of a plan: name one, as in `list plans default --toml`")
         }
-        if wanted(What::Corpora) {
-            let presets = PRESETS
-                .iter()
-                .map(|preset| json!({"name": preset.name, "about": about(preset), "cut": preset.cut()}));
-            all.insert("corpora".into(), presets.collect());
-        }
-        if wanted(What::FileSystems) {
-            let systems = file_systems()
-                .into_iter()
-                .map(|(name, state)| json!({"name": name, "ready": state == READY, "state": state}));
-            all.insert("file_systems".into(), systems.collect());
-        }
-        print(&format!("{}\n", serde_json::to_string_pretty(&all)?))?;
-        return Ok(Ended::Well);
+        _ if flags.json => print(&format!("{}\n", serde_json::to_string_pretty(&in_json(&asked)?)?))?,
+        Asked::Plan(name) => print(&plan_text(name)?)?,
+        _ => print(&in_words(&asked)?)?,
     }
+    Ok(Ended::Well)
+}
+
+impl Asked<'_> {
+    /// Whether any of a kind is asked for.
+    fn wants(&self, what: What) -> bool {
+        match self {
+            Asked::Everything => true,
+            Asked::Kind(kind) => *kind == what,
+            Asked::Stores(_) => what == What::Stores,
+            Asked::Plan(_) => what == What::Plans,
+            Asked::Corpus(_) => what == What::Corpora,
+            Asked::FileSystem(_) => what == What::FileSystems,
+        }
+    }
+
+    /// Whether one of a kind is asked for that is: all, where none is named.
+    fn is_about(&self, known: &str) -> bool {
+        match self {
+            Asked::Plan(name) | Asked::Corpus(name) | Asked::FileSystem(name) => *name == known,
+            _ => true,
+        }
+    }
+
+    fn stores(&self) -> Vec<&'static Entry> {
+        match self {
+            Asked::Stores(name) => stores_of(name),
+            _ => stores::table().collect(),
+        }
+    }
+
+    fn presets(&self) -> impl Iterator<Item = &'static Preset> {
+        PRESETS.iter().filter(|preset| self.is_about(preset.name))
+    }
+
+    fn file_systems(&self) -> impl Iterator<Item = (String, String)> {
+        file_systems().into_iter().filter(|(name, _)| self.is_about(name))
+    }
+}
+
+fn in_json(asked: &Asked<'_>) -> Result<serde_json::Map<String, serde_json::Value>> {
+    let mut all = serde_json::Map::new();
+    if asked.wants(What::Stores) {
+        all.insert("stores".into(), stores_json(&asked.stores()));
+    }
+    if asked.wants(What::Plans) {
+        let plans = plans()?.into_iter().filter(|(name, _)| asked.is_about(name));
+        all.insert(
+            "plans".into(),
+            plans.map(|(name, about)| json!({"name": name, "about": about})).collect(),
+        );
+    }
+    if asked.wants(What::Corpora) {
+        let preset =
+            |preset: &Preset| json!({"name": preset.name, "about": about(preset), "cut": preset.cut()});
+        all.insert("corpora".into(), asked.presets().map(preset).collect());
+    }
+    if asked.wants(What::FileSystems) {
+        let system =
+            |(name, state): (String, String)| json!({"name": name, "ready": state == READY, "state": state});
+        all.insert("file_systems".into(), asked.file_systems().map(system).collect());
+    }
+    Ok(all)
+}
+
+fn in_words(asked: &Asked<'_>) -> Result<String> {
     let mut parts = Vec::new();
-    if wanted(What::Stores) {
-        parts.push(stores_text());
+    if asked.wants(What::Stores) {
+        parts.push(stores_text(&asked.stores()));
     }
-    if wanted(What::Plans) {
+    if asked.wants(What::Plans) {
         let lines = plans()?.into_iter().map(|(name, about)| format!("{name:<24} {about}\n"));
         parts.push(format!("Plans (`blobwise run NAME`)\n{}", lines.collect::<String>()));
     }
-    if wanted(What::Corpora) {
-        let lines = PRESETS.iter().map(|preset| format!("{:<24} {}\n", preset.name, about(preset)));
+    if asked.wants(What::Corpora) {
+        let lines = asked.presets().map(|preset| format!("{:<24} {}\n", preset.name, about(preset)));
         parts.push(format!(
             "Corpora (`--corpus NAME`)\n{}also {FORMS}, none of which is cut\n",
             lines.collect::<String>()
         ));
     }
-    if wanted(What::FileSystems) {
-        let lines = file_systems().into_iter().map(|(name, state)| format!("{name:<24} {state}\n"));
+    if asked.wants(What::FileSystems) {
+        let lines = asked.file_systems().map(|(name, state)| format!("{name:<24} {state}\n"));
         parts.push(format!(
             "File systems (`--on A,B`; of several disks `:N` says how many)\n{}",
             lines.collect::<String>()
         ));
     }
-    print(&parts.join("\n"))?;
-    Ok(Ended::Well)
+    Ok(parts.join("\n"))
 }
 
 /// What can be had is so.
@@ -108,6 +255,36 @@ fn file_systems() -> Vec<(String, String)> {
 fn plans() -> Result<Vec<(String, String)>> {
     let about = |text: &str| -> Result<String> { Ok(PlanText::parse(text)?.about.unwrap_or_default()) };
     SHIPPED.iter().map(|(name, text)| Ok(((*name).to_owned(), about(text)?))).collect()
+}
+
+/// What a plan measures: its candidates, phases, corpora and claims.
+fn plan_text(name: &str) -> Result<String> {
+    let plan = PlanText::load(name)?;
+    let mut lines = vec![format!("{name}: {}", plan.about.clone().unwrap_or_default())];
+    if let Some(document) = &plan.document {
+        lines.push(format!("repeats: {}, \"{}\", {}", document.author, document.title, document.date));
+        lines.push(format!("measured then on: {}", document.machine));
+    }
+    let mut part = |title: &str, names: Vec<String>| {
+        if !names.is_empty() {
+            lines.push(format!("{title}: {}", names.join(", ")));
+        }
+    };
+    part("plans", plan.plans.clone());
+    part("stores", plan.stores.clone().unwrap_or_default());
+    part("phases", plan.phases.clone().unwrap_or_default());
+    let source = |corpus: &crate::plan::CorpusText| corpus.name.clone().or_else(|| corpus.source.clone());
+    part("corpora", plan.corpora.iter().filter_map(source).collect());
+    part("corpus", plan.corpus.iter().filter_map(source).collect());
+    part("rounds", plan.rounds.iter().map(u32::to_string).collect());
+    part("budget", plan.budget.iter().cloned().collect());
+    lines.extend(plan.claim.iter().map(|claim| format!("claim {}: {}", claim.id, claim.statement)));
+    let mut text = String::new();
+    lines.iter().for_each(|line| text += &paragraph(2, line));
+    text += &format!(
+        "\nRun it: `blobwise run {name}`; a part of its size: `--scale 0.1`; its text: `blobwise list plans {name} --toml`\n"
+    );
+    Ok(text)
 }
 
 /// What a preset stands for, and what of it is not made.
@@ -129,23 +306,36 @@ fn state(entry: &Entry) -> String {
     }
 }
 
-fn stores_text() -> String {
+fn stores_text(entries: &[&Entry]) -> String {
     let mut text = "Stores (`--stores A,B`; options with `--set STORE.OPTION=VALUE`)\n".to_owned();
-    for entry in stores::table() {
+    for entry in entries {
         let state = state(entry);
         match entry {
             Entry::Ready(adapter) => {
-                text += &format!("\n{:<22} {:<10} {}\n", adapter.name, adapter.kind.name(), adapter.about);
-                text += &format!("    {state}\n");
+                let narrow = entries.len() <= NARROW_MAX;
+                let head = format!("\n{:<22} {:<10} ", adapter.name, adapter.kind.name());
+                text += &match narrow {
+                    true => format!("{}\n{}", head.trim_end(), paragraph(4, adapter.about)),
+                    false => format!("{head}{}\n", adapter.about),
+                };
+                let said = |line: &str| if narrow { paragraph(4, line) } else { format!("    {line}\n") };
+                text += &said(&state);
                 for (server, state) in servers(adapter) {
-                    text += &format!("    {server}: {state}\n");
+                    text += &said(&format!("{server}: {state}"));
                 }
-                adapter.options.iter().for_each(|spec| text += &option(spec));
+                adapter
+                    .options
+                    .iter()
+                    .for_each(|spec| text += &if narrow { narrow_option(spec) } else { option(spec) });
             }
             Entry::NotCompiled { name, .. } | Entry::Impossible { name, .. } => {
                 text += &format!("\n{name:<22} {state}\n")
             }
         }
+    }
+    if entries.len() <= NARROW_MAX {
+        text += "\nEvery store has more options: `blobwise list stores`\n";
+        return text;
     }
     text += "\nEvery store\n";
     COMMON.iter().for_each(|spec| text += &option(spec));
@@ -166,6 +356,14 @@ fn servers(adapter: &Adapter) -> Vec<(String, String)> {
         }
     }
     servers
+}
+
+/// As many stores are shown with lines that every terminal has room for.
+const NARROW_MAX: usize = 12;
+
+fn narrow_option(spec: &OptionSpec) -> String {
+    let head = paragraph(4, &format!("{}: {}", spec.name, values(&spec.values, spec.default)));
+    head + &paragraph(8, spec.about)
 }
 
 fn option(spec: &OptionSpec) -> String {
@@ -192,8 +390,8 @@ fn values(values: &Values, default: &str) -> String {
     }
 }
 
-fn stores_json() -> serde_json::Value {
-    let entries = stores::table().map(|entry| match entry {
+fn stores_json(entries: &[&Entry]) -> serde_json::Value {
+    let entries = entries.iter().map(|entry| match entry {
         Entry::Ready(adapter) => store_json(adapter, entry),
         Entry::NotCompiled { name, feature } => {
             json!({"name": name, "ready": false, "state": state(entry), "feature": feature})

@@ -6,6 +6,7 @@ mod corpus;
 mod crash;
 mod disk;
 mod doctor;
+mod explain;
 mod joined;
 mod judging;
 mod list;
@@ -43,6 +44,8 @@ enum Command {
     Corpus(corpus::Flags),
     /// Compare two results: faster, slower, equal, cannot tell apart
     Compare(compare::Flags),
+    /// Explain one figure of a run: its rounds, its interval, its rank, and what speaks against it
+    Explain(explain::Flags),
     /// Print the report of a run again, and write its files anew
     Report(report::Flags),
     /// Cut the power: what stores lose of what they acknowledged, on a disk of our own (as root)
@@ -102,6 +105,7 @@ pub fn main() -> ExitCode {
         Command::List(flags) => list::main(&flags),
         Command::Corpus(flags) => corpus::main(&flags),
         Command::Compare(flags) => compare::main(&flags),
+        Command::Explain(flags) => explain::main(&flags),
         Command::Report(flags) => report::main(&flags),
         Command::Crash(flags) => crash::main(&flags),
         Command::Disk(flags) => disk::main(&flags),

@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::engine::run::{Event, Observer};
 use crate::host::machine;
+use crate::host::place::{Neighbours, Place};
 use crate::judge::summary;
 use crate::plan::Plan;
 use crate::records::Records;
@@ -108,16 +109,32 @@ pub struct Progress<'a> {
     visit: String,
     /// When it began, by [`machine::uptime`].
     since: Duration,
+    /// Others in the same directory, until they were seen.
+    neighbours: Option<Neighbours>,
 }
 
 impl<'a> Progress<'a> {
     /// Progress of a plan whose result goes to `out`.
-    pub fn new(plan: &'a Plan, out: std::path::PathBuf, loudness: Loudness) -> Progress<'a> {
+    pub fn new(plan: &'a Plan, out: std::path::PathBuf, place: &Place, loudness: Loudness) -> Progress<'a> {
         let (bar, since) = (Bar::new(loudness == Loudness::Quiet), machine::uptime());
-        Progress { plan, out, bar, loudness, visit: String::new(), since }
+        let neighbours = place.neighbours().ok();
+        Progress { plan, out, bar, loudness, visit: String::new(), since, neighbours }
+    }
+
+    /// Says once that another run works in the same directory.
+    fn look_around(&mut self) {
+        if self.neighbours.take_if(|neighbours| neighbours.are_there()).is_some() {
+            self.bar.aside(|| {
+                super::eprint(&format!(
+                    "warning: another run of blobwise works in `{}`: each disturbs the figures of the other; do one after the other",
+                    self.plan.dir.display()
+                ));
+            });
+        }
     }
 
     fn step(&mut self, index: usize, of: usize, text: String) {
+        self.look_around();
         self.visit.clone_from(&text);
         self.since = machine::uptime();
         self.bar.step(index, of, text);

@@ -1,5 +1,6 @@
 //! `blobwise run`: from flags to a plan, from a plan to a result and its reports.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use sha2::{Digest, Sha256};
 
 use super::judging::Judging;
 use super::out::{Out, check_out};
@@ -19,17 +21,21 @@ use crate::engine::preflight::{
 };
 use crate::engine::run::{Start, run};
 use crate::engine::visitor::Disks;
+use crate::engine::work::standard;
 use crate::host::control_group::why_no_memory_group;
 use crate::host::disk::{OwnDisk, own_mounts, why_not_mounted};
 use crate::host::machine;
 use crate::host::place::{Place, check_parent};
 use crate::host::processors::Apart;
 use crate::judge::answer::costs;
-use crate::plan::{OneOrMany, PREVIEW_SCALE, Plan, PlanText, file_system, split_list, split_pair};
+use crate::plan::{
+    OneOrMany, PREVIEW_SCALE, Plan, PlanText, file_system, split_list, split_pair, with_families,
+};
 use crate::records::Records;
 use crate::report;
-use crate::result::{Pricing, Program, RunResult, Status, replace};
+use crate::result::{ClaimVerdict, Pricing, Program, RunResult, Status, replace};
 use crate::shown;
+use crate::units;
 
 /// Every flag has its key in the plan file.
 #[derive(Debug, Default, Args)]
@@ -37,129 +43,134 @@ use crate::shown;
 pub struct Flags {
     /// A plan: a file, or the name of a shipped one (see `blobwise list plans`)
     pub plan: Option<String>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Blobs")]
     corpus: super::corpus::Choice,
     /// Of a plan with several corpora, only these, separated by commas
-    #[arg(long, value_name = "A,B")]
+    #[arg(long, value_name = "A,B", help_heading = "Blobs")]
     corpora: Option<String>,
-    /// The stores, separated by commas (see `blobwise list stores`)
-    #[arg(long, value_name = "A,B")]
+    /// The stores, separated by commas (see `blobwise list stores`); a family such as postgres stands for all of its stores that
+    /// can be had here
+    #[arg(long, value_name = "A,B", help_heading = "Places")]
     stores: Option<String>,
     /// Measure the baselines too, which are shown beside the stores and never ranked: a bare loop (null), memory, reads by fopen
     /// and malloc (fopen), the device itself (raw)
-    #[arg(long)]
+    #[arg(long, help_heading = "Places")]
     baselines: bool,
     /// A setting of a store: store.option=value; a list of values makes one candidate each
-    #[arg(long, value_name = "STORE.OPTION=VALUE[,VALUE]")]
+    #[arg(long, value_name = "STORE.OPTION=VALUE[,VALUE]", help_heading = "Places")]
     set: Vec<String>,
     /// The candidate that ratios are given to [default: files/hashed, else the first]; over several sizes, a matrix has every
     /// other candidate's
-    #[arg(long, value_name = "CANDIDATE")]
+    #[arg(long, value_name = "CANDIDATE", help_heading = "Places")]
     reference: Option<String>,
     /// The phases, separated by commas [default: fill, read-warm, read-copy, read-cold, read-again, range-head, range-random,
-    /// overwrite, delete-half, reopen]; there are also ramp, register, release, purge, age and crash
-    #[arg(long, value_name = "A,B")]
+    /// overwrite, delete-half, reopen]; there are also ramp, register, release, purge, age and crash; read stands for all whose names
+    /// begin with read-, and so on
+    #[arg(long, value_name = "A,B", help_heading = "Work")]
     phases: Option<String>,
     /// When writes must be on stable storage: none, on-sync or each-write
-    #[arg(long, value_name = "CLASS")]
+    #[arg(long, value_name = "CLASS", help_heading = "Work")]
     durability: Option<String>,
     /// Threads that work at once
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", visible_alias = "threads", help_heading = "Work")]
     workers: Option<usize>,
     /// Blobs in one op
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Work")]
     batch: Option<usize>,
     /// Ops a second: an open loop, whose response times count from when an op was due
-    #[arg(long, value_name = "R")]
+    #[arg(long, value_name = "R", help_heading = "Work")]
     rate: Option<f64>,
     /// How the ops of an open loop arrive: poisson or constant
-    #[arg(long)]
+    #[arg(long, help_heading = "Work")]
     arrivals: Option<String>,
     /// Find the highest rate of reads whose response times stay below this, such as p99=50ms
-    #[arg(long, value_name = "PERCENTILE=TIME")]
+    #[arg(long, value_name = "PERCENTILE=TIME", help_heading = "Work")]
     limit: Option<String>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "What to do")]
     pub judging: Judging,
     /// Exactly this many rounds (fewer where --budget does not allow them)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Length")]
     rounds: Option<u32>,
     /// Add rounds, while the budget lasts, until half of the ratios' intervals are within ± this share [default: 5%]
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", help_heading = "Length")]
     precision: Option<String>,
     /// Wall time from start to written report [default: 165s; none where --rounds, the plan or a --scale below 0.1 fixes the
     /// rounds]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help_heading = "Length")]
     budget: Option<String>,
     /// One store for each size from A to B, such as 1kB..10MB, or of a list, such as 10kB,100kB,1MB: at which size does the winner
     /// change?
-    #[arg(long, value_name = "A..B|A,B,...")]
+    #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
     sweep: Option<String>,
     /// All the memory that a candidate may have after the fill, beyond what it takes when it is empty: bytes, or per cent of the
     /// corpus. Its own cache, its servers and the kernel's cache of its files share it. none: what the machine has, also of a plan
     /// that says less [default: none]
-    #[arg(long, value_name = "BYTES|PERCENT%|none")]
+    #[arg(long, value_name = "BYTES|PERCENT%|none", help_heading = "Work")]
     memory: Option<String>,
     /// What an empty candidate takes counts in --memory too
-    #[arg(long, requires = "memory")]
+    #[arg(long, requires = "memory", help_heading = "Work")]
     memory_total: bool,
     /// Reads with memory for shares of the corpus from A to B, such as 400%..10%, or of a list, such as 100%,50%,25%: at which
     /// share does the winner change?
-    #[arg(long, value_name = "A..B|A,B,...")]
+    #[arg(long, value_name = "A..B|A,B,...", help_heading = "Work")]
     memory_sweep: Option<String>,
     /// Multiply corpus and phases by this factor, such as 0.1; below 0.1 a preview of one or two rounds, with verdicts not to be
     /// quoted; every candidate stays
-    #[arg(long, value_name = "F")]
+    #[arg(long, value_name = "F", help_heading = "Length")]
     scale: Option<f64>,
     /// How long an op may wait for a server before it is given up, at least 10ms; files and libraries are not interrupted
     /// [default: 30s]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help_heading = "Length")]
     op_timeout: Option<String>,
     /// Compare every blob after each phase that writes, with whatever is cached; after the fill and, from the device, at the end it
     /// is done in any case
-    #[arg(long)]
+    #[arg(long, help_heading = "Work")]
     verify: bool,
     /// Seed of everything random [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Length")]
     seed: Option<u64>,
     /// Directory on the disk to measure [default: the current directory]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Machine")]
     dir: Option<PathBuf>,
     /// File systems, separated by commas, such as ext4,xfs,btrfs-raid0:4 (see `blobwise list file-systems`): made for the run on images
     /// in --dir, and every candidate once on each of them (as root); dir among them is --dir itself
-    #[arg(long, value_name = "A,B")]
+    #[arg(long, value_name = "A,B", help_heading = "Machine")]
     on: Option<String>,
     /// How much each device of --on does in a second, of reads and of writes, by control groups: bytes, requests or both. none: what
     /// the disk below does, also of a plan that says less
-    #[arg(long, value_name = "20MB/s,200iops|none")]
+    #[arg(long, value_name = "20MB/s,200iops|none", help_heading = "Machine")]
     device_limit: Option<String>,
     /// Fill the file systems of --on to this share before they are used
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", help_heading = "Machine")]
     fill: Option<String>,
     /// Where plan, result and report go [default: blobwise-runs/<time>]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub out: Option<PathBuf>,
-    /// Continue the run in this directory with its own plan and seed; of the other flags only --tables, --quiet and
-    /// --verbose count
-    #[arg(long, value_name = "DIR")]
+    /// Continue the run in this directory with its own plan and seed; of the other flags only --tables, --fail-on-refuted,
+    /// --quiet and --verbose count
+    #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub resume: Option<PathBuf>,
     /// Do not drop the kernel's caches; cold reads are then lukewarm
-    #[arg(long)]
+    #[arg(long, help_heading = "Machine")]
     no_drop_caches: bool,
     /// Keep idle processors from sleeping while the run lasts (as root): removes CPU wake-up latency from other processes' replies
-    #[arg(long)]
+    #[arg(long, help_heading = "Machine")]
     awake: bool,
     /// Give workers half of the cores and the servers that are started the other half; candidates without a server have the
     /// workers' half
-    #[arg(long)]
+    #[arg(long, help_heading = "Machine")]
     pin_apart: bool,
     /// Print the tables of all phases, the answer in words and all warnings too, and not only what to do
-    #[arg(long)]
+    #[arg(long, help_heading = "Results")]
     pub tables: bool,
+    /// Exit with 1 when a claim of the plan is refuted
+    #[arg(long, help_heading = "Results")]
+    pub fail_on_refuted: bool,
     /// Print the report only, no progress
-    #[arg(long, conflicts_with = "verbose")]
+    #[arg(long, conflicts_with = "verbose", help_heading = "Results")]
     pub quiet: bool,
     /// Tell every phase that begins, not only every store
-    #[arg(long)]
+    #[arg(long, help_heading = "Results")]
     verbose: bool,
     /// Ops of the plan's phase `load` (a flag of `blobwise page`)
     #[arg(skip)]
@@ -207,7 +218,8 @@ pub fn single(flags: &Flags) -> Result<Ended> {
     let job = if let Some(dir) = &flags.resume { resumed(dir)? } else { fresh(flags)? };
     let signals = Signals::listen()?;
     // This process does nothing else: the budget counts from its start.
-    carry_out(job, flags.printed(), &signals, Duration::ZERO).map(|(_, ended)| ended)
+    let (result, ended) = carry_out(job, flags.printed(), &signals, Duration::ZERO)?;
+    Ok(flags.guarded(&result, ended))
 }
 
 /// What a run prints.
@@ -232,7 +244,7 @@ pub fn carry_out(
             eprint(&format!("`{name}` lies there on images of its own: {}", disk.words()));
         }
     }
-    let mut progress = Progress::new(&job.plan, job.out.path.clone(), printed.loudness);
+    let mut progress = Progress::new(&job.plan, job.out.path.clone(), &job.place, printed.loudness);
     let start = Start {
         plan: &job.plan,
         corpora: job.corpora,
@@ -255,7 +267,7 @@ pub fn carry_out(
     let mut result = summarize(&job.plan, &records)?;
     result.costs = job.pricing.map(|pricing| costs(&result, &pricing));
     write_and_print(&result, &job.out.path, printed.tables).map_err(|error| job.out.kept(error))?;
-    let ended = ended(&result, signals);
+    let ended = ended(&result, &job.out.path, signals);
     Ok((result, ended))
 }
 
@@ -288,6 +300,11 @@ pub fn fresh(flags: &Flags) -> Result<Job> {
     check_on(flags)?;
     let plan = text.resolve(flags.stores.is_some())?;
     flags.judging.check(&plan)?;
+    if flags.fail_on_refuted && plan.text.claim.is_empty() {
+        bail!(
+            "`--fail-on-refuted` is about the claims of a plan, and this one has none: docs/plans.md has how to write one"
+        );
+    }
     if flags.durability.is_some() {
         check_class(&plan)?;
     }
@@ -448,9 +465,26 @@ pub fn program() -> Program {
     Program {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         build: build.to_owned(),
+        sha256: own_hash(),
         command: command.join(" "),
         started: machine::timestamp(),
         seconds: 0.0,
+    }
+}
+
+/// Of the program's own file; it is long in debug builds, and these are not cited.
+fn own_hash() -> Option<String> {
+    if cfg!(debug_assertions) {
+        return None;
+    }
+    let mut file = std::fs::File::open("/proc/self/exe").ok()?;
+    let mut hash = Sha256::new();
+    let mut block = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut block).ok()? {
+            0 => return Some(units::hex(&hash.finalize())),
+            read => hash.update(&block[..read]),
+        }
     }
 }
 
@@ -502,17 +536,50 @@ fn paths(out: &Path) -> String {
 }
 
 /// How a run ended, and what to do when it was stopped.
-pub fn ended(result: &RunResult, signals: &Signals) -> Ended {
+pub fn ended(result: &RunResult, out: &Path, signals: &Signals) -> Ended {
     if let Some(signal) = signals.received() {
         eprint(&format!(
-            "stopped by {}; what was measured is kept: continue with `blobwise run --resume DIR`",
-            if signal == signal_hook::consts::SIGINT { "Ctrl-C" } else { "a signal" }
+            "stopped by {}; what was measured is kept: continue with `blobwise run --resume {}`",
+            if signal == signal_hook::consts::SIGINT { "Ctrl-C" } else { "a signal" },
+            pasted(out)
         ));
         return Ended::Stopped(signal);
     }
     let failed = result.candidates.iter().any(|candidate| candidate.status == Status::Failed)
         || result.results.iter().any(|cell| cell.status == Status::Failed);
     if failed { Ended::Failed } else { Ended::Well }
+}
+
+/// A path as a shell takes it.
+pub fn pasted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |letter: char| letter.is_alphanumeric() || "/._-+=:,@%".contains(letter);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+/// Phases with the names of families (`read`, `read-*`) in the place of the standard phases that begin with them. Those with
+/// little memory are among them where memory can be limited.
+fn with_families_of_phases(names: Vec<String>, own: Vec<String>) -> Vec<String> {
+    let standard: Vec<&str> = standard().iter().map(|phase| phase.id).collect();
+    let is_tight = |id: &str| id.starts_with("read-tight");
+    let may_limit = || why_no_memory_group().is_none();
+    let mut all = Vec::new();
+    for name in names {
+        let begin = format!("{}-", name.strip_suffix("-*").unwrap_or(&name));
+        let is_known = own.contains(&name) || standard.contains(&name.as_str());
+        let of_family = || standard.iter().filter(|id| id.starts_with(&begin));
+        match is_known || of_family().next().is_none() {
+            true => all.push(name),
+            false => {
+                all.extend(of_family().filter(|id| !is_tight(id) || may_limit()).map(|id| (*id).to_owned()))
+            }
+        }
+    }
+    all
 }
 
 // ---- signals -----------------------------------------------------------------------------------------------------
@@ -566,6 +633,21 @@ impl Flags {
         Printed { loudness: self.loudness(), tables: self.tables }
     }
 
+    /// How a run ends whose claims are a guard.
+    pub fn guarded(&self, result: &RunResult, ended: Ended) -> Ended {
+        let refuted: Vec<&str> = result
+            .claims
+            .iter()
+            .filter(|claim| claim.verdict == ClaimVerdict::Refuted)
+            .map(|claim| claim.id.as_str())
+            .collect();
+        if !self.fail_on_refuted || refuted.is_empty() || ended != Ended::Well {
+            return ended;
+        }
+        eprint(&format!("{} refuted: {}", units::counted(refuted.len(), "claim"), refuted.join(", ")));
+        Ended::Failed
+    }
+
     /// How much is told while it lasts.
     pub fn loudness(&self) -> Loudness {
         match (self.quiet, self.verbose) {
@@ -573,6 +655,20 @@ impl Flags {
             (_, true) => Loudness::Verbose,
             _ => Loudness::Normal,
         }
+    }
+
+    /// The phases and stores, with those that families stand for.
+    fn families_over(&self, text: &mut PlanText) -> Result<()> {
+        if let Some(phases) = &self.phases {
+            let own = text.phase.iter().map(|phase| phase.id.clone()).collect();
+            text.phases = Some(with_families_of_phases(split_list(phases), own));
+        }
+        if let Some(stores) = &self.stores {
+            let (stores, left_out) = with_families(split_list(stores))?;
+            left_out.iter().for_each(|(store, why)| eprint(&format!("`{store}` is left out: {why}")));
+            text.stores = Some(stores);
+        }
+        Ok(())
     }
 
     /// Flags that switch a condition of the run.
@@ -615,8 +711,7 @@ impl Flags {
         put(&mut text.scale, &self.scale);
         put(&mut text.dir, &self.dir);
         put(&mut text.op_timeout, &self.op_timeout);
-        put(&mut text.phases, &self.phases.as_deref().map(split_list));
-        put(&mut text.stores, &self.stores.as_deref().map(split_list));
+        self.families_over(&mut text)?;
         put(&mut text.device_limit, &self.device_limit);
         put(&mut text.fill, &self.fill);
         put(&mut text.on, &self.on.as_deref().map(split_list));

@@ -137,9 +137,15 @@ pub const FORMS: &str = "fixed:N, uniform:A-B, list:N,N,..., lognormal:MU,SIGMA,
                          quantiles:0.5=8kB,0.9=183kB,... and mix:0.99*FORM+0.01*FORM";
 
 impl Sizes {
-    /// Reads a preset's name or one of the [`FORMS`].
+    /// Reads a preset's name, one of the [`FORMS`], or a size that all blobs have.
     pub fn parse(text: &str) -> Result<Sizes> {
-        if let Some(preset) = PRESETS.iter().find(|preset| preset.name == text) {
+        // A size alone is that of every blob.
+        let text = &match text.starts_with(|first: char| first.is_ascii_digit()) && parse_bytes(text).is_ok()
+        {
+            true => format!("fixed:{text}"),
+            false => text.to_owned(),
+        };
+        if let Some(preset) = PRESETS.iter().find(|preset| preset.name == *text) {
             return Ok(preset.sizes());
         }
         let Some((form, numbers)) = text.split_once(':') else {

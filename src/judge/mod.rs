@@ -1,6 +1,6 @@
 //! Statistics: pure functions of what was measured.
 
-pub use math::{compare, crossover, histogram, interval};
+pub use math::{compare, crossover, histogram, interval, power};
 
 pub use crate::rules::{
     LADDER_STEP, LEAST_SECONDS, LOAD_TIMES, PRICES_DAYS_MAX, SHORT_SECONDS, VERDICT_ROUNDS,

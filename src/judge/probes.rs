@@ -102,11 +102,12 @@ pub fn changed(probes: &[Probe], limit: f64) -> Vec<(u32, f64)> {
 mod tests {
     use serde_json::json;
 
-    use super::super::runs::{self, ChangeVerdict};
+    use super::super::runs;
     use super::super::warnings;
     use super::*;
     use crate::judge::fixture::{cell, result};
     use crate::plan::{defaults, resolved};
+    use crate::result::compared::{Asked, ChangeVerdict};
     use crate::result::{Traits, Verdict};
     use crate::store::Options;
     use crate::stores::{self, Entry};
@@ -239,13 +240,17 @@ mod tests {
                 run.results = result("", vec![cell("a", "read-warm", &[seconds; 5], over)], vec![]).results;
                 run
             };
-            runs::compare(&with(20e3), &with(60e3), 0.05).remove(0).verdict
+            let asked = Asked { threshold: 0.05, fall: 0.1, power: 0.8, strict: false };
+            runs::report([("old", &with(20e3)), ("new", &with(60e3))], asked).changes.remove(0).verdict
         };
         // Of 1,000 ops.
         assert_eq!(judged(server(), 0.1, json!({})), ChangeVerdict::WayChanged);
-        assert_eq!(judged(server(), 1.0, json!({})), ChangeVerdict::Known(Verdict::Equal));
-        assert_eq!(judged(server(), 0.1, json!({"workers": 4})), ChangeVerdict::Known(Verdict::Equal));
-        assert_eq!(judged(here(), 0.1, json!({})), ChangeVerdict::Known(Verdict::Equal));
+        assert_eq!(judged(server(), 1.0, json!({})), ChangeVerdict::Known { verdict: Verdict::Equal });
+        assert_eq!(
+            judged(server(), 0.1, json!({"workers": 4})),
+            ChangeVerdict::Known { verdict: Verdict::Equal }
+        );
+        assert_eq!(judged(here(), 0.1, json!({})), ChangeVerdict::Known { verdict: Verdict::Equal });
         let mut older = of(60e3);
         older.probes.iter_mut().for_each(|probe| (probe.trip_ns, probe.near_trip_ns) = (None, None));
         assert!(trips_changed(&older, &of(20e3)).is_none() && trips(&older).is_none());

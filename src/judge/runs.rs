@@ -1,72 +1,113 @@
 //! Comparing two runs: unpaired, only where both measured the same thing, and with what else differs between them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::cells::{op_ns, series, waits_for_a_process, writes};
 use super::compare::unpaired;
 use super::interval::verdict;
+use super::power::Aim;
 use super::{probes, ranking};
-use crate::corpus::CorpusId;
 use crate::plan::text::{FillOrder, PhaseText, PlanText, whole_of};
-use crate::result::{CandidateResult, Cell, CorpusResult, Durability, Interval, RunResult, Verdict};
+use crate::result::compared::{Asked, COMPARED_SCHEMA, Change, ChangeVerdict, Report, Side, Sum};
+use crate::result::{CandidateResult, Cell, CorpusResult, Durability, RunResult};
 use crate::rules::{CORPUS_LIMIT, WAY_SHARE};
 use crate::units;
 use crate::words;
 
-/// What became of one candidate in one phase.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Change {
-    /// The candidate.
-    pub store: String,
-    /// The phase.
-    pub phase: String,
-    /// The size of a sweep.
-    pub corpus_id: CorpusId,
-    /// New rate over old rate.
-    pub ratio: Option<Interval>,
-    /// What it says.
-    pub verdict: ChangeVerdict,
-    /// Whether it is slower by more than the threshold, with its whole interval.
-    pub regressed: bool,
-}
+/// How many rounds are still a reasonable number to ask for.
+pub const ROUNDS_MOST: u32 = 100;
 
-/// What a change says.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ChangeVerdict {
-    /// One of the five verdicts.
-    Known(Verdict),
-    /// The processor's probes differ: the machine is not what it was.
-    MachineChanged,
-    /// The way to another processor differs by much of an op that waits for a process there.
-    WayChanged,
-    /// Only one of the runs has it.
-    Gone(&'static str),
-    /// It cannot be compared.
-    NotComparable(String),
-}
-
-impl ChangeVerdict {
-    /// As it is printed.
-    pub fn text(&self) -> String {
-        match self {
-            ChangeVerdict::Known(verdict) => verdict.name().to_owned(),
-            ChangeVerdict::MachineChanged => "machine changed".to_owned(),
-            ChangeVerdict::WayChanged => "way to a processor changed".to_owned(),
-            ChangeVerdict::Gone(which) => format!("only in the {which} run"),
-            ChangeVerdict::NotComparable(why) => format!("not comparable: {why}"),
-        }
+/// Compares two runs, in every cell.
+pub fn report([old, new]: [(&str, &RunResult); 2], asked: Asked) -> Report {
+    let aim = Aim::new(asked.threshold, asked.power);
+    let changes = compare(old.1, new.1, &asked, &aim);
+    let sum = sum(old.1, new.1, &changes, asked.fall, &aim);
+    // A guard that compared nothing has not let anything pass.
+    let passed = sum.compared > 0 && sum.regressed == 0 && (!asked.strict || sum.blind == 0);
+    Report {
+        schema: COMPARED_SCHEMA,
+        blobwise: env!("CARGO_PKG_VERSION").to_owned(),
+        old: Side::of(old.0, old.1),
+        new: Side::of(new.0, new.1),
+        asked,
+        changes,
+        sum,
+        differences: differences(old.1, new.1),
+        passed,
     }
 }
 
+/// Why two runs have nothing to do with each other; `None` where at least one cell of both was measured on the same blobs.
+pub fn unrelated(old: &RunResult, new: &RunResult) -> Option<String> {
+    let pairs: Vec<(&Cell, &Cell)> =
+        measured(old).filter_map(|cell| Some((cell, twin(new, cell)?))).collect();
+    let Some((first, _)) = pairs.first() else {
+        let all = |run: &RunResult, of: fn(&Cell) -> &String| -> Vec<String> {
+            let names: BTreeSet<&String> = measured(run).map(of).collect();
+            names.into_iter().map(|name| format!("`{name}`")).collect()
+        };
+        for (what, of) in
+            [("store", (|cell| &cell.store) as fn(&Cell) -> &String), ("phase", |cell| &cell.phase)]
+        {
+            let (old, new) = (all(old, of), all(new, of));
+            if old.iter().all(|name| !new.contains(name)) {
+                let named = |names: &[String], which: &str| match names {
+                    [] => format!("the {which} run measured nothing"),
+                    names => format!("the {which} run has {}", units::listed(names, "and")),
+                };
+                return Some(format!("no {what} is in both: {}, {}", named(&old, "old"), named(&new, "new")));
+            }
+        }
+        return Some("no store is in both in the same phase and size".to_owned());
+    };
+    let other = |cell: &Cell| other_corpus(corpus_of(old, cell)?, corpus_of(new, cell)?);
+    let why = other(first)?;
+    pairs.iter().all(|(cell, _)| other(cell).is_some()).then_some(why)
+}
+
+/// All rows together.
+fn sum(old: &RunResult, new: &RunResult, changes: &[Change], fall: f64, aim: &Aim) -> Sum {
+    let known: Vec<&Change> = changes.iter().filter(|change| change.known().is_some()).collect();
+    let mut falls: Vec<Option<f64>> = known.iter().map(|change| change.smallest_fall_found).collect();
+    falls.sort_by(|a, b| a.unwrap_or(f64::INFINITY).total_cmp(&b.unwrap_or(f64::INFINITY)));
+    // Where one row cannot be helped by rounds, no number of them is enough.
+    let rounds = |change: &&&Change| {
+        let cell = measured(old).find(|cell| cell.store == change.store && is_of(cell, change))?;
+        aim.rounds_for(fall, &series(cell), &series(twin(new, cell)?), ROUNDS_MOST)
+    };
+    let blind: Vec<Option<u32>> =
+        known.iter().filter(|change| change.blind).map(|change| rounds(&change)).collect();
+    Sum {
+        compared: known.len(),
+        regressed: changes.iter().filter(|change| change.regressed).count(),
+        blind: changes.iter().filter(|change| change.blind).count(),
+        found_in_each: falls.last().copied().flatten(),
+        found_in_half: falls.get(falls.len().saturating_sub(1) / 2).copied().flatten(),
+        rounds_needed: blind.into_iter().collect::<Option<Vec<u32>>>().and_then(|all| all.into_iter().max()),
+    }
+}
+
+fn is_of(cell: &Cell, change: &Change) -> bool {
+    cell.phase == change.phase && cell.corpus_id == change.corpus_id
+}
+
+fn measured(run: &RunResult) -> impl Iterator<Item = &Cell> {
+    run.results.iter().filter(|cell| !cell.rounds.is_empty())
+}
+
+/// The same cell of another run.
+fn twin<'r>(run: &'r RunResult, cell: &Cell) -> Option<&'r Cell> {
+    measured(run).find(|other| same(cell, other))
+}
+
 /// Compares every cell of two runs.
-pub fn compare(old: &RunResult, new: &RunResult, threshold: f64) -> Vec<Change> {
+fn compare(old: &RunResult, new: &RunResult, asked: &Asked, aim: &Aim) -> Vec<Change> {
     let speed_changed = probes::speed_changed(old, new);
     let way_changed = probes::trips_changed(old, new);
     let mut changes = Vec::new();
-    for cell in old.results.iter().filter(|cell| !cell.rounds.is_empty()) {
-        let counterpart = new.results.iter().find(|other| same(cell, other) && !other.rounds.is_empty());
+    for cell in measured(old) {
         let corpora = || other_corpus(corpus_of(old, cell)?, corpus_of(new, cell)?);
-        changes.push(match counterpart {
+        let mut made = match twin(new, cell) {
             Some(counterpart) => {
                 let why =
                     differs(cell, counterpart).or_else(|| planned_otherwise(old, new, cell)).or_else(corpora);
@@ -75,17 +116,17 @@ pub fn compare(old: &RunResult, new: &RunResult, threshold: f64) -> Vec<Change> 
                     (_, Some(ns)) if is_much_of(ns, [cell, counterpart]) => Some(ChangeVerdict::WayChanged),
                     _ => None,
                 };
-                change(cell, counterpart, why, changed, threshold)
+                change(cell, counterpart, why, changed, (asked, aim))
             }
-            None => gone(cell, "old"),
-        });
+            None => gone(cell, ChangeVerdict::OnlyOld),
+        };
+        // A figure that said nothing before has nothing to guard.
+        let is_found = made.smallest_fall_found.is_some_and(|fall| fall <= asked.fall);
+        made.blind = ranking::says_nothing(cell).is_none() && !is_found;
+        changes.push(made);
     }
-    let only_new = new.results.iter().filter(|cell| !cell.rounds.is_empty());
-    for cell in
-        only_new.filter(|cell| !old.results.iter().any(|other| same(cell, other) && !other.rounds.is_empty()))
-    {
-        changes.push(gone(cell, "new"));
-    }
+    let only_new = measured(new).filter(|cell| twin(old, cell).is_none());
+    changes.extend(only_new.map(|cell| gone(cell, ChangeVerdict::OnlyNew)));
     changes
 }
 
@@ -99,14 +140,16 @@ fn same(a: &Cell, b: &Cell) -> bool {
     a.store == b.store && a.phase == b.phase && a.corpus_id == b.corpus_id
 }
 
-fn gone(cell: &Cell, which: &'static str) -> Change {
+fn gone(cell: &Cell, verdict: ChangeVerdict) -> Change {
     Change {
         store: cell.store.clone(),
         phase: cell.phase.clone(),
         corpus_id: cell.corpus_id,
         ratio: None,
-        verdict: ChangeVerdict::Gone(which),
+        verdict,
         regressed: false,
+        smallest_fall_found: None,
+        blind: false,
     }
 }
 
@@ -115,18 +158,24 @@ fn change(
     new: &Cell,
     not_comparable: Option<String>,
     machine_changed: Option<ChangeVerdict>,
-    threshold: f64,
+    (asked, aim): (&Asked, &Aim),
 ) -> Change {
-    let ratio = unpaired(&series(new), &series(old));
+    let (before, now) = (series(old), series(new));
+    let ratio = unpaired(&now, &before);
     let verdict = match (&ratio, not_comparable, machine_changed) {
-        (_, Some(why), _) => ChangeVerdict::NotComparable(why),
+        (_, Some(why), _) => ChangeVerdict::NotComparable { why },
         (_, None, Some(changed)) => changed,
-        (Some(ratio), None, None) => ChangeVerdict::Known(verdict(ratio)),
-        (None, None, None) => ChangeVerdict::NotComparable("no rates".to_owned()),
+        (Some(ratio), None, None) => ChangeVerdict::Known { verdict: verdict(ratio) },
+        (None, None, None) => ChangeVerdict::NotComparable { why: "no rates".to_owned() },
     };
     let high = ratio.and_then(|ratio| ratio.high).unwrap_or(f64::INFINITY);
-    let regressed = matches!(verdict, ChangeVerdict::Known(_)) && high < 1.0 - threshold;
-    Change { ratio, verdict, regressed, ..gone(new, "new") }
+    let is_known = matches!(verdict, ChangeVerdict::Known { .. });
+    Change {
+        ratio,
+        regressed: is_known && high < 1.0 - asked.threshold,
+        smallest_fall_found: is_known.then(|| aim.smallest_fall(&before, &now)).flatten(),
+        ..gone(new, verdict)
+    }
 }
 
 /// The corpus that a cell's candidate kept.
@@ -155,7 +204,7 @@ fn other_corpus(old: &CorpusResult, new: &CorpusResult) -> Option<String> {
 
 /// What else is not the same in two runs, in the order in which it is told: the machine, the program, then each candidate's
 /// settings and versions. It may be what a comparison is made for, or what spoils it; which of the two only its reader knows.
-pub fn differences(old: &RunResult, new: &RunResult) -> Vec<String> {
+fn differences(old: &RunResult, new: &RunResult) -> Vec<String> {
     let mut found = Vec::new();
     let facts = |result: &RunResult| {
         let (machine, program) = (&result.machine, &result.program);

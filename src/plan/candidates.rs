@@ -154,6 +154,50 @@ pub(super) fn check_selector(text: &str, absent: &BTreeMap<String, String>) -> R
     }
 }
 
+/// Takes the names of families (`postgres`, `postgres/*`) for all of their members that can be had here. Also says which members
+/// are left out, each with the reason; a family of which nothing can be had is an error.
+pub fn with_families(names: Vec<String>) -> Result<(Vec<String>, Vec<(String, String)>)> {
+    let (mut all, mut left_out) = (Vec::new(), Vec::new());
+    for name in names {
+        let asked = name.strip_suffix("/*").unwrap_or(&name);
+        let members = members_of(asked);
+        if stores::find(&name).is_some() || members.is_empty() {
+            all.push(name);
+            continue;
+        }
+        let before = all.len();
+        for entry in members {
+            match why_not_had(entry) {
+                None => all.push(entry.name().to_owned()),
+                Some(why) => left_out.push((entry.name().to_owned(), why)),
+            }
+        }
+        if all.len() == before {
+            let why = left_out.last().map(|(store, why)| format!("`{store}`: {why}")).unwrap_or_default();
+            bail!("no store of `{name}` can run here: {why}");
+        }
+    }
+    Ok((all, left_out))
+}
+
+/// The stores of a family.
+pub fn members_of(family: &str) -> Vec<&'static Entry> {
+    stores::table().filter(|entry| stores::family(entry.name()) == family).collect()
+}
+
+/// Why a store cannot be had here, with its default settings.
+fn why_not_had(entry: &Entry) -> Option<String> {
+    match entry {
+        Entry::Ready(adapter) => {
+            missing_server(adapter, &defaults(adapter)).map(|why| shown::of_error(&format!("{why:#}")))
+        }
+        Entry::NotCompiled { feature, .. } => {
+            Some(format!("not compiled in: `cargo build --release --features {feature}`"))
+        }
+        Entry::Impossible { why, .. } => Some((*why).to_owned()),
+    }
+}
+
 /// Makes the candidates. A store that cannot be had here is an error where `strict`, because it was named by a flag; else it is
 /// returned as missing.
 pub fn candidates(stores: &[String], sets: &Sets, strict: bool) -> Result<(Vec<Candidate>, Vec<Missing>)> {

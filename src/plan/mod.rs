@@ -6,7 +6,10 @@ mod candidates;
 mod resolve;
 pub mod text;
 
-pub use candidates::{Candidate, Missing, Sets, candidates, class_of, defaults, file_system, missing_server};
+pub use candidates::{
+    Candidate, Missing, Sets, candidates, class_of, defaults, file_system, members_of, missing_server,
+    with_families,
+};
 #[cfg(test)]
 pub use resolve::resolved;
 pub use resolve::{NothingRuns, Plan};

@@ -246,13 +246,14 @@ pub(super) fn then_and_now(page: &mut Page, result: &RunResult, title: &str) {
     if !result.claims.is_empty() {
         page.paragraph("## Claims");
         // How many parts could not be tested, and why, is told with the claim.
-        let tested = |part: &&Claim| part.verdict != ClaimVerdict::NotTestable;
+        let untested = [ClaimVerdict::NotTestable, ClaimVerdict::NotReached];
+        let tested = |part: &&Claim| !untested.contains(&part.verdict);
         let all = result
             .claims
             .iter()
             .flat_map(|claim| std::iter::once(claim).chain(claim.parts.iter().filter(tested)));
         let lines = all.map(|claim| claim_line(None, claim));
-        page.table(&["claim", "what was said", "published", "today", "verdict"], lines);
+        page.table(&["claim", "what was said", then::said(result), "today", "verdict"], lines);
         let notes: Vec<String> = result
             .claims
             .iter()

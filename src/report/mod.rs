@@ -3,12 +3,15 @@
 mod advice;
 pub mod besides;
 pub mod causes;
+mod cite;
+pub mod compared;
 mod costs;
 mod course;
 pub mod crash;
 pub mod crash_page;
 pub mod csv;
 pub mod disk;
+pub mod explain;
 mod findings;
 pub mod html;
 pub mod markdown;

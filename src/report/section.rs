@@ -26,6 +26,8 @@ pub(super) struct Section {
     pub is_last: bool,
     /// What stands under its heading in the page.
     pub html: Option<fn(&View<'_>) -> Markup>,
+    /// Of which results it has another title, and which.
+    pub otherwise: Option<(fn(&RunResult) -> bool, &'static str)>,
     /// Its text, which is given its title.
     pub terminal: Option<fn(&mut String, &RunResult, &str)>,
     /// Its text, which is given its title.
@@ -44,6 +46,7 @@ pub(super) const fn new(id: &'static str, title: &'static str) -> Section {
         is_more: false,
         is_last: false,
         html: None,
+        otherwise: None,
         terminal: None,
         markdown: None,
     }
@@ -58,6 +61,11 @@ impl Section {
     /// Only of results that have something to show.
     pub(super) const fn has(self, has: fn(&RunResult) -> bool) -> Section {
         Section { has, ..self }
+    }
+
+    /// With another title and name of some results.
+    pub(super) const fn otherwise(self, of: fn(&RunResult) -> bool, title: &'static str) -> Section {
+        Section { otherwise: Some((of, title)), ..self }
     }
 
     pub(super) const fn count(self, count: fn(&RunResult) -> usize) -> Section {

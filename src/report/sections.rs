@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::html::{self, Part};
 use super::markdown;
 use super::section::{Section, new};
-use super::{advice, costs, findings, operating, power_cuts, terminal};
+use super::{advice, cite, costs, findings, operating, power_cuts, terminal};
 use crate::result::RunResult;
 use crate::units;
 
@@ -23,6 +23,7 @@ pub(super) const SECTIONS: &[Section] = &[
         .markdown(markdown::ratios),
     new("claims", "Then and now")
         .has(|result| result.plan.document.is_some() || !result.claims.is_empty())
+        .otherwise(|result| result.plan.document.is_none(), "Claims")
         .html(html::then::section)
         .terminal(terminal::then_and_now)
         .markdown(markdown::then_and_now),
@@ -51,13 +52,16 @@ pub(super) const SECTIONS: &[Section] = &[
     new("not-ranked", "Not ranked, and why").named("Not ranked").html(html::not_ranked),
     new("comparisons", "Comparisons with the reference").named("Comparisons").html(html::comparisons),
     new("facts", "What was measured, and with what").named("Plan and facts").html(html::facts::section),
+    cite::SECTION,
 ];
 
 /// A result as one self-contained HTML file.
 pub fn html(result: &RunResult) -> Result<String> {
     let there = SECTIONS.iter().filter(|section| (section.has)(result));
     let part = |section: &Section| {
-        let (id, title, name) = (section.id, section.title, section.name);
+        let other = section.otherwise.filter(|(of, _)| of(result)).map(|(_, title)| (title, title));
+        let (title, name) = other.unwrap_or((section.title, section.name));
+        let id = section.id;
         Some(Part { id, title, name, count: (section.count)(result), contents: section.html? })
     };
     html::render(result, &there.filter_map(part).collect::<Vec<Part>>())

@@ -38,6 +38,13 @@ pub(super) fn wrapped(text: &mut String, bullet: &str, paragraph: &str) {
     wrapped_at(text, bullet, paragraph, PROSE);
 }
 
+/// A paragraph by itself behind so many spaces, as wide as every terminal.
+pub fn paragraph(indent: usize, words: &str) -> String {
+    let mut text = String::new();
+    wrapped(&mut text, &" ".repeat(indent), words);
+    text
+}
+
 fn wrapped_at(text: &mut String, bullet: &str, paragraph: &str, most: usize) {
     let indent = bullet.chars().count().max(2);
     for (index, words) in words::wrapped(paragraph, most.saturating_sub(indent)).into_iter().enumerate() {
@@ -306,7 +313,7 @@ pub(super) fn then_and_now(text: &mut String, result: &RunResult, title: &str) {
     if !result.claims.is_empty() {
         heading(text, "Claims");
         for claim in &result.claims {
-            let figures = then::figures(claim);
+            let figures = then::figures(result, claim);
             let figures = if figures.is_empty() { figures } else { format!(" {}.", capital(&figures)) };
             let note = claim.note.as_ref().map(|note| format!(" {note}")).unwrap_or_default();
             let line = format!("{} {}: {}.{figures}{note}", claim.id, then::verdict(claim), claim.statement);

@@ -46,6 +46,8 @@ pub enum ClaimVerdict {
     CannotTellApart,
     /// This run has not what it needs; the note says what.
     NotTestable,
+    /// The run was ended before it had measured what it needs; going on with it may tell.
+    NotReached,
 }
 
 impl ClaimVerdict {
@@ -56,6 +58,7 @@ impl ClaimVerdict {
             ClaimVerdict::Refuted => "refuted",
             ClaimVerdict::CannotTellApart => "cannot tell apart",
             ClaimVerdict::NotTestable => "not testable",
+            ClaimVerdict::NotReached => "not reached yet",
         }
     }
 }

@@ -7,6 +7,7 @@ mod cell;
 mod check;
 pub mod checked;
 mod claim;
+pub mod compared;
 mod costs;
 mod counters;
 pub mod crash;

@@ -12,6 +12,9 @@ pub struct Program {
     pub version: String,
     /// `release` or `debug`.
     pub build: String,
+    /// SHA-256 of the program's file, in hexadecimal digits; absent of a debug build, whose figures nobody cites.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
     /// The command line.
     pub command: String,
     /// When it began (UTC).

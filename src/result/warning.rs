@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cause, VerifiedFrom};
 use crate::corpus::CorpusId;
+use crate::plan::text::whole_of;
 
 /// Phases, and the candidates of which something holds in each of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -18,6 +19,15 @@ pub struct Where {
     /// Whether these are all candidates that are no baselines, and more than two.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub every_candidate: bool,
+}
+
+impl Where {
+    /// Whether a candidate in a phase is among these.
+    fn is_about(&self, store: &str, phase: &str) -> bool {
+        let is_named = |partly: &Partly| partly.phase == phase || partly.phase == whole_of(phase);
+        (self.every_candidate || self.stores.iter().any(|other| other == store))
+            && self.phases.iter().any(is_named)
+    }
 }
 
 /// A phase, and whether all of it is meant.
@@ -143,6 +153,22 @@ pub struct Disturbed {
     pub usual: Option<Others>,
     /// All candidates in which something was seen.
     pub stores: Vec<String>,
+}
+
+impl Disturbed {
+    /// Whether anything of it was seen in a candidate and a phase, or in the whole round.
+    fn is_about(&self, store: &str, phase: &str) -> bool {
+        let of_others = |others: &Others| others.phases.iter().any(|other| other == whole_of(phase));
+        let seen = self.rounds.iter().flat_map(|round| &round.seen).any(|seen| match seen {
+            Seen::Processor { .. } => true,
+            Seen::MostCandidates { phase: other, .. } => other == phase,
+            Seen::Candidate { store: of, phase: other, .. } => of == store && other == phase,
+            // Which these are is known of candidates only.
+            Seen::More { .. } => self.stores.iter().any(|other| other == store),
+            Seen::Others(others) => of_others(others),
+        });
+        seen || self.usual.as_ref().is_some_and(of_others)
+    }
 }
 
 /// Rounds that a budget took away.
@@ -445,6 +471,35 @@ impl Warning {
             | Warning::ComparedInCache { .. }
             | Warning::Compressible { .. }
             | Warning::RepeatedRounds(_) => Weight::Note,
+        }
+    }
+
+    /// Whether it bears on a candidate in a phase; what is said of the whole run does.
+    pub fn bears_on(&self, store: &str, phase: &str) -> bool {
+        let has = |stores: &[String]| stores.iter().any(|other| other == store);
+        let of_shares = |shares: &[OwnShare]| shares.iter().any(|share| share.store == store);
+        match self {
+            Warning::TooShort { places, .. }
+            | Warning::HarnessShare { places }
+            | Warning::ClientBound { places }
+            | Warning::Waking { places, .. }
+            | Warning::Resident { places }
+            | Warning::StillInMemory { places }
+            | Warning::Retries { places, .. }
+            | Warning::CacheMisses { places, .. }
+            | Warning::Timeouts { places, .. }
+            | Warning::WakeLate { places }
+            | Warning::NotSettled { places } => places.iter().any(|place| place.is_about(store, phase)),
+            Warning::CaughtUp { shares } | Warning::ReadsMore { shares, .. } => of_shares(shares),
+            Warning::ComparedInCache { copies } => copies.iter().any(|copy| has(&copy.stores)),
+            Warning::UnequalMemory { held, not_held, .. } => has(held) || has(not_held),
+            Warning::UseOfBytes { touched, copied } => has(touched) || has(copied),
+            Warning::SameBlob { phases } => phases.iter().any(|other| other == whole_of(phase)),
+            Warning::OtherVersion { store: other, .. } => other == store,
+            Warning::Disturbed(disturbed) | Warning::RepeatedRounds(disturbed) => {
+                disturbed.is_about(store, phase)
+            }
+            _ => true,
         }
     }
 

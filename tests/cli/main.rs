@@ -15,6 +15,7 @@ mod file_systems;
 #[path = "../common/flipping.rs"]
 mod flipping;
 mod flips;
+mod guards;
 mod memory;
 #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
 mod objects;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
     trials.extend(secrets::trials());
     trials.extend(collections::trials());
     trials.extend(flips::trials());
+    trials.extend(guards::trials());
     trials.extend(memory::trials());
     trials.extend(file_systems::trials());
     trials.extend(disks::trials());

@@ -6,6 +6,7 @@ use std::path::Path;
 use blobwise::corpus::CorpusId;
 use blobwise::judge::ranking::is_alone;
 use blobwise::plan::{OneOrMany, PlanText};
+use blobwise::result::compared::Report;
 use blobwise::result::{Against, Claim, ClaimVerdict, Reason, RunResult, Status, Verdict};
 use blobwise::store::Durability;
 use libtest_mimic::{Failed, Trial};
@@ -81,11 +82,16 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// Runs two stores briefly.
-fn run(work: &Work, more: &str, out: &str) -> Result<RunResult, Failed> {
+pub fn run(work: &Work, more: &str, out: &str) -> Result<RunResult, Failed> {
     let line =
         format!("run --stores files/hashed,sqlite,null --blobs 40 --rounds 2 --quiet {more} --out {out}");
     work.say(&line).ended(0);
     Ok(RunResult::load(&work.path(out))?)
+}
+
+/// What was printed, without the ends of its lines.
+pub fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<&str>>().join(" ")
 }
 
 fn json(path: &Path) -> Result<Value, Failed> {
@@ -681,7 +687,7 @@ fn compared_with_itself() -> Outcome {
 
 /// A copy of the run `out` in which something was changed, and every cell is ranked: in a slow build the harness may keep some
 /// from being it.
-fn doctored(work: &Work, name: &str, change: impl Fn(&mut RunResult)) -> Outcome {
+pub fn doctored(work: &Work, name: &str, change: impl Fn(&mut RunResult)) -> Outcome {
     let mut result = RunResult::load(&work.path("out"))?;
     result.results.iter_mut().for_each(|cell| cell.not_ranked = None);
     change(&mut result);
@@ -702,10 +708,24 @@ fn regressed() -> Outcome {
         rounds.flat_map(|cell| &mut cell.rounds).for_each(|round| round.seconds *= 50.0);
     })?;
     let said = work.say("compare whole changed").ended(1);
-    let line = said.stdout.lines().find(|line| line.contains("(regressed)")).ok_or("no line says so")?;
-    assert!(line.starts_with("sqlite ") && line.contains("read-warm") && line.contains("slower"), "{line}");
-    assert_eq!(said.stdout.matches("(regressed)").count(), 1, "{}", said.stdout);
+    let line = said.stdout.lines().find(|line| line.ends_with("regressed")).ok_or("no line says so")?;
+    assert!(line.starts_with("sqlite ") && line.contains("read-warm"), "{line}");
+    assert!(words(&said.stdout).contains("Failed: 1 rate regressed."), "{}", said.stdout);
+    assert!(said.stdout.lines().all(|line| line.chars().count() <= 80), "{}", said.stdout);
     work.say("compare changed whole").ended(0);
+    // Markdown and JSON say the same, and end alike.
+    let markdown = work.say("compare whole changed --markdown").ended(1).stdout;
+    assert!(
+        markdown.contains("| `sqlite` | read-warm | ") && markdown.contains("| regressed |"),
+        "{markdown}"
+    );
+    let report: Report = serde_json::from_str(&work.say("compare whole changed --json").ended(1).stdout)?;
+    let row = report.changes.iter().find(|change| change.regressed).ok_or("no row regressed")?;
+    assert_eq!((row.store.as_str(), row.phase.as_str(), report.sum.regressed), ("sqlite", "read-warm", 1));
+    let others = "compare whole changed --stores files/hashed";
+    work.say(others).ended(0);
+    work.say("compare whole changed --phases fill").ended(0);
+    work.say("compare whole changed --phases reads").refused(&["no phase is called `reads`"]);
     Ok(())
 }
 
@@ -724,8 +744,7 @@ fn not_comparable() -> Outcome {
     assert!(said.stdout.contains("not ranked in the new run: failed: 3 of 9 ops failed"), "{}", said.stdout);
     assert!(said.stdout.contains("Nothing could be compared"), "{}", said.stdout);
     doctored(&work, "larger", |result| result.corpus.bytes *= 2)?;
-    let said = work.say("compare whole larger").ended(1);
-    assert!(said.stdout.contains("not comparable: other blobs: "), "{}", said.stdout);
+    work.say("compare whole larger").refused(&["`whole` and `larger` cannot be compared: other blobs: "]);
     doctored(&work, "newer", |result| {
         result.machine.kernel = "99.9".to_owned();
         result

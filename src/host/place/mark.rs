@@ -2,7 +2,7 @@
 //! it. What is not marked in just this way is somebody else's, whatever it is called.
 
 use std::ffi::{CStr, CString};
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -80,6 +80,14 @@ impl Ours {
             dir,
             _mark: mark,
         })
+    }
+
+    /// Whether another run works in a directory that is called as ours are: its mark is locked.
+    pub(super) fn is_used(within: &OwnedFd, name: &CStr) -> bool {
+        let opened = removal::open_below(within.as_fd(), name, OFlags::RDONLY | OFlags::DIRECTORY);
+        let mark = opened.and_then(|dir| removal::open_below(dir.as_fd(), MARK, OFlags::RDONLY));
+        // A shared lock keeps no other look from seeing the same.
+        mark.is_ok_and(|mark| matches!(File::from(mark).try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
     /// Removes it with everything below it, on its own mount, the mark last: what cannot be removed stays ours.

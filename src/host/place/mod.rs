@@ -58,6 +58,13 @@ impl Place {
         &self.path
     }
 
+    /// Other runs in the same directory, to be looked for while this one goes on.
+    pub fn neighbours(&self) -> Result<Neighbours> {
+        let parent = self.path.parent().context("a directory of ours lies in none")?;
+        let own = self.path.file_name().context("a directory of ours has no name")?;
+        Ok(Neighbours { within: open_directory(parent)?, own: CString::new(own.as_encoded_bytes())? })
+    }
+
     /// What dead runs of ours left beside it and could not be removed, a sentence each.
     pub fn left(&self) -> &[String] {
         &self.left
@@ -69,6 +76,21 @@ impl Drop for Place {
         // A directory that cannot be removed keeps its mark, is found as stale by the next run, and is named there.
         drop(self.ours.remove(&self.path));
         remove_if_empty(self.made.as_slice());
+    }
+}
+
+/// A directory in which runs may work, and the name of the one that looks.
+#[derive(Debug)]
+pub struct Neighbours {
+    within: OwnedFd,
+    own: CString,
+}
+
+impl Neighbours {
+    /// Whether another run works there now.
+    pub fn are_there(&self) -> bool {
+        let others = our_forms(&self.within).into_iter().filter(|name| *name != self.own);
+        others.into_iter().any(|name| Ours::is_used(&self.within, &name))
     }
 }
 
@@ -153,17 +175,8 @@ fn open_directory(dir: &Path) -> Result<OwnedFd> {
 /// Removes the directories of our runs that ended without removing them: marked as [`mark`] says, and no longer locked. Returns
 /// what could not be removed, in a sentence each.
 fn remove_stale(within: &OwnedFd, shown: &Path) -> Vec<String> {
-    // Of a directory that cannot be read nothing is known.
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = rustix::fs::openat(within, c".", flags, Mode::empty());
-    let Ok(entries) = opened.and_then(Dir::new) else { return Vec::new() };
-    let names: Vec<CString> = entries
-        .filter_map(|entry| entry.ok())
-        .map(|entry| entry.file_name().to_owned())
-        .filter(|name| mark::is_our_form(name))
-        .collect();
     let mut left = Vec::new();
-    for name in names {
+    for name in our_forms(within) {
         let path = shown.join(name.to_string_lossy().as_ref());
         let Ok(within) = within.try_clone() else { continue };
         let Some(stale) = Ours::find_stale(within, name) else { continue };
@@ -174,11 +187,37 @@ fn remove_stale(within: &OwnedFd, shown: &Path) -> Vec<String> {
     left
 }
 
+/// What in a directory is called as our directories are.
+fn our_forms(within: &OwnedFd) -> Vec<CString> {
+    // Of a directory that cannot be read nothing is known.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(within, c".", flags, Mode::empty());
+    let Ok(entries) = opened.and_then(Dir::new) else { return Vec::new() };
+    entries
+        .filter_map(|entry| entry.ok())
+        .map(|entry| entry.file_name().to_owned())
+        .filter(|name| mark::is_our_form(name))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
+
+    #[test]
+    fn runs_in_one_directory_see_each_other_and_not_those_that_ended() {
+        let home = tempfile::tempdir().unwrap();
+        let first = Place::make(home.path()).unwrap();
+        let watch = first.neighbours().unwrap();
+        assert!(!watch.are_there(), "alone");
+        let second = Place::make(home.path()).unwrap();
+        assert!(watch.are_there() && second.neighbours().unwrap().are_there());
+        drop(second);
+        let _dead = killed(home.path());
+        assert!(!watch.are_there(), "what was killed works no more");
+    }
 
     /// What a run that was killed leaves: its directory, with the mark that it wrote, and not locked any more.
     fn killed(home: &Path) -> PathBuf {

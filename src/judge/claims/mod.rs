@@ -15,7 +15,10 @@ mod values;
 
 pub use quantity::ratio;
 use quantity::{Estimate, estimate, slack, unseen_failures};
-use values::comparable;
+use values::{comparable, is_unreached};
+
+/// Why one round is not judged.
+const ONE_ROUND: &str = "There is one round only: nothing is known of repetition.";
 
 /// Between a claim and the number of its part.
 const PART: char = '.';
@@ -55,6 +58,7 @@ pub fn in_a_hurry(result: &RunResult) -> Option<String> {
         (ClaimVerdict::Refuted, "refuted"),
         (ClaimVerdict::CannotTellApart, "neither, because intervals reach across or both sides are equal"),
         (ClaimVerdict::NotTestable, "not testable in this run"),
+        (ClaimVerdict::NotReached, "not reached yet, because the run was ended before"),
     ]
     .into_iter()
     .map(|(verdict, words)| (of(verdict), words))
@@ -63,7 +67,8 @@ pub fn in_a_hurry(result: &RunResult) -> Option<String> {
     .collect();
     let scale = result.plan.scale.filter(|scale| *scale < 1.0);
     let scale = scale.map_or(String::new(), |scale| {
-        format!(" This run has {} of the published size: its verdicts are about that.", percent(scale))
+        let size = if result.plan.document.is_some() { "the published size" } else { "the size of its plan" };
+        format!(" This run has {} of {size}: its verdicts are about that.", percent(scale))
     });
     Some(format!("{source}: {}.{scale}", parts.join("; ")))
 }
@@ -79,7 +84,14 @@ struct Tree<'c> {
     text: std::borrow::Cow<'c, ClaimText>,
     parts: Vec<Tree<'c>>,
     /// What was measured, or why nothing can be said; nothing where there are sub-claims.
-    leaf: Option<Result<Leaf, String>>,
+    leaf: Option<Result<Leaf, Unjudged>>,
+}
+
+/// Why nothing can be said of a quantity.
+struct Unjudged {
+    why: String,
+    /// Whether going on with the run may change that.
+    not_reached: bool,
 }
 
 /// A quantity and where it is expected.
@@ -109,8 +121,12 @@ impl<'c> Tree<'c> {
         let parts: Vec<Tree<'c>> =
             text.parts().into_iter().map(|part| Tree::grown(result, std::borrow::Cow::Owned(part))).collect();
         let leaf = match (&text.not_testable, parts.is_empty()) {
-            (Some(why), _) => Some(Err(why.clone())),
-            (None, true) => Some(measured(result, &text)),
+            (Some(why), _) => Some(Err(Unjudged { why: why.clone(), not_reached: false })),
+            (None, true) => Some(measured(result, &text).map_err(|why| {
+                let targets: Vec<Target> =
+                    text.candidates.iter().map(|operand| text.target(operand)).collect();
+                Unjudged { why, not_reached: targets.iter().any(|target| is_unreached(result, target)) }
+            })),
             (None, false) => None,
         };
         let parts = if leaf.is_some() { Vec::new() } else { parts };
@@ -148,7 +164,12 @@ impl<'c> Tree<'c> {
         let mut notes = Vec::new();
         match &self.leaf {
             Some(Ok(leaf)) => leaf.tell(text, &mut claim, &mut notes),
-            Some(Err(why)) => notes.push(why.clone()),
+            Some(Err(unjudged)) => {
+                if unjudged.not_reached {
+                    claim.verdict = ClaimVerdict::NotReached;
+                }
+                notes.push(unjudged.why.clone());
+            }
             None => {
                 let (verdict, note) = together(&claim.parts, text.is_any());
                 claim.verdict = verdict;
@@ -236,20 +257,21 @@ fn sentence(text: &str) -> String {
 fn together(parts: &[Claim], any: bool) -> (ClaimVerdict, Option<String>) {
     let count = |verdict: ClaimVerdict| parts.iter().filter(|part| part.verdict == verdict).count();
     let (confirmed, refuted) = (count(ClaimVerdict::Confirmed), count(ClaimVerdict::Refuted));
-    let untestable: Vec<&Claim> =
-        parts.iter().filter(|part| part.verdict == ClaimVerdict::NotTestable).collect();
+    let of = |verdict: ClaimVerdict| parts.iter().filter(move |part| part.verdict == verdict);
+    let untestable = of(ClaimVerdict::NotReached).chain(of(ClaimVerdict::NotTestable));
+    let untestable: Vec<&Claim> = untestable.collect();
     let decided =
         if any { (confirmed > 0, refuted == parts.len()) } else { (confirmed == parts.len(), refuted > 0) };
     let verdict = match decided {
         (true, _) => ClaimVerdict::Confirmed,
         (_, true) => ClaimVerdict::Refuted,
-        _ if untestable.is_empty() => ClaimVerdict::CannotTellApart,
-        _ => ClaimVerdict::NotTestable,
+        // The first of them: what was not reached yet comes before what never can be.
+        _ => untestable.first().map_or(ClaimVerdict::CannotTellApart, |part| part.verdict),
     };
     let mut note = format!("{confirmed} of {} parts confirmed, {refuted} refuted.", parts.len());
     if let Some(first) = untestable.first() {
         let why = first.note.clone().unwrap_or_default();
-        note += &format!(" {} not testable: {}", untestable.len(), sentence(&why));
+        note += &format!(" {} {}: {}", untestable.len(), first.verdict.name(), sentence(&why));
     }
     (verdict, Some(note))
 }
@@ -361,7 +383,7 @@ fn measured(result: &RunResult, text: &ClaimText) -> Result<Leaf, String> {
         return Err("What was measured is not a number.".to_owned());
     }
     if interval.low.is_none() {
-        return Err("There is one round only: nothing is known of repetition.".to_owned());
+        return Err(ONE_ROUND.to_owned());
     }
     Ok(Leaf {
         estimate,

@@ -55,6 +55,26 @@ pub(super) fn cells<'r>(result: &'r RunResult, target: &Target) -> Result<Vec<&'
     }
 }
 
+/// Whether a run was ended before it had measured a target twice, and would have gone on to.
+pub(super) fn is_unreached(result: &RunResult, target: &Target) -> bool {
+    let candidate = result.candidates.iter().find(|candidate| candidate.store == target.candidate);
+    let goes_on = candidate.is_some_and(|candidate| candidate.status == Status::Measured);
+    let rounds = |cell: &&Cell| {
+        cell.store == target.candidate
+            && target.phase.as_deref().is_none_or(|phase| is_of_phase(&cell.phase, phase))
+    };
+    let planned = |phase: &str| result.plan.phases.iter().flatten().any(|named| is_of_phase(named, phase));
+    let known =
+        |phase: &str| planned(phase) || result.results.iter().any(|cell| is_of_phase(&cell.phase, phase));
+    let mut cells = result.results.iter().filter(rounds).peekable();
+    // What was tried and cannot be done will not be done in a later round.
+    let is_missing = match cells.peek() {
+        None => target.phase.as_deref().is_none_or(known),
+        Some(_) => cells.any(|cell| cell.status == Status::Measured && cell.rounds.len() < 2),
+    };
+    !result.complete && goes_on && result.fixed.rounds > 1 && is_missing
+}
+
 /// Whether a phase is the one that is meant, or a part of it.
 pub(super) fn is_of_phase(phase: &str, meant: &str) -> bool {
     phase == meant || whole_of(phase) == meant

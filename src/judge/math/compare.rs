@@ -28,7 +28,7 @@ impl Series {
     }
 
     /// The mean of its logarithms by itself.
-    fn moments(&self) -> Option<Moments> {
+    pub fn moments(&self) -> Option<Moments> {
         let logs: Vec<f64> = self.rates.values().map(|rate| rate.ln()).collect();
         Some(Moments { slack: self.slack, ..Moments::of(&logs)? })
     }

@@ -46,26 +46,28 @@ fn measured(members: &[Member]) -> impl Iterator<Item = (&Member, &RunResult)> {
 /// Every claim in a line, and how many got which verdict.
 fn claims(members: &[Member]) -> Markup {
     let mut table = Table::new("All claims", &["plan", "claim", "what was said", "verdict", "figures"]);
-    let all =
-        measured(members).flat_map(|(member, result)| result.claims.iter().map(move |claim| (member, claim)));
+    let all = measured(members)
+        .flat_map(|(member, result)| result.claims.iter().map(move |claim| (member, result, claim)));
     let all: Vec<_> = all.collect();
-    for (member, claim) in &all {
+    for (member, result, claim) in &all {
         table.push(vec![
             Entry::new(html! { a href={ "#" (member.name) } { (member.name) } }, ""),
             Entry::from(&claim.id),
             Entry::new(html! { (prose(&claim.statement)) }, "words"),
             Entry::new(html! { (told::verdict(claim)) }, "words"),
-            Entry::new(html! { (told::figures(claim)) }, "words"),
+            Entry::new(html! { (told::figures(result, claim)) }, "words"),
         ]);
     }
-    let count = |verdict: ClaimVerdict| all.iter().filter(|(_, claim)| claim.verdict == verdict).count();
+    let count = |verdict: ClaimVerdict| all.iter().filter(|(_, _, claim)| claim.verdict == verdict).count();
     html! {
         section id="claims" {
             h2 { "All claims" }
             p {
                 (units::counted(all.len(), "claim")) ": " (count(ClaimVerdict::Confirmed)) " confirmed, "
                 (count(ClaimVerdict::Refuted)) " refuted, " (count(ClaimVerdict::CannotTellApart))
-                " neither, " (count(ClaimVerdict::NotTestable)) " not testable. Why stands with the claims of each plan."
+                " neither, " (count(ClaimVerdict::NotTestable)) " not testable"
+                @if count(ClaimVerdict::NotReached) > 0 { ", " (count(ClaimVerdict::NotReached)) " not reached yet" }
+                ". Why stands with the claims of each plan."
             }
             @if measured(members).any(|(_, result)| result.plan.scale.is_some_and(|scale| scale < 1.0)) {
                 p.warning { "Not every plan was run at its published size: verdicts of smaller ones are a look at their shape, and not to be quoted." }

@@ -30,7 +30,7 @@ pub fn contents(result: &RunResult) -> Markup {
                 p { (document.author) ", " em { (document.title) } ", " (document.date) ". Measured on: " (document.machine) }
                 p.caveat { "Absolute figures of two machines are not compared: all are ratios to the document's own reference, then and today." }
             }
-            @if !result.claims.is_empty() { (claims(&result.claims)) }
+            @if !result.claims.is_empty() { (claims(result)) }
             (published(result))
             @if !plan.unspecified.is_empty() {
                 h3 { "What was not said, and what this plan does" }
@@ -122,26 +122,33 @@ fn values(table: &PublishedText, lines: &[Line<'_>]) -> Table {
     shown
 }
 
-fn claims(claims: &[Claim]) -> Markup {
+fn claims(result: &RunResult) -> Markup {
+    let claims = &result.claims;
+    let has_magnitude = claims
+        .iter()
+        .flat_map(|claim| std::iter::once(claim).chain(&claim.parts))
+        .any(|claim| claim.magnitude.is_some());
     html! {
-        h3 { "Claims" }
+        @if result.plan.document.is_some() { h3 { "Claims" } }
         p {
             strong { "confirmed" } ": the whole 95 % interval lies where the statement says; "
             strong { "refuted" } ": all of it lies elsewhere; " strong { "cannot tell apart" } ": it reaches across. "
             "Parts of one claim are judged together, at a confidence that holds for all of them (Holm). "
-            strong { "magnitude holds" } ": the whole interval is within a factor of 2 of the published figure, or within the bounds that the plan has for it."
+            @if has_magnitude {
+                strong { "magnitude holds" } ": the whole interval is within a factor of 2 of the " (then::said(result)) " figure, or within the bounds that the plan has for it."
+            }
         }
-        (verdicts("Claims and verdicts", "what was said", claims))
+        (verdicts(result, "Claims and verdicts", "what was said", claims))
         @for claim in claims.iter().filter(|claim| !claim.parts.is_empty()) {
             details.everything {
                 summary { (claim.id) " has " (units::counted(claim.parts.len(), "part")) }
-                (verdicts(&format!("Parts of {}", claim.id), "what is compared", &claim.parts))
+                (verdicts(result, &format!("Parts of {}", claim.id), "what is compared", &claim.parts))
             }
         }
     }
 }
 
-fn verdicts(title: &str, said: &str, claims: &[Claim]) -> Table {
+fn verdicts(result: &RunResult, title: &str, said: &str, claims: &[Claim]) -> Table {
     let has_notes = claims.iter().any(|claim| claim.note.is_some());
     let columns = ["claim", said, "verdict", "figures", "notes"];
     let shown = if has_notes { columns.len() } else { columns.len() - 1 };
@@ -152,7 +159,7 @@ fn verdicts(title: &str, said: &str, claims: &[Claim]) -> Table {
             Entry::from(&claim.id),
             words(prose(&claim.statement)),
             words(html! { (then::verdict(claim)) }),
-            words(html! { (then::figures(claim)) }),
+            words(html! { (then::figures(result, claim)) }),
             words(prose(claim.note.as_deref().unwrap_or_default())),
         ];
         entries.truncate(shown);

@@ -95,9 +95,14 @@ pub fn figure(value: f64) -> String {
     interval::text(&Interval { median: value, low: None, high: None })
 }
 
-/// Published and today's figure of a claim in a sentence; empty where there is neither.
-pub fn figures(claim: &Claim) -> String {
-    let published = claim.published.map(|value| format!("published {}", figure(value)));
+/// What the figure of a claim is called: nobody published that of a plan of one's own.
+pub fn said(result: &RunResult) -> &'static str {
+    if result.plan.document.is_some() { "published" } else { "stated" }
+}
+
+/// The claimed and today's figure of a claim in a sentence; empty where there is neither.
+pub fn figures(result: &RunResult, claim: &Claim) -> String {
+    let published = claim.published.map(|value| format!("{} {}", said(result), figure(value)));
     let today = claim.today.map(|today| format!("today {}", interval::text(&today)));
     let known: Vec<String> = published.into_iter().chain(today).collect();
     known.join(", ")

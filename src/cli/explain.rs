@@ -1,0 +1,97 @@
+//! `blobwise explain`: every figure behind one candidate in one phase of a run.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, anyhow, bail};
+use clap::Args;
+
+use super::{Ended, print};
+use crate::names;
+use crate::report::explain;
+use crate::result::{Cell, RunResult};
+use crate::units;
+
+/// Flags of the command.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// The run: its directory or result.json
+    run: PathBuf,
+    /// The candidate, as the run names it
+    candidate: String,
+    /// The phase
+    phase: String,
+    /// Of several corpora or the sizes of a sweep the one that is meant, such as 10kB
+    #[arg(long, value_name = "SIZE")]
+    size: Option<String>,
+}
+
+/// Runs the command.
+pub fn main(flags: &Flags) -> Result<Ended> {
+    let result = RunResult::load(&flags.run)?;
+    let cell = cell(&result, flags)?;
+    print(&explain::explain(&result, cell))?;
+    Ok(Ended::Well)
+}
+
+/// The cell that is meant.
+fn cell<'r>(result: &'r RunResult, flags: &Flags) -> Result<&'r Cell> {
+    let of_candidate: Vec<&Cell> =
+        result.results.iter().filter(|cell| cell.store == flags.candidate).collect();
+    if of_candidate.is_empty() {
+        return Err(unknown(result, "candidate", &flags.candidate, &|cell| &cell.store));
+    }
+    let of_phase: Vec<&Cell> =
+        of_candidate.iter().copied().filter(|cell| cell.phase == flags.phase).collect();
+    if of_phase.is_empty() && result.results.iter().any(|cell| cell.phase == flags.phase) {
+        let had = listed(of_candidate.iter().map(|cell| cell.phase.as_str()));
+        bail!("`{}` has no figure in `{}`; it has some in {had}", flags.candidate, flags.phase);
+    }
+    let size = |cell: &Cell| cell.corpus_id.bytes().map(|bytes| units::bytes(bytes as f64));
+    let sizes = || {
+        listed(of_phase.iter().filter_map(|cell| size(cell)).collect::<Vec<_>>().iter().map(String::as_str))
+    };
+    match (of_phase.as_slice(), &flags.size) {
+        ([], _) => Err(unknown(result, "phase", &flags.phase, &|cell| &cell.phase)),
+        ([cell], None) => Ok(cell),
+        (_, None) => bail!("`{}` was done at several sizes: name one with --size: {}", flags.phase, sizes()),
+        (all, Some(asked)) => {
+            let bytes = units::parse_bytes(asked).ok();
+            let named = |cell: &Cell| {
+                let corpus = result.all_corpora().iter().find(|corpus| corpus.corpus_id == cell.corpus_id);
+                corpus.is_some_and(|corpus| corpus.name == *asked)
+            };
+            let is_it = |cell: &&&Cell| {
+                let id = cell.corpus_id.bytes();
+                named(cell)
+                    || bytes.is_some_and(|bytes| {
+                        id.is_some_and(|id| units::bytes(id as f64) == units::bytes(bytes as f64))
+                    })
+            };
+            all.iter().find(is_it).copied().ok_or_else(|| match all {
+                [_] if all[0].corpus_id.is_only() => {
+                    anyhow!("`{}` was done at one size: leave out --size", flags.phase)
+                }
+                _ => anyhow!("`{}` was not done at `{asked}`, but at {}", flags.phase, sizes()),
+            })
+        }
+    }
+}
+
+/// The error for a name that the run has not, with those that it has.
+fn unknown(result: &RunResult, what: &str, name: &str, of: &dyn Fn(&Cell) -> &String) -> anyhow::Error {
+    let known = || result.results.iter().map(|cell| of(cell).as_str());
+    let meant =
+        names::nearest(name, known()).map_or(String::new(), |other| format!("did you mean `{other}`? "));
+    anyhow!("no {what} of this run is called `{name}`; {meant}It has {}", listed(known()))
+}
+
+/// Names, each once.
+fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let mut all: Vec<String> = Vec::new();
+    for name in names.map(|name| format!("`{name}`")) {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
+    units::listed(&all, "and")
+}

@@ -1,0 +1,97 @@
+//! How a run is cited: what measured, what was asked, of what and where, so exactly that another can tell whether it is the same.
+
+use maud::{Markup, html};
+use sha2::{Digest, Sha256};
+
+use super::html::{View, prose};
+use super::markdown::Page;
+use super::section::{Section, new};
+use super::terminal::{heading, line, wrapped};
+use crate::result::{CorpusResult, RunResult};
+use crate::units;
+
+/// The section.
+pub(super) const SECTION: Section =
+    new("cite", "Cite this run").named("Cite").more().html(html).terminal(terminal).markdown(markdown);
+
+fn html(view: &View<'_>) -> Markup {
+    html! {
+        ul { @for sentence in sentences(view.result) { li { (prose(&sentence)) } } }
+        pre tabindex="0" { code { (entry(view.result)) } }
+    }
+}
+
+fn terminal(text: &mut String, result: &RunResult, title: &str) {
+    heading(text, title);
+    sentences(result).iter().for_each(|sentence| wrapped(text, "- ", sentence));
+    text.push('\n');
+    entry(result).lines().for_each(|of_entry| line(text, &format!("  {of_entry}")));
+}
+
+fn markdown(page: &mut Page, result: &RunResult, title: &str) {
+    page.paragraph(&format!("## {title}"));
+    page.list(&sentences(result));
+    page.block(&format!("```bibtex\n{}\n```", entry(result).replace('`', "'")));
+}
+
+/// What tells this run from every other one.
+fn sentences(result: &RunResult) -> Vec<String> {
+    let (program, machine) = (&result.program, &result.machine);
+    let hash = program.sha256.as_ref().map_or(String::new(), |hash| format!(", SHA-256 `{hash}`"));
+    let mut all = vec![format!("Program: blobwise {} ({}){hash}.", program.version, program.build)];
+    if program.build == "debug" {
+        all.push("It is a debug build, whose figures are not to be cited.".to_owned());
+    }
+    all.extend(plan_hash(result).map(|hash| format!("Plan: `plan.toml`, SHA-256 `{hash}`.")));
+    all.extend(result.all_corpora().iter().map(corpus));
+    all.push(format!("Begun: {}, {}.", program.started, units::counted(result.fixed.rounds, "round")));
+    let device = machine.device.as_ref().map_or(String::new(), |device| format!(" on {device}"));
+    all.push(format!(
+        "Machine: {}, {}, {} of memory, {}{device}, {}, Linux {}.",
+        machine.processor,
+        units::counted(machine.processors, "processor"),
+        units::bytes(machine.memory_bytes as f64),
+        machine.filesystem,
+        machine.system,
+        machine.kernel
+    ));
+    if !result.complete {
+        all.push("The run is not complete.".to_owned());
+    }
+    all
+}
+
+/// Made-up blobs follow from the plan; a user's files are told by their digest.
+fn corpus(corpus: &CorpusResult) -> String {
+    let (blobs, bytes) = (units::counted(corpus.blobs, "blob"), units::bytes(corpus.bytes as f64));
+    let told = match &corpus.digest {
+        Some(digest) => format!("xxh3 `{digest}` of paths, sizes and bytes"),
+        None => "made by the plan's seed".to_owned(),
+    };
+    format!("Blobs: `{}`, {blobs}, {bytes}, {told}.", corpus.name)
+}
+
+/// Of the plan as it lies beside the result.
+fn plan_hash(result: &RunResult) -> Option<String> {
+    let text = result.plan.to_toml().ok()?;
+    Some(units::hex(&Sha256::digest(text)))
+}
+
+/// For a list of literature.
+fn entry(result: &RunResult) -> String {
+    let program = &result.program;
+    let digits: String = program.started.chars().filter(char::is_ascii_digit).take(14).collect();
+    let year: String = program.started.chars().take(4).collect();
+    let plan = result.plan.name.as_ref().map_or(String::new(), |name| format!(", plan {name}"));
+    // What ends a value or begins a command has no place in one.
+    let plain = |text: &str| text.replace(['{', '}', '\\', '\n'], " ");
+    let hash = plan_hash(result).unwrap_or_default();
+    format!(
+        "@misc{{blobwise-{digits},\n  title = {{A run of blobwise {}{}}},\n  year = {{{year}}},\n  note = {{Begun {}, on {},\n    \
+         with the plan of SHA-256\n    {hash}}}\n}}",
+        plain(&program.version),
+        plain(&plan),
+        plain(&program.started),
+        plain(&result.machine.processor)
+    )
+}

@@ -1,0 +1,251 @@
+//! What changed between two runs, in a terminal of 80 columns and as Markdown: the rows, what was compared, and what could have been
+//! seen.
+
+use std::collections::BTreeMap;
+
+use super::markdown::Page;
+use super::terminal::{line, wrapped};
+use crate::judge::interval;
+use crate::judge::runs::ROUNDS_MOST;
+use crate::result::compared::{Change, ChangeVerdict, Report, Side};
+use crate::units;
+
+/// Characters of a candidate's label in a terminal, of a phase, a ratio, and the fall that is found: with a verdict, 80 together.
+const WIDTHS: [usize; 4] = [20, 15, 18, 5];
+
+/// In a terminal.
+pub fn terminal(report: &Report) -> String {
+    let mut text = String::new();
+    for (name, side) in [("Old: ", &report.old), ("New: ", &report.new)] {
+        wrapped(&mut text, name, &of_side(side));
+    }
+    let rows = rows(report);
+    if !rows.is_empty() {
+        text.push('\n');
+        let [store, phase, ratio, falls] = WIDTHS;
+        line(
+            &mut text,
+            &format!(
+                "{:<store$} {:<phase$} {:<ratio$} {:>falls$} {}",
+                "store", "phase", "new / old", "finds", "verdict"
+            ),
+        );
+        for Row { store: name, phase: at, ratio: times, finds, verdict } in rows {
+            let mut begin = format!("{name:<store$} {at:<phase$}");
+            if begin.chars().count() > store + phase + 1 {
+                line(&mut text, &begin);
+                begin = " ".repeat(store + phase + 1);
+            }
+            line(&mut text, &format!("{begin} {times:<ratio$} {finds:>falls$} {verdict}"));
+        }
+        wrapped(&mut text, "", &legend(report));
+    }
+    for (why, names) in others(report) {
+        wrapped(&mut text, "- ", &format!("{why}: {names}."));
+    }
+    text.push('\n');
+    sentences(report).iter().for_each(|sentence| wrapped(&mut text, "", sentence));
+    if !report.differences.is_empty() {
+        line(&mut text, "\nWhat else is not the same in the two runs:");
+        report.differences.iter().for_each(|difference| wrapped(&mut text, "  ", difference));
+    }
+    text
+}
+
+/// For a page, an issue or a message.
+pub fn markdown(report: &Report) -> String {
+    let mut page = Page::default();
+    page.list(&[format!("Old: {}", of_side(&report.old)), format!("New: {}", of_side(&report.new))]);
+    let rows = rows(report).into_iter();
+    let head = ["store", "phase", "new / old", "finds", "verdict"];
+    page.table(
+        &head,
+        rows.map(|row| vec![format!("`{}`", row.store), row.phase, row.ratio, row.finds, row.verdict]),
+    );
+    if report.sum.compared > 0 {
+        page.paragraph(&legend(report));
+    }
+    let others: Vec<String> =
+        others(report).into_iter().map(|(why, names)| format!("{why}: {names}.")).collect();
+    if !others.is_empty() {
+        page.list(&others);
+    }
+    sentences(report).iter().for_each(|sentence| page.paragraph(sentence));
+    if !report.differences.is_empty() {
+        page.paragraph("What else is not the same in the two runs:");
+        page.list(&report.differences);
+    }
+    page.text()
+}
+
+/// A row that was compared.
+struct Row {
+    store: String,
+    phase: String,
+    ratio: String,
+    finds: String,
+    verdict: String,
+}
+
+fn rows(report: &Report) -> Vec<Row> {
+    let row = |change: &Change| {
+        let verdict = change.known()?.name();
+        Some(Row {
+            store: change.store.clone(),
+            phase: place(change),
+            ratio: change.ratio.map_or("-".to_owned(), |ratio| interval::text(&ratio)),
+            finds: change.smallest_fall_found.map_or("-".to_owned(), percent),
+            verdict: if change.regressed { "regressed" } else { verdict }.to_owned(),
+        })
+    };
+    report.changes.iter().filter_map(row).collect()
+}
+
+/// A phase, and the size of a sweep.
+fn place(change: &Change) -> String {
+    match change.corpus_id.bytes() {
+        Some(bytes) => format!("{} {}", change.phase, units::bytes(bytes as f64)),
+        None => change.phase.clone(),
+    }
+}
+
+/// Of a fall: rounded up, so that what is printed would be found.
+fn percent(share: f64) -> String {
+    format!("{:.0} %", (share * 100.0).ceil())
+}
+
+/// A share that was asked for, as it was written.
+fn exactly(share: f64) -> String {
+    format!("{} %", (share * 1e4).round() / 1e2)
+}
+
+/// Rows that were not compared, by the reason.
+fn others(report: &Report) -> Vec<(String, String)> {
+    let mut reasons: Vec<String> = Vec::new();
+    let mut rows: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for change in &report.changes {
+        let why = match &change.verdict {
+            ChangeVerdict::Known { .. } => continue,
+            ChangeVerdict::MachineChanged => {
+                "machine changed: the processor's probe differs between the runs, this machine is not what it was".to_owned()
+            }
+            ChangeVerdict::WayChanged => "way to a processor changed: it differs between the runs, by a twentieth or more of these \
+                                          ops, and what another process answers says nothing"
+                .to_owned(),
+            ChangeVerdict::OnlyOld => "only in the old run".to_owned(),
+            ChangeVerdict::OnlyNew => "only in the new run".to_owned(),
+            ChangeVerdict::NotComparable { why } => format!("not comparable: {why}"),
+        };
+        if !reasons.contains(&why) {
+            reasons.push(why.clone());
+        }
+        rows.entry(why).or_default().push(format!("{} {}", change.store, place(change)));
+    }
+    let of = |why: String| {
+        let names = rows.get(&why)?.join(", ");
+        Some((why, names))
+    };
+    reasons.into_iter().filter_map(of).collect()
+}
+
+fn of_side(side: &Side) -> String {
+    let unfinished = if side.complete { "" } else { ", not complete" };
+    format!(
+        "{}, begun {}, {}{unfinished}, blobwise {} ({})",
+        side.path,
+        side.started,
+        units::counted(side.rounds, "round"),
+        side.blobwise,
+        side.build
+    )
+}
+
+fn runs(power: f64) -> String {
+    format!("{:.0} of 100", power * 100.0)
+}
+
+fn legend(report: &Report) -> String {
+    format!("finds: the smallest fall that would have been found in {} such runs.", runs(report.asked.power))
+}
+
+/// What it comes to; the verdict is the last one.
+fn sentences(report: &Report) -> Vec<String> {
+    let (asked, sum) = (&report.asked, &report.sum);
+    if sum.compared == 0 {
+        return vec![
+            "Nothing could be compared, so that nothing is known to be as fast as it was: this ends with exit code 1.".to_owned(),
+        ];
+    }
+    let mut all = vec![format!(
+        "{} compared, {} slower by more than {} with the whole interval. Of rows in which nothing changed, chance calls about {:.1} \
+         different.",
+        sum.compared,
+        sum.regressed,
+        exactly(asked.threshold),
+        sum.compared as f64 * 0.05
+    )];
+    all.extend(could_have_seen(report));
+    all.extend(blind(report));
+    let why: Vec<String> = [
+        (sum.regressed > 0).then(|| format!("{} regressed", units::counted(sum.regressed, "rate"))),
+        (asked.strict && sum.blind > 0).then(|| {
+            format!(
+                "{} could not have seen a fall of {}",
+                units::counted(sum.blind, "row"),
+                percent(asked.fall)
+            )
+        }),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    all.push(match why.as_slice() {
+        [] => "Passed.".to_owned(),
+        why => format!("Failed: {}.", units::listed(why, "and")),
+    });
+    all
+}
+
+fn could_have_seen(report: &Report) -> Option<String> {
+    let sum = &report.sum;
+    let power = runs(report.asked.power);
+    match (sum.found_in_each, sum.found_in_half) {
+        (Some(each), _) if sum.compared == 1 => {
+            Some(format!("It would have found a fall of {} ({power} runs).", percent(each)))
+        }
+        (Some(each), Some(half)) => Some(format!(
+            "It would have found a fall of {} in any row ({power} runs), and one of {} in half of them.",
+            percent(each),
+            percent(half)
+        )),
+        (None, Some(half)) => Some(format!(
+            "It would have found a fall of {} in half of the rows ({power} runs).",
+            percent(half)
+        )),
+        _ => None,
+    }
+}
+
+/// Which rows could not have found the fall that was asked about, and what would help.
+fn blind(report: &Report) -> Option<String> {
+    let names: Vec<String> = report
+        .changes
+        .iter()
+        .filter(|change| change.blind)
+        .map(|change| format!("{} {}", change.store, place(change)))
+        .collect();
+    let fall = percent(report.asked.fall);
+    let help = match report.sum.rounds_needed {
+        Some(rounds) => {
+            format!(" It takes about {rounds} rounds in each run: `blobwise run --rounds {rounds}`.")
+        }
+        None if report.changes.iter().any(|change| change.blind && change.known().is_some()) => {
+            format!(
+                " {ROUNDS_MOST} rounds would not be enough for all of them: their rounds differ too much, measure at a quieter time."
+            )
+        }
+        None => String::new(),
+    };
+    (!names.is_empty())
+        .then(|| format!("A fall of {fall} would not have been found in: {}.{help}", names.join(", ")))
+}

@@ -1,0 +1,405 @@
+//! Every figure behind one cell of a result in words: its rounds, how the interval came about, against whom it was ranked and why,
+//! what it took, and what speaks against it. For a terminal of 80 columns.
+
+use super::terminal::{heading, line, wrapped};
+use super::view::describe::describe;
+use super::view::memory;
+use super::view::standing::{Place, beside_baseline, compared};
+use super::view::words::{self, with_interval};
+use crate::judge::cells::{self, device_bytes_per_byte, series};
+use crate::judge::interval::{self, CONFIDENCE, t_two_sided};
+use crate::judge::ranking;
+use crate::result::{Against, Cell, Interval, RunResult, Status, StoreRound, Warning};
+use crate::units;
+use crate::words as told;
+
+/// A cell, whole.
+pub fn explain(result: &RunResult, cell: &Cell) -> String {
+    let mut text = format!("{} in {}\n", cell.store, words::phase(&cell.phase, cell.corpus_id));
+    part(&mut text, "What was asked", &asked(result, cell));
+    part(&mut text, "The figure", &figure(result, cell));
+    rounds(&mut text, cell);
+    part(&mut text, "Its rank", &rank(result, cell));
+    part(&mut text, "Times of single ops", &times(cell));
+    part(&mut text, "Processor and memory", &resources(cell));
+    part(&mut text, "The device", &device(cell));
+    part(&mut text, "Checks", &checks(result, cell));
+    part(&mut text, "What speaks against it", &warnings(result, cell));
+    text
+}
+
+/// Sentences below a heading, where there are any.
+fn part(text: &mut String, title: &str, sentences: &[String]) {
+    if !sentences.is_empty() {
+        heading(text, title);
+        sentences.iter().for_each(|sentence| wrapped(text, "- ", sentence));
+    }
+}
+
+fn of_phase<'r>(result: &'r RunResult, cell: &Cell) -> Vec<&'r Cell> {
+    let is_of = |other: &&Cell| other.phase == cell.phase && other.corpus_id == cell.corpus_id;
+    result.results.iter().filter(is_of).collect()
+}
+
+fn asked(result: &RunResult, cell: &Cell) -> Vec<String> {
+    let about =
+        result.phases.iter().find(|phase| phase.id == cell.phase).and_then(|phase| phase.about.clone());
+    let mut all: Vec<String> = about.into_iter().collect();
+    all.push(format!("Conditions: {}.", describe(result, cell, &of_phase(result, cell))));
+    let corpus = result.all_corpora().iter().find(|corpus| corpus.corpus_id == cell.corpus_id);
+    all.extend(corpus.map(|corpus| {
+        let middle =
+            corpus.quantiles.get("p50").map(|bytes| format!(", median {}", units::bytes(*bytes as f64)));
+        let whole = units::bytes(corpus.bytes as f64);
+        format!("Blobs: {} of `{}`, {whole}{}.", corpus.blobs, corpus.name, middle.unwrap_or_default())
+    }));
+    let settings: Vec<String> = cell.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    if !settings.is_empty() {
+        all.push(format!("Settings: {}.", settings.join(", ")));
+    }
+    let facts = result.candidates.iter().find(|candidate| candidate.store == cell.store);
+    let version = facts.and_then(|candidate| candidate.facts.get("version"));
+    all.extend(version.map(|version| format!("Version of the store: {version}.")));
+    all
+}
+
+// ---- the figure ------------------------------------------------------------------------------------------------------
+
+fn figure(result: &RunResult, cell: &Cell) -> Vec<String> {
+    if cell.rounds.is_empty() {
+        let why = cell.reason.clone().or_else(|| cell.not_ranked.as_ref().map(told::why));
+        let unfinished = if result.complete { "" } else { " The run was ended early." };
+        let why = why.map_or(String::new(), |why| format!(": {why}"));
+        return vec![format!("There is no figure: {}{why}.{unfinished}", words::status(cell.status))];
+    }
+    let mut all = Vec::new();
+    let per_second = |rate: &Interval| format!("{} /s", with_interval(rate, units::count));
+    if let Some(ns) = cells::op_ns(cell) {
+        let what = if cells::is_offered(cell) { "mean response time of an op" } else { "time of an op" };
+        all.push(format!("{}: {what}, by which it is compared.", units::nanoseconds(ns)));
+    }
+    all.extend(cell.settled_ops_per_s.as_ref().map(|rate| {
+        format!(
+            "Settled rate: {}, with the work that was put off and the file system's flush.",
+            per_second(rate)
+        )
+    }));
+    all.extend(cell.ops_per_s.as_ref().map(|rate| format!("Acknowledged rate: {}.", per_second(rate))));
+    let bytes = |rate: &Interval| with_interval(rate, units::bytes);
+    all.extend(cell.bytes_per_s.as_ref().map(|rate| format!("Bytes of blobs a second: {}.", bytes(rate))));
+    all.extend(way(cell));
+    all.extend(set_aside(result, cell));
+    all
+}
+
+/// How the interval was worked out.
+fn way(cell: &Cell) -> Option<String> {
+    let moments = series(cell).moments()?;
+    let rounds = units::counted(cell.rounds.len(), "round");
+    if moments.degrees < 1.0 {
+        return Some(format!("It is one figure of {rounds}: without a second one there is no interval."));
+    }
+    let t = t_two_sided(CONFIDENCE, moments.degrees);
+    let slack = if cell.is_ladder() { ", and a rung of the ladder" } else { "" };
+    Some(format!(
+        "The figure is the mean of the logarithms of {rounds}. Its interval reaches {t:.2} standard errors of {} to both sides{slack}: \
+         Student's t with {:.0} degrees of freedom, 95 %.",
+        units::percent(moments.error.exp_m1()),
+        moments.degrees
+    ))
+}
+
+fn set_aside(result: &RunResult, cell: &Cell) -> Option<String> {
+    let is_it = |aside: &&crate::result::SetAside| {
+        aside
+            .figures
+            .iter()
+            .any(|of| of.store == cell.store && of.phase == cell.phase && of.corpus_id == cell.corpus_id)
+    };
+    let rounds: Vec<String> =
+        result.set_aside.iter().filter(is_it).map(|aside| aside.round.to_string()).collect();
+    let were = if rounds.len() == 1 { "Round" } else { "Rounds" };
+    (!rounds.is_empty()).then(|| {
+        format!(
+            "{were} {} had been disturbed, and is in no figure as it was first: it was measured again.",
+            rounds.join(", ")
+        )
+    })
+}
+
+/// A line for each round.
+fn rounds(text: &mut String, cell: &Cell) {
+    if cell.rounds.is_empty() {
+        return;
+    }
+    let rates = series(cell).rates;
+    let settled = cell.settled_ops_per_s.is_some();
+    let last = if settled { "settled" } else { "" };
+    line(
+        text,
+        &format!(
+            "\n  {:>5} {:>5} {:>9} {:>11} {:>11} {:>11} {:>10}",
+            "round", "place", "ops", "seconds", last, "ops/s", "time"
+        ),
+    );
+    for round in &cell.rounds {
+        let seconds = |seconds: f64| units::nanoseconds(seconds * 1e9);
+        let rate = rates.get(&round.round);
+        line(
+            text,
+            &format!(
+                "  {:>5} {:>5} {:>9} {:>11} {:>11} {:>11} {:>10}",
+                round.round,
+                round.position,
+                round.ops,
+                seconds(round.seconds),
+                round.settled_seconds.map(seconds).unwrap_or_default(),
+                rate.map_or("-".to_owned(), |rate| units::count(*rate)),
+                rate.map_or("-".to_owned(), |rate| units::nanoseconds(1e9 / rate * cell.workers as f64)),
+            ),
+        );
+    }
+    let by = if cells::is_offered(cell) {
+        "rates are one over the mean response time"
+    } else {
+        "times are a worker's"
+    };
+    wrapped(text, "  ", &format!("place: the candidate's in the order of the round; {by}."));
+}
+
+// ---- its rank --------------------------------------------------------------------------------------------------------
+
+fn rank(result: &RunResult, cell: &Cell) -> Vec<String> {
+    let mut all = vec![match (Place::of(result, cell), &cell.not_ranked) {
+        (Place::Absent(_), _) => return Vec::new(),
+        (_, Some(why)) => format!("It is not ranked: {}.", told::why(why)),
+        (Place::Ratio(comparison), _) => {
+            let ratio = comparison.ratio.map(|ratio| interval::text(&ratio)).unwrap_or_default();
+            format!(
+                "{ratio} of the rate of `{}`, which is the best: {}.",
+                comparison.reference,
+                comparison.verdict.name()
+            )
+        }
+        (place, _) => format!("It is ranked: {}.", place.text()),
+    }];
+    let leads = "It leads: no other is proved to be faster, or the best by less than 3 % only.";
+    all.extend(cell.leader.then(|| leads.to_owned()));
+    let others: Vec<&Cell> =
+        of_phase(result, cell).into_iter().filter(|other| other.store != cell.store).collect();
+    let group = ranking::group_of(cell);
+    let is_with = |other: &&Cell| other.not_ranked.is_none() && ranking::group_of(other) == group;
+    let (with, apart): (Vec<&Cell>, Vec<&Cell>) = others.iter().copied().partition(is_with);
+    if cell.not_ranked.is_none() {
+        let named = if group.is_empty() { String::new() } else { format!(" ({group})") };
+        all.push(match with.as_slice() {
+            [] => format!("Nobody else is ranked with it{named}."),
+            [other] => format!("It is ranked with `{}`{named}.", other.store),
+            _ => format!(
+                "It is ranked with {}{named}. So that all {} hold at once, each has {:.1} % confidence.",
+                with.iter().map(|other| format!("`{}`", other.store)).collect::<Vec<_>>().join(", "),
+                units::counted(with.len(), "comparison"),
+                (1.0 - (1.0 - CONFIDENCE) / with.len() as f64) * 100.0
+            ),
+        });
+        all.extend(with.iter().filter_map(|other| against(result, cell, other)));
+    }
+    all.extend(apart.iter().map(|other| not_with(cell, other)));
+    let plan = compared(result, cell, Against::Plan).filter(|plan| plan.ratio.is_some());
+    all.extend(plan.map(|plan| {
+        let ratio = plan.ratio.map(|ratio| interval::text(&ratio)).unwrap_or_default();
+        format!(
+            "Over the plan's reference `{}`, paired by round: {ratio}, {}.",
+            plan.reference,
+            plan.verdict.name()
+        )
+    }));
+    if ranking::is_baseline(cell) {
+        all.extend(beside_baseline(result, cell).map(|ratios| format!("{ratios}.")));
+    }
+    all
+}
+
+/// What another candidate is to this one, where one of the two is the best.
+fn against(result: &RunResult, cell: &Cell, other: &Cell) -> Option<String> {
+    let comparison = compared(result, other, Against::Best).filter(|found| found.reference == cell.store)?;
+    let ratio = interval::text(&comparison.ratio?);
+    Some(format!("`{}` has {ratio} of its rate: {}.", other.store, comparison.verdict.name()))
+}
+
+/// Why another candidate is not ranked with this one.
+fn not_with(cell: &Cell, other: &Cell) -> String {
+    let why = match &other.not_ranked {
+        Some(why) => told::why(why),
+        None if cell.not_ranked.is_some() => "it is ranked, and this one is not".to_owned(),
+        None => match ranking::group_of(other) {
+            group if group.is_empty() => "it is of another sort".to_owned(),
+            group => format!("it ranks apart ({group})"),
+        },
+    };
+    format!("Not with `{}`: {why}.", other.store)
+}
+
+// ---- what it took ----------------------------------------------------------------------------------------------------
+
+fn times(cell: &Cell) -> Vec<String> {
+    let mut all = Vec::new();
+    let of = |name: &str, at: Option<u64>, interval: Option<Interval>| {
+        let time = units::nanoseconds(at? as f64);
+        let bounds = interval.and_then(|of| Some((of.low?, of.high?)));
+        let bounds =
+            bounds.map(|(low, high)| format!(" [{}, {}]", units::nanoseconds(low), units::nanoseconds(high)));
+        Some(format!("{name} {time}{}", bounds.unwrap_or_default()))
+    };
+    if let Some(service) = &cell.service_ns {
+        let own = cell.service_intervals.unwrap_or_default();
+        let told: Vec<String> = [
+            of("p50", service.p50, own.p50),
+            of("p90", service.p90, own.p90),
+            of("p99", service.p99, own.p99),
+            of("p99.9", service.p999, own.p999),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        all.push(match told.is_empty() {
+            true => "Too few ops lie beyond any percentile for one to be given.".to_owned(),
+            false => format!("From start to end: {}.", told.join(", ")),
+        });
+    }
+    if let Some(response) = &cell.response_ns {
+        let told: Vec<String> =
+            [of("p50", response.p50, None), of("p99", response.p99, None)].into_iter().flatten().collect();
+        all.push(format!("From when an op was due to its end: {}.", told.join(", ")));
+    }
+    let firsts = cell.rounds.iter().flat_map(|round| round.first_ops_ns.iter().map(|ns| *ns as f64));
+    if cell.rounds.iter().any(|round| !round.first_ops_ns.is_empty()) {
+        all.push(format!(
+            "The first op of a worker: {} (median).",
+            units::nanoseconds(interval::median(firsts))
+        ));
+    }
+    all.extend(super::view::describe::steps(cell).map(|steps| format!("Parts {steps}.")));
+    if cell.size_bands.len() > 1 {
+        let bands = cell.size_bands.iter().filter_map(|band| {
+            Some(format!(
+                "{} {} ({})",
+                band.band,
+                units::nanoseconds(band.service_ns.p50? as f64),
+                units::counted(band.ops, "op")
+            ))
+        });
+        all.push(format!("p50 by size of blob: {}.", bands.collect::<Vec<_>>().join(", ")));
+    }
+    all
+}
+
+fn resources(cell: &Cell) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut processor = |what: &str, ns: Option<f64>| {
+        all.extend(ns.map(|ns| format!("{what}: {} an op.", units::nanoseconds(ns))));
+    };
+    processor("Processor time of blobwise, an embedded store included", cell.client_cpu_ns_per_op);
+    processor(
+        "Of that, in threads that are no workers",
+        cell.background_cpu_ns_per_op.filter(|ns| *ns > 0.0),
+    );
+    processor("Processor time of servers", cell.server_cpu_ns_per_op);
+    processor("Processor time of the whole system, less what it takes when idle", cell.total_cpu_ns_per_op);
+    let harness = |share: f64| format!("{} of an op is the harness itself.", units::percent(share));
+    all.extend(cell.harness_share.map(harness));
+    let mut most = |what: &str, bytes: Option<u64>| {
+        all.extend(bytes.map(|bytes| format!("{what}: {} at most.", units::bytes(bytes as f64))));
+    };
+    most("Memory of blobwise beyond what it had before", cell.client_peak_bytes);
+    most("Memory of servers", cell.server_peak_bytes);
+    if let Some(counted) = memory::counted(cell) {
+        let counted = memory::COUNTED
+            .iter()
+            .zip(counted)
+            .filter_map(|(name, value)| Some(format!("{name} {}", value?)));
+        all.push(format!("As its control group counts it: {}.", counted.collect::<Vec<_>>().join(", ")));
+    }
+    all
+}
+
+fn device(cell: &Cell) -> Vec<String> {
+    let bytes = |bytes: Option<u64>| bytes.map(|bytes| units::bytes(bytes as f64));
+    let parts: Vec<String> = [
+        cell.device_reads.map(|requests| units::counted(requests, "read request")),
+        bytes(cell.device_read_bytes).map(|bytes| format!("{bytes} read")),
+        bytes(cell.device_written_bytes).map(|bytes| format!("{bytes} written until everything was settled")),
+        cell.device_flushes.map(|flushes| units::counted(flushes, "flush request")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let mut all = Vec::new();
+    if !parts.is_empty() {
+        all.push(format!("In a round, of everybody: {}.", parts.join(", ")));
+    }
+    if !cells::writes(cell) {
+        all.extend(
+            device_bytes_per_byte(cell)
+                .map(|read| format!("It read {read:.2} bytes for each byte that was delivered.")),
+        );
+    }
+    all.extend(
+        cell.sync_share.map(|share| format!("Syncs took {} of the workers' time.", units::percent(share))),
+    );
+    if let Some(proof) = &cell.cache_proof {
+        let share = |share: Option<f64>| share.map_or("unknown".to_owned(), units::percent);
+        all.push(format!(
+            "Evicted by `{}`: {} of the store's bytes were still in the kernel's cache, and {} once it was open again, which took {}.",
+            proof.method,
+            share(proof.resident_share),
+            share(proof.resident_share_opened),
+            units::nanoseconds(proof.open_seconds * 1e9)
+        ));
+    }
+    all
+}
+
+// ---- what speaks for and against it ----------------------------------------------------------------------------------
+
+fn checks(result: &RunResult, cell: &Cell) -> Vec<String> {
+    if cell.rounds.is_empty() {
+        return Vec::new();
+    }
+    let counters = &cell.counters;
+    let first =
+        counters.first_error.as_ref().map(|error| format!(" (the first: {error})")).unwrap_or_default();
+    let mut all = vec![format!(
+        "{} in all rounds: {}{first}, {} made again, {} given up.",
+        units::counted(cell.ops, "op"),
+        units::counted(counters.errors, "error"),
+        units::counted(counters.retries, "attempt"),
+        counters.timeouts
+    )];
+    let visits: Vec<&StoreRound> =
+        result.store_rounds.iter().filter(|visit| visit.store == cell.store).collect();
+    let verified: u64 = visits.iter().map(|visit| visit.verified).sum();
+    all.push(match verified {
+        0 => "No blob was compared with what had been put.".to_owned(),
+        _ => format!(
+            "{verified} times a blob was compared byte by byte with what had been put, over {}.",
+            units::counted(visits.len(), "round")
+        ),
+    });
+    if cell.status != Status::Measured {
+        let why = cell.reason.clone().unwrap_or_default();
+        all.push(format!("In the end: {}: {why}.", words::status(cell.status)));
+    }
+    all
+}
+
+fn warnings(result: &RunResult, cell: &Cell) -> Vec<String> {
+    let bears = |warning: &&Warning| warning.bears_on(&cell.store, &cell.phase);
+    let mut all: Vec<&Warning> = result.warnings.iter().filter(bears).collect();
+    all.sort_by_key(|warning| warning.weight());
+    let paragraph = |warning: &Warning| match told::advice(warning) {
+        Some(advice) => format!("{} {advice}", told::of_warning(warning)),
+        None => told::of_warning(warning),
+    };
+    all.into_iter().map(paragraph).collect()
+}

@@ -1,0 +1,195 @@
+//! Guards and questions: what a comparison of two runs could have seen, claims that fail a run, one figure in words, citations,
+//! and names that stand for several stores.
+
+use blobwise::judge::summary::summarize;
+use blobwise::records::Records;
+use blobwise::result::{ClaimVerdict, Round, RunResult};
+use libtest_mimic::Trial;
+
+use crate::program::{Outcome, Work};
+use crate::results::{doctored, run, words};
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        Trial::test(
+            "what a comparison could have seen is said, and fails it where that is asked for",
+            could_have_seen,
+        ),
+        Trial::test("unrelated runs are refused in one line", unrelated),
+        Trial::test(
+            "claims guard a run, and those of a plan of one's own are not published",
+            guarded_by_claims,
+        ),
+        Trial::test("a figure is explained, and cited", explained),
+        Trial::test("families stand for their members, and names are listed", families),
+    ]
+}
+
+/// Rounds that are alike see a small fall, and rounds that scatter are blind to it; only `--strict` fails for that.
+fn could_have_seen() -> Outcome {
+    let work = Work::new();
+    run(&work, "--phases fill,read-warm", "out")?;
+    let scattered = |scatter: f64| {
+        move |result: &mut RunResult| {
+            for cell in &mut result.results {
+                let Some(first) = cell.rounds.first().cloned() else { continue };
+                let round = |number: u32| {
+                    let off = 1.0 + scatter * f64::from(number % 3);
+                    let mut round = Round { round: number, seconds: first.seconds * off, ..first.clone() };
+                    round.settled_seconds = round.settled_seconds.map(|_| round.seconds);
+                    round
+                };
+                cell.rounds = (1..=5).map(round).collect();
+            }
+        }
+    };
+    doctored(&work, "quiet", scattered(0.001))?;
+    doctored(&work, "noisy", scattered(0.1))?;
+    let said = words(&work.say("compare quiet quiet --fall 10% --strict").ended(0).stdout);
+    assert!(said.contains("It would have found a fall of 6 % in any row (80 of 100 runs)"), "{said}");
+    assert!(said.ends_with("Passed."), "{said}");
+    let said = words(&work.say("compare noisy noisy --fall 10%").ended(0).stdout);
+    assert!(
+        said.contains("A fall of 10 % would not have been found in: ")
+            && said.contains("`blobwise run --rounds"),
+        "{said}"
+    );
+    let said = words(&work.say("compare noisy noisy --fall 10% --strict").ended(1).stdout);
+    assert!(said.contains("could not have seen a fall of 10 %"), "{said}");
+    for (line, why) in [
+        ("--fall 5% --threshold 5%", "`--fall 5%` is within `--threshold 5%`"),
+        ("--min-power 20%", "`--min-power` goes from 50% to 90%"),
+        ("--fall 0%", "are shares of a rate"),
+    ] {
+        work.say(&format!("compare quiet quiet {line}")).refused(&[why]);
+    }
+    Ok(())
+}
+
+fn unrelated() -> Outcome {
+    let work = Work::new();
+    run(&work, "--phases fill,read-warm", "out")?;
+    work.say("run --stores redb --blobs 40 --rounds 1 --phases fill --quiet --out other").ended(0);
+    let said = work.say("compare out other").refused(&[
+        "`out` and `other` cannot be compared: no store is in both: the old run has `files/hashed`, `null` and `sqlite`, the new run has `redb`",
+    ]);
+    assert_eq!(said.stderr.trim().lines().count(), 1, "{}", said.stderr);
+    Ok(())
+}
+
+/// Two claims of which one cannot hold, and one whose candidate cannot lose.
+const OWN_CLAIMS: &str = "
+stores = ['files/hashed', 'null']
+phases = ['fill', 'read-warm']
+rounds = 3
+[corpus]
+source = 'fixed:10kB'
+blobs = 40
+[[claim]]
+id = 'own-1'
+statement = 'Each blob takes less than half of itself on disk'
+quantity = 'value'
+metric = 'disk'
+candidates = ['files/hashed']
+expect = {high = 0.5}
+published = 0.4
+";
+
+fn guarded_by_claims() -> Outcome {
+    let work = Work::new();
+    std::fs::write(work.path("own.toml"), OWN_CLAIMS)?;
+    work.say("run own.toml --quiet --out told").ended(0);
+    let said = work.say("run own.toml --quiet --fail-on-refuted --out out").ended(1);
+    assert!(said.stderr.contains("1 claim refuted: own-1"), "{}", said.stderr);
+    let printed = words(&said.stdout);
+    assert!(printed.contains("own-1 refuted") && printed.contains("Stated 0.40"), "{printed}");
+    let page = std::fs::read_to_string(work.path("out/report.html"))?;
+    let markdown = work.say("report out --markdown").ended(0).stdout;
+    for text in [&printed, &markdown] {
+        assert!(!text.to_lowercase().contains("published"), "{text}");
+    }
+    assert!(page.contains("Stated") || page.contains("stated 0.40"), "the page has the figure");
+    assert!(!page.contains("Then and now"), "nobody said anything then");
+    // Nothing is guarded where nothing is claimed.
+    work.say("run --stores null --fail-on-refuted --out none")
+        .refused(&["`--fail-on-refuted` is about the claims of a plan"]);
+    // A run that was ended after its first round has not got there yet.
+    let mut early = RunResult::load(&work.path("out"))?;
+    let mut records = Records { complete: false, ..Records::resume(early.clone()) };
+    records.cells.values_mut().for_each(|cell| cell.rounds.truncate(1));
+    records.store_rounds.retain(|visit| visit.round == 1);
+    early = summarize(&early.plan.design(&records.candidates)?, &records)?;
+    assert_eq!(early.claims[0].verdict, ClaimVerdict::NotReached, "{:#?}", early.claims);
+    assert!(early.answer.iter().any(|line| line.contains("1 not reached yet")), "{:#?}", early.answer);
+    Ok(())
+}
+
+fn explained() -> Outcome {
+    let work = Work::new();
+    let result = run(&work, "--phases fill,read-warm", "out")?;
+    let said = work.say("explain out sqlite read-warm").ended(0).stdout;
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+    let cell = result
+        .results
+        .iter()
+        .find(|cell| cell.store == "sqlite" && cell.phase == "read-warm")
+        .ok_or("no cell")?;
+    for round in &cell.rounds {
+        let line = format!("{:>5} {:>5} {:>9}", round.round, round.position, round.ops);
+        assert!(said.contains(&line), "`{line}` is not in: {said}");
+    }
+    let told = words(&said);
+    let heads =
+        ["The figure", "Its rank", "Processor and memory", "Checks", "What speaks against it", "2 rounds"];
+    for head in heads {
+        assert!(told.contains(head), "`{head}` is not in: {said}");
+    }
+    for (line, why) in [
+        (
+            "explain out sqlit fill",
+            "no candidate of this run is called `sqlit`; did you mean `sqlite`? It has `files/hashed`, ",
+        ),
+        (
+            "explain out sqlite fil",
+            "no phase of this run is called `fil`; did you mean `fill`? It has `fill` and `read-warm`",
+        ),
+        ("explain out sqlite fill --size 10kB", "`fill` was done at one size: leave out --size"),
+    ] {
+        work.say(line).refused(&[why]);
+    }
+    // What the citation says of the plan is what anybody can check.
+    let cited = work.say("report out --markdown").ended(0).stdout;
+    let sum = String::from_utf8(work.command("sha256sum").arg(work.path("out/plan.toml")).output()?.stdout)?;
+    let sum = sum.split_whitespace().next().ok_or("no sum")?;
+    assert!(cited.contains("## Cite this run") && cited.contains(sum), "{cited}");
+    Ok(())
+}
+
+fn families() -> Outcome {
+    let work = Work::new();
+    let line = "run --stores null,files --corpus 10kB --blobs 20 --rounds 1 --phases fill,range --threads 1 --out out";
+    let said = work.say(line).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let stores: Vec<&str> = result.candidates.iter().map(|candidate| candidate.store.as_str()).collect();
+    for store in ["null", "files/flat", "files/hashed", "files/packed"] {
+        assert!(stores.contains(&store), "{store} is not in {stores:?}");
+    }
+    // What cannot be had is named.
+    assert!(
+        stores.contains(&"files/ramdisk") || said.stderr.contains("`files/ramdisk` is left out: "),
+        "{}",
+        said.stderr
+    );
+    let phases: Vec<&str> = result.phases.iter().map(|phase| phase.id.as_str()).collect();
+    assert_eq!(phases, ["fill", "range-head", "range-random"]);
+    assert_eq!((result.corpus.blobs, result.corpus.largest_bytes), (20, 10_000));
+    // One of them is known by itself, and what is listed of it fits into a terminal.
+    let listed = work.say("list files/hashed").ended(0).stdout;
+    assert!(listed.contains("files/hashed") && !listed.contains("files/flat"), "{listed}");
+    let plan = work.say("list plans horak-2010").ended(0).stdout;
+    assert!(plan.contains("HK-1") && plan.contains("Run it: `blobwise run horak-2010`"), "{plan}");
+    let text = work.say("list plans horak-2010 --toml").ended(0).stdout;
+    std::fs::write(work.path("mine.toml"), text)?;
+    work.say("list horak-2010 --toml --json").refused(&["cannot be used with"]);
+    Ok(())
+}
