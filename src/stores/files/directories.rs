@@ -542,22 +542,6 @@ fn list_below(directory: OwnedFd, depth: usize, each: &mut dyn FnMut(&str)) -> R
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_spellings_of_a_path_are_the_same() {
-        let key = Key { id: 1, hex: *b"0123456789abcdef0123456789abcdef" };
-        let mut room = Vec::new();
-        for (depth, width) in [(0, 0), (1, 2), (2, 2), (4, 4), (3, 1)] {
-            let layout = Layout { depth, width };
-            assert_eq!(spell(&mut room, layout, &key, &key.hex).to_str().unwrap(), path_of(layout, &key));
-        }
-        assert_eq!(path_of(Layout { depth: 1, width: 2 }, &key), "01/0123456789abcdef0123456789abcdef");
-    }
-}
-
 /// Adds the files below a directory and their bytes.
 fn add_below(directory: OwnedFd, depth: usize, totals: &mut (u64, u64)) -> Result<()> {
     for entry in rustix::fs::Dir::read_from(&directory)? {
@@ -577,4 +561,20 @@ fn add_below(directory: OwnedFd, depth: usize, totals: &mut (u64, u64)) -> Resul
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_spellings_of_a_path_are_the_same() {
+        let key = Key { id: 1, hex: *b"0123456789abcdef0123456789abcdef" };
+        let mut room = Vec::new();
+        for (depth, width) in [(0, 0), (1, 2), (2, 2), (4, 4), (3, 1)] {
+            let layout = Layout { depth, width };
+            assert_eq!(spell(&mut room, layout, &key, &key.hex).to_str().unwrap(), path_of(layout, &key));
+        }
+        assert_eq!(path_of(Layout { depth: 1, width: 2 }, &key), "01/0123456789abcdef0123456789abcdef");
+    }
 }
