@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use blobwise::plan::PlanText;
-use blobwise::result::{Reason, RunResult, Status};
+use blobwise::result::{Cell, Reason, RunResult, Status};
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;
 
@@ -91,7 +91,10 @@ fn keeps_within(store: &str) -> Outcome {
     const BUDGET: u64 = 21_000_000;
     let work = Work::new();
     let result = run(&work, &format!("--memory 70% --stores {store} --phases fill,read-warm"));
-    let cell = result.results.iter().find(|cell| cell.store == store && cell.phase == "read-warm").unwrap();
+    // A label may say which program serves it.
+    let is_of_store = |label: &str| label.split('[').next() == Some(store);
+    let is_read = |cell: &&Cell| is_of_store(&cell.store) && cell.phase == "read-warm";
+    let cell = result.results.iter().find(is_read).unwrap();
     match cell.status {
         Status::Measured => {
             let round = &cell.rounds[0];

@@ -26,7 +26,7 @@ impl Signer {
         // {"alg":"HS256","typ":"JWT"}
         to.push_str("eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.");
         BASE64.encode_string(&self.claims, to);
-        let tag = hmac::sign(&self.key, to[begin..].as_bytes());
+        let tag = hmac::sign(&self.key, &to.as_bytes()[begin..]);
         to.push('.');
         BASE64.encode_string(tag, to);
     }
