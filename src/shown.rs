@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// What stands for a password that is not shown.
@@ -465,9 +466,29 @@ pub fn in_cell(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// A path as a shell takes it.
+pub fn pasted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |letter: char| letter.is_alphanumeric() || "/._-+=:,@%".contains(letter);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_can_be_pasted_into_a_shell() {
+        let of = |path: &str| pasted(Path::new(path));
+        assert_eq!(of("blobwise-runs/20261126-215201"), "blobwise-runs/20261126-215201");
+        assert_eq!(of("my run"), "'my run'");
+        assert_eq!(of("it's"), "'it'\\''s'");
+        assert_eq!(of("$(reboot)"), "'$(reboot)'");
+    }
 
     #[test]
     fn passwords_are_not_shown() {

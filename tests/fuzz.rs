@@ -13,6 +13,7 @@ use blobwise::plan::{OneOrMany, PlanText, SHIPPED, defaults};
 use blobwise::records::Records;
 use blobwise::report;
 use blobwise::result::RunResult;
+use blobwise::result::compared::Asked;
 use blobwise::shown;
 use blobwise::store::{Adapter, Common, Durability, Mode, Options, Setup, Values};
 use blobwise::stores;
@@ -294,8 +295,12 @@ fn read(text: &str) {
     }
     let [.., page] = &reports;
     assert!(!page.contains("an alert"), "a script of others is in the page");
-    runs::compare(&result, &result, 0.05);
-    runs::differences(&result, &result);
+    let asked = Asked { threshold: 0.05, fall: 0.1, power: 0.8, strict: true };
+    let compared = runs::report([("old", &result), ("new", &result)], asked);
+    report::compared::terminal(&compared);
+    report::compared::markdown(&compared);
+    runs::unrelated(&result, &result);
+    result.results.iter().take(20).for_each(|cell| drop(report::explain::explain(&result, cell)));
     if let Ok(plan) = result.plan.clone().resolve(false) {
         // What is gone on with is worked out again; an error is an answer, too.
         summary::summarize(&plan, &Records::resume(result)).ok();

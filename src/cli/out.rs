@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use crate::host::machine;
 use crate::host::place::{Held, make_directories, remove_if_empty};
 use crate::result::RunResult;
+use crate::shown::pasted;
 
 /// What a run writes before it measures.
 const BEFORE_MEASURING: &[&str] = &["plan.toml", "corpus.csv", "plan.draft", "corpus.draft", "result.draft"];
@@ -66,13 +67,13 @@ impl Out {
 
     /// An error with what can be done with the result that was written before it, if one was.
     pub fn kept(&self, error: anyhow::Error) -> anyhow::Error {
-        let shown = self.path.display();
+        let (shown, pasted) = (self.path.display(), pasted(&self.path));
         match RunResult::load(&self.path) {
             Ok(result) if result.complete => error.context(format!(
-                "the result in `{shown}` is complete; `blobwise report {shown}` writes its reports anew"
+                "the result in `{shown}` is complete; `blobwise report {pasted}` writes its reports anew"
             )),
             Ok(_) => error.context(format!(
-                "what was measured is kept in `{shown}`; continue with `blobwise run --resume {shown}`"
+                "what was measured is kept in `{shown}`; continue with `blobwise run --resume {pasted}`"
             )),
             Err(_) => error,
         }
@@ -135,7 +136,8 @@ fn check_empty(out: &Path) -> Result<()> {
             let shown = out.display();
             if out.join("result.json").exists() {
                 bail!(
-                    "`{shown}` is not empty: continue with `--resume {shown}`, or name another directory with --out"
+                    "`{shown}` is not empty: continue with `--resume {}`, or name another directory with --out",
+                    pasted(out)
                 );
             }
             bail!("`{shown}` is not empty: name another directory with --out")

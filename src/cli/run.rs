@@ -29,7 +29,8 @@ use crate::host::place::{Place, check_parent};
 use crate::host::processors::Apart;
 use crate::judge::answer::costs;
 use crate::plan::{
-    OneOrMany, PREVIEW_SCALE, Plan, PlanText, file_system, split_list, split_pair, with_families,
+    OneOrMany, PREVIEW_SCALE, Plan, PlanText, WithFamilies, file_system, split_list, split_pair,
+    with_families,
 };
 use crate::records::Records;
 use crate::report;
@@ -332,7 +333,8 @@ pub fn resumed(dir: &Path) -> Result<Job> {
         let dir = dir.display();
         bail!(
             "the run in `{dir}` was killed before it had measured anything, so that there is nothing to go on with: start it anew with \
-             `blobwise run {dir}/plan.toml`"
+             `blobwise run {}`",
+            shown::pasted(&out.path.join("plan.toml"))
         );
     }
     let result = RunResult::load(dir)?;
@@ -353,7 +355,8 @@ pub fn resumed(dir: &Path) -> Result<Job> {
         let dir = dir.display();
         bail!(
             "the run in `{dir}` cannot be continued: {difference}, and new rounds would be compared with the old ones; start a new run \
-             with `blobwise run {dir}/plan.toml`"
+             with `blobwise run {}`",
+            shown::pasted(&out.path.join("plan.toml"))
         );
     }
     let (plan, place, disks) = prepare_place(plan, &corpora)?;
@@ -541,24 +544,13 @@ pub fn ended(result: &RunResult, out: &Path, signals: &Signals) -> Ended {
         eprint(&format!(
             "stopped by {}; what was measured is kept: continue with `blobwise run --resume {}`",
             if signal == signal_hook::consts::SIGINT { "Ctrl-C" } else { "a signal" },
-            pasted(out)
+            shown::pasted(out)
         ));
         return Ended::Stopped(signal);
     }
     let failed = result.candidates.iter().any(|candidate| candidate.status == Status::Failed)
         || result.results.iter().any(|cell| cell.status == Status::Failed);
     if failed { Ended::Failed } else { Ended::Well }
-}
-
-/// A path as a shell takes it.
-pub fn pasted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let is_plain = |letter: char| letter.is_alphanumeric() || "/._-+=:,@%".contains(letter);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
 }
 
 /// Phases with the names of families (`read`, `read-*`) in the place of the standard phases that begin with them. Those with
@@ -664,7 +656,7 @@ impl Flags {
             text.phases = Some(with_families_of_phases(split_list(phases), own));
         }
         if let Some(stores) = &self.stores {
-            let (stores, left_out) = with_families(split_list(stores))?;
+            let WithFamilies { stores, left_out } = with_families(split_list(stores))?;
             left_out.iter().for_each(|(store, why)| eprint(&format!("`{store}` is left out: {why}")));
             text.stores = Some(stores);
         }

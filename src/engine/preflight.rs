@@ -293,8 +293,10 @@ type Made<'a> = (&'a Program, &'a Machine);
 
 fn conditions((program, machine): Made<'_>) -> Vec<Condition> {
     let user = if machine.root { "root" } else { "another than root" };
+    // A result is cited by the program that measured it, so that it has one.
+    let hash = program.sha256.as_ref().map_or(String::new(), |hash| format!(", SHA-256 {hash}"));
     vec![
-        ("blobwise", format!("version {} ({} build)", program.version, program.build)),
+        ("blobwise", format!("version {} ({} build{hash})", program.version, program.build)),
         ("the processor", machine.processor.clone()),
         ("the number of processors", machine.processors.to_string()),
         ("the kernel", machine.kernel.clone()),

@@ -154,10 +154,19 @@ pub(super) fn check_selector(text: &str, absent: &BTreeMap<String, String>) -> R
     }
 }
 
+/// The stores that names stand for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WithFamilies {
+    /// Their names.
+    pub stores: Vec<String>,
+    /// Members of families that cannot be had here, and why.
+    pub left_out: Vec<(String, String)>,
+}
+
 /// Takes the names of families (`postgres`, `postgres/*`) for all of their members that can be had here. Also says which members
 /// are left out, each with the reason; a family of which nothing can be had is an error.
-pub fn with_families(names: Vec<String>) -> Result<(Vec<String>, Vec<(String, String)>)> {
-    let (mut all, mut left_out) = (Vec::new(), Vec::new());
+pub fn with_families(names: Vec<String>) -> Result<WithFamilies> {
+    let (mut all, mut left_out): (Vec<String>, Vec<(String, String)>) = (Vec::new(), Vec::new());
     for name in names {
         let asked = name.strip_suffix("/*").unwrap_or(&name);
         let members = members_of(asked);
@@ -177,7 +186,7 @@ pub fn with_families(names: Vec<String>) -> Result<(Vec<String>, Vec<(String, St
             bail!("no store of `{name}` can run here: {why}");
         }
     }
-    Ok((all, left_out))
+    Ok(WithFamilies { stores: all, left_out })
 }
 
 /// The stores of a family.

@@ -6,6 +6,9 @@ use super::html::View;
 use super::markdown::Page;
 use crate::result::RunResult;
 
+/// Of which results, and the title that they have.
+pub(super) type Otherwise = (fn(&RunResult) -> bool, &'static str);
+
 /// One section. It has a form for each report that shows it.
 pub(super) struct Section {
     /// Its anchor in the page.
@@ -27,7 +30,7 @@ pub(super) struct Section {
     /// What stands under its heading in the page.
     pub html: Option<fn(&View<'_>) -> Markup>,
     /// Of which results it has another title, and which.
-    pub otherwise: Option<(fn(&RunResult) -> bool, &'static str)>,
+    pub otherwise: Option<Otherwise>,
     /// Its text, which is given its title.
     pub terminal: Option<fn(&mut String, &RunResult, &str)>,
     /// Its text, which is given its title.

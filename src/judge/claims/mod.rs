@@ -70,7 +70,12 @@ pub fn in_a_hurry(result: &RunResult) -> Option<String> {
         let size = if result.plan.document.is_some() { "the published size" } else { "the size of its plan" };
         format!(" This run has {} of {size}: its verdicts are about that.", percent(scale))
     });
-    Some(format!("{source}: {}.{scale}", parts.join("; ")))
+    let so_far = if result.complete {
+        ""
+    } else {
+        " The run was ended early: these are verdicts on the rounds so far."
+    };
+    Some(format!("{source}: {}.{scale}{so_far}", parts.join("; ")))
 }
 
 fn percent(share: f64) -> String {
