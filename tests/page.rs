@@ -96,6 +96,7 @@ fn with_store(name: &str, options: &[(&str, &str)], check: impl FnOnce(&dyn Stor
         workers: 1,
         op_timeout: Duration::from_secs(120),
         options: &Options::new(values),
+        invitation: None,
     };
     let store = (adapter.open)(&setup).unwrap();
     check(store.as_ref(), &dir);

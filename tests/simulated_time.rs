@@ -122,7 +122,7 @@ fn run(open: bool, passes: usize) -> anyhow::Result<Tally> {
     tally.first_apart = false;
     let mut hands = Hands::open(&store, None)?;
     let rate = S as f64 / GAP as f64;
-    let schedule = Mutex::new((Schedule::new(Arrivals::Constant, rate, 1e6, OPS, 1), 0));
+    let schedule = Mutex::new(Schedule::new(Arrivals::Constant, rate, 1e6, OPS, 1));
     let source = match open {
         true => Source::Planned { list: &list, schedule: &schedule },
         false => Source::Own { list: &list, passes, nanoseconds: 0, enough_ns: ENOUGH_NS },

@@ -44,6 +44,7 @@ fn open(name: &str, dir: &Path, mode: Mode) -> Box<dyn Store> {
         workers: 1,
         op_timeout: Duration::from_secs(30),
         options: &options,
+        invitation: None,
     };
     (adapter.open)(&setup).unwrap()
 }

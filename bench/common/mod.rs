@@ -111,6 +111,7 @@ impl Bed {
             uploads: None,
             one_transaction: false,
             apart: None,
+            appointment: None,
             stop: &stop,
         };
         let tally = crew.run(&[job], &mut [Meter::new(None, Idle::default())])?.remove(0);
@@ -145,6 +146,7 @@ pub fn open(
         workers: 1,
         op_timeout: Duration::from_secs(30),
         options: &candidate.options,
+        invitation: None,
     })?)
 }
 

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::out::Out;
 use super::run::{Flags, Signals, carry_out, ended, fresh, resumed, single};
 use super::{Ended, eprint, print};
+use crate::engine::clients::Clients;
 use crate::host::machine;
 use crate::host::place::check_parent;
 use crate::plan::{NothingRuns, PlanText};
@@ -23,13 +24,18 @@ const RESULT: &str = "result.json";
 const PAGE: &str = "report.html";
 
 /// Runs the command: one run, or one for each plan of a plan of plans.
-pub fn main(flags: &Flags) -> Result<Ended> {
+pub fn main(flags: &Flags, clients: Option<&Clients>) -> Result<Ended> {
     if flags.resume.is_some() && (flags.plan.is_some() || flags.out.is_some()) {
         bail!("`--resume` takes plan and place from the earlier run: leave out PLAN and --out");
     }
     match asked(flags)? {
+        Some(_) if clients.is_some() => {
+            bail!(
+                "a plan of plans is for one client: run its plans one after the other, each by `mpirun ... blobwise run PLAN`"
+            )
+        }
         Some(plans) => every(flags, plans),
-        None => single(flags),
+        None => single(flags, clients),
     }
 }
 
@@ -208,15 +214,15 @@ fn one(
             let ended = ended(&result, out, signals);
             return Ok((result, ended));
         }
-        Some(_) => resumed(out)?,
+        Some(_) => resumed(out, None)?,
         None => {
             if out.exists() {
                 Out::earlier(out)?.begin_anew();
             }
-            fresh(&Flags::of_member(flags, text, plan.to_owned(), out.to_owned()))?
+            fresh(&Flags::of_member(flags, text, plan.to_owned(), out.to_owned()), None)?
         }
     };
-    carry_out(job, flags.printed(), signals, since)
+    carry_out(job, flags.printed(), signals, since, None)
 }
 
 /// How many claims of each plan got which verdict.

@@ -26,7 +26,7 @@ pub fn joined(runs: &[PathBuf]) -> Result<RunResult> {
     }
     let (text, records) = whole.context("there is no run")?;
     // What was measured is all there: this machine need not have what it takes to measure it again.
-    summarize(&text.design(&records.candidates)?, &records)
+    summarize(&text.design(&records.candidates)?.by_clients(records.clients.len()), &records)
 }
 
 fn add(whole: &mut (PlanText, Records), text: PlanText, records: Records) -> Result<()> {

@@ -82,7 +82,8 @@ impl Judging {
         self.over(&mut text)?;
         let records = Records { complete: result.complete, ..Records::resume(result) };
         // What was measured is all there: this machine need not have what it takes to measure it again.
-        let mut result = summarize(&text.design(&records.candidates)?, &records)?;
+        let mut result =
+            summarize(&text.design(&records.candidates)?.by_clients(records.clients.len()), &records)?;
         if result.advice.is_none() {
             bail!(
                 "`{}` says nothing of what to do: that takes two candidates that can be compared, on one corpus, without published claims",

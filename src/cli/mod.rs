@@ -10,6 +10,7 @@ mod explain;
 mod joined;
 mod judging;
 mod list;
+mod many;
 mod out;
 mod page;
 mod prices;
@@ -99,18 +100,19 @@ pub fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    let alone = crate::host::ranks::refuse_many;
     let outcome = match arguments.command {
-        Command::Run(flags) => collection::main(&flags),
-        Command::Page(flags) => page::main(flags),
+        Command::Run(flags) => many::main(&flags),
+        Command::Page(flags) => alone("blobwise page").and_then(|()| page::main(flags)),
         Command::List(flags) => list::main(&flags),
         Command::Corpus(flags) => corpus::main(&flags),
         Command::Compare(flags) => compare::main(&flags),
         Command::Explain(flags) => explain::main(&flags),
         Command::Report(flags) => report::main(&flags),
-        Command::Crash(flags) => crash::main(&flags),
-        Command::Disk(flags) => disk::main(&flags),
+        Command::Crash(flags) => alone("blobwise crash").and_then(|()| crash::main(&flags)),
+        Command::Disk(flags) => alone("blobwise disk").and_then(|()| disk::main(&flags)),
         Command::Doctor(flags) => doctor::main(&flags),
-        Command::Selftest(flags) => selftest::main(&flags),
+        Command::Selftest(flags) => alone("blobwise selftest").and_then(|()| selftest::main(&flags)),
     };
     match outcome {
         Ok(ended) => ended.into(),

@@ -29,5 +29,6 @@ pub struct Flags {
 
 /// Runs the command.
 pub fn main(flags: Flags) -> Result<Ended> {
-    collection::main(&run::Flags::of_page(flags.dir, flags.out, flags.rounds, flags.loads, flags.quiet))
+    let flags = run::Flags::of_page(flags.dir, flags.out, flags.rounds, flags.loads, flags.quiet);
+    collection::main(&flags, None)
 }

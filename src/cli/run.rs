@@ -15,6 +15,7 @@ use super::out::{Out, check_out};
 use super::progress::{Loudness, Progress, summarize};
 use super::{Ended, eprint, print};
 use crate::corpus::Corpus;
+use crate::engine::clients::Clients;
 use crate::engine::preflight::{
     Image, check_batches, check_limits, check_lists, check_memory, check_places, check_servers, check_space,
     difference, images,
@@ -24,6 +25,7 @@ use crate::engine::visitor::Disks;
 use crate::engine::work::standard;
 use crate::host::control_group::why_no_memory_group;
 use crate::host::disk::{OwnDisk, own_mounts, why_not_mounted};
+use crate::host::heir::Heir;
 use crate::host::machine;
 use crate::host::place::{Place, check_parent};
 use crate::host::processors::Apart;
@@ -215,11 +217,14 @@ impl Flags {
 }
 
 /// Does one run.
-pub fn single(flags: &Flags) -> Result<Ended> {
-    let job = if let Some(dir) = &flags.resume { resumed(dir)? } else { fresh(flags)? };
+pub fn single(flags: &Flags, clients: Option<&Clients>) -> Result<Ended> {
+    let job = match &flags.resume {
+        Some(dir) => resumed(dir, clients)?,
+        None => fresh(flags, clients)?,
+    };
     let signals = Signals::listen()?;
     // This process does nothing else: the budget counts from its start.
-    let (result, ended) = carry_out(job, flags.printed(), &signals, Duration::ZERO)?;
+    let (result, ended) = carry_out(job, flags.printed(), &signals, Duration::ZERO, clients)?;
     Ok(flags.guarded(&result, ended))
 }
 
@@ -238,6 +243,7 @@ pub fn carry_out(
     printed: Printed,
     signals: &Signals,
     since: Duration,
+    clients: Option<&Clients>,
 ) -> Result<(RunResult, Ended)> {
     if printed.loudness != Loudness::Quiet {
         eprint(&format!("Stores lie in `{}`: {}", job.plan.dir.display(), machine::disk(job.place.path())));
@@ -245,6 +251,8 @@ pub fn carry_out(
             eprint(&format!("`{name}` lies there on images of its own: {}", disk.words()));
         }
     }
+    // A launcher kills all processes a second after one of them has died. Dropped after the place.
+    let _heir = clients.map(|_| Heir::of(job.place.path())).transpose()?;
     let mut progress = Progress::new(&job.plan, job.out.path.clone(), &job.place, printed.loudness);
     let start = Start {
         plan: &job.plan,
@@ -253,6 +261,7 @@ pub fn carry_out(
         program: program(),
         place: job.place,
         disks: job.disks,
+        clients,
         since,
         stop: &signals.stop,
     };
@@ -286,7 +295,7 @@ pub struct Job {
 }
 
 /// A new run.
-pub fn fresh(flags: &Flags) -> Result<Job> {
+pub fn fresh(flags: &Flags, clients: Option<&Clients>) -> Result<Job> {
     let pricing = flags.judging.pricing()?;
     let mut text = flags.over(match &flags.plan {
         Some(name) => PlanText::load(name)?,
@@ -294,12 +303,15 @@ pub fn fresh(flags: &Flags) -> Result<Job> {
     })?;
     if text.names_no_phases() {
         match why_no_memory_group() {
+            _ if clients.is_some() => {
+                eprint("reads with little memory are left out: they are for one client")
+            }
             None => text.add_tight(),
             Some(why) => eprint(&format!("reads with little memory are left out: {why:#}")),
         }
     }
     check_on(flags)?;
-    let plan = text.resolve(flags.stores.is_some())?;
+    let plan = of_clients(text.resolve(flags.stores.is_some())?, clients)?;
     flags.judging.check(&plan)?;
     if flags.fail_on_refuted && plan.text.claim.is_empty() {
         bail!(
@@ -327,7 +339,7 @@ pub fn fresh(flags: &Flags) -> Result<Job> {
 }
 
 /// An earlier run that is to be gone on with. One that was stopped before its first visit ended is begun anew.
-pub fn resumed(dir: &Path) -> Result<Job> {
+pub fn resumed(dir: &Path, clients: Option<&Clients>) -> Result<Job> {
     let out = Out::earlier(dir)?;
     if out.ended_before_measuring() {
         let dir = dir.display();
@@ -341,7 +353,15 @@ pub fn resumed(dir: &Path) -> Result<Job> {
     if result.complete {
         bail!("the run in `{}` is complete; there is nothing to go on with", dir.display());
     }
-    let plan = result.plan.resolve(false)?;
+    let (then, now) = (result.clients.len().max(1), clients.map_or(1, Clients::count));
+    if then != now {
+        bail!(
+            "the run in `{}` cannot be continued: {} did it, and now there would be {now}",
+            dir.display(),
+            units::counted(then as u64, "client")
+        );
+    }
+    let plan = of_clients(result.plan.resolve(false)?, clients)?;
     check_parent(&plan.dir)?;
     let corpora = build(&plan)?;
     let earlier = Some(Records::resume(result)).filter(Records::has_begun);
@@ -364,6 +384,15 @@ pub fn resumed(dir: &Path) -> Result<Job> {
         write_manifest(&corpora, dir)?;
     }
     Ok(Job { plan, corpora, earlier, disks, place, out, pricing: None })
+}
+
+/// The plan of a run that so many do together. An error where they cannot.
+fn of_clients(mut plan: Plan, clients: Option<&Clients>) -> Result<Plan> {
+    if let Some(clients) = clients {
+        clients.check(&plan)?;
+        plan.clients = clients.count();
+    }
+    Ok(plan)
 }
 
 fn build(plan: &Plan) -> Result<Vec<Corpus>> {

@@ -57,6 +57,7 @@ fn measured_as(dir: &Path, head: &str, change: impl FnOnce(&mut Plan)) -> RunRes
         program: program(),
         place: Place::make(dir).unwrap(),
         disks: crate::engine::visitor::Disks::new(),
+        clients: None,
         since: machine::uptime(),
         stop: &AtomicBool::new(false),
     };

@@ -327,6 +327,7 @@ impl Lab {
             workers: self.workers,
             op_timeout: Duration::from_secs(10),
             options,
+            invitation: None,
         };
         Ok((adapter.open)(&setup)?)
     }

@@ -325,6 +325,7 @@ impl Visit<'_> {
             uploads: None,
             one_transaction: false,
             apart: None,
+            appointment: None,
             stop: self.stop,
         }
     }

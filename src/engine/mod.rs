@@ -2,6 +2,7 @@
 
 pub mod blocks;
 pub mod bytes;
+pub mod clients;
 pub mod environment;
 pub mod null_loop;
 pub mod ops;

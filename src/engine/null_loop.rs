@@ -48,6 +48,7 @@ impl NullLoop {
             workers: 1,
             op_timeout: std::time::Duration::from_secs(1),
             options: &Options::default(),
+            invitation: None,
         })?;
         let mut session = store.session()?;
         let blob = vec![0; corpus.largest() as usize];
@@ -94,6 +95,7 @@ impl NullLoop {
             uploads: None,
             one_transaction: false,
             apart: None,
+            appointment: None,
             stop: &stop,
         };
         let mut meters = [Meter::new(None, Idle::default())];

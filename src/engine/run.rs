@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
+use super::clients::Clients;
 use super::environment;
 use super::null_loop::NullLoop;
 use super::order::williams;
@@ -95,6 +96,8 @@ pub struct Start<'a> {
     pub place: Place,
     /// File systems of our own that lie there. They go before it does.
     pub disks: Disks,
+    /// The processes that do it together, where they are several.
+    pub clients: Option<&'a Clients>,
     /// The moment from which the budget counts, by [`machine::uptime`].
     pub since: Duration,
     /// Set from outside to end early.
@@ -160,6 +163,7 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
         place: place_path,
         common,
         apart,
+        clients: start.clients,
         stop: start.stop,
     };
     let resumed = start.earlier.is_some();
@@ -212,7 +216,7 @@ struct Course<'a> {
 
 impl Course<'_> {
     fn stopped(&self) -> bool {
-        self.context.stop.load(std::sync::atomic::Ordering::Relaxed)
+        self.context.stopped()
     }
 
     fn seconds_left(&self) -> Option<f64> {
@@ -239,6 +243,10 @@ impl Course<'_> {
 
     /// Everything before round 1.
     fn prepare(&mut self, resumed: bool, observer: &mut dyn Observer) -> Result<()> {
+        if let Some(clients) = self.context.clients {
+            clients.prepare(self.context.plan, &self.corpora, &self.context.place)?;
+            self.records.clients = clients.known(&self.context.clock, self.context.stop)?;
+        }
         let idle = Idle::watch(self.context.device.as_ref(), IDLE_SECONDS);
         self.idle = idle;
         if resumed {
@@ -805,6 +813,7 @@ mod tests {
             program: Program::default(),
             place: Place::make(dir.path()).unwrap(),
             disks: Disks::new(),
+            clients: None,
             since: machine::uptime(),
             stop: &stop,
         };

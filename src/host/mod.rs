@@ -5,11 +5,13 @@ pub mod browser;
 pub mod control_group;
 pub mod disk;
 pub mod fork;
+pub mod heir;
 pub mod helper;
 pub mod machine;
 pub mod place;
 pub mod processors;
 #[cfg(feature = "page")]
 pub mod proxy;
+pub mod ranks;
 pub mod server;
 pub mod stdio;

@@ -178,7 +178,8 @@ fn client_is_the_limit(records: &Records, cell: &Cell) -> Option<Reason> {
     let client_ns: f64 = cell.rounds.iter().map(|round| round.worker_cpu_ns as f64).sum();
     let wall_ns: f64 = cell.rounds.iter().map(|round| round.seconds * 1e9).sum();
     let processors = records.machine.processors.max(1) as f64;
-    let client_share = client_ns / (wall_ns * processors.min(cell.workers as f64));
+    let of_clients = processors.max(crate::result::processors(&records.clients) as f64);
+    let client_share = client_ns / (wall_ns * of_clients.min(cell.workers as f64));
     let server_share = server_ns / (wall_ns * processors);
     (client_share > BUSY && server_share < IDLE).then_some(Reason::ClientBusy { client_share, server_share })
 }

@@ -47,6 +47,7 @@ pub fn summarize(plan: &Design, records: &Records) -> Result<RunResult> {
         plan: plan.text.clone(),
         fixed: records.fixed.clone(),
         machine: records.machine.clone(),
+        clients: records.clients.clone(),
         harness: records.harness.clone(),
         corpus: records.corpora.first().cloned().unwrap_or_default(),
         corpora: if plan.corpora.len() > 1 { records.corpora.clone() } else { Vec::new() },

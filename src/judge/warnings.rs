@@ -8,12 +8,12 @@ use super::{disturbed, probes, ranking};
 use crate::plan::text::{Design, Order, Phase, Transaction, Use, whole_of};
 use crate::result::{
     Cache, CandidateResult, Cell, ComparedFrom, OwnShare, Partly, Reason, RunResult, Status, VerifiedFrom,
-    Warning, Where,
+    Warning, Where, shares_of_median,
 };
 use crate::rules::{
     CAUGHT_UP_SHARE, COMPRESSIBLE, HARNESS_SHARE_WARNED, KERNEL_HARDLY_HOLDS_MAX, KERNEL_HOLDS_MIN,
-    OVERRUN_MAX, READS_MORE_TIMES, RESIDENT_SHARE_MAX, VERDICT_ROUNDS, WAKE_LATE_SHARE, WAKING_SHARE,
-    WAY_VARIES,
+    OVERRUN_MAX, READS_MORE_TIMES, RESIDENT_SHARE_MAX, SLOW_CLIENT_SHARE, VERDICT_ROUNDS, WAKE_LATE_SHARE,
+    WAKING_SHARE, WAY_VARIES,
 };
 
 /// Every warning that the figures of a result raise.
@@ -30,6 +30,7 @@ pub fn from_figures(plan: &Design, result: &RunResult) -> Vec<Warning> {
     warnings.extend(use_of_bytes(plan, result));
     warnings.extend(cold(result));
     warnings.extend(attempts(result));
+    warnings.extend(slow_clients(result));
     warnings.extend(put_off(result));
     warnings.extend(caught_up(result));
     warnings.extend(compared_in_caches(result));
@@ -206,6 +207,20 @@ fn attempts(result: &RunResult) -> Vec<Warning> {
         timeouts.map(|(ops, places)| Warning::Timeouts { ops, places }),
     ];
     warnings.into_iter().flatten().collect()
+}
+
+/// Clients that were slower than the others, each with where that was so.
+fn slow_clients(result: &RunResult) -> Vec<Warning> {
+    let share = |cell: &Cell, rank: u32| {
+        let shares = shares_of_median(cell.rounds.iter().map(|round| round.clients.as_slice()));
+        shares.into_iter().find(|(client, _)| *client == rank).map_or(1.0, |(_, share)| share)
+    };
+    let slow = |rank: u32| {
+        let places = anywhere(result, |cell| share(cell, rank) < SLOW_CLIENT_SHARE)?;
+        let least = result.results.iter().map(|cell| share(cell, rank)).fold(1.0, f64::min);
+        Some(Warning::SlowClient { client: rank, share: least, places })
+    };
+    result.clients.iter().filter_map(|client| slow(client.rank)).collect()
 }
 
 fn open_loops(result: &RunResult) -> Option<Warning> {

@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::html::{self, Part};
 use super::markdown;
 use super::section::{Section, new};
-use super::{advice, cite, costs, findings, operating, power_cuts, terminal};
+use super::{advice, cite, clients, costs, findings, operating, power_cuts, terminal};
 use crate::result::RunResult;
 use crate::units;
 
@@ -45,6 +45,7 @@ pub(super) const SECTIONS: &[Section] = &[
         .html(html::phases_section)
         .terminal(terminal::table)
         .markdown(markdown::measured),
+    clients::SECTION,
     new("disk", "Disk").figures().html(html::disk::section).terminal(terminal::footprints),
     new("rounds", "Rounds, and whether the machine stayed the same")
         .named("Rounds")

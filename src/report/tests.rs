@@ -94,6 +94,7 @@ fn warnings() -> Vec<Value> {
         json!({"kind": "cache-misses", "answers": 9, "places": places}),
         json!({"kind": "timeouts", "ops": 9, "places": places}),
         json!({"kind": "wake-late", "places": places}),
+        json!({"kind": "slow-client", "client": 2, "share": 0.4, "places": places}),
         json!({"kind": "distance"}),
         json!({"kind": "same-blob", "phases": ["read-warm"]}),
         json!({"kind": "not-settled", "places": places}),

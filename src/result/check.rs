@@ -54,7 +54,7 @@ fn walk(value: &Value, key: &str, place: Place<'_>) -> Result<()> {
             for (key, value) in fields {
                 let dot = if place.path.is_empty() { "" } else { "." };
                 let path = format!("{}{dot}{key}", place.path);
-                let signed = place.signed || ["plan", "claims"].contains(&key.as_str());
+                let signed = place.signed || ["plan", "claims", "clock_offset_ns"].contains(&key.as_str());
                 walk(value, key, Place { path: &path, signed, text: place.text || key == "plan" })?;
             }
             ordered(fields, place.path)?;

@@ -7,6 +7,7 @@ mod cell;
 mod check;
 pub mod checked;
 mod claim;
+mod clients;
 pub mod compared;
 mod costs;
 mod counters;
@@ -28,6 +29,9 @@ use serde::{Deserialize, Serialize};
 pub use self::advice::{Advice, Next, Place, Situation, Standing, Unfit, WorstCase};
 pub use self::cell::{Cache, Cell, HotShare, Interval, PercentileIntervals, Percentiles, SizeBand, Step};
 pub use self::claim::{Claim, ClaimVerdict, Magnitude};
+pub use self::clients::{
+    Client, ClientRound, common_ops_per_s, first_end_ops_per_s, processors, shares_of_median,
+};
 pub use self::costs::{Costs, MachinePrice, Month, MonthlyLoad, Prices, Pricing, Rates, Turn, Unknown, Work};
 pub use self::counters::Counters;
 pub use self::file::replace;
@@ -70,6 +74,9 @@ pub struct RunResult {
     pub fixed: Fixed,
     /// The machine.
     pub machine: Machine,
+    /// The processes that did it together by MPI; none where it was one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<Client>,
     /// What the harness itself costs.
     pub harness: Harness,
     /// The blobs.

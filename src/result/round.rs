@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::clients::ClientRound;
 use super::counters::Counters;
 use super::{Footprint, HotShare, Upkeep};
 use crate::corpus::CorpusId;
@@ -181,6 +182,9 @@ pub struct Round {
     /// Cold phases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_proof: Option<CacheProof>,
+    /// What each client did of it, where several did it together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<ClientRound>,
 }
 
 /// Memory of a candidate as its control group counts it, the harness's part included, in bytes where nothing else is said.

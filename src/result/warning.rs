@@ -349,6 +349,15 @@ pub enum Warning {
         /// Where.
         places: Vec<Where>,
     },
+    /// A client was slower than the others: where it ends last, it alone makes the rate lower.
+    SlowClient {
+        /// Its rank.
+        client: u32,
+        /// The least of its rates over that of the median client.
+        share: f64,
+        /// Where.
+        places: Vec<Where>,
+    },
     /// Distance was made by delaying.
     Distance,
     /// All ops of a phase ask for one blob.
@@ -459,6 +468,7 @@ impl Warning {
             | Warning::StillInMemory { .. }
             | Warning::Retries { .. }
             | Warning::CacheMisses { .. }
+            | Warning::SlowClient { .. }
             | Warning::CaughtUp { .. }
             | Warning::ReadsMore { .. }
             | Warning::Drift { .. } => Weight::Limits,

@@ -86,6 +86,32 @@ pub struct Setup<'a> {
     pub op_timeout: Duration,
     /// The candidate's settings.
     pub options: &'a Options,
+    /// What the process says that has opened the store, where this one only joins it: then nothing is made, started, closed for
+    /// others or removed.
+    pub invitation: Option<&'a Invitation>,
+}
+
+/// What another process needs to open sessions with a store that is open in this one: addresses and names, passwords among them. It
+/// is handed on from process to process and never written anywhere.
+#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Invitation(String);
+
+impl Invitation {
+    /// Of what a store wants to say.
+    pub fn of(said: &impl serde::Serialize) -> Result<Invitation> {
+        serde_json::to_string(said).map(Invitation).map_err(Error::failed)
+    }
+
+    /// What was said.
+    pub fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_str(&self.0).map_err(Error::failed)
+    }
+}
+
+impl std::fmt::Debug for Invitation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Invitation")
+    }
 }
 
 /// Versions and settings that a store reports of itself, read back from it rather than remembered.

@@ -34,7 +34,28 @@ pub struct Caps {
     pub totals: bool,
     /// How it is backed up; not in a server of somebody else's, nor in one that candidates share.
     pub backup: Backup,
+    /// What other processes may do with a store that one of them has opened.
+    pub clients: Clients,
 }
+
+/// What processes beside the one that opened a store may do with it: those of a run by MPI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clients {
+    /// Nothing, for this reason.
+    One(&'static str),
+    /// Each has one of its own: nothing in it could be shared, and nobody reads what another one put.
+    Each,
+    /// They open sessions with it over the network ([`super::Store::invitation`]): from this host where the server is private, and
+    /// from any that reaches the URL that was given.
+    Server,
+    /// The same in every class but this one, for this reason.
+    ServerBut(Durability, &'static str),
+    /// The same as for any server; beside the server they need its directory, as the process that opened it sees it.
+    Directory,
+}
+
+/// What is a library in one process, and what nobody has taught to be joined.
+const ALONE: Clients = Clients::One("the process that has it open has it alone");
 
 impl Caps {
     /// All of it: a store says what it cannot do.
@@ -53,6 +74,7 @@ impl Caps {
         blob_bytes_max: None,
         totals: true,
         backup: Backup::UNSAID,
+        clients: ALONE,
     };
 }
 

@@ -17,9 +17,9 @@ mod options;
 mod session;
 mod traits;
 
-pub use self::adapter::{Adapter, Common, Contact, Facts, Mode, Needs, Setup};
+pub use self::adapter::{Adapter, Common, Contact, Facts, Invitation, Mode, Needs, Setup};
 pub use self::backup::{Backup, Means};
-pub use self::caps::{Caps, Kind, Limit, View};
+pub use self::caps::{Caps, Clients, Kind, Limit, View};
 pub use self::desk::{Desk, content_key};
 pub use self::durability::{Durability, Integrity, Loss, Losses, NoticedBy};
 pub use self::error::{Error, Result};

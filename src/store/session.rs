@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-use super::{Contact, Error, Facts, Key, Result, Span};
+use super::{Contact, Error, Facts, Invitation, Key, Result, Span};
 use crate::host::server::Server;
 
 /// Receives the pieces of a blob in order. The slices are lent for the call only, so that a store can lend
@@ -69,6 +69,11 @@ pub trait Store: Sync + Send {
     /// How another program reaches its server, for what is composed upon it; `None` for a store without one.
     fn contact(&self) -> Option<Contact> {
         None
+    }
+
+    /// What another process needs to open sessions with this store, where [`super::Caps::clients`] says that it can.
+    fn invitation(&self) -> Result<Invitation> {
+        Err(Error::Unsupported("sessions of other processes"))
     }
 
     /// The servers it started, whose processor time, memory and device bytes are measured.

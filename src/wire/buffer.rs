@@ -11,7 +11,7 @@ use crate::store::*;
 use crate::wire::stream::Stream;
 
 /// Where a server listens.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Address {
     Socket(PathBuf),
     Host(String, u16),

@@ -12,7 +12,7 @@ use super::buffer::{Address, Wire};
 use crate::store::*;
 
 /// Who we are to a server of the user's, and which of its numbered databases is used.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Login {
     pub(crate) user: String,
     pub(crate) password: String,

@@ -215,6 +215,13 @@ fn of_places(warning: &Warning) -> Option<String> {
             ),
             places,
         ),
+        Warning::SlowClient { client, share, places } => (
+            format!(
+                "Client {client} was slower than the others, down to {:.0} % of the median client's rate: {{}}.",
+                share * 100.0
+            ),
+            places,
+        ),
         Warning::Timeouts { ops, places } => (
             format!("{} given up because a store did not answer in time: {{}}.", were(*ops, "op")),
             places,

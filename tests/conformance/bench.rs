@@ -122,6 +122,7 @@ pub fn open(
         workers: 8,
         op_timeout: Duration::from_secs(20),
         options: &outside::options(subject)?,
+        invitation: None,
     })
 }
 

@@ -243,6 +243,7 @@ fn caps(options: &Options) -> Caps {
             }
             _ => Backup::None("a liar keeps none"),
         },
+        clients: Clients::One("a liar is enough"),
     }
 }
 

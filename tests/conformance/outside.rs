@@ -96,6 +96,7 @@ pub fn strongest(adapter: &Adapter, options: &Options) -> Result<Durability> {
         workers: 1,
         op_timeout: Duration::from_secs(20),
         options: &Options::new(values),
+        invitation: None,
     });
     let class = match opened {
         Ok(store) => {

@@ -293,6 +293,7 @@ mod tests {
             workers: 2,
             op_timeout: Duration::from_secs(10),
             options: &options,
+            invitation: None,
         };
         let name = adapter.name;
         let Caps {
@@ -301,6 +302,7 @@ mod tests {
             contents: _,
             atomic_put: _,
             blob_bytes_max: _,
+            clients: _,
             range,
             list,
             batch,

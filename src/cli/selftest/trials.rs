@@ -249,6 +249,7 @@ fn one(kind: Kind, trial: u32, conditions: &Conditions, signals: &Signals) -> Re
         program: program(),
         place: Place::make(conditions.dir)?,
         disks: Disks::new(),
+        clients: None,
         since,
         stop: signals.stop(),
     };

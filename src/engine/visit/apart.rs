@@ -120,6 +120,8 @@ fn attempt(
                 place: run.place.clone(),
                 common: Common::new(run.common.cache_dir.clone()),
                 apart: run.apart.clone(),
+                // A plan that limits memory is for one.
+                clients: None,
                 stop: stop.get(),
             };
             let mut tell = |phase: &str| said(&Said::Begins(phase.to_owned()));

@@ -36,5 +36,8 @@ pub(super) fn impossible(
     if plan.hands_of(phase).0 > 1 && !caps.many {
         return Some("one session at a time".to_owned());
     }
+    if plan.clients > 1 && !work::of(phase).is_for_clients(phase) {
+        return Some(format!("is for one client, and this run has {}", plan.clients));
+    }
     work::of(phase).impossible(&Applicant { plan, candidate, caps }, phase)
 }

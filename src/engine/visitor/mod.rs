@@ -16,18 +16,21 @@ pub(super) use self::backup::{KeptBackup, beside};
 pub(super) use self::limit::Limit;
 pub use self::limit::OwnMemory;
 
+use super::clients::{Clients, Shared};
 use super::ops::State;
-use super::resources::{Idle, MemoryBaseline};
+use super::resources::{Idle, MemoryBaseline, Meter};
 use super::verify::verify;
 use super::workers::clock::HostClock;
+use super::workers::crew::{Crew, Job};
+use super::workers::tally::Tally;
 use super::workers::worker::{Uploads, verify_uploads};
 use crate::corpus::Corpus;
 use crate::corpus::CorpusId;
 use crate::host::disk::OwnDisk;
 use crate::host::machine::Device;
 use crate::host::processors::Apart;
-use crate::plan::{Candidate, CatalogueOf, Class, Phase, Plan, class_of, defaults};
-use crate::result::{Fixed, Footprint, Found, Round, VerifiedFrom};
+use crate::plan::{Candidate, CatalogueOf, Class, CorpusPlan, Phase, Plan, class_of, defaults};
+use crate::result::{ClientRound, Fixed, Footprint, Found, Round, VerifiedFrom};
 use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Mode, Options, Setup, Store, content_key};
 
 /// What all visits of a run share.
@@ -48,6 +51,8 @@ pub struct Run<'a> {
     pub common: Common,
     /// Where workers and servers run, where they are pinned apart.
     pub apart: Option<Apart>,
+    /// The processes that do it together, where they are several.
+    pub clients: Option<&'a Clients>,
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
 }
@@ -71,8 +76,9 @@ impl Run<'_> {
         self.disk_of(candidate).map(OwnDisk::device).or(self.device.as_ref())
     }
 
+    /// Whether it was stopped from outside, or one of those who do it together is missing.
     pub(super) fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        self.stop.load(Ordering::Relaxed) || self.clients.is_some_and(|clients| clients.lost().is_some())
     }
 }
 
@@ -183,9 +189,10 @@ pub fn setup<'a>(
         store_bytes_max: corpus.bytes() * copies + corpus.largest() * 4,
         // Strangers have ids behind the corpus.
         keys_max: corpus.blobs() + 1,
-        workers: workers.max().unwrap_or(1).max(plan.workers),
+        workers: workers.max().unwrap_or(1).max(plan.workers) * plan.clients,
         op_timeout: plan.op_timeout,
         options,
+        invitation: None,
     }
 }
 
@@ -278,16 +285,48 @@ impl<'a> Visitor<'a> {
     ) -> crate::store::Result<Box<dyn Store>> {
         // Servers are started when a store is opened, and run where the thread ran that started them.
         let pinned = self.run.apart.as_ref().map(Apart::pin_servers).transpose()?;
-        let memory_bytes = self.memory_bytes();
-        let (plan, common) = (self.plan(), &self.run.common);
-        let setup =
-            setup(plan, self.subject.corpus, adapter, dir, common, options, class, mode, memory_bytes);
-        let store = (adapter.open)(&setup)?;
+        let store = (adapter.open)(&self.setup(dir, adapter, options, class, mode))?;
         drop(pinned);
         if let Some(apart) = &self.run.apart {
             store.servers().into_iter().try_for_each(|server| server.check_processors(apart))?;
         }
         Ok(store)
+    }
+
+    /// Does a job whose lists are dealt to the workers of all clients: a crew of this process, and those of the others, where there
+    /// are some. Returns what all counted, and what each client did.
+    pub(super) fn by_all(
+        &self,
+        crew: Crew<'_, HostClock>,
+        job: &Job,
+        meters: &mut [Meter; 1],
+    ) -> Result<(Tally, Vec<ClientRound>)> {
+        let Some(clients) = self.run.clients else {
+            return Ok((crew.run(std::slice::from_ref(job), meters)?.remove(0), Vec::new()));
+        };
+        let Subject { candidate, corpus, corpus_id } = self.subject;
+        let place = |known: &CorpusPlan| known.corpus_id == corpus_id;
+        let shared = Shared {
+            setup: self.setup(&self.dir, candidate.adapter, &candidate.options, self.store()?.1, Mode::Open),
+            adapter: candidate.adapter.name,
+            way: self.caps().clients,
+            corpus_index: self.plan().corpora.iter().position(place).context("a corpus of no plan")?,
+            corpus,
+            state: &self.state,
+        };
+        clients.run(crew, &shared, job, meters)
+    }
+
+    fn setup<'s>(
+        &'s self,
+        dir: &'s Path,
+        adapter: &Adapter,
+        options: &'s Options,
+        class: Durability,
+        mode: Mode,
+    ) -> Setup<'s> {
+        let (plan, common, memory_bytes) = (self.plan(), &self.run.common, self.memory_bytes());
+        setup(plan, self.subject.corpus, adapter, dir, common, options, class, mode, memory_bytes)
     }
 
     /// Opens the catalogue of uploads, in the class that the blobs are in, and finds out which blobs are one upload to it.

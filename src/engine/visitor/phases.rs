@@ -70,6 +70,7 @@ impl<'a> Visitor<'a> {
             uploads: None,
             one_transaction: false,
             apart: self.run.apart.as_ref(),
+            appointment: None,
             stop: self.run.stop,
         }
     }
@@ -81,6 +82,10 @@ impl<'a> Visitor<'a> {
         if run.disk_of(candidate).is_some() {
             // Nobody else has it.
             return Meter::new(device, self.turn.idle.without_device()).alone();
+        }
+        if run.clients.is_some() {
+            // What other clients have the disk do cannot be told from what strangers have it do.
+            return Meter::new(device, self.turn.idle).alone();
         }
         Meter::new(device, self.turn.idle)
     }
@@ -200,6 +205,11 @@ impl<'a> Visitor<'a> {
         let used = meter.used();
         round.total_cpu_ns = used.busy_ns;
         round.client_cpu_ns = used.process_ns;
+        if let Some(clients) = self.run.clients {
+            round.client_cpu_ns = round.clients.iter().map(|client| client.process_cpu_ns).sum();
+            // Of other hosts only the clients themselves are known.
+            round.total_cpu_ns = used.busy_ns.filter(|_| clients.are_on_one_host());
+        }
         if let Some(device) = used.device {
             round.device_reads = Some(device.reads);
             round.device_read_bytes = Some(device.read_bytes);

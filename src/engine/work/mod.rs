@@ -59,6 +59,11 @@ pub(super) trait Work: Sync {
         ops::impossible(applicant.plan, &applicant.caps, phase.load()?)
     }
 
+    /// Whether several clients can do a phase together; one that cannot is not done by less than all of them.
+    fn is_for_clients(&self, _phase: &Phase) -> bool {
+        false
+    }
+
     /// How long a phase is. It is fixed before round 1, for all candidates.
     fn length(&self, asked: &Asked<'_>, phase: &Phase) -> FixedLength {
         let by_pilot = |load| ops::length(asked, load, ops::by_pilot(asked, load));

@@ -6,6 +6,7 @@ use super::super::ops::{Deal, PlannedOp, left_out, lists};
 use super::super::visitor::phases::open_loop;
 use super::super::visitor::{Done, Outcome, UploadDesk, Visitor};
 use super::super::workers::crew::{Crew, Job, Open};
+use super::super::workers::pace::Slice;
 use super::{Asked, Forecast, Work};
 use crate::host::machine;
 use crate::judge::SHORT_SECONDS;
@@ -95,6 +96,10 @@ impl Work for Ops {
 
     fn standard(&self) -> &'static [StandardPhase] {
         STANDARD
+    }
+
+    fn is_for_clients(&self, phase: &Phase) -> bool {
+        phase.cache != CacheState::ColdStart && !phase.has_uploads()
     }
 
     fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
@@ -199,8 +204,10 @@ impl Visitor<'_> {
     pub(super) fn load(&mut self, phase: &Phase, load: &Load) -> Done {
         let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
         let workers = load.workers.unwrap_or(plan.workers);
+        // Those of all clients.
+        let hands = workers * plan.clients;
         let rate = load.rate.or(plan.rate).filter(|_| !phase.is_fill());
-        let deal = if rate.is_some() { Deal::Shared } else { Deal::Own(workers) };
+        let deal = if rate.is_some() { Deal::Shared } else { Deal::Own(hands) };
         let batch = plan.batch_of(load);
         let lists = lists(load, &self.state, length.ops, batch, deal, seed);
         let ops: u64 = lists.iter().map(|list| list.len() as u64).sum();
@@ -223,21 +230,22 @@ impl Visitor<'_> {
             } else {
                 (f64::INFINITY, batches)
             };
-            Open { arrivals: plan.arrivals, ops_per_s, seconds, ops_max, seed }
+            Open { arrivals: plan.arrivals, ops_per_s, seconds, ops_max, seed, part: Slice::WHOLE }
         });
         self.begin_memory();
         let mut meters = [self.meter()];
-        let tally = {
+        let (tally, clients) = {
             let (store, _) = self.store()?;
             let uploads = self.desk.as_ref().filter(|_| load.has_uploads()).map(UploadDesk::uploads);
             let one_transaction = self.is_one_transaction(phase);
             let crew = Crew { uploads, one_transaction, ..self.crew(store, workers) };
-            crew.run(std::slice::from_ref(&job), &mut meters)?.remove(0)
+            self.by_all(crew, &job, &mut meters)?
         };
         let mut round = self.new_round(seed);
         round.hot = self.hot(load, &job.lists, tally.blobs);
         job.lists.iter().flatten().for_each(|op| self.state.apply(op));
-        round.seconds = tally.seconds(workers);
+        round.seconds = tally.seconds(hands);
+        round.clients = clients;
         round.bytes = tally.bytes;
         let [mut meter] = meters;
         if phase.writes() {

@@ -8,6 +8,7 @@ use super::super::ops::{Deal, lists};
 use super::super::visitor::phases::open_loop;
 use super::super::visitor::{Done, Outcome, Visitor};
 use super::super::workers::crew::{Crew, Open};
+use super::super::workers::pace::Slice;
 use super::super::workers::tally::Tally;
 use super::{Asked, Forecast, Work, ops};
 use crate::judge::LADDER_STEP;
@@ -70,6 +71,10 @@ impl Work for Ramp {
         forecast.beside() + ladder_seconds(&forecast.plan.limit, length.seconds, first, closed, &service)
     }
 
+    fn is_for_clients(&self, _phase: &Phase) -> bool {
+        true
+    }
+
     fn run(&self, visitor: &mut Visitor<'_>, phase: &Phase, _repeat: Option<&Phase>) -> Done {
         let Some(load) = phase.load() else { return Ok(None) };
         visitor.climb(phase, load)
@@ -86,24 +91,33 @@ impl Visitor<'_> {
         let lists = lists(load, &self.state, length.ops, plan.batch_of(load), Deal::Shared, seed);
         self.begin_memory();
         let (store, class) = self.store()?;
-        let crew = Crew { one_transaction: self.is_one_transaction(phase), ..self.crew(store, workers) };
         let mut job = self.job(load, lists, length, class);
         let (rungs, best) = climb(&plan.limit, first, |ops_per_s| -> anyhow::Result<_> {
             if self.run.stopped() {
                 return Ok(None);
             }
             let seconds = rung_seconds(&plan.limit, length.seconds, ops_per_s);
-            job.open = Some(Open { arrivals: plan.arrivals, ops_per_s, seconds, ops_max: u64::MAX, seed });
+            job.open = Some(Open {
+                arrivals: plan.arrivals,
+                ops_per_s,
+                seconds,
+                ops_max: u64::MAX,
+                seed,
+                part: Slice::WHOLE,
+            });
             let mut meters = [self.meter()];
-            let tally = crew.run(std::slice::from_ref(&job), &mut meters)?.remove(0);
+            let one_transaction = self.is_one_transaction(phase);
+            let crew = Crew { one_transaction, ..self.crew(store, workers) };
+            let (tally, clients) = self.by_all(crew, &job, &mut meters)?;
             let rung = judge(&plan.limit, ops_per_s, &tally);
             let [meter] = meters;
             let is_hopeless = is_hopeless(&plan.limit, &tally.service());
-            Ok(Some(Offered { rung, is_hopeless, left: (ops_per_s, tally, meter) }))
+            Ok(Some(Offered { rung, is_hopeless, left: (ops_per_s, tally, meter, clients) }))
         })?;
         match best {
-            Some((ops_per_s, tally, meter)) => {
+            Some((ops_per_s, tally, meter, clients)) => {
                 let mut round = self.new_round(seed);
+                round.clients = clients;
                 // What passed is the rate that was offered, not the one that chance made of it.
                 round.seconds = tally.ops as f64 / ops_per_s;
                 round.hot = self.hot(load, &job.lists, tally.blobs);

@@ -9,7 +9,7 @@ use super::super::ops::PlannedOp;
 use super::super::resources::Meter;
 use super::clock::Clock;
 use super::consumer::Consumer;
-use super::pace::Schedule;
+use super::pace::{Schedule, Slice};
 use super::tally::Tally;
 use super::worker::{ENOUGH_NS, Hands, Shared, Source, Uploads, bands, work};
 use crate::host::processors::Apart;
@@ -43,6 +43,22 @@ pub struct Job {
 }
 
 impl Job {
+    /// The same job without its ops.
+    pub fn clone_without_lists(&self) -> Job {
+        Job {
+            lists: Vec::new(),
+            passes: self.passes,
+            nanoseconds: self.nanoseconds,
+            enough_ns: self.enough_ns,
+            open: self.open,
+            use_bytes: self.use_bytes,
+            batch: self.batch,
+            connect: self.connect,
+            sync: self.sync,
+            first_apart: self.first_apart,
+        }
+    }
+
     /// Each op of the lists once: one blob in an op, read as an application would that looks at each cache line, and no syncs.
     pub fn once(lists: Vec<Vec<PlannedOp>>) -> Job {
         Job {
@@ -73,6 +89,15 @@ pub struct Open {
     pub ops_max: u64,
     /// What the arrivals are drawn from.
     pub seed: u64,
+    /// Which of the ops this process does, where several share the schedule.
+    pub part: Slice,
+}
+
+/// An appointment of several processes: their workers begin at one instant.
+pub trait Appointment: Sync {
+    /// Called when all workers of this process are ready: agrees on the instant, by this process's clock. An error where one of
+    /// the others is not ready; nobody begins then.
+    fn agree(&self) -> Result<u64>;
 }
 
 /// What a crew works with.
@@ -95,6 +120,8 @@ pub struct Crew<'a, C: Clock> {
     pub one_transaction: bool,
     /// Where they run, where that is apart from servers.
     pub apart: Option<&'a Apart>,
+    /// Where workers of other processes begin with them.
+    pub appointment: Option<&'a dyn Appointment>,
     /// Set from outside to end early.
     pub stop: &'a AtomicBool,
 }
@@ -103,8 +130,7 @@ impl<C: Clock> Crew<'_, C> {
     /// Does the jobs one after the other, every worker with one session for all of them, and returns the counts of each
     /// job. Each job's meter runs while its workers do.
     pub fn run(&self, jobs: &[Job], meters: &mut [Meter]) -> Result<Vec<Tally>> {
-        let schedules: Vec<Option<Mutex<(Schedule, usize)>>> =
-            jobs.iter().map(|job| job.open.map(schedule)).collect();
+        let schedules: Vec<Option<Mutex<Schedule>>> = jobs.iter().map(|job| job.open.map(schedule)).collect();
         let meeting = Meeting {
             barrier: Barrier::new(self.workers + 1),
             failed: AtomicBool::new(false),
@@ -148,7 +174,10 @@ impl<C: Clock> Crew<'_, C> {
                 if meeting.failed.load(Ordering::SeqCst) {
                     break;
                 }
-                self.meter_a_job(&meeting, meter);
+                if let Err(error) = self.meter_a_job(&meeting, meter) {
+                    lock(&first_error).get_or_insert(error);
+                    break;
+                }
             }
             // The scope waits for the closures, a join for the threads: LMDB's thread-local reader slots are given back when
             // a thread ends, which must be before the store is closed.
@@ -166,20 +195,31 @@ impl<C: Clock> Crew<'_, C> {
         totals(jobs.len(), counted.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Runs the meter from the moment at which all workers are ready until the last one has finished.
-    fn meter_a_job(&self, meeting: &Meeting, meter: &mut Meter) {
+    /// Runs the meter from the moment at which all workers are ready until the last one has finished. An error, after which no
+    /// worker has begun, where others with whom they were to begin are not ready.
+    fn meter_a_job(&self, meeting: &Meeting, meter: &mut Meter) -> Result<()> {
         let mut servers = self.store.servers();
         servers.extend(self.uploads.iter().filter_map(|uploads| uploads.apart).flat_map(Store::servers));
         // Before the clock starts: what it takes says how often it may be done while the clock runs.
         let begin = crate::host::machine::uptime();
         meter.look_at_memory(&servers);
         let look = crate::host::machine::uptime() - begin;
+        let agreed = self.appointment.map(Appointment::agree).transpose();
+        if agreed.is_err() {
+            meeting.failed.store(true, Ordering::SeqCst);
+            meeting.barrier.wait();
+        }
+        let agreed = agreed?;
         meter.start(&servers);
-        meeting.begin.store(self.clock.now(), Ordering::SeqCst);
+        if let Some(instant) = agreed {
+            self.clock.sleep_until(instant);
+        }
+        meeting.begin.store(agreed.unwrap_or_else(|| self.clock.now()), Ordering::SeqCst);
         meeting.barrier.wait();
         meeting.wait_for_the_end(meter, &servers, look);
         meter.stop(&servers);
         meter.look_at_memory(&servers);
+        Ok(())
     }
 
     /// One worker's thread. It keeps every appointment even after a failure, or the others would wait for ever.
@@ -187,7 +227,7 @@ impl<C: Clock> Crew<'_, C> {
         &self,
         worker: usize,
         jobs: &[Job],
-        schedules: &[Option<Mutex<(Schedule, usize)>>],
+        schedules: &[Option<Mutex<Schedule>>],
         meeting: &Meeting,
         keep: &dyn Fn(usize, Tally),
     ) -> Result<()> {
@@ -209,6 +249,9 @@ impl<C: Clock> Crew<'_, C> {
                 break;
             }
             meeting.barrier.wait();
+            if meeting.failed.load(Ordering::SeqCst) {
+                break;
+            }
             let begin = match job.open {
                 // Due times are counted from one moment for all workers.
                 Some(_) => meeting.begin.load(Ordering::SeqCst),
@@ -250,7 +293,7 @@ impl<C: Clock> Crew<'_, C> {
         &'j self,
         worker: usize,
         job: &'j Job,
-        schedule: Option<&'j Mutex<(Schedule, usize)>>,
+        schedule: Option<&'j Mutex<Schedule>>,
     ) -> Result<Ready<'j, C>> {
         let shared = Shared {
             clock: self.clock,
@@ -341,8 +384,9 @@ impl Meeting {
     }
 }
 
-fn schedule(open: Open) -> Mutex<(Schedule, usize)> {
-    Mutex::new((Schedule::new(open.arrivals, open.ops_per_s, open.seconds, open.ops_max, open.seed), 0))
+fn schedule(open: Open) -> Mutex<Schedule> {
+    let whole = Schedule::new(open.arrivals, open.ops_per_s, open.seconds, open.ops_max, open.seed);
+    Mutex::new(whole.of_part(open.part))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -422,6 +466,7 @@ mod tests {
             uploads: None,
             one_transaction,
             apart: None,
+            appointment: None,
             stop: &stop,
         };
         let op = PlannedOp { blob: 0, kind: OpKind::Get, len: 4, generation: 0, offset: 0 };

@@ -5,9 +5,27 @@ use rand::{RngExt, SeedableRng};
 
 use crate::plan::Arrivals;
 
-/// The planned instants of an open loop, the same for every store of a round.
+/// Which part of all work a process does, where several do it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Which one, from 0.
+    pub index: usize,
+    /// Of how many.
+    pub of: usize,
+}
+
+impl Slice {
+    /// All of it.
+    pub const WHOLE: Slice = Slice { index: 0, of: 1 };
+}
+
+/// The planned instants of an open loop, the same for every store of a round. Of several processes each has every n-th of them, and
+/// draws those of the others too: together they have the schedule of one.
 #[derive(Debug)]
 pub struct Schedule {
+    part: Slice,
+    /// The place of the next instant among those of all processes.
+    place: usize,
     arrivals: Arrivals,
     random: SmallRng,
     /// Mean nanoseconds between two ops.
@@ -21,10 +39,42 @@ pub struct Schedule {
 }
 
 impl Schedule {
+    /// One that is split between processes: this one has a part of its instants.
+    pub fn of_part(mut self, part: Slice) -> Schedule {
+        self.part = part;
+        for _ in 0..part.index {
+            self.draw();
+        }
+        self
+    }
+
+    /// The next instant in nanoseconds since the phase began, and its place among those of all processes.
+    pub fn next_op(&mut self) -> Option<(usize, u64)> {
+        let next = self.draw();
+        for _ in 1..self.part.of {
+            self.draw();
+        }
+        next
+    }
+
+    /// The next instant of all processes, and its place.
+    fn draw(&mut self) -> Option<(usize, u64)> {
+        if self.next_ns > self.end_ns || self.left == 0 {
+            return None;
+        }
+        self.left -= 1;
+        let (due, place) = (self.next_ns, self.place);
+        self.place += 1;
+        self.next_ns += self.gap();
+        Some((place, due as u64))
+    }
+
     /// `ops_per_s` from the beginning of a phase for `seconds`, but no more than `ops_max`.
     pub fn new(arrivals: Arrivals, ops_per_s: f64, seconds: f64, ops_max: u64, seed: u64) -> Schedule {
         let gap_ns = 1e9 / ops_per_s;
         let mut schedule = Schedule {
+            part: Slice::WHOLE,
+            place: 0,
             arrivals,
             random: SmallRng::seed_from_u64(seed),
             gap_ns,
@@ -53,13 +103,7 @@ impl Iterator for Schedule {
 
     /// The next instant, in nanoseconds since the phase began.
     fn next(&mut self) -> Option<u64> {
-        if self.next_ns > self.end_ns || self.left == 0 {
-            return None;
-        }
-        self.left -= 1;
-        let due = self.next_ns;
-        self.next_ns += self.gap();
-        Some(due as u64)
+        self.next_op().map(|(_, due)| due)
     }
 }
 
@@ -74,6 +118,26 @@ mod tests {
                 let count = Schedule::new(arrivals, rate, seconds, u64::MAX, 1).count() as f64;
                 let ratio = count / (rate * seconds);
                 assert!((0.98..1.02).contains(&ratio), "{arrivals:?} {rate} {ratio}");
+            }
+        }
+    }
+
+    #[test]
+    fn parts_are_together_the_whole_schedule_and_none_has_an_instant_of_another() {
+        for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
+            for (seconds, ops_max) in [(1.0, u64::MAX), (f64::INFINITY, 1001)] {
+                let schedule = || Schedule::new(arrivals, 997.0, seconds, ops_max, 7);
+                let all = |mut schedule: Schedule| {
+                    std::iter::from_fn(move || schedule.next_op()).collect::<Vec<(usize, u64)>>()
+                };
+                let whole = all(schedule());
+                assert!(whole.iter().map(|(place, _)| *place).eq(0..whole.len()));
+                for of in [1, 2, 4, 7] {
+                    let mut parts: Vec<(usize, u64)> =
+                        (0..of).flat_map(|index| all(schedule().of_part(Slice { index, of }))).collect();
+                    parts.sort_unstable();
+                    assert_eq!(parts, whole, "{arrivals:?} in {of} parts");
+                }
             }
         }
     }

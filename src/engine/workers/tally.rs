@@ -1,8 +1,10 @@
 //! What one worker counts while the clock runs.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
+use serde::{Deserialize, Serialize};
 
 use crate::judge::histogram::{self, BANDS, Histogram};
 use crate::result::{Counters, Histograms};
@@ -233,6 +235,113 @@ impl Tally {
         let mut all = histogram::new();
         self.response.iter().flatten().for_each(|band| histogram::add(&mut all, band));
         all
+    }
+}
+
+/// What the workers of another process counted, as it is sent: every count as it is, and the moments from the instant at which all
+/// were to begin.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SentTally {
+    open: bool,
+    service: Vec<Option<String>>,
+    response: Vec<Option<String>>,
+    wake_late: Option<String>,
+    /// Ops, blobs, bytes, passes, syncs, their time, ops that came due while all were busy, processor time, time between ops.
+    numbers: [u64; 9],
+    counters: Counters,
+    first_apart: bool,
+    first_ops_ns: Vec<u64>,
+    /// Begin, end and last due instant after the agreed one.
+    moments: [i64; 3],
+    steps: Vec<(String, String)>,
+    counts: Vec<(String, u64, u64)>,
+}
+
+impl Tally {
+    /// To be sent to another process, whose workers began at the same instant.
+    pub fn sent(&self, instant: u64) -> Result<SentTally> {
+        let texts = |bands: &[Option<Box<Histogram>>]| -> Result<Vec<Option<String>>> {
+            bands.iter().map(|band| band.as_deref().map(histogram::encode).transpose()).collect()
+        };
+        let since = |moment: u64| moment.wrapping_sub(instant) as i64;
+        let steps =
+            self.steps.iter().map(|(name, times)| Ok(((*name).to_owned(), histogram::encode(times)?)));
+        Ok(SentTally {
+            open: self.open,
+            service: texts(&self.service)?,
+            response: texts(&self.response)?,
+            wake_late: self.wake_late.as_deref().map(histogram::encode).transpose()?,
+            numbers: [
+                self.ops,
+                self.blobs,
+                self.bytes,
+                self.passes,
+                self.syncs,
+                self.sync_ns,
+                self.busy_when_due,
+                self.cpu_ns,
+                self.aside_ns,
+            ],
+            counters: self.counters.clone(),
+            first_apart: self.first_apart,
+            first_ops_ns: self.first_ops_ns.clone(),
+            moments: [since(self.begin), since(self.end), since(self.last_due)],
+            steps: steps.collect::<Result<_>>()?,
+            counts: self.counts.iter().map(|(name, sum, ops)| ((*name).to_owned(), *sum, *ops)).collect(),
+        })
+    }
+}
+
+impl SentTally {
+    /// As if its workers had counted here, where all began at this instant.
+    pub fn received(self, instant: u64) -> Result<Tally> {
+        let times =
+            |text: Option<String>| text.map(|text| histogram::decode(&text).map(Box::new)).transpose();
+        let bands = |texts: Vec<Option<String>>| -> Result<[Option<Box<Histogram>>; BANDS.len()]> {
+            let all: Vec<_> = texts.into_iter().map(times).collect::<Result<_>>()?;
+            all.try_into().map_err(|_other| anyhow!("a tally of other bands"))
+        };
+        let moment = |since: i64| instant.saturating_add_signed(since);
+        let [ops, blobs, bytes, passes, syncs, sync_ns, busy_when_due, cpu_ns, aside_ns] = self.numbers;
+        let [begin, end, last_due] = self.moments.map(moment);
+        let step = |(name, text): (String, String)| Ok((interned(name), Box::new(histogram::decode(&text)?)));
+        Ok(Tally {
+            open: self.open,
+            service: bands(self.service)?,
+            response: bands(self.response)?,
+            ops,
+            blobs,
+            bytes,
+            passes,
+            counters: self.counters,
+            first_apart: self.first_apart,
+            first_ops_ns: self.first_ops_ns,
+            syncs,
+            sync_ns,
+            busy_when_due,
+            wake_late: times(self.wake_late)?,
+            begin,
+            end,
+            last_due,
+            cpu_ns,
+            steps: self.steps.into_iter().map(step).collect::<Result<_>>()?,
+            counts: self.counts.into_iter().map(|(name, sum, ops)| (interned(name), sum, ops)).collect(),
+            aside_ns,
+        })
+    }
+}
+
+/// A name of a step, kept for good: there are few of them.
+fn interned(name: String) -> &'static str {
+    static NAMES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    match names.iter().find(|known| **known == name) {
+        Some(known) => known,
+        None => {
+            let kept: &'static str = Box::leak(name.into_boxed_str());
+            names.push(kept);
+            kept
+        }
     }
 }
 

@@ -102,8 +102,8 @@ pub enum Source<'a> {
     Planned {
         /// The list; it begins again when the schedule is longer.
         list: &'a [PlannedOp],
-        /// The instants, and how many were taken.
-        schedule: &'a Mutex<(Schedule, usize)>,
+        /// The instants.
+        schedule: &'a Mutex<Schedule>,
     },
 }
 
@@ -193,9 +193,7 @@ impl<'a> Cursor<'a> {
             }
             Source::Planned { list, schedule } => {
                 let mut shared = schedule.lock().unwrap_or_else(PoisonError::into_inner);
-                let due = shared.0.next()?;
-                let place = shared.1;
-                shared.1 += 1;
+                let (place, due) = shared.next_op()?;
                 drop(shared);
                 let batches = list.len().div_ceil(self.batch).max(1);
                 let from = (place % batches) * self.batch;

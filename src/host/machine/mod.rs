@@ -22,8 +22,8 @@ pub use self::page_cache::{
 };
 pub use self::process::{Stat, started};
 pub use self::processor::{
-    Awake, booted, busy_ns, cores, keep_awake, process_cpu_ns, stolen, thread_cpu_ns, timestamp, uptime,
-    wake_me_on_time,
+    Awake, booted, busy_ns, cores, keep_awake, launchers_cores, process_cpu_ns, stolen, thread_cpu_ns,
+    timestamp, uptime, wake_me_on_time, wall_ns,
 };
 
 /// Lets nobody but this user read or enter what this process and those that it starts make from now on. To be called before there

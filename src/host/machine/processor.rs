@@ -16,6 +16,11 @@ pub fn uptime() -> Duration {
     START.get_or_init(Instant::now).elapsed()
 }
 
+/// The system's clock, in nanoseconds since 1970: to be compared with that of another host.
+pub fn wall_ns() -> i64 {
+    jiff::Timestamp::now().as_nanosecond() as i64
+}
+
 /// The wall-clock time as `2026-01-31T12:00:00Z`.
 pub fn timestamp() -> String {
     jiff::Timestamp::now().round(jiff::Unit::Second).map_or_else(|_| String::new(), |now| now.to_string())
@@ -24,6 +29,12 @@ pub fn timestamp() -> String {
 /// Processors this process may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Processors that the process may use which started this one.
+pub fn launchers_cores() -> Option<usize> {
+    let allowed = rustix::thread::sched_getaffinity(rustix::process::getppid()).ok()?;
+    Some(allowed.count() as usize)
 }
 
 /// Processor time used by the whole system since it was started, in nanoseconds: by the root of the CPU control

@@ -157,6 +157,14 @@ pub fn why_unwritable(dir: &Path) -> Option<std::io::Error> {
     written.err()
 }
 
+/// Removes the directory of a run that has died; nothing where it is not marked as ours, or somebody still uses it.
+pub fn remove_left(path: &Path) -> Option<()> {
+    let within = open_directory(path.parent()?).ok()?;
+    let name = CString::new(path.file_name()?.as_encoded_bytes()).ok()?;
+    mark::is_our_form(&name).then_some(())?;
+    Ours::find_stale(within, name)?.remove(path).ok()
+}
+
 /// Removes directories that are empty, innermost first.
 pub fn remove_if_empty(made: &[PathBuf]) {
     for dir in made {

@@ -92,6 +92,10 @@ fn context(plan: &Design, result: &RunResult) -> String {
         format!("{blobs} of median {median} ({}{cut})", units::bytes(corpus.bytes as f64))
     };
     let workers = units::counted(plan.workers, "worker");
+    let workers = match plan.clients {
+        1 => workers,
+        clients => format!("{workers} in each of {clients} clients"),
+    };
     let batch = if plan.batch > 1 { format!(", batches of {}", plan.batch) } else { String::new() };
     let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
     let aged = plan.phases.iter().any(|phase| phase.deed().is_some_and(|deed| deed.ages));

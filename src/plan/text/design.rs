@@ -36,8 +36,10 @@ pub struct Design {
     pub budget: Option<Duration>,
     /// The class asked for.
     pub durability: Durability,
-    /// Threads that work at once.
+    /// Threads that work at once, in each client.
     pub workers: usize,
+    /// Processes that do the run together. That is no part of the plan's text: it is how it was started.
+    pub clients: usize,
     /// Blobs in one op.
     pub batch: usize,
     /// In which order blobs are put.
@@ -159,11 +161,16 @@ impl Design {
         self.only_by.get(phase).is_none_or(|every| every.iter().all(names))
     }
 
-    /// How many workers do a phase at once, and how many blobs they were to have in an op.
+    /// The design of a run that so many clients did together; none stands for one.
+    pub fn by_clients(self, clients: usize) -> Design {
+        Design { clients: clients.max(1), ..self }
+    }
+
+    /// How many workers of all clients do a phase at once, and how many blobs they were to have in an op.
     pub fn hands_of(&self, phase: &Phase) -> (usize, usize) {
         match &phase.does {
             Does::Ops(load) | Does::Climbs(load) => {
-                (load.workers.unwrap_or(self.workers), self.batch_of(load))
+                (load.workers.unwrap_or(self.workers) * self.clients, self.batch_of(load))
             }
             Does::Deed(deed) => (if deed.by_all { self.workers } else { 1 }, 1),
         }

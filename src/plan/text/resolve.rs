@@ -90,6 +90,7 @@ impl Resolver<'_> {
             budget,
             durability: self.durability()?,
             workers: at_most("--workers", text.workers.unwrap_or(1), WORKERS_MAX)?,
+            clients: 1,
             batch: at_most("--batch", text.batch.unwrap_or(1), BATCH_MAX)?,
             fill_order: text.fill_order.unwrap_or_default(),
             rate: text.rate.map(|rate| positive_rate("--rate", rate)).transpose()?,

@@ -36,6 +36,10 @@ fn full() -> RunResult {
         rounds: vec![listed],
         ..of
     });
+    full.clients = serde_json::from_value(
+        json!([{"rank": 0, "host": "h", "processors": 2, "clock_offset_ns": 0, "clock_uncertainty_ns": 0}]),
+    )
+    .unwrap();
     full.pictures = serde_json::from_value(json!([{"store": "ref", "png": ""}])).unwrap();
     full.findings = serde_json::from_value(json!([
         {"store": "ref", "phase": "toy", "round": 1, "title": "t", "columns": [], "lines": [], "bearing": "holds", "verdict": "v"},

@@ -44,6 +44,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         blob_bytes_max: Some(LIMIT),
         totals: false,
         backup: Backup::None("keeps its items in memory: what must last is somewhere else"),
+        clients: Clients::Server,
         ..Caps::ALL
     },
     loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
@@ -73,9 +74,22 @@ struct Memcached {
     keeper: Mutex<Client>,
     /// The private server; stopped after everything above is gone.
     instance: Option<Instance>,
+    /// Whether another process has opened it.
+    joined: bool,
+}
+
+/// Connects as the process does that opened it; the items are that process's to remove.
+fn join(setup: &Setup, invitation: &Invitation) -> Result<Box<dyn Store>> {
+    let (address, prefix, expiry): (Address, String, String) = invitation.read()?;
+    let keeper = Mutex::new(Client::connect(&address, setup.op_timeout)?);
+    let op_timeout = setup.op_timeout;
+    Ok(Box::new(Memcached { address, prefix, expiry, op_timeout, keeper, instance: None, joined: true }))
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
+    if let Some(invitation) = setup.invitation {
+        return join(setup, invitation);
+    }
     let url = setup.options.text("url");
     let instance = if url.is_empty() { Some(Instance::start(setup)?) } else { None };
     let external = instance.is_none();
@@ -93,6 +107,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         op_timeout: setup.op_timeout,
         keeper: Mutex::new(keeper),
         instance,
+        joined: false,
     }))
 }
 
@@ -356,6 +371,10 @@ impl Store for Memcached {
         Ok(facts)
     }
 
+    fn invitation(&self) -> Result<Invitation> {
+        Invitation::of(&(&self.address, &self.prefix, &self.expiry))
+    }
+
     fn contact(&self) -> Option<Contact> {
         match &self.address {
             Address::Socket(path) => Some(Contact {
@@ -376,7 +395,7 @@ impl Store for Memcached {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Memcached { keeper, instance, prefix, .. } = *self;
+        let Memcached { keeper, instance, prefix, joined, .. } = *self;
         let mut keeper = keeper.into_inner().unwrap_or_else(PoisonError::into_inner);
         match instance {
             // Ended at once: it has nothing to save, and asked to stop it takes most of a second.
@@ -384,6 +403,7 @@ impl Store for Memcached {
                 drop(instance);
                 Ok(())
             }
+            None if joined => Ok(()),
             None => keeper.forget(&prefix),
         }
     }

@@ -92,6 +92,7 @@ pub(in crate::stores) const RAMDISK: Adapter = Adapter {
         persistent: false,
         totals: false,
         backup: Backup::None("keeps its files in memory: what must last is somewhere else"),
+        clients: IN_MEMORY,
         ..caps(options)
     },
     loss: |_, _| Losses { after_kill: Loss::All, after_power_cut: Loss::All },
@@ -133,6 +134,8 @@ pub(in crate::stores) const FOPEN: Adapter = Adapter {
     },
 };
 
+const IN_MEMORY: Clients = Clients::One("its file system in memory has no path by which others find it");
+
 /// Every file ends with a page that is not full, directories are pages too, and a put is there twice until its draft is renamed.
 fn ramdisk_bytes(setup: &Setup) -> u64 {
     const PAGE_BYTES: u64 = 4096;
@@ -150,6 +153,7 @@ fn caps(options: &Options) -> Caps {
         catalogue: false,
         one_transaction: None,
         backup: BACKUP,
+        clients: Clients::Directory,
         ..Caps::ALL
     }
 }
@@ -195,6 +199,8 @@ struct Files {
     sync_whole_filesystem: bool,
     durability: Durability,
     buffer_bytes: usize,
+    /// Tells this process's drafts from those of others in the directory, also of other hosts.
+    writer: String,
     sessions: AtomicU64,
     facts: Facts,
     has_failed: HasFailed,
@@ -225,6 +231,10 @@ fn files<const N: usize>(base: File, setup: &Setup, layout: Layout, facts: [(&st
         sync_whole_filesystem: setup.options.text("sync") == "syncfs",
         durability: setup.durability,
         buffer_bytes: setup.options.number("buffer") as usize,
+        writer: match setup.invitation {
+            Some(_) => format!("{:016x}", crate::host::place::fresh_seed()),
+            None => std::process::id().to_string(),
+        },
         sessions: AtomicU64::new(0),
         facts,
         has_failed: HasFailed::default(),
@@ -237,7 +247,7 @@ impl Store for Files {
         Ok(Box::new(FilesSession {
             store: self,
             // Unique among sessions: two writers with one draft would tear each other's blobs.
-            draft_name: format!(".draft-{}-{id}", std::process::id()),
+            draft_name: format!(".draft-{}-{id}", self.writer),
             buffer: vec![0; self.buffer_bytes],
             path: Vec::new(),
             draft: Vec::new(),
@@ -263,6 +273,11 @@ impl Store for Files {
             return Err(Error::Unsupported("a backup of files in memory"));
         }
         Ok(copy_tree(&self.dir, to)?)
+    }
+
+    /// Whoever sees the directory needs nothing else.
+    fn invitation(&self) -> Result<Invitation> {
+        Invitation::of(&())
     }
 
     fn memory_bytes(&self) -> Result<Option<u64>> {

@@ -11,7 +11,7 @@ use super::Trouble;
 const PORT: u16 = 5432;
 
 /// Where a server listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Place {
     /// The directory of its Unix socket, and the port that is part of the socket's name.
     Directory(PathBuf, u16),
@@ -20,7 +20,7 @@ pub(crate) enum Place {
 }
 
 /// What a connection needs to know.
-#[derive(Clone)]
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Config {
     pub(crate) place: Place,
     pub(crate) user: String,

@@ -89,6 +89,10 @@ fn caps(_: &Options) -> Caps {
         blob_bytes_max: None,
         totals: false,
         backup: BACKUP,
+        clients: Clients::ServerBut(
+            Durability::OnSync,
+            "in the class on-sync, flushes are switched for the whole server, and clients would switch them in each other's way",
+        ),
         ..Caps::ALL
     }
 }
@@ -121,7 +125,7 @@ fn integrity(options: &Options, durability: Durability) -> Integrity {
 }
 
 /// What brings writes to stable storage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 enum Flush {
     /// Nothing is promised.
     Never,
@@ -148,13 +152,46 @@ struct Redis {
     keeper: Mutex<Client>,
     /// The private server; stopped after everything above is gone.
     instance: Option<Instance>,
+    /// Whether another process has opened it.
+    joined: bool,
 }
 
 /// How long a private server may take to end: it may write a snapshot of everything. Whatever else the keeper asks is answered at
 /// once, or the server was stopped: then it is given up like any op.
 const SNAPSHOT_PATIENCE: Duration = Duration::from_secs(600);
 
+/// What another process needs: how to connect, what our keys begin with, and what brings writes to stable storage.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Way {
+    address: Address,
+    login: Login,
+    name: String,
+    flush: Flush,
+}
+
+/// Connects as the process does that opened it; the keys are that process's to remove.
+fn join(setup: &Setup, flavour: &'static Flavour, invitation: &Invitation) -> Result<Box<dyn Store>> {
+    let Way { address, login, name, flush } = invitation.read()?;
+    Ok(Box::new(Redis {
+        keeper: Mutex::new(Client::connect(&address, &login, setup.op_timeout)?),
+        address,
+        login,
+        prefix: format!("{name}:"),
+        name,
+        durability: setup.durability,
+        flush,
+        flushing: Mutex::new(0),
+        op_timeout: setup.op_timeout,
+        flavour,
+        instance: None,
+        joined: true,
+    }))
+}
+
 fn open(setup: &Setup, flavour: &'static Flavour) -> Result<Box<dyn Store>> {
+    if let Some(invitation) = setup.invitation {
+        return join(setup, flavour, invitation);
+    }
     let url = setup.options.text("url");
     let instance = if url.is_empty() { Some(Instance::start(setup, flavour)?) } else { None };
     let (address, login) = match &instance {
@@ -190,6 +227,7 @@ fn open(setup: &Setup, flavour: &'static Flavour) -> Result<Box<dyn Store>> {
         flavour,
         keeper: Mutex::new(keeper),
         instance,
+        joined: false,
     }))
 }
 
@@ -215,6 +253,19 @@ impl Redis {
 impl Store for Redis {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         Ok(Box::new(RedisSession { store: self, client: self.connect()? }))
+    }
+
+    /// Where flushes are switched on and off for the whole server, two processes would switch them in each other's way.
+    fn invitation(&self) -> Result<Invitation> {
+        if self.flush == Flush::Switched {
+            return Err(Error::Unsupported("the class on-sync for several processes"));
+        }
+        Invitation::of(&Way {
+            address: self.address.clone(),
+            login: self.login.clone(),
+            name: self.name.clone(),
+            flush: self.flush,
+        })
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -299,7 +350,7 @@ impl Store for Redis {
     }
 
     fn remove(self: Box<Self>) -> Result<()> {
-        if self.instance.is_none() {
+        if self.instance.is_none() && !self.joined {
             instance::remove_name(&mut self.keeper(), &self.name)?;
         }
         self.end(false)

@@ -217,6 +217,7 @@ fn caps(options: &Options, shape: &Shape) -> Caps {
         one_transaction: Some(view(options)),
         blob_bytes_max: Some(shape.limit()),
         backup: BACKUP,
+        clients: Clients::Server,
         ..Caps::ALL
     }
 }
@@ -303,11 +304,34 @@ struct Postgres {
     sessions: Arc<()>,
     /// A database that is ours, in a server that candidates share.
     own_database: Option<String>,
+    /// Whether another process has opened it.
+    joined: bool,
     /// Used after everything above is gone.
     host: Host<Instance>,
 }
 
+/// Connects as the process does that opened it, with the same settings; the schema is that process's to make and to remove.
+fn join(setup: &Setup, shape: Shape, invitation: &Invitation) -> Result<Box<dyn Store>> {
+    let (config, schema): (Config, String) = invitation.read()?;
+    Ok(Box::new(Postgres {
+        key_form: KeyForm::of(setup.options),
+        lazy_delete: setup.options.text("delete") == "lazy",
+        durability: setup.durability,
+        keeper: Mutex::new(Client::connect(&config)?),
+        config,
+        schema,
+        sessions: Arc::default(),
+        own_database: None,
+        joined: true,
+        host: Host::Theirs,
+        shape,
+    }))
+}
+
 fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
+    if let Some(invitation) = setup.invitation {
+        return join(setup, shape, invitation);
+    }
     let url = setup.options.text("url");
     let patience = setup.op_timeout + SOCKET_PATIENCE;
     let host =
@@ -356,6 +380,7 @@ fn open(setup: &Setup, shape: Shape) -> Result<Box<dyn Store>> {
         schema,
         sessions: Arc::default(),
         own_database,
+        joined: false,
         host,
         shape,
     };
@@ -480,6 +505,10 @@ impl Store for Postgres {
         })
     }
 
+    fn invitation(&self) -> Result<Invitation> {
+        Invitation::of(&(&self.config, &self.schema))
+    }
+
     fn open_catalogue(&self) -> Result<()> {
         let mut keeper = self.keeper();
         keeper.run(catalogue::TABLE)?;
@@ -602,6 +631,9 @@ impl Store for Postgres {
     }
 
     fn remove(self: Box<Self>) -> Result<()> {
+        if self.joined {
+            return self.close();
+        }
         let drop_schema = format!("DROP SCHEMA {} CASCADE", self.schema);
         if let (Host::Shared(instance), Some(database)) = (&self.host, &self.own_database) {
             let (instance, database) = (Arc::clone(instance), database.clone());

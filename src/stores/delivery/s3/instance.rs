@@ -71,6 +71,40 @@ fn version_of(product: Product, said: &str) -> String {
     format!("{} {version}", product.program().name)
 }
 
+/// How another process reaches the same bucket, with the keys.
+#[derive(serde::Serialize, serde::Deserialize)]
+pub(super) struct Way {
+    url: String,
+    key: String,
+    secret: String,
+    token: Option<String>,
+}
+
+impl Way {
+    pub(super) fn of(access: &Access) -> Way {
+        let Access { bucket, credentials, .. } = access;
+        Way {
+            url: bucket.base_url().to_string(),
+            key: credentials.key().to_owned(),
+            secret: credentials.secret().to_owned(),
+            token: credentials.token().map(str::to_owned),
+        }
+    }
+
+    pub(super) fn access(self, setup: &Setup) -> Result<Access> {
+        let Way { url, key, secret, token } = self;
+        [Some(&secret), token.as_ref()]
+            .into_iter()
+            .flatten()
+            .for_each(|secret| crate::shown::remember_secret(secret));
+        let credentials = match token {
+            Some(token) => Credentials::new_with_token(key, secret, token),
+            None => Credentials::new(key, secret),
+        };
+        access(&buffer::parse(&url, "S3")?, credentials, setup)
+    }
+}
+
 /// How to reach the bucket that a URL names.
 fn access(url: &Url, credentials: Credentials, setup: &Setup) -> Result<Access> {
     let shown = crate::shown::without_passwords(url.as_str());

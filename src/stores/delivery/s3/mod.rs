@@ -47,6 +47,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         backup: Backup::None(
             "its protocol has no request for a backup: versions and replicas are its provider's",
         ),
+        clients: Clients::Server,
         ..Caps::ALL
     },
     loss: |_, _| Losses { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites },
@@ -66,6 +67,8 @@ struct S3 {
     part_bytes: usize,
     /// The private server.
     instance: Option<Instance>,
+    /// Whether another process has opened it.
+    joined: bool,
 }
 
 /// What a server of the user's does is its owner's choice.
@@ -73,7 +76,23 @@ fn integrity(options: &Options, _: Durability) -> Integrity {
     if options.text("url").is_empty() { Product::of(options).integrity() } else { Integrity::Unknown }
 }
 
+/// Talks to the bucket as the process does that opened it; the objects are that process's to remove.
+fn join(setup: &Setup, invitation: &Invitation) -> Result<Box<dyn Store>> {
+    let (way, prefix): (instance::Way, String) = invitation.read()?;
+    Ok(Box::new(S3 {
+        access: way.access(setup)?,
+        blobs: format!("{prefix}b/"),
+        prefix,
+        part_bytes: setup.options.number("multipart") as usize,
+        instance: None,
+        joined: true,
+    }))
+}
+
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
+    if let Some(invitation) = setup.invitation {
+        return join(setup, invitation);
+    }
     let url = setup.options.text("url");
     let instance = if url.is_empty() { Some(Instance::start(setup)?) } else { None };
     let access = match &instance {
@@ -93,6 +112,7 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         prefix,
         part_bytes: setup.options.number("multipart") as usize,
         instance,
+        joined: false,
     }))
 }
 
@@ -120,6 +140,10 @@ impl Store for S3 {
         Ok(facts)
     }
 
+    fn invitation(&self) -> Result<Invitation> {
+        Invitation::of(&(instance::Way::of(&self.access), &self.prefix))
+    }
+
     fn servers(&self) -> Vec<&crate::host::server::Server> {
         self.instance.iter().map(Instance::server).collect()
     }
@@ -138,7 +162,7 @@ impl Store for S3 {
     }
 
     fn remove(self: Box<Self>) -> Result<()> {
-        if self.instance.is_none() {
+        if self.instance.is_none() && !self.joined {
             instance::remove_prefix(&mut Client::new(&self.access), &self.prefix)?;
         }
         self.close()

@@ -54,7 +54,8 @@ pub(in crate::stores) struct Web {
     pub(in crate::stores) target: Target,
     /// What the server calls itself.
     pub(in crate::stores) version: String,
-    sockets: SocketDir,
+    /// Theirs, where they are ours.
+    sockets: Option<SocketDir>,
     /// Whether it has started all processes that it serves by.
     has_fixed_processes: bool,
 }
@@ -111,7 +112,24 @@ impl Web {
         if let Some(wanted) = processes {
             last.wait_for_processes(wanted, START_PATIENCE)?;
         }
-        Ok(Web { servers, target, version, sockets, has_fixed_processes: processes.is_some() })
+        Ok(Web { servers, target, version, sockets: Some(sockets), has_fixed_processes: processes.is_some() })
+    }
+
+    /// A server that another process has started and will stop; without TLS.
+    pub(super) fn of_others(setup: &Setup, address: Address) -> Result<Web> {
+        let target = Target {
+            endpoint: Endpoint { address, tls: None },
+            version: version(setup.options),
+            keep_alive: setup.options.flag("keepalive"),
+            timeout: setup.op_timeout,
+        };
+        Ok(Web {
+            servers: Vec::new(),
+            target,
+            version: String::new(),
+            sockets: None,
+            has_fixed_processes: false,
+        })
     }
 
     /// By how many processes it serves, as counted: the web server, and PHP beside it. A server that has none beside its first

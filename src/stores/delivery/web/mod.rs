@@ -13,6 +13,8 @@ mod visitor;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 #[cfg(any(feature = "page", feature = "seaweedfs"))]
 pub(in crate::stores) use self::certificate::{Certificate, OPENSSL};
 use self::client::{Client, Target};
@@ -27,6 +29,7 @@ use crate::store::*;
 use crate::stores::common::servers::CONNECTION;
 use crate::stores::files::directories as files;
 use crate::units::parse_bytes;
+use crate::wire::buffer::Address;
 
 const APACHE: Program = Program {
     name: "apache2",
@@ -436,11 +439,60 @@ fn caps(behind: &Behind, front: Front, content: Content, options: &Options) -> C
         blob_bytes_max,
         totals: false,
         backup: HANDS_OUT,
+        clients: clients(content, options),
         ..inner
     }
 }
 
 const HANDS_OUT: Backup = Backup::None("hands out what another store keeps, which is what is backed up");
+
+/// Who may visit beside the process that opened it: of files, whoever sees their directory.
+fn clients(content: Content, options: &Options) -> Clients {
+    if !matches!(content, Content::Files) {
+        Clients::One("the scripts and what they ask are known to the process that wrote them")
+    } else if options.flag(TLS.name) {
+        Clients::One("its throwaway certificate is known to the process that made it")
+    } else if options.flag(REVALIDATE.name) {
+        Clients::One("what visitors keep is in one process")
+    } else if options.text(MEDIUM.name) == MEMORY {
+        Clients::One("its file system in memory has no path by which others find it")
+    } else {
+        Clients::Directory
+    }
+}
+
+/// What a visitor in another process needs: where the server listens, and what the path of every request begins with, which is a
+/// secret.
+#[derive(Serialize, Deserialize)]
+struct Way {
+    address: Address,
+    prefix: String,
+}
+
+/// Visits a server that another process has started.
+fn join(
+    setup: &Setup,
+    behind: &Behind,
+    front: Front,
+    content: Content,
+    invitation: &Invitation,
+) -> Result<Box<dyn Store>> {
+    let Way { address, prefix } = invitation.read()?;
+    let secret = prefix.trim_matches('/');
+    Ok(Box::new(Delivery {
+        behind: behind.open(setup, &setup.dir.join("blobs").join(secret))?,
+        cache: None,
+        web: Web::of_others(setup, address)?,
+        front,
+        route: Route::Directory,
+        prefix,
+        copies: None,
+        scripts: None,
+        timed: false,
+        caps: caps(behind, front, content, setup.options),
+        blob_bytes_max: setup.blob_bytes_max,
+    }))
+}
 
 fn loss(behind: &Behind, options: &Options, durability: Durability) -> Losses {
     (behind.adapter.loss)(&behind.options(options), durability)
@@ -503,6 +555,9 @@ enum Route {
 }
 
 fn open(setup: &Setup, behind: &Behind, front: Front, content: Content) -> Result<Box<dyn Store>> {
+    if let Some(invitation) = setup.invitation {
+        return join(setup, behind, front, content, invitation);
+    }
     // What nobody asks a web server for need not be unknown, and may be on command lines.
     let blobs = setup.dir.join("blobs");
     let blobs = if matches!(content, Content::Files) { secret_directory(&blobs)? } else { blobs };
@@ -586,6 +641,13 @@ impl Store for Delivery {
             facts.extend(scripts.facts(&mut client, &self.prefix)?);
         }
         Ok(facts)
+    }
+
+    fn invitation(&self) -> Result<Invitation> {
+        Invitation::of(&Way {
+            address: self.web.target.endpoint.address.clone(),
+            prefix: self.prefix.clone(),
+        })
     }
 
     fn settle(&self) -> Result<()> {

@@ -1,0 +1,78 @@
+//! `blobwise run` started by a launcher of MPI: rank 0 does the run, and the others do what it says.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Result, bail};
+
+use super::run::{Flags, Signals, program};
+use super::{Ended, collection, eprint};
+use crate::engine::clients::{Clients, Introduction, Served};
+use crate::engine::workers::clock::HostClock;
+use crate::host::machine;
+use crate::host::ranks::{self, Post, Whereabouts};
+use crate::result::Program;
+
+/// Runs the command: alone, as rank 0 of several, or as one of the others.
+pub fn main(flags: &Flags) -> Result<Ended> {
+    match ranks::begin()? {
+        None => collection::main(flags, None),
+        Some(post) if post.rank() == 0 => lead(flags, post),
+        Some(post) => follow(post),
+    }
+}
+
+fn introduction() -> Introduction {
+    let Program { version, build, .. } = program();
+    let program = format!("blobwise {version} ({build} build)");
+    Introduction { program, whereabouts: Whereabouts::here() }
+}
+
+fn lead(flags: &Flags, post: Box<dyn Post>) -> Result<Ended> {
+    let own = introduction();
+    let bound = own.whereabouts.processors;
+    if let Some(all) = machine::launchers_cores().filter(|all| bound < *all) {
+        eprint(&format!(
+            "the launcher lets rank 0 use {bound} of {all} processors, and servers that it starts have no others: `mpirun --bind-to none` \
+             lets them have all"
+        ));
+    }
+    let clients = Clients::gather(post, own)?;
+    let outcome = collection::main(flags, Some(&clients));
+    let lost = clients.lost();
+    // Where all are being ended, nobody listens any more.
+    if !matches!(outcome, Ok(Ended::Stopped(_))) {
+        clients.end();
+    }
+    match (outcome, lost) {
+        (Ok(Ended::Well), Some(why)) => {
+            eprint(&format!("{why}; what was measured is kept"));
+            Ok(Ended::Failed)
+        }
+        (outcome, _) => outcome,
+    }
+}
+
+/// Does what rank 0 says. Nothing is printed but an error: the report is rank 0's.
+fn follow(post: Box<dyn Post>) -> Result<Ended> {
+    let signals = Signals::listen()?;
+    let stop: &AtomicBool = signals.stop();
+    let clock = HostClock::best();
+    let served = Served {
+        post: post.as_ref(),
+        clock: &clock,
+        wall: &machine::wall_ns,
+        introduction: introduction(),
+        stop,
+    };
+    let outcome = served.serve();
+    match outcome {
+        Ok(()) => {
+            post.end();
+            Ok(Ended::Well)
+        }
+        Err(_stopped) if stop.load(Ordering::Relaxed) => {
+            Ok(Ended::Stopped(signals.received().unwrap_or(signal_hook::consts::SIGTERM)))
+        }
+        Err(error) => bail!("client {}: {error:#}", post.rank()),
+    }
+}

@@ -1,0 +1,100 @@
+//! What several clients cannot do together, said before anything is made.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use super::Introduction;
+use crate::plan::{Candidate, Plan, class_of};
+use crate::store::{Clients, Kind};
+
+/// Refuses a plan that these processes cannot do together.
+pub(super) fn plan(plan: &Plan, all: &[Introduction]) -> Result<()> {
+    let clients = all.len();
+    if plan.limits_memory() {
+        bail!(
+            "memory is limited for one client, and this run has {clients}: leave out --memory, --memory-sweep and phases with `memory`, or \
+             start it without the launcher"
+        );
+    }
+    if plan.pin_apart {
+        bail!("`--pin-apart` is for one client, and this run has {clients}: let the launcher bind them");
+    }
+    if let Some(candidate) = plan.candidates.iter().find(|candidate| candidate.on().is_some()) {
+        bail!(
+            "`{}` lies on a file system that is made for one client (`--on`), and this run has {clients}",
+            candidate.label
+        );
+    }
+    let why = |candidate| why_alone(plan, candidate);
+    let alone: Vec<String> = plan.candidates.iter().filter_map(why).collect();
+    if !alone.is_empty() {
+        let shared = plan.candidates.iter().filter(|candidate| why(candidate).is_none());
+        let some: Vec<&str> = shared.map(|candidate| candidate.label.as_str()).collect();
+        let others = match some.is_empty() {
+            true => "name others with --stores".to_owned(),
+            false => format!("of this plan these can be: --stores {}", some.join(",")),
+        };
+        bail!("{clients} clients cannot share {}; {others}", alone.join("; "));
+    }
+    let [first, others @ ..] = all else { return Ok(()) };
+    let Some(far) = others.iter().find(|other| !other.whereabouts.reaches_its_loopback(&first.whereabouts))
+    else {
+        return Ok(());
+    };
+    match plan.candidates.iter().find(|candidate| is_private(candidate)) {
+        Some(candidate) => bail!(
+            "the private server of `{}` listens for its own host alone, and a client on `{}` is on another host or network than rank 0 on \
+             `{}`: start a server there and give its URL (`--set {}.url=...`), where the store has one, or leave it out",
+            candidate.label,
+            far.whereabouts.name,
+            first.whereabouts.name,
+            candidate.adapter.name
+        ),
+        None => Ok(()),
+    }
+}
+
+fn caps(candidate: &Candidate) -> crate::store::Caps {
+    (candidate.adapter.caps)(&candidate.options)
+}
+
+/// Why a candidate is for one client, if it is.
+fn why_alone(plan: &Plan, candidate: &Candidate) -> Option<String> {
+    let is_in = |class| {
+        let of_phases = plan.phases.iter().filter(|phase| phase.writes());
+        of_phases.into_iter().any(|phase| class_of(candidate, phase.class, plan.durability) == class)
+    };
+    let why = match caps(candidate).clients {
+        Clients::One(why) => why,
+        Clients::ServerBut(class, why) if is_in(class) => why,
+        Clients::ServerBut(..) | Clients::Server | Clients::Each | Clients::Directory => return None,
+    };
+    let why = match candidate.adapter.kind {
+        Kind::Embedded | Kind::Technique => "a library in one process, which has its files alone",
+        _ => why,
+    };
+    Some(format!("`{}` ({why})", candidate.label))
+}
+
+/// Whether it has a server that was started for it.
+fn is_private(candidate: &Candidate) -> bool {
+    let traits = candidate.traits();
+    traits.has_process && !traits.is_external
+}
+
+/// Refuses candidates that need the run's directory where a client does not see it.
+pub(super) fn directory(plan: &Plan, is_seen: bool, dir: &Path, client: &str) -> Result<()> {
+    if is_seen {
+        return Ok(());
+    }
+    match plan.candidates.iter().find(|candidate| caps(candidate).clients == Clients::Directory) {
+        Some(candidate) => bail!(
+            "{client} does not see `{}`, in which `{}` keeps its files: name a directory with --dir that is shared by all hosts under the \
+             same path, or leave the store out",
+            dir.display(),
+            candidate.label
+        ),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,351 @@
+//! Clients in one process: real workers, real stores, and channels in place of MPI.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use super::*;
+use crate::corpus::{Content, Request, Sizes, Source};
+use crate::engine::ops::{Deal, lists};
+use crate::engine::resources::Idle;
+use crate::host::ranks::Whereabouts;
+use crate::plan::{Arrivals, Length, Load, Order as Orders, PlanText, Use, defaults};
+use crate::store::{Caps, Common, Durability, Mode, Options};
+use crate::stores;
+
+/// What one process of several has of the way to the others.
+#[derive(Debug)]
+struct Channels {
+    rank: usize,
+    to: HashMap<usize, Sender<Vec<u8>>>,
+    from: HashMap<usize, Mutex<Receiver<Vec<u8>>>>,
+}
+
+impl Post for Channels {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn ranks(&self) -> usize {
+        self.to.len() + 1
+    }
+
+    fn send(&self, to: usize, message: &[u8]) -> Result<()> {
+        self.to[&to].send(message.to_vec()).map_err(|_gone| anyhow!("nobody is there"))
+    }
+
+    fn received(&self, from: usize) -> Result<Option<Vec<u8>>> {
+        Ok(self.from[&from].lock().unwrap().try_recv().ok())
+    }
+
+    fn end(self: Box<Self>) {}
+}
+
+/// Ways from rank 0 to all others and back.
+fn star(ranks: usize) -> Vec<Channels> {
+    let mut all: Vec<Channels> =
+        (0..ranks).map(|rank| Channels { rank, to: HashMap::new(), from: HashMap::new() }).collect();
+    for rank in 1..ranks {
+        for (one, other) in [(0, rank), (rank, 0)] {
+            let (sender, receiver) = channel();
+            all[one].to.insert(other, sender);
+            all[other].from.insert(one, Mutex::new(receiver));
+        }
+    }
+    // Each but rank 0 knows of one other; it has as many as there are.
+    all
+}
+
+/// A clock that is ahead of this machine's.
+struct Ahead(HostClock, u64);
+
+impl Clock for Ahead {
+    fn now(&self) -> u64 {
+        self.0.now() + self.1
+    }
+
+    fn sleep_until(&self, moment: u64) {
+        self.0.sleep_until(moment.saturating_sub(self.1));
+    }
+}
+
+fn introduction() -> Introduction {
+    Introduction { program: "this".to_owned(), whereabouts: Whereabouts::here() }
+}
+
+const PLAN: &str =
+    "stores = [\"null\"]\nphases = [\"fill\"]\n[corpus]\nsource = \"uniform:1kB-9kB\"\nblobs = 400\n";
+
+/// What a test does with the clients of rank 0, a corpus of a plan and a directory.
+type Test<'a> = &'a (dyn Fn(&Clients, &Corpus, &HostClock, &std::path::Path) + Sync);
+
+/// Stops those who serve, however a test ends.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Has others serve, each with a clock that is ahead by so much, and does a test as rank 0.
+fn with_clients(ahead: &[u64], test: Test<'_>) {
+    let mut posts = star(ahead.len() + 1).into_iter();
+    let own = posts.next().unwrap();
+    let stop = AtomicBool::new(false);
+    let dir = tempfile::tempdir_in(".").unwrap();
+    std::thread::scope(|scope| {
+        // A test that fails must not wait for those who wait for it.
+        let _ends = Ends(&stop);
+        for (post, ahead) in posts.zip(ahead) {
+            let stop = &stop;
+            scope.spawn(move || {
+                let clock = Ahead(HostClock::best(), *ahead);
+                let wall = || machine::wall_ns() + *ahead as i64;
+                let served =
+                    Served { post: &post, clock: &clock, wall: &wall, introduction: introduction(), stop };
+                let served = served.serve();
+                assert!(served.is_ok() || stop.load(Ordering::Relaxed), "{served:?}");
+            });
+        }
+        let clients = Clients::gather(Box::new(own), introduction()).unwrap();
+        let mut plan = PlanText::parse(PLAN).unwrap().resolve(true).unwrap();
+        plan.clients = clients.count();
+        let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
+        clients.check(&plan).unwrap();
+        clients.prepare(&plan, std::slice::from_ref(&corpus), dir.path()).unwrap();
+        let clock = HostClock::best();
+        test(&clients, &corpus, &clock, dir.path());
+        clients.end();
+    });
+}
+
+fn load(kind: OpKind, order: Orders) -> Load {
+    Load { order, ..Load::of(kind, Length::Pilot) }
+}
+
+/// A job on a store of its own for each: what all counted, and what each did.
+fn done(
+    clients: &Clients,
+    (corpus, clock, dir): (&Corpus, &HostClock, &std::path::Path),
+    state: &State,
+    job: &Job,
+) -> Result<(Tally, Vec<ClientRound>)> {
+    let options = Options::default();
+    let common = Common::new(dir.to_owned());
+    let setup = Setup {
+        dir,
+        common: &common,
+        mode: Mode::Create,
+        durability: Durability::None,
+        cache_bytes: 0,
+        fits: true,
+        blob_bytes_max: corpus.largest(),
+        store_bytes_max: corpus.bytes(),
+        keys_max: corpus.blobs() + 1,
+        workers: 2 * clients.count(),
+        op_timeout: Duration::from_secs(5),
+        options: &options,
+        invitation: None,
+    };
+    let store = (stores::NULL.open)(&setup).unwrap();
+    let stop = AtomicBool::new(false);
+    let crew = Crew {
+        clock,
+        store: store.as_ref(),
+        keys: &corpus.keys,
+        contents: &corpus.contents,
+        workers: 2,
+        stranger: None,
+        uploads: None,
+        one_transaction: false,
+        apart: None,
+        appointment: None,
+        stop: &stop,
+    };
+    let shared = Shared { setup, adapter: "null", way: Way::Each, corpus_index: 0, corpus, state };
+    clients.run(crew, &shared, job, &mut [Meter::new(None, Idle::default())])
+}
+
+#[test]
+fn all_do_their_parts_and_every_op_is_counted_once() {
+    with_clients(&[0, 5_000_000_000, 77], &|clients, corpus, clock, dir| {
+        let mut state = State::empty(corpus);
+        let hands = 2 * clients.count();
+        let puts = lists(&load(OpKind::Put, Orders::Sequential), &state, 400, 1, Deal::Own(hands), 7);
+        let job = Job::once(puts);
+        let (tally, rows) = done(clients, (corpus, clock, dir), &state, &job).unwrap();
+        assert_eq!((tally.ops, tally.bytes, tally.counters.errors), (400, corpus.bytes(), 0));
+        assert_eq!(rows.iter().map(|row| row.ops).collect::<Vec<u64>>(), [100; 4]);
+        // The first op of each worker is kept apart: all others are in the histogram, each once.
+        assert_eq!((tally.first_ops_ns.len(), tally.service().len()), (hands, 400 - hands as u64));
+        job.lists.iter().flatten().for_each(|op| state.apply(op));
+        // What another one has put is there to be read, and nothing else is.
+        let reads = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, Deal::Own(hands), 9);
+        let (tally, _) = done(clients, (corpus, clock, dir), &state, &Job::once(reads)).unwrap();
+        assert_eq!((tally.ops, tally.bytes, tally.counters.errors), (400, corpus.bytes(), 0));
+    });
+}
+
+#[test]
+fn a_schedule_is_shared_and_no_op_is_left_out() {
+    with_clients(&[0, 1_000], &|clients, corpus, clock, dir| {
+        let mut state = State::empty(corpus);
+        state.alive.fill(true);
+        let list = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, Deal::Shared, 7);
+        let open = Open {
+            arrivals: Arrivals::Poisson,
+            ops_per_s: 4000.0,
+            seconds: f64::INFINITY,
+            ops_max: 400,
+            seed: 3,
+            part: Slice::WHOLE,
+        };
+        let job = Job { open: Some(open), use_bytes: Use::Touch, ..Job::once(list) };
+        let (tally, rows) = done(clients, (corpus, clock, dir), &state, &job).unwrap();
+        assert_eq!((tally.ops, tally.bytes, tally.counters.errors), (400, corpus.bytes(), 0));
+        assert_eq!(rows.iter().map(|row| row.ops).collect::<Vec<u64>>(), [134, 133, 133]);
+        // No response can be shorter than the service, whatever the clocks say.
+        assert!(tally.response().max() >= tally.service().min());
+    });
+}
+
+#[test]
+fn a_clock_that_is_ahead_is_found() {
+    const AHEAD: u64 = 3_600_000_000_000;
+    with_clients(&[AHEAD, 0], &|clients, corpus, clock, dir| {
+        let stop = AtomicBool::new(false);
+        let known = clients.known(clock, &stop).unwrap();
+        for (client, ahead) in known.iter().zip([0, AHEAD as i64, 0]) {
+            let wrong = (client.clock_offset_ns - ahead).unsigned_abs();
+            // Two readings of the system's clock and of ours are a moment apart.
+            assert!(wrong <= client.clock_uncertainty_ns + 1_000_000, "{client:?}");
+        }
+        // Everybody began at the same instant all the same: an hour would be an hour.
+        let mut state = State::empty(corpus);
+        state.alive.fill(true);
+        let reads = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, Deal::Own(6), 9);
+        let (tally, rows) = done(clients, (corpus, clock, dir), &state, &Job::once(reads)).unwrap();
+        assert!(rows.iter().all(|row| row.begin_ns < 5_000_000_000), "{rows:?}");
+        assert!(tally.seconds(6) < 10.0);
+    });
+}
+
+#[test]
+fn what_four_processes_send_adds_up_to_what_one_would_have_counted() {
+    use crate::engine::workers::tally::Times;
+    use crate::judge::histogram::BANDS;
+    let tally = || Tally::new([true; BANDS.len()], true);
+    let mut whole = tally();
+    let mut parts = [tally(), tally(), tally(), tally()];
+    // Every tally keeps its first op apart: the whole has had one, and so has each part.
+    for tally in parts.iter_mut().chain([&mut whole]) {
+        tally.first_apart = false;
+    }
+    for op in 0_u64..100_000 {
+        let start = op * 10_007;
+        let times = Times { due: start - start.min(op % 977), start, end: start + 1 + op * op % 5_000_003 };
+        for tally in [&mut parts[op as usize % 4], &mut whole] {
+            tally.record(op as usize % BANDS.len(), times);
+            tally.step("connect", op % 1013);
+            tally.ops += 1;
+            (tally.blobs, tally.bytes, tally.syncs) =
+                (tally.blobs + 1, tally.bytes + op, tally.syncs + op % 2);
+            tally.counters.retries += op % 3;
+        }
+    }
+    let mut all: Option<Tally> = None;
+    for part in &parts {
+        let line = serde_json::to_string(&part.sent(5).unwrap()).unwrap();
+        let sent: crate::engine::workers::tally::SentTally = serde_json::from_str(&line).unwrap();
+        let received = sent.received(5).unwrap();
+        match &mut all {
+            Some(all) => all.add(&received),
+            None => all = Some(received),
+        }
+    }
+    let all = all.unwrap();
+    assert_eq!(all.service(), whole.service());
+    assert_eq!(all.response(), whole.response());
+    assert_eq!(all.histograms().unwrap(), whole.histograms().unwrap());
+    let numbers = |tally: &Tally| (tally.ops, tally.blobs, tally.bytes, tally.syncs, tally.counters.clone());
+    assert_eq!(numbers(&all), numbers(&whole));
+}
+
+#[test]
+fn one_that_cannot_open_the_store_ends_the_job_for_all_and_the_next_is_done() {
+    with_clients(&[0, 0], &|clients, corpus, clock, dir| {
+        let mut state = State::empty(corpus);
+        state.alive.fill(true);
+        let reads = lists(&load(OpKind::Get, Orders::Once), &state, 400, 1, Deal::Own(6), 9);
+        // A corpus that was never announced: the others cannot have it.
+        let whole = Corpus::build(&Request {
+            source: Source::Synthetic {
+                name: "other".to_owned(),
+                sizes: Sizes::Fixed(9000),
+                content: Content::Random,
+            },
+            blobs_max: Some(400),
+            bytes_max: None,
+            seed: 1,
+        })
+        .unwrap();
+        let job = Job::once(reads);
+        let options = defaults(stores::NULL);
+        let common = Common::new(dir.to_owned());
+        let setup = Setup {
+            dir,
+            common: &common,
+            mode: Mode::Create,
+            durability: Durability::None,
+            cache_bytes: 0,
+            fits: true,
+            blob_bytes_max: 9000,
+            store_bytes_max: 9000 * 400,
+            keys_max: 401,
+            workers: 6,
+            op_timeout: Duration::from_secs(5),
+            options: &options,
+            invitation: None,
+        };
+        let store = (stores::NULL.open)(&setup).unwrap();
+        let stop = AtomicBool::new(false);
+        let crew = Crew {
+            clock,
+            store: store.as_ref(),
+            keys: &whole.keys,
+            contents: &whole.contents,
+            workers: 2,
+            stranger: None,
+            uploads: None,
+            one_transaction: false,
+            apart: None,
+            appointment: None,
+            stop: &stop,
+        };
+        let shared =
+            Shared { setup, adapter: "null", way: Way::Each, corpus_index: 9, corpus: &whole, state: &state };
+        let refused = clients.run(crew, &shared, &job, &mut [Meter::new(None, Idle::default())]);
+        let why = format!("{:#}", refused.unwrap_err());
+        assert!(why.contains("client 1 on") && why.contains("never announced"), "{why}");
+        assert_eq!(clients.lost(), None);
+        assert_eq!(done(clients, (corpus, clock, dir), &state, &job).unwrap().0.ops, 400);
+    });
+}
+
+#[test]
+fn what_can_be_shared_is_said_by_the_stores_and_invitations_follow() {
+    let mut shared = 0;
+    for adapter in stores::adapters() {
+        let caps: Caps = (adapter.caps)(&defaults(adapter));
+        if let Way::One(why) = caps.clients {
+            assert!(!why.is_empty(), "{}", adapter.name);
+        } else {
+            // Several sessions at once are what sharing is.
+            assert!(caps.many, "{}", adapter.name);
+            shared += 1;
+        }
+    }
+    assert!(shared > 5);
+}

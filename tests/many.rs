@@ -1,0 +1,284 @@
+//! Several clients by MPI, as a user starts them: `mpirun -n N blobwise run ...`.
+//!
+//! All clients are on this host, so that its processors are shared: nothing here is about speed. Without the feature `mpi`, or
+//! without `mpirun`, these are ignored with the reason; with `BLOBWISE_REQUIRE_ALL=1` they fail.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const BLOBWISE: &str = env!("CARGO_BIN_EXE_blobwise");
+
+fn main() -> ExitCode {
+    let why = missing();
+    let is_required = std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|value| value == "1");
+    let trial = |name: &str, test: fn()| {
+        let lacks = why.clone();
+        let run = move || match lacks {
+            Some(why) => Err(Failed::from(why)),
+            None => {
+                test();
+                Ok(())
+            }
+        };
+        let trial = Trial::test(name, run);
+        match &why {
+            Some(why) => trial.with_kind(why.clone()).with_ignored_flag(!is_required),
+            None => trial,
+        }
+    };
+    let trials = vec![
+        trial("one_two_and_four_clients_do_the_ops_of_one_plan", one_two_and_four),
+        trial("what_clients_write_is_there_and_is_what_was_written", written),
+        trial("a_rate_is_offered_by_all_together", rate),
+        trial("a_client_that_is_killed_ends_the_run_and_leaves_nothing", killed),
+        trial("what_cannot_be_shared_is_refused_before_anything_is_made", refused),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// Why none of this can be tried here, if so.
+fn missing() -> Option<String> {
+    if !cfg!(feature = "mpi") {
+        return Some("built without `--features mpi`".to_owned());
+    }
+    let found = Command::new("mpirun").arg("--version").output();
+    found.err().map(|_| "no mpirun: apt-get install openmpi-bin".to_owned())
+}
+
+/// The launcher with so many clients of this program.
+fn mpirun(clients: usize, arguments: &[&str]) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", "100", "mpirun", "--allow-run-as-root", "--oversubscribe"]);
+    command.args(["--bind-to", "none", "-np", &clients.to_string(), BLOBWISE]).args(arguments);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// A directory in which a run works and one for its result.
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Home {
+        Home(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
+    }
+
+    fn place(&self) -> PathBuf {
+        self.0.path().join("place")
+    }
+
+    fn out(&self) -> PathBuf {
+        self.0.path().join("out")
+    }
+
+    /// The arguments of a run of a small corpus there.
+    fn run<'a>(&'a self, of: &[&'a str]) -> Vec<String> {
+        let mut all: Vec<String> =
+            ["run", "--quiet", "--corpus", "uniform:100-9000", "--blobs", "300"].map(str::to_owned).to_vec();
+        all.extend(of.iter().map(|word| (*word).to_owned()));
+        all.extend(["--dir".to_owned(), self.place().display().to_string()]);
+        all.extend(["--out".to_owned(), self.out().display().to_string()]);
+        all
+    }
+
+    fn result(&self) -> Value {
+        serde_json::from_slice(&std::fs::read(self.out().join("result.json")).unwrap()).unwrap()
+    }
+
+    /// What lies where the run worked.
+    fn left(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.place());
+        entries.map_or_else(|_| Vec::new(), |all| all.map(|entry| entry.unwrap().path()).collect())
+    }
+}
+
+fn done(home: &Home, clients: usize, of: &[&str]) -> Value {
+    let arguments = home.run(of);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let Output { status, stderr, .. } = mpirun(clients, &arguments).output().unwrap();
+    assert!(status.success(), "{clients} clients: {}", String::from_utf8_lossy(&stderr));
+    assert_eq!(home.left(), [] as [PathBuf; 0]);
+    home.result()
+}
+
+/// Every round of a cell of a result.
+fn rounds(result: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let cells = result["results"].as_array().unwrap().iter();
+    cells.flat_map(|cell| {
+        assert_eq!(cell["status"], "measured", "{} {}: {}", cell["store"], cell["phase"], cell["reason"]);
+        let phase = cell["phase"].as_str().unwrap();
+        cell["rounds"].as_array().unwrap().iter().map(move |round| (phase, round))
+    })
+}
+
+/// Checks what each client did in every round of a result, and returns how many rounds there were.
+fn check_clients(result: &Value, clients: usize) -> usize {
+    assert_eq!(result["clients"].as_array().unwrap().len(), clients);
+    let mut count = 0;
+    for (phase, round) in rounds(result) {
+        count += 1;
+        let rows = round["clients"].as_array().unwrap();
+        assert_eq!((rows.len(), round["errors"].as_u64()), (clients, Some(0)), "{phase}: {round}");
+        let sum = |name: &str| rows.iter().map(|row| row[name].as_u64().unwrap()).sum::<u64>();
+        assert_eq!(
+            (sum("ops"), sum("bytes")),
+            (round["ops"].as_u64().unwrap(), round["bytes"].as_u64().unwrap())
+        );
+        let each = |name: &str| rows.iter().map(|row| row[name].as_u64().unwrap()).collect::<Vec<u64>>();
+        assert!(each("ops").iter().all(|ops| *ops > 0), "{phase}: {round}");
+        // All have seen the end of the last.
+        let (begin, end) = (each("begin_ns"), each("end_ns"));
+        let seconds = (end.iter().max().unwrap() - begin.iter().min().unwrap()) as f64 / 1e9;
+        let told = round["seconds"].as_f64().unwrap();
+        assert!((seconds / told - 1.0).abs() < 0.01, "{phase}: {seconds} s and {told} s");
+    }
+    count
+}
+
+fn one_two_and_four() {
+    for clients in [1, 2, 4] {
+        let home = Home::new();
+        let of = ["--stores", "null,nginx", "--phases", "fill,read-warm", "--rounds", "1"];
+        let result = done(&home, clients, &of);
+        if clients == 1 {
+            // As it is without a launcher.
+            assert!(result["clients"].is_null(), "{}", result["clients"]);
+            assert_eq!(rounds(&result).filter(|(_, round)| round["clients"].is_null()).count(), 4);
+        } else {
+            assert_eq!(check_clients(&result, clients), 4);
+        }
+        let fills = rounds(&result).filter(|(phase, _)| *phase == "fill");
+        assert!(fills.map(|(_, round)| round["blobs"].as_u64().unwrap()).all(|blobs| blobs == 300));
+        let workers = |cell: &Value| cell["workers"].as_u64() == Some(clients as u64);
+        assert!(result["results"].as_array().unwrap().iter().all(workers));
+    }
+}
+
+fn written() {
+    let home = Home::new();
+    let of = [
+        "--stores",
+        "files/hashed,postgres/bytea,memcached",
+        "--phases",
+        "fill,overwrite,read-copy,delete-half",
+        "--rounds",
+        "1",
+        "--workers",
+        "2",
+        "--verify",
+    ];
+    let result = done(&home, 3, &of);
+    assert_eq!(check_clients(&result, 3), 12);
+    // Rank 0 has compared every blob after each phase that writes, and at the end.
+    for visit in result["store_rounds"].as_array().unwrap() {
+        assert!(
+            visit["verified"].as_u64().unwrap() >= 300 + 300 + 150 + 150 && visit["error"].is_null(),
+            "{visit}"
+        );
+    }
+    let page = std::fs::read_to_string(home.out().join("report.html")).unwrap();
+    assert!(page.contains("<section id=\"clients\""));
+}
+
+fn rate() {
+    let home = Home::new();
+    let of = [
+        "--stores",
+        "null",
+        "--phases",
+        "fill,read-warm",
+        "--rounds",
+        "1",
+        "--rate",
+        "1000",
+        "--arrivals",
+        "constant",
+    ];
+    let result = done(&home, 3, &of);
+    let (_, read) = rounds(&result).find(|(phase, _)| *phase == "read-warm").unwrap();
+    let ops: Vec<u64> =
+        read["clients"].as_array().unwrap().iter().map(|row| row["ops"].as_u64().unwrap()).collect();
+    assert!(ops.iter().max().unwrap() - ops.iter().min().unwrap() <= 1 && ops[0] > 20, "{ops:?}");
+    assert_eq!(ops.iter().sum::<u64>(), read["ops"].as_u64().unwrap());
+    assert_eq!(read["open"]["offered_ops_per_s"], 1000.0);
+}
+
+/// Processes whose command line or environment names a directory, with their ranks.
+fn processes(of: &Path) -> Vec<(i32, Option<String>)> {
+    let name = of.to_str().unwrap();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
+        let read = |file: &str| std::fs::read(entry.path().join(file)).unwrap_or_default();
+        let command = String::from_utf8_lossy(&read("cmdline")).into_owned();
+        if !command.contains(name) {
+            continue;
+        }
+        let environment = String::from_utf8_lossy(&read("environ")).into_owned();
+        let is_client = command.split('\0').next() == Some(BLOBWISE);
+        let rank = environment.split('\0').find_map(|pair| pair.strip_prefix("OMPI_COMM_WORLD_RANK="));
+        found.push((pid, rank.filter(|_| is_client).map(str::to_owned)));
+    }
+    found
+}
+
+/// Waits until something is so, for a minute at the most.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..600 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("not within a minute: {what}");
+}
+
+fn killed() {
+    let home = Home::new();
+    let arguments =
+        home.run(&["--stores", "null,postgres/bytea", "--phases", "fill,read-warm", "--rounds", "500"]);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut launcher: Child =
+        mpirun(3, &arguments).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    let visits = || {
+        let text = std::fs::read(home.out().join("result.json")).unwrap_or_default();
+        let result: Value = serde_json::from_slice(&text).unwrap_or_default();
+        result["store_rounds"].as_array().map_or(0, Vec::len)
+    };
+    until("two visits are measured", || visits() >= 2);
+    let (victim, _) =
+        processes(&home.place()).into_iter().find(|(_, rank)| rank.as_deref() == Some("2")).unwrap();
+    kill_process(Pid::from_raw(victim).unwrap(), Signal::KILL).unwrap();
+    let status = launcher.wait().unwrap();
+    assert!(!status.success(), "{status}");
+    until("the directory is removed", || home.left().is_empty());
+    until("every process has ended", || processes(&home.place()).is_empty());
+    // What was measured is kept, and is a result that can be read.
+    assert!(visits() >= 2);
+    let report = Command::new(BLOBWISE).args(["report", home.out().to_str().unwrap()]).output().unwrap();
+    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+}
+
+fn refused() {
+    for (of, why) in [
+        (vec!["--stores", "sqlite,null"], "2 clients cannot share `sqlite`"),
+        (vec!["--stores", "redis"], "in the class on-sync"),
+        (vec!["--stores", "nginx", "--pin-apart"], "`--pin-apart` is for one client"),
+    ] {
+        let home = Home::new();
+        let arguments = home.run(&of);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let Output { status, stderr, .. } = mpirun(2, &arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&stderr);
+        assert!(!status.success() && said.contains(why), "{said}");
+        assert!(!home.place().exists() && !home.out().exists());
+    }
+    let Output { status, stderr, .. } = mpirun(2, &["selftest"]).output().unwrap();
+    let said = String::from_utf8_lossy(&stderr);
+    assert!(!status.success() && said.contains("`blobwise selftest` is for one"), "{said}");
+}
