@@ -222,7 +222,7 @@ fn missing(store: &str) -> Option<String> {
     match blobwise::stores::find(store) {
         None if store == "fio" => device::no_fio(),
         Some(Entry::Ready(adapter)) => {
-            adapter.missing_program(&blobwise::plan::defaults(adapter)).map(|error| format!("{error:#}"))
+            adapter.missing_program(&defaults(adapter)).map(|error| format!("{error:#}"))
         }
         _ => Some(format!("{store} is not compiled in")),
     }

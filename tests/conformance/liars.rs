@@ -12,9 +12,9 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use blobwise::host::server::{Launch, Server};
 use blobwise::store::{
-    Adapter, Backup, Caps, Catalogue, Durability, Error, Facts, Integrity, Key, Kind, Limit, Loss, Losses,
-    ManySink, Means, Mode, Needs, OptionSpec, Options, Session, Setup, Sink, Span, Split, Store, Traits,
-    Values, View,
+    Adapter, Backup, Caps, Catalogue, Clients, Durability, Error, Facts, Integrity, Key, Kind, Limit, Loss,
+    Losses, ManySink, Means, Mode, Needs, OptionSpec, Options, Session, Setup, Sink, Span, Split, Store,
+    Traits, Values, View,
 };
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;
