@@ -243,6 +243,10 @@ fn killed() {
     let arguments =
         home.run(&["--stores", "null,postgres/bytea", "--phases", "fill,read-warm", "--rounds", "500"]);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "`timeout` ends the launcher, and the launcher its processes"
+    )]
     let mut launcher: Child =
         mpirun(3, &arguments).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     let visits = || {
