@@ -65,6 +65,7 @@ fn open(
     (adapter.open)(&Setup {
         dir,
         common: &Common::new(dir.to_owned()),
+        invitation: None,
         mode: Mode::Create,
         durability: Durability::OnSync,
         cache_bytes: 8 << 20,
