@@ -643,6 +643,8 @@ fn reported_where_nothing_runs() -> Outcome {
             "{candidates} candidates that cannot run"
         );
         let there = nowhere(&format!("compare small-{candidates} small-{candidates} --threshold 50%")).stdout;
+        // Each of them names its directory.
+        let there = there.replace(&format!("small-{candidates},"), "small,");
         let figures = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
         assert_eq!(figures(&elsewhere(&there, 2, NOT_HAD, MEASURED)), figures(&compared.stdout));
     }
