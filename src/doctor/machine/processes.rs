@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::doctor::facts::Row;
 
@@ -31,6 +31,8 @@ pub struct Process {
     memory_bytes: u64,
     /// Processor time, in seconds.
     processor_seconds: f64,
+    /// When it was started, in ticks of the kernel since it booted: numbers are given anew.
+    started: u64,
 }
 
 impl Process {
@@ -58,7 +60,7 @@ fn process(pid: u32) -> Option<Process> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (begin, rest) = stat.rsplit_once(')')?;
     let name = begin.split_once('(')?.1.to_owned();
-    // Behind the name: state, and as the 12th and 13th processor time in ticks, as the 22nd pages in memory.
+    // Behind the name: state, and as the 12th and 13th processor time in ticks, as the 20th its start, as the 22nd pages in memory.
     let fields: Vec<u64> = rest.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
     let resident_bytes = fields.get(21)? * rustix::param::page_size() as u64;
     if resident_bytes == 0 {
@@ -80,25 +82,56 @@ fn process(pid: u32) -> Option<Process> {
     };
     let ticks = fields.get(11)? + fields.get(12)?;
     let processor_seconds = ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
-    Some(Process { pid, name, memory_bytes, processor_seconds })
+    Some(Process { pid, name, memory_bytes, processor_seconds, started: *fields.get(19)? })
 }
 
-/// The sums of all processes of a name.
+/// Processor time of each process of a name, in seconds, by its number and its start.
+const EACH: &str = "processor_seconds_of_each";
+
+/// Processes of each name: their memory together, and the processor time of each, because the sum of a name falls where one ends.
 pub fn by_name(processes: &[Process]) -> Vec<Row> {
-    let mut sums: BTreeMap<&str, (u64, f64, u64)> = BTreeMap::new();
+    let mut sums: BTreeMap<&str, (u64, Map<String, Value>)> = BTreeMap::new();
     for process in processes {
         let sum = sums.entry(&process.name).or_default();
         sum.0 += process.memory_bytes;
-        sum.1 += process.processor_seconds;
-        sum.2 += 1;
+        sum.1.insert(format!("{}-{}", process.pid, process.started), json!(process.processor_seconds));
     }
-    let row = |(name, (memory, seconds, count)): (&str, (u64, f64, u64))| {
+    let row = |(name, (memory, each)): (&str, (u64, Map<String, Value>))| {
         Row::from_iter([
             ("name".to_owned(), json!(name)),
             ("memory_bytes".to_owned(), json!(memory)),
-            ("processor_seconds".to_owned(), json!(seconds)),
-            ("processes".to_owned(), json!(count)),
+            (EACH.to_owned(), Value::Object(each)),
         ])
     };
     sums.into_iter().map(row).collect()
+}
+
+/// Processor time that processes of a name took between two looks, in seconds: of those that are there at the second one. What those
+/// took that have ended by then is not known.
+pub fn processor_seconds((before, now): &(Option<&Row>, &Row)) -> Result<f64, String> {
+    let each = |row: &Row| row.get(EACH).and_then(Value::as_object).cloned();
+    let now = each(now).ok_or("the facts are of a blobwise that did not note it by process: look anew")?;
+    let before = before.and_then(each).unwrap_or_default();
+    let seconds = |value: Option<&Value>| value.and_then(Value::as_f64).unwrap_or(0.0);
+    Ok(now.iter().map(|(process, value)| seconds(Some(value)) - seconds(before.get(process))).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: u32, started: u64, processor_seconds: f64) -> Process {
+        Process { pid, name: "rustc".to_owned(), memory_bytes: 1, processor_seconds, started }
+    }
+
+    #[test]
+    fn a_process_that_ends_takes_nothing_from_what_others_of_its_name_took() {
+        // One ends, one goes on, and one has the number of one that ended.
+        let before = by_name(&[process(1, 5, 300.0), process(2, 6, 10.0), process(3, 7, 40.0)]);
+        let now = by_name(&[process(2, 6, 12.0), process(3, 99, 1.5)]);
+        assert_eq!(processor_seconds(&(Some(&before[0]), &now[0])), Ok(3.5));
+        assert_eq!(processor_seconds(&(None, &now[0])), Ok(13.5));
+        assert_eq!(now[0]["memory_bytes"], 2);
+        assert!(processor_seconds(&(None, &Row::new())).is_err());
+    }
 }

@@ -1,6 +1,6 @@
 //! Memory and processors, and who has them.
 
-use super::processes::is_database;
+use super::processes::{is_database, processor_seconds};
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
 use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
 use crate::units;
@@ -198,10 +198,10 @@ fn neighbours(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         .filter(|(_, row)| !is_database(text(row, "name")))
         .map(|pair| {
             let memory = or_zero(pair.1, "memory_bytes") / all_bytes;
-            let processors = growth(pair, "processor_seconds") / all_seconds;
-            (memory, processors, text(pair.1, "name").to_owned())
+            let processors = processor_seconds(pair)? / all_seconds;
+            Ok((memory, processors, text(pair.1, "name").to_owned()))
         })
-        .collect();
+        .collect::<Result<_, Lack>>()?;
     let short_of_memory = available_share(facts)? < 0.1;
     let short_of_processors = busy_share(facts)? > 0.8;
     others.sort_by(|a, b| f64::total_cmp(&b.0.max(b.1), &a.0.max(a.1)));
