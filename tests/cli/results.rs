@@ -364,7 +364,7 @@ fn parts_of_disks() -> Outcome {
         .ended(0);
     let result = RunResult::load(&work.path("out"))?;
     let shown = work.say("report --tables out").ended(0).stdout;
-    assert!(shown.contains("data  indexes    dirs     logs"), "{shown}");
+    assert!(shown.contains("grows    data indexes    dirs    logs"), "{shown}");
     for footprint in &result.footprints {
         let (directories, logs) = (footprint.directory_bytes.unwrap_or(0), footprint.log_bytes.unwrap_or(0));
         let data = footprint.data_bytes().ok_or_else(|| format!("no data of {footprint:?}"))?;
