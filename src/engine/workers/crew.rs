@@ -134,6 +134,7 @@ impl<C: Clock> Crew<'_, C> {
         let meeting = Meeting {
             barrier: Barrier::new(self.workers + 1),
             failed: AtomicBool::new(false),
+            called_off: AtomicBool::new(false),
             begin: AtomicU64::new(0),
             finished: AtomicU64::new(0),
             workers: self.workers as u64,
@@ -206,7 +207,7 @@ impl<C: Clock> Crew<'_, C> {
         let look = crate::host::machine::uptime() - begin;
         let agreed = self.appointment.map(Appointment::agree).transpose();
         if agreed.is_err() {
-            meeting.failed.store(true, Ordering::SeqCst);
+            meeting.called_off.store(true, Ordering::SeqCst);
             meeting.barrier.wait();
         }
         let agreed = agreed?;
@@ -249,7 +250,7 @@ impl<C: Clock> Crew<'_, C> {
                 break;
             }
             meeting.barrier.wait();
-            if meeting.failed.load(Ordering::SeqCst) {
+            if meeting.called_off.load(Ordering::SeqCst) {
                 break;
             }
             let begin = match job.open {
@@ -351,7 +352,11 @@ fn caught<T>(act: impl FnOnce() -> Result<T>) -> Result<T> {
 /// Where workers meet before and after each job.
 struct Meeting {
     barrier: Barrier,
+    /// Whether a worker could not make itself ready; set before the first meeting, and looked at behind it.
     failed: AtomicBool,
+    /// Whether others do not come to begin with these; set before the second meeting, and looked at behind that one alone: a worker
+    /// that has not yet looked behind the first one would leave before all have met again.
+    called_off: AtomicBool,
     begin: AtomicU64,
     /// Workers that have finished the job under way.
     finished: AtomicU64,
