@@ -13,7 +13,7 @@ use libtest_mimic::Trial;
 use mysql::prelude::Queryable;
 
 use crate::program::{Outcome, Work, missing, needing};
-use crate::servers::{doctor, read, watched_doctor};
+use crate::servers::{dies_between_looks, doctor, read, watched_doctor};
 use crate::theirs::{Theirs, mariadb, mysql as mysql_server};
 use crate::{found, line, looks_well, report};
 
@@ -68,6 +68,14 @@ fn of_flavour(flavour: Flavour) -> Vec<Trial> {
             &named("a healthy server is left in peace, and one that is read-only"),
             missing(flavour.store),
             move || healthy(flavour),
+        ),
+        needing(
+            &named("a server that dies between the looks is a line"),
+            missing(flavour.store),
+            move || {
+                let mut theirs = (flavour.start)(&[]);
+                dies_between_looks(&Work::new(), &mut theirs.server, &theirs.url)
+            },
         ),
     ]
 }
