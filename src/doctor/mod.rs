@@ -25,6 +25,7 @@ mod redis;
 pub mod report;
 pub mod saved;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "mssql"))]
+mod sessions;
 mod statements;
 mod wrapped;
 

@@ -3,6 +3,7 @@
 use super::{sees_others, up_long_enough};
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
 use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::doctor::sessions;
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -239,27 +240,10 @@ fn connections(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
 }
 
 fn idle_in_transaction(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
-    const LONG: f64 = 300.0;
     sees_others(facts)?;
     let is_idle = |row: &&Row| text(row, "status") == "sleeping" && or_zero(row, "transactions") > 0.0;
-    let mut idle: Vec<(f64, &str)> = facts
-        .rows("sessions")?
-        .iter()
-        .filter(is_idle)
-        .map(|row| (or_zero(row, "idle_seconds"), text(row, "id")))
-        .collect();
-    idle.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let longest = idle.first().map_or(0.0, |(seconds, _)| *seconds);
-    let named: Vec<String> = idle
-        .iter()
-        .filter(|(seconds, _)| *seconds >= LONG)
-        .map(|(seconds, id)| format!("session {id} for {}", units::seconds(*seconds)))
-        .collect();
-    let figure = match named.first() {
-        Some(first) => format!("{} of {}: {first}", named.len(), units::counted(idle.len(), "session")),
-        None => {
-            format!("{}, the longest for {}", units::counted(idle.len(), "session"), units::seconds(longest))
-        }
-    };
-    Ok(Finding::new(when(longest >= LONG, Answer::Look), longest, figure).over(Over::Now).naming(named))
+    let idle = facts.rows("sessions")?.iter().filter(is_idle);
+    Ok(sessions::idle_in_transaction(
+        idle.map(|row| (or_zero(row, "idle_seconds"), text(row, "id"))).collect(),
+    ))
 }

@@ -2,6 +2,7 @@
 
 use crate::doctor::facts::{Facts, Kind, Lack, number, or_zero, text};
 use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
+use crate::doctor::sessions;
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -169,26 +170,8 @@ fn locks(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
 }
 
 fn idle_in_transaction(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
-    const LONG: f64 = 300.0;
     let is_idle = |state: &str| ["idle in transaction", "idle in transaction (aborted)"].contains(&state);
-    let mut idle: Vec<(f64, String)> = facts
-        .rows("sessions")?
-        .iter()
-        .filter(|row| is_idle(text(row, "state")))
-        .map(|row| (or_zero(row, "in_state_seconds"), text(row, "pid").to_owned()))
-        .collect();
-    idle.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let longest = idle.first().map_or(0.0, |(seconds, _)| *seconds);
-    let named: Vec<String> = idle
-        .iter()
-        .filter(|(seconds, _)| *seconds >= LONG)
-        .map(|(seconds, pid)| format!("session {pid} for {}", units::seconds(*seconds)))
-        .collect();
-    let figure = match named.first() {
-        Some(first) => format!("{} of {}: {first}", named.len(), units::counted(idle.len(), "session")),
-        None => {
-            format!("{}, the longest for {}", units::counted(idle.len(), "session"), units::seconds(longest))
-        }
-    };
-    Ok(Finding::new(when(longest >= LONG, Answer::Look), longest, figure).over(Over::Now).naming(named))
+    let idle = facts.rows("sessions")?.iter().filter(|row| is_idle(text(row, "state")));
+    let waits = idle.map(|row| (or_zero(row, "in_state_seconds"), text(row, "pid")));
+    Ok(sessions::idle_in_transaction(waits.collect()))
 }

@@ -1,0 +1,22 @@
+//! Sessions that wait with a transaction open: servers that tell them are judged alike.
+
+use super::finding::{Answer, Finding, Over, when};
+use crate::units;
+
+/// Whether one of these waits for too long; each has its seconds and its name.
+pub fn idle_in_transaction(mut idle: Vec<(f64, &str)>) -> Finding {
+    const LONG: f64 = 300.0;
+    idle.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let longest = idle.first().map_or(0.0, |(seconds, _)| *seconds);
+    let named: Vec<String> = idle
+        .iter()
+        .filter(|(seconds, _)| *seconds >= LONG)
+        .map(|(seconds, id)| format!("session {id} for {}", units::seconds(*seconds)))
+        .collect();
+    let all = units::counted(idle.len(), "session");
+    let figure = match named.first() {
+        Some(first) => format!("{} of {all}: {first}", named.len()),
+        None => format!("{all}, the longest for {}", units::seconds(longest)),
+    };
+    Finding::new(when(longest >= LONG, Answer::Look), longest, figure).over(Over::Now).naming(named)
+}
