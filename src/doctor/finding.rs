@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::facts::{Facts, Kind, Lack};
+use super::facts::{Facts, Kind, Lack, Row, or_zero};
+use crate::units;
 
 /// The four answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -147,6 +148,23 @@ pub fn covered_indexes(named: Vec<String>, all: usize) -> Finding {
     };
     let answer = when(!named.is_empty(), Answer::Look);
     Finding::new(answer, named.len() as f64, figure).over(Over::Now).naming(named)
+}
+
+/// Of indexes, how full in per cent each is: whether one is mostly empty; `none` says that there are none to tell.
+pub fn emptiest_index(mut told: Vec<(f64, &Row)>, shown: impl Fn(&Row) -> String, none: &str) -> Finding {
+    const EMPTY: f64 = 40.0;
+    told.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let words = |(density, row): &(f64, &Row)| {
+        let bytes = units::bytes(or_zero(row, "bytes"));
+        format!("{} ({bytes}) is {} full", shown(row), units::percent(density / 100.0))
+    };
+    let Some(emptiest) = told.first() else {
+        return Finding { value: None, ..Finding::new(Answer::Ok, 0.0, none.to_owned()).over(Over::Now) };
+    };
+    let named: Vec<String> = told.iter().filter(|(density, _)| *density < EMPTY).map(words).collect();
+    let figure = named.first().cloned().unwrap_or_else(|| format!("the emptiest, {}", words(emptiest)));
+    let answer = when(!named.is_empty(), Answer::Look);
+    Finding::new(answer, emptiest.0 / 100.0, figure).over(Over::Now).naming(named)
 }
 
 /// How old counters must be, in seconds.

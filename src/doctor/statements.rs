@@ -75,6 +75,28 @@ pub fn frequent(facts: &Facts, source: &str, time: &str) -> Result<Finding, Lack
     Ok(Finding::new(when(!named.is_empty(), Answer::Look), asked[0].rate, figure).naming(named))
 }
 
+/// Which read far more than they send: a hundred times as much, in this unit, with 10 % of the time or more, and 1,000 a call.
+pub fn wasteful(
+    mut asked: Vec<Asked<'_>>,
+    read: impl Fn(&Asked<'_>) -> f64,
+    sent: impl Fn(&Asked<'_>) -> f64,
+    unit: &str,
+) -> Finding {
+    let ratio = |asked: &Asked<'_>| read(asked) / sent(asked).max(1.0);
+    asked.sort_by(|a, b| ratio(b).total_cmp(&ratio(a)));
+    let words = |asked: &Asked<'_>| {
+        let (many, share) = (units::count(ratio(asked).round()), units::percent(asked.of_time));
+        format!("{many} {unit}, {share} of the time: {}", asked.query)
+    };
+    let is_too_much = |asked: &&Asked<'_>| {
+        let each = read(asked) / growth(&asked.pair, "calls");
+        ratio(asked) > 100.0 && asked.of_time >= 0.1 && each >= 1000.0
+    };
+    let named: Vec<String> = asked.iter().filter(is_too_much).map(words).collect();
+    let figure = named.first().cloned().unwrap_or_else(|| format!("the most is {}", words(&asked[0])));
+    Finding::new(when(!named.is_empty(), Answer::Look), ratio(&asked[0]), figure).naming(named)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -2,7 +2,9 @@
 
 use super::{is_alone, is_used, up_long_enough};
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, number, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, covered_indexes, when};
+use crate::doctor::finding::{
+    Answer, Check, Finding, LeastAges, Over, Question, covered_indexes, emptiest_index, when,
+};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
@@ -299,22 +301,9 @@ pub(super) fn with_density(index: &Row, mut density: Row) -> Row {
 }
 
 fn density(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
-    const EMPTY: f64 = 40.0;
     let rows = facts.rows("density")?.iter();
-    let mut told: Vec<(f64, &Row)> = rows.filter_map(|row| Some((number(row, "density")?, row))).collect();
-    told.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let words = |(density, row): &(f64, &Row)| {
-        let bytes = units::bytes(or_zero(row, "bytes"));
-        format!("{} ({bytes}) is {} full", shown(row), units::percent(density / 100.0))
-    };
-    let Some(emptiest) = told.first() else {
-        let figure = "no index has 1 to 256 MiB".to_owned();
-        return Ok(Finding { value: None, ..Finding::new(Answer::Ok, 0.0, figure).over(Over::Now) });
-    };
-    let named: Vec<String> = told.iter().filter(|(density, _)| *density < EMPTY).map(words).collect();
-    let figure = named.first().cloned().unwrap_or_else(|| format!("the emptiest, {}", words(emptiest)));
-    let answer = when(!named.is_empty(), Answer::Look);
-    Ok(Finding::new(answer, emptiest.0 / 100.0, figure).over(Over::Now).naming(named))
+    let told = rows.filter_map(|row| Some((number(row, "density")?, row))).collect();
+    Ok(emptiest_index(told, shown, "no index has 1 to 256 MiB"))
 }
 
 /// After how many changes the server makes statistics of so many rows anew, by Microsoft's documentation of statistics.

@@ -78,21 +78,9 @@ fn frequent(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
 }
 
 fn pages(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
-    let mut asked = statements::asked(facts, SOURCE, TIME)?;
-    let read = |asked: &Asked<'_>| growth(&asked.pair, "page_reads");
-    let ratio = |asked: &Asked<'_>| read(asked) / growth(&asked.pair, "sent").max(1.0);
-    asked.sort_by(|a, b| ratio(b).total_cmp(&ratio(a)));
-    let words = |asked: &Asked<'_>| {
-        let (pages, share) = (units::count(ratio(asked).round()), units::percent(asked.of_time));
-        format!("{pages} pages for each row, {share} of the time: {}", asked.query)
-    };
-    let is_too_much = |asked: &&Asked<'_>| {
-        let each = read(asked) / growth(&asked.pair, "calls");
-        ratio(asked) > 100.0 && asked.of_time >= 0.1 && each >= 1000.0
-    };
-    let named: Vec<String> = asked.iter().filter(is_too_much).map(words).collect();
-    let figure = named.first().cloned().unwrap_or_else(|| format!("the most is {}", words(&asked[0])));
-    Ok(Finding::new(when(!named.is_empty(), Answer::Look), ratio(&asked[0]), figure).naming(named))
+    let asked = statements::asked(facts, SOURCE, TIME)?;
+    let of = |name: &'static str| move |asked: &Asked<'_>| growth(&asked.pair, name);
+    Ok(statements::wasteful(asked, of("page_reads"), of("sent"), "pages for each row"))
 }
 
 fn spills(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {

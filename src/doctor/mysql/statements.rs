@@ -2,9 +2,8 @@
 
 use super::has_performance_schema;
 use crate::doctor::facts::{Facts, Kind, Lack, growth};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Particular, Question, when};
+use crate::doctor::finding::{Check, Finding, LeastAges, Particular, Question};
 use crate::doctor::statements::{self, Asked};
-use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[
     statements::check(Particular {
@@ -40,22 +39,7 @@ fn frequent(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
 
 fn examined(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     has_performance_schema(facts)?;
-    let mut asked = statements::asked(facts, "digests", "ps")?;
-    let read = |asked: &Asked<'_>| growth(&asked.pair, "examined");
-    let ratio = |asked: &Asked<'_>| {
-        let sent = growth(&asked.pair, "sent") + growth(&asked.pair, "affected");
-        read(asked) / sent.max(1.0)
-    };
-    asked.sort_by(|a, b| ratio(b).total_cmp(&ratio(a)));
-    let words = |asked: &Asked<'_>| {
-        let (rows, share) = (units::count(ratio(asked).round()), units::percent(asked.of_time));
-        format!("{rows} rows for each one, {share} of the time: {}", asked.query)
-    };
-    let is_too_much = |asked: &&Asked<'_>| {
-        let each = read(asked) / growth(&asked.pair, "calls");
-        ratio(asked) > 100.0 && asked.of_time >= 0.1 && each >= 1000.0
-    };
-    let named: Vec<String> = asked.iter().filter(is_too_much).map(words).collect();
-    let figure = named.first().cloned().unwrap_or_else(|| format!("the most is {}", words(&asked[0])));
-    Ok(Finding::new(when(!named.is_empty(), Answer::Look), ratio(&asked[0]), figure).naming(named))
+    let asked = statements::asked(facts, "digests", "ps")?;
+    let sent = |asked: &Asked<'_>| growth(&asked.pair, "sent") + growth(&asked.pair, "affected");
+    Ok(statements::wasteful(asked, |asked| growth(&asked.pair, "examined"), sent, "rows for each one"))
 }

@@ -1,8 +1,7 @@
 //! Indexes that are no longer in the order in which they are read, and those that are mostly empty.
 
-use crate::doctor::facts::{Facts, Kind, Lack, Row, number, or_zero, text};
-use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, when};
-use crate::units;
+use crate::doctor::facts::{Facts, Kind, Lack, Row, number, text};
+use crate::doctor::finding::{Answer, Check, Finding, LeastAges, Over, Question, emptiest_index, when};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -58,20 +57,7 @@ fn collations(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
 }
 
 fn density(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
-    const EMPTY: f64 = 40.0;
     let rows = facts.rows("density")?.iter();
-    let mut told: Vec<(f64, &Row)> = rows.filter_map(|row| Some((number(row, "density")?, row))).collect();
-    told.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let words = |(density, row): &(f64, &Row)| {
-        let bytes = units::bytes(or_zero(row, "bytes"));
-        format!("`{}` ({bytes}) is {} full", text(row, "name"), units::percent(density / 100.0))
-    };
-    let Some(emptiest) = told.first() else {
-        let figure = "no B-tree has 1 to 256 MiB".to_owned();
-        return Ok(Finding { value: None, ..Finding::new(Answer::Ok, 0.0, figure).over(Over::Now) });
-    };
-    let named: Vec<String> = told.iter().filter(|(density, _)| *density < EMPTY).map(words).collect();
-    let figure = named.first().cloned().unwrap_or_else(|| format!("the emptiest, {}", words(emptiest)));
-    let answer = when(!named.is_empty(), Answer::Look);
-    Ok(Finding::new(answer, emptiest.0 / 100.0, figure).over(Over::Now).naming(named))
+    let told = rows.filter_map(|row| Some((number(row, "density")?, row))).collect();
+    Ok(emptiest_index(told, |row| format!("`{}`", text(row, "name")), "no B-tree has 1 to 256 MiB"))
 }

@@ -132,6 +132,17 @@ fn done(
     state: &State,
     job: &Job,
 ) -> Result<(Tally, Vec<ClientRound>)> {
+    done_with(clients, (0, corpus), (clock, dir), state, job)
+}
+
+/// The same with the corpus of this number.
+fn done_with(
+    clients: &Clients,
+    (corpus_index, corpus): (usize, &Corpus),
+    (clock, dir): (&HostClock, &std::path::Path),
+    state: &State,
+    job: &Job,
+) -> Result<(Tally, Vec<ClientRound>)> {
     let options = Options::default();
     let common = Common::new(dir.to_owned());
     let setup = Setup {
@@ -164,7 +175,7 @@ fn done(
         appointment: None,
         stop: &stop,
     };
-    let shared = Shared { setup, adapter: "null", way: Way::Each, corpus_index: 0, corpus, state };
+    let shared = Shared { setup, adapter: "null", way: Way::Each, corpus_index, corpus, state };
     clients.run(crew, &shared, job, &mut [Meter::new(None, Idle::default())])
 }
 
@@ -292,41 +303,7 @@ fn one_that_cannot_open_the_store_ends_the_job_for_all_and_the_next_is_done() {
         })
         .unwrap();
         let job = Job::once(reads);
-        let options = defaults(stores::NULL);
-        let common = Common::new(dir.to_owned());
-        let setup = Setup {
-            dir,
-            common: &common,
-            mode: Mode::Create,
-            durability: Durability::None,
-            cache_bytes: 0,
-            fits: true,
-            blob_bytes_max: 9000,
-            store_bytes_max: 9000 * 400,
-            keys_max: 401,
-            workers: 6,
-            op_timeout: Duration::from_secs(5),
-            options: &options,
-            invitation: None,
-        };
-        let store = (stores::NULL.open)(&setup).unwrap();
-        let stop = AtomicBool::new(false);
-        let crew = Crew {
-            clock,
-            store: store.as_ref(),
-            keys: &whole.keys,
-            contents: &whole.contents,
-            workers: 2,
-            stranger: None,
-            uploads: None,
-            one_transaction: false,
-            apart: None,
-            appointment: None,
-            stop: &stop,
-        };
-        let shared =
-            Shared { setup, adapter: "null", way: Way::Each, corpus_index: 9, corpus: &whole, state: &state };
-        let refused = clients.run(crew, &shared, &job, &mut [Meter::new(None, Idle::default())]);
+        let refused = done_with(clients, (9, &whole), (clock, dir), &state, &job);
         let why = format!("{:#}", refused.unwrap_err());
         assert!(why.contains("client 1 on") && why.contains("never announced"), "{why}");
         assert_eq!(clients.lost(), None);

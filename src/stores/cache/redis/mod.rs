@@ -171,21 +171,9 @@ struct Way {
 
 /// Connects as the process does that opened it; the keys are that process's to remove.
 fn join(setup: &Setup, flavour: &'static Flavour, invitation: &Invitation) -> Result<Box<dyn Store>> {
-    let Way { address, login, name, flush } = invitation.read()?;
-    Ok(Box::new(Redis {
-        keeper: Mutex::new(Client::connect(&address, &login, setup.op_timeout)?),
-        address,
-        login,
-        prefix: format!("{name}:"),
-        name,
-        durability: setup.durability,
-        flush,
-        flushing: Mutex::new(0),
-        op_timeout: setup.op_timeout,
-        flavour,
-        instance: None,
-        joined: true,
-    }))
+    let way: Way = invitation.read()?;
+    let keeper = Client::connect(&way.address, &way.login, setup.op_timeout)?;
+    Ok(Box::new(Redis { joined: true, ..Redis::of(setup, flavour, way, keeper) }))
 }
 
 fn open(setup: &Setup, flavour: &'static Flavour) -> Result<Box<dyn Store>> {
@@ -215,23 +203,30 @@ fn open(setup: &Setup, flavour: &'static Flavour) -> Result<Box<dyn Store>> {
         Mode::Create => instance::create_name(&mut keeper, setup.dir, external)?,
         Mode::Open => instance::find_name(&mut keeper, setup.dir, external)?,
     };
-    Ok(Box::new(Redis {
-        address,
-        login,
-        prefix: format!("{name}:"),
-        name,
-        durability: setup.durability,
-        flush,
-        flushing: Mutex::new(0),
-        op_timeout: setup.op_timeout,
-        flavour,
-        keeper: Mutex::new(keeper),
-        instance,
-        joined: false,
-    }))
+    let way = Way { address, login, name, flush };
+    Ok(Box::new(Redis { instance, ..Redis::of(setup, flavour, way, keeper) }))
 }
 
 impl Redis {
+    /// One that is reached so.
+    fn of(setup: &Setup, flavour: &'static Flavour, way: Way, keeper: Client) -> Redis {
+        let Way { address, login, name, flush } = way;
+        Redis {
+            address,
+            login,
+            prefix: format!("{name}:"),
+            name,
+            durability: setup.durability,
+            flush,
+            flushing: Mutex::new(0),
+            op_timeout: setup.op_timeout,
+            flavour,
+            keeper: Mutex::new(keeper),
+            instance: None,
+            joined: false,
+        }
+    }
+
     fn keeper(&self) -> MutexGuard<'_, Client> {
         self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
