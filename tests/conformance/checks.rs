@@ -385,7 +385,7 @@ fn no_torn_blobs(bench: &mut Bench) -> Result<()> {
         let mut hand = bench.hand()?;
         keys.iter().try_for_each(|key| hand.put(key, &signed(key.id, 0, 0)))?;
     }
-    let puts = if bench.subject.is_slow() { TORN_PUTS / 6 } else { TORN_PUTS };
+    let puts = if bench.subject.is_slow() { TORN_PUTS / 12 } else { TORN_PUTS };
     let writing = AtomicU64::new(2);
     let failed = AtomicBool::new(false);
     let write = |writer: u64| -> Result<()> {

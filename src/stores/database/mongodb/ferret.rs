@@ -89,9 +89,11 @@ pub(super) fn arguments(setup: &Setup, data: &Path, socket: &Path) -> Result<Vec
     })?;
     let cache_kib = (setup.cache_bytes / setup.workers.max(1) as u64) >> 10;
     let pragmas = format!(
-        "_pragma=journal_mode(wal)&_pragma=synchronous({})&_pragma=cache_size(-{})",
+        "_pragma=journal_mode(wal)&_pragma=synchronous({})&_pragma=cache_size(-{})&_pragma=busy_timeout({})",
         synchronous(setup.durability),
-        cache_kib.max(1024)
+        cache_kib.max(1024),
+        // How long a writer waits for the others, as in the store `sqlite`: FerretDB gives up after 10 s otherwise.
+        setup.op_timeout.as_millis()
     );
     Ok(vec![
         "--handler=sqlite".to_owned(),
