@@ -522,6 +522,7 @@ fn keys_of_a_plan() -> String {
         ("A candidate of a claim, where its label is not enough", part("Target")),
         ("`[document]`", part("Document")),
         ("Each `[[unspecified]]`", part("Unspecified")),
+        ("Each `[[successor]]`", part("Successor")),
         ("Each `[[published]]`", part("PublishedText")),
         ("Each of `series`", part("Series")),
         ("Each `[[derived]]`", part("Derived")),

@@ -245,7 +245,7 @@ fn table(members: &[Member]) -> Result<String> {
         match result {
             Ok(result) => {
                 for verdict in verdicts {
-                    let count = result.claims.iter().filter(|claim| claim.verdict == verdict).count();
+                    let count = result.own_claims().filter(|claim| claim.verdict == verdict).count();
                     write!(text, "  {count:>17}")?;
                 }
             }

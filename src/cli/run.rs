@@ -657,8 +657,7 @@ impl Flags {
     /// How a run ends whose claims are a guard.
     pub fn guarded(&self, result: &RunResult, ended: Ended) -> Ended {
         let refuted: Vec<&str> = result
-            .claims
-            .iter()
+            .own_claims()
             .filter(|claim| claim.verdict == ClaimVerdict::Refuted)
             .map(|claim| claim.id.as_str())
             .collect();

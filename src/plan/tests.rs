@@ -326,3 +326,22 @@ fn a_former_key_is_refused_by_an_error_that_names_the_new_one() {
     assert!(target.starts_with("`row` is called `candidate` now"), "{target}");
     assert!(!said("stors = ['memory']").contains("is called"));
 }
+
+#[test]
+fn a_successor_follows_what_the_plan_speaks_of_and_says_so() {
+    let plan = |of: &str, words: &str| {
+        let claim =
+            "[[claim]]\nid = 'X'\nstatement = 's'\ncandidates = ['null', 'files/flat']\nexpect = {low = 1.0}";
+        let text = format!(
+            "stores = ['null', 'files/flat', 'files/hashed']\n{claim}\n[[successor]]\nof = '{of}'\ncandidate = 'files/hashed'\nwords = '{words}'"
+        );
+        PlanText::parse(&text)
+            .unwrap()
+            .resolve(false)
+            .map(|plan| plan.text.claims(|_| true).len())
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(plan("files/flat", "hashed in place of flat"), Ok(2));
+    assert!(plan("files/flt", "hashed in place of flat").unwrap_err().contains("is about `files/flt`"));
+    assert!(plan("files/flat", "").unwrap_err().contains("has no `words`"));
+}

@@ -288,7 +288,7 @@ fn published(page: &mut Page, table: &then::Table<'_>) {
     let lines = table.compared().filter(|line| common.is_none() || line.said().is_some()).map(|line| {
         let why = |why: &String| if common.is_some() { "-".to_owned() } else { why.clone() };
         vec![
-            line.series.name.clone(),
+            line.in_place.map_or(line.name.clone(), |words| format!("{} ({words})", line.name)),
             or_dash(line.said()),
             line.today.as_ref().map_or_else(why, interval::text),
             or_dash(line.candidate.map(code)),

@@ -339,15 +339,16 @@ fn capital(text: &str) -> String {
 }
 
 fn published(text: &mut String, table: &then::Table<'_>) {
-    let longest = table.compared().map(|line| line.series.name.len()).max().unwrap_or_default();
+    let longest = table.compared().map(|line| line.name.len()).max().unwrap_or_default();
     let width = longest.max(32);
-    let lines: Vec<(String, Option<&str>, Option<&str>)> = table
+    let lines: Vec<(String, Option<&str>, Option<String>)> = table
         .compared()
         .map(|found| {
             let then = found.then.map_or("-".to_owned(), then::figure);
             let today = found.today.as_ref().map_or("-".to_owned(), interval::text);
-            let figures = format!("  {:<width$} {then:>9}  {today:<26}", found.series.name);
-            (figures, found.candidate, found.series.words.as_deref())
+            let figures = format!("  {:<width$} {then:>9}  {today:<26}", found.name);
+            let then = found.series.words.as_ref().map(|words| format!("then: {words}"));
+            (figures, found.candidate, found.in_place.map(str::to_owned).or(then))
         })
         .collect();
     // Candidates with many options stand below their figures.
@@ -365,7 +366,6 @@ fn published(text: &mut String, table: &then::Table<'_>) {
     for (figures, candidate, words) in lines {
         if is_wide {
             line(text, figures.trim_end());
-            let words = words.map(|words| format!("then: {words}"));
             let below: Vec<String> = candidate.map(str::to_owned).into_iter().chain(words).collect();
             if !below.is_empty() {
                 wrapped(text, "    ", &below.join("; "));

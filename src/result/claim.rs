@@ -29,6 +29,9 @@ pub struct Claim {
     /// Why it is not testable, why the published figures are impossible, and what else a reader must know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// What was measured in place of what the document did, where that is so: its verdict is none on the document.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_place: Option<String>,
     /// Its sub-claims.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Claim>,

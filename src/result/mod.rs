@@ -133,6 +133,17 @@ impl RunResult {
         self.candidates.iter().filter(|candidate| candidate.is_here())
     }
 
+    /// Whether a candidate is part of it, measured or not.
+    pub fn has(&self, candidate: &str) -> bool {
+        self.candidates.iter().any(|known| known.store == candidate)
+            || self.results.iter().any(|cell| cell.store == candidate)
+    }
+
+    /// The claims on what the plan names, without the same said of what is measured in its place.
+    pub fn own_claims(&self) -> impl Iterator<Item = &Claim> {
+        self.claims.iter().filter(|claim| claim.in_place.is_none())
+    }
+
     /// Whether it is about pages that a browser loads: what is asked of them is not what is asked of stores.
     pub fn shows_pages(&self) -> bool {
         self.candidates.iter().any(CandidateResult::is_here)

@@ -25,7 +25,7 @@ const PART: char = '.';
 
 /// What a run says of every claim of its plan.
 pub fn judge(result: &RunResult) -> Vec<Claim> {
-    result.plan.claim.iter().map(|claim| judged(result, claim)).collect()
+    result.plan.claims(|candidate| result.has(candidate)).iter().map(|claim| judged(result, claim)).collect()
 }
 
 /// One claim with its sub-claims.
@@ -42,29 +42,21 @@ pub fn in_a_hurry(result: &RunResult) -> Option<String> {
     if result.claims.is_empty() {
         return None;
     }
-    let of = |verdict: ClaimVerdict| -> Vec<&str> {
-        let claims = result.claims.iter().filter(|claim| claim.verdict == verdict);
-        claims.map(|claim| claim.id.as_str()).collect()
-    };
+    let own: Vec<&Claim> = result.own_claims().collect();
     let source = result.plan.document.as_ref().map_or_else(
         || "Claims".to_owned(),
         |document| {
-            let claims = units::counted(result.claims.len(), "claim");
+            let claims = units::counted(own.len(), "claim");
             format!("Then and now: {claims} of {} ({})", document.author, document.date)
         },
     );
-    let parts: Vec<String> = [
-        (ClaimVerdict::Confirmed, "confirmed on this machine"),
-        (ClaimVerdict::Refuted, "refuted"),
-        (ClaimVerdict::CannotTellApart, "neither, because intervals reach across or both sides are equal"),
-        (ClaimVerdict::NotTestable, "not testable in this run"),
-        (ClaimVerdict::NotReached, "not reached yet, because the run was ended before"),
-    ]
-    .into_iter()
-    .map(|(verdict, words)| (of(verdict), words))
-    .filter(|(ids, _)| !ids.is_empty())
-    .map(|(ids, words)| format!("{} {words} ({})", ids.len(), ids.join(", ")))
-    .collect();
+    let in_place = result.plan.successor.iter().filter_map(|successor| {
+        let of_it = |claim: &&Claim| claim.in_place.as_ref() == Some(&successor.words);
+        let claims: Vec<&Claim> = result.claims.iter().filter(of_it).collect();
+        let counted = counted_by_verdict(&claims, &format!(" by {}", successor.candidate));
+        (!claims.is_empty()).then(|| format!(" With {}: {counted}.", successor.words))
+    });
+    let in_place: String = in_place.collect();
     let scale = result.plan.scale.filter(|scale| *scale < 1.0);
     let scale = scale.map_or(String::new(), |scale| {
         let size = if result.plan.document.is_some() { "the published size" } else { "the size of its plan" };
@@ -75,7 +67,26 @@ pub fn in_a_hurry(result: &RunResult) -> Option<String> {
     } else {
         " The run was ended early: these are verdicts on the rounds so far."
     };
-    Some(format!("{source}: {}.{scale}{so_far}", parts.join("; ")))
+    Some(format!("{source}: {}.{in_place}{scale}{so_far}", counted_by_verdict(&own, "")))
+}
+
+/// How many have which verdict, and which, without what all their names end with.
+fn counted_by_verdict(claims: &[&Claim], end: &str) -> String {
+    let parts = [
+        (ClaimVerdict::Confirmed, "confirmed on this machine"),
+        (ClaimVerdict::Refuted, "refuted"),
+        (ClaimVerdict::CannotTellApart, "neither, because intervals reach across or both sides are equal"),
+        (ClaimVerdict::NotTestable, "not testable in this run"),
+        (ClaimVerdict::NotReached, "not reached yet, because the run was ended before"),
+    ]
+    .map(|(verdict, words)| {
+        let of_it = claims.iter().filter(|claim| claim.verdict == verdict);
+        (of_it.map(|claim| claim.id.trim_end_matches(end)).collect::<Vec<&str>>(), words)
+    });
+    let parts = parts.iter().filter(|(ids, _)| !ids.is_empty());
+    let parts: Vec<String> =
+        parts.map(|(ids, words)| format!("{} {words} ({})", ids.len(), ids.join(", "))).collect();
+    parts.join("; ")
 }
 
 fn percent(share: f64) -> String {
@@ -164,6 +175,7 @@ impl<'c> Tree<'c> {
             verdict: ClaimVerdict::NotTestable,
             magnitude: None,
             note: None,
+            in_place: text.in_place.clone(),
             parts,
         };
         let mut notes = Vec::new();

@@ -47,6 +47,66 @@ fn a_side_is_confirmed_refuted_or_neither() {
 }
 
 #[test]
+fn a_successor_has_verdicts_of_its_own_and_none_on_the_document() {
+    use ClaimVerdict::*;
+    let plan = "
+        [[successor]]
+        of = 'gone'
+        candidate = 'new'
+        words = 'new in place of gone'
+        [[claim]]
+        id = 'X-1'
+        statement = 's'
+        phase = 'read'
+        candidates = ['gone', 'b']
+        expect = {low = 1.0}
+        published = 2.0
+        [[claim]]
+        id = 'X-2'
+        statement = 's'
+        phase = 'read'
+        all-of = [
+            {candidates = ['b', {candidate = 'gone', phase = 'read'}], expect = {high = 1.0}},
+            {candidates = ['b', 'c'], expect = {high = 1.0}},
+        ]
+        [[claim]]
+        id = 'X-3'
+        statement = 's'
+        phase = 'read'
+        candidates = ['b', 'c']
+        expect = {high = 1.0}";
+    let cells = vec![
+        cell("new", "read", &around(2.0, 0), json!({})),
+        cell("b", "read", &around(1.0, 1), json!({})),
+        cell("c", "read", &around(3.0, 2), json!({})),
+    ];
+    let mut result = result(plan, cells, vec![]);
+    result.claims = judge(&result);
+    let found: Vec<(&str, ClaimVerdict, bool)> = result
+        .claims
+        .iter()
+        .map(|claim| (claim.id.as_str(), claim.verdict, claim.in_place.is_some()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("X-1", NotTestable, false),
+            ("X-1 by new", Confirmed, true),
+            ("X-2", NotTestable, false),
+            ("X-2 by new", Confirmed, true),
+            ("X-3", Confirmed, false),
+        ]
+    );
+    assert_eq!(result.claims[1].candidates, ["new", "b"]);
+    let said = super::in_a_hurry(&result).unwrap();
+    assert!(
+        said.contains("1 confirmed on this machine (X-3); 2 not testable in this run (X-1, X-2)."),
+        "{said}"
+    );
+    assert!(said.contains("With new in place of gone: 2 confirmed on this machine (X-1, X-2)."), "{said}");
+}
+
+#[test]
 fn a_tie_takes_no_side_and_only_equal_confirms_equality() {
     use ClaimVerdict::*;
     let side = one("candidates = ['a', 'b']\nexpect = {low = 1.0}", 1.012);

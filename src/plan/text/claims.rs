@@ -4,6 +4,8 @@ use anyhow::{Context, Result, bail};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::published::Successor;
+
 /// A published statement, as a plan writes it. It has candidates, or sub-claims, or a reason why it cannot be tested.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -64,6 +66,9 @@ pub struct ClaimText {
     /// What else a reader must know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// Of what it is said, where that is not what the document measured: a plan writes a `[[successor]]` for that.
+    #[serde(skip)]
+    pub in_place: Option<String>,
 }
 
 /// What is measured of a candidate in a phase, round by round.
@@ -218,6 +223,19 @@ impl Operand {
         })
     }
 
+    /// With another candidate where it is this one; nothing where it is not about it.
+    pub fn by(&self, successor: &Successor) -> Option<Operand> {
+        let mut target = self.target();
+        let mut is_about = false;
+        let others = [&mut target.after, &mut target.before].into_iter().flatten();
+        for candidate in others.chain([&mut target.candidate]).filter(|candidate| **candidate == successor.of)
+        {
+            (*candidate).clone_from(&successor.candidate);
+            is_about = true;
+        }
+        is_about.then_some(Operand::Full(target))
+    }
+
     /// The candidate's label.
     pub fn candidate(&self) -> &str {
         match self {
@@ -243,6 +261,29 @@ pub struct Expect {
 }
 
 impl ClaimText {
+    /// The same said of a successor; nothing where the claim is not about the candidate that it follows.
+    pub(super) fn by(&self, successor: &Successor) -> Option<ClaimText> {
+        let operands = |own: &[Operand]| -> Vec<Operand> {
+            own.iter().map(|operand| operand.by(successor).unwrap_or_else(|| operand.clone())).collect()
+        };
+        let parts = |own: &[ClaimText]| -> Vec<ClaimText> {
+            own.iter().map(|part| part.by(successor).unwrap_or_else(|| part.clone())).collect()
+        };
+        let said = ClaimText {
+            candidates: operands(&self.candidates),
+            order: operands(&self.order),
+            all_of: parts(&self.all_of),
+            any_of: parts(&self.any_of),
+            ..self.clone()
+        };
+        let is_other = said != *self;
+        is_other.then(|| ClaimText {
+            id: if said.id.is_empty() { said.id } else { format!("{} by {}", said.id, successor.candidate) },
+            in_place: Some(successor.words.clone()),
+            ..said
+        })
+    }
+
     /// The sub-claims of a claim with what they take over from it; none where it has candidates of its own.
     pub fn parts(&self) -> Vec<ClaimText> {
         let listed = self.all_of.iter().chain(&self.any_of).cloned();

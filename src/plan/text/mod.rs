@@ -28,7 +28,7 @@ pub use self::phases::{
     CacheState, Class, DEFAULT_PHASES, DEFAULT_PHASES_TIGHT, Deed, Does, Length, Load, OPS, OpKind, Order,
     Part, Phase, PhaseText, RangeRule, StandardPhase, Transaction, Use, part_of, standard, whole_of,
 };
-pub use self::published::{By, Derived, Document, PublishedText, Series, Unspecified};
+pub use self::published::{By, Derived, Document, PublishedText, Series, Successor, Unspecified};
 use self::resolve::{BATCH_MAX, WORKERS_MAX};
 pub use self::resolve::{MIX_PHASES, durability_class};
 pub use self::selector::{split_label, split_list, split_pair};
@@ -248,6 +248,9 @@ pub struct PlanText {
     /// What was not said there, and what the plan does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unspecified: Vec<Unspecified>,
+    /// What is measured today in place of a candidate of the document.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub successor: Vec<Successor>,
     /// The tables that were published.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<PublishedText>,
@@ -267,6 +270,41 @@ pub enum OneOrMany {
     One(String),
     /// One candidate each.
     Many(Vec<String>),
+}
+
+impl PlanText {
+    /// Refuses a successor of what nothing is said of.
+    fn check_successors(&self) -> Result<()> {
+        for successor in &self.successor {
+            let series = self.published.iter().flat_map(|table| &table.series);
+            let is_shown = series.flat_map(|series| &series.today).any(|own| own.by(successor).is_some());
+            let is_claimed = self.claim.iter().any(|claim| claim.by(successor).is_some());
+            if !is_shown && !is_claimed {
+                bail!(
+                    "no claim and no published table of the plan is about `{}`, so that it has no `[[successor]]`",
+                    successor.of
+                );
+            }
+            if successor.words.is_empty() {
+                bail!(
+                    "the `[[successor]]` of `{}` has no `words`: what is measured in place of what",
+                    successor.of
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Its claims, each followed by the same said of the successors of its candidates, where these are here.
+    pub fn claims(&self, is_here: impl Fn(&str) -> bool) -> Vec<ClaimText> {
+        let here: Vec<&Successor> =
+            self.successor.iter().filter(|successor| is_here(&successor.candidate)).collect();
+        let said = |claim: &ClaimText| -> Vec<ClaimText> {
+            let by = here.iter().filter_map(|successor| claim.by(successor));
+            std::iter::once(claim.clone()).chain(by).collect()
+        };
+        self.claim.iter().flat_map(said).collect()
+    }
 }
 
 impl OneOrMany {

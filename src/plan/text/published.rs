@@ -20,6 +20,18 @@ pub struct Document {
     pub machine: String,
 }
 
+/// A candidate that is there today, in place of one that cannot be had: it has rows and verdicts of its own, beside those of the other.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Successor {
+    /// The candidate in whose place it is.
+    pub of: String,
+    /// Its own label.
+    pub candidate: String,
+    /// What is measured in place of what: it stands with everything that is said of it.
+    pub words: String,
+}
+
 /// A table of published figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

@@ -77,6 +77,7 @@ impl Resolver<'_> {
         let seed = text.seed.unwrap_or(1);
         text.claim.iter().try_for_each(ClaimText::check)?;
         text.published.iter().try_for_each(PublishedText::check)?;
+        text.check_successors()?;
         let mut phases = self.phases()?;
         self.add_purge(&mut phases)?;
         let corpora = corpora::corpora(text, scale, seed)?;

@@ -58,12 +58,13 @@ fn claims(members: &[Member]) -> Markup {
             Entry::new(html! { (told::figures(result, claim)) }, "words"),
         ]);
     }
-    let count = |verdict: ClaimVerdict| all.iter().filter(|(_, _, claim)| claim.verdict == verdict).count();
+    let own: Vec<_> = measured(members).flat_map(|(_, result)| result.own_claims()).collect();
+    let count = |verdict: ClaimVerdict| own.iter().filter(|claim| claim.verdict == verdict).count();
     html! {
         section id="claims" {
             h2 { "All claims" }
             p {
-                (units::counted(all.len(), "claim")) ": " (count(ClaimVerdict::Confirmed)) " confirmed, "
+                (units::counted(own.len(), "claim")) ": " (count(ClaimVerdict::Confirmed)) " confirmed, "
                 (count(ClaimVerdict::Refuted)) " refuted, " (count(ClaimVerdict::CannotTellApart))
                 " neither, " (count(ClaimVerdict::NotTestable)) " not testable"
                 @if count(ClaimVerdict::NotReached) > 0 { ", " (count(ClaimVerdict::NotReached)) " not reached yet" }

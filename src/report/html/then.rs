@@ -80,12 +80,12 @@ fn figure(table: &PublishedText, lines: &[Line<'_>]) -> Option<Figure> {
                 candidate: names.len(),
                 look,
                 value,
-                hover: format!("{} {when}: {text}", line.series.name),
+                hover: format!("{} {when}: {text}", line.name),
                 open: false,
                 beside: false,
             });
-            names.push(format!("{} {when}", line.series.name));
-            numbers.push(vec![Entry::from(&line.series.name), when.into(), text.into()]);
+            names.push(format!("{} {when}", line.name));
+            numbers.push(vec![Entry::from(&line.name), when.into(), text.into()]);
         }
     }
     (marks.len() > 1).then(|| {
@@ -101,17 +101,18 @@ fn values(table: &PublishedText, lines: &[Line<'_>]) -> Table {
     let mut shown = Table::new(format!("{} ({})", table.title, table.unit), &head);
     for line in lines {
         let values: Vec<String> = line.series.values.iter().map(|value| format!("{value}")).collect();
-        let published = match (&line.series.words, line.series.counts.is_empty()) {
-            (Some(words), _) => words.clone(),
-            (None, true) => values.join(" "),
-            (None, false) => format!("a histogram of {} bins", values.len()),
+        let published = match (line.in_place, &line.series.words, line.series.counts.is_empty()) {
+            (Some(words), ..) => words.to_owned(),
+            (None, Some(words), _) => words.clone(),
+            (None, None, true) => values.join(" "),
+            (None, None, false) => format!("a histogram of {} bins", values.len()),
         };
         let (today, why) = match &line.today {
             Ok(today) => (interval::text(today), String::new()),
             Err(why) => (ABSENT.to_owned(), why.clone()),
         };
         shown.push(vec![
-            Entry::from(&line.series.name),
+            Entry::from(&line.name),
             Entry::new(html! { (published) }, "words"),
             line.then.map_or(ABSENT.to_owned(), then::figure).into(),
             line.candidate.map_or(ABSENT.into(), named),

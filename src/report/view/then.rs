@@ -1,13 +1,17 @@
 //! Then and now: published tables beside this run's, as ratios to the document's own reference, for every form of report.
 
 use crate::judge::{claims, interval};
-use crate::plan::text::{Operand, PublishedText, Series, part_of};
+use crate::plan::text::{Operand, PublishedText, Series, Successor, part_of};
 use crate::result::{Claim, Interval, RunResult};
 
 /// One system of a published table, then and now.
 pub struct Line<'r> {
+    /// What it is called: as it was published, and by what it is measured where that is a successor.
+    pub name: String,
     /// The series as it was published.
     pub series: &'r Series,
+    /// What is measured in place of what was published, where that is so.
+    pub in_place: Option<&'r str>,
     /// The candidate that stands for it today.
     pub candidate: Option<&'r str>,
     /// Its published ratio to the reference, of times.
@@ -27,25 +31,48 @@ pub struct Table<'r> {
 impl Line<'_> {
     /// What was published of it: the ratio, the words, or both.
     pub fn said(&self) -> Option<String> {
-        let parts: Vec<String> = self.then.map(figure).into_iter().chain(self.series.words.clone()).collect();
+        let words = self.series.words.clone().filter(|_| self.in_place.is_none());
+        let parts: Vec<String> = self.then.map(figure).into_iter().chain(words).collect();
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 }
 
 impl<'r> Table<'r> {
-    fn of(result: &RunResult, text: &'r PublishedText) -> Table<'r> {
+    fn of(result: &'r RunResult, text: &'r PublishedText) -> Table<'r> {
         let reference = text.series.iter().find(|series| series.name == text.reference);
         let reference = reference.and_then(|series| series.today.as_ref());
-        let line = |series: &'r Series| {
-            let today = match (&series.today, reference) {
-                (Some(own), Some(reference)) => today(result, text, own, reference),
-                (None, _) => Err("Nothing stands for it.".to_owned()),
-                (_, None) => Err("Nothing stands for the reference.".to_owned()),
-            };
-            let candidate = series.today.as_ref().map(Operand::candidate);
-            Line { series, candidate, then: text.ratio(series), today }
+        let against_reference = |own: &Operand| match reference {
+            Some(reference) => today(result, text, own, reference),
+            None => Err("Nothing stands for the reference.".to_owned()),
         };
-        Table { text, lines: text.series.iter().map(line).collect() }
+        let line = |series: &'r Series| {
+            let nothing = || Err("Nothing stands for it.".to_owned());
+            Line {
+                name: series.name.clone(),
+                series,
+                in_place: None,
+                candidate: series.today.as_ref().map(Operand::candidate),
+                then: text.ratio(series),
+                today: series.today.as_ref().map_or_else(nothing, against_reference),
+            }
+        };
+        let by = |series: &'r Series, successor: &'r Successor| {
+            Some(Line {
+                name: format!("{} by {}", series.name, successor.candidate),
+                series,
+                in_place: Some(&successor.words),
+                candidate: Some(&successor.candidate),
+                then: None,
+                today: against_reference(&series.today.as_ref()?.by(successor)?),
+            })
+        };
+        let successors: Vec<&Successor> =
+            result.plan.successor.iter().filter(|successor| result.has(&successor.candidate)).collect();
+        let lines = |series: &'r Series| {
+            std::iter::once(line(series))
+                .chain(successors.iter().filter_map(|successor| by(series, successor)).collect::<Vec<_>>())
+        };
+        Table { text, lines: text.series.iter().flat_map(lines).collect() }
     }
 
     /// The lines that can have a ratio: the others are facts about the experiment.
@@ -110,10 +137,9 @@ pub fn figures(result: &RunResult, claim: &Claim) -> String {
 
 /// The verdict of a claim in words.
 pub fn verdict(claim: &Claim) -> String {
-    match claim.magnitude {
-        Some(magnitude) => format!("{}, {}", claim.verdict.name(), magnitude.name()),
-        None => claim.verdict.name().to_owned(),
-    }
+    let magnitude = claim.magnitude.map_or(String::new(), |magnitude| format!(", {}", magnitude.name()));
+    let in_place = claim.in_place.as_ref().map_or(String::new(), |words| format!(" ({words})"));
+    format!("{}{magnitude}{in_place}", claim.verdict.name())
 }
 
 /// What stands above [`disagreements`].

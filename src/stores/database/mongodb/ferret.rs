@@ -23,7 +23,7 @@ pub(super) const FERRETDB: Program = Program {
 
 pub(in crate::stores) const GRIDFS: Adapter = Adapter {
     name: "ferretdb/gridfs",
-    about: "FerretDB over SQLite: the blob as a file in GridFS, its chunks asked for one by one",
+    about: "FerretDB over SQLite: the blob as a file in GridFS, a few chunks asked for one by one, more at once",
     caps: |_| GRIDFS_CAPS,
     // Not by the driver's GridFS, which asks for chunks by their file: FerretDB goes through all chunks of all files for that.
     open: |setup| open(setup, Speaker::FerretDb, Shape::Files { chunk: CHUNK_BYTES, by_driver: false }),
