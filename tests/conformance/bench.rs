@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use blobwise::host::place::Place;
-use blobwise::store::{Common, Error, Key, Mode, Session, Setup, Span, Store};
+use blobwise::store::{Common, Error, Invitation, Key, Mode, Session, Setup, Span, Store};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -108,6 +108,16 @@ pub fn open(
     mode: Mode,
     blob_bytes_max: u64,
 ) -> blobwise::store::Result<Box<dyn Store>> {
+    open_or_join(subject, home, mode, blob_bytes_max, None)
+}
+
+fn open_or_join(
+    subject: &Subject,
+    home: &Home,
+    mode: Mode,
+    blob_bytes_max: u64,
+    invitation: Option<&Invitation>,
+) -> blobwise::store::Result<Box<dyn Store>> {
     let _turn = outside::turn(subject.adapter);
     (subject.adapter.open)(&Setup {
         dir: &home.store,
@@ -122,7 +132,7 @@ pub fn open(
         workers: 8,
         op_timeout: op_timeout(subject),
         options: &outside::options(subject)?,
-        invitation: None,
+        invitation,
     })
 }
 
@@ -171,6 +181,13 @@ impl Bench {
     /// A session that is patient, and connects when it has to.
     pub fn hand(&self) -> Result<Hand<'_>> {
         Hand::of(self.store()?, &self.subject)
+    }
+
+    /// Opens it as another process would that was invited.
+    pub fn join(&self) -> Result<Box<dyn Store>> {
+        let invitation = self.store()?.invitation().context("it does not invite")?;
+        open_or_join(&self.subject, &self.home, Mode::Open, self.blob_bytes_max, Some(&invitation))
+            .context("cannot join it")
     }
 
     pub fn close(&mut self) -> Result<()> {

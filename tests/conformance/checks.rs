@@ -64,6 +64,8 @@ pub const ALL: &[Check] = &[
     open("refuses-ranges", |subject| !subject.caps().range, refuses_ranges),
     open("sessions-agree", |subject| subject.caps().many, sessions_agree),
     open("refuses-a-second-session", |subject| !subject.caps().many, refuses_a_second_session),
+    open("is-joined", |subject| subject.invites() == Some(true), is_joined),
+    open("refuses-to-be-joined", |subject| subject.invites() == Some(false), refuses_to_be_joined),
     open(
         "no-torn-blobs",
         |subject| subject.caps().atomic_put && subject.caps().many && subject.caps().contents,
@@ -372,6 +374,35 @@ fn check_signed(id: u64, bytes: &[u8]) -> Result<()> {
         bytes.len(),
         wanted.len()
     );
+    Ok(())
+}
+
+/// What one process puts or deletes is so for the other, and who joined can leave.
+fn is_joined(bench: &mut Bench) -> Result<()> {
+    let keys = bench.keys(3);
+    let joined = bench.join()?;
+    {
+        let mut own = bench.hand()?;
+        let mut other = Hand::of(&*joined, &bench.subject)?;
+        for (key, generation) in keys.iter().zip(0..) {
+            let put = blob(key.id, generation, 5000);
+            let (one, two) = if generation == 1 { (&mut other, &mut own) } else { (&mut own, &mut other) };
+            one.put(key, &put)?;
+            two.expect(key, Some(&put)).context("what the other one put")?;
+            let replaced = blob(key.id, generation + 10, 300);
+            two.put(key, &replaced)?;
+            one.expect(key, Some(&replaced)).context("what the other one replaced")?;
+        }
+        other.delete(&keys[0])?;
+        own.expect(&keys[0], None).context("what the other one deleted")?;
+        own.put(&keys[0], &blob(keys[0].id, 20, 700))?;
+    }
+    joined.close().context("cannot leave it")?;
+    bench.hand()?.expect(&keys[0], Some(&blob(keys[0].id, 20, 700))).context("after the other one left")
+}
+
+fn refuses_to_be_joined(bench: &mut Bench) -> Result<()> {
+    ensure!(bench.store()?.invitation().is_err(), "it invites, and says that it is for one process");
     Ok(())
 }
 

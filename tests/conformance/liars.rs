@@ -12,9 +12,9 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use blobwise::host::server::{Launch, Server};
 use blobwise::store::{
-    Adapter, Backup, Caps, Catalogue, Clients, Durability, Error, Facts, Integrity, Key, Kind, Limit, Loss,
-    Losses, ManySink, Means, Mode, Needs, OptionSpec, Options, Session, Setup, Sink, Span, Split, Store,
-    Traits, Values, View,
+    Adapter, Backup, Caps, Catalogue, Clients, Durability, Error, Facts, Integrity, Invitation, Key, Kind,
+    Limit, Loss, Losses, ManySink, Means, Mode, Needs, OptionSpec, Options, Session, Setup, Sink, Span,
+    Split, Store, Traits, Values, View,
 };
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;
@@ -49,6 +49,8 @@ const LIARS: &[Liar] = &[
     liar("ranges-undeclared", &["refuses-ranges"]),
     liar("sessions-remember", &["sessions-agree"]),
     liar("many-undeclared", &["refuses-a-second-session"]),
+    Liar { adapter: &FILES, ..liar("invites-to-another-store", &["is-joined"]) },
+    Liar { adapter: &FILES, ..liar("invites-undeclared", &["refuses-to-be-joined"]) },
     liar("tears", &["no-torn-blobs"]),
     liar("list-forgets-one", &["lists"]),
     liar("lists-one-twice", &["lists"]),
@@ -243,7 +245,10 @@ fn caps(options: &Options) -> Caps {
             }
             _ => Backup::None("a liar keeps none"),
         },
-        clients: Clients::One("a liar is enough"),
+        clients: match lie {
+            "invites-to-another-store" => Clients::Directory,
+            _ => Clients::One("a liar is enough"),
+        },
     }
 }
 
@@ -364,8 +369,16 @@ fn open(setup: &Setup, inner: &str) -> blobwise::store::Result<Box<dyn Store>> {
         // Beside it one that is supervised, so that there is a supervisor to be killed.
         std::mem::forget(Server::start(&Launch::new(Path::new("/bin/sleep"), setup.dir).arg(LEFT_SECONDS))?);
     }
+    let other = setup.dir.join("another");
+    let (dir, mode) = match (lie.as_str(), setup.invitation) {
+        ("invites-to-another-store", Some(_)) => {
+            std::fs::create_dir(&other)?;
+            (other.as_path(), Mode::Create)
+        }
+        _ => (setup.dir, setup.mode),
+    };
     Ok(Box::new(LyingStore {
-        inner: (adapter.open)(&Setup { options: &options, durability, ..setup.clone() })?,
+        inner: (adapter.open)(&Setup { options: &options, durability, dir, mode, ..setup.clone() })?,
         dir: setup.dir.to_owned(),
         mode: setup.mode,
         puts: AtomicU64::new(0),
@@ -512,6 +525,14 @@ impl Store for LyingStore {
             _ => files[files.len() / 2..].iter().try_for_each(std::fs::remove_file)?,
         }
         Ok(())
+    }
+
+    fn invitation(&self) -> blobwise::store::Result<Invitation> {
+        if self.lie.starts_with("invites-") {
+            self.inner.invitation()
+        } else {
+            Err(Error::Unsupported("guests"))
+        }
     }
 
     fn purge(&self) -> blobwise::store::Result<()> {

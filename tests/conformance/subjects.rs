@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use blobwise::store::{
-    Adapter, Caps, Connects, Durability, Kind, Losses, OptionSpec, Options, Traits, Values,
+    Adapter, Caps, Clients, Connects, Durability, Kind, Losses, OptionSpec, Options, Traits, Values,
 };
 use blobwise::units::parse_bytes;
 use blobwise::{plan, stores};
@@ -61,6 +61,23 @@ impl Subject {
 
     pub fn is_server(&self) -> bool {
         is_server(self.adapter)
+    }
+
+    /// Whether other processes may open sessions with it; nothing where each would have a store of its own, and of options that
+    /// change nothing about it.
+    pub fn invites(&self) -> Option<bool> {
+        let clients = self.caps().clients;
+        if !self.plain && clients == (self.adapter.caps)(&plan::defaults(self.adapter)).clients {
+            return None;
+        }
+        match clients {
+            Clients::Each => None,
+            Clients::One(_) => Some(false),
+            Clients::ServerBut(durability, _) => {
+                Some(durability != self.durability).filter(|invites| *invites)
+            }
+            Clients::Server | Clients::Directory => Some(true),
+        }
     }
 
     /// Whether an op takes some 10 ms of the processor, of which a check makes fewer then.

@@ -277,6 +277,9 @@ impl Store for Files {
 
     /// Whoever sees the directory needs nothing else.
     fn invitation(&self) -> Result<Invitation> {
+        if self.in_memory {
+            return Err(Error::Unsupported("sessions of other processes"));
+        }
         Invitation::of(&())
     }
 

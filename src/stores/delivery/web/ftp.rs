@@ -47,16 +47,26 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
 
 struct Ftp {
     behind: Box<dyn Store>,
-    server: Server,
     greeting: String,
     address: Address,
     password: String,
     timeout: Duration,
-    /// Its directory is where the server would lock a process in.
-    empty: SocketDir,
+    /// With the directory that the server would lock a process in; not where another process has started it.
+    server: Option<(Server, SocketDir)>,
+}
+
+/// Visits a server that another process has started.
+fn join(setup: &Setup, invitation: &Invitation) -> Result<Box<dyn Store>> {
+    let (address, password): (Address, String) = invitation.read()?;
+    let behind = FILES.open(setup, &setup.dir.join("blobs"))?;
+    let greeting = Client::connect(&address, &password, setup.op_timeout)?.greeting;
+    Ok(Box::new(Ftp { behind, greeting, address, password, timeout: setup.op_timeout, server: None }))
 }
 
 fn open(setup: &Setup) -> Result<Box<dyn Store>> {
+    if let Some(invitation) = setup.invitation {
+        return join(setup, invitation);
+    }
     check_path(setup)?;
     let blobs = setup.dir.join("blobs");
     let behind = FILES.open(setup, &blobs)?;
@@ -79,7 +89,8 @@ fn open(setup: &Setup) -> Result<Box<dyn Store>> {
         })?;
         Ok((server, greeting, address))
     })?;
-    Ok(Box::new(Ftp { behind, server, greeting, address, password, timeout: setup.op_timeout, empty }))
+    let server = Some((server, empty));
+    Ok(Box::new(Ftp { behind, greeting, address, password, timeout: setup.op_timeout, server }))
 }
 
 /// Read only, for whoever knows the password; and in no process of another user's. Users with a name of their own would take PAM's
@@ -106,6 +117,10 @@ impl Store for Ftp {
         Ok(facts)
     }
 
+    fn invitation(&self) -> Result<Invitation> {
+        Invitation::of(&(&self.address, &self.password))
+    }
+
     fn settle(&self) -> Result<()> {
         self.behind.settle()
     }
@@ -115,13 +130,14 @@ impl Store for Ftp {
     }
 
     fn servers(&self) -> Vec<&Server> {
-        std::iter::once(&self.server).chain(self.behind.servers()).collect()
+        self.server.iter().map(|(server, _)| server).chain(self.behind.servers()).collect()
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Ftp { behind, mut server, empty, .. } = *self;
-        server.stop(Signal::TERM, STOP_PATIENCE)?;
-        drop(empty);
+        let Ftp { behind, server, .. } = *self;
+        if let Some((mut server, _empty)) = server {
+            server.stop(Signal::TERM, STOP_PATIENCE)?;
+        }
         behind.close()
     }
 }

@@ -644,6 +644,9 @@ impl Store for Delivery {
     }
 
     fn invitation(&self) -> Result<Invitation> {
+        if matches!(self.caps.clients, Clients::One(_)) {
+            return Err(Error::Unsupported("sessions of other processes"));
+        }
         Invitation::of(&Way {
             address: self.web.target.endpoint.address.clone(),
             prefix: self.prefix.clone(),
