@@ -10,6 +10,7 @@ mod explain;
 mod joined;
 mod judging;
 mod list;
+mod manual;
 mod many;
 mod out;
 mod page;
@@ -57,6 +58,11 @@ enum Command {
     Doctor(doctor::Flags),
     /// Measure the harness itself
     Selftest(selftest::Flags),
+    /// Print completions for a shell, which reads them from a file of its own
+    Completions(manual::Completions),
+    /// Write the manual's pages, for those who make packages
+    #[command(hide = true)]
+    Man(manual::Pages),
 }
 
 /// How a command ended, when it did not fail.
@@ -113,6 +119,8 @@ pub fn main() -> ExitCode {
         Command::Disk(flags) => alone("blobwise disk").and_then(|()| disk::main(&flags)),
         Command::Doctor(flags) => doctor::main(&flags),
         Command::Selftest(flags) => alone("blobwise selftest").and_then(|()| selftest::main(&flags)),
+        Command::Completions(flags) => manual::completions(&flags),
+        Command::Man(flags) => manual::pages(&flags),
     };
     match outcome {
         Ok(ended) => ended.into(),

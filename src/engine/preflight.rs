@@ -301,6 +301,7 @@ fn conditions((program, machine): Made<'_>) -> Vec<Condition> {
         ("the number of processors", machine.processors.to_string()),
         ("the kernel", machine.kernel.clone()),
         ("the file system", machine.filesystem.clone()),
+        ("the C library", machine.libc.clone().unwrap_or_else(|| "unknown".to_owned())),
         ("the device", machine.device.clone().unwrap_or_else(|| "unknown".to_owned())),
         ("the user", user.to_owned()),
         ("the side of workers and servers", machine.sides()),
@@ -373,6 +374,9 @@ mod tests {
         let elsewhere = Machine { device: None, ..machine.clone() };
         let text = "the device was sda and is unknown";
         assert_eq!(difference(&earlier, &program, &elsewhere, &plan, &same).as_deref(), Some(text));
+        let upgraded = Machine { libc: Some("glibc 2.41".into()), ..machine.clone() };
+        let text = "the C library was unknown and is glibc 2.41";
+        assert_eq!(difference(&earlier, &program, &upgraded, &plan, &same).as_deref(), Some(text));
         let sides = Apart { workers: vec![0], servers: vec![1] };
         let apart = Machine { pinned: Some(sides), ..machine.clone() };
         let text = "the side of workers and servers was any processor and is workers on 0, servers on 1";

@@ -228,6 +228,10 @@ fn differences(old: &RunResult, new: &RunResult) -> Vec<String> {
     for ((what, before), (_, now)) in facts(old).into_iter().zip(facts(new)) {
         found.extend(changed(what, &before, &now));
     }
+    // Results of earlier versions do not have it, which is no difference of the machines.
+    if let (Some(before), Some(now)) = (&old.machine.libc, &new.machine.libc) {
+        found.extend(changed("C library", before, now));
+    }
     for candidate in &old.candidates {
         let Some(other) = new.candidates.iter().find(|other| other.store == candidate.store) else {
             continue;

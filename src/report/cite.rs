@@ -46,8 +46,9 @@ fn sentences(result: &RunResult) -> Vec<String> {
     all.extend(result.all_corpora().iter().map(corpus));
     all.push(format!("Begun: {}, {}.", program.started, units::counted(result.fixed.rounds, "round")));
     let device = machine.device.as_ref().map_or(String::new(), |device| format!(" on {device}"));
+    let libc = machine.libc.as_ref().map_or(String::new(), |libc| format!(", {libc}"));
     all.push(format!(
-        "Machine: {}, {}, {} of memory, {}{device}, {}, Linux {}.",
+        "Machine: {}, {}, {} of memory, {}{device}, {}, Linux {}{libc}.",
         machine.processor,
         units::counted(machine.processors, "processor"),
         units::bytes(machine.memory_bytes as f64),

@@ -30,6 +30,10 @@ pub struct Machine {
     pub kernel: String,
     /// The distribution.
     pub system: String,
+    /// The C library that the program runs with, and its version: glibc is whatever the machine has, musl is in the program. Absent
+    /// in results of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub libc: Option<String>,
     /// The file system that was measured.
     pub filesystem: String,
     /// Where that is mounted.
@@ -82,6 +86,7 @@ pub fn facts(dir: &Path) -> Machine {
                 text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=").map(str::to_owned))
             })
             .map_or_else(|| "unknown".to_owned(), |name| name.trim_matches('"').to_owned()),
+        libc: Some(libc_name()),
         filesystem: mount.as_ref().map(|mount| mount.kind.clone()).unwrap_or_default(),
         mount_point: mount.as_ref().map(|mount| mount.point.clone()),
         mount: mount.as_ref().map(|mount| mount.options.clone()).unwrap_or_default(),
@@ -92,4 +97,19 @@ pub fn facts(dir: &Path) -> Machine {
         root: rustix::process::geteuid().is_root(),
         pinned: None,
     }
+}
+
+/// The C library's name, and its version where it says one.
+#[cfg(target_env = "gnu")]
+#[expect(unsafe_code, reason = "gnu_get_libc_version has no safe wrapper")]
+fn libc_name() -> String {
+    // SAFETY: it takes nothing and returns a text of the library's own, which ends with a zero and stays as it is.
+    let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+    format!("glibc {}", version.to_string_lossy())
+}
+
+/// The C library's name: only glibc says its version.
+#[cfg(not(target_env = "gnu"))]
+fn libc_name() -> String {
+    if cfg!(target_env = "musl") { "musl" } else { "another than glibc and musl" }.to_owned()
 }

@@ -52,6 +52,9 @@ fn the_machine_has_processors_and_memory() {
     let machine = facts(Path::new("."));
     assert!(machine.processors >= 1 && machine.memory_bytes > 0 && !machine.kernel.is_empty());
     assert!(busy_ns().is_some_and(|busy| busy > 0));
+    // A program that is linked to glibc knows its version, which begins with 2.
+    #[cfg(target_env = "gnu")]
+    assert!(machine.libc.as_deref().is_some_and(|libc| libc.starts_with("glibc 2.")), "{:?}", machine.libc);
 }
 
 #[test]

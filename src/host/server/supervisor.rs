@@ -129,8 +129,21 @@ fn makes_a_namespace() -> Result<bool> {
 /// Who is at the other end is to see when the server closes it, and not us.
 #[expect(unsafe_code, reason = "closing descriptors by number")]
 fn close_what_was_handed_down() {
+    const FIRST: libc::c_int = 3;
+    // The C library has the call since glibc 2.34, and packages are made for older ones.
     // SAFETY: nothing in this process has a descriptor but the three standard streams.
-    unsafe { libc::close_range(3, u32::MAX, 0) };
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, 0) };
+    if closed == 0 {
+        return;
+    }
+    // Kernels before 5.9 do not have it.
+    let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return };
+    let numbers = open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let handed_down: Vec<libc::c_int> = numbers.filter(|number| *number >= FIRST).collect();
+    for number in handed_down {
+        // SAFETY: as above. That of the directory, which is closed by now, is no error that counts.
+        unsafe { libc::close(number) };
+    }
 }
 
 /// Waits for the one inside, and returns its exit code. When blobwise is gone and the one inside does not end of itself, it

@@ -120,6 +120,7 @@ fn machine(result: &RunResult) -> Table {
         ("memory", size(machine.memory_bytes)),
         ("system", machine.system.clone()),
         ("kernel", machine.kernel.clone()),
+        ("C library", machine.libc.clone().unwrap_or_else(absent)),
         ("file system", machine.filesystem.clone()),
         ("mounted at", machine.mount_point.clone().unwrap_or_else(absent)),
         ("mounted with", machine.mount.clone()),

@@ -152,7 +152,7 @@ fn covered(shape: usize, x: usize, y: usize) -> (f64, f64) {
 
 /// How deep a point lies in a shape that reaches from -1 to 1; below 0 outside.
 fn depth(shape: usize, x: f64, y: f64) -> f64 {
-    let radius = x.hypot(y);
+    let radius = length(x, y);
     let square = |half: f64| half - x.abs().max(y.abs());
     match shape {
         0 => 1.0 - radius,
@@ -167,9 +167,14 @@ fn depth(shape: usize, x: f64, y: f64) -> f64 {
         }
         _ => {
             let (x, y) = (x.abs() * 1.12, 0.35 - y * 1.15);
-            0.8 - x.hypot(y - 0.62 * x.sqrt())
+            0.8 - length(x, y - 0.62 * x.sqrt())
         }
     }
+}
+
+/// How far a point near 1 is from 0. `f64::hypot`, which is for far larger ones too, asks for a glibc of 2.35.
+fn length(x: f64, y: f64) -> f64 {
+    (x * x + y * y).sqrt()
 }
 
 fn colour(hue: usize) -> [f64; 3] {

@@ -1,0 +1,46 @@
+//! `blobwise completions` and `blobwise man`: what shells and `man` know of the command line, made from its own definition.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use super::{Arguments, Ended};
+
+/// Flags of `completions`.
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+/// Flags of `man`.
+#[derive(Debug, Args)]
+pub struct Pages {
+    /// A directory, which is made where there is none
+    dir: PathBuf,
+}
+
+/// Prints what a shell is to read.
+pub fn completions(flags: &Completions) -> Result<Ended> {
+    let mut script = Vec::new();
+    clap_complete::generate(flags.shell, &mut Arguments::command(), "blobwise", &mut script);
+    // A shell is to obey it, so that it goes out as it is.
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(&script)?;
+    stdout.flush()?;
+    Ok(Ended::Well)
+}
+
+/// Writes a page of the manual for the program and one for each command.
+///
+/// # Errors
+/// The directory cannot be made, or a page not be written.
+pub fn pages(flags: &Pages) -> Result<Ended> {
+    let cannot = || format!("no pages of the manual can be written to {}", flags.dir.display());
+    std::fs::create_dir_all(&flags.dir).with_context(cannot)?;
+    clap_mangen::generate_to(Arguments::command(), &flags.dir).with_context(cannot)?;
+    Ok(Ended::Well)
+}
