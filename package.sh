@@ -32,6 +32,10 @@ say() { printf '\n== %s (after %d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 6
 fail() { echo "error: $*" >&2; exit 1; }
 need() { command -v "$1" >/dev/null || fail "no \`$1\`, which $2: apt-get install $3"; }
 
+# One at a time: what another left that was killed is nobody's.
+exec {alone}>"$out/lock"
+flock --nonblock "$alone" || fail "another ./package.sh is at work in $out"
+rm -rf --one-file-system "$out"/draft.*
 draft="$(mktemp -d "$out/draft.XXXXXX")"
 trap 'rm -rf --one-file-system "$draft"' EXIT
 
@@ -127,7 +131,7 @@ archive() {
 }
 
 deb() {
-    local tree="$draft/deb"
+    local tree="$draft/deb" maintainer="${DEBFULLNAME:-The authors of blobwise} <${DEBEMAIL:-nobody@blobwise.invalid}>"
     local share="$tree/usr/share"
     install -D -m 755 "$program" "$tree/usr/bin/blobwise"
     install -D -m 644 -t "$share/man/man1" "$draft"/man/*.1
@@ -136,15 +140,17 @@ deb() {
     install -D -m 644 "$draft/fish" "$share/fish/vendor_completions.d/blobwise.fish"
     install -D -m 644 LICENSE "$share/doc/blobwise/copyright"
     install -D -m 644 -t "$share/doc/blobwise" LICENSE-THIRD-PARTY
-    install -D -m 644 CHANGELOG.md "$share/doc/blobwise/changelog"
-    gzip -9n "$share"/man/man1/*.1 "$share"/doc/blobwise/{changelog,LICENSE-THIRD-PARTY}
+    install -D -m 644 CHANGELOG.md "$share/doc/blobwise/NEWS.md"
+    printf 'blobwise (%s) unstable; urgency=medium\n\n  * See NEWS.md.gz.\n\n -- %s  %s\n' \
+        "$version" "$maintainer" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" >"$share/doc/blobwise/changelog"
+    gzip -9n "$share"/man/man1/*.1 "$share"/doc/blobwise/{changelog,NEWS.md,LICENSE-THIRD-PARTY}
     mkdir "$tree/DEBIAN"
     (cd "$tree" && find usr -type f -print0 | sort -z | xargs -0 md5sum) >"$tree/DEBIAN/md5sums"
     cat >"$tree/DEBIAN/control" <<CONTROL
 Package: blobwise
 Version: $version
 Architecture: $architecture
-Maintainer: ${DEBFULLNAME:-The authors of blobwise}${DEBEMAIL:+ <$DEBEMAIL>}
+Maintainer: $maintainer
 Installed-Size: $(du -k -s --apparent-size "$tree/usr" | cut -f 1)
 Depends: libc6 (>= $glibc)
 Suggests: postgresql, mariadb-server, redis-server, memcached, nginx-light
@@ -171,6 +177,7 @@ publish() {
 # What is done in the bare root has its own mounts and processes, which end with it however it ends.
 in_root() {
     unshare --mount --pid --fork --kill-child bash -euc '
+        mount --bind "$0" "$0"
         mount -t proc proc "$0/proc"
         mount -t sysfs -o ro sysfs "$0/sys"
         exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"' \
@@ -184,16 +191,16 @@ make_root() {
     mkdir -p "$out/debs"
     unshare --mount debootstrap --variant=minbase --cache-dir="$out/debs" "$suite" "$root" >"$draft/debootstrap" 2>&1 ||
         fail "no bare $suite: $(tail -n 1 "$draft/debootstrap"); another is BLOBWISE_SUITE=bookworm"
-    root_libc="$(in_root ldd --version | head -n 1 | grep -oE '[0-9.]+$')"
+    root_libc="$(in_root ldd --version | sed -n '1s/.* //p')"
     echo "glibc $root_libc" >&2
 }
 
-# A short run of the default plan, by the program of this path, and what came of it.
+# A short run of the default stores, by the program of this path, and what came of it.
 main_job() {
     local name=$1 path=$2
     [[ "$(in_root "$path" --version)" == "blobwise $version" ]] || fail "$name: another version"
     cmp "$root$path" "$program" || fail "$name: another program"
-    in_root "$path" run --blobs 40 --budget 30s --dir /root --out "/root/$name" >"$draft/said" 2>"$draft/progress" ||
+    in_root "$path" run --blobs 40 --rounds 2 --phases fill,read-warm,overwrite --dir /root --out "/root/$name" >"$draft/said" 2>"$draft/progress" ||
         fail "$name: the run failed: $(tail -n 5 "$draft/said" "$draft/progress")"
     python3 - "$root/root/$name" "glibc $root_libc" <<'PYTHON' || fail "$name: not what a run leaves"
 import json, pathlib, sys
@@ -259,33 +266,39 @@ check_wheel() {
 
 # ---- all of it -----------------------------------------------------------------------------------------------------
 
-case "${1:-}" in
-    "") ;;
-    --check)
-        ((EUID == 0)) || fail "the bare root of --check needs root"
-        need debootstrap "makes a bare root" debootstrap
-        need unshare "gives it mounts of its own" util-linux
-        ;;
-    *) echo "error: \`$1\` is not known: ./package.sh [--check]" >&2; exit 2 ;;
-esac
-need python3 "fetches maturin and Zig" python3-venv
-need objdump "looks at the program" binutils
-need dpkg-deb "makes the .deb" dpkg
-need xz "packs the archive" xz-utils
+# The whole script is read before any of it is done, so that it may be changed meanwhile.
+main() {
+    case "${1:-}" in
+        "") ;;
+        --check)
+            ((EUID == 0)) || fail "the bare root of --check needs root"
+            need debootstrap "makes a bare root" debootstrap
+            need unshare "gives it mounts of its own" util-linux
+            ;;
+        *) echo "error: \`$1\` is not known: ./package.sh [--check]" >&2; exit 2 ;;
+    esac
+    need python3 "fetches maturin and Zig" python3-venv
+    need objdump "looks at the program" binutils
+    need dpkg-deb "makes the .deb" dpkg
+    need xz "packs the archive" xz-utils
 
-install_tools
-notices
-build
-look_at_program
-say "Packing"
-pages
-archive
-deb
-publish
-if [[ "${1:-}" == --check ]]; then
-    make_root
-    check_archive
-    check_deb
-    check_wheel
-    say "All of them run where nothing else is"
-fi
+    install_tools
+    notices
+    build
+    look_at_program
+    say "Packing"
+    pages
+    archive
+    deb
+    publish
+    if [[ "${1:-}" == --check ]]; then
+        make_root
+        check_archive
+        check_deb
+        check_wheel
+        say "All of them run where nothing else is"
+    fi
+}
+
+main "$@"
+exit
