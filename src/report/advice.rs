@@ -9,9 +9,10 @@ use super::markdown::Page;
 use super::section::{Section, new};
 use super::terminal::{heading, line, wrapped};
 use super::view::money::a_month_of;
-use super::view::{warned, words};
+use super::view::{memory, warned, words};
 use crate::judge::answer::with_reasons;
 use crate::judge::cells;
+use crate::judge::ranking::{self, League};
 use crate::result::{
     Advice, CandidateResult, Cell, Kind, Loss, Place, RunResult, Situation, Standing, Status, Unfit,
     WorstCase,
@@ -36,39 +37,84 @@ const SIGNS: [(char, &str); 4] = [
 
 /// Columns of kinds of work that a terminal has room for.
 const COLUMNS_MAX: usize = 5;
-/// Characters of one, and of a candidate's label: with what is taken on disk, 79 together.
+/// Characters of one, of the memory and of the disk behind them.
 const WIDTH: usize = 9;
-const LABEL: usize = 24;
+const MEMORY: usize = 8;
+const DISK: usize = 7;
+/// Characters of a line.
+const LINE: usize = 79;
 
 /// A candidate's line.
 struct Row<'r> {
     store: &'r str,
-    standings: Vec<Option<&'r Standing>>,
+    league: League,
+    /// Its time in each kind of work, and where it stands there among those that the answer is about.
+    times: Vec<Option<(String, Option<Place>)>>,
+    /// The most memory that it took in any of them, in bytes.
+    memory: Option<u64>,
     /// Bytes on disk for each byte of blobs.
     per_byte: Option<f64>,
+    /// What became of one that has no time.
+    absent: Option<&'static str>,
 }
 
-/// The candidates, those that are nowhere far behind first.
+impl Row<'_> {
+    fn is_of_answer(&self) -> bool {
+        self.times.iter().flatten().any(|(_, place)| place.is_some())
+    }
+}
+
+/// All candidates but baselines and those that do not serve what is needed. Those that the answer is about come first, and of them
+/// those that are nowhere far behind; then each other league, and last what has no time.
 fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<Row<'r>> {
+    let is_shown = |candidate: &&CandidateResult| {
+        let is_unfit = advice.unfit.iter().any(|unfit| unfit.store == candidate.store);
+        !candidate.is_baseline() && !is_unfit
+    };
+    let phases: Vec<&str> = advice.situations.iter().map(|situation| situation.phase.as_str()).collect();
     let row = |candidate: &'r CandidateResult| {
         let store = candidate.store.as_str();
-        let standings: Vec<_> = advice.situations.iter().map(|situation| situation.of(store)).collect();
+        let times: Vec<_> =
+            advice.situations.iter().map(|situation| time_in(result, situation, candidate)).collect();
         let taken = result.footprints.iter().find(|footprint| footprint.store == store);
-        standings.iter().any(Option::is_some).then(|| Row {
+        let absent = times.iter().all(Option::is_none).then(|| words::status(candidate.status));
+        Row {
             store,
-            standings,
+            league: League::of(candidate.kind),
+            times,
+            memory: memory::taken(result, store, &phases),
             per_byte: taken.and_then(|footprint| footprint.space_amplification),
-        })
+            absent,
+        }
     };
-    let mut rows: Vec<Row<'r>> = result.candidates.iter().filter_map(row).collect();
+    let mut rows: Vec<Row<'r>> = result.candidates.iter().filter(is_shown).map(row).collect();
     let place = |row: &Row<'_>| advice.one_place.iter().position(|worst| worst.store == row.store);
-    rows.sort_by_key(|row| place(row).unwrap_or(usize::MAX));
+    rows.sort_by_key(|row| {
+        (row.absent.is_some(), !row.is_of_answer(), row.league, place(row).unwrap_or(usize::MAX))
+    });
     rows
 }
 
+/// A candidate's time in a kind of work, with its sign. One that the answer is not about has its time, and no place.
+fn time_in(
+    result: &RunResult,
+    situation: &Situation,
+    candidate: &CandidateResult,
+) -> Option<(String, Option<Place>)> {
+    if let Some(standing) = situation.of(&candidate.store) {
+        return Some((time(standing)?, Some(standing.place)));
+    }
+    let is_meant = |cell: &&Cell| cell.store == candidate.store && cell.phase == situation.phase;
+    let cell = result.results.iter().find(is_meant)?;
+    // What servers hand out is written to the store behind them.
+    let is_own_work = !(cells::writes(cell) && ranking::league(cell) == League::Delivery);
+    let sign = if cell.not_ranked.is_some() { "?" } else { "" };
+    let time = cells::op_ns(cell).filter(|_| is_own_work)?;
+    Some((format!("{}{sign}", units::nanoseconds(time)), None))
+}
+
 /// A time with its sign.
-fn time(standing: Option<&Standing>) -> Option<String> {
-    let standing = standing?;
+fn time(standing: &Standing) -> Option<String> {
     let sign = match standing.place {
         Place::Leads => "*",
         Place::Behind => "",
@@ -79,12 +125,17 @@ fn time(standing: Option<&Standing>) -> Option<String> {
     Some(format!("{bound}{}{sign}", units::nanoseconds(standing.op_ns?)))
 }
 
-/// What the signs that are there mean.
+/// What the columns are, and the signs that are there.
 fn signs(rows: &[Row<'_>]) -> String {
-    let times: String = rows.iter().flat_map(|row| &row.standings).filter_map(|of| time(*of)).collect();
+    let times: String =
+        rows.iter().flat_map(|row| &row.times).flatten().map(|(time, _)| time.as_str()).collect();
     let there = SIGNS.iter().filter(|(sign, _)| times.contains(*sign));
     let said: String = there.map(|(sign, meaning)| format!(" {sign}: {meaning}.")).collect();
-    format!("Time of an op.{said}")
+    let memory = match rows.iter().any(|row| row.memory.is_some()) {
+        true => " Memory: the most, the harness's part included, the kernel's cache of files not.",
+        false => "",
+    };
+    format!("Time of an op.{memory}{said}")
 }
 
 // ---- sentences -------------------------------------------------------------------------------------------------------
@@ -96,6 +147,8 @@ fn sentences(result: &RunResult, advice: &Advice) -> Vec<String> {
     all.extend(one_place(result, advice));
     all.extend(promises(result, advice));
     all.extend(servers(result, advice));
+    all.extend(without_time(result, advice));
+    all.extend(baselines(result, advice));
     all.extend(result.candidates.iter().filter_map(absent));
     all
 }
@@ -237,10 +290,46 @@ fn servers(result: &RunResult, advice: &Advice) -> Option<String> {
     (!servers.is_empty()).then(|| format!("Servers, which somebody has to run: {}.", servers.join(", ")))
 }
 
+/// What candidates that are there could not do, and why.
+fn without_time(result: &RunResult, advice: &Advice) -> Option<String> {
+    let is_there = |store: &str| {
+        let is_unfit = advice.unfit.iter().any(|unfit| unfit.store == store);
+        let is_of = |of: &CandidateResult| of.store == store && of.status == Status::Measured;
+        !is_unfit && result.candidates.iter().any(is_of)
+    };
+    let of_column = |situation: &Situation| {
+        let (phase, short) = (situation.phase.clone(), situation.short.clone());
+        let is_meant = move |cell: &&Cell| cell.phase == phase && cell.status != Status::Measured;
+        result.results.iter().filter(is_meant).filter(|cell| is_there(&cell.store)).map(move |cell| {
+            let why = cell.reason.clone().unwrap_or_else(|| words::status(cell.status).to_owned());
+            (format!("`{short}`: {why}"), cell.store.clone())
+        })
+    };
+    with_reasons(advice.situations.iter().flat_map(of_column)).map(|list| format!("Without a time: {list}."))
+}
+
+/// Baselines and their times in the first kind of work.
+fn baselines(result: &RunResult, advice: &Advice) -> Option<String> {
+    let first = advice.situations.first()?;
+    let named = |candidate: &CandidateResult| {
+        let time = time_in(result, first, candidate).map(|(time, _)| time.trim_end_matches('?').to_owned());
+        format!("`{}`{}", candidate.store, time.map_or(String::new(), |time| format!(" ({time})")))
+    };
+    let all = result.candidates.iter().filter(|candidate| candidate.is_baseline());
+    let named: Vec<String> = all.map(named).collect();
+    let column = &first.short;
+    (!named.is_empty())
+        .then(|| format!("Baselines, which rank with nobody (`{column}`): {}.", named.join(", ")))
+}
+
 /// A candidate that was asked for and is not there.
 fn absent(candidate: &CandidateResult) -> Option<String> {
-    let reason = candidate.reason.as_ref().filter(|_| candidate.status != Status::Measured)?;
-    Some(format!("`{}` is {}: {reason}", candidate.store, words::status(candidate.status)))
+    if candidate.status == Status::Measured {
+        return None;
+    }
+    let is = if candidate.status == Status::Failed { "" } else { "is " };
+    let reason = candidate.reason.as_deref().unwrap_or("no reason was noted");
+    Some(format!("`{}` {is}{}: {reason}", candidate.store, words::status(candidate.status)))
 }
 
 // ---- the three reports -----------------------------------------------------------------------------------------------
@@ -258,22 +347,49 @@ fn terminal(text: &mut String, result: &RunResult, title: &str) {
 fn terminal_table(text: &mut String, result: &RunResult, advice: &Advice) {
     let rows = rows(result, advice);
     wrapped(text, "", &signs(&rows));
+    let columns = advice.situations.len().min(COLUMNS_MAX);
+    let room = LINE - 2 - columns * WIDTH - MEMORY - DISK;
+    let labels = rows.iter().map(|row| row.store.chars().count()).filter(|letters| *letters <= room);
+    let label = labels.max().unwrap_or(room);
     let figures = |figures: &mut dyn Iterator<Item = String>| -> String {
-        figures.take(COLUMNS_MAX).map(|figure| format!("{figure:>WIDTH$}")).collect()
+        figures.take(columns).map(|figure| format!("{figure:>WIDTH$}")).collect()
     };
     let heads = figures(&mut advice.situations.iter().map(|situation| situation.short.clone()));
-    line(text, &format!("  {:<LABEL$}{heads}{:>8}", "store", "disk/B"));
+    line(text, &format!("  {:<label$}{heads}{:>MEMORY$}{:>DISK$}", "store", "memory", "disk/B"));
+    let mut above = None;
     for row in rows {
-        let times = figures(&mut row.standings.iter().map(|of| time(*of).unwrap_or_else(|| "-".to_owned())));
-        let disk = row.per_byte.map_or("-".to_owned(), |share| format!("{share:.2}"));
+        let league = row.league.name();
+        if above.replace(league) != Some(league) && !league.is_empty() && row.absent.is_none() {
+            wrapped(text, "  ", &format!("{league}:"));
+        }
         let name = match row.store.chars().count() {
-            fits if fits <= LABEL => format!("{:<LABEL$}", row.store),
-            _ => format!("{}\n  {:<LABEL$}", row.store, ""),
+            fits if fits <= label => format!("{:<label$}", row.store),
+            _ => format!("{}\n  {:<label$}", row.store, ""),
         };
-        line(text, &format!("  {name}{times}{disk:>8}"));
+        if let Some(absent) = row.absent {
+            line(text, &format!("  {} {absent}", name.trim_end()));
+            continue;
+        }
+        let dash = || "-".to_owned();
+        let time =
+            |time: &Option<(String, Option<Place>)>| time.as_ref().map_or_else(dash, |of| of.0.clone());
+        let times = figures(&mut row.times.iter().map(time));
+        let memory = row.memory.map_or_else(dash, |bytes| units::bytes(bytes as f64));
+        let disk = row.per_byte.map_or_else(dash, |share| format!("{share:.2}"));
+        line(text, &format!("  {name}{times}{memory:>MEMORY$}{disk:>DISK$}"));
     }
     if advice.situations.len() > COLUMNS_MAX {
         wrapped(text, "  ", "The other columns are in the report.");
+    }
+}
+
+/// What a candidate of a league that the answer is not about is, behind its name.
+fn remark(row: &Row<'_>) -> Option<&'static str> {
+    match row.league {
+        League::Direct => None,
+        League::Delivery => Some("delivery"),
+        League::Caches => Some("cache"),
+        League::Techniques => Some("technique, ours"),
     }
 }
 
@@ -283,25 +399,27 @@ fn html(view: &View<'_>) -> Markup {
         advice.situations.iter().map(|situation| format!("#{}", situation.short)).collect();
     let mut head = vec!["store"];
     head.extend(titles.iter().map(String::as_str));
-    head.push("#disk / byte");
+    head.extend(["#memory", "#disk / byte"]);
     let mut table = Table::new("Time of an op in each kind of work", &head);
-    let rows = rows(view.result, advice);
+    let rows = if advice.situations.is_empty() { Vec::new() } else { rows(view.result, advice) };
     let signs = signs(&rows);
-    for row in rows {
-        let entry = |standing: &Option<&Standing>| match (time(*standing), standing.map(|of| of.place)) {
-            (Some(time), Some(Place::Leads)) => Entry::new(html! { (time) }, "leader"),
-            (Some(time), Some(Place::NotRanked)) => Entry::new(html! { (time) }, "unranked"),
-            (time, _) => shown(time, |time| time),
+    for row in &rows {
+        let entry = |time: &Option<(String, Option<Place>)>| match time {
+            Some((time, Some(Place::Leads))) => Entry::new(html! { (time) }, "leader"),
+            Some((time, Some(Place::NotRanked))) => Entry::new(html! { (time) }, "unranked"),
+            time => shown(time.as_ref(), |(time, _)| time.clone()),
         };
-        let begin = [named(row.store)];
-        let disk = [shown(row.per_byte, |share| format!("{share:.2}"))];
-        table.push(begin.into_iter().chain(row.standings.iter().map(entry)).chain(disk).collect());
+        let name = named(row.store);
+        let name = row.absent.or_else(|| remark(row)).map_or(name.clone(), |remark| name.remarked(remark));
+        let memory = shown(row.memory, |bytes| units::bytes(bytes as f64));
+        let disk = shown(row.per_byte, |share| format!("{share:.2}"));
+        table.push([name].into_iter().chain(row.times.iter().map(entry)).chain([memory, disk]).collect());
     }
     html! {
         ul { @for sentence in sentences(view.result, advice) { li { (led(&sentence)) } } }
         @for warning in warned::beside(view.result) { p.beside { (prose(&warning)) } }
         (table)
-        @if !advice.situations.is_empty() { p { (signs) } }
+        @if !rows.is_empty() { p { (signs) } }
     }
 }
 
@@ -314,12 +432,18 @@ fn markdown(page: &mut Page, result: &RunResult, title: &str) {
         return;
     }
     let shorts = advice.situations.iter().map(|situation| situation.short.as_str());
-    let head: Vec<&str> = std::iter::once("store").chain(shorts).chain(["disk / byte"]).collect();
+    let head: Vec<&str> = std::iter::once("store").chain(shorts).chain(["memory", "disk / byte"]).collect();
     let rows = rows(result, advice);
     let cells = rows.iter().map(|row| {
-        let times = row.standings.iter().map(|standing| time(*standing).unwrap_or_default());
+        let remark =
+            row.absent.or_else(|| remark(row)).map_or(String::new(), |remark| format!(" ({remark})"));
+        let time =
+            |time: &Option<(String, Option<Place>)>| time.as_ref().map_or(String::new(), |of| of.0.clone());
+        let times = row.times.iter().map(time);
+        let memory = row.memory.map(|bytes| units::bytes(bytes as f64)).unwrap_or_default();
         let disk = row.per_byte.map(|share| format!("{share:.2}")).unwrap_or_default();
-        std::iter::once(format!("`{}`", row.store)).chain(times).chain([disk]).collect()
+        let name = format!("`{}`{remark}", row.store);
+        std::iter::once(name).chain(times).chain([memory, disk]).collect()
     });
     page.table(&head, cells);
     page.paragraph(&signs(&rows));

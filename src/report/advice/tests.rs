@@ -45,9 +45,9 @@ fn every_candidate_stands_with_its_times_and_their_signs() {
     let (_, text) = shown(|_| {});
     let line =
         |store: &str| text.lines().find(|line| line.starts_with(&format!("  {store} "))).unwrap().to_owned();
-    assert_eq!(line("a").split_whitespace().collect::<Vec<_>>(), ["a", "<1", "us*", "400", "us", "-"]);
-    assert_eq!(line("b").split_whitespace().collect::<Vec<_>>(), ["b", "21", "us", "100", "us*", "-"]);
-    assert_eq!(line("c").split_whitespace().collect::<Vec<_>>(), ["c", "5", "us?", "-", "-"]);
+    assert_eq!(line("a").split_whitespace().collect::<Vec<_>>(), ["a", "<1", "us*", "400", "us", "-", "-"]);
+    assert_eq!(line("b").split_whitespace().collect::<Vec<_>>(), ["b", "21", "us", "100", "us*", "-", "-"]);
+    assert_eq!(line("c").split_whitespace().collect::<Vec<_>>(), ["c", "5", "us?", "-", "-", "-"]);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
@@ -78,7 +78,7 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
 
 #[test]
 fn a_long_label_has_a_line_of_its_own() {
-    let long = "a-place-with[a=long,list=of-options]";
+    let long = "a-place-with[a=long,list=of-options,which=goes,on=and-on]";
     let (mut result, _) = shown(|_| {});
     let advice = result.advice.as_mut().unwrap();
     advice.situations[0].standings[0].store = long.to_owned();
@@ -145,4 +145,116 @@ fn a_candidate_that_was_asked_for_is_named() {
     let mut text = String::new();
     terminal(&mut text, &result, "What to do");
     assert!(text.contains("- `c` is not available: no `c` was found"), "{text}");
+}
+
+/// A run of `shown` with candidates of other leagues and one of each that has no time.
+fn with_others() -> RunResult {
+    let (mut result, _) = shown(|_| {});
+    for (store, kind, status, reason) in [
+        ("web", "web", "measured", json!(null)),
+        ("cache", "cache", "measured", json!(null)),
+        ("ours", "technique", "measured", json!(null)),
+        ("null", "baseline", "measured", json!(null)),
+        ("broken", "embedded", "failed", json!("blob 3 differs")),
+        ("missing", "server", "not-available", json!("no `missing` was found")),
+        ("large", "embedded", "measured", json!(null)),
+    ] {
+        let mut candidate = json!({"store": store, "adapter": store, "kind": kind, "options": {}, "status": status, "facts": {}});
+        if let Value::String(_) = reason {
+            candidate["reason"] = reason;
+        }
+        result.candidates.push(serde_json::from_value(candidate).unwrap());
+    }
+    let rate = |ns: f64| json!({"median": 1e9 / ns});
+    let mut push = |store: &str, kind: &str, phase: &str, over: Value| {
+        let mut over = over;
+        over["kind"] = json!(kind);
+        result.results.push(serde_json::from_value(cell(store, phase, &around(1.0, 0), over)).unwrap());
+    };
+    let of_web =
+        json!({"ops_per_s": rate(80_000.0), "client_peak_bytes": 2_000_000, "server_peak_bytes": 30_000_000});
+    push("web", "web", "read-warm", of_web);
+    push(
+        "web",
+        "web",
+        "overwrite",
+        json!({"settled_ops_per_s": rate(300_000.0), "client_peak_bytes": 1_000_000, "server_peak_bytes": 1_000_000}),
+    );
+    push(
+        "cache",
+        "cache",
+        "read-warm",
+        json!({"ops_per_s": rate(60_000.0), "not_ranked": {"code": "one-round"}}),
+    );
+    push("ours", "technique", "read-warm", json!({"ops_per_s": rate(700.0)}));
+    push(
+        "null",
+        "baseline",
+        "read-warm",
+        json!({"ops_per_s": rate(90.0), "not_ranked": {"code": "baseline"}}),
+    );
+    push("large", "embedded", "read-warm", json!({"ops_per_s": rate(7_000.0)}));
+    let refused = json!({"status": "not-possible", "reason": "no blob above 1 MB", "rounds": []});
+    push("large", "embedded", "overwrite", refused);
+    result
+}
+
+#[test]
+fn who_is_no_answer_and_who_has_no_time_stand_there_all_the_same() {
+    let result = with_others();
+    let mut text = String::new();
+    terminal(&mut text, &result, "What to do");
+    let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words} is not in {text}"));
+    let line = |store: &str| {
+        let line = text.lines().rev().find(|line| line.starts_with(&format!("  {store} ")));
+        line.unwrap_or_else(|| panic!("{store} is not in {text}"))
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!(line("web"), "web 80 us - 32 MB -", "its writes are another store's");
+    assert_eq!(line("cache"), "cache 60 us? - - -");
+    assert_eq!(line("ours"), "ours 700 ns - - -");
+    assert_eq!(line("broken"), "broken failed");
+    assert_eq!(line("missing"), "missing not available");
+    assert!(
+        at("\n  a ") < at("servers that hand out what another store keeps:")
+            && at("\n  web ") < at("caches, no places")
+    );
+    for words in [
+        "- `broken` failed: blob 3 differs",
+        "- `missing` is not available: no `missing` was found",
+        "- Without a time: `large` (`write`: no blob above 1 MB).",
+        "- Baselines, which rank with nobody (`warm`): `null` (90 ns).",
+    ] {
+        at(words);
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn every_report_names_every_candidate_with_its_memory_on_its_first_screen() {
+    use crate::report::sections::{html as whole_page, markdown as whole_markdown};
+    let result = with_others();
+    let (page, text) = (whole_page(&result).unwrap(), whole_markdown(&result));
+    let first = |text: &str, begin: &str, end: &str| {
+        let from = text.find(begin).unwrap();
+        text[from..from + text[from..].find(end).unwrap()].to_owned()
+    };
+    let page = first(&page, "<section id=\"advice\"", "</section>");
+    let text = first(&text, "## What to do", "## Answer");
+    for candidate in result.candidates.iter().map(|candidate| candidate.store.as_str()) {
+        assert!(
+            page.contains(&format!("<code>{candidate}</code>"))
+                || page.contains(&format!(">{candidate}<wbr>")),
+            "{candidate}: {page}"
+        );
+        assert!(text.contains(&format!("`{candidate}`")), "{candidate}: {text}");
+    }
+    assert!(
+        page.contains("web<wbr><small>delivery</small>") || page.contains("<small>delivery</small>"),
+        "{page}"
+    );
+    assert!(page.contains("32 MB") && text.contains("| 32 MB |"), "{text}");
+    assert!(text.contains("`broken` (failed)") && page.contains("blob 3 differs"), "{text}");
 }

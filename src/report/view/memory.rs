@@ -83,3 +83,20 @@ pub(in crate::report) fn counted(cell: &Cell) -> Option<[Option<String>; 9]> {
         cells::device_bytes_per_byte(cell).map(|share| format!("{share:.2}")),
     ])
 }
+
+/// The most memory that a candidate took in any of these phases, in bytes: of this process beyond what it had before the store was
+/// opened, and of its servers. The kernel's cache of files is not in it. Nothing where a part is not known, as with a server of the
+/// user's.
+pub(in crate::report) fn taken(result: &RunResult, store: &str, phases: &[&str]) -> Option<u64> {
+    let is_meant = |cell: &&Cell| {
+        cell.store == store && phases.contains(&cell.phase.as_str()) && !cell.rounds.is_empty()
+    };
+    let of_cell = |cell: &Cell| {
+        let is_known =
+            !cell.traits.is_external && (cell.server_peak_bytes.is_some() || !cell.traits.has_process);
+        let all = cell.client_peak_bytes? + cell.server_peak_bytes.unwrap_or(0);
+        is_known.then_some(all)
+    };
+    let all: Option<Vec<u64>> = result.results.iter().filter(is_meant).map(of_cell).collect();
+    all?.into_iter().max()
+}
