@@ -1,5 +1,6 @@
 //! Runs of one plan, each with other corpora of it, as the one run that they would have been.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -27,6 +28,20 @@ pub fn joined(runs: &[PathBuf]) -> Result<RunResult> {
     let (text, records) = whole.context("there is no run")?;
     // What was measured is all there: this machine need not have what it takes to measure it again.
     summarize(&text.design(&records.candidates)?.by_clients(records.clients.len()), &records)
+}
+
+/// Whether runs are meant as parts of one: each has some corpora of a plan of several, and no two have the same.
+pub fn are_parts(runs: &[PathBuf]) -> Result<bool> {
+    let mut known: BTreeSet<Option<String>> = BTreeSet::new();
+    for run in runs {
+        let corpora = RunResult::load(run)?.plan.corpora;
+        let are_new = corpora.iter().all(|corpus| !known.contains(&corpus.name));
+        if corpora.is_empty() || !are_new {
+            return Ok(false);
+        }
+        known.extend(corpora.into_iter().map(|corpus| corpus.name));
+    }
+    Ok(true)
 }
 
 fn add(whole: &mut (PlanText, Records), text: PlanText, records: Records) -> Result<()> {

@@ -19,6 +19,7 @@ mod progress;
 mod report;
 mod run;
 mod selftest;
+mod side;
 
 use std::process::ExitCode;
 

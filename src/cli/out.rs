@@ -40,6 +40,19 @@ impl Out {
         }
     }
 
+    /// A directory that may have something of ours in it, which `check` tells from anything else.
+    pub fn shared(path: &Path, check: fn(&Path) -> Result<()>) -> Result<Out> {
+        let made = make_directories(path)?;
+        // Between the first look and now somebody else may have filled it.
+        match Held::take(path).and_then(|held| check(path).map(|()| held)) {
+            Ok(held) => Ok(Out { path: path.to_owned(), made, _held: held }),
+            Err(error) => {
+                remove_if_empty(&made);
+                Err(error)
+            }
+        }
+    }
+
     /// That of an earlier run.
     pub fn earlier(path: &Path) -> Result<Out> {
         Ok(Out { path: path.to_owned(), made: Vec::new(), _held: Held::take(path)? })

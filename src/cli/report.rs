@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::joined::joined;
+use super::joined::{are_parts, joined};
 use super::judging::Judging;
 use super::out::{Out, check_out};
 use super::run::write_and_print;
-use super::{Ended, collection, prices, print};
+use super::{Ended, collection, prices, print, side};
 use crate::report;
 use crate::result::{RunResult, replace};
 
 /// Flags of the command.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// The run: its directory or result.json. Several runs of one plan, each with other corpora of it (`run --corpora`), are
-    /// reported as one
+    /// The run: its directory or result.json. Several runs become one page with all of them side by side (--out); those of one
+    /// plan, each with other corpora of it (`run --corpora`), are reported as one run
     #[arg(required_unless_present = "prices_template", value_name = "RUN")]
     runs: Vec<PathBuf>,
     /// Print the tables of all phases, the answer in words and all warnings too, and not only what to do
@@ -26,7 +26,7 @@ pub struct Flags {
     /// Print it as Markdown, and write nothing
     #[arg(long)]
     markdown: bool,
-    /// Where the report and result of several runs go, or of a run that is judged anew
+    /// Where the page of several runs goes, or the report and result of those that are one or of a run that is judged anew
     #[arg(long, value_name = "DIR", conflicts_with = "markdown")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -89,13 +89,21 @@ fn judged_anew(flags: &Flags) -> Result<Ended> {
 }
 
 fn of_several(flags: &Flags) -> Result<Ended> {
+    let is_one = are_parts(&flags.runs)?;
     if flags.markdown {
         print(&report::sections::markdown(&joined(&flags.runs)?))?;
         return Ok(Ended::Well);
     }
     let out = flags.out.as_ref().context(
-        "several runs are reported with --markdown, or in a directory of their own: name it with --out",
+        "several runs are reported in a directory of their own: name it with --out (parts of one plan with --markdown, too)",
     )?;
+    if !is_one {
+        if flags.tables {
+            bail!("`--tables` is for one run: the page of several has the tables of each in its own report");
+        }
+        side::main(&flags.runs, out)?;
+        return Ok(Ended::Well);
+    }
     check_out(out)?;
     let result = joined(&flags.runs)?;
     write_to(&result, out, flags.tables)?;

@@ -12,8 +12,8 @@ use crate::corpus::CorpusId;
 use crate::plan::text::{CacheState, Design, Phase};
 use crate::records::{CellRecord, Records};
 use crate::result::{
-    Cache, CacheProof, CandidateResult, Cell, Counters, HotShare, PercentileIntervals, Reason, Round,
-    SizeBand, Status, Step, Traits,
+    Cache, CacheProof, CandidateResult, Cell, Counters, HotShare, Interval, PercentileIntervals, Reason,
+    Round, SizeBand, Status, Step, Traits,
 };
 use crate::rules::RESIDENT_SHARE_MAX;
 
@@ -397,6 +397,18 @@ pub fn op_ns(cell: &Cell) -> Option<f64> {
     }
     let rate = cell.settled_ops_per_s.or(cell.ops_per_s)?;
     Some(1e9 / rate.median * cell.workers as f64)
+}
+
+/// [`op_ns`] with its interval over rounds.
+pub fn op_interval(cell: &Cell) -> Option<Interval> {
+    let (rate, workers) = match is_offered(cell) {
+        true => (rate(&series(cell).rates.into_values().collect::<Vec<f64>>())?, 1.0),
+        false => (cell.settled_ops_per_s.or(cell.ops_per_s)?, cell.workers as f64),
+    };
+    let time = |rate: f64| 1e9 / rate * workers;
+    // Two rounds may have an interval that reaches to where there is no time.
+    let ends = |rate: Option<f64>| rate.map(time).filter(|time| time.is_finite());
+    Some(Interval { median: time(rate.median), low: ends(rate.high), high: ends(rate.low) })
 }
 
 /// Whether a cell's ops wait, one after the other, for a process of this machine: what waking a processor takes is then part of

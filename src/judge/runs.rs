@@ -65,6 +65,48 @@ pub fn unrelated(old: &RunResult, new: &RunResult) -> Option<String> {
     pairs.iter().all(|(cell, _)| other(cell).is_some()).then_some(why)
 }
 
+/// Why figures of two runs do not stand beside each other in one table: other blobs, or other memory. Machines, settings and programs
+/// may differ; that may be what is looked at.
+pub fn apart(one: &RunResult, other: &RunResult) -> Option<String> {
+    fn all(run: &RunResult) -> Vec<&CorpusResult> {
+        if run.corpora.is_empty() { vec![&run.corpus] } else { run.corpora.iter().collect() }
+    }
+    let (mine, theirs) = (all(one), all(other));
+    let is_same = mine.len() == theirs.len()
+        && mine.iter().zip(&theirs).all(|(mine, theirs)| mine.corpus_id == theirs.corpus_id);
+    if !is_same {
+        return Some("other sizes of blobs".to_owned());
+    }
+    if let Some(why) = mine.iter().zip(&theirs).find_map(|(mine, theirs)| other_corpus(mine, theirs)) {
+        return Some(why);
+    }
+    let memory = |run: &RunResult| {
+        let limit = run.plan.memory.clone().unwrap_or_else(|| "no limit".to_owned());
+        let total = if run.plan.memory_total == Some(true) { ", the empty store's included" } else { "" };
+        let sweep = run.plan.memory_sweep.as_ref().map_or(String::new(), |sweep| format!(", sweep {sweep}"));
+        format!("{limit}{total}{sweep}")
+    };
+    let (limit, other_limit) = (memory(one), memory(other));
+    if limit != other_limit {
+        return Some(format!("other memory: {limit} and {other_limit}"));
+    }
+    let fits =
+        |run: &RunResult| run.machine.memory_bytes == 0 || run.corpus.bytes <= run.machine.memory_bytes / 2;
+    (fits(one) != fits(other)).then(|| {
+        let had = |run: &RunResult| units::bytes(run.machine.memory_bytes as f64);
+        format!(
+            "other memory: machines of {} and {}, and the blobs fit into one of them",
+            had(one),
+            had(other)
+        )
+    })
+}
+
+/// Why a phase of one run is not the same work as that of another, where both have cells of it.
+pub fn other_work(one: (&RunResult, &Cell), other: (&RunResult, &Cell)) -> Option<String> {
+    planned_otherwise(one.0, other.0, one.1)
+}
+
 /// All rows together.
 fn sum(old: &RunResult, new: &RunResult, changes: &[Change], fall: f64, aim: &Aim) -> Sum {
     let known: Vec<&Change> = changes.iter().filter(|change| change.known().is_some()).collect();

@@ -53,6 +53,7 @@ pub fn trials() -> Vec<Trial> {
             reported_where_nothing_runs,
         ),
         Trial::test("runs that are not parts of one are not reported as one", not_reported_as_one),
+        Trial::test("several runs are one page beside their own reports", side_by_side),
         Trial::test("a run compared with itself has not regressed", compared_with_itself),
         Trial::test("a run that is slower has regressed", regressed),
         Trial::test("runs on different machines are not compared", machine_changed),
@@ -662,11 +663,12 @@ fn not_reported_as_one() -> Outcome {
     work.say("run two.toml --corpora large --rounds 3 --quiet --out three").ended(0);
     run(&work, "--phases fill", "one")?;
     for (line, why) in [
-        ("small small --out both", "the corpus `small` is in both"),
+        ("small small --out both", "`small` and `small` are the same run"),
+        ("small small --markdown", "the corpus `small` is in both"),
         ("small other --out both", "another plan"),
         ("small reads --out both", "another plan"),
         ("small three --out both", "it has 3 rounds, and they have 2"),
-        ("one small --out both", "only runs of a plan with several corpora"),
+        ("one small --markdown", "only runs of a plan with several corpora"),
         ("small three", "name it with --out"),
         ("small --out both", "that of one lies beside its result"),
         ("small three --out small", "is not empty"),
@@ -674,6 +676,71 @@ fn not_reported_as_one() -> Outcome {
         work.say(&format!("report {line}")).refused(&[why]);
     }
     assert!(!work.path("both").exists());
+    Ok(())
+}
+
+/// Runs that may stand in one table, one that may not, and a directory that is written again.
+fn side_by_side() -> Outcome {
+    let work = Work::new();
+    run(&work, "--phases fill,read-warm", "out")?;
+    let begun =
+        |result: &mut RunResult, day: u32| result.program.started = format!("2026-01-{day:02}T03:04:05Z");
+    doctored(&work, "faster", |result| begun(result, 1))?;
+    doctored(&work, "larger", |result| {
+        begun(result, 2);
+        result.corpus.blobs *= 2;
+    })?;
+    let said = work.say("report out faster larger/result.json --out site").ended(0);
+    let told = words(&said.stdout);
+    assert!(told.contains("One table: runs 1 (out), 2 (faster)"), "{told}");
+    assert!(told.contains("run 3 (larger); apart from the first: other blobs: 40 blobs of"), "{told}");
+    let files = |dir: &str| -> Result<Vec<String>, Failed> {
+        let entries = std::fs::read_dir(work.path(dir))?;
+        let mut names: Vec<String> = entries
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect::<std::io::Result<_>>()?;
+        names.sort();
+        Ok(names)
+    };
+    assert_eq!(files("site")?, ["index.html", "run-1.html", "run-2.html", "run-3.html", "runs.json"]);
+    let page = std::fs::read_to_string(work.path("site/index.html"))?;
+    assert!(
+        page.contains("Not side by side with the first table: other blobs"),
+        "no run is merged with others"
+    );
+    for number in 1..=3 {
+        assert!(page.contains(&format!("href=\"run-{number}.html\"")));
+    }
+    assert!(
+        !page.contains(&work.path("").display().to_string()),
+        "a page that is shown around names no directories"
+    );
+    // Its own directory is written again, and what is no longer part of it goes.
+    work.say("report faster larger --out site").ended(0);
+    assert_eq!(files("site")?, ["index.html", "run-1.html", "run-2.html", "runs.json"]);
+    std::fs::create_dir(work.path("full"))?;
+    std::fs::write(work.path("full/notes.txt"), "mine")?;
+    std::fs::create_dir(work.path("broken"))?;
+    std::fs::write(work.path("broken/result.json"), "{\"schema\": 1")?;
+    std::fs::create_dir(work.path("theirs"))?;
+    std::fs::write(work.path("theirs/index.html"), "<html>mine</html>")?;
+    std::fs::write(work.path("site/more.html"), "mine")?;
+    for (line, why) in [
+        ("out faster", "name it with --out"),
+        ("out out --out new", "`out` and `out` are the same run"),
+        ("out out/result.json --out new", "are the same run"),
+        ("out faster --out full", "`full` is not empty and no page of several runs"),
+        ("out faster --out theirs", "`theirs` is not empty and no page of several runs"),
+        ("out faster --out site", "something else than a page of several runs, `more.html`"),
+        ("out faster --out larger", "`larger` is a run: name another directory"),
+        ("out nowhere --out new", "cannot read `nowhere"),
+        ("out broken --out new", "is not a result of blobwise"),
+        ("out faster --tables --out new", "`--tables` is for one run"),
+    ] {
+        work.say(&format!("report {line}")).refused(&[why]);
+    }
+    assert!(!work.path("new").exists());
+    assert_eq!(std::fs::read_to_string(work.path("site/more.html"))?, "mine");
     Ok(())
 }
 

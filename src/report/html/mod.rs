@@ -15,6 +15,7 @@ mod heat;
 mod look;
 pub(super) mod matrix;
 mod phases;
+pub mod runs;
 mod sweep;
 pub(super) mod table;
 pub(super) mod then;

@@ -1,0 +1,161 @@
+//! `blobwise report RUN RUN ... --out DIR`: several runs side by side in one page, each run's own report beside it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use super::out::Out;
+use super::{collection, print};
+use crate::report;
+use crate::report::html::runs::{Side, groups, render};
+use crate::result::{RunResult, replace};
+use crate::shown::pasted;
+
+/// The page.
+const PAGE: &str = "index.html";
+/// What the page is of. A directory that has it is ours.
+const LIST: &str = "runs.json";
+
+/// The runs of a page, in their order.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    /// The version of blobwise that wrote it.
+    blobwise: String,
+    runs: Vec<ListedRun>,
+}
+
+/// One of them.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListedRun {
+    name: String,
+    started: String,
+    /// Its own report.
+    report: String,
+}
+
+fn list(sides: &[Side]) -> Listed {
+    let run = |side: &Side| ListedRun {
+        name: side.name.clone(),
+        started: side.result.program.started.clone(),
+        report: side.file.clone(),
+    };
+    Listed { blobwise: env!("CARGO_PKG_VERSION").to_owned(), runs: sides.iter().map(run).collect() }
+}
+
+/// The file of a run's own report.
+fn file_of(number: usize) -> String {
+    format!("run-{number}.html")
+}
+
+/// Writes the page and the reports into a directory that is empty, or has an earlier page of this kind.
+pub fn main(runs: &[PathBuf], out: &Path) -> Result<()> {
+    check(out)?;
+    let sides = read(runs)?;
+    let out = Out::shared(out, check)?;
+    let before = files_of(&out.path)?;
+    let listed = list(&sides);
+    replace(&out.path.join(LIST), format!("{}\n", serde_json::to_string_pretty(&listed)?).as_bytes())?;
+    for side in &sides {
+        replace(&out.path.join(&side.file), report::sections::html(&side.result)?.as_bytes())?;
+    }
+    replace(&out.path.join(PAGE), render(&sides).as_bytes())?;
+    let is_written =
+        |name: &String| name == PAGE || name == LIST || sides.iter().any(|side| side.file == *name);
+    for old in before.iter().filter(|old| !is_written(old)) {
+        std::fs::remove_file(out.path.join(old)).with_context(|| format!("cannot remove `{old}`"))?;
+    }
+    print(&told(&sides, &out.path))
+}
+
+/// What is said once it is written.
+fn told(sides: &[Side], out: &Path) -> String {
+    let mut text = String::new();
+    let groups = groups(sides);
+    for group in &groups {
+        let members: Vec<String> =
+            group.members.iter().map(|run| format!("{} ({})", run + 1, sides[*run].name)).collect();
+        let why = group.why.as_ref().map_or(String::new(), |why| format!("; apart from the first: {why}"));
+        let what = if members.len() == 1 { "run" } else { "runs" };
+        text += &report::terminal::paragraph(2, &format!("One table: {what} {}{why}", members.join(", ")));
+    }
+    text + &format!("\nPage:   {}\n", out.join(PAGE).display())
+}
+
+/// The runs, of which none is there twice.
+fn read(runs: &[PathBuf]) -> Result<Vec<Side>> {
+    let mut sides: Vec<Side> = Vec::new();
+    for (index, run) in runs.iter().enumerate() {
+        if run.is_dir() && collection::measured(run)?.is_some() {
+            bail!("`{}` is a run of several plans: name the directories in it", run.display());
+        }
+        let result = RunResult::load(run)?;
+        if let Some(other) = sides.iter().position(|side| is_same(&side.result, &result)) {
+            bail!("`{}` and `{}` are the same run: name each run once", runs[other].display(), run.display());
+        }
+        sides.push(Side { name: name_of(run), file: file_of(index + 1), result });
+    }
+    Ok(sides)
+}
+
+/// Whether two results are of one measurement, however they are judged and wherever they lie.
+fn is_same(one: &RunResult, other: &RunResult) -> bool {
+    let began = |run: &RunResult| run.program.started.clone();
+    let seconds = |run: &RunResult| -> Vec<u64> {
+        run.results.iter().flat_map(|cell| cell.rounds.iter().map(|round| round.seconds.to_bits())).collect()
+    };
+    began(one) == began(other) && seconds(one) == seconds(other)
+}
+
+/// The name of a run's directory, without the way to it: pages are shown around.
+fn name_of(run: &Path) -> String {
+    let whole = run.canonicalize().unwrap_or_else(|_| run.to_owned());
+    let dir = if whole.is_dir() { Some(whole.as_path()) } else { whole.parent() };
+    let name = dir.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| "run".to_owned())
+}
+
+/// Refuses a directory with anything that is not of such a page.
+fn check(out: &Path) -> Result<()> {
+    if !out.exists() {
+        return Ok(());
+    }
+    let shown = out.display();
+    let files = files_of(out)?;
+    if out.join("result.json").exists() {
+        bail!(
+            "`{shown}` is a run: name another directory with --out (`blobwise report {}` writes its own reports)",
+            pasted(out)
+        );
+    }
+    let is_list = || {
+        let text = std::fs::read_to_string(out.join(LIST)).ok()?;
+        serde_json::from_str::<Listed>(&text).ok()
+    };
+    let no_page = "is not empty and no page of several runs";
+    if !files.is_empty() && is_list().is_none() {
+        bail!("`{shown}` {no_page}: name another directory with --out");
+    }
+    let is_ours = |name: &String| {
+        let number = name.strip_prefix("run-").and_then(|rest| rest.strip_suffix(".html"));
+        let is_report = number.is_some_and(|number| number.parse::<u32>().is_ok());
+        let is_file = out.join(name).symlink_metadata().is_ok_and(|kind| kind.is_file());
+        is_file && (name == PAGE || name == LIST || is_report)
+    };
+    if let Some(other) = files.iter().find(|name| !is_ours(name)) {
+        bail!(
+            "`{shown}` has something else than a page of several runs, `{other}`: name another directory with --out"
+        );
+    }
+    Ok(())
+}
+
+/// The names in a directory.
+fn files_of(dir: &Path) -> Result<Vec<String>> {
+    let entries =
+        std::fs::read_dir(dir).with_context(|| format!("cannot use `{}` for --out", dir.display()))?;
+    let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    names.collect::<std::io::Result<_>>().with_context(|| format!("cannot read `{}`", dir.display()))
+}
