@@ -305,18 +305,27 @@ impl Page {
     }
 
     fn prints(&mut self) -> Result<(), Failed> {
-        self.value("document.querySelectorAll('details').forEach((section) => { section.open = false; })")?;
+        // As it is opened: what its reader opened, and what it opens by itself.
+        self.call("Page.reload", json!({}))?;
+        self.wait_for("document.readyState === 'complete' && document.querySelector('.tip') !== null")?;
+        let opened = "[...document.querySelectorAll('details')].filter((section) => section.open).length";
+        let before = self.value(opened)?;
         self.media("print")?;
-        self.wait_for("[...document.querySelectorAll('.phase')].every((phase) => phase.open)")?;
         self.nothing_in("plots without marks", UNDRAWN)?;
+        self.nothing_in("headings that may end a page", ORPHANS)?;
         let printed =
             self.call("Page.printToPDF", json!({"printBackground": true, "preferCSSPageSize": true}))?;
         let paper = BASE64.decode(printed["data"].as_str().unwrap_or_default())?;
         if !paper.starts_with(b"%PDF") || paper.len() < 50_000 {
             return Err(format!("{} bytes of PDF", paper.len()).into());
         }
+        let pages =
+            paper.windows(12).filter(|bytes| bytes.starts_with(b"/Type /Page") && bytes[11] != b's').count();
+        if !(2..=PAGES_MAX).contains(&pages) {
+            return Err(format!("{pages} pages, and at most {PAGES_MAX} are wanted").into());
+        }
         self.media("")?;
-        self.wait_for("[...document.querySelectorAll('details')].every((section) => !section.open)")
+        self.wait_for(&format!("{opened} === {before}"))
     }
 
     fn media(&mut self, media: &str) -> Result<(), Failed> {
@@ -385,6 +394,23 @@ const UNFILLED: &str = "[...document.querySelectorAll('table')].filter((table) =
 const NOT_SEEN: &str = "[...document.querySelectorAll('.check summary, .check dd')]
     .filter((part) => !part.checkVisibility({ contentVisibilityAuto: true }) || part.getBoundingClientRect().height === 0)
     .map((part) => part.textContent)";
+
+/// Pages of a printed report at the most.
+const PAGES_MAX: usize = 6;
+
+/// Headings and rows of tables that paper may part from what they belong to, and headings that nothing visible follows.
+const ORPHANS: &str = "(() => {
+    const visible = (element) => element.checkVisibility() && element.getBoundingClientRect().height > 0;
+    const heads = [...document.querySelectorAll('h2, h3, summary, caption')].filter(visible);
+    const parted = heads.filter((head) => !getComputedStyle(head).breakAfter.startsWith('avoid'));
+    const cut = [...document.querySelectorAll('tr')].filter((row) => getComputedStyle(row).breakInside !== 'avoid');
+    const alone = [...document.querySelectorAll('h2')].filter(visible).filter((head) => {
+        let next = head.nextElementSibling;
+        while (next && !visible(next)) next = next.nextElementSibling;
+        return !next;
+    });
+    return [...parted, ...cut, ...alone].map((element) => element.outerHTML.slice(0, 120));
+})()";
 
 /// Where the pointer finds a mark of a plot.
 const PLACE_OF_A_MARK: &str = "(() => {

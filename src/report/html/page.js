@@ -1,6 +1,6 @@
 "use strict";
-// What a page can do where scripts run: figures beside the pointer, lines that are hidden, tables that are sorted, and closed
-// sections that are opened for paper. Tables that are closed stay so there: they would take fifty pages.
+// What a page can do where scripts run: figures beside the pointer, lines that are hidden, and tables that are sorted. What is
+// closed stays so on paper: all of it would take twenty pages. What its reader opens is printed.
 (() => {
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 
@@ -102,20 +102,6 @@
 
   // ---- closed sections -------------------------------------------------------------------------------------------
 
-  const sections = all("details");
-  let paper = false;
-  let opened = [];
-  function toPaper(on) {
-    if (paper === on) return;
-    paper = on;
-    if (on) {
-      opened = sections.filter((section) => !section.open && section.matches(".phase, .candidate"));
-    }
-    opened.forEach((section) => { section.open = on; });
-  }
-  addEventListener("beforeprint", () => toPaper(true));
-  addEventListener("afterprint", () => toPaper(false));
-  matchMedia("print").addEventListener("change", (print) => toPaper(print.matches));
   // A link into a closed section opens it.
   addEventListener("hashchange", () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
