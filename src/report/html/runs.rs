@@ -297,7 +297,7 @@ fn table(sides: &[Side], group: &Group, of: &Compared<'_>) -> Markup {
     told.sort_unstable();
     told.dedup();
     html! {
-        div.scroll tabindex="0" role="region" aria-label={ (caption) ", runs " (group.members.iter().map(|run| (run + 1).to_string()).collect::<Vec<_>>().join(", ")) } {
+        div.scroll tabindex="0" role="group" aria-label={ (caption) ", runs " (group.members.iter().map(|run| (run + 1).to_string()).collect::<Vec<_>>().join(", ")) } {
             table.chosen {
                 caption { (caption) }
                 thead {

@@ -121,7 +121,7 @@ impl Render for Table {
             format!("{} {}", if right { "number" } else { "" }, entry.class).trim().to_owned()
         };
         html! {
-            div.scroll tabindex="0" role="region" aria-label=(self.caption) {
+            div.scroll tabindex="0" role="group" aria-label=(self.caption) {
                 table {
                     caption { (self.caption) }
                     thead {
