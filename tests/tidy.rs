@@ -213,6 +213,7 @@ fn every_store_is_in_the_table() {
 
 /// Files that go by the name of a standard phase, and why they may. A new kind of work adds none.
 const NAMES_PHASES: &[(&str, &str)] = &[
+    ("src/cli/groups.rs", "names commands, of which one is called as a phase is"),
     ("src/cli/judging.rs", "`--load` is what a month is priced by"),
     ("src/cli/run.rs", "`--loads` is of pages"),
     ("src/cli/selftest/trials.rs", "the plan of a trial"),

@@ -11,7 +11,7 @@ use crate::corpus::{FORMS, PRESETS, Preset};
 use crate::host::disk::{FileSystem, not_made};
 use crate::names;
 use crate::plan::{COMMON, PlanText, SHIPPED, defaults, members_of, missing_server};
-use crate::report::terminal::paragraph;
+use crate::report::terminal::{folded, paragraph};
 use crate::store::{Adapter, Durability, OptionSpec, Options, Values, View};
 use crate::stores::{self, Entry};
 use crate::units;
@@ -219,24 +219,37 @@ fn in_words(asked: &Asked<'_>) -> Result<String> {
         parts.push(stores_text(&asked.stores()));
     }
     if asked.wants(What::Plans) {
-        let lines = plans()?.into_iter().map(|(name, about)| format!("{name:<24} {about}\n"));
+        let lines = plans()?.into_iter().map(|(name, about)| beside(&name, &about));
         parts.push(format!("Plans (`blobwise run NAME`)\n{}", lines.collect::<String>()));
     }
     if asked.wants(What::Corpora) {
-        let lines = asked.presets().map(|preset| format!("{:<24} {}\n", preset.name, about(preset)));
+        let lines = asked.presets().map(|preset| beside(preset.name, &about(preset)));
         parts.push(format!(
-            "Corpora (`--corpus NAME`)\n{}also {FORMS}, none of which is cut\n",
-            lines.collect::<String>()
+            "Corpora (`--corpus NAME`)\n{}{}",
+            lines.collect::<String>(),
+            paragraph(0, &format!("also {FORMS}, none of which is cut"))
         ));
     }
     if asked.wants(What::FileSystems) {
-        let lines = asked.file_systems().map(|(name, state)| format!("{name:<24} {state}\n"));
+        let lines = asked.file_systems().map(|(name, state)| beside(&name, &state));
         parts.push(format!(
             "File systems (`--on A,B`; of several disks `:N` says how many)\n{}",
             lines.collect::<String>()
         ));
     }
     Ok(parts.join("\n"))
+}
+
+/// A name and what is said of it beside it, as wide as every terminal.
+fn beside(name: &str, said: &str) -> String {
+    const NAME: usize = 24;
+    const LETTERS: usize = 55;
+    let lines = folded(said, LETTERS);
+    let line = |(index, line): (usize, &String)| match index {
+        0 => format!("{name:<NAME$} {line}\n"),
+        _ => format!("{:<NAME$} {line}\n", ""),
+    };
+    lines.iter().enumerate().map(line).collect()
 }
 
 /// What can be had is so.
@@ -281,9 +294,15 @@ fn plan_text(name: &str) -> Result<String> {
     lines.extend(plan.claim.iter().map(|claim| format!("claim {}: {}", claim.id, claim.statement)));
     let mut text = String::new();
     lines.iter().for_each(|line| text += &paragraph(2, line));
-    text += &format!(
-        "\nRun it: `blobwise run {name}`; a part of its size: `--scale 0.1`; its text: `blobwise list plans {name} --toml`\n"
-    );
+    text += "\n";
+    for (what, command) in [
+        ("Run it:", format!("blobwise run {name}")),
+        ("A part of its size:", format!("blobwise run {name} --scale 0.1")),
+        ("Its text:", format!("blobwise list plans {name} --toml")),
+    ] {
+        text += &format!("{what:<20} {command}\n");
+    }
+
     Ok(text)
 }
 
@@ -312,28 +331,20 @@ fn stores_text(entries: &[&Entry]) -> String {
         let state = state(entry);
         match entry {
             Entry::Ready(adapter) => {
-                let narrow = entries.len() <= NARROW_MAX;
-                let head = format!("\n{:<22} {:<10} ", adapter.name, adapter.kind.name());
-                text += &match narrow {
-                    true => format!("{}\n{}", head.trim_end(), paragraph(4, adapter.about)),
-                    false => format!("{head}{}\n", adapter.about),
-                };
-                let said = |line: &str| if narrow { paragraph(4, line) } else { format!("    {line}\n") };
-                text += &said(&state);
+                text += &format!("\n{:<24} {}\n", adapter.name, adapter.kind.name());
+                text += &paragraph(4, adapter.about);
+                text += &paragraph(4, &state);
                 for (server, state) in servers(adapter) {
-                    text += &said(&format!("{server}: {state}"));
+                    text += &paragraph(4, &format!("{server}: {state}"));
                 }
-                adapter
-                    .options
-                    .iter()
-                    .for_each(|spec| text += &if narrow { narrow_option(spec) } else { option(spec) });
+                adapter.options.iter().for_each(|spec| text += &option(spec));
             }
             Entry::NotCompiled { name, .. } | Entry::Impossible { name, .. } => {
-                text += &format!("\n{name:<22} {state}\n")
+                text += &format!("\n{name}\n{}", paragraph(4, &state));
             }
         }
     }
-    if entries.len() <= NARROW_MAX {
+    if entries.len() < stores::table().count() {
         text += "\nEvery store has more options: `blobwise list stores`\n";
         return text;
     }
@@ -358,16 +369,9 @@ fn servers(adapter: &Adapter) -> Vec<(String, String)> {
     servers
 }
 
-/// As many stores are shown with lines that every terminal has room for.
-const NARROW_MAX: usize = 12;
-
-fn narrow_option(spec: &OptionSpec) -> String {
+fn option(spec: &OptionSpec) -> String {
     let head = paragraph(4, &format!("{}: {}", spec.name, values(&spec.values, spec.default)));
     head + &paragraph(8, spec.about)
-}
-
-fn option(spec: &OptionSpec) -> String {
-    format!("    {:<14} {:<34} {}\n", spec.name, values(&spec.values, spec.default), spec.about)
 }
 
 /// The values of an option, the default first.
@@ -430,4 +434,18 @@ fn store_json(adapter: &Adapter, entry: &Entry) -> serde_json::Value {
             "name": spec.name, "default": spec.default, "values": values(&spec.values, spec.default), "about": spec.about,
         })).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_terminal_has_room_for_what_there_is() {
+        let mut all = vec![in_words(&Asked::Everything).unwrap()];
+        all.extend(SHIPPED.iter().map(|(name, _)| plan_text(name).unwrap()));
+        let wide: Vec<&str> =
+            all.iter().flat_map(|text| text.lines()).filter(|line| line.chars().count() > 80).collect();
+        assert!(wide.is_empty(), "{wide:#?}");
+    }
 }

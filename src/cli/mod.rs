@@ -7,6 +7,7 @@ mod crash;
 mod disk;
 mod doctor;
 mod explain;
+mod groups;
 mod joined;
 mod judging;
 mod list;
@@ -23,7 +24,7 @@ mod side;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::shown;
 
@@ -49,7 +50,7 @@ enum Command {
     Compare(compare::Flags),
     /// Explain one figure of a run: its rounds, its interval, its rank, and what speaks against it
     Explain(explain::Flags),
-    /// Print the report of a run again, and write its files anew
+    /// Print the report of a run again, judge it anew, or put several runs side by side in one page
     Report(report::Flags),
     /// Cut the power: what stores lose of what they acknowledged, on a disk of our own (as root)
     Crash(crash::Flags),
@@ -95,7 +96,7 @@ pub fn main() -> ExitCode {
         eprint(&format!("error: {error:#}"));
         return ExitCode::from(2);
     }
-    let arguments = match Arguments::try_parse() {
+    let arguments = match parsed() {
         Ok(arguments) => arguments,
         Err(error) => {
             // Help and version are no errors; everything else that clap refuses could not run.
@@ -131,6 +132,13 @@ pub fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// What the command line says.
+fn parsed() -> Result<Arguments, clap::Error> {
+    let mut command = groups::grouped(Arguments::command());
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
 /// A file that would exceed the limit of its size (`ulimit -f`) is an error of the write, and not the end of the program

@@ -1,5 +1,4 @@
-//! The report in a terminal: tables of at most 100 columns; the answer and the warnings in 80, as every terminal has; readable
-//! without colour.
+//! The report in a terminal: in 80 columns, as every terminal has; readable without colour.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +12,8 @@ use crate::judge::{cells, interval, ranking};
 use crate::result::{Cell, Footprint, RunResult, Status};
 use crate::units;
 
-/// Columns of a table's line at the most.
-pub const WIDTH: usize = 100;
-
-/// Columns of what is said in sentences: so wide is every terminal.
-const PROSE: usize = 80;
+/// Columns of a line at the most: so wide is every terminal.
+pub const WIDTH: usize = 80;
 
 pub(super) fn answer(text: &mut String, result: &RunResult, title: &str) {
     heading(text, title);
@@ -35,7 +31,7 @@ pub(super) fn line(text: &mut String, line: &str) {
 
 /// A paragraph, broken at spaces; further lines are indented under the first.
 pub(super) fn wrapped(text: &mut String, bullet: &str, paragraph: &str) {
-    wrapped_at(text, bullet, paragraph, PROSE);
+    wrapped_at(text, bullet, paragraph, WIDTH);
 }
 
 /// A paragraph by itself behind so many spaces, as wide as every terminal.
@@ -43,6 +39,11 @@ pub fn paragraph(indent: usize, words: &str) -> String {
     let mut text = String::new();
     wrapped(&mut text, &" ".repeat(indent), words);
     text
+}
+
+/// A text on lines of so many letters, broken at spaces.
+pub fn folded(text: &str, letters: usize) -> Vec<String> {
+    words::wrapped(text, letters)
 }
 
 fn wrapped_at(text: &mut String, bullet: &str, paragraph: &str, most: usize) {
@@ -103,7 +104,7 @@ fn block(
     line(
         text,
         &format!(
-            "  {:<28} {rate_title:>9} {time_title:>8}  {:<26} {last_title:<18}",
+            "  {:<NAME$} {rate_title:>9} {time_title:>7}  {:<22} {last_title}",
             "store", "ratio to the best"
         ),
     );
@@ -134,8 +135,8 @@ fn block(
     }
 }
 
-/// Room for the label of a page with its protocol and distance.
-const PAGE: usize = 33;
+/// Room for the label of a page. One with its protocol and distance has a line of its own.
+const PAGE: usize = 11;
 /// A block of loads: what the browser told of them beside what the loop measured. Each group has a table of its own.
 fn loads(text: &mut String, result: &RunResult, cells: &[&Cell]) {
     for (name, members) in ranking::grouped(cells) {
@@ -153,15 +154,16 @@ fn loads(text: &mut String, result: &RunResult, cells: &[&Cell]) {
 
 fn load(page: &str, standing: &str, loaded: &[String; 6]) -> String {
     let [load, shown, paint, requests, connections, bytes] = loaded;
+    let page = named(page, PAGE);
     format!(
-        "  {page:<PAGE$} {load:>7} {shown:>7} {paint:>7}  {standing:<19} {requests:>4} {connections:>5} {bytes:>7}"
+        "  {page} {load:>7} {shown:>7} {paint:>7}  {standing:<22} {requests:>4} {connections:>5} {bytes:>7}"
     )
 }
 
 /// A candidate, behind whose ratio stand its acknowledged ops a second or its times.
 fn candidate(result: &RunResult, cell: &Cell, acked: bool) -> String {
     let rate = cell.settled_ops_per_s.or(cell.ops_per_s);
-    let name = named(&cell.store);
+    let name = named(&cell.store, NAME);
     let Some(rate) = rate else {
         return format!("  {name} {}", words::status(cell.status));
     };
@@ -173,23 +175,23 @@ fn candidate(result: &RunResult, cell: &Cell, acked: bool) -> String {
         let of = |time: Option<u64>| time.map_or("-".to_owned(), |time| units::nanoseconds(time as f64));
         format!("{}, {}", of(times.p50), of(times.p99))
     };
-    format!("  {name} {:>9} {time:>8}  {:<26} {last:<18}", units::count(rate.median), standing(result, cell))
+    format!("  {name} {:>9} {time:>7}  {:<22} {last}", units::count(rate.median), standing(result, cell))
 }
 
 /// Columns of a candidate's label.
-const NAME: usize = 28;
+const NAME: usize = 18;
+/// The same in the table of disks, which has more columns.
+const NAME_OF_DISK: usize = 12;
 
 /// A label as wide as its column. A longer one has a line of its own: cut off, it could be another candidate's.
-fn named(label: &str) -> String {
-    if label.chars().count() <= NAME {
-        format!("{label:<NAME$}")
+fn named(label: &str, width: usize) -> String {
+    if label.chars().count() <= width {
+        format!("{label:<width$}")
     } else {
-        format!("{label}\n  {:<NAME$}", "")
+        format!("{label}\n  {:<width$}", "")
     }
 }
 
-/// Columns of a matrix: so wide is every terminal.
-const MATRIX_WIDTH: usize = 80;
 /// Columns of the labels in a matrix at the most; longer ones have lines of their own.
 const MATRIX_LABEL_MAX: usize = 24;
 
@@ -201,7 +203,7 @@ pub(super) fn matrices(text: &mut String, result: &RunResult, _: &str) {
 /// A matrix, its sizes in as many tables as the width asks for.
 fn ratios(text: &mut String, shown: &Shown<'_>) {
     heading(text, &format!("{}: ratios to {}", shown.matrix.phase, shown.matrix.reference));
-    wrapped_at(text, "", &format!("{} {}", shown.about(), matrix::SIGNS), MATRIX_WIDTH);
+    wrapped_at(text, "", &format!("{} {}", shown.about(), matrix::SIGNS), WIDTH);
     let of_group = |group: &matrix::Group<'_>| if group.title.is_some() { 2 } else { 0 };
     let rate_title = if shown.settled { "settled/s" } else { "ops/s" };
     let lines = || shown.groups.iter().flat_map(|group| group.lines.iter().map(move |line| (group, line)));
@@ -218,7 +220,7 @@ fn ratios(text: &mut String, shown: &Shown<'_>) {
     let mut from = 0;
     while from < cells.len() {
         let mut to = from + 1;
-        while to < cells.len() && 2 + label + cells[from..=to].iter().sum::<usize>() <= MATRIX_WIDTH {
+        while to < cells.len() && 2 + label + cells[from..=to].iter().sum::<usize>() <= WIDTH {
             to += 1;
         }
         let candidate = |name: &str, figure: &dyn Fn(usize) -> String| {
@@ -261,8 +263,8 @@ pub(super) fn footprints(text: &mut String, result: &RunResult, title: &str) {
     line(
         text,
         &format!(
-            "  {:<28} {:>8} {:>6} {:>5} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}",
-            "store", "settled", "/ byte", "grows", "data", "indexes", "dirs", "logs", "empty", "written"
+            "  {:<NAME_OF_DISK$} {:>7} {:>5} {:>5} {:>7} {:>7} {:>7} {:>7} {:>7} {:>5}",
+            "store", "settled", "/byte", "grows", "data", "indexes", "dirs", "logs", "empty", "wrote"
         ),
     );
     for footprint in candidates {
@@ -272,12 +274,16 @@ pub(super) fn footprints(text: &mut String, result: &RunResult, title: &str) {
             .map(|bytes| format!(" {}", units::bytes(bytes as f64)))
             .unwrap_or_default();
         let bytes = |value: Option<u64>| value.map_or("-".to_owned(), |value| units::bytes(value as f64));
-        let share = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
+        let share = |value: Option<f64>| match value {
+            None => "-".to_owned(),
+            Some(value) if value >= 100.0 => format!("{value:.0}"),
+            Some(value) => format!("{value:.2}"),
+        };
         line(
             text,
             &format!(
-                "  {} {:>8} {:>6} {:>5} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7}",
-                named(&format!("{}{size}", footprint.store)),
+                "  {} {:>7} {:>5} {:>5} {:>7} {:>7} {:>7} {:>7} {:>7} {:>5}",
+                named(&format!("{}{size}", footprint.store), NAME_OF_DISK),
                 bytes(footprint.after_settle_bytes),
                 share(footprint.space_amplification),
                 share(footprint.grows_per_byte),

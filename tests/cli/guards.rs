@@ -187,7 +187,10 @@ fn families() -> Outcome {
     let listed = work.say("list files/hashed").ended(0).stdout;
     assert!(listed.contains("files/hashed") && !listed.contains("files/flat"), "{listed}");
     let plan = work.say("list plans horak-2010").ended(0).stdout;
-    assert!(plan.contains("HK-1") && plan.contains("Run it: `blobwise run horak-2010`"), "{plan}");
+    assert!(
+        plan.contains("HK-1") && words(&plan).contains("Run it: blobwise run horak-2010 A part"),
+        "{plan}"
+    );
     let text = work.say("list plans horak-2010 --toml").ended(0).stdout;
     std::fs::write(work.path("mine.toml"), text)?;
     work.say("list horak-2010 --toml --json").refused(&["cannot be used with"]);

@@ -412,7 +412,7 @@ fn matrix() -> Outcome {
     let lines = std::fs::read_to_string(work.path("out/matrix.csv"))?;
     assert_eq!(lines.lines().count(), 1 + 2 * 6);
     for line in work.say("report --tables out").ended(0).stdout.lines() {
-        assert!(line.chars().count() <= 100, "wider than 100 columns: {line}");
+        assert!(line.chars().count() <= 80, "wider than 80 columns: {line}");
     }
     // All blobs of a size are just that large.
     assert!(result.corpora.iter().all(|corpus| Some(corpus.largest_bytes) == corpus.corpus_id.bytes()));
@@ -547,7 +547,7 @@ fn report_again() -> Outcome {
     assert_eq!(first.stdout, again.stdout);
     assert!(work.path("out/report.html").exists());
     for line in first.stdout.lines().filter(|line| !line.starts_with(['R', 'P'])) {
-        assert!(line.chars().count() <= 100, "wider than 100 columns: {line}");
+        assert!(line.chars().count() <= 80, "wider than 80 columns: {line}");
     }
     Ok(())
 }

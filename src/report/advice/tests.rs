@@ -233,6 +233,25 @@ fn who_is_no_answer_and_who_has_no_time_stand_there_all_the_same() {
 }
 
 #[test]
+fn all_tables_fit_into_every_terminal() {
+    let mut result = with_others();
+    let interval = json!({"median": 12345.0, "low": 11111.0, "high": 14444.0});
+    for cell in &mut result.results {
+        cell.ops_per_s = serde_json::from_value(interval.clone()).unwrap();
+        let times = json!({"p50": 123_456_789_u64, "p99": 987_654_321_u64});
+        cell.service_ns = serde_json::from_value(times).unwrap();
+    }
+    let footprint = json!({"store": "a-place-with-a-long-name", "logical_bytes": 123_456_789, "after_settle_bytes": 123_456_789_u64,
+        "index_bytes": 12_345_678, "directory_bytes": 1_234_567, "log_bytes": 1_234_567, "empty_bytes": 123_456, "space_amplification": 12.345,
+        "grows_per_byte": 12.345, "write_amplification": 123.456});
+    result.footprints.push(serde_json::from_value(footprint).unwrap());
+    let text = crate::report::sections::terminal(&result);
+    let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 80).collect();
+    assert!(wide.is_empty(), "{wide:#?}\n{text}");
+    assert!(text.contains("\n  a-place-with-a-long-name\n") && text.contains("123 ms, 988 ms"), "{text}");
+}
+
+#[test]
 fn every_report_names_every_candidate_with_its_memory_on_its_first_screen() {
     use crate::report::sections::{html as whole_page, markdown as whole_markdown};
     let result = with_others();

@@ -1,0 +1,78 @@
+//! `blobwise --help`: the commands in groups, by what somebody wants to do.
+
+use clap::builder::StyledStr;
+
+use crate::report::terminal::folded;
+
+/// What one does, and the commands for it.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("Measure", &["run", "page", "crash", "disk"]),
+    ("Answer from what was measured", &["report", "explain", "compare"]),
+    ("Look up", &["list", "corpus"]),
+    ("Check a server, and the harness itself", &["doctor", "selftest"]),
+    ("Help your shell", &["completions"]),
+];
+
+/// Columns of the names, and letters of what is said beside them: together no more than any terminal has.
+const NAME: usize = 13;
+const LETTERS: usize = 64;
+
+/// A command line whose help lists the commands in groups.
+pub fn grouped(command: clap::Command) -> clap::Command {
+    let text = template(&command);
+    command.help_template(StyledStr::from(text))
+}
+
+fn template(command: &clap::Command) -> String {
+    let styles = command.get_styles();
+    let styled = |style: &clap::builder::styling::Style, text: &str| {
+        format!("{}{text}{}", style.render(), style.render_reset())
+    };
+    let header = |title: &str| styled(styles.get_header(), &format!("{title}:"));
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let about = folded(&about, LETTERS + NAME).join("\n");
+    let mut text = format!("{about}\n\n{{usage-heading}} {{usage}}\n");
+    for (title, names) in GROUPS {
+        text += &format!("\n{}\n", header(title));
+        for name in *names {
+            let Some(known) = command.find_subcommand(name) else { continue };
+            let about = known.get_about().map(ToString::to_string).unwrap_or_default();
+            for (index, line) in folded(&about, LETTERS).iter().enumerate() {
+                let name = if index == 0 { styled(styles.get_literal(), name) } else { String::new() };
+                let letters = if index == 0 { known.get_name().len() } else { 0 };
+                text += &format!("  {name}{}{line}\n", " ".repeat(NAME - letters));
+            }
+        }
+    }
+    let options = header("Options");
+    text + &format!("\n{options}\n{{options}}\n\nThe flags of a command: `blobwise run --help`\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::cli::Arguments;
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        let known: BTreeSet<String> = Arguments::command()
+            .get_subcommands()
+            .filter(|known| !known.is_hide_set())
+            .map(|known| known.get_name().to_owned())
+            .collect();
+        assert_eq!(grouped.len(), known.len(), "none is there twice");
+        assert!(grouped.iter().all(|name| known.contains(*name)), "{grouped:?} {known:?}");
+    }
+
+    #[test]
+    fn help_fits_into_every_terminal() {
+        let text = super::grouped(Arguments::command()).render_help().to_string();
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.contains("\nMeasure:\n  run          Measure: the default plan"), "{text}");
+    }
+}
