@@ -102,6 +102,12 @@ pub fn seconds(value: f64) -> String {
     }
 }
 
+/// How long something is there, as people say it: days from two days on. `value` is in seconds.
+pub fn age(value: f64) -> String {
+    const DAY: f64 = 86_400.0;
+    if value < 2.0 * DAY { seconds(value) } else { format!("{:.0} days", value / DAY) }
+}
+
 /// Three significant digits and the largest unit that keeps the number at 1 or above.
 fn scaled(value: f64, units: &[&str]) -> String {
     let mut value = value;

@@ -258,8 +258,7 @@ impl Line {
     pub fn age(&self) -> String {
         match self.age_seconds {
             None => "at one moment".to_owned(),
-            Some(seconds) if seconds < 2.0 * 86_400.0 => format!("counted for {}", units::seconds(seconds)),
-            Some(seconds) => format!("counted for {:.0} days", seconds / 86_400.0),
+            Some(seconds) => format!("counted for {}", units::age(seconds)),
         }
     }
 

@@ -100,6 +100,12 @@ fn well_as_server() -> Told {
     }]);
     let session =
         json!([{ "id": "55", "status": "sleeping", "transactions": 0, "idle_seconds": 9, "blocked_by": 0 }]);
+    let store = |interval: u32| {
+        json!([{
+            "state": 2, "state_name": "READ_WRITE", "capture_mode": "AUTO", "readonly_reason": 0, "newest_interval": interval,
+            "kept_seconds": 30 * DAY
+        }])
+    };
     BTreeMap::from([
         ("version", both(json!([{ "version": "16.0.4135.4", "edition": "Developer Edition (64-bit)" }]))),
         ("ping", both(json!([{ "one": 1 }]))),
@@ -109,7 +115,10 @@ fn well_as_server() -> Told {
         ("waits", [json!([{ "page_ms": 90_000 }]), json!([{ "page_ms": 90_001 }])]),
         ("schedulers", both(json!([{ "schedulers": 8, "runnable": 1 }]))),
         ("files", [file(1000), file(1200)]),
-        ("queries", [query(1000, 1_000_000, 4000, 1000), query(1010, 1_040_000, 4200, 1010)]),
+        // The cache of plans has forgotten some.
+        ("queries", [query(900, 900_000, 3600, 900), query(910, 940_000, 3800, 910)]),
+        ("store", [store(4711), store(4712)]),
+        ("stored", [query(1000, 1_000_000, 4000, 1000), query(1010, 1_040_000, 4200, 1010)]),
         ("spills", both(json!([]))),
         ("sessions", both(session)),
         ("states", both(json!([]))),
@@ -154,9 +163,9 @@ fn well_as_database() -> Told {
     ])
 }
 
-/// The source that a statement is for, by the remark that it begins with.
+/// The source that a statement is for, by the remark behind its first word.
 fn source(sql: &str) -> Option<&str> {
-    sql.strip_prefix("/* blobwise doctor: ")?.split_once(" */").map(|(name, _)| name)
+    sql.split_once(' ')?.1.strip_prefix("/* blobwise doctor: ")?.split_once(" */").map(|(name, _)| name)
 }
 
 /// The names of what a statement selects, as a parser of its grammar reads it.
@@ -389,13 +398,42 @@ fn statistics_off() -> Vec<Fault> {
     vec![fault("ms-statistics-off", "AUTO_UPDATE_STATISTICS is off", "database", off, BOTH)]
 }
 
+/// By Query Store where it counts, and else by the cache of plans, which says why.
 fn frequent_query() -> Vec<Fault> {
-    let often = json!({ "calls": 9000, "us": 2_000_000, "sent": 9000 });
-    vec![fault("ms-frequent-query", "WHERE id = ?", "queries", often, LATER)]
+    let often = |source, named| {
+        let often = json!({ "calls": 9000, "us": 2_000_000, "sent": 9000 });
+        fault("ms-frequent-query", named, source, often, LATER)
+    };
+    let with_store = |fault: Fault, changes: Value| {
+        let mut told = fault.told;
+        for look in told.get_mut("store").unwrap() {
+            look[0].as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+        }
+        Fault { told, ..fault }
+    };
+    const BY_STORE: &str =
+        "id = ?`; counted by Query Store (AUTO), whose intervals of 30 days outlive a restart";
+    const IS_OFF: &str =
+        "id = ?`; counted by sys.dm_exec_query_stats since the start 30 days ago, because Query Store is OFF";
+    const IS_FULL: &str = "because Query Store is READ_ONLY: it is full";
+    let full = json!({ "state": 1, "state_name": "READ_ONLY", "readonly_reason": 65_536 });
+    vec![
+        often("stored", BY_STORE),
+        with_store(often("queries", IS_OFF), json!({ "state": 0, "state_name": "OFF" })),
+        with_store(often("queries", IS_FULL), full),
+        // What others ask of the server is not asked of this database.
+        Fault {
+            answer: Verdict::Ok,
+            ..often(
+                "queries",
+                " of the time: `SELECT total FROM orders WHERE id = ?`; counted by Query Store",
+            )
+        },
+    ]
 }
 
 fn pages_read() -> Vec<Fault> {
-    vec![fault("ms-pages-read", "pages for each row", "queries", json!({ "page_reads": 900_000 }), LATER)]
+    vec![fault("ms-pages-read", "pages for each row", "stored", json!({ "page_reads": 900_000 }), LATER)]
 }
 
 fn spills() -> Vec<Fault> {
@@ -538,6 +576,9 @@ fn healthy() -> Outcome {
             assert!(!text.contains("4711471147114711") && !text.contains(PASSWORD), "{file}");
         }
     }
+    // An interval that ended between the looks counts at both.
+    let from = |asked: &&Asked| source(asked.sql()) == Some("stored") && asked.sql().contains("_id >= 4711 ");
+    assert_eq!(peer.asked().iter().filter(from).count(), 2);
     for asked in peer.asked() {
         let Asked::Batch(sql) = asked else { return Err(format!("{asked:?}").into()) };
         let parsed = Parser::parse_sql(&MsSqlDialect {}, &sql)?;
@@ -575,7 +616,9 @@ fn few_rights() -> Outcome {
             "files" | "volumes" => {
                 Refused::new(297, 16, "The user does not have permission to perform this action.")
             }
-            "density" => Refused::new(262, 14, "VIEW DATABASE STATE permission denied in database 'shop'."),
+            "density" | "store" => {
+                Refused::new(262, 14, "VIEW DATABASE STATE permission denied in database 'shop'.")
+            }
             "suspect" => Refused::new(
                 229,
                 14,
@@ -613,6 +656,22 @@ fn few_rights() -> Outcome {
     {
         assert_eq!(line(&report, check).answer, Verdict::Ok, "{check}");
     }
+    rights_in_the_database_only()
+}
+
+/// What Query Store counted wants no right on the server.
+fn rights_in_the_database_only() -> Outcome {
+    let refused = || {
+        let words =
+            "VIEW SERVER PERFORMANCE STATE permission was denied on object 'server', database 'master'.";
+        Some(Answer::Refused(Refused::new(300, 14, words)))
+    };
+    let peer = serving(well(), move |name, _| if name == "queries" { refused() } else { None });
+    let work = Work::new();
+    let said = doctor(&work, &peer.url("/shop"), "");
+    let report = report(&work, &said);
+    found(&report, "ms-frequent-query", Verdict::Ok, "counted by Query Store");
+    found(&report, "ms-spills", Verdict::CannotTell, "VIEW SERVER STATE");
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 //! made of answers is tried with a peer that speaks the protocol.
 
 mod blobs;
+mod counted;
 mod digest;
 mod disks;
 mod indexes;
@@ -20,7 +21,7 @@ use tiberius::ColumnData;
 use tiberius::error::Error as Tds;
 
 use super::answers;
-use super::facts::{Facts, Kind, Lack, Looks, Row, Told, or_zero, text};
+use super::facts::{Facts, Kind, Lack, Looks, Row, Told, number, or_zero, text};
 use super::finding::Check;
 use crate::units;
 pub(super) use crate::wire::mssql::Address;
@@ -42,6 +43,8 @@ const PATIENCE: Duration = Duration::from_secs(25);
 pub struct MsSql {
     connection: Connection,
     version: String,
+    /// The interval of Query Store that was open at the first look, where that counted.
+    first_interval: Option<f64>,
     /// Why it does not answer any more.
     gone: Option<Lack>,
 }
@@ -55,7 +58,7 @@ pub(super) fn parse(url: &str) -> Result<Address> {
 pub(super) fn connect(address: &Address) -> Result<MsSql> {
     let connection =
         Connection::open(address, PATIENCE).map_err(|trouble| anyhow::Error::msg(lack(&trouble)))?;
-    let mut server = MsSql { connection, version: String::new(), gone: None };
+    let mut server = MsSql { connection, version: String::new(), first_interval: None, gone: None };
     let (name, sql) = statements::VERSION;
     let told = server.rows(name, sql).map_err(anyhow::Error::msg)?;
     let told = told.into_iter().next().unwrap_or_default();
@@ -89,6 +92,24 @@ impl MsSql {
         self.rows(name, sql).map_or_else(Told::Refused, Told::Rows)
     }
 
+    /// What Query Store counted from the interval on that was open at the first look; nothing where it did not count at both looks.
+    fn stored(&mut self, store: &Told, is_last: bool) -> Told {
+        let rows = match store {
+            Told::Rows(rows) => rows,
+            Told::Refused(why) => return Told::Refused(why.clone()),
+        };
+        let on = rows.iter().find(|row| number(row, "state") == Some(counted::READ_WRITE));
+        let Some(row) = on else { return Told::Rows(Vec::new()) };
+        if !is_last {
+            // Before its first interval there is none that could have ended.
+            self.first_interval = Some(or_zero(row, "newest_interval"));
+        }
+        match self.first_interval {
+            Some(first) => self.told(counted::STORED, &statements::stored(first)),
+            None => Told::Rows(Vec::new()),
+        }
+    }
+
     /// How full the leaves of the largest indexes are that are not so large that a look costs much.
     fn density(&mut self, indexes: &[Row]) -> Told {
         const BYTES: std::ops::RangeInclusive<f64> = 1_048_576.0..=268_435_456.0;
@@ -114,7 +135,7 @@ impl MsSql {
         let columns = self.rows(name, sql);
         super::blobs::told(columns, |column| {
             let rows = self.rows("lengths", &statements::lengths(column))?;
-            let lengths = rows.iter().filter_map(|row| super::facts::number(row, "length")).collect();
+            let lengths = rows.iter().filter_map(|row| number(row, "length")).collect();
             Ok(super::blobs::summary(lengths))
         })
     }
@@ -155,7 +176,12 @@ fn lack(trouble: &Trouble) -> Lack {
     let (words, number) = (said.message(), said.code());
     let way_out = match number {
         297 | 300 => format!("; {SERVER_STATE} lets the login see this"),
-        262 => "; VIEW DATABASE STATE, or for the whole server VIEW SERVER STATE, lets the user see this".to_owned(),
+        208 => "; its version does not have this yet".to_owned(),
+        262 => {
+            "; VIEW DATABASE STATE (from 2022 on VIEW DATABASE PERFORMANCE STATE is enough), or for the whole server VIEW SERVER STATE, lets \
+             the user see this"
+                .to_owned()
+        }
         229 | 230 => "; SELECT on it lets the user see this".to_owned(),
         207 => "; its version does not count this yet".to_owned(),
         1222 => "; somebody else has it locked".to_owned(),
@@ -185,8 +211,12 @@ impl Looks for MsSql {
             .chain(last)
             .map(|(name, sql)| ((*name).to_owned(), self.told(name, sql)))
             .collect();
-        if let Some(Told::Rows(rows)) = told.get_mut("queries") {
-            rows.iter_mut().for_each(queries::keep_digest);
+        let stored = self.stored(&told[counted::STORE], is_last);
+        told.insert(counted::STORED.to_owned(), stored);
+        for source in [counted::CACHED, counted::STORED] {
+            if let Some(Told::Rows(rows)) = told.get_mut(source) {
+                rows.iter_mut().for_each(queries::keep_digest);
+            }
         }
         if is_last {
             let density = match &told["indexes"] {

@@ -1,5 +1,6 @@
 //! Queries: which are asked too often, which read far more than they send, which write to disk what they sort, and who waits for whom.
 
+use super::counted::{CACHED, Counter, TIME};
 use super::digest::without_values;
 use super::sees_others;
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
@@ -12,10 +13,12 @@ pub(super) const CHECKS: &[Check] = &[
         id: "ms-frequent-query",
         of: Kind::MsSql,
         figure: statements::FIGURE,
-        source: "sys.dm_exec_query_stats by query_hash; texts without their values",
-        rights: "VIEW SERVER STATE",
-        shown_by: "SELECT TOP 10 query_hash, SUM(execution_count), SUM(total_elapsed_time) FROM sys.dm_exec_query_stats GROUP BY query_hash \
-                   ORDER BY 2 DESC",
+        source: WHERE_COUNTED,
+        rights: RIGHTS,
+        shown_by: "SELECT TOP 10 q.query_hash, SUM(r.count_executions), SUM(r.count_executions * r.avg_duration) FROM \
+                   sys.query_store_runtime_stats r JOIN sys.query_store_plan p ON p.plan_id = r.plan_id JOIN sys.query_store_query q ON \
+                   q.query_id = p.query_id GROUP BY q.query_hash ORDER BY 2 DESC; SELECT TOP 10 query_hash, SUM(execution_count), \
+                   SUM(total_elapsed_time) FROM sys.dm_exec_query_stats GROUP BY query_hash ORDER BY 2 DESC",
         judge: frequent,
     }),
     Check {
@@ -27,10 +30,12 @@ pub(super) const CHECKS: &[Check] = &[
         reason: "A page has 8 kB of rows. Most of what it reads is thrown away: an index, or another condition, reads less. A sum over many rows and a \
                  change of many rows are false alarms: they hand out one or none.",
         after: "pt-query-digest's attribute Rows_examine, for another server; the figure is ours",
-        source: "total_logical_reads and total_rows of sys.dm_exec_query_stats",
-        rights: "VIEW SERVER STATE",
-        shown_by: "SELECT TOP 10 query_hash, SUM(total_logical_reads), SUM(total_rows) FROM sys.dm_exec_query_stats GROUP BY query_hash \
-                   ORDER BY 2 DESC",
+        source: WHERE_COUNTED,
+        rights: RIGHTS,
+        shown_by: "SELECT TOP 10 q.query_hash, SUM(r.count_executions * r.avg_logical_io_reads), SUM(r.count_executions * r.avg_rowcount) \
+                   FROM sys.query_store_runtime_stats r JOIN sys.query_store_plan p ON p.plan_id = r.plan_id JOIN sys.query_store_query q \
+                   ON q.query_id = p.query_id GROUP BY q.query_hash ORDER BY 2 DESC; SELECT TOP 10 query_hash, \
+                   SUM(total_logical_reads), SUM(total_rows) FROM sys.dm_exec_query_stats GROUP BY query_hash ORDER BY 2 DESC",
         judge: pages,
     },
     Check {
@@ -62,9 +67,14 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-/// The source of all queries, and their time there.
-const SOURCE: &str = "queries";
-const TIME: &str = "us";
+/// Where queries are counted.
+const WHERE_COUNTED: &str = "Query Store of the database in the URL where it is READ_WRITE: sys.query_store_runtime_stats from the interval on that \
+                             was open at the first look; in its mode AUTO it leaves out what is rare and cheap. Else sys.dm_exec_query_stats \
+                             of the whole server, which forgets with every start, and a query when its plan leaves the cache. Each by \
+                             query_hash, texts without their values";
+
+/// What lets a user see them.
+const RIGHTS: &str = "VIEW DATABASE STATE (from 2022 on VIEW DATABASE PERFORMANCE STATE) for Query Store; else VIEW SERVER STATE";
 
 /// Takes the values out of a query's text, before it is kept.
 pub(super) fn keep_digest(row: &mut Row) {
@@ -74,13 +84,15 @@ pub(super) fn keep_digest(row: &mut Row) {
 }
 
 fn frequent(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
-    statements::frequent(facts, SOURCE, TIME)
+    let counter = Counter::of(facts);
+    Ok(counter.named(statements::frequent(facts, counter.source, TIME)?))
 }
 
 fn pages(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
-    let asked = statements::asked(facts, SOURCE, TIME)?;
+    let counter = Counter::of(facts);
+    let asked = statements::asked(facts, counter.source, TIME)?;
     let of = |name: &'static str| move |asked: &Asked<'_>| growth(&asked.pair, name);
-    Ok(statements::wasteful(asked, of("page_reads"), of("sent"), "pages for each row"))
+    Ok(counter.named(statements::wasteful(asked, of("page_reads"), of("sent"), "pages for each row")))
 }
 
 fn spills(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
@@ -94,7 +106,7 @@ fn spills(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
         .collect();
     told.sort_by(|a, b| b.0.total_cmp(&a.0));
     let all: f64 = told.iter().map(|(rate, _)| rate).sum();
-    let queries = facts.rows(SOURCE)?;
+    let queries = facts.rows(CACHED)?;
     let words = |(rate, id): &(f64, &str)| {
         let query = queries.iter().find(|row| text(row, "id") == *id).map_or_else(|| (*id).to_owned(), shown);
         format!("{} a second by {query}", units::bytes(*rate))

@@ -1,17 +1,19 @@
 //! What SQL Server is asked: management views and catalogues, and of users' tables nothing but lengths.
 
+use super::counted::{CACHED, STORE};
 use crate::doctor::facts::{Row, or_zero, text};
 
-/// What each statement begins with: who asks, and in [`said`] what for. By it our own are left out of what queries took.
+/// What each statement has behind its first word: who asks, and in [`said`] what for. By it our own are left out of what queries took.
 macro_rules! ours {
     () => {
-        "/* blobwise doctor"
+        "/* blobwise doctor: "
     };
 }
 
-/// A statement as it is sent.
+/// A statement as it is sent. Of a remark before its first word Query Store would keep nothing.
 pub(super) fn said(name: &str, sql: &str) -> String {
-    format!("{}: {name} */ {sql}", ours!())
+    let (word, rest) = sql.trim_start().split_once(' ').unwrap_or((sql, ""));
+    format!("{word} {}{name} */ {rest}", ours!())
 }
 
 /// What holds in this session only: it waits for no lock longer than a second, takes none on rows, and where it meets another in a
@@ -39,7 +41,8 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
     ("files", FILES),
     ("tables", TABLES),
     ("missing", WANTED),
-    ("queries", QUERIES),
+    (CACHED, QUERIES),
+    (STORE, QUERY_STORE),
     ("spills", SPILLS),
     ("sessions", SESSIONS),
 ];
@@ -146,11 +149,43 @@ const QUERIES: &str = concat!(
                           ELSE (c.statement_end_offset - c.statement_start_offset) / 2 + 1 END) AS query
     FROM counted c
     OUTER APPLY sys.dm_exec_sql_text(c.sql_handle) t
-    WHERE c.place = 1 AND COALESCE(t.text, '') NOT LIKE '",
+    WHERE c.place = 1 AND COALESCE(t.text, '') NOT LIKE '%",
     ours!(),
     "%'
     ORDER BY c.us DESC"
 );
+
+/// How Query Store is set, which came with SQL Server 2016, its newest interval, and how long it has counted.
+const QUERY_STORE: &str = "
+    SELECT o.actual_state AS state, o.actual_state_desc AS state_name, o.query_capture_mode_desc AS capture_mode,
+           o.readonly_reason AS readonly_reason,
+           (SELECT MAX(i.runtime_stats_interval_id) FROM sys.query_store_runtime_stats_interval i) AS newest_interval,
+           (SELECT DATEDIFF(second, MIN(i.start_time), SYSDATETIMEOFFSET()) FROM sys.query_store_runtime_stats_interval i) AS kept_seconds
+    FROM sys.database_query_store_options o";
+
+/// The same of Query Store, of this database, from an interval on: what grows between two looks grows there. A query of the open one
+/// may have several rows, in memory and on disk; an execution that failed counts as well. The text is that which came last.
+pub(super) fn stored(first_interval: f64) -> String {
+    format!(
+        "WITH counted AS (
+             SELECT q.query_hash, MAX(q.query_text_id) AS text_id, SUM(r.count_executions) AS calls,
+                    SUM(r.count_executions * r.avg_duration) AS us, SUM(r.count_executions * r.avg_logical_io_reads) AS page_reads,
+                    SUM(r.count_executions * r.avg_rowcount) AS sent
+             FROM sys.query_store_runtime_stats r
+             JOIN sys.query_store_plan p ON p.plan_id = r.plan_id
+             JOIN sys.query_store_query q ON q.query_id = p.query_id
+             JOIN sys.query_store_query_text o ON o.query_text_id = q.query_text_id
+             WHERE r.runtime_stats_interval_id >= {first_interval:.0} AND q.is_internal_query = 0
+                   AND o.query_sql_text NOT LIKE '%{}%'
+             GROUP BY q.query_hash)
+         SELECT TOP (1000) CONVERT(varchar(20), c.query_hash, 1) AS id, c.calls AS calls, c.us AS us, c.page_reads AS page_reads,
+                c.sent AS sent, SUBSTRING(t.query_sql_text, 1, 4000) AS query
+         FROM counted c
+         JOIN sys.query_store_query_text t ON t.query_text_id = c.text_id
+         ORDER BY c.us DESC",
+        ours!()
+    )
+}
 
 /// The column came with SQL Server 2017, and with service packs of those before.
 const SPILLS: &str = "
@@ -285,6 +320,7 @@ mod tests {
         let fixed = SOURCES.iter().chain(LAST).chain([&VERSION, &COLUMNS, &("ping", PING)]);
         let mut all: Vec<(&str, String)> = fixed.map(|(name, sql)| (*name, said(name, sql))).collect();
         all.push(("session", SESSION.to_owned()));
+        all.push(("stored", said("stored", &stored(7.0))));
         all.push(("density", said("density", &density(index.as_object().unwrap()))));
         all.extend([10, 100_000].map(|rows| ("lengths", said("lengths", &column(rows)))));
         all
@@ -308,6 +344,12 @@ mod tests {
                 };
                 assert!(is_fine, "{name}: {sql}");
             }
+            // Behind the first word, where no server takes it off.
+            let (word, rest) = sql.split_once(' ').unwrap();
+            assert!(
+                name == "session" || ["SELECT", "WITH"].contains(&word) && rest.starts_with(ours!()),
+                "{sql}"
+            );
             // Without a lock on rows, and without hints of any sort.
             assert!(!sql.contains(" WITH ("), "{sql}");
         }

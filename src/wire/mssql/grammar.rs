@@ -156,6 +156,29 @@ const DOCUMENTED: &[(&str, &str)] = &[
          total_worker_time total_physical_reads total_logical_writes total_logical_reads total_elapsed_time query_hash query_plan_hash \
          total_rows total_spills",
     ),
+    (
+        "sys.database_query_store_options",
+        "desired_state desired_state_desc actual_state actual_state_desc readonly_reason current_storage_size_mb flush_interval_seconds \
+         interval_length_minutes max_storage_size_mb stale_query_threshold_days query_capture_mode query_capture_mode_desc",
+    ),
+    ("sys.query_store_runtime_stats_interval", "runtime_stats_interval_id start_time end_time comment"),
+    (
+        "sys.query_store_runtime_stats",
+        "runtime_stats_id plan_id runtime_stats_interval_id execution_type execution_type_desc first_execution_time last_execution_time \
+         count_executions avg_duration avg_cpu_time avg_logical_io_reads avg_logical_io_writes avg_physical_io_reads avg_rowcount",
+    ),
+    (
+        "sys.query_store_plan",
+        "plan_id query_id plan_group_id engine_version query_plan_hash query_plan is_trivial_plan",
+    ),
+    (
+        "sys.query_store_query",
+        "query_id query_text_id context_settings_id object_id batch_sql_handle query_hash is_internal_query last_execution_time",
+    ),
+    (
+        "sys.query_store_query_text",
+        "query_text_id query_sql_text statement_sql_handle is_part_of_encrypted_module has_restricted_text",
+    ),
     ("sys.dm_exec_sql_text", "dbid objectid number encrypted text"),
     (
         "sys.dm_exec_sessions",

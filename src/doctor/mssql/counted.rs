@@ -1,0 +1,158 @@
+//! Where queries are counted: by Query Store, whose counts outlive a restart, or else by the cache of plans, whose do not.
+
+use crate::doctor::facts::{Facts, Lack, number, text};
+use crate::doctor::finding::Finding;
+use crate::doctor::statements;
+use crate::units;
+
+/// The queries of the cache of plans, of the whole server.
+pub(super) const CACHED: &str = "queries";
+
+/// The queries of Query Store, of the database in the URL, from the interval on that was open at the first look.
+pub(super) const STORED: &str = "stored";
+
+/// How Query Store is set.
+pub(super) const STORE: &str = "store";
+
+/// The name of a query's time, in microseconds, in both sources.
+pub(super) const TIME: &str = "us";
+
+/// The state in which Query Store counts; in all others it keeps what it has at the most.
+pub(super) const READ_WRITE: f64 = 2.0;
+
+/// Who counted the queries, and since when, in words.
+pub(super) struct Counter {
+    /// The source of its rows.
+    pub(super) source: &'static str,
+    words: String,
+}
+
+impl Counter {
+    /// Query Store where it counts, else the cache of plans, with the reason.
+    pub(super) fn of(facts: &Facts) -> Counter {
+        match of_store(facts) {
+            Ok(words) => Counter { source: STORED, words },
+            Err(why) => {
+                let since = match facts.number("server", "up_seconds") {
+                    Ok(up) => format!("the start {} ago", units::age(up)),
+                    Err(_unknown) => "the server was started".to_owned(),
+                };
+                let words = format!("counted by sys.dm_exec_query_stats since {since}, because {why}");
+                Counter { source: CACHED, words }
+            }
+        }
+    }
+
+    /// A finding that says who counted.
+    pub(super) fn named(&self, finding: Finding) -> Finding {
+        Finding { figure: format!("{}; {}", finding.figure, self.words), ..finding }
+    }
+}
+
+/// The reason of a Query Store that may not be larger, by Microsoft's documentation.
+const FULL: f64 = 65_536.0;
+
+/// How long Query Store has counted; or why it is not asked.
+fn of_store(facts: &Facts) -> Result<String, Lack> {
+    let told = facts.rows(STORE).map_err(|why| format!("Query Store cannot be asked ({why})"))?;
+    let row = told.first().ok_or("this database has no Query Store")?;
+    let (state, mode) = (text(row, "state_name"), text(row, "capture_mode"));
+    if number(row, "state") != Some(READ_WRITE) {
+        let why = match (state, number(row, "readonly_reason")) {
+            ("OFF", _) => ": `ALTER DATABASE NAME SET QUERY_STORE = ON` turns it on",
+            (_, Some(FULL)) => ": it is full, and counts nothing",
+            _ => ", and counts nothing",
+        };
+        return Err(format!("Query Store is {state}{why}"));
+    }
+    if mode == "NONE" {
+        return Err("Query Store takes no new queries (QUERY_CAPTURE_MODE is NONE)".to_owned());
+    }
+    facts.pairs(STORED, "id")?;
+    let is_idle = |source| statements::asked(facts, source, TIME).is_err();
+    if is_idle(STORED) && !is_idle(CACHED) {
+        return Err("Query Store counted nothing between the looks".to_owned());
+    }
+    let kept = number(row, "kept_seconds").map_or_else(|| "no time".to_owned(), units::age);
+    Ok(format!("counted by Query Store ({mode}), whose intervals of {kept} outlive a restart"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::doctor::facts::{Kind, Sample, Told};
+
+    /// What each source says at the two looks.
+    fn facts(sources: &[(&str, Value, Value)]) -> Facts {
+        let sample = |second: bool| {
+            let told = sources.iter().map(|(name, before, after)| {
+                let rows = if second { after } else { before };
+                let told = match rows.as_str() {
+                    Some(why) => Told::Refused(why.to_owned()),
+                    None => Told::Rows(serde_json::from_value(rows.clone()).unwrap()),
+                };
+                ((*name).to_owned(), told)
+            });
+            Sample { seconds: f64::from(u8::from(second)), told: BTreeMap::from_iter(told) }
+        };
+        let (earlier, later) = (sample(false), sample(true));
+        Facts { earlier, later, ..Facts::of(Kind::MsSql, String::new()) }
+    }
+
+    fn store(state: u8, name: &str, mode: &str) -> Value {
+        json!([{ "state": state, "state_name": name, "capture_mode": mode, "kept_seconds": 30 * 86_400 }])
+    }
+
+    fn calls(number: u32) -> Value {
+        json!([{ "id": "0xAA", "calls": number, "us": number, "query": "x" }])
+    }
+
+    fn counter(store: Value, stored: [Value; 2], cached: [Value; 2]) -> (&'static str, String) {
+        let [stored, stored_later] = stored;
+        let [cached, cached_later] = cached;
+        let found = Counter::of(&facts(&[
+            ("server", json!([]), json!([{ "up_seconds": 7200 }])),
+            (STORE, store.clone(), store),
+            (STORED, stored, stored_later),
+            (CACHED, cached, cached_later),
+        ]));
+        (found.source, found.words)
+    }
+
+    #[test]
+    fn query_store_is_asked_where_it_counts_and_only_there() {
+        let (busy, idle) = (|| [calls(1), calls(9)], || [calls(1), calls(1)]);
+        let on = || store(2, "READ_WRITE", "AUTO");
+        let (source, words) = counter(on(), busy(), busy());
+        assert_eq!(source, STORED);
+        assert_eq!(words, "counted by Query Store (AUTO), whose intervals of 30 days outlive a restart");
+        let mut full = store(1, "READ_ONLY", "ALL");
+        full[0]["readonly_reason"] = 65_536.into();
+        for (store, stored, why) in [
+            (store(0, "OFF", "AUTO"), idle(), "because Query Store is OFF: `ALTER DATABASE"),
+            (store(1, "READ_ONLY", "ALL"), idle(), "because Query Store is READ_ONLY, and counts nothing"),
+            (full, idle(), "because Query Store is READ_ONLY: it is full"),
+            (store(2, "READ_WRITE", "NONE"), busy(), "QUERY_CAPTURE_MODE is NONE"),
+            (on(), idle(), "because Query Store counted nothing between the looks"),
+            (
+                json!("Invalid object name"),
+                idle(),
+                "because Query Store cannot be asked (Invalid object name)",
+            ),
+            (json!([]), idle(), "because this database has no Query Store"),
+            (on(), [calls(1), json!("locked")], "because locked"),
+        ] {
+            let (source, words) = counter(store, stored, busy());
+            assert_eq!(source, CACHED);
+            assert!(words.starts_with("counted by sys.dm_exec_query_stats since the start 2 h 00 min ago, "));
+            assert!(words.contains(why), "{words}");
+        }
+        // Nobody asked anything, or the rest is closed to this user: then it is Query Store that says so.
+        assert_eq!(counter(on(), idle(), idle()).0, STORED);
+        assert_eq!(counter(on(), idle(), [json!("denied"), json!("denied")]).0, STORED);
+    }
+}
