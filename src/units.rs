@@ -66,7 +66,7 @@ pub fn count(value: f64) -> String {
 
 /// A share for people: `0 %`, `1.4 %`, `63 %`.
 pub fn percent(share: f64) -> String {
-    match share * 100.0 {
+    match share * 100.0 + 0.0 {
         percent if percent > 0.0 && percent < 9.95 => format!("{percent:.1} %"),
         percent => format!("{percent:.0} %"),
     }
@@ -110,7 +110,8 @@ pub fn age(value: f64) -> String {
 
 /// Three significant digits and the largest unit that keeps the number at 1 or above.
 fn scaled(value: f64, units: &[&str]) -> String {
-    let mut value = value;
+    // The sum of nothing is -0, which is not to be seen.
+    let mut value = value + 0.0;
     let mut unit = 0;
     while value.abs() >= 999.5 && unit + 1 < units.len() {
         value /= 1000.0;
@@ -132,6 +133,12 @@ fn scaled(value: f64, units: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_sum_of_nothing_is_0() {
+        let nothing = Vec::<f64>::new().iter().sum::<f64>();
+        assert_eq!([bytes(nothing), count(nothing), percent(nothing)], ["0 B", "0", "0 %"]);
+    }
 
     #[test]
     fn sizes_are_read_as_people_write_them() {

@@ -60,10 +60,41 @@ pub fn summary(mut lengths: Vec<f64>) -> Row {
     ])
 }
 
+/// The source of what is in a server's memory: rows with the name of a table, what that has there, and what of it lies out of its rows,
+/// in bytes. What belongs to none of this database's tables has no name.
+pub const IN_MEMORY: &str = "memory";
+
+/// Asks for [`IN_MEMORY`] where there is a column to be asked for: counting what is in memory takes a server some time.
+pub fn memory(columns: &Told, ask: impl FnOnce() -> Told) -> Told {
+    match columns {
+        Told::Rows(rows) if rows.is_empty() => Told::Rows(Vec::new()),
+        Told::Rows(_) => ask(),
+        Told::Refused(why) => Told::Refused(why.clone()),
+    }
+}
+
+/// What a table's values have of the memory, in words, and why that is not told where it is not. They lie in its rows, or out of them.
+pub fn of_memory(facts: &Facts, table: &str, are_in_rows: bool) -> String {
+    let rows = match facts.rows(IN_MEMORY) {
+        Ok(rows) => rows,
+        Err(why) => return format!("their share of the memory is not told ({why})"),
+    };
+    let sum = |field: &str, is_asked: &dyn Fn(&&Row) -> bool| -> f64 {
+        rows.iter().filter(is_asked).map(|row| or_zero(row, field)).sum()
+    };
+    let field = if are_in_rows { "bytes" } else { "out_of_row_bytes" };
+    let (all, mine) = (sum("bytes", &|_| true), sum(field, &|row| text(row, "name") == table));
+    let (share, bytes) = (units::percent(mine / all.max(1.0)), units::bytes(mine));
+    match are_in_rows {
+        true => format!("their table has {share} of what is in memory ({bytes})"),
+        false => format!("they have {share} of what is in memory, where {bytes} would be free without them"),
+    }
+}
+
 /// The columns of which something is known; why not where it is nothing at all.
-pub fn columns(facts: &Facts, traffic: impl Fn(&Row) -> Option<String>) -> Result<Vec<Column>, Lack> {
+pub fn columns(facts: &Facts, shares: impl Fn(&Row) -> Vec<String>) -> Result<Vec<Column>, Lack> {
     let rows = facts.rows("blobs")?;
-    let columns: Vec<Column> = rows.iter().filter_map(|row| Column::of(row, traffic(row))).collect();
+    let columns: Vec<Column> = rows.iter().filter_map(|row| Column::of(row, shares(row))).collect();
     match rows.iter().map(|row| text(row, "refused")).find(|why| !why.is_empty()) {
         Some(why) if columns.is_empty() => Err(why.to_owned()),
         _ => Ok(columns),
@@ -83,13 +114,13 @@ pub struct Column {
     pub quantiles: Vec<(f64, f64)>,
     /// How many rows the table has, estimated.
     pub rows: f64,
-    /// Its share of what was asked for, in words, where that is known.
-    pub traffic: Option<String>,
+    /// What it has of the memory and of what was asked for, in words.
+    pub shares: Vec<String>,
 }
 
 impl Column {
     /// What a row of [`told`] says; `None` where it says no lengths.
-    fn of(row: &Row, traffic: Option<String>) -> Option<Column> {
+    fn of(row: &Row, shares: Vec<String>) -> Option<Column> {
         let sampled = or_zero(row, "sampled");
         let stored = number(row, "stored_mean").filter(|_| sampled > 0.0)?;
         // How many rows there are is an estimate of the server's. Of a table that was never analyzed all were looked at.
@@ -103,7 +134,7 @@ impl Column {
             of_table: (stored * rows / table_bytes.max(1.0)).min(1.0),
             quantiles: SHARES.into_iter().zip(sizes).collect(),
             rows,
-            traffic,
+            shares,
         })
     }
 
@@ -134,13 +165,13 @@ impl Column {
 
     fn words(&self, database: f64) -> String {
         let share = 100.0 * self.bytes / database.max(1.0);
-        let traffic = self.traffic.as_ref().map(|words| format!(", {words}")).unwrap_or_default();
-        format!(
-            "{share:.0} % of this database ({}) are bytes of `{}`, of median {}{traffic}",
+        let what = format!(
+            "{share:.0} % of this database ({}) are bytes of `{}`, of median {}",
             units::bytes(self.bytes),
             self.name,
             units::bytes(self.median())
-        )
+        );
+        std::iter::once(what).chain(self.shares.iter().cloned()).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -177,7 +208,7 @@ mod tests {
             of_table: 0.9,
             quantiles: SHARES.iter().copied().zip(sizes.iter().copied()).collect(),
             rows: 70.0,
-            traffic: None,
+            shares: Vec::new(),
         }
     }
 
@@ -194,6 +225,32 @@ mod tests {
         );
         let alike = finding(vec![column(6e6, &[2e3; 6])], 1e7, "sqlite").try_this.unwrap();
         assert!(alike.contains("--corpus fixed:2000 "), "{alike}");
+    }
+
+    #[test]
+    fn what_is_in_memory_is_of_all_that_is_there() {
+        let rows = json!([
+            { "name": "dbo.uploads", "bytes": 7e9, "out_of_row_bytes": 6e9 },
+            { "name": "", "bytes": 1e9, "out_of_row_bytes": 0 }
+        ]);
+        let with = |told: Told| {
+            let mut facts = Facts::of(super::super::facts::Kind::MsSql, String::new());
+            facts.later.told.insert(IN_MEMORY.to_owned(), told);
+            facts
+        };
+        let facts = with(Told::Rows(serde_json::from_value(rows).unwrap()));
+        let words = of_memory(&facts, "dbo.uploads", false);
+        assert_eq!(words, "they have 75 % of what is in memory, where 6 GB would be free without them");
+        assert_eq!(
+            of_memory(&facts, "dbo.uploads", true),
+            "their table has 88 % of what is in memory (7 GB)"
+        );
+        assert!(of_memory(&facts, "dbo.other", false).starts_with("they have 0 %"));
+        let refused = with(Told::Refused("no right".to_owned()));
+        assert!(of_memory(&refused, "dbo.uploads", false).ends_with("is not told (no right)"));
+        // Nothing is asked where nothing is to be told.
+        let none = || unreachable!("no column");
+        assert_eq!(memory(&Told::Rows(Vec::new()), none), Told::Rows(Vec::new()));
     }
 
     #[test]

@@ -57,9 +57,9 @@ const UNTOLD: &[(&str, &str, &str)] = &[
         "SHOW COLLATION; SELECT * FROM sys.fn_helpcollations()",
     ),
     (
-        "which blocks a database has in memory",
-        "In PostgreSQL it takes an extension that locks parts of the cache while it counts, in SQL Server a view that goes through all of it.",
-        "SELECT * FROM pg_buffercache_summary(); SELECT database_id, COUNT(*) FROM sys.dm_os_buffer_descriptors GROUP BY database_id",
+        "what a column of MySQL or MariaDB has in memory, and of what was asked for",
+        "The view of the pages in memory goes through all of them, and its manual warns of that; of what was read only tables are counted.",
+        "SELECT table_name, COUNT(*) FROM information_schema.innodb_buffer_page GROUP BY table_name",
     ),
     (
         "statistics of values in MongoDB",

@@ -136,8 +136,29 @@ fn blobs(theirs: &Theirs, work: &Work) -> Outcome {
                FROM generate_series(1, 600) n; ANALYZE;";
     let url = database(theirs, "blobs", sql);
     let said = doctor(work, &url, "");
+    let without = report(work, &said);
+    let lack =
+        "their share of the memory is not told (pg_buffercache is not in this database: `CREATE EXTENSION";
+    found(&without, "pg-blob-columns", Answer::Look, lack);
+    // Whole passes over them, so that all of it is in memory, and most of what is asked for is theirs.
+    psql(&url, "CREATE SCHEMA apart; CREATE EXTENSION pg_buffercache SCHEMA apart")?;
+    let load = Load::pgbench(work, &url, "SELECT sum(length(content::text)) FROM uploads;", None);
+    let said = doctor(work, &url, "--for 2s");
+    drop(load);
     let report = report(work, &said);
     found(&report, "pg-blob-columns", Answer::Look, "`public.uploads.content`");
+    found(&report, "pg-blob-columns", Answer::Look, "% of the blocks asked for, they have ");
+    let figure = &line(&report, "pg-blob-columns").figure;
+    let in_memory = "SELECT count(*) FROM apart.pg_buffercache WHERE relfilenode =
+                     (SELECT pg_relation_filenode(reltoastrelid) FROM pg_class WHERE relname = 'uploads')";
+    let in_memory: f64 = psql(&url, in_memory)?.parse::<f64>()? * 8192.0 / 1e6;
+    let told: f64 = figure
+        .split_once("where ")
+        .and_then(|(_, rest)| rest.split_once(" MB would be free"))
+        .ok_or(figure.as_str())?
+        .0
+        .parse()?;
+    assert!((told - in_memory).abs() <= 1.0 && told >= 6.0, "{figure}, and the server says {in_memory} MB");
     let command = line(&report, "pg-blob-columns").try_this.clone().ok_or("no command")?;
     let corpus = command.split_once("--corpus ").ok_or("no corpus")?.1;
     // 150 to 1350 times 16 bytes, of which the middle is 750 times.

@@ -18,5 +18,5 @@ fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let is_ferret = facts.version.as_deref().is_some_and(|version| version.starts_with("FerretDB"));
     let store = if is_ferret { "ferretdb/gridfs" } else { "gridfs" };
     let data = facts.rows("collections")?.iter().map(|row| or_zero(row, "bytes")).sum();
-    Ok(blobs::finding(blobs::columns(facts, |_| None)?, data, store))
+    Ok(blobs::finding(blobs::columns(facts, |_| Vec::new())?, data, store))
 }

@@ -1,28 +1,63 @@
 //! Columns that are mostly blobs, and the run that measures where else they could live.
 
 use crate::doctor::blobs;
-use crate::doctor::facts::{Facts, Kind, Lack, Row, or_zero};
+use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
 use crate::doctor::finding::{Check, Finding, LeastAges, Particular};
 use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
     id: "ms-blob-columns",
     of: Kind::MsSql,
-    figure: "the share of all data that the values of one column take",
+    figure: "the share of all data that the values of one column take, that of the pages in memory, and what was fetched of them between the \
+             looks, also as a share of the pages that were asked for",
     source: "lengths of the values in 2,000 rows of each large table, of pages that are taken at random; sys.allocation_units, of which \
-             LOB_DATA has what does not fit into rows",
-    rights: blobs::RIGHTS,
-    shown_by: "SELECT AVG(CAST(DATALENGTH(col) AS bigint)) FROM TABLE TABLESAMPLE SYSTEM (4000 ROWS)",
+             LOB_DATA has what does not fit into rows. The memory: sys.dm_os_buffer_descriptors, of a server that has 64 GiB of it or less. The \
+             traffic: sys.dm_db_index_operational_stats, which forgets a table with the server's start, and whenever it falls out of the \
+             cache of metadata; Page lookups of sys.dm_os_performance_counters. Both are of all large values of the table together",
+    rights: "SELECT on the column, of which only lengths are read; VIEW SERVER STATE for the memory, VIEW DATABASE STATE for what was \
+             fetched",
+    shown_by: "SELECT AVG(CAST(DATALENGTH(col) AS bigint)) FROM TABLE TABLESAMPLE SYSTEM (4000 ROWS); SELECT lob_fetch_in_pages, \
+               lob_fetch_in_bytes FROM sys.dm_db_index_operational_stats(DB_ID(), OBJECT_ID('TABLE'), NULL, NULL)",
     judge,
 })];
 
 fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
-    let columns = blobs::columns(facts, out_of_row)?;
+    let shares = |row: &Row| {
+        let (table, out_of_row) = (text(row, "table"), or_zero(row, "lob_bytes"));
+        // What is short enough lies in the rows, where nobody counts how often it is read.
+        let are_in_rows = out_of_row * 2.0 < or_zero(row, "table_bytes");
+        let place = (out_of_row > 0.0)
+            .then(|| format!("{} of its table lie in pages of LOB_DATA", units::bytes(out_of_row)));
+        let traffic = (!are_in_rows).then(|| fetched(facts, table));
+        let memory = blobs::of_memory(facts, table, are_in_rows);
+        place.into_iter().chain(traffic).chain([memory]).collect()
+    };
+    let columns = blobs::columns(facts, shares)?;
     Ok(blobs::finding(columns, facts.number("database", "bytes")?, "mssql/varbinary"))
 }
 
-/// What of the table lies in pages of large values.
-fn out_of_row(row: &Row) -> Option<String> {
-    let bytes = or_zero(row, "lob_bytes");
-    (bytes > 0.0).then(|| format!("{} of its table lie in pages of LOB_DATA", units::bytes(bytes)))
+/// What was fetched of a table's large values between the looks, in words, and why that is not told where it is not.
+fn fetched(facts: &Facts, table: &str) -> String {
+    /// Fewer say nothing of the traffic.
+    const FEW_PAGES: f64 = 1000.0;
+    let pairs = match facts.pairs("fetches", "name") {
+        Ok(pairs) => pairs,
+        Err(why) => return format!("what was fetched of them is not told ({why})"),
+    };
+    let Some(pair) = pairs.into_iter().find(|pair| text(pair.1, "name") == table) else {
+        return "none of them was fetched".to_owned();
+    };
+    let fell = |field| pair.0.is_some_and(|before| or_zero(before, field) > or_zero(pair.1, field));
+    if fell("fetched_pages") || fell("bytes") {
+        return "what was fetched of them was forgotten between the looks".to_owned();
+    }
+    let rate = units::bytes(growth(&pair, "bytes") / facts.seconds());
+    let asked_for = facts.growth("counters", "page_lookups").unwrap_or_default();
+    let share = growth(&pair, "fetched_pages") / asked_for.max(1.0);
+    // Two counters of which one is of the other, but not of one moment.
+    let share = match asked_for >= FEW_PAGES && share <= 1.0 {
+        true => format!(" in {} of the pages that were asked for", units::percent(share)),
+        false => String::new(),
+    };
+    format!("{rate} of them were fetched in a second{share}")
 }

@@ -129,6 +129,22 @@ impl MsSql {
         Told::Rows(told)
     }
 
+    /// What of which table is in memory: of a server that has so little that looking at every page of it is soon done.
+    fn memory(&mut self, server: &Told) -> Told {
+        const MOST_KB: f64 = 67_108_864.0;
+        let used_kb = match server {
+            Told::Rows(rows) => rows.first().and_then(|row| number(row, "used_kb")).unwrap_or_default(),
+            Told::Refused(why) => return Told::Refused(why.clone()),
+        };
+        if used_kb > MOST_KB {
+            let [used, most] = [used_kb, MOST_KB].map(|kb| units::bytes(kb * 1024.0));
+            return Told::Refused(format!(
+                "it has {used}, and its view goes through all of it, which is asked for {most} at the most"
+            ));
+        }
+        self.told(super::blobs::IN_MEMORY, statements::IN_MEMORY)
+    }
+
     /// Lengths of the values in columns that may be blobs, of a sample of rows.
     fn blobs(&mut self) -> Told {
         let (name, sql) = statements::COLUMNS;
@@ -224,7 +240,10 @@ impl Looks for MsSql {
                 Told::Refused(why) => Told::Refused(why.clone()),
             };
             told.insert("density".to_owned(), density);
-            told.insert("blobs".to_owned(), self.blobs());
+            let columns = self.blobs();
+            let memory = super::blobs::memory(&columns, || self.memory(&told["server"]));
+            told.insert("blobs".to_owned(), columns);
+            told.insert(super::blobs::IN_MEMORY.to_owned(), memory);
         }
         told
     }

@@ -40,6 +40,7 @@ pub(super) const SOURCES: &[(&str, &str)] = &[
     ("schedulers", SCHEDULERS),
     ("files", FILES),
     ("tables", TABLES),
+    ("fetches", FETCHES),
     ("missing", WANTED),
     (CACHED, QUERIES),
     (STORE, QUERY_STORE),
@@ -121,6 +122,29 @@ const TABLES: &str = "
     LEFT JOIN sys.dm_db_index_usage_stats u
          ON u.database_id = DB_ID() AND u.object_id = t.object_id AND u.index_id IN (0, 1)
     WHERE t.is_ms_shipped = 0";
+
+/// What was fetched of values that do not lie in rows, by table. A table that fell out of the cache of metadata begins anew.
+const FETCHES: &str = "
+    SELECT SCHEMA_NAME(t.schema_id) + '.' + t.name AS name, SUM(o.lob_fetch_in_pages + o.row_overflow_fetch_in_pages) AS fetched_pages,
+           SUM(o.lob_fetch_in_bytes + o.row_overflow_fetch_in_bytes) AS bytes
+    FROM sys.dm_db_index_operational_stats(DB_ID(), NULL, NULL, NULL) o
+    JOIN sys.tables t ON t.object_id = o.object_id
+    WHERE t.is_ms_shipped = 0
+    GROUP BY t.schema_id, t.name
+    HAVING SUM(o.lob_fetch_in_pages + o.row_overflow_fetch_in_pages) > 0";
+
+/// The pages in memory, by the table of this database that they are of; large values (2) and rows that do not fit (3) lie out of its
+/// rows. Pages in a file that extends the memory are none of it.
+pub(super) const IN_MEMORY: &str = "
+    SELECT COALESCE(SCHEMA_NAME(t.schema_id) + '.' + t.name, '') AS name, SUM(k.pages) * 8192 AS bytes,
+           SUM(CASE WHEN t.object_id IS NOT NULL AND a.type IN (2, 3) THEN k.pages ELSE 0 END) * 8192 AS out_of_row_bytes
+    FROM (SELECT b.database_id, b.allocation_unit_id, COUNT_BIG(*) AS pages
+          FROM sys.dm_os_buffer_descriptors b WHERE b.is_in_bpool_extension = 0
+          GROUP BY b.database_id, b.allocation_unit_id) k
+    LEFT JOIN sys.allocation_units a ON k.database_id = DB_ID() AND a.allocation_unit_id = k.allocation_unit_id
+    LEFT JOIN sys.partitions p ON a.container_id = CASE a.type WHEN 2 THEN p.partition_id ELSE p.hobt_id END
+    LEFT JOIN sys.tables t ON t.object_id = p.object_id AND t.is_ms_shipped = 0
+    GROUP BY t.schema_id, t.name";
 
 const WANTED: &str = "
     SELECT CAST(g.index_handle AS varchar(12)) AS id, d.statement AS name, d.equality_columns AS equal,
@@ -317,7 +341,8 @@ mod tests {
             let column = serde_json::json!({ "sql_table": "[dbo].[t]", "sql_column": "[c]", "rows": rows });
             lengths(column.as_object().unwrap())
         };
-        let fixed = SOURCES.iter().chain(LAST).chain([&VERSION, &COLUMNS, &("ping", PING)]);
+        let others = [VERSION, COLUMNS, ("ping", PING), ("memory", IN_MEMORY)];
+        let fixed = SOURCES.iter().chain(LAST).chain(&others);
         let mut all: Vec<(&str, String)> = fixed.map(|(name, sql)| (*name, said(name, sql))).collect();
         all.push(("session", SESSION.to_owned()));
         all.push(("stored", said("stored", &stored(7.0))));

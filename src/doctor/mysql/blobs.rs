@@ -17,5 +17,5 @@ pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
 fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let is_mariadb = facts.version.as_deref().is_some_and(|version| version.starts_with("MariaDB"));
     let store = if is_mariadb { "mariadb/blob" } else { "mysql/blob" };
-    Ok(blobs::finding(blobs::columns(facts, |_| None)?, facts.number("data", "bytes")?, store))
+    Ok(blobs::finding(blobs::columns(facts, |_| Vec::new())?, facts.number("data", "bytes")?, store))
 }

@@ -133,7 +133,11 @@ impl Looks for PostgreSql {
         told.insert("statements".to_owned(), statements);
         if is_last {
             told.insert("density".to_owned(), self.extension("pgstattuple", queries::density, ""));
-            told.insert("blobs".to_owned(), self.blobs());
+            let columns = self.blobs();
+            let memory =
+                super::blobs::memory(&columns, || self.extension("pg_buffercache", queries::memory, ""));
+            told.insert("blobs".to_owned(), columns);
+            told.insert(super::blobs::IN_MEMORY.to_owned(), memory);
         }
         told
     }

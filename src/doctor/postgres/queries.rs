@@ -165,6 +165,22 @@ pub(super) const COLUMNS: &str = "
         AND b.table_bytes * 20 > pg_database_size(current_database())
     ORDER BY b.table_bytes DESC LIMIT 20";
 
+/// What of which table's values out of line is in shared_buffers. Since PostgreSQL 10 no part of the cache is locked for it.
+pub(super) fn memory(schema: &str) -> String {
+    format!(
+        "SELECT coalesce(n.nspname || '.' || c.relname, '') AS name, sum(b.blocks * b.block_bytes) AS bytes,
+                sum(CASE WHEN c.oid IS NULL THEN 0 ELSE b.blocks * b.block_bytes END) AS out_of_row_bytes
+         FROM (SELECT count(*)::float8 AS blocks, current_setting('block_size')::float8 AS block_bytes,
+                      CASE reldatabase WHEN (SELECT oid FROM pg_database WHERE datname = current_database())
+                          THEN pg_filenode_relation(reltablespace, relfilenode)::oid END AS relation
+               FROM {schema}.pg_buffercache WHERE relfilenode IS NOT NULL
+               GROUP BY reldatabase, reltablespace, relfilenode) b
+         LEFT JOIN pg_class c ON c.reltoastrelid = b.relation AND c.reltoastrelid <> 0
+         LEFT JOIN pg_namespace n ON n.oid = c.relnamespace
+         GROUP BY 1"
+    )
+}
+
 /// How long values are, from some 10,000 rows of a table. The server has lengths without reading what lies out of line.
 pub(super) fn lengths(column: &Row) -> String {
     const ROWS: f64 = 10_000.0;

@@ -129,6 +129,16 @@ const DOCUMENTED: &[(&str, &str)] = &[
          io_stall_write_ms io_stall size_on_disk_bytes file_handle",
     ),
     (
+        "sys.dm_os_buffer_descriptors",
+        "database_id file_id page_id page_level allocation_unit_id page_type row_count free_space_in_bytes is_modified numa_node \
+         read_microsec is_in_bpool_extension",
+    ),
+    (
+        "sys.dm_db_index_operational_stats",
+        "database_id object_id index_id partition_number range_scan_count singleton_lookup_count lob_fetch_in_pages lob_fetch_in_bytes \
+         row_overflow_fetch_in_pages row_overflow_fetch_in_bytes page_io_latch_wait_count page_io_latch_wait_in_ms",
+    ),
+    (
         "sys.dm_db_index_usage_stats",
         "database_id object_id index_id user_seeks user_scans user_lookups user_updates last_user_seek last_user_scan",
     ),
