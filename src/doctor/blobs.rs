@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::facts::{Facts, Lack, Row, Told, number, or_zero, text};
 use super::finding::{Answer, Check, Finding, Over, Particular, Question, when};
+use super::statements::asked;
 use crate::units;
 
 /// The quantiles of sizes that are asked for.
@@ -89,6 +90,28 @@ pub fn of_memory(facts: &Facts, table: &str, are_in_rows: bool) -> String {
         true => format!("their table has {share} of what is in memory ({bytes})"),
         false => format!("they have {share} of what is in memory, where {bytes} would be free without them"),
     }
+}
+
+/// What queries that name a column, or all columns of its table, took of the time of all queries between the looks, in words. Source and
+/// time are as [`asked`] takes them; none is named where none is told.
+pub fn of_queries(facts: &Facts, source: &str, time: &str, column: &Row) -> Option<String> {
+    let mut naming = asked(facts, source, time).ok()?;
+    naming.retain(|asked| names(text(asked.pair.1, "query"), column));
+    naming.sort_by(|a, b| b.of_time.total_cmp(&a.of_time));
+    let share = units::percent(naming.iter().map(|asked| asked.of_time).sum());
+    Some(format!("{share} of the time of queries went into what names it, as {}", naming.first()?.query))
+}
+
+/// Whether a query names a table and one of its columns, or all of them. By words: two tables of a name are not told apart.
+fn names(query: &str, column: &Row) -> bool {
+    let query = query.to_lowercase();
+    let has = |name: &str| {
+        let name = name.to_lowercase();
+        query.split(|sign: char| !sign.is_alphanumeric() && sign != '_').any(|word| word == name)
+    };
+    let table = text(column, "table").rsplit('.').next().unwrap_or_default();
+    let has_all = query.split_whitespace().collect::<Vec<_>>().join(" ").contains("select *");
+    has(table) && (has_all || has(text(column, "column")))
 }
 
 /// The columns of which something is known; why not where it is nothing at all.
@@ -251,6 +274,24 @@ mod tests {
         // Nothing is asked where nothing is to be told.
         let none = || unreachable!("no column");
         assert_eq!(memory(&Told::Rows(Vec::new()), none), Told::Rows(Vec::new()));
+    }
+
+    #[test]
+    fn queries_name_a_column_by_its_name_or_all_of_its_table() {
+        let column = json!({ "table": "public.uploads", "column": "content" });
+        let column = column.as_object().unwrap();
+        for query in [
+            "SELECT content FROM uploads WHERE id = $1",
+            "select  *\nfrom `shop`.`Uploads`",
+            "INSERT INTO [dbo].[uploads] ([id], [content]) VALUES (?, ?)",
+        ] {
+            assert!(names(query, column), "{query}");
+        }
+        for query in
+            ["SELECT count(*) FROM uploads", "SELECT content FROM pages", "SELECT contents FROM uploads"]
+        {
+            assert!(!names(query, column), "{query}");
+        }
     }
 
     #[test]

@@ -549,6 +549,9 @@ fn blobs() -> Outcome {
         { "name": "dbo.uploads", "bytes": 8_500_000_000_u64, "out_of_row_bytes": 8_000_000_000_u64 },
         { "name": "", "bytes": 1_500_000_000_u64, "out_of_row_bytes": 0 }
     ]);
+    for look in told.get_mut("stored").unwrap() {
+        look[0]["query"] = "SELECT content FROM uploads WHERE id = 4711471147114711".into();
+    }
     let (work, peer) = (Work::new(), peer(told.clone()));
     let said = doctor(&work, &peer.url("/shop"), "");
     let report = report(&work, &said);
@@ -563,6 +566,9 @@ fn blobs() -> Outcome {
     );
     let freed = "they have 80 % of what is in memory, where 8 GB would be free without them";
     found(&report, "ms-blob-columns", Verdict::Look, freed);
+    let named =
+        "100 % of the time of queries went into what names it, as `SELECT content FROM uploads WHERE id = ?`";
+    found(&report, "ms-blob-columns", Verdict::Look, named);
     without_shares(told)?;
     let run = line(&report, "ms-blob-columns").try_this.clone().ok_or("no command")?;
     let corpus = run.split_once("files/hashed,sqlite,mssql/varbinary --corpus ").ok_or("no corpus")?.1;

@@ -141,13 +141,22 @@ fn blobs(theirs: &Theirs, work: &Work) -> Outcome {
         "their share of the memory is not told (pg_buffercache is not in this database: `CREATE EXTENSION";
     found(&without, "pg-blob-columns", Answer::Look, lack);
     // Whole passes over them, so that all of it is in memory, and most of what is asked for is theirs.
-    psql(&url, "CREATE SCHEMA apart; CREATE EXTENSION pg_buffercache SCHEMA apart")?;
+    psql(
+        &url,
+        "CREATE SCHEMA apart; CREATE EXTENSION pg_buffercache SCHEMA apart; CREATE EXTENSION pg_stat_statements",
+    )?;
     let load = Load::pgbench(work, &url, "SELECT sum(length(content::text)) FROM uploads;", None);
     let said = doctor(work, &url, "--for 2s");
     drop(load);
     let report = report(work, &said);
     found(&report, "pg-blob-columns", Answer::Look, "`public.uploads.content`");
     found(&report, "pg-blob-columns", Answer::Look, "% of the blocks asked for, they have ");
+    found(
+        &report,
+        "pg-blob-columns",
+        Answer::Look,
+        "of the time of queries went into what names it, as `SELECT sum",
+    );
     let figure = &line(&report, "pg-blob-columns").figure;
     let in_memory = "SELECT count(*) FROM apart.pg_buffercache WHERE relfilenode =
                      (SELECT pg_relation_filenode(reltoastrelid) FROM pg_class WHERE relname = 'uploads')";

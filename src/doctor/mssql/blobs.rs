@@ -1,5 +1,6 @@
 //! Columns that are mostly blobs, and the run that measures where else they could live.
 
+use super::counted::{Counter, TIME};
 use crate::doctor::blobs;
 use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, or_zero, text};
 use crate::doctor::finding::{Check, Finding, LeastAges, Particular};
@@ -8,12 +9,13 @@ use crate::units;
 pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
     id: "ms-blob-columns",
     of: Kind::MsSql,
-    figure: "the share of all data that the values of one column take, that of the pages in memory, and what was fetched of them between the \
-             looks, also as a share of the pages that were asked for",
+    figure: "the share of all data that the values of one column take, that of the pages in memory, what was fetched of them between the \
+             looks, also as a share of the pages that were asked for, and the share of the time of queries which those took that name it",
     source: "lengths of the values in 2,000 rows of each large table, of pages that are taken at random; sys.allocation_units, of which \
              LOB_DATA has what does not fit into rows. The memory: sys.dm_os_buffer_descriptors, of a server that has 64 GiB of it or less. The \
              traffic: sys.dm_db_index_operational_stats, which forgets a table with the server's start, and whenever it falls out of the \
-             cache of metadata; Page lookups of sys.dm_os_performance_counters. Both are of all large values of the table together",
+             cache of metadata; Page lookups of sys.dm_os_performance_counters. Both are of all large values of the table together. \
+             Queries are those of ms-frequent-query",
     rights: "SELECT on the column, of which only lengths are read; VIEW SERVER STATE for the memory, VIEW DATABASE STATE for what was \
              fetched",
     shown_by: "SELECT AVG(CAST(DATALENGTH(col) AS bigint)) FROM TABLE TABLESAMPLE SYSTEM (4000 ROWS); SELECT lob_fetch_in_pages, \
@@ -30,7 +32,8 @@ fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
             .then(|| format!("{} of its table lie in pages of LOB_DATA", units::bytes(out_of_row)));
         let traffic = (!are_in_rows).then(|| fetched(facts, table));
         let memory = blobs::of_memory(facts, table, are_in_rows);
-        place.into_iter().chain(traffic).chain([memory]).collect()
+        let queries = blobs::of_queries(facts, Counter::of(facts).source, TIME, row);
+        place.into_iter().chain(traffic).chain([memory]).chain(queries).collect()
     };
     let columns = blobs::columns(facts, shares)?;
     Ok(blobs::finding(columns, facts.number("database", "bytes")?, "mssql/varbinary"))

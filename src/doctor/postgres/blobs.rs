@@ -8,10 +8,10 @@ use crate::units;
 pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
     id: "pg-blob-columns",
     of: Kind::PostgreSql,
-    figure: "the share of the database that the values of one column take, that of the blocks that were asked for between the looks, and \
-             that of the blocks in shared_buffers",
-    source: "lengths of the values in some 10,000 rows of each large table with a TOAST table; pg_statio_user_tables; the extension \
-             pg_buffercache where it is there",
+    figure: "the share of the database that the values of one column take, that of the blocks that were asked for between the looks, that \
+             of the blocks in shared_buffers, and that of the time of queries which those took that name it",
+    source: "lengths of the values in some 10,000 rows of each large table with a TOAST table; pg_statio_user_tables; the extensions \
+             pg_buffercache and pg_stat_statements where they are there",
     rights: "SELECT on the column, of which only lengths are read; for the memory the extension pg_buffercache, and pg_monitor",
     shown_by: "SELECT avg(pg_column_size(COLUMN)) FROM TABLE TABLESAMPLE SYSTEM (1)",
     judge,
@@ -29,7 +29,8 @@ fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     };
     let shares = |column: &Row| {
         let memory = blobs::of_memory(facts, text(column, "table"), false);
-        traffic(column).into_iter().chain([memory]).collect()
+        let queries = blobs::of_queries(facts, "statements", "ms", column);
+        traffic(column).into_iter().chain([memory]).chain(queries).collect()
     };
     let columns = blobs::columns(facts, shares)?;
     Ok(blobs::finding(columns, facts.number("server", "bytes")?, "postgres/bytea"))
