@@ -334,6 +334,7 @@ fn stores_text(entries: &[&Entry]) -> String {
                 text += &format!("\n{:<24} {}\n", adapter.name, adapter.kind.name());
                 text += &paragraph(4, adapter.about);
                 text += &paragraph(4, &state);
+                (adapter.needs.remark)().iter().for_each(|remark| text += &paragraph(4, remark));
                 for (server, state) in servers(adapter) {
                     text += &paragraph(4, &format!("{server}: {state}"));
                 }
@@ -417,6 +418,7 @@ fn store_json(adapter: &Adapter, entry: &Entry) -> serde_json::Value {
         "about": adapter.about,
         "ready": state(entry) == READY,
         "state": state(entry),
+        "remark": (adapter.needs.remark)(),
         "servers": servers(adapter).into_iter().collect::<BTreeMap<_, _>>(),
         "durability": caps.durability,
         "loss": caps.durability.iter().map(loss).collect::<serde_json::Map<_, _>>(),

@@ -171,11 +171,14 @@ pub struct Needs {
     pub of_place: fn(&Path) -> Option<anyhow::Error>,
     /// Whether one of its programs is started with these settings.
     pub program: fn(&Options, &Program) -> bool,
+    /// What is to be known of the program that was found here, such as its age; one sentence.
+    pub remark: fn() -> Option<String>,
 }
 
 impl Needs {
     /// Every machine and every directory will do, and all of its programs are started.
-    pub const NOTHING: Needs = Needs { of_machine: |_| None, of_place: |_| None, program: |_, _| true };
+    pub const NOTHING: Needs =
+        Needs { of_machine: |_| None, of_place: |_| None, program: |_, _| true, remark: || None };
 }
 
 impl Adapter {

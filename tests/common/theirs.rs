@@ -95,9 +95,7 @@ pub fn psql(url: &str, sql: &str) -> anyhow::Result<String> {
 
 /// The users of a server that was just made: one that may do everything, and one that may do nothing.
 #[cfg(feature = "mysql")]
-fn users(is_mariadb: bool) -> String {
-    // Newer passwords of MySQL want TLS, or the server's key.
-    let by = if is_mariadb { "IDENTIFIED BY" } else { "IDENTIFIED WITH mysql_native_password BY" };
+fn users(by: &str) -> String {
     ["owner", "guest"].map(|name| format!("CREATE USER {name}@'127.0.0.1' {by} '{PASSWORD}';\n")).concat()
         + "GRANT ALL ON *.* TO owner@'127.0.0.1';\n"
 }
@@ -138,7 +136,7 @@ pub fn mariadb(more: &[&str]) -> Theirs {
     let install = Path::new("/usr/bin/mariadb-install-db");
     let options = ["--auth-root-authentication-method=normal", "--skip-test-db"];
     run_to_end(&Launch::new(install, &dir).args(&places).args(options), PATIENCE).unwrap();
-    std::fs::write(dir.join("first.sql"), users(true)).unwrap();
+    std::fs::write(dir.join("first.sql"), users("IDENTIFIED BY")).unwrap();
     started_mysql(work, &program("mariadb/blob"), &places, more)
 }
 
@@ -155,7 +153,14 @@ pub fn mysql(more: &[&str]) -> Theirs {
         first.push(format!("--lc-messages-dir={}", home.join("share").display()));
         first.push(format!("--character-sets-dir={}", home.join("share/charsets").display()));
     }
+    // The directory that its package has for files of users need not be there.
+    first.push("--secure-file-priv=NULL".to_owned());
     run_to_end(&Launch::new(&program, &dir).args(&first).arg("--initialize-insecure"), PATIENCE).unwrap();
-    std::fs::write(dir.join("first.sql"), users(false)).unwrap();
+    // Newer passwords want TLS, or the server's key; MySQL 9 has no others.
+    let said = Command::new(&program).args(["--no-defaults", "--version"]).output().unwrap();
+    let is_old =
+        ["Ver 5.", "Ver 8."].iter().any(|version| String::from_utf8_lossy(&said.stdout).contains(version));
+    let by = if is_old { "IDENTIFIED WITH mysql_native_password BY" } else { "IDENTIFIED BY" };
+    std::fs::write(dir.join("first.sql"), users(by)).unwrap();
     started_mysql(work, &program, &first, &[&["--skip-mysqlx"], more].concat())
 }

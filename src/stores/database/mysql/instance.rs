@@ -9,7 +9,7 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, Row, Value};
 
 use super::{Flavour, MARIADBD, MYSQLD, flush_log_at_commit, from_mysql};
-use crate::host::server::{Launch, Server, SocketDir, from_cache, run_to_end};
+use crate::host::server::{Found, Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
 use crate::stores::common::servers::{OURS, START_PATIENCE, STOP_PATIENCE};
 
@@ -60,7 +60,7 @@ impl Instance {
             Flavour::MySql => MYSQLD.find()?,
             Flavour::MariaDb => MARIADBD.find()?,
         };
-        let base = Base::of(flavour, &program.path);
+        let base = Base::of(flavour, &program);
         let data = dir.join("data");
         let log_bytes = log_file_bytes(setup);
         if mode == Mode::Create {
@@ -76,7 +76,7 @@ impl Instance {
         let temporary = temporary_dir(dir)?;
         let launch = Launch::new(&program.path, dir)
             .args(base.arguments())
-            .args(settings(setup, flavour, log_bytes))
+            .args(settings(setup, &base, log_bytes))
             .arg(format!("--datadir={}", data.display()))
             .arg(format!("--tmpdir={}", temporary.display()))
             .arg(format!("--socket={}", socket.display()))
@@ -162,18 +162,30 @@ fn temporary_dir(dir: &Path) -> Result<PathBuf> {
 struct Base {
     flavour: Flavour,
     program: PathBuf,
+    /// Its version: the first three numbers.
+    version: [u16; 3],
     /// An unpacked archive's directory; `None` for an installed program, which knows its own.
     home: Option<PathBuf>,
 }
 
 impl Base {
-    fn of(flavour: Flavour, program: &Path) -> Base {
-        let home = program
-            .parent()
-            .and_then(Path::parent)
-            .filter(|home| home.join("share/errmsg-utf8.txt").exists());
+    fn of(flavour: Flavour, program: &Found) -> Base {
+        let has_messages = |home: &&Path| {
+            // MySQL 9 has its messages in tables only.
+            ["share/errmsg-utf8.txt", "share/english/errmsg.sys"].iter().any(|file| home.join(file).exists())
+        };
+        let home = program.path.parent().and_then(Path::parent).filter(has_messages);
         let unpacked = home.filter(|home| home.join("share/charsets").exists() && *home != Path::new("/usr"));
-        Base { flavour, program: program.to_owned(), home: unpacked.map(Path::to_owned) }
+        let (path, version) = (program.path.clone(), version_of(&program.version));
+        Base { flavour, program: path, version, home: unpacked.map(Path::to_owned) }
+    }
+
+    /// How large its log is: half of it was one of two files, before MySQL 8.0.30.
+    fn log_size(&self, log_bytes: u64) -> String {
+        match self.flavour == Flavour::MySql && self.version >= [8, 0, 30] {
+            true => format!("--innodb-redo-log-capacity={}", 2 * log_bytes),
+            false => format!("--innodb-log-file-size={log_bytes}"),
+        }
     }
 
     /// The first arguments of every call. No file of the system's or the user's configures a private server.
@@ -189,7 +201,7 @@ impl Base {
 
     /// Makes a data directory.
     fn initialise(&self, dir: &Path, data: &Path, log_bytes: u64) -> anyhow::Result<()> {
-        let log = format!("--innodb-log-file-size={log_bytes}");
+        let log = self.log_size(log_bytes);
         let temporary = format!("--tmpdir={}", temporary_dir(dir)?.display());
         match self.flavour {
             Flavour::MySql => {
@@ -226,7 +238,8 @@ fn log_file_bytes(setup: &Setup) -> u64 {
 }
 
 /// What a private server is started with. Sockets only: nobody but us can enter their directory.
-fn settings(setup: &Setup, flavour: Flavour, log_bytes: u64) -> Vec<String> {
+fn settings(setup: &Setup, base: &Base, log_bytes: u64) -> Vec<String> {
+    let flavour = base.flavour;
     let flush = flush_log_at_commit(setup.durability);
     let mut settings = vec![
         "--skip-networking".to_owned(),
@@ -234,7 +247,7 @@ fn settings(setup: &Setup, flavour: Flavour, log_bytes: u64) -> Vec<String> {
         format!("--max-connections={}", setup.workers + 20),
         // Without these two large blobs cannot be put at all.
         format!("--max-allowed-packet={PACKET_MAX}"),
-        format!("--innodb-log-file-size={log_bytes}"),
+        base.log_size(log_bytes),
         format!("--innodb-flush-log-at-trx-commit={flush}"),
         format!("--transaction-isolation={}", setup.options.text("isolation").to_uppercase()),
         // Or a cold start would load what was warm.
@@ -244,13 +257,15 @@ fn settings(setup: &Setup, flavour: Flavour, log_bytes: u64) -> Vec<String> {
     if setup.options.text("charset") == "binary" {
         // Whatever clients say of their strings. In a string that is called text the server counts the characters, and escapes them
         // where it writes statements down: of a blob that took longer than to keep it.
-        settings.extend(
-            ["--character-set-server=binary", "--skip-character-set-client-handshake"].map(str::to_owned),
-        );
+        settings.push("--character-set-server=binary".to_owned());
+        // MySQL 9 always believes its clients, of which ours says the same.
+        if flavour == Flavour::MariaDb || base.version < [9, 0, 0] {
+            settings.push("--skip-character-set-client-handshake".to_owned());
+        }
     }
     if flavour == Flavour::MySql {
-        // A second listener that would need a second socket.
-        settings.push("--skip-mysqlx".to_owned());
+        // A second listener that would need a second socket, and a directory of its package's that need not be there.
+        settings.extend(["--skip-mysqlx", "--secure-file-priv=NULL"].map(str::to_owned));
     }
     if setup.options.text("profile") == "tuned" {
         // InnoDB needs at least 5 MiB, and takes whole chunks. MySQL holds all pages of a compressed blob while it reads it: one
@@ -408,6 +423,13 @@ fn says_purging(status: &str) -> bool {
     line.is_some_and(|line| line.trim_end().ends_with("state: running"))
 }
 
+/// The first three numbers of what a program says of its version, as of `mysqld  Ver 8.0.15 for linux`; 0 where it says none.
+pub(super) fn version_of(words: &str) -> [u16; 3] {
+    let number = words.split_once("Ver ").map_or("", |(_, rest)| rest);
+    let mut parts = number.split(|sign: char| !sign.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+    [(); 3].map(|()| parts.next().unwrap_or(0))
+}
+
 /// Makes the database of a store, in a server of the user's with our mark and our lock.
 pub(super) fn create_database(keeper: &mut Conn, dir: &Path, database: &str, theirs: bool) -> Result<()> {
     if theirs {
@@ -466,7 +488,26 @@ fn remove_stale(keeper: &mut Conn) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::remark;
     use super::*;
+
+    #[test]
+    fn a_program_says_its_version() {
+        for (words, version) in [
+            ("mysqld  Ver 8.0.15 for linux-glibc2.12 on x86_64 (MySQL Community Server - GPL)", [8, 0, 15]),
+            ("/x/bin/mysqld  Ver 9.7.4-2 for Linux on x86_64 ((Debian))", [9, 7, 4]),
+            ("mariadbd  Ver 10.11.14-MariaDB-0+deb12u2 for debian-linux-gnu on x86_64", [10, 11, 14]),
+            ("mysqld", [0, 0, 0]),
+        ] {
+            assert_eq!(version_of(words), version);
+        }
+    }
+
+    #[test]
+    fn an_old_release_is_said_to_be_old() {
+        assert!(remark([8, 0, 15]).is_some_and(|words| words.starts_with("MySQL 8.0.15 is old, of 2019")));
+        assert!([[8, 0, 19], [9, 7, 4], [0, 0, 0]].into_iter().all(|version| remark(version).is_none()));
+    }
 
     #[test]
     fn the_monitor_says_whether_the_purge_is_at_work() {

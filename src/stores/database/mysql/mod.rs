@@ -30,13 +30,13 @@ pub(in crate::stores) const MARIADBD: Program = Program {
     install: "apt-get install mariadb-server",
 };
 
-/// Debian's `mysqld` is MariaDB: it is asked.
+/// Debian's `mysqld` is MariaDB: it is asked. Not every MySQL says its name.
 const MYSQLD: Program = Program {
     name: "mysqld",
     places: &["~cache/blobwise/mysql-*/bin", "/usr/local/mysql/bin", "/opt/mysql*/bin"],
     variable: Some("BLOBWISE_MYSQLD"),
     ask: &["--no-defaults", "--version"],
-    says: "MySQL",
+    says: "  Ver ",
     never_says: Some("MariaDB"),
     install: "apt-get install mysql-server (where that is MySQL), or ./test.sh, which fetches one for tests",
 };
@@ -99,6 +99,23 @@ fn mariadb_memory(options: &Options) -> Split {
     servers::split(options, tuned)
 }
 
+/// What is to be known of a MySQL that is old, by what it says of itself.
+fn age() -> Option<String> {
+    remark(instance::version_of(&MYSQLD.find().ok()?.version))
+}
+
+/// 8.0.18 was released in October 2019, 8.0.19 in January 2020.
+fn remark(version: [u16; 3]) -> Option<String> {
+    const FIRST_OF_2020: [u16; 3] = [8, 0, 19];
+    let [major, minor, patch] = version;
+    let is_old = version != [0; 3] && version < FIRST_OF_2020;
+    is_old.then(|| {
+        format!(
+            "MySQL {major}.{minor}.{patch} is old, of 2019 or before: its figures say nothing of newer ones"
+        )
+    })
+}
+
 pub(in crate::stores) const MYSQL_BLOB: Adapter = Adapter {
     name: "mysql/blob",
     about: "MySQL: the blob in a LONGBLOB column",
@@ -110,7 +127,7 @@ pub(in crate::stores) const MYSQL_BLOB: Adapter = Adapter {
     integrity: |_, _| MYSQL_INTEGRITY,
     traits: servers::traits,
     memory: mysql_memory,
-    needs: Needs::NOTHING,
+    needs: Needs { remark: age, ..Needs::NOTHING },
     open: |setup| open(setup, Flavour::MySql, Shape::Blob),
 };
 
@@ -125,7 +142,7 @@ pub(in crate::stores) const MYSQL_CHUNKED: Adapter = Adapter {
     integrity: |_, _| MYSQL_INTEGRITY,
     traits: servers::traits,
     memory: mysql_memory,
-    needs: Needs::NOTHING,
+    needs: Needs { remark: age, ..Needs::NOTHING },
     open: |setup| {
         open(setup, Flavour::MySql, Shape::Chunked { piece: setup.options.number("piece") as usize })
     },
@@ -551,6 +568,7 @@ impl Store for MySql {
             "innodb_write_io_threads",
             "innodb_io_capacity",
             "innodb_log_file_size",
+            "innodb_redo_log_capacity",
             "innodb_buffer_pool_load_at_startup",
             "max_allowed_packet",
             "log_bin",
