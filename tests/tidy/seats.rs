@@ -9,7 +9,7 @@ use proc_macro2::TokenTree;
 
 use super::modules::is_sign;
 use super::prose::compiled;
-use super::{ROOT, document, folders, read, short, sources};
+use super::{ROOT, document, files, folders, read, short, sources};
 
 /// Sources that name a store that is not theirs, and why. A new store adds none.
 const NAMES_STORES: &[(&str, &str)] = &[
@@ -151,6 +151,57 @@ fn a_server_of_a_store_is_a_line_in_the_script_of_tests() {
         let is_installed = script.split([' ', '\n']).any(|word| word == package);
         assert!(is_installed, "`{package}` of {path} is not in test.sh");
     }
+}
+
+/// What is fetched stands in one table of the script of tests, whole, and whoever else names a version of it names the same.
+#[test]
+fn what_is_fetched_for_tests_has_one_version() {
+    let script = document("test.sh");
+    let table = script.split_once("\nfetched='\n").unwrap().1.split_once("\n'").unwrap().0;
+    let texts: Vec<(String, String)> = sources("src")
+        .into_iter()
+        .chain(
+            files("tests", "rs")
+                .into_iter()
+                .filter(|path| !path.starts_with(Path::new(ROOT).join("tests/tidy"))),
+        )
+        .chain(["docs/servers.md", "README.md", "CONTRIBUTING.md"].map(|name| Path::new(ROOT).join(name)))
+        .map(|path| (short(&path), read(&path)))
+        .collect();
+    let (mut named, mut wrong) = (0, Vec::new());
+    for row in table.lines() {
+        let columns: Vec<&str> = row.split_whitespace().collect();
+        let [name, version, how, from, megabytes, seconds, when, _licence, sum] = columns[..] else {
+            panic!("not all columns: {row}")
+        };
+        assert!(megabytes.parse::<u32>().is_ok() && seconds.parse::<u32>().is_ok(), "{row}");
+        assert!(["always", "ci"].contains(&when) && script.contains(&format!("\nby_{how}() {{")), "{row}");
+        // Who checks by the registry's own sums, or a sum.
+        let is_hex = sum.len() == 64 && sum.chars().all(|sign| sign.is_ascii_hexdigit());
+        assert!(["apt", "cargo", "maven"].contains(&sum) || sum.starts_with("h1:") || is_hex, "{row}");
+        let forms = [
+            format!("{from}=="),
+            format!("cargo install {from} --version "),
+            format!("{from}/cmd/{name}@"),
+            // Servers are found in any version; this is asked for by its directory.
+            if how == "peer" { format!("blobwise/{name}-") } else { format!("{name}-{version} of ") },
+        ];
+        let release = format!(" of https://{from}/releases");
+        for (path, text) in &texts {
+            let behind = forms.iter().flat_map(|form| text.split(form.as_str()).skip(1));
+            let mut is_same: Vec<bool> = behind.map(|found| found.starts_with(version)).collect();
+            let before = text.split(release.as_str()).collect::<Vec<_>>();
+            is_same.extend(
+                before.iter().rev().skip(1).map(|found| found.ends_with(&format!("version {version}"))),
+            );
+            named += is_same.len();
+            if is_same.contains(&false) {
+                wrong.push(format!("{path}: {name}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "the table in test.sh has other versions: {wrong:#?}");
+    assert!(named >= 6, "{named}");
 }
 
 /// A section is its file and its two lines: nothing else has its constant.
