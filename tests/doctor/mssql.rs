@@ -131,7 +131,7 @@ fn well_as_database() -> Told {
         json!({
             "id": format!("99:{number}"), "of_table": "99", "number": number, "tab": "dbo.orders", "name": name, "method": method,
             "is_unique": unique, "is_disabled": 0, "is_hypothetical": 0, "filter": "", "key_columns": keys, "included": null,
-            "bytes": 8_000_000, "foreign_key": 0
+            "bytes": 8_000_000, "foreign_key": 0, "made_seconds": 300 * DAY
         })
     };
     let indexes = json!([
@@ -376,6 +376,7 @@ fn unused_index() -> Vec<Fault> {
     let idle = || row("ms-unused-index", "`extra3` of `dbo.orders`", "indexes", index("3", "7a", json!({})));
     vec![
         idle(),
+        Fault { answer: Verdict::Ok, named: "none in a table that was used", ..idle_of_young_table() },
         idle().untold("server", "up_seconds", json!(3 * DAY), "forgets its counters with every start"),
         idle().untold("database", "made_seconds", json!(3 * DAY), "made or restored 72 h"),
         idle().untold("restored", "seconds", json!(3 * DAY), "made or restored 72 h"),
@@ -383,6 +384,11 @@ fn unused_index() -> Vec<Fault> {
         idle().untold("database", "is_replicated", json!(1), "availability group"),
         idle().untold("database", "is_read_only", json!(1), "read-only"),
     ]
+}
+
+/// Its table was made three days ago.
+fn idle_of_young_table() -> Fault {
+    row("ms-unused-index", "", "indexes", index("3", "7a", json!({ "made_seconds": 3 * DAY })))
 }
 
 fn empty_index() -> Vec<Fault> {

@@ -277,6 +277,10 @@ fn healthy(flavour: Flavour) -> Outcome {
     let well = report(&work, &said);
     looks_well(&well, Kind::MySql);
     assert_eq!(line(&well, "my-unused-index").answer, Answer::Ok);
+    // When its table was made is told: what was restored since then is left out.
+    if let Ok(facts) = std::fs::read_to_string(work.path("saved/facts.json")) {
+        assert!(facts.contains("\"made_seconds\": ") && !facts.contains("\"made_seconds\": null"));
+    }
     // As a replica is: what its source is asked is not counted here.
     run(&theirs.url, &["SET GLOBAL read_only = ON"]);
     let said = doctor(&work, &theirs.url, "--least-age 1s");

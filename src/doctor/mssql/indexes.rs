@@ -72,12 +72,13 @@ pub(super) const CHECKS: &[Check] = &[
         of: Kind::MsSql,
         question: Question::IndexOrder,
         figure: "indexes that no query has used since the server was started",
-        threshold: "look: any of 1 MiB or more, not unique, of no foreign key, in a table that was used 1,000 times or more; cannot tell: started, \
+        threshold: "look: any of 1 MiB or more, not unique, of no foreign key, in a table that was used 1,000 times or more and made 14 days ago or before; cannot tell: started, \
                     or the database made or restored, less than 14 days ago, AUTO_CLOSE, read-only, or in an availability group",
         reason: "The server forgets with every start, and 2014 with every rebuild of an index. A report may use one once a month. A replica's queries are \
                  counted there only.",
         after: "PgHero, for another server; the conditions are ours",
-        source: "sys.dm_db_index_usage_stats; sqlserver_start_time of sys.dm_os_sys_info; create_date of sys.databases; msdb.dbo.restorehistory",
+        source: "sys.dm_db_index_usage_stats; sqlserver_start_time of sys.dm_os_sys_info; create_date of sys.databases and sys.tables; \
+                 msdb.dbo.restorehistory",
         rights: "VIEW SERVER STATE; SELECT on msdb.dbo.restorehistory; some right on the tables, or VIEW DEFINITION",
         shown_by: "SELECT i.name, u.user_seeks, u.user_scans, u.user_lookups FROM sys.indexes i LEFT JOIN sys.dm_db_index_usage_stats u ON \
                    u.database_id = DB_ID() AND u.object_id = i.object_id AND u.index_id = i.index_id ORDER BY 2, 3, 4",
@@ -280,7 +281,13 @@ fn unused(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
     let is_idle = |row: &&Row| {
         let is_needed = ["is_unique", "foreign_key"].iter().any(|field| or_zero(row, field) > 0.0);
         let may_go = text(row, "method").starts_with("NONCLUSTERED") && is_used(row) && !is_needed;
-        may_go && or_zero(row, "bytes") >= SMALL_BYTES && of_index(row) == 0.0 && of_table(row) >= USED_OFTEN
+        // A table that was made since then was not counted for as long as the rest.
+        let is_young = number(row, "made_seconds").is_some_and(|seconds| seconds < ages.unused);
+        may_go
+            && !is_young
+            && or_zero(row, "bytes") >= SMALL_BYTES
+            && of_index(row) == 0.0
+            && of_table(row) >= USED_OFTEN
     };
     let words = |row: &Row| format!("{} ({})", shown(row), units::bytes(or_zero(row, "bytes")));
     let named: Vec<String> = facts.rows("indexes")?.iter().filter(is_idle).map(words).collect();

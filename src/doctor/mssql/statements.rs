@@ -261,7 +261,8 @@ const INDEXES: &str = "
                              JOIN sys.foreign_key_columns f
                                   ON f.parent_object_id = k.object_id AND f.parent_column_id = k.column_id
                              WHERE k.object_id = i.object_id AND k.index_id = i.index_id AND k.key_ordinal = 1)
-                THEN 1 ELSE 0 END AS foreign_key
+                THEN 1 ELSE 0 END AS foreign_key,
+           DATEDIFF(second, t.create_date, GETDATE()) AS made_seconds
     FROM sys.indexes i
     JOIN sys.tables t ON t.object_id = i.object_id
     WHERE i.index_id > 0 AND t.is_ms_shipped = 0";

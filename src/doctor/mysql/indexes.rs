@@ -37,12 +37,12 @@ pub(super) const CHECKS: &[Check] = &[
         of: Kind::MySql,
         question: Question::IndexOrder,
         figure: "indexes that nothing has used since the server was started",
-        threshold: "look: any that is not unique, in a table that was used 1,000 times or more; cannot tell: started less than 14 days ago, read-only, \
+        threshold: "look: any that is not unique, in a table that was used 1,000 times or more and made 14 days ago or before; cannot tell: started less than 14 days ago, read-only, \
                     or a replica is fed from here",
         reason: "The counters begin anew with every start. A report may use one once a month, and a replica's queries are counted there only. One \
                  that a foreign key wants cannot be dropped anyway: the server says so.",
         after: "sys.schema_unused_indexes of MySQL; the conditions are ours",
-        source: "table_io_waits_summary_by_index_usage; Uptime",
+        source: "table_io_waits_summary_by_index_usage; Uptime; CREATE_TIME of information_schema.tables",
         rights: "performance_schema, with SELECT on it",
         shown_by: "SELECT * FROM sys.schema_unused_indexes",
         judge: unused,
@@ -152,6 +152,8 @@ fn unused(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
     let named: Vec<String> = rows
         .iter()
         .filter(|row| !text(row, "index_name").is_empty() && or_zero(row, "uses") == 0.0)
+        // What was restored or made anew since then was not counted for as long as the rest.
+        .filter(|row| number(row, "made_seconds").is_none_or(|seconds| seconds >= ages.unused))
         .filter(|row| !unique.iter().any(|id| id == text(row, "id")) && uses(text(row, "name")) >= USED_OFTEN)
         .map(|row| format!("`{}` of `{}`", text(row, "index_name"), text(row, "name")))
         .collect();
@@ -197,12 +199,41 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::doctor::facts::Told;
 
     fn index(name: &str, cols: &str, non_unique: u8) -> Row {
         let row = json!({
             "id": format!("s.t.{name}"), "tab": "s.t", "name": name, "method": "BTREE", "cols": cols, "non_unique": non_unique
         });
         row.as_object().cloned().unwrap()
+    }
+
+    #[test]
+    fn right_after_a_restore_nothing_is_unused() {
+        const DAY: u32 = 86_400;
+        let with = |made_seconds: Option<u32>| {
+            let told = [
+                ("variables", json!([{ "performance_schema": "ON" }])),
+                ("replicas", json!([{ "dumps": 0 }])),
+                ("status", json!([{ "uptime": 300 * DAY }])),
+                ("indexes", json!([])),
+                (
+                    "scans",
+                    json!([
+                        { "id": "s.t PRIMARY", "name": "s.t", "index_name": "PRIMARY", "uses": 9000 },
+                        { "id": "s.t idle", "name": "s.t", "index_name": "idle", "uses": 0, "made_seconds": made_seconds }
+                    ]),
+                ),
+            ];
+            let mut facts = Facts::of(Kind::MySql, String::new());
+            facts.later.told = told
+                .map(|(name, rows)| (name.to_owned(), Told::Rows(serde_json::from_value(rows).unwrap())))
+                .into();
+            unused(&facts, &LeastAges::default()).unwrap().answer
+        };
+        assert_eq!(with(Some(20 * DAY)), Answer::Look);
+        assert_eq!(with(None), Answer::Look);
+        assert_eq!(with(Some(DAY)), Answer::Ok);
     }
 
     #[test]

@@ -63,7 +63,7 @@ const DIGESTS: &str = concat!(
 const SCANS: &str = concat!(
     "SELECT CONCAT(s.object_schema, '.', s.object_name, ' ', COALESCE(s.index_name, '')) AS id,
             CONCAT(s.object_schema, '.', s.object_name) AS name, s.index_name AS index_name, s.count_read AS row_reads, s.count_star AS uses,
-            t.table_rows AS table_rows
+            t.table_rows AS table_rows, TIMESTAMPDIFF(SECOND, t.create_time, NOW()) AS made_seconds
      FROM performance_schema.table_io_waits_summary_by_index_usage s
      JOIN information_schema.tables t ON t.table_schema = s.object_schema AND t.table_name = s.object_name
      WHERE s.object_schema NOT IN ",

@@ -39,7 +39,9 @@ pub(super) const CHECKS: &[Check] = &[
         figure: "indexes that no query has used for as long as the server has counted",
         threshold: "look: any of 1 MiB or more, not unique, of no constraint or foreign key, in a table that was read 1,000 times or more; cannot \
                     tell: counted for less than 14 days, on a replica, or where there is one",
-        reason: "After a restore or a reset all are unused. A report may use one once a month. A replica's queries are counted there only.",
+        reason: "After a restore or a reset all are unused. A report may use one once a month. A replica's queries are counted there only. When an \
+                 index was made PostgreSQL does not say: one of yesterday, or of a table that was restored into an old database, is a false \
+                 alarm once its table was read 1,000 times.",
         after: "PgHero, which took them off its page as noise (ankane/pghero#104, #140); hence the conditions",
         source: "idx_scan of pg_stat_user_indexes; stats_reset of pg_stat_database; when the database was made",
         rights: "pg_read_server_files, to see when the database was made; without it the counters' age is since they were reset",
