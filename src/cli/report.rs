@@ -83,7 +83,12 @@ fn judged_anew(flags: &Flags) -> Result<Ended> {
     match (&flags.out, flags.markdown) {
         (Some(out), _) => write_to(&result, out, flags.tables)?,
         (None, true) => print(&report::sections::markdown(&result))?,
-        (None, false) => print(&report::sections::printed(&result, flags.tables))?,
+        (None, false) => {
+            let beside =
+                run.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let place = if run.is_dir() { run } else { beside };
+            print(&report::sections::printed(&result, place, flags.tables))?;
+        }
     }
     Ok(Ended::Well)
 }

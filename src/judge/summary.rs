@@ -41,6 +41,7 @@ pub fn summarize(plan: &Design, records: &Records) -> Result<RunResult> {
         candidate.verified_from = visits.filter_map(|visit| visit.verified_from).min();
     }
     let mut result = RunResult {
+        place: None,
         schema: SCHEMA,
         complete: records.complete,
         program: records.program.clone(),

@@ -1,5 +1,7 @@
 //! The sections of the reports: one list makes the HTML page, its navigation, and the order in a terminal and in Markdown.
 
+use std::path::Path;
+
 use anyhow::Result;
 
 use super::html::{self, Part};
@@ -84,9 +86,10 @@ pub fn terminal(result: &RunResult) -> String {
     text.trim_start_matches('\n').to_owned()
 }
 
-/// What a terminal is shown of a result: all tables, or what somebody needs who has to choose.
-pub fn printed(result: &RunResult, tables: bool) -> String {
-    if tables { terminal(result) } else { brief(result) }
+/// What a terminal is shown of a result that lies in a directory: all tables, or what somebody needs who has to choose.
+pub fn printed(result: &RunResult, place: &Path, tables: bool) -> String {
+    let placed = RunResult { place: Some(place.to_owned()), ..result.clone() };
+    if tables { terminal(&placed) } else { brief(&placed) }
 }
 
 /// What somebody who has to choose needs of a result, in one screen of a terminal where that is possible; what has nothing to choose

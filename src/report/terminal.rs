@@ -17,7 +17,7 @@ pub const WIDTH: usize = 80;
 
 pub(super) fn answer(text: &mut String, result: &RunResult, title: &str) {
     heading(text, title);
-    result.answer.iter().for_each(|sentence| wrapped(text, "", sentence));
+    result.answer.iter().for_each(|sentence| wrapped(text, "", &words::placed(result, sentence)));
 }
 
 pub(super) fn heading(text: &mut String, title: &str) {

@@ -62,6 +62,9 @@ pub const SCHEMA: u32 = 3;
 /// Everything a run measured, and what follows from it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
+    /// Where it lies, while it is printed by who has it: no file has that. Commands that are printed name it.
+    #[serde(skip)]
+    pub place: Option<std::path::PathBuf>,
     /// Version of this format.
     pub schema: u32,
     /// Whether every round of every candidate was measured.

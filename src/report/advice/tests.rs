@@ -233,6 +233,31 @@ fn who_is_no_answer_and_who_has_no_time_stand_there_all_the_same() {
 }
 
 #[test]
+fn printed_commands_name_the_run_and_files_that_are_shown_around_do_not() {
+    use crate::report::sections::{html as whole_page, markdown as whole_markdown, printed};
+    let (mut result, _) = shown(|_| {});
+    result.answer = vec![
+        "On this machine:".to_owned(),
+        "Cold reads: to find out: `blobwise run DIR/plan.toml --phases fill,read-cold`.".to_owned(),
+    ];
+    result.warnings = serde_json::from_value(json!([{"kind": "incomplete", "rounds": 2}])).unwrap();
+    let place = std::path::Path::new("runs/the first");
+    let text = printed(&result, place, true).split_whitespace().collect::<Vec<_>>().join(" ");
+    for command in [
+        "`blobwise run 'runs/the first/plan.toml' --phases fill,read-cold`",
+        "`blobwise run --resume 'runs/the first'`",
+    ] {
+        assert!(text.contains(command), "{command}: {text}");
+    }
+    assert!(!text.contains("DIR"), "{text}");
+    for shown_around in
+        [whole_page(&result).unwrap(), whole_markdown(&result), serde_json::to_string(&result).unwrap()]
+    {
+        assert!(!shown_around.contains("the first") && shown_around.contains("DIR/plan.toml"));
+    }
+}
+
+#[test]
 fn all_tables_fit_into_every_terminal() {
     let mut result = with_others();
     let interval = json!({"median": 12345.0, "low": 11111.0, "high": 14444.0});

@@ -207,7 +207,7 @@ fn header(result: &RunResult, title: &str, parts: &[Part]) -> Markup {
                 p.warning {
                     strong { "This run is not complete: " }
                     @if result.fixed.rounds == 0 { "no round was" } @else { (measured) " of " (units::counted(result.fixed.rounds, "round")) " were" }
-                    " begun. Go on with " code { "blobwise run --resume" } "."
+                    " begun. Go on with " code { "blobwise run --resume DIR" } ": DIR is where this report lies."
                 }
             }
             nav aria-label="Sections" {

@@ -1,6 +1,7 @@
 //! Warnings as every kind of report tells them: what bears on the answer most comes first, and the worst stand beside the answer.
 
 use super::describe::expected_false;
+use super::words::placed;
 use crate::result::{RunResult, Warning, Weight};
 use crate::words::{advice, in_short, of_warning};
 
@@ -29,7 +30,7 @@ pub(in crate::report) fn all(result: &RunResult) -> Vec<Warned> {
     let warned = |warning: &Warning| Warned {
         weight: warning.weight(),
         text: of_warning(warning),
-        advice: advice(warning),
+        advice: try_what(result, warning),
     };
     let mut all: Vec<Warned> = result.warnings.iter().map(warned).collect();
     all.extend(expected_false(result).map(|text| Warned { weight: Weight::Note, text, advice: None }));
@@ -41,13 +42,18 @@ pub(in crate::report) fn all(result: &RunResult) -> Vec<Warned> {
 pub(in crate::report) fn beside(result: &RunResult) -> Vec<String> {
     let spoils = result.warnings.iter().filter(|warning| warning.weight() == Weight::Spoils);
     let mut told: Vec<String> =
-        spoils.map(|warning| with_advice(in_short(warning), advice(warning).as_deref())).collect();
+        spoils.map(|warning| with_advice(in_short(warning), try_what(result, warning).as_deref())).collect();
     let others = told.len().saturating_sub(BESIDE_MAX);
     told.truncate(BESIDE_MAX);
     if let Some(last) = told.last_mut().filter(|_| others > 0) {
         *last = format!("{last} {others} more like this among the warnings.");
     }
     told
+}
+
+/// What to try, in commands that can be pasted.
+fn try_what(result: &RunResult, warning: &Warning) -> Option<String> {
+    advice(warning).map(|advice| placed(result, &advice))
 }
 
 fn with_advice(text: String, advice: Option<&str>) -> String {

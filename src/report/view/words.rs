@@ -1,8 +1,16 @@
 //! What every kind of report calls the same thing.
 
 use crate::corpus::CorpusId;
-use crate::result::{Cell, Interval, Status};
+use crate::result::{Cell, Interval, RunResult, Status};
+use crate::shown::pasted;
 use crate::units;
+
+/// A sentence of ours whose commands name the directory of the run, where that is known: then they can be pasted.
+pub(in crate::report) fn placed(result: &RunResult, sentence: &str) -> String {
+    let Some(place) = &result.place else { return sentence.to_owned() };
+    let plan = format!(" {}", pasted(&place.join("plan.toml")));
+    sentence.replace(" DIR/plan.toml", &plan).replace(" DIR`", &format!(" {}`", pasted(place)))
+}
 
 /// Why a candidate has no figures.
 pub(in crate::report) fn status(status: Status) -> &'static str {
