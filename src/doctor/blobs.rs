@@ -10,9 +10,6 @@ use crate::units;
 /// The quantiles of sizes that are asked for.
 pub const SHARES: [f64; 6] = [0.1, 0.25, 0.5, 0.75, 0.9, 0.99];
 
-/// What may be needed to see lengths.
-pub const RIGHTS: &str = "SELECT on the column, of which only lengths are read";
-
 /// The check of a server, whose judgement is made of [`columns`] and [`finding`].
 pub const fn check(of: Particular) -> Check {
     Check {

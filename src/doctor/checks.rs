@@ -57,8 +57,8 @@ const UNTOLD: &[(&str, &str, &str)] = &[
         "SHOW COLLATION; SELECT * FROM sys.fn_helpcollations()",
     ),
     (
-        "what a column of MySQL or MariaDB has in memory, and of what was asked for",
-        "The view of the pages in memory goes through all of them, and its manual warns of that; of what was read only tables are counted.",
+        "what a column of MySQL or MariaDB has in memory",
+        "The view of the pages in memory goes through all of them, and its manual warns of that.",
         "SELECT table_name, COUNT(*) FROM information_schema.innodb_buffer_page GROUP BY table_name",
     ),
     (

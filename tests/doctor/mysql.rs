@@ -178,6 +178,9 @@ fn planted(flavour: Flavour) -> Planted {
         Asking::of(&theirs.url, none, |number| {
             format!("SELECT * FROM d.orders WHERE customer = {}", number % 500)
         }),
+        Asking::of(&theirs.url, Duration::from_millis(20), |number| {
+            format!("SELECT LENGTH(content) FROM d.uploads WHERE id = {}", 1 + number % 700)
+        }),
     ];
     let work = Work::new();
     let said = |url: &str, more: &str| report(&work, &doctor(&work, url, more));
@@ -212,6 +215,11 @@ fn small_pool(planted: &Planted) -> Outcome {
 
 fn blobs(planted: &Planted) -> Outcome {
     finds(planted, "my-blob-columns", "`d.uploads.content`")?;
+    finds(planted, "my-blob-columns", "their table's file was ")?;
+    let figure = &line(&planted.old, "my-blob-columns").figure;
+    // 30 kB each time, of a pool that holds less than half of them.
+    assert!(!figure.contains("their table's file was 0 %") && figure.contains(" a second)"), "{figure}");
+    finds(planted, "my-blob-columns", "of the time of queries went into what names it, as `SELECT")?;
     let command = line(&planted.old, "my-blob-columns").try_this.clone().ok_or("no command")?;
     let corpus = command.split_once(&format!("{} --corpus ", planted.flavour.store)).ok_or("no corpus")?.1;
     Work::new().say(&format!("corpus --corpus {corpus}")).ended(0);

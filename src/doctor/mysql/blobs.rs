@@ -1,16 +1,19 @@
 //! Columns that are mostly blobs, and the run that measures where else they could live.
 
 use crate::doctor::blobs;
-use crate::doctor::facts::{Facts, Kind, Lack, Row};
+use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, text};
 use crate::doctor::finding::{Check, Finding, LeastAges, Particular};
+use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
     id: "my-blob-columns",
     of: Kind::MySql,
-    figure: "the share of all data that the values of one column take, and that of the time of queries which those took that name it",
+    figure: "the share of all data that the values of one column take, what was read between the looks of the file that its table has, and the \
+             share of the time of queries which those took that name it",
     source: "lengths of the values in the first 2,000 rows of each large table; information_schema.tables; \
-             events_statements_summary_by_digest, where performance_schema is on",
-    rights: blobs::RIGHTS,
+             file_summary_by_instance and events_statements_summary_by_digest, where performance_schema is on. A file is of all columns of \
+             its table",
+    rights: "SELECT on the column, of which only lengths are read, and on performance_schema",
     shown_by: "SELECT AVG(OCTET_LENGTH(col)) FROM (SELECT COLUMN AS col FROM TABLE LIMIT 2000) AS t",
     judge,
 })];
@@ -18,6 +21,21 @@ pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
 fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let is_mariadb = facts.version.as_deref().is_some_and(|version| version.starts_with("MariaDB"));
     let store = if is_mariadb { "mariadb/blob" } else { "mysql/blob" };
-    let shares = |column: &Row| blobs::of_queries(facts, "digests", "ps", column).into_iter().collect();
+    let shares = |column: &Row| {
+        let queries = blobs::of_queries(facts, "digests", "ps", column);
+        reads(facts, text(column, "table")).into_iter().chain(queries).collect()
+    };
     Ok(blobs::finding(blobs::columns(facts, shares)?, facts.number("data", "bytes")?, store))
+}
+
+/// What was read of a table's file between the looks, in words; nothing where little was read of any, or nobody counted.
+fn reads(facts: &Facts, table: &str) -> Option<String> {
+    /// Less says nothing of the traffic.
+    const LITTLE_BYTES: f64 = 1e6;
+    let pairs = facts.pairs("table-reads", "name").ok()?;
+    let all: f64 = pairs.iter().map(|pair| growth(pair, "bytes")).sum();
+    let mine = growth(pairs.iter().find(|pair| text(pair.1, "name") == table)?, "bytes");
+    let (share, rate) = (units::percent(mine / all.max(1.0)), units::bytes(mine / facts.seconds()));
+    (all >= LITTLE_BYTES)
+        .then(|| format!("their table's file was {share} of what was read from files ({rate} a second)"))
 }
