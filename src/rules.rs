@@ -202,6 +202,9 @@ pub const COLD_PASSES_SERVERS: u32 = 2; // passes
 /// Blobs from which on these passes have ops enough for a rank.
 pub const COLD_BLOBS_SERVERS: u64 = 5_000; // blobs
 
+/// A phase with little memory is given this long in any case before it is said not to end.
+pub const STUCK_SECONDS_MIN: u64 = 10; // seconds
+
 /// Below this part of its size a run is a preview of a plan's shape: of a round or two, with verdicts that are not to be quoted.
 pub const PREVIEW_SCALE: f64 = 0.1; // times
 

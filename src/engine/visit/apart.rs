@@ -7,7 +7,7 @@
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -20,6 +20,7 @@ use crate::host::fork::{Forked, SharedFlag};
 use crate::host::machine;
 use crate::plan::Phase;
 use crate::result::Fixed;
+use crate::rules::STUCK_SECONDS_MIN;
 use crate::store::Common;
 use crate::units;
 
@@ -61,7 +62,11 @@ pub(super) fn visit_apart(
                 visit.seconds = (machine::uptime() - begin).as_secs_f64();
                 return Ok(Some(*visit));
             }
-            Attempt::Killed => without(run, subject, begun.as_deref(), &mut left_out),
+            Attempt::Killed => without(run, subject, begun.as_deref(), "killed by the kernel", &mut left_out),
+            Attempt::Stuck(patience) => {
+                let why = format!("no end of it in {}", units::seconds(patience.as_secs_f64()));
+                without(run, subject, begun.as_deref(), &why, &mut left_out)
+            }
         };
         if !kills {
             let mut visit = super::nothing_yet(subject);
@@ -72,13 +77,13 @@ pub(super) fn visit_apart(
 }
 
 /// Leaves out the phase in which it was killed, and those with no more memory; false where that phase has no limit.
-fn without(run: &Run, subject: Subject, phase: Option<&str>, left_out: &mut LeftOut) -> bool {
+fn without(run: &Run, subject: Subject, phase: Option<&str>, how: &str, left_out: &mut LeftOut) -> bool {
     let memory = |phase: &Phase| run.plan.memory_of(phase, subject.corpus.bytes());
     let phases = || run.plan.phases_of(subject.corpus_id);
     let known = phases().find(|known| Some(known.id.as_str()) == phase);
     let Some(limit) = known.and_then(memory) else { return false };
     for other in phases().filter(|other| memory(other).is_some_and(|memory| memory <= limit)) {
-        let why = format!("needs more than {} of memory: killed by the kernel", units::bytes(limit as f64));
+        let why = format!("needs more than {} of memory: {how}", units::bytes(limit as f64));
         left_out.entry(other.id.clone()).or_insert(why);
     }
     true
@@ -90,6 +95,17 @@ enum Attempt {
     Stopped,
     /// By the kernel, for its memory: it, or a server of its.
     Killed,
+    /// By us: with so little memory a phase had not ended in this time.
+    Stuck(Duration),
+}
+
+/// How long a phase with little memory may take where the run has a budget: as long as a whole round was to. Before the kernel kills,
+/// a process may for minutes do nothing but read its own program again, page by page: one of fjall's phases took 465 s of a default
+/// run, which was to take 165 s, and 1 s in other runs. A plan without a budget takes the time that it takes.
+fn patience(run: &Run, fixed: &Fixed, subject: Subject, phase: &str) -> Option<Duration> {
+    let known = run.plan.phases_of(subject.corpus_id).find(|known| known.id == phase)?;
+    run.plan.memory_of(known, subject.corpus.bytes())?;
+    Some((run.plan.budget? / fixed.rounds.max(1)).max(Duration::from_secs(STUCK_SECONDS_MIN)))
 }
 
 /// Visits a candidate once.
@@ -133,23 +149,29 @@ fn attempt(
             Err(error) => Said::Failed(format!("{error:#}")),
         });
     };
-    let child = Forked::begin(|| make(writer))?;
-    let heard = listen(reader, run.stop, stop.get(), tell);
+    let mut child = Forked::begin(|| make(writer))?;
+    let patience = |phase: &str| patience(run, fixed, subject, phase);
+    let heard = listen(reader, run.stop, stop.get(), tell, &patience);
+    if matches!(heard, Ok(Heard::NothingFor(_))) {
+        child.kill();
+    }
     let status = child.wait()?;
     // With it go its servers, whose supervisors hold a pipe of it.
     ensure!(group.is_left_within(PATIENCE), "processes of `{}` do not end", subject.candidate.label);
     let kills = group.now().kills > 0;
+    if matches!(heard, Ok(Heard::NothingFor(_) | Heard::Last(None))) && !run.stopped() {
+        super::clear(run, subject, turn)?;
+    }
     Ok(match heard? {
-        Some(Said::Done(visit)) if kills && visit.error.is_some() => Attempt::Killed,
-        Some(Said::Done(visit)) => Attempt::Done(visit),
-        Some(Said::Failed(error)) => bail!("{error}"),
-        Some(Said::Begins(_) | Said::Stopped) => Attempt::Stopped,
-        None if run.stopped() => Attempt::Stopped,
-        None => {
-            super::clear(run, subject, turn)?;
-            if kills {
-                return Ok(Attempt::Killed);
-            }
+        Heard::NothingFor(_) if run.stopped() => Attempt::Stopped,
+        Heard::NothingFor(patience) => Attempt::Stuck(patience),
+        Heard::Last(Some(Said::Done(visit))) if kills && visit.error.is_some() => Attempt::Killed,
+        Heard::Last(Some(Said::Done(visit))) => Attempt::Done(visit),
+        Heard::Last(Some(Said::Failed(error))) => bail!("{error}"),
+        Heard::Last(Some(Said::Begins(_) | Said::Stopped)) => Attempt::Stopped,
+        Heard::Last(None) if run.stopped() => Attempt::Stopped,
+        Heard::Last(None) if kills => Attempt::Killed,
+        Heard::Last(None) => {
             let how = status.signal().map_or_else(String::new, |signal| format!(" by signal {signal}"));
             let mut visit = super::nothing_yet(subject);
             visit.error = Some(format!("the process that visited it ended{how}"));
@@ -161,17 +183,31 @@ fn attempt(
 /// How long processes may take that were killed: one that waits for the disk ends when it has what it waits for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Hears what the process says until it has said its last, or ended: then there is nothing. Passes on that the run was stopped.
+/// What was heard of a process.
+enum Heard {
+    /// Its last word; nothing where it ended without one.
+    Last(Option<Said>),
+    /// It lives, and a phase that it has begun did not end in this time.
+    NothingFor(Duration),
+}
+
+/// Hears what the process says until it has said its last, ended, or is in a phase for longer than there is patience for. Passes on
+/// that the run was stopped.
 fn listen(
     reader: PipeReader,
     stop: &AtomicBool,
     stop_there: &AtomicBool,
     begins: &mut dyn FnMut(&str),
-) -> Result<Option<Said>> {
+    patience: &dyn Fn(&str) -> Option<Duration>,
+) -> Result<Heard> {
     const LOOK: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     let mut reader = BufReader::new(reader);
     let mut last = None;
+    let mut limit: Option<(Instant, Duration)> = None;
     loop {
+        if let Some((_, patience)) = limit.filter(|(begun, patience)| begun.elapsed() > *patience) {
+            return Ok(Heard::NothingFor(patience));
+        }
         if reader.buffer().is_empty() {
             let ready = poll(&mut [PollFd::new(reader.get_ref(), PollFlags::IN)], Some(&LOOK));
             stop_there.fetch_or(stop.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -181,13 +217,47 @@ fn listen(
         }
         let mut line = Vec::new();
         if reader.read_until(b'\n', &mut line)? == 0 {
-            return Ok(last);
+            return Ok(Heard::Last(last));
         }
         match serde_json::from_slice(&line) {
-            Ok(Said::Begins(phase)) => begins(&phase),
+            Ok(Said::Begins(phase)) => {
+                begins(&phase);
+                limit = patience(&phase).map(|patience| (Instant::now(), patience));
+            }
             Ok(said) => last = Some(said),
             // It was killed while it spoke.
             Err(_cut) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is heard of a process that begins phase `a`, then phase `b` after this time, and lives on for a second.
+    fn heard(first: Duration, patience: &dyn Fn(&str) -> Option<Duration>) -> Heard {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let speaker = std::thread::spawn(move || {
+            for (phase, pause) in [("a", first), ("b", Duration::from_secs(1))] {
+                let line = serde_json::to_string(&Said::Begins(phase.to_owned())).unwrap();
+                writer.write_all(format!("{line}\n").as_bytes()).ok();
+                std::thread::sleep(pause);
+            }
+        });
+        let stop = AtomicBool::new(false);
+        let heard = listen(reader, &stop, &stop, &mut |_| (), patience).unwrap();
+        speaker.join().unwrap();
+        heard
+    }
+
+    #[test]
+    fn a_phase_that_does_not_end_is_given_up_where_there_is_a_limit() {
+        let short = Duration::from_millis(300);
+        let limited = |wanted: &'static str| move |phase: &str| (phase == wanted).then_some(short);
+        // Of the second phase alone, though both together would take too long for the first.
+        assert!(matches!(heard(short / 3, &limited("a")), Heard::Last(None)));
+        assert!(matches!(heard(short / 3, &limited("b")), Heard::NothingFor(patience) if patience == short));
+        assert!(matches!(heard(short / 3, &|_| None), Heard::Last(None)));
     }
 }
