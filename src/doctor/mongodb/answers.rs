@@ -73,6 +73,8 @@ pub(super) fn collection(database: &str, name: &str, stats: &Document, scans: Op
         ("name", json!(name)),
         ("bytes", at(stats, "size")),
         ("documents", at(stats, "count")),
+        ("cached_bytes", at(stats, "wiredTiger.cache.bytes currently in the cache")),
+        ("pages_asked", at(stats, "wiredTiger.cache.pages requested from the cache")),
         ("scans", json!(scans)),
     ])
 }

@@ -1,14 +1,16 @@
 //! Files in GridFS, and the run that measures where else they could live.
 
 use crate::doctor::blobs;
-use crate::doctor::facts::{Facts, Kind, Lack, or_zero};
+use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, number, or_zero, text};
 use crate::doctor::finding::{Check, Finding, LeastAges, Particular};
+use crate::units;
 
 pub(super) const CHECKS: &[Check] = &[blobs::check(Particular {
     id: "mongo-blob-columns",
     of: Kind::MongoDb,
-    figure: "the share of all data that the files of one GridFS take",
-    source: "collStats; the lengths of the first 2,000 files",
+    figure: "the share of all data that the files of one GridFS take, that of what WiredTiger has in its cache, and that of the pages which were \
+             asked of it between the looks",
+    source: "collStats, with `bytes currently in the cache` and `pages requested from the cache`; the lengths of the first 2,000 files",
     rights: "readAnyDatabase: of files only lengths are read",
     shown_by: "db.fs.chunks.stats().size; db.fs.files.aggregate([{$group: {_id: null, mean: {$avg: '$length'}}}])",
     judge,
@@ -18,5 +20,79 @@ fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
     let is_ferret = facts.version.as_deref().is_some_and(|version| version.starts_with("FerretDB"));
     let store = if is_ferret { "ferretdb/gridfs" } else { "gridfs" };
     let data = facts.rows("collections")?.iter().map(|row| or_zero(row, "bytes")).sum();
-    Ok(blobs::finding(blobs::columns(facts, |_| Vec::new())?, data, store))
+    Ok(blobs::finding(blobs::columns(facts, |column| shares(facts, text(column, "table")))?, data, store))
+}
+
+/// What the chunks have of the cache and of what was asked of it, in words; nothing of a server that does not count it by collections.
+fn shares(facts: &Facts, chunks: &str) -> Vec<String> {
+    let Ok(pairs) = facts.pairs("collections", "id") else { return Vec::new() };
+    let Some(mine) = pairs.iter().find(|pair| text(pair.1, "id") == chunks) else { return Vec::new() };
+    let of_all = |value: &dyn Fn(&(Option<&Row>, &Row)) -> f64| {
+        let all: f64 = pairs.iter().map(value).sum();
+        (value(mine), all)
+    };
+    let counts = |field: &str| number(mine.1, field).is_some();
+    let (cached, all) = of_all(&|pair| or_zero(pair.1, "cached_bytes"));
+    let cached = counts("cached_bytes").then(|| {
+        let (share, bytes) = (units::percent(cached / all.max(1.0)), units::bytes(cached));
+        format!("they have {share} of what is in the cache, where {bytes} would be free without them")
+    });
+    /// Fewer say nothing of the traffic.
+    const FEW_PAGES: f64 = 1000.0;
+    let (asked, all) = of_all(&|pair| growth(pair, "pages_asked"));
+    let asked = (counts("pages_asked") && all >= FEW_PAGES)
+        .then(|| format!("{} of the pages that were asked of it are theirs", units::percent(asked / all)));
+    cached.into_iter().chain(asked).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::doctor::facts::{Sample, Told};
+
+    /// Collections at both looks, as MongoDB's manual has them, and files of 100 kB.
+    fn facts(before: Value, after: Value) -> Facts {
+        let told = |rows: Value| Told::Rows(serde_json::from_value(rows).unwrap());
+        let file = json!([{
+            "table": "shop.fs.chunks", "column": "data", "rows": 400, "table_bytes": 40e6, "sampled": 400, "stored_mean": 1e5,
+            "quantiles": [1e5, 1e5, 1e5, 1e5, 1e5, 1e5],
+        }]);
+        let sample = |seconds: f64, collections: Value| Sample {
+            seconds,
+            told: [("collections".to_owned(), told(collections)), ("blobs".to_owned(), told(file.clone()))]
+                .into(),
+        };
+        Facts {
+            earlier: sample(0.0, before),
+            later: sample(10.0, after),
+            ..Facts::of(Kind::MongoDb, String::new())
+        }
+    }
+
+    fn collections(of_chunks: [Option<f64>; 2], of_orders: [Option<f64>; 2]) -> Value {
+        let one = |id: &str, bytes: f64, [cached, asked]: [Option<f64>; 2]| json!({ "id": id, "bytes": bytes, "cached_bytes": cached, "pages_asked": asked });
+        json!([one("shop.fs.chunks", 40e6, of_chunks), one("shop.orders", 10e6, of_orders)])
+    }
+
+    #[test]
+    fn chunks_have_their_share_of_the_cache_and_of_what_is_asked_of_it() {
+        let words =
+            |before: Value, after: Value| judge(&facts(before, after), &LeastAges::default()).unwrap().figure;
+        let counted = words(
+            collections([Some(0.0), Some(500.0)], [Some(0.0), Some(9000.0)]),
+            collections([Some(3e6), Some(3500.0)], [Some(1e6), Some(10_000.0)]),
+        );
+        assert!(
+            counted.contains("they have 75 % of what is in the cache, where 3 MB would be free without them"),
+            "{counted}"
+        );
+        assert!(counted.ends_with("75 % of the pages that were asked of it are theirs"), "{counted}");
+        // Nothing is said of the traffic where there is hardly any, and nothing of either where nobody counts.
+        let idle = collections([Some(3e6), Some(500.0)], [Some(1e6), Some(9000.0)]);
+        assert!(words(idle.clone(), idle).ends_with("would be free without them"));
+        let silent = collections([None; 2], [None; 2]);
+        assert!(words(silent.clone(), silent).ends_with("of median 100 kB"));
+    }
 }
