@@ -16,12 +16,11 @@ pub fn trials() -> Vec<Trial> {
 /// The commands that the program's help names.
 fn commands(work: &Work) -> Vec<String> {
     let help = work.say("--help").ended(0).stdout;
-    let listed =
-        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let listed = help.lines().take_while(|line| *line != "Options:");
     // What a line goes on with stands further to the right.
     let names = listed.filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
     let names = names.filter_map(|line| line.split(' ').next());
-    names.filter(|name| *name != "help").map(str::to_owned).collect()
+    names.map(str::to_owned).collect()
 }
 
 fn manual() -> Outcome {

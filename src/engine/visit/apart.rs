@@ -7,7 +7,7 @@
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -203,9 +203,11 @@ fn listen(
     const LOOK: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     let mut reader = BufReader::new(reader);
     let mut last = None;
-    let mut limit: Option<(Instant, Duration)> = None;
+    // When the phase began, and how long it may take.
+    let mut limit: Option<(Duration, Duration)> = None;
     loop {
-        if let Some((_, patience)) = limit.filter(|(begun, patience)| begun.elapsed() > *patience) {
+        if let Some((_, patience)) = limit.filter(|(begun, patience)| machine::uptime() > *begun + *patience)
+        {
             return Ok(Heard::NothingFor(patience));
         }
         if reader.buffer().is_empty() {
@@ -222,7 +224,7 @@ fn listen(
         match serde_json::from_slice(&line) {
             Ok(Said::Begins(phase)) => {
                 begins(&phase);
-                limit = patience(&phase).map(|patience| (Instant::now(), patience));
+                limit = patience(&phase).map(|patience| (machine::uptime(), patience));
             }
             Ok(said) => last = Some(said),
             // It was killed while it spoke.
