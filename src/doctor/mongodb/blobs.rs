@@ -1,7 +1,7 @@
 //! Files in GridFS, and the run that measures where else they could live.
 
 use crate::doctor::blobs;
-use crate::doctor::facts::{Facts, Kind, Lack, Row, growth, number, or_zero, text};
+use crate::doctor::facts::{Facts, Kind, Lack, growth, number, or_zero, text};
 use crate::doctor::finding::{Check, Finding, LeastAges, Particular};
 use crate::units;
 
@@ -27,19 +27,17 @@ fn judge(facts: &Facts, _: &LeastAges) -> Result<Finding, Lack> {
 fn shares(facts: &Facts, chunks: &str) -> Vec<String> {
     let Ok(pairs) = facts.pairs("collections", "id") else { return Vec::new() };
     let Some(mine) = pairs.iter().find(|pair| text(pair.1, "id") == chunks) else { return Vec::new() };
-    let of_all = |value: &dyn Fn(&(Option<&Row>, &Row)) -> f64| {
-        let all: f64 = pairs.iter().map(value).sum();
-        (value(mine), all)
-    };
     let counts = |field: &str| number(mine.1, field).is_some();
-    let (cached, all) = of_all(&|pair| or_zero(pair.1, "cached_bytes"));
+    let cached = or_zero(mine.1, "cached_bytes");
+    let all: f64 = pairs.iter().map(|pair| or_zero(pair.1, "cached_bytes")).sum();
     let cached = counts("cached_bytes").then(|| {
         let (share, bytes) = (units::percent(cached / all.max(1.0)), units::bytes(cached));
         format!("they have {share} of what is in the cache, where {bytes} would be free without them")
     });
     /// Fewer say nothing of the traffic.
     const FEW_PAGES: f64 = 1000.0;
-    let (asked, all) = of_all(&|pair| growth(pair, "pages_asked"));
+    let asked = growth(mine, "pages_asked");
+    let all: f64 = pairs.iter().map(|pair| growth(pair, "pages_asked")).sum();
     let asked = (counts("pages_asked") && all >= FEW_PAGES)
         .then(|| format!("{} of the pages that were asked of it are theirs", units::percent(asked / all)));
     cached.into_iter().chain(asked).collect()
