@@ -12,10 +12,9 @@ use crate::records::Records;
 use crate::result::RunResult;
 
 /// Joins runs. An error when anything but their corpora differs: the plan, the rounds, the program or the machine.
-pub fn joined(runs: &[PathBuf]) -> Result<RunResult> {
+pub fn joined(runs: &[PathBuf], results: Vec<RunResult>) -> Result<RunResult> {
     let mut whole: Option<(PlanText, Records)> = None;
-    for run in runs {
-        let result = RunResult::load(run)?;
+    for (run, result) in runs.iter().zip(results) {
         let (complete, text) = (result.complete, result.plan.clone());
         let mut records = Records::resume(result);
         records.complete = complete;
@@ -31,17 +30,14 @@ pub fn joined(runs: &[PathBuf]) -> Result<RunResult> {
 }
 
 /// Whether runs are meant as parts of one: each has some corpora of a plan of several, and no two have the same.
-pub fn are_parts(runs: &[PathBuf]) -> Result<bool> {
-    let mut known: BTreeSet<Option<String>> = BTreeSet::new();
-    for run in runs {
-        let corpora = RunResult::load(run)?.plan.corpora;
+pub fn are_parts(results: &[RunResult]) -> bool {
+    let mut known: BTreeSet<&Option<String>> = BTreeSet::new();
+    results.iter().all(|result| {
+        let corpora = &result.plan.corpora;
         let are_new = corpora.iter().all(|corpus| !known.contains(&corpus.name));
-        if corpora.is_empty() || !are_new {
-            return Ok(false);
-        }
-        known.extend(corpora.into_iter().map(|corpus| corpus.name));
-    }
-    Ok(true)
+        known.extend(corpora.iter().map(|corpus| &corpus.name));
+        !corpora.is_empty() && are_new
+    })
 }
 
 fn add(whole: &mut (PlanText, Records), text: PlanText, records: Records) -> Result<()> {

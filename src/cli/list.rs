@@ -11,7 +11,7 @@ use crate::corpus::{FORMS, PRESETS, Preset};
 use crate::host::disk::{FileSystem, not_made};
 use crate::names;
 use crate::plan::{COMMON, PlanText, SHIPPED, defaults, members_of, missing_server};
-use crate::report::terminal::{folded, paragraph};
+use crate::report::terminal::{behind, paragraph};
 use crate::store::{Adapter, Durability, OptionSpec, Options, Values, View};
 use crate::stores::{self, Entry};
 use crate::units;
@@ -242,14 +242,7 @@ fn in_words(asked: &Asked<'_>) -> Result<String> {
 
 /// A name and what is said of it beside it, as wide as every terminal.
 fn beside(name: &str, said: &str) -> String {
-    const NAME: usize = 24;
-    const LETTERS: usize = 55;
-    let lines = folded(said, LETTERS);
-    let line = |(index, line): (usize, &String)| match index {
-        0 => format!("{name:<NAME$} {line}\n"),
-        _ => format!("{:<NAME$} {line}\n", ""),
-    };
-    lines.iter().enumerate().map(line).collect()
+    behind(&format!("{name:<24} "), said)
 }
 
 /// What can be had is so.

@@ -94,23 +94,23 @@ fn judged_anew(flags: &Flags) -> Result<Ended> {
 }
 
 fn of_several(flags: &Flags) -> Result<Ended> {
-    let is_one = are_parts(&flags.runs)?;
+    let results = flags.runs.iter().map(|run| side::read(run)).collect::<Result<Vec<RunResult>>>()?;
     if flags.markdown {
-        print(&report::sections::markdown(&joined(&flags.runs)?))?;
+        print(&report::sections::markdown(&joined(&flags.runs, results)?))?;
         return Ok(Ended::Well);
     }
     let out = flags.out.as_ref().context(
         "several runs are reported in a directory of their own: name it with --out (parts of one plan with --markdown, too)",
     )?;
-    if !is_one {
+    if !are_parts(&results) {
         if flags.tables {
             bail!("`--tables` is for one run: the page of several has the tables of each in its own report");
         }
-        side::main(&flags.runs, out)?;
+        side::main(&flags.runs, results, out)?;
         return Ok(Ended::Well);
     }
     check_out(out)?;
-    let result = joined(&flags.runs)?;
+    let result = joined(&flags.runs, results)?;
     write_to(&result, out, flags.tables)?;
     Ok(Ended::Well)
 }

@@ -51,9 +51,9 @@ fn file_of(number: usize) -> String {
 }
 
 /// Writes the page and the reports into a directory that is empty, or has an earlier page of this kind.
-pub fn main(runs: &[PathBuf], out: &Path) -> Result<()> {
+pub fn main(runs: &[PathBuf], results: Vec<RunResult>, out: &Path) -> Result<()> {
     check(out)?;
-    let sides = read(runs)?;
+    let sides = sides(runs, results)?;
     let out = Out::shared(out, check)?;
     let before = files_of(&out.path)?;
     let listed = list(&sides);
@@ -84,14 +84,18 @@ fn told(sides: &[Side], out: &Path) -> String {
     text + &format!("\nPage:   {}\n", out.join(PAGE).display())
 }
 
+/// One of several runs.
+pub fn read(run: &Path) -> Result<RunResult> {
+    if run.is_dir() && collection::measured(run)?.is_some() {
+        bail!("`{}` is a run of several plans: name the directories in it", run.display());
+    }
+    RunResult::load(run)
+}
+
 /// The runs, of which none is there twice.
-fn read(runs: &[PathBuf]) -> Result<Vec<Side>> {
+fn sides(runs: &[PathBuf], results: Vec<RunResult>) -> Result<Vec<Side>> {
     let mut sides: Vec<Side> = Vec::new();
-    for (index, run) in runs.iter().enumerate() {
-        if run.is_dir() && collection::measured(run)?.is_some() {
-            bail!("`{}` is a run of several plans: name the directories in it", run.display());
-        }
-        let result = RunResult::load(run)?;
+    for (index, (run, result)) in runs.iter().zip(results).enumerate() {
         if let Some(other) = sides.iter().position(|side| is_same(&side.result, &result)) {
             bail!("`{}` and `{}` are the same run: name each run once", runs[other].display(), run.display());
         }

@@ -391,12 +391,7 @@ pub fn series(cell: &Cell) -> Series {
 
 /// The mean time of an op, in nanoseconds, as rates are compared: in an open loop its response time.
 pub fn op_ns(cell: &Cell) -> Option<f64> {
-    if is_offered(cell) {
-        let rates: Vec<f64> = series(cell).rates.into_values().collect();
-        return Some(1e9 / rate(&rates)?.median);
-    }
-    let rate = cell.settled_ops_per_s.or(cell.ops_per_s)?;
-    Some(1e9 / rate.median * cell.workers as f64)
+    op_interval(cell).map(|time| time.median)
 }
 
 /// [`op_ns`] with its interval over rounds.

@@ -36,8 +36,13 @@ pub(super) fn wrapped(text: &mut String, bullet: &str, paragraph: &str) {
 
 /// A paragraph by itself behind so many spaces, as wide as every terminal.
 pub fn paragraph(indent: usize, words: &str) -> String {
+    behind(&" ".repeat(indent), words)
+}
+
+/// A paragraph by itself behind what its first line begins with; further lines stand below where that ends.
+pub fn behind(begin: &str, words: &str) -> String {
     let mut text = String::new();
-    wrapped(&mut text, &" ".repeat(indent), words);
+    wrapped(&mut text, begin, words);
     text
 }
 

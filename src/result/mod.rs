@@ -53,7 +53,7 @@ pub use self::warning::{
 };
 pub use crate::host::machine::Machine;
 pub use crate::host::processors::Apart;
-use crate::plan::text::PlanText;
+use crate::plan::text::{PlanText, Successor};
 pub use crate::store::{Connects, Durability, Kind, Loss, Losses, MadeCold, NoticedBy, Traits};
 
 /// Version of the format; a reader refuses any other one.
@@ -137,9 +137,14 @@ impl RunResult {
     }
 
     /// Whether a candidate is part of it, measured or not.
-    pub fn has(&self, candidate: &str) -> bool {
+    fn has(&self, candidate: &str) -> bool {
         self.candidates.iter().any(|known| known.store == candidate)
             || self.results.iter().any(|cell| cell.store == candidate)
+    }
+
+    /// What its plan measures in place of something else, where that is part of it.
+    pub fn successors(&self) -> Vec<&Successor> {
+        self.plan.successor.iter().filter(|successor| self.has(&successor.candidate)).collect()
     }
 
     /// The claims on what the plan names, without the same said of what is measured in its place.

@@ -25,7 +25,7 @@ const PART: char = '.';
 
 /// What a run says of every claim of its plan.
 pub fn judge(result: &RunResult) -> Vec<Claim> {
-    result.plan.claims(|candidate| result.has(candidate)).iter().map(|claim| judged(result, claim)).collect()
+    result.plan.claims(&result.successors()).iter().map(|claim| judged(result, claim)).collect()
 }
 
 /// One claim with its sub-claims.
@@ -50,7 +50,7 @@ pub fn in_a_hurry(result: &RunResult) -> Option<String> {
             format!("Then and now: {claims} of {} ({})", document.author, document.date)
         },
     );
-    let in_place = result.plan.successor.iter().filter_map(|successor| {
+    let in_place = result.successors().into_iter().filter_map(|successor| {
         let of_it = |claim: &&Claim| claim.in_place.as_ref() == Some(&successor.words);
         let claims: Vec<&Claim> = result.claims.iter().filter(of_it).collect();
         let counted = counted_by_verdict(&claims, &format!(" by {}", successor.candidate));

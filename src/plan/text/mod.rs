@@ -295,12 +295,10 @@ impl PlanText {
         Ok(())
     }
 
-    /// Its claims, each followed by the same said of the successors of its candidates, where these are here.
-    pub fn claims(&self, is_here: impl Fn(&str) -> bool) -> Vec<ClaimText> {
-        let here: Vec<&Successor> =
-            self.successor.iter().filter(|successor| is_here(&successor.candidate)).collect();
+    /// Its claims, each followed by the same said of the these successors of its candidates.
+    pub fn claims(&self, successors: &[&Successor]) -> Vec<ClaimText> {
         let said = |claim: &ClaimText| -> Vec<ClaimText> {
-            let by = here.iter().filter_map(|successor| claim.by(successor));
+            let by = successors.iter().filter_map(|successor| claim.by(successor));
             std::iter::once(claim.clone()).chain(by).collect()
         };
         self.claim.iter().flat_map(said).collect()

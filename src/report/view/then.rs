@@ -66,8 +66,7 @@ impl<'r> Table<'r> {
                 today: against_reference(&series.today.as_ref()?.by(successor)?),
             })
         };
-        let successors: Vec<&Successor> =
-            result.plan.successor.iter().filter(|successor| result.has(&successor.candidate)).collect();
+        let successors = result.successors();
         let lines = |series: &'r Series| {
             std::iter::once(line(series))
                 .chain(successors.iter().filter_map(|successor| by(series, successor)).collect::<Vec<_>>())
