@@ -269,10 +269,8 @@ impl<'s> Hand<'s> {
         mut op: impl FnMut(&mut (dyn Session + 's)) -> blobwise::store::Result<T>,
     ) -> Result<T> {
         for _ in 0..ATTEMPTS {
-            if self.connects_each_op {
-                self.session.connect().context("cannot connect")?;
-            }
-            match op(self.session.as_mut()) {
+            let connected = if self.connects_each_op { self.session.connect() } else { Ok(()) };
+            match connected.and_then(|()| op(self.session.as_mut())) {
                 Err(Error::Busy) => std::thread::yield_now(),
                 outcome => return Ok(outcome?),
             }

@@ -322,14 +322,17 @@ fn prepare<C: Clock>(shared: &Shared<'_, C>, hands: &mut Hands<'_>, tally: &mut 
     outcome
 }
 
-/// Connects anew, as the first step of an op.
+/// Connects anew, as the first step of an op, again while the server has no place.
 fn connect<C: Clock>(
     shared: &Shared<'_, C>,
     hands: &mut Hands<'_>,
     start: u64,
     tally: &mut Tally,
 ) -> Result<()> {
-    hands.session.connect()?;
+    let mut attempt = 1;
+    while let Err(error) = hands.session.connect() {
+        again(error, &mut attempt, tally)?;
+    }
     tally.step("connect", shared.clock.now() - start);
     Ok(())
 }
@@ -435,14 +438,21 @@ fn perform<C: Clock>(
             _ => get_many(session, shared.keys, ops, consumer),
         };
         match outcome {
-            Err(Error::Busy) if attempt < ATTEMPTS_MAX => {
-                attempt += 1;
-                tally.counters.retries += 1;
-                std::thread::yield_now();
-            }
-            outcome => return outcome,
+            Err(error) => again(error, &mut attempt, tally)?,
+            done => return done,
         }
     }
+}
+
+/// Counts another attempt of what found the store busy; any other error, and one too many, comes back.
+fn again(error: Error, attempt: &mut u32, tally: &mut Tally) -> Result<()> {
+    if !matches!(error, Error::Busy) || *attempt == ATTEMPTS_MAX {
+        return Err(error);
+    }
+    *attempt += 1;
+    tally.counters.retries += 1;
+    std::thread::yield_now();
+    Ok(())
 }
 
 fn desk<'d, 's>(uploads: &Uploads, hands: &'d mut Hands<'s>) -> Desk<'d, 's> {

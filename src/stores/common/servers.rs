@@ -29,6 +29,14 @@ pub(in crate::stores) fn on_free_port<T>(
     }
 }
 
+/// How many connections a private server takes at most: as many as it does by itself, and enough for all workers, the keeper and
+/// whoever looks. One that was closed keeps its place until the server has ended its thread or process; with a connection for each
+/// op those add up on a busy machine.
+pub(in crate::stores) fn connections(workers: usize, by_itself: usize) -> usize {
+    const SPARE: usize = 20;
+    by_itself.max(workers + SPARE)
+}
+
 /// Whether a session keeps its connection.
 pub(in crate::stores) const CONNECTION: OptionSpec = OptionSpec {
     name: "connection",

@@ -11,7 +11,7 @@ use mysql::{Conn, OptsBuilder, Row, Value};
 use super::{Flavour, MARIADBD, MYSQLD, flush_log_at_commit, from_mysql};
 use crate::host::server::{Found, Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
-use crate::stores::common::servers::{OURS, START_PATIENCE, STOP_PATIENCE};
+use crate::stores::common::servers::{OURS, START_PATIENCE, STOP_PATIENCE, connections};
 
 /// The table that marks a database as ours.
 const MARK: &str = "made_by_blobwise";
@@ -244,7 +244,7 @@ fn settings(setup: &Setup, base: &Base, log_bytes: u64) -> Vec<String> {
     let mut settings = vec![
         "--skip-networking".to_owned(),
         "--skip-name-resolve".to_owned(),
-        format!("--max-connections={}", setup.workers + 20),
+        format!("--max-connections={}", connections(setup.workers, 151)),
         // Without these two large blobs cannot be put at all.
         format!("--max-allowed-packet={PACKET_MAX}"),
         base.log_size(log_bytes),

@@ -18,6 +18,8 @@ pub(super) struct MySession<'s> {
 
 /// What the server says of a key that is there already.
 const DUPLICATE_KEY: u16 = 1062;
+/// What it says while all its connections are taken, some maybe by threads that are about to end.
+const NO_CONNECTION_FREE: u16 = 1040;
 
 fn params_of(params: &[Param]) -> Params {
     let value = |param: &Param| match param {
@@ -468,7 +470,10 @@ impl Session for MySession<'_> {
     }
 
     fn connect(&mut self) -> Result<()> {
-        self.connection = Conn::new(self.store.opts.clone()).map_err(from_mysql)?;
+        self.connection = Conn::new(self.store.opts.clone()).map_err(|error| match &error {
+            mysql::Error::MySqlError(server) if server.code == NO_CONNECTION_FREE => Error::Busy,
+            _ => from_mysql(error),
+        })?;
         Ok(())
     }
 

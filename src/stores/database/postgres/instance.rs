@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow};
 use super::release;
 use crate::host::server::{Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
-use crate::stores::common::servers::{OURS, START_PATIENCE, STOP_PATIENCE, own_name};
+use crate::stores::common::servers::{OURS, START_PATIENCE, STOP_PATIENCE, connections, own_name};
 use crate::wire::postgres::{Client, Config, Param};
 
 /// The superuser of a private server.
@@ -189,8 +189,7 @@ fn settings(setup: &Setup, sockets: &Path) -> Vec<String> {
     let mut settings = vec![
         "listen_addresses=".to_owned(),
         format!("unix_socket_directories={}", sockets.display()),
-        // Sessions of workers, the keeper, and a few for whoever looks.
-        format!("max_connections={}", setup.workers + 20),
+        format!("max_connections={}", connections(setup.workers, 100)),
         "logging_collector=off".to_owned(),
         // Shared memory that comes and goes is taken from a reserve, and what must have a name has it in our directory: below
         // /dev/shm it would stay for ever when the server is killed.

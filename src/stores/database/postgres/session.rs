@@ -93,6 +93,9 @@ impl catalogue::Connection for PgSession<'_> {
     }
 }
 
+/// What the server says while all its connections are taken, some maybe by processes that are about to end.
+const NO_CONNECTION_FREE: &str = "53300";
+
 /// Flags of `lo_open`.
 const READ: i32 = 0x40000;
 const WRITE: i32 = 0x20000;
@@ -465,7 +468,10 @@ impl Session for PgSession<'_> {
     fn connect(&mut self) -> Result<()> {
         self.prepared.clear();
         self.prepared_for_catalogue.clear();
-        self.client = Client::connect(&self.store.config)?;
+        self.client = Client::connect(&self.store.config).map_err(|trouble| match trouble.code() {
+            Some(NO_CONNECTION_FREE) => Error::Busy,
+            _ => trouble.into(),
+        })?;
         Ok(())
     }
 

@@ -68,8 +68,11 @@ impl Instance {
     pub(super) fn start(setup: &Setup) -> Result<Instance> {
         let program = WEED.find()?;
         let data = setup.dir.join("data");
-        let mut running =
-            on_free_port(|port| Running::start(setup, &program.path, Ports::beside(port)?, &data))?;
+        // Once, however often a port turns out to be taken.
+        let certificate = Certificate::make(setup)?;
+        let mut running = on_free_port(|port| {
+            Running::start(setup, &program.path, &certificate, Ports::beside(port)?, &data)
+        })?;
         if setup.mode == Mode::Create {
             running.grow(setup.op_timeout)?;
         }
@@ -113,10 +116,15 @@ struct Running {
 
 impl Running {
     /// Starts both in a directory of their own, in which `data` has the files of the volumes.
-    fn start(setup: &Setup, program: &Path, ports: Ports, data: &Path) -> Result<Running> {
-        let certificate = Certificate::make(setup)?;
+    fn start(
+        setup: &Setup,
+        program: &Path,
+        certificate: &Certificate,
+        ports: Ports,
+        data: &Path,
+    ) -> Result<Running> {
         let (writes, reads) = (password()?, password()?);
-        write_configuration(setup.dir, &certificate, &writes, &reads)?;
+        write_configuration(setup.dir, certificate, &writes, &reads)?;
         let master_dir = setup.dir.join("master");
         // Who it is and which volumes there are it is told by the server of volumes; the ports of before would be others' now.
         crate::host::place::remove_tree(&master_dir).ok();
