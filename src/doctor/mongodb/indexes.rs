@@ -119,11 +119,8 @@ fn unused(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
         return Err("there is no index but those that keep values unique".to_owned());
     }
     if old == 0 {
-        let needed = units::seconds(ages.unused);
-        return Err(format!(
-            "they were counted for {} only, and {needed} are needed",
-            units::seconds(youngest)
-        ));
+        let needed = units::age(ages.unused);
+        return Err(format!("they were counted for {} only, and {needed} are needed", units::age(youngest)));
     }
     let figure = match named.first() {
         Some(first) => format!("{} of {old}: {first}", named.len()),

@@ -257,8 +257,8 @@ fn counted_seconds(facts: &Facts, ages: &LeastAges) -> Result<f64, Lack> {
     if made < ages.unused {
         return Err(format!(
             "the database was made or restored {} ago, and {} are needed",
-            units::seconds(made),
-            units::seconds(ages.unused)
+            units::age(made),
+            units::age(ages.unused)
         ));
     }
     Ok(up.min(made))

@@ -275,8 +275,8 @@ fn up_long_enough(facts: &Facts, least: f64) -> Result<f64, Lack> {
     if up < least {
         return Err(format!(
             "it was started {} ago and forgets its counters with every start; {} are needed",
-            units::seconds(up),
-            units::seconds(least)
+            units::age(up),
+            units::age(least)
         ));
     }
     Ok(up)

@@ -135,8 +135,8 @@ fn unused(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
     if up < ages.unused {
         return Err(format!(
             "it has counted for {} only, since it was started, and {} are needed",
-            units::seconds(up),
-            units::seconds(ages.unused)
+            units::age(up),
+            units::age(ages.unused)
         ));
     }
     let rows = facts.rows("scans")?;

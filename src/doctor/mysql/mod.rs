@@ -16,7 +16,7 @@ use serde_json::json;
 use super::answers;
 use super::facts::{Facts, Kind, Lack, Looks, Row, Told, number, text};
 use super::finding::Check;
-use crate::wire::mysql::opts_of;
+use crate::wire::mysql::{opts_of, plainly};
 
 /// The checks of a server of MySQL or MariaDB.
 pub const CHECKS: &[&[Check]] = &[ANSWERS, cache::CHECKS, indexes::CHECKS, statements::CHECKS, blobs::CHECKS];
@@ -40,8 +40,8 @@ pub fn parse(url: &str) -> Result<Opts> {
 
 /// Connects.
 pub fn connect(opts: &Opts) -> Result<MySql> {
-    let mut connection = Conn::new(opts.clone())?;
-    let version: Option<String> = connection.query_first("SELECT VERSION()")?;
+    let mut connection = Conn::new(opts.clone()).map_err(plainly)?;
+    let version: Option<String> = connection.query_first("SELECT VERSION()").map_err(plainly)?;
     let version = version.unwrap_or_default();
     let number: Vec<u16> = version.split(['.', '-']).take(2).filter_map(|part| part.parse().ok()).collect();
     // `sys` and `innodb_table_stats` are there from 5.7 on, and in what MariaDB calls 10.
@@ -53,7 +53,7 @@ pub fn connect(opts: &Opts) -> Result<MySql> {
 
 impl MySql {
     fn rows(&mut self, sql: &str) -> Result<Vec<Row>, Lack> {
-        let found: Vec<mysql::Row> = self.connection.query(sql).map_err(|error| lack(&error))?;
+        let found: Vec<mysql::Row> = self.connection.query(sql).map_err(lack)?;
         Ok(found.into_iter().map(row).collect())
     }
 
@@ -100,17 +100,16 @@ fn row(row: mysql::Row) -> Row {
 }
 
 /// What the server said; a missing right with the way out.
-fn lack(error: &mysql::Error) -> Lack {
+fn lack(error: mysql::Error) -> Lack {
     /// Access denied: for a database, for lack of a privilege, for a table.
     const DENIED: [u16; 3] = [1044, 1227, 1142];
-    match error {
+    match &error {
         mysql::Error::MySqlError(said) if DENIED.contains(&said.code) => {
             format!(
                 "{said}; `GRANT PROCESS ON *.*`, and SELECT on performance_schema and mysql, let the user see this"
             )
         }
-        mysql::Error::MySqlError(said) => said.to_string(),
-        _ => error.to_string(),
+        _ => plainly(error).to_string(),
     }
 }
 
@@ -123,7 +122,7 @@ impl Looks for MySql {
     }
 
     fn ping(&mut self) -> Result<(), Lack> {
-        self.connection.query_drop("SELECT 1").map_err(|error| lack(&error))
+        self.connection.query_drop("SELECT 1").map_err(lack)
     }
 
     fn look(&mut self, is_last: bool) -> BTreeMap<String, Told> {

@@ -113,8 +113,8 @@ fn unused(facts: &Facts, ages: &LeastAges) -> Result<Finding, Lack> {
     if counted < ages.unused {
         return Err(format!(
             "it has counted for {} only, and {} are needed",
-            units::seconds(counted),
-            units::seconds(ages.unused)
+            units::age(counted),
+            units::age(ages.unused)
         ));
     }
     let unused = facts.rows("indexes")?.iter().filter(|row| {

@@ -12,6 +12,7 @@ use super::{Flavour, MARIADBD, MYSQLD, flush_log_at_commit, from_mysql};
 use crate::host::server::{Found, Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
 use crate::stores::common::servers::{OURS, START_PATIENCE, STOP_PATIENCE, connections};
+use crate::wire::mysql::plainly;
 
 /// The table that marks a database as ours.
 const MARK: &str = "made_by_blobwise";
@@ -85,7 +86,7 @@ impl Instance {
         let mut instance = Instance { server, program: program.path, sockets };
         let opts = instance.opts();
         instance.server.wait_until_ready(START_PATIENCE, || {
-            let mut connection = Conn::new(opts.clone())?;
+            let mut connection = Conn::new(opts.clone()).map_err(plainly)?;
             Ok(connection.ping()?)
         })?;
         Ok(instance)

@@ -18,7 +18,7 @@ use crate::stores::common::catalogue;
 use crate::stores::common::keys::KeyForm;
 use crate::stores::common::reader::Reader;
 use crate::stores::common::servers::{self, CONNECTION, DELETE, Host, PIECES, PROFILE, SERVER, URL};
-use crate::wire::mysql::opts_of;
+use crate::wire::mysql::{opts_of, plainly};
 
 pub(in crate::stores) const MARIADBD: Program = Program {
     name: "mariadbd",
@@ -404,7 +404,7 @@ fn from_mysql(error: mysql::Error) -> Error {
     match &error {
         mysql::Error::MySqlError(server) if [DEADLOCK, LOCK_WAIT].contains(&server.code) => Error::Busy,
         _ if is_timeout(&error) => Error::TimedOut,
-        _ => Error::failed(error),
+        _ => Error::Failed(plainly(error)),
     }
 }
 
