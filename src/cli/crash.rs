@@ -6,10 +6,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::out::{check_file, write_file};
+use super::Ended;
+use super::out::{check_file, print_beside, write_file};
 use super::progress::Bar;
 use super::run::{Signals, values_of};
-use super::{Ended, print};
 use crate::crash::{self, Control, Lab, Line, Others, PATIENCE, Report, Trial};
 use crate::host::disk::own_mounts;
 use crate::host::machine;
@@ -71,7 +71,7 @@ pub struct Flags {
     /// Seconds after which a load or a look that does not end is ended: its disk is taken away, and the next one begins
     #[arg(long, value_name = "SECONDS", default_value_t = PATIENCE.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400))]
     patience: u64,
-    /// Writes everything as JSON to this file, too
+    /// Writes everything as JSON to this file, too; with `-`, to standard output instead
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Writes a page of Markdown to this file, too. What stands in it between <!-- notes --> and <!-- /notes --> stays
@@ -158,10 +158,16 @@ impl Asked {
     }
 }
 
+impl Flags {
+    /// What is written beside what is shown.
+    fn files(&self) -> [&Option<PathBuf>; 3] {
+        [&self.json, &self.markdown, &self.html]
+    }
+}
+
 /// The command.
 pub fn main(flags: &Flags) -> Result<Ended> {
-    let files = [&flags.json, &flags.markdown, &flags.html];
-    files.into_iter().flatten().try_for_each(|file| check_file(file))?;
+    flags.files().into_iter().flatten().try_for_each(|file| check_file(file))?;
     if let Some(earlier) = &flags.again {
         return again(flags, &split_list(earlier));
     }
@@ -177,7 +183,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
         report: begun(flags, place.path()),
         done: 0,
     };
-    print(&shown::head(&under_way.report))?;
+    print_beside(&flags.files(), &shown::head(&under_way.report))?;
     for kind in &asked.kinds {
         let dir = place.path().join(kind);
         std::fs::create_dir(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
@@ -194,7 +200,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
         under_way.say(&shown::checks_on(&under_way.report, kind))?;
     }
     under_way.bar.clear();
-    print(&besides::errors_table(&under_way.report))?;
+    print_beside(&flags.files(), &besides::errors_table(&under_way.report))?;
     let report = under_way.report;
     if let Some(file) = &flags.json {
         write_file(file, &serde_json::to_string_pretty(&report)?)?;
@@ -296,7 +302,7 @@ struct UnderWay<'a> {
 
 impl UnderWay<'_> {
     fn say(&self, text: &str) -> Result<()> {
-        self.bar.aside(|| print(text))
+        self.bar.aside(|| print_beside(&self.flags.files(), text))
     }
 
     /// Everything on one file system.

@@ -9,10 +9,10 @@ use clap::Args;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::out::{check_file, write_file};
+use super::out::{check_file, print_beside, write_file};
 use super::progress::Bar;
 use super::run::Signals;
-use super::{Ended, eprint, print};
+use super::{Ended, eprint};
 use crate::disk::{Asked, BLOCK_BYTES, Site, bonnie, lacks, measure};
 use crate::host::control_group::why_no_device_limit;
 use crate::host::disk::{FileSystem, OwnDisk, free_for_images, own_mounts};
@@ -76,7 +76,7 @@ pub struct Flags {
     /// Writes our figures as a table of Bonnie++ to this file, too: a line for each place and round
     #[arg(long, value_name = "FILE")]
     bonnie_out: Option<PathBuf>,
-    /// Writes everything as JSON to this file, too
+    /// Writes everything as JSON to this file, too; with `-`, to standard output instead
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Writes everything as a page to this file, too
@@ -383,10 +383,8 @@ fn claim(path: &Path) -> Result<File> {
 
 /// The command.
 pub fn main(flags: &Flags) -> Result<Ended> {
-    [&flags.json, &flags.html, &flags.bonnie_out]
-        .into_iter()
-        .flatten()
-        .try_for_each(|file| check_file(file))?;
+    let files = [&flags.json, &flags.html, &flags.bonnie_out];
+    files.into_iter().flatten().try_for_each(|file| check_file(file))?;
     let wanted = Wanted::of(flags)?;
     let signals = Signals::listen()?;
     let started = machine::timestamp();
@@ -413,7 +411,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     if let Some(file) = &flags.bonnie_out {
         write_file(file, &bonnie::written(&report))?;
     }
-    print(&terminal(&report))?;
+    print_beside(&files, &terminal(&report))?;
     let is_failed = |row: &Row| matches!(row.absent, Some(Absent::Failed { .. }));
     Ok(if report.rows.iter().any(is_failed) { Ended::Failed } else { Ended::Well })
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use super::out::{check_file, write_file};
-use super::{Ended, eprint, print};
+use super::out::{check_file, print_beside, write_file};
+use super::{Ended, eprint};
 use crate::doctor::finding::LeastAges;
 use crate::doctor::saved::{Saved, check_free};
 use crate::doctor::{Asked, Target, examine};
@@ -45,7 +45,7 @@ pub struct Flags {
     /// Show reason, source and command also of what is ok
     #[arg(long)]
     all: bool,
-    /// Writes everything as JSON to this file, too
+    /// Writes everything as JSON to this file, too; with `-`, to standard output instead
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Writes everything as a page to this file, too
@@ -71,7 +71,8 @@ pub fn main(flags: &Flags) -> Result<Ended> {
         }
         None => LeastAges::default(),
     };
-    [&flags.json, &flags.html].into_iter().flatten().try_for_each(|file| check_file(file))?;
+    let files = [&flags.json, &flags.html];
+    files.into_iter().flatten().try_for_each(|file| check_file(file))?;
     let old = flags.against.as_deref().map(Saved::load).transpose().context("--against")?;
     let saved = match &flags.from {
         Some(dir) => Saved::load(dir).context("--from")?,
@@ -82,7 +83,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
         Some(old) => report.against(&old.report(&ages)),
         None => report,
     };
-    print(&report.terminal(flags.all))?;
+    print_beside(&files, &report.terminal(flags.all))?;
     if let Some(file) = &flags.json {
         let text = serde_json::to_string_pretty(&report)? + "\n";
         write_file(file, &text)?;

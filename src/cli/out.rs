@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+use super::{eprint, print};
 use crate::host::machine;
 use crate::host::place::{Held, make_directories, remove_if_empty};
 use crate::result::RunResult;
@@ -126,9 +127,15 @@ pub fn check_out(out: &Path) -> Result<()> {
     check_empty(out)
 }
 
+/// The name that stands for standard output where a file is asked for.
+const STDOUT: &str = "-";
+
 /// Refuses a file that cannot be written, before anything is done. What there is of it stays, and nothing is left where there was
 /// none.
 pub fn check_file(file: &Path) -> Result<()> {
+    if file == Path::new(STDOUT) {
+        return Ok(());
+    }
     let was_there = file.symlink_metadata().is_ok();
     let opened = std::fs::File::options().append(true).create(true).open(file);
     opened.with_context(|| format!("cannot write `{}`", file.display()))?;
@@ -140,7 +147,19 @@ pub fn check_file(file: &Path) -> Result<()> {
 
 /// Writes a file that was asked for beside what is shown.
 pub fn write_file(file: &Path, text: &str) -> Result<()> {
+    if file == Path::new(STDOUT) {
+        return print(text);
+    }
     std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))
+}
+
+/// Shows what people read: on standard output, unless that is one of `files`.
+pub fn print_beside(files: &[&Option<PathBuf>], text: &str) -> Result<()> {
+    if files.iter().any(|file| file.as_deref() == Some(Path::new(STDOUT))) {
+        eprint(text);
+        return Ok(());
+    }
+    print(text)
 }
 
 fn check_empty(out: &Path) -> Result<()> {

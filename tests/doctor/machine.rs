@@ -55,6 +55,9 @@ fn saved() -> Outcome {
         same
     );
     assert_eq!(serde_json::from_str::<serde_json::Value>(&read("report.json")?)?, again);
+    let piped = work.say("doctor --from old --json -");
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&piped.stdout)?, again, "nothing else is there");
+    assert!(piped.stderr.contains("Is there enough memory?"), "{}", piped.stderr);
     let facts: serde_json::Value = serde_json::from_str(&read("old/facts.json")?)?;
     let mut filled = facts.clone();
     for disk in filled["facts"][0]["later"]["told"]["disks"]["rows"].as_array_mut().ok_or("no disks")? {
