@@ -48,7 +48,7 @@ pub struct Flags {
     /// How much each device of --on does in a second, of reads and of writes, by control groups: bytes, requests or both
     #[arg(long, value_name = "20MB/s,200iops", requires = "on")]
     device_limit: Option<String>,
-    /// Fill the file systems of --on to this share before they are used
+    /// Fill the file systems of --on to this share before they are used, but for one that says its own: ext4@90%
     #[arg(long, value_name = "SHARE", requires = "on")]
     fill: Option<String>,
     /// Bytes of the file that is written and read, at least 1MB and at most 16GB. It need not exceed memory: what is read from the
@@ -161,8 +161,8 @@ impl Wanted {
     }
 
     fn with_images(mut self) -> Result<Wanted> {
-        let room = (self.room() as f64 / (1.0 - self.fill)) as u64;
-        self.image_bytes = self.systems.iter().map(|system| system.device_bytes(room)).collect();
+        let room = |system: &FileSystem| (self.room() as f64 / (1.0 - system.filled(self.fill))) as u64;
+        self.image_bytes = self.systems.iter().map(|system| system.device_bytes(room(system))).collect();
         let sizes = self.systems.iter().zip(&self.image_bytes);
         let all: u64 = sizes.map(|(system, bytes)| bytes * system.devices() as u64).sum();
         let free = free_for_images(Path::new("."))?;
@@ -338,9 +338,7 @@ impl Places {
         for (system, bytes) in wanted.systems.iter().zip(&wanted.image_bytes) {
             let mount = place.path().join(format!("on-{}", self.disks.len()));
             let mut disk = OwnDisk::make(system, place.path(), &mount, *bytes)?;
-            if wanted.fill > 0.0 {
-                disk.fill(wanted.fill)?;
-            }
+            disk.fill(system.filled(wanted.fill))?;
             if let Some(limit) = &wanted.limit {
                 disk.limit(limit)?;
             }

@@ -136,14 +136,14 @@ pub struct Flags {
     #[arg(long, value_name = "DIR", help_heading = "Machine")]
     dir: Option<PathBuf>,
     /// File systems, separated by commas, such as ext4,xfs,btrfs-raid0:4 (see `blobwise list file-systems`): made for the run on images
-    /// in --dir, and every candidate once on each of them (as root); dir among them is --dir itself
+    /// in --dir, and every candidate once on each of them (as root); dir among them is --dir itself, and ext4@90% is nearly full
     #[arg(long, value_name = "A,B", help_heading = "Machine")]
     on: Option<String>,
     /// How much each device of --on does in a second, of reads and of writes, by control groups: bytes, requests or both. none: what
     /// the disk below does, also of a plan that says less
     #[arg(long, value_name = "20MB/s,200iops|none", help_heading = "Machine")]
     device_limit: Option<String>,
-    /// Fill the file systems of --on to this share before they are used
+    /// Fill the file systems of --on to this share before they are used, but for one that says its own: ext4@90%
     #[arg(long, value_name = "SHARE", help_heading = "Machine")]
     fill: Option<String>,
     /// Where plan, result and report go [default: blobwise-runs/<time>]
@@ -444,9 +444,7 @@ fn make_disks(plan: &Plan, images: &[Image], place: &Place) -> Result<Disks> {
     for Image { system, bytes } in images {
         let mount = place.path().join(format!("on-{}", disks.len()));
         let mut disk = OwnDisk::make(system, place.path(), &mount, *bytes)?;
-        if plan.fill > 0.0 {
-            disk.fill(plan.fill)?;
-        }
+        disk.fill(system.filled(plan.fill))?;
         if let Some(limit) = &plan.device_limit {
             disk.limit(limit)?;
         }

@@ -62,7 +62,7 @@ pub fn images(plan: &Plan, corpora: &[Corpus], dir: &Path) -> Result<Vec<Image>>
         let Some(system) = candidate.on() else { continue };
         let spare = if candidate.traits().has_process { SPARE_BYTES_SERVER } else { SPARE_BYTES };
         let room = corpus_bytes.saturating_mul(TIMES).saturating_add(spare);
-        let bytes = system.device_bytes((room as f64 / (1.0 - plan.fill)) as u64);
+        let bytes = system.device_bytes((room as f64 / (1.0 - system.filled(plan.fill))) as u64);
         match images.iter_mut().find(|image| image.system.name() == system.name()) {
             Some(image) => image.bytes = image.bytes.max(bytes),
             None => images.push(Image { system, bytes }),

@@ -41,6 +41,8 @@ const COLUMNS_MAX: usize = 5;
 const WIDTH: usize = 9;
 const MEMORY: usize = 8;
 const DISK: usize = 7;
+/// A bound above it, as so many times, is none that anybody could use.
+const HARDLY_BOUNDED: f64 = 10.0;
 /// Characters of a line.
 const LINE: usize = 79;
 
@@ -221,9 +223,11 @@ fn one_place(result: &RunResult, advice: &Advice) -> Option<String> {
         return Some("One place for all of it: no candidate can be compared in every column.".to_owned());
     };
     let percent = |percent: f64| format!("{} %", units::count(percent));
-    let shares = |worst: &WorstCase| {
-        (percent((100.0 * worst.slower).round()), percent((100.0 * worst.slower_at_most).ceil()))
+    let at_most = |worst: &WorstCase| match worst.slower_at_most {
+        bound if bound > HARDLY_BOUNDED => "hardly bounded".to_owned(),
+        bound => format!("below {}", percent((100.0 * bound).ceil())),
     };
+    let shares = |worst: &WorstCase| (percent((100.0 * worst.slower).round()), at_most(worst));
     let request = units::nanoseconds(advice.request_ns);
     let (slower, at_most) = shares(first);
     let column = title(&first.phase);
@@ -233,7 +237,7 @@ fn one_place(result: &RunResult, advice: &Advice) -> Option<String> {
             priced(result, &first.store)
         ),
         false => format!(
-            "One place for all of it: {}. At worst (column `{column}`) a request of {request} with one op in it takes {slower} longer than with the fastest (below {at_most} with 95 % confidence).",
+            "One place for all of it: {}. At worst (column `{column}`) a request of {request} with one op in it takes {slower} longer than with the fastest ({at_most} with 95 % confidence).",
             priced(result, &first.store)
         ),
     };
@@ -243,9 +247,9 @@ fn one_place(result: &RunResult, advice: &Advice) -> Option<String> {
         let store = priced(result, &next.store);
         sentence += &match first.slower < SAME {
             true => format!(
-                " Next is {store}: a request of {request} with one op in it takes at worst {slower} longer (`{column}`, below {at_most} with 95 % confidence)."
+                " Next is {store}: a request of {request} with one op in it takes at worst {slower} longer (`{column}`, {at_most} with 95 % confidence)."
             ),
-            false => format!(" Next is {store}: {slower} (`{column}`, below {at_most})."),
+            false => format!(" Next is {store}: {slower} (`{column}`, {at_most})."),
         };
     }
     Some(sentence)
@@ -347,14 +351,16 @@ fn terminal(text: &mut String, result: &RunResult, title: &str) {
 fn terminal_table(text: &mut String, result: &RunResult, advice: &Advice) {
     let rows = rows(result, advice);
     wrapped(text, "", &signs(&rows));
-    let columns = advice.situations.len().min(COLUMNS_MAX);
-    let room = LINE - 2 - columns * WIDTH - MEMORY - DISK;
+    let heads: Vec<&str> =
+        advice.situations.iter().take(COLUMNS_MAX).map(|situation| situation.short.as_str()).collect();
+    let widths: Vec<usize> = heads.iter().map(|head| WIDTH.max(head.chars().count() + 1)).collect();
+    let room = LINE - 2 - widths.iter().sum::<usize>() - MEMORY - DISK;
     let labels = rows.iter().map(|row| row.store.chars().count()).filter(|letters| *letters <= room);
     let label = labels.max().unwrap_or(room);
     let figures = |figures: &mut dyn Iterator<Item = String>| -> String {
-        figures.take(columns).map(|figure| format!("{figure:>WIDTH$}")).collect()
+        figures.zip(&widths).map(|(figure, width)| format!("{figure:>width$}")).collect()
     };
-    let heads = figures(&mut advice.situations.iter().map(|situation| situation.short.clone()));
+    let heads = figures(&mut heads.iter().map(|head| (*head).to_owned()));
     line(text, &format!("  {:<label$}{heads}{:>MEMORY$}{:>DISK$}", "store", "memory", "disk/B"));
     let mut above = None;
     for row in rows {

@@ -127,14 +127,16 @@ fn limited() -> Outcome {
     std::fs::create_dir(work.path("place")).unwrap();
     let more = "--corpus fixed:8MB --content random --phases fill --stores files/flat --device-limit 20000000/s --fill 20%";
     let line = format!(
-        "run --blobs 2 --rounds 1 --verbose --dir place --out out --on btrfs-raid0,btrfs-raid1 {more}"
+        "run --blobs 2 --rounds 1 --verbose --dir place --out out --on btrfs-raid0,btrfs-raid1@40% {more}"
     );
     work.say(&line).ended(0);
     let result = RunResult::load(&work.path("out"))?;
     let [striped, twice] = result.candidates.as_slice() else { panic!("{:?}", result.candidates) };
     let fact = |name: &str| [striped, twice].map(|candidate| candidate.facts[name].clone());
     assert_eq!(fact("on_device_limit"), ["20000000 B/s"; 2]);
-    assert!(fact("on_filled").iter().all(|share| (0.2..0.3).contains(&share.parse::<f64>().unwrap())));
+    // One as the run says, one as its name does.
+    let filled = fact("on_filled").map(|share| share.parse::<f64>().unwrap());
+    assert!((0.2..0.3).contains(&filled[0]) && (0.4..0.5).contains(&filled[1]), "{filled:?}");
     let wrote = fact("on_devices_wrote_bytes")
         .map(|text| -> Vec<u64> { text.split(" + ").map(|bytes| bytes.parse().unwrap()).collect() });
     // Half of it on each, or all of it on both; metadata is small.
@@ -173,6 +175,7 @@ fn refused() -> Outcome {
     on(&work, "--device-limit 20MB/s --stores sqlite").refused(&["`--device-limit`", "--on"]);
     on(&work, "--on ext4 --device-limit 20MB").refused(&["`--device-limit 20MB`", "20MB/s,200iops"]);
     on(&work, "--on ext4 --fill 95%").refused(&["`--fill 95%`", "0% to 90%"]);
+    on(&work, "--on ext4@95%").refused(&["`ext4@95%`", "1% to 90%"]);
     on(&work, "--on btrfs-raid10:3").refused(&["btrfs-raid10 takes 4 to 16 disks"]);
     on(&work, "--on ext4 --stores memory,sqlite --set memory.on=xfs").refused(&["memory.on", "on a disk"]);
     let line = |more: &str| -> Vec<String> {

@@ -6,13 +6,15 @@ use anyhow::{Result, anyhow};
 
 use crate::host::server::Program;
 
-/// A file system on one disk or several, as people name it: `ext4`, `btrfs-raid0:4`.
+/// A file system on one disk or several, as people name it: `ext4`, `btrfs-raid0:4`, and nearly full `ext4@90%`.
 #[derive(Clone, Debug)]
 pub struct FileSystem {
     name: String,
     pub(super) maker: &'static Maker,
     pub(super) profile: Option<&'static Profile>,
     devices: usize,
+    /// Per cent of its room that are filled before it is used, where its name says so.
+    filled: Option<u8>,
 }
 
 /// How a kind of file system is made.
@@ -45,6 +47,9 @@ enum Copies {
     Of(u64),
     WithParity,
 }
+
+/// Per cent to which a file system is filled at most, so that there is room to measure in.
+const FILLED_MAX: u8 = 90;
 
 /// The most disks of one file system.
 const DEVICES_MAX: usize = 16;
@@ -128,6 +133,21 @@ pub enum NoFileSystem {
 impl FileSystem {
     /// Reads a name.
     pub fn named(text: &str) -> Result<FileSystem, NoFileSystem> {
+        let Some((empty, filled)) = text.split_once('@') else { return FileSystem::empty(text) };
+        let share = filled.strip_suffix('%').and_then(|share| share.parse().ok());
+        match share.filter(|share| (1..=FILLED_MAX).contains(share)) {
+            Some(share) => {
+                let system = FileSystem::empty(empty)?;
+                let name = format!("{}@{share}%", system.name);
+                Ok(FileSystem { name, filled: Some(share), ..system })
+            }
+            None => Err(NoFileSystem::Not(format!(
+                "`{text}`: a file system is filled to 1% to {FILLED_MAX}%, in whole numbers, so that there is room to measure in"
+            ))),
+        }
+    }
+
+    fn empty(text: &str) -> Result<FileSystem, NoFileSystem> {
         let (name, devices) = match text.split_once(':') {
             Some((name, devices)) => (name, Some(devices)),
             None => (text, None),
@@ -147,7 +167,7 @@ impl FileSystem {
         let maker = MAKERS.iter().find(|maker| maker.name == known).ok_or(NoFileSystem::Unknown)?;
         let Some(profile) = profile else {
             return match devices {
-                None => Ok(FileSystem { name: name.to_owned(), maker, profile, devices: 1 }),
+                None => Ok(FileSystem { name: name.to_owned(), maker, profile, devices: 1, filled: None }),
                 Some(_) => Err(NoFileSystem::Not(format!(
                     "`{text}`: {known} by this name lies on one disk; several are for `btrfs-PROFILE:N`"
                 ))),
@@ -158,7 +178,8 @@ impl FileSystem {
             let least = profile.least;
             return Err(NoFileSystem::Not(format!("`{text}`: {name} takes {least} to {DEVICES_MAX} disks")));
         }
-        Ok(FileSystem { name: format!("{name}:{devices}"), maker, profile: Some(profile), devices })
+        let name = format!("{name}:{devices}");
+        Ok(FileSystem { name, maker, profile: Some(profile), devices, filled: None })
     }
 
     /// All of which one disk, or the fewest, are named.
@@ -169,6 +190,11 @@ impl FileSystem {
     /// Its name, in one way: with its number of disks where it has a profile.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Which share of its room is filled before it is used: as its name says, or as those are of which no name does.
+    pub fn filled(&self, others: f64) -> f64 {
+        self.filled.map_or(others, |share| f64::from(share) / 100.0)
     }
 
     /// On how many disks it lies.
@@ -272,6 +298,18 @@ mod tests {
         assert_eq!(named("btrfs-raid0:x"), "`btrfs-raid0:x`: btrfs-raid0 takes 2 to 16 disks");
         assert_eq!(named("btrfs-raid0:17"), "`btrfs-raid0:17`: btrfs-raid0 takes 2 to 16 disks");
         assert!(named("ext4:2").contains("lies on one disk"), "{}", named("ext4:2"));
+        assert_eq!(named("ext4@90%"), "ext4@90% on 1");
+        assert_eq!(named("btrfs-raid0@050%"), "btrfs-raid0:2@50% on 2");
+        for text in ["ext4@", "ext4@0%", "ext4@91%", "ext4@50", "ext4@x%"] {
+            assert!(
+                named(text).ends_with(
+                    "is filled to 1% to 90%, in whole numbers, so that there is room to measure in"
+                )
+            );
+        }
+        assert_eq!(named("ext5@50%"), "unknown");
+        let filled = |text: &str| FileSystem::named(text).map(|one| one.filled(0.5)).unwrap();
+        assert_eq!((filled("ext4"), filled("ext4@90%")), (0.5, 0.9));
         assert!(named("zfs").contains("zfs") && named("md-raid0:4").contains("md"));
         assert_eq!(FileSystem::all().len(), names().len());
     }

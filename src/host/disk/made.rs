@@ -50,8 +50,11 @@ impl OwnDisk {
         Ok(OwnDisk { caps: None, loops, path: mount.to_owned(), device: Device::of_several(&names), facts })
     }
 
-    /// Fills a share of the room that it has for files, empty, with files that stay.
+    /// Fills a share of the room that it has for files, empty, with files that stay; 0 makes none.
     pub fn fill(&mut self, share: f64) -> Result<()> {
+        if share == 0.0 {
+            return Ok(());
+        }
         let empty = rustix::fs::statvfs(&self.path)?;
         fill(&self.path, share).with_context(|| format!("`{}` cannot be filled", self.words()))?;
         let space = rustix::fs::statvfs(&self.path)?;

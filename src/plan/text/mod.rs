@@ -182,7 +182,8 @@ pub struct PlanText {
     /// and of writes as much again. `none`: as much as the disk below them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_limit: Option<String>,
-    /// To which share the file systems of `on` are filled before they are used, such as `50%`; at most `90%`.
+    /// To which share the file systems of `on` are filled before they are used, such as `50%`; at most `90%`. One
+    /// whose name has a share of its own is filled to that: `ext4@90%`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fill: Option<String>,
     /// Standard phases by name, and phases described below by their ids.

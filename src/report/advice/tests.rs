@@ -58,7 +58,7 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     for words in [
         "Warm reads: `a`. Next is `b`, 20 us more (2 % of a request of 1 ms: little, choose by what you can operate).",
         "Durable writes (on-sync): `b`. Next is `a`, 300 us more (30 % of a request of 1 ms).",
-        "One place for all of it: `a`. At worst (column `write`) a request of 1 ms with one op in it takes 28 % longer than with the fastest (below 32 % with 95 % confidence). Next is `b`: 150 % (`warm`, below 30k %).",
+        "One place for all of it: `a`. At worst (column `write`) a request of 1 ms with one op in it takes 28 % longer than with the fastest (below 32 % with 95 % confidence). Next is `b`: 150 % (`warm`, hardly bounded).",
         "After a power cut they promise: recent writes lost, by all of them.",
         "Servers, which somebody has to run: `b`.",
     ] {
@@ -66,7 +66,7 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     }
     let (_, text) = shown(|advice| advice["one_place"][0]["slower"] = json!(0.001));
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let best = "`a`, the fastest in every column or as good as that. Next is `b`: a request of 1 ms with one op in it takes at worst 150 % longer (`warm`, below 30k % with 95 % confidence).";
+    let best = "`a`, the fastest in every column or as good as that. Next is `b`: a request of 1 ms with one op in it takes at worst 150 % longer (`warm`, hardly bounded with 95 % confidence).";
     assert!(said.contains(best), "{text}");
     let (_, text) = shown(|advice| advice["one_place"] = json!([]));
     assert!(text.contains("no candidate can be compared in every column"), "{text}");
