@@ -13,7 +13,7 @@ say() { printf '\n== %s (after %d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 6
 # ---- what the tests need -------------------------------------------------------------------------------------------
 
 packages=(
-    build-essential                       # the C compiler of the bundled SQLite, LMDB and zstd
+    build-essential                       # the C compiler of the bundled SQLite and LMDB
     util-linux strace                     # namespaces for file systems of our own; flushes counted from outside
     chromium-headless-shell fonts-dejavu-core    # the report in a real browser; pages
     e2fsprogs xfsprogs btrfs-progs               # file systems on a disk of our own

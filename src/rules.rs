@@ -129,7 +129,7 @@ pub const KERNEL_HOLDS_MIN: f64 = 0.9; // share
 /// Up to this share of its files in the page cache after warm reads, the kernel holds hardly any of what a candidate reads.
 pub const KERNEL_HARDLY_HOLDS_MAX: f64 = 0.25; // share
 
-/// zstd ratio from which stores that compress have an advantage that depends on the contents.
+/// deflate ratio (as of gzip) from which stores that compress have an advantage that depends on the contents.
 pub const COMPRESSIBLE: f64 = 1.2; // times
 
 /// A run this many times longer than its budget says so.

@@ -86,7 +86,7 @@ fn as_json(corpus: &Corpus) -> Result<String> {
         "bytes": corpus.bytes(),
         "largest_bytes": corpus.largest(),
         "quantiles": corpus.quantiles(),
-        "zstd_ratio": corpus.zstd_ratio(),
+        "deflate_ratio": corpus.deflate_ratio(),
         "histogram": histogram(corpus).iter().map(|(from, to, blobs, bytes)| json!({
             "from": from, "to": to, "blobs": blobs, "bytes": bytes,
         })).collect::<Vec<_>>(),
@@ -128,7 +128,7 @@ fn as_text(corpus: &Corpus) -> String {
     if let Some(skipped) = corpus.skipped.summary() {
         text += &format!("not taken: {skipped}\n");
     }
-    text += &format!("zstd makes it {:.2} times smaller\n\n", corpus.zstd_ratio());
+    text += &format!("deflate makes it {:.2} times smaller\n\n", corpus.deflate_ratio());
     for (name, size) in corpus.quantiles() {
         text += &format!("{name:<4} {:>9}\n", units::bytes(size as f64));
     }

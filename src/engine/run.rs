@@ -703,7 +703,7 @@ fn corpus_result((corpus, planned): (&Corpus, &crate::plan::CorpusPlan)) -> Corp
         bytes: corpus.bytes(),
         quantiles: corpus.quantiles(),
         largest_bytes: corpus.largest(),
-        zstd_ratio: corpus.zstd_ratio(),
+        deflate_ratio: corpus.deflate_ratio(),
         corpus_id: planned.corpus_id,
         sampled_from: corpus.sampled_from,
         cut: corpus.cut.clone(),

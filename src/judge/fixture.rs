@@ -43,7 +43,7 @@ pub(crate) fn result(claims: &str, cells: Vec<Value>, visits: Vec<Value>) -> Run
         "machine": {"processor": "p", "processors": 2, "virtual_machine": false, "memory_bytes": 1, "kernel": "6", "system": "s",
                     "filesystem": "ext4", "mount": "rw", "free_bytes": 1, "root": false},
         "harness": {"null_ns": {}, "clock": "clock", "clock_read_ns": 8.0},
-        "corpus": {"name": "c", "blobs": 3, "bytes": 30, "quantiles": {}, "largest_bytes": 20, "zstd_ratio": 1.0},
+        "corpus": {"name": "c", "blobs": 3, "bytes": 30, "quantiles": {}, "largest_bytes": 20, "deflate_ratio": 1.0},
         "candidates": [], "results": cells, "footprints": [], "comparisons": [], "answer": [], "crossovers": [], "claims": [],
         "warnings": [], "probes": [], "store_rounds": visits
     });

@@ -46,12 +46,12 @@ pub(super) fn not_ranked(plan: &Design, records: &Records, cell: &Cell) -> Optio
         .or_else(|| cut_short(plan, records, cell))
         .or_else(|| too_short([cell]))
         .or_else(|| (cell.rounds.len() < 2).then_some(Reason::OneRound))
-        .or_else(|| resident(cell, largest_zstd_ratio(records)))
+        .or_else(|| resident(cell, largest_deflate_ratio(records)))
 }
 
 /// By how much the best of the corpora can be compressed.
-fn largest_zstd_ratio(records: &Records) -> f64 {
-    records.corpora.iter().map(|corpus| corpus.zstd_ratio).fold(1.0, f64::max)
+fn largest_deflate_ratio(records: &Records) -> f64 {
+    records.corpora.iter().map(|corpus| corpus.deflate_ratio).fold(1.0, f64::max)
 }
 
 /// The rungs of a ladder are judged one by one, by the limit that was asked for.
@@ -211,12 +211,12 @@ fn opened_warm(cell: &Cell) -> Option<Reason> {
 }
 
 /// The same, seen by how little the device read.
-fn resident(cell: &Cell, zstd_ratio: f64) -> Option<Reason> {
+fn resident(cell: &Cell, deflate_ratio: f64) -> Option<Reason> {
     // Where keys are read more than once, as from a cold start on, later reads find what earlier ones brought in.
     let once = |proof: &&CacheProof| cell.cache == Cache::Cold && !proof.device_bytes_per_byte.is_empty();
     let proof = cell.cache_proof.as_ref().filter(once)?;
     let bytes_per_byte = device_bytes_per_byte(cell)?;
-    (bytes_per_byte < DEVICE_BYTES_PER_BYTE_MIN / zstd_ratio.max(1.0))
+    (bytes_per_byte < DEVICE_BYTES_PER_BYTE_MIN / deflate_ratio.max(1.0))
         .then_some(Reason::DeviceReadLittle { bytes_per_byte, open_seconds: proof.open_seconds })
 }
 

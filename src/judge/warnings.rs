@@ -348,8 +348,8 @@ fn reads_more(result: &RunResult) -> Option<Warning> {
 }
 
 fn contents(result: &RunResult) -> Option<Warning> {
-    let zstd_ratio = result.corpus.zstd_ratio;
-    (zstd_ratio > COMPRESSIBLE && !result.shows_pages()).then_some(Warning::Compressible { zstd_ratio })
+    let deflate_ratio = result.corpus.deflate_ratio;
+    (deflate_ratio > COMPRESSIBLE && !result.shows_pages()).then_some(Warning::Compressible { deflate_ratio })
 }
 
 #[cfg(test)]

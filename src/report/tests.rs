@@ -103,7 +103,7 @@ fn warnings() -> Vec<Value> {
         json!({"kind": "unequal-memory", "cache_bytes": 67_108_864, "corpus_bytes": 400_000_000, "held": ["a"], "not_held": ["b"]}),
         json!({"kind": "own-cache", "cache_bytes": 67_108_864}),
         json!({"kind": "reads-more", "shares": [{"store": "a", "share": 3.5}], "read_ahead_bytes": 131_072}),
-        json!({"kind": "compressible", "zstd_ratio": 2.1}),
+        json!({"kind": "compressible", "deflate_ratio": 2.1}),
         json!({"kind": "drift", "what": "processor", "low_ns": 50.0, "high_ns": 70.0}),
         json!({"kind": "drift", "what": "flush", "low_ns": 5e5, "high_ns": 2e6}),
         json!({"kind": "drift", "what": "read", "low_ns": 5e4, "high_ns": 2e5}),

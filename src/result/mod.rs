@@ -57,7 +57,7 @@ use crate::plan::text::{PlanText, Successor};
 pub use crate::store::{Connects, Durability, Kind, Loss, Losses, MadeCold, NoticedBy, Traits};
 
 /// Version of the format; a reader refuses any other one.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;
 
 /// Everything a run measured, and what follows from it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]

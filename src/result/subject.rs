@@ -56,8 +56,8 @@ pub struct CorpusResult {
     pub quantiles: BTreeMap<String, u64>,
     /// The largest blob.
     pub largest_bytes: u64,
-    /// How many times smaller zstd makes them.
-    pub zstd_ratio: f64,
+    /// How many times smaller deflate, as of gzip, makes them.
+    pub deflate_ratio: f64,
     /// Which of the run's corpora.
     #[serde(default, skip_serializing_if = "CorpusId::is_only")]
     pub corpus_id: CorpusId,

@@ -406,8 +406,8 @@ pub enum Warning {
     },
     /// The blobs are compressible.
     Compressible {
-        /// Bytes over bytes compressed by zstd.
-        zstd_ratio: f64,
+        /// Bytes over bytes compressed by deflate.
+        deflate_ratio: f64,
     },
     /// The machine changed its speed during the run.
     Drift {

@@ -280,8 +280,8 @@ fn of_figures(warning: &Warning) -> String {
             bytes(*cache_bytes as f64)
         ),
         Warning::ReadsMore { shares, read_ahead_bytes } => of_reads_more(shares, *read_ahead_bytes),
-        Warning::Compressible { zstd_ratio } => format!(
-            "The blobs are compressible ({zstd_ratio:.1} times by zstd): stores that compress do better here than with images or \
+        Warning::Compressible { deflate_ratio } => format!(
+            "The blobs are compressible ({deflate_ratio:.1} times by deflate): stores that compress do better here than with images or \
              archives."
         ),
         Warning::Drift { what, low_ns, high_ns } => of_drift(*what, *low_ns, *high_ns),

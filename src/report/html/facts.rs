@@ -52,14 +52,14 @@ fn corpora(result: &RunResult) -> Markup {
     let titles: Vec<String> = quantiles.iter().map(|name| format!("#{name}")).collect();
     let mut head = vec!["made from", "#blobs", "#together"];
     head.extend(titles.iter().map(String::as_str));
-    head.extend(["#largest", "#zstd ratio", "sampled from", "not taken", "tail"]);
+    head.extend(["#largest", "#deflate ratio", "sampled from", "not taken", "tail"]);
     let mut table = Table::new("Blobs", &head);
     for corpus in all {
         let mut line =
             vec![Entry::from(&corpus.name), corpus.blobs.to_string().into(), size(corpus.bytes).into()];
         line.extend(quantiles.iter().map(|name| shown(corpus.quantiles.get(*name), |bytes| size(*bytes))));
         line.push(size(corpus.largest_bytes).into());
-        line.push(format!("{:.2}", corpus.zstd_ratio).into());
+        line.push(format!("{:.2}", corpus.deflate_ratio).into());
         line.push(shown(corpus.sampled_from, |(files, bytes)| format!("{files} files, {}", size(bytes))));
         line.push(shown(corpus.skipped.as_ref(), Clone::clone));
         line.push(shown(corpus.cut.as_ref(), Clone::clone));

@@ -23,7 +23,7 @@ pub(in crate::report) fn result(candidates: &[&str], cells: Vec<Value>, footprin
         "machine": {"processor": "p", "processors": 2, "virtual_machine": false, "memory_bytes": 8_000_000_000_u64, "kernel": "6",
                     "system": "s", "filesystem": "ext4", "mount": "rw", "free_bytes": 1, "root": false},
         "harness": {"null_ns": {}, "clock": "clock", "clock_read_ns": 8.0},
-        "corpus": {"name": "c", "blobs": 3, "bytes": 30, "quantiles": {"p50": 10}, "largest_bytes": 20, "zstd_ratio": 1.0},
+        "corpus": {"name": "c", "blobs": 3, "bytes": 30, "quantiles": {"p50": 10}, "largest_bytes": 20, "deflate_ratio": 1.0},
         "candidates": candidates.iter().map(candidate).collect::<Vec<Value>>(),
         "results": cells, "footprints": footprints, "comparisons": [],
         "answer": ["On this machine:", "Warm reads: `a` is fast.", "No more than that."],
