@@ -163,7 +163,7 @@ fn written() {
     let home = Home::new();
     let of = [
         "--stores",
-        "files/hashed,postgres/bytea,memcached",
+        "files/hashed,postgres/bytea,memcached,mariadb/blob",
         "--phases",
         "fill,overwrite,read-copy,delete-half",
         "--rounds",
@@ -173,7 +173,7 @@ fn written() {
         "--verify",
     ];
     let result = done(&home, 3, &of);
-    assert_eq!(check_clients(&result, 3), 12);
+    assert_eq!(check_clients(&result, 3), 16);
     // Rank 0 has compared every blob after each phase that writes, and at the end.
     for visit in result["store_rounds"].as_array().unwrap() {
         assert!(

@@ -391,6 +391,7 @@ fn is_joined(bench: &mut Bench) -> Result<()> {
             two.expect(key, Some(&put)).context("what the other one put")?;
             let replaced = blob(key.id, generation + 10, 300);
             two.put(key, &replaced)?;
+            two.sync()?;
             one.expect(key, Some(&replaced)).context("what the other one replaced")?;
         }
         other.delete(&keys[0])?;

@@ -76,14 +76,23 @@ impl Instance {
 
     /// How to connect to it.
     pub(super) fn options(&self) -> ClientOptions {
-        let socket = ServerAddress::Unix { path: socket_in(self.sockets.path()) };
-        ClientOptions::builder().hosts(vec![socket]).direct_connection(true).build()
+        options_of_socket(&self.socket())
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        socket_in(self.sockets.path())
     }
 
     /// Sessions end, a checkpoint is written.
     pub(super) fn stop(mut self) -> Result<()> {
         Ok(self.server.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?)
     }
+}
+
+/// How to connect to a server of ours.
+pub(super) fn options_of_socket(socket: &Path) -> ClientOptions {
+    let socket = ServerAddress::Unix { path: socket.to_owned() };
+    ClientOptions::builder().hosts(vec![socket]).direct_connection(true).build()
 }
 
 /// Only a part of the socket's name.

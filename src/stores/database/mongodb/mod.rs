@@ -7,7 +7,7 @@ mod instance;
 mod session;
 mod words;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -124,6 +124,7 @@ const CAPS: Caps = Caps {
     catalogue: false,
     one_transaction: None,
     totals: false,
+    clients: Clients::Server,
     backup: Backup::None("`mongodump` is a package of its own, which blobwise does not start"),
     ..Caps::ALL
 };
@@ -168,8 +169,18 @@ struct Mongo {
     database: String,
     /// Connected for as long as the store is open: sets up, settles, reads facts.
     keeper: Mutex<Connection>,
+    /// Whether another process has opened it.
+    joined: bool,
     /// The private server; stopped after everything above is gone.
     instance: Option<Instance>,
+}
+
+/// What another process needs to open sessions, beside the candidate's settings, among which is the URL of a server of the user's.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Way {
+    /// The socket of a server of ours.
+    socket: Option<PathBuf>,
+    database: String,
 }
 
 /// Says, in a store's directory, that its server has shown that it keeps the class.
@@ -178,7 +189,23 @@ const SHOWN_FILE: &str = "journal-shown";
 /// How long the keeper's commands may take: a checkpoint of much data, or counting it.
 const KEEPER_PATIENCE: Duration = Duration::from_secs(600);
 
+/// Connects as the process does that opened it; the database is that process's to make and to remove.
+fn join(setup: &Setup, speaker: Speaker, shape: Shape, invitation: &Invitation) -> Result<Box<dyn Store>> {
+    let Way { socket, database } = invitation.read()?;
+    let mut options = match &socket {
+        Some(socket) => instance::options_of_socket(socket),
+        None => options_of(setup.options.text("url"))?,
+    };
+    configure(&mut options, setup.op_timeout, setup.durability == Durability::EachWrite);
+    let keeper = Connection::open(&options, &database, KEEPER_PATIENCE)?;
+    let store = Mongo::of(setup, speaker, shape, (options, keeper), database, None);
+    Ok(Box::new(Mongo { joined: true, ..store }))
+}
+
 fn open(setup: &Setup, speaker: Speaker, shape: Shape) -> Result<Box<dyn Store>> {
+    if let Some(invitation) = setup.invitation {
+        return join(setup, speaker, shape, invitation);
+    }
     let url = setup.options.text("url");
     let (instance, mut options) = if url.is_empty() {
         let instance = Instance::start(setup, speaker)?;
@@ -193,19 +220,7 @@ fn open(setup: &Setup, speaker: Speaker, shape: Shape) -> Result<Box<dyn Store>>
         Mode::Open => instance::find_database(&options, setup.dir, instance.is_none())?,
     };
     let keeper = Connection::open(&options, &database, KEEPER_PATIENCE)?;
-    let store = Mongo {
-        speaker,
-        shape,
-        key_form: KeyForm::of(setup.options),
-        lazy_delete: setup.options.text("delete") == "lazy",
-        durability: setup.durability,
-        blob_bytes_max: setup.blob_bytes_max,
-        op_timeout: setup.op_timeout,
-        options,
-        database,
-        keeper: Mutex::new(keeper),
-        instance,
-    };
+    let store = Mongo::of(setup, speaker, shape, (options, keeper), database, instance);
     if let Err(refused) = store.prepare(setup) {
         if setup.mode == Mode::Create {
             Box::new(store).remove()?;
@@ -216,6 +231,31 @@ fn open(setup: &Setup, speaker: Speaker, shape: Shape) -> Result<Box<dyn Store>>
 }
 
 impl Mongo {
+    /// One that is reached so, with a connection to its database.
+    fn of(
+        setup: &Setup,
+        speaker: Speaker,
+        shape: Shape,
+        (options, keeper): (ClientOptions, Connection),
+        database: String,
+        instance: Option<Instance>,
+    ) -> Mongo {
+        Mongo {
+            speaker,
+            shape,
+            key_form: KeyForm::of(setup.options),
+            lazy_delete: setup.options.text("delete") == "lazy",
+            durability: setup.durability,
+            blob_bytes_max: setup.blob_bytes_max,
+            op_timeout: setup.op_timeout,
+            options,
+            database,
+            keeper: Mutex::new(keeper),
+            joined: false,
+            instance,
+        }
+    }
+
     fn keeper(&self) -> MutexGuard<'_, Connection> {
         self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -292,6 +332,11 @@ impl Mongo {
 impl Store for Mongo {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
         Ok(Box::new(MongoSession::open(self)?))
+    }
+
+    fn invitation(&self) -> Result<Invitation> {
+        let socket = self.instance.as_ref().map(Instance::socket);
+        Invitation::of(&Way { socket, database: self.database.clone() })
     }
 
     fn facts(&self) -> Result<Facts> {
@@ -376,7 +421,7 @@ impl Store for Mongo {
     }
 
     fn remove(self: Box<Self>) -> Result<()> {
-        if self.instance.is_none() {
+        if self.instance.is_none() && !self.joined {
             self.keeper().drop_database()?;
         }
         self.close()

@@ -98,8 +98,11 @@ impl Instance {
 
     /// How to connect to it: root without a password, through a socket that only we can reach.
     pub(super) fn opts(&self) -> OptsBuilder {
-        let socket = self.sockets.path().join("s");
-        OptsBuilder::new().socket(Some(socket.to_string_lossy())).user(Some("root"))
+        opts_of_socket(&self.socket())
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        self.sockets.path().join("s")
     }
 
     /// Writes a dump of one database, from one snapshot. In hexadecimal, because a dump is text.
@@ -124,7 +127,7 @@ impl Instance {
 
     /// How its vendor's client programs reach it. No file of the system's or the user's configures them.
     fn login(&self) -> [String; 4] {
-        let socket = format!("--socket={}", self.sockets.path().join("s").display());
+        let socket = format!("--socket={}", self.socket().display());
         let packet = format!("--max-allowed-packet={PACKET_MAX}");
         ["--no-defaults".to_owned(), socket, "--user=root".to_owned(), packet]
     }
@@ -138,6 +141,11 @@ impl Instance {
     pub(super) fn stop(mut self) -> Result<()> {
         Ok(self.server.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?)
     }
+}
+
+/// How to connect to a server of ours.
+pub(super) fn opts_of_socket(socket: &Path) -> OptsBuilder {
+    OptsBuilder::new().socket(Some(socket.to_string_lossy())).user(Some("root"))
 }
 
 /// The first of these programs that lies beside the server, or where its package has those for users.
@@ -469,6 +477,23 @@ fn lock(keeper: &mut Conn, database: &str) -> Result<bool> {
     let taken: Option<Option<u8>> =
         keeper.exec_first("SELECT GET_LOCK(?, 0)", (database,)).map_err(from_mysql)?;
     Ok(taken.flatten() == Some(1))
+}
+
+/// The lock of whoever flushes the log of a server of ours.
+const FLUSH_LOCK: &str = "blobwise_flush";
+/// How long the others may take to flush theirs, in seconds.
+const FLUSH_PATIENCE_S: u32 = 60;
+
+/// Waits for the turn to flush the log among the processes that share a server of ours.
+pub(super) fn lock_flush(keeper: &mut Conn) -> Result<()> {
+    let taken: Option<Option<u8>> =
+        keeper.exec_first("SELECT GET_LOCK(?, ?)", (FLUSH_LOCK, FLUSH_PATIENCE_S)).map_err(from_mysql)?;
+    if taken.flatten() == Some(1) { Ok(()) } else { Err(Error::TimedOut) }
+}
+
+/// Gives the turn to the next.
+pub(super) fn unlock_flush(keeper: &mut Conn) -> Result<()> {
+    keeper.exec_drop("DO RELEASE_LOCK(?)", (FLUSH_LOCK,)).map_err(from_mysql)
 }
 
 /// Removes databases that runs left behind when they were killed: marked, and no longer locked.

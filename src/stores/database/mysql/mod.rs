@@ -3,12 +3,13 @@
 mod instance;
 mod session;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
 use mysql::prelude::Queryable;
-use mysql::{Conn, Opts};
+use mysql::{Conn, Opts, OptsBuilder};
 
 use self::instance::Instance;
 use self::session::MySession;
@@ -218,6 +219,7 @@ fn caps(options: &Options) -> Caps {
         list: KeyForm::of(options) == KeyForm::Digest,
         one_transaction: Some(view(options)),
         blob_bytes_max: Some(limit(options)),
+        clients: Clients::Server,
         ..Caps::ALL
     }
 }
@@ -321,25 +323,61 @@ struct MySql {
     /// database is in use.
     keeper: Mutex<Conn>,
     database: String,
+    /// Whether another process has opened it.
+    joined: bool,
+    /// Whether a server of ours is used by several processes, which must not flush its log at once.
+    has_company: AtomicBool,
+    /// The socket of a server of ours, wherever that was started.
+    socket: Option<PathBuf>,
     /// Used after everything above is gone.
     host: Host<Instance>,
 }
 
+/// What another process needs to open sessions, beside the candidate's settings, among which is the URL of a server of the user's.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Way {
+    /// The socket of a server of ours.
+    socket: Option<PathBuf>,
+    /// Whether nobody else is there, so that the server was started with what sessions would say of themselves.
+    is_private: bool,
+    database: String,
+}
+
+/// How sessions connect to a server, apart from their database.
+fn opts_for(setup: &Setup, flavour: Flavour, base: OptsBuilder, is_private: bool) -> OptsBuilder {
+    // Said by each connection that a server serves others beside: it is a request more for each.
+    let init = (!is_private).then(|| flavour.of_session(setup.options));
+    base.max_allowed_packet(Some(instance::PACKET_MAX))
+        .tcp_connect_timeout(Some(setup.op_timeout))
+        .read_timeout(Some(setup.op_timeout))
+        .write_timeout(Some(setup.op_timeout))
+        .init(init.into_iter().collect::<Vec<String>>())
+}
+
+/// Connects as the process does that opened it; the database is that process's to make and to remove.
+fn join(setup: &Setup, flavour: Flavour, shape: Shape, invitation: &Invitation) -> Result<Box<dyn Store>> {
+    let way: Way = invitation.read()?;
+    let base = match &way.socket {
+        Some(socket) => instance::opts_of_socket(socket),
+        None => opts_of(setup.options.text("url"))?,
+    };
+    let opts = opts_for(setup, flavour, base, way.is_private).db_name(Some(way.database.clone()));
+    let keeper = Conn::new(opts.clone().read_timeout(None)).map_err(from_mysql)?;
+    let store = MySql::of(setup, flavour, shape, (opts, keeper), way.database, Host::Theirs);
+    Ok(Box::new(MySql { joined: true, has_company: AtomicBool::new(true), socket: way.socket, ..store }))
+}
+
 fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>> {
+    if let Some(invitation) = setup.invitation {
+        return join(setup, flavour, shape, invitation);
+    }
     let host =
         Host::of(setup.options, || Instance::start(setup, flavour), || Instance::shared(setup, flavour))?;
     let base = match host.instance() {
         Some(instance) => instance.opts(),
         None => opts_of(setup.options.text("url"))?,
     };
-    // Said by each connection that a server serves others beside: it is a request more for each.
-    let init = (!host.is_private()).then(|| flavour.of_session(setup.options));
-    let opts = base
-        .max_allowed_packet(Some(instance::PACKET_MAX))
-        .tcp_connect_timeout(Some(setup.op_timeout))
-        .read_timeout(Some(setup.op_timeout))
-        .write_timeout(Some(setup.op_timeout))
-        .init(init.into_iter().collect::<Vec<String>>());
+    let opts = opts_for(setup, flavour, base, host.is_private());
     let mut keeper = Conn::new(opts.clone().read_timeout(None)).map_err(from_mysql)?;
     match &host {
         Host::Theirs => instance::check_server(&mut keeper, flavour, setup)?,
@@ -357,24 +395,8 @@ fn open(setup: &Setup, flavour: Flavour, shape: Shape) -> Result<Box<dyn Store>>
         Mode::Open => instance::find_database(&mut keeper, setup.dir, host.is_theirs())?,
     };
     keeper.select_db(&database).map_err(from_mysql)?;
-    let store = MySql {
-        flavour,
-        shape,
-        protocol: match setup.options.text("protocol") {
-            "text" => Protocol::Text,
-            "procedure" => Protocol::Procedure,
-            _ => Protocol::Prepared,
-        },
-        key_form: KeyForm::of(setup.options),
-        lazy_delete: setup.options.text("delete") == "lazy",
-        durability: setup.durability,
-        limit: limit(setup.options),
-        is_repeatable: view(setup.options) == View::Snapshot,
-        opts: Opts::from(opts.db_name(Some(database.clone()))),
-        keeper: Mutex::new(keeper),
-        database,
-        host,
-    };
+    let store =
+        MySql::of(setup, flavour, shape, (opts.db_name(Some(database.clone())), keeper), database, host);
     if setup.mode == Mode::Create {
         for statement in store.tables(setup.options.text("compression") == "page") {
             store.keeper().query_drop(statement).map_err(from_mysql)?;
@@ -423,6 +445,38 @@ fn is_timeout(error: &mysql::Error) -> bool {
 }
 
 impl MySql {
+    /// One that is reached so, with a connection to its database.
+    fn of(
+        setup: &Setup,
+        flavour: Flavour,
+        shape: Shape,
+        (opts, keeper): (OptsBuilder, Conn),
+        database: String,
+        host: Host<Instance>,
+    ) -> MySql {
+        MySql {
+            flavour,
+            shape,
+            protocol: match setup.options.text("protocol") {
+                "text" => Protocol::Text,
+                "procedure" => Protocol::Procedure,
+                _ => Protocol::Prepared,
+            },
+            key_form: KeyForm::of(setup.options),
+            lazy_delete: setup.options.text("delete") == "lazy",
+            durability: setup.durability,
+            limit: limit(setup.options),
+            is_repeatable: view(setup.options) == View::Snapshot,
+            opts: Opts::from(opts),
+            keeper: Mutex::new(keeper),
+            database,
+            joined: false,
+            has_company: AtomicBool::new(false),
+            socket: host.instance().map(Instance::socket),
+            host,
+        }
+    }
+
     fn keeper(&self) -> MutexGuard<'_, Conn> {
         self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -486,20 +540,33 @@ impl MySql {
     ///
     /// MySQL has a statement for that. MariaDB has the same statement, which writes the log and flushes it only where every
     /// commit is flushed anyway (seen in its system calls): there a marker is committed while commits are flushed. The
-    /// setting is the whole server's, so that one sync goes after the other; what others commit meanwhile is flushed too.
-    /// A server of the user's flushes every commit, or was refused.
+    /// setting is the whole server's, so that one sync goes after the other, by a lock of the server's where another process may
+    /// be at it; what others commit meanwhile is flushed too. A server of the user's flushes every commit, or was refused.
     fn flush_log(&self, connection: &mut Conn) -> Result<()> {
         if self.flavour == Flavour::MySql {
             return connection.query_drop("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS").map_err(from_mysql);
         }
-        if self.host.is_theirs() {
+        if self.socket.is_none() {
             return Ok(());
         }
         let mut keeper = self.keeper();
-        flush_at_commit(&mut keeper, flush_log_at_commit(Durability::EachWrite))?;
+        let has_company = self.has_company.load(Ordering::Relaxed);
+        if has_company {
+            instance::lock_flush(&mut keeper)?;
+        }
+        let flushed = self.commit_flushed(&mut keeper);
+        if has_company {
+            instance::unlock_flush(&mut keeper)?;
+        }
+        flushed
+    }
+
+    /// Commits a marker while commits are flushed.
+    fn commit_flushed(&self, keeper: &mut Conn) -> Result<()> {
+        flush_at_commit(keeper, flush_log_at_commit(Durability::EachWrite))?;
         let committed = keeper.query_drop("UPDATE marker SET count = count + 1");
         // Also after a failure, or every later commit would be flushed.
-        flush_at_commit(&mut keeper, flush_log_at_commit(self.durability))?;
+        flush_at_commit(keeper, flush_log_at_commit(self.durability))?;
         committed.map_err(from_mysql)
     }
 
@@ -547,6 +614,15 @@ impl Store for MySql {
 
     fn reader(&self) -> Result<Box<dyn Session + '_>> {
         Ok(Box::new(Reader(MySession::open_within(self)?)))
+    }
+
+    fn invitation(&self) -> Result<Invitation> {
+        self.has_company.store(true, Ordering::Relaxed);
+        Invitation::of(&Way {
+            socket: self.socket.clone(),
+            is_private: self.host.is_private(),
+            database: self.database.clone(),
+        })
     }
 
     fn open_catalogue(&self) -> Result<()> {
@@ -685,7 +761,7 @@ impl Store for MySql {
     }
 
     fn remove(self: Box<Self>) -> Result<()> {
-        if !self.host.is_private() {
+        if !self.host.is_private() && !self.joined {
             self.keeper().query_drop(format!("DROP DATABASE {}", self.database)).map_err(from_mysql)?;
         }
         self.close()
