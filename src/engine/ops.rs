@@ -1,5 +1,8 @@
 //! Which ops a phase has: lists made from the seed before the clock starts, the same for every store of a round.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -57,6 +60,8 @@ pub struct State {
     pub written: Vec<u64>,
     /// Writes so far.
     pub writes: u64,
+    /// Which client wrote each blob last, by its rank; 0 where there is one client alone.
+    pub writer: Vec<u32>,
 }
 
 impl State {
@@ -72,6 +77,7 @@ impl State {
             is_copy: vec![false; blobs],
             written: vec![0; blobs],
             writes: 0,
+            writer: vec![0; blobs],
         }
     }
 
@@ -90,14 +96,26 @@ impl State {
         (0..self.alive.len() as u32).filter(|id| self.alive[*id as usize] == alive).collect()
     }
 
-    /// What an op that was done has changed.
+    /// What an op that this process has done has changed.
     pub fn apply(&mut self, op: &PlannedOp) {
+        self.apply_by(op, 0);
+    }
+
+    /// What the ops of a job's lists have changed. `client` is whose an op is, by the number of its list and its place there.
+    pub fn apply_lists(&mut self, lists: &[Vec<PlannedOp>], client: impl Fn(usize, usize) -> usize) {
+        for (hand, list) in lists.iter().enumerate() {
+            list.iter().enumerate().for_each(|(place, op)| self.apply_by(op, client(hand, place) as u32));
+        }
+    }
+
+    fn apply_by(&mut self, op: &PlannedOp, client: u32) {
         let id = op.blob as usize;
         match op.kind {
             OpKind::Put | OpKind::Overwrite => {
                 self.alive[id] = true;
                 self.writes += 1;
                 self.written[id] = self.writes;
+                self.writer[id] = client;
                 self.generation[id] = op.generation;
                 self.len[id] = u64::from(op.len);
             }
@@ -228,7 +246,7 @@ pub fn hot_share(lists: &[Vec<PlannedOp>], done: u64, state: &State) -> Option<H
     let is_there = |id: &usize| state.alive[*id] || uses[*id] > 0;
     let mut ids: Vec<usize> = (0..uses.len()).filter(is_there).collect();
     let bytes: u64 = ids.iter().map(|id| state.len[*id]).sum();
-    ids.sort_by_key(|id| std::cmp::Reverse(uses[*id]));
+    ids.sort_by_key(|id| Reverse(uses[*id]));
     let wanted = uses.iter().sum::<u64>() as f64 * HOT_OPS_SHARE;
     let (mut hot, mut hot_bytes, mut had) = (0, 0, 0.0);
     for id in &ids {
@@ -339,6 +357,34 @@ pub fn by_blob(ops: Vec<PlannedOp>, workers: usize) -> Vec<Vec<PlannedOp>> {
 pub fn in_turn(ops: &[PlannedOp], batch: usize, workers: usize) -> Vec<Vec<PlannedOp>> {
     let hand = |worker| ops.chunks(batch).skip(worker).step_by(workers).flatten().copied().collect();
     (0..workers).map(hand).collect()
+}
+
+/// Deals reads anew so that no client reads what it wrote last itself, as IOR's option `-C` does: what its own caches kept of that
+/// would be read from there. `writers` are the clients by blob, and each client has `workers` of the lists. Of the other clients the
+/// one with the fewest ops has a read; which ops there are, and how often, stays as it was.
+pub fn apart_from_writers(lists: &[Vec<PlannedOp>], writers: &[u32], workers: usize) -> Vec<Vec<PlannedOp>> {
+    let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
+    let in_order = (0..longest).flat_map(|place| lists.iter().filter_map(move |list| list.get(place)));
+    let mut hands = vec![Vec::new(); lists.len()];
+    // The clients by how many ops they have.
+    let mut clients: BinaryHeap<Reverse<(usize, usize)>> =
+        (0..lists.len() / workers).map(|client| Reverse((0, client))).collect();
+    for op in in_order {
+        let mut reader = clients.pop();
+        if reader.is_some_and(|Reverse((_, client))| client == writers[op.blob as usize] as usize) {
+            reader = match (clients.pop(), reader) {
+                (Some(other), Some(itself)) => {
+                    clients.push(itself);
+                    Some(other)
+                }
+                (_, itself) => itself,
+            };
+        }
+        let Some(Reverse((ops, client))) = reader else { break };
+        hands[client * workers + ops % workers].push(*op);
+        clients.push(Reverse((ops + 1, client)));
+    }
+    hands
 }
 
 /// Gives every worker a stretch of neighbours, where each op follows from the one before.
@@ -475,7 +521,56 @@ mod tests {
             is_copy: vec![false; blobs],
             written: vec![0; blobs],
             writes: 0,
+            writer: vec![0; blobs],
         }
+    }
+
+    #[test]
+    fn no_client_reads_what_it_wrote_itself_and_every_read_is_done_as_often() {
+        for (clients, workers) in [(2, 1), (2, 3), (3, 2), (4, 1), (7, 2)] {
+            let hands = clients * workers;
+            let mut state = state(840, false);
+            let of = |kind, order, ops, seed, state: &State| {
+                lists(&load(&[(kind, 1.0)], order), state, ops, 1, Deal::Own(hands), seed)
+            };
+            let puts = of(OpKind::Put, Order::Sequential, 840, 1, &state);
+            state.apply_lists(&puts, |hand, _| hand / workers);
+            // Whoever overwrites a blob has written it last.
+            let overwrites = of(OpKind::Overwrite, Order::Once, 420, 2, &state);
+            let changes = overwrites.iter().enumerate().any(|(hand, list)| {
+                list.iter().any(|op| state.writer[op.blob as usize] as usize != hand / workers)
+            });
+            assert!(changes);
+            state.apply_lists(&overwrites, |hand, _| hand / workers);
+            for (order, ops) in [(Order::Once, 840), (Order::Uniform, 2000), (Order::Once, 3)] {
+                let dealt = of(OpKind::Get, order, ops, 3, &state);
+                let own = |lists: &[Vec<PlannedOp>]| {
+                    let of_hand = |(hand, list): (usize, &Vec<PlannedOp>)| {
+                        let is_own =
+                            |op: &&PlannedOp| state.writer[op.blob as usize] as usize == hand / workers;
+                        list.iter().filter(is_own).count()
+                    };
+                    lists.iter().enumerate().map(of_hand).sum::<usize>()
+                };
+                let anew = apart_from_writers(&dealt, &state.writer, workers);
+                assert!(ops < 10 || own(&dealt) > ops as usize / (2 * clients), "{}", own(&dealt));
+                assert_eq!((anew.len(), own(&anew)), (hands, 0), "{clients} clients");
+                let sorted = |lists: &[Vec<PlannedOp>]| {
+                    let mut blobs: Vec<u32> = lists.iter().flatten().map(|op| op.blob).collect();
+                    blobs.sort_unstable();
+                    blobs
+                };
+                assert_eq!(sorted(&anew), sorted(&dealt));
+                // Two can only swap: there one has as many as the other wrote.
+                let most =
+                    anew.iter().map(Vec::len).max().unwrap() - anew.iter().map(Vec::len).min().unwrap();
+                assert!(most <= if clients == 2 { ops as usize / 8 + 3 } else { 2 }, "{clients}: {most}");
+            }
+        }
+        // One alone reads its own.
+        let reads =
+            lists(&load(&[(OpKind::Get, 1.0)], Order::Once), &state(10, true), 10, 1, Deal::Own(2), 1);
+        assert_eq!(apart_from_writers(&reads, &[0; 10], 2).iter().flatten().count(), 10);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 
-use super::super::ops::{Deal, PlannedOp, left_out, lists};
+use super::super::ops::{Deal, PlannedOp, apart_from_writers, left_out, lists};
 use super::super::visitor::phases::open_loop;
 use super::super::visitor::{Done, Outcome, UploadDesk, Visitor};
 use super::super::workers::crew::{Crew, Job, Open};
@@ -11,7 +11,7 @@ use super::{Asked, Forecast, Work};
 use crate::host::machine;
 use crate::judge::SHORT_SECONDS;
 use crate::plan::{
-    CacheState, Class, Length, Load, OPS, OpKind, Part, Phase, Plan, RangeRule, StandardPhase, Use,
+    CacheState, Class, Length, Load, OPS, OpKind, Order, Part, Phase, Plan, RangeRule, StandardPhase, Use,
 };
 use crate::result::{CacheProof, FixedLength};
 use crate::rules::READ_SECONDS_MIN;
@@ -209,7 +209,10 @@ impl Visitor<'_> {
         let rate = load.rate.or(plan.rate).filter(|_| !phase.is_fill());
         let deal = if rate.is_some() { Deal::Shared } else { Deal::Own(hands) };
         let batch = plan.batch_of(load);
-        let lists = lists(load, &self.state, length.ops, batch, deal, seed);
+        let mut lists = lists(load, &self.state, length.ops, batch, deal, seed);
+        if self.reads_are_dealt_anew(load) && rate.is_none() {
+            lists = apart_from_writers(&lists, &self.state.writer, workers);
+        }
         let ops: u64 = lists.iter().map(|list| list.len() as u64).sum();
         if load.puts_all() {
             self.put_singly(load, left_out(&lists, &self.state))?;
@@ -243,7 +246,11 @@ impl Visitor<'_> {
         };
         let mut round = self.new_round(seed);
         round.hot = self.hot(load, &job.lists, tally.blobs);
-        job.lists.iter().flatten().for_each(|op| self.state.apply(op));
+        self.state.apply_lists(&job.lists, |hand, place| match rate {
+            // They take turns on one schedule.
+            Some(_) => place / batch % plan.clients,
+            None => hand / workers,
+        });
         round.seconds = tally.seconds(hands);
         round.clients = clients;
         round.bytes = tally.bytes;
@@ -253,6 +260,14 @@ impl Visitor<'_> {
         }
         round.open = rate.map(|rate| open_loop(rate, &tally));
         self.measured(round, &tally, &meter)
+    }
+
+    /// Whether each read goes to a client that did not write its blob. Neighbours stay together, and which blobs are popular is no
+    /// client's own: those reads are dealt as they come.
+    fn reads_are_dealt_anew(&self, load: &Load) -> bool {
+        let plan = self.plan();
+        let order = matches!(load.order, Order::Once | Order::Uniform);
+        plan.clients > 1 && self.caps().contents && order && load.only_reads() && plan.batch_of(load) == 1
     }
 
     /// Puts what makes no whole batch, off every clock, and settles it, so that nothing of it is left to the phase.
