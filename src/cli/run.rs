@@ -163,6 +163,9 @@ pub struct Flags {
     /// workers' half
     #[arg(long, help_heading = "Machine")]
     pin_apart: bool,
+    /// Of stores that several clients cannot share, each client has one of its own, with all blobs in it (see docs/many.md)
+    #[arg(long, help_heading = "Machine")]
+    each_rank: bool,
     /// Print the tables of all phases, the answer in words and all warnings too, and not only what to do
     #[arg(long, help_heading = "Results")]
     pub tables: bool,
@@ -389,8 +392,13 @@ pub fn resumed(dir: &Path, clients: Option<&Clients>) -> Result<Job> {
 /// The plan of a run that so many do together. An error where they cannot.
 fn of_clients(mut plan: Plan, clients: Option<&Clients>) -> Result<Plan> {
     if let Some(clients) = clients {
-        clients.check(&plan)?;
         plan.clients = clients.count();
+        clients.check(&plan)?;
+    }
+    if plan.each_rank && plan.clients == 1 {
+        bail!(
+            "`--each-rank` is for several clients, and this is one: start it with `mpirun -n N`, or leave it out"
+        );
     }
     Ok(plan)
 }
@@ -702,6 +710,9 @@ impl Flags {
         }
         if self.pin_apart {
             text.pin_apart = Some(true);
+        }
+        if self.each_rank {
+            text.each_rank = Some(true);
         }
     }
 

@@ -87,6 +87,21 @@ impl State {
         self.is_copy = content_keys.iter().map(|key| !known.insert(key.hex)).collect();
     }
 
+    /// The puts and deletes that make this one of another.
+    pub fn changes_to(&self, other: &State) -> Vec<PlannedOp> {
+        let change = |id: usize| {
+            let (len, generation) = (other.len[id] as u32, other.generation[id]);
+            let op = |kind| PlannedOp { blob: id as u32, kind, len, generation, offset: 0 };
+            let is_same = self.len[id] == other.len[id] && self.generation[id] == generation;
+            match (self.alive[id], other.alive[id]) {
+                (true, false) => Some(op(OpKind::Delete)),
+                (is_there, true) => (!is_there || !is_same).then(|| op(OpKind::Put)),
+                (false, false) => None,
+            }
+        };
+        (0..self.alive.len()).filter_map(change).collect()
+    }
+
     /// Bytes of the blobs that are there.
     pub fn live_bytes(&self) -> u64 {
         self.len.iter().zip(&self.alive).filter(|(_, alive)| **alive).map(|(len, _)| len).sum()
@@ -571,6 +586,21 @@ mod tests {
         let reads =
             lists(&load(&[(OpKind::Get, 1.0)], Order::Once), &state(10, true), 10, 1, Deal::Own(2), 1);
         assert_eq!(apart_from_writers(&reads, &[0; 10], 2).iter().flatten().count(), 10);
+    }
+
+    #[test]
+    fn what_changed_beside_a_store_makes_it_the_same() {
+        let (mut before, mut after) = (state(6, true), state(6, true));
+        let change = |blob: u32, kind, generation| PlannedOp { blob, kind, len: 7, generation, offset: 0 };
+        before.apply(&change(5, OpKind::Delete, 0));
+        [change(1, OpKind::Delete, 0), change(2, OpKind::Overwrite, 1), change(3, OpKind::Overwrite, 2)]
+            .iter()
+            .for_each(|op| after.apply(op));
+        let changes = before.changes_to(&after);
+        assert_eq!(changes.iter().map(|op| op.blob).collect::<Vec<u32>>(), [1, 2, 3, 5]);
+        changes.iter().for_each(|op| before.apply(op));
+        assert_eq!(before.changes_to(&after), []);
+        assert_eq!((before.alive, before.generation), (after.alive, after.generation));
     }
 
     #[test]

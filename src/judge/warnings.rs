@@ -31,6 +31,7 @@ pub fn from_figures(plan: &Design, result: &RunResult) -> Vec<Warning> {
     warnings.extend(cold(result));
     warnings.extend(attempts(result));
     warnings.extend(slow_clients(result));
+    warnings.extend(one_for_each_client(result));
     warnings.extend(put_off(result));
     warnings.extend(caught_up(result));
     warnings.extend(compared_in_caches(result));
@@ -221,6 +222,13 @@ fn slow_clients(result: &RunResult) -> Vec<Warning> {
         Some(Warning::SlowClient { client: rank, share: least, places })
     };
     result.clients.iter().filter_map(|client| slow(client.rank)).collect()
+}
+
+/// Stores that clients did not share.
+fn one_for_each_client(result: &RunResult) -> Option<Warning> {
+    let own = result.candidates.iter().filter(|candidate| candidate.is_one_for_each_client);
+    let stores: Vec<String> = own.map(|candidate| candidate.store.clone()).collect();
+    (!stores.is_empty()).then(|| Warning::OneForEachClient { clients: result.clients.len(), stores })
 }
 
 fn open_loops(result: &RunResult) -> Option<Warning> {

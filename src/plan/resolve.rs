@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use super::candidates::{Candidate, Missing, Sets, candidates_on, check_selector};
 use super::text::{Design, Member, OneOrMany, Phase, PlanText, StandardPhase, default_stores};
 use crate::corpus::CorpusId;
-use crate::store::{Adapter, Options};
+use crate::store::{Adapter, Clients, Kind, Options};
 
 /// A cache of so many times the blobs holds them with all that a store keeps beside them.
 const CACHE_ENOUGH_TIMES: f64 = 1.5;
@@ -52,6 +52,14 @@ impl Plan {
     /// Whether it is about pages that a browser loads: what is asked of them is not what is asked of stores.
     pub fn shows_pages(&self) -> bool {
         self.candidates.iter().all(Candidate::shows_pages)
+    }
+
+    /// Whether each of several clients has a store of this candidate's of its own: it was asked for, and the store is a library that
+    /// has its files alone.
+    pub fn is_one_for_each_client(&self, candidate: &Candidate) -> bool {
+        let is_alone = || matches!((candidate.adapter.caps)(&candidate.options).clients, Clients::One(_));
+        let is_library = [Kind::Embedded, Kind::Technique, Kind::Baseline].contains(&candidate.adapter.kind);
+        self.each_rank && self.clients > 1 && is_library && !candidate.traits().has_process && is_alone()
     }
 
     /// Whether all reads of a worker of this candidate are one transaction in a phase: where the phase says so, or the candidate

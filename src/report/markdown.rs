@@ -157,6 +157,9 @@ fn command(plan: &PlanText) -> Option<String> {
     if plan.pin_apart == Some(true) {
         command += " --pin-apart";
     }
+    if plan.each_rank == Some(true) {
+        command += " --each-rank";
+    }
     Some(command)
 }
 

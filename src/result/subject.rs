@@ -98,6 +98,9 @@ pub struct CandidateResult {
     /// The class that was set for it alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_durability: Option<Durability>,
+    /// Each of several clients had one of its own, with all blobs in it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_one_for_each_client: bool,
     /// How its reads are grouped where a phase does not say, if not each by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transaction: Option<Transaction>,

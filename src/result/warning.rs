@@ -358,6 +358,13 @@ pub enum Warning {
         /// Where.
         places: Vec<Where>,
     },
+    /// Each of several clients had a store of its own: rates are the sum of so many stores side by side.
+    OneForEachClient {
+        /// How many.
+        clients: usize,
+        /// The candidates.
+        stores: Vec<String>,
+    },
     /// Distance was made by delaying.
     Distance,
     /// All ops of a phase ask for one blob.
@@ -469,6 +476,7 @@ impl Warning {
             | Warning::Retries { .. }
             | Warning::CacheMisses { .. }
             | Warning::SlowClient { .. }
+            | Warning::OneForEachClient { .. }
             | Warning::CaughtUp { .. }
             | Warning::ReadsMore { .. }
             | Warning::Drift { .. } => Weight::Limits,

@@ -117,6 +117,11 @@ fn of_run(warning: &Warning) -> Option<String> {
         Warning::Budget { corpus_share, rounds, cold_is_short, beyond_seconds } => {
             of_budget(*corpus_share, rounds.as_ref(), *cold_is_short, *beyond_seconds)
         }
+        Warning::OneForEachClient { clients, stores } => format!(
+            "Each of {clients} clients had a store of its own with all blobs, and their rates are added up: {}. It says nothing of one \
+             store that {clients} clients share.",
+            stores.join(", ")
+        ),
         Warning::BudgetSpent { rounds } => format!(
             "The budget was spent after {}: the machine was slower than in the pilot.",
             counted(*rounds, "round")

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use super::Introduction;
-use crate::plan::{Candidate, Plan, class_of};
+use crate::plan::{Candidate, Phase, Plan, class_of};
 use crate::store::{Clients, Kind};
 
 /// Refuses a plan that these processes cannot do together.
@@ -26,6 +26,16 @@ pub(super) fn plan(plan: &Plan, all: &[Introduction]) -> Result<()> {
             candidate.label
         );
     }
+    if let Some(candidate) = plan.candidates.iter().find(|known| plan.is_one_for_each_client(known)) {
+        if let Some(phase) = plan.phases.iter().find(|phase| offers_a_rate(plan, phase)) {
+            bail!(
+                "a rate is offered to one store, and with `--each-rank` each of {clients} clients has a `{}` of its own: leave out --rate \
+                 and `{}`",
+                candidate.label,
+                phase.id
+            );
+        }
+    }
     let why = |candidate| why_alone(plan, candidate);
     let alone: Vec<String> = plan.candidates.iter().filter_map(why).collect();
     if !alone.is_empty() {
@@ -35,7 +45,12 @@ pub(super) fn plan(plan: &Plan, all: &[Introduction]) -> Result<()> {
             true => "name others with --stores".to_owned(),
             false => format!("of this plan these can be: --stores {}", some.join(",")),
         };
-        bail!("{clients} clients cannot share {}; {others}", alone.join("; "));
+        let each =
+            match plan.candidates.iter().any(|candidate| why(candidate).is_some() && is_library(candidate)) {
+                true => ", or give each client one of its own where it is a library, with --each-rank",
+                false => "",
+            };
+        bail!("{clients} clients cannot share {}; {others}{each}", alone.join("; "));
     }
     let [first, others @ ..] = all else { return Ok(()) };
     let Some(far) = others.iter().find(|other| !other.whereabouts.reaches_its_loopback(&first.whereabouts))
@@ -55,6 +70,16 @@ pub(super) fn plan(plan: &Plan, all: &[Introduction]) -> Result<()> {
     }
 }
 
+/// Whether a phase offers a rate: its ops are due at times of one schedule.
+fn offers_a_rate(plan: &Plan, phase: &Phase) -> bool {
+    let rate = phase.load().and_then(|load| load.rate).or(plan.rate).filter(|_| !phase.is_fill());
+    rate.is_some() || phase.climbs()
+}
+
+fn is_library(candidate: &Candidate) -> bool {
+    [Kind::Embedded, Kind::Technique].contains(&candidate.adapter.kind)
+}
+
 fn caps(candidate: &Candidate) -> crate::store::Caps {
     (candidate.adapter.caps)(&candidate.options)
 }
@@ -65,6 +90,9 @@ fn why_alone(plan: &Plan, candidate: &Candidate) -> Option<String> {
         let of_phases = plan.phases.iter().filter(|phase| phase.writes());
         of_phases.into_iter().any(|phase| class_of(candidate, phase.class, plan.durability) == class)
     };
+    if plan.is_one_for_each_client(candidate) {
+        return None;
+    }
     let why = match caps(candidate).clients {
         Clients::One(why) => why,
         Clients::ServerBut(class, why) if is_in(class) => why,

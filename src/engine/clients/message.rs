@@ -25,6 +25,8 @@ pub(super) enum Order {
     Prepare { plan: String, candidates: Vec<CandidateResult>, dir: PathBuf, sign: String },
     /// A job to get ready for.
     Work(Box<Task>),
+    /// Compare what is in the store of your own, if that is wanted, and remove it.
+    Leave { compares: bool },
     /// What time is it?
     Ping,
     /// All are ready: begin at this moment of your own clock.
@@ -50,6 +52,8 @@ pub(super) enum Answer {
     Pong { now: u64, wall: i64 },
     /// What its workers counted.
     Done(Box<Report>),
+    /// Its own store is gone; so many blobs were compared before.
+    Left { verified: u64 },
 }
 
 /// Who somebody is.
@@ -108,8 +112,19 @@ pub(super) struct Task {
     first_apart: bool,
     /// How many ops each list has; they come behind.
     lists: Vec<usize>,
-    /// How many puts come behind those: what a store of its own must hold before.
+    /// How many ops come behind those: what a store of its own lacks before.
     stock: usize,
+    /// Present where each client has a store of its own for the whole visit.
+    pub(super) own: Option<OwnStore>,
+}
+
+/// What is to be known of a store of one's own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct OwnStore {
+    /// Whether every blob is read before: rank 0's store is warm as well.
+    pub(super) is_warm: bool,
+    /// Whether it settles after the job, as rank 0's does.
+    pub(super) settles: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -131,6 +146,7 @@ impl Task {
         opening: &Opening,
         (corpus, blobs): (usize, u64),
         (workers, one_transaction): (usize, bool),
+        own: Option<OwnStore>,
     ) -> Task {
         let sent = |open: Open| SentOpen {
             arrivals: open.arrivals,
@@ -158,6 +174,7 @@ impl Task {
             first_apart: job.first_apart,
             lists: job.lists.iter().map(Vec::len).collect(),
             stock: stock.len(),
+            own,
         }
     }
 

@@ -6,17 +6,19 @@
 
 mod check;
 mod message;
+mod own;
 mod serve;
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use xxhash_rust::xxh3::Xxh3;
 
 pub use self::message::Introduction;
-use self::message::{Answer, Opening, Order, Report, Task, ops_as_bytes, read, written};
+use self::message::{Answer, Opening, Order, OwnStore, Report, Task, ops_as_bytes, read, written};
 pub use self::serve::Served;
 use super::ops::{PlannedOp, State};
 use super::resources::Meter;
@@ -44,6 +46,8 @@ const PINGS: u32 = 8;
 const SPIN_BETWEEN_PINGS: Duration = Duration::from_millis(3);
 /// From the agreement to the instant: longer than the messages take, and than reading the counters of the machine.
 const LEAD: Duration = Duration::from_millis(10);
+/// And for each of the others as much more as a message to it may take, one after the other.
+const LEAD_OF_EACH: Duration = Duration::from_micros(50);
 
 /// The other processes, as rank 0 has them.
 #[derive(Debug)]
@@ -52,6 +56,8 @@ pub struct Clients {
     introductions: Vec<Introduction>,
     /// Why one of them is not to be reckoned with any more.
     lost: Mutex<Option<String>>,
+    /// What the others' own stores hold, where each has one for the visit under way, and the directory of rank 0's.
+    own: Mutex<Option<(PathBuf, State)>>,
     never: AtomicBool,
 }
 
@@ -69,6 +75,8 @@ pub struct Shared<'a> {
     pub corpus: &'a Corpus,
     /// What it holds before the job.
     pub state: &'a State,
+    /// Where each client has a store of its own for the whole visit: whether rank 0's is warm.
+    pub own: Option<bool>,
 }
 
 /// An instant that was agreed on, and what is known of each client's clock: its offset and by how much that may be wrong, in
@@ -109,7 +117,7 @@ impl Clients {
             );
             introductions.push(introduction);
         }
-        Ok(Clients { post, introductions, lost: Mutex::default(), never })
+        Ok(Clients { post, introductions, lost: Mutex::default(), own: Mutex::default(), never })
     }
 
     /// How many processes there are, this one included.
@@ -196,13 +204,18 @@ impl Clients {
             bail!("{lost}");
         }
         let opening = shared.opening(crew.store)?;
-        let stock = if shared.way == Way::Each { stock(shared.state) } else { Vec::new() };
-        stock_up(crew.store, shared.corpus, &stock)?;
-        let part = |rank: usize| part_of(job, crew.workers, Slice { index: rank, of: self.count() });
+        let stock = self.stock_for(crew.store, shared)?;
+        let own = shared.own.map(|is_warm| OwnStore { is_warm, settles: job.writes() });
+        let part = |rank: usize| match own {
+            // Each does all of it in its own.
+            Some(_) => job.clone(),
+            None => part_of(job, crew.workers, Slice { index: rank, of: self.count() }),
+        };
         for rank in self.others() {
             let part = part(rank);
             let corpus = (shared.corpus_index, shared.corpus.blobs());
-            let task = Task::of(&part, &stock, &opening, corpus, (crew.workers, crew.one_transaction));
+            let hands = (crew.workers, crew.one_transaction);
+            let task = Task::of(&part, &stock, &opening, corpus, hands, own.clone());
             let ops = ops_as_bytes(part.lists.iter().flatten().chain(&stock));
             self.tell(rank, &Order::Work(Box::new(task)), &ops)?;
         }
@@ -222,7 +235,55 @@ impl Clients {
         let own = own?.remove(0);
         let agreed = appointment.agreed.into_inner().unwrap_or_else(PoisonError::into_inner);
         let agreed = agreed.context("nothing was agreed on")?;
+        if let Some((_, held)) = &mut *self.own_stores() {
+            job.lists.iter().flatten().for_each(|op| held.apply(op));
+        }
         add_up(own, meters[0].used().process_ns, reports?, &agreed)
+    }
+
+    fn own_stores(&self) -> MutexGuard<'_, Option<(PathBuf, State)>> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the others' stores lack before a job. A null store of rank 0's is given what others put, too.
+    fn stock_for(&self, store: &dyn Store, shared: &Shared<'_>) -> Result<serve::Stock> {
+        if shared.own.is_some() {
+            let mut own = self.own_stores();
+            let (_, held) = match &mut *own {
+                Some(held) if held.0 == shared.setup.dir => held,
+                none => none.insert((shared.setup.dir.to_owned(), State::empty(shared.corpus))),
+            };
+            let changes = held.changes_to(shared.state);
+            held.clone_from(shared.state);
+            return Ok(changes);
+        }
+        let stock = if shared.way == Way::Each { stock(shared.state) } else { Vec::new() };
+        stock_up(store, shared.corpus, &stock)?;
+        Ok(stock)
+    }
+
+    /// Has the others remove the stores of their own, where they have some; before that they compare every blob, if that is wanted.
+    /// Returns how many were compared.
+    pub fn leave(&self, compares: bool) -> Result<u64> {
+        if self.own_stores().take().is_none() || self.lost().is_some() {
+            return Ok(0);
+        }
+        self.others().try_for_each(|rank| self.tell(rank, &Order::Leave { compares }, &[]))?;
+        let (mut all, mut first) = (0, None);
+        for rank in self.others() {
+            match self.hear(rank, READY_PATIENCE, &self.never)? {
+                Answer::Left { verified } => all += verified,
+                Answer::Cannot(why) => drop(first.get_or_insert(anyhow!("{}: {why}", self.name(rank)))),
+                other => bail!("{} says {other:?}", self.name(rank)),
+            }
+        }
+        first.map_or(Ok(all), Err)
+    }
+
+    /// How many of them share the processors and the memory of rank 0's host.
+    pub fn on_host_of_rank_0(&self) -> usize {
+        let first = &self.introductions[0].whereabouts;
+        self.introductions.iter().filter(|other| other.whereabouts.is_same_kernel(first)).count()
     }
 
     /// What every other client has counted, or why one has not. All are heard, whatever the first of them says.
@@ -319,6 +380,7 @@ impl Shared<'_> {
     fn opening(&self, store: &dyn Store) -> Result<Opening> {
         let setup = &self.setup;
         let invitation: Option<Invitation> = match self.way {
+            _ if self.own.is_some() => None,
             Way::Each => None,
             Way::One(why) => bail!("`{}` is for one client: {why}", self.adapter),
             Way::Server | Way::ServerBut(..) | Way::Directory => Some(store.invitation()?),
@@ -362,7 +424,7 @@ fn stock(state: &State) -> serve::Stock {
     there.map(put).collect()
 }
 
-/// Puts blobs, off every clock.
+/// Puts and deletes blobs, off every clock.
 fn stock_up(store: &dyn Store, corpus: &Corpus, stock: &[PlannedOp]) -> Result<()> {
     if stock.is_empty() {
         return Ok(());
@@ -370,8 +432,13 @@ fn stock_up(store: &dyn Store, corpus: &Corpus, stock: &[PlannedOp]) -> Result<(
     let mut session = store.session()?;
     let mut room = Vec::new();
     for op in stock {
+        let key = &corpus.keys[op.blob as usize];
+        if op.kind == OpKind::Delete {
+            session.delete(key)?;
+            continue;
+        }
         let blob = corpus.contents.blob(u64::from(op.blob), op.generation, u64::from(op.len), &mut room);
-        session.put(&corpus.keys[op.blob as usize], blob)?;
+        session.put(key, blob)?;
     }
     Ok(())
 }
@@ -464,7 +531,8 @@ impl Meeting<'_> {
             .others()
             .map(|rank| self.clients.look_at_clock(rank, self.clock, self.stop))
             .collect::<Result<_>>()?;
-        let instant = self.clock.now() + LEAD.as_nanos() as u64;
+        let lead = LEAD + LEAD_OF_EACH * seen.len() as u32;
+        let instant = self.clock.now() + lead.as_nanos() as u64;
         for (rank, seen) in self.clients.others().zip(&seen) {
             let theirs = instant.wrapping_add_signed(seen.offset_ns);
             self.clients.tell(rank, &Order::Begin(theirs), &[])?;

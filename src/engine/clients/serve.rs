@@ -12,12 +12,13 @@ use super::super::resources::{Idle, Meter};
 use super::super::workers::clock::Clock;
 use super::super::workers::crew::{Appointment, Crew, Job};
 use super::message::{Answer, Introduction, Opening, Order, Report, Task, read, written};
+use super::own::Own;
 use super::{SPIN_BETWEEN_PINGS, digest_of, stock_up};
 use crate::corpus::Corpus;
 use crate::host::ranks::{Post, SPIN, wait};
 use crate::plan::PlanText;
 use crate::result::CandidateResult;
-use crate::store::{Common, Mode, Options, Setup, Store};
+use crate::store::{Adapter, Caps, Common, Mode, Options, Setup, Store};
 use crate::stores;
 
 /// Rank 0 may fill and compare for hours between two orders.
@@ -42,6 +43,7 @@ impl<C: Clock> Served<'_, C> {
     pub fn serve(&self) -> Result<()> {
         self.say(&Answer::Here(self.introduction.clone()))?;
         let mut corpora = Vec::new();
+        let mut own: Option<Own> = None;
         let mut spin = SPIN;
         loop {
             let message = self.hear(spin)?;
@@ -61,11 +63,22 @@ impl<C: Clock> Served<'_, C> {
                     Err(error) => self.say(&Answer::Cannot(format!("{error:#}")))?,
                 },
                 (Order::Work(task), ops) => {
-                    let answer = match self.work(&corpora, &task, ops) {
+                    let answer = match self.work(&corpora, &task, ops, &mut own) {
                         Ok(report) => Answer::Done(Box::new(report)),
                         Err(error) => Answer::Cannot(format!("{error:#}")),
                     };
                     self.say(&answer)?;
+                    if let (Some(own), true) = (&own, task.own.as_ref().is_some_and(|own| own.settles)) {
+                        // As rank 0's does now. What fails there is found when the blobs are compared.
+                        own.settle().ok();
+                    }
+                }
+                (Order::Leave { compares }, _) => {
+                    let left = own.take().map_or(Ok(0), |own| own.leave(compares));
+                    self.say(&left.map_or_else(
+                        |error| Answer::Cannot(format!("{error:#}")),
+                        |verified| Answer::Left { verified },
+                    ))?;
                 }
                 (Order::Begin(_) | Order::GiveUp, _) => {
                     bail!("rank 0 says when to begin, and there is no job")
@@ -75,9 +88,9 @@ impl<C: Clock> Served<'_, C> {
     }
 
     /// Its part of a job. However that ends, rank 0 has been told whether it was ready, and has said what becomes of it.
-    fn work(&self, corpora: &[Corpus], task: &Task, ops: &[u8]) -> Result<Report> {
+    fn work(&self, corpora: &[Corpus], task: &Task, ops: &[u8], own: &mut Option<Own>) -> Result<Report> {
         let appointment = Kept { served: self, instant: Mutex::new(None), is_asked: AtomicBool::new(false) };
-        let outcome = self.counted(corpora, task, ops, &appointment);
+        let outcome = self.counted(corpora, task, ops, &appointment, own);
         if let Err(error) = &outcome
             && !appointment.is_asked.load(Ordering::SeqCst)
         {
@@ -93,34 +106,52 @@ impl<C: Clock> Served<'_, C> {
         task: &Task,
         ops: &[u8],
         appointment: &Kept<'_, C>,
+        own: &mut Option<Own>,
     ) -> Result<Report> {
         let whole = corpora.get(task.corpus).context("a corpus that was never announced")?;
         let corpus = whole.part(task.blobs);
         let (job, stock) = task.job(ops)?;
-        let common = Common::new(task.opening.dir.clone());
-        let store = joined(&task.opening, &common)?;
         let mut meters = [Meter::new(None, Idle::default())];
-        let tally = {
+        let crew = |store| self.crew(store, &corpus, task, appointment);
+        let tally = if let Some(how) = &task.own {
+            let own = Own::ready(own, self.post.rank(), &task.opening, &corpus)?;
+            own.prepare(&stock, how.is_warm)?;
+            let tally = self.done(&crew(own.store()?), &job, &mut meters)?;
+            own.apply(&job);
+            tally
+        } else {
+            let common = Common::new(task.opening.dir.clone());
+            let store = joined(&task.opening, &common)?;
             stock_up(store.as_ref(), &corpus, &stock)?;
-            let crew = Crew {
-                clock: self.clock,
-                store: store.as_ref(),
-                keys: &corpus.keys,
-                contents: &corpus.contents,
-                workers: task.workers,
-                stranger: None,
-                uploads: None,
-                one_transaction: task.one_transaction,
-                apart: None,
-                appointment: Some(appointment),
-                stop: self.stop,
-            };
-            self.done(&crew, &job, &mut meters)?
+            let tally = self.done(&crew(store.as_ref()), &job, &mut meters)?;
+            store.close().context("leaving the store failed")?;
+            tally
         };
-        store.close().context("leaving the store failed")?;
         let instant = *appointment.instant.lock().unwrap_or_else(PoisonError::into_inner);
         let instant = instant.context("it never began")?;
         Ok(Report { tally: tally.sent(instant)?, process_cpu_ns: meters[0].used().process_ns })
+    }
+
+    fn crew<'c>(
+        &'c self,
+        store: &'c dyn Store,
+        corpus: &'c Corpus,
+        task: &Task,
+        appointment: &'c Kept<'_, C>,
+    ) -> Crew<'c, C> {
+        Crew {
+            clock: self.clock,
+            store,
+            keys: &corpus.keys,
+            contents: &corpus.contents,
+            workers: task.workers,
+            stranger: None,
+            uploads: None,
+            one_transaction: task.one_transaction,
+            apart: None,
+            appointment: Some(appointment),
+            stop: self.stop,
+        }
     }
 
     fn done(
@@ -166,7 +197,7 @@ impl<C: Clock> Kept<'_, C> {
                 }
                 Order::Begin(instant) => return Ok(Some(instant)),
                 Order::GiveUp => return Ok(None),
-                Order::Prepare { .. } | Order::Work(_) | Order::End => {
+                Order::Prepare { .. } | Order::Work(_) | Order::Leave { .. } | Order::End => {
                     bail!("rank 0 says something else than when to begin")
                 }
             }
@@ -192,31 +223,46 @@ fn prepared(plan: &str, candidates: &[CandidateResult]) -> Result<Vec<Corpus>> {
 
 /// Opens a store that another process has opened, or one of its own.
 fn joined(opening: &Opening, common: &Common) -> Result<Box<dyn Store>> {
-    let adapter = stores::adapters().find(|adapter| adapter.name == opening.adapter);
-    let adapter =
-        adapter.with_context(|| format!("this program was built without the store `{}`", opening.adapter))?;
-    let options = Options::new(opening.options.clone());
-    let setup = Setup {
-        dir: Path::new(&opening.dir),
-        common,
-        mode: if opening.invitation.is_some() { Mode::Open } else { Mode::Create },
-        durability: opening.durability,
-        cache_bytes: opening.cache_bytes,
-        fits: opening.fits,
-        blob_bytes_max: opening.blob_bytes_max,
-        store_bytes_max: opening.store_bytes_max,
-        keys_max: opening.keys_max,
-        workers: opening.workers,
-        op_timeout: opening.op_timeout,
-        options: &options,
-        invitation: opening.invitation.as_ref(),
-    };
+    let mode = if opening.invitation.is_some() { Mode::Open } else { Mode::Create };
+    let clients = opening.caps()?.clients;
     ensure!(
-        setup.invitation.is_some() || (adapter.caps)(&options).clients == crate::store::Clients::Each,
+        opening.invitation.is_some() || clients == crate::store::Clients::Each,
         "`{}` is not to be opened twice",
-        adapter.name
+        opening.adapter
     );
-    Ok((adapter.open)(&setup)?)
+    opening.open(&opening.dir, common, mode)
+}
+
+impl Opening {
+    fn adapter(&self) -> Result<&'static Adapter> {
+        let adapter = stores::adapters().find(|adapter| adapter.name == self.adapter);
+        adapter.with_context(|| format!("this program was built without the store `{}`", self.adapter))
+    }
+
+    pub(super) fn caps(&self) -> Result<Caps> {
+        Ok((self.adapter()?.caps)(&Options::new(self.options.clone())))
+    }
+
+    /// Opens what it says, in a directory.
+    pub(super) fn open(&self, dir: &Path, common: &Common, mode: Mode) -> Result<Box<dyn Store>> {
+        let options = Options::new(self.options.clone());
+        let setup = Setup {
+            dir,
+            common,
+            mode,
+            durability: self.durability,
+            cache_bytes: self.cache_bytes,
+            fits: self.fits,
+            blob_bytes_max: self.blob_bytes_max,
+            store_bytes_max: self.store_bytes_max,
+            keys_max: self.keys_max,
+            workers: self.workers,
+            op_timeout: self.op_timeout,
+            options: &options,
+            invitation: self.invitation.as_ref(),
+        };
+        Ok((self.adapter()?.open)(&setup)?)
+    }
 }
 
 /// What a store of its own must hold before a job, as ops.

@@ -175,7 +175,7 @@ fn done_with(
         appointment: None,
         stop: &stop,
     };
-    let shared = Shared { setup, adapter: "null", way: Way::Each, corpus_index, corpus, state };
+    let shared = Shared { setup, adapter: "null", way: Way::Each, corpus_index, corpus, state, own: None };
     clients.run(crew, &shared, job, &mut [Meter::new(None, Idle::default())])
 }
 
@@ -325,4 +325,139 @@ fn what_can_be_shared_is_said_by_the_stores_and_invitations_follow() {
         }
     }
     assert!(shared > 5);
+}
+
+/// What rank 0 has sent to all others of a phase, and heard of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Traffic {
+    sent: u64,
+    sent_bytes: u64,
+    heard: u64,
+    heard_bytes: u64,
+}
+
+/// Others that answer at once, so that what a phase takes is rank 0's own part of it.
+struct Scripted {
+    ranks: usize,
+    clock: HostClock,
+    /// What each of them says when it is done.
+    report: Vec<u8>,
+    answers: Mutex<HashMap<usize, std::collections::VecDeque<Vec<u8>>>>,
+    traffic: std::sync::Arc<Mutex<Traffic>>,
+}
+
+impl Scripted {
+    fn of(ranks: usize, report: Report) -> Scripted {
+        let here = written(&Answer::Here(introduction()), &[]).unwrap();
+        let report = written(&Answer::Done(Box::new(report)), &[]).unwrap();
+        let answers = (1..ranks).map(|rank| (rank, [here.clone()].into())).collect();
+        let clock = HostClock::best();
+        Scripted { ranks, clock, report, answers: Mutex::new(answers), traffic: std::sync::Arc::default() }
+    }
+}
+
+impl std::fmt::Debug for Scripted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scripted").field("ranks", &self.ranks).finish_non_exhaustive()
+    }
+}
+
+impl Post for Scripted {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn ranks(&self) -> usize {
+        self.ranks
+    }
+
+    fn send(&self, to: usize, message: &[u8]) -> Result<()> {
+        let answer = match read(message)?.0 {
+            Order::Work(_) => written(&Answer::Ready, &[])?,
+            Order::Ping => written(&Answer::Pong { now: self.clock.now(), wall: machine::wall_ns() }, &[])?,
+            Order::Begin(_) => self.report.clone(),
+            _ => return Ok(()),
+        };
+        self.answers.lock().unwrap().entry(to).or_default().push_back(answer);
+        let mut traffic = self.traffic.lock().unwrap();
+        (traffic.sent, traffic.sent_bytes) = (traffic.sent + 1, traffic.sent_bytes + message.len() as u64);
+        Ok(())
+    }
+
+    fn received(&self, from: usize) -> Result<Option<Vec<u8>>> {
+        let message = self.answers.lock().unwrap().entry(from).or_default().pop_front();
+        if let Some(message) = &message {
+            let mut traffic = self.traffic.lock().unwrap();
+            (traffic.heard, traffic.heard_bytes) =
+                (traffic.heard + 1, traffic.heard_bytes + message.len() as u64);
+        }
+        Ok(message)
+    }
+
+    fn end(self: Box<Self>) {}
+}
+
+/// A tally as of a worker of a server: so many ops of log-normal times around 200 us, of blobs of one band.
+fn usual_tally(ops: u64) -> Tally {
+    use crate::engine::workers::tally::Times;
+    use rand::rngs::SmallRng;
+    use rand::{RngExt, SeedableRng};
+    let mut bands = [false; crate::judge::histogram::BANDS.len()];
+    bands[0] = true;
+    let mut tally = Tally::new(bands, true);
+    tally.first_apart = false;
+    let mut random = SmallRng::seed_from_u64(1);
+    for op in 0..ops {
+        let spread: f64 = (0..12).map(|_| random.random_range(0.0..1.0)).sum::<f64>() - 6.0;
+        let start = 5 + op * 200_000;
+        tally.record(0, Times { due: start, start, end: start + (200_000.0 * (spread * 0.6).exp()) as u64 });
+        tally.ops += 1;
+    }
+    tally
+}
+
+/// The messages of rank 0 for a phase of so many ranks, each with two lists of two ops.
+fn phase_of(ranks: usize) -> Traffic {
+    const OPS: u64 = 20_000;
+    let tally = usual_tally(OPS);
+    let scripted = Scripted::of(ranks, Report { tally: tally.sent(5).unwrap(), process_cpu_ns: 7 });
+    let traffic = std::sync::Arc::clone(&scripted.traffic);
+    let clients = Clients::gather(Box::new(scripted), introduction()).unwrap();
+    *traffic.lock().unwrap() = Traffic::default();
+    let mut plan = PlanText::parse(PLAN).unwrap().resolve(true).unwrap();
+    plan.clients = ranks;
+    let request = Request { blobs_max: Some(2 * 2000), ..plan.corpora[0].request.clone() };
+    let corpus = Corpus::build(&request).unwrap();
+    let state = State::empty(&corpus);
+    let puts = lists(
+        &load(OpKind::Put, Orders::Sequential),
+        &state,
+        2 * 2 * ranks as u64,
+        1,
+        Deal::Own(2 * ranks),
+        7,
+    );
+    let dir = tempfile::tempdir_in(".").unwrap();
+    let (all, rows) =
+        done(&clients, (&corpus, &HostClock::best(), dir.path()), &state, &Job::once(puts)).unwrap();
+    // Nothing is lost on the way, and nothing averaged: every other rank's ops are there.
+    let others = ranks as u64 - 1;
+    assert_eq!((rows.len() as u64, all.ops), (others + 1, others * OPS + 4));
+    // The first op of each of rank 0's two workers is kept apart.
+    assert_eq!(all.service().len(), others * OPS + 2);
+    assert_eq!(rows.iter().skip(1).map(|row| row.ops).sum::<u64>(), others * OPS);
+    *traffic.lock().unwrap()
+}
+
+#[test]
+fn a_phase_of_a_thousand_ranks_is_ten_messages_each_way_for_each() {
+    for ranks in [2, 1000] {
+        let traffic = phase_of(ranks);
+        let Traffic { sent, sent_bytes, heard, heard_bytes } = traffic;
+        let others = ranks as u64 - 1;
+        // The task, eight questions for the time and the instant; that it is ready, eight answers and the report.
+        assert_eq!((sent, heard), (10 * others, 10 * others));
+        // Of each: the task with its ops of 21 B, and the histograms whole.
+        assert!(sent_bytes / others < 2000 && heard_bytes / others < 8000, "{traffic:?}");
+    }
 }

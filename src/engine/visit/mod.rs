@@ -115,6 +115,9 @@ fn visit_here(
     let counted = run.disk_of(subject.candidate).map(|disk| disk.device().counters_of_each());
     let begun = made.and_then(|()| why_unwritable(place).map_or(Ok(()), |why| Err(why.into())));
     let outcome = begun.and_then(|()| visitor.everything());
+    // Where it has failed or was stopped: what went wrong before says more than what goes wrong now.
+    let left = visitor.leave(false);
+    let outcome = outcome.and(left);
     let mut visit = visitor.visit;
     // Closing is part of `everything`; this is the safety net, whose errors come after the first one.
     if let Some(apart) = visitor.desk.and_then(|desk| desk.apart) {
@@ -203,6 +206,7 @@ impl Visitor<'_> {
             return Ok(());
         }
         self.verify_at_the_end()?;
+        self.leave(self.caps().contents)?;
         self.picture()?;
         if let Some(apart) = self.desk.take().and_then(|desk| desk.apart) {
             apart.remove().context("removing the catalogue failed")?;

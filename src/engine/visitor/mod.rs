@@ -313,8 +313,22 @@ impl<'a> Visitor<'a> {
             corpus_index: self.plan().corpora.iter().position(place).context("a corpus of no plan")?,
             corpus,
             state: &self.state,
+            own: self.is_one_for_each_client().then_some(self.warm),
         };
         clients.run(crew, &shared, job, meters)
+    }
+
+    /// Whether each client has a store of its own.
+    pub(super) fn is_one_for_each_client(&self) -> bool {
+        self.plan().is_one_for_each_client(self.subject.candidate)
+    }
+
+    /// Has the other clients remove the stores of their own, where they have some, and compare every blob before, if that is wanted.
+    pub(super) fn leave(&mut self, compares: bool) -> Result<()> {
+        if let Some(clients) = self.run.clients {
+            self.visit.verified += clients.leave(compares)?;
+        }
+        Ok(())
     }
 
     fn setup<'s>(
@@ -325,7 +339,13 @@ impl<'a> Visitor<'a> {
         class: Durability,
         mode: Mode,
     ) -> Setup<'s> {
-        let (plan, common, memory_bytes) = (self.plan(), &self.run.common, self.memory_bytes());
+        let (plan, common) = (self.plan(), &self.run.common);
+        // So many stores share the memory of a host.
+        let stores = match self.run.clients {
+            Some(clients) if self.is_one_for_each_client() => clients.on_host_of_rank_0().max(1) as u64,
+            _ => 1,
+        };
+        let memory_bytes = self.memory_bytes() / stores;
         setup(plan, self.subject.corpus, adapter, dir, common, options, class, mode, memory_bytes)
     }
 

@@ -205,7 +205,8 @@ impl Visitor<'_> {
         let (plan, length, seed) = (self.plan(), self.length(phase)?, self.seed(phase, load));
         let workers = load.workers.unwrap_or(plan.workers);
         // Those of all clients.
-        let hands = workers * plan.clients;
+        let stores = if self.is_one_for_each_client() { plan.clients } else { 1 };
+        let hands = workers * (plan.clients / stores);
         let rate = load.rate.or(plan.rate).filter(|_| !phase.is_fill());
         let deal = if rate.is_some() { Deal::Shared } else { Deal::Own(hands) };
         let batch = plan.batch_of(load);
@@ -245,13 +246,14 @@ impl Visitor<'_> {
             self.by_all(crew, &job, &mut meters)?
         };
         let mut round = self.new_round(seed);
-        round.hot = self.hot(load, &job.lists, tally.blobs);
+        // Where each client has a store of its own, all do the same.
+        round.hot = self.hot(load, &job.lists, tally.blobs / stores as u64);
         self.state.apply_lists(&job.lists, |hand, place| match rate {
             // They take turns on one schedule.
             Some(_) => place / batch % plan.clients,
             None => hand / workers,
         });
-        round.seconds = tally.seconds(hands);
+        round.seconds = tally.seconds(workers * plan.clients);
         round.clients = clients;
         round.bytes = tally.bytes;
         let [mut meter] = meters;
@@ -267,7 +269,12 @@ impl Visitor<'_> {
     fn reads_are_dealt_anew(&self, load: &Load) -> bool {
         let plan = self.plan();
         let order = matches!(load.order, Order::Once | Order::Uniform);
-        plan.clients > 1 && self.caps().contents && order && load.only_reads() && plan.batch_of(load) == 1
+        plan.clients > 1
+            && !self.is_one_for_each_client()
+            && self.caps().contents
+            && order
+            && load.only_reads()
+            && plan.batch_of(load) == 1
     }
 
     /// Puts what makes no whole batch, off every clock, and settles it, so that nothing of it is left to the phase.

@@ -59,6 +59,11 @@ impl Job {
         }
     }
 
+    /// Whether some of its ops write.
+    pub fn writes(&self) -> bool {
+        self.lists.iter().flatten().any(|op| !op.kind.reads())
+    }
+
     /// Each op of the lists once: one blob in an op, read as an application would that looks at each cache line, and no syncs.
     pub fn once(lists: Vec<Vec<PlannedOp>>) -> Job {
         Job {

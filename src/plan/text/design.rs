@@ -68,6 +68,8 @@ pub struct Design {
     pub awake: bool,
     /// Whether workers and servers have processors of their own.
     pub pin_apart: bool,
+    /// Whether each client of several has a store of its own, where a store cannot be shared.
+    pub each_rank: bool,
     /// The place to measure.
     pub dir: PathBuf,
     /// The phases, in order.

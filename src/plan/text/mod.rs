@@ -171,6 +171,9 @@ pub struct PlanText {
     /// Whether workers and servers have processors of their own: half of the cores each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pin_apart: Option<bool>,
+    /// Whether each client of several has a store of its own, where a store cannot be shared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub each_rank: Option<bool>,
     /// The place to measure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,

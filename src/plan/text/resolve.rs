@@ -70,10 +70,7 @@ impl Resolver<'_> {
     fn resolve(&self) -> Result<Design> {
         let text = self.text;
         text.check_is_one()?;
-        let scale = text.scale.unwrap_or(1.0);
-        if !(scale > 0.0 && scale <= 100.0) {
-            bail!("`--scale {scale}` is not between 0 and 100");
-        }
+        let scale = self.scale()?;
         let seed = text.seed.unwrap_or(1);
         text.claim.iter().try_for_each(ClaimText::check)?;
         text.published.iter().try_for_each(PublishedText::check)?;
@@ -108,6 +105,7 @@ impl Resolver<'_> {
             drop_caches: text.drop_caches.unwrap_or(true),
             awake: text.awake.unwrap_or(false),
             pin_apart: text.pin_apart.unwrap_or(false),
+            each_rank: text.each_rank.unwrap_or(false),
             dir: text.dir.clone().unwrap_or_else(|| PathBuf::from(".")),
             reference: self.reference()?,
             phases,
@@ -136,6 +134,14 @@ impl Resolver<'_> {
         check_transactions(&plan)?;
         plan.text = self.complete(&plan);
         Ok(plan)
+    }
+
+    fn scale(&self) -> Result<f64> {
+        let scale = self.text.scale.unwrap_or(1.0);
+        if !(scale > 0.0 && scale <= 100.0) {
+            bail!("`--scale {scale}` is not between 0 and 100");
+        }
+        Ok(scale)
     }
 
     /// Candidates that can run.

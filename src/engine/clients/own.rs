@@ -1,0 +1,165 @@
+//! A store that one of several clients has for itself, for the length of a visit: where a store cannot be shared.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+use super::super::ops::{PlannedOp, State};
+use super::super::verify::verify;
+use super::super::workers::crew::Job;
+use super::message::Opening;
+use super::stock_up;
+use crate::corpus::Corpus;
+use crate::host::heir::Heir;
+use crate::host::place::{Place, remove_tree};
+use crate::store::{Common, Durability, Mode, Store};
+
+/// It, and what it holds.
+pub(super) struct Own {
+    /// The directory of rank 0's store: that of the visit.
+    visit: PathBuf,
+    opening: Opening,
+    corpus: Corpus,
+    state: State,
+    /// Its class, and it; closed before its directory goes.
+    open: Option<(Durability, Box<dyn Store>)>,
+    home: Home,
+}
+
+/// Where it lies.
+struct Home {
+    path: PathBuf,
+    common: Common,
+    /// On a host that does not see the directory of the run: one of this client's own, and who removes it if this process cannot.
+    place: Option<(Place, Heir)>,
+}
+
+impl Home {
+    /// In the directory of the run, where that is seen here, which is removed whatever becomes of anybody. Else in one of our own,
+    /// with the same directory above it.
+    fn of(visit: &Path, rank: usize) -> Result<Home> {
+        let run = visit.parent().context("a visit lies in no directory")?;
+        let name = visit.file_name().context("a visit has no name")?.to_string_lossy();
+        let (within, place) = if run.is_dir() {
+            (run.to_owned(), None)
+        } else {
+            let place = Place::make(run.parent().context("a run lies in no directory")?)?;
+            let heir = Heir::of(place.path())?;
+            (place.path().to_owned(), Some((place, heir)))
+        };
+        let path = within.join(format!("{name}-client-{rank}"));
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .with_context(|| format!("cannot make `{}`", path.display()))?;
+        let common = Common::new(path.join("common"));
+        Ok(Home { path, common, place })
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        remove_tree(&self.path).ok();
+        if let Some((place, heir)) = self.place.take() {
+            // It is to be dropped after what it waits for.
+            drop(place);
+            drop(heir);
+        }
+    }
+}
+
+impl Own {
+    /// The store of this visit in the class that is asked for: what is there of it, or a new one.
+    pub(super) fn ready<'o>(
+        known: &'o mut Option<Own>,
+        rank: usize,
+        opening: &Opening,
+        corpus: &Corpus,
+    ) -> Result<&'o mut Own> {
+        if known.as_ref().is_some_and(|own| own.visit != opening.dir) {
+            *known = None;
+        }
+        let own = match known {
+            Some(own) => own,
+            None => known.insert(Own {
+                visit: opening.dir.clone(),
+                opening: opening.clone(),
+                corpus: corpus.part(corpus.blobs()),
+                state: State::empty(corpus),
+                open: None,
+                home: Home::of(&opening.dir, rank)?,
+            }),
+        };
+        own.opening = opening.clone();
+        own.ensure()?;
+        Ok(own)
+    }
+
+    fn ensure(&mut self) -> Result<()> {
+        let class = self.opening.durability;
+        match &self.open {
+            None => self.open_as(Mode::Create),
+            Some((open, _)) if *open == class || !self.opening.caps()?.persistent => Ok(()),
+            Some(_) => self.reopen(),
+        }
+    }
+
+    fn open_as(&mut self, mode: Mode) -> Result<()> {
+        let store = self.opening.open(&self.home.path, &self.home.common, mode)?;
+        self.open = Some((self.opening.durability, store));
+        Ok(())
+    }
+
+    fn reopen(&mut self) -> Result<()> {
+        if let Some((_, store)) = self.open.take() {
+            store.close().context("closing the store failed")?;
+        }
+        self.open_as(Mode::Open)
+    }
+
+    pub(super) fn store(&self) -> Result<&dyn Store> {
+        self.open.as_ref().map(|(_, store)| store.as_ref()).context("the store is not open")
+    }
+
+    /// Does what rank 0 did in its store beside phases, and reads everything where rank 0 has.
+    pub(super) fn prepare(&mut self, changes: &[PlannedOp], is_warm: bool) -> Result<()> {
+        stock_up(self.store()?, &self.corpus, changes)?;
+        changes.iter().for_each(|op| self.state.apply(op));
+        if is_warm { self.compare().map(drop) } else { Ok(()) }
+    }
+
+    /// What a job has changed.
+    pub(super) fn apply(&mut self, job: &Job) {
+        job.lists.iter().flatten().for_each(|op| self.state.apply(op));
+    }
+
+    pub(super) fn settle(&self) -> Result<()> {
+        Ok(self.store()?.settle()?)
+    }
+
+    /// Compares every blob.
+    fn compare(&self) -> Result<u64> {
+        let caps = self.opening.caps()?;
+        if !caps.contents {
+            return Ok(0);
+        }
+        verify(self.store()?, caps.get_many, &self.corpus.keys, &self.corpus.contents, &self.state)
+    }
+
+    /// Removes it; before that it is opened again and every blob compared, if that is wanted. Returns how many were.
+    pub(super) fn leave(mut self, compares: bool) -> Result<u64> {
+        let mut verified = 0;
+        if compares {
+            if self.opening.caps()?.persistent {
+                self.reopen()?;
+            }
+            verified = self.compare()?;
+        }
+        match self.open.take() {
+            Some((_, store)) => store.remove().context("removing the store failed")?,
+            None => {}
+        }
+        Ok(verified)
+    }
+}
