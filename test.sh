@@ -32,7 +32,7 @@ packages=(
     libaio1 unzip patchelf                # MySQL, and unpacking it
 )
 # Several clients: only continuous integration builds with them.
-[[ "${BLOBWISE_REQUIRE_ALL:-}" != 1 ]] || packages+=(openmpi-bin libopenmpi-dev libclang-dev)
+[[ "${BLOBWISE_REQUIRE_ALL:-}" != 1 ]] || packages+=(openmpi-bin libopenmpi-dev libclang-dev iproute2)
 
 install_packages() {
     local missing=() package

@@ -12,12 +12,14 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+/// How the reason begins where namespaces cannot be made.
+const FORBIDDEN: &str = "no namespaces here";
 const BLOBWISE: &str = env!("CARGO_BIN_EXE_blobwise");
 
 fn main() -> ExitCode {
     let why = missing();
     let is_required = std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|value| value == "1");
-    let trial = |name: &str, test: fn()| {
+    let trial_on = |why: &Option<String>, name: &str, test: fn()| {
         let lacks = why.clone();
         let run = move || match lacks {
             Some(why) => Err(Failed::from(why)),
@@ -27,16 +29,28 @@ fn main() -> ExitCode {
             }
         };
         let trial = Trial::test(name, run);
-        match &why {
-            Some(why) => trial.with_kind(why.clone()).with_ignored_flag(!is_required),
+        match why {
+            // What a kernel does not allow, nobody can install.
+            Some(why) => {
+                let is_ignored = !is_required || why.starts_with(FORBIDDEN);
+                trial.with_kind(why.clone()).with_ignored_flag(is_ignored)
+            }
             None => trial,
         }
     };
+    let trial = |name: &str, test: fn()| trial_on(&why, name, test);
+    let no_hosts = why.clone().or_else(no_hosts);
     let trials = vec![
         trial("one_two_and_four_clients_do_the_ops_of_one_plan", one_two_and_four),
         trial("what_clients_write_is_there_and_is_what_was_written", written),
+        trial("each_client_has_a_store_of_its_own_where_it_cannot_be_shared", each),
         trial("a_rate_is_offered_by_all_together", rate),
         trial("a_client_that_is_killed_ends_the_run_and_leaves_nothing", killed),
+        trial_on(
+            &no_hosts,
+            "hosts_with_addresses_of_their_own_share_a_server_and_nothing_is_left_of_them",
+            hosts,
+        ),
         trial("what_cannot_be_shared_is_refused_before_anything_is_made", refused),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
@@ -49,6 +63,41 @@ fn missing() -> Option<String> {
     }
     let found = Command::new("mpirun").arg("--version").output();
     found.err().map(|_| "no mpirun: apt-get install openmpi-bin".to_owned())
+}
+
+/// A process in namespaces of its own. What is started in them ends with it, and it ends with this thread, or after a minute.
+fn apart() -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "timeout", "--kill-after=5", "60"]);
+    command.args(["setpriv", "--pdeathsig", "KILL", "unshare"]);
+    command.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+    if !rustix::process::geteuid().is_root() {
+        command.arg("--map-root-user");
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Why hosts cannot be made here, if so.
+fn no_hosts() -> Option<String> {
+    let has = |program: &str| {
+        let ways = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&ways).any(|way| way.join(program).is_file())
+    };
+    if let Some(program) = ["ip", "redis-server"].into_iter().find(|program| !has(program)) {
+        return Some(format!("no `{program}`: apt-get install iproute2 redis-server"));
+    }
+    let try_it = "mount -t tmpfs none /run && mkdir /run/netns && ip netns add one && ip netns exec one true";
+    let Output { status, stderr, .. } = apart().args(["sh", "-c", try_it]).output().unwrap();
+    (!status.success()).then(|| format!("{FORBIDDEN}: {}", String::from_utf8_lossy(&stderr)))
+}
+
+/// Three hosts of which each has an address, and the third does not see the directory of the run.
+fn on_hosts(home: &Home, of: &[&str]) -> Command {
+    let mut command = apart();
+    command.args(["bash", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/hosts.sh")]);
+    command.arg(home.0.path()).arg(BLOBWISE).args(home.run(of));
+    command
 }
 
 /// The launcher with so many clients of this program.
@@ -185,6 +234,56 @@ fn written() {
     assert!(page.contains("<section id=\"clients\""));
 }
 
+fn each() {
+    let home = Home::new();
+    let phases = "fill,read-warm,overwrite,delete-half";
+    let of = [
+        "--stores",
+        "sqlite,lmdb,null",
+        "--phases",
+        phases,
+        "--rounds",
+        "1",
+        "--workers",
+        "2",
+        "--each-rank",
+    ];
+    let result = done(&home, 3, &of);
+    assert_eq!(check_clients(&result, 3), 12);
+    for cell in result["results"].as_array().unwrap() {
+        let is_shared = cell["store"] == "null";
+        let round = &cell["rounds"][0];
+        let blobs = match cell["phase"].as_str().unwrap() {
+            "fill" => 300,
+            "delete-half" => 150,
+            _ => continue,
+        };
+        let each: Vec<u64> =
+            round["clients"].as_array().unwrap().iter().map(|row| row["ops"].as_u64().unwrap()).collect();
+        // Whoever has one of its own does everything in it.
+        let wanted = if is_shared { blobs / 3 } else { blobs };
+        assert_eq!((each, round["blobs"].as_u64()), (vec![wanted; 3], Some(3 * wanted)), "{cell}");
+    }
+    for visit in result["store_rounds"].as_array().unwrap() {
+        // After the fill and at the end by rank 0, and at the end by the two others.
+        let verified = visit["verified"].as_u64().unwrap();
+        assert!(visit["error"].is_null() && (visit["store"] == "null" || verified >= 4 * 300), "{visit}");
+    }
+    let marked: Vec<&str> = result["candidates"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|candidate| candidate["is_one_for_each_client"] == true)
+        .map(|candidate| candidate["store"].as_str().unwrap())
+        .collect();
+    assert_eq!(marked, ["sqlite", "lmdb"]);
+    let page = std::fs::read_to_string(home.out().join("report.html")).unwrap();
+    assert!(page.contains("Each of 3 clients had a store of its own with all blobs"));
+    let alone = Command::new(BLOBWISE).args(["run", "--stores", "sqlite", "--each-rank"]).output().unwrap();
+    let said = String::from_utf8_lossy(&alone.stderr);
+    assert!(!alone.status.success() && said.contains("`--each-rank` is for several clients"), "{said}");
+}
+
 fn rate() {
     let home = Home::new();
     let of = [
@@ -240,8 +339,15 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 fn killed() {
     let home = Home::new();
-    let arguments =
-        home.run(&["--stores", "null,postgres/bytea", "--phases", "fill,read-warm", "--rounds", "500"]);
+    let arguments = home.run(&[
+        "--stores",
+        "null,postgres/bytea,sqlite",
+        "--phases",
+        "fill,read-warm",
+        "--rounds",
+        "500",
+        "--each-rank",
+    ]);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     #[expect(
         clippy::disallowed_methods,
@@ -254,7 +360,7 @@ fn killed() {
         let result: Value = serde_json::from_slice(&text).unwrap_or_default();
         result["store_rounds"].as_array().map_or(0, Vec::len)
     };
-    until("two visits are measured", || visits() >= 2);
+    until("three visits are measured", || visits() >= 3);
     let (victim, _) =
         processes(&home.place()).into_iter().find(|(_, rank)| rank.as_deref() == Some("2")).unwrap();
     kill_process(Pid::from_raw(victim).unwrap(), Signal::KILL).unwrap();
@@ -263,14 +369,58 @@ fn killed() {
     until("the directory is removed", || home.left().is_empty());
     until("every process has ended", || processes(&home.place()).is_empty());
     // What was measured is kept, and is a result that can be read.
-    assert!(visits() >= 2);
+    assert!(visits() >= 3);
     let report = Command::new(BLOBWISE).args(["report", home.out().to_str().unwrap()]).output().unwrap();
     assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+}
+
+fn hosts() {
+    const REDIS: [&str; 6] =
+        ["--set", "redis.url=redis://10.0.0.4:6379", "--durability", "none", "--phases", "fill,read-warm"];
+    let home = Home::new();
+    let run = |home: &Home, rest: &[&'static str]| on_hosts(home, &[&REDIS, rest].concat());
+    let Output { status, stderr, .. } =
+        run(&home, &["--stores", "redis,sqlite", "--each-rank", "--rounds", "1"]).output().unwrap();
+    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+    assert_eq!(home.left(), [] as [PathBuf; 0]);
+    let result = home.result();
+    assert_eq!(check_clients(&result, 3), 4);
+    let names: Vec<&str> =
+        result["clients"].as_array().unwrap().iter().map(|row| row["host"].as_str().unwrap()).collect();
+    assert_eq!(names, ["h1", "h2", "h3"]);
+    // What listens on a loopback is not reached from another host, and what h3 does not see it cannot share.
+    for (store, why) in
+        [("redis,nginx", "is on another host or network"), ("redis,files/hashed", "on `h3` does not see")]
+    {
+        let Output { status, stderr, .. } = run(&Home::new(), &["--stores", store]).output().unwrap();
+        let said = String::from_utf8_lossy(&stderr);
+        assert!(!status.success() && said.contains(why), "{said}");
+    }
+    let home = Home::new();
+    #[expect(clippy::disallowed_methods, reason = "it is killed below, and ends by itself after a minute")]
+    let mut all = run(&home, &["--stores", "redis", "--rounds", "500"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    until("something is measured", || {
+        let text = std::fs::read(home.out().join("result.json")).unwrap_or_default();
+        let result: Value = serde_json::from_slice(&text).unwrap_or_default();
+        result["store_rounds"].as_array().is_some_and(|rounds| !rounds.is_empty())
+    });
+    all.kill().unwrap();
+    assert!(!all.wait().unwrap().success());
+    until("every process has ended", || processes(home.0.path()).is_empty());
 }
 
 fn refused() {
     for (of, why) in [
         (vec!["--stores", "sqlite,null"], "2 clients cannot share `sqlite`"),
+        (
+            vec!["--stores", "sqlite,null"],
+            "or give each client one of its own where it is a library, with --each-rank",
+        ),
+        (vec!["--stores", "sqlite", "--each-rank", "--rate", "100"], "a rate is offered to one store"),
         (vec!["--stores", "redis"], "in the class on-sync"),
         (vec!["--stores", "nginx", "--pin-apart"], "`--pin-apart` is for one client"),
     ] {
