@@ -420,7 +420,7 @@ fn refused() {
             vec!["--stores", "sqlite,null"],
             "or give each client one of its own where it is a library, with --each-rank",
         ),
-        (vec!["--stores", "sqlite", "--each-rank", "--rate", "100"], "a rate is offered to one store"),
+        (vec!["--stores", "sqlite", "--each-rank", "--rate", "100"], "offers a rate to one store"),
         (vec!["--stores", "redis"], "in the class on-sync"),
         (vec!["--stores", "nginx", "--pin-apart"], "`--pin-apart` is for one client"),
     ] {

@@ -32,6 +32,7 @@ fn blank(plan: &Design, phase: &Phase, corpus_id: CorpusId) -> Cell {
         corpus_id,
         durability: plan.durability,
         own_durability: None,
+        is_one_for_each_client: false,
         loss: None,
         one_transaction: false,
         workers,
@@ -105,6 +106,7 @@ pub(super) fn cell(
         traits: candidate.traits.clone(),
         durability: promise.map_or(plan.durability, |promise| promise.durability),
         own_durability: candidate.own_durability.filter(|own| *own != plan.durability),
+        is_one_for_each_client: candidate.is_one_for_each_client,
         loss: promise.map(|promise| promise.loss),
         one_transaction: !candidate.is_baseline()
             && plan.reads_in_one(candidate.transaction.unwrap_or_default(), phase, corpus_id),

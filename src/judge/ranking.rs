@@ -301,6 +301,10 @@ pub fn group_of(cell: &Cell) -> String {
         // What a candidate promises is why it is there: as shipped and careful are two answers, in every phase.
         parts.push(format!("kept in class {}", class.name()));
     }
+    if cell.is_one_for_each_client {
+        // The rates of so many stores side by side are no rate of one that is shared.
+        parts.push("one store for each client".to_owned());
+    }
     if cell.one_transaction {
         parts.push("all reads in one transaction".to_owned());
     }
@@ -446,6 +450,7 @@ mod tests {
         let own = || json!({"durability": "each-write", "own_durability": "each-write"});
         assert_eq!(of("read-warm", own()), "kept in class each-write");
         assert_eq!(of("read-warm", json!({"one_transaction": true})), "all reads in one transaction");
+        assert_eq!(of("read-warm", json!({"is_one_for_each_client": true})), "one store for each client");
         let mut written = own();
         written["settled_ops_per_s"] = settled.clone();
         let careful = of("fill", written);

@@ -228,7 +228,7 @@ fn slow_clients(result: &RunResult) -> Vec<Warning> {
 fn one_for_each_client(result: &RunResult) -> Option<Warning> {
     let own = result.candidates.iter().filter(|candidate| candidate.is_one_for_each_client);
     let stores: Vec<String> = own.map(|candidate| candidate.store.clone()).collect();
-    (!stores.is_empty()).then(|| Warning::OneForEachClient { clients: result.clients.len(), stores })
+    (!stores.is_empty()).then_some(Warning::OneForEachClient { clients: result.clients.len(), stores })
 }
 
 fn open_loops(result: &RunResult) -> Option<Warning> {

@@ -107,6 +107,9 @@ pub struct Cell {
     /// The class that was set for this candidate alone, where it is not the run's: its reads, too, are ranked apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_durability: Option<Durability>,
+    /// Each of several clients had a store of its own, and their rates are added up: it is ranked apart from what clients share.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_one_for_each_client: bool,
     /// What a sudden end costs in that class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Losses>,

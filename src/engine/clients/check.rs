@@ -26,15 +26,15 @@ pub(super) fn plan(plan: &Plan, all: &[Introduction]) -> Result<()> {
             candidate.label
         );
     }
-    if let Some(candidate) = plan.candidates.iter().find(|known| plan.is_one_for_each_client(known)) {
-        if let Some(phase) = plan.phases.iter().find(|phase| offers_a_rate(plan, phase)) {
-            bail!(
-                "a rate is offered to one store, and with `--each-rank` each of {clients} clients has a `{}` of its own: leave out --rate \
-                 and `{}`",
-                candidate.label,
-                phase.id
-            );
-        }
+    if let Some(candidate) = plan.candidates.iter().find(|known| plan.is_one_for_each_client(known))
+        && let Some(phase) = plan.phases.iter().find(|phase| offers_a_rate(plan, phase))
+    {
+        bail!(
+            "phase `{}` offers a rate to one store, and with `--each-rank` each of {clients} clients has a `{}` of its own: leave that \
+             phase out, or --rate where that is why",
+            phase.id,
+            candidate.label
+        );
     }
     let why = |candidate| why_alone(plan, candidate);
     let alone: Vec<String> = plan.candidates.iter().filter_map(why).collect();

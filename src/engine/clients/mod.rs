@@ -38,6 +38,8 @@ use crate::store::{Clients as Way, Invitation, Setup, Store};
 const READY_PATIENCE: Duration = Duration::from_secs(300);
 /// How much longer than rank 0 a process may take for its part of a job, and how many times as long.
 const DONE_PATIENCE: (Duration, f64) = (Duration::from_secs(120), 20.0);
+/// How long a process may take to read all blobs of a store of its own, before a phase and at the end.
+const OWN_PATIENCE: Duration = Duration::from_secs(4 * 3600);
 /// How long somebody is waited for when the run was stopped: a launcher kills what does not end.
 const STOPPED_PATIENCE: Duration = Duration::from_millis(300);
 /// How often a clock is asked before a phase; the quickest answer counts.
@@ -220,8 +222,15 @@ impl Clients {
             self.tell(rank, &Order::Work(Box::new(task)), &ops)?;
         }
         let (clock, stop) = (crew.clock, crew.stop);
-        let appointment =
-            Meeting { clients: self, clock, stop, agreed: Mutex::default(), is_over: AtomicBool::new(false) };
+        let patience = if shared.own.is_some() { OWN_PATIENCE } else { READY_PATIENCE };
+        let appointment = Meeting {
+            clients: self,
+            clock,
+            stop,
+            patience,
+            agreed: Mutex::default(),
+            is_over: AtomicBool::new(false),
+        };
         let begin = machine::uptime();
         let own =
             Crew { appointment: Some(&appointment), ..crew }.run(std::slice::from_ref(&part(0)), meters);
@@ -264,14 +273,14 @@ impl Clients {
 
     /// Has the others remove the stores of their own, where they have some; before that they compare every blob, if that is wanted.
     /// Returns how many were compared.
-    pub fn leave(&self, compares: bool) -> Result<u64> {
+    pub fn leave(&self, compares: bool, stop: &AtomicBool) -> Result<u64> {
         if self.own_stores().take().is_none() || self.lost().is_some() {
             return Ok(0);
         }
         self.others().try_for_each(|rank| self.tell(rank, &Order::Leave { compares }, &[]))?;
         let (mut all, mut first) = (0, None);
         for rank in self.others() {
-            match self.hear(rank, READY_PATIENCE, &self.never)? {
+            match self.hear(rank, OWN_PATIENCE, stop)? {
                 Answer::Left { verified } => all += verified,
                 Answer::Cannot(why) => drop(first.get_or_insert(anyhow!("{}: {why}", self.name(rank)))),
                 other => bail!("{} says {other:?}", self.name(rank)),
@@ -496,6 +505,8 @@ struct Meeting<'a> {
     clients: &'a Clients,
     clock: &'a HostClock,
     stop: &'a AtomicBool,
+    /// How long somebody may take to be ready.
+    patience: Duration,
     agreed: Mutex<Option<Agreed>>,
     /// Whether the others know whether they begin.
     is_over: AtomicBool,
@@ -506,7 +517,7 @@ impl Meeting<'_> {
     fn ready(&self) -> Result<()> {
         let mut first = None;
         for rank in self.clients.others() {
-            match self.clients.hear(rank, READY_PATIENCE, self.stop)? {
+            match self.clients.hear(rank, self.patience, self.stop)? {
                 Answer::Ready => {}
                 Answer::Cannot(why) => {
                     first.get_or_insert(anyhow!("{}: {why}", self.clients.name(rank)));

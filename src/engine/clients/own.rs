@@ -156,9 +156,8 @@ impl Own {
             }
             verified = self.compare()?;
         }
-        match self.open.take() {
-            Some((_, store)) => store.remove().context("removing the store failed")?,
-            None => {}
+        if let Some((_, store)) = self.open.take() {
+            store.remove().context("removing the store failed")?;
         }
         Ok(verified)
     }

@@ -326,7 +326,7 @@ impl<'a> Visitor<'a> {
     /// Has the other clients remove the stores of their own, where they have some, and compare every blob before, if that is wanted.
     pub(super) fn leave(&mut self, compares: bool) -> Result<()> {
         if let Some(clients) = self.run.clients {
-            self.visit.verified += clients.leave(compares)?;
+            self.visit.verified += clients.leave(compares, self.run.stop)?;
         }
         Ok(())
     }

@@ -78,7 +78,11 @@ impl<'a> Visitor<'a> {
     pub(in crate::engine) fn meter(&self) -> Meter<'a> {
         // Nothing is known of the device of a server that somebody else runs.
         let (run, candidate) = (self.run, self.subject.candidate);
-        let device = run.device_of(candidate).filter(|_| !self.is_external());
+        let has_others = || run.clients.is_some_and(|clients| !clients.are_on_one_host());
+        // Nor of those of other hosts, where each client has a store of its own.
+        let is_partly_elsewhere = self.is_one_for_each_client() && has_others();
+        let device =
+            run.device_of(candidate).filter(|_| !self.is_external()).filter(|_| !is_partly_elsewhere);
         if run.disk_of(candidate).is_some() {
             // Nobody else has it.
             return Meter::new(device, self.turn.idle.without_device()).alone();
@@ -226,7 +230,8 @@ impl<'a> Visitor<'a> {
         round.server_cpu_ns = used.server_ns;
         round.server_peak_bytes = meter.server_peak_bytes();
         let memory = self.memory.beyond();
-        round.client_peak_bytes = memory.peak_bytes;
+        // Of the other clients' stores nothing is known.
+        round.client_peak_bytes = memory.peak_bytes.filter(|_| !self.is_one_for_each_client());
         round.anonymous_bytes = memory.anonymous_bytes;
         round.mapped_bytes = memory.mapped_bytes;
         let mut resident_bytes = 0;
