@@ -95,6 +95,7 @@ fn warnings() -> Vec<Value> {
         json!({"kind": "timeouts", "ops": 9, "places": places}),
         json!({"kind": "wake-late", "places": places}),
         json!({"kind": "slow-client", "client": 2, "share": 0.4, "places": places}),
+        json!({"kind": "one-for-each-client", "clients": 4, "stores": ["a", "b"]}),
         json!({"kind": "distance"}),
         json!({"kind": "same-blob", "phases": ["read-warm"]}),
         json!({"kind": "not-settled", "places": places}),
