@@ -187,6 +187,21 @@ fn what_is_impossible_for_all_is_said_once() {
 }
 
 #[test]
+fn stores_that_each_client_has_for_itself_are_in_the_title_of_a_phase() {
+    let own = || cell("a", "fill", &[1.0; 5], json!({"is_one_for_each_client": true}));
+    let shared = || cell("b", "fill", &[1.0; 5], json!({}));
+    for (cells, words) in [
+        (vec![own()], "one store for each client"),
+        (vec![own(), shared()], "one store that clients share or one for each"),
+    ] {
+        let said = sections::terminal(&result("", cells, Vec::new()));
+        assert!(said.replace("\n  ", " ").contains(words), "{said}");
+    }
+    let said = sections::terminal(&result("", vec![shared()], Vec::new()));
+    assert!(!said.contains("for each client"), "{said}");
+}
+
+#[test]
 fn every_warning_is_in_every_report_with_what_to_try() {
     let known: BTreeSet<String> =
         warnings().iter().map(|warning| warning["kind"].as_str().unwrap().to_owned()).collect();

@@ -106,6 +106,7 @@ pub(in crate::report) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cel
         }
     }
     parts.extend(super::memory::limit(result, cells));
+    parts.extend(stores_of_clients(cells).map(str::to_owned));
     parts.extend(transactions(result, cell, cells));
     parts.push(units::counted(cell.workers, "worker"));
     if cell.batch > 1 {
@@ -122,6 +123,16 @@ pub(in crate::report) fn describe(result: &RunResult, cell: &Cell, cells: &[&Cel
         parts.push("service time (no queueing)".to_owned());
     }
     parts.join(", ")
+}
+
+/// Whose stores they are, where clients do not share all of them.
+fn stores_of_clients(cells: &[&Cell]) -> Option<&'static str> {
+    let meant = || cells.iter().filter(|cell| !ranking::is_baseline(cell) && !cell.rounds.is_empty());
+    match meant().filter(|cell| cell.is_one_for_each_client).count() {
+        0 => None,
+        own if own == meant().count() => Some("one store for each client"),
+        _ => Some("one store that clients share or one for each"),
+    }
 }
 
 /// How reads are grouped into transactions, where something was said of it.
