@@ -392,7 +392,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
     let mut turn = 0;
     let rows = measure(&wanted.asked, &places.sites, signals.stop(), &mut |round, site| {
         turn += 1;
-        bar.now_and_then(turn, turns, format!("round {round}: {}", site.name));
+        bar.now_and_then(turn, turns, &format!("round {round}: {}", site.name));
     });
     bar.clear();
     let report = report(&wanted, &places, started, rows?);

@@ -11,6 +11,7 @@ mod groups;
 mod joined;
 mod judging;
 mod list;
+mod live;
 mod manual;
 mod many;
 mod out;
@@ -19,6 +20,7 @@ mod prices;
 mod progress;
 mod report;
 mod run;
+mod screen;
 mod selftest;
 mod side;
 

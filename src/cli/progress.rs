@@ -1,11 +1,11 @@
-//! Progress on standard error: a bar with the time left on a terminal, plain lines elsewhere.
+//! Progress on standard error: on a terminal a view that is drawn over, elsewhere plain lines.
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
 use anyhow::Result;
-use indicatif::{ProgressBar, ProgressStyle};
 
+use super::live::{Live, at_size};
+use super::screen::{Screen, bar};
 use crate::engine::run::{Event, Observer};
 use crate::host::machine;
 use crate::host::place::{Neighbours, Place};
@@ -13,31 +13,28 @@ use crate::judge::summary;
 use crate::plan::Plan;
 use crate::records::Records;
 use crate::result::{Disturbance, RunResult};
-use crate::shown;
 use crate::units;
 
 /// A bar on a terminal, lines elsewhere.
 pub struct Bar {
-    bar: Option<ProgressBar>,
+    screen: Option<Screen>,
     quiet: bool,
 }
 
 impl Bar {
     /// A bar, lines, or nothing when `quiet`.
     pub fn new(quiet: bool) -> Bar {
-        let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
-            let bar = ProgressBar::new(1);
-            if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}") {
-                bar.set_style(style);
-            }
-            bar
-        });
-        Bar { bar, quiet }
+        Bar { screen: if quiet { None } else { Screen::of_stderr() }, quiet }
+    }
+
+    /// Lines, also on a terminal, or nothing when `quiet`.
+    fn plain(quiet: bool) -> Bar {
+        Bar { screen: None, quiet }
     }
 
     fn line(&self, text: &str) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| super::eprint(text)),
+        match &self.screen {
+            Some(screen) => screen.aside(|| super::eprint(text)),
             None if self.quiet => {}
             None => super::eprint(text),
         }
@@ -45,43 +42,37 @@ impl Bar {
 
     /// Step `index` (from 1) of `of` begins: without a terminal, nothing is said of it.
     pub fn on_terminal(&self, index: usize, of: usize, text: &dyn Fn() -> String) {
-        if self.bar.is_some() {
-            self.step(index, of, text());
+        if self.screen.is_some() {
+            self.step(index, of, &text());
         }
     }
 
     /// Step `index` (from 1) of `of` begins.
-    fn step(&self, index: usize, of: usize, text: String) {
-        match &self.bar {
-            Some(bar) => {
-                bar.set_length(of as u64);
-                bar.set_position(index as u64 - 1);
-                bar.set_message(shown::on_terminal(&text).into_owned());
-            }
+    fn step(&self, index: usize, of: usize, text: &str) {
+        match &self.screen {
+            Some(screen) => screen.draw(vec![bar(index, of, text)]),
             None => self.line(&format!("[{index}/{of}] {text}")),
         }
     }
 
     /// The same for many short steps: without a terminal, every tenth part of them has a line.
-    pub fn now_and_then(&self, index: usize, of: usize, text: String) {
-        if self.bar.is_some() || (index - 1).is_multiple_of(of.div_ceil(10)) {
+    pub fn now_and_then(&self, index: usize, of: usize, text: &str) {
+        if self.screen.is_some() || (index - 1).is_multiple_of(of.div_ceil(10)) {
             self.step(index, of, text);
         }
     }
 
     /// Does what prints, with no bar in its way.
     pub fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
-        match &self.bar {
-            Some(bar) => bar.suspend(print),
+        match &self.screen {
+            Some(screen) => screen.aside(print),
             None => print(),
         }
     }
 
     /// Takes the bar away.
     pub fn clear(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.screen.iter().for_each(|screen| drop(screen.clear()));
     }
 }
 
@@ -96,92 +87,104 @@ pub enum Loudness {
     Verbose,
 }
 
-/// A visit that has lasted this long tells its phases, too, where there is no bar to show them.
+/// A visit that has lasted this long tells its phases, too, where there is no view that shows them.
 const LONG_VISIT: Duration = Duration::from_secs(60);
 
 /// Shows progress and keeps the result file up to date.
 pub struct Progress<'a> {
     plan: &'a Plan,
     out: std::path::PathBuf,
-    bar: Bar,
+    /// The view, where there is one.
+    live: Option<Live<'a>>,
+    /// Lines, where there is none.
+    lines: Bar,
     loudness: Loudness,
-    /// The visit that the bar shows.
-    visit: String,
-    /// When it began, by [`machine::uptime`].
+    /// When the visit began, by [`machine::uptime`].
     since: Duration,
     /// Others in the same directory, until they were seen.
     neighbours: Option<Neighbours>,
 }
 
 impl<'a> Progress<'a> {
-    /// Progress of a plan whose result goes to `out`.
-    pub fn new(plan: &'a Plan, out: std::path::PathBuf, place: &Place, loudness: Loudness) -> Progress<'a> {
-        let (bar, since) = (Bar::new(loudness == Loudness::Quiet), machine::uptime());
-        let neighbours = place.neighbours().ok();
-        Progress { plan, out, bar, loudness, visit: String::new(), since, neighbours }
+    /// Progress of a plan whose result goes to `out`. `is_live`: with a view of its own on a terminal.
+    pub fn new(
+        plan: &'a Plan,
+        out: std::path::PathBuf,
+        place: &Place,
+        loudness: Loudness,
+        is_live: bool,
+    ) -> Progress<'a> {
+        let quiet = loudness == Loudness::Quiet;
+        let screen = if quiet || !is_live { None } else { Screen::of_stderr() };
+        let live = screen.map(|screen| Live::new(plan, screen));
+        let (lines, since, neighbours) = (Bar::plain(quiet), machine::uptime(), place.neighbours().ok());
+        Progress { plan, out, live, lines, loudness, since, neighbours }
     }
 
     /// Says once that another run works in the same directory.
     fn look_around(&mut self) {
         if self.neighbours.take_if(|neighbours| neighbours.are_there()).is_some() {
-            self.bar.aside(|| {
-                super::eprint(&format!(
-                    "warning: another run of blobwise works in `{}`: each disturbs the figures of the other; do one after the other",
-                    self.plan.dir.display()
-                ));
-            });
+            let said = format!(
+                "warning: another run of blobwise works in `{}`: each disturbs the figures of the other; do one after the other",
+                self.plan.dir.display()
+            );
+            match &self.live {
+                Some(live) => live.aside(|| super::eprint(&said)),
+                None => super::eprint(&said),
+            }
         }
     }
 
-    fn step(&mut self, index: usize, of: usize, text: String) {
-        self.look_around();
-        self.visit.clone_from(&text);
+    fn step(&mut self, index: usize, of: usize, text: &str) {
         self.since = machine::uptime();
-        self.bar.step(index, of, text);
+        self.lines.step(index, of, text);
     }
 
     fn phase(&self, phase: &str) {
-        match &self.bar.bar {
-            Some(bar) => {
-                bar.set_message(shown::on_terminal(&format!("{}: {phase}", self.visit)).into_owned());
-            }
-            None if self.loudness == Loudness::Verbose => self.bar.line(&format!("  {phase}")),
-            None => {
-                let lasted = machine::uptime().saturating_sub(self.since);
-                if lasted > LONG_VISIT {
-                    self.bar.line(&format!("  {phase}, after {}", units::seconds(lasted.as_secs_f64())));
-                }
-            }
+        if self.loudness == Loudness::Verbose {
+            return self.lines.line(&format!("  {phase}"));
+        }
+        let lasted = machine::uptime().saturating_sub(self.since);
+        if lasted > LONG_VISIT {
+            self.lines.line(&format!("  {phase}, after {}", units::seconds(lasted.as_secs_f64())));
         }
     }
 
-    /// Takes the bar away.
+    /// Takes the view away.
     pub fn clear(&self) {
-        self.bar.clear();
+        self.live.iter().for_each(Live::clear);
     }
 }
 
 impl Observer for Progress<'_> {
     fn event(&mut self, event: Event<'_>) {
+        if matches!(event, Event::Pilot { .. } | Event::Visit { .. }) {
+            self.look_around();
+        }
+        if let Some(live) = &mut self.live {
+            return live.event(&event);
+        }
         match event {
-            Event::Note(text) => self.bar.line(text),
-            Event::Pilot { candidate, index, of } => self.step(index, of, format!("pilot: {candidate}")),
+            Event::Note(text) => self.lines.line(text),
+            Event::Pilot { candidate, index, of } => self.step(index, of, &format!("pilot: {candidate}")),
             Event::Phase(phase) => self.phase(phase),
             Event::Visit { round, rounds, candidate, corpus_id, index, of, seconds_left } => {
-                let size = corpus_id
-                    .bytes()
-                    .map(|bytes| format!(" at {}", units::bytes(bytes as f64)))
-                    .unwrap_or_default();
+                let size = at_size(corpus_id);
                 let left = seconds_left
                     .map(|left| format!(", about {} left", units::seconds(left)))
                     .unwrap_or_default();
-                self.step(index, of, format!("round {round}/{rounds}: {candidate}{size}{left}"));
+                self.step(index, of, &format!("round {round}/{rounds}: {candidate}{size}{left}"));
             }
         }
     }
 
     fn save(&mut self, records: &Records) -> Result<()> {
-        summarize(self.plan, records)?.save(&self.out)
+        let result = summarize(self.plan, records)?;
+        result.save(&self.out)?;
+        if let Some(live) = &mut self.live {
+            live.kept(records, &result);
+        }
+        Ok(())
     }
 
     fn rounds_needed(&mut self, records: &Records, most: u32) -> u32 {

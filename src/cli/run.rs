@@ -150,7 +150,7 @@ pub struct Flags {
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub out: Option<PathBuf>,
     /// Continue the run in this directory with its own plan and seed; of the other flags only --tables, --fail-on-refuted,
-    /// --quiet and --verbose count
+    /// --quiet, --no-live and --verbose count
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub resume: Option<PathBuf>,
     /// Do not drop the kernel's caches; cold reads are then lukewarm
@@ -175,7 +175,10 @@ pub struct Flags {
     /// Print the report only, no progress
     #[arg(long, conflicts_with = "verbose", help_heading = "Results")]
     pub quiet: bool,
-    /// Tell every phase that begins, not only every store
+    /// Tell in plain lines how the run goes on, as in a pipe; else a terminal shows where the candidates stand after each round
+    #[arg(long, help_heading = "Results")]
+    no_live: bool,
+    /// Tell every phase that begins, not only every store; a terminal shows the phase in any case
     #[arg(long, help_heading = "Results")]
     verbose: bool,
     /// Ops of the plan's phase `load` (a flag of `blobwise page`)
@@ -213,6 +216,7 @@ impl Flags {
             pin_apart: text.pin_apart == Some(true),
             tables: of.tables,
             quiet: of.quiet,
+            no_live: of.no_live,
             verbose: of.verbose,
             ..Flags::default()
         }
@@ -236,6 +240,8 @@ pub fn single(flags: &Flags, clients: Option<&Clients>) -> Result<Ended> {
 pub struct Printed {
     /// While it goes on.
     pub loudness: Loudness,
+    /// Whether a terminal has a view of it while it goes on.
+    pub live: bool,
     /// Whether every table at its end.
     pub tables: bool,
 }
@@ -256,7 +262,8 @@ pub fn carry_out(
     }
     // A launcher kills all processes a second after one of them has died. Dropped after the place.
     let _heir = clients.map(|_| Heir::of(job.place.path())).transpose()?;
-    let mut progress = Progress::new(&job.plan, job.out.path.clone(), &job.place, printed.loudness);
+    let mut progress =
+        Progress::new(&job.plan, job.out.path.clone(), &job.place, printed.loudness, printed.live);
     let start = Start {
         plan: &job.plan,
         corpora: job.corpora,
@@ -657,7 +664,7 @@ impl Signals {
 impl Flags {
     /// What it prints.
     pub fn printed(&self) -> Printed {
-        Printed { loudness: self.loudness(), tables: self.tables }
+        Printed { loudness: self.loudness(), live: !self.no_live, tables: self.tables }
     }
 
     /// How a run ends whose claims are a guard.

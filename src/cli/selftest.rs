@@ -3,9 +3,10 @@
 mod forked;
 mod slowed;
 mod trials;
+mod watched;
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -37,7 +38,7 @@ pub struct Flags {
     /// With --aa or --ab: all the memory that a candidate may have, as in `blobwise run`; the corpus is larger then
     #[arg(long, value_name = "BYTES|PERCENT%")]
     memory: Option<String>,
-    /// The place, that is the disk, where the candidates of --aa and --ab live
+    /// The place, that is the disk, where the candidates of its runs live
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
 }
@@ -62,7 +63,7 @@ pub fn main(flags: &Flags) -> Result<Ended> {
         (true, _) => trials(Kind::Equal)?,
         (_, true) => trials(Kind::Slowed)?,
         _ if flags.memory.is_some() => bail!("`--memory` is for `--aa` and `--ab`"),
-        _ => cost(flags.trials, &signals)?,
+        _ => cost(flags.trials, &flags.dir, &signals)?,
     };
     Ok(match (signals.received(), met) {
         (Some(signal), _) => Ended::Stopped(signal),
@@ -72,11 +73,11 @@ pub fn main(flags: &Flags) -> Result<Ended> {
 }
 
 /// What an op of the null store costs; whether the goals are met.
-fn cost(rounds: u32, signals: &Signals) -> Result<bool> {
+fn cost(rounds: u32, dir: &Path, signals: &Signals) -> Result<bool> {
     let clock = HostClock::best();
     let bar = Bar::new(false);
     let parts = parts::measure(&clock, rounds, signals.stop(), &|round| {
-        bar.now_and_then(round as usize, rounds as usize, format!("round {round}/{rounds}"));
+        bar.now_and_then(round as usize, rounds as usize, &format!("round {round}/{rounds}"));
     })?;
     bar.clear();
     let mut text = format!(
@@ -106,10 +107,11 @@ fn cost(rounds: u32, signals: &Signals) -> Result<bool> {
     )?;
     let flat = growth.bytes.is_none_or(|bytes| bytes <= GROWTH_BYTES_MAX);
     writeln!(text, "goal: memory does not grow with the number of ops: {}", growth.text(flat))?;
-    let (sentence, is_met) = forked::cost(&clock)?;
-    writeln!(text, "{sentence}")?;
+    let (of_fork, is_fork_met) = forked::cost(&clock)?;
+    let (of_view, is_view_met) = watched::cost(dir, signals)?;
+    writeln!(text, "{of_fork}\n{of_view}")?;
     print(&text)?;
-    Ok(cheap && flat && is_met)
+    Ok(cheap && flat && is_fork_met && is_view_met)
 }
 
 fn met(met: bool) -> &'static str {

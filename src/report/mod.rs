@@ -15,6 +15,7 @@ pub mod disk;
 pub mod explain;
 mod findings;
 pub mod html;
+pub mod live;
 pub mod markdown;
 mod operating;
 mod power_cuts;

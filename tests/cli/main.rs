@@ -16,6 +16,7 @@ mod file_systems;
 mod flipping;
 mod flips;
 mod guards;
+mod live;
 mod manual;
 mod memory;
 #[cfg(all(feature = "mysql", feature = "postgres", feature = "s3"))]
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
     trials.extend(collections::trials());
     trials.extend(flips::trials());
     trials.extend(guards::trials());
+    trials.extend(live::trials());
     trials.extend(manual::trials());
     trials.extend(memory::trials());
     trials.extend(file_systems::trials());

@@ -129,7 +129,11 @@ pub fn main(kind: Kind, trials: u32, conditions: &Conditions, signals: &Signals)
         let spent = (machine::uptime() - begin).as_secs_f64();
         let left = spent / f64::from(trial.max(1)) * f64::from(trials - trial);
         let left = if trial > 0 { format!(", about {} left", units::seconds(left)) } else { String::new() };
-        bar.now_and_then(trial as usize + 1, trials as usize, format!("run {} of {trials}{left}", trial + 1));
+        bar.now_and_then(
+            trial as usize + 1,
+            trials as usize,
+            &format!("run {} of {trials}{left}", trial + 1),
+        );
         let Some(result) = one(kind, trial, conditions, signals)? else { break };
         *rounds.entry(result.fixed.rounds).or_insert(0) += 1;
         for (store, ended) in STORES.iter().zip(&mut stores) {

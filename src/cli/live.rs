@@ -1,0 +1,164 @@
+//! What a terminal shows while a run goes on: where candidates stand after the rounds so far, what is done now, and the time left.
+//!
+//! It is drawn when a visit or a phase begins, and never while one is on the clock. Looking decides nothing: how many rounds there are
+//! is fixed by rule.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::eprint;
+use super::screen::{Screen, bar};
+use crate::corpus::CorpusId;
+use crate::engine::run::Event;
+use crate::host::machine;
+use crate::plan::Plan;
+use crate::records::Records;
+use crate::report::live::Standings;
+use crate::report::terminal::folded;
+use crate::result::RunResult;
+use crate::units;
+
+/// The most of a run's time that the view's own processor time may be, as a share.
+pub const SHARE_MAX: f64 = 0.005;
+/// A picture is left out where more than this share was spent on pictures so far: phases of milliseconds are not worth being seen.
+const SHARE_AIMED: f64 = 0.004;
+/// What may be spent before that counts.
+const CREDIT: Duration = Duration::from_millis(2);
+
+/// The view of one run.
+pub struct Live<'a> {
+    plan: &'a Plan,
+    screen: Screen,
+    standings: Standings,
+    /// Which visit, from 1, and of how many.
+    visit: (usize, usize),
+    /// The candidate that is visited.
+    candidate: String,
+    /// What is done with it.
+    doing: String,
+    /// When the rest will about be done, by [`machine::uptime`].
+    end: Option<Duration>,
+    since: Duration,
+    spent: Cell<Duration>,
+    pictures: Cell<u32>,
+}
+
+impl<'a> Live<'a> {
+    /// A view of a run that begins.
+    pub fn new(plan: &'a Plan, screen: Screen) -> Live<'a> {
+        let shown = plan.candidates.iter().filter(|candidate| !candidate.is_baseline());
+        Live {
+            plan,
+            screen,
+            standings: Standings::before(shown.map(|candidate| candidate.label.clone())),
+            visit: (1, 1),
+            candidate: String::new(),
+            doing: String::new(),
+            end: None,
+            since: machine::uptime(),
+            spent: Cell::default(),
+            pictures: Cell::default(),
+        }
+    }
+
+    /// Something happened in the run.
+    pub fn event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Note(text) => {
+                let lines = folded(text, self.screen.size().0);
+                self.screen.aside(|| eprint(&lines.join("\n")));
+            }
+            Event::Pilot { candidate, index, of } => {
+                (self.visit, self.end) = ((*index, *of), None);
+                self.begins(candidate, format!("pilot: {candidate}"));
+            }
+            Event::Phase(phase) => self.timed(|live| live.show(Some(phase))),
+            Event::Visit { round, rounds, candidate, corpus_id, index, of, seconds_left } => {
+                self.visit = (*index, *of);
+                self.end =
+                    seconds_left.map(|left| machine::uptime() + Duration::from_secs_f64(left.max(0.0)));
+                let size = at_size(*corpus_id);
+                self.begins(candidate, format!("round {round}/{rounds}: {candidate}{size}"));
+            }
+        }
+    }
+
+    fn begins(&mut self, candidate: &str, doing: String) {
+        candidate.clone_into(&mut self.candidate);
+        self.doing = doing;
+        self.timed(|live| live.show(None));
+    }
+
+    /// A visit was kept. Where a round is through by it, candidates stand by that one too.
+    pub fn kept(&mut self, records: &Records, result: &RunResult) {
+        if let Some(visit) = records.store_rounds.last()
+            && self.is_through(records, visit.round)
+        {
+            let (before, standings) = (thread_time(), Standings::of(result));
+            self.standings = standings;
+            self.spent.set(self.spent.get() + thread_time().saturating_sub(before));
+        }
+    }
+
+    fn is_through(&self, records: &Records, round: u32) -> bool {
+        let mut corpora = self.plan.corpora.iter().map(|corpus| corpus.corpus_id);
+        corpora.all(|corpus_id| {
+            self.plan.candidates.iter().all(|candidate| {
+                records.has(&candidate.label, corpus_id, round) || records.has_failed(&candidate.label)
+            })
+        })
+    }
+
+    /// Does what prints, above the view.
+    pub fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.screen.aside(print)
+    }
+
+    /// Takes the view away.
+    pub fn clear(&self) {
+        self.screen.clear();
+    }
+
+    /// The processor time that went into it, and how many pictures were drawn.
+    pub fn spent(&self) -> (Duration, u32) {
+        (self.spent.get(), self.pictures.get())
+    }
+
+    /// Does it unless too much was spent already.
+    fn timed(&self, show: impl FnOnce(&Self)) {
+        let allowed = (machine::uptime().saturating_sub(self.since)).mul_f64(SHARE_AIMED) + CREDIT;
+        if self.spent.get() > allowed {
+            return;
+        }
+        let before = thread_time();
+        show(self);
+        self.spent.set(self.spent.get() + thread_time().saturating_sub(before));
+        self.pictures.set(self.pictures.get() + 1);
+    }
+
+    fn show(&self, phase: Option<&str>) {
+        let (width, height) = self.screen.size();
+        let (index, of) = self.visit;
+        let left = self.end.map(|end| end.saturating_sub(machine::uptime()).as_secs_f64());
+        let left = left.map(|left| format!("about {} left", units::seconds(left))).unwrap_or_default();
+        let phase = phase.map(|phase| format!(": {phase}")).unwrap_or_default();
+        let below = [bar(index, of, &left), format!("{}{phase}", self.doing)];
+        let above = height.saturating_sub(below.len());
+        let mut lines = self.standings.lines(Some(&self.candidate), (width, above));
+        lines.extend(below);
+        self.screen.draw(lines);
+    }
+}
+
+/// The size of a sweep, behind what is done at it.
+pub fn at_size(corpus_id: CorpusId) -> String {
+    corpus_id.bytes().map(|bytes| format!(" at {}", units::bytes(bytes as f64))).unwrap_or_default()
+}
+
+/// The processor time of this thread so far.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.try_into().unwrap_or_default(), time.tv_nsec.try_into().unwrap_or_default())
+}

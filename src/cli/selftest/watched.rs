@@ -1,0 +1,154 @@
+//! What it costs to watch a run: the processor time of the view that a terminal has of it, as a share of the run.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use super::met;
+use crate::cli::live::{Live, SHARE_MAX};
+use crate::cli::run::{Signals, program};
+use crate::cli::screen::Screen;
+use crate::corpus::Corpus;
+use crate::engine::run::{Event, Observer, Start, run};
+use crate::engine::visitor::Disks;
+use crate::host::machine;
+use crate::host::place::Place;
+use crate::judge::summary;
+use crate::plan::{CorpusText, Length, Plan, PlanText};
+use crate::records::Records;
+use crate::result::Disturbance;
+use crate::store::Durability;
+use crate::units;
+
+/// So many ops rank whatever they took, so that the table has figures.
+const BLOBS: u64 = 200;
+/// Length of a phase of reads, in seconds: far shorter than in a run, so that there are more pictures in a second.
+const SECONDS: f64 = 0.05;
+const ROUNDS: u32 = 2;
+/// The terminal that is drawn on.
+const TERMINAL: Winsize = Winsize { ws_col: 80, ws_row: 24, ws_xpixel: 0, ws_ypixel: 0 };
+
+/// The place of the run where there is room in memory: a busy disk would make it last for a minute, and the share smaller.
+const IN_MEMORY: &str = "/dev/shm";
+/// Room for one store at a time, some of which begin with large files.
+const ROOM_BYTES: u64 = 1 << 30;
+
+/// The sentence, and whether the goal is met: of a run of the default plan's candidates, in memory or in this directory.
+pub fn cost(dir: &Path, signals: &Signals) -> Result<(String, bool)> {
+    let goal = format!("goal: the view of a run takes at most {} % of its time", SHARE_MAX * 100.0);
+    let (screen, mut other_end) = match terminal() {
+        Ok(ends) => ends,
+        Err(why) => return Ok((format!("{goal}: not measurable here: {why:#}"), true)),
+    };
+    let reader = std::thread::Builder::new().spawn(move || {
+        // Its end is an error: the other side was closed.
+        std::io::copy(&mut other_end.by_ref(), &mut std::io::sink()).ok();
+    })?;
+    let has_room = |path: &Path| {
+        rustix::fs::statvfs(path).is_ok_and(|found| found.f_bavail * found.f_frsize > ROOM_BYTES)
+    };
+    let plan = plan(Some(Path::new(IN_MEMORY)).filter(|path| has_room(path)).unwrap_or(dir))?;
+    let mut watch = Watch { plan: &plan, live: Live::new(&plan, Screen::on(screen)) };
+    let begin = machine::uptime();
+    let records = run(start(&plan, signals)?, &mut watch)?;
+    let took = (machine::uptime() - begin).as_secs_f64();
+    let (spent, pictures) = watch.live.spent();
+    drop(watch);
+    reader.join().ok();
+    let share = spent.as_secs_f64() / took;
+    let is_met = share <= SHARE_MAX;
+    let text = format!(
+        "{goal}: {:.2} % of {took:.1} s, {}, {pictures} pictures of {} each, {}",
+        share * 100.0,
+        units::counted(records.candidates.len() as u64, "candidate"),
+        units::nanoseconds(spent.as_nanos() as f64 / f64::from(pictures.max(1))),
+        met(is_met)
+    );
+    Ok((text, is_met))
+}
+
+/// A terminal that nobody looks at, and its other end.
+fn terminal() -> Result<(File, File)> {
+    let other = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).context("no terminal of our own")?;
+    grantpt(&other)?;
+    unlockpt(&other)?;
+    let name = ptsname(&other, Vec::new())?;
+    let terminal = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?;
+    tcsetwinsize(&terminal, TERMINAL)?;
+    Ok((File::from(terminal), File::from(other)))
+}
+
+/// The default plan's candidates, as briefly as can be.
+fn plan(dir: &Path) -> Result<Plan> {
+    let text = PlanText {
+        name: Some("selftest".to_owned()),
+        rounds: Some(ROUNDS),
+        durability: Some(Durability::None.name().to_owned()),
+        dir: Some(dir.to_owned()),
+        drop_caches: Some(false),
+        corpus: Some(CorpusText {
+            source: Some("fixed:1kB".to_owned()),
+            blobs: Some(BLOBS),
+            ..CorpusText::default()
+        }),
+        ..PlanText::default()
+    };
+    let mut plan = text.resolve(false)?;
+    // The fill, and what waits for no disk.
+    let mut is_first = true;
+    plan.phases.retain_mut(|phase| {
+        let is_filled = std::mem::take(&mut is_first);
+        let reads = phase.load_mut().filter(|load| load.only_reads());
+        let is_read = reads.map(|load| load.length = Length::Seconds(SECONDS)).is_some();
+        is_filled || (is_read && !phase.cache.is_cold())
+    });
+    Ok(plan)
+}
+
+fn start<'a>(plan: &'a Plan, signals: &'a Signals) -> Result<Start<'a>> {
+    let corpora = plan.corpora.iter().map(|corpus| Corpus::build(&corpus.request)).collect::<Result<_>>()?;
+    Ok(Start {
+        plan,
+        corpora,
+        earlier: None,
+        program: program(),
+        place: Place::make(&plan.dir)?,
+        disks: Disks::new(),
+        clients: None,
+        since: machine::uptime(),
+        stop: signals.stop(),
+    })
+}
+
+/// Shows a run, and keeps nothing.
+struct Watch<'a> {
+    plan: &'a Plan,
+    live: Live<'a>,
+}
+
+impl Observer for Watch<'_> {
+    fn event(&mut self, event: Event<'_>) {
+        // What is said above the view goes to standard error, which is not that terminal.
+        if !matches!(event, Event::Note(_)) {
+            self.live.event(&event);
+        }
+    }
+
+    fn save(&mut self, records: &Records) -> Result<()> {
+        self.live.kept(records, &summary::summarize(self.plan, records)?);
+        Ok(())
+    }
+
+    fn rounds_needed(&mut self, _: &Records, most: u32) -> u32 {
+        most
+    }
+
+    fn disturbances(&mut self, _: &Records) -> Result<Vec<Disturbance>> {
+        Ok(Vec::new())
+    }
+}

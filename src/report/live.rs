@@ -1,0 +1,269 @@
+//! Where candidates stand while a run goes on, for a terminal of any size: by what the answer will rest on, after so many rounds.
+
+use super::view::standing::Place;
+use super::view::words;
+use crate::corpus::CorpusId;
+use crate::judge::ranking;
+use crate::result::{self, Against, Cell, RunResult, Situation, Status};
+use crate::units;
+
+/// Where a candidate stands in one kind of work.
+#[derive(Clone, Debug, PartialEq)]
+enum Mark {
+    /// The fastest.
+    Best,
+    /// It takes so many times as long as the fastest.
+    Times {
+        times: f64,
+        /// The same at the most, with 95 % confidence; none where nothing is known of it.
+        at_most: Option<f64>,
+        /// Whether no other is proved to be faster.
+        leads: bool,
+    },
+    /// It promises or does something else.
+    Apart,
+    /// Its figure says nothing, or not yet.
+    NotRanked,
+    /// It has none.
+    Absent,
+}
+
+/// One kind of work.
+#[derive(Clone, Debug)]
+struct Column {
+    title: String,
+    /// Those of the candidates, in their order.
+    marks: Vec<Mark>,
+}
+
+/// Candidates with their ratios and intervals so far.
+#[derive(Clone, Debug)]
+pub struct Standings {
+    candidates: Vec<String>,
+    columns: Vec<Column>,
+    rounds: usize,
+}
+
+/// What the signs mean.
+const SIGNS: [(char, &str); 4] = [
+    ('*', "nobody is proved to be faster"),
+    ('+', "not compared with them"),
+    ('?', "not ranked so far"),
+    ('-', "without a time"),
+];
+/// An interval that reaches further than this says next to nothing, in per cent of the ratio.
+const PERCENT_MAX: f64 = 99.0;
+/// Characters of a candidate's label that are always shown, where it has so many.
+const LABEL_MIN: usize = 16;
+/// Characters in front of a label.
+const MARGIN: usize = 2;
+/// Lines of the table that are worth having it: its title, its head and a candidate.
+const LINES_MIN: usize = 3;
+
+impl Standings {
+    /// Before the first round: candidates in their order.
+    pub fn before(candidates: impl Iterator<Item = String>) -> Standings {
+        Standings { candidates: candidates.collect(), columns: Vec::new(), rounds: 0 }
+    }
+
+    /// By a result of whole rounds. Who stands best in all of it comes first, as in the answer.
+    pub fn of(result: &RunResult) -> Standings {
+        let shown = result.candidates.iter().filter(|candidate| !candidate.is_baseline());
+        let mut candidates: Vec<String> = shown.map(|candidate| candidate.store.clone()).collect();
+        let one_place = result.advice.iter().flat_map(|advice| &advice.one_place);
+        let first = result.advice.iter().flat_map(|advice| advice.situations.first());
+        let first = first.flat_map(|situation| &situation.standings).map(|standing| &standing.store);
+        let order: Vec<&String> = one_place.map(|worst| &worst.store).chain(first).collect();
+        let place = |store: &str| order.iter().position(|known| *known == store);
+        candidates.sort_by_key(|store| place(store).unwrap_or(usize::MAX));
+        let rounds = result.results.iter().map(|cell| cell.rounds.len()).max().unwrap_or(0);
+        let columns = if rounds < 2 { Vec::new() } else { columns(result, &candidates) };
+        Standings { candidates, columns, rounds }
+    }
+
+    /// At most so many lines of so many characters: what the figures are, and a line a candidate. The one that is being measured has a
+    /// sign in front of it.
+    pub fn lines(&self, now: Option<&str>, (width, height): (usize, usize)) -> Vec<String> {
+        let longest = self.candidates.iter().map(|label| label.chars().count()).max().unwrap_or(0);
+        let fits = self.fitting(longest.min(LABEL_MIN), width);
+        let columns = &self.columns[..fits];
+        let taken: usize = columns.iter().map(Column::width).sum();
+        let label = longest.min(width.saturating_sub(taken + MARGIN));
+        let mut lines = words::wrapped(&self.about(fits), width);
+        if !columns.is_empty() {
+            let titles: String =
+                columns.iter().map(|column| format!("{:>1$}", column.title, column.width())).collect();
+            lines.push(format!("{:1$}{titles}", "", MARGIN + label));
+        }
+        if height < lines.len().max(LINES_MIN) + 1 {
+            return Vec::new();
+        }
+        let room = height - lines.len();
+        let rows = if self.candidates.len() <= room { self.candidates.len() } else { room - 1 };
+        for (at, candidate) in self.candidates.iter().enumerate().take(rows) {
+            let sign = if now == Some(candidate) { "> " } else { "  " };
+            let mark = |column: &Column| format!("{:>1$}", self.text(&column.marks[at]), column.width());
+            let marks: String = columns.iter().map(mark).collect();
+            lines.push(format!("{sign}{:<label$}{marks}", shortened(candidate, label)));
+        }
+        if rows < self.candidates.len() {
+            lines.push(format!("  and {} more", self.candidates.len() - rows));
+        }
+        lines.iter().map(|line| line.trim_end().chars().take(width).collect()).collect()
+    }
+
+    /// How many columns there is room for.
+    fn fitting(&self, label: usize, width: usize) -> usize {
+        let mut taken = MARGIN + label;
+        let fits = self.columns.iter().take_while(|column| {
+            taken += column.width();
+            taken <= width
+        });
+        fits.count()
+    }
+
+    /// What the figures are.
+    fn about(&self, fits: usize) -> String {
+        let rounds = match self.rounds {
+            0 => return "The first figures come when two rounds are through.".to_owned(),
+            // The judge ranks nothing by one round.
+            1 => return "One round so far: figures come with the second.".to_owned(),
+            _ if self.columns.is_empty() => return "No candidate can be ranked so far.".to_owned(),
+            rounds => format!("± with 95 % confidence after {rounds} rounds"),
+        };
+        let marks: String = self.columns[..fits]
+            .iter()
+            .flat_map(|column| &column.marks)
+            .map(|mark| self.text(mark))
+            .collect();
+        let signs = SIGNS.iter().filter(|(sign, _)| marks.contains(*sign));
+        let signs: String = signs.map(|(sign, means)| format!(" {sign}: {means}.")).collect();
+        let more = match self.columns.len() - fits {
+            0 => String::new(),
+            more => format!(" {more} more where the terminal is wider."),
+        };
+        format!("Time of an op over that of the fastest, {rounds}.{signs}{more}")
+    }
+
+    fn text(&self, mark: &Mark) -> String {
+        match mark {
+            Mark::Best => "best".to_owned(),
+            Mark::Apart => "+".to_owned(),
+            Mark::NotRanked => "?".to_owned(),
+            Mark::Absent => "-".to_owned(),
+            Mark::Times { times, at_most, leads } => {
+                let percent = at_most.map(|at_most| (100.0 * (at_most / times - 1.0)).max(0.0).ceil());
+                let interval = match percent {
+                    Some(percent) if percent <= PERCENT_MAX => format!("±{percent}%"),
+                    _ => format!("±>{PERCENT_MAX}%"),
+                };
+                format!("{}{interval}{}", units::count(*times), if *leads { "*" } else { "" })
+            }
+        }
+    }
+}
+
+impl Column {
+    /// Room for any of its marks after any number of rounds, so that the table keeps its shape.
+    fn width(&self) -> usize {
+        /// Of `1.04±>99%*`.
+        const MARK: usize = 10;
+        self.title.chars().count().max(MARK) + 1
+    }
+}
+
+/// A label in so many characters: its begin and its end, because candidates of one store differ in what they end with.
+fn shortened(label: &str, most: usize) -> String {
+    let letters: Vec<char> = label.chars().collect();
+    if letters.len() <= most {
+        return label.to_owned();
+    }
+    let kept = most.saturating_sub(2);
+    let (begin, end) = (&letters[..kept.div_ceil(2)], &letters[letters.len() - kept / 2..]);
+    begin.iter().chain(&['.', '.']).chain(end).take(most).collect()
+}
+
+// ---- which kinds of work -----------------------------------------------------------------------------------------
+
+fn columns(result: &RunResult, candidates: &[String]) -> Vec<Column> {
+    let situations = result.advice.as_ref().map(|advice| advice.situations.as_slice()).unwrap_or_default();
+    if !situations.is_empty() {
+        let column = |situation: &Situation| Column {
+            title: situation.short.clone(),
+            marks: candidates.iter().map(|store| in_situation(result, situation, store)).collect(),
+        };
+        return situations.iter().map(column).collect();
+    }
+    let compared = ranked(result);
+    let sizes = result.all_corpora().len() > 1;
+    // Of a sweep one kind of work is shown at every size: who wins from which size on is what it asks.
+    let first = compared.iter().map(|(phase, _)| *phase).find(|phase| phase.starts_with("read"));
+    let first = first.or(compared.first().map(|(phase, _)| *phase));
+    let meant = compared.iter().filter(|(phase, _)| !sizes || Some(*phase) == first);
+    let column = |(phase, corpus_id): &(&str, CorpusId)| {
+        let size = corpus_id.bytes().map(|bytes| units::bytes(bytes as f64));
+        Column {
+            title: size.unwrap_or_else(|| (*phase).to_owned()),
+            marks: candidates.iter().map(|store| in_phase(result, phase, *corpus_id, store)).collect(),
+        }
+    };
+    meant.map(column).collect()
+}
+
+/// Phases and sizes at which candidates are compared, in the order of the plan.
+fn ranked(result: &RunResult) -> Vec<(&str, CorpusId)> {
+    let mut all: Vec<(&str, CorpusId)> = Vec::new();
+    for cell in &result.results {
+        let of = (cell.phase.as_str(), cell.corpus_id);
+        let is_compared = result.comparisons.iter().any(|comparison| {
+            comparison.against == Against::Best && (comparison.phase.as_str(), comparison.corpus_id) == of
+        });
+        if is_compared && !all.contains(&of) {
+            all.push(of);
+        }
+    }
+    all
+}
+
+fn in_situation(result: &RunResult, situation: &Situation, store: &str) -> Mark {
+    let Some(standing) = situation.of(store) else {
+        let has_time = result.results.iter().any(|cell| {
+            cell.store == store && cell.phase == situation.phase && cell.status == Status::Measured
+        });
+        return if has_time { Mark::Apart } else { Mark::Absent };
+    };
+    match (standing.place, standing.times) {
+        _ if standing.op_ns.is_none() => Mark::Absent,
+        (result::Place::Apart, _) => Mark::Apart,
+        (result::Place::NotRanked, _) | (_, None) => Mark::NotRanked,
+        (place, Some(times)) => {
+            let leads = place == result::Place::Leads;
+            // Of the fastest itself the ratio is 1, without any scatter.
+            let is_best = times == 1.0 && standing.times_at_most == Some(1.0);
+            match is_best {
+                true => Mark::Best,
+                false => Mark::Times { times, at_most: standing.times_at_most, leads },
+            }
+        }
+    }
+}
+
+fn in_phase(result: &RunResult, phase: &str, corpus_id: CorpusId, store: &str) -> Mark {
+    let is_meant = |cell: &&Cell| cell.store == store && cell.phase == phase && cell.corpus_id == corpus_id;
+    let Some(cell) = result.results.iter().find(is_meant) else { return Mark::Absent };
+    match Place::of(result, cell) {
+        Place::Best | Place::BestCache => Mark::Best,
+        Place::Technique | Place::Alone => Mark::Apart,
+        Place::NotRanked => Mark::NotRanked,
+        Place::Absent(_) => Mark::Absent,
+        Place::Ratio(_) if !ranking::is_choice(cell) => Mark::Apart,
+        Place::Ratio(comparison) => comparison.ratio.map_or(Mark::NotRanked, |ratio| Mark::Times {
+            times: 1.0 / ratio.median,
+            at_most: ratio.low.map(|low| 1.0 / low),
+            leads: cell.leader,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests;
