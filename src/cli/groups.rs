@@ -2,7 +2,7 @@
 
 use clap::builder::StyledStr;
 
-use crate::report::terminal::folded;
+use crate::report::terminal::{WIDTH, behind, folded};
 
 /// What one does, and the commands for it.
 const GROUPS: &[(&str, &[&str])] = &[
@@ -13,9 +13,8 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Help your shell", &["completions"]),
 ];
 
-/// Columns of the names, and letters of what is said beside them: together no more than any terminal has.
+/// Columns of the names.
 const NAME: usize = 13;
-const LETTERS: usize = 64;
 
 /// A command line whose help lists the commands in groups.
 pub fn grouped(command: clap::Command) -> clap::Command {
@@ -30,18 +29,15 @@ fn template(command: &clap::Command) -> String {
     };
     let header = |title: &str| styled(styles.get_header(), &format!("{title}:"));
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-    let about = folded(&about, LETTERS + NAME).join("\n");
+    let about = folded(&about, WIDTH).join("\n");
     let mut text = format!("{about}\n\n{{usage-heading}} {{usage}}\n");
     for (title, names) in GROUPS {
         text += &format!("\n{}\n", header(title));
         for name in *names {
             let Some(known) = command.find_subcommand(name) else { continue };
             let about = known.get_about().map(ToString::to_string).unwrap_or_default();
-            for (index, line) in folded(&about, LETTERS).iter().enumerate() {
-                let name = if index == 0 { styled(styles.get_literal(), name) } else { String::new() };
-                let letters = if index == 0 { known.get_name().len() } else { 0 };
-                text += &format!("  {name}{}{line}\n", " ".repeat(NAME - letters));
-            }
+            let lines = behind(&format!("  {name:<NAME$}"), &about);
+            text += &lines.replacen(name, &styled(styles.get_literal(), name), 1);
         }
     }
     let options = header("Options");
