@@ -1058,6 +1058,12 @@ fn refused() -> Result<()> {
         (&["--fs", "fat"][..], "`fat`"),
         (&["--durability", "some"][..], "`some`"),
         (&["--stores", "nothing"][..], "`nothing`"),
+        // Families, without those that nothing can be taken from.
+        (
+            &["--stores", "files", "--cuts", "0", "--kills", "0"][..],
+            "left out: `files/ramdisk` keeps nothing",
+        ),
+        (&["--stores", "files/*,memory"][..], "`memory` keeps nothing on a disk"),
         (&["--cuts", "0", "--kills", "0"][..], "leaves nothing to do"),
         (&["--uploads", "--stores", "redis[catalogue=own]"][..], "no catalogue of its own: it is no SQL"),
         (&["--uploads", "--stores", "sqlite[key=integer]"][..], "uploads have a digest"),

@@ -418,7 +418,7 @@ fn bus_error() -> Outcome {
     signal(child.id() as i32, Signal::BUS);
     let said = ended(child);
     assert!(said.code.is_none() && said.stderr.contains("error: killed by a bus error"), "{said:?}");
-    assert!(said.stderr.contains("blobwise run --resume DIR"), "{}", said.stderr);
+    assert!(said.stderr.contains("continue with `blobwise run --resume out`\n"), "{}", said.stderr);
     work.say("run --resume out --quiet").ended(0);
     let result = RunResult::load(&work.path("out"))?;
     assert!(result.complete && work.names("place").is_empty(), "{:?}", work.names("place"));

@@ -6,10 +6,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::Ended;
 use super::out::{check_file, print_beside, write_file};
 use super::progress::Bar;
-use super::run::{Signals, values_of};
+use super::run::{Signals, values_of, with_members};
+use super::{Ended, eprint};
 use crate::crash::{self, Control, Lab, Line, Others, PATIENCE, Report, Trial};
 use crate::host::disk::own_mounts;
 use crate::host::machine;
@@ -27,7 +27,7 @@ use crate::store::Durability;
 /// Flags of `crash`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// Stores, as in `blobwise run` [default: those that need no server and keep something on a disk]
+    /// Stores and families of them, as in `blobwise run` [default: those that need no server and keep something on a disk]
     #[arg(long, value_name = "A,B,...")]
     stores: Option<String>,
     /// A setting of a store: store.option=value; a list of values makes one candidate each
@@ -113,9 +113,10 @@ impl Asked {
     fn of(flags: &Flags) -> Result<Asked> {
         let all = if flags.uploads { CRASH_UPLOADS } else { CRASH_STORES };
         let all = || all.iter().map(|store| (*store).to_owned()).collect();
-        let stores = flags.stores.as_deref().map_or_else(all, split_list);
+        let named = flags.stores.as_deref().map_or_else(all, split_list);
         let sets = flags.set.iter().map(|set| values_of(set)).collect::<Result<Sets>>()?;
-        let (candidates, _) = candidates(&stores, &sets, true)?;
+        let (mut candidates, _) = candidates(&with_members(named.clone())?, &sets, true)?;
+        leave_out_members(&mut candidates, &named, flags.uploads)?;
         if let Some(candidate) = candidates.iter().find(|candidate| candidate.on().is_some()) {
             bail!(
                 "`{}`: disks that are cut have the file systems of `--fs`; leave `on` out",
@@ -130,14 +131,6 @@ impl Asked {
             bail!("`--fs` names no file system");
         }
         if let Some(why) = kinds.iter().find_map(|kind| Lab::lacks(kind)) {
-            return Err(why);
-        }
-        if let Some(why) = candidates.iter().find_map(crash::why_not) {
-            return Err(why);
-        }
-        if flags.uploads
-            && let Some(why) = candidates.iter().find_map(crash::why_no_uploads)
-        {
             return Err(why);
         }
         if flags.cuts == 0 && flags.others().is_nothing() {
@@ -162,6 +155,32 @@ impl Flags {
     /// What is written beside what is shown.
     fn files(&self) -> [&Option<PathBuf>; 3] {
         [&self.json, &self.markdown, &self.html]
+    }
+}
+
+/// Leaves out the members of families whose power cannot be cut, and says so. A store that was named itself, or a family of which
+/// nothing is left, is an error.
+fn leave_out_members(candidates: &mut Vec<Candidate>, named: &[String], uploads: bool) -> Result<()> {
+    let why_not = |candidate: &Candidate| {
+        crash::why_not(candidate).or_else(|| crash::why_no_uploads(candidate).filter(|_| uploads))
+    };
+    let is_member = |candidate: &Candidate| {
+        named.iter().all(|name| name.split('[').next() != Some(candidate.adapter.name))
+    };
+    let mut refused = None;
+    candidates.retain(|candidate| {
+        let Some(why) = why_not(candidate) else { return true };
+        if is_member(candidate) {
+            eprint(&format!("left out: {why:#}"));
+        }
+        if !is_member(candidate) || refused.is_none() {
+            refused = Some((is_member(candidate), why));
+        }
+        false
+    });
+    match refused {
+        Some((is_member, why)) if !is_member || candidates.is_empty() => Err(why),
+        _ => Ok(()),
     }
 }
 

@@ -25,6 +25,7 @@ mod selftest;
 mod side;
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
@@ -149,18 +150,37 @@ fn outlive_file_limits() -> std::io::Result<()> {
     signal_hook::flag::register(libc::SIGXFSZ, std::sync::Arc::default()).map(drop)
 }
 
+/// What a bus error is.
+const BUS_ERROR: &str = "error: killed by a bus error: a mapped file could not be read or written, as on a disk that is full or broken";
+
+/// What is said of a bus error, whole: a signal's handler puts no text together. Each is kept for ever, because one may be read at any
+/// moment; there is one a run.
+static SAID_OF_A_BUS_ERROR: AtomicPtr<String> = AtomicPtr::new(std::ptr::null_mut());
+
 /// Where a file system is full or broken, whoever touches a part of a mapped file that has no room (SQLite's index of its log) dies
 /// by SIGBUS. That cannot be outlived, but it is said.
 #[expect(unsafe_code, reason = "signal handlers are unsafe to get wrong")]
 fn say_what_a_bus_error_is() -> std::io::Result<()> {
-    const SAID: &str = "error: killed by a bus error: a mapped file could not be read or written, as on a disk that is full or broken; \
-                        what was measured is kept: continue a run with `blobwise run --resume DIR`\n";
+    keep_for_a_bus_error(format!("{BUS_ERROR}\n"));
     let say = || {
-        rustix::io::write(std::io::stderr(), SAID.as_bytes()).ok();
+        // SAFETY: the text was made before and is never freed.
+        let said = unsafe { &*SAID_OF_A_BUS_ERROR.load(Ordering::Acquire) };
+        rustix::io::write(std::io::stderr(), said.as_bytes()).ok();
         signal_hook::low_level::emulate_default_handler(libc::SIGBUS).ok();
     };
-    // SAFETY: a write to a descriptor and the end of the process: no lock is taken and nothing is allocated.
+    // SAFETY: a pointer is read, then a write to a descriptor and the end of the process: no lock is taken and nothing is allocated.
     unsafe { signal_hook::low_level::register(libc::SIGBUS, say).map(drop) }
+}
+
+/// From now on a bus error also says how to go on with the run in a directory.
+fn say_where_a_bus_error_leaves(out: &std::path::Path) {
+    let kept = "what was measured is kept: continue with `blobwise run --resume";
+    let said = format!("{BUS_ERROR}; {kept} {}`", shown::pasted(out));
+    keep_for_a_bus_error(format!("{}\n", shown::on_terminal(&said)));
+}
+
+fn keep_for_a_bus_error(said: String) {
+    SAID_OF_A_BUS_ERROR.store(Box::into_raw(Box::new(said)), Ordering::Release);
 }
 
 /// A reader that has seen enough is no error.

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use sha2::{Digest, Sha256};
 
 use super::judging::Judging;
 use super::out::{Out, check_out};
 use super::progress::{Loudness, Progress, summarize};
-use super::{Ended, eprint, print};
+use super::{Ended, eprint, print, say_where_a_bus_error_leaves};
 use crate::corpus::Corpus;
 use crate::engine::clients::Clients;
 use crate::engine::preflight::{
@@ -31,7 +31,7 @@ use crate::host::place::{Place, check_parent};
 use crate::host::processors::Apart;
 use crate::judge::answer::costs;
 use crate::plan::{
-    OneOrMany, PREVIEW_SCALE, Plan, PlanText, WithFamilies, file_system, split_list, split_pair,
+    NoPassword, OneOrMany, PREVIEW_SCALE, Plan, PlanText, WithFamilies, file_system, split_list, split_pair,
     with_families,
 };
 use crate::records::Records;
@@ -260,6 +260,7 @@ pub fn carry_out(
             eprint(&format!("`{name}` lies there on images of its own: {}", disk.words()));
         }
     }
+    say_where_a_bus_error_leaves(&job.out.path);
     // A launcher kills all processes a second after one of them has died. Dropped after the place.
     let _heir = clients.map(|_| Heir::of(job.place.path())).transpose()?;
     let mut progress =
@@ -321,7 +322,9 @@ pub fn fresh(flags: &Flags, clients: Option<&Clients>) -> Result<Job> {
         }
     }
     check_on(flags)?;
-    let plan = of_clients(text.resolve(flags.stores.is_some())?, clients)?;
+    let named = flags.plan.as_deref().map(Path::new);
+    let plan = text.resolve(flags.stores.is_some()).map_err(|error| with_password(error, named))?;
+    let plan = of_clients(plan, clients)?;
     flags.judging.check(&plan)?;
     if flags.fail_on_refuted && plan.text.claim.is_empty() {
         bail!(
@@ -371,7 +374,9 @@ pub fn resumed(dir: &Path, clients: Option<&Clients>) -> Result<Job> {
             units::counted(then as u64, "client")
         );
     }
-    let plan = of_clients(result.plan.resolve(false)?, clients)?;
+    let plan = result.plan.resolve(false);
+    let plan = plan.map_err(|error| with_password(error, Some(&out.path.join("plan.toml"))))?;
+    let plan = of_clients(plan, clients)?;
     check_parent(&plan.dir)?;
     let corpora = build(&plan)?;
     let earlier = Some(Records::resume(result)).filter(Records::has_begun);
@@ -394,6 +399,16 @@ pub fn resumed(dir: &Path, clients: Option<&Clients>) -> Result<Job> {
         write_manifest(&corpora, dir)?;
     }
     Ok(Job { plan, corpora, earlier, disks, place, out, pricing: None })
+}
+
+/// An error, with the command that gives a URL its password again where that is what it lacks.
+fn with_password(error: anyhow::Error, plan: Option<&Path>) -> anyhow::Error {
+    let Some(plan) = plan.filter(|_| error.is::<NoPassword>()) else { return error };
+    anyhow!(
+        "{error:#}: run it anew with `blobwise run {} --set NAME.url=URL`, or with the `--stores` that named the URL (a run whose URL \
+         came by either cannot be resumed; one from BLOBWISE_NAME_URL can)",
+        shown::pasted(plan)
+    )
 }
 
 /// The plan of a run that so many do together. An error where they cannot.
@@ -595,6 +610,13 @@ pub fn ended(result: &RunResult, out: &Path, signals: &Signals) -> Ended {
     if failed { Ended::Failed } else { Ended::Well }
 }
 
+/// Stores with the members of families in the place of the names of these. Says which members are left out, and why.
+pub fn with_members(names: Vec<String>) -> Result<Vec<String>> {
+    let WithFamilies { stores, left_out } = with_families(names)?;
+    left_out.iter().for_each(|(store, why)| eprint(&format!("`{store}` is left out: {why}")));
+    Ok(stores)
+}
+
 /// Phases with the names of families (`read`, `read-*`) in the place of the standard phases that begin with them. Those with
 /// little memory are among them where memory can be limited.
 fn with_families_of_phases(names: Vec<String>, own: Vec<String>) -> Vec<String> {
@@ -697,9 +719,7 @@ impl Flags {
             text.phases = Some(with_families_of_phases(split_list(phases), own));
         }
         if let Some(stores) = &self.stores {
-            let WithFamilies { stores, left_out } = with_families(split_list(stores))?;
-            left_out.iter().for_each(|(store, why)| eprint(&format!("`{store}` is left out: {why}")));
-            text.stores = Some(stores);
+            text.stores = Some(with_members(split_list(stores))?);
         }
         Ok(())
     }

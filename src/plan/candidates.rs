@@ -570,6 +570,11 @@ fn decimal(value: &str, max: u64) -> Result<String> {
     Ok((thousandths / 1000.0 + 0.0).to_string())
 }
 
+/// A URL as it is stored: its password is not.
+#[derive(Debug, thiserror::Error)]
+#[error("the password of this URL was not stored")]
+pub struct NoPassword;
+
 /// The value as adapters read it: sizes become plain bytes.
 fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
     let within = |number: u64, min: u64, max: u64| {
@@ -597,10 +602,7 @@ fn check_value(spec: &OptionSpec, value: &str) -> Result<String> {
         }
         Values::Url if value.is_empty() || value.contains("://") => {
             if value.contains(MASK) {
-                bail!(
-                    "the password of this URL was not stored: run DIR/plan.toml anew with --set NAME.url=URL, or with --stores where \
-                     that named the URL (a run whose URL came by either cannot be resumed; one from BLOBWISE_NAME_URL can)"
-                );
+                return Err(NoPassword.into());
             }
             shown::remember(value);
             Ok(value.to_owned())

@@ -7,8 +7,8 @@ mod resolve;
 pub mod text;
 
 pub use candidates::{
-    Candidate, Missing, Sets, WithFamilies, candidates, class_of, defaults, file_system, members_of,
-    missing_server, with_families,
+    Candidate, Missing, NoPassword, Sets, WithFamilies, candidates, class_of, defaults, file_system,
+    members_of, missing_server, with_families,
 };
 #[cfg(test)]
 pub use resolve::resolved;

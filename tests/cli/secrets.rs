@@ -43,6 +43,8 @@ pub fn trials() -> Vec<Trial> {
     let mut trials = vec![
         Trial::test("the secret of a URL is in no plan, label or error, whatever the store", plans),
         Trial::test("a flag that is not known is refused without the secret in it", unknown_flag),
+        #[cfg(feature = "postgres")]
+        Trial::test("a plan whose URL has lost its password says how to run it", without_password),
         Trial::test("names are no orders to a terminal", terminal),
         Trial::test("names of files are no formulas", formulas),
     ];
@@ -231,5 +233,20 @@ fn formulas() -> Outcome {
         reader.records().map(|record| record.map(|record| record[3].to_owned())).collect::<Result<_, _>>()?;
     names.sort();
     assert_eq!(names, ["'\t=1", "'-cmd", "'=1+2", "'@sum", "+3", "plain"]);
+    Ok(())
+}
+
+#[cfg(feature = "postgres")]
+fn without_password() -> Outcome {
+    let work = Work::new();
+    let plan = "stores = ['postgres/bytea']\nset = { 'postgres.url' = 'postgres://me:***@127.0.0.1:1/db' }\n";
+    std::fs::create_dir(work.path("their run"))?;
+    std::fs::write(work.path("their run/plan.toml"), plan)?;
+    let way = "the password of this URL was not stored: run it anew with `blobwise run 'their run/plan.toml' --set NAME.url=URL`";
+    work.run(["run", "their run/plan.toml"]).refused(&[way]);
+    let given =
+        ["run", "--stores", "postgres/bytea", "--set", "postgres.url=postgres://me:***@127.0.0.1:1/db"];
+    let said = work.run(given).refused(&["the password of this URL was not stored"]);
+    assert!(!said.stderr.contains("plan.toml"), "{}", said.stderr);
     Ok(())
 }
