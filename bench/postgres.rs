@@ -1,4 +1,4 @@
-//! Reads of `postgres/bytea` against pgbench, on the same private server.
+//! Reads of `postgres/bytea` in releases 15 and 18 against pgbench, on the same private server.
 //!
 //! `cargo bench --bench postgres`
 
@@ -12,9 +12,9 @@ mod socket;
 
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use blobwise::corpus::Sizes;
-use blobwise::plan::Order;
+use blobwise::plan::{Order, Sets, candidates};
 
 use common::{Bed, Goal, PER_SECOND, Turn, compare};
 
@@ -29,15 +29,40 @@ fn main() -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut met = true;
-    // pgbench asks for results as text, two digits a byte: with larger blobs it has more to do than we have.
-    for (bytes, goal) in [(128, Some(PER_SECOND)), (8192, None)] {
-        met &= reads(bytes, goal)?;
+    // It speaks to later releases than its own as well.
+    for release in ["15", "18"] {
+        match why_not(release)? {
+            None => met &= reads_of(release)?,
+            Some(why) if std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|all| all == "1") => bail!(why),
+            Some(why) => println!("skipped: {why}"),
+        }
     }
     Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn reads(bytes: u64, goal: Option<Goal>) -> Result<bool> {
-    let bed = Bed::make("postgres/bytea[key=integer]", Sizes::Fixed(bytes), BLOBS, Order::Uniform, BLOBS)?;
+/// The candidate of a release.
+fn store(release: &str) -> String {
+    format!("postgres/bytea[key=integer,version={release}]")
+}
+
+/// Why a release cannot be started here, if so.
+fn why_not(release: &str) -> Result<Option<String>> {
+    let (candidates, _) = candidates(&[store(release)], &Sets::new(), true)?;
+    let candidate = candidates.first().context("no candidate")?;
+    Ok(candidate.adapter.missing_program(&candidate.options).map(|why| format!("{why:#}")))
+}
+
+fn reads_of(release: &str) -> Result<bool> {
+    let mut met = true;
+    // pgbench asks for results as text, two digits a byte: with larger blobs it has more to do than we have.
+    for (bytes, goal) in [(128, Some(PER_SECOND)), (8192, None)] {
+        met &= reads(release, bytes, goal)?;
+    }
+    Ok(met)
+}
+
+fn reads(release: &str, bytes: u64, goal: Option<Goal>) -> Result<bool> {
+    let bed = Bed::make(&store(release), Sizes::Fixed(bytes), BLOBS, Order::Uniform, BLOBS)?;
     let sockets = socket::argument(&bed.dir(), "unix_socket_directories=")?;
     let script = bed.dir().join("reads.sql");
     let (last, table) = (BLOBS - 1, "store.blobs");
@@ -57,6 +82,8 @@ fn reads(bytes: u64, goal: Option<Goal>) -> Result<bool> {
         let ops = number("number of transactions actually processed: ")?;
         Ok(Turn { ops: ops as u64, seconds: ops / number("tps = ")?, cpu_seconds })
     };
-    let title = format!("postgres/bytea against pgbench, prepared, one client: {BLOBS} rows of {bytes} B");
+    let title = format!(
+        "postgres/bytea of {release} against pgbench, prepared, one client: {BLOBS} rows of {bytes} B"
+    );
     compare(&title, goal, || bed.ours(), theirs)
 }

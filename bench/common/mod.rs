@@ -19,7 +19,7 @@ use blobwise::plan::{Candidate, Length, Load, OpKind, Order, Sets, Use, candidat
 use blobwise::store::{Common, Durability, Mode, Setup, Store};
 
 /// Turns of each side.
-const TURNS: usize = 12;
+pub const TURNS: usize = 12;
 /// Length of a turn, at least.
 pub const TURN_SECONDS: f64 = 0.5;
 
@@ -60,6 +60,15 @@ pub struct Bed {
 impl Bed {
     /// Opens a store below the current directory and puts blobs of these sizes into it. `gets` of them are planned.
     pub fn make(store: &str, sizes: Sizes, blobs: u64, order: Order, gets: u64) -> Result<Bed> {
+        let mut bed = Bed::empty(store, sizes, blobs)?;
+        let mut state = State::empty(&bed.corpus);
+        fill(bed.store.as_ref(), &bed.corpus, &mut state)?;
+        bed.gets = lists(&load(order), &state, gets, 1, Deal::Own(1), 1).remove(0);
+        Ok(bed)
+    }
+
+    /// The same with nothing in it, and no gets.
+    pub fn empty(store: &str, sizes: Sizes, blobs: u64) -> Result<Bed> {
         let place = Place::make(Path::new("."))?;
         let dir = place.path().join("store");
         std::fs::create_dir(&dir)?;
@@ -70,10 +79,7 @@ impl Bed {
         let classes = (candidate.adapter.caps)(&candidate.options).durability;
         let class = classes.iter().rfind(|class| **class <= Durability::OnSync);
         let store = open(candidate, &dir, &corpus, *class.context("no durability class")?)?;
-        let mut state = State::empty(&corpus);
-        fill(store.as_ref(), &corpus, &mut state)?;
-        let gets = lists(&load(order), &state, gets, 1, Deal::Own(1), 1).remove(0);
-        Ok(Bed { corpus, store, gets, clock: HostClock::best(), place })
+        Ok(Bed { corpus, store, gets: Vec::new(), clock: HostClock::best(), place })
     }
 
     /// The directory of the store.
@@ -88,9 +94,15 @@ impl Bed {
 
     /// Ops on a store, by the engine: the whole list, again and again for at least so many seconds.
     pub fn run(&self, store: &dyn Store, list: Vec<PlannedOp>, seconds: f64) -> Result<Turn> {
+        self.run_by(store, vec![list], seconds)
+    }
+
+    /// The same by as many workers as there are lists.
+    pub fn run_by(&self, store: &dyn Store, lists: Vec<Vec<PlannedOp>>, seconds: f64) -> Result<Turn> {
+        let workers = lists.len();
         let job = Job {
             passes: 1,
-            lists: vec![list],
+            lists,
             nanoseconds: (seconds * 1e9) as u64,
             enough_ns: blobwise::engine::workers::worker::ENOUGH_NS,
             open: None,
@@ -106,7 +118,7 @@ impl Bed {
             store,
             keys: &self.corpus.keys,
             contents: &self.corpus.contents,
-            workers: 1,
+            workers,
             stranger: None,
             uploads: None,
             one_transaction: false,
