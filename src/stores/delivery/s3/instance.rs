@@ -8,11 +8,13 @@ use rustls::ClientConfig;
 use rusty_s3::{Bucket, Credentials, UrlStyle};
 use url::Url;
 
+use super::super::web::Certificate;
 use super::client::{Access, Client, endpoint_of};
-use super::product::{Product, Reach};
-use crate::host::server::{Launch, Server, password};
+use super::gateway::Reach;
+use super::product::{Product, Serving};
+use crate::host::server::{Found, Server, password};
 use crate::store::*;
-use crate::stores::common::servers::{Owner, START_PATIENCE, STOP_PATIENCE, on_free_port, own_name};
+use crate::stores::common::servers::{Owner, START_PATIENCE, on_free_port, own_name};
 use crate::wire::buffer::{self, Address};
 use crate::wire::http1::{Endpoint, trust_in};
 
@@ -27,48 +29,47 @@ const NAME_FILE: &str = "prefix";
 
 /// A private server.
 pub(super) struct Instance {
-    server: Server,
+    serving: Serving,
     pub(super) version: String,
     pub(super) access: Access,
 }
 
 impl Instance {
     pub(super) fn start(setup: &Setup) -> Result<Instance> {
-        on_free_port(|port| Instance::start_on(port, setup))
-    }
-
-    fn start_on(port: u16, setup: &Setup) -> Result<Instance> {
         let product = Product::of(setup.options);
         let program = product.program().find()?;
-        let data = setup.dir.join("data");
-        std::fs::create_dir_all(&data)?;
+        // Once, however often a port turns out to be taken.
+        let certificate = product.certificate(setup)?;
+        on_free_port(|port| Instance::start_on(port, setup, product, &program, certificate.as_ref()))
+    }
+
+    fn start_on(
+        port: u16,
+        setup: &Setup,
+        product: Product,
+        program: &Found,
+        certificate: Option<&Certificate>,
+    ) -> Result<Instance> {
         let (key, secret) = (password()?, password()?);
         let reach = Reach { port, key: &key, secret: &secret };
-        let launch = product.launch(Launch::new(&program.path, setup.dir), &reach, &data, setup.options);
+        let mut serving = product.start(setup, &program.path, certificate, &reach)?;
         let url = format!("http://127.0.0.1:{port}/{PRIVATE_BUCKET}");
         let url = buffer::parse(&url, "S3")?;
         let access = access(&url, Credentials::new(key, secret), setup)?;
-        let mut server = Server::start(&launch)?;
-        server.wait_until_ready(START_PATIENCE, || Ok(Client::new(&access).connect()?))?;
+        serving.front().wait_until_ready(START_PATIENCE, || Ok(Client::new(&access).connect()?))?;
         if setup.mode == Mode::Create {
             Client::new(&access).create_bucket()?;
         }
-        Ok(Instance { server, version: version_of(product, &program.version), access })
+        Ok(Instance { serving, version: product.version(&program.version), access })
     }
 
-    pub(super) fn server(&self) -> &Server {
-        &self.server
+    pub(super) fn servers(&self) -> Vec<&Server> {
+        self.serving.servers()
     }
 
-    pub(super) fn stop(mut self) -> Result<()> {
-        Ok(self.server.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?)
+    pub(super) fn stop(self) -> Result<()> {
+        self.serving.stop()
     }
-}
-
-/// A program and its version, whatever words it says that in.
-fn version_of(product: Product, said: &str) -> String {
-    let version = said.rsplit(' ').next().unwrap_or_default();
-    format!("{} {version}", product.program().name)
 }
 
 /// How another process reaches the same bucket, with the keys.

@@ -1,6 +1,7 @@
 //! S3: the blob as one object, in a small private server or in a bucket of the user's.
 
 mod client;
+mod gateway;
 mod instance;
 mod product;
 
@@ -34,7 +35,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         URL,
     ],
     caps: |_| Caps {
-        // The protocol has no word for it. What a server does before it answers is its own affair: s3s-fs and versitygw flush nothing.
+        // The protocol has no word for it. What a server does before it answers is its own affair: s3s-fs and versitygw flush nothing, SeaweedFS not all.
         durability: &[Durability::None],
         // There is a delete of many, and no put or get of many.
         batch: false,
@@ -50,7 +51,7 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         clients: Clients::Server,
         ..Caps::ALL
     },
-    loss: |_, _| Losses { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites },
+    loss: |options, _| losses(options),
     integrity,
     traits: servers::traits,
     memory: |_| Split::NO_CACHE,
@@ -74,6 +75,14 @@ struct S3 {
 /// What a server of the user's does is its owner's choice.
 fn integrity(options: &Options, _: Durability) -> Integrity {
     if options.text("url").is_empty() { Product::of(options).integrity() } else { Integrity::Unknown }
+}
+
+/// The same of what is lost: the least that the protocol lets one hope for.
+fn losses(options: &Options) -> Losses {
+    match options.text("url").is_empty() {
+        true => Product::of(options).losses(),
+        false => Losses { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites },
+    }
 }
 
 /// Talks to the bucket as the process does that opened it; the objects are that process's to remove.
@@ -145,7 +154,7 @@ impl Store for S3 {
     }
 
     fn servers(&self) -> Vec<&crate::host::server::Server> {
-        self.instance.iter().map(Instance::server).collect()
+        self.instance.iter().flat_map(Instance::servers).collect()
     }
 
     fn footprint_bytes(&self) -> Result<Option<u64>> {

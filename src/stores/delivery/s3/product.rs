@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
-use crate::host::server::{Launch, Program};
-use crate::store::{Integrity, OptionSpec, Options, Values};
-use crate::stores::common::servers::{CONNECTION, SERVER};
+use super::super::seaweedfs;
+use super::super::web::Certificate;
+use super::gateway::{self, Gateway, Reach};
+use crate::host::server::{Launch, Program, Server};
+use crate::store::*;
+use crate::stores::common::servers::{CONNECTION, SERVER, STOP_PATIENCE};
 
 /// Of the servers that can be installed from a registry the smallest, and the one that needs nothing that building blobwise does
 /// not need. It keeps each object as a file.
@@ -30,51 +33,100 @@ const VERSITYGW: Program = Program {
 };
 
 /// All that may be started.
-pub(super) const PROGRAMS: &[Program] = &[S3S_FS, VERSITYGW];
+pub(super) const PROGRAMS: &[Program] = &[S3S_FS, VERSITYGW, gateway::PROGRAMS[0], gateway::PROGRAMS[1]];
 
 pub(super) const PRODUCT: OptionSpec = OptionSpec {
     name: SERVER.name,
-    values: Values::Server(&[S3S_FS.name, VERSITYGW.name]),
-    default: S3S_FS.name,
-    about: "which program the private server is; all of these keep each object as a file",
+    values: Values::Server(Product::WORDS),
+    default: Product::S3sFs.word(),
+    about: "which program the private server is; seaweedfs packs objects in volumes, the others keep each as a file",
 };
-
-/// How a private server is reached.
-pub(super) struct Reach<'a> {
-    pub(super) port: u16,
-    pub(super) key: &'a str,
-    pub(super) secret: &'a str,
-}
 
 /// The program that settings ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Product {
     S3sFs,
     Versitygw,
+    /// The gateway of SeaweedFS.
+    Seaweed,
 }
 
 impl Product {
+    const ALL: &[Product] = &[Product::S3sFs, Product::Versitygw, Product::Seaweed];
+
+    /// The values of the option.
+    const WORDS: &[&str] = &[Product::S3sFs.word(), Product::Versitygw.word(), Product::Seaweed.word()];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Product::S3sFs => S3S_FS.name,
+            Product::Versitygw => VERSITYGW.name,
+            Product::Seaweed => seaweedfs::ADAPTER.name,
+        }
+    }
+
     pub(super) fn of(options: &Options) -> Product {
-        if options.text(PRODUCT.name) == VERSITYGW.name { Product::Versitygw } else { Product::S3sFs }
+        let asked = options.text(PRODUCT.name);
+        Product::ALL.iter().copied().find(|product| product.word() == asked).unwrap_or(Product::S3sFs)
     }
 
     pub(super) fn program(self) -> Program {
         match self {
             Product::S3sFs => S3S_FS,
             Product::Versitygw => VERSITYGW,
+            Product::Seaweed => gateway::PROGRAMS[0],
         }
     }
 
-    /// How it is started: on loopback alone, for whoever has the key, with `data` as its files.
-    pub(super) fn launch<'a>(
+    /// A program and its version, whatever words it says that in.
+    pub(super) fn version(self, said: &str) -> String {
+        let mut words = said.split(' ');
+        let version = match self {
+            Product::S3sFs | Product::Versitygw => words.next_back(),
+            // "version 8000GB 4.48 linux amd64": the size of a volume, and what it is.
+            Product::Seaweed => words.nth(2),
+        };
+        format!("{} {}", self.program().name, version.unwrap_or_default())
+    }
+
+    /// What is lost.
+    pub(super) fn losses(self) -> Losses {
+        match self {
+            Product::S3sFs | Product::Versitygw => {
+                Losses { after_kill: Loss::RecentWrites, after_power_cut: Loss::RecentWrites }
+            }
+            Product::Seaweed => seaweedfs::LOSSES,
+        }
+    }
+
+    /// Starts it on loopback alone, for whoever has the key. A certificate is for those that have more than one server.
+    pub(super) fn start(
         self,
-        launch: Launch<'a>,
+        setup: &Setup,
+        program: &Path,
+        certificate: Option<&Certificate>,
         reach: &Reach<'_>,
-        data: &Path,
-        options: &Options,
-    ) -> Launch<'a> {
+    ) -> Result<Serving> {
+        if let Some(certificate) = certificate {
+            return Ok(Serving::Gateway(Gateway::start(setup, program, certificate, reach)?));
+        }
+        let data = setup.dir.join("data");
+        std::fs::create_dir_all(&data)?;
+        let launch = self.launch(Launch::new(program, setup.dir), reach, &data, setup.options);
+        Ok(Serving::One(Server::start(&launch)?))
+    }
+
+    /// What its servers show each other, where there are several.
+    pub(super) fn certificate(self, setup: &Setup) -> Result<Option<Certificate>> {
+        (self == Product::Seaweed).then(|| Certificate::make(setup)).transpose()
+    }
+
+    /// How one server is started, with `data` as its files.
+    fn launch<'a>(self, launch: Launch<'a>, reach: &Reach<'_>, data: &Path, options: &Options) -> Launch<'a> {
         let Reach { port, key, secret } = reach;
         match self {
+            // Several servers are started by themselves.
+            Product::Seaweed => launch,
             Product::S3sFs => launch
                 .args(["--host", "127.0.0.1", "--port", &port.to_string()])
                 // It takes them in no other way.
@@ -100,15 +152,47 @@ impl Product {
         }
     }
 
-    /// Both hand out the file as it is.
+    /// Who keeps files hands them out as they are; a needle has a checksum.
     pub(super) fn integrity(self) -> Integrity {
-        Integrity::Unchecked
+        if self == Product::Seaweed { Integrity::Checksums } else { Integrity::Unchecked }
+    }
+}
+
+/// A private server, or several behind one.
+pub(super) enum Serving {
+    One(Server),
+    Gateway(Gateway),
+}
+
+impl Serving {
+    /// The one that clients talk to.
+    pub(super) fn front(&mut self) -> &mut Server {
+        match self {
+            Serving::One(server) => server,
+            Serving::Gateway(gateway) => gateway.front(),
+        }
+    }
+
+    pub(super) fn servers(&self) -> Vec<&Server> {
+        match self {
+            Serving::One(server) => vec![server],
+            Serving::Gateway(gateway) => gateway.servers(),
+        }
+    }
+
+    pub(super) fn stop(self) -> Result<()> {
+        match self {
+            Serving::One(mut server) => Ok(server.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?),
+            Serving::Gateway(gateway) => gateway.stop(),
+        }
     }
 }
 
 /// Whether a program is the one that settings ask for.
 pub(super) fn is_asked(options: &Options, program: &Program) -> bool {
-    Product::of(options).program().name == program.name
+    let product = Product::of(options);
+    let makes_certificates = product == Product::Seaweed && program.name == gateway::PROGRAMS[1].name;
+    product.program().name == program.name || makes_certificates
 }
 
 #[cfg(test)]
@@ -117,15 +201,23 @@ mod tests {
 
     use super::*;
 
-    /// Each value of the option is a program of that name, and no other.
+    /// Each value of the option is a program, and no other's.
     #[test]
     fn each_value_is_a_program() {
         let Values::Server(words) = PRODUCT.values else { panic!("not a list of servers") };
-        assert_eq!(words.len(), PROGRAMS.len());
+        let mut asked = Vec::new();
         for word in words {
             let options = Options::new(BTreeMap::from([(PRODUCT.name.to_owned(), (*word).to_owned())]));
-            assert_eq!(Product::of(&options).program().name, *word);
-            assert_eq!(PROGRAMS.iter().filter(|program| is_asked(&options, program)).count(), 1);
+            assert_eq!(Product::of(&options).word(), *word);
+            let mut programs = PROGRAMS.iter().filter(|program| is_asked(&options, program));
+            assert_eq!(
+                programs.next().map(|program| program.name),
+                Some(Product::of(&options).program().name)
+            );
+            asked.extend(
+                [Product::of(&options).program().name].into_iter().chain(programs.map(|other| other.name)),
+            );
         }
+        assert_eq!(asked, PROGRAMS.iter().map(|program| program.name).collect::<Vec<_>>());
     }
 }

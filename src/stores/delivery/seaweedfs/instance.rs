@@ -21,7 +21,7 @@ use crate::wire::http::Request;
 use crate::wire::http1::{Endpoint, Http, Manners, Version};
 
 /// As many as SeaweedFS makes at first for blobs of one copy.
-pub(super) const VOLUMES: usize = 7;
+pub(in crate::stores::delivery) const VOLUMES: usize = 7;
 
 /// What a session needs.
 #[derive(Clone)]
@@ -38,7 +38,7 @@ pub(super) struct Access {
 
 /// Where its servers listen, on loopback.
 #[derive(Clone, Copy)]
-struct Ports {
+pub(in crate::stores::delivery) struct Ports {
     master: u16,
     master_grpc: u16,
     volumes: u16,
@@ -47,17 +47,19 @@ struct Ports {
 
 impl Ports {
     /// One that was free, and others that are.
-    fn beside(master: u16) -> Result<Ports> {
+    pub(in crate::stores::delivery) fn beside(master: u16) -> Result<Ports> {
         let (master_grpc, volumes, volumes_grpc) = (free_port()?, free_port()?, free_port()?);
         Ok(Ports { master, master_grpc, volumes, volumes_grpc })
+    }
+
+    /// The master's, as its programs spell it.
+    pub(in crate::stores::delivery) fn master_address(&self) -> String {
+        format!("127.0.0.1:{}.{}", self.master, self.master_grpc)
     }
 }
 
 pub(super) struct Instance {
-    // Stopped in this order.
-    volumes: Server,
-    master: Server,
-    ports: Ports,
+    running: Running,
     ids: [u32; VOLUMES],
     writes: Signer,
     reads: Signer,
@@ -71,18 +73,19 @@ impl Instance {
         // Once, however often a port turns out to be taken.
         let certificate = Certificate::make(setup)?;
         let mut running = on_free_port(|port| {
-            Running::start(setup, &program.path, &certificate, Ports::beside(port)?, &data)
+            Running::start(setup, &program.path, &certificate, Ports::beside(port)?, &data, VOLUMES)
         })?;
         if setup.mode == Mode::Create {
             running.grow(setup.op_timeout)?;
         }
-        running.serving(&data, program.version)
+        let (writes, reads) = (Signer::new(&running.writes), Signer::new(&running.reads));
+        Ok(Instance { running, ids: volumes_in(&data)?, writes, reads, version: program.version })
     }
 
     pub(super) fn access(&self, setup: &Setup) -> Access {
         Access {
-            volumes: Endpoint { address: loopback(self.ports.volumes), tls: None },
-            host: format!("127.0.0.1:{}", self.ports.volumes),
+            volumes: Endpoint { address: loopback(self.running.ports.volumes), tls: None },
+            host: format!("127.0.0.1:{}", self.running.ports.volumes),
             ids: self.ids,
             writes: self.writes.clone(),
             reads: self.reads.clone(),
@@ -91,12 +94,11 @@ impl Instance {
     }
 
     pub(super) fn servers(&self) -> Vec<&Server> {
-        vec![&self.volumes, &self.master]
+        self.running.servers()
     }
 
-    pub(super) fn stop(mut self) -> Result<()> {
-        self.volumes.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?;
-        Ok(self.master.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?)
+    pub(super) fn stop(self) -> Result<()> {
+        self.running.stop()
     }
 }
 
@@ -105,7 +107,8 @@ fn loopback(port: u16) -> Address {
 }
 
 /// Both servers, as they run.
-struct Running {
+pub(in crate::stores::delivery) struct Running {
+    // Stopped in this order.
     volumes: Server,
     master: Server,
     ports: Ports,
@@ -115,13 +118,14 @@ struct Running {
 }
 
 impl Running {
-    /// Starts both in a directory of their own, in which `data` has the files of the volumes.
-    fn start(
+    /// Starts both in a directory of their own, in which `data` has the files of the volumes, of which there may be so many.
+    pub(in crate::stores::delivery) fn start(
         setup: &Setup,
         program: &Path,
         certificate: &Certificate,
         ports: Ports,
         data: &Path,
+        volumes_max: usize,
     ) -> Result<Running> {
         let (writes, reads) = (password()?, password()?);
         write_configuration(setup.dir, certificate, &writes, &reads)?;
@@ -130,15 +134,8 @@ impl Running {
         crate::host::place::remove_tree(&master_dir).ok();
         std::fs::create_dir_all(&master_dir)?;
         std::fs::create_dir_all(data)?;
-        let launch = |log: &str| {
-            Launch::new(program, setup.dir)
-                .log(setup.dir.join(log))
-                // Where it would look for settings of its user's.
-                .env("HOME", setup.dir)
-                .arg("-logtostderr=true")
-        };
         let Ports { master, master_grpc, volumes, volumes_grpc } = ports;
-        let of_master = launch("master.log")
+        let of_master = launch(setup, program, "master.log")
             .args(["master", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-peers=none", "-telemetry=false"])
             .arg(format!("-port={master}"))
             .arg(format!("-port.grpc={master_grpc}"))
@@ -146,12 +143,12 @@ impl Running {
         let mut master = Server::start(&of_master)?;
         // Where the other one does not reach it at once, that waits for seconds.
         master.wait_until_ready(START_PATIENCE, || connects(ports.master_grpc, setup.op_timeout))?;
-        let of_volumes = launch("volume.log")
+        let of_volumes = launch(setup, program, "volume.log")
             .args(["volume", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-preStopSeconds=0"])
             .arg(format!("-port={volumes}"))
             .arg(format!("-port.grpc={volumes_grpc}"))
-            .arg(format!("-master=127.0.0.1:{}.{master_grpc}", ports.master))
-            .arg(format!("-max={VOLUMES}"))
+            .arg(format!("-master={}", ports.master_address()))
+            .arg(format!("-max={volumes_max}"))
             .arg(directory("-dir=", data));
         let volumes = Server::start(&of_volumes)?;
         let mut running = Running { volumes, master, ports, trust: certificate.mutual()?, writes, reads };
@@ -182,11 +179,23 @@ impl Running {
         Ok(self.master.wait_until_ready(START_PATIENCE, grown)?)
     }
 
-    fn serving(self, data: &Path, version: String) -> Result<Instance> {
-        let Running { volumes, master, ports, writes, reads, .. } = self;
-        let (writes, reads) = (Signer::new(&writes), Signer::new(&reads));
-        Ok(Instance { volumes, master, ports, ids: volumes_in(data)?, writes, reads, version })
+    pub(in crate::stores::delivery) fn servers(&self) -> Vec<&Server> {
+        vec![&self.volumes, &self.master]
     }
+
+    pub(in crate::stores::delivery) fn stop(mut self) -> Result<()> {
+        self.volumes.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?;
+        Ok(self.master.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?)
+    }
+}
+
+/// What all of its servers have in common.
+pub(in crate::stores::delivery) fn launch<'a>(setup: &Setup<'a>, program: &'a Path, log: &str) -> Launch<'a> {
+    Launch::new(program, setup.dir)
+        .log(setup.dir.join(log))
+        // Where it would look for settings of its user's.
+        .env("HOME", setup.dir)
+        .arg("-logtostderr=true")
 }
 
 /// The numbers of the volumes in a directory, by the names of their files.
@@ -203,7 +212,7 @@ fn volumes_in(data: &Path) -> Result<[u32; VOLUMES]> {
         .map_err(|_other| Error::Failed(anyhow!("SeaweedFS has {found} volumes where {VOLUMES} were made")))
 }
 
-fn directory(flag: &str, directory: &Path) -> std::ffi::OsString {
+pub(in crate::stores::delivery) fn directory(flag: &str, directory: &Path) -> std::ffi::OsString {
     let mut argument = std::ffi::OsString::from(flag);
     argument.push(directory);
     argument
@@ -217,7 +226,7 @@ fn write_configuration(dir: &Path, certificate: &Certificate, writes: &str, read
     let authority = format!("ca = '{file}'\n");
     let text = format!(
         "[jwt.signing]\nkey = '{writes}'\n[jwt.signing.read]\nkey = '{reads}'\n[grpc]\n{authority}\
-         [grpc.master]\n{0}[grpc.volume]\n{0}[grpc.client]\n{0}[https.master]\n{1}",
+         [grpc.master]\n{0}[grpc.volume]\n{0}[grpc.filer]\n{0}[grpc.s3]\n{0}[grpc.client]\n{0}[https.master]\n{1}",
         shown(""),
         shown(&authority)
     );
@@ -228,7 +237,7 @@ fn write_configuration(dir: &Path, certificate: &Certificate, writes: &str, read
     Ok(())
 }
 
-fn connects(port: u16, timeout: Duration) -> anyhow::Result<()> {
+pub(in crate::stores::delivery) fn connects(port: u16, timeout: Duration) -> anyhow::Result<()> {
     Ok(client(port, None, timeout).connect()?)
 }
 

@@ -1,6 +1,6 @@
 //! SeaweedFS by its own protocol: the blob as a needle, appended to one of a few volumes, asked of the server of volumes over HTTP.
 
-mod instance;
+pub(super) mod instance;
 mod token;
 
 use anyhow::anyhow;
@@ -15,7 +15,7 @@ use crate::stores::common::servers::{self, CONNECTION};
 use crate::wire::http::{Answer, BLOB_TYPE, Request};
 use crate::wire::http1::{Http, Manners, Version};
 
-const WEED: Program = Program {
+pub(super) const WEED: Program = Program {
     name: "weed",
     places: &["~cache/blobwise/seaweedfs-*/bin"],
     variable: Some("BLOBWISE_WEED"),
@@ -72,7 +72,8 @@ const LIMIT: Limit =
 /// There is no durable class, because `fsync=true` flushes the data and not the index: after a power cut what was acknowledged may
 /// not be found. The sources of 2026-11-09 flush both, and index at their start what was left unindexed: a release of them may keep a
 /// durable class.
-const LOSSES: Losses = Losses { after_kill: Loss::StoreUnusable, after_power_cut: Loss::StoreUnusable };
+pub(super) const LOSSES: Losses =
+    Losses { after_kill: Loss::StoreUnusable, after_power_cut: Loss::StoreUnusable };
 
 struct SeaweedFs {
     access: Access,

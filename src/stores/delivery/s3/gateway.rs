@@ -1,0 +1,102 @@
+//! SeaweedFS as an object store: a filer, which keeps the names of objects in LevelDB, and the gateway for S3, above a master and its
+//! server of volumes.
+
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::json;
+
+use super::super::seaweedfs::WEED;
+use super::super::seaweedfs::instance::{Ports, Running, VOLUMES, connects, directory, launch};
+use super::super::web::{Certificate, OPENSSL};
+use crate::host::server::{Program, Server, SocketDir, free_port, write_secret};
+use crate::store::*;
+use crate::stores::common::servers::{START_PATIENCE, STOP_PATIENCE};
+
+/// The server, and what makes its certificate.
+pub(super) const PROGRAMS: [Program; 2] = [WEED, OPENSSL];
+
+/// Those of the bucket, and others in which the filer notes what changed.
+const VOLUMES_MAX: usize = 3 * VOLUMES;
+
+/// How a private server is reached.
+pub(super) struct Reach<'a> {
+    pub(super) port: u16,
+    pub(super) key: &'a str,
+    pub(super) secret: &'a str,
+}
+
+/// A gateway whose servers are ours.
+pub(super) struct Gateway {
+    s3: Server,
+    filer: Server,
+    below: Running,
+    /// Both would make sockets in the system's directory.
+    _sockets: SocketDir,
+}
+
+impl Gateway {
+    /// Starts all four servers in the store's directory, the gateway on this port.
+    pub(super) fn start(
+        setup: &Setup,
+        program: &Path,
+        certificate: &Certificate,
+        keys: &Reach<'_>,
+    ) -> Result<Gateway> {
+        let (data, names) = (setup.dir.join("data"), setup.dir.join("names"));
+        let ports = Ports::beside(free_port()?)?;
+        let below = Running::start(setup, program, certificate, ports, &data, VOLUMES_MAX)?;
+        let sockets = SocketDir::make()?;
+        let (filer_port, filer_grpc) = (free_port()?, free_port()?);
+        std::fs::create_dir_all(&names)?;
+        let path = names.to_str().context("the directory's path is not text")?;
+        write_secret(
+            &setup.dir.join("filer.toml"),
+            &format!("[leveldb2]\nenabled = true\ndir = '{path}'\n"),
+        )?;
+        let identity = json!({"identities": [{
+            "name": "store",
+            "credentials": [{"accessKey": keys.key, "secretKey": keys.secret}],
+            "actions": ["Admin", "Read", "List", "Tagging", "Write"],
+        }]});
+        let identities = setup.dir.join("identities.json");
+        write_secret(&identities, &identity.to_string())?;
+        let of_filer = launch(setup, program, "filer.log")
+            .args(["filer", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-disableHttp"])
+            .arg(format!("-port={filer_port}"))
+            .arg(format!("-port.grpc={filer_grpc}"))
+            .arg(format!("-master={}", ports.master_address()))
+            .arg(directory("-localSocket=", &sockets.path().join("filer")))
+            .arg(directory("-defaultStoreDir=", &names));
+        let mut filer = Server::start(&of_filer)?;
+        filer.wait_until_ready(START_PATIENCE, || connects(filer_grpc, setup.op_timeout))?;
+        let of_s3 = launch(setup, program, "s3.log")
+            .args(["s3", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-iam=false"])
+            // These two have ports that are the same for every gateway: the second one of a machine would not start.
+            .args(["-port.iceberg=0", "-port.lance=0"])
+            .arg(format!("-port={}", keys.port))
+            .arg(format!("-port.grpc={}", free_port()?))
+            .arg(format!("-filer=127.0.0.1:{filer_port}.{filer_grpc}"))
+            .arg(directory("-localSocket=", &sockets.path().join("s3")))
+            .arg(directory("-config=", &identities));
+        let s3 = Server::start(&of_s3)?;
+        Ok(Gateway { s3, filer, below, _sockets: sockets })
+    }
+
+    /// The one that clients talk to.
+    pub(super) fn front(&mut self) -> &mut Server {
+        &mut self.s3
+    }
+
+    pub(super) fn servers(&self) -> Vec<&Server> {
+        [vec![&self.s3, &self.filer], self.below.servers()].concat()
+    }
+
+    pub(super) fn stop(mut self) -> Result<()> {
+        self.s3.stop(rustix::process::Signal::TERM, STOP_PATIENCE)?;
+        // Asked to stop, it waits 15 s for a subscription to itself, and then ends as it does here: what it has acknowledged is in
+        // LevelDB's log by then.
+        self.filer.stop(rustix::process::Signal::KILL, STOP_PATIENCE)?;
+        self.below.stop()
+    }
+}
