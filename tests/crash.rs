@@ -121,6 +121,7 @@ const TESTS: &[Test] = &[
     ("a store that does not open any more is caught", &["ext4"], &[], || {
         caught(Lie::Refuses, Damage::Unusable)
     }),
+    ("a store that does not open where sockets have no room is not blamed", &["ext4"], &[], no_room),
     ("a store that catalogues an upload before its blob is safe is caught", &["ext4"], &[], hasty),
     ("no catalogued blob is missing after a cut", &["ext4"], &[], uploads),
     ("nor in a server, in one transaction", &["ext4"], &["postgres/bytea"], uploads_to_a_server),
@@ -709,6 +710,27 @@ fn honest() -> Result<()> {
     let finding = cuts_of("ext4", Lie::Nothing, 1300)?;
     ensure!(finding.cuts >= 1000 && finding.damages() == 0 && finding.lost_recent == 0, "{finding:?}");
     ensure!((0.0023..0.0030).contains(&finding.at_most()), "{}", finding.at_most());
+    Ok(())
+}
+
+/// A full disk of the machine's own is no fault of a store's: there is no verdict.
+#[expect(
+    unsafe_code,
+    reason = "setting a variable is unsafe beside other threads, of which this process has none"
+)]
+fn no_room() -> Result<()> {
+    let (dir, full) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    let none = rustix::mount::MountFlags::empty();
+    rustix::mount::mount("tmpfs", full.path(), "tmpfs", none, Some(c"size=64k"))?;
+    let lab = Lab::new(dir.path(), "ext4")?;
+    // SAFETY: this process has one thread.
+    unsafe { std::env::set_var("TMPDIR", full.path()) };
+    let filled = std::fs::write(full.path().join("all"), vec![0; 128 << 10]);
+    let refuses = candidate(Lie::Refuses)?;
+    let line = line(&lab, &Trial::of(&refuses, Durability::EachWrite), 4, 1, true, &mut |_| ());
+    rustix::mount::unmount(full.path(), rustix::mount::UnmountFlags::DETACH)?;
+    let why = line.failed.as_deref().unwrap_or_default();
+    ensure!(filled.is_err() && why.contains("directory for sockets") && line.verdict.is_none(), "{line:?}");
     Ok(())
 }
 

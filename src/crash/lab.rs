@@ -21,7 +21,7 @@ use super::uploads::{Dangling, Registered};
 use crate::host::disk::{self, DiskFile, Faults, Kind, Log, LoopDevice, Switch};
 use crate::host::fork::{Forked, SharedWords};
 use crate::host::machine;
-use crate::host::server::Program;
+use crate::host::server::{Program, SocketDir};
 use crate::names::unknown;
 use crate::plan::{Candidate, defaults};
 use crate::result::checked::Checked;
@@ -449,6 +449,9 @@ impl Lab {
             }
             _ => heard(&why).map(|why| format!("it does not open: {why}")),
         };
+        if refused.is_some() {
+            has_room_for_sockets()?;
+        }
         let word = |index: usize| words.get()[index].load(Ordering::SeqCst);
         let open_seconds = word(0).checked_sub(1).map(|ns| ns as f64 / 1e9);
         let is_over = word(1) > 0;
@@ -555,6 +558,17 @@ impl Lab {
         })();
         patience::of_disk(&disk, self.patience, worked)
     }
+}
+
+/// An error where this machine has no room for the sockets of a server, which do not lie on the disk: then a store that does not open
+/// is not to blame.
+fn has_room_for_sockets() -> Result<()> {
+    const BYTES: usize = 64 << 10;
+    let written =
+        SocketDir::make().and_then(|dir| Ok(std::fs::write(dir.path().join("room"), vec![0; BYTES])?));
+    written.context(
+        "the store did not open, which says nothing of it: this machine's directory for sockets cannot be written (`TMPDIR` names another)",
+    )
 }
 
 /// What a store and its process say on standard error, where they are meant to fail, is no matter of the run's.

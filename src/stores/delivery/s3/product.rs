@@ -108,7 +108,8 @@ impl Product {
         reach: &Reach<'_>,
     ) -> Result<Serving> {
         if let Some(certificate) = certificate {
-            return Ok(Serving::Gateway(Gateway::start(setup, program, certificate, reach)?));
+            let gateway = Gateway::start(setup, program, certificate, reach)?;
+            return Ok(Serving::Gateway(Box::new(gateway)));
         }
         let data = setup.dir.join("data");
         std::fs::create_dir_all(&data)?;
@@ -161,7 +162,7 @@ impl Product {
 /// A private server, or several behind one.
 pub(super) enum Serving {
     One(Server),
-    Gateway(Gateway),
+    Gateway(Box<Gateway>),
 }
 
 impl Serving {
