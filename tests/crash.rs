@@ -45,7 +45,7 @@ type Test = (&'static str, &'static [&'static str], &'static [&'static str], fn(
 const FEW_SERVERS: &[&str] = &["postgres/bytea", "redis"];
 const MYSQL: &[&str] = &["mysql/blob", "mysql/chunked"];
 const MARIADB: &[&str] = &["mariadb/blob", "mariadb/chunked"];
-const POSTGRES: &[&str] = &["postgres/bytea", "postgres/chunked", "postgres/large-object"];
+const POSTGRES: [&str; 3] = ["postgres/bytea", "postgres/chunked", "postgres/large-object"];
 const FERRETDB: &[&str] = &["ferretdb/document", "ferretdb/gridfs"];
 const OBJECTS: &[&str] = &["s3[server=s3s-fs]", "s3[server=versitygw]", "s3[server=seaweedfs]"];
 const FILES: &[&str] = &["files/hashed", "files/flat", "files/packed", "sqlite"];
@@ -76,9 +76,17 @@ const TESTS: &[Test] = &[
     ("MySQL keeps what it declares in class none", &["ext4"], MYSQL, || keep(MYSQL, NONE, "ext4")),
     ("MySQL keeps what a sync covered", &["ext4"], MYSQL, || keep(MYSQL, ON_SYNC, "ext4")),
     ("MySQL keeps what it acknowledged", &["ext4"], MYSQL, || keep(MYSQL, EACH_WRITE, "ext4")),
+    ("PostgreSQL keeps blobs in rows", &["ext4"], &["postgres/bytea"], || {
+        keep(&["postgres/bytea"], Durability::ALL, "ext4")
+    }),
+    ("PostgreSQL keeps blobs in chunks", &["ext4"], &["postgres/chunked"], || {
+        keep(&["postgres/chunked"], Durability::ALL, "ext4")
+    }),
+    ("PostgreSQL keeps large objects", &["ext4"], &["postgres/large-object"], || {
+        keep(&["postgres/large-object"], Durability::ALL, "ext4")
+    }),
     ("an honest store is not accused in 1,000 cuts", &["ext4"], &[], honest),
     ("MariaDB keeps what it declares", &["ext4"], MARIADB, || keep(MARIADB, Durability::ALL, "ext4")),
-    ("PostgreSQL keeps what it declares", &["ext4"], POSTGRES, || keep(POSTGRES, Durability::ALL, "ext4")),
     ("FerretDB keeps what it declares", &["ext4"], FERRETDB, || keep(FERRETDB, Durability::ALL, "ext4")),
     ("files and SQLite keep what they declare", &["ext4"], &[], || keep(FILES, Durability::ALL, "ext4")),
     ("all other stores keep what they declare", &["ext4"], &[], || {
@@ -871,7 +879,7 @@ fn keep(stores: &[&str], classes: &[Durability], kind: &str) -> Result<()> {
 /// The stores that have no test of their own here, but for those that are not cut: LMDB, redb, fjall, and whatever is new.
 fn others_to_keep() -> Vec<&'static str> {
     let own_tests =
-        [MYSQL, MARIADB, POSTGRES, FERRETDB, OBJECTS, FILES, &["redis", "valkey", "seaweedfs"]].concat();
+        [MYSQL, MARIADB, &POSTGRES, FERRETDB, OBJECTS, FILES, &["redis", "valkey", "seaweedfs"]].concat();
     let has_test = |name: &str| own_tests.iter().any(|store| store.split('[').next() == Some(name));
     let is_excused = |name: &str| NOT_CUT.iter().any(|(begin, _)| name.starts_with(begin));
     let adapters =
