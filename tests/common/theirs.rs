@@ -68,7 +68,9 @@ fn started_postgres(work: Work, settings: &[&str]) -> Theirs {
     let directory = format!("unix_socket_directories={}", sockets.path().display());
     let port_setting = format!("port={port}");
     let mut launch = Launch::new(&program, &dir).arg("-D").arg(dir.join("data"));
-    for setting in ["listen_addresses=127.0.0.1", &directory, &port_setting].iter().chain(settings) {
+    // In /dev/shm it would outlive a server that is killed.
+    let memory = "dynamic_shared_memory_type=mmap";
+    for setting in ["listen_addresses=127.0.0.1", memory, &directory, &port_setting].iter().chain(settings) {
         launch = launch.args(["-c", setting]);
     }
     let log = launch.log.clone();
