@@ -115,8 +115,8 @@ impl Asked {
         let all = || all.iter().map(|store| (*store).to_owned()).collect();
         let named = flags.stores.as_deref().map_or_else(all, split_list);
         let sets = flags.set.iter().map(|set| values_of(set)).collect::<Result<Sets>>()?;
-        let (mut candidates, _) = candidates(&with_members(named.clone())?, &sets, true)?;
-        leave_out_members(&mut candidates, &named, flags.uploads)?;
+        let (candidates, _) = candidates(&with_members(named.clone())?, &sets, true)?;
+        let candidates = without_members(candidates, &named, flags.uploads)?;
         if let Some(candidate) = candidates.iter().find(|candidate| candidate.on().is_some()) {
             bail!(
                 "`{}`: disks that are cut have the file systems of `--fs`; leave `on` out",
@@ -158,30 +158,27 @@ impl Flags {
     }
 }
 
-/// Leaves out the members of families whose power cannot be cut, and says so. A store that was named itself, or a family of which
-/// nothing is left, is an error.
-fn leave_out_members(candidates: &mut Vec<Candidate>, named: &[String], uploads: bool) -> Result<()> {
+/// The candidates without those members of families whose power cannot be cut, which it says. A store that was named itself, or a
+/// family of which nothing is left, is an error.
+fn without_members(candidates: Vec<Candidate>, named: &[String], uploads: bool) -> Result<Vec<Candidate>> {
     let why_not = |candidate: &Candidate| {
         crash::why_not(candidate).or_else(|| crash::why_no_uploads(candidate).filter(|_| uploads))
     };
-    let is_member = |candidate: &Candidate| {
-        named.iter().all(|name| name.split('[').next() != Some(candidate.adapter.name))
+    let is_named = |candidate: &Candidate| {
+        named.iter().any(|name| name.split('[').next() == Some(candidate.adapter.name))
     };
-    let mut refused = None;
-    candidates.retain(|candidate| {
-        let Some(why) = why_not(candidate) else { return true };
-        if is_member(candidate) {
-            eprint(&format!("left out: {why:#}"));
+    let (mut kept, mut first) = (Vec::new(), None);
+    for candidate in candidates {
+        match why_not(&candidate) {
+            None => kept.push(candidate),
+            Some(why) if is_named(&candidate) => return Err(why),
+            Some(why) => {
+                eprint(&format!("left out: {why:#}"));
+                first.get_or_insert(why);
+            }
         }
-        if !is_member(candidate) || refused.is_none() {
-            refused = Some((is_member(candidate), why));
-        }
-        false
-    });
-    match refused {
-        Some((is_member, why)) if !is_member || candidates.is_empty() => Err(why),
-        _ => Ok(()),
     }
+    first.filter(|_| kept.is_empty()).map_or(Ok(kept), Err)
 }
 
 /// The command.

@@ -30,4 +30,4 @@ pub use self::options::{OptionSpec, Options, Values};
 pub use self::session::{Catalogue, Incidents, ManySink, Session, Sink, Store, Told, has_name};
 pub use self::traits::{Connects, MadeCold, Traits};
 pub use crate::host::control_group::DeviceLimit;
-pub use crate::host::disk::{FileSystem, NoFileSystem, names as file_systems};
+pub use crate::host::disk::{FILLED_MAX, FileSystem, NoFileSystem, names as file_systems};

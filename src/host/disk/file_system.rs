@@ -49,7 +49,7 @@ enum Copies {
 }
 
 /// Per cent to which a file system is filled at most, so that there is room to measure in.
-const FILLED_MAX: u8 = 90;
+pub const FILLED_MAX: u8 = 90;
 
 /// The most disks of one file system.
 const DEVICES_MAX: usize = 16;

@@ -38,7 +38,7 @@ pub fn why_not_mounted() -> Option<anyhow::Error> {
 
 pub use extents::{Extent, extents};
 pub use faults::{Answer, Asked, Failure, Faults, Switch};
-pub use file_system::{FileSystem, NoFileSystem, names, not_made};
+pub use file_system::{FILLED_MAX, FileSystem, NoFileSystem, names, not_made};
 pub use log::{Entry, Kind, Log};
 pub use loop_device::LoopDevice;
 pub use made::{OwnDisk, free_for_images};

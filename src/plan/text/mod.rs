@@ -299,7 +299,7 @@ impl PlanText {
         Ok(())
     }
 
-    /// Its claims, each followed by the same said of the these successors of its candidates.
+    /// Its claims, each followed by the same said of these successors of its candidates.
     pub fn claims(&self, successors: &[&Successor]) -> Vec<ClaimText> {
         let said = |claim: &ClaimText| -> Vec<ClaimText> {
             let by = successors.iter().filter_map(|successor| claim.by(successor));

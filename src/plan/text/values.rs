@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use super::split_pair;
 use crate::names::unknown;
 use crate::rules::SCALED_MEMORY_MIN;
-use crate::store::DeviceLimit;
+use crate::store::{DeviceLimit, FILLED_MAX};
 use crate::units::{parse_bytes, parse_duration, parse_share};
 
 /// A response time that a share of the ops must stay below.
@@ -134,11 +134,11 @@ pub(super) fn device_limit_or_none(text: &str) -> Result<Option<DeviceLimit>> {
 
 /// The share to which a file system is filled before it is used.
 pub fn fill_share(text: &str) -> Result<f64> {
-    const MOST: f64 = 0.9;
+    let most = f64::from(FILLED_MAX) / 100.0;
     match parse_share(text).with_context(|| format!("`--fill {text}`"))? {
-        share if (0.0..=MOST).contains(&share) => Ok(share),
+        share if (0.0..=most).contains(&share) => Ok(share),
         _ => bail!(
-            "`--fill {text}`: a file system is filled to 0% to 90%, so that there is room to measure in"
+            "`--fill {text}`: a file system is filled to 0% to {FILLED_MAX}%, so that there is room to measure in"
         ),
     }
 }

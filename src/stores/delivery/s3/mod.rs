@@ -35,7 +35,8 @@ pub(in crate::stores) const ADAPTER: Adapter = Adapter {
         URL,
     ],
     caps: |_| Caps {
-        // The protocol has no word for it. What a server does before it answers is its own affair: s3s-fs and versitygw flush nothing, SeaweedFS not all.
+        // The protocol has no word for it. What a server does before it answers is its own affair: s3s-fs and versitygw flush nothing,
+        // SeaweedFS not all.
         durability: &[Durability::None],
         // There is a delete of many, and no put or get of many.
         batch: false,

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use anyhow::Context;
+
 use super::super::seaweedfs;
 use super::super::web::Certificate;
 use super::gateway::{self, Gateway, Reach};
@@ -107,50 +109,43 @@ impl Product {
         certificate: Option<&Certificate>,
         reach: &Reach<'_>,
     ) -> Result<Serving> {
-        if let Some(certificate) = certificate {
-            let gateway = Gateway::start(setup, program, certificate, reach)?;
-            return Ok(Serving::Gateway(Box::new(gateway)));
-        }
         let data = setup.dir.join("data");
-        std::fs::create_dir_all(&data)?;
-        let launch = self.launch(Launch::new(program, setup.dir), reach, &data, setup.options);
-        Ok(Serving::One(Server::start(&launch)?))
-    }
-
-    /// What its servers show each other, where there are several.
-    pub(super) fn certificate(self, setup: &Setup) -> Result<Option<Certificate>> {
-        (self == Product::Seaweed).then(|| Certificate::make(setup)).transpose()
-    }
-
-    /// How one server is started, with `data` as its files.
-    fn launch<'a>(self, launch: Launch<'a>, reach: &Reach<'_>, data: &Path, options: &Options) -> Launch<'a> {
         let Reach { port, key, secret } = reach;
-        match self {
-            // Several servers are started by themselves.
-            Product::Seaweed => launch,
-            Product::S3sFs => launch
+        let one = || std::fs::create_dir_all(&data).map(|()| Launch::new(program, setup.dir));
+        let launch = match self {
+            Product::Seaweed => {
+                let certificate = certificate.context("it has no certificate")?;
+                return Ok(Serving::Gateway(Box::new(Gateway::start(setup, program, certificate, reach)?)));
+            }
+            Product::S3sFs => one()?
                 .args(["--host", "127.0.0.1", "--port", &port.to_string()])
                 // It takes them in no other way.
                 .arg("--access-key")
                 .secret(key)
                 .arg("--secret-key")
                 .secret(secret)
-                .arg(data)
+                .arg(&data)
                 // Or every request would be a line of its log.
                 .env("RUST_LOG", "warn"),
             Product::Versitygw => {
-                let mut launch = launch
+                let mut launch = one()?
                     .env("ROOT_ACCESS_KEY_ID", key)
                     .env("ROOT_SECRET_ACCESS_KEY", secret)
                     .args(["--port", &format!("127.0.0.1:{port}"), "--quiet"])
-                    .args(["--region", options.text("region")]);
+                    .args(["--region", setup.options.text("region")]);
                 // As it is shipped it ends every connection after one request.
-                if options.text(CONNECTION.name) == "kept" {
+                if setup.options.text(CONNECTION.name) == "kept" {
                     launch = launch.arg("--keep-alive");
                 }
-                launch.arg("posix").arg(data)
+                launch.arg("posix").arg(&data)
             }
-        }
+        };
+        Ok(Serving::One(Server::start(&launch)?))
+    }
+
+    /// What its servers show each other, where there are several.
+    pub(super) fn certificate(self, setup: &Setup) -> Result<Option<Certificate>> {
+        (self == Product::Seaweed).then(|| Certificate::make(setup)).transpose()
     }
 
     /// Who keeps files hands them out as they are; a needle has a checksum.
