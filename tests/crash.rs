@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use blobwise::crash::{
     Control, Damage, Finding, Lab, Others, Report, Trial, Verdict, controls, line, others, try_cuts,
     try_errors, try_flips, try_kills,
@@ -112,6 +112,7 @@ const TESTS: &[Test] = &[
     ),
     ("a disk that stops answering is taken away", &["ext4"], &[], silent),
     ("a store that never returns is ended", &["ext4"], &[], never_returns),
+    ("a store that hangs is tried again before it is blamed", &["ext4"], &[], hangs),
     ("the same seed makes the same cuts", &["ext4"], &[], same_seed),
     ("a store that skips the directory's fsync is caught", &["ext4"], &[], || {
         caught(Lie::NoDirectory, Damage::Lost)
@@ -379,6 +380,26 @@ fn never_returns() -> Result<()> {
     nothing_is_left(dir.path(), &loops)
 }
 
+/// A start that hangs by chance is no damage, and one that hangs again is.
+fn hangs() -> Result<()> {
+    for (lie, has_opened) in [(Lie::HangsOnce, true), (Lie::Hangs, false)] {
+        let (dir, liar) = (tempfile::tempdir()?, candidate(lie)?);
+        let lab = Lab::new(dir.path(), "ext4")?.waiting(Duration::from_secs(4));
+        let trial = Trial::of(&liar, Durability::EachWrite);
+        let bench = lab.record(&trial, 1)?;
+        let mut judged = Vec::new();
+        bench.each_cut(1, 1, &mut |cut, found| {
+            judged.extend(found.map(|found| (found.tried_again, bench.judge(Loss::Nothing, cut, &found))));
+        })?;
+        let [(tried_again, judged)] = &judged[..] else { bail!("{judged:?}") };
+        ensure!(*tried_again == has_opened && judged.worst.is_none() == has_opened, "{lie:?}: {judged:?}");
+        let why = judged.worst.as_ref().map_or("", |lost| &lost.what);
+        let says = "it neither opens nor gives up within 4 s (`";
+        ensure!(has_opened || why.starts_with(says) && why.contains("` sleeps, after 0."), "{why}");
+    }
+    Ok(())
+}
+
 fn same_seed() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let lab = Lab::new(dir.path(), "ext4")?;
@@ -408,6 +429,8 @@ enum Lie {
     Swallows,
     ChecksNothing,
     CataloguesFirst,
+    HangsOnce,
+    Hangs,
 }
 
 const LIES: &[Lie] = &[
@@ -423,6 +446,8 @@ const LIES: &[Lie] = &[
     Lie::Swallows,
     Lie::ChecksNothing,
     Lie::CataloguesFirst,
+    Lie::HangsOnce,
+    Lie::Hangs,
 ];
 
 /// Blobs as files of one directory, each with a checksum before it, flushed by each write: all as it should be but for one thing.
@@ -605,6 +630,15 @@ fn open(setup: &Setup, lie: Lie) -> blobwise::store::Result<Box<dyn Store>> {
         File::create(&mark)?.sync_all()?;
         File::open(setup.dir)?.sync_all()?;
     }
+    // What is not on the disk knows of the try before.
+    let tried = setup.common.cache_dir.join("tried");
+    if setup.mode == Mode::Open && (lie == Lie::Hangs || lie == Lie::HangsOnce && !tried.exists()) {
+        std::fs::create_dir_all(&setup.common.cache_dir)?;
+        File::create(tried)?;
+        loop {
+            std::thread::park();
+        }
+    }
     let catalogue = (lie == Lie::CataloguesFirst).then(|| open_sqlite(setup)).transpose()?;
     Ok(Box::new(Files { dir: setup.dir.to_owned(), lie, late: Mutex::default(), catalogue }))
 }
@@ -621,7 +655,7 @@ fn open_sqlite(setup: &Setup) -> blobwise::store::Result<Box<dyn Store>> {
 
 /// A function for each lie: an adapter's is no closure.
 type Open = fn(&Setup) -> blobwise::store::Result<Box<dyn Store>>;
-const OPEN: [Open; 12] = [
+const OPEN: [Open; 14] = [
     |setup| open(setup, LIES[0]),
     |setup| open(setup, LIES[1]),
     |setup| open(setup, LIES[2]),
@@ -634,6 +668,8 @@ const OPEN: [Open; 12] = [
     |setup| open(setup, LIES[9]),
     |setup| open(setup, LIES[10]),
     |setup| open(setup, LIES[11]),
+    |setup| open(setup, LIES[12]),
+    |setup| open(setup, LIES[13]),
 ];
 
 /// A candidate that promises to lose nothing.

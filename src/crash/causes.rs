@@ -259,11 +259,11 @@ impl Bench<'_> {
         self.lab.mounted(
             image,
             |_| (),
-            |_, device| {
+            |mounted| {
                 // CutBy the tree that is on the device, which is not changed while it is mounted for reading alone.
-                let chunks = if is_btrfs { Some(places::chunks_of_btrfs(device.path())?) } else { None };
+                let chunks = if is_btrfs { Some(places::chunks_of_btrfs(mounted.device())?) } else { None };
                 let places = Places::below(self.lab.mount(), chunks.as_ref());
-                device.unmount()?;
+                mounted.unmount()?;
                 Ok(places)
             },
         )

@@ -255,7 +255,7 @@ impl Tried<'_> {
         ran.is_mounted = mounted.mount_again(self.lab)?;
         let known = Known { ops: &self.load.ops, history: &history };
         if ran.is_mounted {
-            let looked = self.lab.look(&mounted, self.trial, self.load)?;
+            let looked = self.lab.look(&mut mounted, self.trial, self.load)?;
             ran.judged = self.judge(&known, &looked.found, usize::MAX);
             mounted.unmount()?;
         }
@@ -360,7 +360,7 @@ impl Tried<'_> {
             bail!("the file system of a store that was closed cannot be mounted");
         };
         mounted.switch().on();
-        let looked = self.lab.look(&mounted, self.trial, self.load)?;
+        let looked = self.lab.look_once(&mounted, self.trial, self.load)?;
         let file_system = state(self.lab.mount());
         let switch = mounted.switch();
         switch.off();
@@ -384,7 +384,7 @@ impl Tried<'_> {
         mounted.unmount()?;
         ran.is_mounted = mounted.mount_again(self.lab)?;
         if ran.is_mounted {
-            let again = self.lab.look(&mounted, self.trial, self.load)?.found;
+            let again = self.lab.look(&mut mounted, self.trial, self.load)?.found;
             ran.judged.add(match again.open_seconds {
                 Some(_) => closed.judge_closed(&again.blobs, |_| true),
                 None => Judged::unusable(again.refused.as_deref()),

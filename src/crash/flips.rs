@@ -46,10 +46,10 @@ pub fn try_flips(lab: &Lab, trial: &Trial<'_>, flips: usize, seed: u64) -> Resul
 
 /// The blobs that are there, by what the store hands out of a disk that is right.
 fn alive(lab: &Lab, trial: &Trial<'_>, closed: &Bench<'_>, load: &Load) -> Result<Vec<(usize, Vec<u8>)>> {
-    let Some(mounted) = closed.whole(Faults::default(), |_| ())? else {
+    let Some(mut mounted) = closed.whole(Faults::default(), |_| ())? else {
         bail!("the file system of a store that was closed cannot be mounted");
     };
-    let found = lab.look(&mounted, trial, load)?.found;
+    let found = lab.look(&mut mounted, trial, load)?.found;
     let blobs = found.blobs.iter().enumerate().filter_map(|(key, seen)| match seen {
         Seen::Of(op) => Some((key, load.bytes(*op)?)),
         _ => None,
@@ -80,10 +80,10 @@ fn flip(
     }
     told.flips += 1;
     let change = |image: &mut Vec<u8>| places.iter().for_each(|place| image[place + byte] ^= 0xff);
-    let Some(mounted) = closed.whole(Faults::default(), change)? else {
+    let Some(mut mounted) = closed.whole(Faults::default(), change)? else {
         bail!("the file system cannot be mounted once a byte of a blob is flipped");
     };
-    let found = lab.look(&mounted, trial, load)?.found;
+    let found = lab.look(&mut mounted, trial, load)?.found;
     let seen = if found.open_seconds.is_some() { found.blobs[key] } else { Seen::Unreadable };
     match seen {
         Seen::Unreadable => told.noticed += 1,

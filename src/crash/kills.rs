@@ -73,7 +73,7 @@ pub fn try_kills(lab: &Lab, trial: &Trial<'_>, kills: usize, seed: u64) -> Resul
         lab.go_on()?;
         let history = History::new()?;
         kill(lab, trial, &load, &history, mark)?;
-        let found = lab.look(&mounted, trial, &load)?.found;
+        let found = lab.look(&mut mounted, trial, &load)?.found;
         told.kills += 1;
         told.under_way += usize::from(history.is_under_way());
         opened.extend(found.open_seconds);

@@ -34,7 +34,7 @@ use crate::store::{
 pub(super) const DISK_BYTES: usize = 1 << 30;
 /// Bytes of writes that a log has room for.
 pub(super) const LOG_BYTES: u64 = 1 << 30;
-/// A store that does not open in so long does not open.
+/// A store that does not open in so long is ended, and tried again.
 const OPENS_WITHIN: Duration = Duration::from_secs(20);
 /// How long a load may take where nothing is said.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -140,6 +140,8 @@ pub struct Found {
     pub(super) blobs: Vec<Seen>,
     /// What the file system's own check said, where it was asked.
     pub(super) said: Option<Said>,
+    /// Whether it hung, and did not when it was tried again.
+    pub tried_again: bool,
 }
 
 /// Why this machine has no disks of our own with this file system, or we may not mount them, if so.
@@ -245,8 +247,14 @@ impl Lab {
     }
 
     /// Waits for a process that works on a disk, and tells how it ended. One that takes longer than this, or until the lab is stopped,
-    /// is killed: then nothing, or an error.
-    fn ends(&self, disk: &DiskFile, mut process: Forked, patience: Duration) -> Result<Option<ExitStatus>> {
+    /// is killed once its number is told: then nothing, or an error.
+    fn ends(
+        &self,
+        disk: &DiskFile,
+        mut process: Forked,
+        patience: Duration,
+        tell: impl FnOnce(i32),
+    ) -> Result<Option<ExitStatus>> {
         const LOOK: Duration = Duration::from_millis(20);
         disk.patience(patience + patience::GRACE);
         let begin = machine::uptime();
@@ -258,6 +266,7 @@ impl Lab {
             }
             let stopped = self.go_on();
             if stopped.is_err() || machine::uptime() - begin > patience {
+                tell(process.pid());
                 process.kill();
                 disk.patience(self.patience + patience::GRACE);
                 return stopped.map(|()| None);
@@ -272,7 +281,7 @@ impl Lab {
         process: Forked,
         patience: Duration,
     ) -> Result<Option<ExitStatus>> {
-        self.ends(&mounted.disk, process, patience.min(self.patience))
+        self.ends(&mounted.disk, process, patience.min(self.patience), |_| ())
     }
 
     fn format(&self, device: &Path) -> Result<()> {
@@ -398,19 +407,18 @@ impl Lab {
         &self,
         image: &mut Vec<u8>,
         change: impl FnOnce(&mut Vec<u8>),
-        work: impl FnOnce(&DiskFile, &mut LoopDevice) -> Result<T>,
+        work: impl FnOnce(&mut Mounted) -> Result<T>,
     ) -> Result<Option<T>> {
         let Lab { file, mount, patience, faults: [_, faults], .. } = self;
         let disk = DiskFile::serve(file, image, change, None, *faults)?;
         disk.patience(*patience);
-        let worked = (|| {
-            let mut device = LoopDevice::on(&disk.path())?;
-            match device.mount(self.maker.kind, mount, "") {
-                Ok(()) => work(&disk, &mut device).map(Some),
-                Err(_) => Ok(None),
-            }
-        })();
-        patience::of_disk(&disk, *patience, worked)
+        let device = patience::of_disk(&disk, *patience, LoopDevice::on(&disk.path()))?;
+        let mut mounted = Mounted { device, disk };
+        let worked = match mounted.device.mount(self.maker.kind, mount, "") {
+            Ok(()) => work(&mut mounted).map(Some),
+            Err(_) => Ok(None),
+        };
+        patience::of_disk(&mounted.disk, *patience, worked)
     }
 
     /// Mounts a disk that holds an image, changed before, and looks at the store, and then at the file system where that is asked
@@ -423,33 +431,56 @@ impl Lab {
         change: impl FnOnce(&mut Vec<u8>),
         is_checked: bool,
     ) -> Result<Option<Found>> {
-        self.mounted(image, change, |disk, device| {
-            let looked = self.look_on(disk, trial, load);
-            device.unmount()?;
-            let said = is_checked.then(|| self.maker.checker.check(device.path()));
+        self.mounted(image, change, |mounted| {
+            let looked = self.look(mounted, trial, load);
+            mounted.unmount()?;
+            let said = is_checked.then(|| self.maker.checker.check(mounted.device()));
             looked.map(|looked| Found { said, ..looked.found })
         })
     }
 
-    /// Opens the store on what is mounted and reads every blob, by a process that may die.
-    pub(super) fn look(&self, mounted: &Mounted, trial: &Trial<'_>, load: &Load) -> Result<Looked> {
-        self.look_on(&mounted.disk, trial, load)
+    /// Opens the store on what is mounted and reads every blob, by a process that may die. One that hangs is ended and tried again
+    /// with more time, as whoever runs it would do: a busy machine, or a start that hangs by chance, is no damage.
+    pub(super) fn look(&self, mounted: &mut Mounted, trial: &Trial<'_>, load: &Load) -> Result<Looked> {
+        let first = self.look_once(mounted, trial, load)?;
+        if first.status.is_some() {
+            return Ok(first);
+        }
+        mounted.unmount()?;
+        if !mounted.mount_again(self)? {
+            return Ok(first);
+        }
+        let mut again = self.look_within(&mounted.disk, trial, load, self.patience)?;
+        again.found.tried_again = again.status.is_some();
+        Ok(again)
     }
 
-    fn look_on(&self, disk: &DiskFile, trial: &Trial<'_>, load: &Load) -> Result<Looked> {
+    /// The same on a disk that fails: a store that hangs there hangs.
+    pub(super) fn look_once(&self, mounted: &Mounted, trial: &Trial<'_>, load: &Load) -> Result<Looked> {
+        self.look_within(&mounted.disk, trial, load, OPENS_WITHIN.min(self.patience))
+    }
+
+    fn look_within(
+        &self,
+        disk: &DiskFile,
+        trial: &Trial<'_>,
+        load: &Load,
+        patience: Duration,
+    ) -> Result<Looked> {
         let (words, why) = (SharedWords::new(KEYS as usize + 2)?, SharedWords::new(64)?);
         let looker =
             Forked::begin(|| self.read_all(trial, load, &words).unwrap_or_else(|error| say(&why, &error)))?;
-        let patience = OPENS_WITHIN.min(self.patience);
-        let status = self.ends(disk, looker, patience)?;
+        let mut doing = String::new();
+        let status = self.ends(disk, looker, patience, |pid| doing = machine::doing(pid))?;
         let has_read = words.get()[0].load(Ordering::SeqCst) > 0;
         let refused = match status {
-            None if !has_read => {
-                Some(format!("it neither opens nor gives up within {} s", patience.as_secs_f64()))
+            None => {
+                let what = if has_read { "it does not read on" } else { "it neither opens nor gives up" };
+                Some(format!("{what} within {} s ({doing})", patience.as_secs_f64()))
             }
             _ => heard(&why).map(|why| format!("it does not open: {why}")),
         };
-        if refused.is_some() {
+        if refused.is_some() && !has_read {
             has_room_for_sockets()?;
         }
         let word = |index: usize| words.get()[index].load(Ordering::SeqCst);
@@ -464,7 +495,8 @@ impl Lab {
         };
         let blobs = (0..KEYS).map(seen).collect();
         let open_seconds = open_seconds.filter(|_| is_over);
-        Ok(Looked { found: Found { open_seconds, refused, blobs, said: None }, has_read, status })
+        let found = Found { open_seconds, refused, blobs, said: None, tried_again: false };
+        Ok(Looked { found, has_read, status })
     }
 
     /// Opens the store and leaves what each blob is, or says why it does not open. It may die.
@@ -527,6 +559,11 @@ impl Mounted {
         self.disk.switch()
     }
 
+    /// Its device.
+    pub(super) fn device(&self) -> &Path {
+        self.device.path()
+    }
+
     /// Unmounts it: everything is written before.
     pub(super) fn unmount(&mut self) -> Result<()> {
         self.device.unmount()
@@ -552,7 +589,7 @@ impl Lab {
             self.format(device.path())?;
             device.mount(self.maker.kind, &self.mount, "")?;
             let worker = Forked::begin(|| work(disk.switch()))?;
-            let ended = self.ends(&disk, worker, self.patience);
+            let ended = self.ends(&disk, worker, self.patience, |_| ());
             device.unmount()?;
             ended?.map(|_status| ()).ok_or_else(|| patience::of_store(self.patience))
         })();

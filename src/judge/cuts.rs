@@ -70,6 +70,7 @@ fn add_finding(finding: &mut Finding, more: &Finding) {
     if finding.checked.first.is_none() {
         finding.checked.first.clone_from(&more.checked.first);
     }
+    finding.opened_again += more.opened_again;
     finding.lost_recent += more.lost_recent;
     finding.unmountable += more.unmountable;
     for sort in &more.damaged {

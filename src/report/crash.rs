@@ -358,11 +358,15 @@ pub fn gone(finding: &Finding) -> String {
     format!("{} of {}", finding.lost_recent, finding.cuts)
 }
 
-/// How long opening took, in the middle and at most.
+/// How long opening took, in the middle and at most, and how often only a second try opened.
 pub fn opens(finding: &Finding) -> String {
     let time = |seconds: f64| units::nanoseconds(seconds * 1e9);
+    let again = match finding.opened_again {
+        0 => String::new(),
+        cuts => format!("; {cuts} at the second try"),
+    };
     match &finding.open_seconds {
-        Some(Opens { middle, longest }) => format!("{} ({})", time(*middle), time(*longest)),
+        Some(Opens { middle, longest }) => format!("{} ({}{again})", time(*middle), time(*longest)),
         None => "-".to_owned(),
     }
 }

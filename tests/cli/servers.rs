@@ -528,7 +528,25 @@ fn on_a_small_disk(options: &str, corpus: &str) -> Outcome {
 
 /// Too small for the directory that `initdb` makes.
 fn disk_too_small() -> Outcome {
-    on_a_small_disk("size=70m,nr_inodes=300", "--corpus fixed:1000 --blobs 5")
+    let before = segments();
+    on_a_small_disk("size=70m,nr_inodes=300", "--corpus fixed:1000 --blobs 5")?;
+    let newer: Vec<String> = segments().into_iter().filter(|name| !before.contains(name)).collect();
+    // Those of others that run meanwhile are mapped by them, or gone again.
+    let all = std::fs::read_dir("/proc")?.flatten();
+    let maps: String =
+        all.filter_map(|process| std::fs::read_to_string(process.path().join("maps")).ok()).collect();
+    let still = segments();
+    let left: Vec<&String> =
+        newer.iter().filter(|name| !maps.contains(name.as_str()) && still.contains(name)).collect();
+    assert!(left.is_empty(), "`initdb` left {left:?} in /dev/shm");
+    Ok(())
+}
+
+/// Segments of PostgreSQL's shared memory.
+fn segments() -> Vec<String> {
+    let entries = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with("PostgreSQL.")).collect()
 }
 
 /// Two data directories of 39 MB fit, the blobs and their log do not.

@@ -20,7 +20,7 @@ pub use self::page_cache::{
     AlignedBuffer, Allocated, allocated, can_drop_caches, drop_caches, evict, evict_file, host_caches,
     is_resident, open_direct, resident, resident_share,
 };
-pub use self::process::{Stat, started};
+pub use self::process::{Stat, doing, started};
 pub use self::processor::{
     Awake, booted, busy_ns, cores, keep_awake, launchers_cores, process_cpu_ns, stolen, thread_cpu_ns,
     timestamp, uptime, wake_me_on_time, wall_ns,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 
 use super::release;
+use super::segments::Segments;
 use crate::host::server::{Launch, Server, SocketDir, from_cache, run_to_end};
 use crate::store::*;
 use crate::stores::common::servers::{OURS, START_PATIENCE, STOP_PATIENCE, connections, own_name};
@@ -65,7 +66,8 @@ impl Instance {
                 // Without syncs: what a crash would spoil is made anew.
                 let options = ["-U", USER, "--auth=trust", "-E", "UTF8", "--locale=C", "--no-sync"];
                 let launch = Launch::new(&initdb, dir).arg("-D").arg(draft).args(options).args(checksums);
-                run_to_end(&launch, START_PATIENCE)
+                let before = Segments::now();
+                run_to_end(&launch, START_PATIENCE).inspect_err(|_| before.remove_newer())
             })?;
         }
         let sockets = SocketDir::make()?;

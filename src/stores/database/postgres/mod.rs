@@ -2,6 +2,7 @@
 
 mod instance;
 mod release;
+mod segments;
 mod session;
 mod vacuum;
 

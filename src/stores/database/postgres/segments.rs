@@ -1,0 +1,84 @@
+//! Shared memory of a PostgreSQL that died before it removed it: that of `initdb`, which cannot be told to keep it elsewhere.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+/// Where it lies.
+const DIRECTORY: &str = "/dev/shm";
+/// How its names begin.
+const NAME: &str = "PostgreSQL.";
+
+/// The segments of this user.
+#[derive(Debug)]
+pub(super) struct Segments(BTreeSet<OsString>);
+
+impl Segments {
+    /// Those that are there now.
+    pub(super) fn now() -> Segments {
+        let user = rustix::process::geteuid().as_raw();
+        let entries = std::fs::read_dir(DIRECTORY).into_iter().flatten().flatten();
+        let ours = entries.filter(|entry| entry.metadata().is_ok_and(|metadata| metadata.uid() == user));
+        let names = ours.map(|entry| entry.file_name());
+        Segments(names.filter(|name| name.to_string_lossy().starts_with(NAME)).collect())
+    }
+
+    /// Removes those that were made since and that no process has: another PostgreSQL of this user has mapped its own.
+    pub(super) fn remove_newer(&self) {
+        /// Between that a segment is made and that it is mapped there is less.
+        const PAUSE: Duration = Duration::from_millis(200);
+        let left = || -> BTreeSet<OsString> {
+            let newer: BTreeSet<OsString> = Segments::now().0.difference(&self.0).cloned().collect();
+            if newer.is_empty() { newer } else { newer.difference(&mapped()).cloned().collect() }
+        };
+        let first = left();
+        if first.is_empty() {
+            return;
+        }
+        std::thread::sleep(PAUSE);
+        for name in first.intersection(&left()) {
+            std::fs::remove_file(Path::new(DIRECTORY).join(name)).ok();
+        }
+    }
+}
+
+/// The segments that some process has mapped.
+fn mapped() -> BTreeSet<OsString> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let maps = processes.filter_map(|process| std::fs::read_to_string(process.path().join("maps")).ok());
+    let begin = format!("{DIRECTORY}/{NAME}");
+    let names = |maps: String| -> Vec<OsString> {
+        let paths = maps.lines().filter_map(|line| line.find(&begin).map(|at| line[at..].to_owned()));
+        paths.filter_map(|path| Some(Path::new(&path).file_name()?.to_owned())).collect()
+    };
+    maps.flat_map(names).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_has_stays_and_what_nobody_has_goes() {
+        let name = |what: &str| format!("{NAME}test-{}-{what}", std::process::id());
+        let path = |what: &str| Path::new(DIRECTORY).join(name(what));
+        std::fs::write(path("old"), [0]).unwrap();
+        let before = Segments::now();
+        std::fs::write(path("new"), [0]).unwrap();
+        std::fs::write(path("held"), [0]).unwrap();
+        let held = std::fs::File::open(path("held")).unwrap();
+        let (access, flags) = (rustix::mm::ProtFlags::READ, rustix::mm::MapFlags::SHARED);
+        // SAFETY: the mapping is never read through, and unmapped once.
+        #[expect(unsafe_code, reason = "mapping a file has no safe wrapper")]
+        let map = unsafe { rustix::mm::mmap(std::ptr::null_mut(), 1, access, flags, &held, 0) }.unwrap();
+        before.remove_newer();
+        let are_there = ["old", "new", "held"].map(|what| path(what).exists());
+        // SAFETY: as above.
+        #[expect(unsafe_code, reason = "unmapping has no safe wrapper")]
+        unsafe { rustix::mm::munmap(map, 1) }.unwrap();
+        ["old", "held"].map(|what| std::fs::remove_file(path(what)).unwrap());
+        assert_eq!(are_there, [true, false, true]);
+    }
+}
