@@ -25,10 +25,13 @@ pub struct Flags {
     /// Print the report only, no progress
     #[arg(long)]
     quiet: bool,
+    /// Tell in plain lines how it goes on, as in a pipe
+    #[arg(long)]
+    no_live: bool,
 }
 
 /// Runs the command.
 pub fn main(flags: Flags) -> Result<Ended> {
-    let flags = run::Flags::of_page(flags.dir, flags.out, flags.rounds, flags.loads, flags.quiet);
-    collection::main(&flags, None)
+    let Flags { dir, out, rounds, loads, quiet, no_live } = flags;
+    collection::main(&run::Flags::of_page((dir, out), rounds, loads, (quiet, no_live)), None)
 }

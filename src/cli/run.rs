@@ -187,15 +187,15 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// A shipped plan with what is commonly changed in it.
+    /// A shipped plan with what is commonly changed in it: where it works and puts its result, and whether it is quiet or tells plain
+    /// lines.
     pub fn of_page(
-        dir: Option<PathBuf>,
-        out: Option<PathBuf>,
+        (dir, out): (Option<PathBuf>, Option<PathBuf>),
         rounds: Option<u32>,
         loads: Option<u64>,
-        quiet: bool,
+        (quiet, no_live): (bool, bool),
     ) -> Flags {
-        Flags { plan: Some("page".to_owned()), dir, out, rounds, loads, quiet, ..Flags::default() }
+        Flags { plan: Some("page".to_owned()), dir, out, rounds, loads, quiet, no_live, ..Flags::default() }
     }
 
     /// One plan of a collection: under the conditions of the collection's text, as loud as it.
@@ -581,18 +581,8 @@ fn write_reports(result: &RunResult, out: &Path) -> Result<()> {
 pub fn write_and_print(result: &RunResult, out: &Path, tables: bool) -> Result<()> {
     write_reports(result, out)?;
     print(&report::sections::printed(result, out, tables))?;
-    print(&paths(out))
-}
-
-/// Where everything is.
-fn paths(out: &Path) -> String {
-    let path = |name: &str| out.join(name).display().to_string();
-    format!(
-        "\nReport: {}\nResult: {}\nPlan:   {}\n",
-        path("report.html"),
-        path("result.json"),
-        path("plan.toml")
-    )
+    let report = out.join("report.html");
+    print(&format!("Report: {} (beside it: result.json, plan.toml)\n", report.display()))
 }
 
 /// How a run ended, and what to do when it was stopped.

@@ -1,13 +1,14 @@
 //! What to do, as every kind of report shows it: all candidates in one table, a sentence for each kind of work, and one place for
 //! all of them.
 
+mod terminal;
+
 use maud::{Markup, html};
 
 use super::html::table::{Entry, Table, named, shown};
 use super::html::{View, led, prose};
 use super::markdown::Page;
 use super::section::{Section, new};
-use super::terminal::{heading, line, wrapped};
 use super::view::money::a_month_of;
 use super::view::{memory, warned, words};
 use crate::judge::answer::with_reasons;
@@ -24,27 +25,24 @@ pub(super) const SECTION: Section = new("advice", "What to do")
     .has(|result| result.advice.is_some())
     .last()
     .html(html)
-    .terminal(terminal)
+    .terminal(terminal::whole)
+    .brief(terminal::brief)
     .markdown(markdown);
 
-/// What the signs around the times mean.
-const SIGNS: [(char, &str); 4] = [
-    ('*', "nobody is proved to be faster by what counts"),
-    ('<', "more than 30 % of it is the harness, the store itself takes less"),
-    ('+', "it promises or does something else, and is not compared"),
-    ('?', "not ranked; the table of its phase says why"),
+/// What the signs around the times mean, in full and in short.
+const SIGNS: [(char, &str, &str); 4] = [
+    ('*', "nobody is proved to be faster by what counts", "nobody is proved to be faster"),
+    (
+        '<',
+        "more than 30 % of it is the harness, the store itself takes less",
+        "over 30 % of it is the harness",
+    ),
+    ('+', "it promises or does something else, and is not compared", "it promises or does something else"),
+    ('?', "not ranked; the table of its phase says why", "not ranked"),
 ];
 
-/// Columns of kinds of work that a terminal has room for.
-const COLUMNS_MAX: usize = 5;
-/// Characters of one, of the memory and of the disk behind them.
-const WIDTH: usize = 9;
-const MEMORY: usize = 8;
-const DISK: usize = 7;
 /// A bound above it, as so many times, is none that anybody could use.
 const HARDLY_BOUNDED: f64 = 10.0;
-/// Characters of a line.
-const LINE: usize = 79;
 
 /// A candidate's line.
 struct Row<'r> {
@@ -127,12 +125,20 @@ fn time(standing: &Standing) -> Option<String> {
     Some(format!("{bound}{}{sign}", units::nanoseconds(standing.op_ns?)))
 }
 
-/// What the columns are, and the signs that are there.
-fn signs(rows: &[Row<'_>]) -> String {
+/// The signs that are there, with what they mean.
+fn signs_of(
+    rows: &[Row<'_>],
+    meaning: impl Fn(&(char, &'static str, &'static str)) -> &'static str,
+) -> String {
     let times: String =
         rows.iter().flat_map(|row| &row.times).flatten().map(|(time, _)| time.as_str()).collect();
-    let there = SIGNS.iter().filter(|(sign, _)| times.contains(*sign));
-    let said: String = there.map(|(sign, meaning)| format!(" {sign}: {meaning}.")).collect();
+    let there = SIGNS.iter().filter(|(sign, ..)| times.contains(*sign));
+    there.map(|of| format!(" {}: {}.", of.0, meaning(of))).collect()
+}
+
+/// What the columns are, and the signs that are there.
+fn signs(rows: &[Row<'_>]) -> String {
+    let said = signs_of(rows, |(_, meaning, _)| meaning);
     let memory = match rows.iter().any(|row| row.memory.is_some()) {
         true => " Memory: the most, the harness's part included, the kernel's cache of files not.",
         false => "",
@@ -274,13 +280,13 @@ fn promises(result: &RunResult, advice: &Advice) -> Option<String> {
     }
     let said = match promises.as_slice() {
         [] => return None,
-        [(loss, _)] => format!("{}, by all of them", loss.name()),
+        [(loss, _)] => format!("{}, by all", loss.name()),
         several => {
             let one = |(loss, stores): &(Loss, Vec<String>)| format!("{}: {}", loss.name(), either(stores));
             several.iter().map(one).collect::<Vec<_>>().join("; ")
         }
     };
-    Some(format!("After a power cut they promise: {said}. `blobwise crash` shows it."))
+    Some(format!("Promised after a power cut: {said} (see `blobwise crash`)."))
 }
 
 /// Which of them are servers, that somebody has to operate.
@@ -322,8 +328,7 @@ fn baselines(result: &RunResult, advice: &Advice) -> Option<String> {
     let all = result.candidates.iter().filter(|candidate| candidate.is_baseline());
     let named: Vec<String> = all.map(named).collect();
     let column = &first.short;
-    (!named.is_empty())
-        .then(|| format!("Baselines, which rank with nobody (`{column}`): {}.", named.join(", ")))
+    (!named.is_empty()).then(|| format!("Baselines, not ranked (`{column}`): {}.", named.join(", ")))
 }
 
 /// A candidate that was asked for and is not there.
@@ -337,57 +342,6 @@ fn absent(candidate: &CandidateResult) -> Option<String> {
 }
 
 // ---- the three reports -----------------------------------------------------------------------------------------------
-
-fn terminal(text: &mut String, result: &RunResult, title: &str) {
-    let Some(advice) = &result.advice else { return };
-    heading(text, title);
-    if !advice.situations.is_empty() {
-        terminal_table(text, result, advice);
-    }
-    sentences(result, advice).iter().for_each(|sentence| wrapped(text, "- ", sentence));
-    warned::beside(result).iter().for_each(|warning| wrapped(text, "! ", warning));
-}
-
-fn terminal_table(text: &mut String, result: &RunResult, advice: &Advice) {
-    let rows = rows(result, advice);
-    wrapped(text, "", &signs(&rows));
-    let heads: Vec<&str> =
-        advice.situations.iter().take(COLUMNS_MAX).map(|situation| situation.short.as_str()).collect();
-    let widths: Vec<usize> = heads.iter().map(|head| WIDTH.max(head.chars().count() + 1)).collect();
-    let room = LINE - 2 - widths.iter().sum::<usize>() - MEMORY - DISK;
-    let labels = rows.iter().map(|row| row.store.chars().count()).filter(|letters| *letters <= room);
-    let label = labels.max().unwrap_or(room);
-    let figures = |figures: &mut dyn Iterator<Item = String>| -> String {
-        figures.zip(&widths).map(|(figure, width)| format!("{figure:>width$}")).collect()
-    };
-    let heads = figures(&mut heads.iter().map(|head| (*head).to_owned()));
-    line(text, &format!("  {:<label$}{heads}{:>MEMORY$}{:>DISK$}", "store", "memory", "disk/B"));
-    let mut above = None;
-    for row in rows {
-        let league = row.league.name();
-        if above.replace(league) != Some(league) && !league.is_empty() && row.absent.is_none() {
-            wrapped(text, "  ", &format!("{league}:"));
-        }
-        let name = match row.store.chars().count() {
-            fits if fits <= label => format!("{:<label$}", row.store),
-            _ => format!("{}\n  {:<label$}", row.store, ""),
-        };
-        if let Some(absent) = row.absent {
-            line(text, &format!("  {} {absent}", name.trim_end()));
-            continue;
-        }
-        let dash = || "-".to_owned();
-        let time =
-            |time: &Option<(String, Option<Place>)>| time.as_ref().map_or_else(dash, |of| of.0.clone());
-        let times = figures(&mut row.times.iter().map(time));
-        let memory = row.memory.map_or_else(dash, |bytes| units::bytes(bytes as f64));
-        let disk = row.per_byte.map_or_else(dash, |share| format!("{share:.2}"));
-        line(text, &format!("  {name}{times}{memory:>MEMORY$}{disk:>DISK$}"));
-    }
-    if advice.situations.len() > COLUMNS_MAX {
-        wrapped(text, "  ", "The other columns are in the report.");
-    }
-}
 
 /// What a candidate of a league that the answer is not about is, behind its name.
 fn remark(row: &Row<'_>) -> Option<&'static str> {

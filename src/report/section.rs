@@ -33,6 +33,8 @@ pub(super) struct Section {
     pub otherwise: Option<Otherwise>,
     /// Its text, which is given its title.
     pub terminal: Option<fn(&mut String, &RunResult, &str)>,
+    /// Its text where a terminal shows what one screen has room for, if that is another.
+    pub brief: Option<fn(&mut String, &RunResult, &str)>,
     /// Its text, which is given its title.
     pub markdown: Option<fn(&mut Page, &RunResult, &str)>,
 }
@@ -51,6 +53,7 @@ pub(super) const fn new(id: &'static str, title: &'static str) -> Section {
         html: None,
         otherwise: None,
         terminal: None,
+        brief: None,
         markdown: None,
     }
 }
@@ -93,6 +96,10 @@ impl Section {
 
     pub(super) const fn terminal(self, terminal: fn(&mut String, &RunResult, &str)) -> Section {
         Section { terminal: Some(terminal), ..self }
+    }
+
+    pub(super) const fn brief(self, brief: fn(&mut String, &RunResult, &str)) -> Section {
+        Section { brief: Some(brief), ..self }
     }
 
     pub(super) const fn markdown(self, markdown: fn(&mut Page, &RunResult, &str)) -> Section {

@@ -89,7 +89,7 @@ pub fn terminal(result: &RunResult) -> String {
 /// What a terminal is shown of a result that lies in a directory: all tables, or what somebody needs who has to choose.
 pub fn printed(result: &RunResult, place: &Path, tables: bool) -> String {
     let placed = RunResult { place: Some(place.to_owned()), ..result.clone() };
-    if tables { terminal(&placed) } else { brief(&placed) }
+    if tables { format!("{}\n", terminal(&placed)) } else { brief(&placed) }
 }
 
 /// What somebody who has to choose needs of a result, in one screen of a terminal where that is possible; what has nothing to choose
@@ -99,14 +99,10 @@ pub fn brief(result: &RunResult) -> String {
     let mut text = String::new();
     terminal::wrapped(&mut text, "", &format!("{}.", subject.trim_end_matches([':', '.'])));
     for section in in_order().filter(|section| !section.is_figures && !section.is_more) {
-        section.terminal.iter().for_each(|write| write(&mut text, result, section.title));
+        section.brief.or(section.terminal).iter().for_each(|write| write(&mut text, result, section.title));
     }
-    let warnings = html::warnings_told(result);
-    let tables = "Tables of all phases and the answer in words";
-    let told =
-        format!("{tables}, with {}: --tables, or the report.", units::counted(warnings as u64, "warning"));
-    text.push('\n');
-    terminal::wrapped(&mut text, "", &told);
+    let warnings = units::counted(html::warnings_told(result) as u64, "warning");
+    terminal::wrapped(&mut text, "  ", &format!("All tables, and {warnings}: --tables, or the report."));
     text
 }
 

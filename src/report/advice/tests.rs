@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::terminal::{brief as in_short, whole as in_full};
 use super::*;
 use crate::judge::fixture::{around, cell, result};
 
@@ -36,7 +37,7 @@ fn shown(change: impl Fn(&mut Value)) -> (RunResult, String) {
     change(&mut advice);
     result.advice = serde_json::from_value(advice).unwrap();
     let mut text = String::new();
-    terminal(&mut text, &result, "What to do");
+    in_full(&mut text, &result, "What to do");
     (result, text)
 }
 
@@ -59,7 +60,7 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
         "Warm reads: `a`. Next is `b`, 20 us more (2 % of a request of 1 ms: little, choose by what you can operate).",
         "Durable writes (on-sync): `b`. Next is `a`, 300 us more (30 % of a request of 1 ms).",
         "One place for all of it: `a`. At worst (column `write`) a request of 1 ms with one op in it takes 28 % longer than with the fastest (below 32 % with 95 % confidence). Next is `b`: 150 % (`warm`, hardly bounded).",
-        "After a power cut they promise: recent writes lost, by all of them.",
+        "Promised after a power cut: recent writes lost, by all (see `blobwise crash`).",
         "Servers, which somebody has to run: `b`.",
     ] {
         assert!(said.contains(words), "{words}\n{text}");
@@ -77,6 +78,40 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
 }
 
 #[test]
+fn one_screen_has_what_the_next_choice_costs_in_its_table() {
+    let mut result = with_others();
+    let shown = |result: &RunResult| {
+        let mut text = String::new();
+        in_short(&mut text, result, "What to do");
+        text
+    };
+    let text = shown(&result);
+    let lines: Vec<String> =
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    let at = |words: &str| lines.iter().position(|line| line.starts_with(words)).unwrap_or(usize::MAX);
+    assert_eq!(lines[at("next")], "next takes +20 us +300 us");
+    assert_eq!(lines[at("of 1 ms")], "of 1 ms +2 % +30 %");
+    // Behind those that the answer is about, and before the others.
+    assert!(at("b ") < at("next") && at("of 1 ms") < at("web"), "{text}");
+    for words in [
+        "*: nobody is proved to be faster. <: over 30 % of it is the harness. ?: not ranked. -: no time: --tables says why.",
+        "- One place for all of it: `a`.",
+        "- `broken` failed: blob 3 differs",
+        "- Baselines, not ranked (`warm`): `null` (90 ns).",
+    ] {
+        assert!(lines.join(" ").contains(words), "{words}\n{text}");
+    }
+    assert!(!text.contains("Durable writes") && !text.contains("Without a time"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let advice = result.advice.as_mut().unwrap();
+    advice.situations[0].next = None;
+    assert!(shown(&result).contains("     none  +300 us"), "{}", shown(&result));
+    // One kind of work has its sentence.
+    result.advice.as_mut().unwrap().situations.truncate(1);
+    assert!(shown(&result).contains("- Warm reads: `a`: no difference that counts"), "{}", shown(&result));
+}
+
+#[test]
 fn a_long_label_has_a_line_of_its_own() {
     let long = "a-place-with[a=long,list=of-options,which=goes,on=and-on]";
     let (mut result, _) = shown(|_| {});
@@ -84,7 +119,7 @@ fn a_long_label_has_a_line_of_its_own() {
     advice.situations[0].standings[0].store = long.to_owned();
     result.candidates[0].store = long.to_owned();
     let mut text = String::new();
-    terminal(&mut text, &result, "What to do");
+    in_full(&mut text, &result, "What to do");
     assert!(text.contains(&format!("  {long}\n")), "{text}");
 }
 
@@ -126,7 +161,7 @@ fn one_screen_says_what_to_do_and_what_may_spoil_it() {
     // Three of the four that spoil it, and what they are in one sentence each.
     assert_eq!(text.lines().filter(|line| line.starts_with("! ")).count(), 3, "{text}");
     assert!(text.contains("1 more like this") && !text.contains("virtual machine"), "{text}");
-    assert!(text.contains("with 6 warnings: --tables"), "{text}");
+    assert!(text.contains("All tables, and 6 warnings: --tables"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     // The whole has them all, those that spoil it first.
     let told = whole(&result);
@@ -143,7 +178,7 @@ fn a_candidate_that_was_asked_for_is_named() {
     result.candidates[2].status = Status::NotAvailable;
     result.candidates[2].reason = Some("no `c` was found".to_owned());
     let mut text = String::new();
-    terminal(&mut text, &result, "What to do");
+    in_full(&mut text, &result, "What to do");
     assert!(text.contains("- `c` is not available: no `c` was found"), "{text}");
 }
 
@@ -203,7 +238,7 @@ fn with_others() -> RunResult {
 fn who_is_no_answer_and_who_has_no_time_stand_there_all_the_same() {
     let result = with_others();
     let mut text = String::new();
-    terminal(&mut text, &result, "What to do");
+    in_full(&mut text, &result, "What to do");
     let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words} is not in {text}"));
     let line = |store: &str| {
         let line = text.lines().rev().find(|line| line.starts_with(&format!("  {store} ")));
@@ -225,7 +260,7 @@ fn who_is_no_answer_and_who_has_no_time_stand_there_all_the_same() {
         "- `broken` failed: blob 3 differs",
         "- `missing` is not available: no `missing` was found",
         "- Without a time: `large` (`write`: no blob above 1 MB).",
-        "- Baselines, which rank with nobody (`warm`): `null` (90 ns).",
+        "- Baselines, not ranked (`warm`): `null` (90 ns).",
     ] {
         at(words);
     }
