@@ -105,7 +105,7 @@ fn one_screen_has_what_the_next_choice_costs_in_its_table() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let advice = result.advice.as_mut().unwrap();
     advice.situations[0].next = None;
-    assert!(shown(&result).contains("     none  +300 us"), "{}", shown(&result));
+    assert!(shown(&result).contains("none +300 us"), "{}", shown(&result));
     // One kind of work has its sentence.
     result.advice.as_mut().unwrap().situations.truncate(1);
     assert!(shown(&result).contains("- Warm reads: `a`: no difference that counts"), "{}", shown(&result));
