@@ -38,7 +38,8 @@ fn main() -> Result<ExitCode> {
 
 fn reads(bytes: u64, ops: u64) -> Result<bool> {
     let bed = Bed::make("redis", Sizes::Fixed(bytes), BLOBS, Order::Uniform, BLOBS)?;
-    let socket = socket::argument(&bed.dir(), "--unixsocket")?;
+    // It says so in place of its arguments.
+    let socket = socket::argument(&bed.dir(), "unixsocket:")?;
     let benchmark = |test: &str, ops: u64| -> Result<(String, f64)> {
         let mut command = Command::new("redis-benchmark");
         command.args(["-s", &socket, "-c", "1", "-t", test, "--csv"]);

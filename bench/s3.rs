@@ -4,14 +4,15 @@
 
 #![expect(clippy::print_stdout, reason = "a side-by-side run prints its figures")]
 
+#[expect(dead_code, reason = "where the store lies is not asked")]
 mod common;
 #[path = "common/inside.rs"]
 mod inside;
 #[path = "common/outside.rs"]
 #[expect(dead_code, reason = "their side is no other program")]
 mod outside;
-#[path = "common/socket.rs"]
-mod socket;
+#[path = "common/way.rs"]
+mod way;
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -44,9 +45,11 @@ fn main() -> Result<ExitCode> {
 
 fn reads(bytes: u64) -> Result<bool> {
     let bed = Bed::make("s3", Sizes::Fixed(bytes), BLOBS, Order::Uniform, BLOBS)?;
-    let option = |name: &str| socket::argument(&bed.dir(), name);
-    let credentials = Credentials::new(option("--access-key")?, option("--secret-key")?);
-    let endpoint = format!("http://127.0.0.1:{}/", option("--port")?).parse()?;
+    let way = way::of(&bed)?;
+    let said = |name: &str| way::text(&way, &format!("/0/{name}"));
+    let credentials = Credentials::new(said("key")?, said("secret")?);
+    let mut endpoint: url::Url = said("url")?.parse()?;
+    endpoint.set_path("");
     let bucket = Bucket::new(endpoint, UrlStyle::Path, "store", "us-east-1")?;
     let agent = ureq::Agent::new_with_defaults();
     let theirs = || {

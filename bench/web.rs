@@ -7,6 +7,8 @@
 mod common;
 #[path = "common/outside.rs"]
 mod outside;
+#[path = "common/way.rs"]
+mod way;
 
 use std::process::{Command, ExitCode};
 
@@ -53,7 +55,8 @@ fn main() -> Result<ExitCode> {
 fn reads(bytes: u64) -> Result<bool> {
     let bed = Bed::make("nginx", Sizes::Fixed(bytes), BLOBS, Order::Once, BLOBS)?;
     let address = address(&bed)?;
-    let path = |key: &str| format!("/{}/{key}\n", &key[..2]);
+    let (_, prefix) = address.split_once('/').context("the server has no directory")?;
+    let path = |key: &str| format!("/{prefix}/{}/{key}\n", &key[..2]);
     let paths: String = bed.gets.iter().map(|op| path(bed.corpus.keys[op.blob as usize].as_str())).collect();
     let (list, script) = (bed.dir().join("paths"), bed.dir().join("reads.lua"));
     std::fs::write(&list, paths)?;
@@ -100,9 +103,9 @@ fn one_url(bytes: u64) -> Result<()> {
     compare(&title, None, || bed.ours(), theirs).map(drop)
 }
 
-/// Where the server of a bed listens.
+/// Where the server of a bed listens, and the directory that it hands out, whose name is a secret.
 fn address(bed: &Bed) -> Result<String> {
-    let config = std::fs::read_to_string(bed.dir().join("nginx.conf"))?;
-    let line = config.lines().find_map(|line| line.trim().strip_prefix("listen "));
-    Ok(line.context("the configuration has no `listen`")?.trim_end_matches(';').to_owned())
+    let way = way::of(bed)?;
+    let (host, port) = (way::text(&way, "/address/Host/0")?, &way["address"]["Host"][1]);
+    Ok(format!("{host}:{port}{}", way::text(&way, "/prefix")?.trim_end_matches('/')))
 }
