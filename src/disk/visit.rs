@@ -175,9 +175,10 @@ impl Visit<'_> {
         let ids: Vec<u32> = (0..(self.asked.file_bytes / BLOCK_BYTES as u64) as u32).collect();
         let write = self.load(What::Write, 1, OpKind::Put, &ids);
         self.on_file(&path, Put::Write, write)?;
-        self.cold(dir, &path, Put::Rewrite, What::Rewrite, &ids)?;
+        // Before it is rewritten: what is read a second time may lie in a cache below the device by then.
         self.cold(dir, &path, Put::Write, What::Read, &ids)?;
         self.cached(dir, &path, &ids)?;
+        self.cold(dir, &path, Put::Rewrite, What::Rewrite, &ids)?;
         let is_direct = Blocks::takes_direct(path.clone());
         for threads in self.asked.threads.clone() {
             self.random(dir, &path, threads, &ids, is_direct)?;

@@ -37,7 +37,7 @@ const SIGNS: [(char, &str, &str); 4] = [
         "more than 30 % of it is the harness, the store itself takes less",
         "over 30 % of it is the harness",
     ),
-    ('+', "it promises or does something else, and is not compared", "it promises or does something else"),
+    ('+', "it promises or does something else, and is not compared", "promises something else"),
     ('?', "not ranked; the table of its phase says why", "not ranked"),
 ];
 

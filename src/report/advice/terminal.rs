@@ -37,7 +37,7 @@ pub(super) fn brief(text: &mut String, result: &RunResult, title: &str) {
     heading(text, title);
     table(text, advice, &rows, true);
     let said = signs_of(&rows, |(_, _, meaning)| meaning);
-    let none = if lacks_a_time(&rows) { " -: no time: --tables says why." } else { "" };
+    let none = if lacks_a_time(&rows) { " -: none: --tables says why." } else { "" };
     wrapped(text, "  ", &format!("Time of an op; memory without the kernel's cache.{said}{none}"));
     let failed = |candidate: &&CandidateResult| candidate.status != Status::Measured;
     let failed = result.candidates.iter().filter(failed).filter_map(super::absent);

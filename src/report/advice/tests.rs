@@ -94,7 +94,7 @@ fn one_screen_has_what_the_next_choice_costs_in_its_table() {
     // Behind those that the answer is about, and before the others.
     assert!(at("b ") < at("next") && at("of 1 ms") < at("web"), "{text}");
     for words in [
-        "*: nobody is proved to be faster. <: over 30 % of it is the harness. ?: not ranked. -: no time: --tables says why.",
+        "*: nobody is proved to be faster. <: over 30 % of it is the harness. ?: not ranked. -: none: --tables says why.",
         "- One place for all of it: `a`.",
         "- `broken` failed: blob 3 differs",
         "- Baselines, not ranked (`warm`): `null` (90 ns).",
