@@ -580,9 +580,7 @@ fn write_reports(result: &RunResult, out: &Path) -> Result<()> {
 /// Writes every report into a directory, and prints one: with all tables, or what somebody needs who has to choose.
 pub fn write_and_print(result: &RunResult, out: &Path, tables: bool) -> Result<()> {
     write_reports(result, out)?;
-    print(&report::sections::printed(result, out, tables))?;
-    let report = out.join("report.html");
-    print(&format!("Report: {} (beside it: result.json, plan.toml)\n", report.display()))
+    print(&report::sections::printed(result, out, tables))
 }
 
 /// How a run ended, and what to do when it was stopped.

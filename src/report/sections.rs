@@ -89,7 +89,17 @@ pub fn terminal(result: &RunResult) -> String {
 /// What a terminal is shown of a result that lies in a directory: all tables, or what somebody needs who has to choose.
 pub fn printed(result: &RunResult, place: &Path, tables: bool) -> String {
     let placed = RunResult { place: Some(place.to_owned()), ..result.clone() };
-    if tables { format!("{}\n", terminal(&placed)) } else { brief(&placed) }
+    if !tables && result.advice.is_some() && !result.answer.is_empty() {
+        return brief(&placed);
+    }
+    let report = report_of(&placed).map_or(String::new(), |report| format!("\n{report}\n"));
+    format!("{}{report}", terminal(&placed))
+}
+
+/// Where the report of a run is, if it is there.
+fn report_of(result: &RunResult) -> Option<String> {
+    let report = result.place.as_ref()?.join("report.html");
+    report.exists().then(|| format!("Report: {}", report.display()))
 }
 
 /// What somebody who has to choose needs of a result, in one screen of a terminal where that is possible; what has nothing to choose
@@ -102,7 +112,9 @@ pub fn brief(result: &RunResult) -> String {
         section.brief.or(section.terminal).iter().for_each(|write| write(&mut text, result, section.title));
     }
     let warnings = units::counted(html::warnings_told(result) as u64, "warning");
-    terminal::wrapped(&mut text, "  ", &format!("All tables, and {warnings}: --tables, or the report."));
+    let report = report_of(result).map_or(String::new(), |report| format!(" {report}"));
+    let more = format!("{warnings} and all tables: --tables.{report}");
+    terminal::wrapped(&mut text, "  ", &more);
     text
 }
 

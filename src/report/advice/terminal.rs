@@ -38,13 +38,22 @@ pub(super) fn brief(text: &mut String, result: &RunResult, title: &str) {
     table(text, advice, &rows, true);
     let said = signs_of(&rows, |(_, _, meaning)| meaning);
     let none = if lacks_a_time(&rows) { " -: none: --tables says why." } else { "" };
-    wrapped(text, "  ", &format!("Time of an op; memory without the kernel's cache.{said}{none}"));
+    let columns: String = advice.situations.iter().take(COLUMNS_MAX).filter_map(explained).collect();
+    wrapped(text, "  ", &format!("Time of an op; memory without the kernel's cache.{columns}{said}{none}"));
     let failed = |candidate: &&CandidateResult| candidate.status != Status::Measured;
     let failed = result.candidates.iter().filter(failed).filter_map(super::absent);
     let said = [needed(advice), one_place(result, advice), promises(result, advice), servers(result, advice)];
     let said = said.into_iter().flatten().chain(baselines(result, advice)).chain(failed);
     said.for_each(|sentence| wrapped(text, "- ", &sentence));
     warned::beside(result).iter().for_each(|warning| wrapped(text, "! ", warning));
+}
+
+/// What a column is whose name does not say it.
+fn explained(situation: &Situation) -> Option<String> {
+    let (short, title) = (&situation.short, &situation.title);
+    let mut letters = title.chars();
+    let title = format!("{}{}", letters.next()?.to_lowercase(), letters.as_str());
+    (!title.contains(short.as_str())).then(|| format!(" {short}: {title}."))
 }
 
 fn lacks_a_time(rows: &[Row<'_>]) -> bool {

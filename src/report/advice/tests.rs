@@ -94,7 +94,7 @@ fn one_screen_has_what_the_next_choice_costs_in_its_table() {
     // Behind those that the answer is about, and before the others.
     assert!(at("b ") < at("next") && at("of 1 ms") < at("web"), "{text}");
     for words in [
-        "*: nobody is proved to be faster. <: over 30 % of it is the harness. ?: not ranked. -: none: --tables says why.",
+        "Time of an op; memory without the kernel's cache. *: nobody is proved to be faster. <: over 30 % of it is the harness. ?: not ranked. -: none: --tables says why.",
         "- One place for all of it: `a`.",
         "- `broken` failed: blob 3 differs",
         "- Baselines, not ranked (`warm`): `null` (90 ns).",
@@ -161,7 +161,7 @@ fn one_screen_says_what_to_do_and_what_may_spoil_it() {
     // Three of the four that spoil it, and what they are in one sentence each.
     assert_eq!(text.lines().filter(|line| line.starts_with("! ")).count(), 3, "{text}");
     assert!(text.contains("1 more like this") && !text.contains("virtual machine"), "{text}");
-    assert!(text.contains("All tables, and 6 warnings: --tables"), "{text}");
+    assert!(text.contains("  6 warnings and all tables: --tables."), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     // The whole has them all, those that spoil it first.
     let told = whole(&result);
