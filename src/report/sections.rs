@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::html::{self, Part};
 use super::markdown;
 use super::section::{Section, new};
+use super::view::warned;
 use super::{advice, cite, clients, costs, findings, operating, power_cuts, terminal};
 use crate::result::RunResult;
 use crate::units;
@@ -89,7 +90,7 @@ pub fn terminal(result: &RunResult) -> String {
 /// What a terminal is shown of a result that lies in a directory: all tables, or what somebody needs who has to choose.
 pub fn printed(result: &RunResult, place: &Path, tables: bool) -> String {
     let placed = RunResult { place: Some(place.to_owned()), ..result.clone() };
-    if !tables && result.advice.is_some() && !result.answer.is_empty() {
+    if !tables && !result.answer.is_empty() {
         return brief(&placed);
     }
     let report = report_of(&placed).map_or(String::new(), |report| format!("\n{report}\n"));
@@ -102,20 +103,37 @@ fn report_of(result: &RunResult) -> Option<String> {
     report.exists().then(|| format!("Report: {}", report.display()))
 }
 
-/// What somebody who has to choose needs of a result, in one screen of a terminal where that is possible; what has nothing to choose
-/// is shown whole.
+/// What somebody who has to choose needs of a result, in one screen of a terminal where that is possible, the answer last. Of several
+/// sizes or shares of memory, published claims and loads of pages that is the answer in words.
 pub fn brief(result: &RunResult) -> String {
-    let (Some(_), Some(subject)) = (&result.advice, result.answer.first()) else { return terminal(result) };
+    let Some(subject) = result.answer.first() else { return terminal(result) };
+    let is_advised = result.advice.is_some();
+    let is_in_words = !is_advised || result.plan.memory_sweep.is_some();
     let mut text = String::new();
-    terminal::wrapped(&mut text, "", &format!("{}.", subject.trim_end_matches([':', '.'])));
-    for section in in_order().filter(|section| !section.is_figures && !section.is_more) {
-        section.brief.or(section.terminal).iter().for_each(|write| write(&mut text, result, section.title));
+    if !is_advised {
+        terminal::matrices(&mut text, result, "");
+    }
+    if !is_in_words {
+        terminal::wrapped(&mut text, "", &format!("{}.", subject.trim_end_matches([':', '.'])));
+    }
+    let shown = in_order().filter(|section| !section.is_figures && !section.is_more);
+    let (last, first): (Vec<&Section>, Vec<&Section>) = shown.partition(|section| section.is_last);
+    let write = |text: &mut String, section: &Section| {
+        section.brief.or(section.terminal).iter().for_each(|write| write(text, result, section.title));
+    };
+    first.into_iter().for_each(|section| write(&mut text, section));
+    if is_in_words {
+        terminal::answer(&mut text, result, "Answer");
+    }
+    last.into_iter().for_each(|section| write(&mut text, section));
+    if !is_advised {
+        warned::beside(result).iter().for_each(|warning| terminal::wrapped(&mut text, "! ", warning));
     }
     let warnings = units::counted(html::warnings_told(result) as u64, "warning");
     let report = report_of(result).map_or(String::new(), |report| format!(" {report}"));
     let more = format!("{warnings} and all tables: --tables.{report}");
     terminal::wrapped(&mut text, "  ", &more);
-    text
+    text.trim_start_matches('\n').to_owned()
 }
 
 /// A result as Markdown.

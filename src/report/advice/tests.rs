@@ -167,8 +167,16 @@ fn one_screen_says_what_to_do_and_what_may_spoil_it() {
     let told = whole(&result);
     let at = |words: &str| told.find(words).unwrap_or_else(|| panic!("{words} is not in {told}"));
     assert!(at("- Something else used 30 %") < at("- This is a virtual machine"));
-    // Where there is nothing to choose from, all is said.
+    // Where no table says what to do, the answer in words ends the screen.
     result.advice = None;
+    let text = brief(&result);
+    assert!(
+        text.starts_with("Answer\n  On this machine and disk, 10 blobs:\n  Warm reads: `a`.\n! "),
+        "{text}"
+    );
+    assert!(text.ends_with("6 warnings and all tables: --tables.\n"), "{text}");
+    // A result that says nothing is shown whole.
+    result.answer.clear();
     assert_eq!(brief(&result), whole(&result));
 }
 
