@@ -66,6 +66,11 @@ fn groups_of(pid: u32) -> Vec<String> {
 
 /// Runs with these words, in 30 MB of blobs.
 fn run(work: &Work, more: &str) -> RunResult {
+    run_to(work, more, |_| false)
+}
+
+/// The same, or a run that fails and says so.
+fn run_to(work: &Work, more: &str, may_say: fn(&str) -> bool) -> RunResult {
     let rounds = if more.contains("--rounds") { "" } else { "--rounds 1" };
     let line = format!("run --corpus fixed:100kB --blobs 300 {rounds} --dir place --out out --quiet {more}");
     let mut command = work.command(BLOBWISE);
@@ -80,17 +85,22 @@ fn run(work: &Work, more: &str) -> RunResult {
         format!("{said}{errors}")
     };
     let status = child.wait().unwrap();
-    assert_eq!(status.code(), Some(0), "{output}");
+    assert!(status.success() || status.code() == Some(1) && may_say(&output), "{status}: {output}");
     assert!(work.names("place").is_empty(), "{:?}", work.names("place"));
     assert!(groups_of(pid).is_empty(), "{:?}", groups_of(pid));
     RunResult::load(&work.path("out")).unwrap()
 }
 
+/// What is said of a server that did not come up.
+const LATE: &str = "was not ready after";
+
 /// Whatever a candidate does in its limit, its group never had more, and blobs were right, or the run would have failed.
 fn keeps_within(store: &str) -> Outcome {
     const BUDGET: u64 = 21_000_000;
     let work = Work::new();
-    let result = run(&work, &format!("--memory 70% --stores {store} --phases fill,read-warm"));
+    let line = format!("--memory 70% --stores {store} --phases fill,read-warm");
+    let is_late = |said: &str| said.split_whitespace().collect::<Vec<_>>().join(" ").contains(LATE);
+    let result = run_to(&work, &line, is_late);
     // A label may say which program serves it.
     let is_of_store = |label: &str| label.split('[').next() == Some(store);
     let is_read = |cell: &&Cell| is_of_store(&cell.store) && cell.phase == "read-warm";
@@ -112,7 +122,9 @@ fn keeps_within(store: &str) -> Outcome {
         }
         _ => {
             let reason = cell.reason.clone().unwrap_or_default();
-            let is_told = ["needs more than 21 MB of memory", "forgets", "one session"];
+            // On a loaded machine a server whose program does not fit either may not come up in its time: it fails, and keeps within
+            // its memory all the same.
+            let is_told = ["needs more than 21 MB of memory", "forgets", "one session", LATE];
             assert!(is_told.iter().any(|words| reason.contains(words)), "{:?}: {reason}", cell.status);
         }
     }
