@@ -112,6 +112,10 @@ pub fn brief(result: &RunResult) -> String {
     let mut text = String::new();
     if !is_advised {
         terminal::matrices(&mut text, result, "");
+        // Pages are few, and what the browser told of them stands nowhere else.
+        if result.results.iter().any(|cell| !cell.counts.is_empty()) {
+            terminal::table(&mut text, result, "");
+        }
     }
     if !is_in_words {
         terminal::wrapped(&mut text, "", &format!("{}.", subject.trim_end_matches([':', '.'])));
