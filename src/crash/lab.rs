@@ -140,8 +140,8 @@ pub struct Found {
     pub(super) blobs: Vec<Seen>,
     /// What the file system's own check said, where it was asked.
     pub(super) said: Option<Said>,
-    /// Whether it hung, and did not when it was tried again.
-    pub tried_again: bool,
+    /// Whether it hung, and opened when it was tried again.
+    pub opened_again: bool,
 }
 
 /// Why this machine has no disks of our own with this file system, or we may not mount them, if so.
@@ -451,7 +451,7 @@ impl Lab {
             return Ok(first);
         }
         let mut again = self.look_within(&mounted.disk, trial, load, self.patience)?;
-        again.found.tried_again = again.status.is_some();
+        again.found.opened_again = again.found.open_seconds.is_some();
         Ok(again)
     }
 
@@ -495,7 +495,7 @@ impl Lab {
         };
         let blobs = (0..KEYS).map(seen).collect();
         let open_seconds = open_seconds.filter(|_| is_over);
-        let found = Found { open_seconds, refused, blobs, said: None, tried_again: false };
+        let found = Found { open_seconds, refused, blobs, said: None, opened_again: false };
         Ok(Looked { found, has_read, status })
     }
 

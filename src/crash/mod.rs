@@ -136,7 +136,7 @@ pub fn try_cuts(
         finding.cuts += 1;
         tell(finding.cuts + finding.unmountable);
         opened.extend(found.open_seconds);
-        finding.opened_again += usize::from(found.tried_again);
+        finding.opened_again += usize::from(found.opened_again);
         let judged = bench.judge(declared, cut, &found);
         if let Some(said) = found.said {
             lab.add_check(said, &mut finding.checked);

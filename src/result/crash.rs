@@ -150,7 +150,7 @@ pub struct Finding {
     /// How long the store took to open again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_seconds: Option<Opens>,
-    /// Cuts after which it hung (20 s), and did not when it was ended and tried again.
+    /// Cuts after which it hung (20 s), and opened when it was ended and tried again.
     #[serde(default)]
     pub opened_again: usize,
     /// Cuts after which the file system could not be mounted: they say nothing of the store.

@@ -70,7 +70,7 @@ fn run(work: &Work, more: &str) -> RunResult {
 }
 
 /// The same, or a run that fails and says so.
-fn run_to(work: &Work, more: &str, may_say: fn(&str) -> bool) -> RunResult {
+fn run_to(work: &Work, more: &str, may_say: impl Fn(&str) -> bool) -> RunResult {
     let rounds = if more.contains("--rounds") { "" } else { "--rounds 1" };
     let line = format!("run --corpus fixed:100kB --blobs 300 {rounds} --dir place --out out --quiet {more}");
     let mut command = work.command(BLOBWISE);
@@ -99,7 +99,10 @@ fn keeps_within(store: &str) -> Outcome {
     const BUDGET: u64 = 21_000_000;
     let work = Work::new();
     let line = format!("--memory 70% --stores {store} --phases fill,read-warm");
-    let is_late = |said: &str| said.split_whitespace().collect::<Vec<_>>().join(" ").contains(LATE);
+    // On a loaded machine `weed`, whose program does not fit either, may not come up in its time: it keeps within its memory all the same.
+    let may_be_late = store == "seaweedfs";
+    let is_late =
+        |said: &str| may_be_late && said.split_whitespace().collect::<Vec<_>>().join(" ").contains(LATE);
     let result = run_to(&work, &line, is_late);
     // A label may say which program serves it.
     let is_of_store = |label: &str| label.split('[').next() == Some(store);
@@ -122,10 +125,9 @@ fn keeps_within(store: &str) -> Outcome {
         }
         _ => {
             let reason = cell.reason.clone().unwrap_or_default();
-            // On a loaded machine a server whose program does not fit either may not come up in its time: it fails, and keeps within
-            // its memory all the same.
-            let is_told = ["needs more than 21 MB of memory", "forgets", "one session", LATE];
-            assert!(is_told.iter().any(|words| reason.contains(words)), "{:?}: {reason}", cell.status);
+            let is_told = ["needs more than 21 MB of memory", "forgets", "one session"];
+            let is_told = is_told.iter().any(|words| reason.contains(words)) || is_late(&reason);
+            assert!(is_told, "{:?}: {reason}", cell.status);
         }
     }
     Ok(())

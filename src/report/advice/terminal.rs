@@ -1,9 +1,9 @@
 //! What to do in a terminal: whole, and as one screen of 24 lines has room for it.
 
-use super::{Row, baselines, needed, one_place, promises, rows, sentences, servers, signs, signs_of};
+use super::{Row, absent, baselines, needed, one_place, promises, rows, sentences, servers, signs, signs_of};
 use crate::report::terminal::{heading, line, wrapped};
 use crate::report::view::warned;
-use crate::result::{Advice, CandidateResult, Place, RunResult, Situation, Status};
+use crate::result::{Advice, Place, RunResult, Situation};
 use crate::units;
 
 /// Columns of kinds of work that a terminal has room for.
@@ -40,10 +40,12 @@ pub(super) fn brief(text: &mut String, result: &RunResult, title: &str) {
     let none = if lacks_a_time(&rows) { " -: none: --tables says why." } else { "" };
     let columns: String = advice.situations.iter().take(COLUMNS_MAX).filter_map(explained).collect();
     wrapped(text, "  ", &format!("Time of an op; memory without the kernel's cache.{columns}{said}{none}"));
-    let failed = |candidate: &&CandidateResult| candidate.status != Status::Measured;
-    let failed = result.candidates.iter().filter(failed).filter_map(super::absent);
     let said = [needed(advice), one_place(result, advice), promises(result, advice), servers(result, advice)];
-    let said = said.into_iter().flatten().chain(baselines(result, advice)).chain(failed);
+    let said = said
+        .into_iter()
+        .flatten()
+        .chain(baselines(result, advice))
+        .chain(result.candidates.iter().filter_map(absent));
     said.for_each(|sentence| wrapped(text, "- ", &sentence));
     warned::beside(result).iter().for_each(|warning| wrapped(text, "! ", warning));
 }
