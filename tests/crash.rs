@@ -903,31 +903,13 @@ fn keep(stores: &[&str], classes: &[Durability], kind: &str) -> Result<()> {
             let finding = try_cuts(&lab, &trial, CUTS, 2, &mut |_| ())?;
             // What flushes nothing has one cut only.
             ensure!(finding.cuts > 0 && finding.unmountable * 10 <= CUTS, "{finding:?}");
-            let is_refuted = Verdict::on(trial.declared(), &finding) == Verdict::Refuted;
-            if is_refuted && !is_torn_dictionary(&candidate.label, &finding) {
+            if Verdict::on(trial.declared(), &finding) == Verdict::Refuted {
                 refuted.insert((candidate.label.clone(), class.name()), finding);
             }
         }
     }
     ensure!(refuted.is_empty(), "{refuted:#?}");
     Ok(())
-}
-
-/// What MySQL 9.7.4 is known to do (docs/durability.md): where one page of its dictionary, `mysql.ibd`, was written in part, it neither
-/// starts nor gives up.
-fn is_torn_dictionary(label: &str, finding: &Finding) -> bool {
-    let is_of_dictionary = |write: &DiskWrite| {
-        write.place.as_ref().is_some_and(|place| place.file.ends_with("data/mysql.ibd"))
-            && write.survived < write.bytes
-    };
-    let is_cause = |cause: &CutCause| {
-        cause.is_smallest && cause.writes.len() == 1 && cause.writes.iter().all(is_of_dictionary)
-    };
-    label.starts_with("mysql/")
-        && finding.damages() == 1
-        && finding.damaged.iter().all(|sort| sort.damage == Damage::Unusable)
-        && !finding.causes.is_empty()
-        && finding.causes.iter().all(is_cause)
 }
 
 /// The stores that have no test of their own here, but for those that are not cut: LMDB, redb, fjall, and whatever is new.

@@ -22,6 +22,9 @@ pub struct Flags {
     /// the variable BLOBWISE_DOCTOR_URLS, separated by spaces]
     #[arg(long, value_name = "URL")]
     url: Vec<String>,
+    /// The same without the flag, as it is typed first
+    #[arg(value_name = "URL", hide = true)]
+    typed: Vec<String>,
     /// A directory whose file system and device are looked at; may be given several times [default: those in which databases of
     /// this machine work, else /]
     #[arg(long, value_name = "DIR")]
@@ -37,7 +40,7 @@ pub struct Flags {
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
     /// Judges what was saved in this directory, and looks at nothing
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["url", "data_dir", "time", "save"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["url", "typed", "data_dir", "time", "save"])]
     from: Option<PathBuf>,
     /// Shows which answers are others than by what was saved in this directory
     #[arg(long, value_name = "OLD")]
@@ -55,8 +58,9 @@ pub struct Flags {
 
 /// The URLs of servers; a variable keeps passwords out of the command line, which every user of the machine can read.
 fn urls(flags: &Flags) -> Vec<String> {
-    if !flags.url.is_empty() {
-        return flags.url.clone();
+    let named: Vec<String> = flags.typed.iter().chain(&flags.url).cloned().collect();
+    if !named.is_empty() {
+        return named;
     }
     let variable = std::env::var("BLOBWISE_DOCTOR_URLS").unwrap_or_default();
     variable.split_whitespace().map(str::to_owned).collect()

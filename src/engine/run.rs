@@ -639,13 +639,15 @@ fn other_version(before: &Facts, now: &Facts) -> Option<String> {
 /// Keeps what a visit brought.
 fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
     let label = &subject.candidate.label;
-    let mut changed = None;
+    let (mut changed, mut weaker) = (None, None);
     if let Some(candidate) = records.candidate_mut(label) {
         if candidate.facts.is_empty() {
             candidate.facts.clone_from(&visit.facts);
             let class = candidate.promise.map_or(Durability::None, |promise| promise.durability);
             candidate.noticed_by = (subject.candidate.adapter.integrity)(&subject.candidate.options, class)
                 .noticed_by(&candidate.facts);
+            weaker = (subject.candidate.adapter.needs.weaker)(&candidate.facts)
+                .filter(|_| class > Durability::None);
         }
         changed = other_version(&candidate.facts, &visit.facts);
         if let Some(error) = &visit.error {
@@ -655,6 +657,9 @@ fn keep(records: &mut Records, subject: &Subject, turn: Turn, visit: Visit) {
     }
     if let Some(change) = changed {
         records.warning(Warning::OtherVersion { store: label.clone(), change });
+    }
+    if let Some(why) = weaker {
+        records.warning(Warning::Weaker { store: label.clone(), why });
     }
     if let Some(picture) = visit.picture
         && records.pictures.iter().all(|known| known.store != *label)

@@ -12,12 +12,15 @@ use super::{advice, cite, clients, costs, findings, operating, power_cuts, termi
 use crate::result::RunResult;
 use crate::units;
 
+/// The section that says the answer in words.
+const ANSWER: &str = "answer";
+
 /// All sections, in their order.
 pub(super) const SECTIONS: &[Section] = &[
     advice::SECTION,
     costs::SECTION,
     operating::SECTION,
-    new("answer", "Answer").more().html(html::answer).terminal(terminal::answer).markdown(markdown::answer),
+    new(ANSWER, "Answer").more().html(html::answer).terminal(terminal::answer).markdown(markdown::answer),
     new("matrix", "Ratios by size")
         .has(|result| !result.matrices.is_empty())
         .figures()
@@ -59,9 +62,16 @@ pub(super) const SECTIONS: &[Section] = &[
     cite::SECTION,
 ];
 
+/// The sections as a page has them: what to do comes first, but where shares of memory were asked for, which it says nothing of.
+fn on_page(result: &RunResult) -> Vec<&'static Section> {
+    let mut sections: Vec<&Section> = SECTIONS.iter().collect();
+    sections.sort_by_key(|section| result.plan.memory_sweep.is_some() && section.id != ANSWER);
+    sections
+}
+
 /// A result as one self-contained HTML file.
 pub fn html(result: &RunResult) -> Result<String> {
-    let there = SECTIONS.iter().filter(|section| (section.has)(result));
+    let there = on_page(result).into_iter().filter(|section| (section.has)(result));
     let part = |section: &Section| {
         let other = section.otherwise.filter(|(of, _)| of(result)).map(|(_, title)| (title, title));
         let (title, name) = other.unwrap_or((section.title, section.name));
@@ -143,7 +153,7 @@ pub fn brief(result: &RunResult) -> String {
 /// A result as Markdown.
 pub fn markdown(result: &RunResult) -> String {
     let mut page = markdown::begun(result);
-    for section in SECTIONS {
+    for section in on_page(result) {
         section.markdown.iter().for_each(|write| write(&mut page, result, section.title));
     }
     page.text()

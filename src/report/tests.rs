@@ -74,6 +74,7 @@ fn warnings() -> Vec<Value> {
         json!({"kind": "budget", "cold_is_short": true}),
         json!({"kind": "budget-spent", "rounds": 3}),
         json!({"kind": "other-version", "store": "a", "change": "1 to 2"}),
+        json!({"kind": "weaker", "store": "a", "why": "it flushes one of two copies."}),
         json!({"kind": "steal", "share": 0.05}),
         json!({"kind": "few-rounds", "rounds": 1}),
         json!({"kind": "few-rounds", "rounds": 3}),

@@ -246,6 +246,13 @@ pub enum Warning {
         /// From what to what.
         change: String,
     },
+    /// A server keeps less than its class says, by what it tells of itself, on some disks.
+    Weaker {
+        /// The candidate.
+        store: String,
+        /// What is weaker, and where; one sentence.
+        why: String,
+    },
     /// The host gave processor time to others while the run went on.
     Steal {
         /// Its share of all processors, from 0 to 1.
@@ -463,6 +470,7 @@ impl Warning {
             | Warning::UseOfBytes { .. }
             | Warning::Disturbed(_) => Weight::Spoils,
             Warning::NoJournal
+            | Warning::Weaker { .. }
             | Warning::Noise { .. }
             | Warning::Steal { .. }
             | Warning::Lukewarm
@@ -513,7 +521,9 @@ impl Warning {
             Warning::UnequalMemory { held, not_held, .. } => has(held) || has(not_held),
             Warning::UseOfBytes { touched, copied } => has(touched) || has(copied),
             Warning::SameBlob { phases } => phases.iter().any(|other| other == whole_of(phase)),
-            Warning::OtherVersion { store: other, .. } => other == store,
+            Warning::OtherVersion { store: other, .. } | Warning::Weaker { store: other, .. } => {
+                other == store
+            }
             Warning::Disturbed(disturbed) | Warning::RepeatedRounds(disturbed) => {
                 disturbed.is_about(store, phase)
             }
@@ -538,6 +548,7 @@ impl Warning {
                 | Warning::Budget { .. }
                 | Warning::BudgetSpent { .. }
                 | Warning::OtherVersion { .. }
+                | Warning::Weaker { .. }
                 | Warning::Steal { .. }
         )
     }
@@ -545,9 +556,8 @@ impl Warning {
     /// Whether it says the same as another one, of the same candidates: a run says it once.
     pub fn repeats(&self, other: &Warning) -> bool {
         match (self, other) {
-            (Warning::OtherVersion { store, .. }, Warning::OtherVersion { store: known, .. }) => {
-                store == known
-            }
+            (Warning::OtherVersion { store, .. }, Warning::OtherVersion { store: known, .. })
+            | (Warning::Weaker { store, .. }, Warning::Weaker { store: known, .. }) => store == known,
             _ => discriminant(self) == discriminant(other),
         }
     }

@@ -173,12 +173,19 @@ pub struct Needs {
     pub program: fn(&Options, &Program) -> bool,
     /// What is to be known of the program that was found here, such as its age; one sentence.
     pub remark: fn() -> Option<String>,
+    /// What makes its class weaker on some disks, by what the server that answered says of itself; one sentence.
+    pub weaker: fn(&Facts) -> Option<String>,
 }
 
 impl Needs {
     /// Every machine and every directory will do, and all of its programs are started.
-    pub const NOTHING: Needs =
-        Needs { of_machine: |_| None, of_place: |_| None, program: |_, _| true, remark: || None };
+    pub const NOTHING: Needs = Needs {
+        of_machine: |_| None,
+        of_place: |_| None,
+        program: |_, _| true,
+        remark: || None,
+        weaker: |_| None,
+    };
 }
 
 impl Adapter {

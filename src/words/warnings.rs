@@ -129,6 +129,7 @@ fn of_run(warning: &Warning) -> Option<String> {
         Warning::OtherVersion { store, change } => {
             format!("`{store}` changed while the run went on ({change}): its rounds are of both.")
         }
+        Warning::Weaker { store, why } => format!("`{store}`: {why}"),
         Warning::Steal { share } => format!(
             "The host gave {:.1} % of the processor time to others while the run went on.",
             share * 100.0

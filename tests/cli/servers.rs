@@ -6,7 +6,7 @@ use std::process::Child;
 use std::time::Duration;
 
 use blobwise::host::server::free_port;
-use blobwise::result::{Reason, RunResult, Status, VerifiedFrom};
+use blobwise::result::{Reason, RunResult, Status, VerifiedFrom, Warning};
 use blobwise::stores;
 use libtest_mimic::Trial;
 use rustix::process::{Pid, Signal, kill_process};
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::places::{mounted, no_mounts};
 use crate::program::{BLOBWISE, Outcome, Work, missing, needing};
 use crate::signals::{run_until, send, wait};
-use crate::theirs::{PASSWORD, mariadb, postgres, psql};
+use crate::theirs::{PASSWORD, mariadb, mysql, postgres, psql};
 
 pub fn trials() -> Vec<Trial> {
     let no_postgres = || missing("postgres/bytea");
@@ -29,6 +29,11 @@ pub fn trials() -> Vec<Trial> {
         needing("a server that does not flush serves class none only", no_postgres(), no_fsync),
         needing("a binary log that is not flushed serves class none only", no_mariadb(), no_sync_binlog),
         needing("pages that a power cut may tear serve class none only", no_mariadb(), no_doublewrite),
+        needing(
+            "a second copy that is not flushed is told of a server",
+            missing("mysql/blob"),
+            unflushed_copies,
+        ),
         needing("a server that is too old is an error before the run", no_mariadb(), too_old),
         needing(
             "a packet limit below the largest blob is an error before the run",
@@ -99,7 +104,8 @@ pub fn trials() -> Vec<Trial> {
 
 /// A quick run's line.
 pub fn quick(store: &str, more: &str) -> String {
-    format!("run --stores {store} --blobs 12 --rounds 1 --phases fill,read-warm --quiet --out out {more}")
+    let out = if more.contains("--out") { "" } else { "--out out" };
+    format!("run --stores {store} --blobs 12 --rounds 1 --phases fill,read-warm --quiet {out} {more}")
 }
 
 /// Side by side, each by its own program: none has checksums of pages, which 18 would make and 15 would not, and each says so.
@@ -326,6 +332,27 @@ fn no_doublewrite() -> Outcome {
         let work = Work::new();
         let theirs = mariadb(&[option]);
         serves_class_none_only(&work, "mariadb/blob", &format!("--set mariadb.url={}", theirs.url), setting)?;
+    }
+    Ok(())
+}
+
+/// No reason to refuse it: many servers' disks have no cache that they lose.
+fn unflushed_copies() -> Outcome {
+    let work = Work::new();
+    for (method, is_told) in [("O_DIRECT", true), ("fsync", false)] {
+        let theirs = mysql(&[&format!("--innodb-flush-method={method}")]);
+        let out = work.path(method);
+        work.say(&quick("mysql/blob", &format!("--set mysql.url={} --out {}", theirs.url, out.display())))
+            .ended(0);
+        let result = RunResult::load(&out)?;
+        let is_old = result
+            .candidates
+            .iter()
+            .any(|other| other.facts.get("version").is_some_and(|version| version.starts_with("8.0.15")));
+        let told = result.warnings.iter().any(
+            |warning| matches!(warning, Warning::Weaker { store, why } if store == "mysql/blob" && why.contains(method)),
+        );
+        assert_eq!(told, is_told && !is_old, "{method}: {:?}", result.warnings);
     }
     Ok(())
 }

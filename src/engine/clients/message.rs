@@ -260,7 +260,7 @@ pub(super) fn written(said: &impl Serialize, ops: &[u8]) -> Result<Vec<u8>> {
 pub(super) fn read<T: DeserializeOwned>(message: &[u8]) -> Result<(T, &[u8])> {
     let end =
         message.iter().position(|byte| *byte == b'\n').context("a message without an end of its line")?;
-    Ok((serde_json::from_slice(&message[..end])?, &message[end + 1..]))
+    Ok((serde_json::from_str(str::from_utf8(&message[..end])?)?, &message[end + 1..]))
 }
 
 #[cfg(test)]

@@ -67,7 +67,8 @@ fn has_holes(metadata: &Metadata) -> bool {
     metadata.blocks() * 512 < metadata.len()
 }
 
-static ZEROS: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
+/// A block of zeros; a whole piece of them would be in the program.
+static ZEROS: [u8; 4096] = [0; 4096];
 
 /// Writes what is not zero where it was, and gives the copy the length.
 fn copy_sparse(source: &File, target: &File, room: &mut [u8]) -> std::io::Result<()> {
@@ -76,7 +77,7 @@ fn copy_sparse(source: &File, target: &File, room: &mut [u8]) -> std::io::Result
         match source.read_at(room, at)? {
             0 => return target.set_len(at),
             read => {
-                if room[..read] != ZEROS[..read] {
+                if room[..read].chunks(ZEROS.len()).any(|block| block != &ZEROS[..block.len()]) {
                     target.write_all_at(&room[..read], at)?;
                 }
                 at += read as u64;

@@ -284,8 +284,6 @@ fn settings(setup: &Setup, base: &Base, log_bytes: u64) -> Vec<String> {
         let pool = setup.cache_bytes.max(least).next_multiple_of(1 << 20);
         settings.extend([
             format!("--innodb-buffer-pool-size={pool}"),
-            // The page cache would hold everything twice.
-            "--innodb-flush-method=O_DIRECT".to_owned(),
             // The defaults are for a disk that turns.
             "--innodb-io-capacity=2000".to_owned(),
             "--innodb-io-capacity-max=20000".to_owned(),
@@ -297,7 +295,36 @@ fn settings(setup: &Setup, base: &Base, log_bytes: u64) -> Vec<String> {
             settings.push("--innodb-buffer-pool-instances=1".to_owned());
         }
     }
+    settings.extend(flush_method(base, setup.options.text("profile") == "tuned"));
     settings
+}
+
+/// How data files are written. Past the page cache, or it would hold everything twice; but for MySQL, whose second copies of pages are
+/// flushed with `fsync` alone. Without that a power cut takes the whole store where it tears a page.
+fn flush_method(base: &Base, is_tuned: bool) -> Option<String> {
+    match base.flavour == Flavour::MySql && leaves_copies(base.version) {
+        true => Some("--innodb-flush-method=fsync".to_owned()),
+        false => is_tuned.then(|| "--innodb-flush-method=O_DIRECT".to_owned()),
+    }
+}
+
+/// Whether this MySQL does not flush its second copies of pages (doublewrite) with O_DIRECT: `is_fsync_required` of its buf0dblwr.cc
+/// says so since 8.0.20, and a trace of 9.7.4 shows it (docs/durability.md).
+fn leaves_copies(version: [u16; 3]) -> bool {
+    // One that does not say its version may be new.
+    version == [0; 3] || version >= [8, 0, 20]
+}
+
+/// What a MySQL says of itself that makes its class weaker on disks with a cache that they lose. It is no reason to refuse it, as O_DIRECT
+/// is its default since 8.4 and many servers' disks lose nothing.
+pub(super) fn weaker(facts: &Facts) -> Option<String> {
+    let version = numbers(facts.get("version")?);
+    let is_direct = facts.get("innodb_flush_method")?.eq_ignore_ascii_case("O_DIRECT");
+    (is_direct && leaves_copies(version)).then(|| {
+        "with innodb_flush_method O_DIRECT MySQL (since 8.0.20) does not flush its second copies of pages; on a disk that loses its \
+         cache with the power it may not start again. `fsync` flushes them."
+            .to_owned()
+    })
 }
 
 /// Refuses a server of the other kind, too old, or of a lower class than asked for: its flush at commit is a setting of the
@@ -361,7 +388,8 @@ pub(super) fn check_server(keeper: &mut Conn, flavour: Flavour, setup: &Setup) -
 /// page afterwards, and one that does not flush them finds what the device had, whatever its log says.
 fn check_pages(keeper: &mut Conn, durability: Durability) -> Result<()> {
     const UNSAFE: &[(&str, &[&str], &str)] = &[
-        // `fast` (MariaDB 11.0) flushes no data files, and with O_DIRECT_NO_FSYNC MySQL does not flush the second copy either.
+        // `fast` (MariaDB 11.0) flushes no data files, and with O_DIRECT_NO_FSYNC MySQL flushes neither copy. With O_DIRECT it does
+        // not flush the second: see `weaker`.
         ("innodb_doublewrite", &["OFF", "DETECT_ONLY", "fast"], "ON"),
         ("innodb_flush_method", &["nosync", "littlesync", "O_DIRECT_NO_FSYNC"], "fsync or O_DIRECT"),
     ];
@@ -434,8 +462,12 @@ fn says_purging(status: &str) -> bool {
 
 /// The first three numbers of what a program says of its version, as of `mysqld  Ver 8.0.15 for linux`; 0 where it says none.
 pub(super) fn version_of(words: &str) -> [u16; 3] {
-    let number = words.split_once("Ver ").map_or("", |(_, rest)| rest);
-    let mut parts = number.split(|sign: char| !sign.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+    words.split_once("Ver ").map_or([0; 3], |(_, rest)| numbers(rest))
+}
+
+/// The first three numbers of a version, as of `9.7.4-2`; 0 for one that is missing.
+fn numbers(version: &str) -> [u16; 3] {
+    let mut parts = version.split(|sign: char| !sign.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
     [(); 3].map(|()| parts.next().unwrap_or(0))
 }
 
@@ -527,6 +559,19 @@ mod tests {
         ] {
             assert_eq!(version_of(words), version);
         }
+    }
+
+    #[test]
+    fn a_server_that_does_not_flush_its_second_copies_is_told() {
+        let of = |version: &str, method: &str| {
+            let facts = [("version", version), ("innodb_flush_method", method)];
+            weaker(&facts.map(|(name, value)| (name.to_owned(), value.to_owned())).into())
+        };
+        assert!(of("8.4.6", "O_DIRECT").is_some_and(|words| words.contains("fsync")));
+        for (version, method) in [("8.4.6", "fsync"), ("8.0.15", "O_DIRECT"), ("5.7.44-log", "O_DIRECT")] {
+            assert_eq!(of(version, method), None, "{version} {method}");
+        }
+        assert_eq!(weaker(&Facts::new()), None);
     }
 
     #[test]

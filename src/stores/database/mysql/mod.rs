@@ -80,7 +80,7 @@ const BLOB_OPTIONS: &[OptionSpec] =
 const CHUNKED_OPTIONS: &[OptionSpec] =
     &[PIECE, KEY, CONNECTION, CHARSET, COMPRESSION, DELETE, ISOLATION, PROFILE, SERVER, URL];
 
-/// What `innodb_dedicated_server` gives it on a machine of more than 4 GB. It goes round the kernel's cache (O_DIRECT).
+/// What `innodb_dedicated_server` gives it on a machine of more than 4 GB. The kernel's cache holds files beside it (see `flush_method`).
 fn mysql_memory(options: &Options) -> Split {
     let tuned = Split {
         own: OwnCache::Share(0.75),
@@ -128,7 +128,7 @@ pub(in crate::stores) const MYSQL_BLOB: Adapter = Adapter {
     integrity: |_, _| MYSQL_INTEGRITY,
     traits: servers::traits,
     memory: mysql_memory,
-    needs: Needs { remark: age, ..Needs::NOTHING },
+    needs: Needs { remark: age, weaker: instance::weaker, ..Needs::NOTHING },
     open: |setup| open(setup, Flavour::MySql, Shape::Blob),
 };
 
@@ -143,7 +143,7 @@ pub(in crate::stores) const MYSQL_CHUNKED: Adapter = Adapter {
     integrity: |_, _| MYSQL_INTEGRITY,
     traits: servers::traits,
     memory: mysql_memory,
-    needs: Needs { remark: age, ..Needs::NOTHING },
+    needs: Needs { remark: age, weaker: instance::weaker, ..Needs::NOTHING },
     open: |setup| {
         open(setup, Flavour::MySql, Shape::Chunked { piece: setup.options.number("piece") as usize })
     },
