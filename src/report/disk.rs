@@ -1,5 +1,7 @@
 //! What a test of disks showed, in words: a table for each place, how places differ, and what to be careful about.
 
+use std::collections::BTreeMap;
+
 use super::terminal::{heading, line, wrapped};
 use crate::judge::interval;
 use crate::result::Interval;
@@ -234,14 +236,39 @@ pub fn beside(report: &Report) -> Vec<String> {
 
 /// What to be careful about, a sentence each.
 pub fn warnings(report: &Report) -> Vec<String> {
-    report.warnings.iter().map(|warning| warned(warning, report.seconds)).collect()
+    let told = report.warnings.iter().filter_map(warned);
+    told.chain(too_short(&report.warnings, report.seconds)).collect()
 }
 
-fn warned(warning: &Warning, seconds: f64) -> String {
+/// Tests that were too short, in one sentence for all places.
+fn too_short(warnings: &[Warning], seconds: f64) -> Option<String> {
+    let mut places: BTreeMap<Test, Vec<String>> = BTreeMap::new();
+    for warning in warnings {
+        let Warning::TooShort { place, tests } = warning else { continue };
+        tests.iter().for_each(|test| places.entry(*test).or_default().push(format!("`{place}`")));
+    }
+    let mut tests: BTreeMap<Vec<String>, Vec<String>> = BTreeMap::new();
+    for (test, places) in places {
+        tests.entry(places).or_default().push(format!("{test}"));
+    }
+    let of = |(places, tests): (&Vec<String>, &Vec<String>)| {
+        format!("{} on {}", units::listed(tests, "and"), units::listed(places, "and"))
+    };
+    let all: Vec<String> = tests.iter().map(of).collect();
+    let longer = if seconds < 0.01 { ", and --seconds 0.5" } else { "" };
+    (!all.is_empty()).then(|| {
+        format!(
+            "Less than 10 ms in a round, too little to compare: {}. Try a larger --size or more --files{longer}.",
+            all.join("; ")
+        )
+    })
+}
+
+fn warned(warning: &Warning) -> Option<String> {
     let places = |places: &[String]| {
         units::listed(&places.iter().map(|place| format!("`{place}`")).collect::<Vec<String>>(), "and")
     };
-    match warning {
+    Some(match warning {
         Warning::QuickFlushes { place, p50_ns } => format!(
             "`{place}`: half of the flushes took {} or less, though the device says that it has a cache. Either that cache outlives a \
              power cut, or the flush does not reach the disk.",
@@ -269,14 +296,7 @@ fn warned(warning: &Warning, seconds: f64) -> String {
             "`{place}`: its file system takes no direct I/O. Random reads and writes went through the page cache, which was empty of \
              the file before each test."
         ),
-        Warning::TooShort { place, tests } => {
-            let tests: Vec<String> = tests.iter().map(Test::to_string).collect();
-            let tests = units::listed(&tests, "and");
-            format!(
-                "`{place}`: {tests} took less than 10 ms in a round: too little to compare. Try a larger --size or more --files{}.",
-                if seconds < 0.01 { ", and --seconds 0.5" } else { "" }
-            )
-        }
+        Warning::TooShort { .. } => return None,
         Warning::FewRounds { rounds } => format!(
             "{} {} intervals that are wide, or none: try --rounds 5.",
             units::counted(*rounds, "round"),
@@ -286,13 +306,27 @@ fn warned(warning: &Warning, seconds: f64) -> String {
             format!("`{place}`: requests and bytes are those of the whole device, whoever asked for them.")
         }
         Warning::Missing { by, why } => format!("{} is missing: {why}.", who(*by)),
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::result::disk::What;
+
+    #[test]
+    fn tests_that_were_too_short_are_told_in_one_sentence() {
+        let test = |what: What| Test { what, threads: 1 };
+        let of = |place: &str, tests: &[What]| Warning::TooShort {
+            place: place.to_owned(),
+            tests: tests.iter().map(|what| test(*what)).collect(),
+        };
+        let all =
+            [of("ext4", &[What::Create, What::Delete]), of("xfs", &[What::Create, What::Delete, What::Stat])];
+        let said = too_short(&all, 1.0).unwrap();
+        assert_eq!(too_short(&[Warning::FewRounds { rounds: 2 }], 1.0), None);
+        assert!(said.contains("create and delete on `ext4` and `xfs`; stat on `xfs`"), "{said}");
+    }
 
     #[test]
     fn a_rate_and_its_interval_have_one_unit() {
