@@ -87,8 +87,8 @@ impl Order {
 
     /// Those that were made already, or new ones.
     fn controls(&self, lab: &Lab) -> Result<Vec<Control>> {
-        if let Ok(text) = std::fs::read(&self.controls) {
-            return serde_json::from_slice(&text).context("controls that nobody understands");
+        if let Ok(text) = std::fs::read_to_string(&self.controls) {
+            return serde_json::from_str(&text).context("controls that nobody understands");
         }
         let made = controls(lab, self.seed)?;
         if let Some(dir) = self.controls.parent() {

@@ -221,8 +221,8 @@ impl Inbox {
     fn take_in(&mut self, bytes: &[u8]) -> Result<()> {
         self.begun.extend_from_slice(bytes);
         while let Some(end) = self.begun.iter().position(|byte| *byte == 0) {
-            let message =
-                serde_json::from_slice(&self.begun[..end]).context("the browser sent what is no JSON")?;
+            let text = str::from_utf8(&self.begun[..end]).context("the browser sent what is no text")?;
+            let message = serde_json::from_str(text).context("the browser sent what is no JSON")?;
             self.begun.drain(..=end);
             self.keep(message);
         }

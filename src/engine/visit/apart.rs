@@ -221,7 +221,6 @@ fn listen(
         if reader.read_until(b'\n', &mut line)? == 0 {
             return Ok(Heard::Last(last));
         }
-        // All JSON is read as text: reading bytes, too, would have every type's reader twice in the program.
         match serde_json::from_str(&String::from_utf8_lossy(&line)) {
             Ok(Said::Begins(phase)) => {
                 begins(&phase);
