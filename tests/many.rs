@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::time::Duration;
 
+use anyhow::{Context as _, Result};
 use libtest_mimic::{Arguments, Failed, Trial};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
         }
     };
     let trial = |name: &str, test: fn()| trial_on(&why, name, test);
-    let no_hosts = why.clone().or_else(no_hosts);
+    let no_hosts = |programs: fn() -> Result<Programs>| why.clone().or_else(|| no_hosts(programs));
     let trials = vec![
         trial("one_two_and_four_clients_do_the_ops_of_one_plan", one_two_and_four),
         trial("what_clients_write_is_there_and_is_what_was_written", written),
@@ -47,10 +48,11 @@ fn main() -> ExitCode {
         trial("a_rate_is_offered_by_all_together", rate),
         trial("a_client_that_is_killed_ends_the_run_and_leaves_nothing", killed),
         trial_on(
-            &no_hosts,
+            &no_hosts(redis),
             "hosts_with_addresses_of_their_own_share_a_server_and_nothing_is_left_of_them",
             hosts,
         ),
+        trial_on(&no_hosts(servers), "hosts_share_servers_of_another_host_that_are_given_by_url", others),
         trial("what_cannot_be_shared_is_refused_before_anything_is_made", refused),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
@@ -65,10 +67,10 @@ fn missing() -> Option<String> {
     found.err().map(|_| "no mpirun: apt-get install openmpi-bin".to_owned())
 }
 
-/// A process in namespaces of its own. What is started in them ends with it, and it ends with this thread, or after a minute.
+/// A process in namespaces of its own. What is started in them ends with it, and it ends with this thread, or after two minutes.
 fn apart() -> Command {
     let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "timeout", "--kill-after=5", "60"]);
+    command.args(["--pdeathsig", "KILL", "timeout", "--kill-after=5", "120"]);
     command.args(["setpriv", "--pdeathsig", "KILL", "unshare"]);
     command.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
     if !rustix::process::geteuid().is_root() {
@@ -78,25 +80,52 @@ fn apart() -> Command {
     command
 }
 
-/// Why hosts cannot be made here, if so.
-fn no_hosts() -> Option<String> {
-    let has = |program: &str| {
-        let ways = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&ways).any(|way| way.join(program).is_file())
-    };
-    if let Some(program) = ["ip", "redis-server"].into_iter().find(|program| !has(program)) {
-        return Some(format!("no `{program}`: apt-get install iproute2 redis-server"));
+/// Servers for hosts, and where their programs are.
+type Programs = (&'static str, Vec<(&'static str, PathBuf)>);
+
+fn redis() -> Result<Programs> {
+    Ok(("redis", vec![("REDIS", program_of("redis", "redis-server")?)]))
+}
+
+fn servers() -> Result<Programs> {
+    let postgres = program_of("postgres/bytea", "postgres")?;
+    let programs = vec![
+        ("INITDB", postgres.with_file_name("initdb")),
+        ("POSTGRES", postgres),
+        ("WEED", program_of("seaweedfs", "weed")?),
+        ("NGINX", program_of("nginx", "nginx")?),
+    ];
+    Ok(("postgres weed nginx", programs))
+}
+
+/// One of the programs of a store, wherever the store itself would find it.
+fn program_of(store: &str, name: &str) -> Result<PathBuf> {
+    let adapter = blobwise::stores::adapters().find(|adapter| adapter.name == store);
+    let adapter = adapter.with_context(|| format!("built without `{store}`"))?;
+    let program = adapter.programs.iter().find(|program| program.name == name);
+    Ok(program.with_context(|| format!("`{store}` has no `{name}`"))?.find()?.path)
+}
+
+/// Why hosts with such servers cannot be made here, if so.
+fn no_hosts(programs: fn() -> Result<Programs>) -> Option<String> {
+    let ways = std::env::var_os("PATH").unwrap_or_default();
+    if !std::env::split_paths(&ways).any(|way| way.join("ip").is_file()) {
+        return Some("no `ip`: apt-get install iproute2".to_owned());
     }
-    let try_it = "mount -t tmpfs none /run && mkdir /run/netns && ip netns add one && ip netns exec one true";
+    if let Err(error) = programs() {
+        return Some(format!("{error:#}"));
+    }
+    let try_it = "mount -t tmpfs none /run && mkdir /run/netns && ip netns add one && \
+                  ip netns exec one unshare --ipc --user --map-user=65534 --map-group=65534 true";
     let Output { status, stderr, .. } = apart().args(["sh", "-c", try_it]).output().unwrap();
     (!status.success()).then(|| format!("{FORBIDDEN}: {}", String::from_utf8_lossy(&stderr)))
 }
 
-/// Three hosts of which each has an address, and the third does not see the directory of the run.
-fn on_hosts(home: &Home, of: &[&str]) -> Command {
+/// Three hosts of which each has an address, and the third does not see the directory of the run; servers are on a fourth.
+fn on_hosts(home: &Home, (servers, programs): Programs, of: &[&str]) -> Command {
     let mut command = apart();
     command.args(["bash", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/hosts.sh")]);
-    command.arg(home.0.path()).arg(BLOBWISE).args(home.run(of));
+    command.arg(home.0.path()).args(["3", servers, BLOBWISE]).args(home.run(of)).envs(programs);
     command
 }
 
@@ -376,18 +405,16 @@ fn killed() {
 
 fn hosts() {
     const REDIS: [&str; 6] =
-        ["--set", "redis.url=redis://10.0.0.4:6379", "--durability", "none", "--phases", "fill,read-warm"];
+        ["--set", "redis.url=redis://10.0.0.9:6379", "--durability", "none", "--phases", "fill,read-warm"];
     let home = Home::new();
-    let run = |home: &Home, rest: &[&'static str]| on_hosts(home, &[&REDIS, rest].concat());
+    let run = |home: &Home, rest: &[&'static str]| on_hosts(home, redis().unwrap(), &[&REDIS, rest].concat());
     let Output { status, stderr, .. } =
         run(&home, &["--stores", "redis,sqlite", "--each-rank", "--rounds", "1"]).output().unwrap();
     assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
     assert_eq!(home.left(), [] as [PathBuf; 0]);
     let result = home.result();
     assert_eq!(check_clients(&result, 3), 4);
-    let names: Vec<&str> =
-        result["clients"].as_array().unwrap().iter().map(|row| row["host"].as_str().unwrap()).collect();
-    assert_eq!(names, ["h1", "h2", "h3"]);
+    assert_eq!(hosts_of(&result), ["h1", "h2", "h3"]);
     // What listens on a loopback is not reached from another host, and what h3 does not see it cannot share.
     for (store, why) in
         [("redis,nginx", "is on another host or network"), ("redis,files/hashed", "on `h3` does not see")]
@@ -397,7 +424,7 @@ fn hosts() {
         assert!(!status.success() && said.contains(why), "{said}");
     }
     let home = Home::new();
-    #[expect(clippy::disallowed_methods, reason = "it is killed below, and ends by itself after a minute")]
+    #[expect(clippy::disallowed_methods, reason = "it is killed below, and ends by itself after two minutes")]
     let mut all = run(&home, &["--stores", "redis", "--rounds", "500"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -411,6 +438,55 @@ fn hosts() {
     all.kill().unwrap();
     assert!(!all.wait().unwrap().success());
     until("every process has ended", || processes(home.0.path()).is_empty());
+}
+
+/// The names of the clients' hosts.
+fn hosts_of(result: &Value) -> Vec<&str> {
+    result["clients"].as_array().unwrap().iter().map(|row| row["host"].as_str().unwrap()).collect()
+}
+
+/// PostgreSQL, SeaweedFS, and SeaweedFS behind nginx. The environment has the URL with a password, and the keys.
+fn others() {
+    let home = Home::new();
+    let urls = "s3.url=http://10.0.0.9:8333/store,http://10.0.0.9:8000/store";
+    let of = [
+        "--stores",
+        "postgres/bytea,s3",
+        "--set",
+        urls,
+        "--durability",
+        "none",
+        "--phases",
+        "fill,read-warm",
+        "--rounds",
+        "1",
+        "--verify",
+    ];
+    let Output { status, stderr, .. } = on_hosts(&home, servers().unwrap(), &of).output().unwrap();
+    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+    assert_eq!(home.left(), [] as [PathBuf; 0]);
+    let result = home.result();
+    assert_eq!((check_clients(&result, 3), hosts_of(&result)), (6, vec!["h1", "h2", "h3"]));
+    for visit in result["store_rounds"].as_array().unwrap() {
+        assert!(visit["verified"].as_u64().unwrap() >= 300 && visit["error"].is_null(), "{visit}");
+    }
+    // By what nginx saw each client came from an address of its own, wrote its part, and read what others wrote.
+    let log = std::fs::read_to_string(home.0.path().join("nginx.log")).unwrap();
+    let seen = |what: &str| log.lines().filter(|line| *line == what).count();
+    for (number, rank) in (1..).zip(0..3) {
+        let rounds = |of: &str| {
+            let cells = result["results"].as_array().unwrap().iter();
+            let is_behind = |cell: &&Value| cell["store"].as_str().unwrap().contains(":8000");
+            let cell = cells.filter(is_behind).find(|cell| cell["phase"] == of).unwrap();
+            cell["rounds"][0]["clients"][rank]["ops"].as_u64().unwrap() as usize
+        };
+        let (puts, gets) =
+            (seen(&format!("10.0.0.{number} PUT 200")), seen(&format!("10.0.0.{number} GET 200")));
+        assert!(puts >= rounds("fill") && gets >= rounds("read-warm"), "h{number}: {puts} and {gets}\n{log}");
+    }
+    // The password went to h2 and h3 by MPI, and into nothing that is kept.
+    let url = &result["candidates"][0]["options"]["url"];
+    assert_eq!(url, "postgres://store:***@10.0.0.9:5432/postgres");
 }
 
 fn refused() {
