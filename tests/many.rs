@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use blobwise::host::proxy::Proxy;
 use libtest_mimic::{Arguments, Failed, Trial};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -18,6 +19,9 @@ const FORBIDDEN: &str = "no namespaces here";
 const BLOBWISE: &str = env!("CARGO_BIN_EXE_blobwise");
 
 fn main() -> ExitCode {
+    if let Some(target) = proxied() {
+        return far_away(&target);
+    }
     let why = missing();
     let is_required = std::env::var_os("BLOBWISE_REQUIRE_ALL").is_some_and(|value| value == "1");
     let trial_on = |why: &Option<String>, name: &str, test: fn()| {
@@ -40,7 +44,8 @@ fn main() -> ExitCode {
         }
     };
     let trial = |name: &str, test: fn()| trial_on(&why, name, test);
-    let no_hosts = |programs: fn() -> Result<Programs>| why.clone().or_else(|| no_hosts(programs));
+    let no_hosts = |programs: fn() -> Result<Programs<'static>>| why.clone().or_else(|| no_hosts(programs));
+    let no_distance = no_hosts(redis).or_else(no_distance);
     let trials = vec![
         trial("one_two_and_four_clients_do_the_ops_of_one_plan", one_two_and_four),
         trial("what_clients_write_is_there_and_is_what_was_written", written),
@@ -52,6 +57,7 @@ fn main() -> ExitCode {
             "hosts_with_addresses_of_their_own_share_a_server_and_nothing_is_left_of_them",
             hosts,
         ),
+        trial_on(&no_distance, "a_host_that_is_far_and_one_with_a_slow_link_are_so_in_the_table", distance),
         trial_on(&no_hosts(servers), "hosts_share_servers_of_another_host_that_are_given_by_url", others),
         trial("what_cannot_be_shared_is_refused_before_anything_is_made", refused),
     ];
@@ -81,13 +87,13 @@ fn apart() -> Command {
 }
 
 /// Servers for hosts, and where their programs are.
-type Programs = (&'static str, Vec<(&'static str, PathBuf)>);
+type Programs<'a> = (&'a str, Vec<(&'static str, PathBuf)>);
 
-fn redis() -> Result<Programs> {
-    Ok(("redis", vec![("REDIS", program_of("redis", "redis-server")?)]))
+fn redis() -> Result<Programs<'static>> {
+    Ok(("redis", vec![("REDIS", program_of("redis", "redis-server")?), ("PROXY", std::env::current_exe()?)]))
 }
 
-fn servers() -> Result<Programs> {
+fn servers() -> Result<Programs<'static>> {
     let postgres = program_of("postgres/bytea", "postgres")?;
     let programs = vec![
         ("INITDB", postgres.with_file_name("initdb")),
@@ -107,7 +113,7 @@ fn program_of(store: &str, name: &str) -> Result<PathBuf> {
 }
 
 /// Why hosts with such servers cannot be made here, if so.
-fn no_hosts(programs: fn() -> Result<Programs>) -> Option<String> {
+fn no_hosts(programs: fn() -> Result<Programs<'static>>) -> Option<String> {
     let ways = std::env::var_os("PATH").unwrap_or_default();
     if !std::env::split_paths(&ways).any(|way| way.join("ip").is_file()) {
         return Some("no `ip`: apt-get install iproute2".to_owned());
@@ -115,14 +121,40 @@ fn no_hosts(programs: fn() -> Result<Programs>) -> Option<String> {
     if let Err(error) = programs() {
         return Some(format!("{error:#}"));
     }
-    let try_it = "mount -t tmpfs none /run && mkdir /run/netns && ip netns add one && \
-                  ip netns exec one unshare --ipc --user --map-user=65534 --map-group=65534 true";
-    let Output { status, stderr, .. } = apart().args(["sh", "-c", try_it]).output().unwrap();
+    forbids(
+        "mount -t tmpfs none /run && mkdir /run/netns && ip netns add one && \
+         ip netns exec one unshare --ipc --user --map-user=65534 --map-group=65534 true",
+    )
+}
+
+/// Why no link can be slow and no clock set ahead here, if so.
+fn no_distance() -> Option<String> {
+    forbids("tc qdisc add dev lo root tbf rate 1mbit burst 16kb latency 1s && unshare --time true")
+}
+
+/// What a kernel says that does not allow something.
+fn forbids(script: &str) -> Option<String> {
+    let Output { status, stderr, .. } = apart().args(["sh", "-c", script]).output().unwrap();
     (!status.success()).then(|| format!("{FORBIDDEN}: {}", String::from_utf8_lossy(&stderr)))
 }
 
+/// What this program is to stand before, where it was started as a proxy: `proxy PORT TARGET MILLISECONDS`.
+fn proxied() -> Option<[String; 3]> {
+    let all: Vec<String> = std::env::args().skip(1).collect();
+    (all.first()? == "proxy").then(|| all[1..].to_vec().try_into().unwrap())
+}
+
+/// Stands there until it is killed.
+fn far_away([port, target, round_trip]: &[String; 3]) -> ExitCode {
+    let round_trip = Duration::from_millis(round_trip.parse().unwrap());
+    let _proxy = Proxy::start_on(port.parse().unwrap(), target.parse().unwrap(), round_trip).unwrap();
+    loop {
+        std::thread::park();
+    }
+}
+
 /// Three hosts of which each has an address, and the third does not see the directory of the run; servers are on a fourth.
-fn on_hosts(home: &Home, (servers, programs): Programs, of: &[&str]) -> Command {
+fn on_hosts(home: &Home, (servers, programs): Programs<'_>, of: &[&str]) -> Command {
     let mut command = apart();
     command.args(["bash", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/hosts.sh")]);
     command.arg(home.0.path()).args(["3", servers, BLOBWISE]).args(home.run(of)).envs(programs);
@@ -487,6 +519,37 @@ fn others() {
     // The password went to h2 and h3 by MPI, and into nothing that is kept.
     let url = &result["candidates"][0]["options"]["url"];
     assert_eq!(url, "postgres://store:***@10.0.0.9:5432/postgres");
+}
+
+/// h2 has a proxy before the server that takes 2 ms for the way there and back, h3 reads over a link of 20 Mbit a second, and its clocks
+/// but that of the day are an hour ahead.
+fn distance() {
+    const ROUND_TRIP: f64 = 0.002;
+    const BYTES_PER_S: f64 = 2.5e6;
+    /// What the link lets through at once.
+    const BURST: f64 = 16384.0;
+    let home = Home::new();
+    let of = ["--stores", "redis", "--set", "redis.url=redis://server:6379", "--durability", "none"];
+    let of = [&of[..], &["--phases", "fill,read-warm", "--rounds", "1"]].concat();
+    let (servers, programs) = redis().unwrap();
+    let servers = format!("{servers} far slow ahead");
+    let Output { status, stderr, .. } = on_hosts(&home, (&servers, programs), &of).output().unwrap();
+    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+    let result = home.result();
+    assert_eq!((check_clients(&result, 3), hosts_of(&result)), (2, vec!["h1", "h2", "h3"]));
+    let (_, read) = rounds(&result).find(|(phase, _)| *phase == "read-warm").unwrap();
+    let of = |rank: usize| {
+        let row = &read["clients"][rank];
+        let number = |name: &str| row[name].as_f64().unwrap();
+        ((number("end_ns") - number("begin_ns")) / 1e9, number("ops"), number("bytes"))
+    };
+    let [near, far, slow] = [0, 1, 2].map(of);
+    // One worker waits for each op: a round trip is in each. What it is without is told by h1.
+    assert!(far.0 / far.1 >= ROUND_TRIP && near.0 / near.1 < ROUND_TRIP, "{near:?} {far:?}");
+    assert!(
+        slow.2 / slow.0 <= BYTES_PER_S + BURST / slow.0 && near.2 / near.0 > BYTES_PER_S,
+        "{near:?} {slow:?}"
+    );
 }
 
 fn refused() {

@@ -54,9 +54,14 @@ struct Shared {
 }
 
 impl Proxy {
-    /// Listens, and carries every connection to `target`.
+    /// Listens on a port that is free, and carries every connection to `target`.
     pub fn start(target: SocketAddr, round_trip: Duration) -> Result<Proxy> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no loopback port is free")?;
+        Proxy::start_on(0, target, round_trip)
+    }
+
+    /// The same on a port that clients know already. An error where it is taken.
+    pub fn start_on(port: u16, target: SocketAddr, round_trip: Duration) -> Result<Proxy> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).context("no loopback port is free")?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             target,

@@ -4,8 +4,10 @@
 #     bash hosts.sh HOME N SERVERS PROGRAM ARGUMENT...
 #
 # Starts the program on h1 to hN by Open MPI, whose agent enters the namespace where it would call ssh. h3 does not see HOME. SERVERS
-# are `redis`, or `postgres weed nginx`, where nginx hands requests on to weed; POSTGRES, INITDB, WEED and NGINX name their programs.
-# They have a directory and passwords that end with them, and nobody but these hosts has a way to them.
+# are `redis`, or `postgres weed nginx`, where nginx hands requests on to weed; REDIS, POSTGRES, INITDB, WEED and NGINX name their
+# programs. They have a directory and passwords that end with them, and nobody but these hosts has a way to them. Each host knows
+# `server` by that name. `far` puts 2 ms between h2 and its port 6379 by PROXY; `slow` gives h3 20 Mbit a second to read with;
+# `ahead` sets the clock that counts since the start an hour ahead on h3.
 set -euo pipefail
 home="$1" hosts="$2" servers="$3"
 shift 3
@@ -27,6 +29,7 @@ host() {
     ip -n switch link set "p$2" master br0 up
     ip -n "$1" address add "10.0.0.$2/24" dev eth0
     ip -n "$1" link set eth0 up
+    echo '10.0.0.9 server' >"/run/tmp/hosts.$1"
 }
 host server 9
 all=
@@ -51,7 +54,7 @@ ready() {
 secret() { od -An -N16 -tx1 /dev/urandom | tr -d ' \n'; }
 
 redis() {
-    ip netns exec server redis-server --bind 10.0.0.9 --port 6379 --save '' --protected-mode no --dir /run/tmp >/run/tmp/redis.log &
+    ip netns exec server "$REDIS" --bind 10.0.0.9 --port 6379 --save '' --protected-mode no --dir /run/tmp >/run/tmp/redis.log &
     ready redis 6379
 }
 
@@ -120,18 +123,28 @@ END
     ready nginx 8000
 }
 
+far() {
+    ip netns exec h2 "$PROXY" proxy 6379 10.0.0.9:6379 2 &
+    echo '127.0.0.1 server' >/run/tmp/hosts.h2
+}
+
+slow() { tc -n switch qdisc add dev p3 root tbf rate 20mbit burst 16kb latency 1s; }
+
+ahead() { export AHEAD='--time --monotonic 3600 --boottime 3600 --fork --kill-child'; }
+
 for server in $servers; do "$server"; done
 
 cat >/run/tmp/agent <<'END'
 #!/bin/sh
 host="h${1##*.}"
 shift
-[ "$host" != h3 ] || hide="mount -t tmpfs none '$HIDDEN';"
-exec ip netns exec "$host" unshare --uts --mount sh -c "hostname $host; ${hide:-} $*"
+if [ "$host" = h3 ]; then hide="mount -t tmpfs none '$HIDDEN';" ahead="${AHEAD:-}"; fi
+exec ip netns exec "$host" unshare --uts --mount ${ahead:-} \
+    sh -c "hostname $host; mount --bind /run/tmp/hosts.$host /etc/hosts; ${hide:-} $*"
 END
 chmod +x /run/tmp/agent
 export HIDDEN="$home"
 
-exec ip netns exec h1 unshare --uts sh -c 'hostname h1; exec mpirun "$@"' mpirun --allow-run-as-root --bind-to none \
+exec ip netns exec h1 unshare --uts --mount sh -c 'hostname h1; mount --bind /run/tmp/hosts.h1 /etc/hosts; exec mpirun "$@"' mpirun --allow-run-as-root --bind-to none \
     --mca plm_rsh_agent /run/tmp/agent --mca btl tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 \
     -H "$all" -n "$hosts" "$@"
