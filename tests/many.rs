@@ -200,6 +200,13 @@ impl Home {
         serde_json::from_slice(&std::fs::read(self.out().join("result.json")).unwrap()).unwrap()
     }
 
+    /// How many visits are measured so far.
+    fn visits(&self) -> usize {
+        let text = std::fs::read(self.out().join("result.json")).unwrap_or_default();
+        let result: Value = serde_json::from_slice(&text).unwrap_or_default();
+        result["store_rounds"].as_array().map_or(0, Vec::len)
+    }
+
     /// What lies where the run worked.
     fn left(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.place());
@@ -416,12 +423,7 @@ fn killed() {
     )]
     let mut launcher: Child =
         mpirun(3, &arguments).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-    let visits = || {
-        let text = std::fs::read(home.out().join("result.json")).unwrap_or_default();
-        let result: Value = serde_json::from_slice(&text).unwrap_or_default();
-        result["store_rounds"].as_array().map_or(0, Vec::len)
-    };
-    until("three visits are measured", || visits() >= 3);
+    until("three visits are measured", || home.visits() >= 3);
     let (victim, _) =
         processes(&home.place()).into_iter().find(|(_, rank)| rank.as_deref() == Some("2")).unwrap();
     kill_process(Pid::from_raw(victim).unwrap(), Signal::KILL).unwrap();
@@ -430,7 +432,7 @@ fn killed() {
     until("the directory is removed", || home.left().is_empty());
     until("every process has ended", || processes(&home.place()).is_empty());
     // What was measured is kept, and is a result that can be read.
-    assert!(visits() >= 3);
+    assert!(home.visits() >= 3);
     let report = Command::new(BLOBWISE).args(["report", home.out().to_str().unwrap()]).output().unwrap();
     assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
 }
@@ -455,21 +457,30 @@ fn hosts() {
         let said = String::from_utf8_lossy(&stderr);
         assert!(!status.success() && said.contains(why), "{said}");
     }
-    let home = Home::new();
-    #[expect(clippy::disallowed_methods, reason = "it is killed below, and ends by itself after two minutes")]
-    let mut all = run(&home, &["--stores", "redis", "--rounds", "500"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    until("something is measured", || {
-        let text = std::fs::read(home.out().join("result.json")).unwrap_or_default();
-        let result: Value = serde_json::from_slice(&text).unwrap_or_default();
-        result["store_rounds"].as_array().is_some_and(|rounds| !rounds.is_empty())
-    });
-    all.kill().unwrap();
-    assert!(!all.wait().unwrap().success());
-    until("every process has ended", || processes(home.0.path()).is_empty());
+    // A rank on another host than rank 0's is killed, and then everything at once.
+    for victim in [Some("2"), None] {
+        let home = Home::new();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "it is killed below, and ends by itself after two minutes"
+        )]
+        let mut all = run(&home, &["--stores", "redis", "--rounds", "500"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        until("something is measured", || home.visits() > 0);
+        match victim {
+            Some(_) => {
+                let found = processes(&home.place()).into_iter().find(|(_, rank)| rank.as_deref() == victim);
+                kill_process(Pid::from_raw(found.unwrap().0).unwrap(), Signal::KILL).unwrap();
+            }
+            None => all.kill().unwrap(),
+        }
+        assert!(!all.wait().unwrap().success());
+        until("every process has ended", || processes(home.0.path()).is_empty());
+        assert!(home.visits() > 0);
+    }
 }
 
 /// The names of the clients' hosts.
