@@ -4,10 +4,10 @@
 #     bash hosts.sh HOME N SERVERS PROGRAM ARGUMENT...
 #
 # Starts the program on h1 to hN by Open MPI, whose agent enters the namespace where it would call ssh. h3 does not see HOME. SERVERS
-# are `redis`, or `postgres weed nginx`, where nginx hands requests on to weed; REDIS, POSTGRES, INITDB, WEED and NGINX name their
-# programs. They have a directory and passwords that end with them, and nobody but these hosts has a way to them. Each host knows
-# `server` by that name. `far` puts 2 ms between h2 and its port 6379 by PROXY; `slow` gives h3 20 Mbit a second to read with;
-# `ahead` sets the clock that counts since the start an hour ahead on h3.
+# are `redis`, or `postgres weed nginx`, where nginx hands requests on to weed and keeps blobs that were read. REDIS, POSTGRES, INITDB,
+# WEED and NGINX name their programs. They have a directory and passwords that end with them, and nobody but these hosts has a way to
+# them. Each host knows `server` by that name. `far` puts 2 ms between h2 and its port 6379 by PROXY; `slow` gives h3 20 Mbit a second
+# to read with; `ahead` sets the clock that counts since the start an hour ahead on h3.
 set -euo pipefail
 home="$1" hosts="$2" servers="$3"
 shift 3
@@ -98,7 +98,7 @@ pid /run/tmp/nginx/pid;
 error_log stderr;
 events {}
 http {
-    log_format who '\$remote_addr \$request_method \$status';
+    log_format who '\$remote_addr \$request_method \$status \$upstream_cache_status';
     access_log '$home/nginx.log' who;
     client_body_temp_path /run/tmp/nginx/body;
     proxy_temp_path /run/tmp/nginx/proxy;
@@ -106,15 +106,23 @@ http {
     uwsgi_temp_path /run/tmp/nginx/uwsgi;
     scgi_temp_path /run/tmp/nginx/scgi;
     client_max_body_size 0;
+    proxy_cache_path /run/tmp/nginx/cache keys_zone=blobs:1m use_temp_path=off;
+    proxy_http_version 1.1;
+    proxy_set_header Connection '';
+    # It is signed.
+    proxy_set_header Host \$http_host;
     upstream weed { server 10.0.0.9:8333; keepalive 16; }
     server {
         listen 10.0.0.9:8000;
-        location / {
+        location / { proxy_pass http://weed; }
+        # Blobs, and nothing that changes: whoever overwrites or deletes would read what was.
+        location ~ ^/store/blobwise-[^/]+/b/ {
             proxy_pass http://weed;
-            proxy_http_version 1.1;
-            proxy_set_header Connection '';
-            # It is signed.
-            proxy_set_header Host \$http_host;
+            proxy_cache blobs;
+            # Without the signature, which no two requests share.
+            proxy_cache_key \$uri;
+            proxy_cache_valid 200 1h;
+            proxy_ignore_headers Cache-Control Expires Set-Cookie Vary;
         }
     }
 }
