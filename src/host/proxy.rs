@@ -61,7 +61,10 @@ impl Proxy {
 
     /// The same on a port that clients know already. An error where it is taken.
     pub fn start_on(port: u16, target: SocketAddr, round_trip: Duration) -> Result<Proxy> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).context("no loopback port is free")?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).with_context(|| match port {
+            0 => "no loopback port is free".to_owned(),
+            port => format!("the proxy cannot listen on the loopback port {port}"),
+        })?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             target,

@@ -61,7 +61,8 @@ redis() {
 postgres() {
     local password data=/run/tmp/postgres
     password="$(secret)"
-    as_nobody "$INITDB" -D "$data" -U store --auth=scram-sha-256 --pwfile=<(echo "$password") -E UTF8 --locale=C --no-sync >/run/tmp/postgres.log
+    as_nobody "$INITDB" -D "$data" -U store --auth=scram-sha-256 --pwfile=<(echo "$password") -E UTF8 --locale=C --no-sync \
+        >/run/tmp/postgres.log
     echo 'host all all 10.0.0.0/24 scram-sha-256' >>"$data/pg_hba.conf"
     as_nobody "$POSTGRES" -D "$data" -h 10.0.0.9 -p 5432 -k '' >>/run/tmp/postgres.log 2>&1 &
     ready postgres 5432
@@ -153,6 +154,7 @@ END
 chmod +x /run/tmp/agent
 export HIDDEN="$home"
 
-exec ip netns exec h1 unshare --uts --mount sh -c 'hostname h1; mount --bind /run/tmp/hosts.h1 /etc/hosts; exec mpirun "$@"' mpirun --allow-run-as-root --bind-to none \
+exec ip netns exec h1 unshare --uts --mount \
+    sh -c 'hostname h1; mount --bind /run/tmp/hosts.h1 /etc/hosts; exec mpirun "$@"' mpirun --allow-run-as-root --bind-to none \
     --mca plm_rsh_agent /run/tmp/agent --mca btl tcp,self --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 \
     -H "$all" -n "$hosts" "$@"
