@@ -59,6 +59,8 @@ fn main() {
     let mut trials: Vec<Trial> = RUNS.iter().map(of_run).collect();
     trials.push(needing("doctor", Box::new(doctor)));
     trials.push(needing("several-runs", Box::new(several_runs)));
+    trials.push(needing("loads-on-paper", Box::new(loads_on_paper)));
+    trials.push(needing("prices-on-paper", Box::new(prices_on_paper)));
     trials.push(match axe() {
         Some(axe) => needing("barriers", Box::new(move |browser| barriers(browser, &axe))),
         None => {
@@ -89,6 +91,64 @@ fn check(flags: &[&str], browser: &Path) -> Result<(), Failed> {
     page.fits_into(1200)?;
     page.prints()?;
     page.was_quiet()
+}
+
+/// A run with what a month costs, on paper.
+fn prices_on_paper(browser: &Path) -> Result<(), Failed> {
+    let directory = tempfile::tempdir()?;
+    let flags =
+        ["--stores", "files/hashed,sqlite,files/flat", "--blobs", "40", "--rounds", "2", "--budget", "1m"];
+    measure(&flags, directory.path())?;
+    let prices = "date = 2026-11-26\ncurrency = \"USD\"\ngb_month = 0.08\nper_million_requests = 0.1\n\
+        machine = { month = 60, processors = 2, memory_gb = 8 }\n";
+    std::fs::write(directory.path().join("prices.toml"), prices)?;
+    let load = "reads=2e7,writes=1e6,stored=500GB,growth=3%";
+    say(directory.path(), &["report", "out", "--prices", "prices.toml", "--load", load, "--out", "priced"])?;
+    let mut page = Page::open(browser, directory.path(), &directory.path().join("priced/report.html"))?;
+    page.wait_for("document.querySelector('#costs table') !== null")?;
+    page.prints()
+}
+
+/// What a command says that ends well.
+fn say(directory: &Path, words: &[&str]) -> Result<String, Failed> {
+    let said = Command::new(env!("CARGO_BIN_EXE_blobwise")).current_dir(directory).args(words).output()?;
+    if !said.status.success() {
+        return Err(format!("{words:?}: {said:?}").into());
+    }
+    Ok(String::from_utf8(said.stdout)?)
+}
+
+/// Loads of pages, and of as many candidates as the whole plan has: six variants by two versions of HTTP and four distances. Two are
+/// measured, and stand for all.
+fn loads_on_paper(browser: &Path) -> Result<(), Failed> {
+    let directory = tempfile::tempdir()?;
+    let plan = include_str!("../plans/page.toml")
+        .replace("count = 20", "count = 1")
+        .replace("rounds = 5", "rounds = 2")
+        .replace("[\"1.1\", \"2\"]", "[\"2\"]")
+        .replace("[\"0\", \"10\", \"50\", \"100\"]", "[\"0\"]");
+    std::fs::write(directory.path().join("small.toml"), plan)?;
+    let stores = "page/separate,page/after-load";
+    say(directory.path(), &["run", "small.toml", "--stores", stores, "--quiet", "--out", "out"])?;
+    let file = directory.path().join("out/result.json");
+    let mut result: Value = serde_json::from_str(&std::fs::read_to_string(&file)?)?;
+    for (_, list) in result.as_object_mut().into_iter().flatten().filter(|(name, _)| *name != "pictures") {
+        let named: Vec<Value> =
+            list.as_array().into_iter().flatten().filter(|one| one["store"].is_string()).cloned().collect();
+        let copies = (1..24).flat_map(|copy| named.iter().cloned().map(move |one| (copy, one)));
+        let copies = copies.map(|(copy, mut one)| {
+            let label = format!("{}[http=1.1,rtt={copy}]", one["store"].as_str().unwrap_or_default());
+            one["store"] = json!(label);
+            one
+        });
+        let copies: Vec<Value> = copies.collect();
+        list.as_array_mut().into_iter().for_each(|list| list.extend(copies.clone()));
+    }
+    std::fs::write(&file, result.to_string())?;
+    say(directory.path(), &["report", "out"])?;
+    let mut page = Page::open(browser, directory.path(), &directory.path().join("out/report.html"))?;
+    page.wait_for("document.querySelectorAll('#glance tbody tr').length === 48")?;
+    page.prints()
 }
 
 /// Makes a run with the built program, as a user would.

@@ -12,19 +12,22 @@ use crate::units;
 pub fn section(view: &View<'_>) -> Markup {
     let result = view.result;
     html! {
-        (program(result))
         (corpora(result))
-        h3 { "Candidates" }
-        @for candidate in &result.candidates { (candidate_facts(candidate)) }
-        h3 { "Machine" }
-        (machine(result))
-        h3 { "What the harness costs" }
-        (harness(result))
-        h3 { "Fixed by the pilot before round 1" }
-        (fixed(result))
-        h3 { "The plan" }
-        p { "Complete, defaults included: saved as a file, " code { "blobwise run FILE" } " repeats the run." }
-        pre tabindex="0" { code { (view.plan) } }
+        div.columns {
+            (program(result))
+            h3 { "Candidates" }
+            @for candidate in &result.candidates { (candidate_facts(candidate)) }
+            h3 { "Machine" }
+            (machine(result))
+            h3 { "What the harness costs" }
+            (harness(result))
+            h3 { "Fixed by the pilot before round 1" }
+            (fixed(result))
+            h3 { "The plan" }
+            p { "Complete, defaults included: saved as a file, " code { "blobwise run FILE" } " repeats the run." }
+            p.printed { "It is in the file that was printed, and beside it as " code { "plan.toml" } "." }
+        }
+        pre.unprinted tabindex="0" { code { (view.plan) } }
     }
 }
 
@@ -65,7 +68,7 @@ fn corpora(result: &RunResult) -> Markup {
         line.push(shown(corpus.cut.as_ref(), Clone::clone));
         table.push(line);
     }
-    html! { h3 { "Blobs" } (table) }
+    html! { (table) }
 }
 
 fn candidate_facts(candidate: &CandidateResult) -> Markup {
@@ -152,7 +155,7 @@ fn harness(result: &RunResult) -> Markup {
         @if let Some(trips) = probes::trips(result) {
             p { "A byte to a thread on another processor and back over a pair of sockets takes " (units::nanoseconds(trips.ns)) ", and " (units::nanoseconds(trips.near_ns)) " to one on the same: the difference is what waking a processor takes, and part of the answer of a server that waits on another one." }
         }
-        (table)
+        (table.printed(0))
     }
 }
 
@@ -174,6 +177,6 @@ fn fixed(result: &RunResult) -> Markup {
         } @else {
             p { (units::counted(fixed.rounds, "round")) @if !fixed.rounds_final { " (not yet final)" } ", " (format!("{:.0}", fixed.corpus_share * 100.0)) " % of the planned blobs." }
         }
-        (table)
+        (table.printed(0))
     }
 }

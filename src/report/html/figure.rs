@@ -32,7 +32,7 @@ impl Render for Figure {
     fn render(&self) -> Markup {
         html! {
             figure.plot {
-                figcaption { strong { (self.title) } @if !self.note.is_empty() { " " (self.note) } }
+                figcaption { strong { (self.title) } @if !self.note.is_empty() { " " span.note { (self.note) } } }
                 @match &self.plot {
                     Some(plot) => (plot),
                     None => p.absent { "Too few ops for any of these figures." },

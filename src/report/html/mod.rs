@@ -167,9 +167,11 @@ fn ratio(value: f64) -> String {
 
 /// Our own sentences, in which names stand between backticks.
 pub(super) fn prose(text: &str) -> Markup {
+    /// What is shorter fits a line of a phone, where `--flag` would be broken behind its first sign.
+    const SHORT: usize = 24;
     html! {
         @for (index, piece) in text.split('`').enumerate() {
-            @if index % 2 == 1 { code { (piece) } } @else { (piece) }
+            @if index % 2 == 1 { code.short[piece.len() <= SHORT] { (piece) } } @else { (piece) }
         }
     }
 }
@@ -210,6 +212,7 @@ fn header(result: &RunResult, title: &str, parts: &[Part]) -> Markup {
                     " begun. Go on with " code { "blobwise run --resume DIR" } ": DIR is where this report lies."
                 }
             }
+            p.printed { "What is folded up on the screen is in the file that was printed: all figures of each phase, every round, every comparison." }
             nav aria-label="Sections" {
                 @for part in parts { a href={ "#" (part.id) } { (part.name) } }
             }
@@ -311,6 +314,9 @@ pub(super) fn phases_section(view: &View<'_>) -> Markup {
         } @else {
             p { "Baselines are in the tables and not drawn: they are so fast that the others would look alike. Plots on logarithmic scales: equal distances are equal ratios." }
         }
+        @if !result.claims.is_empty() {
+            p.printed { "Plots of phases are in the file that was printed: what they say of the claims stands above." }
+        }
         @for name in names {
             @let of_phase: Vec<&Block<'_>> = blocks.iter().copied().filter(|block| sweep::name(result, block.phase) == name).collect();
             @if sweep || of_phase.iter().any(|block| block.phase != name) {
@@ -376,7 +382,7 @@ pub(super) fn not_ranked(view: &View<'_>) -> Markup {
             p { "Every candidate is ranked in every phase." }
         } @else {
             p { "Their figures are shown above where there are any; they decide nothing." }
-            (table)
+            (table.printed(8))
         }
     }
 }

@@ -22,6 +22,9 @@ use crate::units;
 /// Phases that are open when the report is: the questions of the answer.
 const OPEN: &[&str] = &["fill", "read-warm", "read-cold", "overwrite", "load"];
 
+/// Candidates of which paper has every plot.
+const PRINTED_MAX: usize = 16;
+
 /// Times of an op.
 pub const TIME: Scale = Scale { title: "", show: units::nanoseconds };
 /// Ops a second.
@@ -39,11 +42,19 @@ pub fn section(result: &RunResult, looks: &Looks, block: &Block<'_>) -> Markup {
             @if block.drawn().is_empty() {
                 p { "No candidate has figures of this phase; the reasons are under " a href="#not-ranked" { "Not ranked" } "." }
             } @else {
+                @let crowded = block.drawn().len() > PRINTED_MAX;
                 div.plots {
-                    @if block.is_offered() { (response(looks, block)) } @else { (rates(result, looks, block)) }
+                    div.some.unprinted[crowded] {
+                        @if block.is_offered() { (response(looks, block)) } @else { (rates(result, looks, block)) }
+                    }
                     @if let Some(figure) = ratios(result, looks, block) { (figure) }
-                    @if let Some(figure) = latency(looks, block) { (figure) }
-                    (rounds(looks, block))
+                    div.some.unprinted[crowded] {
+                        @if let Some(figure) = latency(looks, block) { (figure) }
+                        (rounds(looks, block))
+                    }
+                }
+                @if crowded {
+                    p.printed { "Rates, times and rounds of " (block.drawn().len()) " candidates are drawn in the file that was printed." }
                 }
             }
             (baselines(result, block))

@@ -2,6 +2,8 @@
 
 use maud::{Markup, Render, html};
 
+use crate::units;
+
 /// A table.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
@@ -10,6 +12,8 @@ pub struct Table {
     above: Vec<(String, usize)>,
     head: Vec<(String, Align)>,
     rows: Vec<Vec<Entry>>,
+    /// How many rows paper has; all, where nothing is said.
+    printed: Option<usize>,
 }
 
 /// Where a column's entries stand.
@@ -86,7 +90,7 @@ impl Table {
             None => ((*title).to_owned(), Align::Left),
         };
         let head = head.iter().map(column).collect();
-        Table { caption: caption.into(), above: Vec::new(), head, rows: Vec::new() }
+        Table { caption: caption.into(), above: Vec::new(), head, rows: Vec::new(), printed: None }
     }
 
     /// The same with a line above its head: what stands above each column, where columns beside each other have one heading.
@@ -103,6 +107,17 @@ impl Table {
     /// One more line; its first entry is what the line is about.
     pub fn push(&mut self, row: Vec<Entry>) {
         self.rows.push(row);
+    }
+
+    /// The same, of which paper has the first rows only and says so: for what bears on no decision and may be long.
+    pub fn printed(mut self, rows: usize) -> Table {
+        self.printed = Some(rows);
+        self
+    }
+
+    /// Rows that only a screen has.
+    fn unprinted(&self) -> usize {
+        self.rows.len().saturating_sub(self.printed.unwrap_or(usize::MAX))
     }
 
     /// Whether there is nothing to show.
@@ -139,8 +154,8 @@ impl Render for Table {
                         }
                     }
                     tbody {
-                        @for row in &self.rows {
-                            tr {
+                        @for (at, row) in self.rows.iter().enumerate() {
+                            tr.unprinted[at >= self.rows.len() - self.unprinted()] {
                                 @for (index, entry) in row.iter().enumerate() {
                                     @if index == 0 {
                                         th scope="row" class=(class(index, entry)) { (entry.markup) }
@@ -151,6 +166,13 @@ impl Render for Table {
                             }
                         }
                     }
+                }
+            }
+            @if self.unprinted() > 0 {
+                p.printed {
+                    @if self.unprinted() == self.rows.len() { "Not printed: " (self.caption) ", " (units::counted(self.rows.len(), "row")) }
+                    @else { (units::counted(self.unprinted(), "more row")) }
+                    " in the file that was printed."
                 }
             }
         }

@@ -45,10 +45,12 @@ fn published(result: &RunResult) -> Markup {
     let (tables, silent) = then::tables(result);
     html! {
         @for then::Table { text, lines } in &tables {
-            h3 { (text.heading()) }
-            (impossible(text))
-            div.plots { @if let Some(figure) = figure(text, lines) { (figure) } }
-            details.everything { summary { "Published values and today's ratios" } (values(text, lines)) }
+            div.pair {
+                h3 { (text.heading()) }
+                (impossible(text))
+                div.plots { @if let Some(figure) = figure(text, lines) { (figure) } }
+                details.everything { summary { "Published values and today's ratios" } (values(text, lines)) }
+            }
         }
         @if !silent.is_empty() {
             details.everything {
