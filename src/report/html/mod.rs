@@ -167,11 +167,11 @@ fn ratio(value: f64) -> String {
 
 /// Our own sentences, in which names stand between backticks.
 pub(super) fn prose(text: &str) -> Markup {
-    /// What is shorter fits a line of a phone, where `--flag` would be broken behind its first sign.
-    const SHORT: usize = 24;
+    // A browser breaks lines behind the first sign of a flag.
+    let is_flag = |piece: &str| piece.starts_with("--") && piece.len() < 24;
     html! {
         @for (index, piece) in text.split('`').enumerate() {
-            @if index % 2 == 1 { code.short[piece.len() <= SHORT] { (piece) } } @else { (piece) }
+            @if index % 2 == 1 { code class=[is_flag(piece).then_some("flag")] { (piece) } } @else { (piece) }
         }
     }
 }

@@ -155,7 +155,7 @@ impl Render for Table {
                     }
                     tbody {
                         @for (at, row) in self.rows.iter().enumerate() {
-                            tr.unprinted[at >= self.rows.len() - self.unprinted()] {
+                            tr class=[(at >= self.rows.len() - self.unprinted()).then_some("unprinted")] {
                                 @for (index, entry) in row.iter().enumerate() {
                                     @if index == 0 {
                                         th scope="row" class=(class(index, entry)) { (entry.markup) }

@@ -141,7 +141,7 @@ fn claims(result: &RunResult) -> Markup {
                 strong { "magnitude holds" } ": the whole interval is within a factor of 2 of the " (then::said(result)) " figure, or within the bounds that the plan has for it."
             }
         }
-        (verdicts(result, "Claims and verdicts", "what was said", claims))
+        div.verdicts { (verdicts(result, "Claims and verdicts", "what was said", claims)) }
         @for claim in claims.iter().filter(|claim| !claim.parts.is_empty()) {
             details.everything {
                 summary { (claim.id) " has " (units::counted(claim.parts.len(), "part")) }
