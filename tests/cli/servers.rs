@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
 
-use blobwise::host::server::free_port;
+use blobwise::host::server::{Launch, Server, free_port};
 use blobwise::result::{Reason, RunResult, Status, VerifiedFrom, Warning};
 use blobwise::stores;
 use libtest_mimic::Trial;
@@ -50,6 +50,7 @@ pub fn trials() -> Vec<Trial> {
             no_postgres().or_else(|| no_release("17")),
             wrong_release,
         ),
+        Trial::test("no server is waited for whose needs have ended", needs_have_ended),
         needing("a private server that dies fails its candidate only", no_postgres(), dies),
         needing("what a private server moves is not of other programs", missing("redis"), moves_for_us),
         needing(
@@ -375,6 +376,22 @@ fn packet_limit() -> Outcome {
 }
 
 // ---- private servers ------------------------------------------------------------------------------------------------
+
+/// SeaweedFS's gateway says nothing of a filer that has ended because its port was taken, and waits.
+fn needs_have_ended() -> Outcome {
+    const NEVER: Duration = Duration::from_secs(3600);
+    let place = tempfile::tempdir()?;
+    let start = |log: &str, script: &str| {
+        let launch = Launch::new(Path::new("/bin/sh"), place.path()).log(place.path().join(log));
+        Server::start(&launch.args(["-c", script]))
+    };
+    let needed = start("needed.log", "echo address already in use; exit 3")?;
+    let mut waits = start("waits.log", "sleep 3600")?;
+    let said = waits.wait_beside(&[&needed], NEVER, || anyhow::bail!("nobody listens")).unwrap_err();
+    let said = format!("{said:#}");
+    assert!(said.contains("exit status: 3") && said.contains("address already in use"), "{said}");
+    Ok(())
+}
 
 /// Processes that work below a directory or have it in their command line.
 fn processes(path: &Path) -> Vec<(Pid, String)> {

@@ -229,8 +229,15 @@ impl Server {
     }
 
     /// Asks `ready` until it says yes; an end of the server or of `patience` is an error that shows the log's end.
-    pub fn wait_until_ready(
+    pub fn wait_until_ready(&mut self, patience: Duration, ready: impl FnMut() -> Result<()>) -> Result<()> {
+        self.wait_beside(&[], patience, ready)
+    }
+
+    /// The same for one that needs others: the end of one of these is an error, too, with the end of that one's log. Whoever waits for
+    /// a server that has ended may say nothing, and wait for ever.
+    pub fn wait_beside(
         &mut self,
+        others: &[&Server],
         patience: Duration,
         mut ready: impl FnMut() -> Result<()>,
     ) -> Result<()> {
@@ -243,6 +250,12 @@ impl Server {
             };
             if let Some(status) = self.ended()? {
                 bail!("`{}` ended with {status} before it was ready{}", self.name, self.log_end());
+            }
+            for other in others {
+                if let Some(status) = other.ended()? {
+                    let (own, name, log) = (&self.name, &other.name, other.log_end());
+                    bail!("`{name}` ended with {status} before `{own}`, which needs it, was ready{log}");
+                }
             }
             if crate::host::machine::uptime() - begin > patience {
                 let seconds = patience.as_secs();

@@ -69,7 +69,8 @@ impl Gateway {
             .arg(directory("-localSocket=", &sockets.path().join("filer")))
             .arg(directory("-defaultStoreDir=", &names));
         let mut filer = Server::start(&of_filer)?;
-        filer.wait_until_ready(START_PATIENCE, || connects(filer_grpc, setup.op_timeout))?;
+        let needed = below.servers();
+        filer.wait_beside(&needed, START_PATIENCE, || connects(filer_grpc, setup.op_timeout))?;
         let of_s3 = launch(setup, program, "s3.log")
             .args(["s3", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-iam=false"])
             // These two have ports that are the same for every gateway: the second one of a machine would not start.
@@ -83,9 +84,10 @@ impl Gateway {
         Ok(Gateway { s3, filer, below, _sockets: sockets })
     }
 
-    /// The one that clients talk to.
-    pub(super) fn front(&mut self) -> &mut Server {
-        &mut self.s3
+    /// Waits for the one that clients talk to.
+    pub(super) fn wait_until_ready(&mut self, ready: impl FnMut() -> anyhow::Result<()>) -> Result<()> {
+        let needed = [vec![&self.filer], self.below.servers()].concat();
+        Ok(self.s3.wait_beside(&needed, START_PATIENCE, ready)?)
     }
 
     pub(super) fn servers(&self) -> Vec<&Server> {

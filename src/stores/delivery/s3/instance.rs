@@ -14,7 +14,7 @@ use super::gateway::Reach;
 use super::product::{Product, Serving};
 use crate::host::server::{Found, Server, password};
 use crate::store::*;
-use crate::stores::common::servers::{Owner, START_PATIENCE, on_free_port, own_name};
+use crate::stores::common::servers::{Owner, on_free_port, own_name};
 use crate::wire::buffer::{self, Address};
 use crate::wire::http1::{Endpoint, trust_in};
 
@@ -56,7 +56,7 @@ impl Instance {
         let url = format!("http://127.0.0.1:{port}/{PRIVATE_BUCKET}");
         let url = buffer::parse(&url, "S3")?;
         let access = access(&url, Credentials::new(key, secret), setup)?;
-        serving.front().wait_until_ready(START_PATIENCE, || Ok(Client::new(&access).connect()?))?;
+        serving.wait_until_ready(|| Ok(Client::new(&access).connect()?))?;
         if setup.mode == Mode::Create {
             Client::new(&access).create_bucket()?;
         }

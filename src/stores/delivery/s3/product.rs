@@ -9,7 +9,7 @@ use super::super::web::Certificate;
 use super::gateway::{self, Gateway, Reach};
 use crate::host::server::{Launch, Program, Server};
 use crate::store::*;
-use crate::stores::common::servers::{CONNECTION, SERVER, STOP_PATIENCE};
+use crate::stores::common::servers::{CONNECTION, SERVER, START_PATIENCE, STOP_PATIENCE};
 
 /// Of the servers that can be installed from a registry the smallest, and the one that needs nothing that building blobwise does
 /// not need. It keeps each object as a file.
@@ -161,11 +161,11 @@ pub(super) enum Serving {
 }
 
 impl Serving {
-    /// The one that clients talk to.
-    pub(super) fn front(&mut self) -> &mut Server {
+    /// Waits for the one that clients talk to.
+    pub(super) fn wait_until_ready(&mut self, ready: impl FnMut() -> anyhow::Result<()>) -> Result<()> {
         match self {
-            Serving::One(server) => server,
-            Serving::Gateway(gateway) => gateway.front(),
+            Serving::One(server) => Ok(server.wait_until_ready(START_PATIENCE, ready)?),
+            Serving::Gateway(gateway) => gateway.wait_until_ready(ready),
         }
     }
 

@@ -164,7 +164,7 @@ impl Running {
             ensure!(answer.0 == 200, "it says that it is not well: {}", answer.1);
             Ok(())
         };
-        Ok(self.volumes.wait_until_ready(START_PATIENCE, health)?)
+        Ok(self.volumes.wait_beside(&[&self.master], START_PATIENCE, health)?)
     }
 
     /// Has its master make the volumes, which may take it a moment.
