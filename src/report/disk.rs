@@ -249,7 +249,7 @@ fn too_short(warnings: &[Warning], seconds: f64) -> Option<String> {
     }
     let mut tests: BTreeMap<Vec<String>, Vec<String>> = BTreeMap::new();
     for (test, places) in places {
-        tests.entry(places).or_default().push(format!("{test}"));
+        tests.entry(places).or_default().push(test.to_string());
     }
     let of = |(places, tests): (&Vec<String>, &Vec<String>)| {
         format!("{} on {}", units::listed(tests, "and"), units::listed(places, "and"))

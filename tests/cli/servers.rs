@@ -105,8 +105,7 @@ pub fn trials() -> Vec<Trial> {
 
 /// A quick run's line.
 pub fn quick(store: &str, more: &str) -> String {
-    let out = if more.contains("--out") { "" } else { "--out out" };
-    format!("run --stores {store} --blobs 12 --rounds 1 --phases fill,read-warm --quiet {out} {more}")
+    format!("run --stores {store} --blobs 12 --rounds 1 --phases fill,read-warm --quiet --out out {more}")
 }
 
 /// Side by side, each by its own program: none has checksums of pages, which 18 would make and 15 would not, and each says so.
@@ -339,13 +338,11 @@ fn no_doublewrite() -> Outcome {
 
 /// No reason to refuse it: many servers' disks have no cache that they lose.
 fn unflushed_copies() -> Outcome {
-    let work = Work::new();
     for (method, is_told) in [("O_DIRECT", true), ("fsync", false)] {
+        let work = Work::new();
         let theirs = mysql(&[&format!("--innodb-flush-method={method}")]);
-        let out = work.path(method);
-        work.say(&quick("mysql/blob", &format!("--set mysql.url={} --out {}", theirs.url, out.display())))
-            .ended(0);
-        let result = RunResult::load(&out)?;
+        work.say(&quick("mysql/blob", &format!("--set mysql.url={}", theirs.url))).ended(0);
+        let result = RunResult::load(&work.path("out"))?;
         let is_old = result
             .candidates
             .iter()

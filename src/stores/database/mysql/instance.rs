@@ -391,7 +391,7 @@ fn check_pages(keeper: &mut Conn, durability: Durability) -> Result<()> {
         // `fast` (MariaDB 11.0) flushes no data files, and with O_DIRECT_NO_FSYNC MySQL flushes neither copy. With O_DIRECT it does
         // not flush the second: see `weaker`.
         ("innodb_doublewrite", &["OFF", "DETECT_ONLY", "fast"], "ON"),
-        ("innodb_flush_method", &["nosync", "littlesync", "O_DIRECT_NO_FSYNC"], "fsync or O_DIRECT"),
+        ("innodb_flush_method", &["nosync", "littlesync", "O_DIRECT_NO_FSYNC"], "fsync"),
     ];
     for (setting, unsafe_values, safe) in UNSAFE {
         let row: Option<(String, String)> =
