@@ -3,6 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+#[path = "common/loads.rs"]
+mod loads;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, ExitCode, Output};
@@ -244,12 +247,7 @@ fn missing_program() -> Result<(), Failed> {
 fn whole_run() -> Result<(), Failed> {
     let directory = tempfile::tempdir()?;
     let (variants, requests): (Vec<&str>, Vec<u64>) = IN_A_RUN.iter().map(|place| VARIANTS[*place]).unzip();
-    let plan = include_str!("../plans/page.toml")
-        .replace("count = 20", "count = 3")
-        .replace("rounds = 5", "rounds = 2")
-        .replace("[\"1.1\", \"2\"]", "[\"2\"]")
-        .replace("[\"0\", \"10\", \"50\", \"100\"]", "[\"120\"]");
-    std::fs::write(directory.path().join("small.toml"), plan)?;
+    std::fs::write(directory.path().join("small.toml"), loads::small_plan(3, 120))?;
     let stores = variants.join(",");
     let arguments = ["run", "small.toml", "--stores", &stores, "--quiet", "--out", "out"];
     let output = blobwise(&arguments, directory.path()).output()?;

@@ -1,6 +1,9 @@
 //! Reports of real runs in a real browser with the network off: nothing is loaded, nothing goes wrong, every plot is drawn,
 //! every table is filled, and it can be read on a phone, on paper and with a pointer.
 
+#[path = "common/loads.rs"]
+mod loads;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -122,12 +125,7 @@ fn say(directory: &Path, words: &[&str]) -> Result<String, Failed> {
 /// measured, and stand for all.
 fn loads_on_paper(browser: &Path) -> Result<(), Failed> {
     let directory = tempfile::tempdir()?;
-    let plan = include_str!("../plans/page.toml")
-        .replace("count = 20", "count = 1")
-        .replace("rounds = 5", "rounds = 2")
-        .replace("[\"1.1\", \"2\"]", "[\"2\"]")
-        .replace("[\"0\", \"10\", \"50\", \"100\"]", "[\"0\"]");
-    std::fs::write(directory.path().join("small.toml"), plan)?;
+    std::fs::write(directory.path().join("small.toml"), loads::small_plan(1, 0))?;
     let stores = "page/separate,page/after-load";
     say(directory.path(), &["run", "small.toml", "--stores", stores, "--quiet", "--out", "out"])?;
     let file = directory.path().join("out/result.json");
