@@ -1,5 +1,6 @@
 //! A whole run: pilot, rounds, and what decides how many there are.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -179,11 +180,26 @@ pub fn run(start: Start, observer: &mut dyn Observer) -> Result<Records> {
         context,
         records,
         idle: Idle::default(),
+        known_out: KnownOut::new(),
     };
     course.prepare(resumed, observer)?;
     course.rounds(observer)?;
     course.finish(observer)?;
     Ok(course.records)
+}
+
+/// The phases in which a candidate's memory is limited.
+fn limited(plan: &Plan, corpus_id: CorpusId) -> impl Iterator<Item = &Phase> {
+    plan.phases_of(corpus_id).filter(|phase| phase.memory.or(plan.memory).is_some())
+}
+
+/// Those of them that a visit found not to be possible.
+fn out_of_memory(plan: &Plan, subject: &Subject, visit: &Visit) -> LeftOut {
+    let why = |phase: &Phase| match visit.phases.get(&phase.id) {
+        Some(Outcome::NotPossible(why)) => Some((phase.id.clone(), why.clone())),
+        _ => None,
+    };
+    limited(plan, subject.corpus_id).filter_map(why).collect()
 }
 
 /// When the budget is spent, if there is one.
@@ -212,7 +228,12 @@ struct Course<'a> {
     spent_before: f64,
     /// What the idle system uses, by the quietest look at it.
     idle: Idle,
+    /// What the pilot found out of reach, with the whole of a corpus.
+    known_out: KnownOut,
 }
+
+/// Phases with a limit of memory that are not possible, by candidate and corpus.
+type KnownOut = BTreeMap<(String, CorpusId), LeftOut>;
 
 impl Course<'_> {
     fn stopped(&self) -> bool {
@@ -327,6 +348,10 @@ impl Course<'_> {
                 else {
                     return Ok(Fixed::default());
                 };
+                if small.blobs() == self.corpora[corpus].blobs() {
+                    let key = (candidate.label.clone(), subject.corpus_id);
+                    self.known_out.insert(key, out_of_memory(plan, &subject, &visit));
+                }
                 visits.push(PilotVisit { candidate, corpus, blobs: small.blobs(), visit });
             }
         }
@@ -573,14 +598,17 @@ impl Course<'_> {
         self.probe(round, "end")
     }
 
-    /// Phases with a limit of memory that were not possible for a candidate in an earlier round: it is not killed in each of them.
+    /// Phases with a limit of memory that were not possible for a candidate in an earlier round, or in the pilot with as many blobs:
+    /// it is not killed in each of them.
     fn left_out(&self, subject: &Subject) -> LeftOut {
-        let phases = self.context.plan.phases_of(subject.corpus_id);
-        let limited = phases.filter(|phase| phase.memory.or(self.context.plan.memory).is_some());
+        let key = (subject.candidate.label.clone(), subject.corpus_id);
+        let by_pilot = self.known_out.get(&key);
         let why = |phase: &str| {
-            let cell = (subject.candidate.label.clone(), subject.corpus_id, phase.to_owned());
-            self.records.cells.get(&cell)?.not_possible.clone()
+            let cell = (key.0.clone(), key.1, phase.to_owned());
+            let in_a_round = self.records.cells.get(&cell).and_then(|cell| cell.not_possible.clone());
+            in_a_round.or_else(|| by_pilot?.get(phase).cloned())
         };
+        let limited = limited(self.context.plan, subject.corpus_id);
         limited.filter_map(|phase| Some((phase.id.clone(), why(&phase.id)?))).collect()
     }
 
@@ -759,6 +787,22 @@ mod tests {
         assert_eq!(deadline(&plan, since, begin, &records, false), Some(Duration::from_secs(160)));
         records.program.seconds = 20.0;
         assert_eq!(deadline(&plan, since, begin, &records, true), Some(Duration::from_secs(143)));
+    }
+
+    #[test]
+    fn of_a_visit_what_is_out_of_reach_with_little_memory_is_known() {
+        let plan = resolved(
+            "stores = ['files/flat']\nphases = ['fill', 'read-warm', 'read-tight', 'read-tight-zipf', 'read-cold']",
+        );
+        let corpus = Corpus::build(&plan.corpora[0].request).unwrap();
+        let subject = Subject { candidate: &plan.candidates[0], corpus: &corpus, corpus_id: CorpusId::ONLY };
+        let mut visit = crate::engine::visit::nothing_yet(subject);
+        for phase in ["read-warm", "read-tight"] {
+            visit.phases.insert(phase.to_owned(), Outcome::NotPossible("why".to_owned()));
+        }
+        visit.phases.insert("read-tight-zipf".to_owned(), Outcome::Measured(Box::default()));
+        let known = out_of_memory(&plan, &subject, &visit);
+        assert_eq!(known, LeftOut::from([("read-tight".to_owned(), "why".to_owned())]));
     }
 
     /// Says that something speaks against a round, once all are done; stops the run in the middle of measuring it again, if told

@@ -150,6 +150,13 @@ fn killed() -> Outcome {
         reason("memory")
     );
     assert!(cell("redb", "fill").ops > 0 && cell("files/hashed", "read-warm").ops > 0);
+    // With a budget it is the pilot that finds it, and the rounds have the same reason.
+    let work = Work::new();
+    std::fs::write(work.path("plan.toml"), format!("{plan}budget = '20s'\n"))?;
+    let result = run(&work, "plan.toml");
+    let reads = result.results.iter().find(|cell| cell.store == "redb" && cell.phase == "read-warm").unwrap();
+    let reason = reads.reason.as_deref().unwrap_or_default();
+    assert!(reason.starts_with("needs more than") && reason.ends_with("killed by the kernel"), "{reason}");
     Ok(())
 }
 

@@ -48,9 +48,10 @@ pub(super) fn visit_apart(
     left_out: &LeftOut,
     tell: &mut dyn FnMut(&str),
 ) -> Result<Option<Visit>> {
-    let begin = machine::uptime();
     let mut left_out = left_out.clone();
     loop {
+        // Attempts that ended in vain are made once: they say nothing of what later visits will take.
+        let begin = machine::uptime();
         let mut begun = None;
         let mut tell = |phase: &str| {
             tell(phase);
@@ -99,13 +100,16 @@ enum Attempt {
     Stuck(Duration),
 }
 
-/// How long a phase with little memory may take where the run has a budget: as long as a whole round was to. Before the kernel kills,
-/// a process may for minutes do nothing but read its own program again, page by page: one of fjall's phases took 465 s of a default
-/// run, which was to take 165 s, and 1 s in other runs. A plan without a budget takes the time that it takes.
-fn patience(run: &Run, fixed: &Fixed, subject: Subject, phase: &str) -> Option<Duration> {
+/// How long a phase with little memory may take where the run has a budget: as long as a whole round was to, and in the pilot, whose
+/// phases are short, [`STUCK_SECONDS_MIN`]. Before the kernel kills, a process may for minutes do nothing but read its own program
+/// again, page by page: one of fjall's phases took 465 s of a default run, which was to take 165 s, and 1 s in other runs; 28 s of a
+/// pilot left that run without half of its columns. A plan without a budget takes the time that it takes.
+fn patience(run: &Run, fixed: &Fixed, subject: Subject, turn: Turn, phase: &str) -> Option<Duration> {
     let known = run.plan.phases_of(subject.corpus_id).find(|known| known.id == phase)?;
     run.plan.memory_of(known, subject.corpus.bytes())?;
-    Some((run.plan.budget? / fixed.rounds.max(1)).max(Duration::from_secs(STUCK_SECONDS_MIN)))
+    let budget = run.plan.budget?;
+    let of_a_round = if turn.round == 0 { Duration::ZERO } else { budget / fixed.rounds.max(1) };
+    Some(of_a_round.max(Duration::from_secs(STUCK_SECONDS_MIN)))
 }
 
 /// Visits a candidate once.
@@ -150,7 +154,7 @@ fn attempt(
         });
     };
     let mut child = Forked::begin(|| make(writer))?;
-    let patience = |phase: &str| patience(run, fixed, subject, phase);
+    let patience = |phase: &str| patience(run, fixed, subject, turn, phase);
     let heard = listen(reader, run.stop, stop.get(), tell, &patience);
     if matches!(heard, Ok(Heard::NothingFor(_))) {
         child.kill();

@@ -62,7 +62,7 @@ fn remove_all(dir: &Path) -> Result<()> {
 }
 
 /// What a visit has brought before it has begun.
-fn nothing_yet(subject: Subject) -> Visit {
+pub(super) fn nothing_yet(subject: Subject) -> Visit {
     Visit {
         phases: BTreeMap::new(),
         wall_seconds: BTreeMap::new(),
