@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::out::Out;
-use super::run::{Flags, Signals, carry_out, ended, fresh, resumed, single};
+use super::run::{Flags, carry_out, ended, fresh, resumed, single};
+use super::signals::Signals;
 use super::{Ended, eprint, print};
 use crate::engine::clients::Clients;
 use crate::host::machine;

@@ -8,7 +8,8 @@ use clap::Args;
 
 use super::out::{check_file, print_beside, write_file};
 use super::progress::Bar;
-use super::run::{Signals, values_of, with_members};
+use super::run::{values_of, with_members};
+use super::signals::Signals;
 use super::{Ended, eprint};
 use crate::crash::{self, Control, Lab, Line, Others, PATIENCE, Report, Trial};
 use crate::host::disk::own_mounts;

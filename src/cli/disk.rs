@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::out::{check_file, print_beside, write_file};
 use super::progress::Bar;
-use super::run::Signals;
+use super::signals::Signals;
 use super::{Ended, eprint};
 use crate::disk::{Asked, BLOCK_BYTES, Site, bonnie, lacks, measure};
 use crate::host::control_group::why_no_device_limit;

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, bail};
 
-use super::run::{Flags, Signals, program};
+use super::run::{Flags, program};
+use super::signals::Signals;
 use super::{Ended, collection, eprint};
 use crate::engine::clients::{Clients, Introduction, Served};
 use crate::engine::workers::clock::HostClock;

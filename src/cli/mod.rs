@@ -23,6 +23,7 @@ mod run;
 mod screen;
 mod selftest;
 mod side;
+mod signals;
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicPtr, Ordering};

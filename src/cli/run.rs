@@ -2,8 +2,6 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -13,6 +11,7 @@ use sha2::{Digest, Sha256};
 use super::judging::Judging;
 use super::out::{Out, check_out};
 use super::progress::{Loudness, Progress, summarize};
+use super::signals::Signals;
 use super::{Ended, eprint, print, say_where_a_bus_error_leaves};
 use crate::corpus::Corpus;
 use crate::engine::clients::Clients;
@@ -274,7 +273,7 @@ pub fn carry_out(
         disks: job.disks,
         clients,
         since,
-        stop: &signals.stop,
+        stop: signals.stop(),
     };
     let outcome = run(start, &mut progress);
     progress.clear();
@@ -624,49 +623,6 @@ fn with_families_of_phases(names: Vec<String>, own: Vec<String>) -> Vec<String> 
         }
     }
     all
-}
-
-// ---- signals -----------------------------------------------------------------------------------------------------
-
-/// SIGINT and SIGTERM end the run in order; a second one ends the program at once, and the next run cleans up.
-pub struct Signals {
-    stop: Arc<AtomicBool>,
-    received: Arc<AtomicUsize>,
-}
-
-impl Signals {
-    /// Begins to listen.
-    pub fn listen() -> Result<Signals> {
-        let signals = Signals { stop: Arc::default(), received: Arc::default() };
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register_conditional_shutdown(
-                signal,
-                128 + signal,
-                Arc::clone(&signals.stop),
-            )?;
-            signal_hook::flag::register(signal, Arc::clone(&signals.stop))?;
-            signal_hook::flag::register_usize(signal, Arc::clone(&signals.received), signal as usize)?;
-        }
-        Ok(signals)
-    }
-
-    /// Set when the first signal comes.
-    pub fn stop(&self) -> &AtomicBool {
-        &self.stop
-    }
-
-    /// The same for whoever keeps it.
-    pub fn shared_stop(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.stop)
-    }
-
-    /// The signal that came.
-    pub fn received(&self) -> Option<i32> {
-        match self.received.load(Ordering::Relaxed) {
-            0 => None,
-            signal => Some(signal as i32),
-        }
-    }
 }
 
 // ---- flags over a plan -------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ use clap::Args;
 
 use self::trials::Kind;
 use super::progress::Bar;
-use super::run::Signals;
+use super::signals::Signals;
 use super::{Ended, print};
 use crate::engine::null_loop::NullLoop;
 use crate::engine::parts::{self, Part};

@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::Child;
+use std::time::Duration;
 
 use blobwise::result::RunResult;
 use libtest_mimic::Trial;
@@ -23,6 +24,7 @@ pub fn trials() -> Vec<Trial> {
             trials.push(Trial::test(format!("{name} in {phase}"), move || in_phase(signal, phase)));
         }
     }
+    trials.push(Trial::test("a Ctrl-C that is passed on once more is one", passed_on));
     trials.push(Trial::test("a run that was stopped goes on with --resume", goes_on));
     trials.push(Trial::test("a run goes on in the directory of its files", goes_on_beside_its_files));
     trials.push(Trial::test("a run that was stopped in the pilot is begun anew", stopped_in_the_pilot));
@@ -124,6 +126,21 @@ fn in_phase(signal: Signal, phase: &str) -> Outcome {
     work.say(again).ended(0);
     assert_eq!(work.names("place"), ["theirs"]);
     assert_eq!(work.snapshot("files"), before);
+    Ok(())
+}
+
+/// Who starts programs for others sends them what the whole group of processes has already: it is no second wish, which would end
+/// the program where it stands.
+fn passed_on() -> Outcome {
+    let work = prepared();
+    let child = run_until(&work, &format!("{RUN} --rounds 20"), "read-warm", 3);
+    for _ in 0..3 {
+        send(&child, Signal::INT);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let said = wait(child).ended(130);
+    assert!(said.stdout.contains("The run was ended early"), "{}", said.stdout);
+    assert_eq!(work.names("place"), ["theirs"]);
     Ok(())
 }
 

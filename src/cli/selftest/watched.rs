@@ -11,8 +11,9 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::met;
 use crate::cli::live::{Live, SHARE_MAX};
-use crate::cli::run::{Signals, program};
+use crate::cli::run::program;
 use crate::cli::screen::Screen;
+use crate::cli::signals::Signals;
 use crate::corpus::Corpus;
 use crate::engine::run::{Event, Observer, Start, run};
 use crate::engine::visitor::Disks;

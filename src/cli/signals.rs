@@ -1,0 +1,69 @@
+//! SIGINT and SIGTERM end the run in order. Another one ends the program at once, and the next run cleans up.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+
+use anyhow::Result;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::low_level;
+
+use crate::host::machine;
+
+/// What comes within this time of the first signal is no other wish, in milliseconds. Who starts programs for others (`timeout`, task
+/// runners) passes on a Ctrl-C that the terminal has sent to the whole group of processes.
+const ONE_WISH_MS: u64 = 1000;
+
+/// What has come of them.
+pub struct Signals {
+    stop: Arc<AtomicBool>,
+    received: Arc<AtomicI32>,
+}
+
+impl Signals {
+    /// Begins to listen.
+    pub fn listen() -> Result<Signals> {
+        let signals = Signals { stop: Arc::default(), received: Arc::default() };
+        let first_ms = Arc::new(AtomicU64::new(0));
+        // The first look sets it going, which no signal's handler may do.
+        machine::uptime();
+        for signal in [SIGINT, SIGTERM] {
+            signals.on(signal, Arc::clone(&first_ms))?;
+        }
+        Ok(signals)
+    }
+
+    /// Listens to one; when the first of all came stands there, in milliseconds of [`machine::uptime`], or 0.
+    #[expect(unsafe_code, reason = "signal handlers are unsafe to get wrong")]
+    fn on(&self, signal: i32, first_ms: Arc<AtomicU64>) -> io::Result<()> {
+        let (stop, received) = (Arc::clone(&self.stop), Arc::clone(&self.received));
+        let act = move || {
+            let now = (machine::uptime().as_millis() as u64).max(1);
+            match first_ms.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
+                Err(first) if now >= first + ONE_WISH_MS => low_level::exit(128 + signal),
+                Err(_) => {}
+                Ok(_) => {
+                    received.store(signal, Ordering::Relaxed);
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
+        };
+        // SAFETY: the clock is read, and atomics or the end of the process: no lock is taken and nothing is allocated or freed.
+        unsafe { low_level::register(signal, act).map(drop) }
+    }
+
+    /// Set when the first signal comes.
+    pub fn stop(&self) -> &AtomicBool {
+        &self.stop
+    }
+
+    /// The same for whoever keeps it.
+    pub fn shared_stop(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
+    /// The first signal that came.
+    pub fn received(&self) -> Option<i32> {
+        Some(self.received.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
+    }
+}
