@@ -7,9 +7,9 @@
 use std::io::{IoSlice, Write};
 
 use anyhow::{Context, anyhow};
-use loona_hpack::Decoder;
 
 use super::buffer::Wire;
+use super::hpack::Fields;
 use super::http::{Answer, Request, ended, unanswered};
 use crate::store::*;
 
@@ -62,7 +62,7 @@ pub(crate) type Take<'a> = &'a mut dyn FnMut(bool, &[u8]);
 /// A connection.
 pub(crate) struct Link {
     wire: Wire,
-    decoder: Decoder<'static>,
+    fields: Fields,
     /// Whether TLS lies below.
     secure: bool,
     /// Number of the next stream.
@@ -121,7 +121,7 @@ impl Link {
         push_frame(&mut out, WINDOW_UPDATE, 0, 0, &(OUR_WINDOW - WINDOW).to_be_bytes());
         Ok(Link {
             wire,
-            decoder: Decoder::new(),
+            fields: Fields::new(),
             secure,
             next: 1,
             greeted: false,
@@ -368,14 +368,13 @@ impl Link {
         }
         let mut answer = Answer::default();
         let mut wrong = None;
-        let block = self.block.get(skipped..).unwrap_or_default();
-        let decoded = self.decoder.decode_with_cb(block, |name, value| {
-            let (name, value) = (String::from_utf8_lossy(&name), String::from_utf8_lossy(&value));
+        self.block.drain(..skipped.min(self.block.len()));
+        self.fields.take(&mut self.block, &mut |name, value| {
+            let (name, value) = (String::from_utf8_lossy(name), String::from_utf8_lossy(value));
             if let Err(error) = answer.field(&name, &value) {
                 wrong.get_or_insert(error);
             }
-        });
-        decoded.map_err(|error| anyhow!("the fields of the answer cannot be decompressed: {error}"))?;
+        })?;
         if frame.stream != stream.id {
             return Ok(());
         }
@@ -743,7 +742,8 @@ mod tests {
             not(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
             "the answer is not HTTP/2: it begins with \"HTTP/1.1 \""
         );
-        assert!(error(&[(HEADERS, END_HEADERS | END_STREAM, 1, &[0xff])]).contains("decompressed"));
+        assert!(error(&[(HEADERS, END_HEADERS | END_STREAM, 1, &[0xff])]).contains("break off"));
+        assert!(error(&[(HEADERS, END_HEADERS | END_STREAM, 1, &[0xbe])]).contains("decompressed"));
         assert!(error(&[(HEADERS, END_HEADERS | END_STREAM, 1, &[])]).contains("has no status"));
         assert!(error(&[(HEADERS, 0, 1, &[0x88]), (DATA, 0, 1, b"x")]).contains("break off"));
         assert!(error(&[(HEADERS, PADDED | END_HEADERS, 1, &[9, 0x88])]).contains("padding"));

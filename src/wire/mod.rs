@@ -7,6 +7,8 @@
 #[cfg(feature = "wire")]
 pub mod buffer;
 #[cfg(feature = "http")]
+mod hpack;
+#[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "http")]
 pub mod http1;
