@@ -1,4 +1,4 @@
-//! Reads through `nginx` against wrk and ApacheBench, from the same private server, with one connection on each side.
+//! Reads through `nginx` against wrk, h2load and ApacheBench, from the same private server, with one connection on each side.
 //!
 //! `cargo bench --bench web`
 
@@ -41,12 +41,16 @@ fn main() -> Result<ExitCode> {
     if let Some(supervisor) = blobwise::host::server::supervise_if_asked() {
         return Ok(supervisor);
     }
-    if !outside::are_there(&["wrk", "ab"], "apt-get install wrk apache2-utils nginx")? {
+    if !outside::are_there(
+        &["wrk", "h2load", "ab"],
+        "apt-get install wrk nghttp2-client apache2-utils nginx",
+    )? {
         return Ok(ExitCode::SUCCESS);
     }
     let mut met = true;
     for bytes in [1 << 10, 100 << 10] {
         met &= reads(bytes)?;
+        met &= reads_over_http2(bytes)?;
         one_url(bytes)?;
     }
     Ok(if met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -56,8 +60,7 @@ fn reads(bytes: u64) -> Result<bool> {
     let bed = Bed::make("nginx", Sizes::Fixed(bytes), BLOBS, Order::Once, BLOBS)?;
     let address = address(&bed)?;
     let (_, prefix) = address.split_once('/').context("the server has no directory")?;
-    let path = |key: &str| format!("/{prefix}/{}/{key}\n", &key[..2]);
-    let paths: String = bed.gets.iter().map(|op| path(bed.corpus.keys[op.blob as usize].as_str())).collect();
+    let paths = paths(&bed, &format!("/{prefix}"));
     let (list, script) = (bed.dir().join("paths"), bed.dir().join("reads.lua"));
     std::fs::write(&list, paths)?;
     std::fs::write(&script, SCRIPT.replace("PATHS", &list.to_string_lossy()))?;
@@ -76,6 +79,39 @@ fn reads(bytes: u64) -> Result<bool> {
     };
     let title = format!("nginx against wrk, one connection: {BLOBS} files of {bytes} B");
     compare(&title, Some(PER_SECOND), || bed.ours(), theirs)
+}
+
+/// The same over HTTP/2, one stream at a time, without TLS.
+fn reads_over_http2(bytes: u64) -> Result<bool> {
+    let bed = Bed::make("nginx[http=2]", Sizes::Fixed(bytes), BLOBS, Order::Once, BLOBS)?;
+    let list = bed.dir().join("addresses");
+    std::fs::write(&list, paths(&bed, &format!("http://{}", address(&bed)?)))?;
+    let theirs = || {
+        let mut command = Command::new("h2load");
+        command.args(["--clients=1", "--max-concurrent-streams=1", "--duration=1", "--input-file"]);
+        let (text, cpu_seconds) = outside::run(command.arg(&list))?;
+        // Such as `finished in 1.00s, ...` and `requests: 12345 total, 12346 started, 12345 done, 12345 succeeded, 0 failed, ...`.
+        let behind = |start: &str| {
+            let rest = text.lines().find_map(|line| line.strip_prefix(start));
+            rest.with_context(|| format!("h2load gave no `{start}`: {text}"))
+        };
+        let counts = behind("requests: ")?;
+        let done = counts.split(", ").find_map(|count| count.strip_suffix(" succeeded"));
+        if !counts.contains(" 0 failed") {
+            bail!("h2load was refused: {text}");
+        }
+        let seconds = behind("finished in ")?.split_once("s,").context("h2load gave no time")?.0;
+        let ops = done.context("h2load counted nothing")?.parse()?;
+        Ok(Turn { ops, seconds: seconds.parse()?, cpu_seconds })
+    };
+    let title = format!("nginx over HTTP/2 against h2load, one connection: {BLOBS} files of {bytes} B");
+    compare(&title, Some(PER_SECOND), || bed.ours(), theirs)
+}
+
+/// Where the files of a bed are, in the order in which our side asks for them, a line each.
+fn paths(bed: &Bed, prefix: &str) -> String {
+    let keys = bed.gets.iter().map(|op| bed.corpus.keys[op.blob as usize].as_str());
+    keys.map(|key| format!("{prefix}/{}/{key}\n", &key[..2])).collect()
 }
 
 /// ApacheBench knows one address: the same file again and again, on both sides. It is shown beside, and no goal hangs on it.

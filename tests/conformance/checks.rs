@@ -417,7 +417,7 @@ fn no_torn_blobs(bench: &mut Bench) -> Result<()> {
         let mut hand = bench.hand()?;
         keys.iter().try_for_each(|key| hand.put(key, &signed(key.id, 0, 0)))?;
     }
-    let puts = if bench.subject.is_slow() { TORN_PUTS / 12 } else { TORN_PUTS };
+    let puts = if bench.subject.gets_few_ops() { TORN_PUTS / 12 } else { TORN_PUTS };
     let writing = AtomicU64::new(2);
     let failed = AtomicBool::new(false);
     let write = |writer: u64| -> Result<()> {
@@ -476,7 +476,7 @@ fn no_torn_blobs(bench: &mut Bench) -> Result<()> {
 type Model = BTreeMap<u64, Vec<u8>>;
 
 fn agrees_with_a_map(bench: &mut Bench) -> Result<()> {
-    let ops = match bench.subject.is_slow() {
+    let ops = match bench.subject.gets_few_ops() {
         true => 100,
         // A server that differs in one option gets fewer: each op is a round trip, or several.
         false if bench.subject.is_server() && !bench.subject.plain => 250,

@@ -123,11 +123,14 @@ fn of_subject(world: &Arc<World>, subject: &Arc<Subject>) -> Vec<Trial> {
 }
 
 /// Options of servers are tried on one open server each: what starts another one is left to the plain candidates. What a class may
-/// change of a slow server (flushes, kills, where it writes) is tried in each with one of its candidates, all else in the strongest.
+/// change of a server that is tried in one (flushes, kills, where it writes) is tried in each with one of its candidates, all else in
+/// the strongest that a candidate has.
 fn is_worth_a_server(check: &Check, subject: &Subject) -> bool {
     match check.run {
         Run::Process(_) if subject.shows_classes() => !subject.is_server() || subject.plain,
-        _ if subject.is_slow() => subject.durability == Durability::EachWrite,
+        _ if subject.is_slow() || subject.plain && subject.is_tried_in_one_class() => {
+            subject.durability == Durability::EachWrite
+        }
         Run::Own(_) | Run::Process(_) => !subject.is_server() || subject.plain,
         Run::Open(_) => true,
     }

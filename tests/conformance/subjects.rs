@@ -80,14 +80,26 @@ impl Subject {
         }
     }
 
-    /// Whether an op takes some 10 ms of the processor, of which a check makes fewer then.
+    /// Whether an op takes some 10 ms of the processor.
     pub fn is_slow(&self) -> bool {
         self.family() == "ferretdb"
     }
 
-    /// Whether it is tried what each class changes. A slow server has one setting for all its candidates: one of them is enough.
+    /// Whether a check makes fewer ops with it: each takes milliseconds of the processor, as does a new connection to PostgreSQL.
+    pub fn gets_few_ops(&self) -> bool {
+        self.is_slow() || self.connects_each_op()
+    }
+
+    /// Whether its server is started for the strongest class alone, but for what a class may change: its ops are slow, or its start is
+    /// and another server has all classes of the same adapter (MariaDB, which starts in a fraction of MySQL's seconds).
+    pub fn is_tried_in_one_class(&self) -> bool {
+        self.is_slow() || self.family() == "mysql"
+    }
+
+    /// Whether it is tried what each class changes. A server that is tried in one class has one setting for all its candidates: one
+    /// of them is enough.
     pub fn shows_classes(&self) -> bool {
-        !self.is_slow() || self.adapter.name == "ferretdb/document"
+        !self.is_tried_in_one_class() || ["ferretdb/document", "mysql/blob"].contains(&self.adapter.name)
     }
 
     /// Whether every op connects anew, which is the caller's part.

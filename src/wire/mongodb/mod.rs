@@ -98,17 +98,20 @@ impl Connection {
     }
 
     /// Runs a step of setting up, again while the server says that somebody else is in its way: an op has attempts of the
-    /// engine's, opening a store and `sync` have none.
-    pub(crate) fn run_while_busy<T, O: Future<Output = Result<T>>>(&self, step: impl Fn() -> O) -> Result<T> {
+    /// engine's, opening a store and `sync` have none. Who is in the way for good is told in the server's words.
+    pub(crate) fn run_while_busy<T, O>(&self, step: impl Fn() -> O) -> Result<T>
+    where
+        O: Future<Output = mongodb::error::Result<T>>,
+    {
         const ATTEMPTS_MAX: u32 = 50;
         const PAUSE: Duration = Duration::from_millis(20);
         for _ in 1..ATTEMPTS_MAX {
-            match self.run(step()) {
+            match self.run(async { step().await.map_err(from_mongo) }) {
                 Err(Error::Busy) => std::thread::sleep(PAUSE),
                 outcome => return outcome,
             }
         }
-        self.run(step())
+        self.run(async { step().await.map_err(Error::failed) })
     }
 
     /// Asks the server something that not every one knows or allows: `None` where it does not.

@@ -43,7 +43,7 @@ pub(super) fn make_collection(keeper: &Connection, name: &str, engine: Option<&D
             Some(engine) => made.storage_engine(engine.clone()),
             None => made,
         };
-        async { made.await.map_err(from_mongo) }
+        async { made.await }
     })
 }
 
@@ -64,7 +64,7 @@ fn make_index(keeper: &Connection, name: &str, index: &IndexModel) -> Result<()>
     let collection = keeper.database().collection::<Document>(name);
     keeper.run_while_busy(|| {
         let made = collection.create_index(index.clone());
-        async { made.await.map_err(from_mongo).map(drop) }
+        async { made.await.map(drop) }
     })
 }
 

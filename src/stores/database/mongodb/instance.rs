@@ -132,7 +132,7 @@ pub(super) fn create_database(options: &ClientOptions, dir: &Path, external: boo
     let Owner { machine, dir: used_by } = Owner::of(dir);
     let mark = doc! { "machine": machine, "dir": used_by };
     let marks = keeper.database().collection::<Document>(MARK);
-    keeper.run_while_busy(|| async { marks.insert_one(&mark).await.map_err(from_mongo).map(drop) })?;
+    keeper.run_while_busy(|| async { marks.insert_one(&mark).await.map(drop) })?;
     std::fs::write(dir.join(DATABASE_FILE), &database)?;
     Ok(database)
 }

@@ -8,7 +8,7 @@ use super::files::Files;
 use super::instance::Speaker;
 use super::{Mongo, Shape};
 use crate::store::*;
-use crate::wire::mongodb::{Connection, from_mongo, with_journal};
+use crate::wire::mongodb::{Connection, with_journal};
 
 pub(super) struct MongoSession<'s> {
     store: &'s Mongo,
@@ -50,7 +50,7 @@ pub(super) fn mark(connection: &Connection, marker: ObjectId) -> Result<()> {
     let marker = doc! { "_id": marker };
     connection.run_while_busy(|| {
         let written = markers.update_one(marker.clone(), doc! { "$inc": { "count": 1_i64 } }).upsert(true);
-        async { written.await.map_err(from_mongo).map(drop) }
+        async { written.await.map(drop) }
     })
 }
 
