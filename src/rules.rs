@@ -111,6 +111,12 @@ pub const DEVICE_BYTES_PER_BYTE_MIN: f64 = 0.90; // times
 /// A share of harness in an op above which the figure says something about the harness too.
 pub const HARNESS_SHARE_WARNED: f64 = 0.10; // share
 
+/// How long Linux puts off an acknowledgement at the least (`TCP_DELACK_MIN` in the kernel's `include/net/tcp.h`: HZ / 25).
+pub const PUT_OFF_MS_MIN: f64 = 40.0; // ms
+
+/// A read that waits for one takes no longer than this, its own work and the kernel's next tick included: 44 ms where it was met.
+pub const PUT_OFF_MS_MAX: f64 = 48.0; // ms
+
 /// A share of an op from which waking another processor colours it.
 pub const WAKING_SHARE: f64 = 1.0 / 3.0; // share
 

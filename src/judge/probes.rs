@@ -148,6 +148,7 @@ mod tests {
         let kind = |warning: &Warning| match warning {
             Warning::Waking { .. } => Some("waking"),
             Warning::Awake { .. } => Some("awake"),
+            Warning::PutOff { .. } => Some("put-off"),
             Warning::Drift { .. } => Some("drift"),
             _ => None,
         };
@@ -168,6 +169,25 @@ mod tests {
         assert!(kinds(&run(Traits { is_external: true, ..server() }, slow, json!({}))).is_empty());
         assert!(kinds(&run(Traits { distance_ms: Some(10.0), ..server() }, slow, json!({}))).is_empty());
         assert_eq!(kinds(&run(Traits { distance_ms: Some(0.0), ..server() }, slow, json!({}))), ["waking"]);
+    }
+
+    #[test]
+    fn reads_that_wait_for_an_acknowledgement_are_doubted() {
+        let kinds = |traits: Traits, p50: u64, cpu_ns: f64, cache: &str| {
+            let over = json!({"cache": cache, "total_cpu_ns_per_op": cpu_ns});
+            let mut run = run(traits, [60e3; 3], over);
+            run.results[0].service_ns = serde_json::from_value(json!({"p50": p50})).unwrap();
+            kinds(&run)
+        };
+        assert_eq!(kinds(server(), 44_000_000, 80e3, "warm"), ["put-off"]);
+        assert_eq!(kinds(Traits { is_external: true, ..server() }, 44_000_000, 80e3, "warm"), ["put-off"]);
+        // Shorter and longer; a server that works all the time; a disk that may be as slow; nobody who waits; a way that is known.
+        assert!(kinds(server(), 39_000_000, 80e3, "warm").is_empty());
+        assert!(kinds(server(), 49_000_000, 80e3, "warm").is_empty());
+        assert!(kinds(server(), 44_000_000, 40e6, "warm").is_empty());
+        assert!(kinds(server(), 44_000_000, 80e3, "cold").is_empty());
+        assert!(kinds(here(), 44_000_000, 80e3, "warm").is_empty());
+        assert!(kinds(Traits { distance_ms: Some(40.0), ..server() }, 44_000_000, 80e3, "warm").is_empty());
     }
 
     /// What a store of the table says of itself, with these settings beside its usual ones.

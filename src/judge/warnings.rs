@@ -7,13 +7,13 @@ use super::compare::{Series, rank};
 use super::{disturbed, probes, ranking};
 use crate::plan::text::{Design, Order, Phase, Transaction, Use, whole_of};
 use crate::result::{
-    Cache, CandidateResult, Cell, ComparedFrom, OwnShare, Partly, Reason, RunResult, Status, VerifiedFrom,
-    Warning, Where, shares_of_median,
+    Cache, CandidateResult, Cell, ComparedFrom, Kind, OwnShare, Partly, Reason, RunResult, Status,
+    VerifiedFrom, Warning, Where, shares_of_median,
 };
 use crate::rules::{
     CAUGHT_UP_SHARE, COMPRESSIBLE, HARNESS_SHARE_WARNED, KERNEL_HARDLY_HOLDS_MAX, KERNEL_HOLDS_MIN,
-    OVERRUN_MAX, READS_MORE_TIMES, RESIDENT_SHARE_MAX, SLOW_CLIENT_SHARE, VERDICT_ROUNDS, WAKE_LATE_SHARE,
-    WAKING_SHARE, WAY_VARIES,
+    OVERRUN_MAX, PUT_OFF_MS_MAX, PUT_OFF_MS_MIN, READS_MORE_TIMES, RESIDENT_SHARE_MAX, SLOW_CLIENT_SHARE,
+    VERDICT_ROUNDS, WAKE_LATE_SHARE, WAKING_SHARE, WAY_VARIES,
 };
 
 /// Every warning that the figures of a result raise.
@@ -26,6 +26,7 @@ pub fn from_figures(plan: &Design, result: &RunResult) -> Vec<Warning> {
     warnings.extend(short(plan, result));
     warnings.extend(harness(result));
     warnings.extend(waking(plan, result));
+    warnings.extend(put_off_acknowledgements(result));
     warnings.extend(kept_awake(plan, result));
     warnings.extend(use_of_bytes(plan, result));
     warnings.extend(cold(result));
@@ -128,6 +129,18 @@ fn waking(plan: &Design, result: &RunResult) -> Option<Warning> {
     };
     let places = anywhere(result, waits)?;
     Some(Warning::Waking { places, far_ns: trips.ns, near_ns: trips.near_ns, is_awake: plan.awake })
+}
+
+/// Reads that nobody works on for most of their time, and that take as long as the kernel puts off an acknowledgement.
+fn put_off_acknowledgements(result: &RunResult) -> Option<Warning> {
+    let waits = |cell: &Cell| {
+        let p50 = p50(cell).map_or(0.0, |p50| p50 as f64);
+        let works = cell.total_cpu_ns_per_op.unwrap_or(0.0);
+        let is_served = cell.traits.has_process && !cell.traits.is_far() && cell.kind != Some(Kind::Page);
+        let as_long = (PUT_OFF_MS_MIN..=PUT_OFF_MS_MAX).contains(&(p50 / 1e6));
+        is_served && !writes(cell) && cell.cache == Cache::Warm && as_long && works < p50 / 4.0
+    };
+    Some(Warning::PutOff { places: anywhere(result, waits)? })
 }
 
 /// Processors that were asked not to sleep: what is served where they do is served later.

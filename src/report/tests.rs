@@ -87,6 +87,7 @@ fn warnings() -> Vec<Value> {
         json!({"kind": "client-bound", "places": places}),
         json!({"kind": "waking", "places": places, "far_ns": 60e3, "near_ns": 10e3}),
         json!({"kind": "waking", "places": places, "far_ns": 60e3, "near_ns": 10e3, "is_awake": true}),
+        json!({"kind": "put-off", "places": places}),
         json!({"kind": "awake", "far_ns": 12e3, "near_ns": 10e3}),
         json!({"kind": "use-of-bytes", "touched": ["a"], "copied": ["b", "c"]}),
         json!({"kind": "resident", "places": places}),

@@ -306,6 +306,11 @@ pub enum Warning {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_awake: bool,
     },
+    /// Reads take as long as an acknowledgement is put off.
+    PutOff {
+        /// Where.
+        places: Vec<Where>,
+    },
     /// The processors were asked not to sleep.
     Awake {
         /// A byte to a thread on another processor and back, in nanoseconds.
@@ -465,6 +470,7 @@ impl Warning {
             | Warning::OwnCache { .. }
             | Warning::Timeouts { .. }
             | Warning::WakeLate { .. }
+            | Warning::PutOff { .. }
             | Warning::SameBlob { .. }
             | Warning::NotSettled { .. }
             | Warning::UseOfBytes { .. }
@@ -515,6 +521,7 @@ impl Warning {
             | Warning::CacheMisses { places, .. }
             | Warning::Timeouts { places, .. }
             | Warning::WakeLate { places }
+            | Warning::PutOff { places }
             | Warning::NotSettled { places } => places.iter().any(|place| place.is_about(store, phase)),
             Warning::CaughtUp { shares } | Warning::ReadsMore { shares, .. } => of_shares(shares),
             Warning::ComparedInCache { copies } => copies.iter().any(|copy| has(&copy.stores)),

@@ -7,7 +7,7 @@ use crate::result::{
     Cause, ComparedFrom, Disturbed, OddRound, Others, OwnShare, Partly, RoundsCut, Seen, Speed, Warning,
     Where,
 };
-use crate::rules::{COLD_BLOBS_SERVERS, VERDICT_ROUNDS};
+use crate::rules::{COLD_BLOBS_SERVERS, PUT_OFF_MS_MAX, PUT_OFF_MS_MIN, VERDICT_ROUNDS};
 use crate::units::{bytes, counted, nanoseconds, seconds};
 
 /// A warning in words, without what to try.
@@ -190,15 +190,6 @@ fn of_places(warning: &Warning) -> Option<String> {
         Warning::ClientBound { places } => {
             ("Not ranked, because more than 30 % of an op is the harness: {}.".to_owned(), places)
         }
-        Warning::Waking { places, far_ns, near_ns, .. } => (
-            format!(
-                "At least a third of each op is CPU wake-up latency: {{}}. A byte to a thread on another processor and back takes {}, and \
-                 {} on the same one. Stores inside the process do not wait for that.",
-                nanoseconds(*far_ns),
-                nanoseconds(*near_ns)
-            ),
-            places,
-        ),
         Warning::Resident { places } => (
             "Not cold, though everything was evicted, because the store reads its data when it is opened: {}."
                 .to_owned(),
@@ -232,20 +223,43 @@ fn of_places(warning: &Warning) -> Option<String> {
             format!("{} given up because a store did not answer in time: {{}}.", were(*ops, "op")),
             places,
         ),
+        Warning::NotSettled { places } => (
+            "For your own server, writes are timed until acknowledged; those of other candidates until all put-off work is done ({})."
+                .to_owned(),
+            places,
+        ),
+        _ => of_waits(warning)?,
+    };
+    Some(text.replacen("{}", &listed(places), 1))
+}
+
+/// What ops waited for there.
+fn of_waits(warning: &Warning) -> Option<(String, &Vec<Where>)> {
+    Some(match warning {
+        Warning::Waking { places, far_ns, near_ns, .. } => (
+            format!(
+                "At least a third of each op is CPU wake-up latency: {{}}. A byte to a thread on another processor and back takes {}, and \
+                 {} on the same one. Stores inside the process do not wait for that.",
+                nanoseconds(*far_ns),
+                nanoseconds(*near_ns)
+            ),
+            places,
+        ),
+        Warning::PutOff { places } => (
+            format!(
+                "Half of the reads take {PUT_OFF_MS_MIN} to {PUT_OFF_MS_MAX} ms, as long as the kernel puts off an acknowledgement: {{}}. Unless \
+                 the server is so far away, it holds back the end of an answer (Nagle's rule) and is faster with `TCP_NODELAY`."
+            ),
+            places,
+        ),
         Warning::WakeLate { places } => (
             "Workers woke late for their ops by more than 10 % of the median response: {}. Response times this short are better \
              measured in a closed loop."
                 .to_owned(),
             places,
         ),
-        Warning::NotSettled { places } => (
-            "For your own server, writes are timed until acknowledged; those of other candidates until all put-off work is done ({})."
-                .to_owned(),
-            places,
-        ),
         _ => return None,
-    };
-    Some(text.replacen("{}", &listed(places), 1))
+    })
 }
 
 fn of_figures(warning: &Warning) -> String {
