@@ -125,6 +125,11 @@ impl Reason {
         matches!(self, Reason::MostlyHarness { .. } | Reason::ClientBusy { .. })
     }
 
+    /// Whether the time is a bound: the store is faster than the harness can tell, and who is proved to be slower is.
+    pub fn is_bound(&self) -> bool {
+        matches!(self, Reason::MostlyHarness { .. })
+    }
+
     /// Whether a cold cell was not cold.
     pub fn is_resident(&self) -> bool {
         matches!(self, Reason::OpenedWarm { .. } | Reason::DeviceReadLittle { .. })

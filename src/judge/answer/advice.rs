@@ -54,9 +54,8 @@ fn situation(plan: &Design, result: &RunResult, unfit: &[Unfit], question: &Ques
     let groups = ranking::grouped(&cells);
     let (name, main) = groups.first()?;
     // The time of a store that is little beside the harness is a bound: who is proved to be faster with the harness is so without.
-    let is_bound = |cell: &&Cell| matches!(cell.not_ranked, Some(Reason::MostlyHarness { .. }));
-    let is_comparable =
-        |cell: &&Cell| (cell.not_ranked.is_none() || is_bound(cell)) && ranking::ranked_with(cell) == *name;
+    let has_time = |cell: &Cell| cell.not_ranked.as_ref().is_none_or(Reason::is_bound);
+    let is_comparable = |cell: &&Cell| has_time(cell) && ranking::ranked_with(cell) == *name;
     let compared: Vec<&Cell> = cells.iter().copied().filter(is_comparable).collect();
     if compared.len() < 2 {
         return None;
@@ -81,7 +80,7 @@ fn situation(plan: &Design, result: &RunResult, unfit: &[Unfit], question: &Ques
         Standing {
             store: cell.store.clone(),
             op_ns: op_ns(cell),
-            is_bound: is_bound(cell),
+            is_bound: cell.not_ranked.as_ref().is_some_and(Reason::is_bound),
             place,
             times,
             times_at_most,

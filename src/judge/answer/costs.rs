@@ -133,7 +133,7 @@ impl<'r> Bill<'r> {
         if bill.busy > 1.0 {
             bill.unknown.push(Unknown::TooMuch { times: bill.busy });
         }
-        let is_bound = |cell: &Cell| matches!(cell.not_ranked, Some(Reason::MostlyHarness { .. }));
+        let is_bound = |cell: &Cell| cell.not_ranked.as_ref().is_some_and(Reason::is_bound);
         let is_ranked = |cell: &Cell| cell.not_ranked.is_none() || is_bound(cell);
         bill.is_bound = cells.iter().any(|(_, cell)| is_bound(cell));
         if cells.iter().all(|(_, cell)| is_ranked(cell)) {

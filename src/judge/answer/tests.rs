@@ -107,6 +107,19 @@ fn what_was_not_ranked_is_no_answer() {
 }
 
 #[test]
+fn who_is_faster_than_the_harness_can_tell_is_in_the_running() {
+    let short = json!({"not_ranked": {"code": "too-short", "ops": 3, "seconds": 0.001}});
+    let bound = json!({"not_ranked": {"code": "mostly-harness", "share": 0.4}});
+    let phases = [("fill", [1.0, 2.0, 3.0]), ("read-warm", [1.0, 2.0, 3.0])];
+    let said = |warm: &serde_json::Value| {
+        sentences(&phases, &[(0, "fill", short.clone()), (0, "read-warm", warm.clone())])
+    };
+    assert!(with(&said(&short), "Not in the running").contains("`a` (too short)"));
+    let bound = said(&bound);
+    assert!(!bound.iter().any(|sentence| sentence.contains("Not in the running")), "{bound:#?}");
+}
+
+#[test]
 fn a_phase_that_was_left_out_comes_with_the_command_that_measures_it() {
     let advice = |more: &str| {
         let text = format!("phases = ['fill', 'read-warm', 'overwrite']\n{more}");
