@@ -61,9 +61,14 @@ impl Forked {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// Ends it at once, without a word.
-    pub fn kill(&mut self) {
+    /// Ends it at once, without a word; who waits for it hears of that.
+    pub fn end(&self) {
         rustix::process::kill_process(self.pid, Signal::KILL).ok();
+    }
+
+    /// Ends it at once, and waits for it: nobody else can.
+    pub fn kill(&mut self) {
+        self.end();
         waitpid(Some(self.pid), WaitOptions::empty()).ok();
     }
 

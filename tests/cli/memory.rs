@@ -8,9 +8,11 @@ use blobwise::plan::PlanText;
 use blobwise::result::{Cell, Reason, RunResult, Status};
 use blobwise::stores::{self, Entry};
 use libtest_mimic::Trial;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::obtainable::is_unobtainable;
 use crate::program::{BLOBWISE, Outcome, Work, missing, needing};
+use crate::signals::{run_until, wait};
 
 pub fn trials() -> Vec<Trial> {
     let mut trials: Vec<Trial> = stores::table()
@@ -28,6 +30,7 @@ pub fn trials() -> Vec<Trial> {
         .collect();
     trials.extend([
         needing("a candidate that is killed for its memory goes down alone", no_groups(), killed),
+        needing("a phase with little memory that does not end is given up alone", no_groups(), stuck),
         needing("a sweep of memory says which share decides", no_groups(), swept),
         needing("memory for reads only leaves other phases as they are", no_groups(), tight),
         needing(
@@ -160,6 +163,24 @@ fn killed() -> Outcome {
     Ok(())
 }
 
+/// A process that is stopped does as much as one that reads its own program again and again.
+fn stuck() -> Outcome {
+    let work = Work::new();
+    let plan = "stores = ['files/hashed']\nmemory = '50%'\nphases = ['fill', 'read-warm', 'overwrite']\nbudget = '10s'\nrounds = 1\n\
+                corpus = { source = 'fixed:100kB', blobs = 300 }\n";
+    std::fs::write(work.path("plan.toml"), plan)?;
+    let child = run_until(&work, "run plan.toml --verbose --dir place --out out", "read-warm", 1);
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id()))?;
+    let copy = children.split_whitespace().next().and_then(|pid| Pid::from_raw(pid.parse().ok()?));
+    kill_process(copy.ok_or("it is visited by no copy")?, Signal::STOP)?;
+    wait(child).ended(0);
+    let result = RunResult::load(&work.path("out"))?;
+    let reason = |phase: &str| result.results.iter().find(|cell| cell.phase == phase).unwrap().reason.clone();
+    assert_eq!(reason("read-warm").as_deref(), Some("needs more than 15 MB of memory: no end of it in 10 s"));
+    assert!(work.names("place").is_empty());
+    Ok(())
+}
+
 fn swept() -> Outcome {
     let work = Work::new();
     let result = run(&work, "--memory-sweep 200%,50% --stores files/hashed,files/flat");
@@ -209,8 +230,7 @@ fn stopped() -> Outcome {
     let pid = child.id();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
     lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("round 3/"))).unwrap().unwrap();
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
-        .unwrap();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     lines.for_each(drop);
     assert_eq!(child.wait().unwrap().code(), Some(128 + 15));
     assert!(work.names("place").is_empty() && groups_of(pid).is_empty());

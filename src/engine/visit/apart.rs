@@ -20,7 +20,7 @@ use crate::host::fork::{Forked, SharedFlag};
 use crate::host::machine;
 use crate::plan::Phase;
 use crate::result::Fixed;
-use crate::rules::STUCK_SECONDS_MIN;
+use crate::rules::{STUCK_SECONDS_MIN, STUCK_TIMES};
 use crate::store::Common;
 use crate::units;
 
@@ -103,7 +103,7 @@ enum Attempt {
 /// How long a phase with little memory may take where the run has a budget: as long as a whole round was to, and in the pilot, whose
 /// phases are short, [`STUCK_SECONDS_MIN`]. Before the kernel kills, a process may for minutes do nothing but read its own program
 /// again, page by page: one of fjall's phases took 465 s of a default run, which was to take 165 s, and 1 s in other runs; 28 s of a
-/// pilot left that run without half of its columns. A plan without a budget takes the time that it takes.
+/// pilot left that run without half of its columns. Who was slow before has more time ([`STUCK_TIMES`]). A plan without a budget takes the time that it takes.
 fn patience(run: &Run, fixed: &Fixed, subject: Subject, turn: Turn, phase: &str) -> Option<Duration> {
     let known = run.plan.phases_of(subject.corpus_id).find(|known| known.id == phase)?;
     run.plan.memory_of(known, subject.corpus.bytes())?;
@@ -153,11 +153,11 @@ fn attempt(
             Err(error) => Said::Failed(format!("{error:#}")),
         });
     };
-    let mut child = Forked::begin(|| make(writer))?;
+    let child = Forked::begin(|| make(writer))?;
     let patience = |phase: &str| patience(run, fixed, subject, turn, phase);
     let heard = listen(reader, run.stop, stop.get(), tell, &patience);
     if matches!(heard, Ok(Heard::NothingFor(_))) {
-        child.kill();
+        child.end();
     }
     let status = child.wait()?;
     // With it go its servers, whose supervisors hold a pipe of it.
@@ -207,6 +207,7 @@ fn listen(
     const LOOK: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     let mut reader = BufReader::new(reader);
     let mut last = None;
+    let (mut begun, mut longest): (Option<Duration>, Duration) = (None, Duration::ZERO);
     // When the phase began, and how long it may take.
     let mut limit: Option<(Duration, Duration)> = None;
     loop {
@@ -228,7 +229,10 @@ fn listen(
         match serde_json::from_str(&String::from_utf8_lossy(&line)) {
             Ok(Said::Begins(phase)) => {
                 begins(&phase);
-                limit = patience(&phase).map(|patience| (machine::uptime(), patience));
+                let now = machine::uptime();
+                longest = begun.map_or(longest, |begun| longest.max(now - begun));
+                begun = Some(now);
+                limit = patience(&phase).map(|patience| (now, patience.max(longest * STUCK_TIMES)));
             }
             Ok(said) => last = Some(said),
             // It was killed while it spoke.
@@ -262,8 +266,11 @@ mod tests {
         let short = Duration::from_millis(300);
         let limited = |wanted: &'static str| move |phase: &str| (phase == wanted).then_some(short);
         // Of the second phase alone, though both together would take too long for the first.
-        assert!(matches!(heard(short / 3, &limited("a")), Heard::Last(None)));
-        assert!(matches!(heard(short / 3, &limited("b")), Heard::NothingFor(patience) if patience == short));
-        assert!(matches!(heard(short / 3, &|_| None), Heard::Last(None)));
+        let soon = short / 100;
+        assert!(matches!(heard(soon, &limited("a")), Heard::Last(None)));
+        assert!(matches!(heard(soon, &limited("b")), Heard::NothingFor(patience) if patience == short));
+        assert!(matches!(heard(soon, &|_| None), Heard::Last(None)));
+        // Who was slow before is slow, and not stuck.
+        assert!(matches!(heard(short / 2, &limited("b")), Heard::Last(None)));
     }
 }
