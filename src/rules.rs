@@ -211,7 +211,7 @@ pub const COLD_BLOBS_SERVERS: u64 = 5_000; // blobs
 /// A phase with little memory is given this long in any case before it is said not to end.
 pub const STUCK_SECONDS_MIN: u64 = 10; // seconds
 
-/// So is one that takes no longer than this many times the longest phase before it in the same visit: a slow store is not stuck.
+/// So is one that takes no longer than this many times the longest phase before it: a slow store is not stuck.
 pub const STUCK_TIMES: u32 = 10; // times
 
 /// Below this part of its size a run is a preview of a plan's shape: of a round or two, with verdicts that are not to be quoted.
