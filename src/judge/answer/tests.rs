@@ -111,9 +111,8 @@ fn who_is_faster_than_the_harness_can_tell_is_in_the_running() {
     let short = json!({"not_ranked": {"code": "too-short", "ops": 3, "seconds": 0.001}});
     let bound = json!({"not_ranked": {"code": "mostly-harness", "share": 0.4}});
     let phases = [("fill", [1.0, 2.0, 3.0]), ("read-warm", [1.0, 2.0, 3.0])];
-    let said = |warm: &serde_json::Value| {
-        sentences(&phases, &[(0, "fill", short.clone()), (0, "read-warm", warm.clone())])
-    };
+    let said =
+        |warm: &Value| sentences(&phases, &[(0, "fill", short.clone()), (0, "read-warm", warm.clone())]);
     assert!(with(&said(&short), "Not in the running").contains("`a` (too short)"));
     let bound = said(&bound);
     assert!(!bound.iter().any(|sentence| sentence.contains("Not in the running")), "{bound:#?}");
