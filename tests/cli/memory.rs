@@ -163,6 +163,14 @@ fn killed() -> Outcome {
     Ok(())
 }
 
+/// Stops the process that visits a candidate for the one of this number.
+fn stop_the_copy(of: u32) -> Outcome {
+    let children = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children"))?;
+    let copy = children.split_whitespace().next().ok_or("it is visited by no copy")?;
+    kill_process(Pid::from_raw(copy.parse()?).ok_or("no process")?, Signal::STOP)?;
+    Ok(())
+}
+
 /// A process that is stopped does as much as one that reads its own program again and again.
 fn stuck() -> Outcome {
     let work = Work::new();
@@ -170,10 +178,9 @@ fn stuck() -> Outcome {
                 corpus = { source = 'fixed:100kB', blobs = 300 }\n";
     std::fs::write(work.path("plan.toml"), plan)?;
     let child = run_until(&work, "run plan.toml --verbose --dir place --out out", "read-warm", 1);
-    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id()))?;
-    let copy = children.split_whitespace().next().and_then(|pid| Pid::from_raw(pid.parse().ok()?));
-    kill_process(copy.ok_or("it is visited by no copy")?, Signal::STOP)?;
+    let stopped = stop_the_copy(child.id());
     wait(child).ended(0);
+    stopped?;
     let result = RunResult::load(&work.path("out"))?;
     let reason = |phase: &str| result.results.iter().find(|cell| cell.phase == phase).unwrap().reason.clone();
     assert_eq!(reason("read-warm").as_deref(), Some("needs more than 15 MB of memory: no end of it in 10 s"));
