@@ -353,6 +353,11 @@ pub fn is_alone(result: &RunResult, cell: &Cell) -> bool {
     result.results.iter().filter(same).count() == 1
 }
 
+/// Whether its time stands beside those of others: it is ranked, or faster than the harness can tell.
+pub fn has_time(cell: &Cell) -> bool {
+    cell.not_ranked.as_ref().is_none_or(Reason::is_bound)
+}
+
 /// Whether a cell belongs to a baseline.
 pub fn is_baseline(cell: &Cell) -> bool {
     cell.kind == Some(Kind::Baseline)

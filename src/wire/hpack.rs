@@ -35,15 +35,20 @@ impl Fields {
 fn is_whole(block: &[u8]) -> bool {
     let mut rest = block;
     while let Some(&first) = rest.first() {
-        // How many bits its first integer has, and whether that tells the name, or a text does, and whether a value follows.
-        let (bits, may_name, has_value) = match first {
-            0b1000_0000.. => (7, false, false),
-            0b0100_0000.. => (6, true, true),
-            0b0010_0000.. => (5, false, false),
-            _ => (4, true, true),
+        // How many bits its first integer has, and whether a value follows, and before it a name where that integer is none's.
+        let (bits, is_literal) = match first {
+            0b1000_0000.. => (7, false),
+            0b0100_0000.. => (6, true),
+            0b0010_0000.. => (5, false),
+            _ => (4, true),
         };
         let Some((index, mut behind)) = integer(rest, bits) else { return false };
-        for _ in 0..usize::from(may_name && index == 0) + usize::from(has_value) {
+        let texts = match (is_literal, index) {
+            (false, _) => 0,
+            (true, 0) => 2,
+            (true, _) => 1,
+        };
+        for _ in 0..texts {
             let Some(next) = integer(behind, 7).and_then(|(length, text)| text.get(length as usize..)) else {
                 return false;
             };

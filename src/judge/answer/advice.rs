@@ -54,8 +54,7 @@ fn situation(plan: &Design, result: &RunResult, unfit: &[Unfit], question: &Ques
     let groups = ranking::grouped(&cells);
     let (name, main) = groups.first()?;
     // The time of a store that is little beside the harness is a bound: who is proved to be faster with the harness is so without.
-    let has_time = |cell: &Cell| cell.not_ranked.as_ref().is_none_or(Reason::is_bound);
-    let is_comparable = |cell: &&Cell| has_time(cell) && ranking::ranked_with(cell) == *name;
+    let is_comparable = |cell: &&Cell| ranking::has_time(cell) && ranking::ranked_with(cell) == *name;
     let compared: Vec<&Cell> = cells.iter().copied().filter(is_comparable).collect();
     if compared.len() < 2 {
         return None;

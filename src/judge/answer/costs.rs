@@ -134,9 +134,8 @@ impl<'r> Bill<'r> {
             bill.unknown.push(Unknown::TooMuch { times: bill.busy });
         }
         let is_bound = |cell: &Cell| cell.not_ranked.as_ref().is_some_and(Reason::is_bound);
-        let is_ranked = |cell: &Cell| cell.not_ranked.is_none() || is_bound(cell);
         bill.is_bound = cells.iter().any(|(_, cell)| is_bound(cell));
-        if cells.iter().all(|(_, cell)| is_ranked(cell)) {
+        if cells.iter().all(|(_, cell)| ranking::has_time(cell)) {
             bill.group = Some(cells.iter().map(|(_, cell)| ranking::ranked_with(cell)).collect());
         }
         bill

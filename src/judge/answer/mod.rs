@@ -12,7 +12,7 @@ use super::cells::{is_offered, op_ns, series, writes};
 use super::compare::{Ranking, Series, rank, with_reference};
 use super::ranking::{self, League};
 use crate::plan::text::{Design, Does, MIX_PHASES, OpKind, Phase, part_of, whole_of};
-use crate::result::{Cache, CandidateResult, Cell, Durability, Reason, Round, RunResult, Status, Verdict};
+use crate::result::{Cache, CandidateResult, Cell, Durability, Round, RunResult, Status, Verdict};
 use crate::rules::{SMALL_NS, SMALL_SHARE};
 use crate::units;
 use crate::words;
@@ -830,8 +830,7 @@ fn left_out(result: &RunResult) -> Option<String> {
         (None, _) => {
             let cells = || result.results.iter().filter(|cell| cell.store == candidate.store);
             // Who is faster than the harness can tell is not ranked, and may be what to choose all the same.
-            let may_lead = |cell: &Cell| cell.not_ranked.as_ref().is_none_or(Reason::is_bound);
-            if cells().any(may_lead) { None } else { cells().find_map(brief) }
+            if cells().any(ranking::has_time) { None } else { cells().find_map(brief) }
         }
     };
     let candidates: Vec<(Option<String>, String)> = result
