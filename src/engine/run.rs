@@ -232,8 +232,8 @@ struct Course<'a> {
     known_out: KnownOut,
 }
 
-/// Phases with a limit of memory that are not possible, by candidate and corpus.
-type KnownOut = BTreeMap<(String, CorpusId), LeftOut>;
+/// Why phases with a limit of memory are not possible, by candidate, corpus and phase.
+type KnownOut = BTreeMap<(String, CorpusId, String), String>;
 
 impl Course<'_> {
     fn stopped(&self) -> bool {
@@ -349,8 +349,9 @@ impl Course<'_> {
                     return Ok(Fixed::default());
                 };
                 if small.blobs() == self.corpora[corpus].blobs() {
-                    let key = (candidate.label.clone(), subject.corpus_id);
-                    self.known_out.insert(key, out_of_memory(plan, &subject, &visit));
+                    let out = out_of_memory(plan, &subject, &visit).into_iter();
+                    let key = |phase| (candidate.label.clone(), subject.corpus_id, phase);
+                    self.known_out.extend(out.map(|(phase, why)| (key(phase), why)));
                 }
                 visits.push(PilotVisit { candidate, corpus, blobs: small.blobs(), visit });
             }
@@ -601,12 +602,10 @@ impl Course<'_> {
     /// Phases with a limit of memory that were not possible for a candidate in an earlier round, or in the pilot with as many blobs:
     /// it is not killed in each of them.
     fn left_out(&self, subject: &Subject) -> LeftOut {
-        let key = (subject.candidate.label.clone(), subject.corpus_id);
-        let by_pilot = self.known_out.get(&key);
         let why = |phase: &str| {
-            let cell = (key.0.clone(), key.1, phase.to_owned());
-            let in_a_round = self.records.cells.get(&cell).and_then(|cell| cell.not_possible.clone());
-            in_a_round.or_else(|| by_pilot?.get(phase).cloned())
+            let key = (subject.candidate.label.clone(), subject.corpus_id, phase.to_owned());
+            let in_a_round = self.records.cells.get(&key).and_then(|cell| cell.not_possible.clone());
+            in_a_round.or_else(|| self.known_out.get(&key).cloned())
         };
         let limited = limited(self.context.plan, subject.corpus_id);
         limited.filter_map(|phase| Some((phase.id.clone(), why(&phase.id)?))).collect()

@@ -207,13 +207,14 @@ fn listen(
     const LOOK: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     let mut reader = BufReader::new(reader);
     let mut last = None;
-    let (mut begun, mut longest): (Option<Duration>, Duration) = (None, Duration::ZERO);
-    // When the phase began, and how long it may take.
-    let mut limit: Option<(Duration, Duration)> = None;
+    // When the phase began, how long it may take, and how long the longest before it took.
+    let (mut begun, mut most, mut longest): (Option<Duration>, Option<Duration>, _) =
+        (None, None, Duration::ZERO);
     loop {
-        if let Some((_, patience)) = limit.filter(|(begun, patience)| machine::uptime() > *begun + *patience)
+        if let (Some(begun), Some(most)) = (begun, most)
+            && machine::uptime() > begun + most
         {
-            return Ok(Heard::NothingFor(patience));
+            return Ok(Heard::NothingFor(most));
         }
         if reader.buffer().is_empty() {
             let ready = poll(&mut [PollFd::new(reader.get_ref(), PollFlags::IN)], Some(&LOOK));
@@ -232,7 +233,7 @@ fn listen(
                 let now = machine::uptime();
                 longest = begun.map_or(longest, |begun| longest.max(now - begun));
                 begun = Some(now);
-                limit = patience(&phase).map(|patience| (now, patience.max(longest * STUCK_TIMES)));
+                most = patience(&phase).map(|patience| patience.max(longest * STUCK_TIMES));
             }
             Ok(said) => last = Some(said),
             // It was killed while it spoke.
