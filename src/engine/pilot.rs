@@ -2,6 +2,7 @@
 //! the budget. Nothing of the pilot is reported but what it fixed.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::corpus::Corpus;
 use crate::corpus::CorpusId;
@@ -12,10 +13,10 @@ use crate::result::{Fixed, FixedLength, RoundsCut, Warning};
 use crate::rules::SHORT_OPS as OPS_MIN;
 use crate::units;
 
-use super::visitor::{Outcome, PilotVisit};
+use super::visitor::{Outcome, PilotVisit, Visit};
 use super::work::{self, Asked, Choice, Forecast};
 pub use crate::rules::READ_SECONDS_MIN;
-use crate::rules::{READ_SECONDS, ROUNDS_HOPED, ROUNDS_MIN};
+use crate::rules::{PILOT_SHARE_MAX, READ_SECONDS, ROUNDS_HOPED, ROUNDS_MIN, STUCK_SECONDS_MIN};
 
 /// Rounds that a run has, as far as its plan and its budget allow.
 pub const ROUNDS_WANTED: u32 = VERDICT_ROUNDS;
@@ -27,7 +28,12 @@ const BLOBS_MIN: u64 = 100;
 const CUT: f64 = 0.75;
 /// Blobs and bytes the pilot works with.
 const PILOT_BLOBS: u64 = 400;
+const PILOT_BLOBS_MIN: u64 = 8;
 const PILOT_BYTES: u64 = 32_000_000;
+/// By this factor they are fewer for a candidate that takes too long with them.
+const PILOT_FEWER: u64 = 16;
+/// An op that takes less than this many times as long with three times the blobs takes the same.
+const SLOWS_MIN: f64 = 1.25;
 
 /// The part of a corpus that the pilot uses: enough for a whole batch.
 pub fn pilot_blobs(plan: &Plan, corpus: &Corpus) -> u64 {
@@ -36,7 +42,41 @@ pub fn pilot_blobs(plan: &Plan, corpus: &Corpus) -> u64 {
         bytes += **size;
         bytes <= PILOT_BYTES
     });
-    (within.count() as u64).clamp(1, PILOT_BLOBS).max(8).max(plan.largest_batch()).min(corpus.blobs())
+    (within.count() as u64)
+        .clamp(1, PILOT_BLOBS)
+        .max(PILOT_BLOBS_MIN)
+        .max(plan.largest_batch())
+        .min(corpus.blobs())
+}
+
+/// With how many blobs a candidate is visited in place of all of the pilot's, where these take too long: twice, so that the second
+/// visit tells by how much an op takes longer the more there are. Nothing where they are too few for that.
+pub fn few_blobs(plan: &Plan, all: u64) -> Option<[u64; 2]> {
+    let batch = plan.largest_batch();
+    let few = (all / PILOT_FEWER).max(PILOT_BLOBS_MIN).max(batch);
+    let fewest = (few / 3).max(1).max(batch);
+    (fewest < few && few < all).then_some([fewest, few])
+}
+
+/// How long the phases of one visit of the pilot may take of a budget.
+pub fn patience(budget: Duration) -> Duration {
+    budget.mul_f64(PILOT_SHARE_MAX).max(Duration::from_secs(STUCK_SECONDS_MIN))
+}
+
+/// By what part of the time that an op takes with the most blobs it takes longer for each blob more, by two visits: by the sum over
+/// the phases of ops that both did, but for cold ones, whose few ops vary. A growth that could be noise is none.
+pub fn slows_by(plan: &Plan, [(fewer, before), (more, after)]: [(u64, &Visit); 2]) -> f64 {
+    let op_seconds = |visit: &Visit, phase: &Phase| match visit.phases.get(&phase.id) {
+        Some(Outcome::Measured(round)) if round.ops > 0 => Some(round.seconds / round.ops as f64),
+        _ => None,
+    };
+    let phases = plan.phases.iter().filter(|phase| phase.plain_load().is_some() && !phase.cache.is_cold());
+    let both = phases.filter_map(|phase| Some((op_seconds(before, phase)?, op_seconds(after, phase)?)));
+    let (before, after) = both.fold((0.0, 0.0), |sums, pair| (sums.0 + pair.0, sums.1 + pair.1));
+    if after < before * SLOWS_MIN || before <= 0.0 {
+        return 0.0;
+    }
+    (1.0 - before / after) / (more - fewer) as f64
 }
 
 /// The short lengths of the pilot's own visit.
@@ -129,7 +169,9 @@ pub fn fitting_lengths(
     let cold_is_short = chosen.cold_ops < OPS_MIN;
     let beyond_seconds = (needed > seconds * BEYOND).then_some((needed, seconds));
     let gave = corpus_share.is_some() || rounds_cut.is_some() || cold_is_short || beyond_seconds.is_some();
-    let warning = Warning::Budget { corpus_share, rounds: rounds_cut, cold_is_short, beyond_seconds };
+    let slowest = slowest(plan, blobs, visits, chosen);
+    let warning =
+        Warning::Budget { corpus_share, rounds: rounds_cut, cold_is_short, beyond_seconds, slowest };
     (fixed, gave.then_some(warning))
 }
 
@@ -264,15 +306,42 @@ fn fixed_for(plan: &Plan, blobs: &[(u64, CorpusId)], choice: Choice) -> Fixed {
 
 /// What a round of all candidates would take.
 fn round_seconds(plan: &Plan, blobs: &[(u64, CorpusId)], visits: &[PilotVisit<'_>], choice: Choice) -> f64 {
+    visits_seconds(plan, blobs, visits, choice).map(|(_, seconds)| seconds).sum()
+}
+
+/// What each visit of a round would take, with its candidate.
+fn visits_seconds<'a>(
+    plan: &Plan,
+    blobs: &[(u64, CorpusId)],
+    visits: &'a [PilotVisit<'_>],
+    choice: Choice,
+) -> impl Iterator<Item = (&'a str, f64)> {
     let fixed = fixed_for(plan, &shares(blobs, choice.corpus_share), choice);
-    visits
-        .iter()
-        .map(|pilot| {
-            let (all, corpus_id) = blobs[pilot.corpus];
-            let growth = part_of(all, choice.corpus_share) as f64 / pilot.blobs.max(1) as f64;
-            visit_seconds(plan, &fixed, pilot, growth, corpus_id)
-        })
-        .sum()
+    visits.iter().map(move |pilot| {
+        let (all, corpus_id) = blobs[pilot.corpus];
+        let blobs = part_of(all, choice.corpus_share) as f64;
+        let growth = blobs / pilot.blobs.max(1) as f64;
+        let slower = 1.0 + pilot.slows_by * (blobs - pilot.blobs as f64).max(0.0);
+        let seconds = visit_seconds(plan, &fixed, pilot, growth, corpus_id) * slower;
+        (pilot.candidate.label.as_str(), seconds)
+    })
+}
+
+/// The candidate that takes more of a round than all others, where these could be compared without it; with its share.
+fn slowest(
+    plan: &Plan,
+    blobs: &[(u64, CorpusId)],
+    visits: &[PilotVisit<'_>],
+    choice: Choice,
+) -> Option<(String, f64)> {
+    let mut of_each = BTreeMap::<&str, f64>::new();
+    for (label, seconds) in visits_seconds(plan, blobs, visits, choice) {
+        *of_each.entry(label).or_default() += seconds;
+    }
+    let all: f64 = of_each.values().sum();
+    let (label, most) = of_each.iter().max_by(|one, other| one.1.total_cmp(other.1))?;
+    let share = most / all;
+    (of_each.len() > 2 && share > 0.5).then(|| ((*label).to_owned(), share))
 }
 
 /// What one visit would take. Whatever is not a phase, and whatever belongs to a phase beside its ops, is taken to grow
@@ -307,7 +376,6 @@ fn visit_seconds(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::visitor::Visit;
     use crate::plan::resolved;
 
     #[test]
@@ -344,6 +412,7 @@ mod tests {
             candidate: &plan.candidates[0],
             corpus: 0,
             blobs: 1000,
+            slows_by: 0.0,
             visit: visit_of(&plan, 1000, 1.0),
         }];
         let (fixed, why) = fitting_lengths(&plan, &blobs, &visits, 40.0);
@@ -377,7 +446,8 @@ mod tests {
         let plan = resolved("stores = ['files/flat']\nphases = ['fill']\nbudget = '1m'");
         let said = |seconds: f64| {
             let visit = visit_of(&plan, 1, seconds);
-            let visits = [PilotVisit { candidate: &plan.candidates[0], corpus: 0, blobs: 1, visit }];
+            let visits =
+                [PilotVisit { candidate: &plan.candidates[0], corpus: 0, blobs: 1, slows_by: 0.0, visit }];
             let (fixed, _) = fitting_lengths(&plan, &[(1, CorpusId::ONLY)], &visits, 60.0);
             foreseen(&plan, &[(1, CorpusId::ONLY)], &visits, &fixed)
         };
@@ -409,11 +479,51 @@ mod tests {
     }
 
     #[test]
+    fn who_takes_too_long_is_visited_with_few_blobs_that_tell_how_it_grows() {
+        let plan =
+            resolved("stores = ['files/flat', 'files/hashed', 'sqlite']\nphases = ['fill', 'read-warm']");
+        assert_eq!(few_blobs(&plan, 400), Some([8, 25]));
+        assert_eq!(few_blobs(&plan, 8), None);
+        assert_eq!([165, 60].map(|budget| patience(Duration::from_secs(budget)).as_secs_f64()), [16.5, 10.0]);
+        // Ops of 2 ms and one more for each four blobs.
+        let grown = |blobs: u64| visit_of(&plan, blobs, blobs as f64 * (0.002 + 0.00025 * blobs as f64));
+        let slows = slows_by(&plan, [(8, &grown(8)), (24, &grown(24))]);
+        let of_100 = 1.0 + slows * (100.0 - 24.0);
+        assert!((of_100 - (0.002 + 0.025) / (0.002 + 0.006)).abs() < 1e-9, "{of_100}");
+        // Ops that take the same, but for noise.
+        let same = slows_by(&plan, [(8, &visit_of(&plan, 8, 0.08)), (24, &visit_of(&plan, 24, 0.28))]);
+        assert_eq!(same, 0.0);
+
+        let visits: Vec<PilotVisit<'_>> = plan
+            .candidates
+            .iter()
+            .enumerate()
+            .map(|(index, candidate)| {
+                let (slow, visit) =
+                    (index == 1, if index == 1 { grown(24) } else { visit_of(&plan, 24, 0.024) });
+                PilotVisit {
+                    candidate,
+                    corpus: 0,
+                    blobs: 24,
+                    slows_by: if slow { slows } else { 0.0 },
+                    visit,
+                }
+            })
+            .collect();
+        let (_, why) = fitting_lengths(&plan, &[(400, CorpusId::ONLY)], &visits, 60.0);
+        let Some(Warning::Budget { corpus_share: Some(_), slowest: Some((store, share)), .. }) = why else {
+            panic!("{why:?}")
+        };
+        assert!(store == "files/hashed" && share > 0.5, "{store} {share}");
+    }
+
+    #[test]
     fn what_does_not_fit_shrinks_reads_first_then_the_corpus_then_the_rounds() {
         let plan = resolved("stores = ['files/flat']");
         let blobs = [(1000, CorpusId::ONLY)];
         let visit = visit_of(&plan, 1000, 1.0);
-        let visits = [PilotVisit { candidate: &plan.candidates[0], corpus: 0, blobs: 1000, visit }];
+        let visits =
+            [PilotVisit { candidate: &plan.candidates[0], corpus: 0, blobs: 1000, slows_by: 0.0, visit }];
         let fit = |seconds| fitting_lengths(&plan, &blobs, &visits, seconds);
         assert_eq!(fit(1e6).0.corpus_share, 1.0);
         let (half, why) = fit(40.0);

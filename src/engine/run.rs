@@ -331,29 +331,22 @@ impl Course<'_> {
             .iter()
             .map(|corpus| corpus.part(pilot::pilot_blobs(self.context.plan, corpus)))
             .collect();
-        let blobs: Vec<_> =
-            small.iter().map(Corpus::blobs).zip(self.blobs().into_iter().map(|(_, sweep)| sweep)).collect();
-        let lengths = pilot::pilot_lengths(plan, &blobs);
         let mut visits = Vec::new();
         let begin = machine::uptime();
         let of = plan.candidates.len() * small.len();
         for (corpus, small) in small.iter().enumerate() {
             for candidate in &plan.candidates {
                 observer.event(Event::Pilot { candidate: &candidate.label, index: visits.len() + 1, of });
-                let subject = Subject { candidate, corpus: small, corpus_id: blobs[corpus].1 };
-                let turn =
-                    Turn { round: 0, position: 1, idle, resident: false, own_memory: self.own_memory() };
-                let Some(visit) =
-                    visit(&self.context, &lengths, subject, turn, &LeftOut::new(), &mut |_| ())?
-                else {
+                let subject = Subject { candidate, corpus: small, corpus_id: plan.corpora[corpus].corpus_id };
+                let Some(visited) = self.pilot_visit(subject, corpus, idle, observer)? else {
                     return Ok(Fixed::default());
                 };
-                if small.blobs() == self.corpora[corpus].blobs() {
-                    let out = out_of_memory(plan, &subject, &visit).into_iter();
+                if visited.blobs == self.corpora[corpus].blobs() {
+                    let out = out_of_memory(plan, &subject, &visited.visit).into_iter();
                     let key = |phase| (candidate.label.clone(), subject.corpus_id, phase);
                     self.known_out.extend(out.map(|(phase, why)| (key(phase), why)));
                 }
-                visits.push(PilotVisit { candidate, corpus, blobs: small.blobs(), visit });
+                visits.push(visited);
             }
         }
         let probes = 0.3 + IDLE_SECONDS_A_ROUND;
@@ -371,6 +364,45 @@ impl Course<'_> {
         observer.event(Event::Note(&note));
         self.foresee(&visits, &fixed, observer);
         Ok(fixed)
+    }
+
+    /// Visits a candidate briefly: with few blobs where it takes too long of the budget with all that a pilot has. `None`: the run was
+    /// stopped.
+    fn pilot_visit<'a>(
+        &self,
+        subject: Subject<'a>,
+        corpus: usize,
+        idle: Idle,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<PilotVisit<'a>>> {
+        let (plan, Subject { candidate, corpus_id, .. }) = (self.context.plan, subject);
+        let of = |blobs: u64, patience: Option<Duration>| {
+            let part = subject.corpus.part(blobs);
+            let subject = Subject { corpus: &part, ..subject };
+            let lengths = pilot::pilot_lengths(plan, &[(blobs, corpus_id)]);
+            let own_memory = self.own_memory();
+            let turn = Turn { round: 0, position: 1, idle, resident: false, own_memory, patience };
+            visit(&self.context, &lengths, subject, turn, &LeftOut::new(), &mut |_| ())
+        };
+        let pilot_visit = |blobs, slows_by, visit| PilotVisit { candidate, corpus, blobs, slows_by, visit };
+        let all = subject.corpus.blobs();
+        let few = pilot::few_blobs(plan, all);
+        let patience = few.and(plan.budget).map(pilot::patience);
+        if let Some(visit) = of(all, patience)? {
+            return Ok(Some(pilot_visit(all, 0.0, visit)));
+        }
+        let (Some([fewest, few]), Some(patience), false) = (few, patience, self.stopped()) else {
+            return Ok(None);
+        };
+        observer.event(Event::Note(&format!(
+            "`{}` needs more than {} of the pilot for {all} blobs, and is tried with {few}",
+            candidate.label,
+            units::seconds(patience.as_secs_f64()),
+        )));
+        let Some(before) = of(fewest, None)? else { return Ok(None) };
+        let visit = of(few, None)?;
+        Ok(visit
+            .map(|visit| pilot_visit(few, pilot::slows_by(plan, [(fewest, &before), (few, &visit)]), visit)))
     }
 
     /// Refuses a budget in which a corpus of the size that was asked for has not even the fewest rounds.
@@ -415,7 +447,8 @@ impl Course<'_> {
         fixed.lengths.values_mut().for_each(|length| length.seconds = length.seconds.min(0.05));
         'corpora: for (corpus, planned) in self.corpora.iter().zip(&self.context.plan.corpora) {
             let subject = Subject { candidate: &candidate, corpus, corpus_id: planned.corpus_id };
-            let turn = Turn { round: 0, position: 1, idle, resident: false, own_memory: self.own_memory() };
+            let own_memory = self.own_memory();
+            let turn = Turn { round: 0, position: 1, idle, resident: false, own_memory, patience: None };
             let mut phases = Vec::new();
             for _ in 0..HARNESS_VISITS {
                 let Some(visit) = visit(&self.context, &fixed, subject, turn, &LeftOut::new(), &mut |_| ())?
@@ -581,8 +614,14 @@ impl Course<'_> {
                 }
                 self.announce(round, &subject, observer);
                 let resident = self.records.is_resident(&candidate.label, corpus_id);
-                let turn =
-                    Turn { round, position: place as u32 + 1, idle, resident, own_memory: self.own_memory() };
+                let turn = Turn {
+                    round,
+                    position: place as u32 + 1,
+                    idle,
+                    resident,
+                    own_memory: self.own_memory(),
+                    patience: None,
+                };
                 let left_out = self.left_out(&subject);
                 let mut tell = |phase: &str| observer.event(Event::Phase(phase));
                 let Some(visit) =

@@ -1,5 +1,7 @@
 //! Whether a store holds what it must: every blob is compared byte by byte, off every clock.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use anyhow::{Result, bail};
 
 use super::ops::State;
@@ -10,18 +12,22 @@ use crate::store::{Key, Session, Span, Store};
 const TOGETHER_BYTES: u64 = 1 << 20;
 
 /// Compares every blob with what it must be, deleted ones with nothing, and returns how many were compared. `together` is whether
-/// the store reads several at a time. Reads through a session of its own.
+/// the store reads several at a time. Reads through a session of its own, until it is stopped.
 pub fn verify(
     store: &dyn Store,
     together: bool,
     keys: &[Key],
     contents: &Contents,
     state: &State,
+    stop: &AtomicBool,
 ) -> Result<u64> {
     let mut check = Check { session: store.session()?, keys, contents, state, room: Vec::new() };
     let stride = if together { keys.len().div_ceil(COMPARED_SINGLY).max(1) } else { 1 };
     let (mut ids, mut bytes) = (Vec::new(), 0);
     for id in 0..keys.len() {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(id as u64);
+        }
         // Of an empty one nothing comes that could be told apart from one that is missing.
         if id % stride == 0 || state.len[id] == 0 {
             check.one(id)?;
@@ -197,10 +203,21 @@ mod tests {
     fn said(spoil: impl Fn(&Corpus, &mut Kept)) -> [String; 2] {
         let (corpus, state, mut kept) = filled();
         spoil(&corpus, &mut kept);
-        [false, true].map(|together| match verify(&kept, together, &corpus.keys, &corpus.contents, &state) {
-            Ok(blobs) => format!("{blobs} are right"),
-            Err(wrong) => wrong.to_string(),
+        let never = AtomicBool::new(false);
+        [false, true].map(|together| {
+            match verify(&kept, together, &corpus.keys, &corpus.contents, &state, &never) {
+                Ok(blobs) => format!("{blobs} are right"),
+                Err(wrong) => wrong.to_string(),
+            }
         })
+    }
+
+    #[test]
+    fn who_is_stopped_compares_no_more() {
+        let (corpus, state, kept) = filled();
+        let stopped = AtomicBool::new(true);
+        let compared = verify(&kept, true, &corpus.keys, &corpus.contents, &state, &stopped).unwrap();
+        assert_eq!(compared, 0);
     }
 
     #[test]

@@ -233,6 +233,9 @@ pub enum Warning {
         /// What the rounds will take, and what is left for them, where that is less: in seconds.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         beyond_seconds: Option<(f64, f64)>,
+        /// The candidate that takes most of a round's time, with its share of it from 0 to 1.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        slowest: Option<(String, f64)>,
     },
     /// The budget was spent before the rounds were made.
     BudgetSpent {

@@ -22,17 +22,17 @@ pub enum Mode {
 }
 
 /// What the stores of a run have in common, for as long as it lasts.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Common {
     /// A directory for what is made once and copied in each round, such as an initialised data directory.
     pub cache_dir: PathBuf,
-    servers: Mutex<BTreeMap<String, Arc<dyn Any + Send + Sync>>>,
+    servers: Arc<Mutex<BTreeMap<String, Arc<dyn Any + Send + Sync>>>>,
 }
 
 impl Common {
     /// Nothing yet, in a directory that need not be there.
     pub fn new(cache_dir: PathBuf) -> Common {
-        Common { cache_dir, servers: Mutex::default() }
+        Common { cache_dir, servers: Arc::default() }
     }
 
     /// The server of this name, started in a directory of its own when the first store asks for it.

@@ -42,6 +42,12 @@ pub fn hint(warning: &Warning) -> Option<String> {
         Warning::CorpusInMemory { memory_bytes, .. } => {
             return Some(format!("`--corpus-bytes {}`", bytes(2.0 * *memory_bytes as f64).replace(' ', "")));
         }
+        Warning::Budget { slowest: Some((store, share)), .. } => {
+            let share = percent(*share);
+            return Some(format!(
+                "a larger `--budget`, or `--stores` without `{store}`, which takes {share} of a round"
+            ));
+        }
         Warning::Budget { .. } | Warning::BudgetSpent { .. } => "a larger `--budget`",
         Warning::FewRounds { .. } => "`--rounds 5`",
         Warning::Incomplete { .. } => "`blobwise run --resume DIR`",
@@ -114,7 +120,7 @@ fn of_machine(warning: &Warning) -> Option<String> {
 
 fn of_run(warning: &Warning) -> Option<String> {
     let text = match warning {
-        Warning::Budget { corpus_share, rounds, cold_is_short, beyond_seconds } => {
+        Warning::Budget { corpus_share, rounds, cold_is_short, beyond_seconds, slowest: _ } => {
             of_budget(*corpus_share, rounds.as_ref(), *cold_is_short, *beyond_seconds)
         }
         Warning::OneForEachClient { clients, stores } => format!(

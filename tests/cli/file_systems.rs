@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use blobwise::host::control_group::why_no_device_limit;
+use blobwise::host::control_group::{why_no_device_limit, why_no_memory_group};
 use blobwise::host::disk::FileSystem;
 use blobwise::result::{RunResult, Status};
 use libtest_mimic::Trial;
@@ -18,13 +18,23 @@ pub fn trials() -> Vec<Trial> {
         let named = ["ext4", "xfs", "btrfs-raid1"].map(|name| FileSystem::named(name).unwrap());
         named.iter().find_map(FileSystem::lacks).map(|why| format!("{why:#}"))
     };
+    let lacks_limits = || lacks().or_else(|| why_no_device_limit().map(|why| format!("{why:#}")));
+    let lacks_memory = || lacks_limits().or_else(|| why_no_memory_group().map(|why| format!("{why:#}")));
     vec![
         needing("every candidate is on every file system that is asked for", lacks(), every_candidate),
         needing("images and loop devices go with a run that is killed", lacks(), killed),
         needing(
             "devices are limited, filled and counted each by itself, and free of it after a kill",
-            lacks().or_else(|| why_no_device_limit().map(|why| format!("{why:#}"))),
+            lacks_limits(),
             limited,
+        ),
+        needing("who is too slow for the pilot is tried with few blobs", lacks_limits(), || {
+            slow_in_pilot("")
+        }),
+        needing(
+            "who is too slow for the pilot in a process of its own is tried with few blobs",
+            lacks_memory(),
+            || slow_in_pilot("--memory 64MB"),
         ),
         needing("a file system that cannot be made is refused", lacks(), refused),
     ]
@@ -165,6 +175,23 @@ fn limited() -> Outcome {
         rules() == before
     });
     assert!(gone, "{:?}", rules());
+    Ok(())
+}
+
+/// A disk of 100 requests a second, and stores that wait for it at each put.
+fn slow_in_pilot(more: &str) -> Outcome {
+    let work = Work::new();
+    std::fs::create_dir(work.path("place")).unwrap();
+    let slow = "--on ext4 --device-limit 5MB/s,100iops --stores files/hashed --durability each-write";
+    let line =
+        format!("run --corpus fixed:1kB --phases fill --budget 60s --dir place --out out {slow} {more}");
+    let child = start(work.command(BLOBWISE).args(line.split_whitespace()));
+    let child = until(child, "needs more than 10 s of the pilot for 400 blobs, and is tried with 25", 1);
+    let child = until(child, "to begin with", 1);
+    send(&child, Signal::INT);
+    let said = wait(child).ended(130);
+    assert!(said.stdout.contains("the corpus was cut to"), "{}", said.stdout);
+    assert!(work.names("place").is_empty() && loops_below(&work.path("place")).is_empty());
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, Result};
 
@@ -144,7 +145,8 @@ impl Own {
         if !caps.contents {
             return Ok(0);
         }
-        verify(self.store()?, caps.get_many, &self.corpus.keys, &self.corpus.contents, &self.state)
+        let never = AtomicBool::new(false);
+        verify(self.store()?, caps.get_many, &self.corpus.keys, &self.corpus.contents, &self.state, &never)
     }
 
     /// Removes it; before that it is opened again and every blob compared, if that is wanted. Returns how many were.

@@ -132,17 +132,11 @@ fn attempt(
         };
         let outcome = group.enter().and_then(|()| {
             let run = Run {
-                plan: run.plan,
-                clock: run.clock,
-                device: run.device.clone(),
-                disks: run.disks,
-                drop_caches: run.drop_caches,
-                place: run.place.clone(),
                 common: Common::new(run.common.cache_dir.clone()),
-                apart: run.apart.clone(),
                 // A plan that limits memory is for one.
                 clients: None,
                 stop: stop.get(),
+                ..run.clone()
             };
             let mut tell = |phase: &str| said(&Said::Begins(phase.to_owned()));
             visit_here(&run, fixed, subject, turn, left_out, Some(&group), &mut tell)
@@ -155,7 +149,7 @@ fn attempt(
     };
     let child = Forked::begin(|| make(writer))?;
     let patience = |phase: &str| patience(run, fixed, subject, turn, phase);
-    let heard = listen(reader, run.stop, stop.get(), tell, &patience);
+    let heard = listen(reader, [run.stop, stop.get()], turn.patience, tell, &patience);
     if matches!(heard, Ok(Heard::NothingFor(_))) {
         child.end();
     }
@@ -196,11 +190,11 @@ enum Heard {
 }
 
 /// Hears what the process says until it has said its last, ended, or is in a phase for longer than there is patience for. Passes on
-/// that the run was stopped.
+/// that the run was stopped, and stops it where all phases take longer than they may.
 fn listen(
     reader: PipeReader,
-    stop: &AtomicBool,
-    stop_there: &AtomicBool,
+    [stop, stop_there]: [&AtomicBool; 2],
+    for_all: Option<Duration>,
     begins: &mut dyn FnMut(&str),
     patience: &dyn Fn(&str) -> Option<Duration>,
 ) -> Result<Heard> {
@@ -210,6 +204,7 @@ fn listen(
     // When the phase began, how long it may take, and how long the longest before it took.
     let (mut begun, mut most, mut longest): (Option<Duration>, Option<Duration>, _) =
         (None, None, Duration::ZERO);
+    let mut until = None;
     loop {
         if let (Some(begun), Some(most)) = (begun, most)
             && machine::uptime() > begun + most
@@ -218,7 +213,8 @@ fn listen(
         }
         if reader.buffer().is_empty() {
             let ready = poll(&mut [PollFd::new(reader.get_ref(), PollFlags::IN)], Some(&LOOK));
-            stop_there.fetch_or(stop.load(Ordering::Relaxed), Ordering::Relaxed);
+            let is_late = until.is_some_and(|until| machine::uptime() > until);
+            stop_there.fetch_or(is_late || stop.load(Ordering::Relaxed), Ordering::Relaxed);
             if matches!(ready, Ok(0) | Err(rustix::io::Errno::INTR)) {
                 continue;
             }
@@ -233,6 +229,7 @@ fn listen(
                 let now = machine::uptime();
                 longest = begun.map_or(longest, |begun| longest.max(now - begun));
                 begun = Some(now);
+                until = until.or(for_all.map(|patience| now + patience));
                 most = patience(&phase).map(|patience| patience.max(longest * STUCK_TIMES));
             }
             Ok(said) => last = Some(said),
@@ -257,7 +254,7 @@ mod tests {
             }
         });
         let stop = AtomicBool::new(false);
-        let heard = listen(reader, &stop, &stop, &mut |_| (), patience).unwrap();
+        let heard = listen(reader, [&stop, &stop], None, &mut |_| (), patience).unwrap();
         speaker.join().unwrap();
         heard
     }

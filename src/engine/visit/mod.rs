@@ -2,6 +2,7 @@
 
 mod apart;
 mod last;
+mod patience;
 mod possible;
 
 use std::collections::BTreeMap;
@@ -27,8 +28,8 @@ use possible::impossible;
 /// Others may write to the device all the time: no longer than this is waited for it after a visit.
 const QUIET_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Does a whole visit but for what is left out, and tells the phases that begin. `None`: it was stopped from outside, and what it
-/// measured is incomplete.
+/// Does a whole visit but for what is left out, and tells the phases that begin. `None`: it was stopped from outside, or took longer
+/// than it may, and what it measured is incomplete.
 pub fn visit(
     run: &Run,
     fixed: &Fixed,
@@ -38,10 +39,19 @@ pub fn visit(
     tell: &mut dyn FnMut(&str),
 ) -> Result<Option<Visit>> {
     if run.plan.limits_memory() {
-        apart::visit_apart(run, fixed, subject, turn, left_out, tell)
-    } else {
-        visit_here(run, fixed, subject, turn, left_out, None, tell)
+        return apart::visit_apart(run, fixed, subject, turn, left_out, tell);
     }
+    let Some(patience) = turn.patience else {
+        return visit_here(run, fixed, subject, turn, left_out, None, tell);
+    };
+    patience::within(patience, run.stop, |stop, begins| {
+        let mut tell = |phase: &str| {
+            begins();
+            tell(phase);
+        };
+        let run = Run { stop, ..run.clone() };
+        visit_here(&run, fixed, subject, turn, left_out, None, &mut tell)
+    })
 }
 
 /// The directory of a visit.

@@ -8,6 +8,7 @@ pub(super) mod phases;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,7 @@ use crate::result::{ClientRound, Fixed, Footprint, Found, Round, VerifiedFrom};
 use crate::store::{Adapter, Caps, Common, Durability, Facts, Key, Mode, Options, Setup, Store, content_key};
 
 /// What all visits of a run share.
+#[derive(Clone)]
 pub struct Run<'a> {
     /// The plan.
     pub plan: &'a Plan,
@@ -106,6 +108,8 @@ pub struct Turn {
     pub resident: bool,
     /// What the harness takes of the memory that is counted.
     pub own_memory: OwnMemory,
+    /// How long its phases may take together before it is stopped, if that is not left to them.
+    pub patience: Option<Duration>,
 }
 
 /// Phases that are not done, and why they are not possible.
@@ -158,6 +162,9 @@ pub struct PilotVisit<'a> {
     pub corpus: usize,
     /// Blobs it had.
     pub blobs: u64,
+    /// By what part of the time that an op took it takes longer for each blob more: nothing where it ended soon with as many blobs as
+    /// a pilot has.
+    pub slows_by: f64,
     /// What it took.
     pub visit: Visit,
 }
@@ -422,9 +429,15 @@ impl<'a> Visitor<'a> {
             return Ok(());
         }
         let corpus = self.subject.corpus;
-        let verified =
-            verify(self.store()?.0, self.caps().get_many, &corpus.keys, &corpus.contents, &self.state)
-                .map_err(|wrong| self.blame(wrong))?;
+        let verified = verify(
+            self.store()?.0,
+            self.caps().get_many,
+            &corpus.keys,
+            &corpus.contents,
+            &self.state,
+            self.run.stop,
+        )
+        .map_err(|wrong| self.blame(wrong))?;
         if let Some(desk) = &self.desk {
             verify_uploads(self.store()?.0, desk.uploads(), &corpus.contents, &self.state)
                 .map_err(|wrong| self.blame(wrong))?;

@@ -301,9 +301,15 @@ impl Visitor<'_> {
             .context("restoring the backup failed")?;
         meter.stop(&[]);
         let corpus = self.subject.corpus;
-        let verified =
-            verify(store.as_ref(), self.caps().get_many, &corpus.keys, &corpus.contents, &kept.state)
-                .context("the backup, restored, does not hold what was there")?;
+        let verified = verify(
+            store.as_ref(),
+            self.caps().get_many,
+            &corpus.keys,
+            &corpus.contents,
+            &kept.state,
+            run.stop,
+        )
+        .context("the backup, restored, does not hold what was there")?;
         self.visit.verified += verified;
         store.remove().context("removing what was restored failed")?;
         self.forget_backup()?;

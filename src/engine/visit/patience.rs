@@ -1,0 +1,69 @@
+//! What is done until it has taken too long.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::host::machine;
+
+/// How often it is looked whether it takes too long.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Does `work`, and sets the flag that it is given when the run is stopped, or when this time has passed since `work` first said that
+/// it begins: what comes before, such as the start of a server, is not counted.
+pub(super) fn within<T>(
+    patience: Duration,
+    stop: &AtomicBool,
+    work: impl FnOnce(&AtomicBool, &dyn Fn()) -> T,
+) -> T {
+    let (stop_there, begun, is_over) = (AtomicBool::new(false), OnceLock::new(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let is_late = begun.get().is_some_and(|begun| machine::uptime() > *begun + patience);
+                stop_there.fetch_or(is_late || stop.load(Ordering::Relaxed), Ordering::Relaxed);
+                std::thread::sleep(LOOK);
+            }
+        });
+        let begins = || {
+            begun.get_or_init(machine::uptime);
+        };
+        let _over = AtTheEnd(&is_over);
+        work(&stop_there, &begins)
+    })
+}
+
+/// Sets a flag when it goes, also where work panics: the thread that watches would be waited for without end.
+struct AtTheEnd<'a>(&'a AtomicBool);
+
+impl Drop for AtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether work was told to stop that begins after some time, or never, and lasts for half a second.
+    fn is_stopped(patience: Duration, stop: bool, begins: bool) -> bool {
+        within(patience, &AtomicBool::new(stop), |stop, begin| {
+            if begins {
+                begin();
+            }
+            std::thread::sleep(LOOK * 10);
+            stop.load(Ordering::Relaxed)
+        })
+    }
+
+    #[test]
+    fn what_takes_too_long_since_it_began_or_is_stopped_is_told() {
+        let (short, long) = (LOOK, Duration::from_secs(60));
+        assert!(is_stopped(short, false, true));
+        assert!(is_stopped(long, true, true));
+        assert!(is_stopped(long, true, false));
+        assert!(!is_stopped(long, false, true));
+        assert!(!is_stopped(short, false, false));
+    }
+}
