@@ -38,7 +38,8 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 pub use files::{Files, cannot_confine};
 pub use processes::{Process, held_below, servers_below};
 use processes::{
-    is_ready_within, is_stopped, kill_below, kill_session, process_cpu_ns, proportional_bytes, tree,
+    forgets_children, is_ready_within, is_stopped, kill_below, kill_session, process_cpu_ns,
+    proportional_bytes, tree,
 };
 pub use program::{Found, Program};
 use supervisor::HELD;
@@ -392,9 +393,14 @@ impl Server {
         }
     }
 
-    /// What the whole tree had the kernel read from and write to devices so far; `None` where the kernel does not say.
+    /// What the whole tree had the kernel read from and write to devices so far; `None` where the kernel does not say, or not of
+    /// processes that have ended.
     pub fn io(&self) -> Option<Io> {
-        let all = tree(self.supervisor.id() as i32).into_iter().map(|pid| pid.to_string());
+        let all = tree(self.supervisor.id() as i32);
+        if all.iter().any(|pid| forgets_children(*pid)) {
+            return None;
+        }
+        let all = all.into_iter().map(|pid| pid.to_string());
         // Who has ended meanwhile is counted by the process that waited for it.
         let running = all.filter(|pid| Path::new("/proc").join(pid).exists());
         running.map(|pid| process_io(&pid)).try_fold(Io::default(), |sum, io| Some(sum.plus(&io?)))
@@ -652,7 +658,29 @@ pub fn from_cache(
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Child, Command};
+    use std::time::Duration;
+
     use super::last_words;
+    use super::processes::forgets_children;
+
+    #[test]
+    fn who_ignores_the_end_of_its_children_is_known() {
+        let started = |arguments: &[&str]| Command::new("env").args(arguments).spawn().unwrap();
+        let end = |mut child: Child| {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        };
+        let (forgets, waits) = (started(&["--ignore-signal=CHLD", "sleep", "60"]), started(&["sleep", "60"]));
+        let is_seen = (0..200).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            forgets_children(forgets.id() as i32)
+        });
+        let other = forgets_children(waits.id() as i32);
+        end(forgets);
+        end(waits);
+        assert!(is_seen && !other);
+    }
 
     #[test]
     fn an_error_before_a_page_of_advice_is_told() {

@@ -158,6 +158,14 @@ fn kill_all(find: impl Fn() -> Vec<Stat>) {
     }
 }
 
+/// Whether a process ignores the end of its children: the kernel takes them away, and what they had it move is counted by nobody.
+pub fn forgets_children(pid: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default();
+    u64::from_str_radix(ignored.trim(), 16)
+        .is_ok_and(|signals| signals & (1 << (Signal::CHILD.as_raw() - 1)) != 0)
+}
+
 /// Processor time of a process: its threads from schedstat, its ended children from the 10 ms ticks of stat.
 pub fn process_cpu_ns(pid: i32) -> Option<u64> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;

@@ -175,7 +175,7 @@ impl<'c> Tree<'c> {
             verdict: ClaimVerdict::NotTestable,
             magnitude: None,
             note: None,
-            in_place: text.in_place.clone(),
+            in_place: text.in_place.as_ref().map(|by| by.words.clone()),
             parts,
         };
         let mut notes = Vec::new();

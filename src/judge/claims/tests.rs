@@ -6,7 +6,7 @@ use super::judge;
 use crate::judge::fixture::{ROUNDS, around, cell, result};
 use crate::judge::{cells, histogram};
 use crate::plan::{ClaimText, PlanText, SHIPPED, Target};
-use crate::result::{Claim, ClaimVerdict, Magnitude, RunResult};
+use crate::result::{Claim, ClaimVerdict, Magnitude, RoundMemory, RunResult};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, StandardNormal};
@@ -74,7 +74,17 @@ fn a_successor_has_verdicts_of_its_own_and_none_on_the_document() {
         statement = 's'
         phase = 'read'
         candidates = ['b', 'c']
-        expect = {high = 1.0}";
+        expect = {high = 1.0}
+        [[claim]]
+        id = 'X-4'
+        statement = 's'
+        phase = 'read'
+        order = ['b', 'gone', 'c']
+        [[claim]]
+        id = 'X-5'
+        statement = 's'
+        phase = 'read'
+        order = ['gone', 'b', 'c']";
     let cells = vec![
         cell("new", "read", &around(2.0, 0), json!({})),
         cell("b", "read", &around(1.0, 1), json!({})),
@@ -95,15 +105,63 @@ fn a_successor_has_verdicts_of_its_own_and_none_on_the_document() {
             ("X-2", NotTestable, false),
             ("X-2 by new", Confirmed, true),
             ("X-3", Confirmed, false),
+            ("X-4", NotTestable, false),
+            ("X-4 by new", Confirmed, true),
+            ("X-5", NotTestable, false),
+            ("X-5 by new", Refuted, true),
         ]
     );
     assert_eq!(result.claims[1].candidates, ["new", "b"]);
+    let steps = |at: usize| -> Vec<bool> {
+        result.claims[at].parts.iter().map(|part| part.in_place.is_some()).collect()
+    };
+    assert_eq!(
+        (steps(6), steps(8)),
+        (vec![true, true], vec![true, false]),
+        "steps of an order are marked, too"
+    );
     let said = super::in_a_hurry(&result).unwrap();
     assert!(
-        said.contains("1 confirmed on this machine (X-3); 2 not testable in this run (X-1, X-2)."),
+        said.contains("1 confirmed on this machine (X-3); 4 not testable in this run (X-1, X-2, X-4, X-5)."),
         "{said}"
     );
-    assert!(said.contains("With new in place of gone: 2 confirmed on this machine (X-1, X-2)."), "{said}");
+    assert!(
+        said.contains(
+            "With new in place of gone: 3 confirmed on this machine (X-1, X-2, X-4); 1 refuted (X-5)."
+        ),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_fill_that_had_all_memory_is_not_held_against_what_the_plan_limits() {
+    let said = |memory: &str, limits: [Option<u64>; 2]| {
+        let plan = format!(
+            "{memory}
+            [[claim]]
+            id = 'X'
+            statement = 's'
+            candidates = [{{candidate = 'a', phase = 'write'}}, {{candidate = 'a', phase = 'fill'}}]
+            expect = {{high = 0.8}}"
+        );
+        let cells = vec![
+            cell("a", "write", &around(1.0, 0), json!({})),
+            cell("a", "fill", &around(2.0, 1), json!({})),
+        ];
+        let mut result = result(&plan, cells, vec![]);
+        for (cell, limit_bytes) in result.results.iter_mut().zip(limits) {
+            let memory = RoundMemory { limit_bytes, ..RoundMemory::default() };
+            cell.rounds.iter_mut().for_each(|round| round.memory = Some(memory));
+        }
+        let claim = judge(&result).remove(0);
+        (claim.verdict, claim.note.unwrap_or_default())
+    };
+    let (verdict, note) = said("memory = '1GB'", [Some(1), None]);
+    assert_eq!(verdict, ClaimVerdict::NotTestable);
+    assert_eq!(note, "`fill` had all of the machine's memory, and `write` had the plan's.");
+    assert_eq!(said("memory = '1GB'", [Some(1), Some(1)]).0, ClaimVerdict::Confirmed);
+    // A phase that alone has a limit is meant to be another.
+    assert_eq!(said("", [Some(1), None]).0, ClaimVerdict::Confirmed);
 }
 
 #[test]

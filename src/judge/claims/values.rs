@@ -90,10 +90,14 @@ pub(super) fn parts(result: &RunResult, target: &Target) -> Vec<Target> {
 pub(super) fn comparable(result: &RunResult, targets: &[Target]) -> Result<(), String> {
     for pair in targets.windows(2) {
         let timed = pair.iter().all(|target| is_of_time(target.metric.unwrap_or_default()));
-        if !timed || pair[0].candidate == pair[1].candidate {
+        if !timed {
             continue;
         }
         let (one, other) = (cells(result, &pair[0])?, cells(result, &pair[1])?);
+        limited_alike(result, [&one, &other])?;
+        if pair[0].candidate == pair[1].candidate {
+            continue;
+        }
         // What was not measured belongs nowhere, and has a reason of its own.
         let is_measured = |cell: &Cell| !cell.rounds.is_empty();
         let both = one.iter().zip(&other).filter(|(one, other)| is_measured(one) && is_measured(other));
@@ -110,6 +114,24 @@ pub(super) fn comparable(result: &RunResult, targets: &[Target]) -> Result<(), S
         }
     }
     Ok(())
+}
+
+/// Refuses times of which one had all of the machine's memory and one had not, where the plan limits it: a fill has no limit, and is no
+/// first time of what later phases do. A phase that has a limit of its own is meant to be held against those without.
+fn limited_alike(result: &RunResult, [one, other]: [&[&Cell]; 2]) -> Result<(), String> {
+    let unlimited = |cells: &[&Cell]| {
+        let rounds = cells.iter().flat_map(|cell| &cell.rounds);
+        let limits = rounds.filter_map(|round| round.memory.as_ref());
+        limits.map(|memory| memory.limit_bytes.is_none()).collect::<BTreeSet<bool>>()
+    };
+    let (one_is, other_is) = (unlimited(one), unlimited(other));
+    let are_both_known = !one_is.is_empty() && !other_is.is_empty();
+    if result.plan.memory.is_none() || !are_both_known || one_is == other_is {
+        return Ok(());
+    }
+    let phase = |cells: &[&Cell]| cells.first().map_or(String::new(), |cell| cell.phase.clone());
+    let (free, held) = if one_is.contains(&true) { (one, other) } else { (other, one) };
+    Err(format!("`{}` had all of the machine's memory, and `{}` had the plan's.", phase(free), phase(held)))
 }
 
 pub(super) fn is_of_time(metric: Metric) -> bool {

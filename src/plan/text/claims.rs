@@ -68,7 +68,7 @@ pub struct ClaimText {
     pub note: Option<String>,
     /// Of what it is said, where that is not what the document measured: a plan writes a `[[successor]]` for that.
     #[serde(skip)]
-    pub in_place: Option<String>,
+    pub in_place: Option<Successor>,
 }
 
 /// What is measured of a candidate in a phase, round by round.
@@ -236,6 +236,15 @@ impl Operand {
         is_about.then_some(Operand::Full(target))
     }
 
+    /// Whether it is measured of this candidate, or of steps that are put before or behind.
+    fn is_about(&self, candidate: &str) -> bool {
+        let target = self.target();
+        [Some(&target.candidate), target.after.as_ref(), target.before.as_ref()]
+            .into_iter()
+            .flatten()
+            .any(|own| own == candidate)
+    }
+
     /// The candidate's label.
     pub fn candidate(&self) -> &str {
         match self {
@@ -279,7 +288,7 @@ impl ClaimText {
         let is_other = said != *self;
         is_other.then(|| ClaimText {
             id: if said.id.is_empty() { said.id } else { format!("{} by {}", said.id, successor.candidate) },
-            in_place: Some(successor.words.clone()),
+            in_place: Some(successor.clone()),
             ..said
         })
     }
@@ -287,7 +296,10 @@ impl ClaimText {
     /// The sub-claims of a claim with what they take over from it; none where it has candidates of its own.
     pub fn parts(&self) -> Vec<ClaimText> {
         let listed = self.all_of.iter().chain(&self.any_of).cloned();
+        let is_about =
+            |pair: &[Operand], by: &Successor| pair.iter().any(|operand| operand.is_about(&by.candidate));
         let ordered = self.order.windows(2).enumerate().map(|(step, pair)| ClaimText {
+            in_place: self.in_place.clone().filter(|by| is_about(pair, by)),
             candidates: vec![pair[1].clone(), pair[0].clone()],
             expect: Some(Expect { low: Some(1.0), ..Expect::default() }),
             published: self.published_steps.get(step).copied(),
