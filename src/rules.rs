@@ -208,7 +208,7 @@ pub const COLD_PASSES_SERVERS: u32 = 2; // passes
 /// Blobs from which on these passes have ops enough for a rank.
 pub const COLD_BLOBS_SERVERS: u64 = 5_000; // blobs
 
-/// The share of a budget that the phases of one visit of the pilot may take: who needs more is visited with fewer blobs.
+/// The share of a budget that the pilot may take for the phases of one candidate: who needs more is tried with fewer blobs.
 pub const PILOT_SHARE_MAX: f64 = 0.1; // share
 
 /// A phase with little memory is given this long in any case before it is said not to end.
