@@ -74,8 +74,7 @@ fn a_successor_has_verdicts_of_its_own_and_none_on_the_document() {
         statement = 's'
         phase = 'read'
         candidates = ['b', 'c']
-        expect = {high = 1.0}
-        ";
+        expect = {high = 1.0}";
     let cells = vec![
         cell("new", "read", &around(2.0, 0), json!({})),
         cell("b", "read", &around(1.0, 1), json!({})),
@@ -99,20 +98,45 @@ fn a_successor_has_verdicts_of_its_own_and_none_on_the_document() {
         ]
     );
     assert_eq!(result.claims[1].candidates, ["new", "b"]);
-    let steps = |at: usize| -> Vec<bool> {
-        result.claims[at].parts.iter().map(|part| part.in_place.is_some()).collect()
-    };
-    assert_eq!(
-        (steps(6), steps(8)),
-        (vec![true, true], vec![true, false]),
-        "steps of an order are marked, too"
-    );
     let said = super::in_a_hurry(&result).unwrap();
     assert!(
         said.contains("1 confirmed on this machine (X-3); 2 not testable in this run (X-1, X-2)."),
         "{said}"
     );
     assert!(said.contains("With new in place of gone: 2 confirmed on this machine (X-1, X-2)."), "{said}");
+}
+
+#[test]
+fn a_step_of_an_order_is_a_successors_where_it_is_about_it() {
+    let plan = "
+        [[successor]]
+        of = 'gone'
+        candidate = 'new'
+        words = 'new in place of gone'
+        [[claim]]
+        id = 'X-1'
+        statement = 's'
+        phase = 'read'
+        order = ['b', 'gone', 'c']
+        [[claim]]
+        id = 'X-2'
+        statement = 's'
+        phase = 'read'
+        order = ['gone', 'b', 'c']";
+    let cells = vec![
+        cell("new", "read", &around(2.0, 0), json!({})),
+        cell("b", "read", &around(1.0, 1), json!({})),
+        cell("c", "read", &around(3.0, 2), json!({})),
+    ];
+    let claims = judge(&result(plan, cells, vec![]));
+    let found = |id: &str| {
+        let claim = claims.iter().find(|claim| claim.id == id).unwrap();
+        let of_steps: Vec<bool> = claim.parts.iter().map(|part| part.in_place.is_some()).collect();
+        (claim.verdict, of_steps)
+    };
+    assert_eq!(found("X-1 by new"), (ClaimVerdict::Confirmed, vec![true, true]));
+    assert_eq!(found("X-2 by new"), (ClaimVerdict::Refuted, vec![true, false]));
+    assert_eq!(found("X-1"), (ClaimVerdict::NotTestable, vec![false, false]));
 }
 
 #[test]
