@@ -665,6 +665,7 @@ mod tests {
     use super::processes::forgets_children;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "they end with the test, and no supervisor is between")]
     fn who_ignores_the_end_of_its_children_is_known() {
         let started = |arguments: &[&str]| Command::new("env").args(arguments).spawn().unwrap();
         let end = |mut child: Child| {
