@@ -387,7 +387,9 @@ impl Course<'_> {
         let pilot_visit = |blobs, slows_by, visit| PilotVisit { candidate, corpus, blobs, slows_by, visit };
         let all = subject.corpus.blobs();
         let few = pilot::few_blobs(plan, all);
-        let patience = few.and(plan.budget).map(pilot::patience);
+        // Several clients do a phase together: one of them does not leave it by itself.
+        let is_alone = self.context.clients.is_none();
+        let patience = few.and(plan.budget).map(pilot::patience).filter(|_| is_alone);
         if let Some(visit) = of(all, patience)? {
             return Ok(Some(pilot_visit(all, 0.0, visit)));
         }

@@ -72,6 +72,7 @@ fn warnings() -> Vec<Value> {
         json!({"kind": "budget", "corpus_share": 0.5, "cold_is_short": true, "beyond_seconds": [90.0, 60.0],
                "rounds": {"wanted": 5, "made": 2, "wanted_seconds": 300.0, "size_stands": true}}),
         json!({"kind": "budget", "cold_is_short": true}),
+        json!({"kind": "budget", "corpus_share": 0.24, "slowest": ["c", 0.74]}),
         json!({"kind": "budget-spent", "rounds": 3}),
         json!({"kind": "other-version", "store": "a", "change": "1 to 2"}),
         json!({"kind": "weaker", "store": "a", "why": "it flushes one of two copies."}),

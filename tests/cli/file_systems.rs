@@ -1,6 +1,7 @@
 //! File systems that are made for a run: candidates on them, and nothing of them left, however the run ends.
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use blobwise::host::control_group::{why_no_device_limit, why_no_memory_group};
@@ -122,6 +123,9 @@ fn killed() -> Outcome {
     Ok(())
 }
 
+/// Held by trials that limit devices: one of them counts all the machine's rules.
+static RULES: Mutex<()> = Mutex::new(());
+
 /// Rules that are left for devices.
 fn rules() -> Vec<String> {
     let file = |name: &str| format!("/sys/fs/cgroup/blkio/blkio.throttle.{name}_device");
@@ -133,6 +137,7 @@ fn rules() -> Vec<String> {
 fn limited() -> Outcome {
     const LIMIT: u64 = 20_000_000;
     const BLOB: u64 = 8_000_000;
+    let _alone = RULES.lock().unwrap_or_else(PoisonError::into_inner);
     let work = Work::new();
     std::fs::create_dir(work.path("place")).unwrap();
     let more = "--corpus fixed:8MB --content random --phases fill --stores files/flat --device-limit 20000000/s --fill 20%";
@@ -180,6 +185,7 @@ fn limited() -> Outcome {
 
 /// A disk of 100 requests a second, and stores that wait for it at each put.
 fn slow_in_pilot(more: &str) -> Outcome {
+    let _alone = RULES.lock().unwrap_or_else(PoisonError::into_inner);
     let work = Work::new();
     std::fs::create_dir(work.path("place")).unwrap();
     let slow = "--on ext4 --device-limit 5MB/s,100iops --stores files/hashed --durability each-write";
