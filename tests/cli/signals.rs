@@ -81,9 +81,9 @@ pub fn until(mut child: Child, line: &str, nth: usize) -> Child {
     let mut said = BufReader::new(child.stderr.take().unwrap());
     let (mut text, mut seen) = (String::new(), 0);
     while seen < nth {
-        text.clear();
-        assert!(said.read_line(&mut text).unwrap() > 0, "it ended before `{line}`");
-        seen += usize::from(text.trim_end().ends_with(line));
+        let begin = text.len();
+        assert!(said.read_line(&mut text).unwrap() > 0, "it ended before `{line}`:\n{text}");
+        seen += usize::from(text[begin..].trim_end().ends_with(line));
     }
     // Nobody reads on; the pipe holds the few lines that follow.
     child.stderr = Some(said.into_inner());
