@@ -42,11 +42,8 @@ pub fn hint(warning: &Warning) -> Option<String> {
         Warning::CorpusInMemory { memory_bytes, .. } => {
             return Some(format!("`--corpus-bytes {}`", bytes(2.0 * *memory_bytes as f64).replace(' ', "")));
         }
-        Warning::Budget { slowest: Some((store, share)), .. } => {
-            let share = percent(*share);
-            return Some(format!(
-                "a larger `--budget`, or `--stores` without `{store}`, which takes {share} of a round"
-            ));
+        Warning::Budget { slowest: Some((store, _)), .. } => {
+            return Some(format!("a larger `--budget`, or `--stores` without `{store}`"));
         }
         Warning::Budget { .. } | Warning::BudgetSpent { .. } => "a larger `--budget`",
         Warning::FewRounds { .. } => "`--rounds 5`",
@@ -120,8 +117,12 @@ fn of_machine(warning: &Warning) -> Option<String> {
 
 fn of_run(warning: &Warning) -> Option<String> {
     let text = match warning {
-        Warning::Budget { corpus_share, rounds, cold_is_short, beyond_seconds, slowest: _ } => {
-            of_budget(*corpus_share, rounds.as_ref(), *cold_is_short, *beyond_seconds)
+        Warning::Budget { corpus_share, rounds, cold_is_short, beyond_seconds, slowest } => {
+            let gave = of_budget(*corpus_share, rounds.as_ref(), *cold_is_short, *beyond_seconds);
+            match slowest {
+                Some((store, share)) => format!("{gave} `{store}` takes {} of a round.", percent(*share)),
+                None => gave,
+            }
         }
         Warning::OneForEachClient { clients, stores } => format!(
             "Each of {clients} clients had a store of its own with all blobs, and their rates are added up: {}. It says nothing of one \
