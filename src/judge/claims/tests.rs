@@ -46,14 +46,18 @@ fn a_side_is_confirmed_refuted_or_neither() {
     assert_eq!(verdict(between, 1.25), CannotTellApart);
 }
 
+/// A run of a plan with these claims, in which `new` is measured in place of `gone`, and is slower than `b` and faster than `c`.
+fn with_successor(claims: &str) -> RunResult {
+    let successor = "[[successor]]\nof = 'gone'\ncandidate = 'new'\nwords = 'new in place of gone'\n";
+    let cells = [("b", 1.0), ("new", 2.0), ("c", 3.0)].into_iter().enumerate();
+    let cells = cells.map(|(salt, (store, seconds))| cell(store, "read", &around(seconds, salt), json!({})));
+    result(&format!("{successor}{claims}"), cells.collect(), vec![])
+}
+
 #[test]
 fn a_successor_has_verdicts_of_its_own_and_none_on_the_document() {
     use ClaimVerdict::*;
-    let plan = "
-        [[successor]]
-        of = 'gone'
-        candidate = 'new'
-        words = 'new in place of gone'
+    let claims = "
         [[claim]]
         id = 'X-1'
         statement = 's'
@@ -75,12 +79,7 @@ fn a_successor_has_verdicts_of_its_own_and_none_on_the_document() {
         phase = 'read'
         candidates = ['b', 'c']
         expect = {high = 1.0}";
-    let cells = vec![
-        cell("new", "read", &around(2.0, 0), json!({})),
-        cell("b", "read", &around(1.0, 1), json!({})),
-        cell("c", "read", &around(3.0, 2), json!({})),
-    ];
-    let mut result = result(plan, cells, vec![]);
+    let mut result = with_successor(claims);
     result.claims = judge(&result);
     let found: Vec<(&str, ClaimVerdict, bool)> = result
         .claims
@@ -108,11 +107,7 @@ fn a_successor_has_verdicts_of_its_own_and_none_on_the_document() {
 
 #[test]
 fn a_step_of_an_order_is_a_successors_where_it_is_about_it() {
-    let plan = "
-        [[successor]]
-        of = 'gone'
-        candidate = 'new'
-        words = 'new in place of gone'
+    let claims = "
         [[claim]]
         id = 'X-1'
         statement = 's'
@@ -123,12 +118,7 @@ fn a_step_of_an_order_is_a_successors_where_it_is_about_it() {
         statement = 's'
         phase = 'read'
         order = ['gone', 'b', 'c']";
-    let cells = vec![
-        cell("new", "read", &around(2.0, 0), json!({})),
-        cell("b", "read", &around(1.0, 1), json!({})),
-        cell("c", "read", &around(3.0, 2), json!({})),
-    ];
-    let claims = judge(&result(plan, cells, vec![]));
+    let claims = judge(&with_successor(claims));
     let found = |id: &str| {
         let claim = claims.iter().find(|claim| claim.id == id).unwrap();
         let of_steps: Vec<bool> = claim.parts.iter().map(|part| part.in_place.is_some()).collect();
