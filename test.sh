@@ -203,14 +203,15 @@ POM
 
 install_deny() {
     command -v cargo-deny >/dev/null && return 0
-    say "Building cargo-deny"
+    [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 && "${BLOBWISE_INSTALL:-}" != never ]] || return 0
     cargo install --quiet --locked --debug cargo-deny || echo "cargo-deny could not be installed" >&2
 }
 
+# What is built of source takes minutes, and no build keeps two processors busy to its end: it is had beside the tests' own.
 if [[ "${BLOBWISE_INSTALL:-}" != never ]]; then
     command -v apt-get >/dev/null && install_packages
-    fetch_all
-    [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]] && install_deny
+    fetch_all &
+    fetching=$!
 fi
 
 # ---- what is tried -------------------------------------------------------------------------------------------------
@@ -244,6 +245,7 @@ try() {
 
 # What looks at the source has a directory of its own to build in: cargo lets one build at a time into each.
 lints() {
+    install_deny
     export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/lints"
     cargo clippy --quiet --locked $features --all-targets -- -D warnings
     [[ -z "$features" ]] || cargo check --quiet --locked
@@ -254,7 +256,7 @@ lints() {
         return 1
     fi
 }
-export -f try lints
+export -f try install_deny lints
 
 # Tests flush thousands of times, and many disks take milliseconds for each: root's write to a disk in a file that passes no flushes on.
 # What they look at is which flushes a program asks for; power cuts have a disk of their own. The mount is that of the tests alone
@@ -278,7 +280,8 @@ failures() {
         sed -n '/^failures:$/,/^test result/p; /\.\.\. FAILED (/,+25p; /panicked at/,+3p; /^error/,+12p; /^warning/,+12p' "$logs"/* |
             tail -n 300 >&2
     fi
-    kill "${lints:-}" 2>/dev/null || true
+    # A program in the background does not hear that somebody ends this one.
+    for job in ${fetching:-} ${lints:-}; do kill "$job" $(pgrep --parent "$job") 2>/dev/null || true; done
     rm -rf "$logs"
     exit "$status"
 }
@@ -290,6 +293,7 @@ cargo fmt --check
 say "Building"
 # shellcheck disable=SC2086
 cargo test --quiet --locked $features --no-run
+wait ${fetching:-}
 
 # Where an idle processor takes long to wake, servers answer several times more slowly. While this is open (as root), none sleeps.
 { exec {awake}>/dev/cpu_dma_latency && printf '\0\0\0\0' >&"$awake"; } 2>/dev/null || true

@@ -3,6 +3,8 @@
 
 mod terminal;
 
+use std::collections::HashSet;
+
 use maud::{Markup, html};
 
 use super::html::table::{Entry, Table, named, shown};
@@ -11,7 +13,7 @@ use super::markdown::Page;
 use super::section::{Section, new};
 use super::view::money::a_month_of;
 use super::view::{memory, warned, words};
-use crate::judge::answer::with_reasons;
+use crate::judge::answer::{grouped, with_reasons};
 use crate::judge::cells;
 use crate::judge::ranking::{self, League};
 use crate::result::{
@@ -77,7 +79,8 @@ fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<Row<'r>> {
         let times: Vec<_> =
             advice.situations.iter().map(|situation| time_in(result, situation, candidate)).collect();
         let taken = result.footprints.iter().find(|footprint| footprint.store == store);
-        let absent = times.iter().all(Option::is_none).then(|| words::status(candidate.status));
+        let is_absent = candidate.status != Status::Measured && times.iter().all(Option::is_none);
+        let absent = is_absent.then(|| words::status(candidate.status));
         Row {
             store,
             league: League::of(candidate.kind),
@@ -151,8 +154,8 @@ fn signs(rows: &[Row<'_>]) -> String {
 /// What is said below the table.
 fn sentences(result: &RunResult, advice: &Advice) -> Vec<String> {
     let mut all: Vec<String> = needed(advice).into_iter().collect();
-    all.extend(advice.situations.iter().map(|situation| of_situation(result, advice, situation)));
     all.extend(one_place(result, advice));
+    all.extend(advice.situations.iter().map(|situation| of_situation(result, advice, situation)));
     all.extend(promises(result, advice));
     all.extend(servers(result, advice));
     all.extend(without_time(result, advice));
@@ -216,7 +219,7 @@ fn either(stores: &[String]) -> String {
 }
 
 fn one_place(result: &RunResult, advice: &Advice) -> Option<String> {
-    /// Below half a per cent, nothing is printed.
+    /// What is less is printed as less than this.
     const SAME: f64 = 0.005;
     let title = |phase: &str| {
         let found = advice.situations.iter().find(|situation| situation.phase == phase);
@@ -229,54 +232,42 @@ fn one_place(result: &RunResult, advice: &Advice) -> Option<String> {
         return Some("One place for all of it: no candidate can be compared in every column.".to_owned());
     };
     let percent = |percent: f64| format!("{} %", units::count(percent));
+    let slower = |worst: &WorstCase| match worst.slower {
+        little if little < SAME => format!("less than {}", percent(100.0 * SAME)),
+        share => percent((100.0 * share).round()),
+    };
     let at_most = |worst: &WorstCase| match worst.slower_at_most {
         bound if bound > HARDLY_BOUNDED => "hardly bounded".to_owned(),
         bound => format!("below {}", percent((100.0 * bound).ceil())),
     };
-    let shares = |worst: &WorstCase| (percent((100.0 * worst.slower).round()), at_most(worst));
-    let request = units::nanoseconds(advice.request_ns);
-    let (slower, at_most) = shares(first);
-    let column = title(&first.phase);
-    let mut sentence = match first.slower < SAME {
-        true => format!(
-            "One place for all of it: {}, the fastest in every column or as good as that.",
-            priced(result, &first.store)
-        ),
-        false => format!(
-            "One place for all of it: {}. At worst (column `{column}`) a request of {request} with one op in it takes {slower} longer than with the fastest ({at_most} with 95 % confidence).",
-            priced(result, &first.store)
-        ),
-    };
+    let mut sentence = format!(
+        "One place for all of it: {}. At worst (column `{}`) a request of {} with one op in it takes {} longer than with the fastest ({} with 95 % confidence).",
+        priced(result, &first.store),
+        title(&first.phase),
+        units::nanoseconds(advice.request_ns),
+        slower(first),
+        at_most(first)
+    );
     if let Some(next) = advice.one_place.get(1) {
-        let (slower, at_most) = shares(next);
-        let column = title(&next.phase);
-        let store = priced(result, &next.store);
-        sentence += &match first.slower < SAME {
-            true => format!(
-                " Next is {store}: a request of {request} with one op in it takes at worst {slower} longer (`{column}`, {at_most} with 95 % confidence)."
-            ),
-            false => format!(" Next is {store}: {slower} (`{column}`, {at_most})."),
-        };
+        let (store, column) = (priced(result, &next.store), title(&next.phase));
+        sentence += &format!(" Next is {store}: {} (`{column}`, {}).", slower(next), at_most(next));
     }
     Some(sentence)
 }
 
 /// What candidates promise of a power cut, of the writes that they were asked for.
 fn promises(result: &RunResult, advice: &Advice) -> Option<String> {
-    let mut promises: Vec<(Loss, Vec<String>)> = Vec::new();
     let is_shown = |cell: &&Cell| {
         let is_of =
             |situation: &Situation| situation.phase == cell.phase && situation.of(&cell.store).is_some();
         cells::writes(cell) && advice.situations.iter().any(is_of)
     };
-    for cell in result.results.iter().filter(is_shown) {
-        let Some(loss) = cell.loss.map(|loss| loss.after_power_cut) else { continue };
-        let store = format!("`{}`", cell.store);
-        match promises.iter_mut().find(|(known, _)| *known == loss) {
-            Some((_, stores)) if stores.contains(&store) => {}
-            Some((_, stores)) => stores.push(store),
-            None => promises.push((loss, vec![store])),
-        }
+    let of_cell = |cell: &Cell| Some((cell.loss?.after_power_cut, format!("`{}`", cell.store)));
+    let mut promises = grouped(result.results.iter().filter(is_shown).filter_map(of_cell));
+    // A candidate has a cell for each phase that writes.
+    for (_, stores) in &mut promises {
+        let mut known = HashSet::new();
+        stores.retain(|store| known.insert(store.clone()));
     }
     let said = match promises.as_slice() {
         [] => return None,
@@ -300,22 +291,26 @@ fn servers(result: &RunResult, advice: &Advice) -> Option<String> {
     (!servers.is_empty()).then(|| format!("Servers, which somebody has to run: {}.", servers.join(", ")))
 }
 
-/// What candidates that are there could not do, and why.
+/// What candidates that are there could not do, and why. What has the same reason stands together.
 fn without_time(result: &RunResult, advice: &Advice) -> Option<String> {
-    let is_there = |store: &str| {
-        let is_unfit = advice.unfit.iter().any(|unfit| unfit.store == store);
-        let is_of = |of: &CandidateResult| of.store == store && of.status == Status::Measured;
-        !is_unfit && result.candidates.iter().any(is_of)
+    let is_asked = |candidate: &&CandidateResult| {
+        let is_unfit = advice.unfit.iter().any(|unfit| unfit.store == candidate.store);
+        candidate.status == Status::Measured && !candidate.is_baseline() && !is_unfit
     };
-    let of_column = |situation: &Situation| {
-        let (phase, short) = (situation.phase.clone(), situation.short.clone());
-        let is_meant = move |cell: &&Cell| cell.phase == phase && cell.status != Status::Measured;
-        result.results.iter().filter(is_meant).filter(|cell| is_there(&cell.store)).map(move |cell| {
-            let why = cell.reason.clone().unwrap_or_else(|| words::status(cell.status).to_owned());
-            (format!("`{short}`: {why}"), cell.store.clone())
-        })
+    let of_store = |candidate: &CandidateResult| {
+        let in_columns = advice.situations.iter().filter_map(|situation| {
+            let is_meant = |cell: &&Cell| cell.store == candidate.store && cell.phase == situation.phase;
+            let cell = result.results.iter().find(is_meant)?;
+            let why = || cell.reason.clone().unwrap_or_else(|| words::status(cell.status).to_owned());
+            (cell.status != Status::Measured).then(|| (why(), format!("`{}`", situation.short)))
+        });
+        let said = |(why, columns): (String, Vec<String>)| {
+            (format!("{}: {why}", units::listed(&columns, "and")), candidate.store.clone())
+        };
+        grouped(in_columns).into_iter().map(said).collect::<Vec<_>>()
     };
-    with_reasons(advice.situations.iter().flat_map(of_column)).map(|list| format!("Without a time: {list}."))
+    with_reasons(result.candidates.iter().filter(is_asked).flat_map(of_store))
+        .map(|list| format!("Without a time: {list}."))
 }
 
 /// Baselines and their times in the first kind of work.

@@ -388,17 +388,24 @@ fn brief(cell: &Cell) -> Option<String> {
     cell.not_ranked.as_ref().map(|why| words::of_reason(why).brief())
 }
 
-/// Candidates by what is said of them, in the order in which that comes first; `None` without any.
-pub fn with_reasons(candidates: impl Iterator<Item = (String, String)>) -> Option<String> {
-    let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
-    for (why, candidate) in candidates {
-        match reasons.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, candidates)) => candidates.push(candidate),
-            None => reasons.push((why, vec![candidate])),
+/// What belongs to the same key, in the order in which keys come first.
+pub fn grouped<K: PartialEq, V>(all: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in all {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
         }
     }
-    let list: Vec<String> =
-        reasons.iter().map(|(why, candidates)| format!("{} ({why})", names(candidates))).collect();
+    groups
+}
+
+/// Candidates by what is said of them, in the order in which that comes first; `None` without any.
+pub fn with_reasons(candidates: impl Iterator<Item = (String, String)>) -> Option<String> {
+    let list: Vec<String> = grouped(candidates)
+        .iter()
+        .map(|(why, candidates)| format!("{} ({why})", names(candidates)))
+        .collect();
     (!list.is_empty()).then(|| list.join("; "))
 }
 

@@ -67,7 +67,7 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     }
     let (_, text) = shown(|advice| advice["one_place"][0]["slower"] = json!(0.001));
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let best = "`a`, the fastest in every column or as good as that. Next is `b`: a request of 1 ms with one op in it takes at worst 150 % longer (`warm`, hardly bounded with 95 % confidence).";
+    let best = "`a`. At worst (column `write`) a request of 1 ms with one op in it takes less than 0.5 % longer than with the fastest (below 32 % with 95 % confidence). Next is `b`: 150 % (`warm`, hardly bounded).";
     assert!(said.contains(best), "{text}");
     let (_, text) = shown(|advice| advice["one_place"] = json!([]));
     assert!(text.contains("no candidate can be compared in every column"), "{text}");
@@ -201,6 +201,7 @@ fn with_others() -> RunResult {
         ("broken", "embedded", "failed", json!("blob 3 differs")),
         ("missing", "server", "not-available", json!("no `missing` was found")),
         ("large", "embedded", "measured", json!(null)),
+        ("tight", "embedded", "measured", json!(null)),
     ] {
         let mut candidate = json!({"store": store, "adapter": store, "kind": kind, "options": {}, "status": status, "facts": {}});
         if let Value::String(_) = reason {
@@ -239,6 +240,10 @@ fn with_others() -> RunResult {
     push("large", "embedded", "read-warm", json!({"ops_per_s": rate(7_000.0)}));
     let refused = json!({"status": "not-possible", "reason": "no blob above 1 MB", "rounds": []});
     push("large", "embedded", "overwrite", refused);
+    let killed = json!({"status": "not-possible", "reason": "needs more memory", "rounds": []});
+    push("tight", "embedded", "read-warm", killed.clone());
+    push("tight", "embedded", "overwrite", killed.clone());
+    push("null", "baseline", "overwrite", killed);
     result
 }
 
@@ -259,6 +264,7 @@ fn who_is_no_answer_and_who_has_no_time_stand_there_all_the_same() {
     assert_eq!(line("cache"), "cache 60 us? - - -");
     assert_eq!(line("ours"), "ours 700 ns - - -");
     assert_eq!(line("broken"), "broken failed");
+    assert_eq!(line("tight"), "tight - - - -");
     assert_eq!(line("missing"), "missing not available");
     assert!(
         at("\n  a ") < at("servers that hand out what another store keeps:")
@@ -267,7 +273,7 @@ fn who_is_no_answer_and_who_has_no_time_stand_there_all_the_same() {
     for words in [
         "- `broken` failed: blob 3 differs",
         "- `missing` is not available: no `missing` was found",
-        "- Without a time: `large` (`write`: no blob above 1 MB).",
+        "- Without a time: `large` (`write`: no blob above 1 MB); `tight` (`warm` and\n  `write`: needs more memory).",
         "- Baselines, not ranked (`warm`): `null` (90 ns).",
     ] {
         at(words);
