@@ -240,6 +240,18 @@ pub struct Footprint {
 }
 
 impl Footprint {
+    /// Bytes on disk with so many bytes of blobs. What does not grow with them, logs that are recycled and the empty store, is there
+    /// once. Where that is not told apart, all of it grows. Absent where nothing is known.
+    pub fn bytes_with(&self, blobs: f64) -> Option<f64> {
+        match (self.grows_per_byte, self.after_settle_bytes) {
+            (Some(grows), Some(all)) => {
+                let fixed = (all as f64 - grows * self.logical_bytes as f64).max(0.0);
+                Some(grows * blobs + fixed)
+            }
+            _ => Some(self.space_amplification? * blobs),
+        }
+    }
+
     /// What is neither directory nor log nor index of `after_settle_bytes`: the blobs, and whatever else lies with them. Absent
     /// where the parts are not known.
     pub fn data_bytes(&self) -> Option<u64> {

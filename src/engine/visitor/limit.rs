@@ -144,10 +144,11 @@ impl Visitor<'_> {
         }
         limit.group.limit(None)?;
         (limit.budget_bytes, limit.limit_bytes) = (None, None);
-        if let Some(budget) = wanted.filter(|budget| *budget < MEMORY_MIN) {
-            let (budget, least) = (units::bytes(budget as f64), units::bytes(MEMORY_MIN as f64));
+        // Without the amount: a corpus that is cut after the pilot has another one, and the reason stays.
+        if wanted.is_some_and(|budget| budget < MEMORY_MIN) {
+            let least = units::bytes(MEMORY_MIN as f64);
             return Ok(Some(format!(
-                "{budget} of memory is less than {least}, which no candidate can be held to: `--blobs` or `--memory` larger"
+                "less than {least} of memory, which no candidate can be held to: `--blobs` or `--memory` larger"
             )));
         }
         let class = self.store()?.1;

@@ -146,8 +146,7 @@ impl<'r> Bill<'r> {
         let visits =
             result.store_rounds.iter().filter(|visit| visit.store == self.store && visit.error.is_none());
         for visit in visits {
-            let per_byte = visit.footprint.space_amplification.unwrap_or(0.0);
-            let disk_gb = self.load.stored_bytes * per_byte / GB;
+            let disk_gb = visit.footprint.bytes_with(self.load.stored_bytes).unwrap_or(0.0) / GB;
             self.rounds.push(Taken { round: visit.round, disk_gb, ..Taken::default() });
         }
         let is_seen = !self.rounds.is_empty() && self.rounds.iter().all(|taken| taken.disk_gb > 0.0);

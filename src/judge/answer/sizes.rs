@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::cells::writes;
 use super::super::ranking::{self, League};
-use super::{is_of_subject, is_told, names, only_writes, subject};
+use super::{grouped, is_of_subject, is_told, names, only_writes, subject};
 use crate::corpus::CorpusId;
 use crate::plan::text::{Design, MEMORY_SWEEP};
 use crate::result::{Cache, Cell, Crossover, RunResult, Status};
@@ -75,7 +75,22 @@ pub(super) fn by_memory(plan: &Design, result: &RunResult) -> Option<String> {
         *groups.entry(ranking::ranked_with(cell)).or_default() += 1;
     }
     let (main, _) = groups.into_iter().max_by_key(|(_, cells)| *cells)?;
-    Some(format!("Reads by memory: {}", winners(result, &axis, &main)))
+    let without = without_anybody(result, &axis);
+    Some(format!("Reads by memory: {}{without}", winners(result, &axis, &main)))
+}
+
+/// The amounts with which no candidate was measured, and why: who leads there is not known.
+fn without_anybody(result: &RunResult, axis: &Axis) -> String {
+    let why_nobody = |amount: u64| {
+        let cells = || result.results.iter().filter(move |cell| axis.is_at(amount, cell));
+        let is_measured = |cell: &Cell| cell.status == Status::Measured;
+        let reason = cells().find_map(|cell| cell.reason.clone())?;
+        (!cells().any(is_measured)).then(|| (reason, axis.shown(amount)))
+    };
+    grouped(axis.amounts().into_iter().rev().filter_map(why_nobody))
+        .iter()
+        .map(|(why, shares)| format!(" Nobody was measured with {}: {why}.", units::listed(shares, "or")))
+        .collect()
 }
 
 /// One sentence for each phase of a sweep: who leads up to which size.

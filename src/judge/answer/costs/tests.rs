@@ -169,6 +169,19 @@ fn what_was_not_seen_is_not_free() {
 }
 
 #[test]
+fn what_does_not_grow_with_the_blobs_is_paid_once() {
+    let mut result = measured(|_| {});
+    for visit in result.store_rounds.iter_mut().filter(|visit| visit.store == "a") {
+        // 100 bytes of blobs, 110 of what grows, and 310 of logs.
+        let footprint = &mut visit.footprint;
+        footprint.space_amplification = Some(4.2);
+        (footprint.grows_per_byte, footprint.after_settle_bytes) = (Some(1.1), Some(420));
+        assert_eq!(footprint.bytes_with(100.0), Some(420.0));
+    }
+    is(of(&costs(&result, &pricing()), "a").disk, 55.0);
+}
+
+#[test]
 fn what_has_no_price_is_left_out_of_all() {
     let mut pricing = pricing();
     pricing.prices.rates = Rates { gb_month: Some(0.10), ..Rates::default() };
