@@ -205,7 +205,8 @@ fn two_classes() -> Outcome {
     judged_anew(&work)
 }
 
-/// What to do is asked of the finished run in `out`, which stays as it is; a month's disk is what its rounds took.
+/// What to do is asked of the finished run in `out`, which stays as it is; a month's disk is what grew in its rounds, and the rest
+/// of it once.
 fn judged_anew(work: &Work) -> Outcome {
     let before = work.snapshot("out");
     std::fs::write(work.path("prices.toml"), "date = 2020-01-01\ncurrency = 'EUR'\ngb_month = 0.1\n")?;
@@ -228,10 +229,15 @@ fn judged_anew(work: &Work) -> Outcome {
     assert_eq!(months.len(), 3);
     for month in months {
         let of_store = priced.store_rounds.iter().filter(|visit| visit.store == month.store);
-        let taken: Vec<f64> = of_store.filter_map(|visit| visit.footprint.space_amplification).collect();
+        let grown = of_store.filter_map(|visit| {
+            let footprint = &visit.footprint;
+            let (grows, all) = (footprint.grows_per_byte?, footprint.after_settle_bytes? as f64);
+            Some(grows * (5e9 - footprint.logical_bytes as f64) + all)
+        });
+        let taken: Vec<f64> = grown.collect();
         let mean = taken.iter().sum::<f64>() / taken.len() as f64;
         let disk = month.disk.ok_or("no disk")?;
-        assert!((disk / (5.0 * 0.1 * mean) - 1.0).abs() < 1e-9, "{month:?} of {taken:?}");
+        assert!((disk / (0.1 * mean / 1e9) - 1.0).abs() < 1e-9, "{month:?} of {taken:?}");
     }
     let none_left = work.say("report out --need several-machines").ended(0);
     let said = none_left.stdout.split_whitespace().collect::<Vec<&str>>().join(" ");
