@@ -240,17 +240,27 @@ fn one_place(result: &RunResult, advice: &Advice) -> Option<String> {
         bound if bound > HARDLY_BOUNDED => "hardly bounded".to_owned(),
         bound => format!("below {}", percent((100.0 * bound).ceil())),
     };
-    let mut sentence = format!(
-        "One place for all of it: {}. At worst (column `{}`) a request of {} with one op in it takes {} longer than with the fastest ({} with 95 % confidence).",
-        priced(result, &first.store),
-        title(&first.phase),
-        units::nanoseconds(advice.request_ns),
-        slower(first),
-        at_most(first)
-    );
+    let request = units::nanoseconds(advice.request_ns);
+    let place = format!("One place for all of it: {}", priced(result, &first.store));
+    let is_fastest = first.slower_at_most <= 0.0;
+    let mut sentence = match is_fastest {
+        true => format!("{place}, the fastest in every column."),
+        false => format!(
+            "{place}. At worst (column `{}`) a request of {request} with one op in it takes {} longer than with the fastest ({} with 95 % confidence).",
+            title(&first.phase),
+            slower(first),
+            at_most(first)
+        ),
+    };
     if let Some(next) = advice.one_place.get(1) {
         let (store, column) = (priced(result, &next.store), title(&next.phase));
-        sentence += &format!(" Next is {store}: {} (`{column}`, {}).", slower(next), at_most(next));
+        let (slower, at_most) = (slower(next), at_most(next));
+        sentence += &match is_fastest {
+            true => format!(
+                " Next is {store}: a request of {request} with one op in it takes at worst {slower} longer (`{column}`, {at_most} with 95 % confidence)."
+            ),
+            false => format!(" Next is {store}: {slower} (`{column}`, {at_most})."),
+        };
     }
     Some(sentence)
 }

@@ -69,6 +69,13 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let best = "`a`. At worst (column `write`) a request of 1 ms with one op in it takes less than 0.5 % longer than with the fastest (below 32 % with 95 % confidence). Next is `b`: 150 % (`warm`, hardly bounded).";
     assert!(said.contains(best), "{text}");
+    let (_, text) = shown(|advice| {
+        advice["one_place"][0] =
+            json!({"store": "a", "phase": "overwrite", "slower": 0.0, "slower_at_most": 0.0})
+    });
+    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let best = "`a`, the fastest in every column. Next is `b`: a request of 1 ms with one op in it takes at worst 150 % longer (`warm`, hardly bounded with 95 % confidence).";
+    assert!(said.contains(best), "{text}");
     let (_, text) = shown(|advice| advice["one_place"] = json!([]));
     assert!(text.contains("no candidate can be compared in every column"), "{text}");
     let (_, text) = shown(|advice| advice["situations"][1]["next"]["more_ns"] = json!(2_000_000.0));
