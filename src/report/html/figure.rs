@@ -60,16 +60,22 @@ fn across(axis: &Axis, height: usize) -> Markup {
     html! {
         @for (place, text) in axis.ticks() {
             line.grid x1=(share(place)) x2=(share(place)) y1="0" y2=(height) {}
-            text.value x=(share(place)) y=(height + 15) text-anchor=(anchor(place)) { (text) }
+            text.value x=(share(place)) y=(height + 15) text-anchor=(anchor(place, text)) { (text) }
         }
     }
 }
 
-/// A name at an end of the axis stays inside of it.
-fn anchor(place: f64) -> &'static str {
+/// Pixels of a letter, on average.
+const LETTER: usize = 7;
+
+/// A name at an end of the axis stays inside of it, on a phone too.
+fn anchor(place: f64, name: &str) -> &'static str {
+    /// Pixels of a plot where the page has 400.
+    const NARROWEST: f64 = 290.0;
+    let half = (name.chars().count() * LETTER) as f64 / 2.0 / NARROWEST;
     match place {
-        place if place < 0.06 => "start",
-        place if place > 0.94 => "end",
+        place if place < half => "start",
+        place if place > 1.0 - half => "end",
         _ => "middle",
     }
 }
@@ -327,8 +333,6 @@ struct Axes {
 impl Axes {
     /// The values named at the left.
     fn values(&self) -> Markup {
-        /// Pixels of a letter, on average.
-        const LETTER: usize = 7;
         let letters = self.y.ticks().map(|(_, text)| text.chars().count()).max().unwrap_or_default();
         html! {
             svg.values width=(letters * LETTER + 8) height=(CURVES_HEIGHT + NAMES_HEIGHT) aria-hidden="true" {
@@ -434,6 +438,8 @@ mod tests {
         let [low, middle, high] = [5.0, 10.0, 20.0].map(|value| share(axis.place(value).unwrap()));
         assert!(text.contains(&format!("x1=\"{low}\" x2=\"{high}\"")), "{text}");
         assert!(text.contains(&format!("class=\"mark open\" href=\"#m3\" x=\"{middle}\"")), "{text}");
-        assert_eq!((anchor(0.01), anchor(0.5), anchor(0.99)), ("start", "middle", "end"));
+        let anchors = |name| (anchor(0.01, name), anchor(0.5, name), anchor(0.99, name));
+        assert_eq!(anchors("10 us"), ("start", "middle", "end"));
+        assert_eq!([anchor(0.92, "99.99 %"), anchor(0.92, "99 %")], ["end", "middle"]);
     }
 }
