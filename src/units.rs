@@ -72,6 +72,19 @@ pub fn percent(share: f64) -> String {
     }
 }
 
+/// What belongs to the same key, each value once, in the order in which they come first.
+pub fn grouped<K: PartialEq, V: PartialEq>(all: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in all {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) if values.contains(&value) => {}
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
+}
+
 /// Words one after the other: `a, b and c`; `joint` stands before the last one.
 pub fn listed(words: &[String], joint: &str) -> String {
     match words {

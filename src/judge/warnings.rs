@@ -15,6 +15,7 @@ use crate::rules::{
     OVERRUN_MAX, PUT_OFF_MS_MAX, PUT_OFF_MS_MIN, READS_MORE_TIMES, RESIDENT_SHARE_MAX, SLOW_CLIENT_SHARE,
     VERDICT_ROUNDS, WAKE_LATE_SHARE, WAKING_SHARE, WAY_VARIES,
 };
+use crate::units;
 
 /// Every warning that the figures of a result raise.
 pub fn from_figures(plan: &Design, result: &RunResult) -> Vec<Warning> {
@@ -71,15 +72,7 @@ fn places(result: &RunResult, cells: &[&Cell]) -> Vec<Where> {
         |candidate: &&CandidateResult| candidate.status == Status::Measured && !candidate.is_baseline();
     let every: Vec<&str> =
         result.candidates.iter().filter(is_candidate).map(|candidate| candidate.store.as_str()).collect();
-    let mut by_phase: Vec<(&str, Vec<&str>)> = Vec::new();
-    for cell in cells {
-        let (phase, store) = (whole_of(&cell.phase), cell.store.as_str());
-        match by_phase.iter_mut().find(|(other, _)| *other == phase) {
-            Some((_, stores)) if stores.contains(&store) => {}
-            Some((_, stores)) => stores.push(store),
-            None => by_phase.push((phase, vec![store])),
-        }
-    }
+    let by_phase = units::grouped(cells.iter().map(|cell| (whole_of(&cell.phase), cell.store.as_str())));
     let mut places: Vec<Where> = Vec::new();
     for (phase, stores) in by_phase {
         let of_these = |cell: &&Cell| whole_of(&cell.phase) == phase && stores.contains(&cell.store.as_str());

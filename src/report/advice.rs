@@ -3,8 +3,6 @@
 
 mod terminal;
 
-use std::collections::HashSet;
-
 use maud::{Markup, html};
 
 use super::html::table::{Entry, Table, named, shown};
@@ -13,7 +11,7 @@ use super::markdown::Page;
 use super::section::{Section, new};
 use super::view::money::a_month_of;
 use super::view::{memory, warned, words};
-use crate::judge::answer::{grouped, with_reasons};
+use crate::judge::answer::with_reasons;
 use crate::judge::cells;
 use crate::judge::ranking::{self, League};
 use crate::result::{
@@ -273,12 +271,7 @@ fn promises(result: &RunResult, advice: &Advice) -> Option<String> {
         cells::writes(cell) && advice.situations.iter().any(is_of)
     };
     let of_cell = |cell: &Cell| Some((cell.loss?.after_power_cut, format!("`{}`", cell.store)));
-    let mut promises = grouped(result.results.iter().filter(is_shown).filter_map(of_cell));
-    // A candidate has a cell for each phase that writes.
-    for (_, stores) in &mut promises {
-        let mut known = HashSet::new();
-        stores.retain(|store| known.insert(store.clone()));
-    }
+    let promises = units::grouped(result.results.iter().filter(is_shown).filter_map(of_cell));
     let said = match promises.as_slice() {
         [] => return None,
         [(loss, _)] => format!("{}, by all", loss.name()),
@@ -317,7 +310,7 @@ fn without_time(result: &RunResult, advice: &Advice) -> Option<String> {
         let said = |(why, columns): (String, Vec<String>)| {
             (format!("{}: {why}", units::listed(&columns, "and")), candidate.store.clone())
         };
-        grouped(in_columns).into_iter().map(said).collect::<Vec<_>>()
+        units::grouped(in_columns).into_iter().map(said).collect::<Vec<_>>()
     };
     with_reasons(result.candidates.iter().filter(is_asked).flat_map(of_store))
         .map(|list| format!("Without a time: {list}."))

@@ -388,21 +388,9 @@ fn brief(cell: &Cell) -> Option<String> {
     cell.not_ranked.as_ref().map(|why| words::of_reason(why).brief())
 }
 
-/// What belongs to the same key, in the order in which keys come first.
-pub fn grouped<K: PartialEq, V>(all: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
-    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
-    for (key, value) in all {
-        match groups.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, values)) => values.push(value),
-            None => groups.push((key, vec![value])),
-        }
-    }
-    groups
-}
-
 /// Candidates by what is said of them, in the order in which that comes first; `None` without any.
 pub fn with_reasons(candidates: impl Iterator<Item = (String, String)>) -> Option<String> {
-    let list: Vec<String> = grouped(candidates)
+    let list: Vec<String> = units::grouped(candidates)
         .iter()
         .map(|(why, candidates)| format!("{} ({why})", names(candidates)))
         .collect();

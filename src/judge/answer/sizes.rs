@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::cells::writes;
 use super::super::ranking::{self, League};
-use super::{grouped, is_of_subject, is_told, names, only_writes, subject};
+use super::{is_of_subject, is_told, names, only_writes, subject};
 use crate::corpus::CorpusId;
 use crate::plan::text::{Design, MEMORY_SWEEP};
 use crate::result::{Cache, Cell, Crossover, RunResult, Status};
@@ -87,7 +87,7 @@ fn without_anybody(result: &RunResult, axis: &Axis) -> String {
         let reason = cells().find_map(|cell| cell.reason.clone())?;
         (!cells().any(is_measured)).then(|| (reason, axis.shown(amount)))
     };
-    grouped(axis.amounts().into_iter().rev().filter_map(why_nobody))
+    units::grouped(axis.amounts().into_iter().rev().filter_map(why_nobody))
         .iter()
         .map(|(why, shares)| format!(" Nobody was measured with {}: {why}.", units::listed(shares, "or")))
         .collect()

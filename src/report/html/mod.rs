@@ -33,7 +33,7 @@ use crate::report::view::then::is_later_part;
 use crate::report::view::warned::{self, Warned};
 use crate::result::{Against, Cell, RunResult, Weight};
 use crate::units;
-use crate::words::{Said, of_reason, why};
+use crate::words::{of_reason, why};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -339,27 +339,20 @@ type Because<'r> = (String, Vec<String>, Vec<(&'r str, String)>);
 
 /// Why cells are not ranked: each reason once for all candidates and phases that share it.
 fn reasons(result: &RunResult) -> Vec<Because<'_>> {
-    let mut of_candidates: Vec<(&str, Said, Vec<String>)> = Vec::new();
-    for cell in result.results.iter().filter(|cell| !ranking::is_baseline(cell)) {
-        let Some(why) = cell.not_ranked.as_ref().map(of_reason) else { continue };
+    let cells = result.results.iter().filter(|cell| !ranking::is_baseline(cell));
+    let of_candidates = units::grouped(cells.filter_map(|cell| {
+        let why = cell.not_ranked.as_ref().map(of_reason)?;
         let phase = match cell.corpus_id.bytes() {
             Some(bytes) => format!("{} at {}", cell.phase, size(bytes)),
             None => cell.phase.clone(),
         };
-        match of_candidates.iter_mut().find(|(store, known, _)| *store == cell.store && *known == why) {
-            Some((_, _, phases)) => phases.push(phase),
-            None => of_candidates.push((&cell.store, why, vec![phase])),
-        }
-    }
-    let mut reasons: Vec<Because<'_>> = Vec::new();
-    for (store, why, phases) in of_candidates {
-        let (head, detail) = (why.head, why.detail.unwrap_or_default());
-        match reasons.iter_mut().find(|(known, same, _)| *known == head && *same == phases) {
-            Some((_, _, stores)) => stores.push((store, detail)),
-            None => reasons.push((head, phases, vec![(store, detail)])),
-        }
-    }
-    reasons
+        Some(((cell.store.as_str(), why), phase))
+    }));
+    let reasons = units::grouped(of_candidates.into_iter().map(|((store, why), phases)| {
+        let detail = why.detail.unwrap_or_default();
+        ((why.head, phases), (store, detail))
+    }));
+    reasons.into_iter().map(|((head, phases), stores)| (head, phases, stores)).collect()
 }
 
 pub(super) fn not_ranked(view: &View<'_>) -> Markup {

@@ -86,20 +86,7 @@ fn parts(label: &str) -> (&str, &str) {
 }
 
 fn groups<'r>(matrix: &'r Matrix, sizes: &[u64]) -> Vec<Group<'r>> {
-    let mut stores: Vec<&str> = Vec::new();
-    for cell in &matrix.cells {
-        if !stores.contains(&cell.store.as_str()) {
-            stores.push(&cell.store);
-        }
-    }
-    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
-    for store in stores {
-        let (name, _) = parts(store);
-        match groups.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, members)) => members.push(store),
-            None => groups.push((name, vec![store])),
-        }
-    }
+    let groups = units::grouped(matrix.cells.iter().map(|cell| (parts(&cell.store).0, cell.store.as_str())));
     let line = |label: String, store: &'r str| {
         let at =
             |bytes: &u64| matrix.cells.iter().find(|cell| cell.store == store && cell.blob_bytes == *bytes);
