@@ -140,7 +140,8 @@ pub fn fitting_lengths(
     let mut corpus_share = 1.0;
     // A batch is whole.
     let kept = (BLOBS_MIN as f64 * 1.25).max(plan.largest_batch() as f64 / CUT);
-    while !stands(plan) && corpus_share * smallest as f64 > kept {
+    let kept_share = kept_share(plan);
+    while corpus_share * smallest as f64 > kept && corpus_share * CUT >= kept_share {
         corpus_share *= CUT;
         choices.push(Choice { corpus_share, ..short });
     }
@@ -175,9 +176,14 @@ pub fn fitting_lengths(
     (fixed, gave.then_some(warning))
 }
 
-/// Whether the corpora are to be as large as they are: what was asked for is cut by no budget.
+/// The share of the corpora that no budget cuts.
+fn kept_share(plan: &Plan) -> f64 {
+    plan.corpora.iter().map(|corpus| corpus.kept_share).fold(0.0, f64::max)
+}
+
+/// Whether they are as large as somebody asked for.
 fn stands(plan: &Plan) -> bool {
-    plan.corpora.iter().any(|corpus| corpus.stands)
+    kept_share(plan) >= 1.0
 }
 
 /// Why a run cannot be made in `seconds` after the pilot, where its corpora stand: how many rounds it must have at the least, and
@@ -424,6 +430,21 @@ mod tests {
         assert_eq!(beyond_budget(&plan, &blobs, &visits, 40.0), None);
         let [(least, short), (wanted, long)] = beyond_budget(&plan, &blobs, &visits, 5.0).unwrap();
         assert!((least, wanted) == (2, 5) && 5.0 < short && short < long, "{short} {long}");
+    }
+
+    #[test]
+    fn a_sweep_of_memory_keeps_the_corpus_that_its_smallest_share_needs() {
+        let share = |sweep: &str| {
+            let plan = resolved(&format!("stores = ['files/flat']\nmemory_sweep = '{sweep}'"));
+            let (candidate, visit) = (&plan.candidates[0], visit_of(&plan, 8000, 1000.0));
+            let visits = [PilotVisit { candidate, corpus: 0, blobs: 8000, slows_by: 0.0, visit }];
+            let (fixed, _) = fitting_lengths(&plan, &[(8000, CorpusId::ONLY)], &visits, 20.0);
+            (fixed.corpus_share, plan.corpora[0].kept_share)
+        };
+        let (cut, kept) = share("400%,10%");
+        assert!(cut >= kept && kept > 0.5, "{cut} {kept}");
+        let (cut, kept) = share("400%,100%");
+        assert!(kept <= cut && cut * CUT < kept, "{cut} {kept}");
     }
 
     #[test]

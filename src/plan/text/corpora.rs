@@ -8,9 +8,11 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::PlanText;
+use super::values::memory_shares;
 use crate::corpus::CorpusId;
 use crate::corpus::{BLOB_BYTES_MAX, Content, PRESETS, Request, Sizes, Source};
 use crate::names::unknown;
+use crate::rules::MEMORY_MIN;
 use crate::units::parse_bytes;
 
 /// The corpus of a plan.
@@ -47,14 +49,39 @@ pub struct CorpusPlan {
     pub corpus_id: CorpusId,
     /// What a plan with several corpora calls it.
     pub name: Option<String>,
-    /// Whether its size was asked for, in blobs or in bytes: no budget cuts it then.
-    pub stands: bool,
+    /// The share of it that no budget cuts: 1 where its size was asked for, in blobs or in bytes; what the smallest share of a sweep of
+    /// memory needs; else 0.
+    pub kept_share: f64,
+}
+
+/// How large a corpus is whose size nobody named.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DefaultSize {
+    /// Blobs at the most, where they are not files.
+    pub blobs: u64,
+    /// Bytes at the most.
+    pub bytes: u64,
+    /// The share of it that no budget cuts.
+    kept: f64,
+}
+
+impl DefaultSize {
+    /// The share of a corpus that no budget cuts. Somebody may have said how large it is to be; but the defaults stand in every plan
+    /// that a run has kept.
+    fn kept_share(self, corpus: &CorpusText, bytes_max: Option<u64>) -> f64 {
+        let given = (corpus.blobs, bytes_max);
+        let of_files = corpus.files.is_some() && given == (None, Some(self.bytes));
+        let is_default = given == (None, None) || given == (Some(self.blobs), Some(self.bytes)) || of_files;
+        if is_default { self.kept } else { 1.0 }
+    }
 }
 
 /// Blobs of the default corpus.
-pub(super) const DEFAULT_BLOBS: u64 = 400;
+const DEFAULT_BLOBS: u64 = 400;
 /// Bytes of the default corpus at the most.
-pub(super) const DEFAULT_BYTES: u64 = 32_000_000;
+const DEFAULT_BYTES: u64 = 32_000_000;
+/// Bytes that it has at the least, so many blobs may be small.
+const DEFAULT_BYTES_LEAST: f64 = 24e6;
 /// Blobs that every corpus keeps when it is scaled down, unless they are large.
 const SCALED_BLOBS_MIN: u64 = 8;
 /// Blobs that even a corpus of large ones keeps: a class, not a single case.
@@ -118,11 +145,26 @@ impl PlanText {
         }
         Ok(())
     }
+
+    /// The size of its corpus, where nobody named one. A sweep of memory takes as many times the usual one as its smallest share
+    /// needs: with less than the least memory that a candidate can be held to, nothing would be measured there.
+    pub(super) fn default_size(&self) -> Result<DefaultSize> {
+        let shares = self.memory_sweep.as_deref().map(memory_shares).transpose()?;
+        let least = shares.and_then(|shares| shares.last().copied());
+        let needed = least.map_or(0.0, |percent| MEMORY_MIN as f64 / (percent / 100.0));
+        let times = (needed / DEFAULT_BYTES_LEAST).ceil().max(1.0);
+        Ok(DefaultSize {
+            blobs: DEFAULT_BLOBS * times as u64,
+            bytes: DEFAULT_BYTES * times as u64,
+            kept: needed / (times * DEFAULT_BYTES_LEAST),
+        })
+    }
 }
 
 /// The corpora of a plan: one, one for each size of a sweep, or those that it names.
 pub(in crate::plan) fn corpora(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
     let corpus = text.corpus.clone().unwrap_or_default();
+    let default = text.default_size()?;
     let bytes_max = corpus.bytes.as_deref().map(parse_bytes).transpose().context("--corpus-bytes")?;
     if corpus.blobs == Some(0) || bytes_max == Some(0) {
         bail!("a corpus of nothing measures nothing: `--blobs` and `--corpus-bytes` must be above 0");
@@ -137,10 +179,10 @@ pub(in crate::plan) fn corpora(text: &PlanText, scale: f64, seed: u64) -> Result
         if corpus.files.is_some() || corpus.source.is_some() {
             bail!("`--sweep` draws its own sizes: leave out `--files` and `--corpus`");
         }
-        return of_sweep(sweep, &corpus, bytes_max, scale, seed);
+        return of_sweep(sweep, &corpus, bytes_max, default, scale, seed);
     }
     if text.corpora.is_empty() {
-        return Ok(vec![one(&corpus, bytes_max, scale, seed)?]);
+        return Ok(vec![one(&corpus, bytes_max, default, scale, seed)?]);
     }
     if corpus != CorpusText::default() {
         bail!(
@@ -159,7 +201,7 @@ fn several(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
         // Each has a seed of its own, or all would have the same keys; by its name, so that it has the same blobs without the
         // others.
         let own_seed = xxh3_64_with_seed(name.as_bytes(), seed);
-        let mut planned = one(corpus, bytes_max, scale, own_seed)?;
+        let mut planned = one(corpus, bytes_max, text.default_size()?, scale, own_seed)?;
         let Source::Synthetic { name: source, sizes, .. } = &mut planned.request.source else {
             bail!("the corpus `{name}` is a directory, which one of several cannot be");
         };
@@ -175,13 +217,19 @@ fn several(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
     Ok(corpora)
 }
 
-fn one(corpus: &CorpusText, bytes_max: Option<u64>, scale: f64, seed: u64) -> Result<CorpusPlan> {
+fn one(
+    corpus: &CorpusText,
+    bytes_max: Option<u64>,
+    default: DefaultSize,
+    scale: f64,
+    seed: u64,
+) -> Result<CorpusPlan> {
     let source = source_of(corpus)?;
-    let stands = was_asked_for(corpus, bytes_max);
+    let kept_share = default.kept_share(corpus, bytes_max);
     let real = matches!(source, Source::Files(_));
     let (blobs_max, bytes_max) = match (corpus.blobs, bytes_max) {
-        (None, None) if real => (None, Some(DEFAULT_BYTES)),
-        (None, None) => (Some(DEFAULT_BLOBS), Some(DEFAULT_BYTES)),
+        (None, None) if real => (None, Some(default.bytes)),
+        (None, None) => (Some(default.blobs), Some(default.bytes)),
         given => given,
     };
     let scaled = |value: Option<u64>| value.map(|value| ((value as f64 * scale) as u64).max(1));
@@ -194,17 +242,7 @@ fn one(corpus: &CorpusText, bytes_max: Option<u64>, scale: f64, seed: u64) -> Re
     // What a scaled corpus keeps, it keeps whatever its bytes.
     let bytes_max = if scale < 1.0 && blobs_max.is_some() { bytes_max } else { scaled(bytes_max) };
     let request = Request { source, blobs_max, bytes_max, seed };
-    Ok(CorpusPlan { request, corpus_id: CorpusId::ONLY, name: None, stands })
-}
-
-/// Whether somebody said how large a corpus is to be: the defaults stand in every plan that a run has kept.
-fn was_asked_for(corpus: &CorpusText, bytes_max: Option<u64>) -> bool {
-    let of_files = (None, Some(DEFAULT_BYTES));
-    let is_default = match (corpus.blobs, bytes_max) {
-        (None, None) | (Some(DEFAULT_BLOBS), Some(DEFAULT_BYTES)) => true,
-        other => corpus.files.is_some() && other == of_files,
-    };
-    !is_default
+    Ok(CorpusPlan { request, corpus_id: CorpusId::ONLY, name: None, kept_share })
 }
 
 fn source_of(corpus: &CorpusText) -> Result<Source> {
@@ -233,6 +271,7 @@ fn of_sweep(
     sweep: &str,
     corpus: &CorpusText,
     bytes_max: Option<u64>,
+    default: DefaultSize,
     scale: f64,
     seed: u64,
 ) -> Result<Vec<CorpusPlan>> {
@@ -250,13 +289,9 @@ fn of_sweep(
         // Each size has a seed of its own, or all corpora would have the same keys.
         let request =
             Request { source, blobs_max: Some(blobs), bytes_max: None, seed: seed.wrapping_add(step << 32) };
-        let stands = was_asked_for(corpus, bytes_max);
-        corpora.push(CorpusPlan {
-            request,
-            corpus_id: CorpusId::of(centre.round() as u64),
-            name: None,
-            stands,
-        });
+        let corpus_id = CorpusId::of(centre.round() as u64);
+        let kept_share = default.kept_share(corpus, bytes_max);
+        corpora.push(CorpusPlan { request, corpus_id, name: None, kept_share });
     }
     Ok(corpora)
 }
@@ -339,14 +374,35 @@ mod tests {
 
     #[test]
     fn what_was_asked_for_is_told_from_defaults() {
-        let stands = |toml: &str| planned(toml)[0].stands;
+        let stands = |toml: &str| planned(toml)[0].kept_share == 1.0;
         assert!(!stands("") && !stands("[corpus]\nsource = 'tiny'") && !stands("sweep = '1kB..10kB'"));
         assert!(stands("[corpus]\nblobs = 400") && stands("[corpus]\nbytes = '1MB'"));
         assert!(stands("sweep = '1kB..10kB'\n[corpus]\nblobs = 400"));
         // As a run keeps it, with its defaults written out.
-        let kept = PlanText::default().resolve(false).unwrap().design.text;
-        assert!(kept.corpus.as_ref().unwrap().blobs.is_some());
-        assert!(!kept.resolve(false).unwrap().design.corpora[0].stands);
+        for plan in ["", "memory_sweep = '400%..1%'"] {
+            let kept = PlanText::parse(plan).unwrap().resolve(false).unwrap().design.text;
+            assert!(kept.corpus.as_ref().unwrap().blobs.is_some());
+            assert!(kept.resolve(false).unwrap().design.corpora[0].kept_share < 1.0, "{plan}");
+        }
+    }
+
+    #[test]
+    fn a_sweep_of_memory_has_a_corpus_of_whose_smallest_share_a_candidate_can_run() {
+        let swept = |toml: &str| planned(&format!("memory_sweep = {toml}")).remove(0);
+        for share in [100.0, 50.0, 25.0, 10.0, 3.0, 1.0] {
+            let corpus = swept(&format!("'400%,{share}%'"));
+            let times = corpus.request.bytes_max.unwrap() as f64 / DEFAULT_BYTES as f64;
+            let kept = times * DEFAULT_BYTES_LEAST * corpus.kept_share * share / 100.0;
+            assert!(
+                (kept / MEMORY_MIN as f64 - 1.0).abs() < 1e-9 && corpus.kept_share <= 1.0,
+                "{share} %: {corpus:?}"
+            );
+            assert_eq!(corpus.request.blobs_max.unwrap() as f64, times * DEFAULT_BLOBS as f64, "{share} %");
+        }
+        let size = |corpus: CorpusPlan| (corpus.request.blobs_max, corpus.request.bytes_max);
+        assert_eq!(size(swept("'400%..25%'")), size(planned("").remove(0)));
+        assert_eq!(size(swept("'400%..10%'\n[corpus]\nblobs = 100")), (Some(100), None));
+        assert_eq!(size(swept("'400%..10%'\n[corpus]\nfiles = '/'")), (None, Some(2 * DEFAULT_BYTES)));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use super::corpora::{self, DEFAULT_BLOBS, DEFAULT_BYTES};
+use super::corpora;
 use super::design::OnlyBy;
 use super::selector::Selector;
 use super::values::{
@@ -132,7 +132,7 @@ impl Resolver<'_> {
         self.check_names(&plan)?;
         plan.only = self.only(&plan)?;
         check_transactions(&plan)?;
-        plan.text = self.complete(&plan);
+        plan.text = self.complete(&plan)?;
         Ok(plan)
     }
 
@@ -417,7 +417,7 @@ impl Resolver<'_> {
     }
 
     /// The text with the defaults that a later version might change written out.
-    fn complete(&self, plan: &Design) -> PlanText {
+    fn complete(&self, plan: &Design) -> Result<PlanText> {
         let mut text = self.text.clone();
         text.seed = Some(plan.seed);
         for value in text.set.values_mut() {
@@ -449,12 +449,13 @@ impl Resolver<'_> {
                 corpus.source = Some(PRESETS[0].name.to_owned());
             }
             if corpus.blobs.is_none() && corpus.bytes.is_none() {
-                corpus.blobs = corpus.files.is_none().then_some(DEFAULT_BLOBS);
-                corpus.bytes = Some(DEFAULT_BYTES.to_string());
+                let size = text.default_size()?;
+                corpus.blobs = corpus.files.is_none().then_some(size.blobs);
+                corpus.bytes = Some(size.bytes.to_string());
             }
             text.corpus = Some(corpus);
         }
-        text
+        Ok(text)
     }
 }
 
