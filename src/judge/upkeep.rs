@@ -3,6 +3,7 @@
 use super::{interval, ranking};
 use crate::corpus::CorpusId;
 use crate::result::{Cell, Interval, Round, RunResult, Status, Upkeep};
+use crate::words::in_a_line;
 
 /// One candidate. Times are in seconds, with their intervals over rounds.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,7 +60,7 @@ pub fn lines(result: &RunResult) -> Vec<Line<'_>> {
 
 fn add<'r>(line: &mut Line<'r>, cell: &'r Cell) {
     if cell.status != Status::Measured {
-        let reason = cell.reason.as_deref().filter(|reason| !line.reasons.contains(reason));
+        let reason = cell.reason.as_deref().map(in_a_line).filter(|reason| !line.reasons.contains(reason));
         line.reasons.extend(reason);
         return;
     }

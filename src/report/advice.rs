@@ -19,6 +19,7 @@ use crate::result::{
     WorstCase,
 };
 use crate::units;
+use crate::words::in_a_line;
 
 /// The section.
 pub(super) const SECTION: Section = new("advice", "What to do")
@@ -304,10 +305,10 @@ fn without_time(result: &RunResult, advice: &Advice) -> Option<String> {
         let in_columns = advice.situations.iter().filter_map(|situation| {
             let is_meant = |cell: &&Cell| cell.store == candidate.store && cell.phase == situation.phase;
             let cell = result.results.iter().find(is_meant)?;
-            let why = || cell.reason.clone().unwrap_or_else(|| words::status(cell.status).to_owned());
+            let why = || cell.reason.as_deref().map_or_else(|| words::status(cell.status), in_a_line);
             (cell.status != Status::Measured).then(|| (why(), format!("`{}`", situation.short)))
         });
-        let said = |(why, columns): (String, Vec<String>)| {
+        let said = |(why, columns): (&str, Vec<String>)| {
             (format!("{}: {why}", units::listed(&columns, "and")), candidate.store.clone())
         };
         units::grouped(in_columns).into_iter().map(said).collect::<Vec<_>>()
@@ -335,7 +336,7 @@ fn absent(candidate: &CandidateResult) -> Option<String> {
         return None;
     }
     let is = if candidate.status == Status::Failed { "" } else { "is " };
-    let reason = candidate.reason.as_deref().unwrap_or("no reason was noted");
+    let reason = candidate.reason.as_deref().map_or("no reason was noted", in_a_line);
     Some(format!("`{}` {is}{}: {reason}", candidate.store, words::status(candidate.status)))
 }
 

@@ -3,5 +3,5 @@
 mod reasons;
 mod warnings;
 
-pub use reasons::{Said, of_reason, why};
+pub use reasons::{Said, in_a_line, of_reason, why};
 pub use warnings::{advice, hint, in_short, of_warning};

@@ -23,10 +23,15 @@ impl Said {
         }
     }
 
-    /// What to say where the figures stand nearby: a cause stands nowhere else.
+    /// What to say where the figures stand nearby: a cause stands nowhere else, but for what a program's log says of it.
     pub fn brief(&self) -> String {
-        if self.is_cause { self.whole() } else { self.head.clone() }
+        if self.is_cause { in_a_line(&self.whole()).to_owned() } else { self.head.clone() }
     }
+}
+
+/// What went wrong, without the lines of a log that may follow it: they are for a table or a page, and not for an answer.
+pub fn in_a_line(why: &str) -> &str {
+    why.lines().next().unwrap_or_default().trim_end_matches([';', ':'])
 }
 
 /// A reason on a line.

@@ -517,7 +517,7 @@ fn last_words(log: &str) -> String {
     let mut errors: Vec<&str> = earlier.iter().rev().filter(is_error).take(ERRORS).copied().collect();
     errors.reverse();
     let said = errors.iter().chain(last).copied().collect::<Vec<&str>>().join("\n  ");
-    format!("; the end of its log:\n  {said}")
+    format!(";\nthe end of its log:\n  {said}")
 }
 
 /// This program's file. Tests name the program they were built with.
@@ -688,9 +688,9 @@ mod tests {
         let advice = "Please check all of the above\n\n".repeat(9);
         let log = format!("starting\n[ERROR] no room for the log\n{advice}");
         let said = last_words(&log);
-        assert!(said.starts_with("; the end of its log:\n  [ERROR] no room"), "{said}");
-        assert_eq!(said.lines().count(), 1 + 1 + 8);
-        assert_eq!(last_words("only this\n"), "; the end of its log:\n  only this");
+        assert!(said.starts_with(";\nthe end of its log:\n  [ERROR] no room"), "{said}");
+        assert_eq!(said.lines().count(), 2 + 1 + 8);
+        assert_eq!(last_words("only this\n"), ";\nthe end of its log:\n  only this");
         assert_eq!(last_words(" \n"), "; its log is empty");
     }
 }

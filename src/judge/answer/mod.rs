@@ -37,9 +37,9 @@ pub fn answer(plan: &Design, result: &RunResult) -> Vec<String> {
         sentences.extend(sizes::by_size(plan, result));
     } else {
         // First what was asked, in its order; then what every run is asked.
+        sentences.extend(sizes::by_memory(plan, result));
         sentences.extend(asked(plan, result).iter().map(|phase| question(plan, result, phase)));
         sentences.extend(standard(plan, result).iter().map(|usual| question(plan, result, usual)));
-        sentences.extend(sizes::by_memory(plan, result));
         sentences.push(disk(result));
         sentences.extend(mix(plan, result));
         sentences.extend(options(result));
@@ -818,7 +818,7 @@ fn dominates(result: &RunResult, candidate: &str, other: &str) -> bool {
 fn left_out(result: &RunResult) -> Option<String> {
     let subject = subject(result);
     let why = |candidate: &CandidateResult| match (&candidate.reason, League::of(candidate.kind)) {
-        (Some(reason), _) => Some(reason.clone()),
+        (Some(reason), _) => Some(words::in_a_line(reason).to_owned()),
         (None, League::Caches) => Some("a cache, not a place where files live".to_owned()),
         (None, League::Techniques) => Some("a technique of ours, which you cannot have".to_owned()),
         (None, league) if league != subject => Some("delivery of what another store keeps".to_owned()),

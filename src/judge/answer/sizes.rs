@@ -9,6 +9,7 @@ use crate::corpus::CorpusId;
 use crate::plan::text::{Design, MEMORY_SWEEP};
 use crate::result::{Cache, Cell, Crossover, RunResult, Status};
 use crate::units;
+use crate::words;
 
 /// What a sweep varies, in one of its phases.
 struct Axis {
@@ -84,7 +85,7 @@ fn without_anybody(result: &RunResult, axis: &Axis) -> String {
     let why_nobody = |amount: u64| {
         let cells = || result.results.iter().filter(move |cell| axis.is_at(amount, cell));
         let is_measured = |cell: &Cell| cell.status == Status::Measured;
-        let reason = cells().find_map(|cell| cell.reason.clone())?;
+        let reason = cells().find_map(|cell| cell.reason.as_deref().map(words::in_a_line))?;
         (!cells().any(is_measured)).then(|| (reason, axis.shown(amount)))
     };
     units::grouped(axis.amounts().into_iter().rev().filter_map(why_nobody))

@@ -107,6 +107,18 @@ fn what_was_not_ranked_is_no_answer() {
 }
 
 #[test]
+fn what_a_program_logged_before_it_failed_is_no_part_of_an_answer() {
+    let why = "phase `read-warm`: it ended before it was ready;\nthe end of its log:\n  no room\n  ended";
+    let failed = json!({"status": "failed", "reason": why, "not_ranked": {"code": "failed", "why": why}});
+    let said = sentences(&[("read-warm", [1.0, 2.0, 3.0])], &[(2, "read-warm", failed)]);
+    let warm = with(&said, "Warm reads");
+    assert!(
+        warm.ends_with("Not ranked in it: `c` (failed: phase `read-warm`: it ended before it was ready)."),
+        "{warm}"
+    );
+}
+
+#[test]
 fn who_is_faster_than_the_harness_can_tell_is_in_the_running() {
     let short = json!({"not_ranked": {"code": "too-short", "ops": 3, "seconds": 0.001}});
     let bound = json!({"not_ranked": {"code": "mostly-harness", "share": 0.4}});

@@ -6,7 +6,7 @@ use crate::corpus::CorpusId;
 use crate::judge::{cells, histogram, ranking};
 use crate::plan::text::{Metric, Target, whole_of};
 use crate::result::{Cache, Cell, Footprint, Reason, Round, RunResult, Status};
-use crate::words::why;
+use crate::words::{in_a_line, why};
 
 /// Values by round.
 pub(super) type Values = BTreeMap<u32, f64>;
@@ -209,7 +209,7 @@ pub(super) fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
         if cell.rounds.is_empty() {
             let why = cell.not_ranked.as_ref().map(why).or(cell.reason.clone());
             let why = why.unwrap_or_else(|| "nothing was measured".to_owned());
-            return Err(format!("`{}`: {why}.", cell.store));
+            return Err(format!("`{}`: {}.", cell.store, in_a_line(&why)));
         }
     }
     if let Some(cell) = cells.iter().find(|cell| cell.cache == Cache::Lukewarm) {
@@ -217,7 +217,7 @@ pub(super) fn fit(cells: &[&Cell], metric: Metric) -> Result<(), String> {
     }
     let failed = |cell: &&&Cell| cell.status == Status::Failed && metric != Metric::FailedAttempts;
     if let Some(cell) = cells.iter().find(failed) {
-        return Err(format!("`{}`: {}.", cell.store, cell.reason.as_deref().unwrap_or("it failed")));
+        return Err(format!("`{}`: {}.", cell.store, cell.reason.as_deref().map_or("it failed", in_a_line)));
     }
     if let Some(cell) = cells.iter().find(|cell| ranking::is_cut_short(cell)) {
         let why = cell.not_ranked.as_ref().map(why).unwrap_or_default();
