@@ -337,7 +337,7 @@ fn absent(candidate: &CandidateResult) -> Option<String> {
     }
     let is = if candidate.status == Status::Failed { "" } else { "is " };
     let reason = candidate.reason.as_deref().map_or("no reason was noted", in_a_line);
-    Some(format!("`{}` {is}{}: {reason}", candidate.store, words::status(candidate.status)))
+    Some(format!("`{}` {is}{}: {reason}.", candidate.store, words::status(candidate.status)))
 }
 
 // ---- the three reports -----------------------------------------------------------------------------------------------

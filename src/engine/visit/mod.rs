@@ -349,7 +349,9 @@ impl Visitor<'_> {
     fn with_logs(&self, error: anyhow::Error) -> anyhow::Error {
         let Ok((store, _)) = self.store() else { return error };
         store.servers().iter().fold(error, |error, server| {
-            anyhow!("{error:#}\n`{}` goes on{}", server.name(), server.log_end())
+            let error = format!("{error:#}");
+            let between = if error.contains('\n') { "\n" } else { "; " };
+            anyhow!("{error}{between}`{}` goes on{}", server.name(), server.log_end())
         })
     }
 }

@@ -516,8 +516,11 @@ fn last_words(log: &str) -> String {
         |line: &&&str| ["error", "fatal"].iter().any(|word| line.to_ascii_lowercase().contains(word));
     let mut errors: Vec<&str> = earlier.iter().rev().filter(is_error).take(ERRORS).copied().collect();
     errors.reverse();
-    let said = errors.iter().chain(last).copied().collect::<Vec<&str>>().join("\n  ");
-    format!(";\nthe end of its log:\n  {said}")
+    let said: Vec<&str> = errors.iter().chain(last).copied().collect();
+    // Whoever says it in a line says the last thing that went wrong.
+    let error =
+        said.iter().rfind(is_error).map_or(String::new(), |line| format!("; it logged: {}", line.trim()));
+    format!("{error};\nthe end of its log:\n  {}", said.join("\n  "))
 }
 
 /// This program's file. Tests name the program they were built with.
@@ -688,7 +691,12 @@ mod tests {
         let advice = "Please check all of the above\n\n".repeat(9);
         let log = format!("starting\n[ERROR] no room for the log\n{advice}");
         let said = last_words(&log);
-        assert!(said.starts_with(";\nthe end of its log:\n  [ERROR] no room"), "{said}");
+        assert!(
+            said.starts_with(
+                "; it logged: [ERROR] no room for the log;\nthe end of its log:\n  [ERROR] no room"
+            ),
+            "{said}"
+        );
         assert_eq!(said.lines().count(), 2 + 1 + 8);
         assert_eq!(last_words("only this\n"), ";\nthe end of its log:\n  only this");
         assert_eq!(last_words(" \n"), "; its log is empty");

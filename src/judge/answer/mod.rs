@@ -70,7 +70,7 @@ fn loads(plan: &Design, result: &RunResult) -> Vec<String> {
     }
     if sentences.len() == 1 {
         let why = cells.iter().find_map(|cell| cell.not_ranked.as_ref().map(words::why));
-        let why = why.unwrap_or_else(|| "nothing was measured".to_owned());
+        let why = why.as_deref().map_or("nothing was measured", words::in_a_line);
         sentences.push(format!("Loads: this run does not answer it: no candidate is ranked ({why})."));
     }
     sentences.extend(left_out(result));
@@ -317,7 +317,7 @@ fn of_subject(question: &Question, cells: &[&Cell], others: &[League]) -> String
     let ranked: Vec<&Cell> = cells.iter().copied().filter(|cell| cell.not_ranked.is_none()).collect();
     if ranked.is_empty() {
         let why = match cells.iter().find_map(|cell| cell.not_ranked.as_ref()) {
-            Some(why) => format!("no candidate is ranked ({})", words::why(why)),
+            Some(why) => format!("no candidate is ranked ({})", words::in_a_line(&words::why(why))),
             None => match others {
                 [] => "nothing was measured".to_owned(),
                 [League::Techniques] => "only a technique of ours was measured".to_owned(),

@@ -80,7 +80,7 @@ impl DefaultSize {
 const DEFAULT_BLOBS: u64 = 400;
 /// Bytes of the default corpus at the most.
 const DEFAULT_BYTES: u64 = 32_000_000;
-/// Bytes that it has at the least, so many blobs may be small.
+/// Bytes that so many blobs of the default preset have at the least.
 const DEFAULT_BYTES_LEAST: f64 = 24e6;
 /// Blobs that every corpus keeps when it is scaled down, unless they are large.
 const SCALED_BLOBS_MIN: u64 = 8;

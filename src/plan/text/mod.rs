@@ -201,7 +201,7 @@ pub struct PlanText {
     pub reference: Option<String>,
     /// All the memory that a candidate may have after the fill, beyond what it takes when it is empty: bytes, or per cent of the
     /// corpus, such as `25%`. Its own cache, its servers and the kernel's cache of its files share it. Of bytes a plan that is
-    /// scaled down keeps its part, but no less than 64 MiB. `none`: as much as the machine has.
+    /// scaled down keeps its part, but no less than 128 MiB. `none`: as much as the machine has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
     /// Whether what an empty candidate takes counts in `memory` too, for those who buy small machines.

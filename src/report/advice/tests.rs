@@ -103,7 +103,7 @@ fn one_screen_has_what_the_next_choice_costs_in_its_table() {
     for words in [
         "Time of an op; memory without the kernel's cache. *: nobody is proved to be faster. <: over 30 % of it is the harness. ?: not ranked. -: none: --tables says why.",
         "- One place for all of it: `a`.",
-        "- `broken` failed: blob 3 differs",
+        "- `broken` failed: blob 3 differs.",
         "- Baselines, not ranked (`warm`): `null` (90 ns).",
     ] {
         assert!(lines.join(" ").contains(words), "{words}\n{text}");
@@ -278,8 +278,8 @@ fn who_is_no_answer_and_who_has_no_time_stand_there_all_the_same() {
             && at("\n  web ") < at("caches, no places")
     );
     for words in [
-        "- `broken` failed: blob 3 differs",
-        "- `missing` is not available: no `missing` was found",
+        "- `broken` failed: blob 3 differs.",
+        "- `missing` is not available: no `missing` was found.",
         "- Without a time: `large` (`write`: no blob above 1 MB); `tight` (`warm` and\n  `write`: needs more memory).",
         "- Baselines, not ranked (`warm`): `null` (90 ns).",
     ] {
