@@ -210,7 +210,7 @@ install_deny() {
 # What is built of source takes minutes, and no build keeps two processors busy to its end: it is had beside the tests' own.
 if [[ "${BLOBWISE_INSTALL:-}" != never ]]; then
     command -v apt-get >/dev/null && install_packages
-    { fetch_all; install_deny; } &
+    fetch_all &
     fetching=$!
 fi
 
@@ -224,7 +224,7 @@ export features logs
 
 # The parts of the whole, the longest first: what is shorter runs beside it.
 parts() {
-    local longest=" conformance cli " path name
+    local longest=" conformance cli crash intruder report_in_browser " path name
     printf -- '--test %s\n' $longest
     for path in tests/*.rs tests/*/main.rs; do
         name="${path#tests/}" name="${name%.rs}" name="${name%/main}"
@@ -243,14 +243,12 @@ try() {
     return $status
 }
 
-# What looks at the source, and a build without what is optional.
+# What looks at the source has a directory of its own to build in: cargo lets one build at a time into each.
 lints() {
-    # shellcheck disable=SC2086 -- several arguments
-    cargo clippy --quiet --locked $features --all-targets -- -D warnings && { [[ -z "$features" ]] || cargo check --quiet --locked; }
-}
-
-# Licences and origins of what is built in.
-deny() {
+    install_deny
+    export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/lints"
+    cargo clippy --quiet --locked $features --all-targets -- -D warnings
+    [[ -z "$features" ]] || cargo check --quiet --locked
     if command -v cargo-deny >/dev/null; then
         cargo deny --log-level error --all-features check bans licenses sources
     elif [[ "${BLOBWISE_REQUIRE_ALL:-}" == 1 ]]; then
@@ -258,7 +256,7 @@ deny() {
         return 1
     fi
 }
-export -f try
+export -f try install_deny lints
 
 # Tests flush thousands of times, and many disks take milliseconds for each: root's write to a disk in a file that passes no flushes on.
 # What they look at is which flushes a program asks for; power cuts have a disk of their own. The mount is that of the tests alone
@@ -283,7 +281,7 @@ failures() {
             tail -n 300 >&2
     fi
     # A program in the background does not hear that somebody ends this one.
-    if [[ -n "${fetching:-}" ]]; then kill "$fetching" $(pgrep --parent "$fetching") 2>/dev/null || true; fi
+    for job in ${fetching:-} ${lints:-}; do kill "$job" $(pgrep --parent "$job") 2>/dev/null || true; done
     rm -rf "$logs"
     exit "$status"
 }
@@ -292,22 +290,21 @@ trap failures EXIT
 say "Formatting"
 cargo fmt --check
 
-# All of it in one directory: what is built of C, and what runs while building, is had once.
-say "Building, with lints and without what is optional"
-status=0
+say "Building"
 # shellcheck disable=SC2086
 cargo test --quiet --locked $features --no-run
-lints >"$logs/lints" 2>&1 || status=1
 wait ${fetching:-}
-deny >>"$logs/lints" 2>&1 || status=1
-cat "$logs/lints" >&2
 
 # Where an idle processor takes long to wake, servers answer several times more slowly. While this is open (as root), none sleeps.
 { exec {awake}>/dev/cpu_dma_latency && printf '\0\0\0\0' >&"$awake"; } 2>/dev/null || true
 
 # Trials wait for servers that start and end: a third of the processors' time is left to what runs beside them.
-say "Tests, two parts at a time"
+say "Tests, two parts at a time, and lints, licences and a build without what is optional beside them"
+timeout 45m bash -euo pipefail -c lints >"$logs/lints" 2>&1 &
+lints=$!
+status=0
 parts | on_a_disk_of_their_own xargs -P 2 -I{} bash -c 'try "{}"' || status=1
+wait "$lints" || { status=1; cat "$logs/lints" >&2; }
 ((status == 0)) || exit 1
 
 say "All of it passed"
