@@ -8,7 +8,7 @@ use std::time::Duration;
 use blobwise::host::server::{Launch, Server, free_port};
 use blobwise::result::{Reason, RunResult, Status, VerifiedFrom, Warning};
 use blobwise::stores;
-use libtest_mimic::Trial;
+use libtest_mimic::{Failed, Trial};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::places::{mounted, no_mounts};
@@ -550,27 +550,31 @@ fn killed(store: &str) -> Outcome {
     Err(format!("{:#?} are left", processes(&work.path("place"))).into())
 }
 
-fn on_a_small_disk(options: &str, corpus: &str) -> Outcome {
+/// What the answer says there, on a line. What the server logged of it is in the tables, and in the result.
+fn on_a_small_disk(options: &str, corpus: &str) -> Result<String, Failed> {
     let work = Work::new();
     let line = format!(
         "run --stores postgres/bytea,memory {corpus} --rounds 1 --phases fill,read-warm --quiet --dir mounted --out out"
     );
     let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     let said = mounted(&work, options, &arguments).ended(1);
-    assert!(said.stdout.contains("`postgres/bytea` ("), "{}", said.stdout);
+    let on_a_line = |text: &str| text.split_whitespace().collect::<Vec<&str>>().join(" ");
+    let tables = on_a_line(&work.say("report out --tables").ended(0).stdout);
+    assert!(tables.contains("No space left on device"), "{tables}");
     let result = RunResult::load(&work.path("out"))?;
     let of = |store: &str| result.candidates.iter().find(|candidate| candidate.store == store);
     let failed = of("postgres/bytea").ok_or("it is not in the result")?;
     assert_eq!(failed.status, Status::Failed);
     assert!(failed.reason.as_ref().is_some_and(|why| why.contains("No space left on device")), "{failed:?}");
     assert_eq!(of("memory").map(|candidate| candidate.status), Some(Status::Measured));
-    Ok(())
+    Ok(on_a_line(&said.stdout))
 }
 
 /// Too small for the directory that `initdb` makes.
 fn disk_too_small() -> Outcome {
     let before = segments();
-    on_a_small_disk("size=70m,nr_inodes=300", "--corpus fixed:1000 --blobs 5")?;
+    let answer = on_a_small_disk("size=70m,nr_inodes=300", "--corpus fixed:1000 --blobs 5")?;
+    assert!(answer.contains("No space left on device"), "{answer}");
     let newer: Vec<String> = segments().into_iter().filter(|name| !before.contains(name)).collect();
     // Those of others that run meanwhile are mapped by them, or gone again.
     let all = std::fs::read_dir("/proc")?.flatten();
@@ -592,7 +596,9 @@ fn segments() -> Vec<String> {
 
 /// Two data directories of 39 MB fit, the blobs and their log do not.
 fn disk_fills_up() -> Outcome {
-    on_a_small_disk("size=92m", "--corpus fixed:500kB --blobs 14")
+    let answer = on_a_small_disk("size=92m", "--corpus fixed:500kB --blobs 14")?;
+    assert!(answer.contains("`postgres/bytea` (") && !answer.contains("the end of its log"), "{answer}");
+    Ok(())
 }
 
 fn no_data_directory() -> Outcome {

@@ -189,11 +189,11 @@ pub(in crate::plan) fn corpora(text: &PlanText, scale: f64, seed: u64) -> Result
             "this plan has corpora of its own: leave out `--files`, `--corpus`, `--blobs` and `--corpus-bytes`"
         );
     }
-    several(text, scale, seed)
+    several(text, default, scale, seed)
 }
 
 /// The corpora of a plan that has several, from small to large, whichever it names first: so are those of a sweep.
-fn several(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
+fn several(text: &PlanText, default: DefaultSize, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
     let mut corpora: Vec<CorpusPlan> = Vec::new();
     for corpus in &text.corpora {
         let name = corpus.name.clone().ok_or_else(|| anyhow!("each of several corpora needs a name"))?;
@@ -201,7 +201,7 @@ fn several(text: &PlanText, scale: f64, seed: u64) -> Result<Vec<CorpusPlan>> {
         // Each has a seed of its own, or all would have the same keys; by its name, so that it has the same blobs without the
         // others.
         let own_seed = xxh3_64_with_seed(name.as_bytes(), seed);
-        let mut planned = one(corpus, bytes_max, text.default_size()?, scale, own_seed)?;
+        let mut planned = one(corpus, bytes_max, default, scale, own_seed)?;
         let Source::Synthetic { name: source, sizes, .. } = &mut planned.request.source else {
             bail!("the corpus `{name}` is a directory, which one of several cannot be");
         };
