@@ -149,16 +149,23 @@ fn stamp(blob: &mut [u8], seed: u64, id: u64, generation: u32) {
 fn fill(pool: &mut [u8], seed: u64, content: Content) {
     let mut random = SmallRng::seed_from_u64(seed);
     match content {
-        Content::Random => random.fill_bytes(pool),
+        Content::Random => fill_with_random(pool, &mut random),
         Content::Text => fill_with_words(pool, &mut random),
         Content::Ratio(ratio) => {
             // Random bytes and then zeros, in every block, so that every slice compresses alike.
             for block in pool.chunks_mut(STAMP_EVERY) {
                 let len = (block.len() as f64 / ratio) as usize;
-                random.fill_bytes(&mut block[..len]);
+                fill_with_random(&mut block[..len], &mut random);
             }
         }
     }
+}
+
+/// The bytes that `fill_bytes` draws, word by word: without optimizations that takes a tenth of its time.
+fn fill_with_random(pool: &mut [u8], random: &mut SmallRng) {
+    let (words, rest) = pool.as_chunks_mut::<8>();
+    words.iter_mut().for_each(|word| *word = random.next_u64().to_le_bytes());
+    random.fill_bytes(rest);
 }
 
 /// Words from 2,000 invented ones, the k-th as frequent as 1/k, a line break about every twelve words.
@@ -240,5 +247,15 @@ mod tests {
         let blob = bytes_of(&contents, 0, 0, 1 << 20);
         let ratio = blob.len() as f64 / deflated(&blob) as f64;
         assert!((3.5..4.5).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn random_bytes_are_those_of_the_generator_whatever_their_number() {
+        for bytes in [0, 5, 8, 4099] {
+            let (mut ours, mut its) = (vec![0; bytes], vec![0; bytes]);
+            fill_with_random(&mut ours, &mut SmallRng::seed_from_u64(7));
+            SmallRng::seed_from_u64(7).fill_bytes(&mut its);
+            assert_eq!(ours, its);
+        }
     }
 }

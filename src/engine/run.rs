@@ -347,12 +347,10 @@ impl Course<'_> {
                     self.known_out.extend(out.map(|(phase, why)| (key(phase), why)));
                 }
                 visits.push(visited);
+                self.refuse_beyond_budget(&visits, of, (machine::uptime() - begin).as_secs_f64())?;
             }
         }
-        let probes = 0.3 + IDLE_SECONDS_A_ROUND;
-        let left = self.seconds_left().unwrap_or(f64::INFINITY) - 1.0;
-        let for_rounds = left * (1.0 - SPARE) - f64::from(ROUNDS_WANTED) * probes;
-        self.refuse_beyond_budget(&visits, for_rounds)?;
+        let for_rounds = self.seconds_for_rounds();
         let (fixed, gave) = pilot::fitting_lengths(plan, &self.blobs(), &visits, for_rounds.max(0.0));
         if let Some(gave) = gave {
             observer.event(Event::Note(&words::of_warning(&gave)));
@@ -407,26 +405,43 @@ impl Course<'_> {
             .map(|visit| pilot_visit(few, pilot::slows_by(plan, [(fewest, &before), (few, &visit)]), visit)))
     }
 
-    /// Refuses a budget in which a corpus of the size that was asked for has not even the fewest rounds.
-    fn refuse_beyond_budget(&self, visits: &[PilotVisit<'_>], for_rounds: f64) -> Result<()> {
+    /// What a budget leaves for rounds, less than nothing where it is spent.
+    fn seconds_for_rounds(&self) -> f64 {
+        let probes = 0.3 + IDLE_SECONDS_A_ROUND;
+        let left = self.seconds_left().unwrap_or(f64::INFINITY) - 1.0;
+        left * (1.0 - SPARE) - f64::from(ROUNDS_WANTED) * probes
+    }
+
+    /// Refuses a budget in which what was asked for has not even the fewest rounds, as soon as the visits of the pilot so far, which
+    /// took `pilot_seconds`, say so: what they leave only shrinks with the others.
+    fn refuse_beyond_budget(&self, visits: &[PilotVisit<'_>], of: usize, pilot_seconds: f64) -> Result<()> {
         let plan = self.context.plan;
+        let for_rounds = self.seconds_for_rounds();
         let beyond = pilot::beyond_budget(plan, &self.blobs(), visits, for_rounds.max(0.0));
         let (Some([least, all]), Some(budget)) = (beyond, plan.budget) else { return Ok(()) };
-        let spent = budget.as_secs_f64() - for_rounds;
+        // Those that were not visited yet are taken to be like those that were.
+        let more = of as f64 / visits.len() as f64;
+        let spent = budget.as_secs_f64() - for_rounds + pilot_seconds * (more - 1.0);
         // Up to the next minute, so that what the pilot underestimates has room.
-        let minutes = |seconds: f64| ((seconds / (1.0 - SPARE) + spent) / 60.0).ceil();
+        let minutes = |seconds: f64| ((seconds * more / (1.0 - SPARE) + spent) / 60.0).ceil();
         let [enough, enough_for_all] = [minutes(least.1), minutes(all.1)];
         let for_all = if enough == enough_for_all {
             String::new()
         } else {
             format!(", or `--budget {enough_for_all}m` for {}", units::counted(all.0, "round"))
         };
+        let told_by = if visits.len() < of {
+            format!(", by the first {} of {of} visits of the pilot", visits.len())
+        } else {
+            String::new()
+        };
+        let fewer = if plan.candidates.len() > 1 { "name fewer candidates, " } else { "" };
         bail!(
-            "a budget of {} is too small for a corpus of the size that was asked for: {} take about {}, and {} are left for them; \
-             give it `--budget {enough}m`{for_all}, ask for fewer blobs, or shrink the plan with `--scale`",
+            "a budget of {} is too small for what was asked for: {} take about {}{told_by}, and {} are left for them; give it \
+             `--budget {enough}m`{for_all}, {fewer}ask for fewer blobs or loads, or shrink the plan with `--scale`",
             units::seconds(budget.as_secs_f64()),
             units::counted(least.0, "round"),
-            units::seconds(least.1),
+            units::seconds(least.1 * more),
             units::seconds(for_rounds.max(0.0)),
         )
     }

@@ -9,7 +9,7 @@ use super::html::table::{Entry, Table, named, shown};
 use super::html::{View, led, prose};
 use super::markdown::Page;
 use super::section::{Section, new};
-use super::view::money::a_month_of;
+use super::view::months::{a_month_of, month_head, month_of};
 use super::view::{memory, warned, words};
 use crate::judge::answer::with_reasons;
 use crate::judge::cells;
@@ -55,6 +55,8 @@ struct Row<'r> {
     memory: Option<u64>,
     /// Bytes on disk for each byte of blobs.
     per_byte: Option<f64>,
+    /// What a month of it costs, where that was asked and is known.
+    month: Option<String>,
     /// What became of one that has no time.
     absent: Option<&'static str>,
 }
@@ -86,6 +88,7 @@ fn rows<'r>(result: &'r RunResult, advice: &'r Advice) -> Vec<Row<'r>> {
             times,
             memory: memory::taken(result, store, &phases),
             per_byte: taken.and_then(|footprint| footprint.space_amplification),
+            month: month_of(result, store),
             absent,
         }
     };
@@ -153,8 +156,8 @@ fn signs(rows: &[Row<'_>]) -> String {
 /// What is said below the table.
 fn sentences(result: &RunResult, advice: &Advice) -> Vec<String> {
     let mut all: Vec<String> = needed(advice).into_iter().collect();
-    all.extend(one_place(result, advice));
-    all.extend(advice.situations.iter().map(|situation| of_situation(result, advice, situation)));
+    all.extend(one_place(result, advice, true));
+    all.extend(advice.situations.iter().map(|situation| of_situation(advice, situation)));
     all.extend(promises(result, advice));
     all.extend(servers(result, advice));
     all.extend(without_time(result, advice));
@@ -184,10 +187,10 @@ fn needed(advice: &Advice) -> Option<String> {
     Some(format!("Needed: {}; {left_out}.{rest}", names.join(", ")))
 }
 
-fn of_situation(result: &RunResult, advice: &Advice, situation: &Situation) -> String {
+fn of_situation(advice: &Advice, situation: &Situation) -> String {
     let leads = |standing: &&Standing| standing.place == Place::Leads;
     let leaders = situation.standings.iter().filter(leads);
-    let leaders: Vec<String> = leaders.map(|standing| priced(result, &standing.store)).collect();
+    let leaders: Vec<String> = leaders.map(|standing| format!("`{}`", standing.store)).collect();
     let choose = format!("{}: {}", situation.title, either(&leaders));
     let Some(next) = &situation.next else {
         return format!("{choose}: no difference that counts is proved, choose by what you can operate.");
@@ -199,12 +202,7 @@ fn of_situation(result: &RunResult, advice: &Advice, situation: &Situation) -> S
     };
     let little = if next.is_little { ": little, choose by what you can operate" } else { "" };
     let more = units::nanoseconds(next.more_ns);
-    format!("{choose}. Next is {}, {more} more ({share}{little}).", priced(result, &next.store))
-}
-
-/// A candidate's name and, where that was asked, what a month of it costs.
-fn priced(result: &RunResult, store: &str) -> String {
-    format!("`{store}`{}", a_month_of(result, store))
+    format!("{choose}. Next is `{}`, {more} more ({share}{little}).", next.store)
 }
 
 /// `a`, `b` or `c`; of many only the first.
@@ -217,14 +215,15 @@ fn either(stores: &[String]) -> String {
     units::listed(&named, "or")
 }
 
-fn one_place(result: &RunResult, advice: &Advice) -> Option<String> {
+/// The candidate to take for all kinds of work, and the next; with what a month of them costs, where no table beside it says so.
+fn one_place(result: &RunResult, advice: &Advice, is_priced: bool) -> Option<String> {
     /// What is less is printed as less than this.
     const SAME: f64 = 0.005;
     let title = |phase: &str| {
         let found = advice.situations.iter().find(|situation| situation.phase == phase);
         found.map_or(String::new(), |situation| situation.short.clone())
     };
-    if advice.situations.len() < 2 {
+    if !advice.is_of_several() {
         return None;
     }
     let Some(first) = advice.one_place.first() else {
@@ -240,7 +239,11 @@ fn one_place(result: &RunResult, advice: &Advice) -> Option<String> {
         bound => format!("below {}", percent((100.0 * bound).ceil())),
     };
     let request = units::nanoseconds(advice.request_ns);
-    let place = format!("One place for all of it: {}", priced(result, &first.store));
+    let priced = |store: &str| match is_priced {
+        true => format!("`{store}`{}", a_month_of(result, store)),
+        false => format!("`{store}`"),
+    };
+    let place = format!("One place for all of it: {}", priced(&first.store));
     let is_fastest = first.slower_at_most <= 0.0;
     let mut sentence = match is_fastest {
         true => format!("{place}, the fastest in every column."),
@@ -252,7 +255,7 @@ fn one_place(result: &RunResult, advice: &Advice) -> Option<String> {
         ),
     };
     if let Some(next) = advice.one_place.get(1) {
-        let (store, column) = (priced(result, &next.store), title(&next.phase));
+        let (store, column) = (priced(&next.store), title(&next.phase));
         let (slower, at_most) = (slower(next), at_most(next));
         sentence += &match is_fastest {
             true => format!(
@@ -359,6 +362,8 @@ fn html(view: &View<'_>) -> Markup {
     let mut head = vec!["store"];
     head.extend(titles.iter().map(String::as_str));
     head.extend(["#memory", "#disk / byte"]);
+    let month_head = month_head(view.result).map(|head| format!("#{head}"));
+    head.extend(month_head.as_deref());
     let mut table = Table::new("Time of an op in each kind of work", &head);
     let rows = if advice.situations.is_empty() { Vec::new() } else { rows(view.result, advice) };
     let signs = signs(&rows);
@@ -372,7 +377,9 @@ fn html(view: &View<'_>) -> Markup {
         let name = row.absent.or_else(|| remark(row)).map_or(name.clone(), |remark| name.remarked(remark));
         let memory = shown(row.memory, |bytes| units::bytes(bytes as f64));
         let disk = shown(row.per_byte, |share| format!("{share:.2}"));
-        table.push([name].into_iter().chain(row.times.iter().map(entry)).chain([memory, disk]).collect());
+        let month = month_head.as_ref().map(|_| shown(row.month.as_ref(), String::clone));
+        let times = row.times.iter().map(entry);
+        table.push([name].into_iter().chain(times).chain([memory, disk]).chain(month).collect());
     }
     html! {
         ul { @for sentence in sentences(view.result, advice) { li { (led(&sentence)) } } }
@@ -391,7 +398,9 @@ fn markdown(page: &mut Page, result: &RunResult, title: &str) {
         return;
     }
     let shorts = advice.situations.iter().map(|situation| situation.short.as_str());
-    let head: Vec<&str> = std::iter::once("store").chain(shorts).chain(["memory", "disk / byte"]).collect();
+    let month_head = month_head(result);
+    let head = std::iter::once("store").chain(shorts).chain(["memory", "disk / byte"]);
+    let head: Vec<&str> = head.chain(month_head.as_deref()).collect();
     let rows = rows(result, advice);
     let cells = rows.iter().map(|row| {
         let remark =
@@ -402,7 +411,8 @@ fn markdown(page: &mut Page, result: &RunResult, title: &str) {
         let memory = row.memory.map(|bytes| units::bytes(bytes as f64)).unwrap_or_default();
         let disk = row.per_byte.map(|share| format!("{share:.2}")).unwrap_or_default();
         let name = format!("`{}`{remark}", row.store);
-        std::iter::once(name).chain(times).chain([memory, disk]).collect()
+        let month = month_head.as_ref().map(|_| row.month.clone().unwrap_or_default());
+        std::iter::once(name).chain(times).chain([memory, disk]).chain(month).collect()
     });
     page.table(&head, cells);
     page.paragraph(&signs(&rows));

@@ -7,10 +7,11 @@ use super::html::{View, led};
 use super::markdown::Page;
 use super::section::{Section, new};
 use super::terminal::{heading, line, wrapped};
-use super::view::money::{bounds, in_currency, money, with_bounds};
+use super::view::money::{bounds, money, with_bounds};
+use super::view::months::{cheapest, done, of, too_old};
+use crate::judge::LOAD_TIMES;
 use crate::judge::answer::with_reasons;
-use crate::judge::{LOAD_TIMES, PRICES_DAYS_MAX};
-use crate::result::{Costs, Month, Place, RunResult, Turn, Unknown};
+use crate::result::{Advice, Costs, Month, Place, RunResult, Turn, Unknown};
 use crate::units;
 
 /// The section.
@@ -20,12 +21,8 @@ pub(super) const SECTION: Section = new("costs", "What a month costs")
     .last()
     .html(html)
     .terminal(terminal)
+    .brief(brief)
     .markdown(markdown);
-
-/// The months, where any candidate has one: where none serves what is needed, what to do says so.
-fn of(result: &RunResult) -> Option<&Costs> {
-    result.costs.as_ref().filter(|costs| !costs.months.is_empty())
-}
 
 /// What the signs mean.
 const SIGNS: &str = "*: no other is proved to cost less. <: at most, more than 30 % of its processor time is the harness. +: it promises something else, and is not compared. ?: not compared; the tables of its phases say why. -: not known, or without a price.";
@@ -50,16 +47,10 @@ fn total(month: &Month) -> Option<String> {
 
 /// What the table is about.
 fn about(costs: &Costs) -> String {
-    let (load, prices) = (&costs.pricing.load, &costs.pricing.prices);
-    let ops = |ops: f64, does: &str| (ops > 0.0).then(|| format!("{} {does}", units::count(ops)));
-    let cached =
-        (load.cached > 0.0).then(|| format!(", {} of them from memory", units::percent(load.cached)));
-    let reads = ops(load.reads, "reads").map(|reads| reads + &cached.unwrap_or_default());
-    let done: Vec<String> = reads.into_iter().chain(ops(load.writes, "writes")).collect();
-    let stored = units::bytes(load.stored_bytes);
+    let prices = &costs.pricing.prices;
     let currency =
         if prices.currency.is_empty() { String::new() } else { format!(" in {}", prices.currency) };
-    format!("A month of {} with {stored} stored, at prices of {}{currency}.", done.join(" and "), prices.date)
+    format!("{}, at prices of {}{currency}.", done(costs), prices.date)
 }
 
 /// What is said below the table.
@@ -69,34 +60,8 @@ fn sentences(result: &RunResult, costs: &Costs) -> Vec<String> {
     all.extend(unpriced(costs));
     all.extend(unknown(costs));
     all.push(measured_at(result, costs));
-    let age = costs.pricing.age_days;
-    if age > PRICES_DAYS_MAX {
-        all.push(format!("Warning: the prices are {age} days old. Look them up again."));
-    }
+    all.extend(too_old(costs));
     all
-}
-
-fn cheapest(costs: &Costs) -> String {
-    let at = |place: Place| costs.months.iter().filter(move |month| month.place == place);
-    let leaders: Vec<String> = at(Place::Leads).map(|month| format!("`{}`", month.store)).collect();
-    let total = |month: &Month| month.total.map_or(0.0, |total| total.median);
-    let Some(least) = at(Place::Leads).map(total).reduce(f64::min) else {
-        return "No month can be compared.".to_owned();
-    };
-    let least_shown = in_currency(&costs.pricing, least);
-    let next = at(Place::Behind).next();
-    match (leaders.as_slice(), next) {
-        ([only], None) => format!("Only {only} can be compared: {least_shown}."),
-        (several, None) => format!("{}: no difference is proved.", units::listed(several, "and")),
-        (some, Some(next)) => {
-            let (more, store) = (in_currency(&costs.pricing, total(next) - least), &next.store);
-            let [verb, from] = if some.len() == 1 { ["costs", ""] } else { ["cost", "from "] };
-            format!(
-                "{} {verb} least ({from}{least_shown}). Next is `{store}`, {more} more.",
-                units::listed(some, "and")
-            )
-        }
-    }
 }
 
 /// Up to which load that holds.
@@ -235,6 +200,13 @@ fn terminal(text: &mut String, result: &RunResult, title: &str) {
         }
     }
     sentences(result, costs).iter().for_each(|sentence| wrapped(text, "- ", sentence));
+}
+
+/// One screen: nothing where what to do says it in short.
+fn brief(text: &mut String, result: &RunResult, title: &str) {
+    if !result.advice.as_ref().is_some_and(Advice::is_of_several) {
+        terminal(text, result, title);
+    }
 }
 
 fn html(view: &View<'_>) -> Markup {

@@ -26,6 +26,13 @@ pub struct Advice {
     pub one_place: Vec<WorstCase>,
 }
 
+impl Advice {
+    /// Whether there are several kinds of work, so that there can be one place for all of them.
+    pub fn is_of_several(&self) -> bool {
+        self.situations.len() > 1
+    }
+}
+
 /// A candidate that cannot be what is looked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Unfit {

@@ -2,15 +2,12 @@
 
 use super::{Row, absent, baselines, needed, one_place, promises, rows, sentences, servers, signs, signs_of};
 use crate::report::terminal::{heading, line, wrapped};
-use crate::report::view::warned;
-use crate::result::{Advice, Place, RunResult, Situation};
+use crate::report::view::{months, warned};
+use crate::result::{Advice, RunResult, Situation};
 use crate::units;
 
 /// Columns of kinds of work that a terminal has room for.
 const COLUMNS_MAX: usize = 5;
-/// Characters of the memory and of the disk behind them.
-const MEMORY: usize = 8;
-const DISK: usize = 7;
 /// Characters of a line.
 const LINE: usize = 79;
 
@@ -21,7 +18,7 @@ pub(super) fn whole(text: &mut String, result: &RunResult, title: &str) {
     if !advice.situations.is_empty() {
         let rows = rows(result, advice);
         wrapped(text, "", &signs(&rows));
-        table(text, advice, &rows, false);
+        table(text, result, advice, &rows, false);
     }
     sentences(result, advice).iter().for_each(|sentence| wrapped(text, "- ", sentence));
     warned::beside(result).iter().for_each(|warning| wrapped(text, "! ", warning));
@@ -30,17 +27,19 @@ pub(super) fn whole(text: &mut String, result: &RunResult, title: &str) {
 /// One screen: what a sentence for each kind of work would say stands in the table. With one kind of work that is all of it.
 pub(super) fn brief(text: &mut String, result: &RunResult, title: &str) {
     let Some(advice) = &result.advice else { return };
-    if advice.situations.len() < 2 {
+    if !advice.is_of_several() {
         return whole(text, result, title);
     }
     let rows = rows(result, advice);
     heading(text, title);
-    table(text, advice, &rows, true);
+    table(text, result, advice, &rows, true);
     let said = signs_of(&rows, |(_, _, meaning)| meaning);
     let none = if lacks_a_time(&rows) { " -: none: --tables says why." } else { "" };
     let columns: String = advice.situations.iter().take(COLUMNS_MAX).filter_map(explained).collect();
     wrapped(text, "  ", &format!("Time of an op; memory without the kernel's cache.{columns}{said}{none}"));
-    let said = [needed(advice), one_place(result, advice), promises(result, advice), servers(result, advice)];
+    let place = one_place(result, advice, false);
+    let said =
+        [needed(advice), place, months::in_short(result), promises(result, advice), servers(result, advice)];
     let said = said
         .into_iter()
         .flatten()
@@ -62,58 +61,64 @@ fn lacks_a_time(rows: &[Row<'_>]) -> bool {
     rows.iter().any(|row| row.absent.is_none() && row.times.iter().any(Option::is_none))
 }
 
-/// All candidates; and, where that is asked for, what the next choice costs behind those of the answer.
-fn table(text: &mut String, advice: &Advice, rows: &[Row<'_>], with_next: bool) {
+/// All candidates; on one screen also what the next choice costs, behind those of the answer, and what a month does.
+fn table(text: &mut String, result: &RunResult, advice: &Advice, rows: &[Row<'_>], is_brief: bool) {
     let shown = || advice.situations.iter().take(COLUMNS_MAX);
-    let heads: Vec<String> = shown().map(|situation| situation.short.clone()).collect();
-    let next = if with_next { next(advice, shown()) } else { Vec::new() };
-    let of_column = |column: usize| {
-        let times = rows.iter().filter_map(move |row| Some(row.times.get(column)?.as_ref()?.0.as_str()));
-        times.chain(next.iter().map(move |(_, costs)| costs[column].as_str()))
-    };
+    let with_month = is_brief && months::of(result).is_some();
+    let mut heads: Vec<String> = shown().map(|situation| situation.short.clone()).collect();
+    // What lies on disk is a part of what a month costs, and 80 columns have no room for both.
+    heads.extend(["memory", if with_month { "month" } else { "disk/B" }].map(str::to_owned));
+    let lines: Vec<Vec<String>> = rows.iter().map(|row| figures_of(row, with_month)).collect();
+    let next = if is_brief { next(advice, shown()) } else { Vec::new() };
     let letters = |text: &str| text.chars().count();
-    let width =
-        |(column, head): (usize, &String)| 1 + of_column(column).map(letters).fold(letters(head), usize::max);
-    let widths: Vec<usize> = heads.iter().enumerate().map(width).collect();
-    let room = LINE.saturating_sub(2 + widths.iter().sum::<usize>() + MEMORY + DISK);
-    let names = rows.iter().map(|row| row.store).chain(next.iter().map(|(name, _)| name.as_str()));
-    let label = names.map(letters).filter(|letters| *letters <= room).max().unwrap_or(room);
-    let figures = |figures: &mut dyn Iterator<Item = String>| -> String {
-        figures.zip(&widths).map(|(figure, width)| format!("{figure:>width$}")).collect()
+    let all = || lines.iter().chain(next.iter().map(|(_, costs)| costs));
+    let width = |(column, head): (usize, &String)| {
+        let figures = all().filter_map(|line| line.get(column));
+        1 + figures.map(|figure| letters(figure)).fold(letters(head), usize::max)
     };
-    let named = |name: &str| match name.chars().count() {
+    let widths: Vec<usize> = heads.iter().enumerate().map(width).collect();
+    let room = LINE.saturating_sub(2 + widths.iter().sum::<usize>());
+    let names = rows.iter().map(|row| row.store).chain(next.iter().map(|(name, _)| name.as_str()));
+    let names = names.chain(["store"]);
+    let label = names.map(letters).filter(|letters| *letters <= room).max().unwrap_or(room);
+    let named = |name: &str| match letters(name) {
         fits if fits <= label => format!("{name:<label$}"),
         _ => format!("{name}\n  {:<label$}", ""),
     };
-    let heads = figures(&mut heads.into_iter());
-    line(text, &format!("  {:<label$}{heads}{:>MEMORY$}{:>DISK$}", "store", "memory", "disk/B"));
-    let (of_answer, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) = rows.iter().partition(|row| row.is_of_answer());
+    let put = |text: &mut String, name: &str, figures: &[String]| {
+        let figures = figures.iter().zip(&widths).map(|(figure, width)| format!("{figure:>width$}"));
+        line(text, &format!("  {}{}", named(name), figures.collect::<String>()));
+    };
+    put(text, "store", &heads);
+    let (of_answer, others): (Vec<_>, Vec<_>) =
+        rows.iter().zip(&lines).partition(|(row, _)| row.is_of_answer());
     let mut above = None;
-    let mut put = |text: &mut String, row: &Row<'_>| {
+    let mut put_row = |text: &mut String, row: &Row<'_>, figures: &[String]| {
         let league = row.league.name();
         if above.replace(league) != Some(league) && !league.is_empty() && row.absent.is_none() {
             wrapped(text, "  ", &format!("{league}:"));
         }
-        let name = named(row.store);
-        if let Some(absent) = row.absent {
-            return line(text, &format!("  {} {absent}", name.trim_end()));
+        match row.absent {
+            Some(absent) => line(text, &format!("  {} {absent}", named(row.store).trim_end())),
+            None => put(text, row.store, figures),
         }
-        let dash = || "-".to_owned();
-        let time =
-            |time: &Option<(String, Option<Place>)>| time.as_ref().map_or_else(dash, |of| of.0.clone());
-        let times = figures(&mut row.times.iter().map(time));
-        let memory = row.memory.map_or_else(dash, |bytes| units::bytes(bytes as f64));
-        let disk = row.per_byte.map_or_else(dash, |share| format!("{share:.2}"));
-        line(text, &format!("  {name}{times}{memory:>MEMORY$}{disk:>DISK$}"));
     };
-    of_answer.into_iter().for_each(|row| put(text, row));
-    for (name, costs) in next {
-        line(text, &format!("  {}{}", named(&name), figures(&mut costs.into_iter())));
-    }
-    others.into_iter().for_each(|row| put(text, row));
+    of_answer.into_iter().for_each(|(row, figures)| put_row(text, row, figures));
+    next.iter().for_each(|(name, costs)| put(text, name, costs));
+    others.into_iter().for_each(|(row, figures)| put_row(text, row, figures));
     if advice.situations.len() > COLUMNS_MAX {
         wrapped(text, "  ", "The other columns are in the report.");
     }
+}
+
+/// What stands in a candidate's line, under the heads.
+fn figures_of(row: &Row<'_>, with_month: bool) -> Vec<String> {
+    let or_dash = |figure: Option<String>| figure.unwrap_or_else(|| "-".to_owned());
+    let times = row.times.iter().take(COLUMNS_MAX).map(|time| time.as_ref().map(|of| of.0.clone()));
+    let memory = row.memory.map(|bytes| units::bytes(bytes as f64));
+    let disk = row.per_byte.map(|share| format!("{share:.2}"));
+    let disk_or_month = if with_month { row.month.clone() } else { disk };
+    times.chain([memory, disk_or_month]).map(or_dash).collect()
 }
 
 /// What the next choice takes longer than those that lead, as a time and as a share of a request.

@@ -79,7 +79,7 @@ fn what_is_said_names_the_choice_and_what_it_is_worth() {
     let (_, text) = shown(|advice| advice["one_place"] = json!([]));
     assert!(text.contains("no candidate can be compared in every column"), "{text}");
     let (_, text) = shown(|advice| advice["situations"][1]["next"]["more_ns"] = json!(2_000_000.0));
-    assert!(text.contains("(2 times a request of 1"), "{text}");
+    assert!(text.contains("(2 times a request of\n  1 ms)"), "{text}");
     let (_, text) = shown(|advice| advice["situations"][1]["next"] = json!(null));
     assert!(text.contains("`b`: no difference that counts is"), "{text}");
 }
@@ -116,6 +116,33 @@ fn one_screen_has_what_the_next_choice_costs_in_its_table() {
     // One kind of work has its sentence.
     result.advice.as_mut().unwrap().situations.truncate(1);
     assert!(shown(&result).contains("- Warm reads: `a`: no difference that counts"), "{}", shown(&result));
+}
+
+#[test]
+fn months_stand_in_the_table_of_what_to_do_and_once_in_its_sentences() {
+    let mut result = with_others();
+    let costs = json!({
+        "pricing": {"load": {"reads": 1e6, "writes": 0.0, "stored_bytes": 5e11}, "age_days": 0,
+                    "prices": {"date": "2026-11-26", "currency": "USD", "rates": {"gb_month": 0.1}}},
+        "works": [],
+        "months": [{"store": "b", "place": "leads", "total": {"median": 56.8}},
+                   {"store": "a", "place": "behind", "total": {"median": 60.0}},
+                   {"store": "c", "place": "not-ranked", "unknown": [{"code": "requests", "phase": "warm"}]}]
+    });
+    result.costs = Some(serde_json::from_value(costs).unwrap());
+    let mut text = String::new();
+    in_short(&mut text, &result, "What to do");
+    let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap_or_default();
+    assert!(line("  store").ends_with(" memory month"), "{text}");
+    assert!(line("  a ").ends_with(" 60.00") && line("  b ").ends_with(" 56.80"), "{text}");
+    assert!(line("  c ").ends_with(" -"), "{text}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let month =
+        "- A month of 1M reads with 500 GB stored: `b` costs least (56.80 USD). Next is `a`, 3.20 USD more.";
+    assert!(words.contains(month) && words.contains("One place for all of it: `a`."), "{text}");
+    let said = sentences(&result, result.advice.as_ref().unwrap()).join("\n");
+    assert_eq!(said.matches("USD a month").count(), 2, "{said}");
+    assert!(said.contains("`a` (60.00 USD a month)") && said.contains("`b` (56.80 USD a month)"), "{said}");
 }
 
 #[test]

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::judge::fixture::result;
+use crate::report::view::months::in_short;
 
-fn shown(change: impl Fn(&mut Value)) -> String {
+fn priced(change: impl Fn(&mut Value)) -> RunResult {
     let mut costs = json!({
         "pricing": {
             "load": {"reads": 2e7, "writes": 1e6, "stored_bytes": 5e11, "growth": 0.03, "cached": 0.8},
@@ -28,8 +29,12 @@ fn shown(change: impl Fn(&mut Value)) -> String {
     change(&mut costs);
     let mut result = result("", vec![], vec![]);
     result.costs = Some(serde_json::from_value(costs).unwrap());
+    result
+}
+
+fn shown(change: impl Fn(&mut Value)) -> String {
     let mut text = String::new();
-    terminal(&mut text, &result, "What a month costs");
+    terminal(&mut text, &priced(change), "What a month costs");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     text
 }
@@ -78,4 +83,18 @@ fn what_is_said_of_months_names_the_cheapest_and_up_to_where_it_is() {
     );
     let left_out = "The prices have none for requests (`per_million_requests`) and a machine (`[machine]`), which are left out.";
     assert!(fewer.contains(left_out), "{fewer}");
+}
+
+#[test]
+fn in_short_it_is_the_cheapest_and_where_that_ends() {
+    let said = in_short(&priced(|_| {})).unwrap();
+    assert_eq!(
+        said,
+        "A month of 20M reads, 80 % of them from memory and 1M writes with 500 GB stored: `b` costs least (56.80 USD). Next is \
+         `a-long-name[of=options,more=of-them]`, 10.75 USD more. From 4.22 times these reads and writes on: `a`."
+    );
+    let old = in_short(&priced(|costs| costs["pricing"]["age_days"] = json!(181))).unwrap();
+    assert!(old.ends_with("on: `a`. Warning: the prices are 181 days old. Look them up again."), "{old}");
+    let still = in_short(&priced(|costs| costs["turns"] = json!([]))).unwrap();
+    assert!(still.ends_with("10.75 USD more."), "{still}");
 }

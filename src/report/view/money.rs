@@ -1,6 +1,6 @@
 //! Amounts of money as every report shows them, in the currency of whoever gave the prices.
 
-use crate::result::{Interval, Pricing, RunResult};
+use crate::result::{Interval, Pricing};
 use crate::units;
 
 /// An amount, with no more digits than prices have.
@@ -29,16 +29,6 @@ pub(in crate::report) fn bounds(interval: Option<Interval>) -> Option<String> {
 pub(in crate::report) fn with_bounds(interval: Option<Interval>) -> Option<String> {
     let ends = bounds(interval).map_or(String::new(), |ends| format!(" {ends}"));
     Some(format!("{}{ends}", money(interval?.median)))
-}
-
-/// What a month of a candidate costs, behind its name; nothing where nobody asked.
-pub(in crate::report) fn a_month_of(result: &RunResult, store: &str) -> String {
-    let Some(costs) = &result.costs else { return String::new() };
-    let month = costs.months.iter().find(|month| month.store == store);
-    match month.and_then(|month| month.total) {
-        Some(total) => format!(" ({} a month)", in_currency(&costs.pricing, total.median)),
-        None => " (what a month costs is not known)".to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -51,17 +51,47 @@ fn percent(share: f64) -> String {
     if percent >= 10.0 { format!("{percent:.0}") } else { format!("{percent:.1}") }
 }
 
-/// A text on lines of so many letters, broken at spaces. What others wrote begins no line of its own.
+/// A text on lines of so many letters, broken at spaces, but not between a figure and its unit. What others wrote begins no line of
+/// its own.
 pub(in crate::report) fn wrapped(text: &str, letters: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
+    let mut pieces: Vec<String> = Vec::new();
     for word in text.split([' ', '\n']) {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= letters => {
-                line.push(' ');
-                line.push_str(word);
+        match pieces.last_mut() {
+            Some(figure) if is_unit(word) && figure.ends_with(|letter: char| letter.is_ascii_digit()) => {
+                figure.push(' ');
+                figure.push_str(word);
             }
-            _ => lines.push(word.to_owned()),
+            _ => pieces.push(word.to_owned()),
+        }
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for piece in pieces {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + piece.chars().count() <= letters => {
+                line.push(' ');
+                line.push_str(&piece);
+            }
+            _ => lines.push(piece),
         }
     }
     lines
+}
+
+/// Whether a word is a unit, whatever ends the sentence behind it.
+fn is_unit(word: &str) -> bool {
+    const UNITS: [&str; 11] = ["%", "ns", "us", "ms", "s", "min", "B", "kB", "MB", "GB", "TB"];
+    UNITS.contains(&word.trim_end_matches([')', ']', ',', ';', ':', '.']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn no_line_begins_with_the_unit_of_a_figure() {
+        assert_eq!(wrapped("it is below 30 %).", 14), ["it is below", "30 %)."]);
+        assert_eq!(wrapped("its s is no unit", 5), ["its s", "is no", "unit"]);
+        assert_eq!(wrapped("in 12.5 ms, or 3 s", 7), ["in", "12.5 ms,", "or 3 s"]);
+        assert_eq!(wrapped("what others\nwrote", 80), ["what others wrote"]);
+    }
 }

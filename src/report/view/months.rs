@@ -1,0 +1,87 @@
+//! Months of candidates, as what to do and the section on costs say them.
+
+use super::money::{in_currency, money};
+use crate::judge::PRICES_DAYS_MAX;
+use crate::result::{Costs, Month, Place, RunResult};
+use crate::units;
+
+/// The months, where any candidate has one: where none serves what is needed, what to do says so.
+pub(in crate::report) fn of(result: &RunResult) -> Option<&Costs> {
+    result.costs.as_ref().filter(|costs| !costs.months.is_empty())
+}
+
+/// What a column of months is called, with its currency; nothing where nobody asked.
+pub(in crate::report) fn month_head(result: &RunResult) -> Option<String> {
+    let currency = &of(result)?.pricing.prices.currency;
+    Some(if currency.is_empty() { "month".to_owned() } else { format!("{currency} / month") })
+}
+
+/// What a month of a candidate costs, where that is known.
+pub(in crate::report) fn month_of(result: &RunResult, store: &str) -> Option<String> {
+    let month = result.costs.as_ref()?.months.iter().find(|month| month.store == store)?;
+    Some(money(month.total?.median))
+}
+
+/// The same behind a name, in its currency.
+pub(in crate::report) fn a_month_of(result: &RunResult, store: &str) -> String {
+    let Some(costs) = &result.costs else { return String::new() };
+    let Some(month) = month_of(result, store) else {
+        return " (what a month costs is not known)".to_owned();
+    };
+    let currency = &costs.pricing.prices.currency;
+    format!(" ({} a month)", format!("{month} {currency}").trim_end())
+}
+
+/// What is done in a month.
+pub(in crate::report) fn done(costs: &Costs) -> String {
+    let load = &costs.pricing.load;
+    let ops = |ops: f64, does: &str| (ops > 0.0).then(|| format!("{} {does}", units::count(ops)));
+    let cached =
+        (load.cached > 0.0).then(|| format!(", {} of them from memory", units::percent(load.cached)));
+    let reads = ops(load.reads, "reads").map(|reads| reads + &cached.unwrap_or_default());
+    let done: Vec<String> = reads.into_iter().chain(ops(load.writes, "writes")).collect();
+    let stored = units::bytes(load.stored_bytes);
+    format!("A month of {} with {stored} stored", done.join(" and "))
+}
+
+/// Which of them costs least, and the next.
+pub(in crate::report) fn cheapest(costs: &Costs) -> String {
+    let at = |place: Place| costs.months.iter().filter(move |month| month.place == place);
+    let leaders: Vec<String> = at(Place::Leads).map(|month| format!("`{}`", month.store)).collect();
+    let total = |month: &Month| month.total.map_or(0.0, |total| total.median);
+    let Some(least) = at(Place::Leads).map(total).reduce(f64::min) else {
+        return "No month can be compared.".to_owned();
+    };
+    let least_shown = in_currency(&costs.pricing, least);
+    let next = at(Place::Behind).next();
+    match (leaders.as_slice(), next) {
+        ([only], None) => format!("Only {only} can be compared: {least_shown}."),
+        (several, None) => format!("{}: no difference is proved.", units::listed(several, "and")),
+        (some, Some(next)) => {
+            let (more, store) = (in_currency(&costs.pricing, total(next) - least), &next.store);
+            let [verb, from] = if some.len() == 1 { ["costs", ""] } else { ["cost", "from "] };
+            format!(
+                "{} {verb} least ({from}{least_shown}). Next is `{store}`, {more} more.",
+                units::listed(some, "and")
+            )
+        }
+    }
+}
+
+/// A warning of prices that may be others by now.
+pub(in crate::report) fn too_old(costs: &Costs) -> Option<String> {
+    let age = costs.pricing.age_days;
+    (age > PRICES_DAYS_MAX).then(|| format!("Warning: the prices are {age} days old. Look them up again."))
+}
+
+/// What a month costs, in a sentence or two, where a table beside them has the months.
+pub(in crate::report) fn in_short(result: &RunResult) -> Option<String> {
+    let costs = of(result)?;
+    let turns = costs.turns.first().map_or(String::new(), |turn| {
+        let times = units::count(turn.times);
+        let who = turn.cheapest.as_ref().map_or("not measured".to_owned(), |store| format!("`{store}`"));
+        format!(" From {times} times these reads and writes on: {who}.")
+    });
+    let old = too_old(costs).map_or(String::new(), |old| format!(" {old}"));
+    Some(format!("{}: {}{turns}{old}", done(costs), cheapest(costs)))
+}
